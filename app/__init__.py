@@ -1,0 +1,1 @@
+"""The Gradio app. This file stays: without it `import app` finds app.py."""

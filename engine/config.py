@@ -1,0 +1,84 @@
+"""What a run is asked to do: small, frozen, validated on construction. Knows no model and imports no torch."""
+
+import math
+from dataclasses import dataclass, field
+
+from engine.errors import BadInput
+
+MAX_GAMMA = 32
+MAX_NEW_TOKENS = 8192
+AUTO = "auto"
+
+
+def _number(name: str, value, low: float, high: float, advice: str) -> None:
+    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    if not is_number or not math.isfinite(value) or not low <= value <= high:
+        raise BadInput(f"{name} is {value!r}, but must be {advice}.")
+
+
+def _whole(name: str, value, low: int, high: int) -> None:
+    if not isinstance(value, int) or isinstance(value, bool) or not low <= value <= high:
+        raise BadInput(f"{name} is {value!r}, but must be a whole number from {low} to {high}.")
+
+
+@dataclass(frozen=True)
+class SamplingParams:
+    """How logits become the distribution that is sampled; the same for the target (p) and the draft (q).
+
+    ``temperature`` 0 is greedy: a one-hot distribution. ``top_k`` 0, ``top_p`` 1, ``min_p`` 0 and
+    ``repetition_penalty`` 1 switch those off.
+    """
+
+    temperature: float = 0.0
+    top_k: int = 0
+    top_p: float = 1.0
+    min_p: float = 0.0
+    repetition_penalty: float = 1.0
+
+    def __post_init__(self):
+        _number("temperature", self.temperature, 0.0, 100.0, "a number from 0 (greedy) to 100")
+        if 0 < self.temperature < 1e-3:
+            raise BadInput(f"temperature is {self.temperature!r}; use 0 for greedy or at least 0.001.")
+        _whole("top_k", self.top_k, 0, 1_000_000)
+        _number("top_p", self.top_p, 1e-6, 1.0, "a number above 0 and up to 1 (1 switches it off)")
+        _number("min_p", self.min_p, 0.0, 1.0, "a number from 0 (off) to 1")
+        _number("repetition_penalty", self.repetition_penalty, 0.01, 100.0, "a number from 0.01 to 100 (1 is off)")
+
+    @property
+    def greedy(self) -> bool:
+        return self.temperature == 0
+
+
+@dataclass(frozen=True)
+class RunConfig:
+    """One request. ``gamma`` is the number of tokens drafted a round, or ``"auto"``.
+
+    ``seed`` fixes every random draw. ``thinking`` is None where the template's own default is wanted. ``trace_top``
+    is how many candidates of p, q and the residual each token keeps; ``trace`` False keeps only ids and statuses.
+    """
+
+    prompt: str
+    pair: str = "smollm2-135m"
+    method: str = "ngram"
+    gamma: int | str = AUTO
+    sampling: SamplingParams = field(default_factory=SamplingParams)
+    max_new_tokens: int = 128
+    seed: int = 0
+    stop: tuple[str, ...] = ()
+    chat: bool = True
+    system: str | None = None
+    thinking: bool | None = None
+    trace: bool = True
+    trace_top: int = 8
+
+    def __post_init__(self):
+        if not isinstance(self.prompt, str) or not self.prompt.strip():
+            raise BadInput("The prompt is empty; type something for the model to answer.")
+        if self.gamma != AUTO:
+            _whole("gamma", self.gamma, 0, MAX_GAMMA)
+        _whole("max_new_tokens", self.max_new_tokens, 1, MAX_NEW_TOKENS)
+        _whole("seed", self.seed, 0, 2**63 - 1)
+        _whole("trace_top", self.trace_top, 1, 50)
+        object.__setattr__(self, "stop", tuple(self.stop))
+        if len(self.stop) > 16 or not all(isinstance(s, str) and 0 < len(s) <= 200 for s in self.stop):
+            raise BadInput("Stop strings must be at most 16 non-empty texts of up to 200 characters.")

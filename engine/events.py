@@ -1,0 +1,160 @@
+"""What happened, as data: frozen, tensor-free, so that a run can be stored, sent, compared and replayed.
+
+A run is one ``RunStarted``, any number of ``Round``, one ``RunFinished``. Seconds everywhere; positions count new
+tokens from 0. Imports no torch.
+"""
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+Status = Literal["accepted", "rejected", "resampled", "bonus", "plain", "discarded"]
+EMITTED: frozenset[str] = frozenset({"accepted", "resampled", "bonus", "plain"})
+DRAFTED: frozenset[str] = frozenset({"accepted", "rejected", "discarded"})
+TESTED: frozenset[str] = frozenset({"accepted", "rejected"})
+STATUSES: tuple[str, ...] = ("accepted", "rejected", "resampled", "bonus", "plain", "discarded")
+
+Reason = Literal["eos", "stop", "length", "cancelled"]
+REASONS: tuple[str, ...] = ("eos", "stop", "length", "cancelled")
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """One token of a distribution and its probability."""
+
+    id: int
+    text: str
+    mass: float
+
+
+@dataclass(frozen=True, slots=True)
+class Distribution:
+    """The most probable tokens, most probable first, and the mass of all the rest."""
+
+    top: tuple[Candidate, ...]
+    rest: float
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """One token of a round: a draft, or the token that closes the round.
+
+    ``text`` of the emitted tokens joins to the decoded output exactly, so it is empty for special tokens and for
+    bytes whose character is not complete yet; ``label`` then says what to show instead. ``depth`` is 1 for a first
+    draft. ``p``, ``q``: target's and draft's probability after warping; ``q`` is None where nothing was drafted.
+    ``u``: the uniform that decided: the accept draw of a tested draft, the residual/bonus draw of a closing token,
+    None for a discarded draft. ``accept``: min(1, p/q). ``residual`` stands wherever p < q. ``gap``: the target's
+    top-2 logit gap at this position after penalties, for telling near ties. All of these are None with tracing off.
+    """
+
+    id: int
+    text: str
+    status: Status
+    position: int
+    depth: int
+    label: str | None = None
+    p: float | None = None
+    q: float | None = None
+    u: float | None = None
+    accept: float | None = None
+    gap: float | None = None
+    p_top: Distribution | None = None
+    q_top: Distribution | None = None
+    residual: Distribution | None = None
+
+    @property
+    def emitted(self) -> bool:
+        return self.status in EMITTED
+
+
+@dataclass(frozen=True, slots=True)
+class Timings:
+    """Where a round's time went, in seconds; ``host`` is bookkeeping, tracing and detokenising."""
+
+    draft: float
+    verify: float
+    accept: float
+    host: float
+
+    @property
+    def total(self) -> float:
+        return self.draft + self.verify + self.accept + self.host
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """One draft → verify → accept → commit.
+
+    ``tokens``: the N drafts in order, then the closing token (absent when the run ended inside the drafts).
+    ``parents`` [N]: for each draft the index of its parent node, 0 being the pending token and i the i-th draft
+    (1-based). ``gamma``: the draft length asked for; N may be smaller. ``draft_steps``: passes of the draft model.
+    ``start`` and ``end`` are seconds since the run started; ``context``: tokens in the target's cache before it.
+    """
+
+    index: int
+    gamma: int
+    tokens: tuple[Token, ...]
+    parents: tuple[int, ...]
+    draft_steps: int
+    context: int
+    timings: Timings
+    start: float
+    end: float
+
+    @property
+    def emitted(self) -> tuple[Token, ...]:
+        return tuple(t for t in self.tokens if t.status in EMITTED)
+
+
+@dataclass(frozen=True, slots=True)
+class PromptToken:
+    id: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class CostModel:
+    """Measured costs on this device: ``c`` = one draft step ÷ one plain target step (0 where drafting is free),
+    ``v[W]`` = scoring W tokens at once ÷ scoring one, at ``context`` tokens; ``step`` is one plain step in seconds."""
+
+    c: float
+    v: dict[int, float]
+    context: int
+    step: float
+
+
+@dataclass(frozen=True, slots=True)
+class RunStarted:
+    """Everything needed to repeat the run. ``config`` is RunConfig as a plain dict; ``weights`` maps "target" and
+    "draft" to a hash of what was loaded; ``prompt`` are the tokens after the chat template."""
+
+    config: dict
+    prompt: tuple[PromptToken, ...]
+    pair: str
+    revision: str
+    weights: dict[str, str]
+    device: str
+    dtype: str
+    versions: dict[str, str]
+    costs: CostModel | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RunFinished:
+    """Why it ended and the totals that only the engine can know.
+
+    ``prefill``: seconds for the prompt; ``ttft``: seconds to the end of the first round; ``seconds``: end to end;
+    ``decode_seconds``: first round's start to last round's end; ``peak_memory`` in bytes (None where not measurable).
+    ``text``: the output up to, not including, a stop string.
+    """
+
+    reason: Reason
+    text: str
+    prefill: float
+    ttft: float
+    decode_seconds: float
+    seconds: float
+    peak_memory: int | None = None
+    extra: dict = field(default_factory=dict)
+
+
+Event = RunStarted | Round | RunFinished
