@@ -21,6 +21,17 @@ def _whole(name: str, value, low: int, high: int) -> None:
         raise BadInput(f"{name} is {value!r}, but must be a whole number from {low} to {high}.")
 
 
+def is_text(value) -> bool:
+    """Whether it is a string that UTF-8 can hold (a lone surrogate cannot)."""
+    if not isinstance(value, str):
+        return False
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 @dataclass(frozen=True)
 class SamplingParams:
     """How logits become the distribution that is sampled; the same for the target (p) and the draft (q).
@@ -74,6 +85,8 @@ class RunConfig:
     def __post_init__(self):
         if not isinstance(self.prompt, str) or not self.prompt.strip():
             raise BadInput("The prompt is empty; type something for the model to answer.")
+        if not all(is_text(t) for t in (self.prompt, self.system or "", *self.stop)):
+            raise BadInput("The prompt holds half of a surrogate pair, which is no character; type it again.")
         if self.gamma != AUTO:
             _whole("gamma", self.gamma, 0, MAX_GAMMA)
         _whole("max_new_tokens", self.max_new_tokens, 1, MAX_NEW_TOKENS)

@@ -1,0 +1,54 @@
+"""Tensors of a checkpoint folder by name: one safetensors file or many. Never a pickle."""
+
+import json
+from pathlib import Path
+
+import torch
+from safetensors import SafetensorError, safe_open
+
+from engine.errors import Unavailable
+
+
+class Checkpoint:
+    """Call it with a tensor's name to read that tensor in ``dtype`` on ``device``."""
+
+    def __init__(self, folder: Path, dtype: torch.dtype, device: str):
+        self.folder, self.dtype, self.device = Path(folder), dtype, device
+        self._files: dict[str, object] = {}
+        index = self.folder / "model.safetensors.index.json"
+        try:
+            if index.exists():
+                self._where = json.loads(index.read_text())["weight_map"]
+            else:
+                only = self._open("model.safetensors")
+                self._where = dict.fromkeys(only.keys(), "model.safetensors")
+        except (ValueError, KeyError) as error:
+            raise self._damaged(index.name) from error
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._where
+
+    def __call__(self, name: str, shape: tuple[int, ...] | None = None) -> torch.Tensor:
+        if name not in self._where:
+            raise Unavailable(f"{self.folder} has no tensor {name!r}; its weights do not fit its config.json.")
+        file = self._where[name]
+        try:
+            tensor = self._open(file).get_tensor(name)
+        except SafetensorError as error:
+            raise self._damaged(file) from error
+        if shape and tuple(tensor.shape) != shape:
+            raise Unavailable(f"{name} in {self.folder} is {tuple(tensor.shape)}, but config.json says {shape}.")
+        return tensor.to(self.device, self.dtype)
+
+    def _open(self, file: str):
+        if file not in self._files:
+            try:
+                self._files[file] = safe_open(self.folder / file, "pt")
+            except FileNotFoundError as error:
+                raise Unavailable(f"{self.folder} holds no {file}; fetch the pair again.") from error
+            except (SafetensorError, OSError) as error:
+                raise self._damaged(file) from error
+        return self._files[file]
+
+    def _damaged(self, file: str) -> Unavailable:
+        return Unavailable(f"{self.folder / file} is damaged; delete that folder and fetch the pair again.")

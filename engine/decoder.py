@@ -1,0 +1,170 @@
+"""Our own forward pass for the Llama family (Llama, SmolLM2, TinyLlama, Mistral, Qwen2, Qwen3), batch 1.
+
+Knows tensors and slots; nothing of tokens, sampling or rounds. The same code runs eagerly on a CPU and inside a
+captured CUDA graph: every position comes in as a tensor, and the KV cache is written in place.
+
+Dimension key: W tokens scored at once, E hidden size, H query heads, K key/value heads, G = H/K, D head size,
+L visible slots, V vocabulary.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+import torch.nn.functional as F
+from transformers import PretrainedConfig
+from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
+
+from engine.cache import KVCache
+from engine.checkpoint import Checkpoint
+from engine.errors import Unavailable
+from engine.linear import linear_for
+
+FAMILIES = ("llama", "mistral", "qwen2", "qwen3")
+_ROPE_KINDS = ("default", "linear", "llama3", "yarn")  # those whose frequencies do not change with the length
+
+
+def unsupported(config: PretrainedConfig) -> str | None:
+    """Why this decoder cannot run the model (the universal path may), or None."""
+    if config.model_type not in FAMILIES:
+        return f"the decoder knows {', '.join(FAMILIES)}, not {config.model_type}"
+    if config.hidden_act != "silu":
+        return f"its activation is {config.hidden_act}, not silu"
+    if _rope(config)["rope_type"] not in _ROPE_KINDS:
+        return f"its rope scaling {_rope(config)['rope_type']!r} changes with the length"
+    if getattr(config, "quantization_config", None):
+        return "its weights are quantised"
+    return None
+
+
+def _rope(config) -> dict:
+    return {"rope_type": "default", **(getattr(config, "rope_parameters", None) or {})}
+
+
+def _head_dim(config) -> int:
+    return getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
+
+
+def context_length(config) -> int:
+    """Tokens the model can attend to; a sliding window counts as the limit, for older keys are not dropped here."""
+    window = getattr(config, "sliding_window", None)
+    sliding = window and getattr(config, "use_sliding_window", True)
+    return min(config.max_position_embeddings, window) if sliding else config.max_position_embeddings
+
+
+@dataclass(slots=True)
+class Layer:
+    norm_in: torch.Tensor
+    qkv: object
+    q_norm: torch.Tensor | None
+    k_norm: torch.Tensor | None
+    out: object
+    norm_mid: torch.Tensor
+    gate_up: object
+    down: object
+
+
+class Decoder:
+    """Loads a checkpoint folder and scores tokens. ``taps``: layers whose incoming hidden state is handed out too."""
+
+    def __init__(self, folder: Path, config: PretrainedConfig, dtype: torch.dtype, device: str, packed=None, progress=None):
+        reason = unsupported(config)
+        if reason:
+            raise Unavailable(f"This model cannot run on the fast decoder: {reason}.")
+        self.config, self.dtype, self.device = config, dtype, device
+        self.H, self.K, self.D = config.num_attention_heads, config.num_key_value_heads, _head_dim(config)
+        self.layers_count, self.inner, self.eps = config.num_hidden_layers, config.intermediate_size, config.rms_norm_eps
+        self.vocab_size, self.max_length = config.vocab_size, context_length(config)
+        self.taps: tuple[int, ...] = ()
+        self._load(Checkpoint(folder, dtype, device), linear_for(dtype, device, packed), progress)
+        self._rotary()
+
+    def _load(self, weights: Checkpoint, linear: type, progress) -> None:
+        self.embed = weights("model.embed_tokens.weight", (self.vocab_size, self.config.hidden_size))
+        self.layers = []
+        for i in range(self.layers_count):
+            self.layers.append(self._layer(weights, linear, f"model.layers.{i}."))
+            if progress:
+                progress((i + 1) / self.layers_count)
+        self.norm = weights("model.norm.weight")
+        tied = self.config.tie_word_embeddings or "lm_head.weight" not in weights
+        self.head = linear(self.embed if tied else weights("lm_head.weight"))
+
+    def _layer(self, weights: Checkpoint, linear: type, at: str) -> Layer:
+        def fused(block: str, names: list[str]):
+            parts = [f"{at}{block}.{name}_proj" for name in names]
+            biases = [weights(f"{p}.bias") for p in parts if f"{p}.bias" in weights]
+            return linear(torch.cat([weights(f"{p}.weight") for p in parts]), torch.cat(biases) if biases else None)
+
+        def optional(name: str):
+            return weights(at + name) if at + name in weights else None
+
+        return Layer(
+            weights(at + "input_layernorm.weight"),
+            fused("self_attn", ["q", "k", "v"]),
+            optional("self_attn.q_norm.weight"),
+            optional("self_attn.k_norm.weight"),
+            fused("self_attn", ["o"]),
+            weights(at + "post_attention_layernorm.weight"),
+            fused("mlp", ["gate", "up"]),
+            fused("mlp", ["down"]),
+        )
+
+    def _rotary(self) -> None:
+        parameters = _rope(self.config)
+        kind, scaling = parameters["rope_type"], 1.0
+        if kind == "default":
+            inverse = 1.0 / parameters["rope_theta"] ** (torch.arange(0, self.D, 2).float() / self.D)
+        else:
+            inverse, scaling = ROPE_INIT_FUNCTIONS[kind](self.config, "cpu")
+        self.inverse_frequency, self.rope_scaling = inverse.to(self.device), scaling
+
+    def new_cache(self, slots: int) -> KVCache:
+        return KVCache(self.layers_count, self.K, slots, self.D, self.dtype, self.device)
+
+    def forward(self, ids, slots, positions, mask, visible: int, cache: KVCache, rows: slice | None = slice(None)):
+        """One pass. ids, slots, positions [W]; mask [W, visible] bool or None (everything visible to every row).
+
+        Returns logits [rows, V] (None when ``rows`` is None) and features [W, taps·E] (None without taps).
+        """
+        x = F.embedding(ids, self.embed)  # [W, E]
+        angle = positions.float()[:, None] * self.inverse_frequency  # [W, D/2]
+        angle = torch.cat([angle, angle], -1)
+        cos, sin = (angle.cos() * self.rope_scaling).to(x.dtype), (angle.sin() * self.rope_scaling).to(x.dtype)
+        if mask is not None:  # the G query heads that share a key head become rows of one attention call
+            mask = mask.repeat(self.H // self.K, 1)
+        tapped = []
+        for i, layer in enumerate(self.layers):
+            if i in self.taps:
+                tapped.append(x)
+            x = x + self._attend(x, layer, cos, sin, slots, mask, visible, cache.keys[i], cache.values[i])
+            gate_up = layer.gate_up(self._normed(x, layer.norm_mid))
+            x = x + layer.down(F.silu(gate_up[:, : self.inner]) * gate_up[:, self.inner :])
+        if self.layers_count in self.taps:
+            tapped.append(x)
+        features = torch.cat(tapped, -1) if tapped else None
+        if rows is None:
+            return None, features
+        return self.head(self._normed(x[rows], self.norm)), features
+
+    def _attend(self, x, layer: Layer, cos, sin, slots, mask, visible, keys, values):
+        W, H, K, D = len(x), self.H, self.K, self.D
+        q, k, v = layer.qkv(self._normed(x, layer.norm_in)).view(W, H + 2 * K, D).split([H, K, K], 1)
+        if layer.q_norm is not None:
+            q, k = self._normed(q, layer.q_norm), self._normed(k, layer.k_norm)
+        q, k = _rotate(q, cos, sin), _rotate(k, cos, sin)
+        keys.index_copy_(1, slots, k.transpose(0, 1))  # [K, L, D]
+        values.index_copy_(1, slots, v.transpose(0, 1))
+        q = q.view(W, K, H // K, D).permute(1, 2, 0, 3).reshape(1, K, -1, D)  # [1, K, G·W, D]
+        out = F.scaled_dot_product_attention(q, keys[None, :, :visible], values[None, :, :visible], attn_mask=mask)
+        return layer.out(out.view(K, H // K, W, D).permute(2, 0, 1, 3).reshape(W, H * D))
+
+    def _normed(self, x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
+        return F.rms_norm(x, weight.shape, weight, self.eps)
+
+
+def _rotate(x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> torch.Tensor:
+    """x [W, heads, D], rotated in halves as Llama checkpoints store it."""
+    half = x.shape[-1] // 2
+    turned = torch.cat([-x[..., half:], x[..., :half]], -1)
+    return x * cos[:, None] + turned * sin[:, None]

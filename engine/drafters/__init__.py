@@ -1,0 +1,1 @@
+"""Drafting methods, one file each. A new one is one file and one line in `engine.loading.DRAFTERS`."""

@@ -1,0 +1,58 @@
+"""What a drafter is: something that guesses the next tokens and says what distribution it guessed them from."""
+
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+
+from engine.config import SamplingParams
+from engine.sampling import History, Uniforms
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """tokens [N] on the device. q [N, V]: what each token was drawn from, None where it was no draw (one-hot).
+    parents [N] for a tree, None for a chain. steps: passes of a draft model that this took."""
+
+    tokens: torch.Tensor
+    q: torch.Tensor | None = None
+    parents: tuple[int, ...] | None = None
+    steps: int = 0
+
+    def __len__(self) -> int:
+        return len(self.tokens)
+
+
+@dataclass(frozen=True, slots=True)
+class Setup:
+    """What a run tells its drafter: how the target samples, V of the target, the seeded draws, room for tokens."""
+
+    sampling: SamplingParams
+    vocab_size: int
+    uniforms: Uniforms
+    history: History | None  # which tokens count as repeated; None where nothing penalises them
+    capacity: int
+    device: str
+
+
+class Drafter(Protocol):
+    """A method is one file with this protocol and one line in the registry."""
+
+    name: str
+    priors: Mapping[Hashable, float]  # situation -> acceptance to expect before anything has been seen
+
+    def start(self, prompt: Sequence[int], setup: Setup) -> None:
+        """A new run."""
+
+    def situation(self, committed: Sequence[int]) -> Hashable | None:
+        """What kind of guess is at hand (a key into ``priors``), or None when there is nothing to propose."""
+
+    def propose(self, committed: Sequence[int], gamma: int, position: int) -> Draft:
+        """Up to gamma ≥ 1 tokens to follow ``committed``; ``position`` numbers the first one among the new tokens."""
+
+    def commit(self, accepted: int) -> None:
+        """How many of the last proposal's tokens were kept (a prefix of a chain)."""
+
+    def release(self) -> None:
+        """The run is over; give memory back."""

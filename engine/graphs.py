@@ -1,0 +1,60 @@
+"""CUDA graphs behind one seam: ``run(key, step)`` calls the step on a CPU, and on CUDA captures it once and replays.
+
+A step reads and writes buffers that stay where they are (its owner fills them before the call) and returns tensors;
+on CUDA those are the captured ones, overwritten by the next replay of the same key.
+"""
+
+from collections.abc import Callable, Hashable
+
+import torch
+
+_WARM_UPS = 3
+
+
+class EagerGraphs:
+    """No capture: every run is a call."""
+
+    captured = False
+
+    def run(self, key: Hashable, step: Callable):
+        return step()
+
+    def clear(self) -> None:
+        pass
+
+
+class CudaGraphs:
+    """One graph per key, all in one memory pool."""
+
+    captured = True
+
+    def __init__(self):
+        self._graphs: dict[Hashable, tuple[torch.cuda.CUDAGraph, object]] = {}
+        self._pool = torch.cuda.graph_pool_handle()
+
+    def run(self, key: Hashable, step: Callable):
+        if key not in self._graphs:
+            self._graphs[key] = self._capture(step)
+        graph, outputs = self._graphs[key]
+        graph.replay()
+        return outputs
+
+    def _capture(self, step: Callable):
+        # Warm-up on a side stream, as capture requires: lazy initialisation and autotuning must not be recorded.
+        side = torch.cuda.Stream()
+        side.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(side):
+            for _ in range(_WARM_UPS):
+                step()
+        torch.cuda.current_stream().wait_stream(side)
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph, pool=self._pool):
+            outputs = step()
+        return graph, outputs
+
+    def clear(self) -> None:
+        self._graphs.clear()
+
+
+def graphs_for(device: str):
+    return CudaGraphs() if torch.device(device).type == "cuda" else EagerGraphs()

@@ -1,0 +1,41 @@
+"""What speculation should be worth: formulas only, no model, no torch.
+
+Costs are relative to one plain target step: c for one draft step, v(W) for scoring W tokens at once (v(1) = 1).
+"""
+
+from collections.abc import Mapping, Sequence
+
+
+def expected_tokens(alpha: float, gamma: int) -> float:
+    """Tokens per round when each draft is kept with chance alpha: (1 − α^(γ+1)) / (1 − α) (Leviathan 2023, eq. 1)."""
+    if alpha >= 1.0:
+        return gamma + 1.0
+    return (1.0 - alpha ** (gamma + 1)) / (1.0 - alpha)
+
+
+def interpolate(v: Mapping[int, float], width: int) -> float:
+    """v at any width: linear between measured widths, and beyond them along the last slope."""
+    if width in v:
+        return v[width]
+    widths = sorted(v)
+    if len(widths) == 1:
+        return v[widths[0]]
+    right = next((i for i, w in enumerate(widths) if w > width), len(widths) - 1)
+    low, high = widths[max(right - 1, 0)], widths[max(right, 1)]
+    return v[low] + (v[high] - v[low]) * (width - low) / (high - low)
+
+
+def idealised_speedup(alpha: float, gamma: int, c: float, v: Mapping[int, float]) -> float:
+    """From α alone: expected tokens ÷ (γ·c + v(γ+1))."""
+    return expected_tokens(alpha, gamma) / (gamma * c + interpolate(v, gamma + 1))
+
+
+def predicted_speedup(rounds: Sequence[tuple[int, int, int]], c: float, v: Mapping[int, float]) -> float:
+    """From what happened: Σ emitted ÷ Σ (draft steps · c + v(N + 1)) over rounds of (emitted, draft steps, N)."""
+    cost = sum(steps * c + interpolate(v, drafted + 1) for _, steps, drafted in rounds)
+    return sum(emitted for emitted, _, _ in rounds) / cost if cost else float("nan")
+
+
+def best_gamma(alpha: float, c: float, v: Mapping[int, float], most: int) -> int:
+    """The draft length (0 = none) with the highest idealised speedup; the shorter one on a tie."""
+    return max(range(most + 1), key=lambda gamma: (idealised_speedup(alpha, gamma, c, v), -gamma))
