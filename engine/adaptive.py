@@ -5,7 +5,7 @@ starting at a shipped prior and forgetting slowly. A situation that has been ref
 while it is not drafted, so a text that turns predictable is noticed again at the price of a rare probe.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from engine.theory import best_gamma
 
@@ -52,3 +52,16 @@ class AutoGamma:
         fade = (1 - 1 / MEMORY) ** tested
         kept, refused = self._seen.get(situation, (0.0, 0.0))
         self._seen[situation] = (kept * fade + accepted, refused * fade + (tested - accepted))
+
+
+class PinnedGamma:
+    """The γ of each round as a trace recorded it, so that a run with γ = auto can be repeated exactly."""
+
+    def __init__(self, gammas: Sequence[int]):
+        self._rest = iter(gammas)
+
+    def choose(self, situation, most: int) -> int:
+        return min(next(self._rest, 0), most)
+
+    def observe(self, situation, tested: int, accepted: int) -> None:
+        pass

@@ -1,0 +1,115 @@
+"""Measured costs of this device: v(W), what scoring W tokens costs next to one, and c, what a draft step costs.
+
+Every width is timed in turn, over and over, and the median kept: a busy moment then hits all widths alike.
+"""
+
+import hashlib
+import json
+import statistics
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+import torch
+
+from engine.config import SamplingParams
+from engine.drafters.base import Drafter, Setup
+from engine.events import CostModel
+from engine.runner import Runner
+from engine.sampling import Uniforms
+
+WIDTHS = (1, 2, 3, 4, 5, 6, 8, 12, 16)
+CONTEXT = 256
+_DRAFT_STEPS = 4
+_GREEDY = SamplingParams()
+
+
+def _seconds(step: Callable[[], object], device: str) -> float:
+    cuda = torch.device(device).type == "cuda"
+    if cuda:
+        torch.cuda.synchronize()
+    start = time.perf_counter()
+    step()
+    if cuda:
+        torch.cuda.synchronize()
+    return time.perf_counter() - start
+
+
+def measure(
+    target: Runner,
+    drafter: Drafter | None = None,
+    widths: Sequence[int] = WIDTHS,
+    context: int = CONTEXT,
+    repeats: int = 7,
+    progress: Callable[[float], None] | None = None,
+) -> CostModel:
+    """v for each width, and c for ``drafter`` (0 where it has no model), at ``context`` tokens."""
+    context = min(context, target.max_length - max(widths) - 1)
+    prompt = [(7 * i + 1) % target.vocab_size for i in range(context)]
+    passes = {w: _scoring(target, prompt[:w], context) for w in widths}
+    target.reset(context + max(widths))
+    target.prefill(prompt)
+    if drafter is not None:
+        passes["draft"] = _drafting(drafter, target, prompt)
+    times: dict = {key: [] for key in passes}
+    for repeat in range(repeats + 1):
+        for key, one in passes.items():
+            times[key].append(_seconds(one, target.device))
+        if progress:
+            progress((repeat + 1) / (repeats + 1))
+    median = {key: statistics.median(seconds[1:]) for key, seconds in times.items()}  # the first is the warm-up
+    target.release()
+    if drafter is not None:
+        drafter.release()
+    step = median[1]
+    c = median.get("draft", 0.0) / _DRAFT_STEPS / step
+    return CostModel(c, {w: median[w] / step for w in widths}, context, step)
+
+
+def _scoring(target: Runner, ids: Sequence[int], context: int):
+    tokens = torch.tensor(ids, device=target.device)
+
+    def score():
+        target.forward(tokens)
+        target.rollback(context)
+
+    return score
+
+
+def _drafting(drafter: Drafter, target: Runner, prompt: list[int]):
+    setup = Setup(
+        _GREEDY, target.vocab_size, Uniforms(0, _DRAFT_STEPS + 1), None, len(prompt) + _DRAFT_STEPS + 2, target.device
+    )
+    drafter.start(prompt, setup)
+
+    def draft():
+        proposal = drafter.propose(prompt, _DRAFT_STEPS, 0)
+        drafter.commit(0)
+        return proposal
+
+    return draft
+
+
+def cached(folder: Path, key: dict, measure_now: Callable[[], CostModel], again: bool = False) -> CostModel:
+    """The costs measured before for the same ``key`` (device, models, precision, versions), else measured and kept.
+
+    A damaged or unwritable cache costs only the measuring.
+    """
+    name = hashlib.sha256(json.dumps(key, sort_keys=True).encode()).hexdigest()[:16]
+    path = folder / f"{name}.json"
+    if not again:
+        try:
+            saved = json.loads(path.read_text())
+            return CostModel(saved["c"], {int(w): x for w, x in saved["v"].items()}, saved["context"], saved["step"])
+        except (OSError, ValueError, KeyError, TypeError, AttributeError):
+            pass
+    costs = measure_now()
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        aside = path.with_suffix(".partial")
+        aside.write_text(json.dumps({**asdict(costs), "key": key}))
+        aside.replace(path)
+    except OSError:
+        pass
+    return costs

@@ -1,0 +1,22 @@
+"""Bytes in use and to be had, as far as the platform tells."""
+
+import sys
+
+import torch
+
+
+def reset_peak(device: str) -> None:
+    if torch.device(device).type == "cuda":
+        torch.cuda.reset_peak_memory_stats(device)
+
+
+def peak_memory(device: str) -> int | None:
+    """CUDA: peak allocated since `reset_peak`. Elsewhere the whole process's peak; None where nothing tells (Windows)."""
+    if torch.device(device).type == "cuda":
+        return torch.cuda.max_memory_allocated(device)
+    try:
+        import resource
+    except ImportError:
+        return None
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else peak * 1024

@@ -1,0 +1,186 @@
+"""A run as a file: its events folded together, versioned JSON, validated on the way in. Imports no torch.
+
+A trace file is untrusted input: sizes are bounded before parsing, types and ranges are checked while parsing, and what
+refers to something (a parent, a position) is checked after. Refusals are one sentence.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any, Literal
+
+from engine.errors import BadInput
+from engine.events import EMITTED, Event, PromptToken, Round, RunFinished, RunStarted, Status, Token
+
+SCHEMA = 1
+MAX_BYTES = 64 * 2**20
+MAX_ROUNDS = 20_000
+MAX_TOKENS = 200_000
+_LARGEST = 2**53  # beyond this a JSON number is no longer the integer that was written
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """started and rounds always; finished is None while the run goes on or where it was lost."""
+
+    started: RunStarted
+    rounds: tuple[Round, ...] = ()
+    finished: RunFinished | None = None
+
+    @property
+    def emitted(self) -> list[Token]:
+        return [t for r in self.rounds for t in r.tokens if t.status in EMITTED]
+
+    @property
+    def text(self) -> str:
+        """The decoded output so far."""
+        return "".join(t.text for t in self.emitted)
+
+
+def fold(events: Iterable[Event]) -> Trace:
+    """The events of one run, in order, as a Trace. ValueError if the first is not RunStarted."""
+    started, rounds, finished = None, [], None
+    for event in events:
+        match event:
+            case RunStarted():
+                started = event
+            case Round():
+                rounds.append(event)
+            case RunFinished():
+                finished = event
+            case _:
+                raise ValueError(f"not an event of a run: {type(event).__name__}")
+    if started is None:
+        raise ValueError("a trace begins with RunStarted")
+    return Trace(started, tuple(rounds), finished)
+
+
+@dataclass(frozen=True, slots=True)
+class _File:
+    schema: Literal[1]
+    started: RunStarted
+    rounds: tuple[Round, ...]
+    finished: RunFinished | None
+
+
+@cache
+def _adapter():
+    from pydantic import ConfigDict, TypeAdapter
+
+    for kind in (_File, RunStarted, Round, RunFinished, Token):
+        kind.__pydantic_config__ = ConfigDict(allow_inf_nan=False, extra="forbid")
+    return TypeAdapter(_File)
+
+
+def to_json(trace: Trace) -> str:
+    return _adapter().dump_json(_File(SCHEMA, trace.started, trace.rounds, trace.finished)).decode()
+
+
+def from_json(data: str | bytes) -> Trace:
+    """Parse and validate. BadInput says in a sentence what is wrong with the file."""
+    from pydantic import ValidationError
+
+    if len(data) > MAX_BYTES:
+        raise BadInput(f"This trace is {len(data) / 2**20:.0f} MiB; files up to {MAX_BYTES // 2**20} MiB are read.")
+    try:
+        file = _adapter().validate_json(data)
+    except ValidationError as error:
+        raise BadInput(_explain(error)) from error
+    except (ValueError, RecursionError) as error:
+        raise BadInput("This file is not a SpecLens trace: it cannot be read as JSON.") from error
+    trace = Trace(file.started, file.rounds, file.finished)
+    _check(trace)
+    return trace
+
+
+def _explain(error) -> str:
+    first = error.errors(include_url=False, include_context=False, include_input=True)[0]
+    where = ".".join(str(part)[:40] for part in first["loc"][:6])
+    if where == "schema" and first["type"] != "missing":
+        shown = repr(first["input"])[:40]
+        return f"This trace has schema version {shown}, but this SpecLens reads version {SCHEMA}; record the run again."
+    if first["type"] == "json_invalid" or not where:
+        return f"This file is not a SpecLens trace: {first['msg'][:120]}."
+    return f"This trace is not valid at {where}: {first['msg'][:120]}."
+
+
+def _require(condition: bool, what: str) -> None:
+    if not condition:
+        raise BadInput(f"This trace is not valid: {what}.")
+
+
+def _check(trace: Trace) -> None:
+    """What types cannot say: every number in its range, every reference to something that is there."""
+    _require(len(trace.rounds) <= MAX_ROUNDS, f"it has over {MAX_ROUNDS} rounds")
+    count = sum(len(r.tokens) for r in trace.rounds) + len(trace.started.prompt)
+    _require(count <= MAX_TOKENS, f"it has over {MAX_TOKENS} tokens")
+    _check_json(trace.started.config)
+    if costs := trace.started.costs:
+        _require(0 <= costs.c <= 1e6 and 0 <= costs.step <= 1e6 and costs.v, "its costs are out of range")
+        _require(all(1 <= w <= 4096 and 0 < x <= 1e6 for w, x in costs.v.items()), "its costs are out of range")
+    position = 0
+    for index, round_ in enumerate(trace.rounds):
+        _require(round_.index == index, f"round {index} is numbered {round_.index}")
+        _check_round(round_, position)
+        position += len(round_.emitted)
+
+
+def _check_round(r: Round, position: int) -> None:
+    at = f"round {r.index}"
+    times = (r.timings.draft, r.timings.verify, r.timings.accept, r.timings.host, r.start, r.end)
+    _require(all(0 <= t <= 1e7 for t in times) and r.start <= r.end, f"a time in {at} is out of range")
+    _require(all(0 <= n <= _LARGEST for n in (r.gamma, r.draft_steps, r.context)), f"a count in {at} is out of range")
+    drafts = [t for t in r.tokens if t.status in ("accepted", "rejected", "discarded")]
+    closing = r.tokens[len(drafts) :]
+    _require(list(r.tokens[: len(drafts)]) == drafts and len(closing) <= 1, f"{at} has tokens out of order")
+    _require(len(r.parents) == len(drafts), f"{at} has {len(r.parents)} parents for {len(drafts)} drafts")
+    _require(all(0 <= p <= i for i, p in enumerate(r.parents)), f"a parent in {at} does not exist")
+    for token in r.tokens:
+        _check_token(token, at)
+    placed = [t.position for t in r.tokens if t.status in EMITTED]
+    _require(placed == list(range(position, position + len(placed))), f"{at} has tokens at the wrong position")
+
+
+def _check_token(token: Token, at: str) -> None:
+    _require(0 <= token.id <= _LARGEST and 0 <= token.depth <= 4096, f"a token of {at} is out of range")
+    _require(0 <= token.position <= MAX_TOKENS and len(token.text) <= 10_000, f"a token of {at} is out of range")
+    shares = [x for x in (token.p, token.q, token.u, token.accept) if x is not None]
+    _require(all(0 <= x <= 1.0001 for x in shares), f"a probability in {at} is not between 0 and 1")
+    for distribution in (token.p_top, token.q_top, token.residual):
+        if distribution:
+            masses = [c.mass for c in distribution.top] + [distribution.rest]
+            _require(len(masses) <= 1001 and all(0 <= m <= 1.0001 for m in masses), f"a distribution in {at} is no distribution")
+
+
+def _check_json(value: Any, depth: int = 0) -> None:
+    _require(depth < 8, "its settings are nested too deeply")
+    if isinstance(value, dict | list | tuple):
+        _require(len(value) <= 1000, "its settings are too large")
+        for inner in value.values() if isinstance(value, dict) else value:
+            _check_json(inner, depth + 1)
+
+
+def save(trace: Trace, path: str | Path) -> None:
+    """Written aside and renamed, so that a full disk leaves no half file."""
+    path = Path(path)
+    aside = path.with_name(path.name + ".partial")
+    try:
+        aside.write_text(to_json(trace), encoding="utf-8")
+        aside.replace(path)
+    except OSError as error:
+        aside.unlink(missing_ok=True)
+        raise BadInput(f"The trace could not be written to {path}: {error.strerror}.") from error
+
+
+def load(path: str | Path) -> Trace:
+    path = Path(path)
+    try:
+        if path.stat().st_size > MAX_BYTES:
+            raise BadInput(f"{path} is larger than {MAX_BYTES // 2**20} MiB and is not read as a trace.")
+        return from_json(path.read_bytes())
+    except OSError as error:
+        raise BadInput(f"The trace {path} cannot be read: {error.strerror}.") from error
+
+
+__all__ = ["SCHEMA", "PromptToken", "Status", "Trace", "fold", "from_json", "load", "save", "to_json"]
