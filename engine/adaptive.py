@@ -7,7 +7,7 @@ while it is not drafted, so a text that turns predictable is noticed again at th
 
 from collections.abc import Mapping, Sequence
 
-from engine.theory import best_gamma
+from engine.theory import best_length
 
 PRIOR_WEIGHT = 4.0  # tests that the prior counts for
 MEMORY = 24.0  # tests after which old evidence has faded to 1/e
@@ -28,10 +28,14 @@ class FixedGamma:
 
 
 class AutoGamma:
-    """γ ≥ 0 that maximises (1 − α^(γ+1))/(1 − α) ÷ (γ·c + v(γ+1)) for the situation at hand."""
+    """γ ≥ 0 with the most expected tokens per cost for the situation at hand.
 
-    def __init__(self, c: float, v: Mapping[int, float], priors: Mapping, most: int = 16):
-        self.c, self.v, self.priors, self.most = c, v, priors, most
+    ``deeper`` maps a situation to the one that a kept draft leads to, so that acceptance may change with depth: a
+    prompt lookup whose first guess is right has found a longer match.
+    """
+
+    def __init__(self, c: float, v: Mapping[int, float], priors: Mapping, deeper=lambda situation: situation, most=16):
+        self.c, self.v, self.priors, self.deeper, self.most = c, v, priors, deeper, most
         self._seen: dict = {}  # situation -> (accepted, refused), both decayed
 
     def alpha(self, situation) -> float:
@@ -40,18 +44,26 @@ class AutoGamma:
         return (accepted + PRIOR_WEIGHT * prior) / (accepted + refused + PRIOR_WEIGHT)
 
     def choose(self, situation, most: int) -> int:
-        gamma = best_gamma(self.alpha(situation), self.c, self.v, min(self.most, most))
+        gamma = best_length([self.alpha(s) for s in self._path(situation, min(self.most, most))], self.c, self.v)
         if gamma == 0 and situation in self._seen:
-            accepted, refused = self._seen[situation]
-            self._seen[situation] = (accepted * (1 - RECOVERY), refused * (1 - RECOVERY))
+            self._fade(situation, 1 - RECOVERY)
         return gamma
 
     def observe(self, situation, tested: int, accepted: int) -> None:
-        if tested == 0:
-            return
-        fade = (1 - 1 / MEMORY) ** tested
+        """``tested`` drafts were looked at and the first ``accepted`` of them kept."""
+        for i, s in enumerate(self._path(situation, tested)):
+            self._fade(s, 1 - 1 / MEMORY)
+            kept, refused = self._seen[s]
+            self._seen[s] = (kept + (i < accepted), refused + (i >= accepted))
+
+    def _path(self, situation, length: int):
+        for _ in range(length):
+            yield situation
+            situation = self.deeper(situation)
+
+    def _fade(self, situation, share: float) -> None:
         kept, refused = self._seen.get(situation, (0.0, 0.0))
-        self._seen[situation] = (kept * fade + accepted, refused * fade + (tested - accepted))
+        self._seen[situation] = (kept * share, refused * share)
 
 
 class PinnedGamma:

@@ -129,15 +129,15 @@ class Decoder:
         """
         x = F.embedding(ids, self.embed)  # [W, E]
         angle = positions.float()[:, None] * self.inverse_frequency  # [W, D/2]
-        angle = torch.cat([angle, angle], -1)
-        cos, sin = (angle.cos() * self.rope_scaling).to(x.dtype), (angle.sin() * self.rope_scaling).to(x.dtype)
+        cos, sin = angle.cos() * self.rope_scaling, angle.sin() * self.rope_scaling
+        rotary = (torch.cat([cos, cos], -1)[:, None].to(x.dtype), torch.cat([-sin, sin], -1)[:, None].to(x.dtype))
         if mask is not None:  # the G query heads that share a key head become rows of one attention call
             mask = mask.repeat(self.H // self.K, 1)
         tapped = []
         for i, layer in enumerate(self.layers):
             if i in self.taps:
                 tapped.append(x)
-            x = x + self._attend(x, layer, cos, sin, slots, mask, visible, cache.keys[i], cache.values[i])
+            x = x + self._attend(x, layer, rotary, slots, mask, visible, cache.keys[i], cache.values[i])
             gate_up = layer.gate_up(self._normed(x, layer.norm_mid))
             x = x + layer.down(F.silu(gate_up[:, : self.inner]) * gate_up[:, self.inner :])
         if self.layers_count in self.taps:
@@ -147,12 +147,12 @@ class Decoder:
             return None, features
         return self.head(self._normed(x[rows], self.norm)), features
 
-    def _attend(self, x, layer: Layer, cos, sin, slots, mask, visible, keys, values):
+    def _attend(self, x, layer: Layer, rotary, slots, mask, visible, keys, values):
         W, H, K, D = len(x), self.H, self.K, self.D
-        q, k, v = layer.qkv(self._normed(x, layer.norm_in)).view(W, H + 2 * K, D).split([H, K, K], 1)
+        qk, v = layer.qkv(self._normed(x, layer.norm_in)).view(W, H + 2 * K, D).split([H + K, K], 1)
         if layer.q_norm is not None:
-            q, k = self._normed(q, layer.q_norm), self._normed(k, layer.k_norm)
-        q, k = _rotate(q, cos, sin), _rotate(k, cos, sin)
+            qk = torch.cat([self._normed(qk[:, :H], layer.q_norm), self._normed(qk[:, H:], layer.k_norm)], 1)
+        q, k = _rotate(qk, *rotary).split([H, K], 1)
         keys.index_copy_(1, slots, k.transpose(0, 1))  # [K, L, D]
         values.index_copy_(1, slots, v.transpose(0, 1))
         q = q.view(W, K, H // K, D).permute(1, 2, 0, 3).reshape(1, K, -1, D)  # [1, K, G·W, D]
@@ -163,8 +163,6 @@ class Decoder:
         return F.rms_norm(x, weight.shape, weight, self.eps)
 
 
-def _rotate(x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> torch.Tensor:
-    """x [W, heads, D], rotated in halves as Llama checkpoints store it."""
-    half = x.shape[-1] // 2
-    turned = torch.cat([-x[..., half:], x[..., :half]], -1)
-    return x * cos[:, None] + turned * sin[:, None]
+def _rotate(x: torch.Tensor, cos: torch.Tensor, signed_sin: torch.Tensor) -> torch.Tensor:
+    """x [W, heads, D] turned as Llama checkpoints store it: in halves, (a, b) → (a·cos − b·sin, b·cos + a·sin)."""
+    return torch.addcmul(x * cos, x.roll(x.shape[-1] // 2, -1), signed_sin)

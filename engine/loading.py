@@ -233,7 +233,7 @@ class Engine:
         if gammas is not None:
             return PinnedGamma(gammas)
         if config.gamma == AUTO:
-            return AutoGamma(costs.c, costs.v, drafter.priors)
+            return AutoGamma(costs.c, costs.v, drafter.priors, drafter.deeper)
         return FixedGamma(config.gamma)
 
     def _started(self, config: RunConfig, prompt: list[int], costs: CostModel) -> RunStarted:

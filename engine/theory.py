@@ -38,4 +38,16 @@ def predicted_speedup(rounds: Sequence[tuple[int, int, int]], c: float, v: Mappi
 
 def best_gamma(alpha: float, c: float, v: Mapping[int, float], most: int) -> int:
     """The draft length (0 = none) with the highest idealised speedup; the shorter one on a tie."""
-    return max(range(most + 1), key=lambda gamma: (idealised_speedup(alpha, gamma, c, v), -gamma))
+    return best_length([alpha] * most, c, v)
+
+
+def best_length(alphas: Sequence[float], c: float, v: Mapping[int, float]) -> int:
+    """The same where acceptance depends on depth: alphas[i] is the chance of draft i + 1, given those before it."""
+    best, best_rate, tokens, reached = 0, 1.0, 1.0, 1.0
+    for gamma, alpha in enumerate(alphas, start=1):
+        reached *= alpha
+        tokens += reached
+        rate = tokens / (gamma * c + interpolate(v, gamma + 1))
+        if rate > best_rate:
+            best, best_rate = gamma, rate
+    return best

@@ -48,6 +48,9 @@ class Drafter(Protocol):
     def situation(self, committed: Sequence[int]) -> Hashable | None:
         """What kind of guess is at hand (a key into ``priors``), or None when there is nothing to propose."""
 
+    def deeper(self, situation: Hashable) -> Hashable:
+        """The situation that a draft made in ``situation`` and kept leads to."""
+
     def propose(self, committed: Sequence[int], gamma: int, position: int) -> Draft:
         """Up to gamma ≥ 1 tokens to follow ``committed``; ``position`` numbers the first one among the new tokens."""
 

@@ -32,6 +32,9 @@ class LmDrafter:
     def situation(self, committed: Sequence[int]):
         return 0
 
+    def deeper(self, situation):
+        return situation
+
     def propose(self, committed: Sequence[int], gamma: int, position: int) -> Draft:
         """Feeds what was committed since the last proposal, then drafts one token a pass."""
         runner, self._committed = self.runner, len(committed)

@@ -19,8 +19,9 @@ class NgramDrafter:
     """
 
     name = "ngram"
-    # Chance that a proposal is kept, by length of the match that found it.
-    priors = {1: 0.2, 2: 0.4, 3: 0.55, 4: 0.65, 5: 0.7, 6: 0.75, 7: 0.8, 8: 0.85}
+    # Chance that a guess is kept, by length of the match that found it: counted over 100,000 tokens that the embedded
+    # target wrote (greedy and sampled), to questions that mostly do not quote a text.
+    priors = {1: 0.16, 2: 0.42, 3: 0.52, 4: 0.62, 5: 0.67, 6: 0.71, 7: 0.75, 8: 0.92}
 
     def start(self, prompt: Sequence[int], setup: Setup) -> None:
         self._device = setup.device
@@ -41,6 +42,10 @@ class NgramDrafter:
                 self._found = found
                 return n
         return None
+
+    def deeper(self, situation: int) -> int:
+        """A kept guess makes the match one longer."""
+        return min(situation + 1, LONGEST)
 
     def propose(self, committed: Sequence[int], gamma: int, position: int) -> Draft:
         """Copies from behind the match, and goes on into its own copy: a repeating pattern is continued."""

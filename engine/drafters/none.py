@@ -13,6 +13,9 @@ class NoDrafter:
     def situation(self, committed):
         return None
 
+    def deeper(self, situation):
+        return situation
+
     def propose(self, committed, gamma, position) -> Draft:
         raise AssertionError("there is no situation in which this drafter proposes")
 
