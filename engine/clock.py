@@ -1,4 +1,4 @@
-"""Seconds between marks: perf_counter on a CPU, CUDA events (read after the round's one sync) on a GPU."""
+"""Seconds between marks on the device's own time line: perf_counter on a CPU, CUDA events on a GPU."""
 
 import time
 
@@ -6,7 +6,7 @@ import torch
 
 
 class Clock:
-    """mark() … mark(), then laps() once the device has been waited for."""
+    """mark() … mark(), then laps() once the device has passed the last mark."""
 
     def __init__(self, device: str):
         self._cuda = torch.device(device).type == "cuda"
@@ -21,7 +21,6 @@ class Clock:
             self._marks.append(time.perf_counter())
 
     def laps(self) -> list[float]:
-        """Seconds between neighbouring marks; the marks are forgotten."""
-        pairs = list(zip(self._marks, self._marks[1:], strict=False))
-        self._marks = []
+        """Seconds between neighbouring marks."""
+        pairs = zip(self._marks, self._marks[1:], strict=False)
         return [a.elapsed_time(b) / 1e3 if self._cuda else b - a for a, b in pairs]

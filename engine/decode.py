@@ -15,6 +15,7 @@ import torch
 from engine.acceptance import accept_chain, accept_tree
 from engine.clock import Clock
 from engine.config import MAX_GAMMA, RunConfig
+from engine.device import to_device
 from engine.drafters.base import Draft, Drafter, Setup
 from engine.events import Round, Timings, Token
 from engine.recorder import Outcome, Recorder
@@ -87,7 +88,7 @@ class Decoding:
         gamma, situation, draft = self._draft(position)
         clock.mark()
         # 2 verify: one pass over the pending token and the drafts
-        pending = torch.tensor(self.committed[-1:], device=self.target.device)
+        pending = to_device(self.committed[-1:], self.target.device)
         logits = self.target.forward(torch.cat([pending, draft.tokens]), draft.parents)  # [N+1, V]
         clock.mark()
         # 3 accept
@@ -96,10 +97,11 @@ class Decoding:
             logits = penalise(logits.float(), seen, self.config.sampling.repetition_penalty)
         p = warp(logits, self.config.sampling)
         u, u_closing, depth = self._uniforms(draft, position)
+        draws = [to_device(x, self.target.device, torch.float32) for x in (u, u_closing)]
         if draft.parents is None:
-            verdict = accept_chain(p, draft.q, draft.tokens, u, u_closing)
+            verdict = accept_chain(p, draft.q, draft.tokens, *draws)
         else:
-            verdict = accept_tree(p, draft.q, draft.tokens, draft.parents, u, u_closing)
+            verdict = accept_tree(p, draft.q, draft.tokens, draft.parents, *draws)
         clock.mark()
         outcome = self.recorder.fetch(p, logits, draft, verdict)
         # 4 commit
@@ -108,9 +110,9 @@ class Decoding:
         self.drafter.commit(len(path) - 1)
         self.chooser.observe(situation, int(outcome.tested.sum()), len(path) - 1)
         tokens = self._tokens(outcome, draft, depth[1:], u, u_closing, position)
-        clock.mark()
-        timings = Timings(*clock.laps())
-        return Round(index, gamma, tokens, self._parents(draft), draft.steps, base, timings, start, self._now())
+        end, laps = self._now(), clock.laps()
+        timings = Timings(*laps, host=max(0.0, end - start - sum(laps)))
+        return Round(index, gamma, tokens, self._parents(draft), draft.steps, base, timings, start, end)
 
     def _now(self) -> float:
         return time.perf_counter() - self.started
@@ -125,14 +127,15 @@ class Decoding:
         return gamma, situation, self.drafter.propose(self.committed, gamma, position)
 
     def _uniforms(self, draft: Draft, position: int):
-        """u [N] for the accept draws (siblings have streams of their own), u_closing [N+1] by the node closed after."""
+        """u [N] for the accept draws (siblings have streams of their own), u_closing [N+1] by the node closed after,
+        depth [N+1] of each node; all on the host."""
         parents = self._parents(draft)
         depth = tree_shape(parents)[0]  # [N+1]
         sibling = [parents[:i].count(parents[i]) for i in range(len(parents))] if draft.parents else [0] * len(draft)
         tables = [self.uniforms.table(ACCEPTING, s) for s in sibling]
-        u = torch.tensor([float(t[position + d - 1]) for t, d in zip(tables, depth[1:].tolist(), strict=True)])
-        closing = torch.from_numpy(self.uniforms.table(CLOSING))[position + depth]
-        return u.to(self.target.device), closing.to(self.target.device), depth.tolist()
+        u = [float(t[position + d - 1]) for t, d in zip(tables, depth[1:].tolist(), strict=True)]
+        closing = self.uniforms.table(CLOSING)[position + depth.numpy()]
+        return u, closing, depth.tolist()
 
     @staticmethod
     def _parents(draft: Draft) -> tuple[int, ...]:

@@ -24,13 +24,13 @@ class EagerGraphs:
 
 
 class CudaGraphs:
-    """One graph per key, all in one memory pool."""
+    """One graph per key, each with memory of its own: in a shared pool one graph's scratch space may be another's
+    result, and a round holds the draft's q while the verify graph replays."""
 
     captured = True
 
     def __init__(self):
         self._graphs: dict[Hashable, tuple[torch.cuda.CUDAGraph, object]] = {}
-        self._pool = torch.cuda.graph_pool_handle()
 
     def run(self, key: Hashable, step: Callable):
         if key not in self._graphs:
@@ -48,7 +48,7 @@ class CudaGraphs:
                 step()
         torch.cuda.current_stream().wait_stream(side)
         graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph, pool=self._pool):
+        with torch.cuda.graph(graph, capture_error_mode="thread_local"):
             outputs = step()
         return graph, outputs
 

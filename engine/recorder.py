@@ -10,6 +10,7 @@ import torch
 
 from engine.acceptance import Verdict, residual
 from engine.config import RunConfig
+from engine.device import to_device
 from engine.drafters.base import Draft
 from engine.events import Candidate, Distribution, Token
 from engine.text import Detokenizer
@@ -64,19 +65,21 @@ class Recorder:
     def _numbers(self, p, logits, draft: Draft, verdict: Verdict) -> dict[str, torch.Tensor]:
         """p and q of every draft (also of the discarded ones), top-k of p, q and the residual, top-2 logit gaps."""
         N, tokens = len(draft), draft.tokens
-        found = {"closing_p": p[verdict.last, verdict.closing]}
+        # Indexed by one-element tensors throughout: a 0-dim index would be read by the host.
+        last, closing = verdict.last.view(1), verdict.closing.view(1)
+        found = {"closing_p": p[last, closing]}
         found["p_mass"], found["p_ids"] = self._top(p)
         if self.greedy:
             two = logits.topk(2).values
             found["gap"] = two[:, 0] - two[:, 1]
         if not N:
             return found
-        parents = torch.arange(N) if draft.parents is None else torch.tensor(draft.parents)
-        before = p[parents.to(p.device)]  # [N, V]: the row that draft i was tested against
+        # [N, V]: the row that draft i was tested against
+        before = p[:N] if draft.parents is None else p[to_device(draft.parents, p.device)]
         found["p"] = before.gather(1, tokens[:, None])[:, 0]
         q = torch.zeros_like(before).scatter_(1, tokens[:, None], 1.0) if draft.q is None else draft.q
         found["q"] = q.gather(1, tokens[:, None])[:, 0]
-        found["closing_q"] = q[verdict.last.clamp_max(N - 1), verdict.closing]
+        found["closing_q"] = q[last.clamp_max(N - 1), closing]
         if draft.q is not None:
             found["q_mass"], found["q_ids"] = self._top(q)
         if not (self.greedy and draft.q is None):  # there the residual is p itself, or empty
@@ -128,12 +131,12 @@ class Recorder:
         known, numbers = {}, outcome.numbers
         if numbers:
             row = outcome.last
-            known = {"p": float(numbers["closing_p"]), "u": u}
+            known = {"p": float(numbers["closing_p"][0]), "u": u}
             known["p_top"] = self._distribution(numbers["p_mass"][row], numbers["p_ids"][row])
             if "gap" in numbers:
                 known["gap"] = float(numbers["gap"][row])
             if refused:
-                known |= {"q": float(numbers["closing_q"]), "q_top": refused[-1].q_top, "residual": refused[-1].residual}
+                known |= {"q": float(numbers["closing_q"][0]), "q_top": refused[-1].q_top, "residual": refused[-1].residual}
         return Token(outcome.closing, "", status, position + depth - 1, depth, **known)
 
     def _texts(self, tokens: list[int], parents) -> list[str]:

@@ -11,6 +11,7 @@ import torch
 
 from engine.cache import KVCache
 from engine.decoder import Decoder
+from engine.device import to_device
 from engine.errors import BadInput
 from engine.graphs import graphs_for
 
@@ -108,7 +109,7 @@ class DecoderRunner:
     @torch.inference_mode()
     def prefill(self, ids: Sequence[int]) -> None:
         for start in range(0, len(ids), _PREFILL_CHUNK):
-            chunk = torch.tensor(ids[start : start + _PREFILL_CHUNK], device=self.device)
+            chunk = to_device(ids[start : start + _PREFILL_CHUNK], self.device)
             self._base.fill_(self.length)
             _, self.features = self.step(chunk, 0, rows=None)
             self.cache.length += len(chunk)

@@ -10,6 +10,7 @@ import numpy as np
 import torch
 
 from engine.config import SamplingParams
+from engine.device import to_device
 
 _TOP_P_GUESS = 128  # candidates looked at before sorting a whole row
 DRAFTING, ACCEPTING, CLOSING = 0, 1, 2  # the three streams of uniforms; CLOSING draws residual, bonus and plain
@@ -113,7 +114,7 @@ class History:
         self.add(ids)
 
     def add(self, ids) -> None:
-        self.seen[torch.as_tensor(ids, dtype=torch.long, device=self.seen.device)] = True
+        self.seen[to_device(list(ids), self.seen.device)] = True
 
     def rows(self, tokens: torch.Tensor, parents=None) -> torch.Tensor:
         """tokens [N] → [N+1, V]: what has been seen when each node's successor is chosen."""

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import torch
 import torch.nn.functional as F
 
+from engine.device import to_device
 from engine.drafters.base import Draft, Setup
 from engine.runner import Runner
 from engine.sampling import DRAFTING, draw, penalise, warp
@@ -46,8 +47,8 @@ class LmDrafter:
             runner.prefill(feed[:-2])
             feed = feed[-2:]
         table = self.setup.uniforms.table(DRAFTING)[position : position + gamma]
-        ids = self._buffer("ids", torch.tensor(feed))
-        u = self._buffer("u", torch.from_numpy(table))
+        ids = self._buffer("ids", feed, torch.long)
+        u = self._buffer("u", table, torch.float32)
         key = (len(feed), gamma, self.setup.sampling)
         tokens, q = runner.loop(key, len(feed) + gamma - 1, lambda step: self._draft(step, ids, u))
         return Draft(tokens, q, steps=gamma)
@@ -76,12 +77,10 @@ class LmDrafter:
         last = self.runner.vocab_size - 1
         return [min(i, last) for i in ids]
 
-    def _buffer(self, name: str, values: torch.Tensor) -> torch.Tensor:
+    def _buffer(self, name: str, values, dtype: torch.dtype) -> torch.Tensor:
         """``values`` in a buffer that keeps its address, as a captured graph needs."""
-        key = (name, len(values))
-        if key not in self._buffers:
-            self._buffers[key] = torch.empty_like(values, device=self.setup.device)
-        return self._buffers[key].copy_(values)
+        key, fresh = (name, len(values)), to_device(values, self.setup.device, dtype)
+        return self._buffers.setdefault(key, torch.empty_like(fresh)).copy_(fresh)
 
     def commit(self, accepted: int) -> None:
         self.runner.rollback(min(self.runner.length, self._committed + accepted))

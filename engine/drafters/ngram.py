@@ -5,8 +5,7 @@ No model and no cost: q is one-hot. It pays where the answer quotes the question
 
 from collections.abc import Sequence
 
-import torch
-
+from engine.device import to_device
 from engine.drafters.base import Draft, Setup
 
 LONGEST = 8
@@ -52,7 +51,7 @@ class NgramDrafter:
         tokens = list(committed[self._found : self._found + gamma])
         while len(tokens) < gamma:
             tokens.append(tokens[self._found + len(tokens) - len(committed)])
-        return Draft(torch.tensor(tokens, device=self._device))
+        return Draft(to_device(tokens, self._device))
 
     def commit(self, accepted: int) -> None:
         pass
