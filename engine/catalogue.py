@@ -4,20 +4,18 @@ Says everything in words before anything is loaded; imports no torch and touches
 """
 
 import difflib
-import json
 import os
 import re
-import struct
 import sys
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from functools import cache
-from math import prod
 from pathlib import Path
 from types import MappingProxyType
 
-from engine.errors import BadInput, EngineError, Unavailable
+from engine.errors import BadInput, EngineError
+from engine.folders import figures, gigabytes
 
 CATALOGUE = Path(__file__).parent.parent / "assets" / "models.toml"
 BYTES = {"fp32": 4, "bf16": 2, "fp16": 2, "float32": 4, "bfloat16": 2, "float16": 2}
@@ -25,7 +23,6 @@ MODEL_FREE = ("none", "ngram")
 CONTEXT = 4096  # what a memory estimate assumes when nothing else is said
 _WORKING_ROOM = 256 * 2**20  # activations, logits and scratch buffers beside weights and KV
 _REVISION = re.compile(r"main|[0-9a-f]{40}")
-_NAME = re.compile(r"[a-z0-9][a-z0-9.\-]*")
 
 
 @dataclass(frozen=True)
@@ -99,7 +96,8 @@ def load_catalogue(path: Path | None = None) -> Mapping[str, PairSpec]:
         raw = tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise BadInput(f"The catalogue {path} cannot be read: {error}.") from error
-    if set(raw) - {"models", "pairs"} or not all(isinstance(part, dict) for part in raw.values()):
+    tables = [table for part in raw.values() for table in (part.values() if isinstance(part, dict) else [part])]
+    if set(raw) - {"models", "pairs"} or not all(isinstance(table, dict) for table in tables):
         raise BadInput(f"The catalogue {path} may hold only [models.NAME] and [pairs.NAME] tables.")
     models = {name: _model(name, entry) for name, entry in raw.get("models", {}).items()}
     return MappingProxyType({name: _pair(name, entry, models) for name, entry in raw.get("pairs", {}).items()})
@@ -130,17 +128,18 @@ def _model(name: str, entry: dict) -> ModelSpec:
 
 def _pair(name: str, entry: dict, models: dict[str, ModelSpec]) -> PairSpec:
     where = f"[pairs.{name}] in the catalogue"
-    drafts = entry.get("drafts", {})
-    if set(entry) - {"title", "target", "drafts"} or not isinstance(entry.get("title"), str) or "target" not in entry:
+    drafts = entry.get("drafts") or {}
+    if set(entry) - {"title", "target", "drafts"} or not {"title", "target"} <= set(entry):
         raise BadInput(f"{where} must hold title, target and, if it has any, drafts.")
-    if not _NAME.fullmatch(name):
+    if not re.fullmatch(r"[a-z0-9][a-z0-9.-]*", name):
         raise BadInput(f"{where}: a pair's name is made of small letters, digits, dots and dashes.")
     for used in (entry["target"], *drafts.values()):
-        if used not in models:
+        if str(used) not in models:
             raise BadInput(f"{where} uses {used!r}, which is no [models.…] entry.")
     if clash := set(drafts) & set(MODEL_FREE):
         raise BadInput(f"{where}: the method {min(clash)!r} takes no draft model.")
-    return PairSpec(name, entry["title"], models[entry["target"]], MappingProxyType({m: models[d] for m, d in drafts.items()}))
+    drafts = MappingProxyType({method: models[draft] for method, draft in drafts.items()})
+    return PairSpec(name, entry["title"], models[entry["target"]], drafts)
 
 
 def get_pair(name: str, allow_local: bool = True) -> PairSpec:
@@ -171,40 +170,8 @@ def local_pair(name: str) -> PairSpec:
 
 
 def local_model(folder: Path) -> ModelSpec:
-    """The figures of a checkpoint in the transformers format, from its config and the headers of its weights."""
-    from engine.fetch import folder_problem, weight_files
-
-    if problem := folder_problem(folder):
-        raise BadInput(f"{problem} Name a folder with config.json, a tokenizer and *.safetensors files.")
-    config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
-    config |= config.get("text_config") or {}
-
-    def figure(*names: str) -> int:
-        value = next((config[n] for n in names if config.get(n) is not None), None)
-        if type(value) is not int or value < 1:
-            raise BadInput(f"{folder / 'config.json'} does not say {names[0]}; is it a language model's?")
-        return value
-
-    heads = figure("num_attention_heads", "n_head")
-    hidden = figure("hidden_size", "n_embd")
-    return ModelSpec(
-        name=folder.name,
-        licence="your own",
-        parameters=sum(_count(file) for file in weight_files(folder)),
-        hidden_size=hidden,
-        layers=figure("num_hidden_layers", "n_layer"),
-        kv_heads=config.get("num_key_value_heads") or heads,
-        head_dim=config.get("head_dim") or hidden // heads,
-        vocab_size=figure("vocab_size"),
-        context=figure("max_position_embeddings", "n_positions"),
-        folder=folder.resolve(),
-    )
-
-
-def _count(file: Path) -> int:
-    with open(file, "rb") as f:
-        header = json.loads(f.read(struct.unpack("<Q", f.read(8))[0]))
-    return max(1, sum(prod(t["shape"]) for name, t in header.items() if name != "__metadata__"))
+    """A checkpoint in the transformers format. BadInput says what the folder lacks."""
+    return ModelSpec(name=folder.name, licence="your own", folder=folder.resolve(), **figures(folder))
 
 
 def check_pair(
@@ -241,8 +208,10 @@ def check_pair(
 
 
 def _absent(pair: PairSpec, model: ModelSpec) -> str:
+    from huggingface_hub import get_token
+
     command = f"`python -m engine fetch {pair.name}`"
-    if model.gated and not _hub_token():
+    if model.gated and not get_token():
         return (
             f"{model.repo} is gated: accept its licence ({model.licence}) on its hub page, log in with `hf auth login` "
             f"or set HF_TOKEN, then run {command}."
@@ -328,19 +297,3 @@ def _width(dtype: str) -> int:
     if dtype not in BYTES:
         raise BadInput(f"Unknown precision {dtype!r}; choose from fp32, bf16, fp16.")
     return BYTES[dtype]
-
-
-def gigabytes(n: int) -> str:
-    return f"{n / 1e9:.1f} GB" if n >= 1e8 else f"{n / 1e6:.1f} MB"
-
-
-def _hub_token() -> str | None:
-    from huggingface_hub import get_token
-
-    return get_token()
-
-
-__all__ = [
-    "CATALOGUE", "GgufSource", "ModelSpec", "PairSpec", "Unavailable", "available_memory", "check_pair",
-    "compare_tokenizers", "get_pair", "gigabytes", "load_catalogue", "local_pair", "methods", "pair_notes",
-]  # fmt: skip

@@ -4,7 +4,6 @@ Float32 because it is the only width that keeps the dequantised values: a 4-bit 
 both factors in fp16, which rounds in fp16 and more so in bf16. Knows no catalogue, no cache and no network.
 """
 
-import hashlib
 import json
 import os
 import struct
@@ -31,7 +30,7 @@ _CONTROL, _USER_DEFINED = 3, 4  # GGUF's token types that are never the product 
 
 
 def convert(gguf_file: Path, folder: Path, progress: Callable[[float], None] = lambda fraction: None) -> None:
-    """Write ``folder`` (which must exist) from ``gguf_file``. Unavailable when the file is damaged or of another kind."""
+    """Write ``folder`` (which must exist) from ``gguf_file``. Unavailable if it is damaged or of another kind."""
     import gguf
 
     try:
@@ -117,14 +116,14 @@ def _tokenizer(meta: dict):
     for token, type_ in zip(tokens, meta["tokenizer.ggml.token_type"], strict=True):
         if type_ in (_CONTROL, _USER_DEFINED):
             tokenizer.add_tokens([AddedToken(token, special=type_ == _CONTROL, normalized=False)])
-    ids = {name: meta.get(f"tokenizer.ggml.{key}_token_id") for name, key in
-           [("bos_token", "bos"), ("eos_token", "eos"), ("unk_token", "unknown"), ("pad_token", "padding")]}  # fmt: skip
+    roles = {"bos_token": "bos", "eos_token": "eos", "unk_token": "unknown", "pad_token": "padding"}
+    ids = {role: meta.get(f"tokenizer.ggml.{name}_token_id") for role, name in roles.items()}
     return PreTrainedTokenizerFast(
         tokenizer_object=tokenizer,
         chat_template=meta.get("tokenizer.chat_template"),
         model_max_length=meta["llama.context_length"],
         clean_up_tokenization_spaces=False,
-        **{name: tokens[i] for name, i in ids.items() if i is not None},
+        **{role: tokens[i] for role, i in ids.items() if i is not None},
     )
 
 
@@ -165,13 +164,3 @@ def _unpermute(values: np.ndarray, heads: int) -> np.ndarray:
     a0 b0 a1 b1 … of a head become a0 a1 … b0 b1 …"""
     rows, columns = values.shape
     return values.reshape(heads, rows // heads // 2, 2, columns).swapaxes(1, 2).reshape(rows, columns)
-
-
-def sha256(path: Path, progress: Callable[[float], None] = lambda fraction: None) -> str:
-    digest, size, done = hashlib.sha256(), max(path.stat().st_size, 1), 0
-    with open(path, "rb") as file:
-        while block := file.read(1 << 22):
-            digest.update(block)
-            done += len(block)
-            progress(done / size)
-    return digest.hexdigest()

@@ -1,0 +1,62 @@
+# Two commands: `make run` serves the app, `make test` passes the tests. Each sets up everything it needs.
+
+PORT ?= 7860
+VENV ?= .venv
+PAIR := smollm2-135m
+PY   := $(VENV)/bin/python
+PIP  := $(PY) -m pip install --disable-pip-version-check --quiet
+# The newest of the usual names that is Python 3.11 or later.
+PYTHON ?= $(shell for name in python3 python3.13 python3.12 python3.11 python; do \
+	$$name -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$name && break; done)
+
+# Stamps carry the checksum of what was asked for, so a second run installs nothing.
+SUM     := $(shell cat requirements.txt | cksum | cut -d' ' -f1)
+SUM_DEV := $(shell cat requirements.txt requirements-dev.txt | cksum | cut -d' ' -f1)
+APP     := $(VENV)/.app-$(SUM)
+DEV     := $(VENV)/.dev-$(SUM_DEV)
+
+.PHONY: run test check format bench clean
+.DEFAULT_GOAL := run
+
+run: $(APP)
+	@$(PY) -m engine fetch $(PAIR) || echo "The page starts without the weights and tries again on the first run."
+	PORT=$(PORT) $(PY) app.py
+
+test: $(DEV)
+	$(PY) -m engine fetch $(PAIR)
+	@$(PY) tests/browser/chromium.py --install
+	$(PY) -m pytest $(ARGS)
+
+check: $(DEV)
+	$(PY) -m ruff check .
+	$(PY) -m ruff format --check .
+
+format: $(DEV)
+	$(PY) -m ruff check --fix .
+	$(PY) -m ruff format .
+
+bench: $(APP)
+	$(PY) -m engine fetch $(PAIR)
+	@mkdir -p out
+	$(PY) -m engine bench --pair $(PAIR) --methods none,ngram,hf,hf-lookup --prompts assets/prompts.jsonl \
+		--max-new-tokens 128 --temperature 0 --out out/bench.json $(ARGS)
+
+$(PY):
+	@test -n "$(PYTHON)" || { echo "SpecLens needs Python 3.11 or later on the PATH."; exit 1; }
+	@$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); \
+		echo "Python cannot make a virtual environment; on Debian or Ubuntu: apt-get install python3-venv"; exit 1; }
+
+$(APP): | $(PY)
+	@echo "Installing what the app needs; the first time takes a few minutes."
+	@$(PIP) -r requirements.txt
+	@rm -f $(VENV)/.app-*
+	@touch $@
+
+$(DEV): $(APP)
+	@echo "Installing the test tools."
+	@$(PIP) -r requirements-dev.txt
+	@rm -f $(VENV)/.dev-*
+	@touch $@
+
+clean:
+	rm -rf $(VENV) out

@@ -1,0 +1,16 @@
+"""Launch SpecLens. PORT and HOST choose where it listens; a hosted Space listens on every address."""
+
+import os
+
+from app.build import build, launch_options
+
+
+def main() -> None:
+    everywhere = "0.0.0.0" if "SPACE_ID" in os.environ else "127.0.0.1"
+    host = os.environ.get("HOST") or os.environ.get("GRADIO_SERVER_NAME") or everywhere
+    port = os.environ.get("PORT") or os.environ.get("GRADIO_SERVER_PORT") or "7860"
+    build().launch(server_name=host, server_port=int(port), **launch_options())
+
+
+if __name__ == "__main__":
+    main()

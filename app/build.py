@@ -1,0 +1,51 @@
+"""Puts the page together: theme, heading, tabs. app.py only launches what this returns."""
+
+from pathlib import Path
+
+import gradio as gr
+
+from app.handlers import Handlers
+from app.service import Service
+from app.tabs.playground import playground
+
+ASSETS = Path(__file__).resolve().parent.parent / "assets"
+STYLES = ["page.css", "results.css"]
+HEADING = """
+<header class="sl-heading">
+<h1>SpecLens</h1>
+<p>A language model writes one token at a time; speculative decoding guesses several ahead and lets the model check
+them all in one pass. Run a prompt to see every guess, the model's verdict on it, and how much time it saved here.</p>
+</header>
+"""
+
+
+def build(service: Service | None = None) -> gr.Blocks:
+    service = service or Service()
+    with gr.Blocks(title="SpecLens", analytics_enabled=False, fill_width=True) as demo:
+        gr.HTML(HEADING, apply_default_css=False)
+        playground(service)
+        demo.unload(Handlers(service).leave)
+    demo.queue(max_size=4 * service.limits.queue + 16, default_concurrency_limit=8)
+    service.warm()
+    return demo
+
+
+def theme() -> gr.themes.Base:
+    """Fonts of the reader's own system: no browser request leaves this server."""
+    return gr.themes.Default(
+        primary_hue="indigo",
+        neutral_hue="slate",
+        font=["ui-sans-serif", "system-ui", "sans-serif"],
+        font_mono=["ui-monospace", "SFMono-Regular", "Menlo", "monospace"],
+    ).set(block_radius="12px", input_radius="8px", button_large_radius="10px", button_small_radius="8px")
+
+
+def launch_options() -> dict:
+    return {
+        "theme": theme(),
+        "css_paths": [ASSETS / name for name in STYLES],
+        "ssr_mode": False,
+        "run_history": False,
+        "footer_links": [],
+        "share": False,
+    }

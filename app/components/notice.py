@@ -1,0 +1,17 @@
+"""The banner above the results. The value is views.notice; its text may quote the visitor, so it is only ever text."""
+
+import gradio as gr
+
+from app.components.live import live
+
+TEMPLATE = """
+<div class="sl-notice" data-kind="quiet">
+  <p class="sl-words" role="status" aria-live="polite"></p>
+  <p class="sl-alert" role="alert"></p>
+  <div class="sl-progress" hidden><div></div></div>
+</div>
+"""
+
+
+def notice() -> gr.HTML:
+    return live("notice", TEMPLATE)

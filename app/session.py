@@ -1,0 +1,13 @@
+"""What one visitor is looking at. Frozen, kept in gr.State, never shared between visitors."""
+
+from dataclasses import dataclass
+
+from engine.trace import Trace
+
+
+@dataclass(frozen=True)
+class Session:
+    """``trace`` is the run on screen, partial if it was stopped; ``baseline`` the plain run measured beside it."""
+
+    trace: Trace | None = None
+    baseline: Trace | None = None

@@ -1,0 +1,1 @@
+"""One file a tab: layout and wiring, nothing else."""

@@ -1,0 +1,105 @@
+"""The four numbers of a run, in words a newcomer can read, and what a slowdown was spent on."""
+
+from app.views.encode import encode
+from engine.statistics import Statistics, compare, statistics
+from engine.trace import Trace
+
+LEVEL = (0.98, 1.02)  # one run each cannot tell a smaller difference from noise
+PARTS = {"draft": "drafting", "verify": "verifying", "accept": "accepting", "host": "bookkeeping"}
+DASH = "–"
+
+
+def tiles(run: Trace | None, baseline: Trace | None = None, measuring: bool = False) -> str:
+    """The tiles as one JSON object: [number, note] for each, two bars of speed, and a tone.
+
+    ``measuring`` says that the baseline is running or about to, so that its place is kept.
+    """
+    if run is None or not run.rounds:
+        return encode({"tiles": {name: [DASH, ""] for name in ("alpha", "tau", "speed", "speedup")}, "bars": []})
+    ours = statistics(run)
+    plain = statistics(baseline) if baseline and baseline.rounds else None
+    ratio = speedup(run, baseline)
+    return encode(
+        {
+            "tiles": {
+                "alpha": _alpha(ours),
+                "tau": [_number(ours.tau and ours.tau.value, 2), "tokens per target pass; plain decoding makes 1"],
+                "speed": [_number(ours.tokens_per_second, 1), f"{ours.tokens} tokens, reading the prompt not counted"],
+                "speedup": _speedup(run, ours, ratio, measuring),
+            },
+            "bars": _bars(ours.tokens_per_second, plain.tokens_per_second if plain else None),
+            "tone": tone(ratio),
+        }
+    )
+
+
+def speedup(run: Trace | None, baseline: Trace | None) -> float | None:
+    """Decode tokens/s of the run ÷ the baseline's; None until both have ended by themselves."""
+    traces = (run, baseline)
+    if any(trace is None or trace.finished is None or trace.finished.reason == "cancelled" for trace in traces):
+        return None
+    return compare(run, baseline).speedup
+
+
+def tone(ratio: float | None) -> str:
+    if ratio is None or LEVEL[0] <= ratio <= LEVEL[1]:
+        return "level"
+    return "faster" if ratio > 1 else "slower"
+
+
+def verdict(run: Trace, baseline: Trace) -> str:
+    """One sentence about the race; below 1× it says so and names what cost the most. Empty without a speedup."""
+    ratio = speedup(run, baseline)
+    if ratio is None:
+        return ""
+    if tone(ratio) == "faster":
+        return f"{ratio:.2f}× as fast as the same engine without drafting, measured just now, one run each."
+    part, ours, plain = largest_cost(run, baseline)
+    cost = f"The largest extra cost was {PARTS[part]}: {ours:.1f} ms per token instead of {plain:.1f} ms."
+    if tone(ratio) == "level":
+        return f"About as fast as without drafting ({ratio:.2f}×, one run each). {cost if ratio < 1 else ''}".strip()
+    return f"Slower here: {ratio:.2f}× the speed of the same engine without drafting. {cost}"
+
+
+def largest_cost(run: Trace, baseline: Trace) -> tuple[str, float, float]:
+    """The part of a round that grew the most over plain decoding: its name, and ms per token in both runs."""
+    ours, plain = _cost_per_token(statistics(run)), _cost_per_token(statistics(baseline))
+    part = max(PARTS, key=lambda name: ours[name] - plain[name])
+    return part, ours[part], plain[part]
+
+
+def _cost_per_token(numbers: Statistics) -> dict[str, float]:
+    return {name: 1000 * numbers.time[name] / max(numbers.tokens, 1) for name in PARTS}
+
+
+def _alpha(numbers: Statistics) -> list[str]:
+    if numbers.alpha is None:
+        return [DASH, "no draft was tested"]
+    kept, tested = numbers.counts["accepted"], numbers.counts["accepted"] + numbers.counts["rejected"]
+    return [f"{numbers.alpha.value:.2f}", f"{kept} of {tested} tested drafts were kept"]
+
+
+def _speedup(run: Trace, numbers: Statistics, ratio: float | None, measuring: bool) -> list[str]:
+    if ratio is not None:
+        return [f"{ratio:.2f}×", "against no drafting, measured just now, one run each"]
+    if measuring:
+        when = "being measured" if run.finished else "measured right after this run"
+        return ["…", f"the baseline, the same without drafting, is {when}"]
+    if run.started.config.get("method") == "none" or not any(numbers.gammas):
+        return [DASH, "nothing was drafted: this is the baseline"]
+    return [DASH, "stopped before both runs had ended"]
+
+
+def _bars(ours: float | None, plain: float | None) -> list[dict]:
+    """Two bars on one scale: longer is faster."""
+    fastest = max(ours or 0, plain or 0) or 1
+    rows = [("this run", ours), ("no drafting", plain)]
+    return [
+        {"label": label, "value": f"{speed:.1f} tok/s", "width": round(speed / fastest, 3)}
+        for label, speed in rows
+        if speed
+    ]
+
+
+def _number(value: float | None, digits: int) -> str:
+    return DASH if value is None else f"{value:.{digits}f}"

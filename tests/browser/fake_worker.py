@@ -1,0 +1,165 @@
+"""A worker without a model: the engine's contract on a plausible text, for tests of the app alone."""
+
+import random
+import threading
+import time
+from collections import deque
+from queue import Empty, Queue
+
+from engine.config import RunConfig
+from engine.errors import BadInput
+from engine.events import Round, RunFinished, RunStarted, Timings, Token
+
+TEXT = (
+    "The lighthouse keeper climbs the stairs every evening at six. He cleans the glass,\nfills the lamp with oil, "
+    "and writes the weather in his book. 🌊 <script>window.pwned=1</script> {{1+1}} ${1+1} The lighthouse keeper has "
+    "done this for forty years, and every evening at six the ships are glad of the light. "
+)
+
+
+class Progress:
+    def __init__(self, fraction, message):
+        self.fraction, self.message = fraction, message
+
+
+def pieces(text: str) -> list[str]:
+    words = text.split(" ")
+    return [words[0]] + [" " + word for word in words[1:]]
+
+
+def play(config: RunConfig, text: str = TEXT, step: float = 0.0):
+    """The events of one run: rounds of γ drafts, about 70 % kept, closed by a resampled or bonus token."""
+    chance, queue = random.Random(config.seed), deque((pieces(text) * 40)[: config.max_new_tokens])
+    gamma = 4 if config.gamma == "auto" else config.gamma
+    started = {"prompt": config.prompt, "sampling": {"temperature": config.sampling.temperature}}
+    yield RunStarted(started, (), config.pair, "fake", {}, "cpu", "float32", {})
+    position = index = 0
+    clock = 0.02
+    while queue:
+        tokens, alive = [], True
+        for depth in range(1, gamma + 1):
+            if not queue:
+                break
+            draw = round(chance.random(), 3)
+            numbers = {"p": 0.61, "q": 0.83, "accept": 0.735}
+            if not alive:
+                tokens.append(Token(7, " never", "discarded", position + depth - 1, depth, p=0.01, q=0.4))
+            elif draw < 0.735:
+                piece = queue.popleft()
+                tokens.append(Token(hash(piece) % 999, piece, "accepted", position, depth, u=draw, **numbers))
+                position += 1
+            else:
+                tokens.append(Token(9, " maybe", "rejected", position, depth, u=draw, **numbers))
+                alive = False
+        if queue:
+            piece = queue.popleft()
+            status = "plain" if not tokens else "bonus" if alive else "resampled"
+            tokens.append(Token(hash(piece) % 999, piece, status, position, len(tokens) + 1, p=0.5, u=0.2))
+            position += 1
+        drafts = sum(token.status in ("accepted", "rejected", "discarded") for token in tokens)
+        seconds = 0.03 + 0.003 * drafts
+        yield Round(
+            index,
+            gamma,
+            tuple(tokens),
+            tuple(range(drafts)),
+            drafts,
+            20 + position,
+            Timings(0.001 * drafts, seconds - 0.001 * drafts - 0.002, 0.001, 0.001),
+            clock,
+            clock + seconds,
+        )
+        clock += seconds
+        index += 1
+        time.sleep(step)
+    yield RunFinished("length", text, 0.02, 0.05, clock - 0.02, clock)
+
+
+class FakeJob:
+    """One run. Like the engine's: ``done`` once the reader has seen the end, an error raised after what preceded it."""
+
+    def __init__(self, config: RunConfig):
+        self.config, self.done, self.cancelled = config, False, False
+        self._queue: Queue = Queue()
+        self._failed = None
+
+    def put(self, item):
+        self._queue.put(item)
+
+    def poll(self, timeout=0.0):
+        found = []
+        while not self.done:
+            try:
+                item = self._failed or self._queue.get(timeout=0 if found else timeout, block=not found)
+            except Empty:
+                break
+            if isinstance(item, Exception) and found:
+                self._failed = item
+                break
+            self.done = item is None or isinstance(item, Exception)
+            if isinstance(item, Exception):
+                raise item
+            if item is not None:
+                found.append(item)
+        return found
+
+    def events(self):
+        while not self.done:
+            yield from self.poll(0.1)
+
+    def cancel(self):
+        self.cancelled = True
+
+    def place(self):
+        return 0
+
+
+class FakeWorker:
+    """``step``: seconds a round; ``load``: seconds before the first run; ``fail``: what every run ends with."""
+
+    def __init__(self, step: float = 0.0, fail: Exception | None = None, full: bool = False, load: float = 0.0):
+        self.step, self.fail, self.full, self.load = step, fail, full, load
+        self.jobs: list[FakeJob] = []
+        self._waiting: Queue[FakeJob] = Queue()
+        threading.Thread(target=self._work, daemon=True).start()
+
+    def submit(self, config) -> FakeJob:
+        if self.full:
+            raise BadInput("The queue is full: try again in a minute.")
+        job = FakeJob(config)
+        self.jobs.append(job)
+        self._waiting.put(job)
+        return job
+
+    def _work(self):
+        while True:
+            self._run(self._waiting.get())
+
+    def _run(self, job):
+        for part in range(5 if self.load else 0):
+            job.put(Progress(part / 4, "Loading the model"))
+            time.sleep(self.load / 5)
+        self.load = 0
+        for event in play(job.config, step=self.step):
+            if self.fail and isinstance(event, Round) and event.index == 2:
+                return job.put(self.fail)
+            if job.cancelled:
+                event = RunFinished("cancelled", "", 0.02, 0.05, 0.1, 0.1)
+            job.put(event)
+            if job.cancelled:
+                break
+        job.put(None)
+
+
+class FakeEngine:
+    def __init__(self, worker: FakeWorker | None = None):
+        self.fake = worker or FakeWorker()
+
+    def worker(self):
+        return self.fake
+
+    def has_weights(self, pair):
+        return False
+
+    def methods(self, pair):
+        return ["ngram", "lm", "none"]

@@ -1,0 +1,53 @@
+"""Start app.py as a person would, on a free port, and wait until it answers."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from contextlib import contextmanager
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+@contextmanager
+def serving(command: list[str], log: Path, seconds: float = 90, **environment: str):
+    """Yields the address; ends the server afterwards. AssertionError with its log if it never answers."""
+    port = free_port()
+    variables = os.environ | {"PORT": str(port), "PYTHONPATH": str(ROOT)} | environment
+    variables.pop("SPACE_ID", None)
+    with log.open("w") as out:
+        server = subprocess.Popen(command, cwd=ROOT, env=variables, stdout=out, stderr=subprocess.STDOUT)
+        try:
+            _wait(server, port, log, seconds)
+            yield f"http://127.0.0.1:{port}"
+        finally:
+            server.send_signal(signal.SIGTERM)
+            try:
+                server.wait(10)
+            except subprocess.TimeoutExpired:
+                server.kill()
+
+
+def _wait(server, port: int, log: Path, seconds: float) -> None:
+    until = time.monotonic() + seconds
+    while time.monotonic() < until and server.poll() is None:
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}", timeout=2):
+                return
+        except OSError:
+            time.sleep(0.2)
+    raise AssertionError(f"The server did not answer on port {port}:\n{log.read_text()}")
+
+
+APP = [sys.executable, "app.py"]
+FAKE_APP = [sys.executable, "tests/browser/fake_app.py"]

@@ -1,0 +1,42 @@
+"""Which tests can run here: a browser where there is one, CUDA where there is one. A skip is never silent."""
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent / "browser"))
+import chromium
+
+os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"
+NO_BROWSER = "no Chromium here: `python tests/browser/chromium.py --install` brings one"
+_skipped_browser: list[str] = []
+
+
+def pytest_collection_modifyitems(items):
+    gpu = [item for item in items if item.get_closest_marker("gpu")]
+    if gpu:
+        import torch
+
+        if not torch.cuda.is_available():
+            for item in gpu:
+                item.add_marker(pytest.mark.skip(reason="needs CUDA, and this machine has none"))
+
+
+@pytest.fixture(scope="session")
+def chromium_path() -> str:
+    """A Chromium to drive. Without one: skipped with a banner, or failed where REQUIRE_BROWSER=1."""
+    found = chromium.find()
+    if found:
+        return found
+    if os.environ.get("REQUIRE_BROWSER") == "1":
+        pytest.fail(f"REQUIRE_BROWSER=1, but {NO_BROWSER}")
+    _skipped_browser.append("skipped")
+    pytest.skip(NO_BROWSER)
+
+
+def pytest_terminal_summary(terminalreporter):
+    if _skipped_browser:
+        terminalreporter.section("BROWSER TESTS WERE SKIPPED", red=True, bold=True)
+        terminalreporter.write_line(NO_BROWSER)

@@ -1,0 +1,276 @@
+"""The page's handlers as functions, on a worker without a model: limits, errors, stopping, many visitors."""
+
+import json
+import threading
+import time
+from itertools import pairwise
+from types import SimpleNamespace
+
+import pytest
+from fake_worker import FakeEngine, FakeWorker
+
+from app.build import build, launch_options
+from app.handlers import SKIP, Handlers, Screen, settings
+from app.service import Limits, Service, Stage
+from engine.config import AUTO, RunConfig
+from engine.errors import BadInput, Unavailable
+
+FORM = {
+    "prompt": "Hi",
+    "method": "ngram",
+    "auto": False,
+    "gamma": 4,
+    "temperature": 0,
+    "seed": 0,
+    "max_new_tokens": 40,
+}
+
+
+def visitor(name="a"):
+    return SimpleNamespace(session_hash=name)
+
+
+def page(worker=None, **limits) -> Handlers:
+    return Handlers(Service(FakeEngine(worker), Limits(**limits)))
+
+
+def press_run(handlers, who="a", **changes) -> list[Screen]:
+    return list(handlers.run(*(FORM | changes).values(), visitor(who)))
+
+
+def said(screen: Screen) -> dict:
+    return json.loads(screen.notice)
+
+
+def last_ribbon(screens) -> list[dict]:
+    text = [screen.ribbon for screen in screens if screen.ribbon is not SKIP][-1]
+    return [json.loads(line) for line in text.splitlines()]
+
+
+# ── a run ──
+
+
+def test_a_run_shows_its_rounds_then_the_measured_baseline():
+    worker = FakeWorker()
+    screens = press_run(page(worker))
+    kinds = [line["type"] for line in last_ribbon(screens)]
+    assert kinds[0] == "start" and kinds[-2:] == ["finish", "compared"] and set(kinds[1:-2]) == {"round"}
+    assert [(job.config.method, job.config.gamma) for job in worker.jobs] == [("ngram", 4), ("none", 0)]
+    assert worker.jobs[0].config.prompt == worker.jobs[1].config.prompt
+    assert json.loads(screens[-1].tiles)["tiles"]["speedup"][0].endswith("×")
+    session = screens[-1].session
+    assert len(session.trace.emitted) == len(session.baseline.emitted) == 40
+
+
+def test_buttons_go_out_and_come_back():
+    screens = press_run(page())
+    assert screens[0].stop["interactive"] is True and screens[0].run["value"] == "Running…"
+    assert screens[-1].stop["interactive"] is False and screens[-1].run["value"] == "Run"
+
+
+def test_the_ribbon_only_grows():
+    texts = [s.ribbon for s in press_run(page(FakeWorker(step=0.05))) if s.ribbon is not SKIP]
+    assert len(texts) > 3
+    assert all(later.startswith(earlier) for earlier, later in pairwise(texts))
+
+
+def test_updates_come_at_most_six_times_a_second():
+    started = time.monotonic()
+    screens = press_run(page(FakeWorker(step=0.02)), max_new_tokens=120)
+    allowed = 6 * (time.monotonic() - started) + 8  # the first, the last, and the end of either lane come at once
+    assert 8 < len(screens) <= allowed
+
+
+def test_plain_decoding_is_not_raced_against_itself():
+    for change in ({"method": "none"}, {"gamma": 0}):
+        worker = FakeWorker()
+        screens = press_run(page(worker), **change)
+        assert len(worker.jobs) == 1
+        assert "plain decoding" in said(screens[-1])["text"]
+
+
+def test_loading_is_shown():
+    screens = press_run(page(FakeWorker(load=0.8)))
+    loading = [said(s) for s in screens if s.notice is not SKIP and "Loading" in said(s)["text"]]
+    assert loading and all(0 <= state["fraction"] <= 1 for state in loading)
+
+
+# ── what goes wrong ──
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"prompt": ""}, "prompt is empty"),
+        ({"prompt": " \n "}, "prompt is empty"),
+        ({"prompt": None}, "prompt is empty"),
+        ({"prompt": "x" * 101}, "takes up to 100"),
+        ({"max_new_tokens": 65}, "this page allows 64"),
+        ({"max_new_tokens": None}, "Max new tokens is empty"),
+        ({"max_new_tokens": 0}, "max_new_tokens is 0"),
+        ({"seed": -1}, "seed is -1"),
+        ({"seed": None}, "Seed is empty"),
+        ({"gamma": 33}, "gamma is 33"),
+        ({"gamma": 2.5}, "gamma is 2.5"),
+        ({"temperature": -0.5}, "temperature is -0.5"),
+        ({"temperature": float("nan")}, "temperature is nan"),
+    ],
+)
+def test_bad_input_is_a_sentence_on_the_page_and_the_next_run_works(changes, words):
+    worker = FakeWorker()
+    handlers = page(worker, prompt_chars=100, new_tokens=64)
+    screens = press_run(handlers, **changes)
+    assert said(screens[-1])["kind"] == "error" and words in said(screens[-1])["text"]
+    assert worker.jobs == [], "nothing may reach the engine"
+    assert said(press_run(handlers)[-1])["kind"] != "error"
+
+
+def test_a_failing_run_keeps_what_it_made_and_the_next_works():
+    worker = FakeWorker(fail=Unavailable("The weights are damaged; fetch them again."))
+    handlers = page(worker)
+    screens = press_run(handlers)
+    assert said(screens[-1]) == {
+        "kind": "error",
+        "text": "The weights are damaged; fetch them again.",
+        "fraction": None,
+    }
+    assert len(screens[-1].session.trace.rounds) == 2 and screens[-1].run["value"] == "Run"
+    worker.fail = None
+    assert said(press_run(handlers)[-1])["kind"] == "good"
+
+
+def test_a_full_engine_queue_is_said():
+    assert "queue is full" in said(press_run(page(FakeWorker(full=True)))[-1])["text"]
+
+
+def test_an_error_that_quotes_a_tag_stays_text():
+    screens = press_run(page(FakeWorker(fail=Unavailable("<img src=x onerror=alert(1)> {{1+1}}"))))
+    assert "<" not in screens[-1].notice
+
+
+# ── stopping ──
+
+
+def start(handlers, who="a", **changes) -> tuple[threading.Thread, list[Screen]]:
+    screens: list[Screen] = []
+    thread = threading.Thread(target=lambda: screens.extend(press_run(handlers, who, **changes)))
+    thread.start()
+    return thread, screens
+
+
+def wait_for(condition, seconds=5):
+    until = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < until, "it did not happen in time"
+        time.sleep(0.01)
+
+
+def test_stop_keeps_the_partial_trace():
+    worker = FakeWorker(step=0.05)
+    handlers = page(worker)
+    thread, screens = start(handlers, max_new_tokens=500)
+    wait_for(lambda: worker.jobs)
+    time.sleep(0.4)
+    handlers.stop(visitor())
+    thread.join(2)
+    assert not thread.is_alive()
+    trace = screens[-1].session.trace
+    assert trace.finished.reason == "cancelled" and 0 < len(trace.rounds) < 100
+    assert said(screens[-1])["text"].startswith("Stopped")
+    assert all(job.cancelled for job in worker.jobs)
+
+
+def test_stop_reaches_only_the_one_who_pressed_it():
+    worker = FakeWorker(step=0.03)
+    handlers = page(worker)
+    handlers.stop(visitor("nobody is running"))
+    thread, screens = start(handlers, "a", max_new_tokens=60)
+    wait_for(lambda: worker.jobs)
+    handlers.stop(visitor("b"))
+    thread.join(10)
+    assert screens[-1].session.trace.finished.reason == "length"
+
+
+def test_closing_the_stream_cancels_the_run():
+    worker = FakeWorker(step=0.05)
+    stream = page(worker).run(*(FORM | {"max_new_tokens": 500}).values(), visitor())
+    while not worker.jobs:
+        next(stream)
+    stream.close()
+    assert all(job.cancelled for job in worker.jobs)
+
+
+def test_a_second_run_of_the_same_page_replaces_the_first():
+    worker = FakeWorker(step=0.03)
+    handlers = page(worker)
+    thread, screens = start(handlers, max_new_tokens=500)
+    wait_for(lambda: worker.jobs)
+    assert said(press_run(handlers)[-1])["kind"] == "good"
+    thread.join(2)
+    assert not thread.is_alive() and said(screens[-1])["text"].startswith("Stopped")
+
+
+# ── many visitors ──
+
+
+def test_visitors_never_see_each_other():
+    handlers = page(FakeWorker(step=0.002))
+    runs = {who: start(handlers, who, prompt=f"Prompt of {who}", seed=i) for i, who in enumerate("abcd")}
+    for thread, _ in runs.values():
+        thread.join(20)
+    for who, (_, screens) in runs.items():
+        assert screens[-1].session.trace.started.config["prompt"] == f"Prompt of {who}"
+        assert len({last_ribbon([s])[0]["run"] for s in screens if s.ribbon is not SKIP}) == 1
+
+
+def test_too_many_visitors_are_told_to_come_back():
+    worker = FakeWorker(step=0.05)
+    handlers = page(worker, queue=1)
+    threads = [start(handlers, who, max_new_tokens=500)[0] for who in "ab"]
+    wait_for(lambda: len(worker.jobs) == 4)
+    assert "queue is full" in said(press_run(handlers, "c")[-1])["text"]
+    for who in "ab":
+        handlers.leave(visitor(who))
+    for thread in threads:
+        thread.join(2)
+    assert said(press_run(handlers, "c")[-1])["kind"] == "good"
+
+
+def test_a_place_in_the_queue_is_told():
+    service = Service(FakeEngine(), Limits())
+    assert service._before_start(SimpleNamespace(place=lambda: 3)) == Stage("Waiting in the queue: 3 before you")
+    assert service._before_start(SimpleNamespace(place=lambda: 0)) is None
+
+
+# ── settings ──
+
+
+def test_limits_come_from_the_environment_and_survive_typos(monkeypatch):
+    monkeypatch.setenv("SPECLENS_MAX_NEW_TOKENS", "77")
+    monkeypatch.setenv("SPECLENS_MAX_PROMPT_CHARS", "lots")
+    monkeypatch.setenv("SPECLENS_MAX_QUEUE", "9999")
+    assert Limits.from_env() == Limits(new_tokens=77, queue=30)
+
+
+def test_settings_become_a_config():
+    config = settings("Hi", "ngram", True, 4, 0.5, 3.0, 20.0)
+    assert (config.gamma, config.seed, config.max_new_tokens) == (AUTO, 3, 20)
+    assert settings("Hi", "none", True, 4, 0, 0, 20).gamma == 0
+    with pytest.raises(BadInput):
+        settings("Hi", "ngram", False, -1, 0, 0, 20)
+
+
+def test_limits_are_checked_by_the_service_itself():
+    with pytest.raises(BadInput):
+        next(Service(FakeEngine(), Limits(prompt_chars=3)).race("a", RunConfig("too long")))
+
+
+def test_the_page_is_built_without_gradio_phoning_or_templates_meeting_text():
+    demo = build(Service(FakeEngine(), Limits()))
+    assert demo.analytics_enabled is False
+    options = launch_options()
+    assert options["ssr_mode"] is False and options["run_history"] is False and options["share"] is False
+    for component in demo.config["components"]:
+        if component["type"] == "html":
+            template = component["props"]["html_template"]
+            assert "{{" not in template and ("${" not in template or template == "${value}")
