@@ -37,7 +37,17 @@ def theme() -> gr.themes.Base:
         neutral_hue="slate",
         font=["ui-sans-serif", "system-ui", "sans-serif"],
         font_mono=["ui-monospace", "SFMono-Regular", "Menlo", "monospace"],
-    ).set(block_radius="12px", input_radius="8px", button_large_radius="10px", button_small_radius="8px")
+    ).set(
+        block_radius="12px",
+        input_radius="8px",
+        button_large_radius="10px",
+        button_small_radius="8px",
+        # The defaults are too pale to read from the back of a room.
+        block_info_text_color="*neutral_600",
+        block_info_text_color_dark="*neutral_300",
+        body_text_color_subdued="*neutral_600",
+        body_text_color_subdued_dark="*neutral_300",
+    )
 
 
 def launch_options() -> dict:

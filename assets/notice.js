@@ -7,6 +7,7 @@ const progress = element.querySelector('.sl-progress');
 function draw() {
   const { kind, text, fraction } = props.value ? JSON.parse(props.value) : { kind: 'quiet', text: '' };
   box.dataset.kind = kind;
+  words.setAttribute('aria-live', kind === 'progress' ? 'off' : 'polite');   // counting aloud helps nobody
   const [full, empty] = kind === 'error' ? [alert, words] : [words, alert];
   if (full.textContent !== text) full.textContent = text;
   empty.textContent = '';

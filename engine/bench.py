@@ -11,7 +11,7 @@ import platform
 import statistics
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import torch
@@ -25,7 +25,7 @@ from engine.contestants import Models, Ours, check_names, contestants, our_gamma
 from engine.errors import BadInput
 from engine.events import CostModel
 from engine.loading import Engine, device_name
-from engine.scores import BASELINE, UNTRACED, Results, Sample, end_to_end, fastest, rows
+from engine.scores import UNTRACED, Results, Sample, end_to_end, fastest, rows
 from engine.text import encode_prompt
 
 _WARM_UP_TOKENS = 32
@@ -93,7 +93,7 @@ def spread(prompts: Sequence[Prompt], limit: int) -> list[Prompt]:
 class Race:
     """Set up once, then `run`; `results` has whatever was measured by then."""
 
-    def __init__(self, engine: Engine, settings: Settings, prompts: Sequence[Prompt], say: Say = lambda share, what: None):
+    def __init__(self, engine: Engine, settings: Settings, prompts: Sequence[Prompt], say: Say = lambda f, m: None):
         self.engine, self.settings, self.prompts, self.say = engine, settings, list(prompts), say
         names = check_names(list(settings.methods), methods(engine.pair), engine.pair.drafts)
         if settings.untraced:
@@ -119,8 +119,8 @@ class Race:
         length, limit = len(encode_prompt(target.tokenizer, config)), target.runner.max_length
         if length + config.max_new_tokens > limit:
             raise BadInput(
-                f"The prompt {config.prompt[:40]!r}… has {length} tokens; with {config.max_new_tokens} new ones that is "
-                f"more than the {limit} this model attends to. Shorten it or ask for fewer new tokens."
+                f"The prompt {config.prompt[:40]!r}… has {length} tokens; with {config.max_new_tokens} new ones that "
+                f"is more than the {limit} this model attends to. Shorten it or ask for fewer new tokens."
             )
         return length
 
@@ -200,8 +200,8 @@ class Race:
         """The JSON: environment, rows, and under ``samples`` what the rows were added up from."""
         results = self.results()
         samples = [
-            {"method": name, "prompt": i, "category": results.categories[i], "tokens": len(s.tokens), "passes": s.passes,
-             "seconds": s.seconds, "decode_seconds": s.decode_seconds, "ttft": s.ttft}
+            {"method": name, "prompt": i, "category": results.categories[i], "tokens": len(s.tokens),
+             "passes": s.passes, "seconds": s.seconds, "decode_seconds": s.decode_seconds, "ttft": s.ttft}
             for name, column in results.samples.items()
             for i, s in enumerate(column)
         ]  # fmt: skip

@@ -1,6 +1,7 @@
 """Measured costs of this device: v(W), what scoring W tokens costs next to one, and c, what a draft step costs.
 
-Every width is timed in turn, over and over, and the median kept: a busy moment then hits all widths alike.
+Every width is timed in turn, over and over, and the minimum kept: a busy moment then hits all widths alike, and only
+slows them. Where even the plain step came out unsteady, the costs serve this session and are not kept.
 """
 
 import hashlib
@@ -21,6 +22,7 @@ from engine.sampling import Uniforms
 
 WIDTHS = (1, 2, 3, 4, 5, 6, 8, 12, 16)
 CONTEXT = 256
+STEADY = 0.2  # spread up to which a measurement is worth keeping
 _DRAFT_STEPS = 4
 _GREEDY = SamplingParams()
 
@@ -58,13 +60,13 @@ def measure(
             times[key].append(_seconds(one, target.device))
         if progress:
             progress((repeat + 1) / (repeats + 1))
-    median = {key: statistics.median(seconds[1:]) for key, seconds in times.items()}  # the first is the warm-up
+    best = {key: min(seconds[1:]) for key, seconds in times.items()}  # the first is the warm-up
+    spread = statistics.median(times[1][1:]) / best[1] - 1
     target.release()
     if drafter is not None:
         drafter.release()
-    step = median[1]
-    c = median.get("draft", 0.0) / _DRAFT_STEPS / step
-    return CostModel(c, {w: median[w] / step for w in widths}, context, step)
+    c = best.get("draft", 0.0) / _DRAFT_STEPS / best[1]
+    return CostModel(c, {w: best[w] / best[1] for w in widths}, context, best[1], spread)
 
 
 def _scoring(target: Runner, ids: Sequence[int], context: int):
@@ -101,10 +103,13 @@ def cached(folder: Path, key: dict, measure_now: Callable[[], CostModel], again:
     if not again:
         try:
             saved = json.loads(path.read_text())
-            return CostModel(saved["c"], {int(w): x for w, x in saved["v"].items()}, saved["context"], saved["step"])
+            v = {int(w): x for w, x in saved["v"].items()}
+            return CostModel(saved["c"], v, saved["context"], saved["step"], saved["spread"])
         except (OSError, ValueError, KeyError, TypeError, AttributeError):
             pass
     costs = measure_now()
+    if costs.spread > STEADY:
+        return costs
     try:
         folder.mkdir(parents=True, exist_ok=True)
         aside = path.with_suffix(".partial")

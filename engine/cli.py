@@ -16,19 +16,16 @@ from typing import Annotated
 import typer
 
 from engine.config import AUTO, RunConfig, SamplingParams
+from engine.console import progress, say
 from engine.errors import BadInput, EngineError
 
 INTERRUPTED = 130
 
 app = typer.Typer(
-    name="engine",
-    help="Speculative decoding with every decision on record.",
-    add_completion=False,
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-    rich_markup_mode=None,
+    name="engine", help="Speculative decoding with every decision on record.", add_completion=False,
+    no_args_is_help=True, pretty_exceptions_enable=False, rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
-)
+)  # fmt: skip
 
 Pair = Annotated[str, typer.Option(help="A pair of `pairs`, or your own folders: TARGET_DIR or TARGET_DIR+DRAFT_DIR.")]
 Gamma = Annotated[str, typer.Option(metavar="N|auto", help="Tokens drafted a round, 0 to 32, or auto.")]
@@ -47,22 +44,13 @@ def friendly(command):
         try:
             return command(*args, **kwargs)
         except EngineError as error:
-            _say(str(error))
+            say(str(error))
             raise typer.Exit(1) from error
         except KeyboardInterrupt as error:
-            _say("Cancelled.")
+            say("Cancelled.")
             raise typer.Exit(INTERRUPTED) from error
 
     return run_it
-
-
-def _say(message: str) -> None:
-    """On stderr, whatever the message quotes kept harmless."""
-    from rich.text import Text
-
-    from engine.console import screen, visible
-
-    screen(stderr=True).print(Text(visible(message, keep="")), soft_wrap=True)
 
 
 def parse_gamma(text: str) -> int | str:
@@ -74,36 +62,18 @@ def parse_gamma(text: str) -> int | str:
         raise BadInput(f"gamma is {text[:40]!r}, but must be a whole number from 0 to 32, or auto.") from None
 
 
+def _check_method(pair: str, method: str) -> None:
+    """Said before a model is loaded for it."""
+    from engine.catalogue import get_pair, methods
+
+    if method not in (offered := methods(get_pair(pair))):
+        raise BadInput(f"{pair} has no method {method[:40]!r}; choose from {', '.join(offered)}.")
+
+
 def _writable(path: Path | None) -> None:
     """Said before the work and not after it."""
     if path is not None and (path.is_dir() or not path.absolute().parent.is_dir()):
         raise BadInput(f"{path} cannot be written; name a file in a folder that exists.")
-
-
-@contextmanager
-def _progress():
-    """A bar on stderr that goes away again; where there is no terminal, each new message on a line."""
-    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
-
-    from engine.console import screen, visible
-
-    console, said = screen(stderr=True), []
-    columns = (TextColumn("{task.description}", markup=False), BarColumn(), TaskProgressColumn())
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
-        task = bar.add_task("", total=1.0, visible=False)
-
-        def show(fraction: float, message: str) -> None:
-            message = visible(message, keep="")
-            bar.update(task, completed=fraction, description=message, visible=fraction < 1)
-            if not console.is_terminal and message not in said:
-                said.append(message)
-                console.print(message, soft_wrap=True)
-
-        def hide() -> None:
-            bar.update(task, visible=False)
-
-        show.hide = hide
-        yield show
 
 
 @contextmanager
@@ -125,24 +95,25 @@ def _ctrl_c(cancel):
 
 
 def _follow(job, ribbon=None):
-    """Read a job to its end; the Trace of what there was. KeyboardInterrupt if it was cancelled before a first token."""
+    """Read a job to its end; the Trace of what there was. KeyboardInterrupt where that is not one token."""
     from engine.trace import fold
     from engine.worker import Progress
 
     events = []
-    with _ctrl_c(job.cancel), _progress() as show:
+    with _ctrl_c(job.cancel), progress() as show:
         while not job.done and not (job.cancelled and not events):
             for event in job.poll(0.2):
                 if isinstance(event, Progress):
                     show(event.fraction, event.message)
                     continue
-                show.hide()
+                if not events:
+                    show(1.0, "")
                 events.append(event)
                 if ribbon is not None and hasattr(event, "tokens"):
                     ribbon.show(event)
     if ribbon is not None:
         ribbon.end()
-    if len(events) < 2 or (job.cancelled and not hasattr(events[1], "tokens")):
+    if not any(hasattr(event, "tokens") for event in events):
         raise KeyboardInterrupt
     return fold(events)
 
@@ -177,6 +148,7 @@ def run(
         max_new_tokens, seed, tuple(stop or ()), not raw, system, thinking,
     )  # fmt: skip
     _writable(trace)
+    _check_method(pair, method)
 
     from engine import console
     from engine.trace import save
@@ -188,13 +160,12 @@ def run(
     if compare:  # else the run would pay for what the baseline finds warm
         for each in (plain, config):
             _follow(worker.submit(replace(each, max_new_tokens=min(16, max_new_tokens))))
-    out.print(console.legend(out))
     result = _follow(worker.submit(config), console.Ribbon(out))
     console.answer(out, result)
     console.summary(out, result)
     if trace is not None:
         save(result, trace)
-        _say(f"The trace is in {trace}.")
+        say(f"The trace is in {trace}.")
     if result.finished.reason == "cancelled":
         raise KeyboardInterrupt
     if compare:
@@ -213,7 +184,6 @@ def replay(file: Annotated[Path, typer.Argument(help="A trace that `run --trace`
     from engine.trace import load
 
     result, out = load(file), console.screen()
-    out.print(console.legend(out))
     ribbon = console.Ribbon(out)
     for round_ in result.rounds:
         ribbon.show(round_)
@@ -226,43 +196,10 @@ def replay(file: Annotated[Path, typer.Argument(help="A trace that `run --trace`
 @friendly
 def pairs():
     """List every pair: models, licence, size, memory, and whether its weights are here."""
-    from rich.table import Table
+    from engine.catalogue import load_catalogue
+    from engine.console import pairs_table, screen
 
-    from engine.catalogue import gigabytes, load_catalogue, methods
-    from engine.console import screen
-
-    out, table = screen(), Table(box=None, padding=(0, 1), header_style="bold")
-    for name in ("pair", "target", "methods", "licence", "parameters", "fp32", "bf16", "gated", "state"):
-        table.add_column(name, overflow="fold")
-    for pair in load_catalogue().values():
-        models = [pair.target, *pair.drafts.values()]
-        drafts = [f"{m} ({pair.drafts[m].name})" if m in pair.drafts else m for m in methods(pair)]
-        widest = next(iter(pair.drafts), None)
-        table.add_row(
-            pair.name,
-            pair.target.name,
-            ", ".join(drafts),
-            ", ".join(dict.fromkeys(m.licence for m in models)),
-            " + ".join(_count(m.parameters) for m in models),
-            *(gigabytes(pair.memory(dtype, widest)) for dtype in ("fp32", "bf16")),
-            "yes" if any(m.gated for m in models) else "no",
-            _state(models),
-        )
-    out.print(table)
-
-
-def _count(parameters: int) -> str:
-    return f"{parameters / 1e9:.1f}B" if parameters >= 1e9 else f"{parameters / 1e6:.0f}M"
-
-
-def _state(models) -> str:
-    from engine.fetch import locate
-
-    try:
-        missing = [m.name for m in models if locate(m) is None]
-    except EngineError:
-        return "damaged, fetch again"
-    return "to fetch" if missing else "ready"
+    screen().print(pairs_table(load_catalogue().values()))
 
 
 @app.command()
@@ -273,9 +210,9 @@ def fetch(pair: Annotated[str, typer.Argument(help="A pair of `pairs`.")]):
     from engine.fetch import fetch_pair
 
     spec = get_pair(pair)
-    with _progress() as show:
+    with progress() as show:
         fetch_pair(spec, show)
-    _say(f"{spec.name} is ready.")
+    say(f"{spec.name} is ready.")
 
 
 def _load(pair: str, device: str, precision: str):
@@ -285,7 +222,7 @@ def _load(pair: str, device: str, precision: str):
     from engine.loading import load_engine
 
     spec = get_pair(pair)
-    with _progress() as show:
+    with progress() as show:
         if any(locate(model) is None for model in (spec.target, *spec.drafts.values())):
             fetch_pair(spec, show)
         return load_engine(pair, device, precision, show)
@@ -304,7 +241,7 @@ def calibrate(
     from engine.console import costs_line, screen
 
     engine, out = _load(pair, device, precision), screen()
-    with _progress() as show:
+    with progress() as show:
         engine.on_progress(show)
         found = {m: engine.costs(m, again) for m in methods(engine.pair) if m != "none"}
     for method, costs in found.items():
@@ -332,7 +269,28 @@ def bench(
     out: Annotated[Path | None, typer.Option(metavar="FILE.json", help="Where the numbers go.")] = None,
 ):
     """Race methods against plain decoding and transformers, interleaved in one process."""
-    from engine.benchmark_file import placeholder  # noqa: F401
+    _writable(out)
+    SamplingParams(temperature), RunConfig("-", gamma=parse_gamma(gamma), max_new_tokens=max_new_tokens, seed=seed)
+
+    from engine.bench import Race, Settings, read_prompts, write
+    from engine.scores import markdown
+
+    chosen = read_prompts(prompts, limit)
+    names = tuple(name.strip() for name in methods.split(",") if name.strip())
+    settings = Settings(names, max_new_tokens, temperature, repeats, parse_gamma(gamma), seed, no_trace)
+    engine = _load(pair, device, precision)
+    with progress() as show:
+        engine.on_progress(show)
+        race = Race(engine, settings, chosen, show)
+        race.run(lambda count, note: show(count / len(chosen), f"{count}/{len(chosen)} {note}"))
+    report = race.report(prompts)
+    if out is not None:
+        write(report, out)
+        say(f"The numbers are in {out}.")
+    print(markdown(report["rows"]))
+    if race.interrupted:
+        say(f"Stopped early: the numbers are of {report['environment']['prompts']['run']} of {len(chosen)} prompts.")
+        raise typer.Exit(INTERRUPTED)
 
 
 def main() -> None:

@@ -1,4 +1,4 @@
-"""A run on a terminal: tokens with marks, numbers in tables. Imports no torch.
+"""What the command line shows: tokens with marks, numbers in tables, progress. Imports no torch.
 
 What a model wrote is shown and never obeyed: control characters become visible signs, and rich's markup is off.
 Status is never colour alone, so it reads the same through a pipe or with NO_COLOR.
@@ -7,8 +7,10 @@ Status is never colour alone, so it reads the same through a pipe or with NO_COL
 import os
 import sys
 import unicodedata
+from contextlib import contextmanager
 
 from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
 from rich.table import Table
 from rich.text import Text
 
@@ -38,13 +40,37 @@ def screen(stderr: bool = False) -> Console:
     return Console(file=stream, width=width, markup=False, highlight=False, emoji=False)
 
 
+def say(message: str) -> None:
+    """A sentence on stderr, whatever it quotes kept harmless."""
+    screen(stderr=True).print(Text(visible(message, keep="")), soft_wrap=True)
+
+
+@contextmanager
+def progress():
+    """show(fraction, message): a bar on stderr that goes away again; without a terminal each new message on a line."""
+    console, said = screen(stderr=True), []
+    columns = (TextColumn("{task.description}", markup=False), BarColumn(), TaskProgressColumn())
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+        task = bar.add_task("", total=1.0, visible=False)
+
+        def show(fraction: float, message: str) -> None:
+            message = visible(message, keep="")
+            bar.update(task, completed=fraction, description=message, visible=fraction < 1)
+            if message and not console.is_terminal and message not in said[-1:]:
+                said.append(message)
+                console.print(message, soft_wrap=True)
+
+        yield show
+
+
 def visible(text: str, keep: str = "\n\t") -> str:
     """Text that cannot move the cursor, change colours or reverse the line: such characters become signs.
 
     >>> visible("\\x1b[31mred")
     '␛[31mred'
     """
-    return "".join(c if c in keep or c in _JOINERS or unicodedata.category(c) not in _HIDING else _sign(c) for c in text)
+    safe = set(keep + _JOINERS)
+    return "".join(c if c in safe or unicodedata.category(c) not in _HIDING else _sign(c) for c in text)
 
 
 def _sign(character: str) -> str:
@@ -78,11 +104,14 @@ class Ribbon:
     """Tokens as they come: a line for each round that drafted, rounds without drafts running on behind one another."""
 
     def __init__(self, console: Console):
-        self._console, self._unicode, self._open = console, _unicode(console), False
+        self._console, self._unicode = console, _unicode(console)
+        self._begun = self._open = False
 
     def show(self, round_: Round) -> None:
-        drafted = bool(round_.parents)
-        line = Text()
+        if not self._begun:
+            self._console.print(legend(self._console))
+            self._begun = True
+        drafted, line = bool(round_.parents), Text()
         if drafted or not self._open:
             self.end()
             head = f"{round_.index:>4} {'γ' if self._unicode else 'g'}={round_.gamma} " if drafted else f"{'':>4}     "
@@ -120,9 +149,9 @@ def summary(console: Console, trace: Trace) -> None:
 
 def _rows(trace: Trace, s: Statistics):
     started, tested = trace.started, s.counts["accepted"] + s.counts["rejected"]
-    settings = started.config
+    settings, reason = started.config, trace.finished.reason if trace.finished else "being cut off"
     yield "run", f"{settings.get('method')} on {started.pair}, {started.dtype}, {started.device}"
-    yield "tokens", f"{s.tokens} in {s.passes} target passes, ended by {trace.finished.reason if trace.finished else '?'}"
+    yield "tokens", f"{s.tokens} in {s.passes} target passes, ended by {reason}"
     yield "statuses", ", ".join(f"{n} {status}" for status, n in s.counts.items() if n) or "none"
     if s.alpha:
         yield "acceptance α", f"{_interval(s.alpha)}, {s.counts['accepted']} of {tested} tested drafts"
@@ -215,3 +244,39 @@ def _time(seconds: float | None) -> str:
 
 def _share(seconds: float, total: float) -> str:
     return f"{_time(seconds)} ({seconds / total:.0%})" if total else _time(seconds)
+
+
+def pairs_table(pairs) -> Table:
+    """Every pair on a line; memory is that of the target and its first draft."""
+    from engine.catalogue import gigabytes, methods
+
+    table = Table(box=None, padding=(0, 1), header_style="bold")
+    for name in ("pair", "target", "methods", "licence", "parameters", "fp32", "bf16", "gated", "state"):
+        table.add_column(name, overflow="fold")
+    for pair in pairs:
+        models = [pair.target, *pair.drafts.values()]
+        table.add_row(
+            pair.name,
+            pair.target.name,
+            ", ".join(f"{m} ({pair.drafts[m].name})" if m in pair.drafts else m for m in methods(pair)),
+            ", ".join(dict.fromkeys(m.licence for m in models)),
+            " + ".join(_count(m.parameters) for m in models),
+            *(gigabytes(pair.memory(dtype, next(iter(pair.drafts), None))) for dtype in ("fp32", "bf16")),
+            "yes" if any(m.gated for m in models) else "no",
+            _state(models),
+        )
+    return table
+
+
+def _count(parameters: int) -> str:
+    return f"{parameters / 1e9:.1f}B" if parameters >= 1e9 else f"{parameters / 1e6:.0f}M"
+
+
+def _state(models) -> str:
+    from engine.errors import EngineError
+    from engine.fetch import locate
+
+    try:
+        return "to fetch" if any(locate(model) is None for model in models) else "ready"
+    except EngineError:
+        return "damaged, fetch again"

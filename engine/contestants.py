@@ -126,9 +126,10 @@ class Transformers:
     def _generation(self, config: RunConfig) -> GenerationConfig:
         """Every setting said outright: what is left out would come from the checkpoint's own generation config."""
         s, eos = config.sampling, sorted(self.engine.target.eos)
-        sampling = {"do_sample": False} if s.greedy else {
-            "do_sample": True, "temperature": s.temperature, "top_k": s.top_k, "top_p": s.top_p, "min_p": s.min_p or None,
-        }  # fmt: skip
+        sampling = {"do_sample": False}
+        if not s.greedy:
+            sampling = {"do_sample": True, "temperature": s.temperature, "top_k": s.top_k, "top_p": s.top_p}
+            sampling["min_p"] = s.min_p or None
         return GenerationConfig(
             max_new_tokens=config.max_new_tokens,
             eos_token_id=eos or None,
@@ -193,7 +194,7 @@ def check_names(names: list[str], offered: tuple[str, ...], drafts) -> list[str]
         if name not in known:
             raise BadInput(f"{name[:40]!r} cannot race here; choose from {', '.join(known)}.")
         if name == "hf-assisted" and "lm" not in drafts:
-            raise BadInput("hf-assisted needs a pair with a draft model of its own; choose another pair or leave it out.")
+            raise BadInput("hf-assisted needs a pair with a draft model; choose another pair or leave it out.")
     return list(dict.fromkeys([BASELINE, *names]))
 
 

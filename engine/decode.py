@@ -9,6 +9,7 @@ Dimension key: N drafts of a round, W = N + 1 tokens scored, V vocabulary.
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import torch
 
@@ -23,6 +24,14 @@ from engine.runner import Runner, tree_shape
 from engine.sampling import ACCEPTING, CLOSING, History, Uniforms, penalise, warp
 
 
+class Rules(NamedTuple):
+    """The three functions that make the output exact; `engine.broken` has wrong ones, for tests and lessons."""
+
+    warp: Callable = warp
+    chain: Callable = accept_chain
+    tree: Callable = accept_tree
+
+
 @dataclass
 class Decoding:
     """Everything one run needs. ``chooser`` picks γ; ``eos``: ids that end a text; ``cancelled`` is asked each round."""
@@ -35,6 +44,7 @@ class Decoding:
     eos: frozenset[int]
     recorder: Recorder
     cancelled: Callable[[], bool] = lambda: False
+    rules: Rules = Rules()
     started: float = 0.0
     reason: str | None = None
     prefill_seconds: float = 0.0
@@ -95,13 +105,13 @@ class Decoding:
         if self.history is not None:
             seen = self.history.rows(draft.tokens, draft.parents)
             logits = penalise(logits.float(), seen, self.config.sampling.repetition_penalty)
-        p = warp(logits, self.config.sampling)
+        p = self.rules.warp(logits, self.config.sampling)
         u, u_closing, depth = self._uniforms(draft, position)
         draws = [to_device(x, self.target.device, torch.float32) for x in (u, u_closing)]
         if draft.parents is None:
-            verdict = accept_chain(p, draft.q, draft.tokens, *draws)
+            verdict = self.rules.chain(p, draft.q, draft.tokens, *draws)
         else:
-            verdict = accept_tree(p, draft.q, draft.tokens, draft.parents, *draws)
+            verdict = self.rules.tree(p, draft.q, draft.tokens, draft.parents, *draws)
         clock.mark()
         outcome = self.recorder.fetch(p, logits, draft, verdict)
         # 4 commit
@@ -149,11 +159,9 @@ class Decoding:
         closing = self.recorder.closing(outcome, draft, float(u_closing[outcome.last]), position, drafts)
         tokens: list[Token] = []
         for token in [*drafts, closing]:
-            if not token.emitted:
-                tokens.append(token)
-            elif self.reason is None:
-                tokens.append(self._emit(token))
-            elif token is not closing:  # kept by the verdict, but behind the end of the text
+            if self.reason is None:
+                tokens.append(self._emit(token) if token.emitted else token)
+            elif token is not closing:  # behind the end of the text, whatever the verdict on it was
                 tokens.append(replace(token, status="discarded", u=None))
         if self.history is not None:
             self.history.add(self.committed[len(self.prompt) + position :])

@@ -114,12 +114,14 @@ class PromptToken:
 @dataclass(frozen=True, slots=True)
 class CostModel:
     """Measured costs on this device: ``c`` = one draft step ÷ one plain target step (0 where drafting is free),
-    ``v[W]`` = scoring W tokens at once ÷ scoring one, at ``context`` tokens; ``step`` is one plain step in seconds."""
+    ``v[W]`` = scoring W tokens at once ÷ scoring one, at ``context`` tokens; ``step`` is one plain step in seconds.
+    ``spread``: median ÷ minimum of that step − 1, large when the machine was busy with something else."""
 
     c: float
     v: dict[int, float]
     context: int
     step: float
+    spread: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

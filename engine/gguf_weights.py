@@ -6,6 +6,7 @@ both factors in fp16, which rounds in fp16 and more so in bf16. Knows no catalog
 
 import json
 import os
+import re
 import struct
 from collections.abc import Callable
 from pathlib import Path
@@ -50,13 +51,12 @@ def convert(gguf_file: Path, folder: Path, progress: Callable[[float], None] = l
 
 def _rename(name: str) -> str:
     """blk.3.attn_q.weight → model.layers.3.self_attn.q_proj.weight"""
-    stem, kind = name.rsplit(".", 1)
-    if kind == "weight" and stem in _TOP:
+    if (stem := name.removesuffix(".weight")) in _TOP:
         return f"{_TOP[stem]}.weight"
-    block, layer, part = stem.split(".")
-    if block != "blk" or kind != "weight" or part not in _BLOCK:
+    found = re.fullmatch(r"blk\.(\d+)\.(\w+)", stem)
+    if not found or found[2] not in _BLOCK or stem == name:
         raise ValueError(f"it holds a tensor {name}")
-    return f"model.layers.{int(layer)}.{_BLOCK[part]}.weight"
+    return f"model.layers.{found[1]}.{_BLOCK[found[2]]}.weight"
 
 
 def _config(meta: dict, tensors: dict) -> dict:

@@ -34,12 +34,12 @@ def download(model: ModelSpec, say: Callable[[float, str], None], again: bool) -
     say(0.0, message)
     with _in_words(model, Path(constants.HF_HUB_CACHE)):
         _ask(model, "config.json")
-        files = snapshot_download(**_snapshot(model), dry_run=True, tqdm_class=_bar(lambda f: None))
+        files = snapshot_download(**_snapshot(model), dry_run=True, tqdm_class=_bar(lambda done: None))
         if not any(f.filename.endswith(".safetensors") for f in files):
             raise Unavailable(f"{model.repo} has no safetensors weights, the only kind loaded; choose another pair.")
         needed = sum(f.file_size or 0 for f in files if f.will_download or again)
         need_disk(Path(constants.HF_HUB_CACHE), needed, model.name)
-        bar = _bar(lambda f: say(f, f"{message} ({gigabytes(needed)})"))
+        bar = _bar(lambda done: say(done / max(needed, 1), f"{message} ({gigabytes(needed)})"))
         folder = Path(snapshot_download(**_snapshot(model), force_download=again, tqdm_class=bar))
     if problem := missing(folder) or damage(folder):
         raise Unavailable(f"{problem} {AGAIN}")
@@ -54,7 +54,7 @@ def download_file(model: ModelSpec, work: Path, say: Callable[[float, str], None
     say(0.0, message)
     with _in_words(model, work):
         _ask(model, model.gguf.file)
-        bar = _bar(lambda f: say(f, message))
+        bar = _bar(lambda done: say(done / model.gguf.size, message))
         at = {"revision": model.revision, "local_dir": work / "hub", "tqdm_class": bar}
         return Path(hf_hub_download(model.repo, model.gguf.file, **at))
 
@@ -66,8 +66,8 @@ def _ask(model: ModelSpec, file: str) -> None:
     get_hf_file_metadata(hf_hub_url(model.repo, file, revision=model.revision), timeout=10)
 
 
-def _bar(tell: Callable[[float], None]) -> type:
-    """A progress bar class for the hub that draws nothing and reports the share of bytes written."""
+def _bar(tell: Callable[[int], None]) -> type:
+    """A progress bar class for the hub that draws nothing and reports the bytes written so far."""
     from tqdm import tqdm
 
     class Bar(tqdm):
@@ -78,8 +78,8 @@ def _bar(tell: Callable[[float], None]) -> type:
 
         def update(self, n=1):
             self.n += n or 0
-            if self.bytes and self.total:
-                tell(self.n / self.total)
+            if self.bytes:
+                tell(self.n)
 
     return Bar
 

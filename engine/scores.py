@@ -46,7 +46,7 @@ class Sample:
 def fastest(samples: Sequence[Sample]) -> Sample:
     """Repeats of one prompt as one: the smallest of each time, the least disturbed by whatever else ran."""
     times = {name: min(getattr(s, name) for s in samples) for name in ("seconds", "decode_seconds", "ttft")}
-    return replace(samples[0], **times, peak_memory=max((s.peak_memory or 0 for s in samples)) or None)
+    return replace(samples[0], **times, peak_memory=max(s.peak_memory or 0 for s in samples) or None)
 
 
 @dataclass
@@ -132,7 +132,7 @@ def _row(results: Results, method: str, category: str) -> dict:
         "efficiency": speedup / predicted if speedup and predicted else None,
         "ci95": interval(decoding(ours), decoding(plain)),
         "ttft": statistics.median(s.ttft for s in ours),
-        "peak_memory": max((s.peak_memory or 0 for s in ours)) or None,
+        "peak_memory": max(s.peak_memory or 0 for s in ours) or None,
         "speedup_end_to_end": ratio(end_to_end(ours), end_to_end(plain)),
         "ci95_end_to_end": interval(end_to_end(ours), end_to_end(plain)),
         "over_hf_end_to_end": ratio(end_to_end(ours), end_to_end(hf)) if hf else None,

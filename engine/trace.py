@@ -1,9 +1,10 @@
 """A run as a file: its events folded together, versioned JSON, validated on the way in. Imports no torch.
 
-A trace file is untrusted input: sizes are bounded before parsing, types and ranges are checked while parsing, and what
-refers to something (a parent, a position) is checked after. Refusals are one sentence.
+A trace file is untrusted input: sizes are bounded before parsing, types are checked while parsing, up to the first
+mistake, and ranges and references (a parent, a position) after. Refusals are a sentence and quote nothing of the file.
 """
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
@@ -11,10 +12,11 @@ from pathlib import Path
 from typing import Any, Literal
 
 from engine.errors import BadInput
-from engine.events import EMITTED, Event, PromptToken, Round, RunFinished, RunStarted, Status, Token
+from engine.events import EMITTED, CostModel, Event, PromptToken, Round, RunFinished, RunStarted, Status, Token
 
 SCHEMA = 1
 MAX_BYTES = 64 * 2**20
+MAX_VALUES = 4_000_000  # commas; a value takes 20 times the memory of its shortest spelling
 MAX_ROUNDS = 20_000
 MAX_TOKENS = 200_000
 _LARGEST = 2**53  # beyond this a JSON number is no longer the integer that was written
@@ -68,9 +70,22 @@ class _File:
 def _adapter():
     from pydantic import ConfigDict, TypeAdapter
 
-    for kind in (_File, RunStarted, Round, RunFinished, Token):
-        kind.__pydantic_config__ = ConfigDict(allow_inf_nan=False, extra="forbid")
+    _File.__pydantic_config__ = ConfigDict(allow_inf_nan=False, extra="forbid")  # nested dataclasses inherit it
     return TypeAdapter(_File)
+
+
+@cache
+def _validator():
+    """Ends at a list's first bad item: collected, the mistakes of a 2 MiB file fill 9 GiB."""
+    from pydantic_core import SchemaValidator
+
+    def fail_fast(part):
+        if isinstance(part, dict):
+            found = {key: fail_fast(value) for key, value in part.items()}
+            return found | {"fail_fast": True} if part.get("type") in ("tuple", "dict") else found
+        return [fail_fast(inner) for inner in part] if isinstance(part, list) else part
+
+    return SchemaValidator(fail_fast(_adapter().core_schema))
 
 
 def to_json(trace: Trace) -> str:
@@ -83,8 +98,10 @@ def from_json(data: str | bytes) -> Trace:
 
     if len(data) > MAX_BYTES:
         raise BadInput(f"This trace is {len(data) / 2**20:.0f} MiB; files up to {MAX_BYTES // 2**20} MiB are read.")
+    if data.count("," if isinstance(data, str) else b",") > MAX_VALUES:
+        raise BadInput(f"This file is not a SpecLens trace: it holds over {MAX_VALUES} values.")
     try:
-        file = _adapter().validate_json(data)
+        file = _validator().validate_json(data)
     except ValidationError as error:
         raise BadInput(_explain(error)) from error
     except (ValueError, RecursionError) as error:
@@ -96,10 +113,11 @@ def from_json(data: str | bytes) -> Trace:
 
 def _explain(error) -> str:
     first = error.errors(include_url=False, include_context=False, include_input=True)[0]
-    where = ".".join(str(part)[:40] for part in first["loc"][:6])
+    where = ".".join(part if re.fullmatch(r"\w{1,40}", part) else "…" for part in map(str, first["loc"][:6]))
     if where == "schema" and first["type"] != "missing":
-        shown = repr(first["input"])[:40]
-        return f"This trace has schema version {shown}, but this SpecLens reads version {SCHEMA}; record the run again."
+        known = type(first["input"]) is int and 0 <= first["input"] < 10**6
+        shown = f"schema version {first['input']}" if known else "another schema version"
+        return f"This trace has {shown}, but this SpecLens reads version {SCHEMA}; record the run again."
     if first["type"] == "json_invalid" or not where:
         return f"This file is not a SpecLens trace: {first['msg'][:120]}."
     return f"This trace is not valid at {where}: {first['msg'][:120]}."
@@ -115,15 +133,26 @@ def _check(trace: Trace) -> None:
     _require(len(trace.rounds) <= MAX_ROUNDS, f"it has over {MAX_ROUNDS} rounds")
     count = sum(len(r.tokens) for r in trace.rounds) + len(trace.started.prompt)
     _require(count <= MAX_TOKENS, f"it has over {MAX_TOKENS} tokens")
+    _require(all(0 <= t.id <= _LARGEST for t in trace.started.prompt), "a token of its prompt is out of range")
     _check_json(trace.started.config)
     if costs := trace.started.costs:
-        _require(0 <= costs.c <= 1e6 and 0 <= costs.step <= 1e6 and costs.v, "its costs are out of range")
-        _require(all(1 <= w <= 4096 and 0 < x <= 1e6 for w, x in costs.v.items()), "its costs are out of range")
+        _check_costs(costs)
     position = 0
     for index, round_ in enumerate(trace.rounds):
-        _require(round_.index == index, f"round {index} is numbered {round_.index}")
+        _require(round_.index == index, f"round {index} has another number")
         _check_round(round_, position)
         position += len(round_.emitted)
+    if end := trace.finished:
+        times = (end.prefill, end.ttft, end.decode_seconds, end.seconds)
+        _require(all(0 <= t <= 1e7 for t in times), "a time of its end is out of range")
+        _require(0 <= (end.peak_memory or 0) <= _LARGEST, "its peak memory is out of range")
+        _check_json(end.extra)
+
+
+def _check_costs(costs: CostModel) -> None:
+    sane = 0 <= costs.c <= 1e6 and 0 <= costs.step <= 1e6 and 0 <= costs.context <= _LARGEST
+    widths = len(costs.v) > 0 and all(1 <= w <= 4096 and 0 < x <= 1e6 for w, x in costs.v.items())
+    _require(sane and widths, "its costs are out of range")
 
 
 def _check_round(r: Round, position: int) -> None:
@@ -136,6 +165,10 @@ def _check_round(r: Round, position: int) -> None:
     _require(list(r.tokens[: len(drafts)]) == drafts and len(closing) <= 1, f"{at} has tokens out of order")
     _require(len(r.parents) == len(drafts), f"{at} has {len(r.parents)} parents for {len(drafts)} drafts")
     _require(all(0 <= p <= i for i, p in enumerate(r.parents)), f"a parent in {at} does not exist")
+    depth = [0]
+    for parent in r.parents:
+        depth.append(depth[parent] + 1)
+    _require([t.depth for t in drafts] == depth[1:], f"{at} has drafts at the wrong depth")
     for token in r.tokens:
         _check_token(token, at)
     placed = [t.position for t in r.tokens if t.status in EMITTED]
@@ -145,20 +178,26 @@ def _check_round(r: Round, position: int) -> None:
 def _check_token(token: Token, at: str) -> None:
     _require(0 <= token.id <= _LARGEST and 0 <= token.depth <= 4096, f"a token of {at} is out of range")
     _require(0 <= token.position <= MAX_TOKENS and len(token.text) <= 10_000, f"a token of {at} is out of range")
+    _require(token.gap is None or 0 <= token.gap <= 1e6, f"a token of {at} is out of range")
     shares = [x for x in (token.p, token.q, token.u, token.accept) if x is not None]
     _require(all(0 <= x <= 1.0001 for x in shares), f"a probability in {at} is not between 0 and 1")
     for distribution in (token.p_top, token.q_top, token.residual):
         if distribution:
             masses = [c.mass for c in distribution.top] + [distribution.rest]
-            _require(len(masses) <= 1001 and all(0 <= m <= 1.0001 for m in masses), f"a distribution in {at} is no distribution")
+            sane = len(masses) <= 1001 and all(0 <= m <= 1.0001 for m in masses)
+            _require(sane, f"a distribution in {at} is no distribution")
+            _require(all(0 <= c.id <= _LARGEST for c in distribution.top), f"a token of {at} is out of range")
 
 
 def _check_json(value: Any, depth: int = 0) -> None:
+    """Settings are free in form, so only their size, depth and numbers are judged; a seed may use 63 bits."""
     _require(depth < 8, "its settings are nested too deeply")
     if isinstance(value, dict | list | tuple):
         _require(len(value) <= 1000, "its settings are too large")
         for inner in value.values() if isinstance(value, dict) else value:
             _check_json(inner, depth + 1)
+    elif isinstance(value, int | float):
+        _require(abs(value) < (2**63 if isinstance(value, int) else 1e300), "a setting is out of range")
 
 
 def save(trace: Trace, path: str | Path) -> None:
@@ -166,21 +205,29 @@ def save(trace: Trace, path: str | Path) -> None:
     path = Path(path)
     aside = path.with_name(path.name + ".partial")
     try:
-        aside.write_text(to_json(trace), encoding="utf-8")
-        aside.replace(path)
-    except OSError as error:
-        aside.unlink(missing_ok=True)
-        raise BadInput(f"The trace could not be written to {path}: {error.strerror}.") from error
+        try:
+            aside.write_text(to_json(trace), encoding="utf-8")
+            aside.replace(path)
+        finally:
+            aside.unlink(missing_ok=True)
+    except (OSError, ValueError) as error:
+        raise BadInput(f"The trace could not be written to {path}: {_why(error)}.") from error
 
 
 def load(path: str | Path) -> Trace:
-    path = Path(path)
+    """Read and validate a file. BadInput where it cannot be read or is no trace."""
     try:
-        if path.stat().st_size > MAX_BYTES:
-            raise BadInput(f"{path} is larger than {MAX_BYTES // 2**20} MiB and is not read as a trace.")
-        return from_json(path.read_bytes())
-    except OSError as error:
-        raise BadInput(f"The trace {path} cannot be read: {error.strerror}.") from error
+        with open(path, "rb") as file:
+            data = file.read(MAX_BYTES + 1)
+    except (OSError, ValueError) as error:
+        raise BadInput(f"The trace {path} cannot be read: {_why(error)}.") from error
+    if len(data) > MAX_BYTES:
+        raise BadInput(f"{path} is larger than {MAX_BYTES // 2**20} MiB and is not read as a trace.")
+    return from_json(data)
+
+
+def _why(error: Exception) -> str:
+    return getattr(error, "strerror", None) or str(error) or type(error).__name__
 
 
 __all__ = ["SCHEMA", "PromptToken", "Status", "Trace", "fold", "from_json", "load", "save", "to_json"]

@@ -130,8 +130,8 @@ def test_figures_of_other_architectures(tmp_path):
     gpt2 = {"n_embd": 8, "n_layer": 3, "n_head": 2, "vocab_size": 9, "n_positions": 32}
     spec = get_pair(str(write_checkpoint(tmp_path / "gpt2", gpt2))).target
     assert (spec.layers, spec.kv_heads, spec.head_dim, spec.context) == (3, 2, 4, 32)
-    text = {"hidden_size": 8, "num_hidden_layers": 5, "num_attention_heads": 2, "num_key_value_heads": 1, "head_dim": 16,
-            "vocab_size": 9, "max_position_embeddings": 32}  # fmt: skip
+    text = {"hidden_size": 8, "num_hidden_layers": 5, "num_attention_heads": 2, "num_key_value_heads": 1}
+    text |= {"head_dim": 16, "vocab_size": 9, "max_position_embeddings": 32}
     spec = get_pair(str(write_checkpoint(tmp_path / "gemma", {"text_config": text}))).target
     assert (spec.layers, spec.kv_heads, spec.head_dim) == (5, 1, 16)
 

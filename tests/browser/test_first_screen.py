@@ -7,8 +7,8 @@ from chromium import ARGS
 from playwright.sync_api import Page, expect, sync_playwright
 from server import APP, FAKE_APP, serving
 
-pytestmark = [pytest.mark.browser, pytest.mark.timeout(240)]
-FIRST_TOKEN = 120_000  # ms; the very first run loads the model and measures the device
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(300)]
+FIRST_TOKEN = 200_000  # ms; the very first run loads the model and measures the device
 HOSTILE = 'Repeat: <script>window.pwned=1</script> <img src=x onerror="window.pwned=2"> {{1+1}} ${window.pwned=3} end'
 
 
@@ -52,6 +52,8 @@ def press_run(page: Page, **fields) -> None:
     for label, value in fields.items():
         page.locator(f"#{label} :is(textarea, input)").first.fill(value)
     page.locator("#run").click()
+    if fields.get("prompt", "x").strip():  # else it is refused before it runs
+        expect(page.locator("#run")).to_have_text("Running…", timeout=10_000)
 
 
 def ended(page: Page, timeout=FIRST_TOKEN) -> None:

@@ -1,0 +1,264 @@
+"""The benchmark: its arithmetic on numbers made by hand, and a whole race on tiny checkpoints."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from engine.bench import Prompt, Race, Settings, read_prompts, spread, write
+from engine.errors import BadInput
+from engine.events import CostModel
+from engine.scores import Results, Sample, decoding, fastest, first_difference, interval, markdown, ratio, rows
+
+TEMPLATE = "{% for m in messages %}{{ m['role'][0] }}:{{ m['content'] }}\n{% endfor %}a:"
+KEYS = set(
+    "method category tokens seconds decode_seconds tokens_per_second tau acceptance wasted c v speedup "
+    "predicted_speedup efficiency ci95 ttft peak_memory".split()
+)
+
+
+def make_tiny(folder: Path, seed: int = 0, layers: int = 2, template: str | None = TEMPLATE) -> Path:
+    """A Llama of 32 dimensions with one token a byte, saved as any checkpoint is."""
+    import torch
+    from tokenizers import Tokenizer, decoders, models, pre_tokenizers
+    from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
+
+    letters = sorted(pre_tokenizers.ByteLevel.alphabet())
+    words = Tokenizer(models.BPE(vocab={c: i for i, c in enumerate([*letters, "<end>"])}, merges=[]))
+    words.pre_tokenizer, words.decoder = pre_tokenizers.ByteLevel(add_prefix_space=False), decoders.ByteLevel()
+    PreTrainedTokenizerFast(
+        tokenizer_object=words, eos_token="<end>", chat_template=template, clean_up_tokenization_spaces=False
+    ).save_pretrained(folder)
+    torch.manual_seed(seed)
+    config = LlamaConfig(
+        vocab_size=257, hidden_size=32, intermediate_size=64, num_hidden_layers=layers, num_attention_heads=4,
+        num_key_value_heads=2, max_position_embeddings=512, eos_token_id=256, bos_token_id=None, pad_token_id=256,
+        initializer_range=0.3,
+    )  # fmt: skip
+    LlamaForCausalLM(config).save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def tiny_pair(tmp_path_factory) -> str:
+    """TARGET_DIR+DRAFT_DIR: the draft is a first layer short of the target."""
+    root = tmp_path_factory.mktemp("pair")
+    return f"{make_tiny(root / 'target')}+{make_tiny(root / 'draft', layers=1)}"
+
+
+def sample(tokens: int, seconds: float, **more) -> Sample:
+    return Sample(tuple(range(tokens)), seconds + 1, seconds, tokens, 0.5, more.pop("passes", tokens), **more)
+
+
+# ── arithmetic ──
+
+
+def test_a_speedup_is_a_ratio_of_sums():
+    ours, plain = [sample(10, 1.0), sample(30, 9.0)], [sample(10, 4.0), sample(30, 16.0)]
+    assert ratio(decoding(ours), decoding(plain)) == pytest.approx(2.0)  # the mean of ratios would be 2.89
+
+
+def test_outputs_of_different_length_are_compared_by_tokens_per_second():
+    assert ratio(decoding([sample(20, 2.0)]), decoding([sample(10, 2.0)])) == pytest.approx(2.0)
+
+
+def test_nothing_to_divide_by_gives_none():
+    assert ratio(decoding([sample(0, 0.0)]), decoding([sample(10, 1.0)])) is None
+    assert interval(decoding([sample(5, 1.0)]), decoding([sample(5, 1.0)])) is None, "one prompt has no spread"
+
+
+def test_the_interval_is_a_paired_bootstrap_that_repeats_itself():
+    rng = np.random.default_rng(1)
+    plain = np.stack([np.full(40, 100.0), rng.uniform(1, 5, 40)], 1)
+    exactly_twice = plain * [1, 0.5]
+    assert interval(exactly_twice, plain) == pytest.approx([2.0, 2.0]), "prompts are resampled for both together"
+    noisy = exactly_twice * np.stack([np.ones(40), rng.uniform(0.8, 1.25, 40)], 1)
+    low, high = interval(noisy, plain)
+    assert low < ratio(noisy, plain) < high and 1.8 < low < high < 2.2
+    assert interval(noisy, plain) == [low, high]
+
+
+def test_of_repeats_the_smallest_of_each_time_counts():
+    found = fastest([replace(sample(5, 2.0), ttft=0.1), replace(sample(5, 1.0), ttft=0.3)])
+    assert (found.decode_seconds, found.seconds, found.ttft) == (1.0, 2.0, 0.1)
+
+
+def test_rows_by_hand():
+    costs = CostModel(0.1, {1: 1.0, 5: 1.5}, 100, 0.05)
+    drafted = {"rounds": ((5, 4, 4), (1, 4, 4)), "accepted": 4, "tested": 5, "unused": 4, "passes": 2}
+    results = Results(
+        ["a", "b"],
+        {
+            "none": [sample(6, 6.0, gaps=(9.0,) * 6), sample(6, 6.0, gaps=(1e-4,) * 6)],
+            "lm": [sample(6, 3.0, **drafted), replace(sample(6, 6.0, **drafted), tokens=(0, 1, 2, 9, 9, 9))],
+            "lm-untraced": [sample(6, 2.4, **drafted), sample(6, 6.0, **drafted)],
+            "hf": [sample(6, 9.0), sample(6, 9.0)],
+        },
+        {"none": replace(costs, c=0.0), "lm": costs},
+    )
+    by = {(r["method"], r["category"]): r for r in rows(results)}
+    assert set(by) == {(m, c) for m in results.samples for c in ("all", "a", "b")}
+    lm = by["lm", "all"]
+    assert (lm["tokens"], lm["tau"], lm["acceptance"]) == (12, 3.0, 0.8)
+    assert lm["wasted"] == pytest.approx(8 / 20)
+    assert lm["speedup"] == pytest.approx(12 / 9) and by["lm", "a"]["speedup"] == pytest.approx(2.0)
+    assert lm["predicted_speedup"] == pytest.approx(12 / (4 * (0.4 + 1.5)))
+    assert lm["efficiency"] == pytest.approx(lm["speedup"] / lm["predicted_speedup"])
+    assert lm["speedup_end_to_end"] == pytest.approx(14 / 11) and lm["over_hf_end_to_end"] == pytest.approx(20 / 11)
+    assert lm["trace_cost"] == pytest.approx(9 / 8.4 - 1)
+    assert (lm["differs"], lm["divergences"]) == (1, [{"prompt": 1, "position": 3, "gap": 1e-4}])
+    assert by["none", "all"]["speedup"] == 1 and by["none", "all"]["predicted_speedup"] is None
+    assert by["hf", "all"]["c"] is None and by["hf", "all"]["predicted_speedup"] is None
+    table = markdown(rows(results))
+    assert "| lm |" in table and "1.33 (1.00–2.00)" in table and "gaps up to 0.0001" in table and "lm +7.1%" in table
+
+
+def test_first_differences():
+    assert first_difference((1, 2), (1, 2)) is None
+    assert first_difference((1, 2), (1, 3)) == 1
+    assert first_difference((1,), (1, 3)) == 1, "one ended where the other went on"
+
+
+# ── prompts ──
+
+
+def test_prompts_and_turns_are_read(tmp_path):
+    file = tmp_path / "p.jsonl"
+    file.write_text('{"prompt": "a", "category": "x"}\n\n{"turns": ["b", "then"], "category": "y"}\n{"prompt": "c"}\n')
+    assert read_prompts(file) == [Prompt("a", "x"), Prompt("b", "y"), Prompt("c", "other")]
+
+
+@pytest.mark.parametrize("line", ["{", "[]", "3", '{"category": "x"}', '{"turns": []}', '{"prompt": " "}', '{"prompt": 3}'])
+def test_a_bad_line_is_named(tmp_path, line):
+    file = tmp_path / "p.jsonl"
+    file.write_text('{"prompt": "a"}\n' + line + "\n")
+    with pytest.raises(BadInput, match="Line 2"):
+        read_prompts(file)
+
+
+def test_a_limit_takes_from_each_category_in_turn():
+    prompts = [Prompt(f"{c}{i}", c) for c in "abc" for i in range(3)]
+    assert [p.text for p in spread(prompts, 5)] == ["a0", "b0", "c0", "a1", "b1"]
+    assert len(spread(prompts, 99)) == 9
+
+
+# ── a race ──
+
+
+@pytest.fixture(scope="module")
+def race_engine(tiny_pair, tmp_path_factory):
+    import os
+
+    from engine.loading import load_engine
+
+    before = os.environ.get("SPECLENS_CACHE")
+    engine = load_engine(tiny_pair, "cpu", "fp32")
+    yield engine
+    engine.close()
+    assert os.environ.get("SPECLENS_CACHE") == before
+
+
+PROMPTS = [Prompt("the cat sat on the mat the cat", "one"), Prompt("abcabcabc", "two"), Prompt("hello", "one")]
+
+
+@pytest.fixture(scope="module")
+def report(race_engine):
+    names = ("ngram", "lm", "hf", "hf-lookup", "hf-assisted")
+    race = Race(race_engine, Settings(names, 24, gamma=3, repeats=2, untraced=True), PROMPTS)
+    notes = []
+    race.run(lambda count, note: notes.append((count, note)))
+    assert [count for count, _ in notes] == [1, 2, 3] and "ngram" in notes[0][1]
+    return race.report()
+
+
+def test_everybody_has_rows_with_real_numbers(report):
+    methods = {"none", "ngram", "lm", "hf", "hf-lookup", "hf-assisted", "none-untraced", "ngram-untraced", "lm-untraced"}
+    assert {(r["method"], r["category"]) for r in report["rows"]} == {
+        (m, c) for m in methods for c in ("all", "one", "two")
+    }
+    for row in report["rows"]:
+        assert set(row) >= KEYS
+        assert row["tokens"] > 0 and 0 < row["decode_seconds"] <= row["seconds"] and row["ttft"] > 0
+        assert row["speedup"] > 0 and row["tau"] >= 1 and row["tokens_per_second"] > 0
+        if row["category"] == "all":
+            low, high = row["ci95"]
+            assert low <= row["speedup"] <= high
+    by = {r["method"]: r for r in report["rows"] if r["category"] == "all"}
+    assert by["none"]["speedup"] == 1 and by["none"]["tau"] == 1 and by["none"]["acceptance"] is None
+    for method in ("ngram", "lm"):
+        row = by[method]
+        assert row["predicted_speedup"] > 0 and 0 <= row["acceptance"] <= 1 and 0 < row["wasted"] < 1
+        assert row["efficiency"] == pytest.approx(row["speedup"] / row["predicted_speedup"])
+        assert row["v"]["1"] == 1 and row["trace_cost"] is not None
+    assert by["lm"]["c"] > 0 and by["ngram"]["c"] == 0
+    assert by["hf-lookup"]["tau"] > 1 and by["hf-lookup"]["setting"] in ("10 tokens", "3 tokens")
+    settings = [(v["method"], v["setting"]) for v in report["environment"]["variants"]]
+    assert settings == [
+        ("hf-lookup", "10 tokens"), ("hf-lookup", "3 tokens"), ("hf-assisted", "default"), ("hf-assisted", "3 tokens"),
+    ]  # fmt: skip
+
+
+def test_greedy_outputs_are_the_same_for_all(report):
+    for row in report["rows"]:
+        assert all(d["gap"] is not None and d["gap"] < 1e-3 for d in row["divergences"]), row["method"]
+
+
+def test_the_file_is_json_without_nan(report, tmp_path):
+    write(report, tmp_path / "out.json")
+    saved = json.loads((tmp_path / "out.json").read_text(), parse_constant=pytest.fail)
+    assert set(saved) == {"environment", "rows", "samples"} and saved["environment"]["precision"] == "fp32"
+    assert [f.name for f in tmp_path.iterdir()] == ["out.json"]
+
+
+def test_an_interrupted_race_keeps_the_prompts_that_all_were_through(race_engine):
+    race = Race(race_engine, Settings(("ngram",), 8), PROMPTS)
+
+    def stop_at_two(count, note):
+        if count == 2:
+            raise KeyboardInterrupt
+
+    race.run(stop_at_two)
+    report = race.report()
+    assert race.interrupted and report["environment"]["interrupted"]
+    assert report["environment"]["prompts"]["run"] == 2
+    assert next(r for r in report["rows"] if r["category"] == "all")["prompts"] == 2
+
+
+def test_a_race_interrupted_before_its_first_prompt_has_nothing_to_keep(race_engine, monkeypatch):
+    race = Race(race_engine, Settings(("none",), 4), PROMPTS[:1])
+    monkeypatch.setattr(race, "_everybody", lambda *a: (_ for _ in ()).throw(KeyboardInterrupt))
+    with pytest.raises(KeyboardInterrupt):
+        race.run()
+
+
+def test_sampled_outputs_are_not_compared_token_by_token(race_engine):
+    race = Race(race_engine, Settings(("lm", "hf", "hf-assisted"), 8, temperature=0.8), PROMPTS[:2])
+    race.run()
+    assert all(r["differs"] is None and r["speedup"] > 0 for r in race.report()["rows"])
+
+
+@pytest.mark.parametrize(
+    ("names", "prompts", "words"),
+    [
+        (("nonsense",), PROMPTS, "cannot race"),
+        (("ngram",), [Prompt("x" * 600, "long")], "attends to"),
+    ],
+)
+def test_what_cannot_race_is_said_before_anything_runs(race_engine, names, prompts, words):
+    with pytest.raises(BadInput, match=words):
+        Race(race_engine, Settings(names, 8), prompts)
+
+
+def test_the_assistant_starts_fresh_on_every_prompt(race_engine):
+    from engine.config import RunConfig
+    from engine.contestants import Models, Transformers
+
+    racer = Transformers(race_engine, "hf-assisted", Models(race_engine))
+    config = RunConfig("abc", race_engine.pair.name, max_new_tokens=4)
+    assistant = racer._drafting(config)["assistant_model"]
+    assistant.generation_config.num_assistant_tokens = 99
+    assistant.generation_config.assistant_confidence_threshold = 0.99
+    again = racer._drafting(config)["assistant_model"].generation_config
+    assert again.num_assistant_tokens != 99 and again.assistant_confidence_threshold != 0.99
