@@ -149,8 +149,11 @@ function hide() {
 }
 
 const tokenOf = event => event.target.closest?.('.sl-rows .sl-token');
-element.addEventListener('mouseover', event => { const node = tokenOf(event); node ? show(node) : hide(); });
-element.addEventListener('mouseleave', hide);
+// A page that scrolls under a resting mouse must not take the numbers away from the token that has the focus.
+const rest = () => data.has(document.activeElement) && rows.contains(document.activeElement)
+  ? show(document.activeElement) : hide();
+element.addEventListener('mouseover', event => { const node = tokenOf(event); node ? show(node) : rest(); });
+element.addEventListener('mouseleave', rest);
 element.addEventListener('focusin', event => { const node = tokenOf(event); if (node) show(node); });
 element.addEventListener('focusout', hide);
 rows.addEventListener('scroll', follow);

@@ -67,13 +67,16 @@ class AutoGamma:
 
 
 class PinnedGamma:
-    """The γ of each round as a trace recorded it, so that a run with γ = auto can be repeated exactly."""
+    """The γ of each round as a trace recorded it, so that a run with γ = auto can be repeated exactly.
+
+    Rounds are counted where they are observed, which is each of them: where nothing can be drafted nobody chooses.
+    """
 
     def __init__(self, gammas: Sequence[int]):
-        self._rest = iter(gammas)
+        self.gammas, self._round = list(gammas), 0
 
     def choose(self, situation, most: int) -> int:
-        return min(next(self._rest, 0), most)
+        return min(self.gammas[self._round], most) if self._round < len(self.gammas) else 0
 
     def observe(self, situation, tested: int, accepted: int) -> None:
-        pass
+        self._round += 1

@@ -6,6 +6,7 @@ slows them. Where even the plain step came out unsteady, the costs serve this se
 
 import hashlib
 import json
+import math
 import statistics
 import time
 from collections.abc import Callable, Sequence
@@ -17,6 +18,7 @@ import torch
 from engine.config import SamplingParams
 from engine.drafters.base import Drafter, Setup
 from engine.events import CostModel
+from engine.folders import write_atomically
 from engine.runner import Runner
 from engine.sampling import Uniforms
 
@@ -46,25 +48,30 @@ def measure(
     repeats: int = 7,
     progress: Callable[[float], None] | None = None,
 ) -> CostModel:
-    """v for each width, and c for ``drafter`` (0 where it has no model), at ``context`` tokens."""
-    context = min(context, target.max_length - max(widths) - 1)
+    """v for each width, and c for ``drafter`` (0 where it has no model), at ``context`` tokens; both at less where a
+    model's own context is shorter. ``progress`` may raise to break off."""
+    longest = min([target.max_length] + ([drafter.runner.max_length] if drafter else []))
+    widths = [w for w in widths if w <= longest // 3] or [1]
+    context = max(1, min(context, longest - max(*widths, _DRAFT_STEPS + 2)))
     prompt = [(7 * i + 1) % target.vocab_size for i in range(context)]
     passes = {w: _scoring(target, prompt[:w], context) for w in widths}
-    target.reset(context + max(widths))
-    target.prefill(prompt)
-    if drafter is not None:
-        passes["draft"] = _drafting(drafter, target, prompt)
-    times: dict = {key: [] for key in passes}
-    for repeat in range(repeats + 1):
-        for key, one in passes.items():
-            times[key].append(_seconds(one, target.device))
-        if progress:
-            progress((repeat + 1) / (repeats + 1))
+    times: dict = {}
+    try:
+        target.reset(context + max(widths))
+        target.prefill(prompt)
+        if drafter is not None:
+            passes["draft"] = _drafting(drafter, target, prompt)
+        for repeat in range(repeats + 1):
+            for key, one in passes.items():
+                times.setdefault(key, []).append(_seconds(one, target.device))
+            if progress:
+                progress((repeat + 1) / (repeats + 1))
+    finally:
+        target.release()
+        if drafter is not None:
+            drafter.release()
     best = {key: min(seconds[1:]) for key, seconds in times.items()}  # the first is the warm-up
     spread = statistics.median(times[1][1:]) / best[1] - 1
-    target.release()
-    if drafter is not None:
-        drafter.release()
     c = best.get("draft", 0.0) / _DRAFT_STEPS / best[1]
     return CostModel(c, {w: best[w] / best[1] for w in widths}, context, best[1], spread)
 
@@ -100,21 +107,27 @@ def cached(folder: Path, key: dict, measure_now: Callable[[], CostModel], again:
     """
     name = hashlib.sha256(json.dumps(key, sort_keys=True).encode()).hexdigest()[:16]
     path = folder / f"{name}.json"
-    if not again:
-        try:
-            saved = json.loads(path.read_text())
-            v = {int(w): x for w, x in saved["v"].items()}
-            return CostModel(saved["c"], v, saved["context"], saved["step"], saved["spread"])
-        except (OSError, ValueError, KeyError, TypeError, AttributeError):
-            pass
+    if not again and (saved := _read(path)):
+        return saved
     costs = measure_now()
     if costs.spread > STEADY:
         return costs
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        aside = path.with_suffix(".partial")
-        aside.write_text(json.dumps({**asdict(costs), "key": key}))
-        aside.replace(path)
+        write_atomically(path, json.dumps({**asdict(costs), "key": key}))
     except OSError:
         pass
     return costs
+
+
+def _read(path: Path) -> CostModel | None:
+    """None for anything that cannot have been measured."""
+    try:
+        saved = json.loads(path.read_text(encoding="utf-8"))
+        v = {int(w): float(x) for w, x in saved["v"].items()}
+        costs = CostModel(float(saved["c"]), v, int(saved["context"]), float(saved["step"]), float(saved["spread"]))
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError):
+        return None
+    numbers = (costs.c, costs.step, costs.spread, *v.values())
+    sane = all(0 <= x < math.inf for x in numbers) and costs.step > 0 and 0 not in v.values()
+    return costs if sane and min(v, default=0) == 1 else None

@@ -77,19 +77,20 @@ def _writable(path: Path | None) -> None:
 
 
 @contextmanager
-def _ctrl_c(cancel):
-    """The first Ctrl-C asks for the end, so that no event is lost between queue and screen; the second insists."""
+def _ctrl_c():
+    """An event that the first Ctrl-C sets, so that nothing is lost between queue and screen; the second insists."""
+    asked = threading.Event()
     if threading.current_thread() is not threading.main_thread():
-        yield
+        yield asked
         return
 
-    def asked(number, frame):
+    def note(number, frame):
         signal.signal(signal.SIGINT, before)
-        cancel()
+        asked.set()
 
-    before = signal.signal(signal.SIGINT, asked)
+    before = signal.signal(signal.SIGINT, note)
     try:
-        yield
+        yield asked
     finally:
         signal.signal(signal.SIGINT, before)
 
@@ -100,9 +101,9 @@ def _follow(job, ribbon=None):
     from engine.worker import Progress
 
     events = []
-    with _ctrl_c(job.cancel), progress() as show:
+    with _ctrl_c() as asked, progress() as show:
         while not job.done and not (job.cancelled and not events):
-            for event in job.poll(0.2):
+            for event in job.poll(0.1):
                 if isinstance(event, Progress):
                     show(event.fraction, event.message)
                     continue
@@ -111,6 +112,8 @@ def _follow(job, ribbon=None):
                 events.append(event)
                 if ribbon is not None and hasattr(event, "tokens"):
                     ribbon.show(event)
+            if asked.is_set() and not job.cancelled:
+                job.cancel()
     if ribbon is not None:
         ribbon.end()
     if not any(hasattr(event, "tokens") for event in events):

@@ -42,7 +42,7 @@ def screen(stderr: bool = False) -> Console:
 
 def say(message: str) -> None:
     """A sentence on stderr, whatever it quotes kept harmless."""
-    screen(stderr=True).print(Text(visible(message, keep="")), soft_wrap=True)
+    screen(stderr=True).print(Text(visible(" ".join(message.split()))), soft_wrap=True)
 
 
 @contextmanager

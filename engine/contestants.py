@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import torch
+import transformers
 from transformers import AutoModelForCausalLM, GenerationConfig
 from transformers.generation import BaseStreamer
 
@@ -174,6 +175,8 @@ class Models:
     def _load(self, folder: Path):
         if folder not in self._loaded:
             self._say(0.0, f"Loading {folder.name} with transformers")
+            transformers.logging.disable_progress_bar()
+            transformers.logging.set_verbosity_error()  # it warns about its own assistant's arguments on every call
             try:
                 model = AutoModelForCausalLM.from_pretrained(
                     folder, dtype=PRECISIONS[self.engine.precision], trust_remote_code=False, use_safetensors=True,

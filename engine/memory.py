@@ -20,3 +20,11 @@ def peak_memory(device: str) -> int | None:
         return None
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak if sys.platform == "darwin" else peak * 1024
+
+
+def out_of_memory(error: BaseException) -> bool:
+    """Whether an allocation failed: CUDA has an exception for it, the CPU allocator only words."""
+    if isinstance(error, (torch.OutOfMemoryError, MemoryError)):
+        return True
+    said = str(error).lower()
+    return isinstance(error, RuntimeError) and ("allocate memory" in said or "out of memory" in said)

@@ -41,7 +41,8 @@ class Detokenizer:
     """Ids to text pieces whose concatenation equals decoding everything at once.
 
     A piece is what a token adds to the decoded text. Bytes of an unfinished character add nothing until the token
-    that completes it, so an emoji spread over three tokens gives "", "", "🙂".
+    that completes it, so an emoji spread over three tokens gives "", "", "🙂". One exception: a byte-fallback decoder
+    (Llama 2) turns a whole run of byte tokens into "�" when its last bytes are broken; what was given out stays.
     """
 
     def __init__(self, tokenizer):

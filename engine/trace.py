@@ -152,7 +152,7 @@ def _check(trace: Trace) -> None:
 def _check_costs(costs: CostModel) -> None:
     sane = 0 <= costs.c <= 1e6 and 0 <= costs.step <= 1e6 and 0 <= costs.context <= _LARGEST
     widths = len(costs.v) > 0 and all(1 <= w <= 4096 and 0 < x <= 1e6 for w, x in costs.v.items())
-    _require(sane and widths, "its costs are out of range")
+    _require(sane and widths and costs.spread >= 0, "its costs are out of range")
 
 
 def _check_round(r: Round, position: int) -> None:

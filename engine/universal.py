@@ -1,6 +1,6 @@
 """Any transformers causal LM whose cache can be cropped, behind the Runner protocol: slower, never wrong.
 
-Recurrent models and caches that cannot be rolled back are refused, by name where the config tells and otherwise by
+Recurrent models and caches that cannot be rolled back are refused, by name where the model tells and otherwise by
 trying it: tokens are fed, taken back and fed again, and must score the same.
 """
 
@@ -10,7 +10,8 @@ from pathlib import Path
 import torch
 from transformers import AutoModelForCausalLM, DynamicCache
 
-from engine.errors import BadInput, Unavailable
+from engine.errors import BadInput, EngineError, Unavailable
+from engine.memory import out_of_memory
 
 _PREFILL_CHUNK = 512
 _TOLERANCE = {torch.float32: 1e-3, torch.float16: 0.1, torch.bfloat16: 0.5}
@@ -23,18 +24,10 @@ class UniversalRunner:
     captured = False
 
     def __init__(self, folder: Path, dtype: torch.dtype, device: str):
-        try:
-            model = AutoModelForCausalLM.from_pretrained(
-                folder, dtype=dtype, trust_remote_code=False, use_safetensors=True, local_files_only=True
-            )
-        except torch.OutOfMemoryError as error:
-            raise Unavailable(f"{folder} does not fit into memory; choose a smaller pair or a lower precision.") from error
-        except Exception as error:  # architectures fail to load in many ways; the reason is what helps
-            raise Unavailable(f"transformers cannot load {folder}: {str(error).splitlines()[0][:300]}") from error
-        self.model = model.to(device).eval()
+        self.model = _load(folder, dtype).to(device).eval()
         self.dtype, self.device = dtype, device
-        text = model.config.get_text_config()
-        self.vocab_size = model.get_output_embeddings().weight.shape[0]
+        text = self.model.config.get_text_config()
+        self.vocab_size = text.vocab_size
         self.max_length = getattr(text, "max_position_embeddings", None) or 2048
         self.cache: DynamicCache | None = None
         self._refuse_if_it_cannot_roll_back()
@@ -48,17 +41,22 @@ class UniversalRunner:
         if getattr(self.model, "_is_stateful", False):
             raise refused
         try:
-            self.reset(8)
+            self.reset(6)
             self.forward(torch.arange(1, 4, device=self.device) % self.vocab_size)
             probe = torch.arange(4, 7, device=self.device) % self.vocab_size
             first = self.forward(probe)
             self.rollback(3)
             again = self.forward(probe)
-        except (AttributeError, NotImplementedError, TypeError, ValueError) as error:
+            same = self.length == 6 and float((first - again).abs().max()) <= _TOLERANCE[self.dtype]
+        except EngineError:
+            raise
+        except Exception as error:  # each architecture has its own way of not taking a cache that can be cropped
+            if out_of_memory(error):
+                raise
             raise refused from error
         finally:
             self.release()
-        if (first - again).abs().max() > _TOLERANCE[self.dtype]:
+        if not same:
             raise refused
 
     @property
@@ -71,7 +69,7 @@ class UniversalRunner:
                 f"Prompt and answer together need {capacity} tokens, but this model's context is {self.max_length}; "
                 "shorten the prompt or ask for fewer new tokens."
             )
-        self.cache = DynamicCache()
+        self.cache = DynamicCache()  # without the config: sliding layers then keep every key, and can be cropped
 
     @torch.inference_mode()
     def prefill(self, ids: Sequence[int]) -> None:
@@ -81,10 +79,9 @@ class UniversalRunner:
     @torch.inference_mode()
     def forward(self, tokens, parents=None, last=False):
         assert parents is None, "this model runs chains only"
-        output = self.model(
-            tokens[None], past_key_values=self.cache, use_cache=True, logits_to_keep=1 if last else 0
-        )
-        return output.logits[0]
+        keep = 1 if last else 0  # 0 is all; a model that does not know the argument gives all rows either way
+        output = self.model(tokens[None], past_key_values=self.cache, use_cache=True, logits_to_keep=keep)
+        return output.logits[0, -1:] if last else output.logits[0]
 
     def loop(self, key, total: int, body: Callable):
         return body(lambda ids, offset: self.forward(ids, last=True))
@@ -92,6 +89,7 @@ class UniversalRunner:
     @torch.inference_mode()
     def rollback(self, length: int) -> None:
         surplus = self.length - length
+        assert surplus >= 0, f"cannot roll back from {self.length} to {length}"
         if surplus:
             self.cache.crop(-surplus)
 
@@ -105,3 +103,25 @@ class UniversalRunner:
     def close(self) -> None:
         self.release()
         self.model = None
+
+
+def _load(folder: Path, dtype: torch.dtype):
+    """The model on the CPU. Unavailable with transformers' reason; running out of memory is the caller's to word."""
+    try:
+        model, loaded = AutoModelForCausalLM.from_pretrained(
+            folder, dtype=dtype, trust_remote_code=False, use_safetensors=True, local_files_only=True,
+            output_loading_info=True,
+        )  # fmt: skip
+    except Exception as error:  # architectures fail to load in many ways; the reason is what helps
+        if out_of_memory(error):
+            raise
+        raise Unavailable(f"transformers cannot load {folder}: {first_line(error)}") from error
+    if absent := sorted(loaded["missing_keys"]):  # transformers would fill them with noise and go on
+        raise Unavailable(
+            f"{folder} has no tensor {absent[0]!r}; its weights do not fit its config.json. Fetch the pair again."
+        )
+    return model
+
+
+def first_line(error: Exception) -> str:
+    return next(iter(str(error).strip().splitlines()), type(error).__name__)[:300]

@@ -6,9 +6,9 @@ cause, so the engine never waits for a reader, and the bound is the request's ow
 """
 
 import itertools
+import logging
 import queue
 import threading
-import traceback
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -17,6 +17,7 @@ from engine.errors import BadInput, EngineError
 from engine.events import Event
 
 MAX_WAITING = 32
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,8 +32,17 @@ class _Done:
     pass
 
 
+class _News:
+    pass
+
+
+class _BrokenOff(BaseException):
+    """Ends loading for a request that nobody waits for. No Exception, so that nothing on the way takes it for one."""
+
+
 _DONE = _Done()
-_PROGRESS_KEPT = 64
+_NEWS = _News()  # stands in the queue for the latest progress
+_BESIDE_ROUNDS = 5  # one note of progress, the start, the end, an error, _DONE
 
 
 class Job:
@@ -44,9 +54,10 @@ class Job:
         self.id = next(self._ids)
         self.config, self.gammas = config, gammas
         self._worker = worker
-        self._queue: queue.Queue = queue.Queue(config.max_new_tokens + _PROGRESS_KEPT + 4)
+        self._queue: queue.Queue = queue.Queue(config.max_new_tokens + _BESIDE_ROUNDS)
         self._cancelled = threading.Event()
-        self._progress_left = _PROGRESS_KEPT
+        self._progress: Progress | None = None  # the latest, until it is read
+        self._lock = threading.Lock()
         self._failed: EngineError | None = None  # seen by poll, still to be raised
         self.done = False  # the reader has seen the end
         self.finished = threading.Event()  # the engine is through with it
@@ -54,7 +65,7 @@ class Job:
     def events(self) -> Iterator[Event | Progress]:
         """Every event up to the end, waiting for each. Raises the EngineError that a failed run ended with."""
         while not self.done:
-            item = self._take(self._queue.get())
+            item = self._take(self._failed or self._queue.get())
             if item is not None:
                 yield item
 
@@ -81,12 +92,16 @@ class Job:
         if item is _DONE:
             self.done = True
             return None
+        if item is _NEWS:
+            with self._lock:
+                item, self._progress = self._progress, None
         if isinstance(item, EngineError):
             self.done, self._failed = True, None
             raise item
         return item
 
     def cancel(self) -> None:
+        """End it: at once while it waits or loads, otherwise with the round in progress."""
         self._cancelled.set()
         self._worker._forget(self)
 
@@ -101,24 +116,32 @@ class Job:
     def _put(self, item) -> None:
         self._queue.put_nowait(item)
 
+    def _put_error(self, error: EngineError) -> None:
+        """Without its traceback: the frames in it would keep models and caches in memory for as long as it is kept."""
+        self._put(type(error)(str(error)))
+
     def _put_progress(self, fraction: float, message: str) -> None:
-        if self._progress_left > 0:
-            self._progress_left -= 1
-            self._put(Progress(fraction, message))
+        """Only the latest is kept, for a download has thousands. Breaks a cancelled job's loading off."""
+        if self.cancelled:
+            raise _BrokenOff
+        with self._lock:
+            unread, self._progress = self._progress is not None, Progress(fraction, message)
+        if not unread:
+            self._put(_NEWS)
 
 
 class Worker:
     """Runs jobs one at a time, first come first served. ``state``: "idle", "loading", "ready", "busy" or "closed"."""
 
-    def __init__(self, device: str = AUTO, precision: str = AUTO, max_waiting: int = MAX_WAITING, loader=None):
+    def __init__(self, device=AUTO, precision=AUTO, max_waiting: int = MAX_WAITING, loader=None, fetcher=None):
         self.device, self.precision, self.max_waiting = device, precision, max_waiting
         self.state = "idle"
         self.engine = None
-        self._loader = loader or _load
+        self._load, self._fetch = loader or _load, fetcher or (_fetch if loader is None else None)
         self._waiting: list[Job] = []
         self._running: Job | None = None
         self._changed = threading.Condition()
-        self._closed = False
+        self.closed = False
         self._thread = threading.Thread(target=self._serve, name=f"engine-{device}", daemon=True)
         self._thread.start()
 
@@ -126,7 +149,7 @@ class Worker:
         """BadInput when the queue is full."""
         job = Job(self, config, gammas)
         with self._changed:
-            if self._closed:
+            if self.closed:
                 raise BadInput("The engine has been closed; start it again.")
             if len(self._waiting) >= self.max_waiting:
                 raise BadInput(f"The queue is full: {self.max_waiting} runs are waiting. Try again in a minute.")
@@ -151,27 +174,29 @@ class Worker:
     def close(self) -> None:
         """Cancel everything, end the thread, give the models' memory back."""
         with self._changed:
-            self._closed = True
-            waiting, running = list(self._waiting), self._running
+            self.closed = True
+            jobs = [*self._waiting, *([self._running] if self._running else [])]
             self._changed.notify_all()
-        for job in [*waiting, *([running] if running else [])]:
+        for job in jobs:
             job.cancel()
         self._thread.join()
 
     def _serve(self) -> None:
-        while True:
-            with self._changed:
-                self._changed.wait_for(lambda: self._waiting or self._closed)
-                if not self._waiting:
-                    break
-                job = self._running = self._waiting.pop(0)
+        while job := self._next():
             self._run(job)
+            job.finished.set()
             with self._changed:
-                self._running = None
-        if self.engine is not None:
-            self.engine.close()
-            self.engine = None
+                self._running = job = None  # an idle engine holds nobody's events
+        self._drop_engine()
         self.state = "closed"
+
+    def _next(self) -> Job | None:
+        with self._changed:
+            self._changed.wait_for(lambda: self._waiting or self.closed)
+            if self.closed:  # close() ends those that still wait
+                return None
+            self._running = self._waiting.pop(0)
+            return self._running
 
     def _run(self, job: Job) -> None:
         # A generator frozen by an exception would hold the cache through its frame; closing it frees that at once.
@@ -182,39 +207,58 @@ class Worker:
             for event in events:
                 self.state = "busy"
                 job._put(event)
+        except _BrokenOff:
+            pass
         except EngineError as error:
-            job._put(error)
-        except Exception as error:  # a bug must not take the engine with it: say so, keep serving
-            traceback.print_exc()
-            job._put(EngineError(f"The engine stumbled on this request ({type(error).__name__}: {error}); try another."))
+            job._put_error(error)
+        except BaseException as error:  # a bug must not take the engine with it: say so, keep serving
+            _log.exception("a request ended in an unexpected error")
+            said = f"{type(error).__name__}: {str(error)[:300]}"
+            job._put(EngineError(f"The engine stumbled on this request ({said}); try another."))
         finally:
             if events is not None:
                 events.close()
+            if self.engine is not None:
+                self.engine.on_progress(_tell_nobody)
             self.state = "ready" if self.engine else "idle"
             job._put(_DONE)
-            job.finished.set()
 
     def _engine_for(self, job: Job):
         """The loaded pair if it is the one asked for; otherwise that pair, after letting go of the other."""
+        tell = job._put_progress
+        if self._fetch:
+            self._fetch(job.config, tell)
         if self.engine is None or self.engine.pair.name != job.config.pair:
-            if self.engine is not None:
-                self.engine.close()
-                self.engine = None
-            self.engine = self._loader(job.config.pair, self.device, self.precision, job._put_progress)
-        self.engine.on_progress(job._put_progress)
+            self._drop_engine()
+            self.engine = self._load(job.config, self.device, self.precision, tell)
+        self.engine.on_progress(tell)
         return self.engine
 
+    def _drop_engine(self) -> None:
+        engine, self.engine = self.engine, None
+        if engine is not None:
+            engine.close()
 
-def _load(pair: str, device: str, precision: str, progress):
-    """Fetch what is missing, then load. Imported here so that the thread, not the page, waits for torch."""
+
+def _tell_nobody(fraction: float, message: str) -> None:
+    pass
+
+
+def _fetch(config: RunConfig, progress) -> None:
+    """Bring what the request's method needs and is not here."""
     from engine.catalogue import get_pair
     from engine.fetch import fetch_pair, locate
+
+    spec = get_pair(config.pair)
+    if any(locate(model) is None for model in spec.models(config.method)):
+        fetch_pair(spec, progress)
+
+
+def _load(config: RunConfig, device: str, precision: str, progress):
+    """Imported here so that the thread, not the page, waits for torch."""
     from engine.loading import load_engine
 
-    spec = get_pair(pair)
-    if locate(spec.target) is None:
-        fetch_pair(spec, progress)
-    return load_engine(pair, device, precision, progress)
+    return load_engine(config.pair, device, precision, progress)
 
 
 _workers: dict[str, Worker] = {}
@@ -225,6 +269,6 @@ def get_worker(device: str | None = None) -> Worker:
     """The process-wide worker of a device."""
     with _lock:
         name = device or AUTO
-        if name not in _workers or _workers[name].state == "closed":
+        if name not in _workers or _workers[name].closed:
             _workers[name] = Worker(name)
         return _workers[name]
