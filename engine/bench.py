@@ -212,7 +212,7 @@ class Race:
         return {
             "pair": engine.pair.name if engine.pair.target.folder is None else engine.pair.title,
             "revision": engine.pair.target.revision,
-            "weights": {"target": engine.target.hash},
+            "weights": {k: v for method in methods(engine.pair) for k, v in engine.weights(method).items()},
             "device": device_name(engine.device),
             "processor": _processor(),
             "precision": engine.precision,

@@ -18,6 +18,8 @@ from engine.drafters.lm import LmDrafter
 from engine.sampling import draw, one_hot, warp
 from engine.toy import ToyLM, ToyRunner, drafter_for
 
+TRUE = Rules()
+
 
 @dataclass(frozen=True)
 class Mutant:
@@ -26,7 +28,7 @@ class Mutant:
 
     name: str
     wrong: str
-    rules: Rules = Rules()
+    rules: Rules = TRUE
     method: str = "lm"
     drafts: type[LmDrafter] | None = None  # a drafter that is wrong itself
 

@@ -40,6 +40,7 @@ def _seconds(step: Callable[[], object], device: str) -> float:
     return time.perf_counter() - start
 
 
+@torch.inference_mode()  # as the loop is: a drafter keeps buffers from one to the other
 def measure(
     target: Runner,
     drafter: Drafter | None = None,

@@ -1,4 +1,4 @@
-"""The command line: run, pairs, fetch, calibrate, replay, bench. The only file of the engine that prints.
+"""The command line. With `console` the only file of the engine that prints.
 
 Heavy imports happen inside the commands, so that --help is quick and `replay` needs no torch. Every EngineError ends
 in its sentence on stderr and exit code 1; Ctrl-C in 130.
@@ -16,11 +16,10 @@ from typing import Annotated
 import typer
 
 from engine.config import AUTO, RunConfig, SamplingParams
-from engine.console import progress, say
+from engine.console import costs_line, pairs_table, progress, say, screen
 from engine.errors import BadInput, EngineError
 
 INTERRUPTED = 130
-
 app = typer.Typer(
     name="engine", help="Speculative decoding with every decision on record.", add_completion=False,
     no_args_is_help=True, pretty_exceptions_enable=False, rich_markup_mode=None,
@@ -54,10 +53,8 @@ def friendly(command):
 
 
 def parse_gamma(text: str) -> int | str:
-    if text.strip().lower() == AUTO:
-        return AUTO
     try:
-        return int(text)
+        return AUTO if text == AUTO else int(text)
     except ValueError:
         raise BadInput(f"gamma is {text[:40]!r}, but must be a whole number from 0 to 32, or auto.") from None
 
@@ -157,7 +154,7 @@ def run(
     from engine.trace import save
     from engine.worker import Worker
 
-    out, worker = console.screen(), Worker(device, precision)
+    out, worker = screen(), Worker(device, precision)
     compare = compare and method != "none" and config.gamma != 0
     plain = replace(config, method="none", gamma=0)
     if compare:  # else the run would pay for what the baseline finds warm
@@ -186,7 +183,7 @@ def replay(file: Annotated[Path, typer.Argument(help="A trace that `run --trace`
     from engine import console
     from engine.trace import load
 
-    result, out = load(file), console.screen()
+    result, out = load(file), screen()
     ribbon = console.Ribbon(out)
     for round_ in result.rounds:
         ribbon.show(round_)
@@ -200,7 +197,6 @@ def replay(file: Annotated[Path, typer.Argument(help="A trace that `run --trace`
 def pairs():
     """List every pair: models, licence, size, memory, and whether its weights are here."""
     from engine.catalogue import load_catalogue
-    from engine.console import pairs_table, screen
 
     screen().print(pairs_table(load_catalogue().values()))
 
@@ -241,7 +237,6 @@ def calibrate(
 ):
     """Measure what a draft step and scoring several tokens at once cost on this device."""
     from engine.catalogue import methods
-    from engine.console import costs_line, screen
 
     engine, out = _load(pair, device, precision), screen()
     with progress() as show:

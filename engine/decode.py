@@ -69,7 +69,8 @@ class Decoding:
         try:
             self._prefill()
             index = 0
-            while self.reason is None and not self._stop_asked():
+            self._stop_asked()
+            while self.reason is None:  # later, a round itself asks: only then do its last bytes become text
                 yield self._round(index)
                 index += 1
         finally:

@@ -1,120 +1,60 @@
 """From a pair's name to an Engine that runs requests. The only file that knows every part."""
 
+import gc
 import platform
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict
 from pathlib import Path
 
 import torch
 import transformers
-from transformers import AutoConfig, AutoTokenizer, GenerationConfig
 
 import engine
 from engine import calibrate
 from engine.adaptive import AutoGamma, FixedGamma, PinnedGamma
-from engine.catalogue import PairSpec, check_pair, compare_tokenizers, get_pair, methods
+from engine.catalogue import (
+    MODEL_FREE,
+    ModelSpec,
+    PairSpec,
+    available_memory,
+    check_pair,
+    compare_tokenizers,
+    get_pair,
+    gigabytes,
+    methods,
+)
 from engine.config import AUTO, RunConfig
 from engine.decode import Decoding
-from engine.decoder import Decoder, unsupported
 from engine.drafters.base import Drafter
 from engine.drafters.lm import LmDrafter
 from engine.drafters.ngram import NgramDrafter
 from engine.drafters.none import NoDrafter
 from engine.errors import BadInput, Unavailable
 from engine.events import CostModel, Event, PromptToken, RunFinished, RunStarted
-from engine.fetch import cache_root, locate, weights_hash
+from engine.fetch import cache_root, locate
 from engine.memory import peak_memory, reset_peak
+from engine.models import (
+    PRECISIONS,
+    Model,
+    choose_device,
+    choose_precision,
+    device_name,
+    load_model,
+    load_tokenizer,
+    memory_in_words,
+)
 from engine.recorder import Recorder
-from engine.runner import DecoderRunner, Runner
 from engine.text import Detokenizer, encode_prompt
-from engine.universal import UniversalRunner
 
-PRECISIONS = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
+__all__ = ["DRAFTERS", "PRECISIONS", "Engine", "device_name", "load_engine"]
+
 Progress = Callable[[float, str], None]
+
+_CALIBRATIONS = 3  # at most so many on a machine that stays busy: each takes seconds
 
 # A method without a draft model is made by calling its class; one with a draft gets that model's runner.
 DRAFTERS = {"none": NoDrafter, "ngram": NgramDrafter, "lm": LmDrafter}
-_MODEL_FREE = ("none", "ngram")
-
-
-def default_device() -> str:
-    if torch.cuda.is_available():
-        return "cuda"
-    return "mps" if torch.backends.mps.is_available() else "cpu"
-
-
-def choose_device(name: str = AUTO) -> str:
-    """"auto" is cuda > mps > cpu. Unavailable if the device named is not here."""
-    if name == AUTO:
-        return default_device()
-    try:
-        torch.zeros(1, device=torch.device(name))
-    except (RuntimeError, AssertionError, NotImplementedError) as error:
-        raise Unavailable(f"Device {name!r} cannot be used here; this machine offers {default_device()!r}.") from error
-    return name
-
-
-def choose_precision(name: str, device: str) -> str:
-    """"auto" is bf16 on CUDA and fp32 elsewhere (bf16 without matrix units is slower than fp32)."""
-    if name == AUTO:
-        return "bf16" if torch.device(device).type == "cuda" else "fp32"
-    if name not in PRECISIONS:
-        raise BadInput(f"Unknown precision {name!r}; choose from {', '.join([AUTO, *PRECISIONS])}.")
-    return name
-
-
-def device_name(device: str) -> str:
-    if torch.device(device).type == "cuda":
-        return torch.cuda.get_device_name(device)
-    return f"{device} ({platform.machine()}, {torch.get_num_threads()} threads)"
-
-
-@dataclass
-class Model:
-    """A loaded checkpoint: the runner, its tokenizer, the ids that end a text, a hash of the weights."""
-
-    runner: Runner
-    tokenizer: object
-    eos: frozenset[int]
-    hash: str
-    folder: Path
-
-
-def load_model(folder: Path, device: str, precision: str, progress: Callable[[float], None] | None = None) -> Model:
-    """Our decoder where it knows the architecture, transformers otherwise. Unavailable with a reason in words."""
-    try:
-        config = AutoConfig.from_pretrained(folder, trust_remote_code=False, local_files_only=True)
-        tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=False, local_files_only=True)
-    except (OSError, ValueError, KeyError) as error:
-        raise Unavailable(f"{folder} is no complete model folder: {str(error).splitlines()[0][:300]}") from error
-    dtype = PRECISIONS[precision]
-    try:
-        if unsupported(config):
-            runner = UniversalRunner(folder, dtype, device)
-        else:
-            with torch.inference_mode():
-                runner = DecoderRunner(Decoder(folder, config, dtype, device, progress=progress))
-    except (torch.OutOfMemoryError, MemoryError) as error:
-        raise _too_large(folder, device) from error
-    except RuntimeError as error:
-        if "allocate memory" in str(error) or "out of memory" in str(error).lower():
-            raise _too_large(folder, device) from error
-        raise
-    return Model(runner, tokenizer, _eos_ids(folder, config, tokenizer), weights_hash(folder), folder)
-
-
-def _too_large(folder: Path, device: str) -> Unavailable:
-    return Unavailable(f"{folder.name} does not fit into the memory of {device}; choose a smaller pair or precision.")
-
-
-def _eos_ids(folder: Path, config, tokenizer) -> frozenset[int]:
-    """What transformers' generate stops at: the generation config's ids, else the config's, else the tokenizer's."""
-    candidates = [getattr(config, "eos_token_id", None), tokenizer.eos_token_id]
-    if (folder / "generation_config.json").exists():
-        candidates.insert(0, GenerationConfig.from_pretrained(folder).eos_token_id)
-    found = next((c for c in candidates if c is not None), None)
-    return frozenset(found if isinstance(found, list) else [] if found is None else [found])
 
 
 class Engine:
@@ -126,48 +66,67 @@ class Engine:
         self.target = self._load(pair.target, "the target")
         self._drafts: dict[str, Model] = {}
         self._drafters: dict[str, Drafter] = {}
-        self._costs: dict[str, CostModel] = {}
+        self._costs: dict[str, tuple[CostModel, int]] = {}  # and how often they were measured
 
     def on_progress(self, progress: Progress) -> None:
         """Who is told from now on what loading and calibrating are up to."""
         self._progress = progress
 
-    def _load(self, spec, what: str) -> Model:
+    def _folder(self, spec: ModelSpec) -> Path:
         folder = locate(spec)
         if folder is None:
             raise Unavailable(
                 f"The weights of {spec.name} are not here yet; run `python -m engine fetch {self.pair.name}` first."
             )
-        say = f"Loading {what}, {spec.name}"
+        return folder
+
+    def _load(self, spec: ModelSpec, what: str) -> Model:
+        folder, say = self._folder(spec), f"Loading {what}, {spec.name}"
         self._progress(0.0, say)
         return load_model(folder, self.device, self.precision, lambda share: self._progress(share, say))
+
+    def has(self, method: str) -> bool:
+        """Whether everything the method needs is loaded."""
+        return method not in self.pair.drafts or method in self._drafts
 
     def drafter(self, method: str) -> Drafter:
         """The pair's drafter for a method. BadInput for an unknown one, Unavailable for a draft that does not fit."""
         offered = methods(self.pair)
         if method not in offered:
-            known = f"{method!r} is not a method" if method not in DRAFTERS else f"{self.pair.name} has no {method!r} draft"
-            raise BadInput(f"{known}; choose from {', '.join(offered)}.")
+            known = method in DRAFTERS
+            said = f"{self.pair.name} has no {method!r} draft" if known else f"{method[:40]!r} is not a method"
+            raise BadInput(f"{said}; choose from {', '.join(offered)}.")
         if method not in self._drafters:
-            if method in _MODEL_FREE:
+            if method in MODEL_FREE:
                 self._drafters[method] = DRAFTERS[method]()
             else:
                 self._drafters[method] = DRAFTERS[method](self._draft(method).runner)
         return self._drafters[method]
 
     def _draft(self, method: str) -> Model:
+        """The draft model, whose tokenizer and size are looked at before its weights."""
         if method not in self._drafts:
-            draft = self._load(self.pair.drafts[method], "the draft")
-            problem, _ = compare_tokenizers(self.target.tokenizer, draft.tokenizer)
+            spec = self.pair.drafts[method]
+            problem, _ = compare_tokenizers(self.target.tokenizer, load_tokenizer(self._folder(spec)))
             if problem:
                 raise Unavailable(problem)
-            self._drafts[method] = draft
+            needed, free = spec.memory(self.precision), available_memory(self.device)
+            if free is not None and needed > free:
+                raise Unavailable(
+                    f"The draft {spec.name} needs about {gigabytes(needed)} beside the target, but {self.device} has "
+                    f"{gigabytes(free)} free; choose another method or a smaller pair."
+                )
+            self._drafts[method] = self._load(spec, "the draft")
         return self._drafts[method]
 
     def costs(self, method: str, again: bool = False) -> CostModel:
-        """c and v(W) for a method on this device, from the calibration cache where it has them."""
-        if method not in self._costs or again:
-            drafter = None if method in _MODEL_FREE else self.drafter(method)
+        """c and v(W) for a method on this device, from the calibration cache where it has them.
+
+        Costs taken while the machine was busy are measured again at the next runs, a few times.
+        """
+        known, tries = self._costs.get(method, (None, 0))
+        if again or known is None or (known.spread > calibrate.STEADY and tries < _CALIBRATIONS):
+            drafter = None if method in MODEL_FREE else self.drafter(method)
             key = {
                 "device": device_name(self.device),
                 "precision": self.precision,
@@ -181,8 +140,9 @@ class Engine:
                 say = "Calibrating: what scoring several tokens at once costs on this device"
                 return calibrate.measure(self.target.runner, drafter, progress=lambda f: self._progress(f, say))
 
-            self._costs[method] = calibrate.cached(cache_root() / "calibration", key, measure, again)
-        return self._costs[method]
+            known = calibrate.cached(cache_root() / "calibration", key, measure, again)
+            self._costs[method] = (known, tries + 1)
+        return known
 
     def weights(self, method: str) -> dict[str, str]:
         hashes = {"target": self.target.hash}
@@ -197,10 +157,16 @@ class Engine:
         gammas: Sequence[int] | None = None,
     ) -> Iterator[Event]:
         """RunStarted, Rounds, RunFinished. ``gammas`` pins the γ of each round, to repeat a recorded run."""
-        drafter = self.drafter(config.method)
-        costs = self.costs(config.method)
+        with memory_in_words(f"This request does not fit into the memory of {self.device}"):
+            yield from self._run(config, cancelled, gammas)
+
+    def _run(self, config: RunConfig, cancelled, gammas) -> Iterator[Event]:
         prompt = encode_prompt(self.target.tokenizer, config)
-        self._check_length(len(prompt), config)
+        self._check_length(self.target, self.pair.target.name, len(prompt), config)
+        drafter = self.drafter(config.method)
+        if config.method in self._drafts:
+            self._check_length(self._draft(config.method), self.pair.drafts[config.method].name, len(prompt), config)
+        costs = self.costs(config.method)
         reset_peak(self.device)
         yield self._started(config, prompt, costs)
         decoding = Decoding(
@@ -221,12 +187,13 @@ class Engine:
             peak_memory=peak_memory(self.device),
         )
 
-    def _check_length(self, prompt: int, config: RunConfig) -> None:
-        limit = self.target.runner.max_length
+    @staticmethod
+    def _check_length(model: Model, name: str, prompt: int, config: RunConfig) -> None:
+        limit = model.runner.max_length
         if prompt + config.max_new_tokens > limit:
             raise BadInput(
                 f"The prompt has {prompt} tokens and up to {config.max_new_tokens} new ones are asked for, but "
-                f"{self.pair.target.name} attends to {limit}; shorten the prompt or ask for fewer new tokens."
+                f"{name} attends to {limit}; shorten the prompt or ask for fewer new tokens."
             )
 
     def _chooser(self, config: RunConfig, drafter: Drafter, costs: CostModel, gammas):
@@ -239,7 +206,7 @@ class Engine:
     def _started(self, config: RunConfig, prompt: list[int], costs: CostModel) -> RunStarted:
         detokenizer = Detokenizer(self.target.tokenizer)
         return RunStarted(
-            config=asdict(replace(config)) | {"stop": list(config.stop)},
+            config=asdict(config) | {"stop": list(config.stop)},
             prompt=tuple(PromptToken(i, detokenizer.name(i)) for i in prompt),
             pair=self.pair.name,
             revision=self.pair.target.revision or "",
@@ -256,9 +223,12 @@ class Engine:
         )
 
     def close(self) -> None:
+        """Gives all memory back, whoever still holds this object."""
         for model in (self.target, *self._drafts.values()):
             model.runner.close()
+            model.runner = None
         self._drafts, self._drafters = {}, {}
+        gc.collect()  # transformers' modules refer to themselves
         if torch.device(self.device).type == "cuda":
             torch.cuda.empty_cache()
 

@@ -11,7 +11,7 @@ def reset_peak(device: str) -> None:
 
 
 def peak_memory(device: str) -> int | None:
-    """CUDA: peak allocated since `reset_peak`. Elsewhere the whole process's peak; None where nothing tells (Windows)."""
+    """CUDA: peak allocated since `reset_peak`. Elsewhere the process's peak; None where nothing tells (Windows)."""
     if torch.device(device).type == "cuda":
         return torch.cuda.max_memory_allocated(device)
     try:

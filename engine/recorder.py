@@ -79,7 +79,9 @@ class Recorder:
         found["p"] = before.gather(1, tokens[:, None])[:, 0]
         q = torch.zeros_like(before).scatter_(1, tokens[:, None], 1.0) if draft.q is None else draft.q
         found["q"] = q.gather(1, tokens[:, None])[:, 0]
-        found["closing_q"] = q[last.clamp_max(N - 1), closing]
+        # What the closing token's residual was taken against: the q of the draft that was refused last.
+        refused = last.clamp_max(N - 1) if draft.parents is None else verdict.tested.nonzero()[-1]
+        found["closing_q"] = q[refused, closing]
         if draft.q is not None:
             found["q_mass"], found["q_ids"] = self._top(q)
         if not (self.greedy and draft.q is None):  # there the residual is p itself, or empty
@@ -125,7 +127,10 @@ class Recorder:
 
     def closing(self, outcome: Outcome, draft: Draft, u: float, position: int, drafts: list[Token]) -> Token:
         """The token that ends the round: resampled after a refusal, bonus after none, plain where nothing was drafted."""
-        refused = [t for t in drafts if t.status == "rejected"]
+        parents = range(len(draft)) if draft.parents is None else draft.parents
+        refused = [
+            t for t, parent in zip(drafts, parents, strict=True) if t.status == "rejected" and parent == outcome.last
+        ]
         status = "plain" if not len(draft) else "resampled" if refused else "bonus"
         depth = int(outcome.path.sum()) + 1
         known, numbers = {}, outcome.numbers

@@ -60,7 +60,9 @@ class Detokenizer:
         after = join(self.tokenizer, self._ids[self._start :])
         if after.endswith(_UNFINISHED):
             return ""
-        self._start, self._settled = self._settled, len(self._ids)
+        if len(after) > len(before):  # a special token gives no context: the space behind it would be stripped
+            self._start = self._settled
+        self._settled = len(self._ids)
         return after[len(before) :]
 
     def tail(self) -> str:

@@ -8,7 +8,7 @@ Dimension key: V vocabulary, W tokens fed at once, N drafted.
 """
 
 from collections.abc import Callable, Sequence
-from itertools import product
+from types import MappingProxyType
 
 import torch
 
@@ -23,6 +23,8 @@ from engine.recorder import Recorder
 from engine.sampling import DRAFTING, draw, penalise, warp
 
 Drawn = tuple[int, ...]
+PLAIN = SamplingParams(temperature=1.0)  # p and q as the tables have them
+TRUE = Rules()
 
 
 class ToyLM:
@@ -75,7 +77,7 @@ def weather() -> tuple[ToyLM, ToyLM]:
     return ToyLM.from_rows(target, words), ToyLM.from_rows(draft, words)
 
 
-def joint(model: ToyLM, prompt: Sequence[int], length: int, sampling: SamplingParams = SamplingParams(1.0)):
+def joint(model: ToyLM, prompt: Sequence[int], length: int, sampling: SamplingParams = PLAIN):
     """The exact distribution of the next ``length`` tokens, {tokens: probability} in float64, by enumeration.
 
     This is what every drafter must leave unchanged.
@@ -114,11 +116,10 @@ class ToyRunner:
 
     def forward(self, tokens: torch.Tensor, parents: Sequence[int] | None = None, last: bool = False) -> torch.Tensor:
         """Appends tokens [W]; gives logits [W, V], or [1, V] with ``last``."""
-        W, fed, base = len(tokens), tokens.tolist(), len(self.ids)
+        W, fed = len(tokens), tokens.tolist()
         before = [self.ids[-1] if self.ids else self.vocab_size]  # of each node: the token before it
         before += [fed[p] for p in (range(W - 1) if parents is None else parents)]
         self.ids += fed
-        assert len(self.ids) == base + W
         rows = self.model.table[before, fed]
         return rows[-1:] if last else rows
 
@@ -176,7 +177,7 @@ class ToyTreeDrafter:
     """
 
     name = "toy-tree"
-    priors = {0: 0.5}
+    priors = MappingProxyType({0: 0.5})
 
     def __init__(self, model: ToyLM, siblings: str = "independent", widths: Sequence[int] = (2, 2)):
         assert siblings in ("independent", "without_replacement", "top")
@@ -187,6 +188,9 @@ class ToyTreeDrafter:
 
     def situation(self, committed: Sequence[int]):
         return 0
+
+    def deeper(self, situation):
+        return situation
 
     def propose(self, committed: Sequence[int], gamma: int, position: int) -> Draft:
         tokens, rows, parents = [], [], []
@@ -240,11 +244,11 @@ def decoding(
     target: ToyLM,
     drafter,
     prompt: Sequence[int],
-    sampling: SamplingParams = SamplingParams(1.0),
+    sampling: SamplingParams = PLAIN,
     gamma: int = 4,
     max_new_tokens: int = 32,
     seed: int = 0,
-    rules: Rules = Rules(),
+    rules: Rules = TRUE,
     eos: Sequence[int] = (),
     chooser=None,
     **config,
@@ -265,7 +269,3 @@ def generate(target: ToyLM, drafter, prompt: Sequence[int], **settings) -> list[
         pass
     return run.committed[len(prompt) :]
 
-
-def all_outputs(vocabulary: int, length: int) -> list[Drawn]:
-    """Every sequence of that length, in counting order."""
-    return list(product(range(vocabulary), repeat=length))

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import torch
 from transformers import AutoModelForCausalLM, DynamicCache
+from transformers.utils import logging as said
 
 from engine.errors import BadInput, EngineError, Unavailable
 from engine.memory import out_of_memory
@@ -107,6 +108,8 @@ class UniversalRunner:
 
 def _load(folder: Path, dtype: torch.dtype):
     """The model on the CPU. Unavailable with transformers' reason; running out of memory is the caller's to word."""
+    bars = said.is_progress_bar_enabled()
+    said.disable_progress_bar()
     try:
         model, loaded = AutoModelForCausalLM.from_pretrained(
             folder, dtype=dtype, trust_remote_code=False, use_safetensors=True, local_files_only=True,
@@ -116,6 +119,9 @@ def _load(folder: Path, dtype: torch.dtype):
         if out_of_memory(error):
             raise
         raise Unavailable(f"transformers cannot load {folder}: {first_line(error)}") from error
+    finally:
+        if bars:
+            said.enable_progress_bar()
     if absent := sorted(loaded["missing_keys"]):  # transformers would fill them with noise and go on
         raise Unavailable(
             f"{folder} has no tensor {absent[0]!r}; its weights do not fit its config.json. Fetch the pair again."

@@ -226,12 +226,15 @@ class Worker:
     def _engine_for(self, job: Job):
         """The loaded pair if it is the one asked for; otherwise that pair, after letting go of the other."""
         tell = job._put_progress
-        if self._fetch:
+        loaded = self.engine is not None and self.engine.pair.name == job.config.pair
+        if self._fetch and not (loaded and self.engine.has(job.config.method)):
             self._fetch(job.config, tell)
-        if self.engine is None or self.engine.pair.name != job.config.pair:
+        if not loaded:
             self._drop_engine()
             self.engine = self._load(job.config, self.device, self.precision, tell)
         self.engine.on_progress(tell)
+        if job.cancelled:
+            raise _BrokenOff
         return self.engine
 
     def _drop_engine(self) -> None:

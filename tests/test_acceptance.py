@@ -186,8 +186,8 @@ def test_a_two_level_tree_has_the_targets_law():
 
 
 # Mistakes in the drafter, in the warping, or in which uniform is used are not visible to a law over (p, q, tokens).
-EXACTLY_CAUGHT = ["no-residual", "residual-absolute", "p-row-late", "closing-row-early", "bonus-from-q", "ratio-inverted",
-                  "q-ignored", "good-enough", "tail-kept"]  # fmt: skip
+EXACTLY_CAUGHT = ["no-residual", "residual-absolute", "p-row-late", "closing-row-early", "bonus-from-q", "tail-kept",
+                  "ratio-inverted", "q-ignored", "good-enough"]  # fmt: skip
 
 
 @pytest.mark.parametrize("name", EXACTLY_CAUGHT)
@@ -212,7 +212,8 @@ def test_a_chain_as_a_tree_gives_the_same_verdict(drawn, N):
         for name, ours, theirs in zip(chain._fields, chain, tree, strict=True):
             if name == "accept":  # only of tested drafts does it mean anything
                 ours, theirs = ours[chain.tested], theirs[chain.tested]
-            torch.testing.assert_close(ours, theirs, rtol=0, atol=0)
+            # a chain normalises the bonus row once more, which may cost its last bit
+            torch.testing.assert_close(ours, theirs, rtol=0, atol=2e-7 if name == "row" else 0)
 
 
 def test_the_verdict_of_a_round_worked_out_by_hand():

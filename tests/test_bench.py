@@ -266,3 +266,11 @@ def test_the_assistant_starts_fresh_on_every_prompt(race_engine):
     assistant.generation_config.assistant_confidence_threshold = 0.99
     again = racer._drafting(config)["assistant_model"].generation_config
     assert again.num_assistant_tokens != 99 and again.assistant_confidence_threshold != 0.99
+
+
+def test_costs_can_be_measured_again_after_a_run(race_engine):
+    """A drafter's buffers come and go between the loop and the calibration; both must be in inference mode."""
+    from engine.config import RunConfig
+
+    list(race_engine.run(RunConfig("abcabc", race_engine.pair.name, "lm", gamma=3, max_new_tokens=12)))
+    assert race_engine.costs("lm", again=True).c > 0

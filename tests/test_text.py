@@ -1,5 +1,7 @@
 """Pieces of text join to exactly what decoding everything at once gives, whatever the bytes."""
 
+import copy
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -62,20 +64,21 @@ def test_tokens_without_text_have_a_label():
     assert text.label(tokenizer("a").input_ids[0], "a") is None
 
 
-def test_chat_needs_a_template_and_says_so():
-    with pytest.raises(BadInput, match="no chat template.*raw"):
-        encode_prompt(byte_tokenizer(), RunConfig("Hello"))
-
-
-def with_template(template: str):
-    import copy
-
+def with_template(template: str | None):
     tokenizer = copy.deepcopy(byte_tokenizer())
     tokenizer.chat_template = template
     return tokenizer
 
 
-PLAIN = "{% for m in messages %}{{ m['role'] }}:{{ m['content'] }}|{% endfor %}{% if enable_thinking %}think{% endif %}>"
+def test_chat_needs_a_template_and_says_so():
+    with pytest.raises(BadInput, match=r"no chat template.*raw"):
+        encode_prompt(with_template(None), RunConfig("Hello"))
+
+
+PLAIN = (
+    "{% for m in messages %}{{ m['role'] }}:{{ m['content'] }}|{% endfor %}"
+    "{% if enable_thinking %}think{% endif %}>"
+)
 
 
 @pytest.mark.parametrize(

@@ -84,5 +84,8 @@ def test_no_chooser_goes_past_the_room_there_is(chooser):
 
 
 def test_pinned_repeats_the_recorded_lengths_and_then_stops_drafting():
-    pinned = PinnedGamma([3, 0, 2])
-    assert [pinned.choose(0, 32) for _ in range(4)] == [3, 0, 2, 0]
+    pinned, chosen = PinnedGamma([3, 0, 2]), []
+    for _ in range(4):
+        chosen.append(pinned.choose(0, 32))
+        pinned.observe(0, 0, 0)
+    assert chosen == [3, 0, 2, 0]

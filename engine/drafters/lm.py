@@ -26,7 +26,7 @@ class LmDrafter:
 
     def start(self, prompt: Sequence[int], setup: Setup) -> None:
         self.setup = setup
-        self.runner.reset(setup.capacity)
+        self.runner.reset(min(setup.capacity, self.runner.max_length))
         self.runner.prefill(self._known(prompt[:-1]))
         self._committed = len(prompt)
 

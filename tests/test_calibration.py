@@ -1,0 +1,185 @@
+"""c and v(W): measured once and kept; and γ = auto, which is chosen from them and can be repeated from a trace."""
+
+from dataclasses import replace
+
+import pytest
+from pairs import model_folder, request, without_clocks
+
+from engine import calibrate
+from engine.adaptive import AutoGamma, FixedGamma, PinnedGamma
+from engine.events import CostModel
+from engine.loading import load_engine
+from engine.models import load_model
+from engine.trace import fold
+
+
+@pytest.fixture(autouse=True)
+def cache(monkeypatch, tmp_path):
+    monkeypatch.setenv("SPECLENS_CACHE", str(tmp_path / "cache"))
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    root = tmp_path_factory.mktemp("pairs")
+    model_folder(root / "target")
+    model_folder(root / "draft", noise=0.05)
+    model_folder(root / "other", seed=3)
+    return root
+
+
+def engine_of(folder, target="target", draft=None, **settings):
+    return load_engine(f"{folder / target}+{folder / draft}" if draft else str(folder / target), "cpu", **settings)
+
+
+def run(engine, method="none", gammas=None, **settings):
+    return fold(engine.run(request(engine.pair.name, method, **settings), gammas=gammas))
+
+
+@pytest.fixture
+def measured(monkeypatch):
+    """Counts real measurements, and takes each for steady."""
+    calls, real = [], calibrate.measure
+
+    def counting(*args, **kwargs):
+        calls.append(args)
+        return replace(real(*args, **kwargs, repeats=2), spread=0.0)
+
+    monkeypatch.setattr(calibrate, "measure", counting)
+    return calls
+
+
+def test_costs_are_measured_once_a_device_and_pair(folder, measured):
+    first = engine_of(folder, draft="draft")
+    costs = first.costs("none")
+    assert first.costs("ngram") == costs and len(measured) == 1
+    assert costs.v[1] == 1.0 and costs.c == 0.0 and set(costs.v) == set(calibrate.WIDTHS) and costs.step > 0
+    with_draft = first.costs("lm")
+    assert with_draft.c > 0 and len(measured) == 2
+    again = engine_of(folder, draft="draft")
+    again.drafter("lm")
+    assert (again.costs("none"), again.costs("lm")) == (costs, with_draft) and len(measured) == 2
+    engine_of(folder, "other").costs("none")
+    engine_of(folder, precision="bf16").costs("none")
+    assert len(measured) == 4
+    again.costs("none", again=True)
+    assert len(measured) == 5
+    assert first.target.runner.cache is None and first._drafts["lm"].runner.cache is None
+
+
+GOOD = '{"c":0,"v":{"1":1},"context":9,"step":1,"spread":0}'
+DAMAGED = ["", "{", "[]", "null", "7", "\x00", "[" * 100_000, GOOD.replace('"c":0', '"c":"x"'),
+           GOOD.replace(":0,", ":NaN,"),
+           GOOD.replace('{"1":1}', "{}"), GOOD.replace('{"1":1}', '{"1":0}'), GOOD.replace('{"1":1}', '{"2":1}'),
+           GOOD.replace('{"1":1}', '{"1":1,"2":-3}'), GOOD.replace('"step":1', '"step":0'),
+           GOOD.replace('"step":1', '"step":1e400'), GOOD.replace('"context":9,', "")]  # fmt: skip
+
+
+@pytest.mark.parametrize("content", DAMAGED)
+def test_a_damaged_calibration_is_measured_again(tmp_path, content):
+    right = CostModel(0.25, {1: 1.0, 2: 1.5}, 256, 0.03, 0.01)
+    key = {"device": "x"}
+    assert calibrate.cached(tmp_path, key, lambda: right) == right
+    (file,) = tmp_path.iterdir()
+    assert calibrate.cached(tmp_path, key, pytest.fail) == right
+    file.write_text(content)
+    assert calibrate.cached(tmp_path, key, lambda: right) == right
+    assert calibrate.cached(tmp_path, key, pytest.fail) == right, "and kept"
+
+
+def test_a_calibration_that_cannot_be_kept_still_serves(tmp_path):
+    (tmp_path / "file").write_text("")
+    right = CostModel(0.0, {1: 1.0}, 256, 0.03)
+    assert calibrate.cached(tmp_path / "file", {}, lambda: right) == right
+
+
+def test_an_unsteady_measurement_serves_but_is_not_kept(tmp_path):
+    busy = CostModel(0.0, {1: 1.0}, 256, 0.03, spread=0.9)
+    assert calibrate.cached(tmp_path, {}, lambda: busy) == busy and not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("length", [8, 24, 64])
+def test_a_short_context_is_calibrated_at_what_it_has(tmp_path, length):
+    model_folder(tmp_path, max_position_embeddings=length)
+    runner = load_model(tmp_path, "cpu", "fp32").runner
+    costs = calibrate.measure(runner, repeats=1)
+    assert costs.context < length and costs.v[1] == 1.0 and runner.cache is None
+
+
+def test_breaking_off_a_calibration_frees_the_cache(folder):
+    engine = engine_of(folder, draft="draft")
+    engine.drafter("lm")
+
+    def stop(share, message):
+        raise KeyboardInterrupt
+
+    engine.on_progress(stop)
+    with pytest.raises(KeyboardInterrupt):
+        engine.costs("lm")
+    assert engine.target.runner.cache is None and engine._drafts["lm"].runner.cache is None
+
+
+# --- γ = auto ------------------------------------------------------------------------------------------------------
+
+CHEAP = {1: 1.0, 2: 1.1, 4: 1.2, 8: 1.5, 16: 3.0}
+
+
+def auto(c=0.1, v=CHEAP, **settings) -> AutoGamma:
+    return AutoGamma(c, v, {0: 0.5}, **settings)
+
+
+def test_auto_learns_up_and_down():
+    chooser = auto()
+    at_first = chooser.choose(0, 32)
+    for _ in range(30):
+        chooser.observe(0, 4, 4)
+    high = chooser.choose(0, 32)
+    for _ in range(60):
+        chooser.observe(0, 1, 0)
+    assert high > at_first > chooser.choose(0, 32) == 0
+
+
+def test_auto_notices_when_a_text_turns_predictable_again():
+    chooser = auto()
+    for _ in range(60):
+        chooser.observe(0, 1, 0)
+    waited = next(i for i in range(1000) if chooser.choose(0, 32) > 0)
+    assert 20 < waited < 400, "a probe should be rare, and come"
+
+
+@pytest.mark.parametrize("most", [0, 1, 2, 5, 16, 32])
+@pytest.mark.parametrize("chooser", [auto(most=5), auto(), FixedGamma(9), PinnedGamma([9])])
+def test_no_chooser_exceeds_what_there_is_room_for(chooser, most):
+    if isinstance(chooser, AutoGamma):
+        for _ in range(30):
+            chooser.observe(0, 8, 8)
+        assert chooser.choose(0, most) <= min(most, chooser.most)
+    assert 0 <= chooser.choose(0, most) <= most
+
+
+def test_auto_keeps_situations_apart():
+    chooser = AutoGamma(0.0, CHEAP, {1: 0.3, 2: 0.3})
+    for _ in range(20):
+        chooser.observe(1, 1, 0)
+        chooser.observe(2, 3, 3)
+    assert chooser.alpha(1) < 0.15 < 0.8 < chooser.alpha(2)
+
+
+def test_auto_does_not_draft_where_drafting_costs_too_much():
+    assert auto(c=2.0).choose(0, 32) == 0 and auto(v={1: 1.0, 2: 2.0, 3: 3.0}).choose(0, 32) == 0
+
+
+@pytest.mark.parametrize("method", ["ngram", "lm"])
+def test_pinned_gammas_repeat_an_auto_run_exactly(folder, method):
+    """Rounds with nothing to draft lie between those where γ was chosen, so the pins must be counted by round."""
+    engine = engine_of(folder, draft="draft")
+    engine._costs[method] = CostModel(0.05, CHEAP, 200, 0.001)
+    settings = {"gamma": "auto", "max_new_tokens": 80, "temperature": 0.7, "prompt": "the cat, the hat, 1212, the cat"}
+    first = run(engine, method, **settings)
+    gammas = [r.gamma for r in first.rounds]
+    assert len(set(gammas)) > 2, "an auto run that never changes its mind shows nothing"
+    if method == "ngram":
+        assert 0 in gammas[: gammas.index(max(gammas))] or 0 in gammas[1:-1]
+    engine._costs[method] = CostModel(5.0, CHEAP, 200, 0.001)  # left to itself it would now draft nothing
+    again = run(engine, method, gammas=gammas, **settings)
+    assert without_clocks(again) == without_clocks(first)
+    assert method == "ngram" or {r.gamma for r in run(engine, method, **settings).rounds} == {0}
