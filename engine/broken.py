@@ -13,12 +13,10 @@ import torch
 
 from engine.acceptance import Verdict, accept_chain, residual
 from engine.config import SamplingParams
-from engine.decode import Rules
+from engine.decode import TRUE_RULES, Rules
 from engine.drafters.lm import LmDrafter
 from engine.sampling import draw, one_hot, warp
 from engine.toy import ToyLM, ToyRunner, drafter_for
-
-TRUE = Rules()
 
 
 @dataclass(frozen=True)
@@ -28,7 +26,7 @@ class Mutant:
 
     name: str
     wrong: str
-    rules: Rules = TRUE
+    rules: Rules = TRUE_RULES
     method: str = "lm"
     drafts: type[LmDrafter] | None = None  # a drafter that is wrong itself
 

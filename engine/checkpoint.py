@@ -19,10 +19,12 @@ class Checkpoint:
         try:
             if index.exists():
                 self._where = json.loads(index.read_text())["weight_map"]
+                if not all(Path(file).name == file for file in self._where.values()):
+                    raise ValueError("shards lie beside their index")
             else:
                 only = self._open("model.safetensors")
                 self._where = dict.fromkeys(only.keys(), "model.safetensors")
-        except (ValueError, KeyError) as error:
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise self._damaged(index.name) from error
 
     def __contains__(self, name: str) -> bool:

@@ -32,9 +32,13 @@ class Rules(NamedTuple):
     tree: Callable = accept_tree
 
 
+TRUE_RULES = Rules()
+
+
 @dataclass
 class Decoding:
-    """Everything one run needs. ``chooser`` picks γ; ``eos``: ids that end a text; ``cancelled`` is asked each round."""
+    """Everything one run needs. ``chooser`` picks γ; ``eos``: ids that end a text; ``cancelled`` is asked every round;
+    ``rules`` are for tests and lessons to replace."""
 
     config: RunConfig
     prompt: Sequence[int]
@@ -44,7 +48,7 @@ class Decoding:
     eos: frozenset[int]
     recorder: Recorder
     cancelled: Callable[[], bool] = lambda: False
-    rules: Rules = Rules()
+    rules: Rules = TRUE_RULES
     started: float = 0.0
     reason: str | None = None
     prefill_seconds: float = 0.0
@@ -81,7 +85,8 @@ class Decoding:
         config, before = self.config, time.perf_counter()
         self.target.reset(self.room)
         self.target.prefill(self.prompt[:-1])  # the last one is the first pending token
-        setup = Setup(config.sampling, self.target.vocab_size, self.uniforms, self.history, self.room, self.target.device)
+        target = self.target
+        setup = Setup(config.sampling, target.vocab_size, self.uniforms, self.history, self.room, target.device)
         self.drafter.start(self.prompt, setup)
         if torch.device(self.target.device).type == "cuda":
             torch.cuda.synchronize()

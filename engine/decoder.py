@@ -80,34 +80,39 @@ class Decoder:
         self._rotary()
 
     def _load(self, weights: Checkpoint, linear: type, progress) -> None:
-        self.embed = weights("model.embed_tokens.weight", (self.vocab_size, self.config.hidden_size))
+        E, V = self.config.hidden_size, self.vocab_size
+        self.embed = weights("model.embed_tokens.weight", (V, E))
         self.layers = []
         for i in range(self.layers_count):
             self.layers.append(self._layer(weights, linear, f"model.layers.{i}."))
             if progress:
                 progress((i + 1) / self.layers_count)
-        self.norm = weights("model.norm.weight")
+        self.norm = weights("model.norm.weight", (E,))
         tied = self.config.tie_word_embeddings or "lm_head.weight" not in weights
-        self.head = linear(self.embed if tied else weights("lm_head.weight"))
+        self.head = linear(self.embed if tied else weights("lm_head.weight", (V, E)))
 
     def _layer(self, weights: Checkpoint, linear: type, at: str) -> Layer:
-        def fused(block: str, names: list[str]):
-            parts = [f"{at}{block}.{name}_proj" for name in names]
-            biases = [weights(f"{p}.bias") for p in parts if f"{p}.bias" in weights]
-            return linear(torch.cat([weights(f"{p}.weight") for p in parts]), torch.cat(biases) if biases else None)
+        E, heads, shared = self.config.hidden_size, self.H * self.D, self.K * self.D
 
-        def optional(name: str):
-            return weights(at + name) if at + name in weights else None
+        def fused(block: str, sizes: dict[str, int], width: int):
+            parts = {f"{at}{block}.{name}_proj": size for name, size in sizes.items()}
+            rows = torch.cat([weights(f"{p}.weight", (size, width)) for p, size in parts.items()])
+            if not any(f"{p}.bias" in weights for p in parts):
+                return linear(rows)
+            return linear(rows, torch.cat([weights(f"{p}.bias", (size,)) for p, size in parts.items()]))
+
+        def optional(name: str, size: int):
+            return weights(at + name, (size,)) if at + name in weights else None
 
         return Layer(
-            weights(at + "input_layernorm.weight"),
-            fused("self_attn", ["q", "k", "v"]),
-            optional("self_attn.q_norm.weight"),
-            optional("self_attn.k_norm.weight"),
-            fused("self_attn", ["o"]),
-            weights(at + "post_attention_layernorm.weight"),
-            fused("mlp", ["gate", "up"]),
-            fused("mlp", ["down"]),
+            weights(at + "input_layernorm.weight", (E,)),
+            fused("self_attn", {"q": heads, "k": shared, "v": shared}, E),
+            optional("self_attn.q_norm.weight", self.D),
+            optional("self_attn.k_norm.weight", self.D),
+            fused("self_attn", {"o": E}, heads),
+            weights(at + "post_attention_layernorm.weight", (E,)),
+            fused("mlp", {"gate": self.inner, "up": self.inner}, E),
+            fused("mlp", {"down": E}, self.inner),
         )
 
     def _rotary(self) -> None:

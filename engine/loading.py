@@ -66,7 +66,8 @@ class Engine:
         self.target = self._load(pair.target, "the target")
         self._drafts: dict[str, Model] = {}
         self._drafters: dict[str, Drafter] = {}
-        self._costs: dict[str, tuple[CostModel, int]] = {}  # and how often they were measured
+        self._costs: dict[str, CostModel] = {}
+        self._calibrations: dict[str, int] = {}  # how often each was measured
 
     def on_progress(self, progress: Progress) -> None:
         """Who is told from now on what loading and calibrating are up to."""
@@ -124,7 +125,7 @@ class Engine:
 
         Costs taken while the machine was busy are measured again at the next runs, a few times.
         """
-        known, tries = self._costs.get(method, (None, 0))
+        known, tries = self._costs.get(method), self._calibrations.get(method, 0)
         if again or known is None or (known.spread > calibrate.STEADY and tries < _CALIBRATIONS):
             drafter = None if method in MODEL_FREE else self.drafter(method)
             key = {
@@ -140,9 +141,9 @@ class Engine:
                 say = "Calibrating: what scoring several tokens at once costs on this device"
                 return calibrate.measure(self.target.runner, drafter, progress=lambda f: self._progress(f, say))
 
-            known = calibrate.cached(cache_root() / "calibration", key, measure, again)
-            self._costs[method] = (known, tries + 1)
-        return known
+            self._costs[method] = calibrate.cached(cache_root() / "calibration", key, measure, again)
+            self._calibrations[method] = tries + 1
+        return self._costs[method]
 
     def weights(self, method: str) -> dict[str, str]:
         hashes = {"target": self.target.hash}

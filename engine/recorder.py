@@ -126,7 +126,7 @@ class Recorder:
         return known
 
     def closing(self, outcome: Outcome, draft: Draft, u: float, position: int, drafts: list[Token]) -> Token:
-        """The token that ends the round: resampled after a refusal, bonus after none, plain where nothing was drafted."""
+        """The token that ends the round: resampled after a refusal, bonus after none, plain if nothing was drafted."""
         parents = range(len(draft)) if draft.parents is None else draft.parents
         refused = [
             t for t, parent in zip(drafts, parents, strict=True) if t.status == "rejected" and parent == outcome.last
@@ -141,7 +141,8 @@ class Recorder:
             if "gap" in numbers:
                 known["gap"] = float(numbers["gap"][row])
             if refused:
-                known |= {"q": float(numbers["closing_q"][0]), "q_top": refused[-1].q_top, "residual": refused[-1].residual}
+                known |= {"q": float(numbers["closing_q"][0])}
+                known |= {"q_top": refused[-1].q_top, "residual": refused[-1].residual}
         return Token(outcome.closing, "", status, position + depth - 1, depth, **known)
 
     def _texts(self, tokens: list[int], parents) -> list[str]:

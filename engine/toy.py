@@ -14,7 +14,7 @@ import torch
 
 from engine.adaptive import FixedGamma
 from engine.config import RunConfig, SamplingParams
-from engine.decode import Decoding, Rules
+from engine.decode import TRUE_RULES, Decoding, Rules
 from engine.drafters.base import Draft, Setup
 from engine.drafters.lm import LmDrafter
 from engine.drafters.ngram import NgramDrafter
@@ -24,7 +24,6 @@ from engine.sampling import DRAFTING, draw, penalise, warp
 
 Drawn = tuple[int, ...]
 PLAIN = SamplingParams(temperature=1.0)  # p and q as the tables have them
-TRUE = Rules()
 
 
 class ToyLM:
@@ -248,7 +247,7 @@ def decoding(
     gamma: int = 4,
     max_new_tokens: int = 32,
     seed: int = 0,
-    rules: Rules = TRUE,
+    rules: Rules = TRUE_RULES,
     eos: Sequence[int] = (),
     chooser=None,
     **config,

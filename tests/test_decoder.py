@@ -1,4 +1,4 @@
-"""Our decoder gives transformers' logits on every family it runs, whole or in steps, as a tree, and after a rollback."""
+"""Our decoder gives transformers' logits on every family it runs: whole, in steps, as a tree, after a rollback."""
 
 import json
 import shutil
@@ -7,7 +7,7 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 from tiny import CHECKPOINTS, runner_of, write
-from transformers import AutoConfig, GPT2Config, LlamaConfig
+from transformers import AutoConfig, AutoModelForCausalLM, GPT2Config, LlamaConfig, MistralConfig, Qwen2Config
 
 from engine.decoder import Decoder, context_length, unsupported
 from engine.errors import BadInput, EngineError, Unavailable
@@ -136,15 +136,13 @@ def test_sharded_files(tmp_path, name):
 
 
 def test_half_precision_checkpoints_load_in_fp32(tmp_path):
-    model = write(tmp_path, "llama").to(torch.bfloat16)
-    model.save_pretrained(tmp_path)
-    close(ready((tmp_path, model)).forward(torch.tensor(IDS)), logits_of(model.float(), IDS), PLAIN)
+    write(tmp_path, "llama").to(torch.bfloat16).save_pretrained(tmp_path)
+    model = AutoModelForCausalLM.from_pretrained(tmp_path, dtype=torch.float32)
+    close(ready((tmp_path, model)).forward(torch.tensor(IDS)), logits_of(model, IDS), PLAIN)
 
 
 def test_a_sliding_window_is_the_context():
     """Inside the window it makes no difference, and past it this decoder will not go."""
-    from transformers import MistralConfig, Qwen2Config
-
     assert context_length(MistralConfig(max_position_embeddings=500, sliding_window=40)) == 40
     assert context_length(MistralConfig(max_position_embeddings=500, sliding_window=None)) == 500
     assert context_length(Qwen2Config(max_position_embeddings=500, sliding_window=40, use_sliding_window=False)) == 500

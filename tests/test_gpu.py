@@ -7,9 +7,11 @@ from tiny import runner_of, write
 from engine.adaptive import FixedGamma
 from engine.config import RunConfig, SamplingParams
 from engine.decode import Decoding
+from engine.drafters.base import Setup
 from engine.drafters.lm import LmDrafter
 from engine.graphs import EagerGraphs
 from engine.recorder import Recorder
+from engine.sampling import Uniforms, draw
 from engine.toy import ToyTokenizer
 
 pytestmark = pytest.mark.gpu
@@ -54,6 +56,39 @@ def test_a_replay_gives_the_eager_logits_whatever_its_output_held_before(folders
         got.fill_(float("nan"))  # the next replay must write every element anew
 
 
+def test_a_draft_loop_gives_the_eager_drafts_whatever_its_output_held_before(folders):
+    """Several rounds on one graph, fewer and more drafts kept, with what it returned last time overwritten."""
+    drafts = {}
+    for captured in (True, False):
+        drafter, committed, drafts[captured] = LmDrafter(runner(folders, 1, captured)), list(PROMPT), []
+        drafter.start(PROMPT, Setup(SamplingParams(1.0), 96, Uniforms(3, 80), None, 200, "cuda"))
+        for kept in (4, 0, 2, 4, 1, 3):
+            draft = drafter.propose(committed, 4, len(committed) - len(PROMPT))
+            drafts[captured].append((draft.tokens.clone(), draft.q.clone()))
+            committed += [*draft.tokens[:kept].tolist(), 7]
+            drafter.commit(kept)
+            draft.q.fill_(float("nan"))
+            draft.tokens.fill_(0)
+    for (tokens, q), (eager_tokens, eager_q) in zip(drafts[True], drafts[False], strict=True):
+        assert torch.equal(tokens, eager_tokens)
+        torch.testing.assert_close(q, eager_q, atol=1e-5, rtol=1e-4)
+
+
+@pytest.mark.parametrize("vocabulary", [7, 1000, 50_000, 151_936])
+def test_no_token_without_mass_is_drawn_on_the_device(vocabulary):
+    """A parallel scan adds up in another order for each element, so a token of no mass may seem to own an ulp."""
+    generator = torch.Generator(device="cuda").manual_seed(vocabulary)
+    for _ in range(20):
+        probs = torch.rand(9, vocabulary, device="cuda", generator=generator) ** 3
+        probs[torch.rand(probs.shape, device="cuda", generator=generator) < 0.7] = 0.0
+        probs[:, -1] += 1e-4
+        cdf = (probs / probs.sum(-1, keepdim=True)).cumsum(-1)
+        for at in torch.randint(vocabulary, (50,)).tolist():  # aim at the seams between tokens
+            u = cdf[:, at].clamp(0, 1 - 2.0**-24)
+            ids = draw(probs, u)
+            assert (probs.gather(1, ids[:, None]) > 0).all()
+
+
 @pytest.mark.parametrize("temperature", [0.0, 1.0])
 def test_a_trace_is_the_same_on_and_off_graphs(folders, temperature):
     traces = []
@@ -66,9 +101,8 @@ def test_a_trace_is_the_same_on_and_off_graphs(folders, temperature):
 def test_a_second_run_on_the_same_graphs_repeats_the_first(folders):
     first = decoding(folders, True, 1.0)
     ids = [t.id for r in first.rounds() for t in r.tokens]
-    again = Decoding(
-        first.config, PROMPT, first.target, first.drafter, FixedGamma(4), frozenset(), Recorder(first.config, ToyTokenizer(WORDS))
-    )  # fmt: skip
+    recorder = Recorder(first.config, ToyTokenizer(WORDS))
+    again = Decoding(first.config, PROMPT, first.target, first.drafter, FixedGamma(4), frozenset(), recorder)
     assert [t.id for r in again.rounds() for t in r.tokens] == ids
 
 

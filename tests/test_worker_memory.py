@@ -4,16 +4,13 @@ import gc
 import weakref
 
 import pytest
+from fake_engine import rest
 from pairs import model_folder, request
 
 from engine.errors import EngineError
 from engine.events import Round
 from engine.trace import fold
-from engine.worker import Progress, Worker
-
-
-def rest(job) -> list:
-    return [event for event in job.events() if not isinstance(event, Progress)]
+from engine.worker import Worker
 
 
 @pytest.fixture(scope="module")
