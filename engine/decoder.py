@@ -67,13 +67,16 @@ class Layer:
 class Decoder:
     """Loads a checkpoint folder and scores tokens. ``taps``: layers whose incoming hidden state is handed out too."""
 
-    def __init__(self, folder: Path, config: PretrainedConfig, dtype: torch.dtype, device: str, packed=None, progress=None):
+    def __init__(
+        self, folder: Path, config: PretrainedConfig, dtype: torch.dtype, device: str, packed=None, progress=None
+    ):
         reason = unsupported(config)
         if reason:
             raise Unavailable(f"This model cannot run on the fast decoder: {reason}.")
         self.config, self.dtype, self.device = config, dtype, device
         self.H, self.K, self.D = config.num_attention_heads, config.num_key_value_heads, _head_dim(config)
-        self.layers_count, self.inner, self.eps = config.num_hidden_layers, config.intermediate_size, config.rms_norm_eps
+        self.layers_count, self.inner = config.num_hidden_layers, config.intermediate_size
+        self.eps = config.rms_norm_eps
         self.vocab_size, self.max_length = config.vocab_size, context_length(config)
         self.taps: tuple[int, ...] = ()
         self._load(Checkpoint(folder, dtype, device), linear_for(dtype, device, packed), progress)

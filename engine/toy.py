@@ -232,7 +232,7 @@ class ToyTreeDrafter:
 
 
 def drafter_for(method: str, draft: ToyLM):
-    """"none", "ngram", "lm", or a tree named by how its siblings are chosen."""
+    """By name: "none", "ngram", "lm", or a tree named by how its siblings are chosen."""
     plain = {"none": NoDrafter, "ngram": NgramDrafter}
     if method in plain:
         return plain[method]()
@@ -267,4 +267,3 @@ def generate(target: ToyLM, drafter, prompt: Sequence[int], **settings) -> list[
     for _ in run.rounds():
         pass
     return run.committed[len(prompt) :]
-

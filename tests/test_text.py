@@ -76,8 +76,7 @@ def test_chat_needs_a_template_and_says_so():
 
 
 PLAIN = (
-    "{% for m in messages %}{{ m['role'] }}:{{ m['content'] }}|{% endfor %}"
-    "{% if enable_thinking %}think{% endif %}>"
+    "{% for m in messages %}{{ m['role'] }}:{{ m['content'] }}|{% endfor %}{% if enable_thinking %}think{% endif %}>"
 )
 
 

@@ -4,6 +4,7 @@ Dimension key: N drafts, V target vocabulary, Vd the draft's (padding may differ
 """
 
 from collections.abc import Sequence
+from typing import ClassVar
 
 import torch
 import torch.nn.functional as F
@@ -18,7 +19,7 @@ _LONGEST_CATCH_UP = 8  # committed tokens fed together with the first step; more
 
 class LmDrafter:
     name = "lm"
-    priors = {0: 0.6}
+    priors: ClassVar = {0: 0.6}
 
     def __init__(self, runner: Runner):
         self.runner = runner

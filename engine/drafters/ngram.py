@@ -4,6 +4,7 @@ No model and no cost: q is one-hot. It pays where the answer quotes the question
 """
 
 from collections.abc import Sequence
+from typing import ClassVar
 
 from engine.device import to_device
 from engine.drafters.base import Draft, Setup
@@ -20,7 +21,7 @@ class NgramDrafter:
     name = "ngram"
     # Chance that a guess is kept, by length of the match that found it: counted over 100,000 tokens that the embedded
     # target wrote (greedy and sampled), to questions that mostly do not quote a text.
-    priors = {1: 0.16, 2: 0.42, 3: 0.52, 4: 0.62, 5: 0.67, 6: 0.71, 7: 0.75, 8: 0.92}
+    priors: ClassVar = {1: 0.16, 2: 0.42, 3: 0.52, 4: 0.62, 5: 0.67, 6: 0.71, 7: 0.75, 8: 0.92}
 
     def start(self, prompt: Sequence[int], setup: Setup) -> None:
         self._device = setup.device

@@ -1,11 +1,13 @@
 """The plain autoregressive baseline: γ = 0, through the very same loop, kernels and cache as every other method."""
 
+from typing import ClassVar
+
 from engine.drafters.base import Draft, Setup
 
 
 class NoDrafter:
     name = "none"
-    priors = {}
+    priors: ClassVar = {}
 
     def start(self, prompt, setup: Setup) -> None:
         pass
