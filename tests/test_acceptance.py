@@ -8,6 +8,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tiny import one_thread  # noqa: F401
 
 from engine.acceptance import accept_chain, accept_tree, residual
 from engine.broken import MUTANTS

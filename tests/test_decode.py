@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 import torch
-from tiny import byte_tokenizer, fallback_tokenizer, runner_of, write
+from tiny import byte_tokenizer, fallback_tokenizer, one_thread, runner_of, write  # noqa: F401
 
 from engine.adaptive import AutoGamma, FixedGamma, PinnedGamma
 from engine.config import RunConfig, SamplingParams

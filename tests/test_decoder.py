@@ -6,7 +6,7 @@ import shutil
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
-from tiny import CHECKPOINTS, runner_of, write
+from tiny import CHECKPOINTS, one_thread, runner_of, write  # noqa: F401
 from transformers import AutoConfig, AutoModelForCausalLM, GPT2Config, LlamaConfig, MistralConfig, Qwen2Config
 
 from engine.decoder import Decoder, context_length, unsupported

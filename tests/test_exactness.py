@@ -7,7 +7,7 @@ Every check is a chi-squared at a false-alarm rate of 1e-4; the seeds are fixed,
 from collections import Counter
 
 import pytest
-from tiny import FALSE_ALARM, joint_p_value, markov_p_value
+from tiny import FALSE_ALARM, joint_p_value, markov_p_value, one_thread  # noqa: F401
 
 from engine.config import SamplingParams
 from engine.toy import ToyLM, ToyTreeDrafter, drafter_for, generate, joint, weather

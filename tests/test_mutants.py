@@ -1,7 +1,7 @@
 """Rules that are wrong in one place are noticed by the check of `test_exactness.py`; the right ones are not accused."""
 
 import pytest
-from tiny import CAUGHT, FALSE_ALARM, markov_p_value
+from tiny import CAUGHT, FALSE_ALARM, markov_p_value, one_thread  # noqa: F401
 
 from engine.broken import MUTANTS, chain_rule, tree_rule
 from engine.config import SamplingParams

@@ -6,6 +6,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import kstest
+from tiny import one_thread  # noqa: F401
 from transformers import GenerationConfig, LlamaConfig, LlamaForCausalLM, LogitsProcessorList
 from transformers.generation.logits_process import (
     MinPLogitsWarper,

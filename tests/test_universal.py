@@ -108,13 +108,14 @@ def test_recurrent_models_are_refused_with_the_reason(models, name):
 
 
 def test_a_cache_that_does_not_crop_is_noticed_by_trying(models, monkeypatch):
-    """What a model's name does not tell: cropping that leaves the keys in place gives other logits."""
+    """What a model's name does not tell: a cache of the right length that holds something else scores otherwise."""
     from transformers.cache_utils import DynamicLayer
 
-    def hide(self, tokens_to_remove):
-        self.keys[..., tokens_to_remove:, :] = 0.0
+    def forget(self, tokens_to_remove):
+        self.keys = 0.5 * self.keys[..., :tokens_to_remove, :]
+        self.values = self.values[..., :tokens_to_remove, :]
 
-    monkeypatch.setattr(DynamicLayer, "crop", hide)
+    monkeypatch.setattr(DynamicLayer, "crop", forget)
     with pytest.raises(Unavailable, match="cannot be rolled back"):
         UniversalRunner(models("gpt2")[0], torch.float32, "cpu")
 

@@ -4,6 +4,7 @@ from collections import Counter
 from functools import cache
 from pathlib import Path
 
+import pytest
 import torch
 import transformers
 from scipy.stats import chi2
@@ -12,6 +13,16 @@ from transformers import PreTrainedTokenizerFast
 
 from engine.decoder import Decoder
 from engine.runner import DecoderRunner
+
+
+@pytest.fixture(autouse=True)
+def one_thread():
+    """Tiny tensors gain nothing from threads, and on a busy machine threads that wait for each other cost minutes."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
 
 FALSE_ALARM = 1e-4  # the chance that a right rule fails one of the statistical tests, had the seeds not been fixed
 CAUGHT = 1e-6  # a mutant must be this clear
