@@ -15,7 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from engine.events import CostModel, Round, Token
-from engine.statistics import Interval, Statistics, compare, statistics
+from engine.statistics import PARTS, Interval, Statistics, compare, largest_cost, statistics
 from engine.trace import Trace
 
 # status -> (mark, mark where the terminal has no Unicode, style)
@@ -27,7 +27,6 @@ LOOK = {
     "plain": ("", "", ""),
     "discarded": ("┊", "-", "dim"),
 }
-PARTS = {"draft": "drafting", "verify": "verifying", "accept": "accepting", "host": "bookkeeping"}
 _PIPE_WIDTH = 160  # rich takes 80 columns where there is no terminal, which breaks every table
 _LEVEL = 0.02  # one run each cannot tell a smaller difference from noise
 _HIDING = {"Cc", "Cf", "Cs", "Zl", "Zp"}  # control, format (bidi, tags), surrogates, line separators
@@ -208,19 +207,11 @@ def verdict(speedup: float | None, ours: Statistics, plain: Statistics) -> str:
         return "Too few tokens to compare."
     if speedup > 1 + _LEVEL:
         return f"Faster here: {speedup:.2f}× the speed of the same engine without drafting."
-    part = max(PARTS, key=lambda name: _per_token(ours, name) - _per_token(plain, name))
-    cost = f"{_per_token(ours, part):.1f} ms per token instead of {_per_token(plain, part):.1f} ms"
     if speedup >= 1:
         return f"About as fast as without drafting ({speedup:.2f}×)."
     word = "Slower" if speedup < 1 - _LEVEL else "A little slower"
-    return (
-        f"{word} here: {speedup:.2f}× the speed of the same engine without drafting. "
-        f"The largest extra cost was {PARTS[part]}: {cost}."
-    )
-
-
-def _per_token(s: Statistics, part: str) -> float:
-    return 1000 * s.time[part] / max(s.tokens, 1)
+    cost = largest_cost(ours, plain).sentence
+    return f"{word} here: {speedup:.2f}× the speed of the same engine without drafting. {cost}"
 
 
 def costs_line(costs: CostModel) -> str:

@@ -9,6 +9,7 @@ from engine.theory import predicted_speedup
 from engine.trace import Trace
 
 _Z95 = 1.959964
+PARTS = {"draft": "drafting", "verify": "verifying", "accept": "accepting", "host": "bookkeeping"}  # phase → its word
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +99,7 @@ def statistics(trace: Trace) -> Statistics:
         tau=_mean([len(r.emitted) for r in rounds]),
         by_depth=_depths(rounds),
         wasted=(counts["rejected"] + counts["discarded"]) / scored if scored else None,
-        time={phase: sum(getattr(r.timings, phase) for r in rounds) for phase in ("draft", "verify", "accept", "host")},
+        time={phase: sum(getattr(r.timings, phase) for r in rounds) for phase in PARTS},
         decode_seconds=seconds,
         tokens_per_second=emitted / seconds if seconds else None,
         end_to_end=emitted / finished.seconds if finished and finished.seconds else None,
@@ -109,6 +110,30 @@ def statistics(trace: Trace) -> Statistics:
         costs=costs,
         gammas=dict(sorted(gammas.items())),
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """What one phase of a round cost, in milliseconds a token: in this run, and without drafting."""
+
+    part: str
+    ours: float
+    plain: float
+
+    @property
+    def sentence(self) -> str:
+        word, ours, plain = PARTS[self.part], f"{self.ours:.1f} ms", f"{self.plain:.1f} ms"
+        return f"The largest extra cost was {word}: {ours} per token instead of {plain}."
+
+
+def largest_cost(ours: Statistics, plain: Statistics) -> Cost:
+    """The phase that grew the most over plain decoding, a token of either run being worth the same."""
+
+    def per_token(numbers: Statistics, part: str) -> float:
+        return 1000 * numbers.time[part] / max(numbers.tokens, 1)
+
+    costs = [Cost(part, per_token(ours, part), per_token(plain, part)) for part in PARTS]
+    return max(costs, key=lambda cost: cost.ours - cost.plain)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from traces import round_, small, token
 
 from engine.events import CostModel, Timings
-from engine.statistics import compare, first_divergence, statistics, wilson
+from engine.statistics import PARTS, compare, first_divergence, largest_cost, statistics, wilson
 from engine.trace import Trace
 
 STATUS = {"A": "accepted", "R": "rejected", "D": "discarded", "s": "resampled", "b": "bonus", "p": "plain"}
@@ -135,6 +135,22 @@ def test_speedup_and_efficiency_beside_a_baseline():
 
 def test_a_slowdown_is_shown_as_one():
     assert compare(trace("RDs", seconds=0.2), trace("p", seconds=0.1)).speedup == pytest.approx(0.5)
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_the_largest_cost_is_what_grew_the_most_a_token(part):
+    """Eight tokens either way; the plain run spends 100 ms a token, 60 of them verifying."""
+    plain = statistics(trace(*["p"] * 8))
+    ours = statistics(trace("AAAb", "AAAb"))
+    found = largest_cost(replace(ours, time=ours.time | {part: 8.0}), plain)
+    assert found.part == part and isclose(found.ours, 1000.0) and isclose(found.plain, 125 * plain.time[part])
+    assert f"was {PARTS[part]}: 1000.0 ms per token" in found.sentence
+
+
+def test_the_largest_cost_need_not_be_the_largest_part():
+    """Verifying stays the largest part of both; the host's share is what came on top."""
+    plain, ours = statistics(trace("p", "p")), statistics(trace("p", "p"))
+    assert largest_cost(replace(ours, time=ours.time | {"host": ours.time["host"] * 2}), plain).part == "host"
 
 
 def test_divergence_is_the_first_differing_token_with_the_baselines_gap():

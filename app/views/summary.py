@@ -1,11 +1,10 @@
 """The four numbers of a run, in words a newcomer can read, and what a slowdown was spent on."""
 
 from app.views.encode import encode
-from engine.statistics import Statistics, compare, statistics
+from engine.statistics import Statistics, compare, largest_cost, statistics
 from engine.trace import Trace
 
 LEVEL = (0.98, 1.02)  # one run each cannot tell a smaller difference from noise
-PARTS = {"draft": "drafting", "verify": "verifying", "accept": "accepting", "host": "bookkeeping"}
 DASH = "–"
 
 
@@ -54,22 +53,10 @@ def verdict(run: Trace, baseline: Trace) -> str:
         return ""
     if tone(ratio) == "faster":
         return f"{ratio:.2f}× as fast as the same engine without drafting, measured just now, one run each."
-    part, ours, plain = largest_cost(run, baseline)
-    cost = f"The largest extra cost was {PARTS[part]}: {ours:.1f} ms per token instead of {plain:.1f} ms."
+    cost = largest_cost(statistics(run), statistics(baseline)).sentence
     if tone(ratio) == "level":
         return f"About as fast as without drafting ({ratio:.2f}×, one run each). {cost if ratio < 1 else ''}".strip()
     return f"Slower here: {ratio:.2f}× the speed of the same engine without drafting. {cost}"
-
-
-def largest_cost(run: Trace, baseline: Trace) -> tuple[str, float, float]:
-    """The part of a round that grew the most over plain decoding: its name, and ms per token in both runs."""
-    ours, plain = _cost_per_token(statistics(run)), _cost_per_token(statistics(baseline))
-    part = max(PARTS, key=lambda name: ours[name] - plain[name])
-    return part, ours[part], plain[part]
-
-
-def _cost_per_token(numbers: Statistics) -> dict[str, float]:
-    return {name: 1000 * numbers.time[name] / max(numbers.tokens, 1) for name in PARTS}
 
 
 def _alpha(numbers: Statistics) -> list[str]:
