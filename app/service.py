@@ -67,6 +67,15 @@ class Update:
     stage: Stage | None = None
 
 
+@dataclass(frozen=True)
+class Models:
+    """What a method loads, as other engines would be told: hub names or folders; ``gguf`` is a name for llama.cpp."""
+
+    target: str
+    draft: str | None = None
+    gguf: str | None = None
+
+
 class Engine:
     """The door to the engine. Imported on first use, so that the page is up before torch is."""
 
@@ -80,11 +89,30 @@ class Engine:
 
         return methods(get_pair(pair))
 
+    def models(self, pair: str, method: str) -> Models:
+        from engine.catalogue import get_pair, load_catalogue
+
+        spec = get_pair(pair)
+        draft, target, gguf = spec.drafts.get(method), spec.target, None
+        if target.gguf:  # a copy of a checkpoint, which is what most engines want instead
+            gguf = f"{target.repo}:{target.gguf.file.removesuffix('.gguf').rsplit('.', 1)[-1]}"
+            alike = [one.target for one in load_catalogue().values() if _shape(one.target) == _shape(target)]
+            target = next((model for model in alike if not model.gguf), target)
+        return Models(_where(target), _where(draft) if draft else None, gguf)
+
     def has_weights(self, pair: str) -> bool:
         from engine.catalogue import get_pair
         from engine.fetch import locate
 
         return locate(get_pair(pair).target) is not None
+
+
+def _shape(model) -> tuple:
+    return model.parameters, model.layers, model.hidden_size, model.vocab_size
+
+
+def _where(model) -> str:
+    return model.repo or str(model.folder or model.name)
 
 
 @dataclass(eq=False)
@@ -139,6 +167,9 @@ class Service:
 
     def methods(self) -> list[str]:
         return self.engine.methods(PAIR)
+
+    def models(self, method: str) -> Models:
+        return self.engine.models(PAIR, method)
 
     def race(self, visitor: str, config: RunConfig) -> Iterator[Update]:
         """Run ``config``, then the same request without drafting; updates come at most six times a second.

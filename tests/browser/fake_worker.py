@@ -3,12 +3,14 @@
 import random
 import threading
 import time
+import zlib
 from collections import deque
 from queue import Empty, Queue
 
+from app.service import Models
 from engine.config import RunConfig
 from engine.errors import BadInput
-from engine.events import Round, RunFinished, RunStarted, Timings, Token
+from engine.events import Candidate, CostModel, Distribution, Round, RunFinished, RunStarted, Timings, Token
 
 TEXT = (
     "The lighthouse keeper climbs the stairs every evening at six. He cleans the glass,\nfills the lamp with oil, "
@@ -27,12 +29,36 @@ def pieces(text: str) -> list[str]:
     return [words[0]] + [" " + word for word in words[1:]]
 
 
+def number(piece: str) -> int:
+    return zlib.crc32(piece.encode()) % 50_000
+
+
+def chances(piece: str, other: str = " perhaps") -> dict:
+    """Distributions that agree with each other: max(p − q, 0) adds up to 0.22, of which ``other`` has 0.20."""
+    names = (piece, other, " else")
+
+    def distribution(*masses: float) -> Distribution:
+        top = tuple(Candidate(number(n), n, m) for n, m in zip(names, masses, strict=True) if m)
+        return Distribution(top, round(1 - sum(masses), 4))
+
+    return {
+        "p_top": distribution(0.61, 0.25, 0.1),
+        "q_top": distribution(0.83, 0.05, 0.1),
+        "residual": distribution(0, 0.909, 0),
+    }
+
+
 def play(config: RunConfig, text: str = TEXT, step: float = 0.0):
     """The events of one run: rounds of γ drafts, about 70 % kept, closed by a resampled or bonus token."""
     chance, queue = random.Random(config.seed), deque((pieces(text) * 40)[: config.max_new_tokens])
     gamma = 4 if config.gamma == "auto" else config.gamma
-    started = {"prompt": config.prompt, "sampling": {"temperature": config.sampling.temperature}}
-    yield RunStarted(started, (), config.pair, "fake", {}, "cpu", "float32", {})
+    started = {
+        "prompt": config.prompt,
+        "method": config.method,
+        "sampling": {"temperature": config.sampling.temperature},
+    }
+    costs = CostModel(0.0, {w: 0.9 + 0.1 * w for w in (1, 2, 4, 8)}, 256, 0.03)  # as the rounds below take
+    yield RunStarted(started, (), config.pair, "fake", {}, "cpu", "float32", {}, costs)
     position = index = 0
     clock = 0.02
     while queue:
@@ -41,20 +67,24 @@ def play(config: RunConfig, text: str = TEXT, step: float = 0.0):
             if not queue:
                 break
             draw = round(chance.random(), 3)
-            numbers = {"p": 0.61, "q": 0.83, "accept": 0.735}
+            numbers = {"p": 0.61, "q": 0.83, "accept": 0.735} | chances(" maybe" if draw >= 0.735 else queue[0])
             if not alive:
                 tokens.append(Token(7, " never", "discarded", position + depth - 1, depth, p=0.01, q=0.4))
             elif draw < 0.735:
                 piece = queue.popleft()
-                tokens.append(Token(hash(piece) % 999, piece, "accepted", position, depth, u=draw, **numbers))
+                tokens.append(Token(number(piece), piece, "accepted", position, depth, u=draw, **numbers))
                 position += 1
             else:
-                tokens.append(Token(9, " maybe", "rejected", position, depth, u=draw, **numbers))
+                tokens.append(Token(number(" maybe"), " maybe", "rejected", position, depth, u=draw, **numbers))
                 alive = False
         if queue:
             piece = queue.popleft()
             status = "plain" if not tokens else "bonus" if alive else "resampled"
-            tokens.append(Token(hash(piece) % 999, piece, status, position, len(tokens) + 1, p=0.5, u=0.2))
+            known = {"p": 0.25, "q": 0.05} if status == "resampled" else {"p": 0.61}
+            known |= chances(piece if alive else " maybe", piece)
+            if status != "resampled":  # drawn from p itself
+                known = {"p": known["p"], "p_top": known["p_top"]}
+            tokens.append(Token(number(piece), piece, status, position, len(tokens) + 1, u=0.2, **known))
             position += 1
         drafts = sum(token.status in ("accepted", "rejected", "discarded") for token in tokens)
         seconds = 0.03 + 0.003 * drafts
@@ -163,3 +193,6 @@ class FakeEngine:
 
     def methods(self, pair):
         return ["ngram", "lm", "none"]
+
+    def models(self, pair, method):
+        return Models("owner/target", "owner/draft" if method == "lm" else None)

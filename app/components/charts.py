@@ -1,0 +1,37 @@
+"""Charts that are redrawn in place. The value is views.charts; plotly.js comes from plotly's own Python package.
+
+A gr.Plot would be mounted anew on every update: seconds of stall, and the reader's zoom lost.
+"""
+
+from pathlib import Path
+
+import gradio as gr
+import plotly
+
+from app.components.live import live
+
+PLOTLY_JS = Path(plotly.__file__).parent / "package_data" / "plotly.min.js"
+TITLES = {
+    "tokens": "Tokens against time",
+    "prediction": "Measured beside predicted speedup",
+    "acceptance": "Acceptance by draft position",
+    "rounds": "Tokens per round",
+    "times": "Time per round",
+    "scoring": "Scoring W tokens at once, v(W)",
+    "idealised": "Which draft length should pay",
+}
+
+
+def _chart(name: str) -> str:
+    return (
+        f'<figure class="sl-panel sl-chart" data-chart="{name}" aria-labelledby="sl-chart-{name}">'
+        f'<h3 id="sl-chart-{name}">{TITLES[name]}</h3><div class="sl-plot"></div>'
+        '<figcaption class="sl-chart-note"></figcaption></figure>'
+    )
+
+
+def charts() -> gr.HTML:
+    gr.set_static_paths([PLOTLY_JS])
+    # Relative, so that it also works behind a proxy that serves the page under a path.
+    source = f"gradio_api/file={PLOTLY_JS}"
+    return live("charts", f'<div class="sl-charts" data-plotly="{source}">{"".join(map(_chart, TITLES))}</div>')

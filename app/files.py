@@ -1,0 +1,104 @@
+"""Traces as files: written when a run has ended, read when a visitor brings one. Knows no gradio."""
+
+import shutil
+import tempfile
+import threading
+import uuid
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import NamedTuple
+
+from app.session import Session
+from app.views.table import tokens_csv
+from engine.errors import BadInput
+from engine.trace import MAX_BYTES, Trace, from_json, save
+
+KEPT = 32  # folders; gradio serves a copy of its own, so ours are done with at once
+
+
+class Written(NamedTuple):
+    """Where each file stands; None where there is nothing to write."""
+
+    trace: str | None = None
+    baseline: str | None = None
+    table: str | None = None
+
+
+class Exports:
+    """Writes a session's files, each session into a folder of its own; the oldest folders go."""
+
+    def __init__(self, kept: int = KEPT):
+        self._root = tempfile.TemporaryDirectory(prefix="speclens-", ignore_cleanup_errors=True)
+        self._folders: deque[Path] = deque()
+        self._kept, self._lock = kept, threading.Lock()
+
+    def write(self, session: Session) -> Written:
+        run, baseline = session.trace, session.baseline
+        if run is None or not run.rounds:
+            return Written()
+        folder, name = self._folder(), _name(run)
+        save(run, folder / f"{name}.json")
+        (folder / f"{name}.csv").write_text(tokens_csv(run), encoding="utf-8-sig", errors="backslashreplace")
+        if baseline and baseline.rounds:
+            save(baseline, folder / f"{name}-baseline.json")
+        found = (folder / f"{name}{end}" for end in (".json", "-baseline.json", ".csv"))
+        return Written(*(str(path) if path.exists() else None for path in found))
+
+    def _folder(self) -> Path:
+        folder = Path(self._root.name) / uuid.uuid4().hex
+        folder.mkdir()
+        with self._lock:
+            self._folders.append(folder)
+            old = [self._folders.popleft() for _ in range(len(self._folders) - self._kept)]
+        for path in old:
+            shutil.rmtree(path, ignore_errors=True)
+        return folder
+
+
+def _name(run: Trace) -> str:
+    """Says what is in it; an imported trace may claim any pair, so only harmless letters of it are kept."""
+    parts = [run.started.pair, run.started.config.get("method", ""), f"seed{run.started.config.get('seed', 0)}"]
+    kept = ["".join(c if c.isascii() and (c.isalnum() or c in "._") else "-" for c in str(p))[:40] for p in parts]
+    return "speclens-" + "-".join(part.strip("-.") for part in kept if part.strip("-."))
+
+
+def read(paths: Sequence[str]) -> Session:
+    """One trace, or a run and its baseline. BadInput says what is wrong, in words for the one who brought it."""
+    if not 1 <= len(paths) <= 2:
+        raise BadInput(f"{len(paths)} files were given; bring one trace, or a run and its baseline.")
+    traces = [_read(Path(path)) for path in paths]
+    if any(not trace.rounds for trace in traces):
+        raise BadInput("This trace has no rounds, so there is nothing to show.")
+    if len(traces) == 1:
+        return Session(traces[0])
+    plain = [trace for trace in traces if not _drafted(trace)]
+    ours = [trace for trace in traces if _drafted(trace)]
+    if len(plain) != 1:
+        raise BadInput("Two traces are shown together when one drafted and the other, its baseline, did not.")
+    if ours[0].started.prompt != plain[0].started.prompt or _setting(ours[0]) != _setting(plain[0]):
+        raise BadInput("These two traces are not of the same request, so one is not the other's baseline.")
+    return Session(ours[0], plain[0])
+
+
+def _read(path: Path) -> Trace:
+    try:
+        if path.stat().st_size > MAX_BYTES:  # told before a byte of it is read
+            size = path.stat().st_size / 2**20
+            raise BadInput(f"This file is {size:.0f} MiB; traces up to {MAX_BYTES // 2**20} MiB are read.")
+        return from_json(path.read_bytes())
+    except OSError as error:
+        raise BadInput("This file could not be read; bring it again.") from error
+
+
+def _drafted(trace: Trace) -> bool:
+    return any(event.parents for event in trace.rounds)
+
+
+def _setting(trace: Trace) -> Trace:
+    """What must be alike for two runs to be compared."""
+    started, config = trace.started, dict(trace.started.config)
+    for own in ("method", "gamma"):
+        config.pop(own, None)
+    return replace(trace, started=replace(started, config=config, weights={}, costs=None), rounds=(), finished=None)

@@ -1,0 +1,46 @@
+"""Below the rounds: the race, the charts, files in and out, and the settings for other engines."""
+
+from typing import Any, NamedTuple
+
+import gradio as gr
+
+from app.components.charts import charts
+from app.components.production import production
+from app.components.race import race
+from app.handlers import Screen
+from app.results import Results, Shown
+from app.service import Service
+
+PRIVATE = {"show_progress": "hidden", "api_visibility": "private"}
+
+
+class Below(NamedTuple):
+    shown: Shown
+    upload: gr.UploadButton
+    recipes: gr.HTML
+
+
+def results() -> Below:
+    lanes, drawn = race(), charts()
+    with gr.Row(elem_classes="sl-files"):
+        trace = _download("Save the trace (JSON)", "trace-file")
+        baseline = _download("Save the baseline (JSON)", "baseline-file")
+        table = _download("Save the tokens (CSV)", "table-file")
+        upload = gr.UploadButton("Open a saved trace", file_count="multiple", elem_id="open-trace", min_width=140)
+    return Below(Shown(lanes, drawn, trace, baseline, table), upload, production())
+
+
+def connect(service: Service, below: Below, screen: Screen, run: Any, triggers: list, choices: list) -> None:
+    """``run`` is the event of a run, ``triggers`` what sets it off; ``choices``: method, auto, γ, temperature."""
+    handlers, shown = Results(service), list(below.shown)
+    gr.on(triggers, handlers.clear, None, shown, queue=False, **PRIVATE)
+    ran = run.then(handlers.show, screen.session, shown, **PRIVATE)
+    brought = below.upload.upload(handlers.bring, below.upload, list(screen), **PRIVATE)
+    opened = brought.then(handlers.show, screen.session, shown, **PRIVATE)
+    inputs = [*choices, screen.session]
+    for event in (*(choice.change for choice in choices), ran.then, opened.then):
+        event(handlers.configure, inputs, below.recipes, queue=False, **PRIVATE)
+
+
+def _download(label: str, name: str) -> gr.DownloadButton:
+    return gr.DownloadButton(label, interactive=False, elem_id=name, min_width=140)

@@ -1,0 +1,319 @@
+"""One function a chart: a trace's numbers as Plotly traces, and a sentence that says them in words.
+
+Colours are roles ("@run"), which the page turns into the light or dark palette. Nothing a model wrote is in here:
+Plotly reads some HTML in every text it draws.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from app.views.encode import short
+from engine.events import Round
+from engine.statistics import PARTS, Interval, Statistics, compare, first_divergence, statistics, wilson
+from engine.theory import best_gamma, idealised_speedup, interpolate
+from engine.trace import Trace
+
+MOST_POINTS = 400  # of a line; more would only be sent, never seen
+MOST_BARS = 120
+LONGEST_DRAFT = 16  # how far the idealised curve is drawn
+CLOSING = ("resampled", "bonus", "plain")
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """``note`` is said below the chart. Without ``data`` the note stands in the chart's place and says why."""
+
+    data: list[dict] = field(default_factory=list)
+    layout: dict = field(default_factory=dict)
+    note: str = ""
+
+    def as_dict(self) -> dict:
+        return {"data": self.data, "layout": self.layout, "note": self.note}
+
+
+def axes(x: str, y: str, **more) -> dict:
+    return {"xaxis": {"title": {"text": x}}, "yaxis": {"title": {"text": y}, "rangemode": "tozero"}} | more
+
+
+# ── tokens against time ──
+
+
+def tokens(run: Trace, baseline: Trace | None, speedup: float | None) -> Figure:
+    """Both lanes from the start of their first round; reading the prompt is the same for both and left out."""
+    data = [_lane(run, "this run", "@run", "solid")]
+    if baseline and baseline.rounds:
+        data.append(_lane(baseline, "no drafting", "@plain", "dash"))
+    note, parted = "", None
+    if speedup is not None and baseline:
+        note = f"{speedup:.2f}× measured: {_speed(run)} against {_speed(baseline)} without drafting, one run each."
+        parted = None if sampled(run) else first_divergence(run, baseline)
+    if parted:
+        data.append(_parting(run, parted.position))
+        gap = "" if parted.gap is None else f"; there the target's two best logits were {parted.gap:.2g} apart"
+        note += f" The texts part at token {parted.position + 1}{gap}."
+    return Figure(data, axes("seconds since the first round", "tokens"), note)
+
+
+def sampled(trace: Trace) -> bool:
+    return bool((trace.started.config.get("sampling") or {}).get("temperature"))
+
+
+def _lane(trace: Trace, name: str, colour: str, dash: str) -> dict:
+    points, made = [(0.0, 0)], 0
+    for event in trace.rounds:
+        made += len(event.emitted)
+        points.append((event.end - trace.rounds[0].start, made))
+    points = _thin(points)
+    line = {"shape": "hv", "width": 3, "color": colour, "dash": dash}
+    return {
+        "type": "scatter",
+        "mode": "lines",
+        "name": name,
+        "x": [short(x) for x, _ in points],
+        "y": [y for _, y in points],
+        "line": line,
+        "hovertemplate": "%{y} tokens after %{x:.2f} s",
+    }
+
+
+def _thin(points: list) -> list:
+    """Every n-th point and the last."""
+    step = -(-len(points) // MOST_POINTS)
+    return points[::step] + (points[-1:] if (len(points) - 1) % step else [])
+
+
+def _parting(run: Trace, position: int) -> dict:
+    event = next(event for event in run.rounds if any(token.position >= position for token in event.emitted))
+    return {
+        "type": "scatter",
+        "mode": "markers",
+        "name": "texts part here",
+        "x": [short(event.end - run.rounds[0].start)],
+        "y": [position + 1],
+        "marker": {"symbol": "x", "size": 13, "color": "@rejected", "line": {"width": 1, "color": "@ink"}},
+        "hovertemplate": "first token that plain decoding did not write",
+    }
+
+
+def _speed(trace: Trace) -> str:
+    speed = statistics(trace).tokens_per_second
+    return "–" if speed is None else f"{speed:.1f} tokens/s"
+
+
+# ── acceptance by draft position ──
+
+
+def acceptance(numbers: Statistics) -> Figure:
+    if not numbers.by_depth:
+        return Figure(note="No draft was tested, so there is nothing to accept.")
+    shares = [wilson(kept, tested) for kept, tested in numbers.by_depth.values()]
+    bars = {
+        "type": "bar",
+        "x": [str(depth) for depth in numbers.by_depth],
+        "y": [short(share.value) for share in shares],
+        "text": [f"{kept}/{tested}" for kept, tested in numbers.by_depth.values()],
+        "textposition": "inside",
+        "insidetextanchor": "start",
+        "insidetextfont": {"color": "#000"},
+        "outsidetextfont": {"color": "@ink"},
+        "textangle": 0,
+        "error_y": _whiskers(shares),
+        "marker": {"color": "@accepted", "line": {"width": 1, "color": "@ink"}},
+        "hovertemplate": "position %{x}: %{text} kept, %{y:.0%}<extra></extra>",
+    }
+    layout = axes("position in the draft", "share kept", showlegend=False)
+    layout["yaxis"] |= {"range": [0, 1.05], "tickformat": ".0%"}
+    layout["xaxis"] |= {"type": "category"}
+    alpha = numbers.alpha
+    note = (
+        f"Kept ÷ tested at each position, with 95 % intervals; a draft behind a refusal is not tested. "
+        f"All positions together: α = {alpha.value:.2f} ({alpha.low:.2f}–{alpha.high:.2f})."
+    )
+    return Figure([bars], layout, note)
+
+
+def _whiskers(intervals: Sequence[Interval]) -> dict:
+    return {
+        "type": "data",
+        "symmetric": False,
+        "array": [short(i.high - i.value) for i in intervals],
+        "arrayminus": [short(i.value - i.low) for i in intervals],
+        "color": "@ink",
+        "thickness": 1.5,
+    }
+
+
+# ── rounds ──
+
+
+def per_round(run: Trace, numbers: Statistics) -> Figure:
+    """What each round added, by how it came about."""
+
+    def count(event: Round, status: str) -> int:
+        return sum(token.status == status for token in event.tokens)
+
+    data, size = [], _bin_size(run.rounds)
+    for status in ("accepted", *CLOSING):
+        if numbers.counts[status]:
+            heights = _binned(run.rounds, lambda event, status=status: count(event, status))
+            data.append(_stack(status, f"@{status}", run.rounds, heights, f"%{{y:.3~g}} {status}"))
+    tau = numbers.tau
+    note = f"τ = {tau.value:.2f} tokens per target pass (95 %: {tau.low:.2f}–{tau.high:.2f}); plain decoding makes 1."
+    return Figure(data, axes("round", "tokens", barmode="stack", bargap=0.15), note + _binning(size))
+
+
+def times(run: Trace, numbers: Statistics, baseline: Trace | None) -> Figure:
+    """Where each round's time went; a dashed line is the mean round without drafting."""
+    patterns = {"draft": "/", "verify": "", "accept": "x", "host": "."}
+    data = []
+    for part in PARTS:
+        heights = _binned(run.rounds, lambda event, part=part: 1000 * getattr(event.timings, part))
+        data.append(_stack(part, f"@{part}", run.rounds, heights, f"%{{y:.3~g}} ms {part}", patterns[part]))
+    layout = axes("round", "ms", barmode="stack", bargap=0.15)
+    total = sum(numbers.time.values())
+    note = ", ".join(f"{part} {seconds / total:.0%}" for part, seconds in numbers.time.items()) if total else ""
+    note = f"Of the time of all rounds: {note}." if note else "The clock stood still."
+    if baseline and baseline.rounds:
+        plain = 1000 * sum(event.timings.total for event in baseline.rounds) / len(baseline.rounds)
+        layout["shapes"] = [_level(plain)]
+        note += f" Dashed: a round without drafting, {plain:.1f} ms, makes one token."
+    return Figure(data, layout, note + _binning(_bin_size(run.rounds)))
+
+
+def _stack(name: str, colour: str, rounds: Sequence[Round], heights: list[float], hover: str, pattern="") -> dict:
+    size = _bin_size(rounds)
+    marker = {"color": colour, "line": {"width": 0.5, "color": "@ink"}}
+    if pattern:
+        marker["pattern"] = _pattern(pattern, 6)
+    starts = [rounds[i].index + 1 for i in range(0, len(rounds), size)]
+    return {"type": "bar", "name": name, "x": starts, "y": heights, "marker": marker, "hovertemplate": hover}
+
+
+def _pattern(shape: str, size: int) -> dict:
+    """Told apart without colour; drawn over the colour, which would else become the lines'."""
+    return {"shape": shape, "size": size, "fillmode": "overlay", "fgcolor": "#000", "fgopacity": 0.5}
+
+
+def _bin_size(rounds: Sequence[Round]) -> int:
+    return max(1, -(-len(rounds) // MOST_BARS))
+
+
+def _binned(rounds: Sequence[Round], value: Callable[[Round], float]) -> list[float]:
+    """The mean of each run of neighbours, so that a long trace stays a chart."""
+    size, values = _bin_size(rounds), [value(event) for event in rounds]
+    groups = (values[i : i + size] for i in range(0, len(values), size))
+    return [short(sum(group) / len(group)) for group in groups]
+
+
+def _binning(size: int) -> str:
+    return f" Each bar is the mean of {size} rounds." if size > 1 else ""
+
+
+def _level(y: float) -> dict:
+    line = {"color": "@ink", "width": 2, "dash": "dash"}
+    return {"type": "line", "xref": "paper", "x0": 0, "x1": 1, "y0": short(y), "y1": short(y), "line": line}
+
+
+# ── predictions ──
+
+
+def prediction(run: Trace, baseline: Trace | None, speedup: float | None) -> Figure:
+    """Measured beside predicted, and the formula with this run's numbers in it."""
+    costs = run.started.costs
+    if costs is None:
+        return Figure(note="This run's costs c and v(W) were not measured, so nothing can be predicted.")
+    if not any(event.parents for event in run.rounds):
+        return Figure(note="Nothing was drafted, so there is no speedup to predict.")
+    result = compare(run, baseline or Trace(run.started))
+    bars = [("predicted", result.predicted, "@predicted", "/")]
+    if speedup is not None:
+        bars.append(("measured", speedup, "@run", ""))
+    data = [_bar(*bar) for bar in bars]
+    layout = axes("× plain decoding", "", showlegend=False, bargap=0.35, shapes=[_upright(1.0)])
+    layout["xaxis"] |= {"range": [0, short(1.35 * max(1.0, *(value for _, value, *_ in bars)))]}
+    note = f"{_formula(run, result.predicted)} c and v measured at a context of {costs.context} tokens."
+    if speedup is not None:
+        note += f" Engine efficiency, measured ÷ predicted: {speedup / result.predicted:.2f}."
+    return Figure(data, layout, note)
+
+
+def _bar(name: str, value: float, colour: str, pattern: str) -> dict:
+    marker = {"color": colour, "line": {"width": 1, "color": "@ink"}}
+    if pattern:
+        marker["pattern"] = _pattern(pattern, 9)
+    return {
+        "type": "bar",
+        "orientation": "h",
+        "y": [name],
+        "x": [short(value)],
+        "text": [f"{value:.2f}×"],
+        "textposition": "outside",
+        "textfont": {"color": "@ink", "size": 16},
+        "marker": marker,
+        "hoverinfo": "skip",
+    }
+
+
+def _formula(run: Trace, predicted: float) -> str:
+    costs = run.started.costs
+    emitted = sum(len(event.emitted) for event in run.rounds)
+    steps = sum(event.draft_steps for event in run.rounds)
+    scoring = sum(interpolate(costs.v, len(event.parents) + 1) for event in run.rounds)
+    filled = f"{emitted} ÷ ({steps} · {costs.c:.3f} + {scoring:.1f})"
+    return f"Predicted = Σ emitted ÷ (Σ draft steps · c + Σ v(N + 1)) = {filled} = {predicted:.2f}×."
+
+
+def _upright(x: float) -> dict:
+    line = {"color": "@ink", "width": 2, "dash": "dash"}
+    return {"type": "line", "yref": "paper", "y0": 0, "y1": 1, "x0": x, "x1": x, "line": line}
+
+
+def scoring(run: Trace) -> Figure:
+    """v(W) on the machine that made the trace: why checking several tokens at once can be nearly free."""
+    costs = run.started.costs
+    if costs is None:
+        return Figure(note="v(W) was not measured for this run.")
+    widths = sorted(costs.v)
+    measured = _curve("v(W)", widths, [costs.v[w] for w in widths], "@run", "lines+markers")
+    top = max(costs.v.values()) * 1.15
+    alone = _curve("one by one", [1, widths[-1]], [1, widths[-1]], "@plain", "lines", dash="dash")
+    layout = axes("W, tokens scored at once", "time ÷ time of one")
+    layout["yaxis"] |= {"range": [0, short(max(top, 2.0))]}
+    note = f"One plain step took {1000 * costs.step:.1f} ms at a context of {costs.context} tokens."
+    if costs.c:
+        note += f" A draft step costs c = {costs.c:.3f} of that."
+    if costs.spread > 0.2:
+        note += " The machine was busy while this was measured, so take it with care."
+    return Figure([measured, alone], layout, note)
+
+
+def idealised(run: Trace, numbers: Statistics) -> Figure:
+    """The speedup that α alone would give for each draft length, on this machine's costs."""
+    costs, alpha = run.started.costs, numbers.alpha
+    if costs is None or alpha is None:
+        return Figure(note="This curve needs a tested draft and measured costs.")
+    lengths = list(range(LONGEST_DRAFT + 1))
+    speeds = [idealised_speedup(alpha.value, gamma, costs.c, costs.v) for gamma in lengths]
+    data = [_curve("idealised", lengths, speeds, "@predicted", "lines+markers")]
+    best = best_gamma(alpha.value, costs.c, costs.v, LONGEST_DRAFT)
+    mark = _curve("best", [best], [speeds[best]], "@ink", "markers")
+    mark["marker"] = {"symbol": "star", "size": 15, "color": "@run", "line": {"width": 1, "color": "@ink"}}
+    layout = axes("γ, tokens drafted in a round", "× plain decoding", shapes=[_level(1.0)])
+    note = (
+        f"From α = {alpha.value:.2f} alone, as if every draft had that chance: "
+        f"(1 − α^(γ+1)) / (1 − α) ÷ (γ · c + v(γ + 1)). Best: γ = {best} with {speeds[best]:.2f}×."
+    )
+    return Figure([*data, mark], layout, note)
+
+
+def _curve(name: str, x: list, y: list, colour: str, mode: str, dash: str = "solid") -> dict:
+    return {
+        "type": "scatter",
+        "mode": mode,
+        "name": name,
+        "x": x,
+        "y": [short(value) for value in y],
+        "line": {"width": 3, "color": colour, "dash": dash},
+        "marker": {"size": 8, "color": colour},
+        "hovertemplate": "%{x}: %{y:.2f}",
+    }

@@ -1,0 +1,284 @@
+"""The current method and draft length as a configuration for other engines, or a plain "not supported".
+
+Every recipe follows the flags of the version it names, read in that version's own sources or documentation. An engine
+moves on: the version is shown beside the recipe so that a reader can tell.
+"""
+
+import json
+import shlex
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from app.views.encode import encode
+
+NGRAM_LONGEST = 8  # the longest match this engine's own lookup tries (engine.drafters.ngram)
+TYPICAL = 4  # written where γ is automatic and no run has shown a length yet
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """What is to be configured. ``target`` and ``draft`` are hub names or folders, ``gguf`` a name for llama.cpp's -hf.
+
+    ``chosen``: the draft length that auto took most often in the run on screen.
+    """
+
+    method: str
+    gamma: int | str
+    target: str
+    draft: str | None = None
+    gguf: str | None = None
+    greedy: bool = True
+    chosen: int | None = None
+
+    @property
+    def length(self) -> int:
+        return self.gamma if isinstance(self.gamma, int) else self.chosen or TYPICAL
+
+    @property
+    def head(self) -> str:
+        return self.draft or "PATH_OF_AN_EAGLE3_HEAD"
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    code: str
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Another engine: its name, the version followed, and a recipe for each method it supports."""
+
+    name: str
+    version: str
+    recipes: dict[str, Callable[[Choice], Recipe]]
+    missing: dict[str, str]
+
+
+def production(choice: Choice) -> str:
+    """Every engine's answer as JSON, with a sentence about the draft length in front."""
+    return encode({"lead": _lead(choice), "engines": [_answer(target, choice) for target in TARGETS]})
+
+
+def _lead(choice: Choice) -> str:
+    if _plain(choice):
+        return "Plain decoding needs no configuration. Choose a method and a draft length above."
+    if isinstance(choice.gamma, int):
+        return f"For {choice.method} with γ = {choice.gamma}, as set above."
+    fixed = f"For {choice.method}. Here γ is chosen anew each round; most of these engines take one fixed number."
+    if choice.chosen:
+        return f"{fixed} The length that the run on screen drafted with most often stands in: {choice.chosen}."
+    return f"{fixed} {TYPICAL} stands in until a run shows which length is drafted with most often."
+
+
+def _plain(choice: Choice) -> bool:
+    return choice.method == "none" or choice.gamma == 0
+
+
+def _answer(target: Target, choice: Choice) -> dict:
+    line = {"name": target.name, "version": target.version}
+    if _plain(choice):
+        return line | {"note": "Nothing to configure: plain decoding is what it does by itself."}
+    recipe = target.recipes.get(choice.method)
+    if recipe is None:
+        why = target.missing.get(choice.method, f"it has no counterpart of {choice.method}.")
+        return line | {"note": f"Not supported: {why}"}
+    made = recipe(choice)
+    return line | {"code": made.code, "note": made.note}
+
+
+# ── transformers ──
+
+_TRANSFORMERS = """from transformers import AutoModelForCausalLM, AutoTokenizer
+
+tokenizer = AutoTokenizer.from_pretrained({target})
+model = AutoModelForCausalLM.from_pretrained({target})
+{draft}inputs = tokenizer("Your prompt", return_tensors="pt")
+output = model.generate(**inputs, max_new_tokens=128, {options})
+print(tokenizer.decode(output[0], skip_special_tokens=True))"""
+
+
+def _transformers(choice: Choice, options: str, draft: str = "") -> str:
+    return _TRANSFORMERS.format(target=json.dumps(choice.target), draft=draft, options=options)
+
+
+def _transformers_ngram(choice: Choice) -> Recipe:
+    options = f"prompt_lookup_num_tokens={choice.length}, max_matching_ngram_size={NGRAM_LONGEST}"
+    return Recipe(_transformers(choice, options))
+
+
+def _transformers_lm(choice: Choice) -> Recipe:
+    draft = [
+        f"draft = AutoModelForCausalLM.from_pretrained({json.dumps(choice.draft)})",
+        f"draft.generation_config.num_assistant_tokens = {choice.length}",
+        'draft.generation_config.num_assistant_tokens_schedule = "constant"',
+        "draft.generation_config.assistant_confidence_threshold = 0.0",
+    ]
+    note = (
+        "The draft's own defaults end a draft early at low confidence; the threshold of 0 keeps γ as set. "
+        'The schedule "heuristic" is its nearest thing to an automatic γ.'
+    )
+    return Recipe(_transformers(choice, "assistant_model=draft", "\n".join(draft) + "\n"), note)
+
+
+# ── vLLM ──
+
+
+def _vllm(choice: Choice, settings: dict) -> str:
+    return f"vllm serve {shlex.quote(choice.target)} \\\n  --speculative-config {shlex.quote(json.dumps(settings))}"
+
+
+def _vllm_ngram(choice: Choice) -> Recipe:
+    settings = {"method": "ngram", "num_speculative_tokens": choice.length}
+    settings |= {"prompt_lookup_min": 1, "prompt_lookup_max": NGRAM_LONGEST}
+    return Recipe(_vllm(choice, settings))
+
+
+def _vllm_model(method: str) -> Callable[[Choice], Recipe]:
+    def recipe(choice: Choice) -> Recipe:
+        draft = choice.head if method == "eagle3" else choice.draft
+        settings = {"method": method, "model": draft, "num_speculative_tokens": choice.length}
+        if choice.greedy:
+            return Recipe(_vllm(choice, settings))
+        note = "With draft_sample_method drafts are sampled and tested by p/q as here; without, the draft is greedy."
+        return Recipe(_vllm(choice, settings | {"draft_sample_method": "probabilistic"}), note)
+
+    return recipe
+
+
+# ── SGLang ──
+
+
+def _sglang(choice: Choice, *options: str) -> str:
+    lines = [f"python -m sglang.launch_server --model-path {shlex.quote(choice.target)}", *options]
+    return " \\\n  ".join(lines)
+
+
+def _sglang_ngram(choice: Choice) -> Recipe:
+    options = ("--speculative-algorithm NGRAM", "--speculative-ngram-max-bfs-breadth 1")
+    note = "A breadth of 1 drafts one chain. The number counts the token before the drafts too, so it is γ + 1."
+    return Recipe(_sglang(choice, *options, f"--speculative-num-draft-tokens {choice.length + 1}"), note)
+
+
+def _sglang_model(algorithm: str) -> Callable[[Choice], Recipe]:
+    def recipe(choice: Choice) -> Recipe:
+        draft = choice.head if algorithm == "EAGLE3" else choice.draft
+        options = [
+            f"--speculative-algorithm {algorithm}",
+            f"--speculative-draft-model-path {shlex.quote(draft)}",
+            f"--speculative-num-steps {choice.length}",
+            "--speculative-eagle-topk 1",
+            f"--speculative-num-draft-tokens {choice.length + 1}",
+        ]
+        note = "A top-k of 1 drafts one chain; the tokens to verify are then the steps plus one."
+        return Recipe(_sglang(choice, *options), note)
+
+    return recipe
+
+
+# ── TensorRT-LLM ──
+
+
+def _tensorrt(choice: Choice, kind: str, *settings: str, overlap: bool = True) -> str:
+    lines = [] if overlap else ["disable_overlap_scheduler: true"]
+    lines += ["speculative_config:", f"  decoding_type: {kind}", f"  max_draft_len: {choice.length}"]
+    lines += [f"  {setting}" for setting in settings]
+    return "\n".join(
+        ["# speculative.yaml", *lines, "", f"# trtllm-serve {shlex.quote(choice.target)} --config speculative.yaml"]
+    )
+
+
+def _tensorrt_ngram(choice: Choice) -> Recipe:
+    return Recipe(_tensorrt(choice, "NGram", f"max_matching_ngram_size: {NGRAM_LONGEST}", overlap=False))
+
+
+def _tensorrt_lm(choice: Choice) -> Recipe:
+    return Recipe(_tensorrt(choice, "DraftTarget", f"speculative_model: {json.dumps(choice.draft)}", overlap=False))
+
+
+def _tensorrt_eagle(choice: Choice) -> Recipe:
+    return Recipe(_tensorrt(choice, "Eagle3", f"speculative_model: {json.dumps(choice.head)}"))
+
+
+# ── llama.cpp ──
+
+_CONVERT = "llama.cpp reads GGUF files: convert each checkpoint with its convert_hf_to_gguf.py first."
+
+
+def _llama(choice: Choice, *options: str) -> str:
+    model = f"-hf {shlex.quote(choice.gguf)}" if choice.gguf else "-m target.gguf"
+    return " \\\n  ".join([f"llama-server {model}", *options])
+
+
+def _llama_ngram(choice: Choice) -> Recipe:
+    code = _llama(choice, "--spec-type ngram-simple", f"--spec-ngram-simple-size-m {choice.length}")
+    note = (
+        f"It looks up one length only, 12 tokens unless …-size-n says so; the lookup here tries {NGRAM_LONGEST} to 1."
+    )
+    return Recipe(code, note if choice.gguf else f"{note} {_CONVERT}")
+
+
+def _llama_model(kind: str) -> Callable[[Choice], Recipe]:
+    def recipe(choice: Choice) -> Recipe:
+        options = [f"--spec-type {kind}", "--spec-draft-model draft.gguf", f"--spec-draft-n-max {choice.length}"]
+        if not choice.greedy:
+            options.append("--spec-draft-sampling probabilistic")
+        return Recipe(_llama(choice, *options), _CONVERT)
+
+    return recipe
+
+
+# ── LMDeploy ──
+
+
+def _lmdeploy_eagle(choice: Choice) -> Recipe:
+    options = [
+        f"lmdeploy serve api_server {shlex.quote(choice.target)}",
+        "--backend pytorch",
+        "--speculative-algorithm eagle3",
+        f"--speculative-draft-model {shlex.quote(choice.head)}",
+        f"--speculative-num-draft-tokens {choice.length}",
+    ]
+    return Recipe(" \\\n  ".join(options), "Experimental there, and only in its PyTorch backend.")
+
+
+_TRAINED = "its speculative decoding takes trained heads only (EAGLE, MTP, DFlash)."
+
+TARGETS = (
+    Target(
+        "transformers",
+        "5.23",
+        {"ngram": _transformers_ngram, "lm": _transformers_lm},
+        {"eagle": "generate() takes a draft model or a lookup, no EAGLE head."},
+    ),
+    Target(
+        "vLLM",
+        "0.33",
+        {"ngram": _vllm_ngram, "lm": _vllm_model("draft_model"), "eagle": _vllm_model("eagle3")},
+        {},
+    ),
+    Target(
+        "SGLang",
+        "0.5.23",
+        {"ngram": _sglang_ngram, "lm": _sglang_model("STANDALONE"), "eagle": _sglang_model("EAGLE3")},
+        {},
+    ),
+    Target(
+        "TensorRT-LLM",
+        "1.3 (release candidates), PyTorch backend",
+        {"ngram": _tensorrt_ngram, "lm": _tensorrt_lm, "eagle": _tensorrt_eagle},
+        {},
+    ),
+    Target(
+        "llama.cpp",
+        "llama-server at commit 00dc805; builds before --spec-draft-n-max call it --draft-max",
+        {"ngram": _llama_ngram, "lm": _llama_model("draft-simple"), "eagle": _llama_model("draft-eagle3")},
+        {},
+    ),
+    Target(
+        "LMDeploy",
+        "0.18",
+        {"eagle": _lmdeploy_eagle},
+        {"ngram": _TRAINED, "lm": _TRAINED},
+    ),
+)
