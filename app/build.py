@@ -7,9 +7,10 @@ import gradio as gr
 from app.handlers import Handlers
 from app.service import Service
 from app.tabs.playground import playground
+from engine.trace import MAX_BYTES
 
 ASSETS = Path(__file__).resolve().parent.parent / "assets"
-STYLES = ["page.css", "results.css"]
+STYLES = ["page.css", "results.css", "player.css", "charts.css", "files.css"]
 HEADING = """
 <header class="sl-heading">
 <h1>SpecLens</h1>
@@ -21,7 +22,8 @@ them all in one pass. Run a prompt to see every guess, the model's verdict on it
 
 def build(service: Service | None = None) -> gr.Blocks:
     service = service or Service()
-    with gr.Blocks(title="SpecLens", analytics_enabled=False, fill_width=True) as demo:
+    hourly = (3600, 3600)  # downloads of runs that are over go after an hour
+    with gr.Blocks(title="SpecLens", analytics_enabled=False, fill_width=True, delete_cache=hourly) as demo:
         gr.HTML(HEADING, apply_default_css=False)
         playground(service)
         demo.unload(Handlers(service).leave)
@@ -58,4 +60,5 @@ def launch_options() -> dict:
         "run_history": False,
         "footer_links": [],
         "share": False,
+        "max_file_size": MAX_BYTES,
     }

@@ -1,5 +1,6 @@
 """What happens on the page's events. Thin: the service runs, the views draw, this only hands over."""
 
+import time
 import uuid
 from collections.abc import Iterator
 from contextlib import closing
@@ -9,7 +10,7 @@ import gradio as gr
 
 from app.service import Service, Update, is_baseline
 from app.session import Session
-from app.views import ribbon, summary
+from app.views import charts, ribbon, summary
 from app.views.notice import notice
 from engine.config import AUTO, RunConfig, SamplingParams
 from engine.errors import BadInput, EngineError
@@ -17,6 +18,7 @@ from engine.events import Round, RunFinished, RunStarted
 from engine.trace import Trace
 
 SKIP = gr.skip()
+SECONDS_BETWEEN_CHARTS = 0.5
 
 
 class Screen(NamedTuple):
@@ -28,6 +30,7 @@ class Screen(NamedTuple):
     run: Any = SKIP
     stop: Any = SKIP
     session: Any = SKIP
+    charts: Any = SKIP
 
 
 class Lane:
@@ -100,29 +103,49 @@ class Handlers:
             yield Screen(tiles=summary.tiles(ran, plain), notice=notice("error", str(error)), **_rest(ran, plain))
 
     def _race(self, config: RunConfig, visitor: str, lanes: dict[str, Lane]) -> Iterator[Screen]:
-        text = ribbon.start(uuid.uuid4().hex)
-        yield Screen(text, summary.tiles(None), notice("progress", "Starting"), _running(), _stop(True), Session())
+        feed, chart = ribbon.Feed(uuid.uuid4().hex), LiveChart()
+        starting = notice("progress", "Starting")
+        yield Screen(feed.add(""), summary.tiles(None), starting, _running(), _stop(True), Session())
         with closing(self.service.race(visitor, config)) as updates:
             for update in updates:
                 lane = lanes[update.lane]
                 lane.add(update.events)
+                drawn = chart(lanes["run"].trace, lanes["baseline"].trace)
                 if update.lane == "run":
-                    text += _lines(update, lane)
+                    lines = _lines(update, lane)
                     numbers = summary.tiles(lane.trace, measuring=not is_baseline(config))
-                    yield Screen(text, numbers, _progress(update, lane, config))
+                    told = _progress(update, lane, config)
+                    yield Screen(feed.add(lines) if lines else SKIP, numbers, told, charts=drawn)
                 else:
                     numbers = summary.tiles(lanes["run"].trace, lane.trace, measuring=lane.finished is None)
-                    yield Screen(tiles=numbers, notice=_progress(update, lane, config))
+                    yield Screen(tiles=numbers, notice=_progress(update, lane, config), charts=drawn)
         ran, plain = lanes["run"].trace, lanes["baseline"].trace
-        if ran and plain and summary.speedup(ran, plain):
-            text += ribbon.compared(ran, plain)
-        yield Screen(text, summary.tiles(ran, plain), _conclusion(config, ran, plain), **_rest(ran, plain))
+        last = ribbon.compared(ran, plain) if ran and plain and summary.speedup(ran, plain) else ""
+        last = feed.add(last + ribbon.over())
+        yield Screen(last, summary.tiles(ran, plain), _conclusion(config, ran, plain), **_rest(ran, plain))
+
+    def whole(self, session: Session) -> str:
+        """For a page that lost rounds on the way: the run again, in one piece."""
+        return ribbon.whole(uuid.uuid4().hex, session.trace) if session.trace else SKIP
 
     def stop(self, request: gr.Request) -> None:
         """Reaches the engine's cancel flag at once; the running handler then shows what there is."""
         self.service.stop(_visitor(request))
 
     leave = stop  # closing the tab gives the device back too
+
+
+class LiveChart:
+    """The chart that follows a run, less often than the rounds: drawing it takes time from what is being measured."""
+
+    def __init__(self):
+        self._due = 0.0
+
+    def __call__(self, run: Trace | None, baseline: Trace | None):
+        if time.monotonic() < self._due:
+            return SKIP
+        self._due = time.monotonic() + SECONDS_BETWEEN_CHARTS
+        return charts.live(run, baseline) or SKIP
 
 
 def _visitor(request: gr.Request | None) -> str:
@@ -142,7 +165,8 @@ def _rest(ran: Trace | None, plain: Trace | None) -> dict:
 
 
 def _lines(update: Update, lane: Lane) -> str:
-    text = ribbon.rounds(tuple(event for event in update.events if isinstance(event, Round)))
+    text = "".join(ribbon.about(event) for event in update.events if isinstance(event, RunStarted))
+    text += ribbon.rounds(tuple(event for event in update.events if isinstance(event, Round)))
     if any(isinstance(event, RunFinished) for event in update.events):
         text += ribbon.finish(lane.finished, lane.tokens)
     return text

@@ -3,7 +3,6 @@
 import json
 import threading
 import time
-from itertools import pairwise
 from types import SimpleNamespace
 
 import pytest
@@ -12,6 +11,8 @@ from fake_worker import FakeEngine, FakeWorker
 from app.build import build, launch_options
 from app.handlers import SKIP, Handlers, Screen, settings
 from app.service import Limits, Service, Stage
+from app.session import Session
+from app.views import ribbon
 from engine.config import AUTO, RunConfig
 from engine.errors import BadInput, Unavailable
 
@@ -42,9 +43,14 @@ def said(screen: Screen) -> dict:
     return json.loads(screen.notice)
 
 
-def last_ribbon(screens) -> list[dict]:
-    text = [screen.ribbon for screen in screens if screen.ribbon is not SKIP][-1]
-    return [json.loads(line) for line in text.splitlines()]
+def ribbon_values(screens) -> list[str]:
+    return [screen.ribbon for screen in screens if screen.ribbon is not SKIP]
+
+
+def told(screens) -> list[dict]:
+    """What a page has read in the end: values overlap, and a line that it has is passed over."""
+    lines = dict.fromkeys(line for value in ribbon_values(screens) for line in value.splitlines())
+    return [line for line in map(json.loads, lines) if line["type"] != "start"]
 
 
 # ── a run ──
@@ -53,8 +59,8 @@ def last_ribbon(screens) -> list[dict]:
 def test_a_run_shows_its_rounds_then_the_measured_baseline():
     worker = FakeWorker()
     screens = press_run(page(worker))
-    kinds = [line["type"] for line in last_ribbon(screens)]
-    assert kinds[0] == "start" and kinds[-2:] == ["finish", "compared"] and set(kinds[1:-2]) == {"round"}
+    kinds = [line["type"] for line in told(screens)]
+    assert kinds[0] == "about" and kinds[-3:] == ["finish", "compared", "over"] and set(kinds[1:-3]) == {"round"}
     assert [(job.config.method, job.config.gamma) for job in worker.jobs] == [("ngram", 4), ("none", 0)]
     assert worker.jobs[0].config.prompt == worker.jobs[1].config.prompt
     assert json.loads(screens[-1].tiles)["tiles"]["speedup"][0].endswith("×")
@@ -68,10 +74,22 @@ def test_buttons_go_out_and_come_back():
     assert screens[-1].stop["interactive"] is False and screens[-1].run["value"] == "Run"
 
 
-def test_the_ribbon_only_grows():
-    texts = [s.ribbon for s in press_run(page(FakeWorker(step=0.05))) if s.ribbon is not SKIP]
-    assert len(texts) > 3
-    assert all(later.startswith(earlier) for earlier, later in pairwise(texts))
+def test_no_update_carries_the_whole_run_and_none_leaves_a_gap():
+    handlers = page(FakeWorker(step=0.01))
+    screens = press_run(handlers, max_new_tokens=400)
+    values = ribbon_values(screens)
+    rounds = [line["index"] for line in told(screens) if line["type"] == "round"]
+    assert rounds == list(range(len(rounds))) and len(rounds) > 100
+    assert max(map(len, values)) <= ribbon.LONGEST < len(handlers.whole(screens[-1].session))
+
+
+def test_a_page_that_missed_rounds_is_given_them_again():
+    handlers = page()
+    session = press_run(handlers)[-1].session
+    again = [json.loads(line) for line in handlers.whole(session).splitlines()]
+    assert [line["type"] for line in again[:2]] == ["start", "about"] and again[-1]["type"] == "finish"
+    assert len(again) == len(session.trace.rounds) + 3
+    assert handlers.whole(Session()) is SKIP
 
 
 def test_updates_come_at_most_six_times_a_second():
@@ -220,7 +238,7 @@ def test_visitors_never_see_each_other():
         thread.join(20)
     for who, (_, screens) in runs.items():
         assert screens[-1].session.trace.started.config["prompt"] == f"Prompt of {who}"
-        assert len({last_ribbon([s])[0]["run"] for s in screens if s.ribbon is not SKIP}) == 1
+        assert len({json.loads(s.ribbon.splitlines()[0])["run"] for s in screens if s.ribbon is not SKIP}) == 1
 
 
 def test_too_many_visitors_are_told_to_come_back():

@@ -7,8 +7,10 @@ from app.components.ribbon import ribbon
 from app.components.tiles import tiles
 from app.examples import EXAMPLES, START
 from app.handlers import Handlers, Screen
+from app.opening import opening
 from app.service import Service
 from app.session import Session
+from app.tabs.results import connect, results
 
 METHODS = {
     "ngram": "n-gram lookup: copies what came before",
@@ -29,9 +31,10 @@ def playground(service: Service) -> None:
                 stop = gr.Button("Stop", variant="secondary", elem_id="stop", interactive=False, scale=1, min_width=90)
         with gr.Column(scale=5, min_width=320, elem_classes="sl-settings"):
             controls = _controls(service)
-    above, numbers, rounds = notice(), tiles(), ribbon()
-    screen = Screen(ribbon=rounds, tiles=numbers, notice=above, run=run, stop=stop, session=session)
-    gr.on(
+    above, rounds, numbers = notice(), ribbon(opening()), tiles()
+    below = results(service, controls[:4])
+    screen = Screen(rounds, numbers, above, run, stop, session, charts=below.shown.charts)
+    started = gr.on(
         [run.click, prompt.submit],
         handlers.run,
         [prompt, *controls],
@@ -42,6 +45,8 @@ def playground(service: Service) -> None:
         concurrency_limit=service.limits.queue + 2,
         concurrency_id="run",
     )
+    connect(below, screen, started, [run.click, prompt.submit], controls[:4])
+    rounds.missing(handlers.whole, session, rounds, queue=False, show_progress="hidden", api_visibility="private")
     # Beside the queue: a Stop that waits behind the run it is to stop would be no Stop.
     stop.click(handlers.stop, queue=False, show_progress="hidden", api_visibility="private")
 

@@ -1,17 +1,64 @@
-"""The token ribbon as NDJSON: a line for the start, one per round, one for the end. Append-only while a run lasts."""
+"""A run as the player reads it: NDJSON, a line for what it is, one per round, one for its end.
+
+A page that is busy may see only the last of several values, and one long value costs the browser more at every update;
+so a value holds the newest rounds and some before them, and the page passes over what it has.
+"""
+
+from collections import deque
 
 from app.views.encode import encode, short
-from engine.events import TESTED, Round, RunFinished, RunStarted, Token
+from engine.events import TESTED, Distribution, Round, RunFinished, RunStarted, Token
 from engine.statistics import first_divergence
 from engine.trace import Trace
 
+SEGMENT = 24_000  # characters; a longer value is cut at its old end
+OVERLAP = 8  # updates that a value repeats at least, over a second's worth,
+LONGEST = 120_000  # unless so fast a run makes that longer than this
+METHODS = {"none": "no drafts", "ngram": "n-gram drafts", "lm": "a draft model"}
 
-def start(run: str, started: RunStarted | None = None) -> str:
-    """``run`` names the run, so that the page knows a new one from more of the same."""
-    line = {"type": "start", "run": run}
-    if started:
-        line |= {"device": started.device, "dtype": started.dtype, "greedy": _greedy(started)}
-    return encode(line) + "\n"
+
+class Feed:
+    """The values sent during one run. ``add`` gives the next: it grows at its end, and is cut now and then."""
+
+    def __init__(self, run: str):
+        self.run, self.segment = run, 0
+        self._parts: deque[str] = deque()
+        self._value = self._head()
+
+    def add(self, text: str) -> str:
+        """``text``: lines that are new. Returns the value to send."""
+        self._parts.append(text)
+        self._value += text
+        if len(self._value) > SEGMENT and len(self._parts) > OVERLAP or len(self._value) > LONGEST:
+            self._cut()
+        return self._value
+
+    def _cut(self) -> None:
+        size = sum(map(len, self._parts))
+        while len(self._parts) > 1 and (len(self._parts) > OVERLAP or size > LONGEST):
+            size -= len(self._parts.popleft())
+        self.segment += 1
+        self._value = self._head() + "".join(self._parts)
+
+    def _head(self) -> str:
+        return start(self.run, self.segment)
+
+
+def start(run: str, segment: int = 0) -> str:
+    """The first line of a value. ``run`` tells the page whether this is a new run or more of the same."""
+    return encode({"type": "start", "run": run, "segment": segment}) + "\n"
+
+
+def about(started: RunStarted, recorded: bool = False) -> str:
+    line = {"type": "about", "greedy": _greedy(started), "words": _words(started), "recorded": recorded}
+    prompt = " ".join(str(started.config.get("prompt", ""))[:300].split())
+    return encode(line | {"prompt": prompt}) + "\n"
+
+
+def whole(run: str, trace: Trace, recorded: bool = False) -> str:
+    """A trace in one piece: for a recorded run, or a page that missed something."""
+    text = start(run, -1) + about(trace.started, recorded) + rounds(trace.rounds)
+    return text + (finish(trace.finished, len(trace.emitted)) if trace.finished else "")
 
 
 def rounds(events: tuple[Round, ...]) -> str:
@@ -33,31 +80,70 @@ def compared(run: Trace, baseline: Trace) -> str:
     return encode(line) + "\n"
 
 
+def over() -> str:
+    """Nothing more will come; a page that misses something may ask for the whole."""
+    return encode({"type": "over"}) + "\n"
+
+
 def _greedy(started: RunStarted) -> bool:
     return not started.config.get("sampling", {}).get("temperature", 0)
+
+
+def _words(started: RunStarted) -> str:
+    """What ran, for the line above the player: pair, drafting, temperature, device."""
+    config = started.config
+    method, gamma = config.get("method", ""), config.get("gamma")
+    drafting = METHODS.get(method, method)
+    if method != "none" and gamma is not None:
+        drafting += f", γ {gamma}" if gamma == "auto" else f", γ = {gamma}"
+    temperature = config.get("sampling", {}).get("temperature", 0)
+    parts = [started.pair, drafting, f"temperature {temperature:g}", f"on {started.device.split(' ')[0]}"]
+    return " · ".join(part for part in parts if part)
 
 
 def _round(event: Round) -> dict:
     tested = sum(token.status in TESTED for token in event.tokens)
     kept = sum(token.status == "accepted" for token in event.tokens)
+    refused = next((token for token in reversed(event.tokens) if token.status == "rejected"), None)
     return {
         "type": "round",
         "index": event.index,
         "kept": kept,
         "tested": tested,
         "drafted": len(event.parents),
-        "ms": round(event.timings.total * 1000, 1),
-        "tokens": [_token(token) for token in event.tokens],
+        "start": round(event.start, 5),
+        "end": round(event.end, 5),
+        "tokens": [_token(token, refused) for token in event.tokens],
     }
 
 
-def _token(token: Token) -> dict:
-    """Absent fields are left out: with tracing off, or for tokens nobody drafted."""
+def _token(token: Token, refused: Token | None) -> dict:
+    """Absent fields are left out: with tracing off, for tokens nobody drafted, or where they repeat another token's."""
     line = {"text": token.text, "status": token.status, "position": token.position, "id": token.id}
     if token.label is not None:
         line["label"] = token.label
-    for name in ("p", "q", "u", "accept"):
+    for name in ("p", "q", "u", "accept", "gap"):
         number = short(getattr(token, name))
         if number is not None:
             line[name] = number
+    if _after_a_sibling(token):
+        line["sibling"] = True
+    for name in ("p_top", "q_top", "residual"):
+        distribution = getattr(token, name)
+        # A resampled token stands where a draft was refused and has that draft's distributions.
+        repeated = token.status == "resampled" and refused and getattr(refused, name) == distribution
+        if distribution and not repeated:
+            line[name] = _distribution(distribution)
     return line
+
+
+def _after_a_sibling(token: Token) -> bool:
+    """In a tree: p had been reduced by a refused sibling before this draft was tried, so accept is not min(1, p/q)."""
+    if None in (token.p, token.q, token.accept) or not token.q:
+        return False
+    return abs(min(1.0, token.p / token.q) - token.accept) > 1e-3
+
+
+def _distribution(distribution: Distribution) -> dict:
+    top = [[c.id, c.text, float(f"{c.mass:.4g}")] for c in distribution.top]
+    return {"top": top, "rest": float(f"{distribution.rest:.4g}")}

@@ -1,0 +1,21 @@
+// Small helpers. Model text only ever meets textContent.
+
+function make(tag, className, content) {
+  const node = document.createElement(tag);
+  if (className) node.className = className;
+  if (content !== undefined) node.textContent = content;
+  return node;
+}
+
+// Whitespace has to be seen on a token; the output text keeps it as it is.
+const visible = piece => piece.replace(/\n/g, '⏎').replace(/\t/g, '⇥').replace(/ /g, '\u00a0');
+const shown = token => visible(token.text || token.label || `#${token.id}`);
+
+// Numbers as a person reads them: three digits behind the point, powers of ten only where nothing else would be left.
+function format(x) {
+  if (x === undefined || x === null) return '–';
+  if (x === 0 || Math.abs(x) >= 0.001) return x.toFixed(3);
+  const [digits, power] = x.toExponential(1).split('e');
+  return `${digits}·10${[...power].map(sign => '⁻⁰¹²³⁴⁵⁶⁷⁸⁹'['-0123456789'.indexOf(sign)] || '').join('')}`;
+}
+const percent = x => x > 0 && x < 0.001 ? '<0.1 %' : x < 1 && x > 0.999 ? '>99.9 %' : `${(100 * x).toFixed(1)} %`;

@@ -1,0 +1,240 @@
+// The inspector: the numbers behind one token's verdict, drawn from the trace alone.
+
+const BARS = 6;   // candidates shown of each distribution; the trace keeps a few more
+
+function makeInspector(box) {
+  let token = null, round = null, about = null, stage = null;
+  let rolled = null, tally = null;        // the u that was rolled instead of the recorded one, and how often it stayed
+
+  function show(nextToken, nextRound, nextAbout, nextStage) {
+    if (nextToken !== token) rolled = tally = null;
+    [token, round, about, stage] = [nextToken, nextRound, nextAbout, nextStage];
+    draw();
+  }
+
+  function clear() {
+    token = null;
+    box.replaceChildren(make('p', 'sl-empty-inspector',
+      'Click a token, or pause and step, to see the numbers behind its verdict.'));
+  }
+
+  function draw() {
+    const judged = stage === token.status, parts = [head(), sentence()];
+    const draft = DRAFTED.includes(token.status);
+    if (draft && stage !== 'waiting' && token.accept !== undefined) parts.push(bar());
+    if (judged && canRoll()) parts.push(rolling());
+    if (about?.greedy) parts.push(note(GREEDY(token)));
+    if (token.sibling) parts.push(note(SIBLING));
+    const chances = chancesOf(token, round);
+    if (stage === 'waiting') delete chances.p;
+    if (chances.p || chances.q) parts.push(beside(chances));
+    if (judged && ['rejected', 'resampled'].includes(token.status) && chances.residual) parts.push(leftOver(chances));
+    if (judged && token.p === undefined) parts.push(note('This trace was recorded without its numbers.'));
+    box.replaceChildren(...parts);
+  }
+
+  // ── what it is ──
+  function head() {
+    const line = make('p', 'sl-inspected');
+    const chip = make('span', `sl-token sl-${stage}`);
+    chip.append(make('span', 'sl-mark', MARKS[stage]), make('bdi', 'sl-piece', shown(token)));
+    const drafted = DRAFTED.includes(token.status) ? `draft ${token.index + 1} of ${round.drafted}` : 'closes the round';
+    line.append(chip, make('strong', '', NAMES[stage] || stage),
+      make('span', 'sl-where', `round ${round.index + 1}, ${drafted}, token number ${token.id}`));
+    return line;
+  }
+
+  function sentence() {
+    const words = make('p', 'sl-verdict', tokenSentence(token, stage));
+    if (token.status === 'resampled' && stage === token.status) {
+      const refused = round.tokens.findLast(other => other.status === 'rejected');
+      if (refused) words.textContent = `${quote(refused)} was refused, so this came from the residual instead.`;
+    }
+    return words;
+  }
+
+  const note = text => make('p', 'sl-aside', text);
+
+  // ── min(1, p/q) from 0 to 1, and where u fell ──
+  function bar() {
+    const u = rolled ?? (stage === token.status ? token.u : undefined);
+    const block = make('div', 'sl-accept');
+    const exact = make('p', 'sl-formula');
+    exact.append('min(1, p/q) = ', make('span', '', token.sibling ? '' : `min(1, ${format(token.p)} / ${format(token.q)}) = `),
+      make('strong', '', format(token.accept)));
+    const track = make('div', 'sl-chance');
+    track.style.setProperty('--accept', token.accept);
+    track.setAttribute('role', 'img');
+    track.setAttribute('aria-label', `Stays below ${format(token.accept)}` + (u === undefined ? '' : `; u is ${format(u)}`));
+    const wide = share => share >= 0.14;
+    track.append(make('span', 'sl-stays', wide(token.accept) ? 'stays' : ''),
+      make('span', 'sl-goes', wide(1 - token.accept) ? 'goes' : ''));
+    if (rolled !== null && token.u !== undefined) track.append(tick(token.u, 'sl-tick sl-recorded', ''));
+    if (u !== undefined) track.append(tick(u, 'sl-tick', `u = ${format(u)}`));
+    const scale = make('div', 'sl-scale');
+    scale.append(make('span', '', '0'), make('span', '', '0.5'), make('span', '', '1'));
+    block.append(exact, track, scale);
+    return block;
+  }
+
+  function tick(u, className, text) {
+    const mark = make('i', className);
+    mark.style.setProperty('--u', u);
+    if (text) mark.append(make('b', u > 0.5 ? 'sl-left' : '', text));
+    return mark;
+  }
+
+  // ── another u, with p and q held fixed ──
+  const closing = () => !DRAFTED.includes(token.status);
+  const source = () => { const found = chancesOf(token, round); return token.status === 'resampled' ? found.residual : found.p; };
+  function canRoll() {
+    if (token.u === undefined) return false;
+    return closing() ? Boolean(source()) : token.accept !== undefined;
+  }
+
+  function roll(times) {
+    tally ||= { times: 0, kept: 0, tokens: new Map() };
+    for (let i = 0; i < times; i++) {
+      rolled = Math.random();
+      tally.times++;
+      if (closing()) {
+        const drawn = drawFrom(source(), rolled);
+        const name = drawn ? visible(drawn[1]) : null;
+        tally.tokens.set(name, (tally.tokens.get(name) || 0) + 1);
+      } else if (rolled < token.accept) tally.kept++;
+    }
+    keepFocus();
+  }
+
+  // Redrawing must not take the keyboard's place away.
+  function keepFocus() {
+    const at = [...box.querySelectorAll('button')].indexOf(document.activeElement);
+    draw();
+    box.querySelectorAll('button')[at]?.focus({ preventScroll: true });
+  }
+
+  function button(text, action) {
+    const node = make('button', 'sl-button', text);
+    node.type = 'button';
+    node.addEventListener('click', action);
+    return node;
+  }
+
+  function rolling() {
+    const block = make('div', 'sl-roll'), buttons = make('div', 'sl-buttons');
+    buttons.append(button('Re-roll u', () => roll(1)), button('100 times', () => roll(100)));
+    if (rolled !== null) buttons.append(button('Back to the recorded u', () => { rolled = tally = null; keepFocus(); }));
+    const said = make('p', 'sl-rolled');
+    said.setAttribute('aria-live', 'polite');
+    said.textContent = rolled === null ? 'p and q stay as they are; only the dice are thrown again.'
+      : closing() ? rolledClosing() : rolledDraft();
+    block.append(buttons, said);
+    return block;
+  }
+
+  function rolledDraft() {
+    const stays = rolled < token.accept, flipped = stays !== (token.status === 'accepted');
+    let words = stays ? `u = ${format(rolled)} is below ${format(token.accept)}: it would stay.`
+      : `u = ${format(rolled)} is not below ${format(token.accept)}: it would go.`;
+    words += flipped ? ' The verdict flips.' : ' The same verdict.';
+    const residual = chancesOf(token, round).residual;
+    if (!stays && flipped && residual) {
+      const drawn = drawFrom(residual, Math.random());
+      words += drawn ? ` Its replacement, drawn from the residual: “${visible(drawn[1])}”.`
+        : ` Its replacement would be one of the tokens the trace did not keep (${percent(residual.rest)} of the residual).`;
+    }
+    if (flipped) words += ' What would follow needs the models, so it is not shown.';
+    return `${words} So far ${tally.kept} of ${tally.times} stayed; expected ${percent(token.accept)}.`;
+  }
+
+  function rolledClosing() {
+    const drawn = drawFrom(source(), rolled);
+    const words = drawn ? `This time: “${visible(drawn[1])}”.` : 'This time: a token that the trace did not keep.';
+    const often = [...tally.tokens].sort((a, b) => b[1] - a[1]).slice(0, 3)
+      .map(([name, times]) => `${name === null ? 'others' : `“${name}”`} ${times}`).join(', ');
+    return `${words} So far: ${often}. Drawn from the ${source().top.length} most probable tokens that the trace keeps ` +
+      `(${percent(keptShare(source()))} of the mass); the rest is one lot.`;
+  }
+
+  // ── p and q side by side ──
+  function beside({ p, q }) {
+    const block = make('div', 'sl-beside');
+    if (p) block.append(distribution('p', 'target', p, 'sl-p'));
+    if (q) block.append(distribution('q', 'draft', q, 'sl-q'));
+    return block;
+  }
+
+  function distribution(symbol, word, { top, rest }, kind) {
+    const block = make('div', `sl-distribution ${kind}`), title = make('h3');
+    title.append(make('i', '', symbol), ` ${word}`);
+    const list = make('ul');
+    const few = top.slice(0, BARS);
+    const at = top.findIndex(candidate => candidate[0] === token.id);
+    for (const candidate of few) list.append(candidateRow(candidate, candidate[0] === token.id));
+    if (at >= BARS) list.append(candidateRow(top[at], true));
+    if (at < 0 && token[symbol] !== undefined) list.append(candidateRow([token.id, shown(token), token[symbol]], true));
+    const others = rest + top.slice(BARS).reduce((sum, candidate, i) => sum + (i + BARS === at ? 0 : candidate[2]), 0)
+      - (at < 0 ? token[symbol] || 0 : 0);
+    if (others > 5e-5) list.append(candidateRow([-1, 'all others', others], false, true));
+    block.append(title, list);
+    return block;
+  }
+
+  function candidateRow([, text, mass], here, rest = false) {
+    const row = make('li', here ? 'sl-here' : rest ? 'sl-others' : '');
+    const name = make('bdi', 'sl-name', rest ? text : visible(text));
+    if (here) name.append(make('span', 'sl-unseen', ' (this token)'));
+    const track = make('span', 'sl-mass');
+    track.append(make('i'));
+    track.style.setProperty('--mass', mass);
+    row.append(name, track, make('span', 'sl-figure', percent(mass)));
+    return row;
+  }
+
+  // ── the residual: p with q taken away, and what was drawn from it ──
+  function leftOver(chances) {
+    const block = make('div', 'sl-residual'), { rows, total } = residualRows(chances);
+    const drawn = token.status === 'resampled' ? token : round.tokens.find(other => other.status === 'resampled');
+    const title = make('h3', '', 'Residual: what is left of p where q is taken away');
+    const list = make('ul');
+    const few = rows.slice(0, BARS);
+    const later = drawn && rows.slice(BARS).find(row => row.id === drawn.id);
+    for (const row of later ? [...few, later] : few) list.append(residualRow(row, drawn));
+    if (drawn && !rows.some(row => row.id === drawn.id)) list.append(residualRow(beyond(drawn, total), drawn));
+    if (chances.residual.rest > 5e-5) list.append(candidateRow([-1, 'all others', chances.residual.rest], false, true));
+    const scale = total ? `p − q adds up to ${format(total)}; divided by that, it is the residual (right).` : '';
+    block.append(title, list, note(`Hatched: p − q. Grey: the part that q covers. ${scale}`));
+    return block;
+  }
+
+  // A drawn token from outside the kept ones: its own p and q are in the trace.
+  function beyond(drawn, total) {
+    const left = drawn.p !== undefined && drawn.q !== undefined ? drawn.p - drawn.q : undefined;
+    return { id: drawn.id, text: shown(drawn), p: drawn.p, q: drawn.q, share: total ? left / total : undefined };
+  }
+
+  function residualRow({ id, text, share, p, q }, drawn) {
+    const here = drawn && id === drawn.id;
+    const row = make('li', here ? 'sl-drawn' : '');
+    const name = make('bdi', 'sl-name', visible(text));
+    if (here) name.append(make('span', 'sl-picked', ' ↻ drawn'));
+    const track = make('span', 'sl-mass');
+    const known = p !== undefined && q !== undefined;
+    track.append(make('i', 'sl-covered'), make('i', 'sl-left-over'));
+    track.style.setProperty('--covered', known ? Math.min(p, q) : 0);
+    track.style.setProperty('--left', known ? Math.max(0, p - q) : share ?? 0);
+    track.title = known ? `p ${format(p)} − q ${format(q)} = ${format(p - q)}` : 'p and q of this token were not kept';
+    row.append(name, track, make('span', 'sl-figure', share === undefined ? '–' : percent(share)));
+    return row;
+  }
+
+  clear();
+  return { show, clear, get stage() { return stage; } };
+}
+
+const GREEDY = token => {
+  const gap = token.gap === undefined ? '' : ` Its two best tokens were ${format(token.gap)} apart (logits).`;
+  const fixed = token.accept === undefined ? '' : ' So min(1, p/q) is 0 or 1, and no u can change the verdict.';
+  return `Temperature 0: the target always takes its first choice, so p is one-hot: 1 for that token, 0 for all others.${fixed}${gap}`;
+};
+const SIBLING = 'An earlier sibling was refused here, so its share had been taken away from p before this one was tried.';
