@@ -39,12 +39,10 @@ class Exports:
         if run is None or not run.rounds:
             return Written()
         folder, name = self._folder(), _name(run)
-        save(run, folder / f"{name}.json")
         (folder / f"{name}.csv").write_text(tokens_csv(run), encoding="utf-8-sig", errors="backslashreplace")
-        if baseline and baseline.rounds:
-            save(baseline, folder / f"{name}-baseline.json")
-        found = (folder / f"{name}{end}" for end in (".json", "-baseline.json", ".csv"))
-        return Written(*(str(path) if path.exists() else None for path in found))
+        written = [_saved(run, folder / f"{name}.json")]
+        written.append(_saved(baseline, folder / f"{name}-baseline.json") if baseline and baseline.rounds else None)
+        return Written(*written, str(folder / f"{name}.csv"))
 
     def _folder(self) -> Path:
         folder = Path(self._root.name) / uuid.uuid4().hex
@@ -55,6 +53,15 @@ class Exports:
         for path in old:
             shutil.rmtree(path, ignore_errors=True)
         return folder
+
+
+def _saved(trace: Trace, path: Path) -> str | None:
+    """None for a trace that JSON cannot hold (half a surrogate pair); the other files need not go with it."""
+    try:
+        save(trace, path)
+    except BadInput:
+        return None
+    return str(path)
 
 
 def _name(run: Trace) -> str:

@@ -44,7 +44,7 @@ class Results:
         run, baseline = session.trace, session.baseline
         try:
             written = self.exports.write(session)
-        except (EngineError, OSError):  # a full disk takes the files away, not the page
+        except OSError:  # a full disk takes the files away, not the page
             gr.Warning("The files of this run could not be written on the server.")
             written = Written()
         return Shown(race.race(run, baseline), charts.whole(run, baseline), *map(_file, written))

@@ -57,7 +57,7 @@ async function draw(name) {
   if (!figure || !slot.seen) return;
   delete waiting[name];
   slot.figure = figure;
-  slot.node.classList.toggle('sl-chart-empty', !figure.data.length);
+  delete slot.node.dataset.drawn;
   if (!figure.data.length) return window.Plotly?.purge(slot.plot);
   try {
     const Plotly = await plotly();
@@ -76,6 +76,7 @@ function update() {
     if (!slots[name]) continue;
     waiting[name] = figure;
     slots[name].note.textContent = figure.note;
+    slots[name].node.classList.toggle('sl-chart-empty', !figure.data.length);
     draw(name);
   }
 }

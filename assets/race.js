@@ -68,9 +68,14 @@ function paint(lane, done, seconds) {
   pen.globalAlpha = 1;
   const solid = done ? along(lane.ends[done - 1]) : 0;
   pen.fillRect(0, 0, solid, height);
+  const parts = race.parted === null ? -1 : lane.counts.findIndex(count => count > race.parted);
   pen.fillStyle = colour('paper');         // a line after each round, where there is room for lines
   if (along(lane.seconds) / lane.ends.length > 4) {
     for (let i = 0; i < done; i++) pen.fillRect(along(lane.ends[i]) - 1, 0, 1, height);
+  }
+  if (parts >= 0 && parts < done) {        // where the two texts part
+    pen.fillStyle = colour('rejected');
+    pen.fillRect(along(lane.ends[parts]) - 2, 0, 4, height);
   }
 }
 

@@ -30,8 +30,9 @@ def _chart(name: str) -> str:
     )
 
 
-def charts() -> gr.HTML:
+def charts(value: str) -> gr.HTML:
     gr.set_static_paths([PLOTLY_JS])
     # Relative, so that it also works behind a proxy that serves the page under a path.
     source = f"gradio_api/file={PLOTLY_JS}"
-    return live("charts", f'<div class="sl-charts" data-plotly="{source}">{"".join(map(_chart, TITLES))}</div>')
+    frames = "".join(map(_chart, TITLES))
+    return live("charts", f'<div class="sl-charts" data-plotly="{source}">{frames}</div>', value=value)

@@ -19,5 +19,5 @@ TEMPLATE = """
 """
 
 
-def production() -> gr.HTML:
-    return live("production", TEMPLATE)
+def production(value: str) -> gr.HTML:
+    return live("production", TEMPLATE, value=value)

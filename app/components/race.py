@@ -23,5 +23,5 @@ TEMPLATE = """
 """
 
 
-def race() -> gr.HTML:
-    return live("race", TEMPLATE)
+def race(value: str) -> gr.HTML:
+    return live("race", TEMPLATE, value=value)

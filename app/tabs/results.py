@@ -10,29 +10,34 @@ from app.components.race import race
 from app.handlers import Screen
 from app.results import Results, Shown
 from app.service import Service
+from app.session import Session
 
 PRIVATE = {"show_progress": "hidden", "api_visibility": "private"}
 
 
 class Below(NamedTuple):
+    handlers: Results
     shown: Shown
     upload: gr.UploadButton
     recipes: gr.HTML
 
 
-def results() -> Below:
-    lanes, drawn = race(), charts()
+def results(service: Service, choices: list) -> Below:
+    """``choices``: method, auto, γ and temperature, as they stand on the page."""
+    handlers = Results(service)
+    start, recipe = handlers.clear(), handlers.configure(*(choice.value for choice in choices), Session())
+    lanes, drawn = race(start.race), charts(start.charts)
     with gr.Row(elem_classes="sl-files"):
         trace = _download("Save the trace (JSON)", "trace-file")
         baseline = _download("Save the baseline (JSON)", "baseline-file")
         table = _download("Save the tokens (CSV)", "table-file")
         upload = gr.UploadButton("Open a saved trace", file_count="multiple", elem_id="open-trace", min_width=140)
-    return Below(Shown(lanes, drawn, trace, baseline, table), upload, production())
+    return Below(handlers, Shown(lanes, drawn, trace, baseline, table), upload, production(recipe))
 
 
-def connect(service: Service, below: Below, screen: Screen, run: Any, triggers: list, choices: list) -> None:
-    """``run`` is the event of a run, ``triggers`` what sets it off; ``choices``: method, auto, γ, temperature."""
-    handlers, shown = Results(service), list(below.shown)
+def connect(below: Below, screen: Screen, run: Any, triggers: list, choices: list) -> None:
+    """``run`` is the event of a run, ``triggers`` what sets it off."""
+    handlers, shown = below.handlers, list(below.shown)
     gr.on(triggers, handlers.clear, None, shown, queue=False, **PRIVATE)
     ran = run.then(handlers.show, screen.session, shown, **PRIVATE)
     brought = below.upload.upload(handlers.bring, below.upload, list(screen), **PRIVATE)

@@ -8,7 +8,7 @@ from app.views.encode import encode, short
 from app.views.figures import sampled
 from app.views.ribbon import METHODS
 from app.views.summary import speedup
-from engine.statistics import first_divergence
+from engine.statistics import Divergence, first_divergence
 from engine.trace import Trace
 
 NO_RACE = "Once both lanes are measured they are played here side by side."
@@ -30,7 +30,7 @@ def race(run: Trace | None, baseline: Trace | None) -> str:
         {
             "lanes": lanes,
             "unit": "token" if per_token else "run",
-            "note": _why(run, baseline) if per_token else SAME_CLOCK,
+            "note": (_why(run, baseline) if per_token else SAME_CLOCK) + _parting(parted),
             "result": _result(lanes, ratio, per_token),
             "parted": parted.position if parted else None,
         }
@@ -66,6 +66,10 @@ def _why(run: Trace, baseline: Trace) -> str:
         else f"The two texts part and have different lengths, {lengths}"
     )
     return f"{cause}. A shorter text would win by being short, so they race on time per token."
+
+
+def _parting(parted: Divergence | None) -> str:
+    return f" From token {parted.position + 1} on the two texts differ (marked)." if parted else ""
 
 
 def _result(lanes: list[dict], ratio: float, per_token: bool) -> str:
