@@ -111,31 +111,19 @@ def tree_rule(next_row=residual, q_of=lambda q, i, first: q[i], closing_row=lamb
 
 
 class RawQ(LmDrafter):
-    """Drafts are drawn from the warped q, but the raw softmax is handed to the test."""
+    """Drafts are drawn from the warped distribution, but q is reported as it was before warping."""
 
-    def _draft(self, step, ids, u):
-        logits = []
-        tokens, _ = super()._draft(_spy(step, logits), ids, u)
-        return tokens, torch.cat(logits).softmax(-1)
+    def _drawn(self, logits, seen, u):
+        token, _ = super()._drawn(logits, seen, u)
+        return token, warp(logits, SamplingParams(temperature=1.0))
 
 
 class ArgmaxDrafts(LmDrafter):
     """The most probable token is drafted, but tested as if it had been drawn from q."""
 
-    def _draft(self, step, ids, u):
-        logits, setup = [], self.setup
-        self.setup = replace(setup, sampling=SamplingParams())
-        tokens, _ = super()._draft(_spy(step, logits), ids, u)
-        self.setup = setup
-        return tokens, warp(torch.cat(logits), setup.sampling)
-
-
-def _spy(step: Callable, logits: list) -> Callable:
-    def spied(ids, offset):
-        logits.append(step(ids, offset))
-        return logits[-1]
-
-    return spied
+    def _drawn(self, logits, seen, u):
+        _, q = super()._drawn(logits, seen, u)
+        return logits.argmax(-1), q
 
 
 def top_p_without_crossing(logits, params: SamplingParams):

@@ -15,7 +15,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from engine.errors import BadInput, EngineError
-from engine.folders import figures, gigabytes
+from engine.folders import figures, gigabytes, is_head
 
 CATALOGUE = Path(__file__).parent.parent / "assets" / "models.toml"
 BYTES = {"fp32": 4, "bf16": 2, "fp16": 2, "float32": 4, "bfloat16": 2, "float16": 2}
@@ -38,7 +38,8 @@ class GgufSource:
 
 @dataclass(frozen=True)
 class ModelSpec:
-    """``parameters`` as they stand in memory (a tied head once). ``folder``: a checkpoint of the user's own."""
+    """``parameters`` as they stand in memory (a tied head once). ``folder``: a checkpoint of the user's own, or one
+    shipped here. ``head``: not a model but an EAGLE head, of use with its own target only."""
 
     name: str
     licence: str
@@ -54,6 +55,7 @@ class ModelSpec:
     gated: bool = False
     gguf: GgufSource | None = None
     folder: Path | None = None
+    head: bool = False
 
     def weight_bytes(self, dtype: str) -> int:
         return self.parameters * _width(dtype)
@@ -108,6 +110,8 @@ def _model(name: str, entry: dict) -> ModelSpec:
     try:
         if "gguf" in entry:
             entry = entry | {"gguf": GgufSource(**entry["gguf"])}
+        if "shipped" in entry:
+            return _shipped(name, entry, where)
         spec = ModelSpec(name=name, **entry)
     except TypeError as error:
         raise BadInput(f"{where} does not fit: {str(error).split('() ')[-1]}.") from error
@@ -124,6 +128,14 @@ def _model(name: str, entry: dict) -> ModelSpec:
     if spec.gguf and not re.fullmatch(r"[0-9a-f]{64}", str(spec.gguf.sha256)):
         raise BadInput(f"{where}: gguf.sha256 must be 64 hex digits.")
     return spec
+
+
+def _shipped(name: str, entry: dict, where: str) -> ModelSpec:
+    """A draft that lies in this repository; what it weighs is read from the files."""
+    folder = CATALOGUE.parent / str(entry["shipped"])
+    if set(entry) != {"shipped", "licence"} or CATALOGUE.parent not in folder.resolve().parents:
+        raise BadInput(f"{where}: a shipped draft has nothing but shipped, a folder in assets, and licence.")
+    return ModelSpec(name=name, licence=entry["licence"], folder=folder, head=is_head(folder), **figures(folder))
 
 
 def _pair(name: str, entry: dict, models: dict[str, ModelSpec]) -> PairSpec:
@@ -165,13 +177,14 @@ def local_pair(name: str) -> PairSpec:
         return PairSpec(name, f"{whole.name} (a local folder)", local_model(whole))
     # A folder's own name may hold a plus: take the split whose halves both exist.
     target, draft = next((s for s in splits if s[0].is_dir() and s[1].is_dir()), splits[0])
-    drafts = MappingProxyType({"lm": local_model(draft)})
+    model = local_model(draft)
+    drafts = MappingProxyType({"eagle" if model.head else "lm": model})
     return PairSpec(name, f"{target.name} with {draft.name} (local folders)", local_model(target), drafts)
 
 
 def local_model(folder: Path) -> ModelSpec:
     """A checkpoint in the transformers format. BadInput says what the folder lacks."""
-    return ModelSpec(name=folder.name, licence="your own", folder=folder.resolve(), **figures(folder))
+    return ModelSpec(folder.name, "your own", **figures(folder), folder=folder.resolve(), head=is_head(folder))
 
 
 def check_pair(

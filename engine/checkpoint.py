@@ -31,16 +31,20 @@ class Checkpoint:
         return name in self._where
 
     def __call__(self, name: str, shape: tuple[int, ...] | None = None) -> torch.Tensor:
+        tensor = self.raw(name)
+        if shape and tuple(tensor.shape) != shape:
+            raise Unavailable(f"{name} in {self.folder} is {tuple(tensor.shape)}, but config.json says {shape}.")
+        return tensor.to(self.device, self.dtype)
+
+    def raw(self, name: str) -> torch.Tensor:
+        """As it is stored, on the CPU: for whole numbers, which have no precision to choose."""
         if name not in self._where:
             raise Unavailable(f"{self.folder} has no tensor {name!r}; its weights do not fit its config.json.")
         file = self._where[name]
         try:
-            tensor = self._open(file).get_tensor(name)
+            return self._open(file).get_tensor(name)
         except SafetensorError as error:
             raise self._damaged(file) from error
-        if shape and tuple(tensor.shape) != shape:
-            raise Unavailable(f"{name} in {self.folder} is {tuple(tensor.shape)}, but config.json says {shape}.")
-        return tensor.to(self.device, self.dtype)
 
     def _open(self, file: str):
         if file not in self._files:

@@ -17,7 +17,7 @@ from engine.acceptance import accept_chain, accept_tree
 from engine.clock import Clock
 from engine.config import MAX_GAMMA, RunConfig
 from engine.device import to_device
-from engine.drafters.base import Draft, Drafter, Setup
+from engine.drafters.base import ASK, Draft, Drafter, Setup
 from engine.events import Round, Timings, Token
 from engine.recorder import Outcome, Recorder
 from engine.runner import Runner, tree_shape
@@ -86,7 +86,9 @@ class Decoding:
         self.target.reset(self.room)
         self.target.prefill(self.prompt[:-1])  # the last one is the first pending token
         target = self.target
-        setup = Setup(config.sampling, target.vocab_size, self.uniforms, self.history, self.room, target.device)
+        setup = Setup(
+            config.sampling, target.vocab_size, self.uniforms, self.history, self.room, target.device, self.chooser
+        )
         self.drafter.start(self.prompt, setup)
         if torch.device(self.target.device).type == "cuda":
             torch.cuda.synchronize()
@@ -124,7 +126,7 @@ class Decoding:
         path = [0, *(i + 1 for i in range(len(draft)) if outcome.path[i])]
         self.target.keep(base, path)
         self.drafter.commit(len(path) - 1)
-        self.chooser.observe(situation, int(outcome.tested.sum()), len(path) - 1)
+        self.chooser.observe(situation, int(outcome.tested.sum()), len(path) - 1, draft.situations, draft.steps)
         tokens = self._tokens(outcome, draft, depth[1:], u, u_closing, position)
         end, laps = self._now(), clock.laps()
         timings = Timings(*laps, host=max(0.0, end - start - sum(laps)))
@@ -140,7 +142,8 @@ class Decoding:
         gamma = 0 if situation is None or most < 1 else self.chooser.choose(situation, most)
         if gamma == 0:
             return 0, situation, Draft(torch.zeros(0, dtype=torch.long, device=self.target.device))
-        return gamma, situation, self.drafter.propose(self.committed, gamma, position)
+        draft = self.drafter.propose(self.committed, gamma, position)
+        return len(draft) if situation == ASK else gamma, situation, draft
 
     def _uniforms(self, draft: Draft, position: int):
         """u [N] for the accept draws (siblings have streams of their own), u_closing [N+1] by the node closed after,

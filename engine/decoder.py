@@ -13,8 +13,8 @@ from pathlib import Path
 import torch
 import torch.nn.functional as F
 from transformers import PretrainedConfig
-from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
 
+from engine.attention import attend, rope, rotary_frequencies, shared_rows, turns
 from engine.cache import KVCache
 from engine.checkpoint import Checkpoint
 from engine.errors import Unavailable
@@ -30,15 +30,11 @@ def unsupported(config: PretrainedConfig) -> str | None:
         return f"the decoder knows {', '.join(FAMILIES)}, not {config.model_type}"
     if config.hidden_act != "silu":
         return f"its activation is {config.hidden_act}, not silu"
-    if _rope(config)["rope_type"] not in _ROPE_KINDS:
-        return f"its rope scaling {_rope(config)['rope_type']!r} changes with the length"
+    if rope(config)["rope_type"] not in _ROPE_KINDS:
+        return f"its rope scaling {rope(config)['rope_type']!r} changes with the length"
     if getattr(config, "quantization_config", None):
         return "its weights are quantised"
     return None
-
-
-def _rope(config) -> dict:
-    return {"rope_type": "default", **(getattr(config, "rope_parameters", None) or {})}
 
 
 def _head_dim(config) -> int:
@@ -78,9 +74,10 @@ class Decoder:
         self.layers_count, self.inner = config.num_hidden_layers, config.intermediate_size
         self.eps = config.rms_norm_eps
         self.vocab_size, self.max_length = config.vocab_size, context_length(config)
+        self.width = config.hidden_size
         self.taps: tuple[int, ...] = ()
         self._load(Checkpoint(folder, dtype, device), linear_for(dtype, device, packed), progress)
-        self._rotary()
+        self.frequencies, self.rope_scaling = rotary_frequencies(config, self.D, device)
 
     def _load(self, weights: Checkpoint, linear: type, progress) -> None:
         E, V = self.config.hidden_size, self.vocab_size
@@ -118,15 +115,6 @@ class Decoder:
             fused("mlp", {"down": E}, self.inner),
         )
 
-    def _rotary(self) -> None:
-        parameters = _rope(self.config)
-        kind, scaling = parameters["rope_type"], 1.0
-        if kind == "default":
-            inverse = 1.0 / parameters["rope_theta"] ** (torch.arange(0, self.D, 2).float() / self.D)
-        else:
-            inverse, scaling = ROPE_INIT_FUNCTIONS[kind](self.config, "cpu")
-        self.inverse_frequency, self.rope_scaling = inverse.to(self.device), scaling
-
     def new_cache(self, slots: int) -> KVCache:
         return KVCache(self.layers_count, self.K, slots, self.D, self.dtype, self.device)
 
@@ -136,11 +124,8 @@ class Decoder:
         Returns logits [rows, V] (None when ``rows`` is None) and features [W, taps·E] (None without taps).
         """
         x = F.embedding(ids, self.embed)  # [W, E]
-        angle = positions.float()[:, None] * self.inverse_frequency  # [W, D/2]
-        cos, sin = angle.cos() * self.rope_scaling, angle.sin() * self.rope_scaling
-        rotary = (torch.cat([cos, cos], -1)[:, None].to(x.dtype), torch.cat([-sin, sin], -1)[:, None].to(x.dtype))
-        if mask is not None:  # the G query heads that share a key head become rows of one attention call
-            mask = mask.repeat(self.H // self.K, 1)
+        rotary = turns(positions, self.frequencies, self.rope_scaling, x.dtype)
+        mask = shared_rows(mask, self.H // self.K)
         tapped = []
         for i, layer in enumerate(self.layers):
             if i in self.taps:
@@ -156,21 +141,11 @@ class Decoder:
         return self.head(self._normed(x[rows], self.norm)), features
 
     def _attend(self, x, layer: Layer, rotary, slots, mask, visible, keys, values):
-        W, H, K, D = len(x), self.H, self.K, self.D
-        qk, v = layer.qkv(self._normed(x, layer.norm_in)).view(W, H + 2 * K, D).split([H + K, K], 1)
+        H, K, D = self.H, self.K, self.D
+        qk, v = layer.qkv(self._normed(x, layer.norm_in)).view(len(x), H + 2 * K, D).split([H + K, K], 1)
         if layer.q_norm is not None:
             qk = torch.cat([self._normed(qk[:, :H], layer.q_norm), self._normed(qk[:, H:], layer.k_norm)], 1)
-        q, k = _rotate(qk, *rotary).split([H, K], 1)
-        keys.index_copy_(1, slots, k.transpose(0, 1))  # [K, L, D]
-        values.index_copy_(1, slots, v.transpose(0, 1))
-        q = q.view(W, K, H // K, D).permute(1, 2, 0, 3).reshape(1, K, -1, D)  # [1, K, G·W, D]
-        out = F.scaled_dot_product_attention(q, keys[None, :, :visible], values[None, :, :visible], attn_mask=mask)
-        return layer.out(out.view(K, H // K, W, D).permute(2, 0, 1, 3).reshape(W, H * D))
+        return layer.out(attend(qk, v, rotary, slots, mask, visible, keys, values))
 
     def _normed(self, x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
         return F.rms_norm(x, weight.shape, weight, self.eps)
-
-
-def _rotate(x: torch.Tensor, cos: torch.Tensor, signed_sin: torch.Tensor) -> torch.Tensor:
-    """x [W, heads, D] turned as Llama checkpoints store it: in halves, (a, b) → (a·cos − b·sin, b·cos + a·sin)."""
-    return torch.addcmul(x * cos, x.roll(x.shape[-1] // 2, -1), signed_sin)

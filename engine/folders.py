@@ -17,6 +17,7 @@ from pathlib import Path
 
 from engine.errors import BadInput, Unavailable
 
+HEAD = "LlamaForCausalLMEagle3"  # what vLLM and SGLang call an EAGLE-3 head in its config.json
 TOKENIZERS = ("tokenizer.json", "tokenizer.model", "vocab.json")
 MANIFEST = "speclens.json"  # beside weights that were converted here: sizes of the files, hash of the weights
 AGAIN = "`python -m engine fetch PAIR` brings it again."
@@ -46,13 +47,18 @@ def weight_files(folder: Path) -> list[Path]:
     return [single] if single.is_file() else sorted(folder.glob("*.safetensors"))
 
 
+def is_head(folder: Path) -> bool:
+    """Whether the folder holds an EAGLE head rather than a model; a head has no tokenizer of its own."""
+    return HEAD in (_read_json(Path(folder) / "config.json").get("architectures") or [])
+
+
 def missing(folder: Path) -> str | None:
     """The first thing without which the folder is no complete checkpoint, as a sentence."""
     if not folder.is_dir():
         return f"There is no folder {folder}."
     if not (folder / "config.json").is_file():
         return f"{folder} has no config.json."
-    if not any((folder / name).is_file() for name in TOKENIZERS):
+    if not is_head(folder) and not any((folder / name).is_file() for name in TOKENIZERS):
         return f"{folder} has no tokenizer (tokenizer.json)."
     try:
         files = weight_files(folder)

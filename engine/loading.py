@@ -27,12 +27,14 @@ from engine.catalogue import (
 from engine.config import AUTO, RunConfig
 from engine.decode import Decoding
 from engine.drafters.base import Drafter
+from engine.drafters.eagle import EagleDrafter
 from engine.drafters.lm import LmDrafter
 from engine.drafters.ngram import NgramDrafter
 from engine.drafters.none import NoDrafter
+from engine.eagle import EagleModel
 from engine.errors import BadInput, Unavailable
 from engine.events import CostModel, Event, PromptToken, RunFinished, RunStarted
-from engine.fetch import cache_root, locate
+from engine.fetch import cache_root, locate, weights_hash
 from engine.memory import peak_memory, reset_peak
 from engine.models import (
     PRECISIONS,
@@ -45,6 +47,7 @@ from engine.models import (
     memory_in_words,
 )
 from engine.recorder import Recorder
+from engine.runner import DecoderRunner
 from engine.text import Detokenizer, encode_prompt
 
 __all__ = ["DRAFTERS", "PRECISIONS", "Engine", "device_name", "load_engine"]
@@ -53,8 +56,9 @@ Progress = Callable[[float, str], None]
 
 _CALIBRATIONS = 3  # at most so many on a machine that stays busy: each takes seconds
 
-# A method without a draft model is made by calling its class; one with a draft gets that model's runner.
-DRAFTERS = {"none": NoDrafter, "ngram": NgramDrafter, "lm": LmDrafter}
+# A method without a draft model is made by calling its class; one with a draft gets that model's runner, and a head
+# the target's as well.
+DRAFTERS = {"none": NoDrafter, "ngram": NgramDrafter, "lm": LmDrafter, "eagle": EagleDrafter}
 
 
 class Engine:
@@ -101,24 +105,36 @@ class Engine:
             if method in MODEL_FREE:
                 self._drafters[method] = DRAFTERS[method]()
             else:
-                self._drafters[method] = DRAFTERS[method](self._draft(method).runner)
+                also = [self.target.runner] if self.pair.drafts[method].head else []
+                self._drafters[method] = DRAFTERS[method](self._draft(method).runner, *also)
         return self._drafters[method]
 
     def _draft(self, method: str) -> Model:
         """The draft model, whose tokenizer and size are looked at before its weights."""
         if method not in self._drafts:
             spec = self.pair.drafts[method]
-            problem, _ = compare_tokenizers(self.target.tokenizer, load_tokenizer(self._folder(spec)))
-            if problem:
-                raise Unavailable(problem)
+            if not spec.head:
+                problem, _ = compare_tokenizers(self.target.tokenizer, load_tokenizer(self._folder(spec)))
+                if problem:
+                    raise Unavailable(problem)
             needed, free = spec.memory(self.precision), available_memory(self.device)
             if free is not None and needed > free:
                 raise Unavailable(
                     f"The draft {spec.name} needs about {gigabytes(needed)} beside the target, but {self.device} has "
                     f"{gigabytes(free)} free; choose another method or a smaller pair."
                 )
-            self._drafts[method] = self._load(spec, "the draft")
+            self._drafts[method] = self._load_head(spec) if spec.head else self._load(spec, "the draft")
         return self._drafts[method]
+
+    def _load_head(self, spec: ModelSpec) -> Model:
+        target = self.target
+        if not isinstance(target.runner, DecoderRunner):
+            raise Unavailable(f"{spec.name} reads hidden states, which only our own decoder gives; use another method.")
+        self._progress(0.0, f"Loading {spec.name}")
+        with torch.inference_mode():
+            head = EagleModel(self._folder(spec), target.runner.model)
+        target.runner.tap(head.reads)
+        return Model(DecoderRunner(head), target.tokenizer, target.eos, weights_hash(spec.folder), spec.folder)
 
     def costs(self, method: str, again: bool = False) -> CostModel:
         """c and v(W) for a method on this device, from the calibration cache where it has them.

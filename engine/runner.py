@@ -38,8 +38,9 @@ class Runner(Protocol):
         a tree: token 0 its root, parents[i] the parent of token i+1; position = base + depth."""
 
     def loop(self, key, total: int, body: Callable):
-        """Append ``total`` tokens in several passes: ``body(step)`` calls ``step(ids, offset) -> logits [1, V]``,
-        offset counting the tokens fed before in this loop. On CUDA it is one captured graph per ``key``."""
+        """Append ``total`` tokens in several passes: ``body(step)`` calls ``step(ids, offset)`` for the last row's
+        logits [1, V] and features, offset counting the tokens fed before in this loop; a body that feeds fewer rolls
+        back after. On CUDA it is one captured graph per ``key``."""
 
     def rollback(self, length: int) -> None:
         """Forget every token from ``length`` on."""
@@ -76,7 +77,7 @@ class DecoderRunner:
         self.vocab_size, self.max_length = model.vocab_size, model.max_length
         self.graphs = graphs_for(model.device)
         self.cache: KVCache | None = None
-        self.features: torch.Tensor | None = None  # of the last forward, when the model has taps
+        self.tapped: torch.Tensor | None = None  # [slots, taps·E]: features of every token, when the model has taps
         self._base = torch.zeros((), dtype=torch.long, device=model.device)  # first slot of this pass
         self._ids: dict[int, torch.Tensor] = {}
 
@@ -100,6 +101,24 @@ class DecoderRunner:
             self.cache = None
             self.cache = self.model.new_cache(slots)
         self.cache.length = 0
+        self._make_room_for_features()
+
+    def tap(self, layers: Sequence[int]) -> None:
+        """From the next reset on, keep the hidden states that enter these layers: ``tapped[i]`` of token i."""
+        if tuple(layers) != self.model.taps:
+            self.model.taps = tuple(layers)
+            self.graphs.clear()
+
+    def _make_room_for_features(self) -> None:
+        width = len(self.model.taps) * self.model.width
+        if not width:
+            self.tapped = None
+        elif self.tapped is None or self.tapped.shape != (self.cache.slots, width):
+            self.tapped = torch.zeros(self.cache.slots, width, dtype=self.model.dtype, device=self.device)
+
+    def _remember(self, features: torch.Tensor | None, count: int) -> None:
+        if self.tapped is not None:
+            self.tapped[self.length : self.length + count] = features
 
     def _bucket(self, length: int) -> int:
         if not self.graphs.captured:
@@ -107,11 +126,13 @@ class DecoderRunner:
         return max(_SMALLEST_BUCKET, 1 << (length - 1).bit_length())
 
     @torch.inference_mode()
-    def prefill(self, ids: Sequence[int]) -> None:
+    def prefill(self, ids: Sequence[int], **inputs: torch.Tensor) -> None:
+        """``inputs``: what the model reads beside the ids, a row for each."""
         for start in range(0, len(ids), _PREFILL_CHUNK):
             chunk = to_device(ids[start : start + _PREFILL_CHUNK], self.device)
             self._base.fill_(self.length)
-            _, self.features = self.step(chunk, 0, rows=None)
+            beside = {name: rows[start : start + len(chunk)] for name, rows in inputs.items()}
+            self._remember(self.step(chunk, 0, rows=None, **beside)[1], len(chunk))
             self.cache.length += len(chunk)
 
     @torch.inference_mode()
@@ -122,12 +143,13 @@ class DecoderRunner:
         self._base.fill_(self.length)
         if parents is not None or not self.graphs.captured:
             shape = tree_shape(parents) if parents is not None else None
-            logits, self.features = self.step(tokens, 0, rows, shape)
+            logits, features = self.step(tokens, 0, rows, shape)
         else:
             ids = self._ids.setdefault(W, torch.zeros(W, dtype=torch.long, device=self.device))
             ids.copy_(tokens)
             key = ("forward", W, last, self.visible(W))
-            logits, self.features = self.graphs.run(key, lambda: self.step(ids, 0, rows))
+            logits, features = self.graphs.run(key, lambda: self.step(ids, 0, rows))
+        self._remember(features, W)
         self.cache.length += W
         return logits
 
@@ -135,7 +157,7 @@ class DecoderRunner:
         """Slots that a pass over ``more`` further tokens has to look at."""
         return min(self._bucket(self.length + more), self.cache.slots)
 
-    def step(self, ids: torch.Tensor, offset: int, rows=slice(None), shape=None, visible: int | None = None):
+    def step(self, ids: torch.Tensor, offset: int, rows=slice(None), shape=None, visible: int | None = None, **inputs):
         """The pass itself, at slots base + offset + 0 … W−1; no host state changes, so it can be captured."""
         W = len(ids)
         visible = visible or self.visible(offset + W)
@@ -151,21 +173,21 @@ class DecoderRunner:
             mask = (inside < 0) | (in_tree & ancestors[:, inside.clamp(0, W - 1)])
         elif W > 1 or self.graphs.captured:
             mask = seen[None] <= slots[:, None]
-        return self.model.forward(ids, slots, positions, mask, visible, self.cache, rows)
+        return self.model.forward(ids, slots, positions, mask, visible, self.cache, rows, **inputs)
 
     @torch.inference_mode()
     def loop(self, key, total: int, body: Callable):
         """Run ``body(step)`` as one graph: several passes, ``total`` tokens in all, with whatever lies between them.
 
-        ``step(ids, offset)`` gives the last row's logits [1, V]. A captured body looks at one fixed stretch of the
-        cache in every pass: a replay must not inherit a shorter one from the length it was captured at.
+        ``step(ids, offset)`` gives the last row's logits [1, V] and features. A captured body looks at one fixed
+        stretch of the cache in every pass: a replay must not inherit a shorter one from the length it was captured at.
         """
         assert self.length + total <= self.cache.slots, f"{total} more tokens than the cache was made for"
         self._base.fill_(self.length)
         visible = self.visible(total) if self.graphs.captured else None
 
-        def step(ids, offset):
-            return self.step(ids, offset, slice(len(ids) - 1, len(ids)), None, visible)[0]
+        def step(ids, offset, **inputs):
+            return self.step(ids, offset, slice(len(ids) - 1, len(ids)), None, visible, **inputs)
 
         result = self.graphs.run(("loop", key, visible), lambda: body(step))
         self.cache.length += total
@@ -177,12 +199,15 @@ class DecoderRunner:
     @torch.inference_mode()
     def keep(self, base: int, nodes: list[int]) -> None:
         self.cache.keep(base, nodes)
+        if self.tapped is not None and nodes != list(range(len(nodes))):
+            source = torch.tensor([base + n for n in nodes], device=self.device)
+            self.tapped[base : base + len(nodes)] = self.tapped[source]
 
     def release(self) -> None:
         """On CPU the cache goes at once; on CUDA it stays for the captured graphs until ``close``."""
         if not self.graphs.captured:
-            self.cache = None
+            self.cache = self.tapped = None
 
     def close(self) -> None:
         self.graphs.clear()
-        self.cache = None
+        self.cache = self.tapped = None

@@ -123,7 +123,7 @@ class ToyRunner:
         return rows[-1:] if last else rows
 
     def loop(self, key, total: int, body: Callable):
-        return body(lambda ids, offset: self.forward(ids, last=True))
+        return body(lambda ids, offset: (self.forward(ids, last=True), None))
 
     def rollback(self, length: int) -> None:
         assert 0 <= length <= self.length

@@ -85,7 +85,7 @@ class UniversalRunner:
         return output.logits[0, -1:] if last else output.logits[0]
 
     def loop(self, key, total: int, body: Callable):
-        return body(lambda ids, offset: self.forward(ids, last=True))
+        return body(lambda ids, offset: (self.forward(ids, last=True), None))
 
     @torch.inference_mode()
     def rollback(self, length: int) -> None:

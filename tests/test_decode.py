@@ -75,7 +75,7 @@ class ForkedScript(Script):
         return Draft(torch.tensor(tokens), None, tuple(parents))
 
 
-class Alternating:
+class Alternating(FixedGamma):
     """γ 0 and 4 in turn."""
 
     def __init__(self):
@@ -84,7 +84,7 @@ class Alternating:
     def choose(self, situation, most):
         return min(most, 4 if self.turn % 2 else 0)
 
-    def observe(self, situation, tested, accepted):
+    def observe(self, *seen):
         self.turn += 1
 
 

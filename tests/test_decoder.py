@@ -101,7 +101,7 @@ def test_a_loop_is_so_many_steps(checkpoint):
     runner = ready(checkpoint, prompt=10)
 
     def body(step):
-        return torch.cat([step(torch.tensor(IDS[10:12]), 0), step(torch.tensor(IDS[12:13]), 2)])
+        return torch.cat([step(torch.tensor(IDS[10:12]), 0)[0], step(torch.tensor(IDS[12:13]), 2)[0]])
 
     close(runner.loop("k", 3, body), logits_of(checkpoint[1], IDS[:13])[[11, 12]], PLAIN)
     assert runner.length == 13
@@ -124,8 +124,8 @@ def test_taps_hand_out_hidden_states(tmp_path):
     runner.forward(torch.tensor(IDS[:8]))
     with torch.no_grad():
         states = model.model(torch.tensor([IDS[:8]]), output_hidden_states=True).hidden_states
-    close(runner.features[:, :64], torch.cat([states[0][0], states[1][0]], -1), PLAIN)
-    close(torch.nn.functional.rms_norm(runner.features[:, 64:], (32,), runner.model.norm, 1e-6), states[2][0], PLAIN)
+    close(runner.tapped[:8, :64], torch.cat([states[0][0], states[1][0]], -1), PLAIN)
+    close(torch.nn.functional.rms_norm(runner.tapped[:8, 64:], (32,), runner.model.norm, 1e-6), states[2][0], PLAIN)
 
 
 @pytest.mark.parametrize("name", ["llama", "qwen2", "llama-tied"])

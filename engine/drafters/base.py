@@ -9,24 +9,39 @@ import torch
 from engine.config import SamplingParams
 from engine.sampling import History, Uniforms
 
+ASK = "ask"  # the situation of a draft model before its first pass: it will tell as it goes
+
 
 @dataclass(frozen=True, slots=True)
 class Draft:
     """tokens [N] on the device. q [N, V]: what each token was drawn from, None where it was no draw (one-hot).
-    parents [N] for a tree, None for a chain. steps: passes of a draft model that this took."""
+    parents [N] for a tree, None for a chain. steps: passes of a draft model that this took.
+    situations: of each token, where the drafter found out on the way."""
 
     tokens: torch.Tensor
     q: torch.Tensor | None = None
     parents: tuple[int, ...] | None = None
     steps: int = 0
+    situations: tuple[Hashable, ...] = ()
 
     def __len__(self) -> int:
         return len(self.tokens)
 
 
+class Judge(Protocol):
+    """Who says, while a chain is drafted, whether to go on; ``path`` holds the situations of the guesses so far."""
+
+    def keep(self, path: Sequence[Hashable]) -> bool:
+        """Whether the last guess of the path is worth scoring. Asked before its token is drawn."""
+
+    def more(self, path: Sequence[Hashable]) -> bool:
+        """Whether one more draft step is worth its cost."""
+
+
 @dataclass(frozen=True, slots=True)
 class Setup:
-    """What a run tells its drafter: how the target samples, V of the target, the seeded draws, room for tokens."""
+    """What a run tells its drafter: how the target samples, V of the target, the seeded draws, room for tokens, and
+    whom to ask how far to draft (None: nobody)."""
 
     sampling: SamplingParams
     vocab_size: int
@@ -34,6 +49,7 @@ class Setup:
     history: History | None  # which tokens count as repeated; None where nothing penalises them
     capacity: int
     device: str
+    judge: Judge | None = None
 
 
 class Drafter(Protocol):
@@ -46,7 +62,8 @@ class Drafter(Protocol):
         """A new run."""
 
     def situation(self, committed: Sequence[int]) -> Hashable | None:
-        """What kind of guess is at hand (a key into ``priors``), or None when there is nothing to propose."""
+        """What kind of guess is at hand (a key into ``priors``), ASK where that shows only while drafting, or None
+        when there is nothing to propose."""
 
     def deeper(self, situation: Hashable) -> Hashable:
         """The situation that a draft made in ``situation`` and kept leads to."""

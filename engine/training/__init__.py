@@ -1,0 +1,1 @@
+"""How the shipped drafts were made, rerunnable for any target of the Llama family: see README.md here."""

@@ -1,0 +1,65 @@
+"""The model card of a draft: what it is for, what it was made from and how, and what it was measured to be worth."""
+
+import json
+import platform
+
+import torch
+
+_USE = {
+    "lm": "Independent draft: a Llama checkpoint of its own, also usable as transformers' `assistant_model`.",
+    "eagle": "EAGLE-3 head: one decoder layer over the target's hidden states (layout of vLLM and SGLang).",
+}
+_CARD = """---
+license: {licence}
+base_model: {base}
+tags: [speculative-decoding]
+---
+# {student} draft for {target}
+
+{use}
+
+## Data
+{rows} replies of the target itself, {tokens:,} tokens, sampled at temperatures {temperatures}. A twenty-fifth of the
+prompts was held out and never trained on.
+
+## Recipe
+{updates} updates of {batch} rows ({seen:,} reply tokens seen), AdamW at {rate:g} with warm-up and cosine, forward KL
+against the target's whole distribution, seed {seed}.{head} Hardware: {hardware}.
+
+## Acceptance
+On held-out prompts, the tokens before given, by draft position: greedy {greedy}, sampled at temperature 1 {sampled}.
+"""
+_HEAD = " Reads the states entering layers {taps}; rollouts of {rollout} steps as the run went on."
+_LOOP = "\nIn the real loop, by `python -m engine.training evaluate {student} --prompts assets/prompts.jsonl`:\n\n"
+
+
+def write(shop, setup, state: dict, samples) -> str:
+    """Markdown with a hub's front matter; what the loop measured only if `evaluate` has run."""
+    target, recipe, last = shop.pair.target, json.loads(state["recipe"]), state["log"][-1]
+    head = _HEAD.format(
+        taps=", ".join(map(str, setup.taps)), rollout=", then ".join(str(steps) for _, steps in recipe["rollout"])
+    )
+    text = _CARD.format(
+        licence=target.licence, base=target.repo or target.name, student=setup.student, target=target.name,
+        use=_USE[setup.student], rows=len(samples), tokens=int(samples.reply_len.astype(int).sum()),
+        temperatures=", ".join(f"{t:g}" for t in sorted({round(float(t), 2) for t in samples.temperature})),
+        updates=state["update"], batch=recipe["rows"], seen=state["seen"], rate=recipe["learning_rate"],
+        seed=setup.seed, head=head if setup.student == "eagle" else "", hardware=hardware(), greedy=last["greedy"],
+        sampled=last["sampled"],
+    )  # fmt: skip
+    found = shop.folder / setup.student / "evaluation.json"
+    if found.exists():
+        measured = json.loads(found.read_text(encoding="utf-8"))
+        text += _LOOP.format(student=setup.student) + "\n".join(map(_measured, measured)) + "\n"
+    return text
+
+
+def _measured(one: dict) -> str:
+    cells = ", ".join(f"{k}: {a / t:.3f}" for k, (a, t) in one["by_depth"].items() if t)
+    return f"- temperature {one['temperature']:g}: τ {one['tau']:.3f} at a fixed γ; α by position {cells}"
+
+
+def hardware() -> str:
+    if torch.cuda.is_available():
+        return torch.cuda.get_device_name()
+    return f"{torch.get_num_threads()} CPU threads ({platform.machine()}), no GPU"

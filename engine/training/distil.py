@@ -1,0 +1,220 @@
+"""Train a draft to guess what the target would say, against the target's whole distribution at every reply token.
+
+Loss: forward KL, averaged over reply positions; draft step k of a rollout counts ``decay^(k−1)``. Sampled acceptance
+is 1 − TV(p, q) exactly (Leviathan 2023), but TV's gradient is flat where a young draft is (p and q hardly overlap),
+while KL bounds it (Pinsker) and pulls from everywhere; a share of TV can be mixed in once q is close (``tv``).
+
+Every update is a function of (seed, update number, checkpoint), so an interrupted run resumes to the same draft.
+"""
+
+import json
+import math
+import os
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from engine.errors import BadInput
+from engine.folders import disk_errors
+from engine.training.features import Features
+from engine.training.samples import Samples
+from engine.training.students import Batch
+from engine.training.teacher import Teacher
+
+Say = Callable[[float, str], None]
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """``updates`` of ``rows`` sampled rows each. ``rollout``: (share of the run from which on, steps)."""
+
+    updates: int
+    rows: int = 8
+    learning_rate: float = 1e-3
+    warm_up: float = 0.03
+    final_rate: float = 0.02  # of the learning rate, where the cosine ends
+    weight_decay: float = 0.01
+    clip: float = 1.0
+    decay: float = 0.8
+    tv: float = 0.0
+    rollout: tuple[tuple[float, int], ...] = ((0.0, 1),)
+    seed: int = 0
+    every: int = 50  # updates between two checkpoints
+
+    def steps(self, update: int) -> int:
+        return max((s for share, s in self.rollout if update >= share * self.updates), default=1)
+
+    def rate(self, update: int) -> float:
+        """Linear warm-up, then a cosine down to ``final_rate`` of the learning rate."""
+        warm = max(1, int(self.warm_up * self.updates))
+        if update < warm:
+            return self.learning_rate * (update + 1) / warm
+        along = (update - warm) / max(1, self.updates - warm)
+        return self.learning_rate * (self.final_rate + (1 - self.final_rate) * (1 + math.cos(math.pi * along)) / 2)
+
+
+class Data:
+    """Batches of rows with their features. ``taps`` empty for a student that reads none."""
+
+    def __init__(self, samples: Samples, features: Features, taps: tuple[int, ...], device: str):
+        self.samples, self.features, self.taps, self.device = samples, features, taps, device
+        held = samples.held_out()
+        self.training, self.validation = np.flatnonzero(~held), np.flatnonzero(held)
+        if not len(self.training) or not len(self.validation):
+            raise BadInput(f"{len(samples)} rows are too few to train on some and hold others out; sample more.")
+
+    def epoch(self, seed: int, epoch: int, rows: int) -> list[np.ndarray]:
+        """Rows of one epoch in batches: shuffled, then alike in length within chunks to waste little on padding."""
+        order = np.random.default_rng([seed, epoch]).permutation(self.training)
+        lengths = np.diff(self.samples.starts)
+        batches = []
+        for chunk in np.array_split(order, max(1, len(order) // (rows * 16))):
+            chunk = chunk[np.argsort(lengths[chunk], kind="stable")]
+            batches += [chunk[i : i + rows] for i in range(0, len(chunk), rows)]
+        return [batches[i] for i in np.random.default_rng([seed, epoch, 1]).permutation(len(batches))]
+
+    def batches(self, recipe: Recipe, first: int) -> Iterator[np.ndarray]:
+        """From update ``first`` on, without end."""
+        per_epoch = len(self.epoch(recipe.seed, 0, recipe.rows))
+        for epoch in range(first // per_epoch, 1 << 30):
+            yield from self.epoch(recipe.seed, epoch, recipe.rows)[
+                first % per_epoch if epoch == first // per_epoch else 0 :
+            ]
+
+    def batch(self, rows: np.ndarray) -> Batch:
+        s, E = self.samples, self.features.states.shape[-1]
+        B, L = len(rows), max(s.length(i) for i in rows)
+        ids = torch.zeros(B, L, dtype=torch.long)
+        final = torch.zeros(B, L, E)
+        tapped = torch.zeros(B, L, len(self.taps) * E) if self.taps else None
+        for b, i in enumerate(rows):
+            start, end = int(s.starts[i]), int(s.starts[i + 1])
+            n = end - start
+            ids[b, :n] = torch.from_numpy(s.tokens[start:end].astype(np.int64))
+            final[b, :n] = torch.from_numpy(self.features.final(start, end).astype(np.float32))
+            if self.taps:
+                states = self.features.tapped(start, end, self.taps).astype(np.float32)
+                tapped[b, :n] = torch.from_numpy(states.reshape(n, -1))
+        lengths = (torch.tensor(x) for x in ([int(s.prompt_len[i]) for i in rows], [s.length(i) for i in rows]))
+        tensors = (ids, tapped, final, *lengths)
+        return Batch(*(t if t is None else t.to(self.device) for t in tensors))
+
+
+def guessed(batch: Batch, ahead: int) -> torch.Tensor:
+    """[B, L] bool: positions t whose guess, token t + ahead, is one the target wrote."""
+    t = torch.arange(batch.ids.shape[1], device=batch.ids.device)[None] + ahead
+    return (t >= batch.prompt_len[:, None]) & (t < batch.length[:, None])
+
+
+def loss(student, teacher: Teacher, batch: Batch, recipe: Recipe, steps: int, generator: torch.Generator):
+    """The mean loss over reply positions, summed over draft steps with their weights."""
+    words, extra = student.words_for_update(generator)
+    total, weights = 0.0, 0.0
+    for k, states in enumerate(student.states(batch, steps), start=1):
+        where, ahead = guessed(batch, k + student.shift), k + student.shift - 1
+        b, t = where.nonzero(as_tuple=True)
+        with torch.no_grad():
+            p = teacher.logits(batch.final[b, t + ahead], words)
+            log_p = (p + extra if extra is not None else p).log_softmax(-1)
+        q = student.logits(states[b, t], words)
+        log_q = (q + extra if extra is not None else q).log_softmax(-1)
+        one = (log_p.exp() * (log_p - log_q)).sum(-1).mean()
+        if recipe.tv:
+            one = (1 - recipe.tv) * one + recipe.tv * 0.5 * (log_p.exp() - log_q.exp()).abs().sum(-1).mean()
+        total, weights = total + recipe.decay ** (k - 1) * one, weights + recipe.decay ** (k - 1)
+    return total / weights
+
+
+@torch.inference_mode()
+def acceptance(student, teacher: Teacher, data: Data, steps: int, rows: int = 24) -> dict[str, list[float]]:
+    """α by draft position on held-out rows, the drafts before it taken as kept: "greedy" where both pick the same
+    word of the whole vocabulary, "sampled" the overlap Σ min(p, q) at temperature 1."""
+    every = len(data.validation) / min(rows, len(data.validation))
+    chosen = data.validation[(np.arange(min(rows, len(data.validation))) * every).astype(int)]
+    whole = torch.arange(teacher.config.vocab_size, device=data.device)
+    words = student.words if student.shift else whole
+    sums = np.zeros((steps, 3))
+    for part in np.array_split(chosen, max(1, len(chosen) // 4)):
+        batch = data.batch(part)
+        for k, states in enumerate(student.states(batch, steps), start=1):
+            b, t = guessed(batch, k + student.shift).nonzero(as_tuple=True)
+            p = teacher.logits(batch.final[b, t + k + student.shift - 1]).softmax(-1)
+            q = student.logits(states[b, t], words).softmax(-1)
+            agree = words[q.argmax(-1)] == p.argmax(-1)
+            sums[k - 1] += agree.sum().item(), torch.minimum(p[:, words], q).sum().item(), len(b)
+    greedy, sampled = (sums[:, i] / np.maximum(sums[:, 2], 1) for i in (0, 1))
+    return {"greedy": greedy.round(4).tolist(), "sampled": sampled.round(4).tolist()}
+
+
+def train(
+    student, teacher: Teacher, data: Data, recipe: Recipe, folder: Path, say: Say = lambda f, m: None
+) -> list[dict]:
+    """Train to the end of the recipe, from the checkpoint in ``folder`` where there is one; returns the log."""
+    parameters = [p for p in student.parameters() if p.requires_grad]
+    groups = [[p for p in parameters if p.ndim > 1], [p for p in parameters if p.ndim < 2]]
+    optimizer = torch.optim.AdamW(
+        [{"params": groups[0], "weight_decay": recipe.weight_decay}, {"params": groups[1], "weight_decay": 0.0}],
+        betas=(0.9, 0.95),
+    )
+    update, log, seen = _resume(folder, recipe, student, optimizer)
+    began, mean = time.perf_counter(), None
+    for rows in data.batches(recipe, update):
+        if update >= recipe.updates:
+            break
+        for group in optimizer.param_groups:
+            group["lr"] = recipe.rate(update)
+        steps = recipe.steps(update)
+        generator = torch.Generator().manual_seed(recipe.seed * 1_000_003 + update)
+        value = loss(student, teacher, data.batch(rows), recipe, steps, generator)
+        optimizer.zero_grad(set_to_none=True)
+        value.backward()
+        torch.nn.utils.clip_grad_norm_(parameters, recipe.clip)
+        optimizer.step()
+        mean = value.item() if mean is None else 0.95 * mean + 0.05 * value.item()
+        seen += int(data.samples.reply_len[rows].astype(int).sum())
+        update += 1
+        say(update / recipe.updates, f"Update {update} of {recipe.updates}, loss {mean:.3f}")
+        if update % recipe.every == 0 or update == recipe.updates:
+            entry = {
+                "update": update,
+                "tokens": seen,
+                "loss": round(mean, 4),
+                "seconds": round(time.perf_counter() - began, 1),
+            }
+            log.append(
+                entry | acceptance(student, teacher, data, max(s for _, s in recipe.rollout) if student.shift else 1)
+            )
+            _save(folder, recipe, student, optimizer, update, log, seen)
+            say(update / recipe.updates, json.dumps(log[-1]))
+    return log
+
+
+def _save(folder: Path, recipe: Recipe, student, optimizer, update: int, log: list[dict], seen: int) -> None:
+    state = {"student": student.module.state_dict(), "optimizer": optimizer.state_dict(), "update": update,
+             "log": log, "recipe": json.dumps(asdict(recipe)), "seen": seen}  # fmt: skip
+    with disk_errors(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        aside = folder / "checkpoint.pt.tmp"
+        torch.save(state, aside)
+        os.replace(aside, folder / "checkpoint.pt")
+
+
+def _resume(folder: Path, recipe: Recipe, student, optimizer) -> tuple[int, list[dict], int]:
+    path = folder / "checkpoint.pt"
+    if not path.exists():
+        return 0, [], 0
+    try:
+        state = torch.load(path, map_location="cpu", weights_only=True)
+        if state["recipe"] != json.dumps(asdict(recipe)):
+            raise BadInput(f"{path} was made with another recipe; go on with that one, or name another --out folder.")
+        student.module.load_state_dict(state["student"])
+        optimizer.load_state_dict(state["optimizer"])
+    except BadInput:
+        raise
+    except Exception as error:  # pickle, zip and shape errors alike
+        raise BadInput(f"The checkpoint {path} cannot be read; delete it to begin anew.") from error
+    return state["update"], state["log"], state["seen"]

@@ -1,0 +1,107 @@
+"""A trained student as files that others load: safetensors in bf16 and a config, written aside and then renamed.
+
+`lm` becomes a transformers checkpoint with the target's tokenizer; `eagle` the layout of vLLM and SGLang.
+"""
+
+import json
+import os
+import shutil
+import tempfile
+from pathlib import Path
+
+import torch
+from safetensors.torch import save_file
+
+from engine.errors import BadInput
+from engine.folders import HEAD, disk_errors
+from engine.training.eagle import EagleHead
+from engine.training.teacher import Teacher
+
+_TOKENIZER = ("tokenizer.json", "tokenizer_config.json", "chat_template.jinja", "generation_config.json")
+_NAMES = {  # ours → theirs, inside `midlayer.`
+    "norm_embed": "input_layernorm.weight",
+    "norm_hidden": "hidden_norm.weight",
+    "norm_mid": "post_attention_layernorm.weight",
+    "q.weight": "self_attn.q_proj.weight",
+    "k.weight": "self_attn.k_proj.weight",
+    "v.weight": "self_attn.v_proj.weight",
+    "o.weight": "self_attn.o_proj.weight",
+    "gate.weight": "mlp.gate_proj.weight",
+    "up.weight": "mlp.up_proj.weight",
+    "down.weight": "mlp.down_proj.weight",
+}
+
+
+def vocabulary_map(words: torch.Tensor, vocabulary: int) -> dict[str, torch.Tensor]:
+    """words [Vd], target ids → "d2t" [Vd] (target id − draft id) and "t2d" [V] (whether the draft has the word)."""
+    known = torch.zeros(vocabulary, dtype=torch.bool)
+    known[words] = True
+    return {"d2t": words - torch.arange(len(words)), "t2d": known}
+
+
+def eagle(student, teacher: Teacher, taps: tuple[int, ...], folder: Path, card: str) -> None:
+    """The head with its words' rows of the target's output layer, which it shares; the embedding stays the target's."""
+    module: EagleHead = student.module
+    tensors = {f"midlayer.{theirs}": module.state_dict()[ours] for ours, theirs in _NAMES.items()}
+    tensors |= {"fc.weight": module.fc.weight, "norm.weight": module.norm, "lm_head.weight": module.head}
+    tensors = {name: t.detach().to("cpu", torch.bfloat16).contiguous() for name, t in tensors.items()}
+    c, words = teacher.config, student.words.cpu()
+    config = {
+        "architectures": [HEAD], "model_type": "llama", "hidden_size": c.hidden_size,
+        "intermediate_size": module.gate.weight.shape[0], "num_hidden_layers": 1, "num_attention_heads": module.H,
+        "num_key_value_heads": module.K, "head_dim": module.D, "vocab_size": c.vocab_size,
+        "draft_vocab_size": len(words), "rms_norm_eps": c.rms_norm_eps, "hidden_act": c.hidden_act,
+        "rope_theta": c.rope_parameters["rope_theta"], "rope_scaling": None, "attention_bias": False,
+        "mlp_bias": False, "max_position_embeddings": c.max_position_embeddings, "tie_word_embeddings": False,
+        "bos_token_id": c.bos_token_id, "eos_token_id": c.eos_token_id, "torch_dtype": "bfloat16",
+        "eagle_config": {"use_aux_hidden_state": True, "eagle_aux_hidden_state_layer_ids": list(taps)},
+    }  # fmt: skip
+
+    def write(work: Path) -> None:
+        save_file(tensors | vocabulary_map(words, c.vocab_size), work / "model.safetensors", {"format": "pt"})
+        (work / "config.json").write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
+        (work / "README.md").write_text(card, encoding="utf-8")
+
+    _replaced(folder, write)
+
+
+def lm(student, target: Path, folder: Path, card: str) -> None:
+    """A plain `LlamaForCausalLM` checkpoint beside the target's own tokenizer."""
+
+    def write(work: Path) -> None:
+        student.module.to("cpu", torch.bfloat16).save_pretrained(work)
+        (work / "generation_config.json").unlink(missing_ok=True)
+        for name in _TOKENIZER:
+            if (target / name).is_file():
+                _copied(target / name, work / name)
+        (work / "README.md").write_text(card, encoding="utf-8")
+
+    _replaced(folder, write)
+
+
+def _copied(source: Path, destination: Path) -> None:
+    """JSON without its indentation: a tokenizer is half white space."""
+    if source.suffix != ".json":
+        shutil.copyfile(source, destination)
+        return
+    value = json.loads(source.read_text(encoding="utf-8"))
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    destination.write_text(text, encoding="utf-8")
+
+
+def _replaced(folder: Path, write) -> None:
+    """``write(work)`` fills a folder beside, which then takes the place of ``folder``: the old one or the whole new."""
+    folder = Path(folder)
+    if folder.exists() and not (folder / "config.json").exists() and any(folder.iterdir()):
+        raise BadInput(f"{folder} holds something that is no draft; name an empty or new folder.")
+    with disk_errors(folder.parent):
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        work = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}-"))
+        try:
+            (work / "new").mkdir()
+            write(work / "new")
+            if folder.exists():
+                os.replace(folder, work / "old")
+            os.replace(work / "new", folder)
+        finally:
+            shutil.rmtree(work, ignore_errors=True)

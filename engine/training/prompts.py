@@ -1,0 +1,63 @@
+"""Questions to put to the target. It writes them itself: given its chat template up to where a user would speak, an
+instruct model goes on with what users ask (Magpie; Xu et al. 2024)."""
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from engine.errors import BadInput
+from engine.training.slots import Row, Slots
+
+_MARK = "\ue000prompt\ue000"  # stands for the user's words while the template is rendered
+LONGEST = 200  # tokens of a question
+_SHORTEST = 12  # characters
+
+
+def opening(tokenizer) -> list[int]:
+    """Token ids up to where the user's words begin. BadInput without a chat template."""
+    if not getattr(tokenizer, "chat_template", None):
+        raise BadInput("This target has no chat template, so it cannot write questions; pass a file with --prompts.")
+    text = tokenizer.apply_chat_template([{"role": "user", "content": _MARK}], tokenize=False)
+    return tokenizer(text[: text.index(_MARK)], add_special_tokens=False).input_ids
+
+
+def written(slots: Slots, tokenizer, ends: frozenset[int], count: int, seed: int) -> Iterator[str]:
+    """Usable questions among ``count`` attempts at temperature 1, no two alike."""
+    start, seen = opening(tokenizer), set()
+    rows = (Row(i, list(start), 1.0, seed * 1_000_003 + i) for i in range(count))
+    for row in slots.sample(rows, ends, LONGEST):
+        ids = row.tokens[row.prompt_len :]
+        text = tokenizer.decode(ids[:-1], skip_special_tokens=False).strip()
+        key = re.sub(r"\W+", " ", text.lower()).strip()
+        if ids[-1] in ends and usable(text, tokenizer) and key not in seen:
+            seen.add(key)
+            yield text
+
+
+def usable(text: str, tokenizer) -> bool:
+    """Long enough to be a question, and nothing of the template's own in it."""
+    special = any(token in text for token in tokenizer.all_special_tokens)
+    return len(text) >= _SHORTEST and not special and "\ufffd" not in text
+
+
+def read(path: Path) -> list[str]:
+    """The `prompt` of each line. BadInput names a bad line."""
+    try:
+        lines = Path(path).read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise BadInput(
+            f"The prompts {path} cannot be read; make some with `python -m engine.training prompts`."
+        ) from error
+    found = []
+    for number, line in enumerate(lines, 1):
+        try:
+            text = json.loads(line)["prompt"]
+        except (ValueError, TypeError, KeyError) as error:
+            raise BadInput(f"Line {number} of {path} is no JSON object with `prompt`.") from error
+        if not isinstance(text, str) or not text.strip():
+            raise BadInput(f"Line {number} of {path} has an empty prompt.")
+        found.append(text)
+    if not found:
+        raise BadInput(f"{path} holds no prompts.")
+    return found

@@ -1,0 +1,115 @@
+"""Text sampled from a target, as token ids: what drafts are trained on. One `.npz` file; no pickles are read.
+
+Arrays: ``tokens`` [T] (prompt then reply, row after row), ``prompt_len`` and ``reply_len`` [R], ``temperature`` [R].
+"""
+
+import hashlib
+import os
+import tempfile
+import zipfile
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from engine.errors import BadInput
+from engine.folders import disk_errors
+
+_ARRAYS = ("tokens", "prompt_len", "reply_len", "temperature")
+HELD_OUT = 0.04  # share of the prompts that no draft is trained on
+
+
+@dataclass(frozen=True)
+class Samples:
+    """Rows of one target's replies. ``starts`` [R+1]: where each row begins in ``tokens``."""
+
+    tokens: np.ndarray
+    prompt_len: np.ndarray
+    reply_len: np.ndarray
+    temperature: np.ndarray
+
+    def __post_init__(self):
+        lengths = self.prompt_len.astype(np.int64) + self.reply_len.astype(np.int64)
+        object.__setattr__(self, "starts", np.concatenate([[0], np.cumsum(lengths)]))
+
+    def __len__(self) -> int:
+        return len(self.prompt_len)
+
+    def row(self, i: int) -> np.ndarray:
+        return self.tokens[self.starts[i] : self.starts[i + 1]]
+
+    def length(self, i: int) -> int:
+        return int(self.starts[i + 1] - self.starts[i])
+
+    def prompt(self, i: int) -> np.ndarray:
+        return self.row(i)[: self.prompt_len[i]]
+
+    def held_out(self) -> np.ndarray:
+        """[R] bool: rows for validation, chosen by their prompt, so that no prompt is on both sides."""
+        digests = (hashlib.sha256(self.prompt(i).astype("<u4").tobytes()).digest() for i in range(len(self)))
+        return np.array([int.from_bytes(d[:4], "big") < HELD_OUT * 2**32 for d in digests], dtype=bool)
+
+    def replies(self) -> np.ndarray:
+        """[T] bool: which tokens the target wrote."""
+        written = np.zeros(len(self.tokens), dtype=bool)
+        for start, prompt, end in zip(self.starts[:-1], self.prompt_len, self.starts[1:], strict=True):
+            written[start + int(prompt) : end] = True
+        return written
+
+    def fingerprint(self) -> str:
+        """Tells two sample files apart."""
+        digest = hashlib.sha256(self.tokens.astype("<u4").tobytes())
+        digest.update(self.prompt_len.astype("<u4").tobytes() + self.reply_len.astype("<u4").tobytes())
+        return digest.hexdigest()[:16]
+
+
+def join(parts: list[Samples]) -> Samples:
+    return Samples(*(np.concatenate([getattr(p, name) for p in parts]) for name in _ARRAYS))
+
+
+def load(path: Path, vocab_size: int) -> Samples:
+    """BadInput in one sentence for a file that is no sample file, cut short, or of another tokenizer."""
+    path = Path(path)
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            arrays = {name: file[name] for name in _ARRAYS}
+    except FileNotFoundError as error:
+        raise BadInput(f"There are no samples at {path}; make some with `python -m engine.training sample`.") from error
+    except (OSError, ValueError, EOFError, zipfile.BadZipFile, NotImplementedError) as error:
+        raise BadInput(f"The samples {path} are damaged or cut short; sample them again or copy them anew.") from error
+    except KeyError as error:
+        raise BadInput(f"{path} is no sample file: it lacks the array {error.args[0].split()[0]!r}.") from error
+    if problem := _problem(arrays, vocab_size):
+        raise BadInput(f"The samples {path} cannot be used: {problem}.")
+    return Samples(**arrays)
+
+
+def _problem(arrays: dict[str, np.ndarray], vocab_size: int) -> str | None:
+    tokens, *rows = (arrays[name] for name in _ARRAYS)
+    if any(a.ndim != 1 for a in arrays.values()) or len({len(r) for r in rows}) != 1:
+        return "its arrays must be flat, with one entry for each row in prompt_len, reply_len and temperature"
+    if any(a.dtype.kind not in "ui" for a in (tokens, *rows[:2])) or arrays["temperature"].dtype.kind != "f":
+        return "token ids and lengths must be whole numbers, temperatures floating point"
+    if not len(rows[0]) or min(rows[0].min(), rows[1].min()) < 1:
+        return "every row needs a prompt and a reply"
+    total = int(sum(int(r.astype(np.int64).sum()) for r in rows[:2]))
+    if total != len(tokens):
+        return f"its rows add up to {total} tokens but it holds {len(tokens)}, so it is cut short"
+    if int(tokens.max()) >= vocab_size or int(tokens.min()) < 0:
+        return f"token id {int(tokens.max())} lies outside the target's {vocab_size} words: another tokenizer made it"
+    return None
+
+
+def save(path: Path, samples: Samples) -> None:
+    """Written aside, then renamed: there is either the whole file or the old one."""
+    path = Path(path)
+    with disk_errors(path.parent):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")
+        try:
+            with os.fdopen(handle, "wb") as file:
+                np.savez_compressed(file, **{name: getattr(samples, name) for name in _ARRAYS})
+            os.replace(temporary, path)
+        except BaseException:
+            Path(temporary).unlink(missing_ok=True)
+            raise

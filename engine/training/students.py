@@ -1,0 +1,130 @@
+"""The two kinds of draft that can be trained, behind one face for `distil`.
+
+Dimension key: B rows, L positions, E the target's hidden size, Vd words a student guesses among, k draft step.
+A student's state at position t in step k guesses token t + k + shift.
+"""
+
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+from transformers import LlamaConfig, LlamaForCausalLM
+
+from engine.training.eagle import EagleHead
+
+
+@dataclass
+class Batch:
+    """ids [B, L]; features [B, L, taps·E]; final [B, L, E]; prompt_len and length [B]."""
+
+    ids: torch.Tensor
+    features: torch.Tensor | None
+    final: torch.Tensor
+    prompt_len: torch.Tensor
+    length: torch.Tensor
+
+
+class EagleStudent(nn.Module):
+    """Guesses with the target's features; ``words`` [Vd]: the target ids of its reduced vocabulary."""
+
+    shift = 1
+
+    def __init__(self, module: EagleHead, words: torch.Tensor):
+        super().__init__()
+        self.module = module
+        self.register_buffer("words", words, persistent=False)
+
+    def states(self, batch: Batch, steps: int) -> list[torch.Tensor]:
+        return self.module.rollout(batch.ids, batch.features, steps)
+
+    def logits(self, states: torch.Tensor, words: torch.Tensor) -> torch.Tensor:
+        return self.module.logits(states)
+
+    def words_for_update(self, generator: torch.Generator) -> tuple[torch.Tensor, torch.Tensor | None]:
+        return self.words, None
+
+
+class LmStudent(nn.Module):
+    """A small Llama of its own. ``words`` [Vd]: frequent words, which every update's normaliser holds; of the others
+    it holds a fresh random handful, counted as often as they stand for words left out."""
+
+    shift = 0
+    HANDFUL = 1024
+
+    def __init__(self, model: LlamaForCausalLM, words: torch.Tensor):
+        super().__init__()
+        self.module = model
+        rest = torch.ones(model.config.vocab_size, dtype=torch.bool)
+        rest[words] = False
+        self.register_buffer("words", words, persistent=False)
+        self.register_buffer("rest", rest.nonzero()[:, 0], persistent=False)
+
+    def states(self, batch: Batch, steps: int) -> list[torch.Tensor]:
+        return [self.module.model(input_ids=batch.ids, use_cache=False).last_hidden_state]
+
+    def logits(self, states: torch.Tensor, words: torch.Tensor) -> torch.Tensor:
+        return F.linear(states, self.module.lm_head.weight[words])
+
+    def words_for_update(self, generator: torch.Generator) -> tuple[torch.Tensor, torch.Tensor | None]:
+        """Words [n], and [n] what to add to each one's logit in the normaliser."""
+        if len(self.rest) <= self.HANDFUL:
+            return torch.cat([self.words, self.rest]), None
+        some = self.rest[torch.randperm(len(self.rest), generator=generator)[: self.HANDFUL]]
+        weight = torch.zeros(len(self.words) + self.HANDFUL)
+        weight[len(self.words) :] = torch.tensor(len(self.rest) / self.HANDFUL).log()
+        return torch.cat([self.words, some]), weight.to(self.words.device)
+
+
+def new_eagle(teacher, words: torch.Tensor, taps: int, layer: dict[str, torch.Tensor], scales: torch.Tensor):
+    """Started from the target: `layer` gives its last layer's weights for the half that reads hidden states, the
+    embedding half starts small, and `fc` passes the highest tap on as it is. scales [taps]: rms of each tap."""
+    module = EagleHead(teacher.config, teacher.embed, teacher.head[words], taps)
+    E = teacher.config.hidden_size
+    with torch.no_grad():
+        module.fc.weight.normal_(0, 0.02).div_(scales.repeat_interleave(E)[None] / scales[-1])
+        module.fc.weight[:, -E:] += torch.eye(E)
+        for name in ("q", "k", "v"):
+            half = layer[f"self_attn.{name}_proj.weight"]
+            embedded = torch.randn_like(half) * half.std() * 0.5
+            getattr(module, name).weight.copy_(torch.cat([embedded, half], 1))
+        module.o.weight.copy_(layer["self_attn.o_proj.weight"])
+        for name in ("gate", "up", "down"):
+            getattr(module, name).weight.copy_(layer[f"mlp.{name}_proj.weight"])
+        module.norm_hidden.copy_(layer["input_layernorm.weight"])
+        module.norm_mid.copy_(layer["post_attention_layernorm.weight"])
+        module.norm.copy_(teacher.norm)
+    return EagleStudent(module, words)
+
+
+@dataclass(frozen=True)
+class LmShape:
+    """Sizes of the independent draft; small enough that one step costs a tenth of the target's."""
+
+    width: int = 192
+    layers: int = 4
+    heads: int = 3
+    inner: int = 448
+
+
+def new_lm(teacher, words: torch.Tensor, shape: LmShape, seed: int) -> LmStudent:
+    """Started from the target: its embedding turned onto the directions that tell its frequent words apart best."""
+    c = teacher.config
+    torch.manual_seed(seed)
+    config = LlamaConfig(
+        vocab_size=c.vocab_size, hidden_size=shape.width, intermediate_size=shape.inner,
+        num_hidden_layers=shape.layers, num_attention_heads=shape.heads, num_key_value_heads=shape.heads,
+        head_dim=shape.width // shape.heads, max_position_embeddings=c.max_position_embeddings,
+        rms_norm_eps=c.rms_norm_eps, rope_parameters=dict(c.rope_parameters), tie_word_embeddings=True,
+        bos_token_id=c.bos_token_id, eos_token_id=c.eos_token_id, pad_token_id=c.pad_token_id,
+    )  # fmt: skip
+    model = LlamaForCausalLM(config)
+    with torch.no_grad():
+        rows = teacher.embed.float()
+        centred = rows[words] - rows[words].mean(0)
+        directions = torch.linalg.svd(centred, full_matrices=False).Vh[: shape.width]  # [width, E]
+        projected = (rows - rows[words].mean(0)) @ directions.T
+        projected *= 0.5 / projected[words].pow(2).mean().sqrt() * shape.width**-0.25
+        model.model.embed_tokens.weight.copy_(projected)
+        model.model.norm.weight.fill_(0.25)  # else its first guess is the word just read, with great certainty
+    return LmStudent(model, words)
