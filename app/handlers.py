@@ -10,7 +10,7 @@ import gradio as gr
 
 from app.service import Service, Update, is_baseline
 from app.session import Session
-from app.views import charts, ribbon, summary
+from app.views import charts, race, ribbon, summary
 from app.views.notice import notice
 from engine.config import AUTO, RunConfig, SamplingParams
 from engine.errors import BadInput, EngineError
@@ -30,7 +30,17 @@ class Screen(NamedTuple):
     run: Any = SKIP
     stop: Any = SKIP
     session: Any = SKIP
+    race: Any = SKIP
     charts: Any = SKIP
+    trace_file: Any = SKIP
+    baseline_file: Any = SKIP
+    table_file: Any = SKIP
+
+
+def cleared() -> dict:
+    """A run begins: what the last one left below would be taken for its own."""
+    files = dict.fromkeys(("trace_file", "baseline_file", "table_file"), gr.update(value=None, interactive=False))
+    return {"race": race.empty(), "charts": charts.blank(), **files}
 
 
 class Lane:
@@ -105,7 +115,7 @@ class Handlers:
     def _race(self, config: RunConfig, visitor: str, lanes: dict[str, Lane]) -> Iterator[Screen]:
         feed, chart = ribbon.Feed(uuid.uuid4().hex), LiveChart()
         starting = notice("progress", "Starting")
-        yield Screen(feed.add(""), summary.tiles(None), starting, _running(), _stop(True), Session())
+        yield Screen(feed.add(""), summary.tiles(None), starting, _running(), _stop(True), Session(), **cleared())
         with closing(self.service.race(visitor, config)) as updates:
             for update in updates:
                 lane = lanes[update.lane]

@@ -35,10 +35,6 @@ class Results:
     def __init__(self, service: Service):
         self.service, self.exports = service, Exports()
 
-    def clear(self) -> Shown:
-        """A run begins; what the last one left behind would be taken for its own."""
-        return Shown(race.empty(), charts.blank(), *(_file(None) for _ in range(3)))
-
     def show(self, session: Session) -> Shown:
         """Prepared now: a button that fills itself when it is pressed hands out the file of the run before."""
         run, baseline = session.trace, session.baseline

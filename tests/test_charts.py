@@ -203,7 +203,11 @@ def test_v_is_drawn_at_the_widths_that_were_measured(run):
 
 def test_lanes_race_on_their_own_clocks(run, plain):
     state = json.loads(race.race(run, plain))
-    assert state["unit"] == "run" and state["parted"] is None and [lane["kind"] for lane in state["lanes"]] == ["plain", "run"]
+    assert (
+        state["unit"] == "run"
+        and state["parted"] is None
+        and [lane["kind"] for lane in state["lanes"]] == ["plain", "run"]
+    )
     for lane, trace in zip(state["lanes"], (plain, run), strict=True):
         assert len(lane["ends"]) == len(lane["counts"]) == len(lane["texts"]) == len(trace.rounds)
         assert all(a < b for a, b in pairwise(lane["ends"])) and lane["counts"][-1] == len(trace.emitted)

@@ -6,12 +6,14 @@ import json
 import time
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from fake_worker import FakeEngine, play
 from traces import small
 
 from app.files import Exports, read
+from app.handlers import Handlers
 from app.results import Results
 from app.service import Limits, Service
 from app.session import Session
@@ -209,13 +211,20 @@ def test_a_refused_file_changes_nothing_but_the_notice(page, tmp_path):
     assert json.loads(page.bring(None).notice)["kind"] == "error"
 
 
-def test_files_are_ready_when_the_run_ends_and_go_when_the_next_begins(page, session):
+def test_files_are_ready_when_the_run_ends(page, session):
     shown = page.show(session)
     assert all(Path(f["value"]).exists() and f["interactive"] for f in shown[2:])
     assert json.loads(shown.race)["lanes"] and json.loads(shown.charts)["figures"]["tokens"]["data"]
-    cleared = page.clear()
-    assert all(f["value"] is None and not f["interactive"] for f in cleared[2:])
-    assert json.loads(cleared.race)["lanes"] == []
+
+
+def test_a_run_begins_with_nothing_of_the_last_below():
+    (first, *_) = Handlers(Service(FakeEngine(), Limits())).run(
+        "Hi", "ngram", False, 4, 0, 0, 8, SimpleNamespace(session_hash="a")
+    )
+    assert json.loads(first.race)["lanes"] == []
+    assert not any(figure["data"] for figure in json.loads(first.charts)["figures"].values())
+    for button in (first.trace_file, first.baseline_file, first.table_file):
+        assert button["value"] is None and not button["interactive"]
 
 
 def test_a_full_disk_takes_the_files_and_not_the_page(page, session, monkeypatch):

@@ -33,7 +33,7 @@ def playground(service: Service) -> None:
             controls = _controls(service)
     above, rounds, numbers = notice(), ribbon(opening()), tiles()
     below = results(service, controls[:4])
-    screen = Screen(rounds, numbers, above, run, stop, session, charts=below.shown.charts)
+    screen = Screen(rounds, numbers, above, run, stop, session, *below.shown)
     started = gr.on(
         [run.click, prompt.submit],
         handlers.run,
@@ -45,7 +45,7 @@ def playground(service: Service) -> None:
         concurrency_limit=service.limits.queue + 2,
         concurrency_id="run",
     )
-    connect(below, screen, started, [run.click, prompt.submit], controls[:4])
+    connect(below, screen, started, controls[:4])
     rounds.missing(handlers.whole, session, rounds, queue=False, show_progress="hidden", api_visibility="private")
     # Beside the queue: a Stop that waits behind the run it is to stop would be no Stop.
     stop.click(handlers.stop, queue=False, show_progress="hidden", api_visibility="private")

@@ -7,7 +7,7 @@ import gradio as gr
 from app.components.charts import charts
 from app.components.production import production
 from app.components.race import race
-from app.handlers import Screen
+from app.handlers import Screen, cleared
 from app.results import Results, Shown
 from app.service import Service
 from app.session import Session
@@ -25,8 +25,8 @@ class Below(NamedTuple):
 def results(service: Service, choices: list) -> Below:
     """``choices``: method, auto, γ and temperature, as they stand on the page."""
     handlers = Results(service)
-    start, recipe = handlers.clear(), handlers.configure(*(choice.value for choice in choices), Session())
-    lanes, drawn = race(start.race), charts(start.charts)
+    start, recipe = cleared(), handlers.configure(*(choice.value for choice in choices), Session())
+    lanes, drawn = race(start["race"]), charts(start["charts"])
     with gr.Row(elem_classes="sl-files"):
         trace = _download("Save the trace (JSON)", "trace-file")
         baseline = _download("Save the baseline (JSON)", "baseline-file")
@@ -35,10 +35,9 @@ def results(service: Service, choices: list) -> Below:
     return Below(handlers, Shown(lanes, drawn, trace, baseline, table), upload, production(recipe))
 
 
-def connect(below: Below, screen: Screen, run: Any, triggers: list, choices: list) -> None:
-    """``run`` is the event of a run, ``triggers`` what sets it off."""
+def connect(below: Below, screen: Screen, run: Any, choices: list) -> None:
+    """``run`` is the event of a run, which clears what is here when it begins."""
     handlers, shown = below.handlers, list(below.shown)
-    gr.on(triggers, handlers.clear, None, shown, queue=False, **PRIVATE)
     ran = run.then(handlers.show, screen.session, shown, **PRIVATE)
     brought = below.upload.upload(handlers.bring, below.upload, list(screen), **PRIVATE)
     opened = brought.then(handlers.show, screen.session, shown, **PRIVATE)
