@@ -29,7 +29,7 @@ class Feed:
         """``text``: lines that are new. Returns the value to send."""
         self._parts.append(text)
         self._value += text
-        if len(self._value) > SEGMENT and len(self._parts) > OVERLAP or len(self._value) > LONGEST:
+        if (len(self._value) > SEGMENT and len(self._parts) > OVERLAP) or len(self._value) > LONGEST:
             self._cut()
         return self._value
 
