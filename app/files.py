@@ -7,6 +7,7 @@ import uuid
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
@@ -15,6 +16,7 @@ from app.views.table import tokens_csv
 from engine.errors import BadInput
 from engine.trace import MAX_BYTES, Trace, from_json, save
 
+MOST_TOKENS = 20_000  # that a browser is asked to show; the engine itself writes up to 8,192 and their drafts
 KEPT = 32  # folders; gradio serves a copy of its own, so ours are done with at once
 
 
@@ -76,8 +78,6 @@ def read(paths: Sequence[str]) -> Session:
     if not 1 <= len(paths) <= 2:
         raise BadInput(f"{len(paths)} files were given; bring one trace, or a run and its baseline.")
     traces = [_read(Path(path)) for path in paths]
-    if any(not trace.rounds for trace in traces):
-        raise BadInput("This trace has no rounds, so there is nothing to show.")
     if len(traces) == 1:
         return Session(traces[0])
     plain = [trace for trace in traces if not _drafted(trace)]
@@ -94,9 +94,28 @@ def _read(path: Path) -> Trace:
         if path.stat().st_size > MAX_BYTES:  # told before a byte of it is read
             size = path.stat().st_size / 2**20
             raise BadInput(f"This file is {size:.0f} MiB; traces up to {MAX_BYTES // 2**20} MiB are read.")
-        return from_json(path.read_bytes())
+        trace = from_json(path.read_bytes())
     except OSError as error:
         raise BadInput("This file could not be read; bring it again.") from error
+    _check(trace)
+    return trace
+
+
+def _check(trace: Trace) -> None:
+    """What a screen relies on and a trace leaves open: a size it can show, clocks that go on, settings of one shape."""
+    count = sum(len(event.tokens) for event in trace.rounds)
+    if count > MOST_TOKENS:
+        raise BadInput(f"This trace has {count:,} tokens; this page shows up to {MOST_TOKENS:,}.")
+    if not trace.rounds:
+        raise BadInput("This trace has no rounds, so there is nothing to show.")
+    if any(later.start < event.start or later.end < event.end for event, later in pairwise(trace.rounds)):
+        raise BadInput("This trace is not valid: its clock runs backwards.")
+    config = trace.started.config
+    sampling = config.get("sampling", {})
+    temperature = sampling.get("temperature", 0) if isinstance(sampling, dict) else None
+    known = isinstance(temperature, int | float) and isinstance(config.get("method", ""), str)
+    if not known or not isinstance(config.get("prompt", ""), str):
+        raise BadInput("This trace is not valid: its settings are not those of a run.")
 
 
 def _drafted(trace: Trace) -> bool:

@@ -52,22 +52,27 @@ function config(name) {
   };
 }
 
-async function draw(name) {
+async function drawOne(name) {
   const slot = slots[name], figure = waiting[name];
   if (!figure || !slot.seen) return;
   delete waiting[name];
   slot.figure = figure;
   delete slot.node.dataset.drawn;
-  if (!figure.data.length) return window.Plotly?.purge(slot.plot);
+  if (!figure.data.length) return void window.Plotly?.purge(slot.plot);
   try {
-    const Plotly = await plotly();
-    if (slot.figure !== figure) return;    // overtaken while the library loaded
-    const styles = getComputedStyle(root);
+    const Plotly = await plotly(), styles = getComputedStyle(root);
     await Plotly.react(slot.plot, coloured(figure.data, styles), layoutOf(figure, styles), config(name));
     slot.node.dataset.drawn = figure.data.length;
   } catch (error) {
     slot.note.textContent = `This chart could not be drawn: ${error.message}.`;
   }
+}
+
+// One after the other with a pause between, so that seven charts are no long stall.
+const pause = () => new Promise(resolve => setTimeout(resolve));
+let queue = Promise.resolve();
+function draw(name) {
+  if (waiting[name] && slots[name].seen) queue = queue.then(() => drawOne(name)).then(pause);
 }
 
 function update() {

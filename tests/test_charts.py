@@ -191,11 +191,24 @@ def test_the_idealised_curve_is_called_so_and_marks_its_best(run):
     assert best["y"][0] == max(curve["y"])
 
 
-def test_v_is_drawn_at_the_widths_that_were_measured(run):
-    measured, _ = figures.scoring(run).data
+def test_v_is_drawn_at_the_widths_that_were_measured(run, plain):
+    measured, _ = figures.scoring(run, plain).data
     assert dict(zip(measured["x"], measured["y"], strict=True)) == COSTS.v
-    busy = replace(run, started=replace(run.started, costs=replace(COSTS, spread=0.5)))
-    assert "busy" in figures.scoring(busy).note and "busy" not in figures.scoring(run).note
+
+
+@pytest.mark.parametrize(
+    ("costs", "words"),
+    [
+        (COSTS, None),
+        (replace(COSTS, spread=0.5), "was busy while c and v were measured"),
+        (replace(COSTS, step=0.3), "300 ms when c and v were measured, and 30 ms in the baseline"),
+        (replace(COSTS, step=0.01), "10 ms when c and v were measured, and 30 ms in the baseline"),
+    ],
+)
+def test_costs_from_a_busy_machine_are_called_so(run, plain, costs, words):
+    ours = replace(run, started=replace(run.started, costs=costs))
+    for note in (figures.scoring(ours, plain).note, figures.prediction(ours, plain, 1.5).note):
+        assert words in note if words else "care" not in note
 
 
 # ── the race ──

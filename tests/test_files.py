@@ -20,6 +20,7 @@ from app.session import Session
 from app.views.table import COLUMNS, harmless, tokens_csv
 from engine.config import RunConfig
 from engine.errors import BadInput
+from engine.events import Round
 from engine.trace import MAX_BYTES, Trace, fold, load, to_json
 
 FORMULAS = ["=1+1", "+1", "-2", "@SUM(A1)", "=HYPERLINK(A1)", "\t=1", "\r=1", " =1", "\n=cmd|' /C calc'!A0", "＝1+1"]
@@ -163,6 +164,50 @@ def test_a_million_tokens_are_refused_quickly(tmp_path):
     with pytest.raises(BadInput, match="over 200000 tokens"):
         read([path])
     assert time.monotonic() - started < 10
+
+
+def changed(**settings) -> Trace:
+    trace = small()
+    return replace(trace, started=replace(trace.started, config=trace.started.config | settings))
+
+
+def late_first_round() -> Trace:
+    first, second = small().rounds
+    return replace(small(), rounds=(replace(first, start=5.0, end=6.0), second))
+
+
+@pytest.mark.parametrize(
+    ("trace", "words"),
+    [
+        (changed(sampling="hot"), "settings are not those of a run"),
+        (changed(sampling={"temperature": "hot"}), "settings are not those of a run"),
+        (changed(sampling={"temperature": None}), "settings are not those of a run"),
+        (changed(method=["ngram"]), "settings are not those of a run"),
+        (changed(prompt={"a": 1}), "settings are not those of a run"),
+        (
+            replace(small(), rounds=(replace(small().rounds[0], start=5.0, end=6.0), small().rounds[1])),
+            "runs backwards",
+        ),
+    ],
+)
+def test_what_would_trip_the_page_is_refused(tmp_path, trace, words):
+    with pytest.raises(BadInput, match=words):
+        read([file(tmp_path, to_json(trace))])
+
+
+def test_more_tokens_than_a_page_can_show_are_refused(tmp_path):
+    first, last = small().rounds
+
+    def at(position: int, event: Round, index: int) -> Round:
+        tokens = tuple(replace(token, position=token.position + position) for token in event.tokens)
+        return replace(event, index=index, start=index, end=index + 1, tokens=tokens)
+
+    last = replace(last, tokens=(replace(last.tokens[0], position=0),))
+    plain = tuple(at(i, last, i) for i in range(20_000))
+    assert len(read([file(tmp_path, to_json(replace(small(), rounds=plain)))]).trace.rounds) == 20_000
+    more = replace(small(), rounds=(*plain[:-1], at(19_999, first, 19_999)))
+    with pytest.raises(BadInput, match="20,003 tokens; this page shows up to 20,000"):
+        read([file(tmp_path, to_json(more))])
 
 
 @pytest.mark.parametrize("count", [0, 3])

@@ -9,6 +9,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 LIGHT = ["engine.config", "engine.errors", "engine.events", "engine.trace", "engine.statistics", "engine.theory"]
+VIEWS = [f"app.views.{name}" for name in ("ribbon", "summary", "charts", "race", "production", "table")]
 LESSONS_MAY = {"engine.config", "engine.trace", "engine.toy", "engine.broken"}
 
 
@@ -106,7 +107,7 @@ def test_app_is_a_package():
     assert (ROOT / "app" / "__init__.py").exists()
 
 
-@pytest.mark.parametrize("module", [*LIGHT, "app.views.ribbon", "app.views.summary", "app.service", "app.session"])
+@pytest.mark.parametrize("module", [*LIGHT, *VIEWS, "app.files", "app.service", "app.session"])
 def test_light_modules_need_no_torch(module):
     heavy = "{'torch', 'transformers', 'gradio'}"
     code = f"import sys, {module}; found = {heavy} & set(sys.modules); assert not found, found"

@@ -40,7 +40,7 @@ _LATER = {
     "acceptance": lambda run, baseline, ratio: figures.acceptance(statistics(run)),
     "rounds": lambda run, baseline, ratio: figures.per_round(run, statistics(run)),
     "times": lambda run, baseline, ratio: figures.times(run, statistics(run), baseline),
-    "scoring": lambda run, baseline, ratio: figures.scoring(run),
+    "scoring": lambda run, baseline, ratio: figures.scoring(run, baseline),
     "idealised": lambda run, baseline, ratio: figures.idealised(run, statistics(run)),
 }
 

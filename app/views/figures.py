@@ -15,6 +15,8 @@ from engine.trace import Trace
 
 MOST_POINTS = 400  # of a line; more would only be sent, never seen
 MOST_BARS = 120
+STEADY = 0.2  # spread of a plain step up to which measured costs are trusted
+SAME_PACE = 0.5  # how far the plain step may have moved since they were
 LONGEST_DRAFT = 16  # how far the idealised curve is drawn
 CLOSING = ("resampled", "bonus", "plain")
 
@@ -174,7 +176,7 @@ def times(run: Trace, numbers: Statistics, baseline: Trace | None) -> Figure:
     note = ", ".join(f"{part} {seconds / total:.0%}" for part, seconds in numbers.time.items()) if total else ""
     note = f"Of the time of all rounds: {note}." if note else "The clock stood still."
     if baseline and baseline.rounds:
-        plain = 1000 * sum(event.timings.total for event in baseline.rounds) / len(baseline.rounds)
+        plain = 1000 * _plain_round(baseline)
         layout["shapes"] = [_level(plain)]
         note += f" Dashed: a round without drafting, {plain:.1f} ms, makes one token."
     return Figure(data, layout, note + _binning(_bin_size(run.rounds)))
@@ -234,7 +236,7 @@ def prediction(run: Trace, baseline: Trace | None, speedup: float | None) -> Fig
     note = f"{_formula(run, result.predicted)} c and v measured at a context of {costs.context} tokens."
     if speedup is not None:
         note += f" Engine efficiency, measured ÷ predicted: {speedup / result.predicted:.2f}."
-    return Figure(data, layout, note)
+    return Figure(data, layout, note + _steadiness(run, baseline))
 
 
 def _bar(name: str, value: float, colour: str, pattern: str) -> dict:
@@ -268,7 +270,7 @@ def _upright(x: float) -> dict:
     return {"type": "line", "yref": "paper", "y0": 0, "y1": 1, "x0": x, "x1": x, "line": line}
 
 
-def scoring(run: Trace) -> Figure:
+def scoring(run: Trace, baseline: Trace | None) -> Figure:
     """v(W) on the machine that made the trace: why checking several tokens at once can be nearly free."""
     costs = run.started.costs
     if costs is None:
@@ -282,9 +284,27 @@ def scoring(run: Trace) -> Figure:
     note = f"One plain step took {1000 * costs.step:.1f} ms at a context of {costs.context} tokens."
     if costs.c:
         note += f" A draft step costs c = {costs.c:.3f} of that."
-    if costs.spread > 0.2:
-        note += " The machine was busy while this was measured, so take it with care."
-    return Figure([measured, alone], layout, note)
+    return Figure([measured, alone], layout, note + _steadiness(run, baseline))
+
+
+def _steadiness(run: Trace, baseline: Trace | None) -> str:
+    """A word of warning where c and v were measured on a machine that was busy, or busier than it was later."""
+    costs = run.started.costs
+    if costs.spread > STEADY:
+        return " The machine was busy while c and v were measured, so take this with care."
+    if not (baseline and baseline.rounds and costs.step):
+        return ""
+    plain = _plain_round(baseline)
+    if 1 / (1 + SAME_PACE) < plain / costs.step < 1 + SAME_PACE:
+        return ""
+    return (
+        f" Take this with care: a plain step took {1000 * costs.step:.0f} ms when c and v were measured, and "
+        f"{1000 * plain:.0f} ms in the baseline."
+    )
+
+
+def _plain_round(baseline: Trace) -> float:
+    return sum(event.timings.total for event in baseline.rounds) / len(baseline.rounds)
 
 
 def idealised(run: Trace, numbers: Statistics) -> Figure:
