@@ -147,10 +147,10 @@ def test_200_mb_are_refused_at_once(tmp_path):
     path = tmp_path / "large.json"
     with path.open("wb") as large:
         large.truncate(200 * 10**6)
-    started = time.monotonic()
+    started = time.process_time()
     with pytest.raises(BadInput, match=f"191 MiB; traces up to {MAX_BYTES // 2**20} MiB"):
         read([str(path)])
-    assert time.monotonic() - started < 0.5
+    assert time.process_time() - started < 0.5
 
 
 def test_a_million_tokens_are_refused_quickly(tmp_path):
@@ -160,10 +160,10 @@ def test_a_million_tokens_are_refused_quickly(tmp_path):
     token = '{"id":1,"text":""}'
     text = json.dumps(raw).replace('"@@"', f"[{','.join([token] * 1_000_000)}]")
     assert len(text) < MAX_BYTES
-    path, started = file(tmp_path, text), time.monotonic()
+    path, started = file(tmp_path, text), time.process_time()  # a busy machine is no slow refusal
     with pytest.raises(BadInput, match="over 200000 tokens"):
         read([path])
-    assert time.monotonic() - started < 10
+    assert time.process_time() - started < 10
 
 
 def changed(**settings) -> Trace:
