@@ -9,7 +9,13 @@ function make(tag, className, content) {
 
 // Whitespace has to be seen on a token; the output text keeps it as it is.
 const visible = piece => piece.replace(/\n/g, '⏎').replace(/\t/g, '⇥').replace(/ /g, '\u00a0');
-const shown = token => visible(token.text || token.label || `#${token.id}`);
+const LONG = 300;       // characters of one token on screen; only a made-up trace has longer ones
+function shown(token) {
+  const text = token.text || token.label || `#${token.id}`;
+  return visible(text.length > LONG ? `${text.slice(0, LONG)}…` : text);
+}
+// Isolated, so that a token with a right-to-left mark cannot turn the sentence around it.
+const isolated = text => `\u2068${text}\u2069`;
 
 // Numbers as a person reads them: three digits behind the point, powers of ten only where nothing else would be left.
 function format(x) {

@@ -1,7 +1,5 @@
 // The inspector: the numbers behind one token's verdict, drawn from the trace alone.
 
-const BARS = 6;   // candidates shown of each distribution; the trace keeps a few more
-
 function makeInspector(box) {
   let token = null, round = null, about = null, stage = null;
   let rolled = null, tally = null;        // the u that was rolled instead of the recorded one, and how often it stayed
@@ -13,7 +11,7 @@ function makeInspector(box) {
   }
 
   function clear() {
-    token = null;
+    token = stage = null;
     box.replaceChildren(make('p', 'sl-empty-inspector',
       'Click a token, or pause and step, to see the numbers behind its verdict.'));
   }
@@ -27,8 +25,8 @@ function makeInspector(box) {
     if (token.sibling) parts.push(note(SIBLING));
     const chances = chancesOf(token, round);
     if (stage === 'waiting') delete chances.p;
-    if (chances.p || chances.q) parts.push(beside(chances));
-    if (judged && ['rejected', 'resampled'].includes(token.status) && chances.residual) parts.push(leftOver(chances));
+    if (chances.p || chances.q) parts.push(besideNode(token, chances));
+    if (judged && ['rejected', 'resampled'].includes(token.status) && chances.residual) parts.push(leftOverNode(token, round, chances));
     if (judged && token.p === undefined) parts.push(note('This trace was recorded without its numbers.'));
     box.replaceChildren(...parts);
   }
@@ -48,12 +46,16 @@ function makeInspector(box) {
     const words = make('p', 'sl-verdict', tokenSentence(token, stage));
     if (token.status === 'resampled' && stage === token.status) {
       const refused = round.tokens.findLast(other => other.status === 'rejected');
-      if (refused) words.textContent = `${quote(refused)} was refused, so this came from the residual instead.`;
+      if (refused) words.textContent = `${quote(refused)} was refused, so this came from the residual${share()}.`;
     }
     return words;
   }
 
-  const note = text => make('p', 'sl-aside', text);
+  function share() {
+    const { rows, total } = residualRows(chancesOf(token, round));
+    const found = rows.find(row => row.id === token.id)?.share ?? (total ? (token.p - token.q) / total : undefined);
+    return token.u === undefined || !(found > 0) ? '' : `: u = ${format(token.u)} drew it, with a share of ${percent(found)}`;
+  }
 
   // ── min(1, p/q) from 0 to 1, and where u fell ──
   function bar() {
@@ -140,7 +142,7 @@ function makeInspector(box) {
     const residual = chancesOf(token, round).residual;
     if (!stays && flipped && residual) {
       const drawn = drawFrom(residual, Math.random());
-      words += drawn ? ` Its replacement, drawn from the residual: “${visible(drawn[1])}”.`
+      words += drawn ? ` Its replacement, drawn from the residual: “${isolated(visible(drawn[1]))}”.`
         : ` Its replacement would be one of the tokens the trace did not keep (${percent(residual.rest)} of the residual).`;
     }
     if (flipped) words += ' What would follow needs the models, so it is not shown.';
@@ -149,83 +151,11 @@ function makeInspector(box) {
 
   function rolledClosing() {
     const drawn = drawFrom(source(), rolled);
-    const words = drawn ? `This time: “${visible(drawn[1])}”.` : 'This time: a token that the trace did not keep.';
+    const words = drawn ? `This time: “${isolated(visible(drawn[1]))}”.` : 'This time: a token that the trace did not keep.';
     const often = [...tally.tokens].sort((a, b) => b[1] - a[1]).slice(0, 3)
-      .map(([name, times]) => `${name === null ? 'others' : `“${name}”`} ${times}`).join(', ');
-    return `${words} So far: ${often}. Drawn from the ${source().top.length} most probable tokens that the trace keeps ` +
-      `(${percent(keptShare(source()))} of the mass); the rest is one lot.`;
-  }
-
-  // ── p and q side by side ──
-  function beside({ p, q }) {
-    const block = make('div', 'sl-beside');
-    if (p) block.append(distribution('p', 'target', p, 'sl-p'));
-    if (q) block.append(distribution('q', 'draft', q, 'sl-q'));
-    return block;
-  }
-
-  function distribution(symbol, word, { top, rest }, kind) {
-    const block = make('div', `sl-distribution ${kind}`), title = make('h3');
-    title.append(make('i', '', symbol), ` ${word}`);
-    const list = make('ul');
-    const few = top.slice(0, BARS);
-    const at = top.findIndex(candidate => candidate[0] === token.id);
-    for (const candidate of few) list.append(candidateRow(candidate, candidate[0] === token.id));
-    if (at >= BARS) list.append(candidateRow(top[at], true));
-    if (at < 0 && token[symbol] !== undefined) list.append(candidateRow([token.id, shown(token), token[symbol]], true));
-    const others = rest + top.slice(BARS).reduce((sum, candidate, i) => sum + (i + BARS === at ? 0 : candidate[2]), 0)
-      - (at < 0 ? token[symbol] || 0 : 0);
-    if (others > 5e-5) list.append(candidateRow([-1, 'all others', others], false, true));
-    block.append(title, list);
-    return block;
-  }
-
-  function candidateRow([, text, mass], here, rest = false) {
-    const row = make('li', here ? 'sl-here' : rest ? 'sl-others' : '');
-    const name = make('bdi', 'sl-name', rest ? text : visible(text));
-    if (here) name.append(make('span', 'sl-unseen', ' (this token)'));
-    const track = make('span', 'sl-mass');
-    track.append(make('i'));
-    track.style.setProperty('--mass', mass);
-    row.append(name, track, make('span', 'sl-figure', percent(mass)));
-    return row;
-  }
-
-  // ── the residual: p with q taken away, and what was drawn from it ──
-  function leftOver(chances) {
-    const block = make('div', 'sl-residual'), { rows, total } = residualRows(chances);
-    const drawn = token.status === 'resampled' ? token : round.tokens.find(other => other.status === 'resampled');
-    const title = make('h3', '', 'Residual: what is left of p where q is taken away');
-    const list = make('ul');
-    const few = rows.slice(0, BARS);
-    const later = drawn && rows.slice(BARS).find(row => row.id === drawn.id);
-    for (const row of later ? [...few, later] : few) list.append(residualRow(row, drawn));
-    if (drawn && !rows.some(row => row.id === drawn.id)) list.append(residualRow(beyond(drawn, total), drawn));
-    if (chances.residual.rest > 5e-5) list.append(candidateRow([-1, 'all others', chances.residual.rest], false, true));
-    const scale = total ? `p − q adds up to ${format(total)}; divided by that, it is the residual (right).` : '';
-    block.append(title, list, note(`Hatched: p − q. Grey: the part that q covers. ${scale}`));
-    return block;
-  }
-
-  // A drawn token from outside the kept ones: its own p and q are in the trace.
-  function beyond(drawn, total) {
-    const left = drawn.p !== undefined && drawn.q !== undefined ? drawn.p - drawn.q : undefined;
-    return { id: drawn.id, text: shown(drawn), p: drawn.p, q: drawn.q, share: total ? left / total : undefined };
-  }
-
-  function residualRow({ id, text, share, p, q }, drawn) {
-    const here = drawn && id === drawn.id;
-    const row = make('li', here ? 'sl-drawn' : '');
-    const name = make('bdi', 'sl-name', visible(text));
-    if (here) name.append(make('span', 'sl-picked', ' ↻ drawn'));
-    const track = make('span', 'sl-mass');
-    const known = p !== undefined && q !== undefined;
-    track.append(make('i', 'sl-covered'), make('i', 'sl-left-over'));
-    track.style.setProperty('--covered', known ? Math.min(p, q) : 0);
-    track.style.setProperty('--left', known ? Math.max(0, p - q) : share ?? 0);
-    track.title = known ? `p ${format(p)} − q ${format(q)} = ${format(p - q)}` : 'p and q of this token were not kept';
-    row.append(name, track, make('span', 'sl-figure', share === undefined ? '–' : percent(share)));
-    return row;
+      .map(([name, times]) => `${name === null ? 'others' : `“${isolated(name)}”`} ${times}`).join(', ');
+    return `${words} So far: ${often}. The trace keeps ${source().top.length} of the possible tokens ` +
+      `(${percent(keptShare(source()))} of the mass); the rest is one lot here.`;
   }
 
   clear();

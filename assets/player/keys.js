@@ -1,17 +1,21 @@
 // The keys of the player. They work while it is in sight, and never while somebody types.
 
 const TYPING = 'input, textarea, select, [contenteditable=""], [contenteditable="true"], [role="listbox"], [role="slider"], dialog';
+const SLIDING = ['ArrowLeft', 'ArrowRight', 'ArrowUp', 'ArrowDown', 'Home', 'End', 'PageUp', 'PageDown'];
 const PRESSABLE = 'button, a, summary, [role="button"], [role="tab"], [role="checkbox"], [role="option"]';
 
 // ``actions``: key → what it does. Returns nothing; lives as long as the page.
 function listenForKeys(root, actions) {
-  let inSight = false;
-  new IntersectionObserver(entries => { inSight = entries.at(-1).isIntersecting; }).observe(root);
+  const inSight = () => {
+    const { top, bottom, height } = root.getBoundingClientRect();
+    return height > 0 && bottom > 0 && top < window.innerHeight;
+  };
   document.addEventListener('keydown', event => {
     if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey || !root.isConnected) return;
     const target = event.target instanceof Element ? event.target : document.body;
-    if (!inSight && !root.contains(target)) return;
-    if (target.closest(TYPING)) return;
+    if (!inSight() && !root.contains(target)) return;
+    const slider = target.closest('.sl-player input[type="range"]');
+    if (slider ? SLIDING.includes(event.key) : target.closest(TYPING)) return;
     if (event.key === ' ' && target.closest(PRESSABLE) && !target.closest('.sl-rows')) return;   // Space presses it
     const action = actions[event.key] || actions[event.key.toLowerCase()];
     if (!action) return;

@@ -31,7 +31,8 @@ function makePlayer(root, { missing = () => {} } = {}) {
     rows.show(steps);
     output.show(at);
     if (by === 'reader') stepped(at);
-    else if (locked && stageNow(locked) !== inspector.stage) inspect(locked);
+    else if (locked) { if (stageNow(locked) !== inspector.stage) inspect(locked); }
+    else if (inspector.stage && playhead.playing) unlock();
     if (by === 'reader' || by === 'pace') tip.hide();
     announce(at);
     transport(at);
@@ -102,6 +103,14 @@ function makePlayer(root, { missing = () => {} } = {}) {
     output.mark(token);
     panel.dataset.open = 'locked';
     tip.hide();
+    keepAbove(rows.nodeOf(token));
+  }
+
+  // On a phone the inspector comes up from below; the token stays above it.
+  function keepAbove(node) {
+    if (!node || getComputedStyle(panel).position !== 'fixed') return;
+    const hidden = node.getBoundingClientRect().bottom + 12 - panel.getBoundingClientRect().top;
+    if (hidden > 0) window.scrollBy(0, hidden);
   }
 
   function unlock() {

@@ -6,7 +6,7 @@ const ENDS = {
   eos: 'The model ended its answer', stop: 'A stop text was reached',
   length: 'The token limit was reached', cancelled: 'Stopped',
 };
-const quote = token => `“${shown(token)}”`;
+const quote = token => `“${isolated(shown(token))}”`;
 
 function verdictSentence(token, u = token.u) {
   if (token.accept === undefined || u === undefined) return token.status === 'accepted' ? 'Kept.' : 'Refused.';
@@ -15,17 +15,20 @@ function verdictSentence(token, u = token.u) {
     : `u = ${format(u)} was not below ${format(token.accept)}, so it goes.`;
 }
 
+const drawnBy = ({ u, p }) => u === undefined || p === undefined ? ', drawn from p'
+  : `: u = ${format(u)} drew it from p, where it had ${percent(p)}`;
+
 function tokenSentence(token, stage) {
   if (stage === 'waiting') return 'Guessed by the draft; the target has not looked at it yet.';
   if (stage === 'scored') return token.accept === undefined ? 'Scored by the target; no verdict yet.'
     : `Scored by the target: it stays if u falls below ${format(token.accept)}.`;
   switch (token.status) {
     case 'accepted': case 'rejected': return verdictSentence(token);
-    case 'resampled': return 'Drawn from the residual: what p has left over where the refused draft’s q is taken away.';
-    case 'bonus': return 'Every draft was kept, so the same target pass gives one more token, drawn from p.';
+    case 'resampled': return 'Drawn from the residual: what p has left where the refused draft’s q is taken away.';
+    case 'bonus': return `Every draft was kept, so the same target pass gives one more token${drawnBy(token)}.`;
     case 'discarded': return token.accept === undefined ? 'Never tested: it stood behind a refusal or past the end.'
       : `Never tested: it stood behind a refusal or past the end. It would have stayed if u fell below ${format(token.accept)}.`;
-    default: return 'No draft in this round: one target pass, one token, drawn from p.';
+    default: return `No draft in this round: one target pass, one token${drawnBy(token)}.`;
   }
 }
 

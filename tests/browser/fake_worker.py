@@ -30,7 +30,7 @@ def pieces(text: str) -> list[str]:
 
 
 def number(piece: str) -> int:
-    return zlib.crc32(piece.encode()) % 50_000
+    return zlib.crc32(piece.encode("utf-8", "surrogatepass")) % 50_000
 
 
 def chances(piece: str, other: str = " perhaps") -> dict:
@@ -67,7 +67,8 @@ def play(config: RunConfig, text: str = TEXT, step: float = 0.0):
             if not queue:
                 break
             draw = round(chance.random(), 3)
-            numbers = {"p": 0.61, "q": 0.83, "accept": 0.735} | chances(" maybe" if draw >= 0.735 else queue[0])
+            piece, other = (queue[0], " perhaps") if draw < 0.735 else (" maybe", queue[0])
+            numbers = {"p": 0.61, "q": 0.83, "accept": 0.735} | chances(piece, other)
             if not alive:
                 tokens.append(Token(7, " never", "discarded", position + depth - 1, depth, p=0.01, q=0.4))
             elif draw < 0.735:

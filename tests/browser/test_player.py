@@ -1,0 +1,442 @@
+"""The player in a real browser: alone on a page for what it does with a trace, then once behind the real app."""
+
+import re
+from dataclasses import replace
+
+import pytest
+from chromium import ARGS
+from fake_worker import chances, play
+from harness import page as harness
+from playwright.sync_api import Page, expect, sync_playwright
+from server import FAKE_APP, serving
+
+from app.opening import OPENING
+from app.views import ribbon
+from engine.config import RunConfig, SamplingParams
+from engine.events import Round, Timings, Token
+from engine.trace import Trace, fold, load
+
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(120)]
+HOSTILE = [
+    "<script>window.pwned=1</script>",
+    '<img src=x onerror="window.pwned=2">',
+    "{{1+1}}",
+    "${window.pwned=3}",
+    "</script>",
+    "\\u0041",
+    "\u202eright to left",
+    "\ud83d",  # half of an emoji
+    "🌊" * 300,
+    "a\n\n\tb  c",
+    "'\"`",
+]
+
+
+@pytest.fixture(scope="module")
+def browser(chromium_path):
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=chromium_path, args=ARGS)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def opened(browser, tmp_path):
+    """Opens the player on a trace, at its end; afterwards no error may have been logged and nothing executed."""
+    pages = []
+
+    def open_(trace: Trace, recorded=False, at_end=True, **context) -> Page:
+        page = browser.new_context(**({"viewport": {"width": 1280, "height": 900}} | context)).new_page()
+        page.set_default_timeout(10_000)
+        page.errors = []
+        page.on("pageerror", lambda error: page.errors.append(str(error)))
+        file = tmp_path / "player.html"
+        file.write_text(harness(ribbon.whole("test", trace, recorded)), encoding="utf-8")
+        page.goto(file.as_uri())
+        if at_end:
+            page.keyboard.press("End")
+        pages.append(page)
+        return page
+
+    yield open_
+    for page in pages:
+        assert page.errors == [] and page.evaluate("window.pwned") is None
+        page.context.close()
+
+
+def made(tokens=60, gamma=4, temperature=0.8, method="ngram") -> Trace:
+    config = RunConfig("Hi", method=method, gamma=gamma, max_new_tokens=tokens, sampling=SamplingParams(temperature))
+    return fold(play(config))
+
+
+def with_texts(texts: list[str]) -> Trace:
+    """One plain round per text, then one round that drafts them all and keeps them."""
+    base = made(2)
+    timings = Timings(0, 0.1, 0, 0)
+    events = [
+        Round(i, 0, (Token(i, text, "plain", i, 1, p=0.5, u=0.1),), (), 0, 5, timings, i / 10, i / 10 + 0.1)
+        for i, text in enumerate(texts)
+    ]
+    n = len(texts)
+    drafts = tuple(
+        Token(i, text, "accepted", n + i, i + 1, p=0.5, q=0.6, u=0.1, accept=0.83, **chances(text, text[::-1]))
+        for i, text in enumerate(texts)
+    )
+    last = Round(n, n, drafts, tuple(range(n)), n, 5, timings, n / 10, n / 10 + 0.1)
+    return replace(base, rounds=(*events, last))
+
+
+def text_of(page: Page) -> str:
+    return page.locator(".sl-text").evaluate("node => node.textContent")
+
+
+def place(page: Page) -> str:
+    return page.locator(".sl-place").inner_text()
+
+
+def stages(page: Page, row: int = -1) -> list[str]:
+    script = f"rows => [...rows.at({row}).querySelectorAll('.sl-token:not([hidden])')].map(node => node.dataset.stage)"
+    return page.locator(".sl-row").evaluate_all(script)
+
+
+# ── stepping ──
+
+
+def test_a_round_is_told_in_order_draft_scores_verdicts_closing(opened):
+    trace = made()
+    first = next(r for r in trace.rounds if any(t.status == "rejected" for t in r.tokens) and r.index == 0)
+    page = opened(trace, at_end=False)
+    page.keyboard.press("Home")
+    expect(page.locator(".sl-row")).to_have_count(0)
+    told = []
+    for _ in range(20):
+        page.keyboard.press("k")
+        told.append(stages(page, 0))
+        if len(told[-1]) == len(first.tokens):
+            break
+    n, tested = len(first.parents), sum(t.status in ("accepted", "rejected") for t in first.tokens)
+    assert told[:n] == [["waiting"] * (i + 1) for i in range(n)]
+    assert told[n] == ["scored"] * n  # all at once
+    verdicts = [t.status for t in first.tokens[:n]]
+    for i in range(1, tested + 1):
+        assert told[n + i][:i] == verdicts[:i]
+    assert told[n + tested] == verdicts  # the last verdict settles what was never tested
+    assert told[-1] == [*verdicts, first.tokens[n].status] and len(told) == n + 1 + tested + 1
+    assert text_of(page) == "".join(t.text for t in first.emitted)
+
+
+def test_keys_step_rounds_and_steps_and_go_to_the_ends(opened):
+    trace = made()
+    page, total = opened(trace), len(trace.rounds)
+    assert place(page) == f"Round {total} of {total}" and text_of(page) == trace.text
+    page.keyboard.press("ArrowLeft")
+    assert place(page) == f"Round {total - 1} of {total}"
+    page.keyboard.press("j")
+    page.keyboard.press("j")
+    assert place(page) == f"Round {total - 1} of {total}" and len(stages(page)) > 1
+    page.keyboard.press("ArrowRight")
+    assert place(page) == f"Round {total - 1} of {total}" and "scored" not in stages(page)
+    page.keyboard.press("Home")
+    assert place(page) == f"Round 0 of {total}" and text_of(page) == ""
+    page.keyboard.press("ArrowRight")
+    assert text_of(page) == "".join(t.text for t in trace.rounds[0].emitted)
+    page.keyboard.press("End")
+    assert text_of(page) == trace.text
+
+
+def test_keys_are_not_taken_from_somebody_who_types(opened):
+    page = opened(made())
+    before = place(page)
+    page.locator("#typing").focus()
+    page.keyboard.type("jk ? ")
+    page.keyboard.press("ArrowLeft")
+    page.keyboard.press("Home")
+    assert place(page) == before and page.locator("#typing").input_value() == "jk ? "
+    assert not page.locator(".sl-help").is_visible()
+
+
+def test_play_pause_and_the_label_of_slow_motion(opened):
+    page = opened(made(200), at_end=False)
+    page.keyboard.press("Home")
+    page.locator(".sl-pace").fill("8")
+    expect(page.locator(".sl-pace-words")).to_have_text("real time")
+    page.locator(".sl-pace").fill("5")
+    expect(page.locator(".sl-pace-words")).to_have_text("slow motion, 10× slower than it ran")
+    page.locator(".sl-rows").focus()
+    page.keyboard.press(" ")
+    expect(page.get_by_role("button", name="Pause")).to_be_visible()
+    expect(page.locator(".sl-place")).to_have_text(re.compile(r"Round [2-9] of"), timeout=10_000)
+    page.keyboard.press(" ")
+    expect(page.get_by_role("button", name="Play")).to_be_visible()
+    stopped = place(page)
+    page.wait_for_timeout(400)
+    assert place(page) == stopped
+
+
+def test_a_round_is_summed_up_for_a_screen_reader(opened):
+    trace = made()
+    page = opened(trace, at_end=False)
+    page.keyboard.press("Home")
+    page.wait_for_timeout(1100)
+    page.keyboard.press("ArrowRight")
+    live = page.locator(".sl-live")
+    expect(live).to_have_attribute("aria-live", "polite")
+    expect(live).to_contain_text("Round 1:")
+    expect(live).to_contain_text("drafts kept")
+    said = live.inner_text()
+    page.keyboard.press("k")  # a step inside the next round is no news
+    assert live.inner_text() == said
+
+
+def test_the_help_names_the_keys_and_gives_the_focus_back(opened):
+    page = opened(made())
+    page.keyboard.press("?")
+    dialog = page.get_by_role("dialog")
+    expect(dialog).to_be_visible()
+    for key in ("Space", "Home", "End", "J", "K"):
+        assert key in dialog.inner_text()
+    page.keyboard.press("Escape")
+    expect(dialog).to_be_hidden()
+
+
+# ── inspecting ──
+
+
+def test_hover_previews_and_a_click_locks_until_it_is_let_go(opened):
+    page = opened(made())
+    token = page.locator(".sl-list .sl-accepted").last
+    token.hover()
+    expect(page.get_by_role("tooltip")).to_contain_text("min(1, p/q)")
+    token.click()
+    inspector = page.locator(".sl-inspector")
+    expect(inspector).to_contain_text(re.compile(r"u = 0\.\d{3} was below 0\.735, so it stays\."))
+    expect(inspector.locator(".sl-formula")).to_contain_text("min(1, 0.610 / 0.830)")
+    expect(inspector.locator(".sl-p li")).to_have_count(4)  # three candidates and the rest
+    expect(inspector.locator(".sl-q .sl-here .sl-figure")).to_have_text("83.0 %")
+    page.locator(".sl-list .sl-bonus").last.hover()
+    expect(inspector).to_contain_text("so it stays")  # locked: hovering elsewhere changes nothing
+    page.keyboard.press("Escape")
+    expect(inspector).to_contain_text("Click a token")
+
+
+def test_a_refusal_shows_the_residual_and_what_was_drawn_from_it(opened):
+    trace = made()
+    page = opened(trace)
+    page.locator(".sl-list .sl-rejected").last.click()
+    inspector = page.locator(".sl-inspector")
+    expect(inspector).to_contain_text("was not below 0.735, so it goes.")
+    drawn = inspector.locator(".sl-residual .sl-drawn")
+    expect(drawn).to_contain_text("↻ drawn")
+    expect(drawn.locator(".sl-figure")).to_have_text("90.9 %")
+    # p − q = 0.25 − 0.05, shaded; the 0.05 that q covers is not
+    bar = drawn.locator(".sl-mass")
+    parts = bar.evaluate("node => ['--covered', '--left'].map(name => Number(node.style.getPropertyValue(name)))")
+    assert parts == pytest.approx([0.05, 0.2], abs=1e-3)
+    expect(inspector).to_contain_text("p − q adds up to 0.220")
+    page.locator(".sl-list .sl-resampled").last.click()
+    expect(inspector).to_contain_text("was refused, so this came from the residual: u = 0.200 drew it")
+    expect(inspector.locator(".sl-residual .sl-drawn")).to_have_count(1)  # sent once, with the refused draft
+
+
+def test_rerolling_u_flips_the_verdict_and_comes_back(opened):
+    page = opened(made())
+    page.locator(".sl-list .sl-accepted").last.click()
+    said, roll = page.locator(".sl-rolled"), page.get_by_role("button", name="Re-roll u")
+    page.evaluate("Math.random = () => 0.9")
+    roll.click()
+    expect(said).to_contain_text("u = 0.900 is not below 0.735: it would go. The verdict flips.")
+    expect(said).to_contain_text("Its replacement, drawn from the residual")
+    page.evaluate("Math.random = () => 0.1")
+    roll.click()
+    expect(said).to_contain_text("it would stay. The same verdict. So far 1 of 2 stayed; expected 73.5 %")
+    expect(roll).to_be_focused()
+    expect(page.locator(".sl-recorded")).to_have_count(1)  # the recorded u stays in view
+    page.get_by_role("button", name="Back to the recorded u").click()
+    expect(said).to_have_text("p and q stay as they are; only the dice are thrown again.")
+
+
+def test_a_hundred_rolls_come_out_near_what_is_expected(opened):
+    page = opened(made())
+    page.locator(".sl-list .sl-rejected").last.click()
+    page.get_by_role("button", name="100 times").click()
+    kept = int(re.search(r"So far (\d+) of 100 stayed", page.locator(".sl-rolled").inner_text())[1])
+    assert 50 <= kept <= 95  # 73.5 expected; outside this once in ten million
+
+
+def test_temperature_zero_says_why_p_is_one_hot(opened):
+    page = opened(made(temperature=0.0))
+    page.locator(".sl-list .sl-rejected").last.click()
+    expect(page.locator(".sl-inspector")).to_contain_text("p is one-hot")
+
+
+def test_stepping_by_hand_shows_only_what_is_known_by_then(opened):
+    page = opened(made(), at_end=False)
+    page.keyboard.press("Home")
+    page.keyboard.press("k")
+    inspector = page.locator(".sl-inspector")
+    expect(inspector).to_contain_text("the target has not looked at it yet")
+    expect(inspector.locator(".sl-p, .sl-chance")).to_have_count(0)
+    for _ in range(4):
+        page.keyboard.press("k")
+    expect(inspector).to_contain_text("it stays if u falls below 0.735")
+    expect(inspector.locator(".sl-chance")).to_have_count(1)
+    expect(inspector.locator(".sl-tick")).to_have_count(0)
+    page.keyboard.press("k")
+    expect(inspector.locator(".sl-tick")).to_have_count(1)
+
+
+def test_keyboard_alone_reaches_locks_and_leaves_a_token(opened):
+    page = opened(made())
+    page.locator(".sl-rows").focus()
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("ArrowRight")
+    token = page.locator(".sl-token:focus")
+    expect(token).to_have_count(1)
+    expect(page.get_by_role("tooltip")).to_be_visible()
+    assert token.evaluate("node => getComputedStyle(node).outlineStyle") != "none"
+    page.keyboard.press("Enter")
+    expect(page.locator(".sl-inspector")).to_have_attribute("data-open", "locked")
+    before = place(page)
+    page.keyboard.press("ArrowDown")  # walks; the story stays where it is
+    assert place(page) == before
+    page.keyboard.press("Escape")
+    expect(page.locator(".sl-inspector")).to_have_attribute("data-open", "")
+    expect(page.locator(".sl-rows")).to_be_focused()
+
+
+# ── rows ──
+
+
+def test_plain_runs_share_a_row(opened):
+    page = opened(made(60, gamma=0, method="none"))
+    expect(page.locator(".sl-row")).to_have_count(3)  # 60 tokens, 24 to a row
+    expect(page.locator(".sl-index").first).to_have_text("1–24")
+    assert text_of(page) == made(60, gamma=0, method="none").text
+
+
+def test_a_long_trace_keeps_few_rows_and_any_of_them_can_be_reached(opened):
+    trace = made(2000)
+    page = opened(trace)
+    assert text_of(page) == trace.text
+    assert page.locator(".sl-row").count() < 60
+    expect(page.locator(".sl-index").last).to_have_text(str(len(trace.rounds)))
+    page.locator(".sl-rows").evaluate("node => { node.scrollTop = node.scrollHeight / 2; }")
+    middle = len(trace.rounds) // 2
+    numbers = page.locator(".sl-index")
+    expect(numbers.first).not_to_have_text(str(len(trace.rounds) - 20))
+    page.wait_for_timeout(200)
+    seen = [int(n) for n in numbers.all_inner_texts()]
+    assert seen == list(range(seen[0], seen[0] + len(seen))) and abs(seen[len(seen) // 2] - middle) < 60
+    page.locator(".sl-rows").evaluate("node => { node.scrollTop = 0; }")
+    expect(numbers.first).to_have_text("1")
+
+
+def test_hostile_tokens_are_only_text(opened):
+    trace = with_texts(HOSTILE)
+    page = opened(trace)
+    as_shown = "".join(HOSTILE) * 2
+    assert text_of(page).encode("utf-16", "surrogatepass") == as_shown.encode("utf-16", "surrogatepass")
+    tokens = page.locator(".sl-list .sl-token")
+    for i in range(tokens.count()):
+        tokens.nth(i).click()
+        tokens.nth(i).hover()
+    assert page.locator("#ribbon script, #ribbon img").count() == 0
+    assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
+
+
+# ── what the server sends ──
+
+
+def test_overlapping_values_make_one_story_and_a_gap_is_asked_for(opened):
+    trace = made(40)
+    lines = [ribbon.rounds((event,)) for event in trace.rounds]
+    page = opened(made(2))
+    feed = "text => feed(text)"
+    page.evaluate(feed, ribbon.start("live", 0) + ribbon.about(trace.started) + "".join(lines[:3]))
+    page.evaluate(feed, ribbon.start("live", 1) + "".join(lines[1:5]))
+    page.evaluate(feed, ribbon.start("live", 1) + "".join(lines[1:6]))
+    expect(page.locator(".sl-player")).to_have_attribute("data-rounds", "6")
+    expect(page.locator(".sl-source")).to_have_text("Running now")
+    assert "live" in place(page)
+    page.evaluate(feed, ribbon.start("live", 2) + "".join(lines[8:]) + ribbon.finish(trace.finished, 40))
+    expect(page.locator(".sl-player")).to_have_attribute("data-rounds", "6")
+    assert page.evaluate("asked") == []
+    late = ribbon.start("live", 2) + "".join(lines[8:]) + ribbon.finish(trace.finished, 40)
+    page.evaluate(feed, late)
+    expect(page.locator(".sl-player")).to_have_attribute("data-rounds", "6")
+    assert page.evaluate("asked") == []
+    page.evaluate(feed, late + ribbon.over())
+    assert page.evaluate("asked") == ["missing"]
+    page.evaluate(feed, ribbon.whole("again", trace))
+    assert text_of(page) == trace.text
+
+
+def test_a_running_trace_can_be_stepped_back_and_followed_again(opened):
+    trace = made(60)
+    lines = [ribbon.rounds((event,)) for event in trace.rounds]
+    page = opened(made(2))
+    head = ribbon.start("live", 0) + ribbon.about(trace.started)
+    page.evaluate("text => feed(text)", head + "".join(lines[:6]))
+    page.keyboard.press("ArrowLeft")
+    page.evaluate("text => feed(text)", head + "".join(lines[:9]))
+    assert place(page) == "Round 5 of 9"  # the run goes on, the reader stays
+    page.keyboard.press("End")
+    page.evaluate("text => feed(text)", head + "".join(lines[:12]))
+    assert place(page) == "Round 12 of 12, live"
+
+
+def test_the_recorded_run_plays_by_itself_and_is_labelled(opened):
+    page = opened(load(OPENING), recorded=True, at_end=False)
+    expect(page.locator(".sl-source")).to_have_text("Recorded run")
+    expect(page.get_by_role("button", name="Pause")).to_be_visible()
+    expect(page.locator(".sl-place")).to_have_text(re.compile(r"Round [1-9]"))
+    assert "slow motion" in page.locator(".sl-pace-words").inner_text()
+
+
+def test_with_reduced_motion_nothing_plays_by_itself(opened):
+    trace = load(OPENING)
+    page = opened(trace, recorded=True, at_end=False, reduced_motion="reduce")
+    expect(page.get_by_role("button", name="Play")).to_be_visible()
+    assert text_of(page) == trace.text
+
+
+def test_on_a_phone_a_tap_brings_the_numbers_up(opened):
+    page = opened(made(), viewport={"width": 390, "height": 844}, has_touch=True, is_mobile=True)
+    token = page.locator(".sl-list .sl-rejected").last
+    token.tap()
+    inspector = page.locator(".sl-inspector")
+    expect(inspector).to_be_in_viewport()
+    box, sheet = token.bounding_box(), inspector.bounding_box()
+    assert sheet["y"] + sheet["height"] == pytest.approx(844, abs=2)
+    assert box["y"] + box["height"] <= sheet["y"]  # the token is not covered
+    assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
+    page.get_by_role("button", name="Let the token go").tap()
+    expect(inspector).to_have_attribute("data-open", "")
+
+
+# ── behind the real app ──
+
+
+def test_run_inspect_reroll_step_back(browser, tmp_path):
+    with serving(FAKE_APP, tmp_path / "app.log", STEP="0.02") as url:
+        page = browser.new_context(viewport={"width": 1280, "height": 900}).new_page()
+        page.goto(url)
+        expect(page.locator(".sl-source")).to_have_text("Recorded run", timeout=20_000)
+        page.locator("#run").click()
+        expect(page.locator(".sl-source")).to_have_text("Running now", timeout=20_000)
+        expect(page.locator(".sl-source")).to_have_text("Your run", timeout=20_000)
+        expect(page.locator("#run")).to_have_text("Run", timeout=60_000)
+        whole = text_of(page)
+        assert "{{1+1}} ${1+1}" in whole and "<script>window.pwned=1</script>" in whole
+        page.locator(".sl-list .sl-rejected").last.click()
+        page.get_by_role("button", name="100 times").click()
+        expect(page.locator(".sl-rolled")).to_contain_text("of 100 stayed")
+        page.keyboard.press("Escape")
+        page.locator(".sl-rows").focus()
+        page.keyboard.press("ArrowLeft")
+        page.keyboard.press("ArrowLeft")
+        shorter = text_of(page)
+        assert whole.startswith(shorter) and len(shorter) < len(whole)
+        page.keyboard.press("End")
+        assert text_of(page) == whole and page.evaluate("window.pwned") is None
+        page.context.close()
