@@ -7,10 +7,10 @@ from itertools import pairwise
 import pytest
 from fake_worker import play
 
-from app.views import charts, figures, race
+from app.views import charts, figures, predictions, race
 from app.views.summary import speedup
 from engine.config import RunConfig, SamplingParams
-from engine.events import CostModel
+from engine.events import CostModel, Timings
 from engine.statistics import PARTS, statistics
 from engine.theory import idealised_speedup
 from engine.trace import Trace, fold
@@ -101,6 +101,27 @@ def test_plain_decoding_has_its_own_charts(plain):
     assert [trace["name"] for trace in found["rounds"]["data"]] == ["plain"]
 
 
+def still(trace: Trace) -> Trace:
+    """A clock that stood still."""
+    zero = Timings(0.0, 0.0, 0.0, 0.0)
+    return replace(trace, rounds=tuple(replace(event, timings=zero, start=0.0, end=0.0) for event in trace.rounds))
+
+
+def unwritten(trace: Trace) -> Trace:
+    """Rounds in which nothing was emitted."""
+    refused = tuple(replace(event, tokens=event.tokens[-1:], parents=()) for event in trace.rounds[:1])
+    return replace(trace, rounds=tuple(replace(event, tokens=()) for event in refused))
+
+
+@pytest.mark.parametrize("v", [{1: 1.0, 2: 0.5}, {1: 1.0, 2: 1e-6}, {7: 1e-6, 9: 1e6}, {1: 1e6}, {4096: 1.0}])
+@pytest.mark.parametrize("shape", [lambda trace: trace, still, unwritten])
+def test_costs_and_clocks_that_cannot_be_are_survived(run, plain, v, shape):
+    """What a valid file may claim, however absurd, gives charts or words and no error."""
+    ours = shape(replace(run, started=replace(run.started, costs=CostModel(0.0, v, 0, 0.0))))
+    assert set(drawn(charts.whole(ours, shape(plain)))) == NAMES
+    json.loads(race.race(ours, shape(plain)))
+
+
 # ── tokens against time ──
 
 
@@ -167,7 +188,7 @@ def test_bars_of_a_round_add_up_to_its_tokens_and_its_time(run, plain):
 
 def test_the_formula_is_filled_in_with_this_runs_numbers(run, plain):
     ratio = speedup(run, plain)
-    figure = figures.prediction(run, plain, ratio)
+    figure = predictions.prediction(run, plain, ratio)
     predicted = statistics(run).predicted_speedup
     steps = sum(event.draft_steps for event in run.rounds)
     assert f"= {len(run.emitted)} ÷ ({steps} · 0.250 + " in figure.note and f"= {predicted:.2f}×." in figure.note
@@ -179,12 +200,12 @@ def test_the_formula_is_filled_in_with_this_runs_numbers(run, plain):
 
 
 def test_a_prediction_alone_where_nothing_was_measured_beside(run):
-    assert [bar["y"] for bar in figures.prediction(run, None, None).data] == [["predicted"]]
+    assert [bar["y"] for bar in predictions.prediction(run, None, None).data] == [["predicted"]]
 
 
 def test_the_idealised_curve_is_called_so_and_marks_its_best(run):
     numbers = statistics(run)
-    curve, best = figures.idealised(run, numbers).data
+    curve, best = predictions.idealised(run, numbers).data
     alpha = numbers.alpha.value
     assert curve["name"] == "idealised" and curve["y"][0] == 1.0
     assert curve["y"][4] == pytest.approx(idealised_speedup(alpha, 4, COSTS.c, COSTS.v), rel=1e-5)
@@ -192,7 +213,7 @@ def test_the_idealised_curve_is_called_so_and_marks_its_best(run):
 
 
 def test_v_is_drawn_at_the_widths_that_were_measured(run, plain):
-    measured, _ = figures.scoring(run, plain).data
+    measured, _ = predictions.scoring(run, plain).data
     assert dict(zip(measured["x"], measured["y"], strict=True)) == COSTS.v
 
 
@@ -207,7 +228,7 @@ def test_v_is_drawn_at_the_widths_that_were_measured(run, plain):
 )
 def test_costs_from_a_busy_machine_are_called_so(run, plain, costs, words):
     ours = replace(run, started=replace(run.started, costs=costs))
-    for note in (figures.scoring(ours, plain).note, figures.prediction(ours, plain, 1.5).note):
+    for note in (predictions.scoring(ours, plain).note, predictions.prediction(ours, plain, 1.5).note):
         assert words in note if words else "care" not in note
 
 

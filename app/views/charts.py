@@ -1,6 +1,6 @@
 """The charts of a run as one JSON text. A chart that is left out stays as it was drawn."""
 
-from app.views import figures
+from app.views import figures, predictions
 from app.views.encode import encode
 from app.views.figures import Figure
 from app.views.summary import speedup
@@ -36,12 +36,12 @@ def whole(run: Trace | None, baseline: Trace | None = None) -> str:
 
 
 _LATER = {
-    "prediction": figures.prediction,
+    "prediction": predictions.prediction,
     "acceptance": lambda run, baseline, ratio: figures.acceptance(statistics(run)),
     "rounds": lambda run, baseline, ratio: figures.per_round(run, statistics(run)),
     "times": lambda run, baseline, ratio: figures.times(run, statistics(run), baseline),
-    "scoring": lambda run, baseline, ratio: figures.scoring(run, baseline),
-    "idealised": lambda run, baseline, ratio: figures.idealised(run, statistics(run)),
+    "scoring": lambda run, baseline, ratio: predictions.scoring(run, baseline),
+    "idealised": lambda run, baseline, ratio: predictions.idealised(run, statistics(run)),
 }
 
 

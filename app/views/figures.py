@@ -9,15 +9,11 @@ from dataclasses import dataclass, field
 
 from app.views.encode import short
 from engine.events import Round
-from engine.statistics import PARTS, Interval, Statistics, compare, first_divergence, statistics, wilson
-from engine.theory import best_gamma, idealised_speedup, interpolate
+from engine.statistics import PARTS, Interval, Statistics, first_divergence, statistics, wilson
 from engine.trace import Trace
 
 MOST_POINTS = 400  # of a line; more would only be sent, never seen
 MOST_BARS = 120
-STEADY = 0.2  # spread of a plain step up to which measured costs are trusted
-SAME_PACE = 0.5  # how far the plain step may have moved since they were
-LONGEST_DRAFT = 16  # how far the idealised curve is drawn
 CLOSING = ("resampled", "bonus", "plain")
 
 
@@ -176,8 +172,8 @@ def times(run: Trace, numbers: Statistics, baseline: Trace | None) -> Figure:
     note = ", ".join(f"{part} {seconds / total:.0%}" for part, seconds in numbers.time.items()) if total else ""
     note = f"Of the time of all rounds: {note}." if note else "The clock stood still."
     if baseline and baseline.rounds:
-        plain = 1000 * _plain_round(baseline)
-        layout["shapes"] = [_level(plain)]
+        plain = 1000 * plain_round(baseline)
+        layout["shapes"] = [level(plain)]
         note += f" Dashed: a round without drafting, {plain:.1f} ms, makes one token."
     return Figure(data, layout, note + _binning(_bin_size(run.rounds)))
 
@@ -186,12 +182,12 @@ def _stack(name: str, colour: str, rounds: Sequence[Round], heights: list[float]
     size = _bin_size(rounds)
     marker = {"color": colour, "line": {"width": 0.5, "color": "@ink"}}
     if pattern:
-        marker["pattern"] = _pattern(pattern, 6)
+        marker["pattern"] = pattern_of(pattern, 6)
     starts = [rounds[i].index + 1 for i in range(0, len(rounds), size)]
     return {"type": "bar", "name": name, "x": starts, "y": heights, "marker": marker, "hovertemplate": hover}
 
 
-def _pattern(shape: str, size: int) -> dict:
+def pattern_of(shape: str, size: int) -> dict:
     """Told apart without colour; drawn over the colour, which would else become the lines'."""
     return {"shape": shape, "size": size, "fillmode": "overlay", "fgcolor": "#000", "fgopacity": 0.5}
 
@@ -211,129 +207,11 @@ def _binning(size: int) -> str:
     return f" Each bar is the mean of {size} rounds." if size > 1 else ""
 
 
-def _level(y: float) -> dict:
+def level(y: float) -> dict:
     line = {"color": "@ink", "width": 2, "dash": "dash"}
     return {"type": "line", "xref": "paper", "x0": 0, "x1": 1, "y0": short(y), "y1": short(y), "line": line}
 
 
-# ── predictions ──
-
-
-def prediction(run: Trace, baseline: Trace | None, speedup: float | None) -> Figure:
-    """Measured beside predicted, and the formula with this run's numbers in it."""
-    costs = run.started.costs
-    if costs is None:
-        return Figure(note="This run's costs c and v(W) were not measured, so nothing can be predicted.")
-    if not any(event.parents for event in run.rounds):
-        return Figure(note="Nothing was drafted, so there is no speedup to predict.")
-    result = compare(run, baseline or Trace(run.started))
-    bars = [("predicted", result.predicted, "@predicted", "/")]
-    if speedup is not None:
-        bars.append(("measured", speedup, "@run", ""))
-    data = [_bar(*bar) for bar in bars]
-    layout = axes("× plain decoding", "", showlegend=False, bargap=0.35, shapes=[_upright(1.0)])
-    layout["xaxis"] |= {"range": [0, short(1.35 * max(1.0, *(value for _, value, *_ in bars)))]}
-    note = f"{_formula(run, result.predicted)} c and v measured at a context of {costs.context} tokens."
-    if speedup is not None:
-        note += f" Engine efficiency, measured ÷ predicted: {speedup / result.predicted:.2f}."
-    return Figure(data, layout, note + _steadiness(run, baseline))
-
-
-def _bar(name: str, value: float, colour: str, pattern: str) -> dict:
-    marker = {"color": colour, "line": {"width": 1, "color": "@ink"}}
-    if pattern:
-        marker["pattern"] = _pattern(pattern, 9)
-    return {
-        "type": "bar",
-        "orientation": "h",
-        "y": [name],
-        "x": [short(value)],
-        "text": [f"{value:.2f}×"],
-        "textposition": "outside",
-        "textfont": {"color": "@ink", "size": 16},
-        "marker": marker,
-        "hoverinfo": "skip",
-    }
-
-
-def _formula(run: Trace, predicted: float) -> str:
-    costs = run.started.costs
-    emitted = sum(len(event.emitted) for event in run.rounds)
-    steps = sum(event.draft_steps for event in run.rounds)
-    scoring = sum(interpolate(costs.v, len(event.parents) + 1) for event in run.rounds)
-    filled = f"{emitted} ÷ ({steps} · {costs.c:.3f} + {scoring:.1f})"
-    return f"Predicted = Σ emitted ÷ (Σ draft steps · c + Σ v(N + 1)) = {filled} = {predicted:.2f}×."
-
-
-def _upright(x: float) -> dict:
-    line = {"color": "@ink", "width": 2, "dash": "dash"}
-    return {"type": "line", "yref": "paper", "y0": 0, "y1": 1, "x0": x, "x1": x, "line": line}
-
-
-def scoring(run: Trace, baseline: Trace | None) -> Figure:
-    """v(W) on the machine that made the trace: why checking several tokens at once can be nearly free."""
-    costs = run.started.costs
-    if costs is None:
-        return Figure(note="v(W) was not measured for this run.")
-    widths = sorted(costs.v)
-    measured = _curve("v(W)", widths, [costs.v[w] for w in widths], "@run", "lines+markers")
-    top = max(costs.v.values()) * 1.15
-    alone = _curve("one by one", [1, widths[-1]], [1, widths[-1]], "@plain", "lines", dash="dash")
-    layout = axes("W, tokens scored at once", "time ÷ time of one")
-    layout["yaxis"] |= {"range": [0, short(max(top, 2.0))]}
-    note = f"One plain step took {1000 * costs.step:.1f} ms at a context of {costs.context} tokens."
-    if costs.c:
-        note += f" A draft step costs c = {costs.c:.3f} of that."
-    return Figure([measured, alone], layout, note + _steadiness(run, baseline))
-
-
-def _steadiness(run: Trace, baseline: Trace | None) -> str:
-    """A word of warning where c and v were measured on a machine that was busy, or busier than it was later."""
-    costs = run.started.costs
-    if costs.spread > STEADY:
-        return " The machine was busy while c and v were measured, so take this with care."
-    if not (baseline and baseline.rounds and costs.step):
-        return ""
-    plain = _plain_round(baseline)
-    if 1 / (1 + SAME_PACE) < plain / costs.step < 1 + SAME_PACE:
-        return ""
-    return (
-        f" Take this with care: a plain step took {1000 * costs.step:.0f} ms when c and v were measured, and "
-        f"{1000 * plain:.0f} ms in the baseline."
-    )
-
-
-def _plain_round(baseline: Trace) -> float:
+def plain_round(baseline: Trace) -> float:
+    """Seconds of a round without drafting, on average."""
     return sum(event.timings.total for event in baseline.rounds) / len(baseline.rounds)
-
-
-def idealised(run: Trace, numbers: Statistics) -> Figure:
-    """The speedup that α alone would give for each draft length, on this machine's costs."""
-    costs, alpha = run.started.costs, numbers.alpha
-    if costs is None or alpha is None:
-        return Figure(note="This curve needs a tested draft and measured costs.")
-    lengths = list(range(LONGEST_DRAFT + 1))
-    speeds = [idealised_speedup(alpha.value, gamma, costs.c, costs.v) for gamma in lengths]
-    data = [_curve("idealised", lengths, speeds, "@predicted", "lines+markers")]
-    best = best_gamma(alpha.value, costs.c, costs.v, LONGEST_DRAFT)
-    mark = _curve("best", [best], [speeds[best]], "@ink", "markers")
-    mark["marker"] = {"symbol": "star", "size": 15, "color": "@run", "line": {"width": 1, "color": "@ink"}}
-    layout = axes("γ, tokens drafted in a round", "× plain decoding", shapes=[_level(1.0)])
-    note = (
-        f"From α = {alpha.value:.2f} alone, as if every draft had that chance: "
-        f"(1 − α^(γ+1)) / (1 − α) ÷ (γ · c + v(γ + 1)). Best: γ = {best} with {speeds[best]:.2f}×."
-    )
-    return Figure([*data, mark], layout, note)
-
-
-def _curve(name: str, x: list, y: list, colour: str, mode: str, dash: str = "solid") -> dict:
-    return {
-        "type": "scatter",
-        "mode": mode,
-        "name": name,
-        "x": x,
-        "y": [short(value) for value in y],
-        "line": {"width": 3, "color": colour, "dash": dash},
-        "marker": {"size": 8, "color": colour},
-        "hovertemplate": "%{x}: %{y:.2f}",
-    }
