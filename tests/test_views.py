@@ -6,12 +6,13 @@ from dataclasses import replace
 import pytest
 from fake_worker import play
 
+from app.opening import OPENING, opening
 from app.views import ribbon, summary
 from app.views.encode import encode, short
 from app.views.notice import notice
 from engine.config import RunConfig, SamplingParams
-from engine.events import Round, Timings, Token
-from engine.trace import Trace, fold
+from engine.events import STATUSES, Round, Timings, Token
+from engine.trace import Trace, fold, load
 
 HOSTILE = '<script>alert(1)</script> </script> {{1+1}} ${1+1} \\u003c \u202e 🌊 \ud800 "\n'
 
@@ -75,6 +76,72 @@ def test_hostile_text_stays_text(run):
     text = ribbon.rounds((replace(run.rounds[0], tokens=(token,)),))
     assert "<" not in text and text.isascii() and text.count("\n") == 1
     assert lines(text)[0]["tokens"][0]["text"] == HOSTILE
+
+
+def test_a_run_is_introduced_in_words(run):
+    config = run.started.config | {"gamma": 4, "prompt": "line one\n\n" + "x" * 1000}
+    line = lines(ribbon.about(replace(run.started, config=config, device="cuda (NVIDIA H200)")))[0]
+    assert line["words"] == "smollm2-135m · n-gram drafts, γ = 4 · temperature 0 · on cuda"
+    assert line["greedy"] is True and line["recorded"] is False
+    assert line["prompt"].startswith("line one x") and len(line["prompt"]) < 310
+
+
+def test_a_resampled_token_leans_on_the_refused_draft_for_its_distributions():
+    trace = record(temperature=0.8)
+    for line in lines(ribbon.rounds(trace.rounds)):
+        refused = [t for t in line["tokens"] if t["status"] == "rejected"]
+        for token in line["tokens"]:
+            if token["status"] == "resampled":
+                assert not {"p_top", "q_top", "residual"} & token.keys()
+                assert {"p_top", "q_top", "residual"} <= refused[-1].keys()
+                assert token["id"] in [candidate[0] for candidate in refused[-1]["residual"]["top"]]
+
+
+def test_distributions_that_differ_are_sent_with_both():
+    event = next(r for r in record().rounds if any(t.status == "resampled" for t in r.tokens))
+    closing = event.tokens[-1]
+    other = replace(closing, residual=replace(closing.residual, rest=0.5))
+    line = lines(ribbon.rounds((replace(event, tokens=(*event.tokens[:-1], other)),)))[0]
+    assert line["tokens"][-1]["residual"]["rest"] == 0.5 and "p_top" not in line["tokens"][-1]
+
+
+def test_a_sibling_is_told_from_a_first_draft():
+    first = Token(1, "a", "accepted", 0, 1, p=0.3, q=0.6, u=0.1, accept=0.5)
+    tried_second = replace(first, accept=0.2)  # what was left of p after its sibling
+    event = Round(0, 2, (first, tried_second), (0, 0), 0, 5, Timings(0, 0.1, 0, 0), 0, 0.1)
+    tokens = lines(ribbon.rounds((event,)))[0]["tokens"]
+    assert "sibling" not in tokens[0] and tokens[1]["sibling"] is True
+
+
+def test_a_value_starts_anew_before_it_grows_long_and_repeats_what_came_last():
+    feed, sent = ribbon.Feed("run"), []
+    for i in range(60):
+        sent.append(feed.add(encode({"type": "round", "index": i, "filling": "x" * 1500}) + "\n"))
+    heads = [lines(value)[0] for value in sent]
+    assert all(head["run"] == "run" for head in heads) and heads[-1]["segment"] > 0
+    assert max(map(len, sent)) < 2 * ribbon.SEGMENT
+    seen = set()
+    for value in sent[:: ribbon.OVERLAP - 1]:  # a page that sees only some of the values
+        indices = [line["index"] for line in lines(value)[1:]]
+        assert indices == list(range(indices[0], indices[-1] + 1))
+        assert not seen or indices[0] <= max(seen) + 1
+        seen |= set(indices)
+
+
+def test_one_long_update_is_sent_whole():
+    feed = ribbon.Feed("run")
+    feed.add("")
+    text = encode({"type": "round", "index": 0, "filling": "x" * (2 * ribbon.LONGEST)}) + "\n"
+    assert feed.add(text).endswith(text)
+    assert len(feed.add("{}\n")) < 100
+
+
+def test_the_recording_that_opens_the_page_shows_everything():
+    trace = load(OPENING)
+    statuses = {token.status for event in trace.rounds for token in event.tokens}
+    assert statuses == set(STATUSES) and trace.started.config["sampling"]["temperature"] > 0
+    assert opening().startswith('{"type":"start"') and len(opening()) < 100_000
+    assert all(token.p is not None for event in trace.rounds for token in event.tokens)
 
 
 def test_greedy_runs_are_compared_token_by_token(run, baseline):

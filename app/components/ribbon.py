@@ -8,9 +8,10 @@ from app.components.live import live
 SCRIPTS = [
     f"player/{name}.js"
     for name in (
-        "dom tape words chances rows output distributions inspector tip playhead keys walk feed player mount"
-    ).split()
-]
+        "dom", "tape", "words", "chances", "rows", "output", "distributions", "inspector", "tip", "playhead", "keys",
+        "walk", "feed", "player", "mount",
+    )
+]  # fmt: skip
 
 # status → mark, word, what it means. Colours are in assets/player.css; a status is never colour alone.
 LEGEND = {

@@ -13,13 +13,20 @@ function walkRows(frame, rows, tape, { stageNow, preview, hide, leave }) {
     return round(-1)?.[0];
   }
 
+  // Where the keyboard enters: the inspected token, else the first in sight.
+  function entrance() {
+    const top = frame.getBoundingClientRect().top;
+    const first = [...frame.querySelectorAll('.sl-token:not([hidden])')].find(node => node.getBoundingClientRect().top >= top);
+    return tokenAt(frame.querySelector('[aria-current]') || first);
+  }
+
   frame.addEventListener('keydown', event => {
     if (event.ctrlKey || event.metaKey || event.altKey) return;
     const token = tokenAt(event.target), arrow = event.key.startsWith('Arrow');
     if (token && event.key === 'Escape') { event.preventDefault(); hide(); return leave(); }
     let next = null;
     if (token && arrow) next = neighbour(token, event.key);
-    else if (!token && (event.key === 'ArrowDown' || event.key === 'Enter')) next = tokenAt(frame.querySelector('.sl-token'));
+    else if (!token && (event.key === 'ArrowDown' || event.key === 'Enter')) next = entrance();
     else return;
     event.preventDefault();
     if (seen(next)) rows.nodeOf(next)?.focus();
