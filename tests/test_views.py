@@ -136,6 +136,13 @@ def test_one_long_update_is_sent_whole():
     assert len(feed.add("{}\n")) < 100
 
 
+def test_a_very_long_trace_is_sent_without_its_candidates(run):
+    many = replace(run, rounds=run.rounds * 150, finished=None)
+    told = lines(ribbon.whole("run", many))
+    assert told[1]["lean"] is True and "p_top" not in str(told) and told[2]["tokens"][0]["u"] is not None
+    assert "lean" not in lines(ribbon.whole("run", run))[1]
+
+
 def test_the_recording_that_opens_the_page_shows_everything():
     trace = load(OPENING)
     statuses = {token.status for event in trace.rounds for token in event.tokens}

@@ -14,7 +14,8 @@ from engine.trace import Trace
 SEGMENT = 24_000  # characters; a longer value is cut at its old end
 OVERLAP = 8  # updates that a value repeats at least, over a second's worth,
 LONGEST = 120_000  # unless so fast a run makes that longer than this
-METHODS = {"none": "no drafts", "ngram": "n-gram drafts", "lm": "a draft model"}
+LEAN = 10_000  # a trace of more tokens is sent without its distributions, which make up nearly all of its size
+METHODS = {"none": "no drafts", "ngram": "n-gram drafts", "lm": "a draft model", "eagle": "an EAGLE head"}
 
 
 class Feed:
@@ -49,20 +50,21 @@ def start(run: str, segment: int = 0) -> str:
     return encode({"type": "start", "run": run, "segment": segment}) + "\n"
 
 
-def about(started: RunStarted, recorded: bool = False) -> str:
+def about(started: RunStarted, recorded: bool = False, lean: bool = False) -> str:
     line = {"type": "about", "greedy": _greedy(started), "words": _words(started), "recorded": recorded}
     prompt = " ".join(str(started.config.get("prompt", ""))[:300].split())
-    return encode(line | {"prompt": prompt}) + "\n"
+    return encode(line | {"prompt": prompt} | ({"lean": True} if lean else {})) + "\n"
 
 
 def whole(run: str, trace: Trace, recorded: bool = False) -> str:
     """A trace in one piece: for a recorded run, or a page that missed something."""
-    text = start(run, -1) + about(trace.started, recorded) + rounds(trace.rounds)
+    lean = sum(len(event.tokens) for event in trace.rounds) > LEAN
+    text = start(run, -1) + about(trace.started, recorded, lean) + rounds(trace.rounds, lean)
     return text + (finish(trace.finished, len(trace.emitted)) if trace.finished else "")
 
 
-def rounds(events: tuple[Round, ...]) -> str:
-    return "".join(encode(_round(event)) + "\n" for event in events)
+def rounds(events: tuple[Round, ...], lean: bool = False) -> str:
+    return "".join(encode(_round(event, lean)) + "\n" for event in events)
 
 
 def finish(finished: RunFinished, tokens: int) -> str:
@@ -93,7 +95,7 @@ def _words(started: RunStarted) -> str:
     """What ran, for the line above the player: pair, drafting, temperature, device."""
     config = started.config
     method, gamma = config.get("method", ""), config.get("gamma")
-    drafting = METHODS.get(method, method)
+    drafting = METHODS.get(method, f"{method} drafts")
     if method != "none" and gamma is not None:
         drafting += f", γ {gamma}" if gamma == "auto" else f", γ = {gamma}"
     temperature = config.get("sampling", {}).get("temperature", 0)
@@ -101,7 +103,7 @@ def _words(started: RunStarted) -> str:
     return " · ".join(part for part in parts if part)
 
 
-def _round(event: Round) -> dict:
+def _round(event: Round, lean: bool) -> dict:
     tested = sum(token.status in TESTED for token in event.tokens)
     kept = sum(token.status == "accepted" for token in event.tokens)
     refused = next((token for token in reversed(event.tokens) if token.status == "rejected"), None)
@@ -113,11 +115,11 @@ def _round(event: Round) -> dict:
         "drafted": len(event.parents),
         "start": round(event.start, 5),
         "end": round(event.end, 5),
-        "tokens": [_token(token, refused) for token in event.tokens],
+        "tokens": [_token(token, refused, lean) for token in event.tokens],
     }
 
 
-def _token(token: Token, refused: Token | None) -> dict:
+def _token(token: Token, refused: Token | None, lean: bool) -> dict:
     """Absent fields are left out: with tracing off, for tokens nobody drafted, or where they repeat another token's."""
     line = {"text": token.text, "status": token.status, "position": token.position, "id": token.id}
     if token.label is not None:
@@ -128,7 +130,7 @@ def _token(token: Token, refused: Token | None) -> dict:
             line[name] = number
     if _after_a_sibling(token):
         line["sibling"] = True
-    for name in ("p_top", "q_top", "residual"):
+    for name in () if lean else ("p_top", "q_top", "residual"):
         distribution = getattr(token, name)
         # A resampled token stands where a draft was refused and has that draft's distributions.
         repeated = token.status == "resampled" and refused and getattr(refused, name) == distribution

@@ -1,7 +1,7 @@
 // Reads what the server sends: lines of JSON. A value holds a piece of the story, and pieces overlap, because a page
 // that is busy sees only the last of several values; what is already on the tape is passed over.
 
-function makeFeed(tape, { started, arrived, told, lost }) {
+function makeFeed(tape, { started, arrived, told, finished, lost }) {
   let run = null, head = '', offset = 0, missing = false, over = false;
 
   const readers = {
@@ -12,7 +12,7 @@ function makeFeed(tape, { started, arrived, told, lost }) {
       tape.add(line);
       return true;
     },
-    finish: line => { tape.ended = line; told(); },
+    finish: line => { if (!tape.ended) { tape.ended = line; told(); finished(); } },
     compared: line => { tape.compared = line; told(); },
     over() { over = true; },
   };

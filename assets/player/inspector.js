@@ -25,6 +25,7 @@ function makeInspector(box) {
     if (token.sibling) parts.push(note(SIBLING));
     const chances = chancesOf(token, round);
     if (stage === 'waiting') delete chances.p;
+    if (about?.lean) parts.push(note('So long a trace comes without its candidates; p, q and u are all there.'));
     if (chances.p || chances.q) parts.push(besideNode(token, chances));
     if (judged && ['rejected', 'resampled'].includes(token.status) && chances.residual) parts.push(leftOverNode(token, round, chances));
     if (judged && token.p === undefined) parts.push(note('This trace was recorded without its numbers.'));

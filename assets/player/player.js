@@ -27,7 +27,7 @@ function makePlayer(root, { missing = () => {} } = {}) {
 
   function moved(by) {
     const steps = toldSteps(), at = tape.locate(steps);
-    if (by === 'reader') rows.follow();
+    if (by === 'reader') { opening = false; rows.follow(); }
     rows.show(steps);
     output.show(at);
     if (by === 'reader') stepped(at);
@@ -141,11 +141,11 @@ function makePlayer(root, { missing = () => {} } = {}) {
   };
   root.addEventListener('click', event => {
     const act = event.target.closest('[data-do]')?.dataset.do;
-    if (act) { opening = false; return actions[act](); }
+    if (act) return actions[act]();
     const token = rows.tokenOf(event.target.closest?.('.sl-list .sl-token'));
     if (token) { if (token === locked) unlock(); else lock(token); }
   });
-  scrub.addEventListener('input', () => { opening = false; playhead.move(Number(scrub.value), 'reader'); });
+  scrub.addEventListener('input', () => playhead.move(Number(scrub.value), 'reader'));
   pace.addEventListener('input', () => { playhead.pace = PACES[pace.value]; });
   listenForKeys(root, {
     ' ': actions.play, arrowleft: actions['round-back'], arrowright: actions['round-on'], home: actions.start,
@@ -171,6 +171,10 @@ function makePlayer(root, { missing = () => {} } = {}) {
       labels();
     },
     told: labels,
+    finished() {
+      playhead.settle();
+      if (!tape.about.recorded) put(find('.sl-live'), endSentence(tape.ended));
+    },
     lost: missing,
     arrived(added) {
       if (!added && !tape.ended) return;

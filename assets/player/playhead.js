@@ -7,7 +7,7 @@ const COMFORT = 1.4;     // seconds in which a round is easily followed
 
 function makePlayhead(tape, changed) {
   let at = 0, playing = false, live = false, pace = 1 / 20;
-  let before = 0, spent = 0, frames = 0;
+  let before = 0, spent = 0, chosen = false;
 
   const seconds = index => {
     const { start, end } = tape.rounds[index], next = tape.rounds[index + 1];
@@ -33,7 +33,6 @@ function makePlayhead(tape, changed) {
       spent -= cost;
       to++;
     }
-    frames++;
     if (to !== at) { at = to; changed('clock'); }
     if (at >= tape.steps) return arrived();
     requestAnimationFrame(frame);
@@ -63,8 +62,9 @@ function makePlayhead(tape, changed) {
     playing = live = false;
   }
 
-  // The notch at which a typical round takes about as long as one can follow.
+  // The notch at which a typical round takes about as long as one can follow, unless the reader has chosen another.
   function settle() {
+    if (chosen) return;
     const all = tape.rounds.map((_, index) => seconds(index)).sort((a, b) => a - b);
     const want = (all[all.length >> 1] || 0.05) / COMFORT;
     pace = PACES.reduce((best, notch) => Math.abs(Math.log(notch / want)) < Math.abs(Math.log(best / want)) ? notch : best);
@@ -89,7 +89,6 @@ function makePlayhead(tape, changed) {
     get playing() { return playing; },
     get live() { return live; },
     get pace() { return pace; },
-    set pace(value) { pace = value; changed('pace'); },
-    get frames() { return frames; },
+    set pace(value) { pace = value; chosen = true; changed('pace'); },
   };
 }

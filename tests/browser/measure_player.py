@@ -118,8 +118,8 @@ def running(browser, tokens: int) -> None:
     sent: list[tuple[int, float]] = []
     rounds = ribbon.rounds
 
-    def timed(events):
-        text = rounds(events)
+    def timed(events, lean=False):
+        text = rounds(events, lean)
         if events:
             sent.append((events[-1].index + 1, 1000 * time.time()))
         return text

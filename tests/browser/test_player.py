@@ -16,7 +16,8 @@ from engine.config import RunConfig, SamplingParams
 from engine.events import Round, Timings, Token
 from engine.trace import Trace, fold, load
 
-pytestmark = [pytest.mark.browser, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(300)]
+expect.set_options(timeout=15_000)  # a busy machine is no failure
 HOSTILE = [
     "<script>window.pwned=1</script>",
     '<img src=x onerror="window.pwned=2">',
@@ -47,7 +48,6 @@ def opened(browser, tmp_path):
 
     def open_(trace: Trace, recorded=False, at_end=True, **context) -> Page:
         page = browser.new_context(**({"viewport": {"width": 1280, "height": 900}} | context)).new_page()
-        page.set_default_timeout(10_000)
         page.errors = []
         page.on("pageerror", lambda error: page.errors.append(str(error)))
         file = tmp_path / "player.html"
