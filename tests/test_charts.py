@@ -1,6 +1,7 @@
 """Charts and race as data, on recorded runs, without a server or a browser."""
 
 import json
+import re
 from dataclasses import replace
 from itertools import pairwise
 
@@ -192,6 +193,10 @@ def test_the_formula_is_filled_in_with_this_runs_numbers(run, plain):
     predicted = statistics(run).predicted_speedup
     steps = sum(event.draft_steps for event in run.rounds)
     assert f"= {len(run.emitted)} ÷ ({steps} · 0.250 + " in figure.note and f"= {predicted:.2f}×." in figure.note
+    emitted, steps, c, passes = map(
+        float, re.search(r"= (\d+) ÷ \((\d+) · ([\d.]+) \+ ([\d.]+)\)", figure.note).groups()
+    )
+    assert emitted / (steps * c + passes) == pytest.approx(predicted, rel=2e-3), "a reader can do the sum"
     assert f"measured ÷ predicted: {ratio / predicted:.2f}" in figure.note
     assert {bar["y"][0]: bar["x"][0] for bar in figure.data} == {
         "predicted": pytest.approx(predicted, rel=1e-5),
@@ -255,6 +260,8 @@ def test_samples_race_on_time_per_token_and_it_says_why():
     run, plain = record(temperature=0.7, tokens=40), record("none", 0, temperature=0.7)
     state = json.loads(race.race(run, plain))
     assert state["unit"] == "token" and "different samples" in state["note"] and "40 and 60 tokens" in state["note"]
+    alike = json.loads(race.race(record(temperature=0.7), plain))
+    assert alike["unit"] == "token", "samples of the same length are different samples all the same"
     spent = [lane["seconds"] / lane["counts"][-1] for lane in state["lanes"]]
     assert state["result"].startswith(f"{spent[0] / spent[1]:.2f}× faster")
     assert f"{1000 * spent[1]:.1f} ms per token" in state["result"]
