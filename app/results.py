@@ -65,6 +65,8 @@ class Results:
 
     def configure(self, method: str, auto: bool, gamma: float, temperature: float, session: Session) -> str:
         """The controls as they stand, for other engines."""
+        if method == AUTO and session.trace:
+            method = session.trace.started.config["method"]  # what auto came to
         try:
             config = settings("-", method, auto, gamma, temperature, 0, 1)
             models = self.service.models(method)

@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Literal
 
 from engine.config import RunConfig
@@ -112,6 +113,10 @@ def _shape(model) -> tuple:
 
 
 def _where(model) -> str:
+    """A shipped draft by its place in the repository: where this server keeps it is nobody's business."""
+    root = Path(__file__).parent.parent
+    if model.folder and model.folder.is_relative_to(root):
+        return model.folder.relative_to(root).as_posix()
     return model.repo or str(model.folder or model.name)
 
 

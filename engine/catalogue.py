@@ -14,6 +14,7 @@ from functools import cache
 from pathlib import Path
 from types import MappingProxyType
 
+from engine.config import AUTO
 from engine.errors import BadInput, EngineError
 from engine.folders import figures, gigabytes, is_head
 
@@ -39,7 +40,8 @@ class GgufSource:
 @dataclass(frozen=True)
 class ModelSpec:
     """``parameters`` as they stand in memory (a tied head once). ``folder``: a checkpoint of the user's own, or one
-    shipped here. ``head``: not a model but an EAGLE head, of use with its own target only."""
+    shipped here. ``head``: not a model but an EAGLE head, of use with its own target only. ``alpha``: of a draft, the
+    share of its first guesses that its target was seen to keep."""
 
     name: str
     licence: str
@@ -56,6 +58,7 @@ class ModelSpec:
     gguf: GgufSource | None = None
     folder: Path | None = None
     head: bool = False
+    alpha: float | None = None
 
     def weight_bytes(self, dtype: str) -> int:
         return self.parameters * _width(dtype)
@@ -78,7 +81,9 @@ class PairSpec:
     drafts: Mapping[str, ModelSpec] = field(default_factory=lambda: MappingProxyType({}))
 
     def models(self, method: str | None = None) -> tuple[ModelSpec, ...]:
-        """What a method loads: the target, and its draft if it has one."""
+        """What a method loads: the target, and its draft if it has one. To find the fastest one everything is tried."""
+        if method == AUTO:
+            return (self.target, *self.drafts.values())
         return (self.target, self.drafts[method]) if method in self.drafts else (self.target,)
 
     def memory(self, dtype: str, method: str | None = None, context: int = CONTEXT) -> int:
@@ -133,9 +138,11 @@ def _model(name: str, entry: dict) -> ModelSpec:
 def _shipped(name: str, entry: dict, where: str) -> ModelSpec:
     """A draft that lies in this repository; what it weighs is read from the files."""
     folder = CATALOGUE.parent / str(entry["shipped"])
-    if set(entry) != {"shipped", "licence"} or CATALOGUE.parent not in folder.resolve().parents:
-        raise BadInput(f"{where}: a shipped draft has nothing but shipped, a folder in assets, and licence.")
-    return ModelSpec(name=name, licence=entry["licence"], folder=folder, head=is_head(folder), **figures(folder))
+    if set(entry) != {"shipped", "licence", "alpha"} or CATALOGUE.parent not in folder.resolve().parents:
+        raise BadInput(f"{where}: a shipped draft has shipped (a folder in assets), licence and alpha, nothing else.")
+    return ModelSpec(
+        name, entry["licence"], **figures(folder), folder=folder, head=is_head(folder), alpha=entry["alpha"]
+    )
 
 
 def _pair(name: str, entry: dict, models: dict[str, ModelSpec]) -> PairSpec:
@@ -174,12 +181,19 @@ def local_pair(name: str) -> PairSpec:
     plus = [i for i, letter in enumerate(name) if letter == "+"]
     splits = [(Path(name[:i]).expanduser(), Path(name[i + 1 :]).expanduser()) for i in plus]
     if whole.is_dir() or not splits:
-        return PairSpec(name, f"{whole.name} (a local folder)", local_model(whole))
+        return PairSpec(name, f"{whole.name} (a local folder)", _local_target(whole))
     # A folder's own name may hold a plus: take the split whose halves both exist.
     target, draft = next((s for s in splits if s[0].is_dir() and s[1].is_dir()), splits[0])
     model = local_model(draft)
     drafts = MappingProxyType({"eagle" if model.head else "lm": model})
-    return PairSpec(name, f"{target.name} with {draft.name} (local folders)", local_model(target), drafts)
+    return PairSpec(name, f"{target.name} with {draft.name} (local folders)", _local_target(target), drafts)
+
+
+def _local_target(folder: Path) -> ModelSpec:
+    model = local_model(folder)
+    if model.head:
+        raise BadInput(f"{folder} holds an EAGLE head, which only drafts for a target; name TARGET_DIR+{folder}.")
+    return model
 
 
 def local_model(folder: Path) -> ModelSpec:
@@ -201,7 +215,7 @@ def check_pair(
     """
     from engine.fetch import locate
 
-    if method is not None and method not in methods(pair):
+    if method not in (None, AUTO, *methods(pair)):
         return [f"{pair.name} has no method {method!r}; choose from {', '.join(methods(pair))}."]
     problems = []
     for model in pair.models(method):

@@ -63,7 +63,7 @@ def _check_method(pair: str, method: str) -> None:
     """Said before a model is loaded for it."""
     from engine.catalogue import get_pair, methods
 
-    if method not in (offered := methods(get_pair(pair))):
+    if method not in (offered := (*methods(get_pair(pair)), AUTO)):
         raise BadInput(f"{pair} has no method {method[:40]!r}; choose from {', '.join(offered)}.")
 
 
@@ -123,7 +123,7 @@ def _follow(job, ribbon=None):
 def run(
     prompt: Annotated[str, typer.Argument(help="What the model is asked.")],
     pair: Pair = "smollm2-135m",
-    method: Annotated[str, typer.Option(help="none, ngram, lm, … as `pairs` lists them.")] = "ngram",
+    method: Annotated[str, typer.Option(help="As `pairs` lists them; auto is the fastest on this device.")] = AUTO,
     gamma: Gamma = AUTO,
     temperature: Temperature = 0.0,
     top_k: Annotated[int, typer.Option(help="0 is off.")] = 0,

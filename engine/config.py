@@ -62,7 +62,8 @@ class SamplingParams:
 
 @dataclass(frozen=True)
 class RunConfig:
-    """One request. ``gamma`` is the number of tokens drafted a round, or ``"auto"``.
+    """One request. ``method`` names a drafter, or ``"auto"``: the one that is fastest on this device. ``gamma`` is the
+    number of tokens drafted a round, or ``"auto"``.
 
     ``seed`` fixes every random draw. ``thinking`` is None where the template's own default is wanted. ``trace_top``
     is how many candidates of p, q and the residual each token keeps; ``trace`` False keeps only ids and statuses.
@@ -70,7 +71,7 @@ class RunConfig:
 
     prompt: str
     pair: str = "smollm2-135m"
-    method: str = "ngram"
+    method: str = AUTO
     gamma: int | str = AUTO
     sampling: SamplingParams = field(default_factory=SamplingParams)
     max_new_tokens: int = 128

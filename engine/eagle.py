@@ -41,10 +41,15 @@ class EagleModel:
         self.reads = tuple(config["eagle_config"]["eagle_aux_hidden_state_layer_ids"])
         self.width = target.width
         made_for = (config["hidden_size"], config["vocab_size"])
-        if made_for != (target.width, target.vocab_size) or max(self.reads) > target.layers_count:
+        if made_for != (target.width, target.vocab_size):
             raise Unavailable(
                 f"The head in {folder} was made for a target of width {made_for[0]} and {made_for[1]} words, this one "
                 f"has {target.width} and {target.vocab_size}; use the target it was made for."
+            )
+        if max(self.reads) > target.layers_count:
+            raise Unavailable(
+                f"The head in {folder} reads layer {max(self.reads)}, but this target has {target.layers_count} "
+                "layers; use the target it was made for."
             )
         self._load(Checkpoint(folder, target.dtype, target.device), linear_for(target.dtype, target.device, packed))
         self.frequencies, self.rope_scaling = rotary_frequencies(target.config, self.D, self.device)
@@ -65,7 +70,7 @@ class EagleModel:
         self.gate_up = fused({"mlp.gate": self.inner, "mlp.up": self.inner}, E)
         self.down = fused({"mlp.down": E}, self.inner)
         self.head = linear(weights("lm_head.weight", (Vd, E)))
-        self.words = word_ids(weights.raw("d2t"), self.target.vocab_size, weights.folder)
+        self.words = word_ids(weights.raw("d2t"), self.target.vocab_size, weights.folder).to(self.device)
         if len(self.words) != Vd:
             raise Unavailable(f"The vocabulary map in {weights.folder} has {len(self.words)} words, not {Vd}.")
 
@@ -120,8 +125,8 @@ def word_ids(d2t: torch.Tensor, vocabulary: int, folder: Path) -> torch.Tensor:
     >>> word_ids(torch.tensor([0, 0, 5]), 10, Path("."))     # draft word 2 is target word 7
     tensor([0, 1, 7])
     """
-    words = d2t + torch.arange(len(d2t), device=d2t.device)
-    whole = d2t.dtype == torch.int64 and d2t.ndim == 1
-    if not whole or int(words.min()) < 0 or int(words.max()) >= vocabulary or len(words.unique()) != len(words):
+    flat = d2t.dtype == torch.int64 and d2t.ndim == 1 and len(d2t) > 0
+    words = d2t + torch.arange(len(d2t)) if flat else torch.tensor([-1])
+    if int(words.min()) < 0 or int(words.max()) >= vocabulary or len(words.unique()) != len(words):
         raise Unavailable(f"The vocabulary map (d2t) in {folder} names words that the target does not have, or twice.")
     return words

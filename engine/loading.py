@@ -4,7 +4,7 @@ import gc
 import platform
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import torch
@@ -29,7 +29,7 @@ from engine.decode import Decoding
 from engine.drafters.base import Drafter
 from engine.drafters.eagle import EagleDrafter
 from engine.drafters.lm import LmDrafter
-from engine.drafters.ngram import NgramDrafter
+from engine.drafters.ngram import NgramDrafter, usual_places
 from engine.drafters.none import NoDrafter
 from engine.eagle import EagleModel
 from engine.errors import BadInput, Unavailable
@@ -49,11 +49,14 @@ from engine.models import (
 from engine.recorder import Recorder
 from engine.runner import DecoderRunner
 from engine.text import Detokenizer, encode_prompt
+from engine.theory import expected_speedup
 
 __all__ = ["DRAFTERS", "PRECISIONS", "Engine", "device_name", "load_engine"]
 
 Progress = Callable[[float, str], None]
 
+_USUAL_ALPHA = 0.6  # of a draft model nobody has measured with its target yet
+_LONGEST = 16
 _CALIBRATIONS = 3  # at most so many on a machine that stays busy: each takes seconds
 
 # A method without a draft model is made by calling its class; one with a draft gets that model's runner, and a head
@@ -72,6 +75,12 @@ class Engine:
         self._drafters: dict[str, Drafter] = {}
         self._costs: dict[str, CostModel] = {}
         self._calibrations: dict[str, int] = {}  # how often each was measured
+
+    def _places(self, method: str) -> list[tuple[float, list[float]]]:
+        """What texts are like for a method: (share of the tokens, α by depth), as counted when it was made."""
+        if method in MODEL_FREE:
+            return usual_places(_LONGEST)
+        return [(1.0, [self.pair.drafts[method].alpha or _USUAL_ALPHA] * _LONGEST)]
 
     def on_progress(self, progress: Progress) -> None:
         """Who is told from now on what loading and calibrating are up to."""
@@ -92,7 +101,20 @@ class Engine:
 
     def has(self, method: str) -> bool:
         """Whether everything the method needs is loaded."""
-        return method not in self.pair.drafts or method in self._drafts
+        needed = self.pair.drafts if method == AUTO else {method} & self.pair.drafts.keys()
+        return all(name in self._drafts for name in needed)
+
+    def fastest(self) -> str:
+        """The method with the highest idealised speedup on this device: costs as calibrated here, α as seen before."""
+        found = {"none": 1.0}
+        for method in methods(self.pair):
+            if method != "none":
+                try:
+                    costs = self.costs(method)
+                except Unavailable:
+                    continue  # a draft that cannot be had here cannot be the fastest
+                found[method] = expected_speedup(self._places(method), costs.c, costs.v)
+        return max(found, key=found.get)
 
     def drafter(self, method: str) -> Drafter:
         """The pair's drafter for a method. BadInput for an unknown one, Unavailable for a draft that does not fit."""
@@ -178,6 +200,8 @@ class Engine:
             yield from self._run(config, cancelled, gammas)
 
     def _run(self, config: RunConfig, cancelled, gammas) -> Iterator[Event]:
+        if config.method == AUTO:
+            config = replace(config, method=self.fastest())
         prompt = encode_prompt(self.target.tokenizer, config)
         self._check_length(self.target, self.pair.target.name, len(prompt), config)
         drafter = self.drafter(config.method)

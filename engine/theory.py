@@ -4,6 +4,8 @@ Costs are relative to one plain target step: c for one draft step, v(W) for scor
 """
 
 from collections.abc import Mapping, Sequence
+from itertools import accumulate
+from operator import mul
 
 
 def expected_tokens(alpha: float, gamma: int) -> float:
@@ -39,6 +41,17 @@ def predicted_speedup(rounds: Sequence[tuple[int, int, int]], c: float, v: Mappi
 def best_gamma(alpha: float, c: float, v: Mapping[int, float], most: int) -> int:
     """The draft length (0 = none) with the highest idealised speedup; the shorter one on a tie."""
     return best_length([alpha] * most, c, v)
+
+
+def expected_speedup(places: Sequence[tuple[float, Sequence[float]]], c: float, v: Mapping[int, float]) -> float:
+    """Of a text made of different places, each (its share of the tokens, the chance of draft 1, 2, … there, given
+    those before it), drafted as far as it pays: 1 ÷ Σ share · cost ÷ tokens of a round begun there."""
+    time = 0.0
+    for share, alphas in places:
+        gamma = best_length(alphas, c, v)
+        tokens = sum(accumulate(alphas[:gamma], mul, initial=1.0))
+        time += share * (gamma * c + interpolate(v, gamma + 1)) / tokens
+    return sum(share for share, _ in places) / time
 
 
 def best_length(alphas: Sequence[float], c: float, v: Mapping[int, float]) -> int:

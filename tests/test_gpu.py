@@ -8,11 +8,17 @@ from engine.adaptive import FixedGamma
 from engine.config import RunConfig, SamplingParams
 from engine.decode import Decoding
 from engine.drafters.base import Setup
+from engine.drafters.eagle import EagleDrafter
 from engine.drafters.lm import LmDrafter
+from engine.eagle import EagleModel
 from engine.graphs import EagerGraphs
 from engine.recorder import Recorder
+from engine.runner import DecoderRunner
 from engine.sampling import Uniforms, draw
 from engine.toy import ToyTokenizer
+from engine.training import export
+from engine.training.students import new_eagle
+from engine.training.teacher import Teacher
 
 pytestmark = pytest.mark.gpu
 PROMPT = [5, 9, 13, 21, 5, 9]
@@ -35,11 +41,26 @@ def runner(folders, index: int, captured: bool):
     return made
 
 
-def decoding(folders, captured: bool, temperature: float, gamma: int = 4) -> Decoding:
+@pytest.fixture(scope="module")
+def head(folders, tmp_path_factory):
+    """An EAGLE head for the first model, as it is before training: its guesses are poor and its passes are real."""
+    teacher, out = Teacher.load(folders[0][0], "cpu"), tmp_path_factory.mktemp("made") / "head"
+    student = new_eagle(teacher, torch.arange(0, 96, 2), 2, teacher.layer, torch.ones(2))
+    export.eagle(student, teacher, (0, 1), out, "")
+    return out
+
+
+def decoding(folders, captured: bool, temperature: float, gamma: int = 4, head=None) -> Decoding:
     config = RunConfig("x", sampling=SamplingParams(temperature), max_new_tokens=48, seed=3)
-    drafter = LmDrafter(runner(folders, 1, captured))
-    recorder = Recorder(config, ToyTokenizer(WORDS))
     target = runner(folders, 0, captured)
+    if head is None:
+        drafter = LmDrafter(runner(folders, 1, captured))
+    else:
+        drafts = DecoderRunner(EagleModel(head, target.model, packed=False))
+        drafts.graphs = drafts.graphs if captured else EagerGraphs()
+        target.tap(drafts.model.reads)
+        drafter = EagleDrafter(drafts, target)
+    recorder = Recorder(config, ToyTokenizer(WORDS))
     return Decoding(config, PROMPT, target, drafter, FixedGamma(gamma), frozenset(), recorder)
 
 
@@ -89,11 +110,13 @@ def test_no_token_without_mass_is_drawn_on_the_device(vocabulary):
             assert (probs.gather(1, ids[:, None]) > 0).all()
 
 
+@pytest.mark.parametrize("method", ["lm", "eagle"])
 @pytest.mark.parametrize("temperature", [0.0, 1.0])
-def test_a_trace_is_the_same_on_and_off_graphs(folders, temperature):
+def test_a_trace_is_the_same_on_and_off_graphs(folders, head, method, temperature):
     traces = []
     for captured in (True, False):
-        rounds = list(decoding(folders, captured, temperature).rounds())
+        run = decoding(folders, captured, temperature, head=head if method == "eagle" else None)
+        rounds = list(run.rounds())
         traces.append([(t.id, t.status, t.position) for r in rounds for t in r.tokens])
     assert traces[0] == traces[1]
 
@@ -106,8 +129,9 @@ def test_a_second_run_on_the_same_graphs_repeats_the_first(folders):
     assert [t.id for r in again.rounds() for t in r.tokens] == ids
 
 
-def test_a_round_waits_for_the_device_once(folders):
-    run = decoding(folders, True, 1.0)
+@pytest.mark.parametrize("method", ["lm", "eagle"])
+def test_a_round_waits_for_the_device_once(folders, head, method):
+    run = decoding(folders, True, 1.0, head=head if method == "eagle" else None)
     rounds = run.rounds()
     for _ in range(6):  # every width that comes up has been captured by then
         next(rounds)

@@ -391,11 +391,12 @@ def test_features_go_on_where_they_were_interrupted(target, tmp_path, monkeypatc
     assert len(rows) == 60 and other.states.shape[1:] == (3, 32)
 
 
-def test_features_begun_for_other_taps_are_not_taken_for_these(target, tmp_path):
+def test_features_begun_for_other_taps_are_not_taken_for_these(target, tmp_path, monkeypatch):
     samples = made_up(30)
     first = np.array(features.compute(target.runner, samples, tmp_path, (0,)).states)
-    with pytest.raises(KeyboardInterrupt):  # as large a file, and no note of it was written yet
-        features.compute(target.runner, samples, tmp_path, (1,), stop_after(1))
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):  # as large a file, and not noted yet
+        patch.setattr(target.runner, "prefill", lambda ids: stop_after(1)(0.0, ""))
+        features.compute(target.runner, samples, tmp_path, (1,))
     assert np.array_equal(features.compute(target.runner, samples, tmp_path, (0,)).states, first)
 
 

@@ -11,10 +11,13 @@ from app.opening import opening
 from app.service import Service
 from app.session import Session
 from app.tabs.results import connect, results
+from engine.config import AUTO
 
 METHODS = {
+    AUTO: "auto: the fastest on this machine",
     "ngram": "n-gram lookup: copies what came before",
     "lm": "draft model: a small model guesses",
+    "eagle": "EAGLE head: guesses from the model's own states",
     "none": "none: plain decoding, the baseline",
 }
 MAX_GAMMA = 16  # the engine takes 32; past 16 a chain only loses here
@@ -69,10 +72,9 @@ def _prompt(service: Service) -> gr.Textbox:
 
 
 def _controls(service: Service) -> list:
-    names = service.methods()
     method = gr.Dropdown(
-        [(METHODS.get(name, name), name) for name in names],
-        value="ngram" if "ngram" in names else names[0],
+        [(METHODS.get(name, name), name) for name in (AUTO, *service.methods())],
+        value=AUTO,
         label="Method",
         info="What guesses ahead of the model.",
         elem_id="method",

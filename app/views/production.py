@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from app.views.encode import encode
+from engine.config import AUTO
 
 NGRAM_LONGEST = 8  # the longest match this engine's own lookup tries (engine.drafters.ngram)
 TYPICAL = 4  # written where γ is automatic and no run has shown a length yet
@@ -57,10 +58,13 @@ class Target:
 
 def production(choice: Choice) -> str:
     """Every engine's answer as JSON, with a sentence about the draft length in front."""
-    return encode({"lead": _lead(choice), "engines": [_answer(target, choice) for target in TARGETS]})
+    targets = () if choice.method == AUTO else TARGETS
+    return encode({"lead": _lead(choice), "engines": [_answer(target, choice) for target in targets]})
 
 
 def _lead(choice: Choice) -> str:
+    if choice.method == AUTO:
+        return "The fastest method is found when a run begins: press Run, or choose a method."
     if _plain(choice):
         return "Plain decoding needs no configuration. Choose a method and a draft length above."
     if isinstance(choice.gamma, int):

@@ -10,6 +10,15 @@ from engine.device import to_device
 from engine.drafters.base import Draft, Setup
 
 LONGEST = 8
+# Share of places by the length of the longest match there (0: none), counted over 62,000 tokens that the embedded
+# target wrote, about a third of them to requests about a text.
+_SHARES = {0: 0.22, 1: 0.24, 2: 0.11, 3: 0.07, 4: 0.05, 5: 0.04, 6: 0.03, 7: 0.02, 8: 0.22}
+
+
+def usual_places(longest: int) -> list[tuple[float, list[float]]]:
+    """(share, chance that draft 1, 2, … ``longest`` is kept there), by the length of the match that is found."""
+    chances = [NgramDrafter.priors[min(n, LONGEST)] for n in range(1, LONGEST + longest + 1)]
+    return [(share, chances[n - 1 : n - 1 + longest] if n else []) for n, share in _SHARES.items()]
 
 
 class NgramDrafter:

@@ -9,6 +9,7 @@ _USE = {
     "lm": "Independent draft: a Llama checkpoint of its own, also usable as transformers' `assistant_model`.",
     "eagle": "EAGLE-3 head: one decoder layer over the target's hidden states (layout of vLLM and SGLang).",
 }
+TAG = "tags: [speculative-decoding]"
 _CARD = """---
 license: {licence}
 base_model: {base}
@@ -23,8 +24,8 @@ tags: [speculative-decoding]
 prompts was held out and never trained on.
 
 ## Recipe
-{updates} updates of {batch} rows ({seen:,} reply tokens seen), AdamW at {rate:g} with warm-up and cosine, forward KL
-against the target's whole distribution, seed {seed}.{head} Hardware: {hardware}.
+{updates} updates of {batch} rows{begun} ({seen:,} reply tokens seen in all), AdamW at {rate:g} with warm-up and
+cosine, forward KL against the target's whole distribution, seed {seed}.{head} Hardware: {hardware}.
 
 ## Acceptance
 On held-out prompts, the tokens before given, by draft position: greedy {greedy}, sampled at temperature 1 {sampled}.
@@ -43,7 +44,8 @@ def write(shop, setup, state: dict, samples) -> str:
         licence=target.licence, base=target.repo or target.name, student=setup.student, target=target.name,
         use=_USE[setup.student], rows=len(samples), tokens=int(samples.reply_len.astype(int).sum()),
         temperatures=", ".join(f"{t:g}" for t in sorted({round(float(t), 2) for t in samples.temperature})),
-        updates=state["update"], batch=recipe["rows"], seen=state["seen"], rate=recipe["learning_rate"],
+        updates=state["update"], begun=" on top of an older draft" if setup.start else "",
+        batch=recipe["rows"], seen=state["seen"], rate=recipe["learning_rate"],
         seed=setup.seed, head=head if setup.student == "eagle" else "", hardware=hardware(), greedy=last["greedy"],
         sampled=last["sampled"],
     )  # fmt: skip

@@ -21,7 +21,7 @@ app = typer.Typer(
 Pair = Annotated[str, typer.Option(help="A pair of `python -m engine pairs`, or a target's own folder.")]
 Work = Annotated[Path | None, typer.Option(metavar="DIR", help="Where everything is kept (default: the cache).")]
 Device = Annotated[str, typer.Option(help="auto, cpu, cuda.")]
-Seed = Annotated[int, typer.Option(help="Fixes every random draw.")]
+Seed = Annotated[int, typer.Option(min=0, help="Fixes every random draw.")]
 Slots = Annotated[int, typer.Option(min=1, help="Texts sampled side by side.")]
 Files = Annotated[list[Path] | None, typer.Option(metavar="FILE.npz", help="Sample files; may be given again.")]
 Student = Annotated[str, typer.Argument(metavar="lm|eagle", help="Which kind of draft.")]
@@ -49,7 +49,6 @@ def prompts(
     pair: Pair = "smollm2-135m", work: Work = None, device: Device = AUTO, seed: Seed = 0, slots: Slots = 16,
 ):  # fmt: skip
     """Let the target write questions, each on a line of WORK/prompts.jsonl."""
-    from engine.folders import disk_errors, write_atomically
     from engine.training.prompts import LONGEST, opening, written
     from engine.training.slots import Slots as Beside
 
@@ -61,11 +60,35 @@ def prompts(
         for text in written(Beside(model.runner, slots, room), model.tokenizer, model.eos, count, seed):
             found.append(text)
             show(min(len(found) / count, 0.999), f"{len(found)} questions")
-    lines = [json.dumps({"prompt": text}, ensure_ascii=False) for text in found]
-    with disk_errors(shop.folder):
-        shop.folder.mkdir(parents=True, exist_ok=True)
-        write_atomically(shop.folder / "prompts.jsonl", "\n".join(lines) + "\n")
-    say(f"{len(found)} questions are in {shop.folder / 'prompts.jsonl'}.")
+    if not found:
+        raise BadInput(
+            f"The target wrote no usable question in {count} attempts; ask for more, or pass a file to sample."
+        )
+    _write_prompts(shop.folder / "prompts.jsonl", found)
+
+
+@app.command()
+@friendly
+def tasks(
+    count: Annotated[int, typer.Option(min=1)] = 2000,
+    samples: Files = None, pair: Pair = "smollm2-135m", work: Work = None, seed: Seed = 0,
+):  # fmt: skip
+    """Make requests about texts (summarise, rewrite, quote …) of the target's own replies, into WORK/tasks.jsonl."""
+    from engine.models import load_tokenizer
+    from engine.training.prompts import tasks as made
+
+    shop = _shop(pair, work, "cpu", samples)
+    _write_prompts(shop.folder / "tasks.jsonl", list(made(shop.samples(), load_tokenizer(shop.target), count, seed)))
+
+
+def _write_prompts(path: Path, found: list[str]) -> None:
+    from engine.folders import disk_errors, write_atomically
+
+    with disk_errors(path.parent):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        lines = (json.dumps({"prompt": text}, ensure_ascii=False) for text in found)
+        write_atomically(path, "".join(f"{line}\n" for line in lines))
+    say(f"{len(found)} prompts are in {path}.")
 
 
 @app.command()
@@ -101,6 +124,7 @@ def distil(
     learning_rate: Annotated[float, typer.Option(min=1e-6, max=1.0)] = 2e-3,
     words: Annotated[int, typer.Option(min=16, help="Draft vocabulary: the words the target writes most.")] = 6144,
     taps: Annotated[str, typer.Option(help="Target layers a head reads, commas between.")] = AUTO,
+    start: Annotated[Path | None, typer.Option(metavar="DIR", help="An older WORK/lm or /eagle to go on from.")] = None,
     samples: Files = None, pair: Pair = "smollm2-135m", work: Work = None, device: Device = AUTO, seed: Seed = 0,
 ):  # fmt: skip
     """Train a draft on the samples, resuming from its last checkpoint; logs α on held-out prompts as it goes."""
@@ -112,8 +136,8 @@ def distil(
     _known(student)
     whole = shop.samples()
     chosen = high_taps(shop.pair.target.layers) if taps == AUTO else _layers(taps)
-    setup = shop.prepare(student, chosen, words, seed, whole)
-    recipe = rollout_for(student, Recipe(updates, rows, learning_rate, seed=seed))
+    setup = shop.prepare(student, chosen, words, seed, whole, start)
+    recipe = rollout_for(setup, Recipe(updates, rows, learning_rate, seed=seed))
     with progress() as show:
         features, teacher = shop.features(whole, chosen, show), shop.teacher()
         draft = shop.student(setup, teacher, whole, features)
@@ -121,7 +145,8 @@ def distil(
         def report(fraction: float, message: str) -> None:
             (say if message.startswith("{") else lambda m: show(fraction, m))(message)
 
-        log = train(draft, teacher, shop.data(setup, whole, features), recipe, shop.folder / student, report)
+        data, before = shop.data(setup, whole, features), shop.seen(setup, teacher)
+        log = train(draft, teacher, data, recipe, shop.folder / student, report, before)
     say(f"Trained: α on held-out prompts {json.dumps({k: log[-1][k] for k in ('greedy', 'sampled')})}.")
 
 
@@ -152,7 +177,7 @@ def export(
     whole, teacher = shop.samples(), shop.teacher()
     if whole.fingerprint() != setup.samples:
         raise BadInput("This draft was trained on other samples; name the same files with --samples.")
-    draft, state = shop.trained(setup, teacher, whole)
+    draft, state = shop.trained(setup, teacher)
     text = card.write(shop, setup, state, whole)
     if student == "eagle":
         stage.eagle(draft, teacher, setup.taps, out, text)
@@ -173,7 +198,7 @@ def evaluate(
 ):  # fmt: skip
     """Count α by draft position and τ in the real loop at temperatures 0 and 1; speed is `python -m engine bench`."""
     from engine.bench import read_prompts
-    from engine.folders import write_atomically
+    from engine.folders import disk_errors, write_atomically
     from engine.loading import load_engine
     from engine.training.evaluate import evaluate as count
 
@@ -185,7 +210,8 @@ def evaluate(
         print(one.table())
     folder = shop.folder / student
     if folder.is_dir():
-        write_atomically(folder / "evaluation.json", json.dumps([asdict(one) for one in found], indent=1))
+        with disk_errors(folder):
+            write_atomically(folder / "evaluation.json", json.dumps([asdict(one) for one in found], indent=1))
 
 
 def main() -> None:

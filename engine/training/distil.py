@@ -7,6 +7,7 @@ while KL bounds it (Pinsker) and pulls from everywhere; a share of TV can be mix
 Every update is a function of (seed, update number, checkpoint), so an interrupted run resumes to the same draft.
 """
 
+import io
 import json
 import math
 import os
@@ -122,9 +123,10 @@ def loss(student, teacher: Teacher, batch: Batch, recipe: Recipe, steps: int, ge
             log_p = (p + extra if extra is not None else p).log_softmax(-1)
         q = student.logits(states[b, t], words)
         log_q = (q + extra if extra is not None else q).log_softmax(-1)
-        one = (log_p.exp() * (log_p - log_q)).sum(-1).mean()
+        one = (log_p.exp() * (log_p - log_q)).sum(-1)
         if recipe.tv:
-            one = (1 - recipe.tv) * one + recipe.tv * 0.5 * (log_p.exp() - log_q.exp()).abs().sum(-1).mean()
+            one = (1 - recipe.tv) * one + recipe.tv * 0.5 * (log_p.exp() - log_q.exp()).abs().sum(-1)
+        one = one.sum() / max(len(b), 1)  # in very short rows nobody guesses a later step's token
         total, weights = total + recipe.decay ** (k - 1) * one, weights + recipe.decay ** (k - 1)
     return total / weights
 
@@ -151,16 +153,20 @@ def acceptance(student, teacher: Teacher, data: Data, steps: int, rows: int = 24
 
 
 def train(
-    student, teacher: Teacher, data: Data, recipe: Recipe, folder: Path, say: Say = lambda f, m: None
+    student, teacher: Teacher, data: Data, recipe: Recipe, folder: Path, say: Say = lambda f, m: None, seen: int = 0
 ) -> list[dict]:
-    """Train to the end of the recipe, from the checkpoint in ``folder`` where there is one; returns the log."""
+    """Train to the end of the recipe, from the checkpoint in ``folder`` where there is one; returns the log.
+
+    ``seen``: reply tokens that the student had been trained on before this recipe.
+    """
     parameters = [p for p in student.parameters() if p.requires_grad]
     groups = [[p for p in parameters if p.ndim > 1], [p for p in parameters if p.ndim < 2]]
     optimizer = torch.optim.AdamW(
         [{"params": groups[0], "weight_decay": recipe.weight_decay}, {"params": groups[1], "weight_decay": 0.0}],
         betas=(0.9, 0.95),
     )
-    update, log, seen = _resume(folder, recipe, student, optimizer)
+    update, log, before = _resume(folder, recipe, student, optimizer)
+    seen = before or seen
     began, mean = time.perf_counter(), None
     for rows in data.batches(recipe, update):
         if update >= recipe.updates:
@@ -195,12 +201,17 @@ def train(
 
 def _save(folder: Path, recipe: Recipe, student, optimizer, update: int, log: list[dict], seen: int) -> None:
     state = {"student": student.module.state_dict(), "optimizer": optimizer.state_dict(), "update": update,
-             "log": log, "recipe": json.dumps(asdict(recipe)), "seen": seen}  # fmt: skip
+             "log": log, "recipe": json.dumps(asdict(recipe)), "seen": seen, "words": student.words.cpu()}  # fmt: skip
     with disk_errors(folder):
         folder.mkdir(parents=True, exist_ok=True)
-        aside = folder / "checkpoint.pt.tmp"
-        torch.save(state, aside)
-        os.replace(aside, folder / "checkpoint.pt")
+        aside, content = folder / "checkpoint.pt.tmp", io.BytesIO()
+        torch.save(state, content)  # given a path it would not say that the disk is full
+        try:
+            aside.write_bytes(content.getbuffer())
+            os.replace(aside, folder / "checkpoint.pt")
+        except BaseException:
+            aside.unlink(missing_ok=True)
+            raise
 
 
 def _resume(folder: Path, recipe: Recipe, student, optimizer) -> tuple[int, list[dict], int]:
@@ -210,11 +221,11 @@ def _resume(folder: Path, recipe: Recipe, student, optimizer) -> tuple[int, list
     try:
         state = torch.load(path, map_location="cpu", weights_only=True)
         if state["recipe"] != json.dumps(asdict(recipe)):
-            raise BadInput(f"{path} was made with another recipe; go on with that one, or name another --out folder.")
+            raise BadInput(f"{path} was made with another recipe; go on with that one, or name another --work folder.")
         student.module.load_state_dict(state["student"])
         optimizer.load_state_dict(state["optimizer"])
+        return state["update"], state["log"], state["seen"]
     except BadInput:
         raise
     except Exception as error:  # pickle, zip and shape errors alike
         raise BadInput(f"The checkpoint {path} cannot be read; delete it to begin anew.") from error
-    return state["update"], state["log"], state["seen"]

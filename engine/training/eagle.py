@@ -12,6 +12,8 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
+from engine.attention import rotary_frequencies
+
 
 class EagleHead(nn.Module):
     """``embed`` [V, E] and ``head`` [Vd, E] are the target's own rows and stay as they are."""
@@ -32,8 +34,8 @@ class EagleHead(nn.Module):
         self.gate = nn.Linear(E, config.intermediate_size, bias=False)
         self.up = nn.Linear(E, config.intermediate_size, bias=False)
         self.down = nn.Linear(config.intermediate_size, E, bias=False)
-        theta = config.rope_parameters["rope_theta"]
-        self.register_buffer("inverse", 1.0 / theta ** (torch.arange(0, self.D, 2).float() / self.D), persistent=False)
+        frequencies, self.scaling = rotary_frequencies(config, self.D, "cpu")
+        self.register_buffer("inverse", frequencies, persistent=False)
 
     def rollout(self, ids: torch.Tensor, features: torch.Tensor, steps: int):
         """ids [B, L], features [B, L, taps·E] → for each draft step k = 1 … steps the hidden states [B, L, E] from
@@ -66,7 +68,7 @@ class EagleHead(nn.Module):
         angle = (torch.arange(L, device=x.device)[:, None] + step - 1) * self.inverse
         turn = torch.cat([angle, angle], -1)
         q, k, v = (part(x).view(B, L, -1, self.D).transpose(1, 2) for part in (self.q, self.k, self.v))
-        q, k = rotated(q, turn), rotated(k, turn)
+        q, k = (rotated(one, turn) * self.scaling for one in (q, k))
         keys.append(k)
         values.append(v)
         if step == 1:

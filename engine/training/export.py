@@ -3,6 +3,7 @@
 `lm` becomes a transformers checkpoint with the target's tokenizer; `eagle` the layout of vLLM and SGLang.
 """
 
+import errno
 import json
 import os
 import shutil
@@ -10,10 +11,13 @@ import tempfile
 from pathlib import Path
 
 import torch
+from safetensors import SafetensorError
 from safetensors.torch import save_file
 
+from engine.attention import rope
 from engine.errors import BadInput
 from engine.folders import HEAD, disk_errors
+from engine.training.card import TAG
 from engine.training.eagle import EagleHead
 from engine.training.teacher import Teacher
 
@@ -51,7 +55,7 @@ def eagle(student, teacher: Teacher, taps: tuple[int, ...], folder: Path, card: 
         "intermediate_size": module.gate.weight.shape[0], "num_hidden_layers": 1, "num_attention_heads": module.H,
         "num_key_value_heads": module.K, "head_dim": module.D, "vocab_size": c.vocab_size,
         "draft_vocab_size": len(words), "rms_norm_eps": c.rms_norm_eps, "hidden_act": c.hidden_act,
-        "rope_theta": c.rope_parameters["rope_theta"], "rope_scaling": None, "attention_bias": False,
+        "rope_theta": c.rope_parameters["rope_theta"], "rope_scaling": _scaling(c), "attention_bias": False,
         "mlp_bias": False, "max_position_embeddings": c.max_position_embeddings, "tie_word_embeddings": False,
         "bos_token_id": c.bos_token_id, "eos_token_id": c.eos_token_id, "torch_dtype": "bfloat16",
         "eagle_config": {"use_aux_hidden_state": True, "eagle_aux_hidden_state_layer_ids": list(taps)},
@@ -63,6 +67,12 @@ def eagle(student, teacher: Teacher, taps: tuple[int, ...], folder: Path, card: 
         (work / "README.md").write_text(card, encoding="utf-8")
 
     _replaced(folder, write)
+
+
+def _scaling(config) -> dict | None:
+    """What other engines read beside `rope_theta`: None where positions are turned plainly."""
+    parameters = {k: v for k, v in rope(config).items() if k != "rope_theta"}
+    return None if parameters["rope_type"] == "default" else parameters
 
 
 def lm(student, target: Path, folder: Path, card: str) -> None:
@@ -89,17 +99,30 @@ def _copied(source: Path, destination: Path) -> None:
     destination.write_text(text, encoding="utf-8")
 
 
+def _older_draft(folder: Path) -> bool:
+    """Whether the folder was written by `export`: its card says so; a target or another project has none such."""
+    try:
+        return TAG in (folder / "README.md").read_text(encoding="utf-8") and (folder / "config.json").is_file()
+    except (OSError, UnicodeDecodeError):
+        return False
+
+
 def _replaced(folder: Path, write) -> None:
     """``write(work)`` fills a folder beside, which then takes the place of ``folder``: the old one or the whole new."""
     folder = Path(folder)
-    if folder.exists() and not (folder / "config.json").exists() and any(folder.iterdir()):
+    if folder.is_file() or (folder.exists() and any(folder.iterdir()) and not _older_draft(folder)):
         raise BadInput(f"{folder} holds something that is no draft; name an empty or new folder.")
     with disk_errors(folder.parent):
         folder.parent.mkdir(parents=True, exist_ok=True)
         work = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}-"))
         try:
             (work / "new").mkdir()
-            write(work / "new")
+            try:
+                write(work / "new")
+            except SafetensorError as error:  # which puts the disk's own words into a sentence
+                raise OSError(errno.ENOSPC if "os error 28" in str(error) else errno.EIO, str(error)) from error
+            for file in (work / "new").iterdir():
+                file.chmod(0o644)  # safetensors writes for its owner alone
             if folder.exists():
                 os.replace(folder, work / "old")
             os.replace(work / "new", folder)

@@ -40,7 +40,7 @@ def high_taps(layers: int) -> tuple[int, ...]:
     """Three layers whose incoming states a head reads. EAGLE-3 taps layers 2, n/2 and n − 3 of large models; on 30
     layers of width 576 higher ones were a little better (9, 23, 29 against 2, 16, 29: α 0.282 and 0.276 after 60
     updates)."""
-    return tuple(sorted({round(0.3 * layers), round(0.77 * layers), layers - 1}))
+    return tuple(sorted({round(0.3 * layers), min(round(0.77 * layers), layers - 1), layers - 1}))
 
 
 def compute(
@@ -62,7 +62,8 @@ def compute(
         folder.mkdir(parents=True, exist_ok=True)
         done = _done(file, note, wanted, int(np.prod(shape)) * 2)
         if not done:
-            need_disk(folder, int(np.prod(shape)) * 2, "The target's features")
+            need_disk(folder, int(np.prod(shape)) * 2, "Keeping the target's features")
+            note.unlink(missing_ok=True)  # of what stood here before
         states = np.memmap(file, np.float16, "r+" if done else "w+", shape=shape)
         _fill(runner, samples, states, taps, done, note, wanted, progress)
     return Features(np.memmap(file, np.float16, "r", shape=shape), taps[:-1])

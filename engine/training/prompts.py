@@ -2,11 +2,13 @@
 instruct model goes on with what users ask (Magpie; Xu et al. 2024)."""
 
 import json
+import random
 import re
 from collections.abc import Iterator
 from pathlib import Path
 
 from engine.errors import BadInput
+from engine.training.samples import Samples
 from engine.training.slots import Row, Slots
 
 _MARK = "\ue000prompt\ue000"  # stands for the user's words while the template is rendered
@@ -39,6 +41,37 @@ def usable(text: str, tokenizer) -> bool:
     """Long enough to be a question, and nothing of the template's own in it."""
     special = any(token in text for token in tokenizer.all_special_tokens)
     return len(text) >= _SHORTEST and not special and "\ufffd" not in text
+
+
+_TASKS = (
+    "Summarize the following text in one sentence.",
+    "Summarise this passage in two or three sentences:",
+    "Rewrite the following text in simpler words:",
+    "Correct any grammar mistakes in this text and write it out again:",
+    "Read the text and list its main points.",
+    "Repeat the following text word for word:",
+    "What is the following text about? Quote the sentence that shows it.",
+    "Make this text sound more formal:",
+    "Turn this text into bullet points:",
+    "Rewrite this in the past tense:",
+)
+_LENGTHS = (200, 350, 500)  # characters of a text that a task is about
+
+
+def tasks(samples: Samples, tokenizer, count: int, seed: int) -> Iterator[str]:
+    """Requests about a text, which questions alone hardly hold: the texts are the target's own calmer replies."""
+    rng = random.Random(seed)
+    rows = [i for i in range(len(samples)) if samples.reply_len[i] >= 40 and samples.temperature[i] < 0.9]
+    if not rows:
+        raise BadInput("The samples hold no reply of 40 tokens to make a task of; sample more first.")
+    for n in range(count):
+        if n % len(rows) == 0:
+            rng.shuffle(rows)
+        i = rows[n % len(rows)]
+        text = tokenizer.decode(samples.row(i)[samples.prompt_len[i] :], skip_special_tokens=True)
+        text = text.strip().replace("\n\n", "\n")[: rng.choice(_LENGTHS)].rsplit(". ", 1)[0].strip()
+        if len(text) >= _SHORTEST:
+            yield f"{rng.choice(_TASKS)}\n\n{text}"
 
 
 def read(path: Path) -> list[str]:

@@ -72,7 +72,10 @@ def of_rows(rows: list[Row]) -> Samples:
 def _done(folder: Path) -> list[tuple[np.ndarray, Samples]]:
     found = []
     for path in sorted(folder.glob("part-*.npz")):
-        index = np.load(path.with_suffix(".npy"), allow_pickle=False)
+        try:
+            index = np.load(path.with_suffix(".npy"), allow_pickle=False)
+        except (OSError, ValueError, EOFError) as error:
+            raise BadInput(f"{path.with_suffix('.npy')} is damaged; delete {folder} and sample anew.") from error
         found.append((index, samples.load(path, 1 << 32)))
     return found
 

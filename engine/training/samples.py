@@ -7,6 +7,7 @@ import hashlib
 import os
 import tempfile
 import zipfile
+import zlib
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -72,16 +73,22 @@ def load(path: Path, vocab_size: int) -> Samples:
     path = Path(path)
     try:
         with np.load(path, allow_pickle=False) as file:
-            arrays = {name: file[name] for name in _ARRAYS}
+            arrays = {name: _array(file[name]) for name in _ARRAYS}
     except FileNotFoundError as error:
         raise BadInput(f"There are no samples at {path}; make some with `python -m engine.training sample`.") from error
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile, NotImplementedError) as error:
+    except (OSError, ValueError, TypeError, EOFError, zipfile.BadZipFile, zlib.error, NotImplementedError) as error:
         raise BadInput(f"The samples {path} are damaged or cut short; sample them again or copy them anew.") from error
     except KeyError as error:
         raise BadInput(f"{path} is no sample file: it lacks the array {error.args[0].split()[0]!r}.") from error
     if problem := _problem(arrays, vocab_size):
         raise BadInput(f"The samples {path} cannot be used: {problem}.")
     return Samples(**arrays)
+
+
+def _array(value) -> np.ndarray:
+    if not isinstance(value, np.ndarray):
+        raise ValueError("an archive of something else")
+    return value
 
 
 def _problem(arrays: dict[str, np.ndarray], vocab_size: int) -> str | None:

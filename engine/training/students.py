@@ -124,6 +124,9 @@ def new_lm(teacher, words: torch.Tensor, shape: LmShape, seed: int) -> LmStudent
         centred = rows[words] - rows[words].mean(0)
         directions = torch.linalg.svd(centred, full_matrices=False).Vh[: shape.width]  # [width, E]
         projected = (rows - rows[words].mean(0)) @ directions.T
+        if projected.shape[1] < shape.width:  # a narrow target, or few words, fills only so many
+            more = shape.width - projected.shape[1]
+            projected = torch.cat([projected, projected.std() * torch.randn(len(rows), more, device=rows.device)], 1)
         projected *= 0.5 / projected[words].pow(2).mean().sqrt() * shape.width**-0.25
         model.model.embed_tokens.weight.copy_(projected)
         model.model.norm.weight.fill_(0.25)  # else its first guess is the word just read, with great certainty

@@ -10,8 +10,10 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from transformers import AutoConfig
 
 from engine.catalogue import get_pair
+from engine.decoder import unsupported
 from engine.errors import BadInput, Unavailable
 from engine.fetch import cache_root, locate
 from engine.folders import disk_errors, write_atomically
@@ -26,6 +28,7 @@ from engine.training.students import LmShape, new_eagle, new_lm
 from engine.training.teacher import Teacher
 
 STUDENTS = ("lm", "eagle")
+_ONLY = "Drafts are trained for targets that our own decoder runs: the Llama family."
 _SEEN = 60_000  # tokens that the scale of each tap is read from
 
 
@@ -39,6 +42,7 @@ class Setup:
     samples: str  # their fingerprint
     seed: int
     shape: LmShape
+    start: str = ""  # the folder of an older draft that it goes on from
 
     @classmethod
     def read(cls, path: Path) -> "Setup":
@@ -71,7 +75,7 @@ class Workshop:
     def model(self) -> Model:
         model = load_model(self.target, self.device, "fp32")
         if not isinstance(model.runner, DecoderRunner):
-            raise Unavailable("Drafts are trained for targets that our own decoder runs: the Llama family.")
+            raise Unavailable(_ONLY)
         return model
 
     def teacher(self) -> Teacher:
@@ -84,10 +88,22 @@ class Workshop:
     def features(self, samples: Samples, taps: Sequence[int], say) -> Features:
         return feature_file.compute(self.model().runner, samples, self.folder / "features", taps, say)
 
-    def prepare(self, student: str, taps: Sequence[int], words: int, seed: int, samples: Samples) -> Setup:
+    def prepare(
+        self, student: str, taps: Sequence[int], words: int, seed: int, samples: Samples, start: Path | None = None
+    ) -> Setup:
         """The setup of a new student, or the one found if it is the same. BadInput if the folder holds another."""
         path = self.folder / student / "setup.json"
-        setup = Setup(student, tuple(taps), words, samples.fingerprint(), seed, LmShape())
+        config = AutoConfig.from_pretrained(self.target, trust_remote_code=False, local_files_only=True)
+        if unsupported(config):
+            raise Unavailable(_ONLY)
+        layers = self.pair.target.layers
+        if not all(0 <= t < layers for t in taps):
+            raise BadInput(f"Taps must lie between 0 and {layers - 1}, the target's layers; got {list(taps)}.")
+        frequent(samples, words)  # raises where there are too few
+        begun = str(Path(start).resolve()) if start else ""
+        setup = Setup(student, tuple(taps), words, samples.fingerprint(), seed, LmShape(), begun)
+        if start:
+            self._same_kind(setup, Setup.read(Path(start) / "setup.json"))
         if path.exists():
             if Setup.read(path) != setup:
                 raise BadInput(f"{path.parent} holds a draft begun otherwise; name another --work, or delete it.")
@@ -98,8 +114,21 @@ class Workshop:
         return setup
 
     def student(self, setup: Setup, teacher: Teacher, samples: Samples, features: Features | None):
-        """As it is before training; ``features`` None where only a checkpoint is to be loaded into it."""
-        words = frequent(samples, setup.words)
+        """As it is before training: begun from the target, or an older draft."""
+        if setup.start:
+            return self._restored(setup, teacher, Path(setup.start))[0]
+        return self._new(setup, teacher, frequent(samples, setup.words), features)
+
+    def seen(self, setup: Setup, teacher: Teacher) -> int:
+        """Reply tokens that the older draft had been trained on."""
+        return self._restored(setup, teacher, Path(setup.start))[1]["seen"] if setup.start else 0
+
+    @staticmethod
+    def _same_kind(new: Setup, old: Setup) -> None:
+        if (new.student, new.taps, new.shape) != (old.student, old.taps, old.shape):
+            raise BadInput("The draft to start from is of another kind or reads other layers; name one that fits.")
+
+    def _new(self, setup: Setup, teacher: Teacher, words: torch.Tensor, features: Features | None):
         torch.manual_seed(setup.seed)
         if setup.student == "lm":
             return new_lm(teacher, words, setup.shape, setup.seed).to(self.device)
@@ -109,13 +138,17 @@ class Workshop:
     def data(self, setup: Setup, samples: Samples, features: Features) -> Data:
         return Data(samples, features, setup.taps if setup.student == "eagle" else (), self.device)
 
-    def trained(self, setup: Setup, teacher: Teacher, samples: Samples):
+    def trained(self, setup: Setup, teacher: Teacher):
         """The student with its latest checkpoint, and what the checkpoint says: log, recipe, tokens seen."""
-        path = self.folder / setup.student / "checkpoint.pt"
-        student = self.student(setup, teacher, samples, None)
+        return self._restored(setup, teacher, self.folder / setup.student)
+
+    def _restored(self, setup: Setup, teacher: Teacher, folder: Path):
+        path = folder / "checkpoint.pt"
         try:
             state = torch.load(path, map_location=self.device, weights_only=True)
+            student = self._new(setup, teacher, state["words"], None)
             student.module.load_state_dict(state["student"])
+            _ = state["log"][-1], state["seen"], json.loads(state["recipe"])  # which the card tells of
         except FileNotFoundError as error:
             raise BadInput(f"There is no checkpoint in {path.parent} yet; `distil` writes one now and then.") from error
         except Exception as error:  # pickle, zip and shape errors alike
@@ -138,6 +171,9 @@ def tap_scales(features: Features, taps: Sequence[int]) -> torch.Tensor:
     return torch.from_numpy(np.sqrt(np.median((states**2).mean(-1), 0)))
 
 
-def rollout_for(student: str, recipe: Recipe) -> Recipe:
-    """A head learns to go on from its own states, in longer and longer rollouts; an independent draft has none."""
-    return replace(recipe, rollout=((0.0, 1), (0.55, 2), (0.8, 3))) if student == "eagle" else recipe
+def rollout_for(setup: Setup, recipe: Recipe) -> Recipe:
+    """A head learns to go on from its own states, in longer and longer rollouts, sooner where it goes on from an older
+    one; an independent draft has none."""
+    if setup.student != "eagle":
+        return recipe
+    return replace(recipe, rollout=((0.0, 1), (0.12, 2), (0.7, 3)) if setup.start else ((0.0, 1), (0.55, 2), (0.8, 3)))
