@@ -15,7 +15,7 @@ from engine.sampling import Uniforms
 from engine.toy import ToyLM, ToyRunner, decoding, drafter_for, generate, joint
 
 CHEAP = {1: 1.0, 2: 1.1, 4: 1.2, 8: 1.5, 16: 3.0}
-PRIORS = LmDrafter.priors
+PRIORS = {ASK: 0.5, **{tenth: (tenth + 0.5) / 10 for tenth in range(10)}}
 TARGET = ToyLM.random(6, seed=0, spread=0.8)
 DRAFT = TARGET.near(0.8, seed=1)
 PROMPT = [0, 1]

@@ -144,8 +144,9 @@ def test_each_stage_says_where_its_work_is(journey):
         assert re.search(r'Trained: α on held-out prompts \{"greedy": \[', journey.said[kind])
         measured = json.loads((journey.work / kind / "evaluation.json").read_text())
         assert [one["temperature"] for one in measured] == [0.0, 1.0]
-        assert all(one["by_depth"] and one["tau"] >= 1 and one["tokens"] for one in measured)
-        assert re.search(rf"{kind} at temperature 0: τ [\d.]+; α by position 1: ", journey.said[f"evaluate {kind}"])
+        assert all(one["by_depth"] and one["tau"] >= 1 and one["speedup"] > 0 for one in measured)
+        said = journey.said[f"evaluate {kind}"]
+        assert re.search(rf"{kind}, temperature 0: speedup [\d.]+ .* τ is [\d.]+ .* 1: ", said)
     leftovers = {p.name for p in journey.root.rglob("*") if p.name.endswith(".tmp") or p.name.startswith(".")}
     assert not leftovers
 
@@ -189,7 +190,7 @@ def test_a_card_says_how_the_draft_was_made(journey, root):
         assert "base_model: target" in text and "{" not in text
     assert "entering layers 0, 1;" in eagle and "entering layers" not in lm
     stage(root, "export", "lm", "--out", root / "lm")  # now that it was evaluated
-    assert "temperature 1: τ" in (root / "lm" / "README.md").read_text()
+    assert "temperature 1: speedup" in (root / "lm" / "README.md").read_text()
 
 
 def test_a_stage_that_is_done_does_not_start_over(journey, root, monkeypatch):
@@ -274,6 +275,14 @@ def test_the_number_of_slots_changes_no_token(target):
     one, three, twenty = (sampled(target.runner, many, n, temperature=1.0) for n in (1, 3, 20))
     assert one == three == twenty and len({tuple(t[-3:]) for t in one.values()}) > 8
     assert {len(t) for t in one.values()} != {len(t) for t in many}
+
+
+def test_a_row_says_what_a_plain_run_of_its_seed_says(root, target):
+    engine = load_engine(str(root / "target"), "cpu")
+    runs = [fold(engine.run(request(engine.pair.name, seed=70 + i, temperature=1.0))) for i in range(3)]
+    prompt = [p.id for p in runs[0].started.prompt]
+    found = sampled(target.runner, [prompt] * 3, 2, temperature=1.0, most=16, longest=128)
+    assert found == {i: prompt + [t.id for t in run.emitted] for i, run in enumerate(runs)}
 
 
 def test_temperatures_side_by_side_do_not_mix(root, target):
@@ -596,6 +605,19 @@ def test_a_handful_stands_for_the_words_left_out(learning, monkeypatch):
     assert torch.allclose(torch.stack(sums).mean(0), whole, rtol=0.03)
 
 
+def test_a_head_begins_with_the_targets_last_layer_reading_its_highest_tap(learning):
+    """What the lower taps add is small next to it, however large they are: they are scaled by their size."""
+    teacher, loud = learning.teacher, torch.tensor([50.0, 1.0])
+    torch.manual_seed(0)
+    head = new_eagle(teacher, learning.words, 2, teacher.layer, loud).module
+    tapped = torch.randn(100, 2, 32) * loud[:, None]
+    with torch.no_grad():
+        assert ((head.fc(tapped.flatten(1)) - tapped[:, 1]).pow(2).mean().sqrt()) < 0.3
+    assert torch.equal(head.down.weight, teacher.layer["mlp.down_proj.weight"])
+    assert torch.equal(head.q.weight[:, 32:], teacher.layer["self_attn.q_proj.weight"])
+    assert torch.equal(head.head, teacher.head[learning.words])
+
+
 @pytest.mark.parametrize("kind, tv", [("lm", 0.0), ("eagle", 0.0), ("eagle", 0.3)])
 def test_a_student_learns(learning, tmp_path, kind, tv):
     student, data = learning.student(kind), learning.data(kind)
@@ -707,7 +729,7 @@ def test_a_head_is_stored_as_other_engines_load_it(journey, root):
     assert {name: config[name] for name in wanted} == wanted
 
 
-@pytest.mark.parametrize("name", ["llama", "llama3-rope", "qwen3", "qwen2"])
+@pytest.mark.parametrize("name", ["llama", "llama3-rope", "yarn-rope", "qwen3", "qwen2"])
 def test_an_exported_head_says_what_the_trained_one_said(tmp_path, name):
     """With features at every position, beyond the length where scaled rotary embeddings differ from plain ones."""
     student, teacher = random_head(tmp_path / "target", name)
