@@ -136,13 +136,16 @@ def _model(name: str, entry: dict) -> ModelSpec:
 
 
 def _shipped(name: str, entry: dict, where: str) -> ModelSpec:
-    """A draft that lies in this repository; what it weighs is read from the files."""
+    """A draft that lies in this repository; what it weighs is read from the files. Where they are missing or damaged
+    that is said when somebody asks for it, and the other methods work."""
     folder = CATALOGUE.parent / str(entry["shipped"])
     if set(entry) != {"shipped", "licence", "alpha"} or CATALOGUE.parent not in folder.resolve().parents:
         raise BadInput(f"{where}: a shipped draft has shipped (a folder in assets), licence and alpha, nothing else.")
-    return ModelSpec(
-        name, entry["licence"], **figures(folder), folder=folder, head=is_head(folder), alpha=entry["alpha"]
-    )
+    try:
+        sizes = figures(folder)
+    except BadInput:
+        sizes = {f.name: 0 for f in fields(ModelSpec) if f.type is int}
+    return ModelSpec(name, entry["licence"], **sizes, folder=folder, head=is_head(folder), alpha=entry["alpha"])
 
 
 def _pair(name: str, entry: dict, models: dict[str, ModelSpec]) -> PairSpec:

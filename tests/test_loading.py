@@ -8,7 +8,7 @@ from pairs import VOCABULARY, generated, model_folder, request, without_clocks
 from tiny import byte_tokenizer, fallback_tokenizer
 
 from engine.errors import BadInput, EngineError, Unavailable
-from engine.events import Round, RunFinished, RunStarted
+from engine.events import CostModel, Round, RunFinished, RunStarted
 from engine.loading import load_engine
 from engine.models import choose_device, choose_precision, load_model
 from engine.trace import fold, from_json, to_json
@@ -214,3 +214,29 @@ def test_a_damaged_folder_ends_in_a_sentence_that_names_it(tmp_path, file, conte
         with pytest.raises(EngineError) as caught:
             way()
         assert str(where) in str(caught.value) and "\n" not in str(caught.value)
+
+
+# --- the default method ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("c, fastest", [(0.01, "lm"), (3.0, "ngram")])
+def test_auto_is_the_method_that_this_device_runs_fastest(folder, c, fastest):
+    engine = engine_of(folder, draft="draft")
+    for method in ("ngram", "lm"):
+        engine._costs[method] = CostModel(c if method == "lm" else 0.0, {1: 1.0, 8: 1.5, 16: 3.0}, 200, 0.001)
+    assert engine.fastest() == fastest
+    whole = run(engine, "auto", max_new_tokens=4)
+    assert whole.started.config["method"] == fastest and from_json(to_json(whole)) == whole
+
+
+def test_auto_is_plain_decoding_where_nothing_pays(folder):
+    engine = engine_of(folder, draft="draft")
+    for method in ("ngram", "lm"):
+        engine._costs[method] = CostModel(2.0, {1: 1.0, 2: 2.0, 16: 16.0}, 200, 0.001)
+    assert engine.fastest() == "none"
+
+
+def test_a_draft_that_cannot_be_loaded_is_not_the_fastest(folder):
+    engine = engine_of(folder, draft="stranger")
+    engine._costs["ngram"] = CostModel(0.0, {1: 1.0, 16: 1.5}, 200, 0.001)
+    assert engine.fastest() == "ngram" and not engine.has("auto")

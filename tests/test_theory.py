@@ -5,7 +5,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.adaptive import AutoGamma, FixedGamma, PinnedGamma
-from engine.theory import best_gamma, best_length, expected_tokens, idealised_speedup, interpolate, predicted_speedup
+from engine.theory import (
+    best_gamma,
+    best_length,
+    expected_speedup,
+    expected_tokens,
+    idealised_speedup,
+    interpolate,
+    predicted_speedup,
+)
 
 V = {1: 1.0, 2: 1.1, 4: 1.3, 8: 1.7}
 FREE = {1: 1.0, 2: 1.0, 32: 1.0}
@@ -89,3 +97,14 @@ def test_pinned_repeats_the_recorded_lengths_and_then_stops_drafting():
         chosen.append(pinned.choose(0, 32))
         pinned.observe(0, 0, 0)
     assert chosen == [3, 0, 2, 0]
+
+
+def test_expected_speedup_weighs_places_by_their_tokens():
+    """Half the tokens come at one a pass, half where four drafts are always kept: 1 ÷ (0.5 + 0.5 · v(5) ÷ 5)."""
+    v = {1: 1.0, 2: 1.25, 3: 1.5, 4: 1.75, 5: 2.0}
+    places = [(0.5, []), (0.5, [1.0, 1.0, 1.0, 1.0])]
+    assert expected_speedup(places, 0.0, v) == pytest.approx(1 / (0.5 + 0.5 * 2.0 / 5))
+    assert expected_speedup([(1.0, [0.6] * 4)], 0.1, FLAT) == pytest.approx(
+        max(idealised_speedup(0.6, gamma, 0.1, FLAT) for gamma in range(5))
+    )
+    assert expected_speedup([(1.0, [0.01])], 0.5, FLAT) == 1.0, "what does not pay is not drafted"

@@ -5,6 +5,8 @@ import platform
 
 import torch
 
+from engine.training.evaluate import Evaluation
+
 _USE = {
     "lm": "Independent draft: a Llama checkpoint of its own, also usable as transformers' `assistant_model`.",
     "eagle": "EAGLE-3 head: one decoder layer over the target's hidden states (layout of vLLM and SGLang).",
@@ -31,7 +33,13 @@ cosine, forward KL against the target's whole distribution, seed {seed}.{head} H
 On held-out prompts, the tokens before given, by draft position: greedy {greedy}, sampled at temperature 1 {sampled}.
 """
 _HEAD = " Reads the states entering layers {taps}; rollouts of {rollout} steps as the run went on."
-_LOOP = "\nIn the real loop, by `python -m engine.training evaluate {student} --prompts assets/prompts.jsonl`:\n\n"
+_LOOP = """
+In the real loop, over {prompts} prompts that it was never trained on:
+
+{lines}
+
+`python -m engine.training evaluate {student} --prompts assets/prompts.jsonl --limit {prompts}` prints this.
+"""
 
 
 def write(shop, setup, state: dict, samples) -> str:
@@ -51,14 +59,10 @@ def write(shop, setup, state: dict, samples) -> str:
     )  # fmt: skip
     found = shop.folder / setup.student / "evaluation.json"
     if found.exists():
-        measured = json.loads(found.read_text(encoding="utf-8"))
-        text += _LOOP.format(student=setup.student) + "\n".join(map(_measured, measured)) + "\n"
+        measured = [Evaluation(**one) for one in json.loads(found.read_text(encoding="utf-8"))]
+        lines = "\n".join(f"- {one.line()}" for one in measured)
+        text += _LOOP.format(student=setup.student, prompts=measured[0].prompts, lines=lines)
     return text
-
-
-def _measured(one: dict) -> str:
-    cells = ", ".join(f"{k}: {a / t:.3f}" for k, (a, t) in one["by_depth"].items() if t)
-    return f"- temperature {one['temperature']:g}: τ {one['tau']:.3f} at a fixed γ; α by position {cells}"
 
 
 def hardware() -> str:

@@ -196,7 +196,7 @@ def evaluate(
     limit: Annotated[int | None, typer.Option(min=1)] = None,
     pair: Pair = "smollm2-135m", work: Work = None, device: Device = AUTO,
 ):  # fmt: skip
-    """Count α by draft position and τ in the real loop at temperatures 0 and 1; speed is `python -m engine bench`."""
+    """Count α by draft position, τ and speedup in the real loop at temperatures 0 and 1."""
     from engine.bench import read_prompts
     from engine.folders import disk_errors, write_atomically
     from engine.loading import load_engine
@@ -207,7 +207,7 @@ def evaluate(
     with progress() as show:
         found = [count(engine, student, chosen, t, gamma, max_new_tokens, show) for t in (0.0, 1.0)]
     for one in found:
-        print(one.table())
+        print(f"{one.method}, {one.line()}")
     folder = shop.folder / student
     if folder.is_dir():
         with disk_errors(folder):

@@ -11,6 +11,7 @@ import tempfile
 from pathlib import Path
 
 import torch
+import transformers
 from safetensors import SafetensorError
 from safetensors.torch import save_file
 
@@ -79,6 +80,7 @@ def lm(student, target: Path, folder: Path, card: str) -> None:
     """A plain `LlamaForCausalLM` checkpoint beside the target's own tokenizer."""
 
     def write(work: Path) -> None:
+        transformers.logging.disable_progress_bar()
         student.module.to("cpu", torch.bfloat16).save_pretrained(work)
         (work / "generation_config.json").unlink(missing_ok=True)
         for name in _TOKENIZER:
