@@ -19,7 +19,8 @@ from engine.catalogue import (
     methods,
     pair_notes,
 )
-from engine.errors import BadInput
+from engine.errors import BadInput, Unavailable
+from engine.fetch import locate
 
 ENOUGH = 10**12
 
@@ -54,7 +55,11 @@ def test_the_shipped_catalogue_lists_the_pairs_people_use():
         "smollm2-135m", "smollm2-135m-bf16", "smollm2-360m", "smollm2-1.7b", "tinyllama-1.1b", "qwen3-4b", "qwen3-8b",
         "qwen2.5-7b", "qwen2.5-coder-7b", "llama-3.1-8b",
     }  # fmt: skip
-    assert methods(pairs["smollm2-135m"]) == ("none", "ngram")
+    assert methods(pairs["smollm2-135m"]) == ("none", "ngram", "lm", "eagle")
+    assert pairs["smollm2-135m"].models("auto") == (
+        pairs["smollm2-135m"].target,
+        *pairs["smollm2-135m"].drafts.values(),
+    )
     assert methods(pairs["qwen3-8b"]) == ("none", "ngram", "lm")
     assert pairs["qwen3-8b"].target.repo == "Qwen/Qwen3-8B"
     assert pairs["llama-3.1-8b"].target.gated and not pairs["qwen3-8b"].target.gated
@@ -211,8 +216,22 @@ def test_too_little_memory_gives_the_figures(tmp_path):
 
 
 def test_a_method_the_pair_lacks():
-    (problem,) = check_pair(get_pair("smollm2-135m"), "lm", available_bytes=ENOUGH)
-    assert problem == "smollm2-135m has no method 'lm'; choose from none, ngram."
+    (problem,) = check_pair(get_pair("smollm2-135m-bf16"), "lm", available_bytes=ENOUGH)
+    assert problem == "smollm2-135m-bf16 has no method 'lm'; choose from none, ngram."
+
+
+def test_shipped_drafts_say_their_sizes_and_a_missing_one_stops_nothing_else(tmp_path):
+    drafts = get_pair("smollm2-135m").drafts
+    assert drafts["eagle"].head and drafts["eagle"].hidden_size == 576 and drafts["lm"].parameters == 11_060_928
+    text = CATALOGUE.read_text(encoding="utf-8").replace("drafts/smollm2-135m-lm", "drafts/gone")
+    (tmp_path / "models.toml").write_text(text, encoding="utf-8")
+    pair = load_catalogue(tmp_path / "models.toml")["smollm2-135m"]
+    assert methods(pair) == ("none", "ngram", "lm", "eagle")
+    with pytest.raises(Unavailable, match=r"There is no folder .*gone"):
+        locate(pair.drafts["lm"])
+    (tmp_path / "models.toml").write_text(text.replace("drafts/gone", "../engine"), encoding="utf-8")
+    with pytest.raises(BadInput, match=r"smollm2-135m-lm.* a folder in assets"):
+        load_catalogue(tmp_path / "models.toml")
 
 
 def test_padded_vocabularies_are_a_note_not_a_problem():

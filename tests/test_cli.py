@@ -189,7 +189,7 @@ BAD = {
     ("run", "hi", "--pair", "nonsense"): "There is no pair 'nonsense'",
     ("run", "hi", "--pair", "./nowhere"): "no folder",
     ("run", "hi", "--method", "psychic"): "no method 'psychic'",
-    ("run", "hi", "--method", "lm"): "no method 'lm'",
+    ("run", "hi", "--method", "medusa"): "no method 'medusa'",
     ("run", "hi", "--trace", "nowhere/t.json"): "cannot be written",
     ("replay", "nowhere.json"): "cannot be read",
     ("fetch", "nonsense"): "There is no pair",
