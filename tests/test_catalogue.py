@@ -229,9 +229,9 @@ def test_shipped_drafts_say_their_sizes_and_a_missing_one_stops_nothing_else(tmp
     assert methods(pair) == ("none", "ngram", "lm", "eagle")
     with pytest.raises(Unavailable, match=r"There is no folder .*gone"):
         locate(pair.drafts["lm"])
-    (tmp_path / "models.toml").write_text(text.replace("drafts/gone", "../engine"), encoding="utf-8")
+    (tmp_path / "outside.toml").write_text(text.replace("drafts/gone", "../engine"), encoding="utf-8")
     with pytest.raises(BadInput, match=r"smollm2-135m-lm.* a folder in assets"):
-        load_catalogue(tmp_path / "models.toml")
+        load_catalogue(tmp_path / "outside.toml")
 
 
 def test_padded_vocabularies_are_a_note_not_a_problem():
