@@ -230,7 +230,7 @@ def test_shipped_drafts_say_their_sizes_and_a_missing_one_stops_nothing_else(tmp
     with pytest.raises(Unavailable, match=r"There is no folder .*gone"):
         locate(pair.drafts["lm"])
     (tmp_path / "outside.toml").write_text(text.replace("drafts/gone", "../engine"), encoding="utf-8")
-    with pytest.raises(BadInput, match=r"smollm2-135m-lm.* a folder in assets"):
+    with pytest.raises(BadInput, match=r"smollm2-135m-lm.*a folder in assets"):
         load_catalogue(tmp_path / "outside.toml")
 
 
