@@ -28,6 +28,7 @@ GOLDEN = {  # τ at γ = 4, greedy, 64 tokens
     ("eagle", "code-2"): 2.133,
     ("eagle", "rewrite-1"): 1.362,
 }
+BEGUN = "<|im_start|>user\nTell me about dogs.<|im_end|>\n<|im_start|>assistant\nDogs are"  # drafts know replies only
 CHECKED = ("chat-3", "code-2", "rewrite-1")
 
 pytestmark = pytest.mark.slow
@@ -70,9 +71,9 @@ def test_greedy_text_is_the_targets_own_and_tau_is_as_good_as_it_was(engine, met
 def test_sampled_text_keeps_the_targets_law(engine, reference, method, gamma):  # noqa: F811
     """The first two tokens of seeded runs against the target's own joint law; false alarm 1e-4, seeds fixed."""
     asked = RunConfig(
-        "Once upon a", method=method, gamma=gamma, sampling=SamplingParams(1.3, top_k=4), max_new_tokens=3, chat=False
+        BEGUN, method=method, gamma=gamma, sampling=SamplingParams(1.3, top_k=3), max_new_tokens=3, chat=False
     )
-    runs = [fold(engine.run(replace(asked, seed=seed, trace=False))) for seed in range(150)]
+    runs = [fold(engine.run(replace(asked, seed=seed, trace=False))) for seed in range(80)]
     first = Counter(t.status for r in runs for t in r.rounds[0].tokens)
     assert min(first["accepted"], first["rejected"]) > 10, "one side of the rule was hardly tried"
     seen = Counter(tuple(t.id for t in r.emitted[:2]) for r in runs)

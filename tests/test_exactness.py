@@ -34,7 +34,7 @@ def pair(vocabulary: int, seed: int = 0) -> tuple[ToyLM, ToyLM]:
 @pytest.mark.parametrize("method", ["ngram", "lm"])
 def test_chains(method, sampling, gamma):
     target, draft = pair(6)
-    tokens = generate(target, drafter_for(method, draft), PROMPT, sampling=sampling, gamma=gamma, max_new_tokens=900)
+    tokens = generate(target, drafter_for(method, draft), PROMPT, sampling=sampling, gamma=gamma, max_new_tokens=1200)
     assert markov_p_value(target, tokens, sampling) > FALSE_ALARM
 
 

@@ -16,7 +16,7 @@ DRAFT = TARGET.near(1.5, seed=1)
 
 def p_value(drafter, method: str, rules: Rules) -> float:
     gamma = 3 if method == "lm" else 1
-    settings = {"sampling": SAMPLING, "gamma": gamma, "max_new_tokens": 2400, "rules": rules}
+    settings = {"sampling": SAMPLING, "gamma": gamma, "max_new_tokens": 3000, "rules": rules}
     return markov_p_value(TARGET, generate(TARGET, drafter, PROMPT, **settings), SAMPLING)
 
 
