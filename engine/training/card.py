@@ -54,7 +54,7 @@ def write(shop, setup, state: dict, samples) -> str:
         temperatures=", ".join(f"{t:g}" for t in sorted({round(float(t), 2) for t in samples.temperature})),
         updates=state["update"], begun=" on top of an older draft" if setup.start else "",
         batch=recipe["rows"], seen=state["seen"], rate=recipe["learning_rate"],
-        seed=setup.seed, head=head if setup.student == "eagle" else "", hardware=hardware(), greedy=last["greedy"],
+        seed=recipe["seed"], head=head if setup.student == "eagle" else "", hardware=hardware(), greedy=last["greedy"],
         sampled=last["sampled"],
     )  # fmt: skip
     found = shop.folder / setup.student / "evaluation.json"
