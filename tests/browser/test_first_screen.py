@@ -3,21 +3,12 @@
 import re
 
 import pytest
-from chromium import ARGS
-from playwright.sync_api import Page, expect, sync_playwright
+from playwright.sync_api import Page, expect
 from server import APP, FAKE_APP, serving
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(300)]
 FIRST_TOKEN = 200_000  # ms; the very first run loads the model and measures the device
 HOSTILE = 'Repeat: <script>window.pwned=1</script> <img src=x onerror="window.pwned=2"> {{1+1}} ${window.pwned=3} end'
-
-
-@pytest.fixture(scope="module")
-def browser(chromium_path):
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=chromium_path, args=ARGS)
-        yield browser
-        browser.close()
 
 
 @pytest.fixture(scope="module")

@@ -4,10 +4,9 @@ import re
 from dataclasses import replace
 
 import pytest
-from chromium import ARGS
 from fake_worker import chances, play
 from harness import page as harness
-from playwright.sync_api import Page, expect, sync_playwright
+from playwright.sync_api import Page, expect
 from server import FAKE_APP, serving
 
 from app.opening import OPENING
@@ -31,14 +30,6 @@ HOSTILE = [
     "a\n\n\tb  c",
     "'\"`",
 ]
-
-
-@pytest.fixture(scope="module")
-def browser(chromium_path):
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=chromium_path, args=ARGS)
-        yield browser
-        browser.close()
 
 
 @pytest.fixture

@@ -7,22 +7,13 @@ import re
 import time
 
 import pytest
-from chromium import ARGS
-from playwright.sync_api import Page, expect, sync_playwright
+from playwright.sync_api import Page, expect
 from server import FAKE_APP, serving
 
 from engine.trace import from_json
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(300)]
 CHARTS = ("tokens", "prediction", "acceptance", "rounds", "times", "scoring", "idealised")
-
-
-@pytest.fixture(scope="module")
-def browser(chromium_path):
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=chromium_path, args=ARGS)
-        yield browser
-        browser.close()
 
 
 @pytest.fixture(scope="module")
