@@ -57,8 +57,8 @@ class Results:
                 Path(path).unlink(missing_ok=True)
         run, baseline = session.trace, session.baseline
         return Screen(
-            ribbon=_ribbon(run, baseline),
-            tiles=summary.tiles(run, baseline),
+            ribbon=ribbon.replay(uuid.uuid4().hex, run, baseline),
+            tiles=summary.tiles(run, baseline, recorded=True),
             notice=notice("quiet", _about(session)),
             session=session,
         )
@@ -79,11 +79,6 @@ class Results:
 
 def _file(path: str | None):
     return gr.update(value=path, interactive=path is not None)
-
-
-def _ribbon(run: Trace, baseline: Trace | None) -> str:
-    text = ribbon.whole(uuid.uuid4().hex, run, recorded=True)
-    return text + (ribbon.compared(run, baseline) if summary.speedup(run, baseline) else "")
 
 
 def _about(session: Session) -> str:

@@ -7,6 +7,7 @@ so a value holds the newest rounds and some before them, and the page passes ove
 from collections import deque
 
 from app.views.encode import encode, short
+from app.views.summary import speedup
 from engine.events import TESTED, Distribution, Round, RunFinished, RunStarted, Token
 from engine.statistics import first_divergence
 from engine.trace import Trace
@@ -60,7 +61,12 @@ def whole(run: str, trace: Trace, recorded: bool = False) -> str:
     """A trace in one piece: for a recorded run, or a page that missed something."""
     lean = sum(len(event.tokens) for event in trace.rounds) > LEAN
     text = start(run, -1) + about(trace.started, recorded, lean) + rounds(trace.rounds, lean)
-    return text + (finish(trace.finished, len(trace.emitted)) if trace.finished else "")
+    return text + _end(trace.finished.reason if trace.finished else "lost", len(trace.emitted))
+
+
+def replay(run: str, trace: Trace, baseline: Trace | None) -> str:
+    """A recorded run with what its baseline says about the text, where both came to their end."""
+    return whole(run, trace, recorded=True) + (compared(trace, baseline) if speedup(trace, baseline) else "")
 
 
 def rounds(events: tuple[Round, ...], lean: bool = False) -> str:
@@ -68,7 +74,11 @@ def rounds(events: tuple[Round, ...], lean: bool = False) -> str:
 
 
 def finish(finished: RunFinished, tokens: int) -> str:
-    return encode({"type": "finish", "reason": finished.reason, "tokens": tokens}) + "\n"
+    return _end(finished.reason, tokens)
+
+
+def _end(reason: str, tokens: int) -> str:
+    return encode({"type": "finish", "reason": reason, "tokens": tokens}) + "\n"
 
 
 def compared(run: Trace, baseline: Trace) -> str:

@@ -8,10 +8,11 @@ LEVEL = (0.98, 1.02)  # one run each cannot tell a smaller difference from noise
 DASH = "–"
 
 
-def tiles(run: Trace | None, baseline: Trace | None = None, measuring: bool = False) -> str:
+def tiles(run: Trace | None, baseline: Trace | None = None, measuring: bool = False, recorded: bool = False) -> str:
     """The tiles as one JSON object: [number, note] for each, two bars of speed, and a tone.
 
-    ``measuring`` says that the baseline is running or about to, so that its place is kept.
+    ``measuring`` says that the baseline is running or about to, so that its place is kept; ``recorded`` that both
+    were measured some other day.
     """
     if run is None or not run.rounds:
         return encode({"tiles": {name: [DASH, ""] for name in ("alpha", "tau", "speed", "speedup")}, "bars": []})
@@ -24,7 +25,7 @@ def tiles(run: Trace | None, baseline: Trace | None = None, measuring: bool = Fa
                 "alpha": _alpha(ours),
                 "tau": [_number(ours.tau and ours.tau.value, 2), "tokens per target pass; plain decoding makes 1"],
                 "speed": [_number(ours.tokens_per_second, 1), f"{ours.tokens} tokens, reading the prompt not counted"],
-                "speedup": _speedup(run, ours, ratio, measuring),
+                "speedup": _speedup(run, ours, ratio, measuring, recorded),
             },
             "bars": _bars(ours.tokens_per_second, plain.tokens_per_second if plain else None),
             "tone": tone(ratio),
@@ -66,15 +67,16 @@ def _alpha(numbers: Statistics) -> list[str]:
     return [f"{numbers.alpha.value:.2f}", f"{kept} of {tested} tested drafts were kept"]
 
 
-def _speedup(run: Trace, numbers: Statistics, ratio: float | None, measuring: bool) -> list[str]:
+def _speedup(run: Trace, numbers: Statistics, ratio: float | None, measuring: bool, recorded: bool) -> list[str]:
     if ratio is not None:
-        return [f"{ratio:.2f}×", "against no drafting, measured just now, one run each"]
+        when = "recorded with it" if recorded else "measured just now"
+        return [f"{ratio:.2f}×", f"against no drafting, {when}, one run each"]
     if measuring:
         when = "being measured" if run.finished else "measured right after this run"
         return ["…", f"the baseline, the same without drafting, is {when}"]
     if run.started.config.get("method") == "none" or not any(numbers.gammas):
         return [DASH, "nothing was drafted: this is the baseline"]
-    return [DASH, "stopped before both runs had ended"]
+    return [DASH, "recorded without a whole baseline" if recorded else "stopped before both runs had ended"]
 
 
 def _bars(ours: float | None, plain: float | None) -> list[dict]:

@@ -4,7 +4,7 @@ const MARKS = { accepted: '✓', rejected: '', resampled: '↻', bonus: '+', dis
 const NAMES = { waiting: 'draft', scored: 'draft, scored' };
 const ENDS = {
   eos: 'The model ended its answer', stop: 'A stop text was reached',
-  length: 'The token limit was reached', cancelled: 'Stopped',
+  length: 'The token limit was reached', cancelled: 'Stopped', lost: 'The run broke off',
 };
 const quote = token => `“${isolated(shown(token))}”`;
 

@@ -1,0 +1,57 @@
+"""What a recorded run was: whose models, which settings, which machine, in words. A trace may come from anywhere, so
+its settings can be any JSON; every value is cut to a length that a page can show."""
+
+from typing import Any
+
+from engine.trace import Trace
+
+LONGEST = 300  # characters of one value
+# setting → what it is called, and the value that means "off", which is not worth a line
+SETTINGS = {
+    "method": ("Method", None),
+    "gamma": ("Draft length γ", None),
+    "temperature": ("Temperature", None),
+    "top_k": ("top-k", 0),
+    "top_p": ("top-p", 1),
+    "min_p": ("min-p", 0),
+    "repetition_penalty": ("Repetition penalty", 1),
+    "seed": ("Seed", None),
+    "max_new_tokens": ("Most tokens", None),
+    "chat": ("Chat template", None),
+    "thinking": ("Thinking", None),
+    "system": ("System prompt", ""),
+    "stop": ("Stop texts", []),
+}
+
+
+def facts(run: Trace) -> list[list[str]]:
+    """Pairs of name and value, what is known of them; the prompt is not among them."""
+    started = run.started
+    weights = [f"{name} {digest[:12]}" for name, digest in sorted(started.weights.items()) if digest]
+    versions = [f"{name} {version}" for name, version in started.versions.items()]
+    lines = [("Models", started.pair), ("Revision", started.revision), ("Weights (SHA-256)", ", ".join(weights))]
+    lines += _settings(started.config)
+    lines += [("Device", started.device), ("Precision", started.dtype), ("Versions", ", ".join(versions))]
+    return [[name, _short(value)] for name, value in lines if value]
+
+
+def prompt(run: Trace) -> str:
+    return str(run.started.config.get("prompt", ""))
+
+
+def _settings(config: dict) -> list[tuple[str, str]]:
+    sampling = config.get("sampling")
+    known = config | (sampling if isinstance(sampling, dict) else {})
+    return [
+        (label, _words(known[key])) for key, (label, off) in SETTINGS.items() if known.get(key, off) not in (None, off)
+    ]
+
+
+def _words(value: Any) -> str:
+    if isinstance(value, bool):
+        return "on" if value else "off"
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= LONGEST else text[:LONGEST] + "…"
