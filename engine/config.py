@@ -8,6 +8,7 @@ from engine.errors import BadInput
 MAX_GAMMA = 32
 MAX_NEW_TOKENS = 8192
 AUTO = "auto"
+PRECISIONS = (AUTO, "fp32", "bf16", "fp16")
 
 
 def _number(name: str, value, low: float, high: float, advice: str) -> None:
@@ -67,6 +68,7 @@ class RunConfig:
 
     ``seed`` fixes every random draw. ``thinking`` is None where the template's own default is wanted. ``trace_top``
     is how many candidates of p, q and the residual each token keeps; ``trace`` False keeps only ids and statuses.
+    ``precision`` "auto" is what the device runs fastest.
     """
 
     prompt: str
@@ -82,6 +84,7 @@ class RunConfig:
     thinking: bool | None = None
     trace: bool = True
     trace_top: int = 8
+    precision: str = AUTO
 
     def __post_init__(self):
         if not isinstance(self.prompt, str) or not self.prompt.strip():
@@ -93,6 +96,8 @@ class RunConfig:
         _whole("max_new_tokens", self.max_new_tokens, 1, MAX_NEW_TOKENS)
         _whole("seed", self.seed, 0, 2**63 - 1)
         _whole("trace_top", self.trace_top, 1, 50)
+        if self.precision not in PRECISIONS:
+            raise BadInput(f"precision is {str(self.precision)[:40]!r}; choose from {', '.join(PRECISIONS)}.")
         object.__setattr__(self, "stop", tuple(self.stop))
         if len(self.stop) > 16 or not all(isinstance(s, str) and 0 < len(s) <= 200 for s in self.stop):
             raise BadInput("Stop strings must be at most 16 non-empty texts of up to 200 characters.")

@@ -137,6 +137,7 @@ class Worker:
         self.device, self.precision, self.max_waiting = device, precision, max_waiting
         self.state = "idle"
         self.engine = None
+        self._asked: tuple[str, str] | None = None  # pair and precision that the loaded engine was asked for as
         self._load, self._fetch = loader or _load, fetcher or (_fetch if loader is None else None)
         self._waiting: list[Job] = []
         self._running: Job | None = None
@@ -226,12 +227,14 @@ class Worker:
     def _engine_for(self, job: Job):
         """The loaded pair if it is the one asked for; otherwise that pair, after letting go of the other."""
         tell = job._put_progress
-        loaded = self.engine is not None and self.engine.pair.name == job.config.pair
+        precision = self.precision if job.config.precision == AUTO else job.config.precision
+        loaded = self.engine is not None and self._asked == (job.config.pair, precision)
         if self._fetch and not (loaded and self.engine.has(job.config.method)):
             self._fetch(job.config, tell)
         if not loaded:
             self._drop_engine()
-            self.engine = self._load(job.config, self.device, self.precision, tell)
+            self.engine = self._load(job.config, self.device, precision, tell)
+            self._asked = job.config.pair, precision
         self.engine.on_progress(tell)
         if job.cancelled:
             raise _BrokenOff

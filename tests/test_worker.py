@@ -24,6 +24,7 @@ def worker():
         if config.pair == "missing":
             raise Unavailable("The weights are not here; fetch them.")
         made.append(FakeEngine(config.pair))
+        made[-1].precision = precision
         return made[-1]
 
     found = Worker("cpu", "fp32", loader=load)
@@ -268,6 +269,14 @@ def test_another_pair_replaces_the_loaded_one(worker):
         rest(ask(worker, pair=pair))
     assert [e.pair.name for e in worker.made] == ["a", "b", "a"]
     assert [e.closed for e in worker.made] == [True, True, False]
+
+
+def test_another_precision_loads_anew_and_auto_is_the_workers_own(worker):
+    for precision in ("auto", "auto", "bf16", "bf16", "auto"):
+        rest(worker.submit(RunConfig("tokens", pair="a", max_new_tokens=2, precision=precision)))
+    assert [e.precision for e in worker.made] == ["fp32", "bf16", "fp32"]
+    with pytest.raises(BadInput, match="precision is 'int1'"):
+        RunConfig("tokens", precision="int1")
 
 
 def test_a_failed_load_has_let_go_of_the_older_pair(worker):
