@@ -8,6 +8,7 @@ import weakref
 import pytest
 from fake_engine import FakeEngine, ask, rest, wait_until
 
+from engine.config import RunConfig
 from engine.errors import BadInput, EngineError, Unavailable
 from engine.events import Round, RunFinished, RunStarted
 from engine.worker import Progress, Worker, get_worker
