@@ -1,0 +1,160 @@
+"""axe-core on every state of the page, and the page by keyboard alone. The script comes from a Python package."""
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Page, expect
+from server import FAKE_APP, serving
+
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(300)]
+expect.set_options(timeout=15_000)
+GRAVE = ("serious", "critical")
+CHARTS = ("tokens", "prediction", "acceptance", "rounds", "times", "scoring", "idealised")
+FOCUSED = """() => {
+  const node = document.activeElement, style = getComputedStyle(node), box = node.getBoundingClientRect();
+  return { name: node.id || node.className.toString() || node.tagName, isPage: node === document.body,
+    ring: style.outlineStyle !== 'none' && parseFloat(style.outlineWidth) >= 2,
+    seen: box.bottom > 0 && box.top < innerHeight && box.right > 0 && box.left < innerWidth };
+}"""
+
+MOVING = """() => [...document.querySelectorAll('.gradio-container *')].filter(node => {
+  const { animationDuration, transitionDuration } = getComputedStyle(node);
+  return [...animationDuration.split(','), ...transitionDuration.split(',')].some(time => parseFloat(time) > 0.05);
+}).map(node => `${node.tagName} ${node.id} ${node.getAttribute('class')}`)"""
+
+
+@pytest.fixture(scope="module")
+def app(chromium_path, tmp_path_factory):
+    with serving(FAKE_APP, tmp_path_factory.mktemp("accessible") / "app.log", STEP="0.03") as url:
+        yield url
+
+
+@pytest.fixture
+def visit(browser, app):
+    """Opens the page as a fresh visitor; afterwards no error may have been logged."""
+    pages = []
+
+    def open_(**context) -> Page:
+        page = browser.new_context(**({"viewport": {"width": 1280, "height": 900}} | context)).new_page()
+        page.errors = []
+        page.on("pageerror", lambda error: page.errors.append(str(error)))
+        page.goto(app)
+        expect(page.locator(".sl-source")).to_have_text("Recorded run", timeout=20_000)
+        pages.append(page)
+        return page
+
+    yield open_
+    for page in pages:
+        assert page.errors == []
+        page.context.close()
+
+
+def grave(page: Page) -> list[str]:
+    """Violations of serious or critical impact, a line for each element."""
+    page.mouse.move(1, 1)  # a hovered button has other colours
+    page.evaluate("Promise.all(document.getAnimations().map(one => one.finished.catch(() => {})))")
+    found = Axe().run(page).response["violations"]
+    return [
+        f"{rule['id']}: {node['target'][-1]} {node['failureSummary']}"
+        for rule in found
+        if rule["impact"] in GRAVE
+        for node in rule["nodes"]
+    ]
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_axe_finds_nothing_grave_in_any_state(visit, scheme, width):
+    page = visit(color_scheme=scheme, viewport={"width": width, "height": 900})
+    assert grave(page) == [], "on opening"
+    page.locator("#tokens input").fill("120")
+    page.locator("#run").click()
+    expect(page.locator(".sl-source")).to_have_text("Running now")
+    expect(page.locator(".sl-row").nth(3)).to_be_visible()
+    assert grave(page) == [], "while running"
+    expect(page.locator("#run")).to_have_text("Run", timeout=60_000)
+    assert grave(page) == [], "after the run"
+    page.locator(".sl-list .sl-rejected").last.click()
+    page.get_by_role("button", name="Re-roll u").click()
+    assert grave(page) == [], "with a locked token"
+    for name in CHARTS:
+        page.locator(f'[data-chart="{name}"]').scroll_into_view_if_needed()
+        expect(page.locator(f'[data-chart="{name}"][data-drawn]')).to_be_visible()
+    assert grave(page) == [], "with the charts"
+    page.locator(".sl-ask-help").click()
+    assert grave(page) == [], "with the help"
+    page.keyboard.press("Escape")
+    page.locator("#prompt textarea").fill(" ")
+    page.locator("#run").click()
+    expect(page.get_by_role("alert").filter(has_text="prompt is empty")).to_be_visible()
+    assert grave(page) == [], "with an error"
+
+
+def test_axe_would_tell(visit):
+    page = visit()
+    page.evaluate("document.querySelector('.sl-heading p').style.color = '#ccc'")
+    assert any(line.startswith("color-contrast") for line in grave(page))
+
+
+# ── by keyboard ──
+
+
+def test_tab_goes_once_through_the_page_and_every_stop_can_be_seen(visit):
+    page = visit()
+    stops = []
+    for _ in range(120):
+        page.keyboard.press("Tab")
+        stop = page.evaluate(FOCUSED)
+        if stop["isPage"]:
+            break
+        assert stop["ring"] and stop["seen"], stop
+        stops.append(stop["name"])
+    else:
+        pytest.fail(f"120 times Tab and still not through: {stops}")
+    landmarks = ["run", "sl-do", "sl-scrub", "sl-text", "sl-rows"]
+    places = [next(i for i, stop in enumerate(stops) if mark in stop) for mark in landmarks]
+    assert places == sorted(places), stops
+
+
+def test_a_whole_visit_by_keyboard(visit):
+    page = visit()
+    page.locator("#prompt textarea").focus()
+    page.keyboard.press("Control+A")
+    page.keyboard.type("Hello there")
+    page.keyboard.press("Shift+Enter")
+    expect(page.locator("#run")).to_have_text("Running…")
+    expect(page.locator("#run")).to_have_text("Run", timeout=60_000)
+    reach(page, "sl-rows")
+    page.keyboard.press("?")
+    expect(page.locator("dialog.sl-help")).to_be_visible()
+    page.keyboard.press("Escape")
+    expect(page.locator("dialog.sl-help")).to_be_hidden()
+    assert "sl-rows" in page.evaluate(FOCUSED)["name"], "the help gives the focus back"
+    page.keyboard.press("ArrowDown")
+    expect(page.get_by_role("tooltip")).to_be_visible()
+    page.keyboard.press("Enter")
+    expect(page.locator(".sl-inspector")).to_have_attribute("data-open", "locked")
+    reach(page, "sl-button")
+    page.keyboard.press("Enter")
+    expect(page.locator(".sl-rolled")).to_contain_text("u =")
+    assert "sl-button" in page.evaluate(FOCUSED)["name"], "rolling keeps the focus"
+    page.keyboard.press("Escape")
+    expect(page.locator(".sl-inspector")).not_to_have_attribute("data-open", "locked")
+    reach(page, "sl-race-play")
+    page.keyboard.press("Enter")
+    expect(page.locator(".sl-race-play")).to_have_text("Pause")
+
+
+def reach(page: Page, name: str) -> None:
+    """Tab on until the focus is there."""
+    for _ in range(60):
+        page.keyboard.press("Tab")
+        if name in page.evaluate(FOCUSED)["name"].split():
+            return
+    pytest.fail(f"Tab does not reach {name}")
+
+
+def test_with_reduced_motion_nothing_moves_by_itself(visit):
+    page = visit(reduced_motion="reduce")
+    before = page.locator(".sl-scrub").input_value()
+    assert before == page.locator(".sl-scrub").get_attribute("max"), "the recorded run stands complete"
+    assert page.evaluate(MOVING) == []
