@@ -44,6 +44,9 @@ def theme() -> gr.themes.Base:
         input_radius="8px",
         button_large_radius="10px",
         button_small_radius="8px",
+        # White on the default indigo falls short of 4.5 : 1.
+        button_primary_background_fill="*primary_600",
+        button_primary_background_fill_hover="*primary_700",
         # The defaults are too pale to read from the back of a room.
         block_info_text_color="*neutral_600",
         block_info_text_color_dark="*neutral_300",
