@@ -39,6 +39,7 @@ def visit(browser, app):
         page.on("pageerror", lambda error: page.errors.append(str(error)))
         page.goto(app)
         expect(page.locator(".sl-source")).to_have_text("Recorded run", timeout=20_000)
+        expect(page.locator("#race .sl-race-note")).not_to_be_empty()  # mounted down to here
         pages.append(page)
         return page
 
@@ -111,8 +112,8 @@ def test_tab_goes_once_through_the_page_and_every_stop_can_be_seen(visit):
     else:
         pytest.fail(f"120 times Tab and still not through: {stops}")
     landmarks = ["run", "sl-do", "sl-scrub", "sl-text", "sl-rows"]
-    places = [next(i for i, stop in enumerate(stops) if mark in stop) for mark in landmarks]
-    assert places == sorted(places), stops
+    places = [next((i for i, stop in enumerate(stops) if mark in stop), -1) for mark in landmarks]
+    assert -1 not in places and places == sorted(places), stops
 
 
 def test_a_whole_visit_by_keyboard(visit):
