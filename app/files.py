@@ -5,7 +5,7 @@ import tempfile
 import threading
 import uuid
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -26,6 +26,7 @@ class Written(NamedTuple):
     trace: str | None = None
     baseline: str | None = None
     table: str | None = None
+    page: str | None = None
 
 
 class Exports:
@@ -36,7 +37,8 @@ class Exports:
         self._folders: deque[Path] = deque()
         self._kept, self._lock = kept, threading.Lock()
 
-    def write(self, session: Session) -> Written:
+    def write(self, session: Session, page: Callable[[Trace, Trace | None], str]) -> Written:
+        """``page``: makes the HTML file's text of a run and its baseline."""
         run, baseline = session.trace, session.baseline
         if run is None or not run.rounds:
             return Written()
@@ -44,7 +46,9 @@ class Exports:
         (folder / f"{name}.csv").write_text(tokens_csv(run), encoding="utf-8-sig", errors="backslashreplace")
         written = [_saved(run, folder / f"{name}.json")]
         written.append(_saved(baseline, folder / f"{name}-baseline.json") if baseline and baseline.rounds else None)
-        return Written(*written, str(folder / f"{name}.csv"))
+        # Newlines as they are: the page's own policy knows its script by a hash.
+        (folder / f"{name}.html").write_text(page(run, baseline), encoding="utf-8", newline="\n")
+        return Written(*written, str(folder / f"{name}.csv"), str(folder / f"{name}.html"))
 
     def _folder(self) -> Path:
         folder = Path(self._root.name) / uuid.uuid4().hex

@@ -35,11 +35,14 @@ class Screen(NamedTuple):
     trace_file: Any = SKIP
     baseline_file: Any = SKIP
     table_file: Any = SKIP
+    page_file: Any = SKIP
 
 
 def cleared() -> dict:
     """A run begins: what the last one left below would be taken for its own."""
-    files = dict.fromkeys(("trace_file", "baseline_file", "table_file"), gr.update(value=None, interactive=False))
+    files = dict.fromkeys(
+        ("trace_file", "baseline_file", "table_file", "page_file"), gr.update(value=None, interactive=False)
+    )
     return {"race": race.empty(), "charts": charts.blank(), **files}
 
 

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import gradio as gr
 
+from app import offline
 from app.files import Exports, Written, read
 from app.handlers import Screen, settings
 from app.service import Service
@@ -29,6 +30,7 @@ class Shown(NamedTuple):
     trace_file: Any = SKIP
     baseline_file: Any = SKIP
     table_file: Any = SKIP
+    page_file: Any = SKIP
 
 
 class Results:
@@ -39,7 +41,7 @@ class Results:
         """Prepared now: a button that fills itself when it is pressed hands out the file of the run before."""
         run, baseline = session.trace, session.baseline
         try:
-            written = self.exports.write(session)
+            written = self.exports.write(session, offline.page)
         except OSError:  # a full disk takes the files away, not the page
             gr.Warning("The files of this run could not be written on the server.")
             written = Written()

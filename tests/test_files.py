@@ -12,6 +12,7 @@ import pytest
 from fake_worker import FakeEngine, play
 from traces import small
 
+from app import offline
 from app.files import Exports, read
 from app.handlers import Handlers
 from app.results import Results
@@ -82,7 +83,7 @@ def test_other_cells_keep_their_text(text):
 
 
 def test_what_is_written_is_read_back_as_it_was(session, exports):
-    written = exports.write(session)
+    written = exports.write(session, offline.page)
     assert load(written.trace) == session.trace and load(written.baseline) == session.baseline
     assert Path(written.trace).name == "speclens-smollm2-135m-ngram-seed0.json"
     with open(written.table, encoding="utf-8-sig", newline="") as table:
@@ -93,27 +94,27 @@ def test_what_is_written_is_read_back_as_it_was(session, exports):
 
 
 def test_nothing_to_write_writes_nothing(session, exports):
-    assert set(exports.write(Session())) == {None}
-    assert exports.write(Session(session.trace)).baseline is None
+    assert set(exports.write(Session(), offline.page)) == {None}
+    assert exports.write(Session(session.trace), offline.page).baseline is None
 
 
 def test_a_traces_own_name_cannot_leave_its_folder(session, exports):
     started = replace(session.trace.started, pair="../../etc/passwd\x00 ＝🌊")
-    written = exports.write(Session(replace(session.trace, started=started)))
+    written = exports.write(Session(replace(session.trace, started=started)), offline.page)
     name = Path(written.trace).name
     assert name.isascii() and "/" not in name and ".." not in name.removesuffix(".json")
 
 
 def test_only_the_newest_folders_are_kept(session):
     exports = Exports(kept=3)
-    written = [exports.write(session) for _ in range(5)]
+    written = [exports.write(session, offline.page) for _ in range(5)]
     assert [Path(one.trace).exists() for one in written] == [False, False, True, True, True]
 
 
 def test_half_a_character_costs_the_json_and_not_the_table(session, exports):
     token = replace(session.trace.rounds[0].tokens[0], text="\ud800")
     trace = replace(session.trace, rounds=(replace(session.trace.rounds[0], tokens=(token,)),))
-    written = exports.write(Session(replace(trace, finished=None)))
+    written = exports.write(Session(replace(trace, finished=None)), offline.page)
     assert written.trace is None and "\\ud800" in Path(written.table).read_text(encoding="utf-8-sig")
 
 
@@ -268,7 +269,7 @@ def test_a_run_begins_with_nothing_of_the_last_below():
     )
     assert json.loads(first.race)["lanes"] == []
     assert not any(figure["data"] for figure in json.loads(first.charts)["figures"].values())
-    for button in (first.trace_file, first.baseline_file, first.table_file):
+    for button in (first.trace_file, first.baseline_file, first.table_file, first.page_file):
         assert button["value"] is None and not button["interactive"]
 
 

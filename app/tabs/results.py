@@ -31,8 +31,9 @@ def results(service: Service, choices: list) -> Below:
         trace = _download("Save the trace (JSON)", "trace-file")
         baseline = _download("Save the baseline (JSON)", "baseline-file")
         table = _download("Save the tokens (CSV)", "table-file")
+        page = _download("Save as a page that replays (HTML)", "page-file")
         upload = gr.UploadButton("Open a saved trace", file_count="multiple", elem_id="open-trace", min_width=140)
-    return Below(handlers, Shown(lanes, drawn, trace, baseline, table), upload, production(recipe))
+    return Below(handlers, Shown(lanes, drawn, trace, baseline, table, page), upload, production(recipe))
 
 
 def connect(below: Below, screen: Screen, run: Any, choices: list) -> None:
