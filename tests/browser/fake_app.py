@@ -8,6 +8,7 @@ from app.build import build, launch_options
 from app.service import Service
 
 if __name__ == "__main__":
-    worker = FakeWorker(step=float(os.environ.get("STEP", "0.05")), load=float(os.environ.get("LOAD", "0")))
+    step, load = (float(os.environ.get(name, default)) for name, default in (("STEP", "0.05"), ("LOAD", "0")))
+    worker = FakeWorker(step=step, load=load, echo="ECHO" in os.environ)
     port = int(os.environ.get("PORT", "7870"))
     build(Service(FakeEngine(worker))).launch(server_name="127.0.0.1", server_port=port, **launch_options())

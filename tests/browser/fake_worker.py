@@ -146,10 +146,13 @@ class FakeJob:
 
 
 class FakeWorker:
-    """``step``: seconds a round; ``load``: seconds before the first run; ``fail``: what every run ends with."""
+    """``step``: seconds a round; ``load``: seconds before the first run; ``fail``: what every run ends with; ``echo``:
+    the model writes the prompt back."""
 
-    def __init__(self, step: float = 0.0, fail: Exception | None = None, full: bool = False, load: float = 0.0):
-        self.step, self.fail, self.full, self.load = step, fail, full, load
+    def __init__(
+        self, step: float = 0.0, fail: Exception | None = None, full: bool = False, load: float = 0.0, echo=False
+    ):
+        self.step, self.fail, self.full, self.load, self.echo = step, fail, full, load, echo
         self.jobs: list[FakeJob] = []
         self._waiting: Queue[FakeJob] = Queue()
         threading.Thread(target=self._work, daemon=True).start()
@@ -171,7 +174,8 @@ class FakeWorker:
             job.put(Progress(part / 4, "Loading the model"))
             time.sleep(self.load / 5)
         self.load = 0
-        for event in play(job.config, step=self.step):
+        text = job.config.prompt + " " if self.echo else TEXT
+        for event in play(job.config, text, self.step):
             if self.fail and isinstance(event, Round) and event.index == 2:
                 return job.put(self.fail)
             if job.cancelled:
