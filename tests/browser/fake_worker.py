@@ -7,7 +7,7 @@ import zlib
 from collections import deque
 from queue import Empty, Queue
 
-from app.service import Models
+from app.service import Models, Pair
 from engine.config import RunConfig
 from engine.errors import BadInput
 from engine.events import Candidate, CostModel, Distribution, Round, RunFinished, RunStarted, Timings, Token
@@ -146,13 +146,20 @@ class FakeJob:
 
 
 class FakeWorker:
-    """``step``: seconds a round; ``load``: seconds before the first run; ``fail``: what every run ends with; ``echo``:
-    the model writes the prompt back."""
+    """``step``: seconds a round; ``load``: seconds before the first run; ``fail``: what every run ends with, at round
+    ``fail_at`` or, with None, before it begins; ``echo``: the model writes the prompt back."""
 
     def __init__(
-        self, step: float = 0.0, fail: Exception | None = None, full: bool = False, load: float = 0.0, echo=False
+        self,
+        step: float = 0.0,
+        fail: Exception | None = None,
+        full: bool = False,
+        load: float = 0.0,
+        fail_at: int | None = 2,
+        echo: bool = False,
     ):
         self.step, self.fail, self.full, self.load, self.echo = step, fail, full, load, echo
+        self.fail_at = fail_at
         self.jobs: list[FakeJob] = []
         self._waiting: Queue[FakeJob] = Queue()
         threading.Thread(target=self._work, daemon=True).start()
@@ -176,7 +183,7 @@ class FakeWorker:
         self.load = 0
         text = job.config.prompt + " " if self.echo else TEXT
         for event in play(job.config, text, self.step):
-            if self.fail and isinstance(event, Round) and event.index == 2:
+            if self.fail and getattr(event, "index", None) == self.fail_at:
                 return job.put(self.fail)
             if job.cancelled:
                 event = RunFinished("cancelled", "", 0.02, 0.05, 0.1, 0.1)
@@ -196,8 +203,31 @@ class FakeEngine:
     def has_weights(self, pair):
         return False
 
-    def methods(self, pair):
-        return ["ngram", "lm", "none"]
+    def pairs(self, names=()):
+        offered = [
+            Pair("smollm2-135m", "A small model", ("none", "ngram", "lm"), "f" * 40),
+            Pair("thinker", "A model that thinks", ("none", "ngram"), "a" * 40),
+            Pair("giant", "A model too large", ("none", "ngram", "lm"), "b" * 40),
+        ]
+        return [pair for pair in offered if not names or pair.name in names]
+
+    def problems(self, pair, method, precision, fetch):
+        return ["giant needs about 900 GB, but cpu has 4 GB free; choose a smaller pair."] if pair == "giant" else []
+
+    def absent_bytes(self, pair):
+        return 2_400_000_000 if pair == "thinker" else 0
+
+    def thinking(self, pair):
+        return pair == "thinker"
+
+    def prompt_tokens(self, pair, text):
+        return len(text.split())
+
+    def precisions(self):
+        return ("auto",)
+
+    def device(self):
+        return "cpu (made up, 2 threads)" if not self.fake.load else None
 
     def models(self, pair, method):
         return Models("owner/target", "owner/draft" if method == "lm" else None)
