@@ -3,13 +3,15 @@
 import os
 
 from app.build import build, launch_options
+from app.service import Service
 
 
 def main() -> None:
     everywhere = "0.0.0.0" if "SPACE_ID" in os.environ else "127.0.0.1"
     host = os.environ.get("HOST") or os.environ.get("GRADIO_SERVER_NAME") or everywhere
     port = os.environ.get("PORT") or os.environ.get("GRADIO_SERVER_PORT") or "7860"
-    build().launch(server_name=host, server_port=int(port), **launch_options())
+    service = Service()
+    build(service).launch(server_name=host, server_port=int(port), **launch_options(service))
 
 
 if __name__ == "__main__":

@@ -3,14 +3,17 @@
 from pathlib import Path
 
 import gradio as gr
+from starlette.responses import JSONResponse
+from starlette.routing import Route
 
+from app.api import Api
 from app.handlers import Handlers
 from app.service import Service
 from app.tabs.playground import playground
 from engine.trace import MAX_BYTES
 
 ASSETS = Path(__file__).resolve().parent.parent / "assets"
-STYLES = ["page.css", "results.css", "player.css", "charts.css", "files.css"]
+STYLES = ["page.css", "controls.css", "results.css", "player.css", "charts.css", "files.css"]
 HEADING = """
 <header class="sl-heading">
 <h1>SpecLens</h1>
@@ -20,16 +23,23 @@ them all in one pass. Run a prompt to see every guess, the model's verdict on it
 """
 
 
-def build(service: Service | None = None) -> gr.Blocks:
-    service = service or Service()
+def build(service: Service) -> gr.Blocks:
     hourly = (3600, 3600)  # downloads of runs that are over go after an hour
     with gr.Blocks(title="SpecLens", analytics_enabled=False, fill_width=True, delete_cache=hourly) as demo:
         gr.HTML(HEADING, apply_default_css=False)
         playground(service)
         demo.unload(Handlers(service).leave)
+        Api(service).expose()
     demo.queue(max_size=4 * service.limits.queue + 16, default_concurrency_limit=8)
     service.warm()
     return demo
+
+
+def _told(handlers: Handlers):
+    async def state(_) -> JSONResponse:
+        return JSONResponse(handlers.state(), headers={"Cache-Control": "no-store"})
+
+    return state
 
 
 def theme() -> gr.themes.Base:
@@ -55,8 +65,11 @@ def theme() -> gr.themes.Base:
     )
 
 
-def launch_options() -> dict:
+def launch_options(service: Service) -> dict:
     return {
+        # What the chip asks for. No gradio event: those cost ten times as much, and every visitor asks.
+        "app_kwargs": {"routes": [Route("/speclens/state", _told(Handlers(service)))]},
+        "max_threads": 40 + 2 * service.limits.queue,  # everyone who waits in the line holds one
         "theme": theme(),
         "css_paths": [ASSETS / name for name in STYLES],
         "ssr_mode": False,

@@ -3,7 +3,7 @@
 A control's name is its element's id, its parameter in a link, and its argument in the API.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -74,6 +74,11 @@ CONTROLS: tuple[Control, ...] = (
     ),
 )  # fmt: skip
 NAMES = tuple(control.name for control in CONTROLS)
+
+
+def choices(words: Mapping[str, str], values: Iterable[str] | None = None) -> list[tuple[str, str]]:
+    """What a list shows, and what it stands for; without ``values`` all there are."""
+    return [(words.get(value, value), value) for value in (words if values is None else values)]
 
 
 def described(limits: Limits) -> dict[str, Control]:

@@ -8,12 +8,15 @@ from typing import Any, NamedTuple
 
 import gradio as gr
 
+from app.controls import METHODS, NAMES, choices, settings
+from app.kept import Recording
 from app.service import Service, Update, is_baseline
-from app.session import Session
-from app.views import charts, race, ribbon, summary
+from app.session import Session, visitor
+from app.views import charts, race, ribbon, state, summary
 from app.views.notice import notice
-from engine.config import AUTO, RunConfig, SamplingParams
-from engine.errors import BadInput, EngineError
+from app.views.state import ago
+from engine.config import AUTO, RunConfig
+from engine.errors import EngineError
 from engine.events import Round, RunFinished, RunStarted
 from engine.trace import Trace
 
@@ -29,6 +32,8 @@ class Screen(NamedTuple):
     notice: Any = SKIP
     run: Any = SKIP
     stop: Any = SKIP
+    again: Any = SKIP
+    chip: Any = SKIP
     session: Any = SKIP
     race: Any = SKIP
     charts: Any = SKIP
@@ -46,6 +51,15 @@ def cleared() -> dict:
     return {"race": race.empty(), "charts": charts.blank(), **files}
 
 
+class Choices(NamedTuple):
+    """What follows from the pair chosen."""
+
+    method: Any = SKIP
+    thinking: Any = SKIP
+    precision: Any = SKIP
+    note: Any = SKIP
+
+
 class Lane:
     """One job's events, folded as they come."""
 
@@ -53,6 +67,12 @@ class Lane:
         self.started: RunStarted | None = None
         self.rounds: list[Round] = []
         self.finished: RunFinished | None = None
+
+    @classmethod
+    def of(cls, trace: Trace) -> "Lane":
+        lane = cls()
+        lane.started, lane.rounds, lane.finished = trace.started, list(trace.rounds), trace.finished
+        return lane
 
     def add(self, events) -> None:
         for event in events:
@@ -73,69 +93,84 @@ class Lane:
         return sum(len(event.emitted) for event in self.rounds)
 
 
-def settings(prompt, method, auto, gamma, temperature, seed, max_new_tokens) -> RunConfig:
-    """The page's controls as a validated request; an emptied number field gets a sentence, not a traceback."""
-    fields = {"Draft length": gamma, "Temperature": temperature, "Seed": seed, "Max new tokens": max_new_tokens}
-    for name, value in fields.items():
-        if value is None:
-            raise BadInput(f"{name} is empty; give it a number.")
-    if method == "none":
-        draft_length = 0
-    else:
-        draft_length = AUTO if auto else _whole(gamma)
-    return RunConfig(
-        prompt=prompt or "",
-        method=method,
-        gamma=draft_length,
-        sampling=SamplingParams(temperature=temperature),
-        seed=_whole(seed),
-        max_new_tokens=_whole(max_new_tokens),
-    )
-
-
-def _whole(value):
-    """Browsers send 4 as 4.0; anything else is left for RunConfig to refuse in words."""
-    return int(value) if isinstance(value, float) and value.is_integer() else value
-
-
 class Handlers:
     def __init__(self, service: Service):
         self.service = service
 
-    def run(
-        self, prompt, method, auto, gamma, temperature, seed, max_new_tokens, request: gr.Request
-    ) -> Iterator[Screen]:
-        """Run, then measure the baseline; the screen follows. Whatever happens, the buttons come back."""
+    def run(self, request: gr.Request, *values) -> Iterator[Screen]:
+        """Run, then measure the baseline; the screen follows. Settings that have been run are shown as recorded.
+
+        ``values``: of every control, in the order of controls.NAMES.
+        """
+        yield from self._run(values, request, again=False)
+
+    def run_again(self, request: gr.Request, *values) -> Iterator[Screen]:
+        """As ``run``, but measured anew."""
+        yield from self._run(values, request, again=True)
+
+    def _run(self, values, request: gr.Request, again: bool) -> Iterator[Screen]:
+        """Whatever happens, the buttons come back."""
         lanes = {"run": Lane(), "baseline": Lane()}
         try:
-            config = settings(prompt, method, auto, gamma, temperature, seed, max_new_tokens)
-            self.service.limits.check(config)
-            yield from self._race(config, _visitor(request), lanes)
+            config = settings(dict(zip(NAMES, values, strict=True)))
+            yield from self._race(config, visitor(request), again, lanes)
         except EngineError as error:
             ran, plain = lanes["run"].trace, lanes["baseline"].trace
             yield Screen(tiles=summary.tiles(ran, plain), notice=notice("error", str(error)), **_rest(ran, plain))
 
-    def _race(self, config: RunConfig, visitor: str, lanes: dict[str, Lane]) -> Iterator[Screen]:
+    def _race(self, config: RunConfig, visitor: str, again: bool, lanes: dict[str, Lane]) -> Iterator[Screen]:
         feed, chart = ribbon.Feed(uuid.uuid4().hex), LiveChart()
-        starting = notice("progress", "Starting")
-        yield Screen(feed.add(""), summary.tiles(None), starting, _running(), _stop(True), Session(), **cleared())
-        with closing(self.service.race(visitor, config)) as updates:
+        begun = late = False
+        with closing(self.service.race(visitor, config, again)) as updates:
             for update in updates:
-                lane = lanes[update.lane]
+                if isinstance(update, Recording):
+                    yield _recorded(update)
+                    return
+                if not begun:
+                    begun = True
+                    yield _begun(feed)
+                lane, late = lanes[update.lane], late or update.late
                 lane.add(update.events)
                 drawn = chart(lanes["run"].trace, lanes["baseline"].trace)
+                chip = state.yours(update.stage.place if update.stage else 0)
                 if update.lane == "run":
                     lines = _lines(update, lane)
                     numbers = summary.tiles(lane.trace, measuring=not is_baseline(config))
                     told = _progress(update, lane, config)
-                    yield Screen(feed.add(lines) if lines else SKIP, numbers, told, charts=drawn)
+                    yield Screen(feed.add(lines) if lines else SKIP, numbers, told, charts=drawn, chip=chip)
                 else:
                     numbers = summary.tiles(lanes["run"].trace, lane.trace, measuring=lane.finished is None)
                     yield Screen(tiles=numbers, notice=_progress(update, lane, config), charts=drawn)
         ran, plain = lanes["run"].trace, lanes["baseline"].trace
         last = ribbon.compared(ran, plain) if ran and plain and summary.speedup(ran, plain) else ""
-        last = feed.add(last + ribbon.over())
-        yield Screen(last, summary.tiles(ran, plain), _conclusion(config, ran, plain), **_rest(ran, plain))
+        told = self._out_of_time() if late else _conclusion(config, ran, plain)
+        yield Screen(feed.add(last + ribbon.over()), summary.tiles(ran, plain), told, **_rest(ran, plain))
+
+    def _out_of_time(self) -> str:
+        seconds = self.service.limits.seconds
+        return notice("error", f"A run may take up to {seconds} s here and this one was ended; ask for fewer tokens.")
+
+    def chosen(self, pair: str, method: str) -> Choices:
+        """What a pair has to offer, and why it cannot run here where that is so; nothing is loaded for it."""
+        try:
+            methods = (AUTO, *self.service.methods(pair))
+            reasons, size = self.service.problems(pair), self.service.to_fetch(pair)
+            thinking, precisions = self.service.engine.thinking(pair), self.service.engine.precisions()
+        except EngineError as error:
+            return Choices(note=notice("error", str(error)))
+        return Choices(
+            method=gr.update(choices=choices(METHODS, methods), value=method if method in methods else AUTO),
+            thinking=gr.update(visible=thinking),
+            precision=gr.update(visible=len(precisions) > 1),
+            note=_about_pair(reasons, size),
+        )
+
+    def state(self) -> dict:
+        """What the engine is up to, for everybody's chip."""
+        now = self.service.state()
+        stage = now.stage
+        doing = (stage.message, stage.fraction) if stage else ("", None)
+        return state.chip(now.kind, now.device, now.waiting, *doing)
 
     def whole(self, session: Session) -> str:
         """For a page that lost rounds on the way: the run again, in one piece."""
@@ -143,7 +178,7 @@ class Handlers:
 
     def stop(self, request: gr.Request) -> None:
         """Reaches the engine's cancel flag at once; the running handler then shows what there is."""
-        self.service.stop(_visitor(request))
+        self.service.stop(visitor(request))
 
     leave = stop  # closing the tab gives the device back too
 
@@ -161,12 +196,40 @@ class LiveChart:
         return charts.live(run, baseline) or SKIP
 
 
-def _visitor(request: gr.Request | None) -> str:
-    return getattr(request, "session_hash", None) or "nobody"
+def _begun(feed: ribbon.Feed) -> Screen:
+    return Screen(
+        ribbon=feed.add(""),
+        tiles=summary.tiles(None),
+        notice=notice("progress", "Starting"),
+        run=gr.update(value="Running…"),  # not disabled: that would drop the keyboard's focus
+        stop=_stop(True),
+        again=gr.update(visible=False),
+        session=Session(),
+        **cleared(),
+    )
 
 
-def _running():
-    return gr.update(value="Running…")  # not disabled: that would drop the keyboard's focus
+def _recorded(found: Recording) -> Screen:
+    """A run of exactly these settings, as it was measured before."""
+    when = ago(time.time() - found.made)
+    run, plain = found.run, found.baseline
+    verdict = summary.verdict(run, plain, recorded=True) if plain else "This was plain decoding."
+    words = f"Recorded {when}: exactly these settings have been run here before, so nothing was computed. {verdict}"
+    text = ribbon.whole(uuid.uuid4().hex, run, recorded=True)
+    return Screen(
+        ribbon=text + (ribbon.compared(run, plain) if plain and summary.speedup(run, plain) else ""),
+        tiles=summary.tiles(run, plain, recorded=True),
+        notice=notice("quiet", words),
+        **_rest(run, plain) | {"again": gr.update(visible=True)},
+    )
+
+
+def _about_pair(reasons: list[str], size: int) -> str:
+    if reasons:
+        return notice("error", " ".join(reasons))
+    if size:
+        return notice("quiet", f"Its weights are not here yet: the first run downloads about {size / 1e9:.1f} GB.")
+    return notice("quiet")
 
 
 def _stop(possible: bool):
@@ -174,7 +237,13 @@ def _stop(possible: bool):
 
 
 def _rest(ran: Trace | None, plain: Trace | None) -> dict:
-    return {"run": gr.update(value="Run"), "stop": _stop(False), "session": Session(ran, plain)}
+    return {
+        "run": gr.update(value="Run"),
+        "stop": _stop(False),
+        "again": gr.update(visible=False),
+        "chip": state.yours(None),
+        "session": Session(ran, plain),
+    }
 
 
 def _lines(update: Update, lane: Lane) -> str:

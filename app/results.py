@@ -7,8 +7,9 @@ from typing import Any, NamedTuple
 import gradio as gr
 
 from app import offline
+from app.controls import settings
 from app.files import Exports, Written, read
-from app.handlers import Screen, settings
+from app.handlers import Screen
 from app.service import Service
 from app.session import Session
 from app.views import charts, race, ribbon, summary
@@ -65,13 +66,14 @@ class Results:
             session=session,
         )
 
-    def configure(self, method: str, auto: bool, gamma: float, temperature: float, session: Session) -> str:
+    def configure(self, pair: str, method: str, auto: bool, gamma: float, temperature: float, session: Session) -> str:
         """The controls as they stand, for other engines."""
         if method == AUTO and session.trace:
             method = session.trace.started.config["method"]  # what auto came to
         try:
-            config = settings("-", method, auto, gamma, temperature, 0, 1)
-            models = self.service.models(method)
+            values = {"pair": pair, "method": method, "auto": auto, "gamma": gamma, "temperature": temperature}
+            config = settings(values)
+            models = self.service.models(pair, method)
         except EngineError:
             return SKIP  # the run itself will say what is wrong with the controls
         chosen = _chosen(session.trace, method) if config.gamma == AUTO else None

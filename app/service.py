@@ -1,71 +1,27 @@
-"""The only file that calls the engine: limits, the queue, one run per visitor. Knows no gradio."""
+"""The only file that calls the engine: what is on offer, one line of races, ended runs kept. Knows no gradio."""
 
-import os
+import difflib
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+from functools import lru_cache
 from pathlib import Path
-from typing import Literal
 
-from engine.config import RunConfig
-from engine.errors import BadInput, EngineError
+from app.controls import PAIR
+from app.hosting import gpu, shared_gpu
+from app.kept import Kept, Recording
+from app.limits import Limits
+from app.races import Lanes, Line, Race, Stage, Update, Watcher, follow, watch
+from engine.config import AUTO, RunConfig
+from engine.errors import BadInput, EngineError, Unavailable
 from engine.events import Event, Round, RunFinished, RunStarted
+from engine.trace import Trace, fold
 
-PAIR = "smollm2-135m"
-SECONDS_BETWEEN_UPDATES = 1 / 6  # more than this and a browser falls behind (DESIGN.md, The screen)
-Lane = Literal["run", "baseline"]
+__all__ = ["Engine", "Lanes", "Limits", "Models", "Pair", "Recording", "Service", "Stage", "State", "Update"]
 
-
-def _whole_from_env(name: str, default: int, low: int, high: int) -> int:
-    """A limit from the environment, kept within sane bounds; a typo there must not stop the page."""
-    try:
-        return min(max(int(os.environ[name]), low), high)
-    except (KeyError, ValueError):
-        return default
-
-
-@dataclass(frozen=True)
-class Limits:
-    prompt_chars: int = 8_000
-    new_tokens: int = 512
-    queue: int = 12
-
-    @classmethod
-    def from_env(cls) -> "Limits":
-        return cls(
-            prompt_chars=_whole_from_env("SPECLENS_MAX_PROMPT_CHARS", cls.prompt_chars, 1, 1_000_000),
-            new_tokens=_whole_from_env("SPECLENS_MAX_NEW_TOKENS", cls.new_tokens, 1, 8_192),
-            queue=_whole_from_env("SPECLENS_MAX_QUEUE", cls.queue, 1, 30),
-        )
-
-    def check(self, config: RunConfig) -> None:
-        if len(config.prompt) > self.prompt_chars:
-            raise BadInput(
-                f"The prompt has {len(config.prompt):,} characters; this page takes up to {self.prompt_chars:,}."
-            )
-        if config.max_new_tokens > self.new_tokens:
-            raise BadInput(
-                f"Max new tokens is {config.max_new_tokens:,} and this page allows {self.new_tokens:,}; ask for fewer."
-            )
-
-
-@dataclass(frozen=True)
-class Stage:
-    """What is going on before a lane's first token; ``fraction`` is 0–1, or None where it cannot be known."""
-
-    message: str
-    fraction: float | None = None
-
-
-@dataclass(frozen=True)
-class Update:
-    """What happened in one lane since its last update."""
-
-    lane: Lane
-    events: tuple[Event, ...] = ()
-    stage: Stage | None = None
+PRECISIONS = {"cuda": (AUTO, "bf16", "fp16", "fp32"), "mps": (AUTO, "fp32", "fp16"), "cpu": (AUTO,)}
 
 
 @dataclass(frozen=True)
@@ -77,6 +33,26 @@ class Models:
     gguf: str | None = None
 
 
+@dataclass(frozen=True)
+class Pair:
+    """What the page has to know of a pair: ``methods`` can draft for it, ``revision`` is its target's."""
+
+    name: str
+    title: str
+    methods: tuple[str, ...]
+    revision: str
+
+
+@dataclass(frozen=True)
+class State:
+    """Of the engine, for everybody: ``kind`` is "asleep", "loading", "ready" or "busy"."""
+
+    kind: str
+    device: str | None = None
+    waiting: int = 0
+    stage: Stage | None = None
+
+
 class Engine:
     """The door to the engine. Imported on first use, so that the page is up before torch is."""
 
@@ -85,10 +61,71 @@ class Engine:
 
         return get_worker()
 
-    def methods(self, pair: str) -> list[str]:
-        from engine.catalogue import get_pair, methods
+    def pairs(self, names: Sequence[str] = ()) -> list[Pair]:
+        """Those of the catalogue, or the ones named; only whoever runs this server can name a folder of their own."""
+        from engine.catalogue import get_pair, load_catalogue, methods
 
-        return methods(get_pair(pair))
+        specs = [get_pair(name) for name in names] or load_catalogue().values()
+        return [Pair(s.name, s.title, methods(s), s.target.revision or "") for s in specs]
+
+    def problems(self, pair: str, method: str, precision: str, fetch: bool) -> list[str]:
+        """Why a pair cannot run here, in sentences. What a loaded one takes counts as free: it would make room."""
+        from engine.catalogue import available_memory, check_pair, get_pair
+        from engine.models import choose_device, choose_precision
+
+        device, loaded = choose_device(AUTO), self.worker().engine
+        if loaded is not None and loaded.pair.name == pair and precision == AUTO and loaded.has(method):
+            return []
+        free = available_memory(device)
+        if free is not None and loaded is not None:
+            free += loaded.pair.memory(loaded.precision)
+        spec, dtype = get_pair(pair), choose_precision(precision, device)
+        needed = None if method == AUTO else method  # auto leaves out a draft that does not fit
+        return check_pair(spec, needed, device, dtype, free, fetch=fetch)
+
+    def absent_bytes(self, pair: str) -> int:
+        """What a first run would have to bring, about: as 16-bit weights, which is how they are published."""
+        from engine.catalogue import get_pair
+        from engine.fetch import locate
+
+        missing = [model for model in get_pair(pair).models(AUTO) if not model.folder and locate(model) is None]
+        return sum(model.gguf.size if model.gguf else model.weight_bytes("bf16") for model in missing)
+
+    def thinking(self, pair: str) -> bool:
+        """Whether the chat template has a thinking switch; taken to be so until the template is here to look at."""
+        folder = self._folder(pair)
+        files = [folder / name for name in ("chat_template.jinja", "tokenizer_config.json")] if folder else []
+        texts = [file.read_text(encoding="utf-8", errors="replace") for file in files if file.is_file()]
+        return not texts or any("enable_thinking" in text for text in texts)
+
+    def prompt_tokens(self, pair: str, text: str) -> int | None:
+        """None while the tokenizer is not here."""
+        folder = self._folder(pair)
+        file = folder / "tokenizer.json" if folder else None
+        return len(_tokenizer(file).encode(text).ids) if file and file.is_file() else None
+
+    def _folder(self, pair: str) -> Path | None:
+        from engine.catalogue import get_pair
+        from engine.fetch import locate
+
+        try:
+            return locate(get_pair(pair).target)
+        except EngineError:  # damaged: the pair check says so
+            return None
+
+    def precisions(self) -> tuple[str, ...]:
+        from engine.models import default_device
+
+        return PRECISIONS[default_device()]
+
+    def device(self) -> str | None:
+        """The loaded engine's device by name; None while nothing is loaded."""
+        loaded = self.worker().engine
+        if loaded is None:
+            return None
+        from engine.loading import device_name
+
+        return device_name(loaded.device)
 
     def models(self, pair: str, method: str) -> Models:
         from engine.catalogue import get_pair, load_catalogue
@@ -102,10 +139,14 @@ class Engine:
         return Models(_where(target), _where(draft) if draft else None, gguf)
 
     def has_weights(self, pair: str) -> bool:
-        from engine.catalogue import get_pair
-        from engine.fetch import locate
+        return self._folder(pair) is not None
 
-        return locate(get_pair(pair).target) is not None
+
+@lru_cache(4)
+def _tokenizer(file: Path):
+    from tokenizers import Tokenizer
+
+    return Tokenizer.from_file(str(file))
 
 
 def _shape(model) -> tuple:
@@ -118,19 +159,6 @@ def _where(model) -> str:
     if model.folder and model.folder.is_relative_to(root):
         return model.folder.relative_to(root).as_posix()
     return model.repo or str(model.folder or model.name)
-
-
-@dataclass(eq=False)
-class _Active:
-    """One visitor's run in progress."""
-
-    jobs: list = field(default_factory=list)
-    stopped: bool = False
-
-    def stop(self) -> None:
-        self.stopped = True
-        for job in self.jobs:
-            job.cancel()
 
 
 def is_baseline(config: RunConfig) -> bool:
@@ -146,9 +174,16 @@ class Service:
     def __init__(self, engine: Engine | None = None, limits: Limits | None = None):
         self.engine = engine or Engine()
         self.limits = limits or Limits.from_env()
-        self._active: dict[str, _Active] = {}
+        self.pairs = {pair.name: pair for pair in self.engine.pairs(self.limits.pairs)}
+        self.pair = self.limits.pairs[0] if self.limits.pairs else PAIR
+        self.kept = Kept(self.limits.kept)
+        self.line = Line(self.limits.queue, self._drive)
+        self._watching: dict[str, Watcher] = {}
+        self._races: dict[Lanes, Race] = {}  # those that others may still join
         self._lock = threading.Lock()
-        self._loading: Stage | None = None  # the model on its way in, before anybody has asked for a run
+        self._warming: Stage | None = None  # the model on its way in, before anybody has asked for a run
+
+    # ── what is on offer ──
 
     def warm(self) -> None:
         """Load the model behind the page, if it is here; where it is not, the first run fetches it.
@@ -158,105 +193,229 @@ class Service:
 
         def load():
             try:
-                if self.engine.has_weights(PAIR):
-                    job = self.engine.worker().submit(RunConfig("Hello", pair=PAIR, max_new_tokens=2))
+                if self.engine.has_weights(self.pair):
+                    job = self.engine.worker().submit(RunConfig("Hello", pair=self.pair, max_new_tokens=2))
                     for event in job.events():
-                        self._loading = _stage(event)
+                        self._warming = _stage(event) or self._warming
             except EngineError as error:
                 print(f"The model could not be loaded yet: {error}", flush=True)
             finally:
-                self._loading = None
+                self._warming = None
 
-        self._loading = Stage("Loading the model")
+        if shared_gpu():  # there is no device outside a visitor's call
+            return
+        self._warming = Stage("Loading the model")
         threading.Thread(target=load, name="speclens-warm", daemon=True).start()
 
-    def methods(self) -> list[str]:
-        return self.engine.methods(PAIR)
+    def methods(self, pair: str) -> tuple[str, ...]:
+        return self._offered(pair).methods
 
-    def models(self, method: str) -> Models:
-        return self.engine.models(PAIR, method)
+    def models(self, pair: str, method: str) -> Models:
+        return self.engine.models(self._offered(pair).name, method)
 
-    def race(self, visitor: str, config: RunConfig) -> Iterator[Update]:
+    def problems(self, pair: str, method: str = AUTO, precision: str = AUTO) -> list[str]:
+        """Why this choice cannot run here; told before anything is loaded."""
+        offered = self._offered(pair)
+        if method not in (AUTO, *offered.methods):
+            return [f"{pair} has no method {method[:40]!r}; choose from {', '.join((AUTO, *offered.methods))}."]
+        if precision != AUTO and precision not in self.engine.precisions():
+            return [f"This server's device does not offer the precision {precision[:40]!r}; leave it on auto."]
+        return self.engine.problems(pair, method, precision, self._may_fetch(pair))
+
+    def to_fetch(self, pair: str) -> int:
+        """Bytes that the first run of a pair would download."""
+        return self.engine.absent_bytes(pair) if self._may_fetch(pair) else 0
+
+    def _may_fetch(self, pair: str) -> bool:
+        return self.limits.fetch or pair == self.pair
+
+    def _offered(self, name: str) -> Pair:
+        """Never a folder or a hub name of a visitor's own: the pairs listed, and no others."""
+        if name not in self.pairs:
+            near = difflib.get_close_matches(name.lower(), self.pairs, n=3, cutoff=0.4)
+            hint = f"did you mean {' or '.join(near)}?" if near else f"choose from {', '.join(self.pairs)}."
+            raise BadInput(f"This page does not offer the pair {name[:80]!r}; {hint}")
+        return self.pairs[name]
+
+    def state(self) -> State:
+        """For the chip that every visitor sees. Cheap: no lock of the engine is waited for."""
+        race, waiting = self.line.running, self.line.waiting
+        stage = self._warming or (race.stage if race else None)
+        if stage:
+            return State("loading", None, waiting, stage)
+        device = self.engine.device()
+        kind = "busy" if race else "ready" if device else "asleep"
+        return State(kind, device, waiting)
+
+    # ── races ──
+
+    def race(self, visitor: str, config: RunConfig, again: bool = False) -> Iterator[Update | Recording]:
         """Run ``config``, then the same request without drafting; updates come at most six times a second.
 
-        Both jobs are queued together, so nobody's run falls between the two that are compared. Closing the
-        generator cancels what is left. Raises EngineError with a sentence for the visitor.
+        A run of exactly these settings that has ended comes as a Recording instead, and one that is under way for
+        somebody else when it is over, unless ``again`` asks to measure anew. Closing the generator cancels what
+        nobody else waits for. Raises EngineError with a sentence for the visitor.
         """
-        self.limits.check(config)
-        lanes: list[tuple[Lane, RunConfig]] = [("run", config)]
-        if not is_baseline(config):
-            lanes.append(("baseline", baseline_of(config)))
-        with self._admit(visitor) as active:
-            yield Update("run", stage=Stage("Starting the engine"))
-            worker = self.engine.worker()
-            for _, lane_config in lanes:
-                if not active.stopped:
-                    active.jobs.append(worker.submit(lane_config))
-            for (lane, _), job in zip(lanes, active.jobs, strict=False):
-                if not active.stopped:
-                    yield from _follow(lane, job, self._before_start)
+        yield from self.measure(visitor, self.lanes(config), again)
+
+    def lanes(self, config: RunConfig) -> Lanes:
+        return (("run", config),) + (() if is_baseline(config) else (("baseline", baseline_of(config)),))
+
+    def measure(self, visitor: str, lanes: Lanes, again: bool = False) -> Iterator[Update | Recording]:
+        """Any runs of one prompt, one after the other with nobody's in between."""
+        for _, config in lanes:
+            self._check(config)
+        if not again and (found := self.kept.get(lanes)):
+            self.stop(visitor)
+            yield found
+            return
+        yield Update(lanes[0][0], stage=Stage("Starting the engine"))
+        self._check_models(lanes)
+        with self._watch(visitor, lanes, again) as watcher:
+            if watcher.live:
+                yield from watch(watcher, self.line)
+                if watcher.race.late:
+                    yield Update(lanes[0][0], late=True)
+                return
+            yield from follow(watcher, self.line)
+            found = _recording(watcher.race)
+            if watcher.stopped:
+                return
+            if found is None:
+                raise Unavailable(
+                    f"That run took longer than the {self.limits.seconds} s it may; ask for fewer tokens."
+                )
+            yield found
 
     def stop(self, visitor: str) -> bool:
-        """Cancel the visitor's run, if any; the engine gives the device back within a round."""
+        """The visitor's run ends, if any, unless others wait for the same one; the device is free within a round."""
         with self._lock:
-            active = self._active.get(visitor)
-        if active:
-            active.stop()
-        return active is not None
+            watcher = self._watching.get(visitor)
+        if watcher:
+            self._leave(watcher)
+        return watcher is not None
 
-    def _before_start(self, job) -> Stage | None:
-        """What a job that has not started is waiting for."""
-        ahead = job.place()
-        if self._loading and ahead <= 1:
-            return self._loading
-        return Stage(f"Waiting in the queue: {ahead} before you") if ahead else None
+    def _check(self, config: RunConfig) -> None:
+        self.limits.check(config)
+        self._offered(config.pair)
+
+    def _check_models(self, lanes: Lanes) -> None:
+        """What takes a look at the models' files; nothing is loaded."""
+        config = lanes[0][1]
+        for _, each in lanes:
+            if reasons := self.problems(each.pair, each.method, each.precision):
+                raise Unavailable(" ".join(reasons))
+        count = self.engine.prompt_tokens(config.pair, config.prompt + (config.system or ""))
+        if count and count > self.limits.prompt_tokens:
+            raise BadInput(
+                f"The prompt has {count:,} tokens; this page takes up to {self.limits.prompt_tokens:,}. Shorten it."
+            )
 
     @contextmanager
-    def _admit(self, visitor: str) -> Iterator[_Active]:
-        active = _Active()
+    def _watch(self, visitor: str, lanes: Lanes, again: bool) -> Iterator[Watcher]:
+        self.stop(visitor)  # a second Run from the same page replaces the first
+        watcher = self._joined(lanes, again)
         with self._lock:
-            older = self._active.pop(visitor, None)
-            if len(self._active) > self.limits.queue:
-                raise BadInput(f"The queue is full: {self.limits.queue} runs are waiting. Try again in a minute.")
-            self._active[visitor] = active
-        if older:  # a second Run from the same page replaces the first
-            older.stop()
+            self._watching[visitor] = watcher
         try:
-            yield active
+            yield watcher
         finally:
-            active.stop()
+            self._leave(watcher)
             with self._lock:
-                if self._active.get(visitor) is active:
-                    del self._active[visitor]
+                if self._watching.get(visitor) is watcher:
+                    del self._watching[visitor]
 
+    def _joined(self, lanes: Lanes, again: bool) -> Watcher:
+        with self._lock:
+            race = None if again else self._races.get(lanes)
+            watcher = race.join() if race else None
+            if watcher is None:
+                race = Race(lanes)
+                watcher = race.join()
+                self.line.enter(race)
+                self._races[lanes] = race
+            return watcher
 
-def _stage(event) -> Stage | None:
-    """The engine's progress notes as words; ``None`` for the run's own events."""
-    return Stage(event.message, event.fraction) if hasattr(event, "fraction") else None
+    def _leave(self, watcher: Watcher) -> None:
+        race = watcher.race
+        race.leave(watcher)
+        if race.cancelled:
+            self.line.drop(race)
+            self._forget(race)
 
+    def _forget(self, race: Race) -> None:
+        with self._lock:
+            if self._races.get(race.lanes) is race:
+                del self._races[race.lanes]
 
-def _follow(lane: Lane, job, waiting_for) -> Iterator[Update]:
-    """Everything one job reports, gathered into updates; raises what the job raised."""
-    batch: list = []
-    started = finished = False
-    due, said, failure = 0.0, None, None
-    while not finished:
-        fresh = []
+    def _drive(self, race: Race) -> None:
+        """In the line's thread: one race to its end. All its jobs are queued together, so nothing falls between."""
         try:
-            fresh = job.poll(max(0.02, due - time.monotonic()))
-        except EngineError as error:  # what came before it is shown first
-            failure = error
-        batch += fresh
-        finished = failure is not None or job.done or any(isinstance(event, RunFinished) for event in fresh)
-        started = started or any(isinstance(event, RunStarted) for event in fresh)
-        if not finished and time.monotonic() < due:
-            continue
-        stages = [stage for stage in map(_stage, batch) if stage]
-        stage = stages[-1] if stages else None if started else waiting_for(job)
-        events = tuple(event for event in batch if isinstance(event, RunStarted | Round | RunFinished))
-        batch = []
-        if events or (stage and stage != said):
-            yield Update(lane, events, stage)
-            due, said = time.monotonic() + SECONDS_BETWEEN_UPDATES, stage
-    if failure:
-        raise failure
+            for lane, item in self._events(race):
+                if stage := _stage(item):
+                    race.tell(stage)
+                else:
+                    race.add(lane, [item])
+            if found := _recording(race):
+                self.kept.put(race.lanes, found)
+        finally:
+            self._forget(race)
+
+    def _events(self, race: Race) -> Iterator[tuple[str, object]]:
+        if shared_gpu():
+            yield from _granted(race.lanes)
+            return
+        worker = self.engine.worker()
+        jobs = [worker.submit(config) for _, config in race.lanes]
+        race.drives(jobs)
+        try:
+            for (lane, _), job in zip(race.lanes, jobs, strict=True):
+                yield from ((lane, item) for item in self._reports(race, job))
+        finally:
+            for job in jobs:  # where one has failed the others are not wanted
+                job.cancel()
+
+    def _reports(self, race: Race, job) -> Iterator[object]:
+        while not job.done:
+            for item in job.poll(0.1):
+                if isinstance(item, RunStarted):
+                    race.begin(self.limits.seconds)
+                yield item
+            if self._warming and not race.log:
+                yield self._warming
+            if race.out_of_time():
+                race.cancel()
+
+
+@gpu(seconds=120)
+def _granted(lanes: Lanes) -> Iterator[tuple[str, object]]:
+    """On a GPU granted for one call, in that call's own process: load, calibrate, run, give everything back."""
+    from engine.worker import Worker
+
+    worker = Worker()
+    try:
+        for lane, config in lanes:
+            for event in worker.submit(config).events():
+                yield lane, event
+    finally:
+        worker.close()
+
+
+def _recording(race: Race) -> Recording | None:
+    """The race as something to show again; None unless every lane has ended by itself."""
+    lanes = {lane: _trace(race, lane) for lane, _ in race.lanes}
+    if any(trace is None or trace.finished is None or trace.finished.reason == "cancelled" for trace in lanes.values()):
+        return None
+    return Recording(lanes, time.time())
+
+
+def _trace(race: Race, lane: str) -> Trace | None:
+    events: list[Event] = [event for name, event in race.log if name == lane]
+    return fold(events) if events and isinstance(events[0], RunStarted) else None
+
+
+def _stage(item) -> Stage | None:
+    """The engine's progress notes as words; ``None`` for the run's own events."""
+    if isinstance(item, Stage):
+        return item
+    return None if isinstance(item, RunStarted | Round | RunFinished) else Stage(item.message, item.fraction)

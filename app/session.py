@@ -11,3 +11,8 @@ class Session:
 
     trace: Trace | None = None
     baseline: Trace | None = None
+
+
+def visitor(request) -> str:
+    """Who is asking: one page opened, or one client connected. ``request`` is gradio's, or None in a test."""
+    return getattr(request, "session_hash", None) or "nobody"

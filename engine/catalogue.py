@@ -211,10 +211,12 @@ def check_pair(
     dtype: str = "fp32",
     available_bytes: int | None = None,
     context: int = CONTEXT,
+    fetch: bool = False,
 ) -> list[str]:
     """Why this pair cannot run here, each reason a sentence; an empty list if it can. Loads nothing.
 
-    ``method`` None asks for the target alone. ``available_bytes`` None measures what ``device`` has free.
+    ``method`` None asks for the target alone. ``available_bytes`` None measures what ``device`` has free. With
+    ``fetch`` weights that only have to be brought are no reason.
     """
     from engine.fetch import locate
 
@@ -223,8 +225,8 @@ def check_pair(
     problems = []
     for model in pair.models(method):
         try:
-            if locate(model) is None:
-                problems.append(_absent(pair, model))
+            if locate(model) is None and (reason := _absent(pair, model, fetch)):
+                problems.append(reason)
         except EngineError as error:
             problems.append(str(error))
     needed = pair.memory(dtype, method, context)
@@ -237,7 +239,7 @@ def check_pair(
     return problems
 
 
-def _absent(pair: PairSpec, model: ModelSpec) -> str:
+def _absent(pair: PairSpec, model: ModelSpec, fetch: bool) -> str | None:
     from huggingface_hub import get_token
 
     command = f"`python -m engine fetch {pair.name}`"
@@ -248,7 +250,7 @@ def _absent(pair: PairSpec, model: ModelSpec) -> str:
         )
     if os.environ.get("HF_HUB_OFFLINE", "").upper() in {"1", "ON", "YES", "TRUE"}:
         return f"The weights of {model.name} are not here yet and HF_HUB_OFFLINE is set; unset it and run {command}."
-    return f"The weights of {model.name} are not here yet; run {command}."
+    return None if fetch else f"The weights of {model.name} are not here yet; run {command}."
 
 
 def pair_notes(pair: PairSpec, method: str | None = None) -> list[str]:

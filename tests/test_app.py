@@ -3,17 +3,19 @@
 import json
 import threading
 import time
+from collections.abc import Iterator
 from types import SimpleNamespace
 
 import pytest
 from fake_worker import FakeEngine, FakeWorker
 
 from app.build import build, launch_options
-from app.handlers import SKIP, Handlers, Screen, settings
-from app.service import Limits, Service, Stage
+from app.controls import NAMES, defaults
+from app.handlers import SKIP, Handlers, Screen
+from app.service import Limits, Service
 from app.session import Session
 from app.views import ribbon
-from engine.config import AUTO, RunConfig
+from engine.config import RunConfig
 from engine.errors import BadInput, Unavailable
 
 FORM = {
@@ -22,8 +24,7 @@ FORM = {
     "auto": False,
     "gamma": 4,
     "temperature": 0,
-    "seed": 0,
-    "max_new_tokens": 40,
+    "tokens": 40,
 }
 
 
@@ -35,8 +36,17 @@ def page(worker=None, **limits) -> Handlers:
     return Handlers(Service(FakeEngine(worker), Limits(**limits)))
 
 
+def form(**changes) -> list:
+    values = defaults() | FORM | changes
+    return [values[name] for name in NAMES]
+
+
 def press_run(handlers, who="a", **changes) -> list[Screen]:
-    return list(handlers.run(*(FORM | changes).values(), visitor(who)))
+    return list(pressed(handlers, who, **changes))
+
+
+def pressed(handlers, who="a", **changes) -> Iterator[Screen]:
+    return handlers.run(visitor(who), *form(**changes))
 
 
 def said(screen: Screen) -> dict:
@@ -76,7 +86,7 @@ def test_buttons_go_out_and_come_back():
 
 def test_no_update_carries_the_whole_run_and_none_leaves_a_gap():
     handlers = page(FakeWorker(step=0.01))
-    screens = press_run(handlers, max_new_tokens=400)
+    screens = press_run(handlers, tokens=400)
     values = ribbon_values(screens)
     rounds = [line["index"] for line in told(screens) if line["type"] == "round"]
     assert rounds == list(range(len(rounds))) and len(rounds) > 100
@@ -94,7 +104,7 @@ def test_a_page_that_missed_rounds_is_given_them_again():
 
 def test_updates_come_at_most_six_times_a_second():
     started = time.monotonic()
-    screens = press_run(page(FakeWorker(step=0.02)), max_new_tokens=120)
+    screens = press_run(page(FakeWorker(step=0.02)), tokens=120)
     allowed = 6 * (time.monotonic() - started) + 8  # the first, the last, and the end of either lane come at once
     assert 8 < len(screens) <= allowed
 
@@ -123,9 +133,9 @@ def test_loading_is_shown():
         ({"prompt": " \n "}, "prompt is empty"),
         ({"prompt": None}, "prompt is empty"),
         ({"prompt": "x" * 101}, "takes up to 100"),
-        ({"max_new_tokens": 65}, "this page allows 64"),
-        ({"max_new_tokens": None}, "Max new tokens is empty"),
-        ({"max_new_tokens": 0}, "max_new_tokens is 0"),
+        ({"tokens": 65}, "this page allows 64"),
+        ({"tokens": None}, "Max tokens is empty"),
+        ({"tokens": 0}, "max_new_tokens is 0"),
         ({"seed": -1}, "seed is -1"),
         ({"seed": None}, "Seed is empty"),
         ({"gamma": 33}, "gamma is 33"),
@@ -171,7 +181,7 @@ def test_an_error_that_quotes_a_tag_stays_text():
 
 def start(handlers, who="a", **changes) -> tuple[threading.Thread, list[Screen]]:
     screens: list[Screen] = []
-    thread = threading.Thread(target=lambda: screens.extend(press_run(handlers, who, **changes)))
+    thread = threading.Thread(target=lambda: screens.extend(pressed(handlers, who, **changes)))
     thread.start()
     return thread, screens
 
@@ -186,7 +196,7 @@ def wait_for(condition, seconds=5):
 def test_stop_keeps_the_partial_trace():
     worker = FakeWorker(step=0.05)
     handlers = page(worker)
-    thread, screens = start(handlers, max_new_tokens=500)
+    thread, screens = start(handlers, tokens=500)
     wait_for(lambda: worker.jobs)
     time.sleep(0.4)
     handlers.stop(visitor())
@@ -202,7 +212,7 @@ def test_stop_reaches_only_the_one_who_pressed_it():
     worker = FakeWorker(step=0.03)
     handlers = page(worker)
     handlers.stop(visitor("nobody is running"))
-    thread, screens = start(handlers, "a", max_new_tokens=60)
+    thread, screens = start(handlers, "a", tokens=60)
     wait_for(lambda: worker.jobs)
     handlers.stop(visitor("b"))
     thread.join(10)
@@ -211,7 +221,7 @@ def test_stop_reaches_only_the_one_who_pressed_it():
 
 def test_closing_the_stream_cancels_the_run():
     worker = FakeWorker(step=0.05)
-    stream = page(worker).run(*(FORM | {"max_new_tokens": 500}).values(), visitor())
+    stream = page(worker).run(visitor(), *form(tokens=500))
     while not worker.jobs:
         next(stream)
     stream.close()
@@ -221,7 +231,7 @@ def test_closing_the_stream_cancels_the_run():
 def test_a_second_run_of_the_same_page_replaces_the_first():
     worker = FakeWorker(step=0.03)
     handlers = page(worker)
-    thread, screens = start(handlers, max_new_tokens=500)
+    thread, screens = start(handlers, tokens=500)
     wait_for(lambda: worker.jobs)
     assert said(press_run(handlers)[-1])["kind"] == "good"
     thread.join(2)
@@ -244,8 +254,11 @@ def test_visitors_never_see_each_other():
 def test_too_many_visitors_are_told_to_come_back():
     worker = FakeWorker(step=0.05)
     handlers = page(worker, queue=1)
-    threads = [start(handlers, who, max_new_tokens=500)[0] for who in "ab"]
-    wait_for(lambda: len(worker.jobs) == 4)
+    first, _ = start(handlers, "a", tokens=500, seed=1)
+    wait_for(lambda: worker.jobs)
+    second, _ = start(handlers, "b", tokens=500, seed=2)
+    wait_for(lambda: handlers.service.line.waiting == 1)
+    threads = [first, second]
     assert "queue is full" in said(press_run(handlers, "c")[-1])["text"]
     for who in "ab":
         handlers.leave(visitor(who))
@@ -255,9 +268,21 @@ def test_too_many_visitors_are_told_to_come_back():
 
 
 def test_a_place_in_the_queue_is_told():
-    service = Service(FakeEngine(), Limits())
-    assert service._before_start(SimpleNamespace(place=lambda: 3)) == Stage("Waiting in the queue: 3 before you")
-    assert service._before_start(SimpleNamespace(place=lambda: 0)) is None
+    worker = FakeWorker(step=0.05)
+    handlers = page(worker)
+    first, _ = start(handlers, "a", tokens=500)
+    wait_for(lambda: worker.jobs)
+    second, _ = start(handlers, "b", tokens=500, seed=1)
+    wait_for(lambda: handlers.service.line.waiting == 1)
+    third, screens = start(handlers, "c", tokens=20, seed=2)
+    wait_for(lambda: any("2 before you" in s.notice for s in screens if s.notice is not SKIP))
+    assert any("place in the queue: 3" in s.chip for s in screens if s.chip is not SKIP)
+    handlers.stop(visitor("b"))
+    wait_for(lambda: any("1 before you" in s.notice for s in screens if s.notice is not SKIP))
+    handlers.stop(visitor("a"))
+    for thread in (first, second, third):
+        thread.join(5)
+    assert screens[-1].session.trace.finished.reason == "length"
 
 
 # ── settings ──
@@ -267,15 +292,10 @@ def test_limits_come_from_the_environment_and_survive_typos(monkeypatch):
     monkeypatch.setenv("SPECLENS_MAX_NEW_TOKENS", "77")
     monkeypatch.setenv("SPECLENS_MAX_PROMPT_CHARS", "lots")
     monkeypatch.setenv("SPECLENS_MAX_QUEUE", "9999")
-    assert Limits.from_env() == Limits(new_tokens=77, queue=30)
-
-
-def test_settings_become_a_config():
-    config = settings("Hi", "ngram", True, 4, 0.5, 3.0, 20.0)
-    assert (config.gamma, config.seed, config.max_new_tokens) == (AUTO, 3, 20)
-    assert settings("Hi", "none", True, 4, 0, 0, 20).gamma == 0
-    with pytest.raises(BadInput):
-        settings("Hi", "ngram", False, -1, 0, 0, 20)
+    monkeypatch.setenv("SPECLENS_PAIRS", " smollm2-135m, ,qwen3-4b ")
+    assert Limits.from_env() == Limits(new_tokens=77, queue=200, pairs=("smollm2-135m", "qwen3-4b"))
+    monkeypatch.setenv("SPACE_ID", "somebody/speclens")
+    assert Limits.from_env().fetch is False, "a stranger's choice must not fill a hosted page's disk"
 
 
 def test_limits_are_checked_by_the_service_itself():
@@ -284,9 +304,10 @@ def test_limits_are_checked_by_the_service_itself():
 
 
 def test_the_page_is_built_without_gradio_phoning_or_templates_meeting_text():
-    demo = build(Service(FakeEngine(), Limits()))
+    service = Service(FakeEngine(), Limits())
+    demo = build(service)
     assert demo.analytics_enabled is False
-    options = launch_options()
+    options = launch_options(service)
     assert options["ssr_mode"] is False and options["run_history"] is False and options["share"] is False
     for component in demo.config["components"]:
         if component["type"] == "html":

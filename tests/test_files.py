@@ -13,6 +13,7 @@ from fake_worker import FakeEngine, play
 from traces import small
 
 from app import offline
+from app.controls import defaults
 from app.files import Exports, read
 from app.handlers import Handlers
 from app.results import Results
@@ -265,7 +266,7 @@ def test_files_are_ready_when_the_run_ends(page, session):
 
 def test_a_run_begins_with_nothing_of_the_last_below():
     (first, *_) = Handlers(Service(FakeEngine(), Limits())).run(
-        "Hi", "ngram", False, 4, 0, 0, 8, SimpleNamespace(session_hash="a")
+        SimpleNamespace(session_hash="a"), *(defaults() | {"prompt": "Hi", "tokens": 8}).values()
     )
     assert json.loads(first.race)["lanes"] == []
     assert not any(figure["data"] for figure in json.loads(first.charts)["figures"].values())

@@ -163,13 +163,13 @@ def test_the_controls_become_recipes():
     page = Results(Service(FakeEngine(), Limits()))
     run = fold(play(RunConfig("Hi", method="ngram", gamma=3, max_new_tokens=20)))
     session = Session(run)
-    assert "γ = 7" in json.loads(page.configure("ngram", False, 7.0, 0, session))["lead"]
-    assert "stands in: 3." in json.loads(page.configure("ngram", True, 7, 0, session))["lead"]
-    assert f"{TYPICAL} stands in" in json.loads(page.configure("lm", True, 7, 0, session))["lead"], (
+    assert "γ = 7" in json.loads(page.configure("smollm2-135m", "ngram", False, 7.0, 0, session))["lead"]
+    assert "stands in: 3." in json.loads(page.configure("smollm2-135m", "ngram", True, 7, 0, session))["lead"]
+    assert f"{TYPICAL} stands in" in json.loads(page.configure("smollm2-135m", "lm", True, 7, 0, session))["lead"], (
         "another method's run"
     )
-    assert "needs no" in json.loads(page.configure("none", True, 4, 0, Session()))["lead"]
-    assert not isinstance(page.configure("ngram", False, None, 0, session), str), "left as it is"
+    assert "needs no" in json.loads(page.configure("smollm2-135m", "none", True, 4, 0, Session()))["lead"]
+    assert not isinstance(page.configure("smollm2-135m", "ngram", False, None, 0, session), str), "left as it is"
 
 
 def test_a_gguf_target_is_told_as_the_checkpoint_it_was_made_from():

@@ -1,6 +1,6 @@
 """Below the rounds: the race, the charts, files in and out, and the settings for other engines."""
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import gradio as gr
 
@@ -23,7 +23,7 @@ class Below(NamedTuple):
 
 
 def results(service: Service, choices: list) -> Below:
-    """``choices``: method, auto, γ and temperature, as they stand on the page."""
+    """``choices``: pair, method, auto, γ and temperature, as they stand on the page."""
     handlers = Results(service)
     start, recipe = cleared(), handlers.configure(*(choice.value for choice in choices), Session())
     lanes, drawn = race(start["race"]), charts(start["charts"])
@@ -36,14 +36,14 @@ def results(service: Service, choices: list) -> Below:
     return Below(handlers, Shown(lanes, drawn, trace, baseline, table, page), upload, production(recipe))
 
 
-def connect(below: Below, screen: Screen, run: Any, choices: list) -> None:
-    """``run`` is the event of a run, which clears what is here when it begins."""
+def connect(below: Below, screen: Screen, runs: list, choices: list) -> None:
+    """``runs``: the events of a run, which clear what is here when they begin."""
     handlers, shown = below.handlers, list(below.shown)
-    ran = run.then(handlers.show, screen.session, shown, **PRIVATE)
+    ran = [run.then(handlers.show, screen.session, shown, **PRIVATE) for run in runs]
     brought = below.upload.upload(handlers.bring, below.upload, list(screen), **PRIVATE)
     opened = brought.then(handlers.show, screen.session, shown, **PRIVATE)
     inputs = [*choices, screen.session]
-    for event in (*(choice.change for choice in choices), ran.then, opened.then):
+    for event in (*(choice.change for choice in choices), *(each.then for each in ran), opened.then):
         event(handlers.configure, inputs, below.recipes, queue=False, **PRIVATE)
 
 

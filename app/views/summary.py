@@ -47,13 +47,14 @@ def tone(ratio: float | None) -> str:
     return "faster" if ratio > 1 else "slower"
 
 
-def verdict(run: Trace, baseline: Trace) -> str:
+def verdict(run: Trace, baseline: Trace, recorded: bool = False) -> str:
     """One sentence about the race; below 1× it says so and names what cost the most. Empty without a speedup."""
     ratio = speedup(run, baseline)
     if ratio is None:
         return ""
     if tone(ratio) == "faster":
-        return f"{ratio:.2f}× as fast as the same engine without drafting, measured just now, one run each."
+        when = "measured then" if recorded else "measured just now"
+        return f"{ratio:.2f}× as fast as the same engine without drafting, {when}, one run each."
     cost = largest_cost(statistics(run), statistics(baseline)).sentence
     if tone(ratio) == "level":
         return f"About as fast as without drafting ({ratio:.2f}×, one run each). {cost if ratio < 1 else ''}".strip()

@@ -11,4 +11,6 @@ if __name__ == "__main__":
     step, load = (float(os.environ.get(name, default)) for name, default in (("STEP", "0.05"), ("LOAD", "0")))
     worker = FakeWorker(step=step, load=load, echo="ECHO" in os.environ)
     port = int(os.environ.get("PORT", "7870"))
-    build(Service(FakeEngine(worker))).launch(server_name="127.0.0.1", server_port=port, **launch_options())
+    os.environ.setdefault("SPECLENS_KEPT_RUNS", "0")  # journeys press Run twice and mean it
+    service = Service(FakeEngine(worker))
+    build(service).launch(server_name="127.0.0.1", server_port=port, **launch_options(service))

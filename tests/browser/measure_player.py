@@ -125,8 +125,9 @@ def running(browser, tokens: int) -> None:
         return text
 
     ribbon.rounds = timed
-    demo = build(Service(FakeEngine(FakeWorker(step=0.04))))
-    _, url, _ = demo.launch(prevent_thread_lock=True, quiet=True, server_name="127.0.0.1", **launch_options())
+    service = Service(FakeEngine(FakeWorker(step=0.04)))
+    demo = build(service)
+    _, url, _ = demo.launch(prevent_thread_lock=True, quiet=True, server_name="127.0.0.1", **launch_options(service))
     page = browser.new_page(viewport={"width": 1280, "height": 900})
     page.goto(url)
     page.locator('[data-do="end"]').click()

@@ -228,7 +228,7 @@ def test_recipes_follow_the_controls_and_can_be_copied(browser, app):
     page.locator("#method input").click()
     page.get_by_role("option", name="n-gram lookup").click()
     expect(page.locator(".sl-recipe-code")).to_contain_text('"num_speculative_tokens": 4')
-    page.locator("#gamma-auto input").uncheck()
+    page.locator("#auto input").uncheck()
     page.locator("#gamma input[type=number]").fill("7")
     page.locator("#gamma input[type=number]").press("Tab")
     expect(page.locator(".sl-recipe-code")).to_contain_text('"num_speculative_tokens": 7', timeout=10_000)

@@ -1,0 +1,91 @@
+"""Where the controls stand: the prompt on one side, what it is run with on the other, the rarer ones folded."""
+
+from typing import NamedTuple
+
+import gradio as gr
+from gradio.components import Component
+from gradio.context import Context
+
+from app.components.controls import control
+from app.components.live import live
+from app.controls import METHODS, NAMES, choices, defaults, described
+from app.examples import EXAMPLES
+from app.handlers import Handlers
+from app.service import Service
+from engine.config import AUTO
+
+QUIET = {"queue": False, "show_progress": "hidden", "api_visibility": "private"}
+DICE = "() => Math.floor(Math.random() * 1e9)"
+NOTE = '<p class="sl-pair-note" data-kind="quiet" role="status" hidden></p>'
+
+
+class Controls(NamedTuple):
+    """``widgets``: of every control by name, in the order of controls.NAMES once all are placed."""
+
+    widgets: dict[str, Component]
+
+    @property
+    def inputs(self) -> list[Component]:
+        return [self.widgets[name] for name in NAMES]
+
+    def some(self, *names: str) -> list[Component]:
+        return [self.widgets[name] for name in names]
+
+
+def prompt(service: Service) -> gr.Textbox:
+    box = control(described(service.limits)["prompt"])
+    with gr.Row(elem_classes="sl-examples"):
+        for name, text in EXAMPLES.items():
+            example = gr.Button(name, size="sm", variant="secondary", min_width=60)
+            example.click(lambda text=text: text, None, box, **QUIET)
+    return box
+
+
+def settings(service: Service, handlers: Handlers, prompt_box: gr.Textbox) -> Controls:
+    told, made = described(service.limits), {"prompt": prompt_box}
+
+    def place(name: str, **layout) -> Component:
+        made[name] = control(told[name], **layout)
+        return made[name]
+
+    titles = {pair.name: pair.title for pair in service.pairs.values()}
+    with gr.Row(equal_height=True):
+        place("pair", choices=choices(titles), min_width=220, scale=3)
+        place("method", choices=choices(METHODS, (AUTO, *service.methods(service.pair))), min_width=200, scale=3)
+    note = live("pair-note", NOTE)
+    with gr.Row(elem_classes="sl-gamma", equal_height=True):
+        place("auto", info=None, scale=0, min_width=0)
+        place("gamma", interactive=False)
+    with gr.Row(equal_height=True):
+        place("temperature", scale=4, min_width=260)
+        with gr.Row(elem_classes="sl-seed", scale=2):
+            place("seed", min_width=80)
+            dice = gr.Button("🎲", size="sm", elem_id="dice", scale=0, min_width=44)
+        place("tokens", scale=2, min_width=110)
+    with gr.Accordion("More settings", open=False, elem_id="more"):
+        with gr.Row(equal_height=True):
+            place("form", min_width=160)
+            place("thinking", min_width=160)
+        place("system")
+        with gr.Row(equal_height=True):
+            place("top_k", min_width=220)
+            place("top_p", min_width=220)
+        with gr.Row(equal_height=True):
+            place("min_p", min_width=220)
+            place("repetition_penalty", min_width=220)
+        place("precision", visible=False)
+    reset = gr.Button("Reset to defaults", size="sm", elem_id="reset")
+    controls = Controls(made)
+    _wire(service, handlers, controls, note, dice, reset)
+    return controls
+
+
+def _wire(service: Service, handlers: Handlers, controls: Controls, note, dice, reset) -> None:
+    made = controls.widgets
+    made["auto"].change(lambda on: gr.update(interactive=not on), made["auto"], made["gamma"], **QUIET)
+    dice.click(None, None, made["seed"], js=DICE, api_visibility="private")
+    start = list(defaults(service.limits).values())
+    reset.click(lambda: start, None, controls.inputs, **QUIET)
+    follows = [made["method"], made["thinking"], made["precision"], note]
+    made["pair"].change(handlers.chosen, controls.some("pair", "method"), follows, **QUIET)
+    Context.root_block.load(handlers.chosen, controls.some("pair", "method"), follows, **QUIET)
