@@ -45,12 +45,12 @@ class Control:
 CONTROLS: tuple[Control, ...] = (
     Control("prompt", "Prompt", "Shift + Enter runs it.", START, "text", lines=7),
     # Which pairs there are is the catalogue's to say: app.service offers them.
-    Control("pair", "Models", "The target, whose text you get, and what may draft for it.", PAIR, "choice"),
-    Control("method", "Method", "What guesses ahead of the model.", AUTO, "choice", choices=METHODS),
+    Control("pair", "Models", "The target, and what drafts for it.", PAIR, "choice"),
+    Control("method", "Method", "What guesses ahead of the target.", AUTO, "choice", choices=METHODS),
     Control("auto", "auto", "Chosen anew each round from measured costs.", True, "switch"),
     Control("gamma", "Draft length γ", "Tokens guessed in a round.", 4, "slider", 0, MAX_GAMMA, 1),
-    Control("temperature", "Temperature", "0 takes the likeliest token; above, p is sampled.", 0, "slider", 0, 2, 0.05),
-    Control("seed", "Seed", "Fixes every random draw.", 0, "number", 0, 2**53 - 1, 1),
+    Control("temperature", "Temperature", "0 is greedy: the likeliest token.", 0, "slider", 0, 2, 0.05),
+    Control("seed", "Seed", "Fixes all draws.", 0, "number", 0, 2**53 - 1, 1),
     Control("tokens", "Max tokens", "Where the run ends at the latest.", 128, "number", 1, None, 1),
     Control(
         "form", "Prompt form", "Chat uses the model's template; raw continues the text.", "chat", "choice",
@@ -88,7 +88,7 @@ def described(limits: Limits) -> dict[str, Control]:
     found["prompt"] = replace(found["prompt"], hint=f"{room} {found['prompt'].hint}")
     tokens = found["tokens"]
     most = min(tokens.default, limits.new_tokens)
-    found["tokens"] = replace(tokens, default=most, high=limits.new_tokens, hint=f"Up to {limits.new_tokens:,} here.")
+    found["tokens"] = replace(tokens, default=most, high=limits.new_tokens, hint=f"Up to {limits.new_tokens:,}.")
     if limits.pairs:
         found["pair"] = replace(found["pair"], default=limits.pairs[0])
     return found

@@ -57,24 +57,20 @@ def settings(service: Service, handlers: Handlers, prompt_box: gr.Textbox) -> Co
         place("auto", info=None, scale=0, min_width=0)
         place("gamma", interactive=False)
     with gr.Row(equal_height=True):
-        place("temperature", scale=4, min_width=260)
-        with gr.Row(elem_classes="sl-seed", scale=2):
-            place("seed", min_width=80)
-            dice = gr.Button("🎲", size="sm", elem_id="dice", scale=0, min_width=44)
-        place("tokens", scale=2, min_width=110)
+        place("temperature", scale=5, min_width=210)
+        place("seed", scale=2, min_width=90)
+        place("tokens", scale=2, min_width=90)
     with gr.Accordion("More settings", open=False, elem_id="more"):
         with gr.Row(equal_height=True):
             place("form", min_width=160)
             place("thinking", min_width=160)
         place("system")
-        with gr.Row(equal_height=True):
-            place("top_k", min_width=220)
-            place("top_p", min_width=220)
-        with gr.Row(equal_height=True):
-            place("min_p", min_width=220)
-            place("repetition_penalty", min_width=220)
+        for name in ("top_k", "top_p", "min_p", "repetition_penalty"):
+            place(name)
         place("precision", visible=False)
-    reset = gr.Button("Reset to defaults", size="sm", elem_id="reset")
+    with gr.Row(elem_classes="sl-small-actions"):
+        dice = gr.Button("Throw the dice for a seed", size="sm", elem_id="dice", min_width=120)
+        reset = gr.Button("Reset to defaults", size="sm", elem_id="reset", min_width=120)
     controls = Controls(made)
     _wire(service, handlers, controls, note, dice, reset)
     return controls
