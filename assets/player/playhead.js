@@ -82,7 +82,7 @@ function makePlayhead(tape, changed) {
     step: by => move(at + by, 'reader'),
     toStart: () => move(0, 'reader'),
     toEnd() { move(tape.steps, 'reader'); if (!tape.ended) { live = true; changed('reader'); } },
-    follow() { playing = false; live = true; at = tape.steps; changed('clock'); },
+    follow() { playing = false; live = !tape.ended; at = tape.steps; changed('clock'); },
     arrivals() { if (live) { at = tape.steps; live = !tape.ended; changed('clock'); } else changed('news'); },
     reset() { at = 0; playing = live = false; },
     get at() { return at; },
