@@ -15,7 +15,7 @@ from app.service import Service
 from engine.config import AUTO
 
 QUIET = {"queue": False, "show_progress": "hidden", "api_visibility": "private"}
-DICE = "() => Math.floor(Math.random() * 1e9)"
+DICE = "() => Math.floor(Math.random() * 1e5)"
 NOTE = '<p class="sl-pair-note" data-kind="quiet" role="status" hidden></p>'
 
 
