@@ -13,7 +13,16 @@ from app.tabs.playground import playground
 from engine.trace import MAX_BYTES
 
 ASSETS = Path(__file__).resolve().parent.parent / "assets"
-STYLES = ["page.css", "controls.css", "results.css", "player.css", "charts.css", "files.css"]
+STYLES = [
+    "page.css",
+    "controls.css",
+    "results.css",
+    "player.css",
+    "charts.css",
+    "files.css",
+    "share.css",
+    "present.css",
+]
 HEADING = """
 <header class="sl-heading">
 <h1>SpecLens</h1>
@@ -26,10 +35,10 @@ them all in one pass. Run a prompt to see every guess, the model's verdict on it
 def build(service: Service) -> gr.Blocks:
     hourly = (3600, 3600)  # downloads of runs that are over go after an hour
     with gr.Blocks(title="SpecLens", analytics_enabled=False, fill_width=True, delete_cache=hourly) as demo:
+        Api(service).expose()  # first, or the page's own handlers would have the names
         gr.HTML(HEADING, apply_default_css=False)
         playground(service)
         demo.unload(Handlers(service).leave)
-        Api(service).expose()
     demo.queue(max_size=4 * service.limits.queue + 16, default_concurrency_limit=8)
     service.warm()
     return demo
