@@ -64,8 +64,9 @@ class Decoder:
     """Loads a checkpoint folder and scores tokens. ``taps``: layers whose incoming hidden state is handed out too."""
 
     def __init__(
-        self, folder: Path, config: PretrainedConfig, dtype: torch.dtype, device: str, packed=None, progress=None
-    ):
+        self, folder: Path, config: PretrainedConfig, dtype: torch.dtype, device: str, packed=None, progress=None,
+        quantised=False,
+    ):  # fmt: skip
         reason = unsupported(config)
         if reason:
             raise Unavailable(f"This model cannot run on the fast decoder: {reason}.")
@@ -76,7 +77,7 @@ class Decoder:
         self.vocab_size, self.max_length = config.vocab_size, context_length(config)
         self.width = config.hidden_size
         self.taps: tuple[int, ...] = ()
-        self._load(Checkpoint(folder, dtype, device), linear_for(dtype, device, packed), progress)
+        self._load(Checkpoint(folder, dtype, device), linear_for(dtype, device, packed, quantised), progress)
         self.frequencies, self.rope_scaling = rotary_frequencies(config, self.D, device)
 
     def _load(self, weights: Checkpoint, linear: type, progress) -> None:

@@ -51,16 +51,18 @@ class EagleModel:
                 f"The head in {folder} reads layer {max(self.reads)}, but this target has {target.layers_count} "
                 "layers; use the target it was made for."
             )
-        self._load(Checkpoint(folder, target.dtype, target.device), linear_for(target.dtype, target.device, packed))
+        self._load(Checkpoint(folder, target.dtype, target.device), packed)
         self.frequencies, self.rope_scaling = rotary_frequencies(target.config, self.D, self.device)
 
-    def _load(self, weights: Checkpoint, linear: type) -> None:
+    def _load(self, weights: Checkpoint, packed: bool | None) -> None:
         E, Vd, heads, shared, at = self.width, self.vocab_size, self.H * self.D, self.K * self.D, "midlayer."
+        linear = linear_for(self.dtype, self.device, packed, quantised=True)
 
         def fused(names: dict[str, int], width: int):
             return linear(torch.cat([weights(f"{at}{n}_proj.weight", (size, width)) for n, size in names.items()]))
 
-        self.fc = linear(weights("fc.weight", (E, len(self.reads) * E)))
+        # The target's states hold outliers a hundred times the rest: no 8 bits for what reads them.
+        self.fc = linear_for(self.dtype, self.device, packed)(weights("fc.weight", (E, len(self.reads) * E)))
         self.norm_embed = weights(at + "input_layernorm.weight", (E,))
         self.norm_hidden = weights(at + "hidden_norm.weight", (E,))
         self.norm_mid = weights(at + "post_attention_layernorm.weight", (E,))

@@ -2,14 +2,19 @@
 
 On a CPU a plain fp32 product doubles in cost from one row to two, which is what makes verification look expensive
 there. oneDNN's prepacked weights do not: six rows cost about 1.35 of one. Packing is probed, never assumed.
+
+A draft may be rounded where a target may not: its q is whatever its guesses were drawn from, so the output stays the
+target's, and only α can suffer. In 8 bits a weight is a quarter of the bytes that a small step waits for.
 """
 
+import warnings
 from functools import cache
 
 import torch
 import torch.nn.functional as F
 
 _ROWS_HINT = 8  # the row count that oneDNN chooses its weight layout for
+_LARGEST = 127  # of an 8-bit weight
 
 
 class PlainLinear:
@@ -33,17 +38,49 @@ class PackedLinear:
         return torch.ops.mkldnn._linear_pointwise(x, self.weight, self.bias, "none", [], "")
 
 
+class QuantisedLinear:
+    """The product with 8-bit weights, one scale a row of them, and inputs rounded to 7 bits; fp32 on CPU only.
+
+    One scale serves all inputs of a call, so an outlier in one token costs the others of that call: for drafts whose
+    α was measured with it, not for any model.
+    """
+
+    def __init__(self, weight: torch.Tensor, bias: torch.Tensor | None = None):
+        scales = (weight.abs().amax(1).double() / _LARGEST).clamp_min(torch.finfo(torch.float32).tiny)
+        zeros = torch.zeros(len(weight), dtype=torch.long)
+        with warnings.catch_warnings():  # torch means to drop this type one day; probed, then, like the packing
+            warnings.simplefilter("ignore")
+            rounded = torch.quantize_per_channel(weight.float(), scales, zeros, 0, torch.qint8)
+        self.weight = torch.ops.quantized.linear_prepack(rounded, bias)
+
+    def __call__(self, x: torch.Tensor) -> torch.Tensor:
+        # Without the reduced range two 8-bit products may overflow the 16 bits they are summed in on AVX2.
+        return torch.ops.quantized.linear_dynamic(x, self.weight, reduce_range=True)
+
+
 @cache
 def packing_works() -> bool:
     """Whether this build and processor pack: one small product, compared with the plain one."""
+    return _agrees(PackedLinear, 1e-4)
+
+
+@cache
+def quantising_works() -> bool:
+    """Whether this build and processor multiply in 8 bits: one small product, compared with the plain one."""
+    return _agrees(QuantisedLinear, 0.5)  # of sums of 32 products of unit variance
+
+
+def _agrees(linear: type, tolerance: float) -> bool:
     try:
         weight, x = torch.randn(48, 32), torch.randn(3, 32)
-        return bool(torch.allclose(PackedLinear(weight)(x), F.linear(x, weight), atol=1e-4))
+        return bool(torch.allclose(linear(weight)(x), F.linear(x, weight), atol=tolerance))
     except (AttributeError, RuntimeError):
         return False
 
 
-def linear_for(dtype: torch.dtype, device: str, packed: bool | None = None) -> type:
-    """The class to build linears with; ``packed`` None means wherever it works."""
-    can = dtype == torch.float32 and torch.device(device).type == "cpu" and packing_works()
-    return PackedLinear if can and packed is not False else PlainLinear
+def linear_for(dtype: torch.dtype, device: str, packed: bool | None = None, quantised: bool = False) -> type:
+    """The class to build linears with; ``packed`` None means wherever it works, ``quantised`` likewise."""
+    can = dtype == torch.float32 and torch.device(device).type == "cpu" and packed is not False
+    if can and quantised and quantising_works():
+        return QuantisedLinear
+    return PackedLinear if can and packing_works() else PlainLinear

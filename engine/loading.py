@@ -5,6 +5,7 @@ import platform
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, replace
+from datetime import UTC, datetime
 from pathlib import Path
 
 import torch
@@ -94,10 +95,10 @@ class Engine:
             )
         return folder
 
-    def _load(self, spec: ModelSpec, what: str) -> Model:
+    def _load(self, spec: ModelSpec, what: str, quantised: bool = False) -> Model:
         folder, say = self._folder(spec), f"Loading {what}, {spec.name}"
         self._progress(0.0, say)
-        return load_model(folder, self.device, self.precision, lambda share: self._progress(share, say))
+        return load_model(folder, self.device, self.precision, lambda share: self._progress(share, say), quantised)
 
     def has(self, method: str) -> bool:
         """Whether everything the method needs is loaded."""
@@ -145,7 +146,9 @@ class Engine:
                     f"The draft {spec.name} needs about {gigabytes(needed)} beside the target, but {self.device} has "
                     f"{gigabytes(free)} free; choose another method or a smaller pair."
                 )
-            self._drafts[method] = self._load_head(spec) if spec.head else self._load(spec, "the draft")
+            # Only a draft whose α was counted in 8 bits runs in them: an outlier can ruin another model's guesses.
+            counted = spec.alpha is not None
+            self._drafts[method] = self._load_head(spec) if spec.head else self._load(spec, "the draft", counted)
         return self._drafts[method]
 
     def _load_head(self, spec: ModelSpec) -> Model:
@@ -261,6 +264,7 @@ class Engine:
                 "python": platform.python_version(),
             },
             costs=costs,
+            at=datetime.now(UTC).isoformat(timespec="seconds"),
         )
 
     def close(self) -> None:

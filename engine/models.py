@@ -74,8 +74,13 @@ def load_tokenizer(folder: Path):
         raise Unavailable(f"The tokenizer in {folder} cannot be read: {first_line(error)}") from error
 
 
-def load_model(folder: Path, device: str, precision: str, progress: Callable[[float], None] | None = None) -> Model:
-    """Our decoder where it knows the architecture, transformers otherwise. Unavailable with a reason in words."""
+def load_model(
+    folder: Path, device: str, precision: str, progress: Callable[[float], None] | None = None, quantised: bool = False
+) -> Model:
+    """Our decoder where it knows the architecture, transformers otherwise. Unavailable with a reason in words.
+
+    ``quantised``: a draft whose products may be done in 8 bits where that is faster (`engine/linear.py`).
+    """
     try:
         config = AutoConfig.from_pretrained(folder, trust_remote_code=False, local_files_only=True)
     except Exception as error:  # each architecture checks its config in its own way
@@ -87,7 +92,8 @@ def load_model(folder: Path, device: str, precision: str, progress: Callable[[fl
                 runner = UniversalRunner(folder, dtype, device)
             else:
                 with torch.inference_mode():
-                    runner = DecoderRunner(Decoder(folder, config, dtype, device, progress=progress))
+                    decoder = Decoder(folder, config, dtype, device, progress=progress, quantised=quantised)
+                runner = DecoderRunner(decoder)
         except (RuntimeError, TypeError, AttributeError, KeyError) as error:
             if out_of_memory(error):
                 raise

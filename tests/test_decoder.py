@@ -11,7 +11,7 @@ from transformers import AutoConfig, AutoModelForCausalLM, GPT2Config, LlamaConf
 
 from engine.decoder import Decoder, context_length, unsupported
 from engine.errors import BadInput, EngineError, Unavailable
-from engine.linear import PackedLinear, PlainLinear, linear_for, packing_works
+from engine.linear import PackedLinear, PlainLinear, QuantisedLinear, linear_for, packing_works, quantising_works
 from engine.runner import DecoderRunner, tree_shape
 
 IDS = [(37 * i * i + 11 * i + 5) % 96 for i in range(40)]
@@ -283,3 +283,33 @@ def test_packed_products_are_products(rows, bias):
 def test_packing_is_only_for_fp32_on_cpu():
     assert linear_for(torch.bfloat16, "cpu") is PlainLinear
     assert linear_for(torch.float32, "cpu", packed=False) is PlainLinear
+
+
+@pytest.mark.parametrize("rows", [1, 2, 6, 33])
+@pytest.mark.parametrize("bias", [None, torch.randn(40)], ids=["no bias", "bias"])
+def test_quantised_products_are_nearly_products(rows, bias):
+    """Weights of every size keep their share: one row of them is a thousand times another, one is nothing at all."""
+    if not quantising_works():
+        pytest.skip("no 8-bit products here")
+    weight, x = torch.randn(40, 24), torch.randn(rows, 24)
+    weight[0], weight[1], weight[2] = weight[0] * 1e3, weight[1] * 1e-3, 0
+    right, found = PlainLinear(weight, bias)(x), QuantisedLinear(weight, bias)(x)
+    sizes = weight.norm(dim=1) * x.square().mean().sqrt()  # what such a product usually comes to
+    assert ((found - right).abs() <= 0.1 * sizes + 1e-6).all()
+    assert found.dtype == torch.float32 and found.shape == right.shape
+
+
+@pytest.mark.parametrize("dtype, packed", [(torch.bfloat16, None), (torch.float32, False)])
+def test_eight_bits_are_only_for_fp32_on_cpu_where_asked(dtype, packed, monkeypatch):
+    assert linear_for(dtype, "cpu", packed, quantised=True) is PlainLinear
+    assert linear_for(torch.float32, "cpu") is not QuantisedLinear
+    monkeypatch.setattr("engine.linear.quantising_works", lambda: False)
+    assert linear_for(torch.float32, "cpu", quantised=True) is linear_for(torch.float32, "cpu")
+
+
+def test_a_build_without_eight_bits_is_found_out(monkeypatch):
+    def broken(*_):
+        raise RuntimeError("no engine for this")
+
+    monkeypatch.setattr(torch, "quantize_per_channel", broken)
+    assert not quantising_works.__wrapped__()

@@ -14,6 +14,7 @@ from tiny import FALSE_ALARM, joint_p_value
 
 from engine.catalogue import get_pair
 from engine.config import RunConfig, SamplingParams
+from engine.linear import QuantisedLinear, quantising_works
 from engine.loading import load_engine
 from engine.sampling import warp
 from engine.statistics import statistics
@@ -42,6 +43,21 @@ def engine(folder, tmp_path_factory):  # noqa: F811
         engine = load_engine(PAIR, "cpu")
         yield engine
         engine.close()
+
+
+def test_the_drafts_run_in_eight_bits_and_the_target_never_does(engine):
+    """α was counted so; a head's first product reads the target's states, whose outliers 8 bits would drown."""
+    if not quantising_works():
+        pytest.skip("no 8-bit products here")
+    lm, head = (engine.drafter(method).runner.model for method in DRAFTS)
+    assert isinstance(lm.head, QuantisedLinear) and isinstance(lm.layers[0].down, QuantisedLinear)
+    assert isinstance(head.head, QuantisedLinear) and not isinstance(head.fc, QuantisedLinear)
+    target = engine.target.runner.model
+    everything = (
+        target.head,
+        *(getattr(layer, n) for layer in target.layers for n in ("qkv", "out", "gate_up", "down")),
+    )
+    assert not any(isinstance(linear, QuantisedLinear) for linear in everything)
 
 
 def run(engine, method, prompt, **settings):
