@@ -6,6 +6,11 @@ import os
 from collections.abc import Callable
 
 
+def hosted() -> bool:
+    """Open to strangers, on somebody else's machine."""
+    return "SPACE_ID" in os.environ
+
+
 def shared_gpu() -> bool:
     """ZeroGPU: a GPU is granted to single calls, each in a process of its own."""
     return os.environ.get("SPACES_ZERO_GPU", "").lower() in {"1", "t", "true"}

@@ -3,6 +3,7 @@
 import os
 from dataclasses import dataclass
 
+from app.hosting import hosted
 from engine.config import MAX_NEW_TOKENS, RunConfig
 from engine.errors import BadInput
 
@@ -37,7 +38,6 @@ class Limits:
 
     @classmethod
     def from_env(cls) -> "Limits":
-        hosted = "SPACE_ID" in os.environ
         return cls(
             prompt_chars=_whole("SPECLENS_MAX_PROMPT_CHARS", cls.prompt_chars, 1, 1_000_000),
             prompt_tokens=_whole("SPECLENS_MAX_PROMPT_TOKENS", cls.prompt_tokens, 1, 100_000),
@@ -46,7 +46,7 @@ class Limits:
             queue=_whole("SPECLENS_MAX_QUEUE", cls.queue, 1, 200),
             kept=_whole("SPECLENS_KEPT_RUNS", cls.kept, 0, 1_000),
             pairs=_names("SPECLENS_PAIRS"),
-            fetch=bool(_whole("SPECLENS_FETCH", 0 if hosted else 1, 0, 1)),
+            fetch=bool(_whole("SPECLENS_FETCH", 0 if hosted() else 1, 0, 1)),
         )
 
     def check(self, config: RunConfig) -> None:

