@@ -1,0 +1,144 @@
+"""What the page adds to a run: how soon it is ready, how soon a token is seen, and what speed the engine keeps.
+
+PYTHONPATH=. python tests/browser/measure_page.py [--tokens 128] [--runs 3]
+
+The real engine, behind the page in a headless browser on this machine and beside it from the command line's own door;
+both in turn, so that a machine that slows down slows both. Run it on a quiet machine.
+"""
+
+import argparse
+import os
+import statistics as middle
+import tempfile
+import time
+from pathlib import Path
+
+from chromium import ARGS, find
+from measure_player import cpu_seconds
+from playwright.sync_api import Page, expect, sync_playwright
+from server import APP, serving
+
+from app.controls import defaults
+from app.examples import START
+from app.views.summary import speedup
+from engine.config import RunConfig
+from engine.statistics import statistics
+from engine.trace import Trace, fold, from_json
+from engine.worker import Progress, get_worker
+
+READY_MS, FIRST_MS = 2000, 300  # what the page is held to
+# When the button was pressed, and when the first token of that run was in the document.
+WATCH = """() => {
+  const player = document.querySelector('.sl-player');
+  window.first = new Promise(done => {
+    document.querySelector('#run').addEventListener('click', () => {
+      const pressed = performance.now();
+      const look = () => {
+        const running = document.querySelector('.sl-source')?.dataset.kind !== 'recorded';
+        const seen = running && player.querySelector('.sl-list .sl-token:not([hidden])');
+        if (seen) done(performance.now() - pressed); else setTimeout(look, 5);
+      };
+      setTimeout(look, 5);
+    }, { once: true });
+  });
+}"""
+
+
+def ready(browser, url: str) -> tuple[Page, float]:
+    """The page, and the milliseconds until it can be used: Run is there and the recorded run plays."""
+    page = browser.new_context(viewport={"width": 1280, "height": 900}).new_page()
+    began = time.perf_counter()
+    page.goto(url, wait_until="commit")
+    page.wait_for_function(
+        "() => document.querySelector('#run') && document.querySelector('.sl-list .sl-token:not([hidden])')"
+    )
+    return page, 1000 * (time.perf_counter() - began)
+
+
+def saved(page: Page, button: str) -> Trace:
+    expect(page.locator(f"#{button}")).to_be_enabled(timeout=60_000)
+    with page.expect_download() as download:
+        page.locator(f"#{button}").click()
+    return from_json(download.value.path().read_bytes())
+
+
+def through_the_page(page: Page, tokens: int, seed: int) -> dict:
+    page.locator("#method input").click()
+    page.get_by_role("option", name="n-gram lookup").click()
+    page.locator("#tokens input").fill(str(tokens))
+    page.locator("#seed input").fill(str(seed))  # greedy: the text stays, and no kept run is shown instead
+    page.locator('[data-do="end"]').click()
+    page.wait_for_timeout(1500)
+    page.evaluate(WATCH)
+    before, began = cpu_seconds(os.getpid()), time.monotonic()
+    page.locator("#run").click()
+    first = page.evaluate("first")
+    expect(page.locator("#run")).to_have_text("Running…", timeout=60_000)
+    expect(page.locator("#run")).to_have_text("Run", timeout=300_000)
+    busy = (cpu_seconds(os.getpid()) - before) / (time.monotonic() - began)
+    ran, plain = saved(page, "trace-file"), saved(page, "baseline-file")
+    return {"first": first, "prefill": 1000 * ran.finished.prefill, "cores": busy, **speeds(ran, plain)}
+
+
+def beside_it(tokens: int, seed: int) -> dict:
+    """The same request and its baseline on a worker of this process, as `python -m engine run --compare` does it."""
+    config = RunConfig(START, method="ngram", max_new_tokens=tokens, seed=seed)
+    plain = RunConfig(START, method="none", gamma=0, max_new_tokens=tokens, seed=seed)
+    return speeds(*map(_alone, (config, plain)))
+
+
+def _alone(config: RunConfig) -> Trace:
+    events = get_worker().submit(config).events()
+    return fold(event for event in events if not isinstance(event, Progress))
+
+
+def speeds(ran: Trace, plain: Trace) -> dict:
+    return {
+        "run": statistics(ran).tokens_per_second,
+        "plain": statistics(plain).tokens_per_second,
+        "speedup": speedup(ran, plain),
+    }
+
+
+def told(name: str, values: list[float], unit: str, limit: float | None = None) -> None:
+    held = "" if limit is None else f"  (at most {limit:.0f}: {'kept' if max(values) <= limit else 'NOT KEPT'})"
+    each = ", ".join(f"{value:.4g}" for value in values)
+    print(f"{name:<44} median {middle.median(values):7.4g} {unit:<9} of {each}{held}", flush=True)
+
+
+def main(tokens: int, runs: int) -> None:
+    assert defaults()["prompt"] == START
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        sync_playwright() as playwright,
+        serving(APP, Path(folder) / "app.log") as url,
+    ):
+        browser = playwright.chromium.launch(executable_path=find(), args=ARGS)
+        opened = []
+        for _ in range(runs + 1):
+            page, milliseconds = ready(browser, url)
+            opened.append(milliseconds)
+            page.context.close()
+        told("page ready, first visit", opened[:1], "ms", READY_MS)
+        told("page ready, later visits", opened[1:], "ms", READY_MS)
+        page, _ = ready(browser, url)
+        beside_it(8, 0)
+        through_the_page(page, 8, 1_000)  # the models are loaded and the device measured
+        paged, alone = [], []
+        for seed in range(1, runs + 1):
+            alone.append(beside_it(tokens, seed))
+            paged.append(through_the_page(page, tokens, seed))
+        browser.close()
+    told("click to first token, less prefill", [one["first"] - one["prefill"] for one in paged], "ms", FIRST_MS)
+    for name, unit in (("run", "tokens/s"), ("plain", "tokens/s"), ("speedup", "×")):
+        told(f"{name}, through the page", [one[name] for one in paged], unit)
+        told(f"{name}, without it", [one[name] for one in alone], unit)
+    told("browser, server and engine during a run", [one["cores"] for one in paged], "cores")
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--tokens", type=int, default=128)
+    parser.add_argument("--runs", type=int, default=3)
+    args = parser.parse_args()
+    main(args.tokens, args.runs)
