@@ -26,6 +26,7 @@ from engine.loading import load_engine
 from engine.models import load_model
 from engine.trace import fold
 from engine.training import distil, export, features, sample, slots
+from engine.training import prompts as prompt_stage
 from engine.training import samples as sample_file
 from engine.training.cli import app
 from engine.training.distil import Data, Recipe
@@ -333,6 +334,33 @@ def quiet(fraction, message):
     pass
 
 
+def test_questions_go_on_where_they_were_interrupted(root, tmp_path, monkeypatch):
+    """Every attempt is its own draw: broken off twice, once within a line, the questions are the same."""
+    asked = ("--count", 40, "--slots", 5)
+    stage(root, "prompts", *asked, work=tmp_path / "whole")
+    add = prompt_stage.Attempts.add
+    for most in (7, 9):
+        made = []
+
+        def cut(self, index, text, made=made, most=most):
+            add(self, index, text)
+            made.append(index)
+            if len(made) == most:
+                raise KeyboardInterrupt
+
+        with monkeypatch.context() as patch:
+            patch.setattr(prompt_stage.Attempts, "add", cut)
+            CliRunner().invoke(app, ["prompts", *map(str, asked), "--pair", str(root / "target"),
+                                     "--work", str(tmp_path / "parts"), "--device", "cpu"])  # fmt: skip
+        assert len(made) == most and not (tmp_path / "parts" / "prompts.jsonl").exists()
+        with open(tmp_path / "parts" / "prompts" / "attempts.jsonl", "a") as file:
+            file.write('[39, "hal')
+    stage(root, "prompts", *asked, work=tmp_path / "parts")
+    assert (tmp_path / "parts" / "prompts.jsonl").read_text() == (tmp_path / "whole" / "prompts.jsonl").read_text()
+    lines = (tmp_path / "parts" / "prompts" / "attempts.jsonl").read_text().splitlines()
+    assert sorted(json.loads(line)[0] for line in lines) == list(range(40))
+
+
 def test_sampling_goes_on_where_it_was_interrupted(target, tmp_path, monkeypatch):
     monkeypatch.setattr(sample, "_PART", 5)
 
@@ -358,7 +386,7 @@ def test_features_are_the_targets_hidden_states(root, target, tmp_path):
     model, samples = AutoModelForCausalLM.from_pretrained(root / "target"), made_up(12)
     last = []
     model.model.norm.register_forward_pre_hook(lambda module, inputs: last.append(inputs[0][0]))
-    found = features.compute(target.runner, samples, tmp_path, (0, 1))
+    found = features.compute(target.runner, samples, tmp_path, (0, 1), "a target")
     assert target.runner.model.taps == () and target.runner.cache is None, "the runner as it was"
     for i in range(len(samples)):
         with torch.no_grad():
@@ -374,7 +402,7 @@ def test_features_are_the_targets_hidden_states(root, target, tmp_path):
 
 def test_a_teacher_turns_the_last_states_into_the_targets_distribution(root, teacher, target, tmp_path):
     model, samples = AutoModelForCausalLM.from_pretrained(root / "target"), made_up(6)
-    found = features.compute(target.runner, samples, tmp_path, (1,))
+    found = features.compute(target.runner, samples, tmp_path, (1,), "a target")
     final = torch.from_numpy(found.final(0, samples.starts[1]).astype(np.float32))
     with torch.no_grad():
         logits = model(torch.from_numpy(samples.row(0).astype(np.int64))[None]).logits[0]
@@ -387,26 +415,37 @@ def test_features_go_on_where_they_were_interrupted(target, tmp_path, monkeypatc
     monkeypatch.setattr(features, "_EVERY", 7)
     samples, rows, real = made_up(30), [], target.runner.prefill
     monkeypatch.setattr(target.runner, "prefill", lambda ids, **more: rows.append(ids) or real(ids, **more))
-    whole = features.compute(target.runner, samples, tmp_path / "whole", (0, 1))
+    whole = features.compute(target.runner, samples, tmp_path / "whole", (0, 1), "a target")
     rows.clear()
     with pytest.raises(KeyboardInterrupt):
-        features.compute(target.runner, samples, tmp_path / "parts", (0, 1), stop_after(2))
-    resumed = features.compute(target.runner, samples, tmp_path / "parts", (0, 1))
+        features.compute(target.runner, samples, tmp_path / "parts", (0, 1), "a target", stop_after(2))
+    resumed = features.compute(target.runner, samples, tmp_path / "parts", (0, 1), "a target")
     assert len(rows) == 30, "none twice"
     assert np.array_equal(whole.states, resumed.states)
-    features.compute(target.runner, samples, tmp_path / "parts", (0, 1))
+    features.compute(target.runner, samples, tmp_path / "parts", (0, 1), "a target")
     assert len(rows) == 30
-    other = features.compute(target.runner, made_up(30, seed=1), tmp_path / "parts", (0, 1))
+    other = features.compute(target.runner, made_up(30, seed=1), tmp_path / "parts", (0, 1), "a target")
     assert len(rows) == 60 and other.states.shape[1:] == (3, 32)
 
 
 def test_features_begun_for_other_taps_are_not_taken_for_these(target, tmp_path, monkeypatch):
     samples = made_up(30)
-    first = np.array(features.compute(target.runner, samples, tmp_path, (0,)).states)
+    first = np.array(features.compute(target.runner, samples, tmp_path, (0,), "a target").states)
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):  # as large a file, and not noted yet
         patch.setattr(target.runner, "prefill", lambda ids: stop_after(1)(0.0, ""))
-        features.compute(target.runner, samples, tmp_path, (1,))
-    assert np.array_equal(features.compute(target.runner, samples, tmp_path, (0,)).states, first)
+        features.compute(target.runner, samples, tmp_path, (1,), "a target")
+    assert np.array_equal(features.compute(target.runner, samples, tmp_path, (0,), "a target").states, first)
+
+
+def test_features_of_another_target_are_not_taken_for_this_ones(target, tmp_path):
+    samples, filled = made_up(30), []
+    features.compute(target.runner, samples, tmp_path, (0,), "a target")
+    for whose, fresh in (("a target", 0), ("another", 1), ("another", 0)):
+        filled.clear()
+        features.compute(
+            target.runner, samples, tmp_path, (0,), whose, lambda fraction, message: filled.append(fraction)
+        )
+        assert bool(filled) == bool(fresh)
 
 
 # ---- what a student computes ---------------------------------------------------------------------------------------
@@ -502,7 +541,7 @@ def learning(target, teacher, tmp_path_factory):
     folder = tmp_path_factory.mktemp("learning")
     rows = sample.requests(target.tokenizer, [f"say {i}" for i in range(40)], 120, 0, 60)
     whole = sample.collect(Slots(target.runner, 16, 64), rows, 120, target.eos, 12, folder, quiet)
-    found = features.compute(target.runner, whole, folder, (0, 1))
+    found = features.compute(target.runner, whole, folder, (0, 1), "a target")
     words = frequent(whole, WORDS)
 
     def student(kind, seed=0):
@@ -906,7 +945,7 @@ def test_prompts_that_leave_no_room(root, tmp_path):
 def test_a_target_that_writes_no_questions(tmp_path):
     model_folder(tmp_path / "mute", template=CHAT)  # bytes at random are no text
     said = stage(tmp_path, "prompts", "--count", 3, pair=tmp_path / "mute", fails=True)
-    assert "no usable question" in sentence(said) and not (tmp_path / "work").exists()
+    assert "no usable question" in sentence(said) and not (tmp_path / "work" / "prompts.jsonl").exists()
     model_folder(tmp_path / "base", template=None)
     said = stage(tmp_path, "prompts", "--count", 3, pair=tmp_path / "base", fails=True)
     assert "has no chat template" in sentence(said)
@@ -1089,13 +1128,13 @@ def test_a_full_disk_at_every_other_stage(copied, root, journey, tmp_path, monke
     with monkeypatch.context() as patch:
         patch.setattr("os.replace", no_room)
         said["prompts"] = stage(root, "prompts", "--count", 20, work=tmp_path / "asked", fails=True)
-        assert files(tmp_path / "asked") == set()
+        assert not list((tmp_path / "asked").rglob("*.jsonl"))
         before = files(copied)
         (copied / "eagle" / "checkpoint.pt").unlink()
         said["distil"] = stage(root, "distil", "eagle", *TRAIN, work=copied, fails=True)
         assert before - files(copied) == {"eagle/checkpoint.pt"} and files(copied) <= before
     with monkeypatch.context() as patch:
-        patch.setattr("numpy.memmap", no_room)
+        patch.setattr("os.posix_fallocate", no_room)  # at once, not as a signal in the middle
         asked = ("--samples", journey.work / "samples" / "samples.npz")
         said["features"] = stage(root, "distil", "eagle", *TRAIN, *asked, work=tmp_path / "features", fails=True)
     with monkeypatch.context() as patch:
@@ -1150,6 +1189,57 @@ def test_a_head_that_does_not_fit_is_told(journey, root, tmp_path, kind):
     with pytest.raises((Unavailable, BadInput), match=words) as told:
         load_engine(f"{root / 'target'}+{tmp_path / 'head'}", "cpu").drafter("eagle")
     assert sentence(str(told.value))
+
+
+def test_work_begun_otherwise_is_not_mixed(copied, root, journey, tmp_path):
+    """Another seed, other prompts, another length: said before a token is sampled; the same again goes on."""
+    asked = ("--max-new-tokens", 12, "--slots", 7, "--count", 120)
+    before = (copied / "samples" / "samples.npz").read_bytes()
+    for changed, what in ((("--seed", 5), "seed"), (("--prompts", root / "held.jsonl"), "prompts")):
+        said = stage(root, "sample", *asked, *changed, work=copied, fails=True)
+        assert f"begun with another {what}; name another --work" in sentence(said)
+    said = stage(root, "sample", "--max-new-tokens", 11, work=copied, fails=True)
+    assert "begun with another max_new_tokens" in sentence(said)
+    assert "begun with another seed" in sentence(stage(root, "prompts", "--seed", 5, work=copied, fails=True))
+    other = tmp_path / "other"
+    model_folder(other, template=CHAT)
+    assert "begun with another" in sentence(stage(root, "sample", *asked, pair=other, work=copied, fails=True))
+    assert "begun otherwise" in sentence(stage(root, "distil", "eagle", *TRAIN, pair=other, work=copied, fails=True))
+    start = ("--start", copied / "eagle", "--samples", copied / "samples" / "samples.npz")
+    said = stage(root, "distil", "eagle", *TRAIN, *start, pair=other, work=tmp_path / "new", fails=True)
+    assert "made for another target" in sentence(said)
+    assert (copied / "samples" / "samples.npz").read_bytes() == before
+    stage(root, "sample", *asked, work=copied)
+    assert (copied / "samples" / "samples.npz").read_bytes() == before
+
+
+def test_a_mistake_before_the_first_reply_can_be_put_right(root, tmp_path):
+    """A note of how sampling was begun counts for nothing while there is nothing."""
+    path = tmp_path / "asked.jsonl"
+    path.write_text(json.dumps({"prompt": "x" * 300}) + "\n")
+    stage(root, "sample", "--prompts", path, "--max-new-tokens", 40, work=tmp_path / "work", fails=True)
+    path.write_text(json.dumps({"prompt": "x"}) + "\n")
+    stage(root, "sample", "--prompts", path, "--max-new-tokens", 4, "--seed", 2, work=tmp_path / "work")
+
+
+def test_tasks_are_about_the_targets_own_replies(root, tmp_path):
+    tokenizer = AutoTokenizer.from_pretrained(root / "target")
+    words = [tokenizer(f"the {i}th reply, long enough to be a text. " * 3).input_ids for i in range(30)]
+    rows = [Row(i, [5, 6], 0.0 if i % 2 else 1.0, 0) for i in range(30)]
+    for row, ids in zip(rows, words, strict=True):
+        row.tokens += ids
+    sample_file.save(tmp_path / "given.npz", sample.of_rows(rows))
+    run("tasks", "--count", 50, "--samples", tmp_path / "given.npz", "--pair", root / "target", "--work", tmp_path)
+    made = [json.loads(line)["prompt"] for line in (tmp_path / "tasks.jsonl").read_text().splitlines()]
+    assert len(made) == 50 and len({text.split("\n\n")[0] for text in made}) > 5
+    for text in made:
+        number = int(re.search(r"the (\d+)th reply", text)[1])
+        assert number % 2, "a text sampled at temperature 1 is no calm one"
+        about = text.split("\n\n", 1)[1]
+        assert about in tokenizer.decode(words[number])
+    again = tmp_path / "again"
+    run("tasks", "--count", 50, "--samples", tmp_path / "given.npz", "--pair", root / "target", "--work", again)
+    assert (again / "tasks.jsonl").read_text() == (tmp_path / "tasks.jsonl").read_text()
 
 
 def test_no_such_kind_of_draft_and_no_such_seed(root, tmp_path):

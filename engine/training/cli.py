@@ -49,17 +49,22 @@ def prompts(
     pair: Pair = "smollm2-135m", work: Work = None, device: Device = AUTO, seed: Seed = 0, slots: Slots = 16,
 ):  # fmt: skip
     """Let the target write questions, each on a line of WORK/prompts.jsonl."""
-    from engine.training.prompts import LONGEST, opening, written
+    from engine.training.begun import same_or_new
+    from engine.training.prompts import LONGEST, Attempts, opening, written
     from engine.training.slots import Slots as Beside
 
     shop = _shop(pair, work, device)
     model = shop.model()
     room = len(opening(model.tokenizer)) + LONGEST
-    found = []
+    book = Attempts(shop.folder / "prompts" / "attempts.jsonl")
+    same_or_new(shop.folder / "prompts" / "begun.json", {"seed": seed, "target": model.hash}, bool(book.texts))
+    left = [i for i in range(count) if i not in book.texts]
     with progress() as show:
-        for text in written(Beside(model.runner, slots, room), model.tokenizer, model.eos, count, seed):
-            found.append(text)
-            show(min(len(found) / count, 0.999), f"{len(found)} questions")
+        beside = Beside(model.runner, slots, room)
+        for done, (index, text) in enumerate(written(beside, model.tokenizer, model.eos, left, seed), 1):
+            book.add(index, text)
+            show((count - len(left) + done) / count, f"attempt {count - len(left) + done} of {count}")
+    found = book.questions(count)
     if not found:
         raise BadInput(
             f"The target wrote no usable question in {count} attempts; ask for more, or pass a file to sample."
@@ -101,6 +106,7 @@ def sample(
 ):  # fmt: skip
     """Let the target answer at temperatures 0, 0.7 and 1, into WORK/samples/samples.npz."""
     from engine.training import sample as stage
+    from engine.training.begun import same_or_new
     from engine.training.prompts import read
     from engine.training.slots import Slots as Beside
 
@@ -108,11 +114,14 @@ def sample(
     asked = [text for path in prompts or [shop.folder / "prompts.jsonl"] for text in read(path)]
     model, count = shop.model(), count or len(asked)
     longest = min(1024, model.runner.max_length)
+    begun = {"seed": seed, "prompts": stage.fingerprint(asked), "max_new_tokens": max_new_tokens, "target": model.hash}
+    folder = shop.folder / "samples"
+    same_or_new(folder / "begun.json", begun, any(folder.glob("*.npz")))
     with progress() as show:
         rows = stage.requests(model.tokenizer, asked, count, seed, longest - max_new_tokens)
         beside = Beside(model.runner, slots, longest)
-        whole = stage.collect(beside, rows, count, model.eos, max_new_tokens, shop.folder / "samples", show)
-    say(f"{len(whole)} replies, {int(whole.reply_len.sum()):,} tokens, in {shop.folder / 'samples' / 'samples.npz'}.")
+        whole = stage.collect(beside, rows, count, model.eos, max_new_tokens, folder, show)
+    say(f"{len(whole)} replies, {int(whole.reply_len.sum()):,} tokens, in {folder / 'samples.npz'}.")
 
 
 @app.command()

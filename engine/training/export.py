@@ -22,7 +22,10 @@ from engine.training.card import TAG
 from engine.training.eagle import EagleHead
 from engine.training.teacher import Teacher
 
-_TOKENIZER = ("tokenizer.json", "tokenizer_config.json", "chat_template.jinja", "generation_config.json")
+_TOKENIZER = (  # whichever of these a target has
+    "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json", "vocab.json",
+    "merges.txt", "tokenizer.model", "chat_template.jinja", "chat_template.json", "generation_config.json",
+)  # fmt: skip
 _NAMES = {  # ours → theirs, inside `midlayer.`
     "norm_embed": "input_layernorm.weight",
     "norm_hidden": "hidden_norm.weight",

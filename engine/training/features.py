@@ -6,6 +6,7 @@ says what was computed for whom and how many rows are done, so that an interrupt
 """
 
 import json
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -48,14 +49,16 @@ def compute(
     samples: Samples,
     folder: Path,
     taps: Sequence[int],
+    target: str,
     progress: Callable[[float, str], None] = lambda fraction, message: None,
 ) -> Features:
-    """Features of all samples in ``folder``; only what is missing is computed. Unavailable on too small a disk."""
+    """Features of all samples in ``folder``; only what is missing is computed. ``target``: hash of the weights they
+    come from. Unavailable on too small a disk."""
     layers, E = runner.model.layers_count, runner.model.config.hidden_size
     if not all(0 <= t < layers for t in taps):
         raise BadInput(f"Taps must lie between 0 and {layers - 1}, the target's layers; got {list(taps)}.")
     taps = (*taps, layers)
-    wanted = {"samples": samples.fingerprint(), "taps": list(taps), "hidden_size": E}
+    wanted = {"samples": samples.fingerprint(), "taps": list(taps), "hidden_size": E, "target": target}
     file, note = folder / "features.bin", folder / "features.json"
     shape = (len(samples.tokens), len(taps), E)
     with disk_errors(folder):
@@ -64,9 +67,19 @@ def compute(
         if not done:
             need_disk(folder, int(np.prod(shape)) * 2, "Keeping the target's features")
             note.unlink(missing_ok=True)  # of what stood here before
-        states = np.memmap(file, np.float16, "r+" if done else "w+", shape=shape)
+            _reserve(file, int(np.prod(shape)) * 2)
+        states = np.memmap(file, np.float16, "r+", shape=shape)
         _fill(runner, samples, states, taps, done, note, wanted, progress)
     return Features(np.memmap(file, np.float16, "r", shape=shape), taps[:-1])
+
+
+def _reserve(file: Path, size: int) -> None:
+    """The whole file now: a disk that fills up under a mapped file kills the process instead of telling it."""
+    with open(file, "wb") as made:
+        if hasattr(os, "posix_fallocate"):
+            os.posix_fallocate(made.fileno(), 0, size)
+        else:
+            made.truncate(size)
 
 
 def _done(file: Path, note: Path, wanted: dict, size: int) -> int:

@@ -4,10 +4,11 @@ instruct model goes on with what users ask (Magpie; Xu et al. 2024)."""
 import json
 import random
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from engine.errors import BadInput
+from engine.folders import disk_errors, write_atomically
 from engine.training.samples import Samples
 from engine.training.slots import Row, Slots
 
@@ -24,17 +25,48 @@ def opening(tokenizer) -> list[int]:
     return tokenizer(text[: text.index(_MARK)], add_special_tokens=False).input_ids
 
 
-def written(slots: Slots, tokenizer, ends: frozenset[int], count: int, seed: int) -> Iterator[str]:
-    """Usable questions among ``count`` attempts at temperature 1, no two alike."""
-    start, seen = opening(tokenizer), set()
-    rows = (Row(i, list(start), 1.0, seed * 1_000_003 + i) for i in range(count))
+def written(
+    slots: Slots, tokenizer, ends: frozenset[int], attempts: Iterable[int], seed: int
+) -> Iterator[tuple[int, str]]:
+    """(attempt, question) at temperature 1 as they come; an unusable one is "". An attempt is its own draw, whatever
+    stands beside it."""
+    start = opening(tokenizer)
+    rows = (Row(i, list(start), 1.0, seed * 1_000_003 + i) for i in attempts)
     for row in slots.sample(rows, ends, LONGEST):
         ids = row.tokens[row.prompt_len :]
         text = tokenizer.decode(ids[:-1], skip_special_tokens=False).strip()
-        key = re.sub(r"\W+", " ", text.lower()).strip()
-        if ids[-1] in ends and usable(text, tokenizer) and key not in seen:
-            seen.add(key)
-            yield text
+        yield row.index, text if ids[-1] in ends and usable(text, tokenizer) else ""
+
+
+class Attempts:
+    """``texts``: attempt → question, "" for an unusable one. A line each on disk as they come, so that an interrupted
+    run loses none of them."""
+
+    def __init__(self, path: Path):
+        self.path, self.texts = path, {}
+        lines = path.read_text(encoding="utf-8", errors="replace").split("\n") if path.exists() else [""]
+        for line in lines[:-1]:  # behind the last line's end stands what was being written when it was cut short
+            try:
+                index, text = json.loads(line)
+                self.texts[int(index)] = str(text)
+            except (ValueError, TypeError) as error:
+                raise BadInput(f"{path} is damaged; delete {path.parent} to begin anew.") from error
+        if lines[-1]:
+            with disk_errors(path.parent):
+                write_atomically(path, "".join(f"{line}\n" for line in lines[:-1]))
+
+    def add(self, index: int, text: str) -> None:
+        self.texts[index] = text
+        with disk_errors(self.path.parent), open(self.path, "a", encoding="utf-8") as file:
+            file.write(json.dumps([index, text]) + "\n")
+
+    def questions(self, count: int) -> list[str]:
+        """The usable ones of the first ``count`` attempts, in their order, no two alike."""
+        found: dict[str, str] = {}
+        for index in sorted(i for i in self.texts if i < count):
+            text = self.texts[index]
+            found.setdefault(re.sub(r"\W+", " ", text.lower()).strip(), text)
+        return [text for text in found.values() if text]
 
 
 def usable(text: str, tokenizer) -> bool:

@@ -1,5 +1,6 @@
 """The target's own replies, sampled in parts, so that an interrupted run loses at most one part."""
 
+import hashlib
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
@@ -17,6 +18,11 @@ TEMPERATURES = (0.0, 0.7, 1.0)
 _PART = 100  # rows
 
 Say = Callable[[float, str], None]
+
+
+def fingerprint(prompts: Sequence[str]) -> str:
+    """Tells two lists of prompts apart."""
+    return hashlib.sha256("\0".join(prompts).encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
 def requests(tokenizer, prompts: Sequence[str], count: int, seed: int, longest: int) -> Iterator[Row]:

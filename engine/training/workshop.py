@@ -1,6 +1,6 @@
 """Where one target's training lives, and how its parts are put together: folder, samples, features, student.
 
-WORK/prompts.jsonl   samples/   features/   lm/ and eagle/ (setup.json, checkpoint.pt, evaluation.json)
+WORK/prompts.jsonl   prompts/   samples/   features/   lm/ and eagle/ (setup.json, checkpoint.pt, evaluation.json)
 """
 
 import json
@@ -16,7 +16,7 @@ from engine.catalogue import get_pair
 from engine.decoder import unsupported
 from engine.errors import BadInput, Unavailable
 from engine.fetch import cache_root, locate
-from engine.folders import disk_errors, write_atomically
+from engine.folders import disk_errors, weights_hash, write_atomically
 from engine.models import Model, load_model
 from engine.runner import DecoderRunner
 from engine.training import features as feature_file
@@ -43,6 +43,7 @@ class Setup:
     seed: int
     shape: LmShape
     start: str = ""  # the folder of an older draft that it goes on from
+    target: str = ""  # hash of the weights it was begun for
 
     @classmethod
     def read(cls, path: Path) -> "Setup":
@@ -86,7 +87,8 @@ class Workshop:
         return sample_file.join([sample_file.load(path, vocabulary) for path in self.files])
 
     def features(self, samples: Samples, taps: Sequence[int], say) -> Features:
-        return feature_file.compute(self.model().runner, samples, self.folder / "features", taps, say)
+        model = self.model()
+        return feature_file.compute(model.runner, samples, self.folder / "features", taps, model.hash, say)
 
     def prepare(
         self, student: str, taps: Sequence[int], words: int, seed: int, samples: Samples, start: Path | None = None
@@ -101,7 +103,8 @@ class Workshop:
             raise BadInput(f"Taps must lie between 0 and {layers - 1}, the target's layers; got {list(taps)}.")
         frequent(samples, words)  # raises where there are too few
         begun = str(Path(start).resolve()) if start else ""
-        setup = Setup(student, tuple(taps), words, samples.fingerprint(), seed, LmShape(), begun)
+        target = weights_hash(self.target)
+        setup = Setup(student, tuple(taps), words, samples.fingerprint(), seed, LmShape(), begun, target)
         if start:
             self._same_kind(setup, Setup.read(Path(start) / "setup.json"))
         if path.exists():
@@ -127,6 +130,8 @@ class Workshop:
     def _same_kind(new: Setup, old: Setup) -> None:
         if (new.student, new.taps, new.shape) != (old.student, old.taps, old.shape):
             raise BadInput("The draft to start from is of another kind or reads other layers; name one that fits.")
+        if new.target != old.target:
+            raise BadInput("The draft to start from was made for another target; name one that fits.")
 
     def _new(self, setup: Setup, teacher: Teacher, words: torch.Tensor, features: Features | None):
         torch.manual_seed(setup.seed)
