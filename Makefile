@@ -15,7 +15,7 @@ SUM_DEV := $(shell cat requirements.txt requirements-dev.txt | cksum | cut -d' '
 APP     := $(VENV)/.app-$(SUM)
 DEV     := $(VENV)/.dev-$(SUM_DEV)
 
-.PHONY: run test check format bench clean
+.PHONY: run test check format bench bench-ui clean
 .DEFAULT_GOAL := run
 
 run: $(APP)
@@ -40,6 +40,13 @@ bench: $(APP)
 	@mkdir -p out
 	$(PY) -m engine bench --pair $(PAIR) --methods none,ngram,hf,hf-lookup --prompts assets/prompts.jsonl \
 		--max-new-tokens 128 --temperature 0 --out out/bench.json $(ARGS)
+
+# What the page costs, and a class of thirty on it; on a quiet machine.
+bench-ui: $(DEV)
+	$(PY) -m engine fetch $(PAIR)
+	@$(PY) tests/browser/chromium.py --install
+	PYTHONPATH=. $(PY) tests/browser/measure_player.py
+	PYTHONPATH=. $(PY) tests/browser/measure_class.py
 
 $(PY):
 	@test -n "$(PYTHON)" || { echo "SpecLens needs Python 3.11 or later on the PATH."; exit 1; }

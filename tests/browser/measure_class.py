@@ -1,0 +1,177 @@
+"""A class of thirty on one server: three browsers and twenty-seven clients of the API, at the same time.
+
+PYTHONPATH=. python tests/browser/measure_class.py [--fake] [--tokens 24]
+
+First all press the same example, then everybody runs a prompt of their own. Everyone must finish, those who wait must
+be told their place, nobody may see another's tokens, and a token must be inspected within 100 ms while the engine is
+busy. Runs the real app and engine unless told otherwise; ends with an error where a promise is broken.
+"""
+
+import argparse
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+
+from chromium import ARGS, find
+from gradio_client import Client
+from measure_player import percentile
+from playwright.sync_api import expect, sync_playwright
+from server import APP, FAKE_APP, serving
+
+CLIENTS, BROWSERS = 27, 3
+EMITTED = ("accepted", "resampled", "bonus", "plain")
+SAME = "Why is the sky blue? Answer in three sentences."
+WAIT = 900_000  # ms
+# Click a token, wait for the frame that shows it in the inspector; nothing is asked of the server for it.
+INSPECT = """async () => {
+  const tokens = [...document.querySelectorAll('.sl-list .sl-token')].filter((_, i) => i % 3 === 0).slice(0, 30);
+  const shown = document.querySelector('.sl-inspected-token'), times = [];
+  for (const token of tokens) {
+    shown.replaceChildren();
+    const start = performance.now();
+    token.click();
+    await new Promise(frame => requestAnimationFrame(() => setTimeout(frame)));
+    times.push(performance.now() - start);
+    if (!shown.textContent) throw Error('nothing was shown');
+    await new Promise(rest => setTimeout(rest, 100));
+  }
+  return times;
+}"""
+
+
+def own(i: int) -> str:
+    return f"Student {i} says: the number {i} is my favourite, and I like it because"
+
+
+class Student:
+    """One client of the API: runs one prompt at a time and keeps all it was told."""
+
+    def __init__(self, url: str):
+        self.client = Client(url, verbose=False)
+
+    def ask(self, prompt: str, tokens: int) -> None:
+        self.prompt, self.tokens, self.told, self.error = prompt, tokens, [], None
+        self.began, self.first_word, self.seconds = time.monotonic(), None, None
+        self.thread = threading.Thread(target=self._ask, daemon=True)
+        self.thread.start()
+
+    def _ask(self) -> None:
+        try:
+            for told in self.client.submit(self.prompt, tokens=self.tokens, api_name="/run"):
+                self.first_word = self.first_word or time.monotonic() - self.began
+                self.told.append(told)
+        except Exception as error:
+            self.error = error
+        self.seconds = time.monotonic() - self.began
+
+    @property
+    def statuses(self) -> list[str]:
+        return [figures["status"] for _, figures, _ in self.told]
+
+    @property
+    def places(self) -> list[int]:
+        return [figures["place"] for _, figures, _ in self.told if figures.get("place")]
+
+    def problem(self) -> str | None:
+        """What was promised to this student and not kept."""
+        if self.error or not self.told:
+            return f"{self.prompt!r} failed: {self.error}"
+        text, figures, trace = self.told[-1]
+        if figures["status"] not in ("finished", "recorded"):
+            return f"{self.prompt!r} ended as {figures['status']}"
+        for lane in ("run", "baseline"):
+            if trace[lane]["started"]["config"]["prompt"] != self.prompt:
+                return f"{self.prompt!r} was shown the {lane} of somebody else"
+        emitted = [t for r in trace["run"]["rounds"] for t in r["tokens"] if t["status"] in EMITTED]
+        return None if "".join(t["text"] for t in emitted) == text else f"{self.prompt!r}: text and trace differ"
+
+
+def press(page, prompt: str, tokens: int) -> None:
+    page.locator("#prompt textarea").fill(prompt)
+    page.locator("#tokens input").fill(str(tokens))
+    page.locator("#tokens input").press("Tab")
+    page.locator("#run").click()
+
+
+def inspected(pages) -> list[float]:
+    return [ms for page in pages for ms in page.evaluate(INSPECT)]
+
+
+def report(what: str, students: list[Student]) -> list[str]:
+    times = [s.seconds for s in students]
+    computed = sum("recorded" not in s.statuses for s in students)
+    placed = sum(bool(s.places) for s in students)
+    print(
+        f"{what}: {len(students)} clients, {computed} computed and {len(students) - computed} shown a recording; the "
+        f"last was through after {max(times):.1f} s, the median after {percentile(times, 0.5):.1f} s; first word after "
+        f"{percentile([s.first_word or 0 for s in students], 0.95):.2f} s (p95); {placed} were told a place (up to "
+        f"{max((p for s in students for p in s.places), default=0)} before them)"
+    )
+    return [problem for s in students if (problem := s.problem())]
+
+
+def measure(url: str, browser, tokens: int) -> list[str]:
+    pages = []
+    for _ in range(BROWSERS):
+        page = browser.new_context(viewport={"width": 1280, "height": 900}).new_page()
+        page.goto(url)
+        expect(page.locator(".sl-chip-words")).not_to_be_empty(timeout=60_000)
+        pages.append(page)
+    began = time.monotonic()
+    students = [Student(url) for _ in range(CLIENTS)]
+    print(f"{CLIENTS} clients and {BROWSERS} browsers are connected after {time.monotonic() - began:.1f} s")
+
+    for student in students:
+        student.ask(SAME, tokens)
+    for page in pages:
+        press(page, SAME, tokens)
+    for page in pages:
+        expect(page.locator("#notice")).to_contain_text("one run each", timeout=WAIT)
+    for student in students:
+        student.thread.join()
+    broken = report("the same prompt", students)
+
+    for i, page in enumerate(pages):  # first in the line, so that they inspect while the others keep the engine busy
+        press(page, own(i), tokens)
+        expect(page.locator("#run")).to_have_text("Running…", timeout=60_000)
+    for i, student in enumerate(students, BROWSERS):
+        student.ask(own(i), tokens)
+    for i, page in enumerate(pages):
+        expect(page.locator("#run")).to_have_text("Run", timeout=WAIT)
+        expect(page.locator(".sl-asked")).to_contain_text(f"Student {i} says")
+        if "one run each" not in page.locator("#notice").inner_text():
+            broken.append(f"browser {i}: {page.locator('#notice').inner_text()}")
+    times = inspected(pages)
+    still = sum(student.seconds is None for student in students)
+    for student in students:
+        student.thread.join()
+    broken += report("a prompt of one's own", students)
+    print(
+        f"inspecting a token while {still} runs were still to come: median {percentile(times, 0.5):.0f} ms, "
+        f"p95 {percentile(times, 0.95):.0f} ms, longest {max(times):.0f} ms ({len(times)} tokens)"
+    )
+    if not still:
+        broken.append("the engine was idle when tokens were inspected: ask for more tokens")
+    if percentile(times, 0.95) > 100:
+        broken.append("inspecting a token took more than 100 ms")
+    if sum(bool(s.places) for s in students) < CLIENTS - 3:
+        broken.append("some who waited were not told their place")
+    return broken
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--fake", action="store_true", help="a made-up engine: what the page alone costs")
+    parser.add_argument("--tokens", type=int, default=24)
+    args = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
+        command = FAKE_APP if args.fake else APP
+        with serving(command, Path(folder) / "app.log", STEP="0.03", SPECLENS_KEPT_RUNS="64") as url:
+            browser = playwright.chromium.launch(executable_path=find(), args=ARGS)
+            broken = measure(url, browser, args.tokens)
+            browser.close()
+    for promise in broken:
+        print("BROKEN:", promise)
+    sys.exit(bool(broken))
