@@ -131,4 +131,6 @@ def _setting(trace: Trace) -> Trace:
     started, config = trace.started, dict(trace.started.config)
     for own in ("method", "gamma"):
         config.pop(own, None)
-    return replace(trace, started=replace(started, config=config, weights={}, costs=None), rounds=(), finished=None)
+    return replace(
+        trace, started=replace(started, config=config, weights={}, costs=None, at=""), rounds=(), finished=None
+    )

@@ -159,7 +159,8 @@ class Handlers:
         except EngineError as error:
             return Choices(note=notice("error", str(error)))
         return Choices(
-            method=gr.update(choices=choices(METHODS, methods), value=method if method in methods else AUTO),
+            # A method that stays is not sent: a link may be filling it in meanwhile.
+            method=gr.update(choices=choices(METHODS, methods), **({} if method in methods else {"value": AUTO})),
             thinking=gr.update(visible=thinking),
             precision=gr.update(visible=len(precisions) > 1),
             note=_about_pair(reasons, size),

@@ -11,12 +11,12 @@ from app.controls import settings
 from app.files import Exports, Written, read
 from app.handlers import Screen
 from app.service import Service
-from app.session import Session
+from app.session import Session, visitor
 from app.views import charts, race, ribbon, summary
 from app.views.notice import notice
 from app.views.production import Choice, production
 from engine.config import AUTO
-from engine.errors import EngineError
+from engine.errors import BadInput, EngineError
 from engine.statistics import statistics
 from engine.trace import Trace
 
@@ -48,11 +48,16 @@ class Results:
             written = Written()
         return Shown(race.race(run, baseline), charts.whole(run, baseline), *map(_file, written))
 
-    def bring(self, paths: list[str] | None) -> Screen:
-        """A trace file on the page, as if it had just been run; nothing of it is kept on the server."""
+    def bring(self, paths: list[str] | None, request: gr.Request) -> Screen:
+        """A trace file on the page, as if it had just been run; nothing of it is kept on the server.
+
+        Never into a run: what the two wrote would stand mixed on the screen.
+        """
         paths = paths or []
         try:
             session = read(paths)
+            if self.service.busy(visitor(request)):  # asked last, for a run may begin while a large file is read
+                raise BadInput("A run is in progress here; press Stop or let it end, then open the file again.")
         except EngineError as error:
             return Screen(notice=notice("error", str(error)))
         finally:

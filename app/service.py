@@ -3,6 +3,7 @@
 import difflib
 import threading
 import time
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -179,6 +180,7 @@ class Service:
         self.kept = Kept(self.limits.kept)
         self.line = Line(self.limits.queue, self._drive)
         self._watching: dict[str, Watcher] = {}
+        self._asked: Counter[str] = Counter()  # runs of each visitor, from the asking to the last update
         self._races: dict[Lanes, Race] = {}  # those that others may still join
         self._lock = threading.Lock()
         self._warming: Stage | None = None  # the model on its way in, before anybody has asked for a run
@@ -264,6 +266,16 @@ class Service:
 
     def measure(self, visitor: str, lanes: Lanes, again: bool = False) -> Iterator[Update | Recording]:
         """Any runs of one prompt, one after the other with nobody's in between."""
+        with self._lock:
+            self._asked[visitor] += 1
+        try:
+            yield from self._measure(visitor, lanes, again)
+        finally:
+            with self._lock:
+                self._asked[visitor] -= 1
+                self._asked += Counter()  # drops who has none left
+
+    def _measure(self, visitor: str, lanes: Lanes, again: bool) -> Iterator[Update | Recording]:
         for _, config in lanes:
             self._check(config)
         if not again and (found := self.kept.get(lanes)):
@@ -297,9 +309,9 @@ class Service:
         return watcher is not None
 
     def busy(self, visitor: str) -> bool:
-        """Whether this visitor's page has a run in progress or in the queue."""
+        """Whether this visitor's page has a run in progress, waiting, or about to be either."""
         with self._lock:
-            return visitor in self._watching
+            return self._asked[visitor] > 0
 
     def _check(self, config: RunConfig) -> None:
         self.limits.check(config)

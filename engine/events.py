@@ -127,7 +127,8 @@ class CostModel:
 @dataclass(frozen=True, slots=True)
 class RunStarted:
     """Everything needed to repeat the run. ``config`` is RunConfig as a plain dict; ``weights`` maps "target" and
-    "draft" to a hash of what was loaded; ``prompt`` are the tokens after the chat template."""
+    "draft" to a hash of what was loaded; ``prompt`` are the tokens after the chat template. ``at``: when it began, in
+    ISO 8601; empty in traces from before this was noted."""
 
     config: dict
     prompt: tuple[PromptToken, ...]
@@ -138,6 +139,7 @@ class RunStarted:
     dtype: str
     versions: dict[str, str]
     costs: CostModel | None = None
+    at: str = ""
 
 
 @dataclass(frozen=True, slots=True)

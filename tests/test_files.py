@@ -9,13 +9,13 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from fake_worker import FakeEngine, play
+from fake_worker import FakeEngine, FakeWorker, play
 from traces import small
 
 from app import offline
 from app.controls import defaults
 from app.files import Exports, read
-from app.handlers import Handlers
+from app.handlers import SKIP, Handlers
 from app.results import Results
 from app.service import Limits, Service
 from app.session import Session
@@ -26,6 +26,9 @@ from engine.events import Round
 from engine.trace import MAX_BYTES, Trace, fold, load, to_json
 
 FORMULAS = ["=1+1", "+1", "-2", "@SUM(A1)", "=HYPERLINK(A1)", "\t=1", "\r=1", " =1", "\n=cmd|' /C calc'!A0", "＝1+1"]
+
+
+ME = SimpleNamespace(session_hash="a")
 
 
 def record(method="ngram", gamma=4, tokens=40, prompt="Hi") -> Trace:
@@ -242,7 +245,7 @@ def page() -> Results:
 
 def test_a_brought_trace_is_shown_as_recorded_and_not_kept(page, session, tmp_path):
     paths = [file(tmp_path, to_json(session.trace), "a.json"), file(tmp_path, to_json(session.baseline), "b.json")]
-    screen = page.bring(paths)
+    screen = page.bring(paths, ME)
     assert screen.session == session and not any(Path(path).exists() for path in paths)
     assert "Opened from a file" in json.loads(screen.notice)["text"]
     assert json.loads(screen.tiles)["tiles"]["speedup"][0].endswith("×")
@@ -252,10 +255,36 @@ def test_a_brought_trace_is_shown_as_recorded_and_not_kept(page, session, tmp_pa
 
 def test_a_refused_file_changes_nothing_but_the_notice(page, tmp_path):
     path = file(tmp_path, "<b>no</b>")
-    screen = page.bring([path])
+    screen = page.bring([path], ME)
     assert json.loads(screen.notice)["kind"] == "error" and not Path(path).exists()
     assert screen.session == screen.ribbon == screen.tiles, "all left as they are"
-    assert json.loads(page.bring(None).notice)["kind"] == "error"
+    assert json.loads(page.bring(None, ME).notice)["kind"] == "error"
+
+
+def test_a_file_is_never_opened_into_a_run(session, tmp_path):
+    """A run that begins while the file is read counts too, so the question is asked after the reading."""
+    page = Results(Service(FakeEngine(FakeWorker(step=0.05)), Limits()))
+    text = to_json(session.trace)
+    run = Handlers(page.service).run(ME, *(defaults() | {"prompt": "Hi", "tokens": 40}).values())
+    next(screen for screen in run if screen.ribbon is not SKIP)
+    refused = page.bring([file(tmp_path, text)], ME)
+    assert "press Stop or let it end" in json.loads(refused.notice)["text"] and refused.session == SKIP
+    somebody_else = page.bring([file(tmp_path, text)], SimpleNamespace(session_hash="b"))
+    assert somebody_else.session.trace == session.trace
+    for _ in run:
+        pass
+    assert page.bring([file(tmp_path, text)], ME).session.trace == session.trace
+
+
+def test_a_brought_run_says_where_it_comes_from(page, session, tmp_path):
+    started = replace(session.trace.started, at="2026-11-21T12:43:34+02:00", versions={"speclens": "0.1.0"})
+    for trace, date in ((replace(session.trace, started=started), "2026-11-21 10:43 UTC"), (session.trace, "unknown")):
+        screen = page.bring([file(tmp_path, to_json(trace))], ME)
+        about = json.loads(screen.ribbon.splitlines()[1])
+        assert date in about["origin"] and "cpu" in about["origin"] and about["recorded"] is True
+    started = replace(started, at="<b>" * 999, device="x" * 9999, versions={"<i>": "y" * 9999})
+    screen = page.bring([file(tmp_path, to_json(replace(session.trace, started=started)))], ME)
+    assert len(json.loads(screen.ribbon.splitlines()[1])["origin"]) < 400
 
 
 def test_files_are_ready_when_the_run_ends(page, session):

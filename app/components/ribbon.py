@@ -77,7 +77,7 @@ TEMPLATE = f"""
 <div class="sl-player">
   <div class="sl-deck sl-panel" role="group" aria-label="Player">
     <div class="sl-deck-head">
-      <span class="sl-source"></span><span class="sl-about"></span>
+      <span class="sl-source"></span><span class="sl-about"></span><span class="sl-origin"></span>
       <button type="button" class="sl-do sl-ask-help" data-do="help" aria-label="Keys and help"
         title="Keys (?)">?</button>
     </div>

@@ -10,6 +10,7 @@ from app.handlers import Handlers, Screen
 from app.opening import opening
 from app.service import Service
 from app.session import Session
+from app.tabs import share
 from app.tabs.controls import prompt, settings
 from app.tabs.results import connect, results
 
@@ -17,7 +18,8 @@ from app.tabs.results import connect, results
 def playground(service: Service) -> None:
     handlers = Handlers(service)
     session = gr.State(Session())
-    state = chip()
+    with gr.Row(elem_classes="sl-top"):
+        state, shared = chip(), share.bar(service)
     with gr.Row(elem_classes="sl-ask", equal_height=True):
         with gr.Column(scale=7, min_width=320, elem_classes="sl-prompt"):
             text = prompt(service)
@@ -40,6 +42,7 @@ def playground(service: Service) -> None:
     started = gr.on([run.click, text.submit], handlers.run, controls.inputs, list(screen), **queued, **private)
     repeated = again.click(handlers.run_again, controls.inputs, list(screen), **queued, **private)
     connect(below, screen, [started, repeated], choices)
+    share.connect(shared, service, screen, [started, repeated], controls.inputs)
     rounds.missing(handlers.whole, session, rounds, queue=False, **private)
     # Beside the queue: a Stop that waits behind the run it is to stop would be no Stop.
     stop.click(handlers.stop, queue=False, **private)

@@ -1,6 +1,7 @@
 """What a recorded run was: whose models, which settings, which machine, in words. A trace may come from anywhere, so
 its settings can be any JSON; every value is cut to a length that a page can show."""
 
+from datetime import UTC, datetime
 from typing import Any
 
 from engine.trace import Trace
@@ -29,10 +30,38 @@ def facts(run: Trace) -> list[list[str]]:
     started = run.started
     weights = [f"{name} {digest[:12]}" for name, digest in sorted(started.weights.items()) if digest]
     versions = [f"{name} {version}" for name, version in started.versions.items()]
-    lines = [("Models", started.pair), ("Revision", started.revision), ("Weights (SHA-256)", ", ".join(weights))]
+    lines = [
+        ("Recorded", when(started.at)),
+        ("Models", started.pair),
+        ("Revision", started.revision),
+        ("Weights (SHA-256)", ", ".join(weights)),
+    ]
     lines += _settings(started.config)
     lines += [("Device", started.device), ("Precision", started.dtype), ("Versions", ", ".join(versions))]
     return [[name, _short(value)] for name, value in lines if value]
+
+
+def origin(run: Trace) -> str:
+    """Where a brought run comes from, in one line: when, on what, with which versions."""
+    started = run.started
+    versions = ", ".join(f"{name} {version}" for name, version in list(started.versions.items())[:3])
+    revision = f"revision {started.revision[:12]}" if started.revision else ""
+    parts = [when(started.at) or "date unknown", started.device, started.dtype, revision, versions]
+    return " · ".join(_short(part, 80) for part in parts if part)
+
+
+def when(at: str) -> str:
+    """An ISO 8601 moment to the minute, in UTC; empty where it is none.
+
+    >>> when("2026-11-21T10:43:34+00:00")
+    '2026-11-21 10:43 UTC'
+    """
+    try:
+        moment = datetime.fromisoformat(at)
+        moment = moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC)
+    except (ValueError, OverflowError):
+        return ""
+    return f"{moment:%Y-%m-%d %H:%M} UTC"
 
 
 def prompt(run: Trace) -> str:
@@ -53,5 +82,5 @@ def _words(value: Any) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
-def _short(text: str) -> str:
-    return text if len(text) <= LONGEST else text[:LONGEST] + "…"
+def _short(text: str, most: int = LONGEST) -> str:
+    return text if len(text) <= most else text[:most] + "…"

@@ -6,6 +6,7 @@ so a value holds the newest rounds and some before them, and the page passes ove
 
 from collections import deque
 
+from app.views import facts
 from app.views.encode import encode, short
 from app.views.summary import speedup
 from engine.events import TESTED, Distribution, Round, RunFinished, RunStarted, Token
@@ -51,22 +52,25 @@ def start(run: str, segment: int = 0) -> str:
     return encode({"type": "start", "run": run, "segment": segment}) + "\n"
 
 
-def about(started: RunStarted, recorded: bool = False, lean: bool = False) -> str:
+def about(started: RunStarted, recorded: bool = False, lean: bool = False, origin: str = "") -> str:
+    """``origin``: of a run that somebody brought as a file, where it comes from."""
     line = {"type": "about", "greedy": _greedy(started), "words": _words(started), "recorded": recorded}
     prompt = " ".join(str(started.config.get("prompt", ""))[:300].split())
-    return encode(line | {"prompt": prompt} | ({"lean": True} if lean else {})) + "\n"
+    more = ({"lean": True} if lean else {}) | ({"origin": origin} if origin else {})
+    return encode(line | {"prompt": prompt} | more) + "\n"
 
 
-def whole(run: str, trace: Trace, recorded: bool = False) -> str:
+def whole(run: str, trace: Trace, recorded: bool = False, origin: str = "") -> str:
     """A trace in one piece: for a recorded run, or a page that missed something."""
     lean = sum(len(event.tokens) for event in trace.rounds) > LEAN
-    text = start(run, -1) + about(trace.started, recorded, lean) + rounds(trace.rounds, lean)
+    text = start(run, -1) + about(trace.started, recorded, lean, origin) + rounds(trace.rounds, lean)
     return text + _end(trace.finished.reason if trace.finished else "lost", len(trace.emitted))
 
 
 def replay(run: str, trace: Trace, baseline: Trace | None) -> str:
-    """A recorded run with what its baseline says about the text, where both came to their end."""
-    return whole(run, trace, recorded=True) + (compared(trace, baseline) if speedup(trace, baseline) else "")
+    """A run from a file, and what its baseline says about the text where both came to their end."""
+    told = whole(run, trace, recorded=True, origin=facts.origin(trace))
+    return told + (compared(trace, baseline) if speedup(trace, baseline) else "")
 
 
 def rounds(events: tuple[Round, ...], lean: bool = False) -> str:

@@ -79,11 +79,12 @@ function makePlayer(root, { missing = () => {} } = {}) {
 
   function labels() {
     const { about, ended } = tape;
-    const kind = about.recorded ? 'recorded' : ended ? 'yours' : tape.rounds.length || about.prompt ? 'running' : '';
+    const kind = about.origin ? 'file' : about.recorded ? 'recorded' : ended ? 'yours' : tape.rounds.length || about.prompt ? 'running' : '';
     const chip = find('.sl-source');
     chip.dataset.kind = kind;
-    put(chip, { recorded: 'Recorded run', yours: 'Your run', running: 'Running now' }[kind] || '');
+    put(chip, { file: 'From a file', recorded: 'Recorded run', yours: 'Your run', running: 'Running now' }[kind] || '');
     put(find('.sl-about'), about.words || '');
+    put(find('.sl-origin'), about.origin ? `Recorded: ${about.origin}` : '');
     put(find('.sl-asked'), about.prompt ? `Prompt: ${about.prompt}` : '');
     ending();
     find('.sl-empty').hidden = Boolean(about.prompt || tape.rounds.length);
