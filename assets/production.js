@@ -7,6 +7,7 @@ let engines = [], current = 'vLLM';
 
 function choose(name, focus) {
   const engine = engines.find(one => one.name === name) || engines[0];
+  panel.hidden = tabs.hidden = !engine;
   if (!engine) return;
   current = engine.name;
   for (const tab of tabs.children) {

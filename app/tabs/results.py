@@ -8,6 +8,7 @@ from app.components.charts import charts
 from app.components.production import production
 from app.components.race import race
 from app.handlers import Screen, cleared
+from app.repeats import COUNTS, Again, Repeats
 from app.results import Results, Shown
 from app.service import Service
 from app.session import Session
@@ -17,23 +18,41 @@ PRIVATE = {"show_progress": "hidden", "api_visibility": "private"}
 
 class Below(NamedTuple):
     handlers: Results
+    repeats: Repeats
     shown: Shown
     upload: gr.UploadButton
     recipes: gr.HTML
+    count: gr.Radio
+    repeat: gr.Button
 
 
 def results(service: Service, choices: list) -> Below:
     """``choices``: pair, method, auto, γ and temperature, as they stand on the page."""
     handlers = Results(service)
     start, recipe = cleared(), handlers.configure(*(choice.value for choice in choices), Session())
-    lanes, drawn = race(start["race"]), charts(start["charts"])
+    lanes = race(start["race"])
+    with gr.Row(elem_classes="sl-repeats"):
+        hint = "One run may be lucky. The lanes are measured in turn, the median is shown and the spread told."
+        count = gr.Radio(
+            [(f"{n} times", n) for n in COUNTS], value=COUNTS[0], label="Repeats", info=hint, elem_id="repeats", scale=3
+        )
+        repeat = gr.Button("Measure the race again", elem_id="repeat", scale=1, min_width=180)
+    drawn = charts(start["charts"])
     with gr.Row(elem_classes="sl-files"):
         trace = _download("Save the trace (JSON)", "trace-file")
         baseline = _download("Save the baseline (JSON)", "baseline-file")
         table = _download("Save the tokens (CSV)", "table-file")
         page = _download("Save as a page that replays (HTML)", "page-file")
         upload = gr.UploadButton("Open a saved trace", file_count="multiple", elem_id="open-trace", min_width=140)
-    return Below(handlers, Shown(lanes, drawn, trace, baseline, table, page), upload, production(recipe))
+    return Below(
+        handlers,
+        Repeats(service),
+        Shown(lanes, drawn, trace, baseline, table, page),
+        upload,
+        production(recipe),
+        count,
+        repeat,
+    )
 
 
 def connect(below: Below, screen: Screen, runs: list, choices: list) -> None:
@@ -42,6 +61,14 @@ def connect(below: Below, screen: Screen, runs: list, choices: list) -> None:
     ran = [run.then(handlers.show, screen.session, shown, **PRIVATE) for run in runs]
     brought = below.upload.upload(handlers.bring, below.upload, list(screen), **PRIVATE)
     opened = brought.then(handlers.show, screen.session, shown, **PRIVATE)
+    again = Again(screen.tiles, screen.notice, screen.race, screen.charts, screen.stop)
+    below.repeat.click(
+        below.repeats.measure,
+        [screen.session, below.count],
+        list(again),
+        concurrency_limit=2 * below.repeats.service.limits.queue + 2,  # our own line decides who is next
+        **PRIVATE,
+    )
     inputs = [*choices, screen.session]
     for event in (*(choice.change for choice in choices), *(each.then for each in ran), opened.then):
         event(handlers.configure, inputs, below.recipes, queue=False, **PRIVATE)

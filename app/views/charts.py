@@ -3,7 +3,7 @@
 from app.views import figures, predictions
 from app.views.encode import encode
 from app.views.figures import Figure
-from app.views.summary import speedup
+from app.views.summary import ONCE, speedup
 from engine.statistics import statistics
 from engine.trace import Trace
 
@@ -22,14 +22,14 @@ def live(run: Trace | None, baseline: Trace | None = None) -> str | None:
     return _encode({"tokens": figures.tokens(run, baseline, None)})
 
 
-def whole(run: Trace | None, baseline: Trace | None = None) -> str:
-    """Every chart, once the run is over."""
+def whole(run: Trace | None, baseline: Trace | None = None, how: str = ONCE) -> str:
+    """Every chart, once the run is over. ``how``: what was measured."""
     if run is None or not run.rounds:
         return _encode(dict.fromkeys(("tokens", *_LATER), Figure(note="This run made no token.")))
     ratio = speedup(run, baseline)
     return _encode(
         {
-            "tokens": figures.tokens(run, baseline, ratio),
+            "tokens": figures.tokens(run, baseline, ratio, how),
             **{name: draw(run, baseline, ratio) for name, draw in _LATER.items()},
         }
     )

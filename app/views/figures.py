@@ -36,14 +36,14 @@ def axes(x: str, y: str, **more) -> dict:
 # ── tokens against time ──
 
 
-def tokens(run: Trace, baseline: Trace | None, speedup: float | None) -> Figure:
+def tokens(run: Trace, baseline: Trace | None, speedup: float | None, how: str = "one run each") -> Figure:
     """Both lanes from the start of their first round; reading the prompt is the same for both and left out."""
     data = [_lane(run, "this run", "@run", "solid")]
     if baseline and baseline.rounds:
         data.append(_lane(baseline, "no drafting", "@plain", "dash"))
     note, parted = "", None
     if speedup is not None and baseline:
-        note = f"{speedup:.2f}× measured: {_speed(run)} against {_speed(baseline)} without drafting, one run each."
+        note = f"{speedup:.2f}× measured: {_speed(run)} against {_speed(baseline)} without drafting, {how}."
         parted = None if sampled(run) else first_divergence(run, baseline)
     if parted:
         data.append(_parting(run, parted.position))

@@ -19,7 +19,8 @@ def empty(note: str = NO_RACE) -> str:
     return encode({"lanes": [], "note": note})
 
 
-def race(run: Trace | None, baseline: Trace | None) -> str:
+def race(run: Trace | None, baseline: Trace | None, spread: str = "") -> str:
+    """``spread``: a sentence about how far repeated measurements lay apart."""
     ratio = speedup(run, baseline)
     if ratio is None:
         return empty("There is no race without a whole run and its whole baseline." if run else NO_RACE)
@@ -30,7 +31,9 @@ def race(run: Trace | None, baseline: Trace | None) -> str:
         {
             "lanes": lanes,
             "unit": "token" if per_token else "run",
-            "note": (_why(run, baseline) if per_token else SAME_CLOCK) + _parting(parted),
+            "note": " ".join(
+                filter(None, (_why(run, baseline) if per_token else SAME_CLOCK, _parting(parted), spread))
+            ),
             "result": _result(lanes, ratio, per_token),
             "parted": parted.position if parted else None,
         }
@@ -69,7 +72,7 @@ def _why(run: Trace, baseline: Trace) -> str:
 
 
 def _parting(parted: Divergence | None) -> str:
-    return f" From token {parted.position + 1} on the two texts differ (marked)." if parted else ""
+    return f"From token {parted.position + 1} on the two texts differ (marked)." if parted else ""
 
 
 def _result(lanes: list[dict], ratio: float, per_token: bool) -> str:

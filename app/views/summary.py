@@ -6,13 +6,20 @@ from engine.trace import Trace
 
 LEVEL = (0.98, 1.02)  # one run each cannot tell a smaller difference from noise
 DASH = "–"
+ONCE = "one run each"
 
 
-def tiles(run: Trace | None, baseline: Trace | None = None, measuring: bool = False, recorded: bool = False) -> str:
+def tiles(
+    run: Trace | None,
+    baseline: Trace | None = None,
+    measuring: bool = False,
+    recorded: bool = False,
+    how: str = ONCE,
+) -> str:
     """The tiles as one JSON object: [number, note] for each, two bars of speed, and a tone.
 
     ``measuring`` says that the baseline is running or about to, so that its place is kept; ``recorded`` that both
-    were measured some other day.
+    were measured some other day; ``how`` what was measured.
     """
     if run is None or not run.rounds:
         return encode({"tiles": {name: [DASH, ""] for name in ("alpha", "tau", "speed", "speedup")}, "bars": []})
@@ -25,7 +32,7 @@ def tiles(run: Trace | None, baseline: Trace | None = None, measuring: bool = Fa
                 "alpha": _alpha(ours),
                 "tau": [_number(ours.tau and ours.tau.value, 2), "tokens per target pass; plain decoding makes 1"],
                 "speed": [_number(ours.tokens_per_second, 1), f"{ours.tokens} tokens, reading the prompt not counted"],
-                "speedup": _speedup(run, ours, ratio, measuring, recorded),
+                "speedup": _speedup(run, ours, ratio, measuring, recorded, how),
             },
             "bars": _bars(ours.tokens_per_second, plain.tokens_per_second if plain else None),
             "tone": tone(ratio),
@@ -47,17 +54,17 @@ def tone(ratio: float | None) -> str:
     return "faster" if ratio > 1 else "slower"
 
 
-def verdict(run: Trace, baseline: Trace, recorded: bool = False) -> str:
+def verdict(run: Trace, baseline: Trace, recorded: bool = False, how: str = ONCE) -> str:
     """One sentence about the race; below 1× it says so and names what cost the most. Empty without a speedup."""
     ratio = speedup(run, baseline)
     if ratio is None:
         return ""
     if tone(ratio) == "faster":
         when = "measured then" if recorded else "measured just now"
-        return f"{ratio:.2f}× as fast as the same engine without drafting, {when}, one run each."
+        return f"{ratio:.2f}× as fast as the same engine without drafting, {when}, {how}."
     cost = largest_cost(statistics(run), statistics(baseline)).sentence
     if tone(ratio) == "level":
-        return f"About as fast as without drafting ({ratio:.2f}×, one run each). {cost if ratio < 1 else ''}".strip()
+        return f"About as fast as without drafting ({ratio:.2f}×, {how}). {cost if ratio < 1 else ''}".strip()
     return f"Slower here: {ratio:.2f}× the speed of the same engine without drafting. {cost}"
 
 
@@ -68,10 +75,12 @@ def _alpha(numbers: Statistics) -> list[str]:
     return [f"{numbers.alpha.value:.2f}", f"{kept} of {tested} tested drafts were kept"]
 
 
-def _speedup(run: Trace, numbers: Statistics, ratio: float | None, measuring: bool, recorded: bool) -> list[str]:
+def _speedup(
+    run: Trace, numbers: Statistics, ratio: float | None, measuring: bool, recorded: bool, how: str
+) -> list[str]:
     if ratio is not None:
         when = "recorded with it" if recorded else "measured just now"
-        return [f"{ratio:.2f}×", f"against no drafting, {when}, one run each"]
+        return [f"{ratio:.2f}×", f"against no drafting, {when}, {how}"]
     if measuring:
         when = "being measured" if run.finished else "measured right after this run"
         return ["…", f"the baseline, the same without drafting, is {when}"]

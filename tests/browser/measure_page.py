@@ -34,7 +34,7 @@ WATCH = """() => {
     document.querySelector('#run').addEventListener('click', () => {
       const pressed = performance.now();
       const look = () => {
-        const running = document.querySelector('.sl-source')?.dataset.kind !== 'recorded';
+        const running = document.querySelector('.sl-source').dataset.kind === 'running';
         const seen = running && player.querySelector('.sl-list .sl-token:not([hidden])');
         if (seen) done(performance.now() - pressed); else setTimeout(look, 5);
       };

@@ -1,0 +1,45 @@
+"""One race measured several times: its medians, and how far the measurements lay apart."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from app.views.summary import speedup
+from engine.statistics import statistics
+from engine.trace import Trace
+
+Pair = tuple[Trace, Trace]  # a run and the baseline measured right after it
+
+
+@dataclass(frozen=True, slots=True)
+class Medians:
+    """The run and the baseline of median speed. ``how`` continues a sentence, ``spread`` is one."""
+
+    run: Trace
+    baseline: Trace
+    how: str
+    spread: str
+
+
+def medians(pairs: Sequence[Pair]) -> Medians:
+    """``pairs``: an odd number, all ended by themselves, in the order they were measured."""
+    runs, plains = ([pair[lane] for pair in pairs] for lane in (0, 1))
+    ratios = [speedup(run, plain) for run, plain in pairs]
+    how = f"medians of {len(pairs)} runs each"
+    spread = (
+        f"Measured {len(pairs)} times in turn: {_range(ratios)}× from pair to pair, {_range(map(_speed, runs))} "
+        f"tokens/s with drafting and {_range(map(_speed, plains))} without."
+    )
+    return Medians(_middle(runs, _speed), _middle(plains, _speed), how, spread)
+
+
+def _middle(traces: Sequence[Trace], key: Callable[[Trace], float]) -> Trace:
+    return sorted(traces, key=key)[len(traces) // 2]
+
+
+def _speed(trace: Trace) -> float:
+    return statistics(trace).tokens_per_second or 0.0
+
+
+def _range(values) -> str:
+    values = list(values)
+    return f"{min(values):.3g}–{max(values):.3g}"
