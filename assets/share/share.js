@@ -29,6 +29,10 @@ function show(on) {
   presenting.textContent = on ? 'Leave presentation' : 'Present';
   window.dispatchEvent(new Event('resize'));                // charts and lanes measure themselves again
 }
+const two = matchMedia('(min-width: 1000px) and (max-width: 1499px)');
+const arrange = () => document.body.classList.toggle('sl-two', two.matches);   // why here: see present.css
+two.addEventListener('change', arrange);
+arrange();
 const toggle = () => show(!document.body.classList.contains('sl-present'));
 
 document.addEventListener('keydown', event => {
