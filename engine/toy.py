@@ -8,6 +8,7 @@ Dimension key: V vocabulary, W tokens fed at once, N drafted.
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import asdict
 from types import MappingProxyType
 
 import torch
@@ -19,8 +20,10 @@ from engine.drafters.base import Draft, Setup
 from engine.drafters.lm import LmDrafter
 from engine.drafters.ngram import NgramDrafter
 from engine.drafters.none import NoDrafter
+from engine.events import PromptToken, RunFinished, RunStarted
 from engine.recorder import Recorder
 from engine.sampling import DRAFTING, draw, penalise, warp
+from engine.trace import Trace
 
 Drawn = tuple[int, ...]
 PLAIN = SamplingParams(temperature=1.0)  # p and q as the tables have them
@@ -267,3 +270,24 @@ def generate(target: ToyLM, drafter, prompt: Sequence[int], **settings) -> list[
     for _ in run.rounds():
         pass
     return run.committed[len(prompt) :]
+
+
+def recorded(target: ToyLM, drafter, prompt: Sequence[int], **settings) -> Trace:
+    """One run with every decision on record; settings as for `decoding`. Its times are the toy's own."""
+    run = decoding(target, drafter, prompt, **settings)
+    rounds = tuple(run.rounds())
+    seconds = rounds[-1].end if rounds else 0.0
+    started = RunStarted(
+        config=asdict(run.config) | {"stop": list(run.config.stop)},
+        prompt=tuple(PromptToken(i, target.words[i]) for i in prompt),
+        pair="toy",
+        revision="",
+        weights={},
+        device="cpu",
+        dtype="float32",
+        versions={},
+    )
+    first = rounds[0] if rounds else None
+    took = seconds - first.start if first else 0.0
+    ttft = first.end if first else 0.0
+    return Trace(started, rounds, RunFinished(run.reason, run.text, run.prefill_seconds, ttft, took, seconds))
