@@ -1,0 +1,177 @@
+"""Links and presentation in a real browser: a link fills the controls and never runs, a run writes the address."""
+
+import re
+from urllib.parse import parse_qs, quote, urlsplit
+
+import pytest
+from playwright.sync_api import Page, expect
+from server import FAKE_APP, serving
+
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(300)]
+HOSTILE = (
+    "</textarea><script>window.pwned=1</script><img src=x onerror=window.pwned=2> {{1+1}} ${window.pwned=3} &seed=5#x"
+)
+
+
+@pytest.fixture(scope="module")
+def app(chromium_path, tmp_path_factory):
+    with serving(FAKE_APP, tmp_path_factory.mktemp("share") / "app.log", STEP="0.02") as url:
+        yield url
+
+
+@pytest.fixture
+def opened(browser, app):
+    """Opens the page with a query; afterwards it has reached nobody else, logged no error and executed nothing."""
+    pages = []
+
+    def open_(query="", **context) -> Page:
+        settings = {"viewport": {"width": 1280, "height": 900}, "permissions": ["clipboard-read", "clipboard-write"]}
+        page = browser.new_context(**settings | context).new_page()
+        page.strangers, page.errors = [], []
+        known = (app, "data:", "blob:")
+        page.on("request", lambda r: None if r.url.startswith(known) else page.strangers.append(r.url))
+        page.on("pageerror", lambda error: page.errors.append(str(error)))
+        page.goto(f"{app}/{query}")
+        expect(page.locator(".sl-source")).to_have_text("Recorded run", timeout=20_000)
+        pages.append(page)
+        return page
+
+    yield open_
+    for page in pages:
+        assert page.strangers == [] and page.errors == [] and page.evaluate("window.pwned") is None
+        page.context.close()
+
+
+def run(page: Page) -> None:
+    page.locator("#run").click()
+    expect(page.locator(".sl-source")).to_have_text("Your run", timeout=30_000)
+    expect(page.locator("#run")).to_have_text("Run", timeout=60_000)
+
+
+def value(page: Page, name: str) -> str:
+    return page.locator(f"#{name} :is(textarea, input)").first.input_value()
+
+
+def asked(page: Page) -> dict[str, str]:
+    """The address bar's query."""
+    return {name: values[0] for name, values in parse_qs(urlsplit(page.url).query).items()}
+
+
+def copied(page: Page) -> str:
+    page.locator("[data-share=copy]").click()
+    expect(page.locator(".sl-share-said")).to_have_text("Copied.")
+    link = page.evaluate("navigator.clipboard.readText()")
+    assert link == page.locator("#sl-share-link").input_value()
+    return link
+
+
+def test_a_run_writes_the_address_and_the_address_makes_the_run_again(opened):
+    page = opened()
+    assert asked(page) == {}
+    page.locator("#prompt textarea").fill(HOSTILE)
+    page.locator("#tokens input").fill("30")
+    page.locator("#seed input").first.fill("7")
+    run(page)
+    expect(page).to_have_url(re.compile("tokens=30"), timeout=10_000)
+    text = page.locator(".sl-text").evaluate("node => node.textContent")
+    found = asked(page)
+    assert found["prompt"] == HOSTILE and found["seed"] == "7" and "temperature" not in found
+    again = opened(f"?{urlsplit(page.url).query}")
+    expect(again.locator("#notice")).to_contain_text("press Run", timeout=10_000)
+    assert (value(again, "prompt"), value(again, "tokens"), value(again, "seed")) == (HOSTILE, "30", "7")
+    expect(again.locator(".sl-source")).to_have_text("Recorded run")  # nothing has run
+    again.locator("#run").click()
+    expect(again.locator(".sl-text")).to_have_text(text, timeout=30_000)
+    expect(again).to_have_url(page.url, timeout=30_000)
+
+
+def test_what_a_link_may_not_say_is_said_and_the_next_run_works(opened):
+    page = opened(f"?temperature=1e99&seed=%3Cb%3E9&tokens=12&prompt={quote(HOSTILE)}&method=hack&hide=nothing&x=%00")
+    alert = page.get_by_role("alert").filter(has_text="Temperature cannot be")
+    expect(alert).to_contain_text("Seed cannot be '<b>9'", timeout=10_000)
+    expect(alert).to_contain_text("hides 1 control that this page does not have")
+    assert (value(page, "prompt"), value(page, "tokens"), value(page, "temperature")) == (HOSTILE, "12", "0")
+    run(page)
+
+
+def test_a_link_far_too_long_is_refused_and_the_page_stands(opened):
+    page = opened("?prompt=" + "x" * 20_000)
+    expect(page.get_by_role("alert").filter(has_text="characters long")).to_be_visible(timeout=10_000)
+    run(page)
+
+
+def test_the_dialog_warns_copies_and_its_link_hides_and_presents(opened):
+    page = opened()
+    page.locator("#prompt textarea").fill("A class's prompt")
+    page.locator("[data-share=open]").click()
+    dialog = page.get_by_role("dialog", name="Share this page")
+    expect(dialog).to_contain_text("The prompt is part of the link")
+    plain = copied(page)
+    assert "prompt=A+class%27s+prompt" in plain and "revision=" in plain and "hide" not in plain
+    dialog.locator("summary").click()
+    for name in ("Seed", "Temperature"):
+        dialog.get_by_label(name, exact=True).check()
+    dialog.get_by_label("Open in presentation mode").check()
+    link = copied(page)
+    page.keyboard.press("Escape")
+    expect(dialog).to_be_hidden()
+    assert link.endswith("&hide=temperature,seed&present=1")
+    classroom = opened("?" + urlsplit(link).query)
+    expect(classroom.locator("#prompt textarea")).to_have_value("A class's prompt", timeout=10_000)
+    expect(classroom.locator("body")).to_have_class(re.compile("sl-present"))
+    expect(classroom.locator("#seed")).to_be_hidden()
+    classroom.keyboard.press("p")
+    expect(classroom.locator("body")).not_to_have_class(re.compile("sl-present"))
+    for gone in ("#seed", "#temperature", "#dice", "#reset"):
+        expect(classroom.locator(gone).first).to_be_hidden()
+    expect(classroom.locator("#tokens")).to_be_visible()
+    run(classroom)
+    expect(classroom).to_have_url(re.compile(r"hide=temperature,seed&present=1$"), timeout=10_000)
+    classroom.locator("[data-share=open]").click()
+    classroom.get_by_role("button", name="Show all controls here").click()
+    classroom.locator("[data-share=close]").click()
+    expect(classroom.locator("#seed")).to_be_visible()
+
+
+def test_a_control_that_is_empty_gives_no_link_but_a_reason(opened):
+    page = opened()
+    page.locator("#prompt textarea").fill("  ")
+    page.locator("[data-share=open]").click()
+    expect(page.locator(".sl-share-said")).to_contain_text("prompt is empty", timeout=10_000)
+    expect(page.locator("[data-share=copy]")).to_be_disabled()
+
+
+def test_other_weights_are_told(opened):
+    page = opened("?revision=0123456789ab")
+    expect(page.locator("#notice")).to_contain_text("made with revision 0123456789ab", timeout=10_000)
+
+
+def test_a_pair_and_its_method_come_together(opened):
+    page = opened("?method=none&tokens=20&__theme=dark")
+    expect(page.locator("#method input")).to_have_value(re.compile("plain decoding"), timeout=10_000)
+    page.wait_for_timeout(1500)  # what else the page asks on opening has come by now
+    expect(page.locator("#method input")).to_have_value(re.compile("plain decoding"))
+    run(page)
+    expect(page).to_have_url(re.compile("__theme=dark&method=none"), timeout=10_000)  # others' parts stay
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [390, 1280, 1920])
+def test_presentation_is_large_and_nothing_is_clipped(opened, width, scheme):
+    page = opened("?tokens=40", viewport={"width": width, "height": 900}, color_scheme=scheme)
+    run(page)
+    size = "node => parseFloat(getComputedStyle(node).fontSize)"
+    token, text = page.locator(".sl-list .sl-accepted").last, page.locator(".sl-text")
+    before = token.evaluate(size), text.evaluate(size)
+    page.get_by_role("button", name="Present").click()
+    expect(page.get_by_role("button", name="Leave presentation")).to_have_attribute("aria-pressed", "true")
+    grown = [after / old for after, old in zip((token.evaluate(size), text.evaluate(size)), before, strict=True)]
+    assert min(grown) > (1.15 if width == 390 else 1.5), grown
+    for clutter in (".sl-settings", ".sl-files", "#production", "#charts", ".sl-legend"):
+        expect(page.locator(clutter).first).to_be_hidden()
+    for kept in ("#prompt", "#run", ".sl-text", ".sl-rows", ".sl-tiles", "#race"):
+        expect(page.locator(kept)).to_be_visible()
+    assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
+    page.locator("#prompt textarea").focus()
+    page.keyboard.type("p")  # somebody types
+    expect(page.locator("body")).to_have_class(re.compile("sl-present"))
