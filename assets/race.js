@@ -89,7 +89,8 @@ function show(lane) {
   if (done === lane.shown) return;
   lane.shown = done;
   const room = Math.floor(lane.text.clientWidth / 8.2);                      // the newest words, as many as fit
-  lane.text.textContent = Array.from(lane.texts.slice(Math.max(0, done - 60), done).join('')).slice(-room).join('');
+  const newest = lane.texts.slice(Math.max(0, done - 60), done).join('').replace(/\s+/g, ' ');    // one line of it
+  lane.text.textContent = Array.from(newest).slice(-room).join('');
 }
 
 function draw() {

@@ -147,7 +147,9 @@ def test_the_recording_that_opens_the_page_shows_everything():
     trace = load(OPENING)
     statuses = {token.status for event in trace.rounds for token in event.tokens}
     assert statuses == set(STATUSES) and trace.started.config["sampling"]["temperature"] > 0
-    assert opening().startswith('{"type":"start"') and len(opening()) < 100_000
+    first = opening()
+    assert first.ribbon.startswith('{"type":"start"') and len(first.ribbon) < 100_000
+    assert json.loads(first.tiles)["tiles"]["tau"][0] != "–" and json.loads(first.charts)["figures"]["rounds"]["data"]
     assert all(token.p is not None for event in trace.rounds for token in event.tokens)
 
 

@@ -25,5 +25,5 @@ def _tile(name: str) -> str:
 TEMPLATE = f'<div class="sl-tiles">{"".join(map(_tile, TITLES))}</div>'
 
 
-def tiles() -> gr.HTML:
-    return live("tiles", TEMPLATE)
+def tiles(value: str) -> gr.HTML:
+    return live("tiles", TEMPLATE, value=value)

@@ -29,9 +29,10 @@ def playground(service: Service) -> None:
                 stop = gr.Button("Stop", variant="secondary", elem_id="stop", interactive=False, scale=1, min_width=90)
         with gr.Column(scale=5, min_width=320, elem_classes="sl-settings"):
             controls = settings(service, handlers, text)
-    above, rounds, numbers = notice(), ribbon(opening()), tiles()
+    first = opening()
+    above, rounds, numbers = notice(), ribbon(first.ribbon), tiles(first.tiles)
     choices = controls.some("pair", "method", "auto", "gamma", "temperature")
-    below = results(service, choices)
+    below = results(service, choices, first.charts)
     screen = Screen(
         ribbon=rounds, tiles=numbers, notice=above, run=run, stop=stop, again=again, chip=state, session=session,
         **below.shown._asdict(),

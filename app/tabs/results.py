@@ -26,18 +26,25 @@ class Below(NamedTuple):
     repeat: gr.Button
 
 
-def results(service: Service, choices: list) -> Below:
-    """``choices``: pair, method, auto, γ and temperature, as they stand on the page."""
+def results(service: Service, choices: list, drawn_first: str) -> Below:
+    """``choices``: pair, method, auto, γ and temperature, as they stand on the page; ``drawn_first``: the charts'
+    first value."""
     handlers = Results(service)
     start, recipe = cleared(), handlers.configure(*(choice.value for choice in choices), Session())
     lanes = race(start["race"])
     with gr.Row(elem_classes="sl-repeats"):
         hint = "One run may be lucky. The lanes are measured in turn, the median is shown and the spread told."
         count = gr.Radio(
-            [(f"{n} times", n) for n in COUNTS], value=COUNTS[0], label="Repeats", info=hint, elem_id="repeats", scale=3
+            [(f"{n} times", n) for n in COUNTS],
+            value=COUNTS[0],
+            label="Repeats",
+            info=hint,
+            elem_id="repeats",
+            scale=3,
+            min_width=300,
         )
         repeat = gr.Button("Measure the race again", elem_id="repeat", scale=1, min_width=180)
-    drawn = charts(start["charts"])
+    drawn = charts(drawn_first)
     with gr.Row(elem_classes="sl-files"):
         trace = _download("Save the trace (JSON)", "trace-file")
         baseline = _download("Save the baseline (JSON)", "baseline-file")
