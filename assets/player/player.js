@@ -201,5 +201,5 @@ function makePlayer(root, { missing = () => {} } = {}) {
 
   moved('clock');
   labels();
-  return { read: value => { if (value) read(value); }, playhead, tape };
+  return { read: value => { if (value) read(value); }, playhead, tape, rows };
 }
