@@ -55,7 +55,11 @@ class State:
 
 
 class Engine:
-    """The door to the engine. Imported on first use, so that the page is up before torch is."""
+    """The door to the engine. Imported on first use, so that the page is up before torch is.
+
+    Whatever needs torch or transformers comes through engine.loading, as it does on the engine's own thread: two
+    threads that import transformers by different ways at once find it half made.
+    """
 
     def worker(self):
         from engine.worker import get_worker
@@ -72,7 +76,7 @@ class Engine:
     def problems(self, pair: str, method: str, precision: str, fetch: bool) -> list[str]:
         """Why a pair cannot run here, in sentences. What a loaded one takes counts as free: it would make room."""
         from engine.catalogue import available_memory, check_pair, get_pair
-        from engine.models import choose_device, choose_precision
+        from engine.loading import choose_device, choose_precision
 
         device, loaded = choose_device(AUTO), self.worker().engine
         if loaded is not None and loaded.pair.name == pair and precision == AUTO and loaded.has(method):
@@ -115,9 +119,9 @@ class Engine:
             return None
 
     def precisions(self) -> tuple[str, ...]:
-        from engine.models import default_device
+        from engine.loading import choose_device
 
-        return PRECISIONS[default_device()]
+        return PRECISIONS[choose_device(AUTO)]
 
     def device(self) -> str | None:
         """The loaded engine's device by name; None while nothing is loaded."""
