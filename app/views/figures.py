@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from app.views.encode import short
 from engine.events import Round
-from engine.statistics import PARTS, Interval, Statistics, first_divergence, statistics, wilson
+from engine.statistics import PARTS, Divergence, Interval, Statistics, first_divergence, statistics, wilson
 from engine.trace import Trace
 
 MOST_POINTS = 400  # of a line; more would only be sent, never seen
@@ -46,7 +46,7 @@ def tokens(run: Trace, baseline: Trace | None, speedup: float | None, how: str =
         note = f"{speedup:.2f}× measured: {_speed(run)} against {_speed(baseline)} without drafting, {how}."
         parted = None if sampled(run) else first_divergence(run, baseline)
     if parted:
-        data.append(_parting(run, parted.position))
+        data.append(_parting(run, parted))
         gap = "" if parted.gap is None else f"; there the target's two best logits were {parted.gap:.2g} apart"
         note += f" The texts part at token {parted.position + 1}{gap}."
     return Figure(data, axes("seconds since the first round", "tokens"), note)
@@ -80,12 +80,13 @@ def _thin(points: list) -> list:
     return points[::step] + (points[-1:] if (len(points) - 1) % step else [])
 
 
-def _parting(run: Trace, position: int) -> dict:
+def _parting(run: Trace, parted: Divergence) -> dict:
+    position = parted.position
     event = next(event for event in run.rounds if any(token.position >= position for token in event.emitted))
     return {
         "type": "scatter",
         "mode": "markers",
-        "name": "texts part here",
+        "name": "texts part here" + ("" if parted.gap is None else f" (gap {parted.gap:.2g})"),
         "x": [short(event.end - run.rounds[0].start)],
         "y": [position + 1],
         "marker": {"symbol": "x", "size": 13, "color": "@rejected", "line": {"width": 1, "color": "@ink"}},

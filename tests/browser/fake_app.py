@@ -9,7 +9,8 @@ from app.service import Service
 
 if __name__ == "__main__":
     step, load = (float(os.environ.get(name, default)) for name, default in (("STEP", "0.05"), ("LOAD", "0")))
-    worker = FakeWorker(step=step, load=load, echo="ECHO" in os.environ)
+    draft = float(os.environ.get("DRAFT", "0.001"))
+    worker = FakeWorker(step=step, load=load, echo="ECHO" in os.environ, draft=draft)
     port = int(os.environ.get("PORT", "7870"))
     os.environ.setdefault("SPECLENS_KEPT_RUNS", "0")  # journeys press Run twice and mean it
     service = Service(FakeEngine(worker))

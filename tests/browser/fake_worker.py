@@ -49,7 +49,7 @@ def chances(piece: str, other: str = " perhaps") -> dict:
     }
 
 
-def play(config: RunConfig, text: str = TEXT, step: float = 0.0):
+def play(config: RunConfig, text: str = TEXT, step: float = 0.0, draft: float = 0.001):
     """The events of one run: rounds of γ drafts, about 70 % kept, closed by a resampled or bonus token."""
     chance, queue = random.Random(config.seed), deque((pieces(text) * 40)[: config.max_new_tokens])
     gamma = 4 if config.gamma == "auto" else config.gamma
@@ -85,7 +85,7 @@ def play(config: RunConfig, text: str = TEXT, step: float = 0.0):
             tokens.append(Token(number(piece), piece, status, position, len(tokens) + 1, u=0.2, **known))
             position += 1
         drafts = sum(token.status in ("accepted", "rejected", "discarded") for token in tokens)
-        seconds = 0.03 + 0.003 * drafts
+        seconds = 0.03 + (0.002 + draft) * drafts
         yield Round(
             index,
             gamma,
@@ -93,7 +93,7 @@ def play(config: RunConfig, text: str = TEXT, step: float = 0.0):
             tuple(range(drafts)),
             drafts,
             20 + position,
-            Timings(0.001 * drafts, seconds - 0.001 * drafts - 0.002, 0.001, 0.001),
+            Timings(draft * drafts, seconds - draft * drafts - 0.002, 0.001, 0.001),
             clock,
             clock + seconds,
         )
@@ -144,7 +144,8 @@ class FakeJob:
 
 class FakeWorker:
     """``step``: seconds a round; ``load``: seconds before the first run; ``fail``: what every run ends with, at round
-    ``fail_at`` or, with None, before it begins; ``echo``: the model writes the prompt back."""
+    ``fail_at`` or, with None, before it begins; ``echo``: the model writes the prompt back;
+    ``draft``: seconds that a drafted token is said to have taken."""
 
     def __init__(
         self,
@@ -154,9 +155,10 @@ class FakeWorker:
         load: float = 0.0,
         fail_at: int | None = 2,
         echo: bool = False,
+        draft: float = 0.001,
     ):
         self.step, self.fail, self.full, self.load, self.echo = step, fail, full, load, echo
-        self.fail_at = fail_at
+        self.fail_at, self.draft = fail_at, draft
         self.jobs: list[FakeJob] = []
         self._waiting: Queue[FakeJob] = Queue()
         threading.Thread(target=self._work, daemon=True).start()
@@ -179,7 +181,7 @@ class FakeWorker:
             time.sleep(self.load / 5)
         self.load = 0
         text = job.config.prompt + " " if self.echo else TEXT
-        for event in play(job.config, text, self.step):
+        for event in play(job.config, text, self.step, self.draft):
             if self.fail and getattr(event, "index", None) == self.fail_at:
                 return job.put(self.fail)
             if job.cancelled:

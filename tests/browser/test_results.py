@@ -111,6 +111,32 @@ def test_reduced_motion_shows_the_end_at_once(browser, app):
     page.context.close()
 
 
+def test_a_slowdown_is_said_in_the_banner_with_its_largest_cost(browser, chromium_path, tmp_path):
+    with serving(FAKE_APP, tmp_path / "app.log", STEP="0.02", DRAFT="0.04") as url:
+        page = browser.new_context(viewport={"width": 1280, "height": 900}).new_page()
+        watched(page, url)
+        run(page, tokens="40")
+        banner = page.locator("#notice .sl-notice")
+        expect(banner).to_have_attribute("data-kind", "slow")
+        expect(banner).to_contain_text(re.compile(r"Slower here: 0\.\d\d×.*largest extra cost was drafting"))
+        expect(page.locator('[data-tile="speedup"]')).to_have_attribute("data-tone", "slower")
+        page.locator("#race").scroll_into_view_if_needed()
+        expect(page.locator(".sl-race-result")).to_contain_text("× slower", timeout=30_000)
+        page.context.close()
+
+
+def test_repeats_replace_one_run_by_medians(page):
+    run(page, tokens="24")
+    page.locator("#repeat").click()
+    expect(page.locator("#notice")).to_contain_text("Measuring again")
+    expect(page.locator("#notice")).to_contain_text("medians of 3 runs each", timeout=60_000)
+    expect(page.locator('[data-tile="speedup"] .sl-note')).to_contain_text("medians of 3")
+    expect(page.locator(".sl-race-note")).to_contain_text("Measured 3 times in turn")
+    expect(page.locator('[data-chart="tokens"] figcaption')).to_contain_text("medians of 3")
+    run(page, tokens="20")
+    expect(page.locator('[data-tile="speedup"] .sl-note')).to_contain_text("one run each")
+
+
 # ── the charts ──
 
 
