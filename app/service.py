@@ -1,9 +1,9 @@
 """The only file that calls the engine: what is on offer, one line of races, ended runs kept. Knows no gradio."""
 
 import difflib
+import logging
 import threading
 import time
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -22,6 +22,7 @@ from engine.trace import Trace, fold
 
 __all__ = ["Engine", "Lanes", "Limits", "Models", "Pair", "Recording", "Service", "Stage", "State", "Update"]
 
+_log = logging.getLogger(__name__)
 PRECISIONS = {"cuda": (AUTO, "bf16", "fp16", "fp32"), "mps": (AUTO, "fp32", "fp16"), "cpu": (AUTO,)}
 
 
@@ -175,6 +176,13 @@ def baseline_of(config: RunConfig) -> RunConfig:
     return replace(config, method="none", gamma=0)
 
 
+@dataclass(eq=False)
+class _Asked:
+    """One press of Run, from before there is a race to stop until its end."""
+
+    stopped: bool = False
+
+
 class Service:
     def __init__(self, engine: Engine | None = None, limits: Limits | None = None):
         self.engine = engine or Engine()
@@ -184,7 +192,7 @@ class Service:
         self.kept = Kept(self.limits.kept)
         self.line = Line(self.limits.queue, self._drive)
         self._watching: dict[str, Watcher] = {}
-        self._asked: Counter[str] = Counter()  # runs of each visitor, from the asking to the last update
+        self._asked: dict[str, list[_Asked]] = {}  # runs of each visitor, from the asking to the last update
         self._races: dict[Lanes, Race] = {}  # those that others may still join
         self._lock = threading.Lock()
         self._warming: Stage | None = None  # the model on its way in, before anybody has asked for a run
@@ -270,25 +278,37 @@ class Service:
 
     def measure(self, visitor: str, lanes: Lanes, again: bool = False) -> Iterator[Update | Recording]:
         """Any runs of one prompt, one after the other with nobody's in between."""
+        asked = _Asked()
         with self._lock:
-            self._asked[visitor] += 1
+            mine = self._asked.setdefault(visitor, [])
+            for earlier in mine:  # a second Run from the same page replaces the first
+                earlier.stopped = True
+            mine.append(asked)
         try:
-            yield from self._measure(visitor, lanes, again)
+            yield from self._measure(visitor, lanes, again, asked)
+        except EngineError:
+            raise
+        except Exception as error:  # a bug must not leave a page that says it is running
+            _log.exception("a run ended in an unexpected error")
+            raise EngineError(f"The server stumbled on this run ({type(error).__name__}); try again.") from error
         finally:
             with self._lock:
-                self._asked[visitor] -= 1
-                self._asked += Counter()  # drops who has none left
+                mine.remove(asked)
+                if not mine:
+                    self._asked.pop(visitor, None)
 
-    def _measure(self, visitor: str, lanes: Lanes, again: bool) -> Iterator[Update | Recording]:
+    def _measure(self, visitor: str, lanes: Lanes, again: bool, asked: _Asked) -> Iterator[Update | Recording]:
         for _, config in lanes:
             self._check(config)
         if not again and (found := self.kept.get(lanes)):
-            self.stop(visitor)
+            self._replace(visitor)
             yield found
             return
         yield Update(lanes[0][0], stage=Stage("Starting the engine"))
         self._check_models(lanes)
-        with self._watch(visitor, lanes, again) as watcher:
+        if asked.stopped:
+            return
+        with self._watch(visitor, lanes, again, asked) as watcher:
             if watcher.live:
                 yield from watch(watcher, self.line)
                 if watcher.race.late:
@@ -307,15 +327,22 @@ class Service:
     def stop(self, visitor: str) -> bool:
         """The visitor's run ends, if any, unless others wait for the same one; the device is free within a round."""
         with self._lock:
+            asked = list(self._asked.get(visitor, ()))
+            for each in asked:
+                each.stopped = True
+        self._replace(visitor)
+        return bool(asked)
+
+    def _replace(self, visitor: str) -> None:
+        with self._lock:
             watcher = self._watching.get(visitor)
         if watcher:
             self._leave(watcher)
-        return watcher is not None
 
     def busy(self, visitor: str) -> bool:
         """Whether this visitor's page has a run in progress, waiting, or about to be either."""
         with self._lock:
-            return self._asked[visitor] > 0
+            return visitor in self._asked
 
     def _check(self, config: RunConfig) -> None:
         self.limits.check(config)
@@ -334,11 +361,14 @@ class Service:
             )
 
     @contextmanager
-    def _watch(self, visitor: str, lanes: Lanes, again: bool) -> Iterator[Watcher]:
-        self.stop(visitor)  # a second Run from the same page replaces the first
+    def _watch(self, visitor: str, lanes: Lanes, again: bool, asked: _Asked) -> Iterator[Watcher]:
+        self._replace(visitor)
         watcher = self._joined(lanes, again)
         with self._lock:
             self._watching[visitor] = watcher
+            stopped = asked.stopped
+        if stopped:  # meanwhile
+            self._leave(watcher)
         try:
             yield watcher
         finally:

@@ -141,6 +141,33 @@ def test_when_the_last_one_leaves_the_device_is_free():
         assert not visitor.is_alive()
 
 
+def test_stop_counts_before_there_is_a_race_to_stop():
+    """Looking at the models' files can take seconds: torch is imported for it."""
+    worker, looking, go_on = FakeWorker(), threading.Event(), threading.Event()
+    service = served(worker)
+
+    def problems(*choice):
+        looking.set()
+        assert go_on.wait(5)
+        return []
+
+    service.engine.problems = problems
+    visitor = Visitor(service, "a", asked())
+    assert looking.wait(5) and service.busy("a") and service.stop("a")
+    go_on.set()
+    visitor.join(3)
+    assert not visitor.is_alive() and visitor.error is None and not visitor.events and worker.jobs == []
+    assert not service.busy("a") and not service.stop("a")
+
+
+def test_a_bug_before_the_race_is_said_too():
+    service = served()
+    service.engine.prompt_tokens = lambda pair, text: 1 / 0
+    visitor = Visitor(service, "a", asked())
+    visitor.join(3)
+    assert "stumbled on this run (ZeroDivisionError)" in str(visitor.error) and not service.busy("a")
+
+
 def test_a_race_that_is_cancelled_in_the_line_never_reaches_the_engine():
     worker = FakeWorker(step=0.05)
     service = served(worker)
