@@ -121,6 +121,7 @@ def _round(event: Round, lean: bool) -> dict:
     tested = sum(token.status in TESTED for token in event.tokens)
     kept = sum(token.status == "accepted" for token in event.tokens)
     refused = next((token for token in reversed(event.tokens) if token.status == "rejected"), None)
+    branched = event.parents != tuple(range(len(event.parents)))  # a chain goes without saying
     return {
         "type": "round",
         "index": event.index,
@@ -130,7 +131,7 @@ def _round(event: Round, lean: bool) -> dict:
         "start": round(event.start, 5),
         "end": round(event.end, 5),
         "tokens": [_token(token, refused, lean) for token in event.tokens],
-    }
+    } | ({"parents": event.parents} if branched else {})
 
 
 def _token(token: Token, refused: Token | None, lean: bool) -> dict:

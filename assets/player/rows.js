@@ -45,9 +45,18 @@ function makeRows(frame, list, tape) {
     mark.setAttribute('aria-hidden', 'true');
     node.append(mark, make('bdi', 'sl-piece', shown(token)), make('span', 'sl-unseen'));
     tokens.set(node, token);
+    if (token.place) putInTree(node, token.place);
     if (token === marked) node.setAttribute('aria-current', 'true');
     restage(node, token, stage);
     return node;
+  }
+
+  // Siblings stand below each other, each lane a path that the draft could have taken.
+  function putInTree(node, { depth, lane, up, closes }) {
+    node.style.gridColumn = depth;
+    node.style.gridRow = lane + 1;
+    node.style.setProperty('--up', up);
+    node.dataset.joins = closes ? 'closes' : up ? 'branch' : 'on';
   }
 
   function restage(node, token, stage) {
@@ -56,7 +65,8 @@ function makeRows(frame, list, tape) {
     node.className = `sl-token sl-${stage}`;
     node.hidden = stage === 'hidden';
     node.children[0].textContent = MARKS[stage] || '';
-    node.children[2].textContent = ` ${NAMES[stage] || stage}`;
+    const sibling = token.place?.up ? ', another branch' : '';
+    node.children[2].textContent = ` ${NAMES[stage] || stage}${sibling}`;
     if (stage === 'scored') node.style.setProperty('--accept', token.accept ?? 0);
   }
 
@@ -67,6 +77,7 @@ function makeRows(frame, list, tape) {
     row.append(make('span', 'sl-index'), line, make('span', 'sl-kept'));
     row.dataset.number = number;
     if (plain(tape.rounds[from])) row.classList.add('sl-strip');
+    if (tape.rounds[from].parents) line.classList.add('sl-tree');
     fill(row, from, to);
     return row;
   }

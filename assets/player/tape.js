@@ -6,6 +6,32 @@
 const DRAFTED = ['accepted', 'rejected', 'discarded'];
 const TESTED = ['accepted', 'rejected'];
 
+// Where the drafts of a tree stand: their depth, and their lane. The first child goes on in its parent's lane, every
+// other begins a lane of its own, ``up`` lanes below its parent's. ``parents``: 0 is the pending token, i draft i − 1.
+function branches(parents) {
+  const children = [[]], places = [];
+  for (const [i, parent] of parents.entries()) { children[parent].push(i + 1); children.push([]); }
+  let last = 0;
+  function walk(node, depth, lane) {
+    for (const [nth, child] of children[node].entries()) {
+      const own = nth ? ++last : lane;
+      places[child - 1] = { depth: depth + 1, lane: own, up: own - lane };
+      walk(child, depth + 1, own);
+    }
+  }
+  walk(0, 0, 0);
+  return places;
+}
+
+// The closing token has a column of its own, in the lane of the draft it follows.
+function placeTree(round) {
+  const places = branches(round.parents), drafts = round.tokens.slice(0, places.length);
+  const column = Math.max(...places.map(place => place.depth)) + 1;
+  const followed = drafts.findLastIndex(token => token.status === 'accepted');
+  const closing = { depth: column, lane: followed < 0 ? 0 : places[followed].lane, up: 0, closes: true };
+  round.tokens.forEach((token, i) => { token.place = places[i] ?? closing; });
+}
+
 function makeTape() {
   // first[i]: steps before round i, the last entry being the number of all steps; whole: the text of all rounds
   let rounds, first, whole, about, ended, compared;
@@ -25,6 +51,7 @@ function makeTape() {
       if (TESTED.includes(token.status)) token.order = ++order;    // when its verdict comes
     });
     const emitted = round.tokens.filter(token => !['rejected', 'discarded'].includes(token.status));
+    if (round.parents) placeTree(round);
     Object.assign(round, { drafts, tested, steps: Math.max(1, steps), emitted });
     round.offset = whole.length;                                 // where its text begins
     whole += emitted.map(token => token.text).join('');

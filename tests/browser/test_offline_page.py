@@ -138,5 +138,6 @@ def test_saved_from_the_page_it_shows_the_same_run(browser, opened, tmp_path):
     page.keyboard.press("End")
     assert page.locator(".sl-text").evaluate("node => node.textContent") == text and len(text) > 100
     assert page.locator('[data-tile="speedup"] .sl-number').inner_text() == speedup
-    expect(page.locator(".sl-source")).to_have_text("Recorded run")
+    expect(page.locator(".sl-source")).to_have_text("From a file")
+    expect(page.locator(".sl-origin")).to_contain_text("Recorded: date unknown · cpu · float32")
     assert "{{1+1}} ${1+1}" in text

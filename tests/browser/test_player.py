@@ -335,6 +335,71 @@ def test_hostile_tokens_are_only_text(opened):
     assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
 
 
+# ── trees ──
+
+
+def tree() -> Trace:
+    """Two first drafts, three behind the second of them; the second and then its last child are kept.
+
+    a ── c, and b ── d, e, f ── g: drafted level by level, as a tree drafter does.
+    """
+    shape = [("a", 0, "rejected"), ("b", 0, "accepted"), ("c", 1, "discarded"), ("d", 2, "rejected"),
+             ("e", 2, "rejected"), ("f", 2, "accepted"), ("g", 6, "rejected")]  # fmt: skip
+    depth, position, drafts = [0], {0: -1}, []
+    for i, (text, parent, status) in enumerate(shape, 1):
+        depth.append(depth[parent] + 1)
+        position[i] = position[parent] + 1
+        u = None if status == "discarded" else 0.5
+        drafts.append(Token(i, text, status, position[i], depth[i], p=0.2, q=0.4, u=u, accept=0.5))
+    closing = Token(9, "z", "resampled", 2, 3, p=0.5, u=0.1)
+    parents = tuple(parent for _, parent, _ in shape)
+    round_ = Round(0, 7, (*drafts, closing), parents, 3, 5, Timings(0, 0.1, 0, 0), 0.0, 0.1)
+    return replace(made(2), rounds=(round_,))
+
+
+def test_siblings_of_a_tree_stand_below_each_other(opened):
+    page = opened(tree())
+    boxes = {
+        node.inner_text().strip(" ✓↻?\n")[0]: node.bounding_box() for node in page.locator(".sl-list .sl-token").all()
+    }
+    assert len(boxes) == 8
+
+    def column(*names):
+        return {round(boxes[name]["x"]) for name in names}
+
+    def lane(*names):
+        return {round(boxes[name]["y"]) for name in names}
+
+    assert len(column("a", "b")) == len(column("c", "d", "e", "f")) == 1  # as deep as each other
+    assert max(column("b")) < min(column("d")) < min(column("g")) < min(column("z"))
+    assert len(lane("a", "b")) == 2 and len(lane("d", "e", "f")) == 3  # siblings apart
+    assert len(lane("a", "c")) == len(lane("b", "d")) == len(lane("f", "g", "z")) == 1  # each on its parent's lane
+    assert text_of(page) == "bfz" and page.locator(".sl-kept").inner_text() == "2 of 7 kept"
+    branch = page.locator('.sl-token[data-joins="branch"]').first
+    assert branch.evaluate("node => getComputedStyle(node, '::before').borderLeftWidth") == "2px"
+    assert "another branch" in branch.evaluate("node => node.textContent")
+
+
+def test_a_chain_stays_on_one_line(opened):
+    page = opened(made())
+    assert page.locator(".sl-tree, [data-joins]").count() == 0
+
+
+def test_a_tree_is_told_step_by_step_and_fits_a_phone(opened):
+    page = opened(tree(), at_end=False, viewport={"width": 390, "height": 844})
+    page.keyboard.press("Home")
+    for step in range(1, 8):
+        page.keyboard.press("k")
+        assert stages(page, 0) == ["waiting"] * step
+    page.keyboard.press("k")
+    assert stages(page, 0) == ["scored"] * 7
+    page.keyboard.press("k")
+    assert stages(page, 0)[:2] == ["rejected", "scored"]
+    page.keyboard.press("End")
+    assert stages(page, 0)[2] == "discarded" and len(stages(page, 0)) == 8
+    assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
+
+
 # ── what the server sends ──
 
 
