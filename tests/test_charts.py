@@ -237,6 +237,14 @@ def test_costs_from_a_busy_machine_are_called_so(run, plain, costs, words):
         assert words in note if words else "care" not in note
 
 
+def test_without_a_baseline_a_round_cheaper_than_a_plain_step_gives_the_costs_away(run):
+    """No pass is cheaper than a plain one, so such costs were measured while the machine was busy."""
+    dear = replace(run, started=replace(run.started, costs=replace(COSTS, spread=0.1, step=1.5)))
+    assert "Take this with care: a plain step took 1500 ms" in predictions.scoring(dear, None).note
+    cheap = replace(run, started=replace(run.started, costs=replace(COSTS, spread=0.1, step=0.001)))
+    assert "with care" not in predictions.scoring(cheap, None).note
+
+
 # ── the race ──
 
 

@@ -173,7 +173,7 @@ def times(run: Trace, numbers: Statistics, baseline: Trace | None) -> Figure:
     note = ", ".join(f"{part} {seconds / total:.0%}" for part, seconds in numbers.time.items()) if total else ""
     note = f"Of the time of all rounds: {note}." if note else "The clock stood still."
     if baseline and baseline.rounds:
-        plain = 1000 * plain_round(baseline)
+        plain = 1000 * mean_round(baseline)
         layout["shapes"] = [level(plain)]
         note += f" Dashed: a round without drafting, {plain:.1f} ms, makes one token."
     return Figure(data, layout, note + _binning(_bin_size(run.rounds)))
@@ -213,6 +213,6 @@ def level(y: float) -> dict:
     return {"type": "line", "xref": "paper", "x0": 0, "x1": 1, "y0": short(y), "y1": short(y), "line": line}
 
 
-def plain_round(baseline: Trace) -> float:
-    """Seconds of a round without drafting, on average."""
-    return sum(event.timings.total for event in baseline.rounds) / len(baseline.rounds)
+def mean_round(trace: Trace) -> float:
+    """Seconds of a round, on average; of a baseline: of a plain step."""
+    return sum(event.timings.total for event in trace.rounds) / len(trace.rounds)

@@ -1,7 +1,7 @@
 """What speculation should be worth by this machine's measured costs, beside what it was worth."""
 
 from app.views.encode import short
-from app.views.figures import Figure, axes, level, pattern_of, plain_round
+from app.views.figures import Figure, axes, level, mean_round, pattern_of
 from engine.statistics import Statistics, compare
 from engine.theory import best_gamma, idealised_speedup, interpolate
 from engine.trace import Trace
@@ -93,15 +93,17 @@ def _steadiness(run: Trace, baseline: Trace | None) -> str:
     costs = run.started.costs
     if costs.spread > STEADY:
         return " The machine was busy while c and v were measured, so take this with care."
-    if not (baseline and baseline.rounds and costs.step):
+    if not costs.step:
         return ""
-    plain = plain_round(baseline)
-    if 1 / (1 + SAME_PACE) < plain / costs.step < 1 + SAME_PACE:
-        return ""
-    return (
-        f" Take this with care: a plain step took {1000 * costs.step:.0f} ms when c and v were measured, and "
-        f"{1000 * plain:.0f} ms in the baseline."
-    )
+    since, slowest, fastest = "", 1 + SAME_PACE, 1 / (1 + SAME_PACE)
+    if baseline and baseline.rounds:
+        seconds = mean_round(baseline)
+        if not fastest < seconds / costs.step < slowest:
+            since = f"{1000 * seconds:.0f} ms in the baseline"
+    elif (seconds := mean_round(run)) / costs.step < fastest:  # no round is cheaper than a plain step
+        since = f"a whole round took {1000 * seconds:.0f} ms in this run"
+    took = f" Take this with care: a plain step took {1000 * costs.step:.0f} ms when c and v were measured, and "
+    return f"{took}{since}." if since else ""
 
 
 def idealised(run: Trace, numbers: Statistics) -> Figure:
