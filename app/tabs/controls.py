@@ -16,6 +16,7 @@ from engine.config import AUTO
 
 QUIET = {"queue": False, "show_progress": "hidden", "api_visibility": "private"}
 DICE = "() => Math.floor(Math.random() * 1e5)"
+LIMITS = "A run and its baseline may take up to {:,} s together; up to {:,} visitors may wait for theirs."
 NOTE = '<p class="sl-pair-note" data-kind="quiet" role="status" hidden></p>'
 
 
@@ -71,6 +72,8 @@ def settings(service: Service, handlers: Handlers, prompt_box: gr.Textbox) -> Co
     with gr.Row(elem_classes="sl-small-actions"):
         dice = gr.Button("Throw the dice for a seed", size="sm", elem_id="dice", min_width=120)
         reset = gr.Button("Reset to defaults", size="sm", elem_id="reset", min_width=120)
+    limits = service.limits
+    gr.HTML(f'<p class="sl-limits">{LIMITS.format(limits.seconds, limits.queue)}</p>', apply_default_css=False)
     controls = Controls(made)
     _wire(service, handlers, controls, note, dice, reset)
     return controls
