@@ -8,7 +8,9 @@ from starlette.routing import Route
 
 from app.api import Api
 from app.handlers import Handlers
+from app.learning import ROUTES
 from app.service import Service
+from app.tabs.lessons import lessons
 from app.tabs.playground import playground
 from engine.trace import MAX_BYTES
 
@@ -21,8 +23,15 @@ STYLES = [
     "charts.css",
     "files.css",
     "share.css",
+    "lessons.css",
     "present.css",
 ]
+# A link to a lesson opens its tab; the tab then opens the lesson.
+OPEN_LESSON = """() => {
+  const open = () => { if (/^#lesson/.test(location.hash)) document.getElementById('lessons-tab-button')?.click(); };
+  window.addEventListener('hashchange', open);
+  open();
+}"""
 HEADING = """
 <header class="sl-heading">
 <h1>SpecLens</h1>
@@ -37,7 +46,12 @@ def build(service: Service) -> gr.Blocks:
     with gr.Blocks(title="SpecLens", analytics_enabled=False, fill_width=True, delete_cache=hourly) as demo:
         Api(service).expose()  # first, or the page's own handlers would have the names
         gr.HTML(HEADING, apply_default_css=False)
-        playground(service)
+        with gr.Tabs(elem_id="tabs") as tabs:
+            with gr.Tab("Playground", id="playground", elem_id="playground-tab"):
+                above, controls = playground(service)
+            with gr.Tab("Lessons", id="lessons", elem_id="lessons-tab"):  # drawn when it is first opened
+                lessons(service, tabs, above, controls)
+        demo.load(None, None, None, js=OPEN_LESSON, api_visibility="private")
         demo.unload(Handlers(service).leave)
     demo.queue(max_size=4 * service.limits.queue + 16, default_concurrency_limit=8)
     service.warm()
@@ -77,7 +91,7 @@ def theme() -> gr.themes.Base:
 def launch_options(service: Service) -> dict:
     return {
         # What the chip asks for. No gradio event: those cost ten times as much, and every visitor asks.
-        "app_kwargs": {"routes": [Route("/speclens/state", _told(Handlers(service)))]},
+        "app_kwargs": {"routes": [Route("/speclens/state", _told(Handlers(service))), *ROUTES]},
         "max_threads": 40 + 2 * service.limits.queue,  # everyone who waits in the line holds one
         "theme": theme(),
         "css_paths": [ASSETS / name for name in STYLES],

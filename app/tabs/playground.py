@@ -15,7 +15,8 @@ from app.tabs.controls import prompt, settings
 from app.tabs.results import connect, results
 
 
-def playground(service: Service) -> None:
+def playground(service: Service) -> tuple[gr.HTML, list]:
+    """Returns the notice above the results and all controls, in the order of controls.NAMES."""
     handlers = Handlers(service)
     session = gr.State(Session())
     with gr.Row(elem_classes="sl-top"):
@@ -47,3 +48,4 @@ def playground(service: Service) -> None:
     rounds.missing(handlers.whole, session, rounds, queue=False, **private)
     # Beside the queue: a Stop that waits behind the run it is to stop would be no Stop.
     stop.click(handlers.stop, queue=False, **private)
+    return above, controls.inputs

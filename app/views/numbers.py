@@ -1,0 +1,93 @@
+"""What the sums of a lesson may speak of: the numbers of each of its runs, by name. Pure; no gradio, no torch.
+
+Rounds and the tokens of a round are counted from 1, as the player shows them; the token behind the drafts closes it.
+"""
+
+import statistics as mean
+from collections.abc import Mapping
+from typing import Any
+
+from engine.events import Round, Token
+from engine.statistics import PARTS, statistics
+from engine.theory import best_gamma, expected_tokens, idealised_speedup, interpolate
+from engine.trace import Trace
+
+MOST_DRAFTS = 16
+
+
+def names(runs: Mapping[str, Trace]) -> dict[str, Any]:
+    """The first run's numbers by themselves, every run's behind its name, and the formulas of engine.theory."""
+    found = {name: of(trace) for name, trace in runs.items()}
+    first = next(iter(found.values()))
+    return {"min": min, "max": max, "abs": abs, "round": round, "expected": expected_tokens} | first | found
+
+
+def of(trace: Trace) -> dict[str, Any]:
+    """Of one run. A number that this run has not (α without drafts) is missing, and a sum that needs it fails."""
+    found = statistics(trace)
+    numbers = {
+        "tokens": found.tokens,
+        "passes": found.passes,
+        "wasted": found.wasted,
+        "drafted": sum(found.counts[status] for status in ("accepted", "rejected", "discarded")),
+        "tested": found.counts["accepted"] + found.counts["rejected"],
+        **found.counts,
+        "alpha": found.alpha and found.alpha.value,
+        "tau": found.tau and found.tau.value,
+        "speed": found.tokens_per_second,
+        "prefill": found.prefill,
+        "ttft": found.ttft,
+        "ms": 1000 * found.decode_seconds / found.tokens if found.tokens else None,
+        "round_ms": 1000 * mean.median(r.timings.total for r in trace.rounds) if trace.rounds else None,
+        "predicted": found.predicted_speedup,
+        **{f"{part}_ms": 1000 * found.time[part] / max(found.tokens, 1) for part in PARTS},
+        "gap": min((t.gap for t in trace.emitted if t.gap is not None), default=None),
+        "prompt": len(trace.started.prompt),
+        **_costs(trace),
+        **_tokens(trace),
+    }
+    numbers |= {f"alpha_{depth}": kept / tried for depth, (kept, tried) in found.by_depth.items()}
+    return {name: value for name, value in numbers.items() if value is not None}
+
+
+def _costs(trace: Trace) -> dict[str, Any]:
+    costs = trace.started.costs
+    if costs is None:
+        return {}
+    return {
+        "c": costs.c,
+        "step_ms": 1000 * costs.step,
+        "v": lambda width: interpolate(costs.v, width),
+        "idealised": lambda alpha, gamma: idealised_speedup(alpha, gamma, costs.c, costs.v),
+        "best": lambda alpha: best_gamma(alpha, costs.c, costs.v, MOST_DRAFTS),
+    }
+
+
+def _tokens(trace: Trace) -> dict[str, Any]:
+    def token(round_: int, place: int) -> Token:
+        return at(trace, round_, place)
+
+    def whole(round_: int) -> Round:
+        return trace.rounds[round_ - 1]
+
+    return {
+        "p": lambda r, i: token(r, i).p,
+        "q": lambda r, i: token(r, i).q,
+        "u": lambda r, i: token(r, i).u,
+        "accept": lambda r, i: token(r, i).accept,
+        "verdict": lambda r, i: token(r, i).status,
+        "text": lambda r, i: (token(r, i).text or token(r, i).label or "").strip() or "␣",
+        "top": lambda r, i: token(r, i).p_top.top[0].text.strip(),
+        "drafts": lambda r: len(whole(r).parents),
+        "kept": lambda r: sum(t.status == "accepted" for t in whole(r).tokens),
+        "emitted": lambda r: len(whole(r).emitted),
+        "gap_at": lambda r, i: token(r, i).gap,
+    }
+
+
+def at(trace: Trace, round_: int, place: int) -> Token:
+    """A token by the numbers that the player shows. ValueError where there is none."""
+    rounds = trace.rounds
+    if not 1 <= round_ <= len(rounds) or not 1 <= place <= len(rounds[round_ - 1].tokens):
+        raise ValueError(f"there is no token {round_}.{place}; the run has {len(rounds)} rounds")
+    return rounds[round_ - 1].tokens[place - 1]

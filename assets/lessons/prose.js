@@ -1,0 +1,48 @@
+// Draws a lesson's prose from pieces: [style, text], and of a glossary word its entry. Text only ever meets textContent.
+
+function makeProse(definition) {
+  let words = {};
+  const TAGS = { text: 'span', bold: 'strong', italic: 'em', code: 'code', sum: 'span' };
+
+  function piece([style, text, entry]) {
+    if (style !== 'word') return make(TAGS[style], style === 'sum' ? 'sl-sum' : '', text);
+    const node = make('button', 'sl-word', text);
+    node.type = 'button';
+    node.dataset.entry = entry;
+    return node;
+  }
+
+  const line = (tag, pieces, className) => { const node = make(tag, className); node.append(...pieces.map(piece)); return node; };
+
+  function block({ kind, lines }) {
+    if (kind === 'paragraph') return line('p', lines[0]);
+    const list = make('ul');
+    list.append(...lines.map(each => line('li', each)));
+    return list;
+  }
+
+  // ── a word's meaning: on hover, on focus, and on a tap ──
+  let opened = null;
+  function hide() { definition.hidden = true; opened?.removeAttribute('aria-describedby'); opened = null; }
+  function show(node) {
+    hide();
+    definition.textContent = words[node.dataset.entry] || '';
+    definition.hidden = false;
+    const at = node.getBoundingClientRect(), width = definition.offsetWidth, tall = definition.offsetHeight;
+    definition.style.left = `${Math.max(8, Math.min(at.left, window.innerWidth - width - 8))}px`;
+    definition.style.top = `${at.bottom + tall + 8 > window.innerHeight ? at.top - tall - 6 : at.bottom + 6}px`;
+    node.setAttribute('aria-describedby', definition.id);
+    opened = node;
+  }
+  function listen(root) {
+    const word = event => event.target.closest?.('.sl-word');
+    root.addEventListener('mouseover', event => { const node = word(event); if (node) show(node); else if (opened !== document.activeElement) hide(); });
+    root.addEventListener('focusin', event => { const node = word(event); if (node) show(node); });
+    root.addEventListener('focusout', hide);
+    root.addEventListener('click', event => { const node = word(event); if (node) show(node); });
+    root.addEventListener('keydown', event => { if (event.key === 'Escape') hide(); });
+    window.addEventListener('scroll', hide, { passive: true });
+  }
+
+  return { line, block, listen, use: entries => { words = entries; hide(); } };
+}

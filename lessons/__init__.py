@@ -1,0 +1,1 @@
+"""The lessons: one Markdown file each, read by loader.py. README.md shows how to add one."""
