@@ -7,9 +7,11 @@ from starlette.responses import JSONResponse
 from starlette.routing import Route
 
 from app.api import Api
+from app.components.chip import chip
 from app.handlers import Handlers
 from app.learning import ROUTES
 from app.service import Service
+from app.tabs import share
 from app.tabs.lessons import lessons
 from app.tabs.playground import playground
 from engine.trace import MAX_BYTES
@@ -46,9 +48,11 @@ def build(service: Service) -> gr.Blocks:
     with gr.Blocks(title="SpecLens", analytics_enabled=False, fill_width=True, delete_cache=hourly) as demo:
         Api(service).expose()  # first, or the page's own handlers would have the names
         gr.HTML(HEADING, apply_default_css=False)
+        with gr.Row(elem_classes="sl-top"):
+            state, shared = chip(), share.bar(service)
         with gr.Tabs(elem_id="tabs") as tabs:
             with gr.Tab("Playground", id="playground", elem_id="playground-tab"):
-                above, controls = playground(service)
+                above, controls = playground(service, state, shared)
             with gr.Tab("Lessons", id="lessons", elem_id="lessons-tab"):  # drawn when it is first opened
                 lessons(service, tabs, above, controls)
         demo.load(None, None, None, js=OPEN_LESSON, api_visibility="private")

@@ -278,7 +278,8 @@ def recorded(target: ToyLM, drafter, prompt: Sequence[int], **settings) -> Trace
     rounds = tuple(run.rounds())
     seconds = rounds[-1].end if rounds else 0.0
     started = RunStarted(
-        config=asdict(run.config) | {"stop": list(run.config.stop)},
+        config=asdict(run.config)
+        | {"stop": list(run.config.stop), "prompt": " ".join(target.words[i] for i in prompt)},
         prompt=tuple(PromptToken(i, target.words[i]) for i in prompt),
         pair="toy",
         revision="",

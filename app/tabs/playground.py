@@ -2,7 +2,6 @@
 
 import gradio as gr
 
-from app.components.chip import chip
 from app.components.notice import notice
 from app.components.ribbon import ribbon
 from app.components.tiles import tiles
@@ -15,12 +14,13 @@ from app.tabs.controls import prompt, settings
 from app.tabs.results import connect, results
 
 
-def playground(service: Service) -> tuple[gr.HTML, list]:
-    """Returns the notice above the results and all controls, in the order of controls.NAMES."""
+def playground(service: Service, state: gr.HTML, shared: gr.HTML) -> tuple[gr.HTML, list]:
+    """``state`` and ``shared`` stand above all tabs: the chip, and the bar that shares.
+
+    Returns the notice above the results and all controls, in the order of controls.NAMES.
+    """
     handlers = Handlers(service)
     session = gr.State(Session())
-    with gr.Row(elem_classes="sl-top"):
-        state, shared = chip(), share.bar(service)
     with gr.Row(elem_classes="sl-ask", equal_height=True):
         with gr.Column(scale=7, min_width=320, elem_classes="sl-prompt"):
             text = prompt(service)
