@@ -8,6 +8,7 @@ busy. Runs the real app and engine unless told otherwise; ends with an error whe
 """
 
 import argparse
+import os
 import re
 import sys
 import tempfile
@@ -168,6 +169,8 @@ if __name__ == "__main__":
     parser.add_argument("--fake", action="store_true", help="a made-up engine: what the page alone costs")
     parser.add_argument("--tokens", type=int, default=24)
     args = parser.parse_args()
+    if hasattr(os, "getloadavg"):  # on a machine that is busy otherwise the numbers are of that
+        print(f"load of this machine before: {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores")
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
         command = FAKE_APP if args.fake else APP
         with serving(command, Path(folder) / "app.log", STEP="0.03", SPECLENS_KEPT_RUNS="64") as url:
