@@ -16,7 +16,7 @@ from app.views import charts, race, ribbon, summary
 from app.views.notice import notice
 from app.views.production import Choice, production
 from engine.config import AUTO
-from engine.errors import BadInput, EngineError
+from engine.errors import EngineError
 from engine.statistics import statistics
 from engine.trace import Trace
 
@@ -57,7 +57,9 @@ class Results:
         try:
             session = read(paths)
             if self.service.busy(visitor(request)):  # asked last, for a run may begin while a large file is read
-                raise BadInput("A run is in progress here; press Stop or let it end, then open the file again.")
+                # Beside the page: the run's own progress would wipe it from the notice at once.
+                told = "A run is in progress here: press Stop or let it end, then open the file again."
+                raise gr.Error(told, title="Not now", print_exception=False)
         except EngineError as error:
             return Screen(notice=notice("error", str(error)))
         finally:

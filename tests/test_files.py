@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
+import gradio as gr
 import pytest
 from fake_worker import FakeEngine, FakeWorker, play
 from traces import small
@@ -267,8 +268,8 @@ def test_a_file_is_never_opened_into_a_run(session, tmp_path):
     text = to_json(session.trace)
     run = Handlers(page.service).run(ME, *(defaults() | {"prompt": "Hi", "tokens": 40}).values())
     next(screen for screen in run if screen.ribbon is not SKIP)
-    refused = page.bring([file(tmp_path, text)], ME)
-    assert "press Stop or let it end" in json.loads(refused.notice)["text"] and refused.session == SKIP
+    with pytest.raises(gr.Error, match="press Stop or let it end"):
+        page.bring([file(tmp_path, text)], ME)
     somebody_else = page.bring([file(tmp_path, text)], SimpleNamespace(session_hash="b"))
     assert somebody_else.session.trace == session.trace
     for _ in run:

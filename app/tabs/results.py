@@ -13,6 +13,8 @@ from app.results import Results, Shown
 from app.service import Service
 from app.session import Session
 
+# A browser says nothing when the file that is chosen was the last one, too: a refused file could not be tried again.
+FORGET = "() => document.querySelectorAll('input[type=file]').forEach(input => { input.value = ''; })"
 PRIVATE = {"show_progress": "hidden", "api_visibility": "private"}
 
 
@@ -67,7 +69,8 @@ def connect(below: Below, screen: Screen, runs: list, choices: list) -> None:
     handlers, shown = below.handlers, list(below.shown)
     ran = [run.then(handlers.show, screen.session, shown, **PRIVATE) for run in runs]
     brought = below.upload.upload(handlers.bring, below.upload, list(screen), **PRIVATE)
-    opened = brought.then(handlers.show, screen.session, shown, **PRIVATE)
+    below.upload.upload(None, js=FORGET, api_visibility="private")
+    opened = brought.success(handlers.show, screen.session, shown, **PRIVATE)
     again = Again(screen.tiles, screen.notice, screen.race, screen.charts, screen.stop)
     below.repeat.click(
         below.repeats.measure,

@@ -1,11 +1,16 @@
 """Links and presentation in a real browser: a link fills the controls and never runs, a run writes the address."""
 
 import re
+from dataclasses import replace
 from urllib.parse import parse_qs, quote, urlsplit
 
 import pytest
+from fake_worker import play
 from playwright.sync_api import Page, expect
 from server import FAKE_APP, serving
+
+from engine.config import RunConfig
+from engine.trace import fold, to_json
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(300)]
 HOSTILE = (
@@ -153,6 +158,30 @@ def test_a_pair_and_its_method_come_together(opened):
     expect(page.locator("#method input")).to_have_value(re.compile("plain decoding"))
     run(page)
     expect(page).to_have_url(re.compile("__theme=dark&method=none"), timeout=10_000)  # others' parts stay
+
+
+def test_a_brought_trace_is_labelled_and_waits_for_a_run_to_end(opened, tmp_path):
+    path = tmp_path / "brought.json"
+    config = RunConfig("Brought", method="ngram", gamma=4, max_new_tokens=20)
+    trace = fold(play(config))
+    path.write_text(to_json(replace(trace, started=replace(trace.started, at="2026-11-21T10:43:34+00:00"))))
+    page = opened("?tokens=500")
+    expect(page.locator("#notice")).to_contain_text("press Run", timeout=10_000)
+    page.locator("#run").click()
+    expect(page.locator(".sl-source")).to_have_text("Running now", timeout=20_000)
+    page.locator("input[type=file]").first.set_input_files(path)
+    expect(page.get_by_text("press Stop or let it end")).to_be_visible(timeout=10_000)
+    assert "from a file" not in page.locator(".sl-deck-head").inner_text().lower()
+    page.evaluate("document.querySelector('#stop').click()")
+    expect(page.locator("#run")).to_have_text("Run", timeout=10_000)
+    page.locator("input[type=file]").first.set_input_files(path)
+    expect(page.locator(".sl-source")).to_have_text("From a file", timeout=10_000)
+    expect(page.locator(".sl-origin")).to_have_text(re.compile("^Recorded: 2026-11-21 10:43 UTC · cpu · float32"))
+    expect(page.locator(".sl-asked")).to_have_text("Prompt: Brought")
+    page.keyboard.press("End")
+    assert page.locator(".sl-text").evaluate("node => node.textContent") == trace.text
+    run(page)
+    expect(page.locator(".sl-origin")).to_be_hidden()
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
