@@ -214,7 +214,7 @@ def fetch(pair: Annotated[str, typer.Argument(help="A pair of `pairs`.")]):
     say(f"{spec.name} is ready.")
 
 
-def _load(pair: str, device: str, precision: str):
+def load(pair: str, device: str, precision: str):
     """An Engine on this thread, its weights fetched first where they are missing."""
     from engine.catalogue import get_pair
     from engine.fetch import fetch_pair, locate
@@ -238,7 +238,7 @@ def calibrate(
     """Measure what a draft step and scoring several tokens at once cost on this device."""
     from engine.catalogue import methods
 
-    engine, out = _load(pair, device, precision), screen()
+    engine, out = load(pair, device, precision), screen()
     with progress() as show:
         engine.on_progress(show)
         found = {m: engine.costs(m, again) for m in methods(engine.pair) if m != "none"}
@@ -276,7 +276,7 @@ def bench(
     chosen = read_prompts(prompts, limit)
     names = tuple(name.strip() for name in methods.split(",") if name.strip())
     settings = Settings(names, max_new_tokens, temperature, repeats, parse_gamma(gamma), seed, no_trace)
-    engine = _load(pair, device, precision)
+    engine = load(pair, device, precision)
     with progress() as show:
         engine.on_progress(show)
         race = Race(engine, settings, chosen, show)

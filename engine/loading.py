@@ -26,7 +26,7 @@ from engine.catalogue import (
     methods,
 )
 from engine.config import AUTO, RunConfig
-from engine.decode import Decoding
+from engine.decode import TRUE_RULES, Decoding, Rules
 from engine.drafters.base import Drafter
 from engine.drafters.eagle import EagleDrafter
 from engine.drafters.lm import LmDrafter
@@ -197,12 +197,15 @@ class Engine:
         config: RunConfig,
         cancelled: Callable[[], bool] = lambda: False,
         gammas: Sequence[int] | None = None,
+        rules: Rules = TRUE_RULES,
+        ends: bool = True,
     ) -> Iterator[Event]:
-        """RunStarted, Rounds, RunFinished. ``gammas`` pins the γ of each round, to repeat a recorded run."""
+        """RunStarted, Rounds, RunFinished. ``gammas`` pins the γ of each round, to repeat a recorded run. For
+        experiments: other ``rules``, and no stop at an end-of-text token where not ``ends``."""
         with memory_in_words(f"This request does not fit into the memory of {self.device}"):
-            yield from self._run(config, cancelled, gammas)
+            yield from self._run(config, cancelled, gammas, rules, ends)
 
-    def _run(self, config: RunConfig, cancelled, gammas) -> Iterator[Event]:
+    def _run(self, config: RunConfig, cancelled, gammas, rules: Rules, ends: bool) -> Iterator[Event]:
         if config.method == AUTO:
             config = replace(config, method=self.fastest())
         prompt = encode_prompt(self.target.tokenizer, config)
@@ -215,7 +218,7 @@ class Engine:
         yield self._started(config, prompt, costs)
         decoding = Decoding(
             config, prompt, self.target.runner, drafter, self._chooser(config, drafter, costs, gammas),
-            self.target.eos, Recorder(config, self.target.tokenizer), cancelled,
+            self.target.eos if ends else frozenset(), Recorder(config, self.target.tokenizer), cancelled, rules,
         )  # fmt: skip
         first = last = None
         for round_ in decoding.rounds():

@@ -1,0 +1,293 @@
+"""Which method, at which draft length, on which text, at which temperature? Measured here, all beside plain decoding.
+
+A turn is one prompt at one temperature: the baseline and every setting run one after the other, the order rotated, so
+that each ratio is taken within a minute. Every finished turn is a line of a file; a sweep that was stopped goes on
+with the turns that are missing.
+"""
+
+import csv
+import hashlib
+import io
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from engine.bench import Prompt
+from engine.catalogue import methods
+from engine.config import AUTO, RunConfig, SamplingParams
+from engine.errors import BadInput
+from engine.folders import disk_errors, write_atomically
+from engine.loading import Engine, device_name
+from engine.scores import ALL, BASELINE, interval, ratio
+from engine.statistics import statistics
+from engine.trace import fold
+
+_MOST_SETTINGS = 200
+Say = Callable[[float, str], None]
+
+
+@dataclass(frozen=True)
+class Grid:
+    """``methods`` × ``gammas`` at each of ``temperatures``, on every prompt, ``repeats`` times."""
+
+    methods: tuple[str, ...]
+    gammas: tuple[int | str, ...] = (1, 2, 4, AUTO)
+    temperatures: tuple[float, ...] = (0.0,)
+    max_new_tokens: int = 96
+    repeats: int = 1
+    seed: int = 0
+
+    def __post_init__(self):
+        for name in ("methods", "gammas", "temperatures"):
+            values = tuple(dict.fromkeys(getattr(self, name)))
+            if not values:
+                raise BadInput(f"A sweep needs at least one of {name}.")
+            object.__setattr__(self, name, values)
+        if len(self.methods) * len(self.gammas) > _MOST_SETTINGS:
+            raise BadInput(f"A sweep has at most {_MOST_SETTINGS} settings; choose fewer methods or draft lengths.")
+        if 0 in self.gammas:
+            raise BadInput("γ = 0 is plain decoding, which every sweep measures anyway; leave it out.")
+        for gamma in self.gammas:
+            RunConfig("-", gamma=gamma, max_new_tokens=self.max_new_tokens, seed=self.seed)
+        for temperature in self.temperatures:
+            SamplingParams(temperature)
+
+    def settings(self) -> list[tuple[str, int | str]]:
+        """(method, γ), plain decoding first."""
+        return [(BASELINE, 0), *((m, g) for m in self.methods if m != BASELINE for g in self.gammas)]
+
+
+@dataclass(frozen=True)
+class Run:
+    """One setting in one turn."""
+
+    tokens: int
+    seconds: float
+    passes: int
+    accepted: int
+    tested: int
+
+
+@dataclass(frozen=True)
+class Cell:
+    """What a setting came to on the texts of a category (or "all"). ``low`` and ``high``: 95 % of the speedup, by
+    bootstrap over turns; None with fewer than two."""
+
+    method: str
+    gamma: int | str
+    temperature: float
+    category: str
+    turns: int
+    speedup: float
+    low: float | None
+    high: float | None
+    tokens_per_second: float
+    alpha: float | None
+    tau: float
+
+
+@dataclass
+class Sweep:
+    """``turns``: (temperature, prompt, repeat) → {"method:γ": Run}, those of earlier sessions included."""
+
+    engine: Engine
+    grid: Grid
+    prompts: Sequence[Prompt]
+    path: Path | None = None
+    turns: dict[tuple[float, int, int], dict[str, Run]] = field(default_factory=dict)
+
+    def __post_init__(self):
+        unknown = [m for m in self.grid.methods if m not in methods(self.engine.pair)]
+        if unknown:
+            offered = ", ".join(methods(self.engine.pair))
+            raise BadInput(f"{self.engine.pair.name} has no method {unknown[0][:40]!r}; choose from {offered}.")
+        if self.path is not None:
+            self._open()
+
+    # ---- the file ----
+
+    def _about(self) -> dict:
+        """What must be the same for turns to stand in one table."""
+        text = "\0".join(f"{p.category}\1{p.text}" for p in self.prompts)
+        grid = json.loads(json.dumps(asdict(self.grid) | {"repeats": None}))
+        return {
+            "sweep": 1,
+            "grid": grid,
+            "pair": self.engine.pair.name,
+            "weights": self.engine.weights(BASELINE),
+            "device": device_name(self.engine.device),
+            "precision": self.engine.precision,
+            "prompts": hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16],
+        }
+
+    def _open(self) -> None:
+        """Reads what was measured before; a last line that was cut short is measured again."""
+        try:
+            lines = self.path.read_text(encoding="utf-8", errors="replace").split("\n")
+        except FileNotFoundError:
+            lines = [""]
+        except OSError as error:
+            raise BadInput(f"The sweep {self.path} cannot be read: {error.strerror}.") from error
+        whole, about = lines[:-1], json.dumps(self._about())
+        if whole and json.loads(about) != _parsed(whole[0]):
+            raise BadInput(f"{self.path} holds something else than this sweep; name another file, or delete it.")
+        for number, line in enumerate(whole[1:], 2):
+            try:
+                row = json.loads(line)
+                temperature, prompt, repeat = row["turn"]
+                self.turns[float(temperature), int(prompt), int(repeat)] = {k: Run(**v) for k, v in row["runs"].items()}
+            except (ValueError, KeyError, TypeError, AttributeError) as error:
+                raise BadInput(f"Line {number} of {self.path} is damaged; delete that line or the file.") from error
+        if not whole or lines[-1]:
+            with disk_errors(self.path.parent):
+                self.path.parent.mkdir(parents=True, exist_ok=True)
+                write_atomically(self.path, "".join(f"{line}\n" for line in whole or [about]))
+
+    def _keep(self, turn: tuple, runs: dict[str, Run]) -> None:
+        self.turns[turn] = runs
+        if self.path is not None:
+            line = json.dumps({"turn": turn, "runs": {name: asdict(run) for name, run in runs.items()}})
+            with disk_errors(self.path.parent), open(self.path, "a", encoding="utf-8") as file:
+                file.write(line + "\n")
+
+    # ---- measuring ----
+
+    def run(self, cancelled: Callable[[], bool] = lambda: False, say: Say = lambda share, message: None) -> bool:
+        """Every missing turn. False where it was cancelled; the turn it was in is then measured again next time."""
+        g = self.grid
+        order = [(t, i, r) for r in range(g.repeats) for i in range(len(self.prompts)) for t in g.temperatures]
+        missing = [turn for turn in order if turn not in self.turns]
+        if missing:
+            self._warm(cancelled)
+        for turn in missing:
+            runs = self._turn(turn, len(self.turns), cancelled)
+            if runs is None:
+                return False
+            self._keep(turn, runs)
+            done = sum(each in self.turns for each in order)
+            said = f"turn {done} of {len(order)}: {self.prompts[turn[1]].category}, temperature {turn[0]:g}"
+            say(done / len(order), said)
+        return True
+
+    def _warm(self, cancelled) -> None:
+        for method in dict.fromkeys(method for method, _ in self.grid.settings()):
+            self._measured(
+                method, AUTO if method != BASELINE else 0, self.grid.temperatures[0], 0, 0, cancelled, most=8
+            )
+
+    def _turn(self, turn: tuple, number: int, cancelled) -> dict[str, Run] | None:
+        temperature, prompt, repeat = turn
+        settings = self.grid.settings()
+        start = number % len(settings)
+        runs: dict[str, Run] = {}
+        for method, gamma in settings[start:] + settings[:start]:
+            run = self._measured(method, gamma, temperature, prompt, repeat, cancelled)
+            if cancelled():
+                return None
+            runs[_name(method, gamma)] = run
+        return runs
+
+    def _measured(self, method, gamma, temperature, prompt, repeat, cancelled, most: int | None = None) -> Run:
+        config = RunConfig(
+            self.prompts[prompt].text, self.engine.pair.name, method, gamma, SamplingParams(temperature),
+            max_new_tokens=min(most or self.grid.max_new_tokens, self.grid.max_new_tokens),
+            seed=self.grid.seed + repeat, chat=bool(self.engine.target.tokenizer.chat_template),
+        )  # fmt: skip
+        found = statistics(fold(self.engine.run(config, cancelled)))
+        counts = found.counts
+        return Run(
+            found.tokens,
+            found.decode_seconds,
+            found.passes,
+            counts["accepted"],
+            counts["accepted"] + counts["rejected"],
+        )
+
+    # ---- what came out ----
+
+    def cells(self) -> list[Cell]:
+        """One for each setting, temperature and category with at least one turn; "all" comes first."""
+        categories = [ALL, *dict.fromkeys(p.category for p in self.prompts)]
+        found = []
+        for temperature in self.grid.temperatures:
+            for category in categories:
+                turns = [
+                    runs for (t, i, _), runs in sorted(self.turns.items())
+                    if t == temperature and category in (ALL, self.prompts[i].category)
+                ]  # fmt: skip
+                if turns:
+                    found += [_cell(m, g, temperature, category, turns) for m, g in self.grid.settings()]
+        return found
+
+
+def _parsed(line: str) -> dict | None:
+    try:
+        return json.loads(line)
+    except ValueError:
+        return None
+
+
+def _name(method: str, gamma: int | str) -> str:
+    return f"{method}:{gamma}"
+
+
+def _cell(method: str, gamma: int | str, temperature: float, category: str, turns: list[dict[str, Run]]) -> Cell:
+    ours, plain = [t[_name(method, gamma)] for t in turns], [t[_name(BASELINE, 0)] for t in turns]
+    a, b = (np.array([(run.tokens, run.seconds) for run in side], float) for side in (ours, plain))
+    low, high = interval(a, b) or (None, None)
+    tested, (tokens, seconds) = sum(run.tested for run in ours), a.sum(0).tolist()
+    return Cell(
+        method, gamma, temperature, category, len(turns), ratio(a, b) or 0.0, low, high,
+        tokens / seconds if seconds else 0.0,
+        sum(run.accepted for run in ours) / tested if tested else None,
+        tokens / max(1, sum(run.passes for run in ours)),
+    )  # fmt: skip
+
+
+def best(cells: Sequence[Cell]) -> dict[tuple[float, str], Cell]:
+    """(temperature, category) → the fastest setting; plain decoding where nothing beats it."""
+    found: dict[tuple[float, str], Cell] = {}
+    for cell in cells:
+        key = (cell.temperature, cell.category)
+        if key not in found or cell.speedup > found[key].speedup:
+            found[key] = cell
+    return found
+
+
+def to_csv(cells: Sequence[Cell]) -> str:
+    """A header and a row a cell."""
+    out = io.StringIO()
+    writer = csv.DictWriter(out, [*Cell.__dataclass_fields__], lineterminator="\n")
+    writer.writeheader()
+    for cell in cells:
+        writer.writerow(asdict(cell) | {"category": _harmless(cell.category)})
+    return out.getvalue()
+
+
+def _harmless(text: str) -> str:
+    """A spreadsheet would run a cell that begins so as a formula."""
+    return f"'{text}" if text[:1] in tuple("=+-@\t\r") else text
+
+
+def markdown(cells: Sequence[Cell]) -> str:
+    """A table of speedups for each temperature: settings down, categories across, the best of each in bold."""
+    top, tables = best(cells), []
+    for temperature in dict.fromkeys(c.temperature for c in cells):
+        here = [c for c in cells if c.temperature == temperature]
+        categories = list(dict.fromkeys(c.category for c in here))
+        lines = [f"| temperature {temperature:g} | {' | '.join(categories)} |", f"| --- |{' --- |' * len(categories)}"]
+        for method, gamma in dict.fromkeys((c.method, c.gamma) for c in here):
+            row = {c.category: c for c in here if (c.method, c.gamma) == (method, gamma)}
+            named = method if method == BASELINE else f"{method}, γ = {gamma}"
+            shown = (_shown(row[c], row[c] is top[temperature, c]) for c in categories)
+            lines.append(f"| {named} | {' | '.join(shown)} |")
+        tables.append("\n".join(lines))
+    return "\n\n".join(tables)
+
+
+def _shown(cell: Cell, first: bool) -> str:
+    spread = f" ({cell.low:.2f}–{cell.high:.2f})" if cell.low is not None and cell.method != BASELINE else ""
+    return f"**{cell.speedup:.2f}**{spread}" if first else f"{cell.speedup:.2f}{spread}"
