@@ -7,7 +7,7 @@ import statistics as mean
 from collections.abc import Mapping
 from typing import Any
 
-from engine.events import Round, Token
+from engine.events import Distribution, Round, Token
 from engine.statistics import PARTS, statistics
 from engine.theory import best_gamma, expected_tokens, idealised_speedup, interpolate
 from engine.trace import Trace
@@ -78,11 +78,31 @@ def _tokens(trace: Trace) -> dict[str, Any]:
         "verdict": lambda r, i: token(r, i).status,
         "text": lambda r, i: (token(r, i).text or token(r, i).label or "").strip() or "␣",
         "top": lambda r, i: token(r, i).p_top.top[0].text.strip(),
+        "p_of": lambda r, i, word: _shares(token(r, i).p_top)[word],
+        "q_of": lambda r, i, word: _shares(token(r, i).q_top)[word],
+        "out": lambda r, i, word: _comes_out(token(r, i), word),
+        "out_from_p": lambda r, i, word: _comes_out(token(r, i), word, from_p=True),
         "drafts": lambda r: len(whole(r).parents),
         "kept": lambda r: sum(t.status == "accepted" for t in whole(r).tokens),
         "emitted": lambda r: len(whole(r).emitted),
         "gap_at": lambda r, i: token(r, i).gap,
     }
+
+
+def _shares(distribution: Distribution | None) -> dict[str, float]:
+    if distribution is None or distribution.rest > 1e-6:
+        raise ValueError("the run has not kept all of this distribution")
+    return {candidate.text.strip(): candidate.mass for candidate in distribution.top}
+
+
+def _comes_out(token: Token, word: str, from_p: bool = False) -> float:
+    """How often a word comes out at this place: kept as a draft, or drawn after a refusal from the residual (or, as a
+    wrong rule would, from p)."""
+    p, q = _shares(token.p_top), _shares(token.q_top)
+    kept = {each: min(p[each], q[each]) for each in p}
+    missing = {each: max(p[each] - q[each], 0.0) for each in p}
+    refused, source = 1 - sum(kept.values()), p if from_p else missing
+    return kept[word] + refused * source[word] / sum(source.values())
 
 
 def at(trace: Trace, round_: int, place: int) -> Token:
