@@ -17,7 +17,6 @@ from lessons.shape import ASKS, Ask, Check, Lesson, Option, Question, Scenario, 
 
 FOLDER = Path(__file__).resolve().parent
 TRACES = FOLDER.parent / "assets" / "traces" / "lessons"
-COUNT = 13
 TOOLS = ("roofline", "dice", "curve", "memory", "crowd")
 _FILE = re.compile(r"(\d\d)_([a-z0-9_]+)\.md")
 _TOKEN = re.compile(r"token (\d+)\.(\d+)")
