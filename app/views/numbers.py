@@ -19,7 +19,13 @@ def names(runs: Mapping[str, Trace]) -> dict[str, Any]:
     """The first run's numbers by themselves, every run's behind its name, and the formulas of engine.theory."""
     found = {name: of(trace) for name, trace in runs.items()}
     first = next(iter(found.values()))
-    return {"min": min, "max": max, "abs": abs, "round": round, "expected": expected_tokens} | first | found
+    common = {"min": min, "max": max, "abs": abs, "round": round, "expected": expected_tokens}
+
+    def same(one: str, other: str) -> bool:
+        """Whether two runs wrote the same tokens, as far as both go."""
+        return all(a.id == b.id for a, b in zip(runs[one].emitted, runs[other].emitted, strict=False))
+
+    return common | {"same": same} | first | found
 
 
 def of(trace: Trace) -> dict[str, Any]:
@@ -43,6 +49,7 @@ def of(trace: Trace) -> dict[str, Any]:
         **{f"{part}_ms": 1000 * found.time[part] / max(found.tokens, 1) for part in PARTS},
         "gap": min((t.gap for t in trace.emitted if t.gap is not None), default=None),
         "prompt": len(trace.started.prompt),
+        "with_gamma": lambda gamma: found.gammas.get(gamma, 0),
         **_costs(trace),
         **_tokens(trace),
     }
