@@ -86,7 +86,7 @@ def _speedup(
         return ["…", f"the baseline, the same without drafting, is {when}"]
     if run.started.config.get("method") == "none" or not any(numbers.gammas):
         return [DASH, "nothing was drafted: this is the baseline"]
-    return [DASH, "recorded without a baseline; Run measures one" if recorded else "stopped before both runs had ended"]
+    return [DASH, "recorded without a whole baseline" if recorded else "stopped before both runs had ended"]
 
 
 def _bars(ours: float | None, plain: float | None) -> list[dict]:
