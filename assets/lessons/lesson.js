@@ -10,7 +10,7 @@ const pages = new Map();
 let page = null, at = 0, complete = false;
 prose.listen(frame);
 
-function openTab() { document.getElementById('lessons-tab-button')?.click(); }
+function openTab() { document.getElementById('lessons-tab-button')?.click(); address(here()); }
 const say = text => { turn.textContent = text; };
 
 // ── the list ──
@@ -121,6 +121,7 @@ function point(told) {
 }
 
 function done(words) {
+  if (document.activeElement?.closest('.sl-guess')) nextButton.focus();   // else N would be typed into the field
   progress.done(page.slug, at);
   complete = true;
   say(words);
@@ -171,9 +172,9 @@ function back() { if (at > 0) { go(at - 1); settleView(); } }
 function settleView() { if (find('#sl-lesson-title').getBoundingClientRect().top < 0) find('.sl-lesson-page').scrollIntoView({ block: 'start' }); }
 
 function live() {
-  const { points, live } = page.steps[at] || {};
-  const here = at;
-  coach.show(page.live.hint, live ? points?.control : '', () => { if (page && at === here && live) done(''); });
+  const { points, live } = page.steps[at] || {}, stood = at;
+  coach.show(page.live.hint, live ? points?.control : '', () => { if (page && at === stood && live) done(''); });
+  address('');
   trigger('live', { lesson: page.number });
 }
 
@@ -196,7 +197,14 @@ function address(hash) {
   if (location.hash === hash) return;
   try { history.replaceState(history.state, '', location.pathname + location.search + hash); } catch { /* no address here */ }
 }
+const here = () => (page ? '#lesson-' + page.number : '#lessons');
 const asked = () => Number(/^#lesson-(\d{1,3})$/.exec(location.hash)?.[1]);
 window.addEventListener('hashchange', () => { if (element.isConnected && asked()) open(asked()); });
+// A lesson stands in the address while it is looked at, and no longer: the playground has an address of its own.
+document.addEventListener('click', event => {
+  if (!event.isTrusted) return;                            // a link that opens the tab has its own address
+  if (event.target.closest?.('#playground-tab-button')) address('');
+  if (event.target.closest?.('#lessons-tab-button')) address(here());
+}, true);
 
 if (asked()) open(asked()); else list();

@@ -36,7 +36,9 @@ function makeProse(definition) {
   }
   function listen(root) {
     const word = event => event.target.closest?.('.sl-word');
-    root.addEventListener('mouseover', event => { const node = word(event); if (node) show(node); else if (opened !== document.activeElement) hide(); });
+    const left = () => { if (opened !== document.activeElement) hide(); };
+    root.addEventListener('mouseover', event => { const node = word(event); if (node) show(node); else left(); });
+    root.addEventListener('mouseleave', left);   // straight off the page there is no other element to enter
     root.addEventListener('focusin', event => { const node = word(event); if (node) show(node); });
     root.addEventListener('focusout', hide);
     root.addEventListener('click', event => { const node = word(event); if (node) show(node); });

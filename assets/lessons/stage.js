@@ -44,5 +44,12 @@ function makeStage(root, caption) {
   }
   root.addEventListener('click', look);
 
-  return { show, go, glow, calm, press: () => { if (glowing) rows.nodeOf(glowing)?.click(); } };
+  // On a phone the run stands below the text.
+  function press() {
+    const node = glowing && rows.nodeOf(glowing);
+    node?.scrollIntoView({ block: 'nearest' });
+    node?.click();
+  }
+
+  return { show, go, glow, calm, press };
 }

@@ -1,0 +1,222 @@
+"""The Lessons tab in a real browser, on a made-up engine: a whole lesson by keyboard, and what only a browser shows."""
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Page, expect
+from server import FAKE_APP, serving
+
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(300)]
+expect.set_options(timeout=15_000)
+OVERFLOW = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
+
+
+@pytest.fixture(scope="module")
+def app(chromium_path, tmp_path_factory):
+    with serving(FAKE_APP, tmp_path_factory.mktemp("lessons") / "app.log", STEP="0.02") as url:
+        yield url
+
+
+@pytest.fixture
+def visit(browser, app):
+    """Opens the page as a fresh visitor; afterwards nobody else was asked and no error was logged."""
+    pages = []
+
+    def open_(path="", context=None, **options) -> Page:
+        page = (context or browser.new_context(**({"viewport": {"width": 1280, "height": 900}} | options))).new_page()
+        page.errors, page.strangers = [], []
+        page.on("pageerror", lambda error: page.errors.append(str(error)))
+        own = (app, "data:", "blob:")
+        page.on("request", lambda r: None if r.url.startswith(own) else page.strangers.append(r.url))
+        page.goto(app + path)
+        expect(page.locator("#lessons-tab-button")).to_be_visible(timeout=30_000)
+        pages.append(page)
+        return page
+
+    yield open_
+    for page in pages:
+        assert page.errors == [] and page.strangers == []
+    for context in {page.context for page in pages}:
+        context.close()
+
+
+def title(page: Page):
+    return page.locator(".sl-lesson-body h3")
+
+
+def press(page: Page, name: str) -> None:
+    """A button, by keyboard."""
+    button = page.get_by_role("button", name=name, exact=True).and_(page.locator(":visible")).first
+    button.focus()
+    page.keyboard.press("Enter")
+
+
+def test_a_whole_lesson_by_keyboard(visit):
+    page = visit()
+    assert page.locator("#lesson").count() == 0  # nothing of the lessons is drawn before their tab is opened
+    page.locator("#lessons-tab-button").focus()
+    page.keyboard.press("Enter")
+    page.locator(".sl-lesson-card").nth(1).focus()
+    page.keyboard.press("Enter")
+    expect(page.locator("#sl-lesson-title")).to_have_text("2. Draft, then verify")
+    expect(page.locator("#sl-lesson-title")).to_be_focused()
+    assert page.evaluate("location.hash") == "#lesson-2"
+    page.keyboard.press("n")
+
+    # a token glows until the learner has looked at it
+    expect(title(page)).to_have_text("Step one: draft")
+    expect(page.locator("[data-glow]")).to_have_count(1)
+    expect(page.locator(".sl-lesson-next")).to_have_text("Skip")
+    press(page, "Show it to me")
+    expect(page.locator("[data-glow]")).to_have_count(0)
+    expect(page.locator(".sl-lesson-next")).to_have_text("Next")
+    page.keyboard.press("n")
+    page.keyboard.press("n")
+
+    # a number is guessed, then the round is played to its end
+    expect(title(page)).to_have_text("Step three: accept")
+    expect(page.locator("#lesson .sl-bonus.sl-token[data-stage]")).to_have_count(0)
+    page.get_by_label("Your guess").fill("3")
+    page.keyboard.press("Enter")
+    expect(page.locator(".sl-reply")).to_contain_text("It is 4 tokens.")
+    expect(page.locator("#lesson .sl-bonus.sl-token[data-stage]")).to_have_count(1)
+    expect(page.locator(".sl-lesson-next")).to_be_focused()
+    page.keyboard.press("Enter")
+
+    # a choice, by its number; the first guess counts
+    expect(title(page)).to_have_text("Step four: commit")
+    page.keyboard.press("2")
+    expect(page.locator(".sl-reply")).to_contain_text("The machine says otherwise.")
+    expect(page.locator('.sl-option[data-right="true"]')).to_contain_text("As many as were kept, and one")
+    page.keyboard.press("b")
+    expect(title(page)).to_have_text("Step three: accept")
+    page.keyboard.press("n")
+    page.keyboard.press("n")
+
+    # live: the controls are filled, the one spoken of glows until it is touched, and nothing runs by itself
+    expect(title(page)).to_have_text("Now a real one")
+    press(page, "Run it live")
+    expect(page.locator("#prompt")).to_be_visible()
+    expect(page.locator("#gamma input[type=number]")).to_have_value("3")
+    expect(page.locator("#auto input")).not_to_be_checked()
+    expect(page.locator("#run")).to_have_text("Run")
+    expect(page.locator("#gamma.sl-glow")).to_have_count(1)
+    page.locator("#gamma input[type=number]").fill("5")
+    expect(page.locator(".sl-glow")).to_have_count(0)
+    page.locator("#run").focus()
+    page.keyboard.press("Enter")
+    expect(page.locator(".sl-coach")).to_contain_text("Done", timeout=60_000)
+    expect(page.locator("#ribbon .sl-source")).to_have_text("Your run")
+    press(page, "Back to the lesson")
+    expect(page.locator(".sl-lesson-next")).to_have_text("Next")
+    expect(page.locator(".sl-coach")).to_be_hidden()
+    page.keyboard.press("n")
+
+    # the quiz says why, and may be tried again
+    expect(title(page)).to_have_text("What stays")
+    page.keyboard.press("1")
+    expect(page.locator(".sl-reply").first).to_contain_text("Not this one.")
+    page.keyboard.press("2")
+    expect(page.locator(".sl-reply").first).to_contain_text("Right.")
+    page.keyboard.press("2")
+    expect(page.locator(".sl-lesson-end")).to_contain_text("On to the next?")
+    page.keyboard.press("n")
+    expect(page.locator("#sl-lesson-title")).to_have_text("3. Accept, reject, resample")
+
+    # kept in this browser
+    again = visit(context=page.context)
+    again.locator("#lessons-tab-button").click()
+    expect(again.locator(".sl-lesson-card").nth(1)).to_contain_text("✓ done")
+    expect(again.locator(".sl-lesson-card").nth(0)).to_contain_text("minutes")
+    again.get_by_role("button", name="Forget my progress").click()
+    expect(again.locator(".sl-lesson-card").nth(1)).to_contain_text("minutes")
+
+
+def test_a_link_opens_its_lesson_and_an_unknown_one_says_so(visit):
+    page = visit("#lesson-3")
+    expect(page.locator("#sl-lesson-title")).to_have_text("3. Accept, reject, resample")
+    expect(page.locator("#prompt")).to_be_hidden()
+    page.evaluate("location.hash = '#lesson-99'")
+    expect(page.locator(".sl-lesson-problem")).to_have_text("There is no lesson 99.")
+    expect(page.locator(".sl-lesson-card").first).to_be_visible()
+    page.locator(".sl-lesson-card").first.click()
+    expect(page.locator("#sl-lesson-title")).to_contain_text("1. ")
+    expect(page.locator(".sl-lesson-problem")).to_be_empty()
+
+
+def test_every_lesson_can_be_walked_through(visit, app):
+    page = visit("#lesson-1")
+    lessons = page.evaluate("fetch('speclens/lessons/13').then(answer => answer.ok)")
+    assert lessons, "the thirteenth lesson is not served"
+    for number in range(1, 14):
+        page.evaluate(f"location.hash = '#lesson-{number}'")
+        expect(page.locator("#sl-lesson-title")).to_contain_text(f"{number}. ")
+        for _ in range(page.locator(".sl-dot").count() - 1):
+            page.keyboard.press("n")
+            expect(page.locator("#lesson .sl-rounds .sl-row, #lesson .sl-rounds .sl-list").first).to_be_attached()
+            assert page.locator(".sl-lesson-body").inner_text().strip()
+        expect(title(page)).to_have_text("What stays")
+
+
+def test_a_glossary_word_says_what_it_means(visit):
+    page = visit("#lesson-2")
+    word = page.locator(".sl-word", has_text="target").first
+    word.hover()
+    expect(page.locator("#sl-define")).to_contain_text("The model whose text we want")
+    page.mouse.move(5, 5)
+    expect(page.locator("#sl-define")).to_be_hidden()
+    word.focus()
+    expect(word).to_have_attribute("aria-describedby", "sl-define")
+    page.keyboard.press("Escape")
+    expect(page.locator("#sl-define")).to_be_hidden()
+
+
+def test_counting_tells_the_right_rule_from_the_broken_ones(visit):
+    """Ten thousand draws: the right rule stays within the noise but once in a hundred, a broken one never does."""
+    page = visit("#lesson-4")
+    expect(title(page)).to_be_visible()
+    page.locator(".sl-dot").nth(3).click()
+    verdicts = {}
+    wrong = ("q taken before temperature", "drafts are q’s favourite", "no residual: redraw from p")
+    for rule in ("the right rule", *wrong):
+        page.locator(".sl-pick select").select_option(label=rule)
+        seen = []
+        for _ in range(5):
+            page.get_by_role("button", name="Draw 10,000").click()
+            seen.append(page.locator(".sl-dice-tally .sl-result").get_attribute("data-fair"))
+        verdicts[rule] = seen
+    assert verdicts.pop("the right rule").count("true") >= 3
+    assert all(seen == ["false"] * 5 for seen in verdicts.values()), verdicts
+
+
+def test_a_browser_that_keeps_nothing_still_plays(visit, browser):
+    context = browser.new_context()
+    context.add_init_script("Object.defineProperty(window, 'localStorage', {get() { throw new Error('no') }})")
+    page = visit("#lesson-2", context=context)
+    expect(page.locator("#sl-lesson-title")).to_have_text("2. Draft, then verify")
+    page.keyboard.press("n")
+    expect(title(page)).to_have_text("Step one: draft")
+
+
+@pytest.mark.parametrize("width", [390, 1280, 1920])
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_nothing_is_clipped_and_axe_finds_nothing_serious(visit, width, theme):
+    page = visit(f"?__theme={theme}#lessons", viewport={"width": width, "height": 900})
+    expect(page.locator(".sl-lesson-card").first).to_be_visible()
+    assert grave(page) == [] and page.evaluate(OVERFLOW) <= 0
+    for number, dot in ((1, 2), (2, 4), (4, 3), (5, 5), (10, 2), (11, 3)):
+        page.evaluate(f"location.hash = '#lesson-{number}'")
+        expect(page.locator("#sl-lesson-title")).to_contain_text(f"{number}. ")
+        page.locator(".sl-dot").nth(dot).click()
+        assert page.evaluate(OVERFLOW) <= 0, f"lesson {number} is wider than {width} px"
+    assert grave(page) == []
+
+
+def grave(page: Page) -> list[str]:
+    page.mouse.move(1, 1)
+    found = Axe().run(page).response["violations"]
+    return [
+        f"{rule['id']}: {node['target'][-1]} {node['failureSummary']}"
+        for rule in found
+        if rule["impact"] in ("serious", "critical")
+        for node in rule["nodes"]
+    ]
