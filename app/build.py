@@ -12,6 +12,7 @@ from app.handlers import Handlers
 from app.learning import ROUTES
 from app.service import Service
 from app.tabs import share
+from app.tabs.lab import lab
 from app.tabs.lessons import lessons
 from app.tabs.playground import playground
 from engine.trace import MAX_BYTES
@@ -26,6 +27,10 @@ STYLES = [
     "files.css",
     "share.css",
     "lessons.css",
+    "lab.css",
+    "lab/compare.css",
+    "lab/distribution.css",
+    "lab/theory.css",
     "present.css",
 ]
 # A link to a lesson opens its tab; the tab then opens the lesson.
@@ -52,9 +57,11 @@ def build(service: Service) -> gr.Blocks:
             state, shared = chip(), share.bar(service)
         with gr.Tabs(elem_id="tabs") as tabs:
             with gr.Tab("Playground", id="playground", elem_id="playground-tab"):
-                above, controls = playground(service, state, shared)
+                above, controls, session = playground(service, state, shared)
             with gr.Tab("Lessons", id="lessons", elem_id="lessons-tab"):  # drawn when it is first opened
                 lessons(service, tabs, above, controls)
+            with gr.Tab("Lab", id="lab", elem_id="lab-tab"):
+                lab(service, session)
         demo.load(None, None, None, js=OPEN_LESSON, api_visibility="private")
         demo.unload(Handlers(service).leave)
     demo.queue(max_size=4 * service.limits.queue + 16, default_concurrency_limit=8)

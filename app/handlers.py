@@ -11,7 +11,7 @@ import gradio as gr
 from app.controls import METHODS, NAMES, choices, settings
 from app.kept import Recording
 from app.service import Service, Update, is_baseline
-from app.session import Session, visitor
+from app.session import Session, experimenter, visitor
 from app.views import charts, race, ribbon, state, summary
 from app.views.notice import notice
 from app.views.state import ago
@@ -181,7 +181,10 @@ class Handlers:
         """Reaches the engine's cancel flag at once; the running handler then shows what there is."""
         self.service.stop(visitor(request))
 
-    leave = stop  # closing the tab gives the device back too
+    def leave(self, request: gr.Request) -> None:
+        """Closing the tab gives the device back too."""
+        for name in (visitor(request), experimenter(request)):
+            self.service.stop(name)
 
 
 class LiveChart:

@@ -22,15 +22,17 @@ def _names(name: str) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class Limits:
-    """``queue``: visitors who may wait. ``seconds``: of a device for one run, its baseline included. ``kept``: ended
-    runs that are shown again instead of repeated (0 switches that off). ``pairs``: the pairs on offer, the first one
-    chosen at start; none named means the whole catalogue. ``fetch``: whether a visitor's choice may download weights.
+    """``queue``: visitors who may wait. ``seconds``: of a device for one run, its baseline included; ``lab_seconds``:
+    for one experiment of the lab, 0 for none that need a model. ``kept``: ended runs that are shown again instead of
+    repeated (0 switches that off). ``pairs``: the pairs on offer, the first one chosen at start; none named means the
+    whole catalogue. ``fetch``: whether a visitor's choice may download weights.
     """
 
     prompt_chars: int = 8_000
     prompt_tokens: int = 2_000
     new_tokens: int = 512
     seconds: int = 180
+    lab_seconds: int = 1_800
     queue: int = 30
     kept: int = 64
     pairs: tuple[str, ...] = ()
@@ -43,6 +45,7 @@ class Limits:
             prompt_tokens=_whole("SPECLENS_MAX_PROMPT_TOKENS", cls.prompt_tokens, 1, 100_000),
             new_tokens=_whole("SPECLENS_MAX_NEW_TOKENS", cls.new_tokens, 1, MAX_NEW_TOKENS),
             seconds=_whole("SPECLENS_MAX_SECONDS", cls.seconds, 5, 3_600),
+            lab_seconds=_whole("SPECLENS_LAB_SECONDS", 0 if hosted() else cls.lab_seconds, 0, 24 * 3_600),
             queue=_whole("SPECLENS_MAX_QUEUE", cls.queue, 1, 200),
             kept=_whole("SPECLENS_KEPT_RUNS", cls.kept, 0, 1_000),
             pairs=_names("SPECLENS_PAIRS"),

@@ -33,6 +33,13 @@ class Stage:
 
 
 @dataclass(frozen=True)
+class Report:
+    """What a piece of work has found out; stands among a lane's events."""
+
+    value: object
+
+
+@dataclass(frozen=True)
 class Update:
     """What happened in one lane since its last update. ``late``: the race was ended by its time limit."""
 
@@ -52,10 +59,14 @@ class Watcher:
 
 
 class Race:
-    """Lanes that run one after the other, and everything they reported so far."""
+    """Lanes that run one after the other, and everything they reported so far.
 
-    def __init__(self, lanes: Lanes):
-        self.lanes = lanes
+    Or a piece of ``work`` for the lab, in one lane, that may take ``seconds``; its config is None where it needs no
+    model.
+    """
+
+    def __init__(self, lanes: Lanes, work: Callable | None = None, seconds: float | None = None):
+        self.lanes, self.work, self.seconds = lanes, work, seconds
         self.log: list[tuple[str, Event]] = []
         self.stage: Stage | None = None  # what keeps the lane at hand from starting
         self.failure: EngineError | None = None

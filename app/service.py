@@ -4,7 +4,7 @@ import difflib
 import logging
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -14,15 +14,17 @@ from app.controls import PAIR
 from app.hosting import gpu, hosted, shared_gpu
 from app.kept import Kept, Recording
 from app.limits import Limits
-from app.races import Lanes, Line, Race, Stage, Update, Watcher, follow, watch
+from app.races import Lanes, Line, Race, Report, Stage, Update, Watcher, follow, watch
 from engine.config import AUTO, RunConfig
 from engine.errors import BadInput, EngineError, Unavailable
 from engine.events import Event, Round, RunFinished, RunStarted
 from engine.trace import Trace, fold
 
-__all__ = ["Engine", "Lanes", "Limits", "Models", "Pair", "Recording", "Service", "Stage", "State", "Update"]
+__all__ = ["Engine", "Lanes", "Limits", "Models", "Pair", "Recording", "Report", "Service", "Stage",
+           "State", "Update", "Work"]  # fmt: skip
 
 _log = logging.getLogger(__name__)
+Work = Callable[[object, Callable[[], bool]], Iterator[object]]  # (engine or None, cancelled) → Report, Stage, …
 PRECISIONS = {"cuda": (AUTO, "bf16", "fp16", "fp32"), "mps": (AUTO, "fp32", "fp16"), "cpu": (AUTO,)}
 
 
@@ -278,6 +280,42 @@ class Service:
 
     def measure(self, visitor: str, lanes: Lanes, again: bool = False) -> Iterator[Update | Recording]:
         """Any runs of one prompt, one after the other with nobody's in between."""
+        with self._asking(visitor) as asked:
+            yield from self._measure(visitor, lanes, again, asked)
+
+    def experiment(
+        self, visitor: str, pieces: Iterable[Work], config: RunConfig | None = None
+    ) -> Iterator[Stage | Report]:
+        """Pieces of work with the engine of ``config``, each in its own turn in the line, so that others get theirs
+        in between; with no config, work that needs no model. What was reported before a Stop stays reported.
+
+        Raises EngineError with a sentence for the visitor; Unavailable when the time for experiments is up.
+        """
+        with self._asking(visitor) as asked:
+            lane = (("lab", config),)
+            if config is not None:
+                self._check_lab(config)
+                yield Stage("Starting the engine")
+                self._check_models(lane)
+            seconds = self.limits.lab_seconds or self.limits.seconds
+            until = time.monotonic() + seconds
+            for work in pieces:
+                if asked.stopped:
+                    return
+                race = Race(lane, work, max(0.1, until - time.monotonic()))
+                with self._watch(visitor, lambda race=race: self._entered(race), asked) as watcher:
+                    for update in watch(watcher, self.line):
+                        if update.stage:
+                            yield update.stage
+                        yield from (event for event in update.events if isinstance(event, Report))
+                    stopped = watcher.stopped
+                if race.late:
+                    raise Unavailable(f"An experiment may take up to {seconds:,} s here; what it has measured stays.")
+                if stopped:
+                    return
+
+    @contextmanager
+    def _asking(self, visitor: str) -> Iterator[_Asked]:
         asked = _Asked()
         with self._lock:
             mine = self._asked.setdefault(visitor, [])
@@ -285,7 +323,7 @@ class Service:
                 earlier.stopped = True
             mine.append(asked)
         try:
-            yield from self._measure(visitor, lanes, again, asked)
+            yield asked
         except EngineError:
             raise
         except Exception as error:  # a bug must not leave a page that says it is running
@@ -308,7 +346,7 @@ class Service:
         self._check_models(lanes)
         if asked.stopped:
             return
-        with self._watch(visitor, lanes, again, asked) as watcher:
+        with self._watch(visitor, lambda: self._joined(lanes, again), asked) as watcher:
             if watcher.live:
                 yield from watch(watcher, self.line)
                 if watcher.race.late:
@@ -348,6 +386,13 @@ class Service:
         self.limits.check(config)
         self._offered(config.pair)
 
+    def _check_lab(self, config: RunConfig) -> None:
+        if not self.limits.lab_seconds:
+            raise Unavailable(
+                "This page is shared and offers no experiments that need a model; run SpecLens on your own machine."
+            )
+        self._check(config)
+
     def _check_models(self, lanes: Lanes) -> None:
         """What takes a look at the models' files; nothing is loaded."""
         config = lanes[0][1]
@@ -361,9 +406,9 @@ class Service:
             )
 
     @contextmanager
-    def _watch(self, visitor: str, lanes: Lanes, again: bool, asked: _Asked) -> Iterator[Watcher]:
+    def _watch(self, visitor: str, join: Callable[[], Watcher], asked: _Asked) -> Iterator[Watcher]:
         self._replace(visitor)
-        watcher = self._joined(lanes, again)
+        watcher = join()
         with self._lock:
             self._watching[visitor] = watcher
             stopped = asked.stopped
@@ -383,10 +428,14 @@ class Service:
             watcher = race.join() if race else None
             if watcher is None:
                 race = Race(lanes)
-                watcher = race.join()
-                self.line.enter(race)
+                watcher = self._entered(race)
                 self._races[lanes] = race
             return watcher
+
+    def _entered(self, race: Race) -> Watcher:
+        watcher = race.join()
+        self.line.enter(race)
+        return watcher
 
     def _leave(self, watcher: Watcher) -> None:
         race = watcher.race
@@ -414,11 +463,14 @@ class Service:
             self._forget(race)
 
     def _events(self, race: Race) -> Iterator[tuple[str, object]]:
+        if race.lanes[0][1] is None:
+            yield from self._without_model(race)
+            return
         if shared_gpu():
-            yield from _granted(race.lanes)
+            yield from _granted(race.lanes, race.work)
             return
         worker = self.engine.worker()
-        jobs = [worker.submit(config) for _, config in race.lanes]
+        jobs = [worker.submit(config, work=race.work) for _, config in race.lanes]
         race.drives(jobs)
         try:
             for (lane, _), job in zip(race.lanes, jobs, strict=True):
@@ -427,11 +479,19 @@ class Service:
             for job in jobs:  # where one has failed the others are not wanted
                 job.cancel()
 
+    def _without_model(self, race: Race) -> Iterator[tuple[str, object]]:
+        """In the line's thread all the same: on a CPU it would take time from whatever is being measured."""
+        race.begin(race.seconds)
+        for item in race.work(None, lambda: race.cancelled):
+            yield race.lanes[0][0], item
+            if race.out_of_time():
+                race.cancel()
+
     def _reports(self, race: Race, job) -> Iterator[object]:
         while not job.done:
             for item in job.poll(0.1):
-                if isinstance(item, RunStarted):
-                    race.begin(self.limits.seconds)
+                if isinstance(item, RunStarted | Report):
+                    race.begin(race.seconds or self.limits.seconds)
                 yield item
             if self._warming and not race.log:
                 yield self._warming
@@ -440,14 +500,14 @@ class Service:
 
 
 @gpu(seconds=120)
-def _granted(lanes: Lanes) -> Iterator[tuple[str, object]]:
+def _granted(lanes: Lanes, work: Work | None) -> Iterator[tuple[str, object]]:
     """On a GPU granted for one call, in that call's own process: load, calibrate, run, give everything back."""
     from engine.worker import Worker
 
     worker = Worker()
     try:
         for lane, config in lanes:
-            for event in worker.submit(config).events():
+            for event in worker.submit(config, work=work).events():
                 yield lane, event
     finally:
         worker.close()
@@ -470,4 +530,4 @@ def _stage(item) -> Stage | None:
     """The engine's progress notes as words; ``None`` for the run's own events."""
     if isinstance(item, Stage):
         return item
-    return None if isinstance(item, RunStarted | Round | RunFinished) else Stage(item.message, item.fraction)
+    return None if isinstance(item, RunStarted | Round | RunFinished | Report) else Stage(item.message, item.fraction)

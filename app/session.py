@@ -16,3 +16,8 @@ class Session:
 def visitor(request) -> str:
     """Who is asking: one page opened, or one client connected. ``request`` is gradio's, or None in a test."""
     return getattr(request, "session_hash", None) or "nobody"
+
+
+def experimenter(request) -> str:
+    """The same visitor in the lab: a run in the playground and an experiment do not replace each other."""
+    return f"{visitor(request)}/lab"

@@ -9,7 +9,7 @@ import itertools
 import logging
 import queue
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from engine.config import AUTO, RunConfig
@@ -17,6 +17,7 @@ from engine.errors import BadInput, EngineError
 from engine.events import Event
 
 MAX_WAITING = 32
+MAX_REPORTS = 1_000  # of a piece of work that is no run
 _log = logging.getLogger(__name__)
 
 
@@ -45,16 +46,21 @@ _NEWS = _News()  # stands in the queue for the latest progress
 _BESIDE_ROUNDS = 5  # one note of progress, the start, the end, an error, _DONE
 
 
+# (engine, cancelled) → up to MAX_REPORTS reports of any kind, and notes of Progress between them.
+Work = Callable[[object, Callable[[], bool]], Iterator[object]]
+
+
 class Job:
-    """One request. Read it from one thread; cancel it from any."""
+    """One request: a run, or ``work`` with the engine that ``config`` names. Read it from one thread; cancel it from
+    any."""
 
     _ids = itertools.count(1)
 
-    def __init__(self, worker: "Worker", config: RunConfig, gammas=None):
+    def __init__(self, worker: "Worker", config: RunConfig, gammas=None, work: Work | None = None):
         self.id = next(self._ids)
-        self.config, self.gammas = config, gammas
+        self.config, self.gammas, self.work = config, gammas, work
         self._worker = worker
-        self._queue: queue.Queue = queue.Queue(config.max_new_tokens + _BESIDE_ROUNDS)
+        self._queue: queue.Queue = queue.Queue((MAX_REPORTS if work else config.max_new_tokens) + _BESIDE_ROUNDS)
         self._cancelled = threading.Event()
         self._progress: Progress | None = None  # the latest, until it is read
         self._lock = threading.Lock()
@@ -113,6 +119,11 @@ class Job:
         """0 = running (or over), n = n requests go first."""
         return self._worker.place(self)
 
+    def _begun(self, engine) -> Iterator:
+        if self.work is not None:
+            return self.work(engine, lambda: self.cancelled)
+        return engine.run(self.config, lambda: self.cancelled, self.gammas)
+
     def _put(self, item) -> None:
         self._queue.put_nowait(item)
 
@@ -146,9 +157,9 @@ class Worker:
         self._thread = threading.Thread(target=self._serve, name=f"engine-{device}", daemon=True)
         self._thread.start()
 
-    def submit(self, config: RunConfig, gammas=None) -> Job:
+    def submit(self, config: RunConfig, gammas=None, work: Work | None = None) -> Job:
         """BadInput when the queue is full."""
-        job = Job(self, config, gammas)
+        job = Job(self, config, gammas, work)
         with self._changed:
             if self.closed:
                 raise BadInput("The engine has been closed; start it again.")
@@ -204,10 +215,13 @@ class Worker:
         events = None
         try:
             self.state = "loading"
-            events = self._engine_for(job).run(job.config, lambda: job.cancelled, job.gammas)
+            events = job._begun(self._engine_for(job))
             for event in events:
                 self.state = "busy"
-                job._put(event)
+                if isinstance(event, Progress):
+                    job._put_progress(event.fraction, event.message)
+                else:
+                    job._put(event)
         except _BrokenOff:
             pass
         except EngineError as error:

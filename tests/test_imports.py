@@ -41,18 +41,19 @@ def violations(path: str, source: str) -> list[str]:
         found += uses("gradio", "app", "lessons", "plotly")
     if path.startswith("app/"):
         found += uses("torch", "transformers")
-        if path != "app/service.py":
+        experiment = path.startswith("app/experiments/")
+        if path != "app/service.py" and not experiment:
             heavy = ("engine.worker", "engine.catalogue", "engine.fetch", "engine.loading", "engine.decode")
-            found += uses(*heavy)
+            found += uses(*heavy, "engine.lab", "engine.toy", "engine.broken", "engine.bench")
     if path.startswith("app/views/"):
         found += uses("gradio", "app.handlers", "app.service", "app.tabs", "app.components")
     if path.startswith("app/components/"):
         found += uses("engine", "app.handlers", "app.service", "app.tabs")
-    if path == "app/service.py":
-        found += uses("gradio", "app.handlers", "app.tabs", "app.views")
+    if path == "app/service.py" or path.startswith("app/experiments/"):
+        found += uses("gradio", "app.handlers", "app.lab", "app.tabs", "app.views")
         # Another way to transformers than the engine thread's own would meet it half imported (see its Engine).
         found += uses("engine.models", "engine.runner", "engine.universal", "engine.text")
-    if path == "app/handlers.py":
+    if path == "app/handlers.py" or path.startswith("app/lab/"):
         found += uses("app.tabs", "app.components", "app.build")
     if path.startswith("lessons/"):
         engine = [m for m in modules if within(m, "engine") and m != "engine"]

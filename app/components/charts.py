@@ -22,17 +22,18 @@ TITLES = {
 }
 
 
-def _chart(name: str) -> str:
+def _chart(name: str, title: str) -> str:
     return (
         f'<figure class="sl-panel sl-chart" data-chart="{name}" aria-labelledby="sl-chart-{name}">'
-        f'<h3 id="sl-chart-{name}">{TITLES[name]}</h3><div class="sl-plot"></div>'
+        f'<h3 id="sl-chart-{name}">{title}</h3><div class="sl-plot"></div>'
         '<figcaption class="sl-chart-note"></figcaption></figure>'
     )
 
 
-def charts(value: str) -> gr.HTML:
+def charts(value: str, name: str = "charts", titles: dict[str, str] = TITLES) -> gr.HTML:
+    """``titles``: of each chart by its name, which no other chart of the page has."""
     gr.set_static_paths([PLOTLY_JS])
     # Relative, so that it also works behind a proxy that serves the page under a path.
     source = f"gradio_api/file={PLOTLY_JS}"
-    frames = "".join(map(_chart, TITLES))
-    return live("charts", f'<div class="sl-charts" data-plotly="{source}">{frames}</div>', value=value)
+    frames = "".join(_chart(*each) for each in titles.items())
+    return live(name, f'<div class="sl-charts" data-plotly="{source}">{frames}</div>', ["charts.js"], value)

@@ -14,10 +14,10 @@ from app.tabs.controls import prompt, settings
 from app.tabs.results import connect, results
 
 
-def playground(service: Service, state: gr.HTML, shared: gr.HTML) -> tuple[gr.HTML, list]:
+def playground(service: Service, state: gr.HTML, shared: gr.HTML) -> tuple[gr.HTML, list, gr.State]:
     """``state`` and ``shared`` stand above all tabs: the chip, and the bar that shares.
 
-    Returns the notice above the results and all controls, in the order of controls.NAMES.
+    Returns the notice above the results, all controls in the order of controls.NAMES, and what was run last.
     """
     handlers = Handlers(service)
     session = gr.State(Session())
@@ -48,4 +48,4 @@ def playground(service: Service, state: gr.HTML, shared: gr.HTML) -> tuple[gr.HT
     rounds.missing(handlers.whole, session, rounds, queue=False, **private)
     # Beside the queue: a Stop that waits behind the run it is to stop would be no Stop.
     stop.click(handlers.stop, queue=False, **private)
-    return above, controls.inputs
+    return above, controls.inputs, session

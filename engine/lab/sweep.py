@@ -27,6 +27,7 @@ from engine.trace import fold
 
 _MOST_SETTINGS = 200
 Say = Callable[[float, str], None]
+Turn = tuple[float, int, int]  # temperature, prompt, repeat
 
 
 @dataclass(frozen=True)
@@ -91,13 +92,13 @@ class Cell:
 
 @dataclass
 class Sweep:
-    """``turns``: (temperature, prompt, repeat) → {"method:γ": Run}, those of earlier sessions included."""
+    """``turns``: of each turn {"method:γ": Run}, those of earlier sessions included."""
 
     engine: Engine
     grid: Grid
     prompts: Sequence[Prompt]
     path: Path | None = None
-    turns: dict[tuple[float, int, int], dict[str, Run]] = field(default_factory=dict)
+    turns: dict[Turn, dict[str, Run]] = field(default_factory=dict)
 
     def __post_init__(self):
         unknown = [m for m in self.grid.methods if m not in methods(self.engine.pair)]
@@ -146,7 +147,7 @@ class Sweep:
                 self.path.parent.mkdir(parents=True, exist_ok=True)
                 write_atomically(self.path, "".join(f"{line}\n" for line in whole or [about]))
 
-    def _keep(self, turn: tuple, runs: dict[str, Run]) -> None:
+    def _keep(self, turn: Turn, runs: dict[str, Run]) -> None:
         self.turns[turn] = runs
         if self.path is not None:
             line = json.dumps({"turn": turn, "runs": {name: asdict(run) for name, run in runs.items()}})
@@ -155,30 +156,45 @@ class Sweep:
 
     # ---- measuring ----
 
+    def order(self) -> list[Turn]:
+        """Every turn, in the order of measuring: a repeat of all of them before the next one."""
+        g = self.grid
+        return [(t, i, r) for r in range(g.repeats) for i in range(len(self.prompts)) for t in g.temperatures]
+
+    def missing(self) -> list[Turn]:
+        return [turn for turn in self.order() if turn not in self.turns]
+
     def run(self, cancelled: Callable[[], bool] = lambda: False, say: Say = lambda share, message: None) -> bool:
         """Every missing turn. False where it was cancelled; the turn it was in is then measured again next time."""
-        g = self.grid
-        order = [(t, i, r) for r in range(g.repeats) for i in range(len(self.prompts)) for t in g.temperatures]
-        missing = [turn for turn in order if turn not in self.turns]
+        order, missing = self.order(), self.missing()
         if missing:
-            self._warm(cancelled)
+            self.warm(cancelled)
         for turn in missing:
-            runs = self._turn(turn, len(self.turns), cancelled)
-            if runs is None:
+            if not self.measure(turn, cancelled):
                 return False
-            self._keep(turn, runs)
             done = sum(each in self.turns for each in order)
-            said = f"turn {done} of {len(order)}: {self.prompts[turn[1]].category}, temperature {turn[0]:g}"
-            say(done / len(order), said)
+            say(done / len(order), f"turn {done} of {len(order)}: {self.name(turn)}")
         return True
 
-    def _warm(self, cancelled) -> None:
+    def name(self, turn: Turn) -> str:
+        return f"{self.prompts[turn[1]].category}, temperature {turn[0]:g}"
+
+    def measure(self, turn: Turn, cancelled: Callable[[], bool] = lambda: False) -> bool:
+        """One turn, which is then kept; False, and nothing kept, where it was cancelled."""
+        runs = self._turn(turn, len(self.turns), cancelled)
+        if runs is None:
+            return False
+        self._keep(turn, runs)
+        return True
+
+    def warm(self, cancelled: Callable[[], bool] = lambda: False) -> None:
+        """A few tokens of every method, so that the first turn does not pay for loading and calibrating."""
         for method in dict.fromkeys(method for method, _ in self.grid.settings()):
             self._measured(
                 method, AUTO if method != BASELINE else 0, self.grid.temperatures[0], 0, 0, cancelled, most=8
             )
 
-    def _turn(self, turn: tuple, number: int, cancelled) -> dict[str, Run] | None:
+    def _turn(self, turn: Turn, number: int, cancelled) -> dict[str, Run] | None:
         temperature, prompt, repeat = turn
         settings = self.grid.settings()
         start = number % len(settings)

@@ -106,8 +106,8 @@ def play(config: RunConfig, text: str = TEXT, step: float = 0.0, draft: float = 
 class FakeJob:
     """One run. Like the engine's: ``done`` once the reader has seen the end, an error raised after what preceded it."""
 
-    def __init__(self, config: RunConfig):
-        self.config, self.done, self.cancelled = config, False, False
+    def __init__(self, config: RunConfig, work=None):
+        self.config, self.work, self.done, self.cancelled = config, work, False, False
         self._queue: Queue = Queue()
         self._failed = None
 
@@ -163,10 +163,10 @@ class FakeWorker:
         self._waiting: Queue[FakeJob] = Queue()
         threading.Thread(target=self._work, daemon=True).start()
 
-    def submit(self, config) -> FakeJob:
+    def submit(self, config, work=None) -> FakeJob:
         if self.full:
             raise BadInput("The queue is full: try again in a minute.")
-        job = FakeJob(config)
+        job = FakeJob(config, work)
         self.jobs.append(job)
         self._waiting.put(job)
         return job
@@ -181,6 +181,8 @@ class FakeWorker:
             time.sleep(self.load / 5)
         self.load = 0
         text = job.config.prompt + " " if self.echo else TEXT
+        if job.work:  # such as can do without an engine
+            return self._work_on(job)
         for event in play(job.config, text, self.step, self.draft):
             if self.fail and getattr(event, "index", None) == self.fail_at:
                 return job.put(self.fail)
@@ -189,6 +191,14 @@ class FakeWorker:
             job.put(event)
             if job.cancelled:
                 break
+        job.put(None)
+
+    def _work_on(self, job):
+        try:
+            for item in job.work(None, lambda: job.cancelled):
+                job.put(item)
+        except Exception as error:
+            return job.put(error)
         job.put(None)
 
 

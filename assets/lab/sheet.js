@@ -1,0 +1,28 @@
+// A table of finished texts; nothing in it is ever read as HTML.
+const panel = element.querySelector('.sl-sheet'), region = panel.querySelector('.sl-sheet-scroll');
+const caption = panel.querySelector('caption'), head = panel.querySelector('thead'), body = panel.querySelector('tbody');
+
+function row(cells, first) {
+  const line = document.createElement('tr');
+  cells.forEach(([text, mark], place) => {
+    const cell = document.createElement(place === 0 || first ? 'th' : 'td');
+    if (cell.tagName === 'TH') cell.scope = first ? 'col' : 'row';
+    cell.textContent = text;
+    if (mark) cell.dataset.mark = mark;
+    line.appendChild(cell);
+  });
+  return line;
+}
+
+function draw() {
+  const table = props.value ? JSON.parse(props.value) : { rows: [] };
+  panel.hidden = !table.rows.length;
+  if (panel.hidden) return;
+  caption.textContent = table.caption;
+  region.setAttribute('aria-label', table.caption);
+  head.replaceChildren(row(table.heads.map(text => [text, '']), true));
+  body.replaceChildren(...table.rows.map(cells => row(cells, false)));
+}
+
+watch('value', draw);
+draw();
