@@ -13,5 +13,6 @@ TEMPLATE = """
 """
 
 
-def notice() -> gr.HTML:
-    return live("notice", TEMPLATE)
+def notice(name: str = "notice", value: str = "") -> gr.HTML:
+    """``name``: the element's id; the playground's is plainly "notice"."""
+    return live(name, TEMPLATE, ["notice.js"], value)
