@@ -43,6 +43,20 @@ def best_gamma(alpha: float, c: float, v: Mapping[int, float], most: int) -> int
     return best_length([alpha] * most, c, v)
 
 
+def break_even(gamma: int, c: float, v: Mapping[int, float]) -> float | None:
+    """The smallest α from which γ drafts a round are no slower than none; None where they are at any α."""
+    cost = gamma * c + interpolate(v, gamma + 1)
+    if cost <= 1.0:
+        return 0.0
+    if cost > gamma + 1.0:
+        return None
+    low, high = 0.0, 1.0  # expected tokens grow with α: 1 … γ + 1
+    for _ in range(50):
+        middle = (low + high) / 2
+        low, high = (middle, high) if expected_tokens(middle, gamma) < cost else (low, middle)
+    return high
+
+
 def expected_speedup(places: Sequence[tuple[float, Sequence[float]]], c: float, v: Mapping[int, float]) -> float:
     """Of a text made of different places, each (its share of the tokens, the chance of draft 1, 2, … there, given
     those before it), drafted as far as it pays: 1 ÷ Σ share · cost ÷ tokens of a round begun there."""

@@ -8,6 +8,7 @@ from engine.adaptive import AutoGamma, FixedGamma, PinnedGamma
 from engine.theory import (
     best_gamma,
     best_length,
+    break_even,
     expected_speedup,
     expected_tokens,
     idealised_speedup,
@@ -49,6 +50,25 @@ def test_best_gamma_beats_every_other(alpha, c, most):
     best = best_gamma(alpha, c, V, most)
     rates = [idealised_speedup(alpha, gamma, c, V) for gamma in range(most + 1)]
     assert rates[best] >= max(rates) - 1e-9
+
+
+@given(st.integers(1, 12), st.floats(0, 1.2), st.sampled_from([V, FREE, FLAT]))
+def test_break_even_parts_what_is_slower_from_what_is_not(gamma, c, v):
+    at = break_even(gamma, c, v)
+    if at is None:
+        assert idealised_speedup(1.0, gamma, c, v) < 1
+        return
+    assert idealised_speedup(at, gamma, c, v) >= 1 - 1e-9
+    if at > 1e-6:
+        assert idealised_speedup(at, gamma, c, v) == pytest.approx(1.0)
+        assert idealised_speedup(0.99 * at, gamma, c, v) < 1
+
+
+def test_break_even_by_hand():
+    # One draft that costs half a step, scored for nothing: it must be kept half the time.
+    assert break_even(1, 0.5, FREE) == pytest.approx(0.5)
+    assert break_even(1, 0.0, FREE) == 0.0
+    assert break_even(1, 1.01, FREE) is None
 
 
 def test_a_draft_as_slow_as_the_target_is_never_used():

@@ -42,7 +42,8 @@ def sweep(
     """Every method at every draft length and temperature on every kind of text, each beside plain decoding."""
     from engine.bench import read_prompts
     from engine.folders import disk_errors, write_atomically
-    from engine.lab.sweep import Grid, Sweep, best, markdown, to_csv
+    from engine.lab.cells import best, markdown, to_csv
+    from engine.lab.sweep import Grid, Sweep
 
     names = tuple(name.strip() for name in methods.split(",") if name.strip())
     lengths = tuple(parse_gamma(part.strip()) for part in gammas.split(",") if part.strip())
@@ -137,7 +138,8 @@ def synthetic(
     print("| α set | γ | α seen | τ | expected τ | speedup | predicted |\n| --- | --- | --- | --- | --- | --- | --- |")
     for p in measure(engine, config, levels, lengths, repeats):
         numbers = (p.seen, p.tau, p.expected, p.speedup, p.predicted)
-        print(f"| {p.alpha:g} | {p.gamma} | {' | '.join(f'{n:.2f}' for n in numbers)} |", flush=True)
+        shown = ("–" if n is None else f"{n:.2f}" for n in numbers)
+        print(f"| {p.alpha:g} | {p.gamma} | {' | '.join(shown)} |", flush=True)
 
 
 def main() -> None:
