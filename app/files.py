@@ -5,7 +5,7 @@ import tempfile
 import threading
 import uuid
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -49,6 +49,14 @@ class Exports:
         # Newlines as they are: the page's own policy knows its script by a hash.
         (folder / f"{name}.html").write_text(page(run, baseline), encoding="utf-8", newline="\n")
         return Written(*written, str(folder / f"{name}.csv"), str(folder / f"{name}.html"))
+
+    def texts(self, files: Mapping[str, str]) -> list[str]:
+        """Texts under their names, in a folder of their own; where each stands, in order. Raises OSError."""
+        folder = self._folder()
+        for name, text in files.items():
+            mark = "utf-8-sig" if name.endswith(".csv") else "utf-8"  # how a spreadsheet knows UTF-8
+            (folder / name).write_text(text, encoding=mark, errors="backslashreplace", newline="\n")
+        return [str(folder / name) for name in files]
 
     def _folder(self) -> Path:
         folder = Path(self._root.name) / uuid.uuid4().hex
