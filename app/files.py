@@ -58,6 +58,22 @@ class Exports:
             (folder / name).write_text(text, encoding=mark, errors="backslashreplace", newline="\n")
         return [str(folder / name) for name in files]
 
+    def put(self, files: Mapping[str, str | bytes]) -> list[str]:
+        """Any files by their names, in a folder of their own; gives where each stands. For the lab's tables and traces.
+
+        A CSV begins with the mark by which spreadsheets know UTF-8.
+        """
+        folder, paths = self._folder(), []
+        for name, content in files.items():
+            path = folder / name
+            if isinstance(content, bytes):
+                path.write_bytes(content)
+            else:
+                encoding = "utf-8-sig" if name.endswith(".csv") else "utf-8"
+                path.write_text(content, encoding=encoding, errors="backslashreplace", newline="")
+            paths.append(str(path))
+        return paths
+
     def _folder(self) -> Path:
         folder = Path(self._root.name) / uuid.uuid4().hex
         folder.mkdir()
