@@ -50,29 +50,16 @@ class Exports:
         (folder / f"{name}.html").write_text(page(run, baseline), encoding="utf-8", newline="\n")
         return Written(*written, str(folder / f"{name}.csv"), str(folder / f"{name}.html"))
 
-    def texts(self, files: Mapping[str, str]) -> list[str]:
-        """Texts under their names, in a folder of their own; where each stands, in order. Raises OSError."""
+    def texts(self, files: Mapping[str, str | bytes]) -> list[str]:
+        """Texts (or bytes) under their names, in a folder of their own; where each stands, in order. Raises OSError."""
         folder = self._folder()
         for name, text in files.items():
+            if isinstance(text, bytes):
+                (folder / name).write_bytes(text)
+                continue
             mark = "utf-8-sig" if name.endswith(".csv") else "utf-8"  # how a spreadsheet knows UTF-8
             (folder / name).write_text(text, encoding=mark, errors="backslashreplace", newline="\n")
         return [str(folder / name) for name in files]
-
-    def put(self, files: Mapping[str, str | bytes]) -> list[str]:
-        """Any files by their names, in a folder of their own; gives where each stands. For the lab's tables and traces.
-
-        A CSV begins with the mark by which spreadsheets know UTF-8.
-        """
-        folder, paths = self._folder(), []
-        for name, content in files.items():
-            path = folder / name
-            if isinstance(content, bytes):
-                path.write_bytes(content)
-            else:
-                encoding = "utf-8-sig" if name.endswith(".csv") else "utf-8"
-                path.write_text(content, encoding=encoding, errors="backslashreplace", newline="")
-            paths.append(str(path))
-        return paths
 
     def _folder(self) -> Path:
         folder = Path(self._root.name) / uuid.uuid4().hex
