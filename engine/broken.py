@@ -58,7 +58,7 @@ def closing_draw(u, u_closing, last):
 
 
 def of_drafts(p, q, tokens):
-    steps = torch.arange(len(tokens))
+    steps = torch.arange(len(tokens), device=tokens.device)
     return p[steps, tokens], q[steps, tokens]
 
 
@@ -75,7 +75,8 @@ def chain_rule(keep=keep, cut=cut, close=close, closing_draw=closing_draw) -> Ca
         row = close(p, q, int(last))
         closing = draw(row[None], closing_draw(u, u_closing, int(last)).view(1))[0].clamp_max(V - 1)
         p_x, q_x = of_drafts(p, q, tokens)
-        return Verdict(path.bool(), torch.arange(N) <= last, (p_x / q_x).clamp_max(1.0), last, closing, row)
+        tested = torch.arange(N, device=tokens.device) <= last
+        return Verdict(path.bool(), tested, (p_x / q_x).clamp_max(1.0), last, closing, row)
 
     return rule
 

@@ -6,7 +6,7 @@ the target itself would show.
 """
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -16,10 +16,10 @@ from engine.broken import Mutant
 from engine.config import RunConfig, SamplingParams
 from engine.decode import TRUE_RULES, Rules
 from engine.errors import BadInput
-from engine.events import Round
+from engine.events import TESTED, Round
 from engine.loading import Engine
 from engine.sampling import History, penalise, warp
-from engine.text import encode_prompt
+from engine.text import Detokenizer, encode_prompt
 from engine.toy import PLAIN, ToyLM, decoding, drafter_for, joint
 
 FALSE_ALARM = 1e-3
@@ -30,15 +30,23 @@ _MOST_OUTCOMES = 4_000
 Outcome = tuple[int, ...]
 Law = Mapping[Outcome, float]
 Progress = Callable[[float], None]
+Runs = Callable[[int], Iterator[Round]]  # seed → the rounds of that run
 
 
 @dataclass(frozen=True)
 class Draws:
-    """``counts``: how often each outcome came; accepted and tested drafts on the way."""
+    """``counts``: how often each outcome came; accepted and tested drafts on the way. Draws of other seeds add up."""
 
     counts: Counter
-    accepted: int
-    tested: int
+    accepted: int = 0
+    tested: int = 0
+
+    def __add__(self, other: "Draws") -> "Draws":
+        return Draws(self.counts + other.counts, self.accepted + other.accepted, self.tested + other.tested)
+
+    @property
+    def runs(self) -> int:
+        return self.counts.total()
 
     @property
     def alpha(self) -> float | None:
@@ -67,7 +75,7 @@ class DistributionTest:
 
 def judge(law: Law, draws: Draws, false_alarm: float = FALSE_ALARM, seed: int = 0) -> DistributionTest:
     """Chi-squared and total variation of what was drawn against the law."""
-    runs = sum(draws.counts.values())
+    runs = draws.runs
     statistic, freedom = chi_squared(draws.counts, {cell: runs * mass for cell, mass in law.items()})
     p_value = 1.0
     if freedom:
@@ -120,15 +128,8 @@ def on_toy(
     progress: Progress = lambda share: None,
 ) -> tuple[Law, Draws]:
     """The first ``length`` tokens of seeded runs of a toy pair, by the true rules or a wrong one."""
-    rules = mutant.rules if mutant else TRUE_RULES
-
-    def rounds(seed: int):
-        drafter = mutant.drafter(draft) if mutant else drafter_for(method, draft)
-        return decoding(
-            target, drafter, [0], sampling, gamma, length + gamma, seed, rules, trace=False
-        ).rounds()  # fmt: skip
-
-    return joint(target, [0], length, sampling), _drawn(rounds, runs, length, progress)
+    made = toy_runs(target, draft, length, sampling, gamma, mutant, method)
+    return joint(target, [0], length, sampling), drawn(made, range(runs), length, progress)
 
 
 def on_engine(
@@ -141,34 +142,64 @@ def on_engine(
     progress: Progress = lambda share: None,
 ) -> tuple[Law, Draws]:
     """The same for a real pair. The law needs few outcomes: temperature above 0 and a small top-k. BadInput if not."""
-    if config.sampling.temperature == 0:
-        raise BadInput("At temperature 0 there is one outcome and nothing to test; choose a higher temperature.")
     law = law_of(engine, config, length)
+    return law, drawn(engine_runs(engine, config, length, rules, cancelled), range(runs), length, progress, cancelled)
+
+
+def toy_runs(
+    target: ToyLM, draft: ToyLM, length: int, sampling: SamplingParams, gamma: int, mutant: Mutant | None, method: str
+) -> Runs:
+    """Runs just long enough that all of ``length`` tokens may be drafted. A mutant brings its own drafter."""
+    rules = mutant.rules if mutant else TRUE_RULES
+
+    def rounds(seed: int) -> Iterator[Round]:
+        drafter = mutant.drafter(draft) if mutant else drafter_for(method, draft)
+        return decoding(target, drafter, [0], sampling, gamma, length + gamma, seed, rules, trace=False).rounds()
+
+    return rounds
+
+
+def engine_runs(
+    engine: Engine,
+    config: RunConfig,
+    length: int,
+    rules: Rules = TRUE_RULES,
+    cancelled: Callable[[], bool] = lambda: False,
+) -> Runs:
     asked = replace(config, max_new_tokens=length + 1, trace=False)  # the last place of a run is never drafted
 
-    def rounds(seed: int):
+    def rounds(seed: int) -> Iterator[Round]:
         events = engine.run(replace(asked, seed=config.seed + seed), cancelled, rules=rules)
         return (event for event in events if isinstance(event, Round))
 
-    return law, _drawn(rounds, runs, length, progress)
+    return rounds
 
 
-def _drawn(rounds: Callable, runs: int, length: int, progress: Progress) -> Draws:
+def drawn(
+    runs: Runs,
+    seeds: Sequence[int],
+    length: int,
+    progress: Progress = lambda share: None,
+    cancelled: Callable[[], bool] = lambda: False,
+) -> Draws:
+    """The first ``length`` tokens of each seed's run. A run that was broken off is no outcome and is not counted."""
     counts, accepted, tested = Counter(), 0, 0
-    for seed in range(runs):
-        tokens: list[int] = []
-        for round_ in rounds(seed):
-            tokens += [t.id for t in round_.tokens if t.emitted]
-            accepted += sum(t.status == "accepted" for t in round_.tokens)
-            tested += sum(t.status in ("accepted", "rejected") for t in round_.tokens)
-        counts[tuple(tokens[:length])] += 1
-        progress((seed + 1) / runs)
+    for done, seed in enumerate(seeds, 1):
+        tokens = [token for round_ in runs(seed) for token in round_.tokens]
+        if cancelled():
+            break
+        counts[tuple(token.id for token in tokens if token.emitted)[:length]] += 1
+        accepted += sum(token.status == "accepted" for token in tokens)
+        tested += sum(token.status in TESTED for token in tokens)
+        progress(done / len(seeds))
     return Draws(counts, accepted, tested)
 
 
 @torch.inference_mode()
 def law_of(engine: Engine, config: RunConfig, length: int) -> dict[Outcome, float]:
     """The exact distribution of the first ``length`` tokens, from the target alone; an end-of-text token ends one."""
+    if config.sampling.temperature == 0:
+        raise BadInput("At temperature 0 there is one outcome and nothing to test; choose a higher temperature.")
     runner, prompt = engine.target.runner, list(encode_prompt(engine.target.tokenizer, config))
     law: dict[Outcome, float] = {(): 1.0}
     try:
@@ -199,3 +230,9 @@ def _longer(engine: Engine, sampling: SamplingParams, prompt: list[int], law: di
         if len(found) > _MOST_OUTCOMES:
             raise BadInput("There are too many outcomes to count; choose a smaller top-k, such as 3, or fewer tokens.")
     return found
+
+
+def words_of(engine: Engine, outcomes: Sequence[Outcome]) -> dict[Outcome, tuple[str, ...]]:
+    """What each token of each outcome is called, for people; a space or a broken character by its name."""
+    names = Detokenizer(engine.target.tokenizer)
+    return {outcome: tuple(names.name(token) for token in outcome) for outcome in outcomes}
