@@ -109,7 +109,7 @@ def settings(values: Mapping[str, Any]) -> RunConfig:
         raise BadInput(f"There is no control {min(map(str, unknown))[:40]!r}; choose from {', '.join(NAMES)}.")
     given = defaults() | dict(values)
     for control in CONTROLS:
-        given[control.name] = _plausible(control, given[control.name])
+        given[control.name] = plausible(control, given[control.name])
     return RunConfig(
         prompt=given["prompt"],
         pair=given["pair"],
@@ -156,7 +156,7 @@ def _gamma(given: Mapping[str, Any]) -> int | str:
     return AUTO if given["auto"] else given["gamma"]
 
 
-def _plausible(control: Control, value: Any) -> Any:
+def plausible(control: Control, value: Any) -> Any:
     """The value in the type its control has; ranges are RunConfig's to refuse."""
     match control.kind:
         case "text":
