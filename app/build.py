@@ -30,6 +30,8 @@ STYLES = [
     "lab.css",
     "lab/compare.css",
     "lab/distribution.css",
+    "lab/sweep.css",
+    "lab/synthetic.css",
     "lab/theory.css",
     "present.css",
 ]
