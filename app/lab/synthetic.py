@@ -184,7 +184,7 @@ class Synthetic:
             return _files(None, None)
         name = f"speclens-any-alpha-{_letters(now.pair)}-{_letters(now.method)}"
         try:
-            paths = self.exports.put({f"{name}.csv": view.to_csv(now), f"{name}.json": view.to_json(now)})
+            paths = self.exports.texts({f"{name}.csv": view.to_csv(now), f"{name}.json": view.to_json(now)})
         except OSError:  # a full disk takes the files away, not the page
             gr.Warning("The files of these points could not be written on the server.")
             return _files(None, None)
