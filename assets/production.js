@@ -28,11 +28,11 @@ function tab(engine, index) {
   const node = document.createElement('button');
   node.type = 'button';
   node.className = 'sl-engine';
-  node.id = `sl-engine-${index}`;
+  node.id = `${panel.id}-engine-${index}`;
   node.dataset.engine = engine.name;
   node.textContent = engine.name;
   node.setAttribute('role', 'tab');
-  node.setAttribute('aria-controls', 'sl-recipe');
+  node.setAttribute('aria-controls', panel.id);
   node.addEventListener('click', () => choose(engine.name));
   return node;
 }

@@ -17,9 +17,10 @@ from engine.bench import Prompt
 from engine.broken import MUTANTS
 from engine.config import AUTO, RunConfig, SamplingParams
 from engine.errors import BadInput
+from engine.lab.cells import Cell, best, markdown, to_csv
 from engine.lab.cli import app
 from engine.lab.distribution import Draws, chi_squared, judge, law_of, on_engine, on_toy
-from engine.lab.sweep import Cell, Grid, Run, Sweep, best, markdown, to_csv
+from engine.lab.sweep import Grid, Run, Sweep
 from engine.lab.synthetic import keeping, measure
 from engine.loading import load_engine
 from engine.toy import weather

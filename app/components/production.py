@@ -5,11 +5,11 @@ import gradio as gr
 from app.components.live import live
 
 TEMPLATE = """
-<section class="sl-panel sl-production" aria-labelledby="sl-production-title">
-  <h2 id="sl-production-title">Take it to production</h2>
+<section class="sl-panel sl-production" aria-labelledby="sl-NAME-title">
+  <h2 id="sl-NAME-title">TITLE</h2>
   <p class="sl-production-lead"></p>
   <div class="sl-engines" role="tablist" aria-label="Engine"></div>
-  <div class="sl-recipe" role="tabpanel" id="sl-recipe" tabindex="0">
+  <div class="sl-recipe" role="tabpanel" id="sl-NAME-recipe" tabindex="0">
     <p class="sl-recipe-version"></p>
     <pre class="sl-recipe-code"></pre>
     <button type="button" class="sl-recipe-copy">Copy</button>
@@ -19,5 +19,7 @@ TEMPLATE = """
 """
 
 
-def production(value: str) -> gr.HTML:
-    return live("production", TEMPLATE, value=value)
+def production(value: str, name: str = "production", title: str = "Take it to production") -> gr.HTML:
+    """``name`` is the element's id."""
+    template = TEMPLATE.replace("NAME", name).replace("TITLE", title)
+    return live(name, template, ["production.js"], value)

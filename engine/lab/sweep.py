@@ -5,21 +5,20 @@ that each ratio is taken within a minute. Every finished turn is a line of a fil
 with the turns that are missing.
 """
 
-import csv
 import hashlib
-import io
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 import numpy as np
 
 from engine.bench import Prompt
-from engine.catalogue import methods
+from engine.catalogue import MODEL_FREE, methods
 from engine.config import AUTO, RunConfig, SamplingParams
 from engine.errors import BadInput
 from engine.folders import disk_errors, write_atomically
+from engine.lab.cells import Cell
 from engine.loading import Engine, device_name
 from engine.scores import ALL, BASELINE, interval, ratio
 from engine.statistics import statistics
@@ -72,24 +71,6 @@ class Run:
     tested: int
 
 
-@dataclass(frozen=True)
-class Cell:
-    """What a setting came to on the texts of a category (or "all"). ``low`` and ``high``: 95 % of the speedup, by
-    bootstrap over turns; None with fewer than two."""
-
-    method: str
-    gamma: int | str
-    temperature: float
-    category: str
-    turns: int
-    speedup: float
-    low: float | None
-    high: float | None
-    tokens_per_second: float
-    alpha: float | None
-    tau: float
-
-
 @dataclass
 class Sweep:
     """``turns``: of each turn {"method:γ": Run}, those of earlier sessions included."""
@@ -110,6 +91,16 @@ class Sweep:
 
     # ---- the file ----
 
+    def keep_in(self, folder: Path, afresh: bool = False) -> None:
+        """From now on in a file of this folder, which is named after what is measured: whoever asks for the very same
+        sweep finds what there is of it. Turns that stand there already are read, or forgotten with ``afresh``."""
+        name = hashlib.sha256(json.dumps(self._about()).encode("utf-8")).hexdigest()[:16]
+        self.path = Path(folder) / f"sweep-{name}.jsonl"
+        if afresh:
+            with disk_errors(self.path.parent):
+                self.path.unlink(missing_ok=True)
+        self._open()
+
     def _about(self) -> dict:
         """What must be the same for turns to stand in one table."""
         text = "\0".join(f"{p.category}\1{p.text}" for p in self.prompts)
@@ -118,11 +109,17 @@ class Sweep:
             "sweep": 1,
             "grid": grid,
             "pair": self.engine.pair.name,
-            "weights": self.engine.weights(BASELINE),
+            "weights": self._weights(),
             "device": device_name(self.engine.device),
             "precision": self.engine.precision,
             "prompts": hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16],
         }
+
+    def _weights(self) -> dict[str, dict[str, str]]:
+        """Of every method: a draft that was trained on is another draft."""
+        for method in set(self.grid.methods) - set(MODEL_FREE):
+            self.engine.drafter(method)  # hashed as it is loaded
+        return {method: self.engine.weights(method) for method in self.grid.methods}
 
     def _open(self) -> None:
         """Reads what was measured before; a last line that was cut short is measured again."""
@@ -181,11 +178,22 @@ class Sweep:
 
     def measure(self, turn: Turn, cancelled: Callable[[], bool] = lambda: False) -> bool:
         """One turn, which is then kept; False, and nothing kept, where it was cancelled."""
-        runs = self._turn(turn, len(self.turns), cancelled)
-        if runs is None:
-            return False
+        for _ in self.steps(turn, cancelled):
+            pass
+        return turn in self.turns
+
+    def steps(self, turn: Turn, cancelled: Callable[[], bool] = lambda: False) -> Iterator[tuple[str, int | str]]:
+        """``measure`` run by run: (method, γ) of each before it begins."""
+        temperature, prompt, repeat = turn
+        settings, runs = self.grid.settings(), {}
+        start = len(self.turns) % len(settings)
+        for method, gamma in settings[start:] + settings[:start]:
+            yield method, gamma
+            run = self._measured(method, gamma, temperature, prompt, repeat, cancelled)
+            if cancelled():
+                return
+            runs[_name(method, gamma)] = run
         self._keep(turn, runs)
-        return True
 
     def warm(self, cancelled: Callable[[], bool] = lambda: False) -> None:
         """A few tokens of every method, so that the first turn does not pay for loading and calibrating."""
@@ -193,18 +201,6 @@ class Sweep:
             self._measured(
                 method, AUTO if method != BASELINE else 0, self.grid.temperatures[0], 0, 0, cancelled, most=8
             )
-
-    def _turn(self, turn: Turn, number: int, cancelled) -> dict[str, Run] | None:
-        temperature, prompt, repeat = turn
-        settings = self.grid.settings()
-        start = number % len(settings)
-        runs: dict[str, Run] = {}
-        for method, gamma in settings[start:] + settings[:start]:
-            run = self._measured(method, gamma, temperature, prompt, repeat, cancelled)
-            if cancelled():
-                return None
-            runs[_name(method, gamma)] = run
-        return runs
 
     def _measured(self, method, gamma, temperature, prompt, repeat, cancelled, most: int | None = None) -> Run:
         config = RunConfig(
@@ -261,49 +257,3 @@ def _cell(method: str, gamma: int | str, temperature: float, category: str, turn
         sum(run.accepted for run in ours) / tested if tested else None,
         tokens / max(1, sum(run.passes for run in ours)),
     )  # fmt: skip
-
-
-def best(cells: Sequence[Cell]) -> dict[tuple[float, str], Cell]:
-    """(temperature, category) → the fastest setting; plain decoding where nothing beats it."""
-    found: dict[tuple[float, str], Cell] = {}
-    for cell in cells:
-        key = (cell.temperature, cell.category)
-        if key not in found or cell.speedup > found[key].speedup:
-            found[key] = cell
-    return found
-
-
-def to_csv(cells: Sequence[Cell]) -> str:
-    """A header and a row a cell."""
-    out = io.StringIO()
-    writer = csv.DictWriter(out, [*Cell.__dataclass_fields__], lineterminator="\n")
-    writer.writeheader()
-    for cell in cells:
-        writer.writerow(asdict(cell) | {"category": _harmless(cell.category)})
-    return out.getvalue()
-
-
-def _harmless(text: str) -> str:
-    """A spreadsheet would run a cell that begins so as a formula."""
-    return f"'{text}" if text[:1] in tuple("=+-@\t\r") else text
-
-
-def markdown(cells: Sequence[Cell]) -> str:
-    """A table of speedups for each temperature: settings down, categories across, the best of each in bold."""
-    top, tables = best(cells), []
-    for temperature in dict.fromkeys(c.temperature for c in cells):
-        here = [c for c in cells if c.temperature == temperature]
-        categories = list(dict.fromkeys(c.category for c in here))
-        lines = [f"| temperature {temperature:g} | {' | '.join(categories)} |", f"| --- |{' --- |' * len(categories)}"]
-        for method, gamma in dict.fromkeys((c.method, c.gamma) for c in here):
-            row = {c.category: c for c in here if (c.method, c.gamma) == (method, gamma)}
-            named = method if method == BASELINE else f"{method}, γ = {gamma}"
-            shown = (_shown(row[c], row[c] is top[temperature, c]) for c in categories)
-            lines.append(f"| {named} | {' | '.join(shown)} |")
-        tables.append("\n".join(lines))
-    return "\n\n".join(tables)
-
-
-def _shown(cell: Cell, first: bool) -> str:
-    spread = f" ({cell.low:.2f}–{cell.high:.2f})" if cell.low is not None and cell.method != BASELINE else ""
-    return f"**{cell.speedup:.2f}**{spread}" if first else f"{cell.speedup:.2f}{spread}"
