@@ -1,16 +1,15 @@
-"""The only file that calls the engine: what is on offer, one line of races, ended runs kept. Knows no gradio."""
+"""What is on offer, one line of races, ended runs kept: with app/door.py all that calls the engine. Knows no gradio."""
 
 import difflib
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import lru_cache
-from pathlib import Path
 
 from app.controls import PAIR
+from app.door import Engine, Models, Pair
 from app.hosting import gpu, hosted, shared_gpu
 from app.kept import Kept, Recording
 from app.limits import Limits
@@ -25,26 +24,6 @@ __all__ = ["Engine", "Lanes", "Limits", "Models", "Pair", "Recording", "Report",
 
 _log = logging.getLogger(__name__)
 Work = Callable[[object, Callable[[], bool]], Iterator[object]]  # (engine or None, cancelled) → Report, Stage, …
-PRECISIONS = {"cuda": (AUTO, "bf16", "fp16", "fp32"), "mps": (AUTO, "fp32", "fp16"), "cpu": (AUTO,)}
-
-
-@dataclass(frozen=True)
-class Models:
-    """What a method loads, as other engines would be told: hub names or folders; ``gguf`` is a name for llama.cpp."""
-
-    target: str
-    draft: str | None = None
-    gguf: str | None = None
-
-
-@dataclass(frozen=True)
-class Pair:
-    """What the page has to know of a pair: ``methods`` can draft for it, ``revision`` is its target's."""
-
-    name: str
-    title: str
-    methods: tuple[str, ...]
-    revision: str
 
 
 @dataclass(frozen=True)
@@ -55,118 +34,6 @@ class State:
     device: str | None = None
     waiting: int = 0
     stage: Stage | None = None
-
-
-class Engine:
-    """The door to the engine. Imported on first use, so that the page is up before torch is.
-
-    Whatever needs torch or transformers comes through engine.loading, as it does on the engine's own thread: two
-    threads that import transformers by different ways at once find it half made.
-    """
-
-    def worker(self):
-        from engine.worker import get_worker
-
-        return get_worker()
-
-    def pairs(self, names: Sequence[str] = ()) -> list[Pair]:
-        """Those of the catalogue, or the ones named; only whoever runs this server can name a folder of their own."""
-        from engine.catalogue import get_pair, load_catalogue, methods
-
-        specs = [get_pair(name) for name in names] or load_catalogue().values()
-        return [Pair(s.name, s.title, methods(s), s.target.revision or "") for s in specs]
-
-    def problems(self, pair: str, method: str, precision: str, fetch: bool) -> list[str]:
-        """Why a pair cannot run here, in sentences. What a loaded one takes counts as free: it would make room."""
-        from engine.catalogue import available_memory, check_pair, get_pair
-        from engine.loading import choose_device, choose_precision
-
-        device, loaded = choose_device(AUTO), self.worker().engine
-        if loaded is not None and loaded.pair.name == pair and precision == AUTO and loaded.has(method):
-            return []
-        free = available_memory(device)
-        if free is not None and loaded is not None:
-            free += loaded.pair.memory(loaded.precision)
-        spec, dtype = get_pair(pair), choose_precision(precision, device)
-        needed = None if method == AUTO else method  # auto leaves out a draft that does not fit
-        return check_pair(spec, needed, device, dtype, free, fetch=fetch)
-
-    def absent_bytes(self, pair: str) -> int:
-        """What a first run would have to bring, about: as 16-bit weights, which is how they are published."""
-        from engine.catalogue import get_pair
-        from engine.fetch import locate
-
-        missing = [model for model in get_pair(pair).models(AUTO) if not model.folder and locate(model) is None]
-        return sum(model.gguf.size if model.gguf else model.weight_bytes("bf16") for model in missing)
-
-    def thinking(self, pair: str) -> bool:
-        """Whether the chat template has a thinking switch; taken to be so until the template is here to look at."""
-        folder = self._folder(pair)
-        files = [folder / name for name in ("chat_template.jinja", "tokenizer_config.json")] if folder else []
-        texts = [file.read_text(encoding="utf-8", errors="replace") for file in files if file.is_file()]
-        return not texts or any("enable_thinking" in text for text in texts)
-
-    def prompt_tokens(self, pair: str, text: str) -> int | None:
-        """None while the tokenizer is not here."""
-        folder = self._folder(pair)
-        file = folder / "tokenizer.json" if folder else None
-        return len(_tokenizer(file).encode(text).ids) if file and file.is_file() else None
-
-    def _folder(self, pair: str) -> Path | None:
-        from engine.catalogue import get_pair
-        from engine.fetch import locate
-
-        try:
-            return locate(get_pair(pair).target)
-        except EngineError:  # damaged: the pair check says so
-            return None
-
-    def precisions(self) -> tuple[str, ...]:
-        from engine.loading import choose_device
-
-        return PRECISIONS[choose_device(AUTO)]
-
-    def device(self) -> str | None:
-        """The loaded engine's device by name; None while nothing is loaded."""
-        loaded = self.worker().engine
-        if loaded is None:
-            return None
-        from engine.loading import device_name
-
-        return device_name(loaded.device)
-
-    def models(self, pair: str, method: str) -> Models:
-        from engine.catalogue import get_pair, load_catalogue
-
-        spec = get_pair(pair)
-        draft, target, gguf = spec.drafts.get(method), spec.target, None
-        if target.gguf:  # a copy of a checkpoint, which is what most engines want instead
-            gguf = f"{target.repo}:{target.gguf.file.removesuffix('.gguf').rsplit('.', 1)[-1]}"
-            alike = [one.target for one in load_catalogue().values() if _shape(one.target) == _shape(target)]
-            target = next((model for model in alike if not model.gguf), target)
-        return Models(_where(target), _where(draft) if draft else None, gguf)
-
-    def has_weights(self, pair: str) -> bool:
-        return self._folder(pair) is not None
-
-
-@lru_cache(4)
-def _tokenizer(file: Path):
-    from tokenizers import Tokenizer
-
-    return Tokenizer.from_file(str(file))
-
-
-def _shape(model) -> tuple:
-    return model.parameters, model.layers, model.hidden_size, model.vocab_size
-
-
-def _where(model) -> str:
-    """A shipped draft by its place in the repository: where this server keeps it is nobody's business."""
-    root = Path(__file__).parent.parent
-    if model.folder and model.folder.is_relative_to(root):
-        return model.folder.relative_to(root).as_posix()
-    return model.repo or str(model.folder or model.name)
 
 
 def is_baseline(config: RunConfig) -> bool:
