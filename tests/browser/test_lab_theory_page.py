@@ -1,0 +1,240 @@
+"""Theory in a real browser: its formulas are the engine's, and everything follows the sliders at once."""
+
+import itertools
+import re
+from pathlib import Path
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Page, expect
+from server import FAKE_APP, ROOT, serving
+
+from engine.theory import best_gamma, break_even, expected_tokens, idealised_speedup, interpolate
+
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(300)]
+expect.set_options(timeout=15_000)
+FORMULAS = Path(ROOT, "assets/lab/formulas.js").read_text(encoding="utf-8")
+MEASURED = {1: 1.0, 2: 1.06, 3: 1.05, 4: 1.3, 6: 1.2, 8: 1.7, 16: 2.9}
+COSTS = [MEASURED, {1: 1.0, 2: 1.08}, {1: 1.0}, {1: 1.0, 2: 1.0, 32: 1.0}, {2: 1.1, 4: 1.3}]
+OVERFLOW = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
+# Frames while a slider is pulled from one end to the other: [milliseconds of the script, milliseconds between frames].
+PULL = """async () => {
+  const root = document.querySelector('.sl-theory'), slider = root.querySelector('[name=alpha]'), found = [];
+  let last = performance.now();
+  for (let i = 0; i <= 60; i++) {
+    slider.value = i / 61;
+    slider.dispatchEvent(new Event('input', { bubbles: true }));
+    await new Promise(requestAnimationFrame);
+    await new Promise(requestAnimationFrame);
+    found.push([Number(root.dataset.drawn), (performance.now() - last) / 2]);
+    last = performance.now();
+  }
+  return found;
+}"""
+
+
+# ── formulas ──
+
+
+@pytest.fixture(scope="module")
+def script(browser):
+    """The formulas alone on an empty page; gives a way to ask for many values at once."""
+    page = browser.new_page()
+    page.add_script_tag(content=FORMULAS)
+    yield lambda name, grid: page.evaluate(
+        "([name, grid]) => grid.map(args => window[name](...args))", [name, [list(args) for args in grid]]
+    )
+    page.close()
+
+
+ALPHAS = [0, 1e-9, 0.1, 0.25, 0.5, 0.77, 0.9, 0.99, 1]
+DRAFTS = [0, 0.03, 0.1, 0.5, 1, 1.4]
+
+
+def as_object(v: dict) -> dict:
+    return {str(width): cost for width, cost in v.items()}
+
+
+def test_expected_tokens_and_interpolation_are_the_engines(script):
+    grid = list(itertools.product(ALPHAS, range(17)))
+    assert script("expectedTokens", grid) == pytest.approx([expected_tokens(*args) for args in grid], rel=1e-12)
+    for v in COSTS:
+        widths = list(range(1, 40))
+        found = script("interpolate", [(as_object(v), width) for width in widths])
+        assert found == pytest.approx([interpolate(v, width) for width in widths], rel=1e-12)
+
+
+def test_speedups_and_the_best_length_are_the_engines(script):
+    for v in COSTS:
+        grid = list(itertools.product(ALPHAS, range(17), DRAFTS))
+        found = script("idealisedSpeedup", [(a, g, c, as_object(v)) for a, g, c in grid])
+        assert found == pytest.approx([idealised_speedup(a, g, c, v) for a, g, c in grid], rel=1e-12)
+        grid = list(itertools.product(ALPHAS, DRAFTS))
+        found = script("bestGamma", [(a, c, as_object(v), 16) for a, c in grid])
+        assert found == [best_gamma(a, c, v, 16) for a, c in grid]
+        assert len(set(found)) > 2 or len(v) < 3, "a grid on which nothing changes tests nothing"
+
+
+def test_break_even_is_the_engines(script):
+    for v in COSTS:
+        grid = list(itertools.product(range(1, 17), DRAFTS))
+        found = script("breakEven", [(g, c, as_object(v)) for g, c in grid])
+        expected = [break_even(g, c, v) for g, c in grid]
+        assert [x is None for x in found] == [x is None for x in expected]
+        assert [x for x in found if x is not None] == pytest.approx([x for x in expected if x is not None], abs=1e-9)
+
+
+def test_beyond_the_border_of_the_map_no_length_pays(script):
+    for v, alpha in itertools.product(COSTS[:3], ALPHAS[2:]):
+        (border,) = script("dearestDraft", [(alpha, as_object(v), 16)])
+        assert best_gamma(alpha, border + 1e-6, v, 16) == 0
+        if border > 1e-6:
+            assert best_gamma(alpha, border - 1e-6, v, 16) > 0
+
+
+# ── the page ──
+
+
+@pytest.fixture(scope="module")
+def app(chromium_path, tmp_path_factory):
+    with serving(FAKE_APP, tmp_path_factory.mktemp("theory") / "app.log", STEP="0.01") as url:
+        yield url
+
+
+@pytest.fixture
+def visit(browser, app):
+    """Opens the theory as a fresh visitor; afterwards nobody else was asked and no error was logged."""
+    pages = []
+
+    def open_(**options) -> Page:
+        page = browser.new_context(**({"viewport": {"width": 1280, "height": 900}} | options)).new_page()
+        page.errors, page.strangers = [], []
+        page.on("pageerror", lambda error: page.errors.append(str(error)))
+        own = (app, "data:", "blob:")
+        page.on("request", lambda r: None if r.url.startswith(own) else page.strangers.append(r.url))
+        page.goto(app)
+        to_theory(page)
+        pages.append(page)
+        return page
+
+    yield open_
+    for page in pages:
+        assert page.errors == [] and page.strangers == []
+        page.context.close()
+
+
+def to_theory(page: Page) -> None:
+    page.get_by_role("tab", name="Lab").click()
+    expect(page.locator("[data-plot=gamma] svg")).to_be_visible(timeout=20_000)
+
+
+def put(page: Page, **values) -> None:
+    for name, value in values.items():
+        page.locator(f".sl-theory [name={name}]").fill(str(value))
+
+
+def number(page: Page, name: str) -> str:
+    return page.locator(f"[data-fill={name}]").last.inner_text()
+
+
+def test_everything_follows_the_sliders_and_nothing_asks_the_server(visit):
+    page = visit()
+    expect(page.locator(".sl-theory-run")).not_to_be_empty()
+    page.wait_for_timeout(500)
+    asked = []
+    page.on("request", lambda request: asked.append(request.url))
+    put(page, alpha=0.8, gamma=5, c=0.2, slope=0.1)
+    v = {1: 1.0, 2: 1.1}
+    speedup = idealised_speedup(0.8, 5, 0.2, v)
+    expect(page.locator("[data-fill=speedup]")).to_have_text(f"{speedup:.2f}×")
+    assert number(page, "tokens") == f"{expected_tokens(0.8, 5):.2f}" and number(page, "cost") == "2.50"
+    best, start = best_gamma(0.8, 0.2, v, 16), break_even(5, 0.2, v)
+    words = page.locator(".sl-theory-sentence")
+    expect(words).to_contain_text(f"{speedup:.2f}× as fast as plain decoding")
+    expect(words).to_contain_text(f"Best would be γ = {best}, {idealised_speedup(0.8, best, 0.2, v):.2f}×")
+    expect(words).to_contain_text(f"pays from α = {start:.2f} on")
+    expect(page.locator("[data-plot=gamma]")).to_have_attribute("aria-label", re.compile(f"best at {best}"))
+    expect(page.locator(".sl-theory-spoken")).to_have_text(words.inner_text())  # once it has come to rest
+    put(page, alpha=0.1, c=0.9)
+    expect(words).to_contain_text("slower than plain decoding. At this α no draft length pays.")
+    assert [url for url in asked if "/speclens/state" not in url and "heartbeat" not in url] == []
+
+
+def test_a_slider_by_keyboard_and_reset(visit):
+    page = visit()
+    slider = page.locator(".sl-theory [name=gamma]")
+    slider.focus()
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("ArrowRight")
+    expect(page.locator("[data-fill=gamma]").first).to_have_text("6")
+    page.locator(".sl-theory-reset").focus()
+    page.keyboard.press("Enter")
+    expect(page.locator("[data-fill=gamma]").first).to_have_text("4")
+
+
+def test_dragging_in_the_pictures_moves_the_sliders(visit):
+    page = visit()
+    box = page.locator("[data-plot=map]")
+    box.scroll_into_view_if_needed()
+    place = box.bounding_box()
+    page.mouse.move(place["x"] + place["width"] * 0.3, place["y"] + 100)
+    page.mouse.down()
+    page.mouse.move(place["x"] + place["width"] * 0.9, place["y"] + 200, steps=5)
+    page.mouse.up()
+    alpha, c = (float(page.locator(f".sl-theory [name={name}]").input_value()) for name in ("alpha", "c"))
+    assert 0.8 < alpha < 0.95 and 0.1 < c < 0.5
+    page.mouse.move(place["x"] + place["width"] * 0.5, place["y"] + 50)  # not held: nothing may move
+    assert float(page.locator(".sl-theory [name=alpha]").input_value()) == alpha
+    page.locator("[data-plot=gamma]").scroll_into_view_if_needed()
+    page.locator("[data-plot=gamma]").click(position={"x": 50, "y": 150})
+    assert page.locator(".sl-theory [name=gamma]").input_value() == "1"
+
+
+def test_it_answers_within_a_frame_or_two(visit):
+    page = visit()
+    frames = page.evaluate(PULL)
+    scripts, spaces = (sorted(column) for column in zip(*frames, strict=True))
+    middle = len(frames) // 2
+    print(f"script {scripts[middle]:.1f} ms, slowest {scripts[-1]:.1f}; a frame {spaces[middle]:.1f} ms")
+    assert scripts[middle] < 16 and spaces[middle] < 50
+
+
+def test_the_recorded_run_then_the_visitors_own(visit):
+    page = visit()
+    expect(page.locator(".sl-theory-run")).to_contain_text("No run of yours yet")
+    expect(page.locator(".sl-theory-to-run")).to_have_text("Set the sliders to the recorded run")
+    page.get_by_role("tab", name="Playground").click()
+    page.locator("#tokens input").fill("60")
+    page.locator("#method").get_by_role("listbox").click()
+    page.get_by_role("option", name=re.compile("^n-gram")).click()
+    page.locator("#run").click()
+    expect(page.locator("#run")).to_have_text("Running…")
+    expect(page.locator("#run")).to_have_text("Run", timeout=60_000)
+    alpha = page.locator('[data-tile="alpha"] .sl-number').inner_text()
+    speedup = page.locator('[data-tile="speedup"] .sl-number').inner_text()
+    page.get_by_role("tab", name="Lab").click()
+    told = page.locator(".sl-theory-run")
+    expect(told).to_contain_text("Your last run: n-gram lookup")
+    expect(told).to_contain_text(f"α = {alpha}:")
+    expect(told).to_contain_text(f"Measured: {speedup} plain decoding")
+    page.get_by_role("button", name="Set the sliders to my run").click()
+    expect(page.locator("[data-fill=alpha]").first).to_have_text(alpha)
+    expect(page.locator("[data-fill=scoring]")).to_have_text("1.40")  # v(5) of the made-up worker's costs
+    expect(page.locator(".sl-theory [name=slope]")).to_be_disabled()
+    expect(page.locator("[data-plot=gamma] .sl-run-measured")).to_have_count(1)
+    expect(page.locator("[data-plot=alpha] .sl-run-measured")).to_have_count(1)
+    put(page, gamma=9)
+    expect(page.locator("[data-plot=alpha] .sl-run-measured")).to_have_count(0)
+
+
+@pytest.mark.parametrize("width", [390, 1280, 1920])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_it_fits_and_axe_finds_nothing_grave(visit, scheme, width):
+    page = visit(color_scheme=scheme, viewport={"width": width, "height": 900})
+    assert page.evaluate(OVERFLOW) <= 0
+    for name in ("gamma", "alpha", "map"):
+        box = page.locator(f"[data-plot={name}]").bounding_box()
+        drawn = page.locator(f"[data-plot={name}] svg").bounding_box()
+        assert box["width"] > 250 and drawn["width"] <= box["width"] + 1 and drawn["height"] <= box["height"] + 1
+    found = Axe().run(page, context=".sl-theory").response["violations"]
+    assert [rule["id"] for rule in found if rule["impact"] in ("serious", "critical")] == []
