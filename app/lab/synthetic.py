@@ -50,16 +50,14 @@ class Choices(NamedTuple):
 
 
 class Pace:
-    """Says when there may be another update, however fast the points come."""
+    """Waits until there may be another update, however fast a small model makes points."""
 
     def __init__(self):
         self._due = 0.0
 
-    def __call__(self) -> bool:
-        if time.monotonic() < self._due:
-            return False
+    def wait(self) -> None:
+        time.sleep(max(0.0, self._due - time.monotonic()))
         self._due = time.monotonic() + SECONDS_BETWEEN_UPDATES
-        return True
 
 
 class Synthetic:
@@ -99,9 +97,11 @@ class Synthetic:
             yield self._begun(now, wanted)
             fresh = wanted.left(now.spots)
             if fresh:
-                for latest, screen in self._measure(experimenter(request), config, wanted, now):
-                    now = latest
-                    yield screen
+                with closing(self._measure(experimenter(request), config, wanted, now)) as steps:
+                    for latest, screen in steps:
+                        now = latest
+                        if screen:
+                            yield screen
             yield self._ended(now, wanted, _told(now, wanted, fresh))
         except EngineError as error:
             said = str(error) + (" The points measured so far stay." if now.spots else "")
@@ -109,27 +109,27 @@ class Synthetic:
 
     def _measure(
         self, visitor: str, config: RunConfig, wanted: Wanted, now: Measured
-    ) -> Iterator[tuple[Measured, Screen]]:
-        """Every state of what is known, and what of it is shown."""
+    ) -> Iterator[tuple[Measured, Screen | None]]:
+        """Everything known after each report; drawn with the next words, which come at once: one update a point."""
         spots: dict[Place, Spot] = dict(now.spots)
-        may = Pace()
+        pace, drawn = Pace(), Screen()
         with closing(self.service.experiment(visitor, pieces(config, wanted, spots), config)) as reports:
             for report in reports:
-                if isinstance(report, Stage):
-                    said = notice("progress", report.message, report.fraction)
-                    if may() or report.place:
-                        yield now, Screen(said)
-                    continue
-                match report.value:
-                    case Costs() as costs:
-                        now = replace(now, costs=costs)
-                        yield now, Screen(charts=view.chart(now, wanted.gammas), kept=now)
-                    case Begun() as begun if may():
-                        yield now, Screen(_progress(begun, wanted, spots))
-                    case Spot() as spot:
-                        spots[spot.place] = spot
+                found = report if isinstance(report, Stage) else report.value
+                match found:
+                    case Costs():
+                        now = replace(now, costs=found)
+                    case Spot():
+                        spots[found.place] = found
                         now = replace(now, spots=dict(spots))
-                        yield now, (self._drawn(now, wanted) if may() else Screen(kept=now))
+                if isinstance(found, Costs | Spot):
+                    drawn = self._drawn(now, wanted)
+                    yield now, None
+                    continue
+                told = _stage(found) if isinstance(found, Stage) else _progress(found, wanted, spots)
+                pace.wait()
+                yield now, drawn._replace(notice=told)
+                drawn = Screen()
 
     def stop(self, request: gr.Request) -> None:
         """Ends the run at the next round of the engine; the running handler then shows what there is."""
@@ -209,6 +209,10 @@ def _whole(value, what: str) -> int:
     if not isinstance(value, int | float) or not float(value).is_integer():
         raise BadInput(f"{what} must be a whole number.")
     return int(value)
+
+
+def _stage(stage: Stage) -> str:
+    return notice("progress", stage.message, stage.fraction)
 
 
 def _progress(begun: Begun, wanted: Wanted, spots: Mapping[Place, Spot]) -> str:
