@@ -49,7 +49,7 @@ KEYS = {
 }
 
 
-def _legend() -> str:
+def legend() -> str:
     return "".join(
         f'<li><span class="sl-token sl-{status}"><span class="sl-mark" aria-hidden="true">{mark}</span>'
         f'<span class="sl-piece">{word}</span></span> {meaning}</li>'
@@ -106,7 +106,7 @@ TEMPLATE = f"""
       <ol class="sl-list"></ol>
     </div>
     <p class="sl-hint">Point at a token for its numbers; click it, or press Enter, to keep them.</p>
-    <ul class="sl-legend" aria-label="What the marks mean">{_legend()}</ul>
+    <ul class="sl-legend" aria-label="What the marks mean">{legend()}</ul>
   </section>
   <section class="sl-panel sl-inspector" aria-labelledby="sl-inspector-title">
     <div class="sl-inspector-head">

@@ -38,9 +38,9 @@ def axes(x: str, y: str, **more) -> dict:
 
 def tokens(run: Trace, baseline: Trace | None, speedup: float | None, how: str = "one run each") -> Figure:
     """Both lanes from the start of their first round; reading the prompt is the same for both and left out."""
-    data = [_lane(run, "this run", "@run", "solid")]
+    data = [timeline(run, "this run", "@run", "solid")]
     if baseline and baseline.rounds:
-        data.append(_lane(baseline, "no drafting", "@plain", "dash"))
+        data.append(timeline(baseline, "no drafting", "@plain", "dash"))
     note, parted = "", None
     if speedup is not None and baseline:
         note = f"{speedup:.2f}× measured: {_speed(run)} against {_speed(baseline)} without drafting, {how}."
@@ -56,7 +56,7 @@ def sampled(trace: Trace) -> bool:
     return bool((trace.started.config.get("sampling") or {}).get("temperature"))
 
 
-def _lane(trace: Trace, name: str, colour: str, dash: str) -> dict:
+def timeline(trace: Trace, name: str, colour: str, dash: str) -> dict:
     points, made = [(0.0, 0)], 0
     for event in trace.rounds:
         made += len(event.emitted)

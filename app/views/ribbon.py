@@ -74,7 +74,7 @@ def replay(run: str, trace: Trace, baseline: Trace | None) -> str:
 
 
 def rounds(events: tuple[Round, ...], lean: bool = False) -> str:
-    return "".join(encode(_round(event, lean)) + "\n" for event in events)
+    return "".join(encode(round_line(event, lean)) + "\n" for event in events)
 
 
 def finish(finished: RunFinished, tokens: int) -> str:
@@ -117,7 +117,7 @@ def _words(started: RunStarted) -> str:
     return " · ".join(part for part in parts if part)
 
 
-def _round(event: Round, lean: bool) -> dict:
+def round_line(event: Round, lean: bool) -> dict:
     tested = sum(token.status in TESTED for token in event.tokens)
     kept = sum(token.status == "accepted" for token in event.tokens)
     refused = next((token for token in reversed(event.tokens) if token.status == "rejected"), None)
