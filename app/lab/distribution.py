@@ -89,6 +89,7 @@ class Choices(NamedTuple):
 class Distribution:
     def __init__(self, service: Service):
         self.service, self.exports = service, Exports()
+        self._latest: dict[str, object] = {}  # each visitor's newest press, to whom the screen belongs
 
     # ── controls ──
 
@@ -140,14 +141,23 @@ class Distribution:
         self.service.stop(experimenter(request))
 
     def _run(self, request: gr.Request, found: Mapping, values, rules: Sequence[str] | None) -> Iterator[Screen]:
-        """Whatever happens, the buttons come back and what was found stays."""
-        now = dict(found)
+        """Whatever happens, the buttons come back and what was found stays. Where another button has been pressed
+        meanwhile the screen is that one's."""
+        visitor, press = experimenter(request), object()
+        self._latest[visitor] = press
+        for screen in self._screens(visitor, dict(found), values, rules):
+            if self._latest.get(visitor) is not press:
+                return
+            yield screen
+        del self._latest[visitor]
+
+    def _screens(self, visitor: str, now: dict, values, rules: Sequence[str] | None) -> Iterator[Screen]:
         try:
             trials = Trials([asked(values, rule) for rule in rules or [None]])
             if any(f.asked.setting != trials.asked[0].setting for f in now.values()):
                 now = {}  # rules are only compared under the same settings
             yield _begun(now, trials)
-            for screen, latest in self._follow(experimenter(request), trials, now):
+            for screen, latest in self._follow(visitor, trials, now):
                 now = latest
                 yield screen
             yield self._ended(now, trials, _told(trials))
