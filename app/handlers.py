@@ -22,6 +22,7 @@ from engine.trace import Trace
 
 SKIP = gr.skip()
 SECONDS_BETWEEN_CHARTS = 0.5
+UNUSABLE = " (not on this machine)"
 
 
 class Screen(NamedTuple):
@@ -165,6 +166,17 @@ class Handlers:
             precision=gr.update(visible=len(precisions) > 1),
             note=_about_pair(reasons, size),
         )
+
+    def offered(self) -> Any:
+        """The list of pairs, with a word at those that cannot run here; why is said when one is chosen."""
+        try:
+            unusable = self.service.unusable()
+        except EngineError:
+            return SKIP
+        words = {
+            name: f"{pair.title}{UNUSABLE if name in unusable else ''}" for name, pair in self.service.pairs.items()
+        }
+        return gr.update(choices=choices(words))
 
     def state(self) -> dict:
         """What the engine is up to, for everybody's chip."""

@@ -23,6 +23,7 @@ __all__ = ["Engine", "Lanes", "Limits", "Models", "Pair", "Recording", "Report",
            "State", "Update", "Work"]  # fmt: skip
 
 _log = logging.getLogger(__name__)
+_SECONDS_KNOWN = 30.0  # every visitor who opens the page asks which pairs can run
 Work = Callable[[object, Callable[[], bool]], Iterator[object]]  # (engine or None, cancelled) → Report, Stage, …
 
 
@@ -64,6 +65,7 @@ class Service:
         self._asked: dict[str, list[_Asked]] = {}  # runs of each visitor, from the asking to the last update
         self._races: dict[Lanes, Race] = {}  # those that others may still join
         self._lock = threading.Lock()
+        self._unusable: tuple[set[str], float] = (set(), 0.0)
         self._warming: Stage | None = None  # the model on its way in, before anybody has asked for a run
 
     # ── what is on offer ──
@@ -105,6 +107,14 @@ class Service:
         if precision != AUTO and precision not in self.engine.precisions():
             return [f"This server's device does not offer the precision {precision[:40]!r}; leave it on auto."]
         return self.engine.problems(pair, method, precision, self._may_fetch(pair))
+
+    def unusable(self) -> set[str]:
+        """The pairs that cannot run here, with any method; as it was at most half a minute ago."""
+        found, until = self._unusable
+        if time.monotonic() >= until:
+            found = {name for name in self.pairs if self.problems(name)}
+            self._unusable = found, time.monotonic() + _SECONDS_KNOWN
+        return found
 
     def to_fetch(self, pair: str) -> int:
         """Bytes that the first run of a pair would download."""

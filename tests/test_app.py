@@ -313,3 +313,32 @@ def test_the_page_is_built_without_gradio_phoning_or_templates_meeting_text():
         if component["type"] == "html":
             template = component["props"]["html_template"]
             assert "{{" not in template and ("${" not in template or template == "${value}")
+
+
+# ── what is on offer ──
+
+
+def test_pairs_that_cannot_run_here_are_marked_in_the_list():
+    handlers = page()
+    shown = {value: words for words, value in handlers.offered()["choices"]}
+    assert shown["giant"].endswith("(not on this machine)") and shown["thinker"] == "A model that thinks"
+    assert "value" not in handlers.offered(), "what was chosen stays"
+
+
+def test_which_pairs_can_run_is_not_found_out_for_every_visitor(monkeypatch):
+    handlers, asked = page(), []
+    found = handlers.service.engine.problems
+    monkeypatch.setattr(
+        handlers.service.engine, "problems", lambda pair, *more: asked.append(pair) or found(pair, *more)
+    )
+    assert handlers.offered() == handlers.offered() and asked == ["smollm2-135m", "thinker", "giant"]
+    clock = time.monotonic() + 31
+    monkeypatch.setattr("app.service.time.monotonic", lambda: clock)
+    handlers.offered()
+    assert len(asked) == 6
+
+
+def test_the_list_stays_as_it_is_where_nothing_can_be_found_out(monkeypatch):
+    handlers = page()
+    monkeypatch.setattr(handlers.service.engine, "problems", lambda *_: (_ for _ in ()).throw(Unavailable("No disk.")))
+    assert handlers.offered() is SKIP

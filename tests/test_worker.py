@@ -304,3 +304,49 @@ def test_get_worker_is_one_a_device_and_never_a_closed_one():
     assert get_worker("test-device") is not first
     get_worker("test-device").close()
     get_worker("other-device").close()
+
+
+# ── work that is no run ──
+
+
+def working(worker, work) -> list:
+    return list(worker.submit(RunConfig("-", pair="a", max_new_tokens=1), work=work).events())
+
+
+def test_work_has_the_engine_on_its_thread_and_reports_in_order(worker):
+    def work(engine, cancelled):
+        yield engine.pair.name, threading.current_thread().name
+        yield from range(200)  # far more than a run of one token could say
+
+    found = [item for item in working(worker, work) if not isinstance(item, Progress)]
+    assert found == [("a", "engine-cpu"), *range(200)]
+    assert worker.made[0].ran == [] and worker.state == "ready"
+
+
+def test_progress_of_work_is_only_the_latest():
+    worker = Worker("cpu", loader=lambda *_: FakeEngine("a"))
+    job = worker.submit(
+        RunConfig("-"), work=lambda engine, cancelled: (Progress(n / 9, f"step {n}") for n in range(10))
+    )
+    job.finished.wait(10)
+    assert [item.message for item in job.events()] == ["step 9"]
+    worker.close()
+
+
+def test_work_is_cancelled_and_a_bug_in_it_takes_nothing_down(worker):
+    held = threading.Event()
+
+    def long(engine, cancelled):
+        while not cancelled():
+            held.set()
+            yield None
+            time.sleep(0.01)
+        yield "gave up"
+
+    job = worker.submit(RunConfig("-", pair="a"), work=long)
+    assert held.wait(10)
+    job.cancel()
+    assert list(job.events())[-1] == "gave up"
+    with pytest.raises(EngineError, match="ZeroDivisionError"):
+        working(worker, lambda engine, cancelled: (1 / 0 for _ in range(1)))
+    assert isinstance(rest(ask(worker))[-1], RunFinished)

@@ -88,3 +88,4 @@ def _wire(service: Service, handlers: Handlers, controls: Controls, note, dice, 
     follows = [made["method"], made["thinking"], made["precision"], note]
     made["pair"].change(handlers.chosen, controls.some("pair", "method"), follows, **QUIET)
     Context.root_block.load(handlers.chosen, controls.some("pair", "method"), follows, **QUIET)
+    Context.root_block.load(handlers.offered, None, made["pair"], **QUIET)
