@@ -78,16 +78,17 @@ class _Made:
 
     def reports(self, runs: Callable, batch: int, cancelled: Callable[[], bool]) -> Iterator[Report]:
         """At most two a second, and fewer where judging takes long; the last one has all that was made."""
-        begun, due, told = time.monotonic(), 0.0, self.draws.runs
-        while self.draws.runs < self.asked.runs and time.monotonic() < begun + SECONDS and not cancelled():
+        until, due, told = time.monotonic() + SECONDS, 0.0, self.draws.runs
+        while self.draws.runs < self.asked.runs and not cancelled():
             made = self.draws.runs
             seeds = range(self.first + made, self.first + min(made + batch, self.asked.runs))
             self.draws += self.lab.drawn(runs, seeds, self.asked.length, cancelled=cancelled)
             if time.monotonic() >= due and self.draws.runs > told:
                 before, told = time.monotonic(), self.draws.runs
                 yield Report(self._finding())
-                took = time.monotonic() - before
-                due = time.monotonic() + max(SECONDS_BETWEEN_REPORTS, 5 * took)
+                due = time.monotonic() + max(SECONDS_BETWEEN_REPORTS, 5 * (time.monotonic() - before))
+            if time.monotonic() >= until:
+                break
         if self.draws.runs > told:
             yield Report(self._finding())
 

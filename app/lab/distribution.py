@@ -145,11 +145,14 @@ class Distribution:
         meanwhile the screen is that one's."""
         visitor, press = experimenter(request), object()
         self._latest[visitor] = press
-        for screen in self._screens(visitor, dict(found), values, rules):
-            if self._latest.get(visitor) is not press:
-                return
-            yield screen
-        del self._latest[visitor]
+        try:
+            for screen in self._screens(visitor, dict(found), values, rules):
+                if self._latest.get(visitor) is not press:
+                    return
+                yield screen
+        finally:
+            if self._latest.get(visitor) is press:
+                del self._latest[visitor]
 
     def _screens(self, visitor: str, now: dict, values, rules: Sequence[str] | None) -> Iterator[Screen]:
         try:
