@@ -147,9 +147,10 @@ class Tiny(Engine):
 @pytest.fixture(scope="module")
 def served(tmp_path_factory):
     root = tmp_path_factory.mktemp("swept")
-    model_folder(root / "target")
+    model_folder(root / "target", max_position_embeddings=4096)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SPECLENS_CACHE", str(root / "cache"))
+        patch.setattr("app.lab.sweep.SECONDS_BETWEEN_NEWS", 0.0)  # its runs are over sooner
         engine = Tiny()
         service = Service(engine, Limits(pairs=(str(root / "target"),)))
         yield Sweeping(service), service.pair, root / "cache"

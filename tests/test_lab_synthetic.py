@@ -169,8 +169,8 @@ class TinyWorker(FakeWorker):
 
     def _work_on(self, job):
         try:
-            self.before(self.pieces)
             self.pieces += 1
+            self.before(self.pieces - 1)
             for item in job.work(self.tiny, lambda: job.cancelled):
                 job.put(item)
         except Exception as error:
@@ -206,7 +206,8 @@ def said(screen: Screen) -> dict:
 
 
 def test_points_are_measured_beside_plain_decoding(engine):
-    screens = list(press(page(engine), gammas=(1, 4), repeats=2))
+    handlers = page(engine)  # its files go with it
+    screens = list(press(handlers, gammas=(1, 4), repeats=2))
     found = last(screens, "kept")
     assert found.spots.keys() == {(a, g) for a in (0.1, 0.9) for g in (1, 4)}
     assert all(len(s.turns) == 2 and s.speedup > 0 for s in found.points)
@@ -240,17 +241,20 @@ def test_other_settings_begin_anew(engine):
 
 
 def test_stop_keeps_what_was_measured_and_run_goes_on(engine):
-    third = threading.Event()
-    handlers = page(engine, lambda count: third.wait(20) if count == 2 else None)
+    there, go = threading.Event(), threading.Event()
+
+    def before(count):
+        if count == 2:  # after the costs and one point
+            there.set()
+            go.wait(20)
+
+    handlers = page(engine, before)
     screens: list[Screen] = []
     thread = threading.Thread(target=lambda: screens.extend(press(handlers, alphas=(0.0, 0.5, 0.9))))
     thread.start()
-    until = time.monotonic() + 20
-    while handlers.service.engine.worker().pieces < 2:  # the costs and one point
-        assert time.monotonic() < until
-        time.sleep(0.01)
+    assert there.wait(20)
     handlers.stop(VISITOR)
-    third.set()
+    go.set()
     thread.join(10)
     assert not thread.is_alive()
     found = last(screens, "kept")

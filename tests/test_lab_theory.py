@@ -66,7 +66,6 @@ def test_plain_decoding_has_costs_and_no_point():
     "costs",
     [
         None,
-        CostModel(0.1, {}, 256, 0.03),
         CostModel(-0.1, {1: 1.0}, 256, 0.03),
         CostModel(float("nan"), {1: 1.0}, 256, 0.03),
         CostModel(0.1, {1: 1.0, 2: 0.5}, 256, 0.03),  # a straight line down: wide passes would be free, then worse

@@ -15,7 +15,7 @@ pytestmark = [pytest.mark.browser, pytest.mark.timeout(300)]
 @pytest.fixture(scope="module")
 def app(chromium_path, tmp_path_factory):
     root = tmp_path_factory.mktemp("sweep")
-    model_folder(root / "target")
+    model_folder(root / "target", max_position_embeddings=4096)
     own = {"SPECLENS_PAIRS": str(root / "target"), "SPECLENS_CACHE": str(root / "cache")}
     with serving(APP, root / "app.log", **own) as url:
         yield url
