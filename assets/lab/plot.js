@@ -30,9 +30,9 @@ const MARKS = {
   diamond: 'M0,-8.5L8.5,0L0,8.5L-8.5,0Z',
 };
 
-// A frame with axes in ``box``; gives ways to draw into it. ``x`` and ``y``: { low, high, step, name }.
-function plot(box, x, y, height) {
-  const width = box.clientWidth, inner = { w: width - EDGE.left - EDGE.right, h: height - EDGE.top - EDGE.bottom };
+// A frame with axes in ``box``, in pixels; gives ways to draw into it. ``x`` and ``y``: { low, high, step, name }.
+function plot(box, width, height, x, y) {
+  const inner = { w: width - EDGE.left - EDGE.right, h: height - EDGE.top - EDGE.bottom };
   const X = value => EDGE.left + inner.w * (value - x.low) / (x.high - x.low);
   const Y = value => EDGE.top + inner.h * (1 - (value - y.low) / (y.high - y.low));
   const svg = shape('svg', { width, height, viewBox: `0 0 ${width} ${height}`, 'aria-hidden': 'true' });

@@ -15,13 +15,13 @@ function runMarks(frame, x, run) {
   if (run.measured != null) frame.mark(x, run.measured, 'diamond', 'sl-run-measured');
 }
 
-function overGamma(box, set, v, run) {
+function overGamma(box, width, set, v, run) {
   const lengths = Array.from({ length: MOST + 1 }, (_, gamma) => gamma);
   const curve = alpha => lengths.map(gamma => [gamma, idealisedSpeedup(alpha, gamma, set.c, v)]);
   const main = curve(set.alpha), faint = FAINT.map(alpha => [alpha, curve(alpha)]);
   const known = run.gamma != null ? [run.measured ?? 0, run.predicted ?? 0] : [];
   const heights = [main, ...faint.map(([, points]) => points)].flat().map(point => point[1]);
-  const frame = plot(box, GAMMA_AXIS, speedAxis(Math.max(...heights, ...known)), 320);
+  const frame = plot(box, width, 320, GAMMA_AXIS, speedAxis(Math.max(...heights, ...known)));
   for (const [, points] of faint) frame.line(points, 'sl-curve-faint');
   for (const [alpha, points] of faint) frame.label(MOST, points[MOST][1], `α = ${alpha}`, 'sl-tag-faint', 8);
   frame.level(1);
@@ -36,11 +36,11 @@ function overGamma(box, set, v, run) {
   return frame;
 }
 
-function overAlpha(box, set, v, run) {
+function overAlpha(box, width, set, v, run) {
   const points = Array.from({ length: 101 }, (_, i) => [i / 100, idealisedSpeedup(i / 100, set.gamma, set.c, v)]);
   const here = idealisedSpeedup(set.alpha, set.gamma, set.c, v), at = breakEven(set.gamma, set.c, v);
   const same = run.alpha != null && Math.round(run.gamma) === set.gamma;   // a run of another γ lies on another curve
-  const frame = plot(box, ALPHA_AXIS, speedAxis(Math.max(points[100][1], same ? run.measured ?? 0 : 0)), 300);
+  const frame = plot(box, width, 300, ALPHA_AXIS, speedAxis(Math.max(points[100][1], same ? run.measured ?? 0 : 0)));
   frame.level(1);
   if (at != null) frame.upright(at, 'sl-even');
   frame.line(points, 'sl-curve');
@@ -53,40 +53,66 @@ function overAlpha(box, set, v, run) {
 }
 
 // Which γ is best over α and c, in cells of one colour each, and the line above which none pays.
-function bestMap(box, set, v, run, mostC) {
-  const columns = 60, rows = 40, cells = {}, table = {};
-  for (let width = 1; width <= MOST + 1; width++) table[width] = interpolate(v, width);   // looked up 40,000 times
-  const frame = plot(box, ALPHA_AXIS, { low: 0, high: mostC, step: niceStep(mostC, 5), name: 'c, cost of a draft step' }, 300);
-  for (let row = 0; row < rows; row++) {
-    for (let column = 0; column < columns; column++) {
-      const best = bestGamma((column + 0.5) / columns, mostC * (row + 0.5) / rows, table, MOST);
-      (cells[best] ??= []).push([column, row]);
-    }
-  }
-  const w = (frame.X(1) - frame.X(0)) / columns, h = (frame.Y(0) - frame.Y(mostC)) / rows;
-  for (const [gamma, members] of Object.entries(cells)) {
-    const d = members.map(([a, b]) => `M${(frame.X(0) + a * w).toFixed(1)},${(frame.Y(0) - b * h).toFixed(1)}h${(w + 0.5).toFixed(1)}v${(-h - 0.5).toFixed(1)}h${(-w - 0.5).toFixed(1)}z`);
-    const cell = shape('path', { class: gamma === '0' ? 'sl-cell-none' : 'sl-cell', d: d.join('') });
-    if (gamma !== '0') cell.style.setProperty('--share', `${12 + 5 * gamma}%`);
-    frame.add(cell);
-  }
-  const border = Array.from({ length: 201 }, (_, i) => [i / 200, dearestDraft(i / 200, table, MOST)]);
-  const inside = border.map(([alpha, c]) => [alpha, Math.min(mostC, Math.max(0, c))]);
-  frame.line(inside.filter((_, i) => border.slice(Math.max(0, i - 1), i + 2).some(([, c]) => c > 0 && c < mostC)), 'sl-border');
-  for (const [gamma, members] of Object.entries(cells)) named(frame, gamma, members, columns, rows / mostC);
+function bestMap(box, width, set, v, run, mostC) {
+  const frame = plot(box, width, 300, ALPHA_AXIS, { low: 0, high: mostC, step: niceStep(mostC, 5), name: 'c, cost of a draft step' });
+  frame.add(fields(frame, v, mostC, width));
   if (run.alpha != null && run.c != null) frame.mark(run.alpha, run.c, 'diamond', 'sl-run-measured');
   frame.mark(set.alpha, set.c, 'dot', 'sl-here');
-  const best = bestGamma(set.alpha, set.c, table, MOST);
+  const best = bestGamma(set.alpha, set.c, v, MOST);
   frame.show(`Best draft length over α and c; with α ${set.alpha.toFixed(2)} and c ${set.c.toFixed(2)} it is ${best}.`);
   return frame;
 }
 
-// A region's number, in the member nearest to its middle; small regions go without.
-function named(frame, gamma, members, columns, perC) {
-  if (members.length < 24) return;
+// The fields of the map depend on v alone, so most movements of a slider find them drawn.
+let fieldsKey = '', fieldsDrawn = null;
+function fields(frame, v, mostC, width) {
+  const key = JSON.stringify([v, mostC, width]);
+  if (key === fieldsKey) return fieldsDrawn;
+  const columns = 60, rows = 40, cells = Array.from({ length: MOST + 1 }, () => []), group = shape('g'), table = [0];
+  for (let width = 1; width <= MOST + 1; width++) table[width] = interpolate(v, width);   // looked up 40,000 times
+  for (let row = 0; row < rows; row++) {
+    for (let column = 0; column < columns; column++) {
+      cells[bestGamma((column + 0.5) / columns, mostC * (row + 0.5) / rows, table, MOST)].push([column, row]);
+    }
+  }
+  const perC = rows / mostC;
+  cells.forEach((members, gamma) => { if (members.length) group.append(field(frame, gamma, members, columns, perC)); });
+  group.append(borderLine(frame, table, mostC));
+  cells.forEach((members, gamma) => { if (members.length >= 24) group.append(fieldName(frame, gamma, members, columns, perC)); });
+  [fieldsKey, fieldsDrawn] = [key, group];
+  return group;
+}
+
+// Cells that touch in a row are one rectangle, a little too large so that no seam shows.
+function field(frame, gamma, members, columns, perC) {
+  const w = frame.X(1 / columns) - frame.X(0), h = frame.Y(0) - frame.Y(1 / perC), strips = [];
+  for (const [column, row] of members) {
+    const last = strips.at(-1);
+    if (last && last[1] === row && last[0] + last[2] === column) last[2]++; else strips.push([column, row, 1]);
+  }
+  const d = strips.map(([column, row, count]) => {
+    const x = (frame.X(0) + column * w).toFixed(1), y = (frame.Y(0) - row * h).toFixed(1), wide = (count * w + 0.5).toFixed(1);
+    return `M${x},${y}h${wide}v${(-h - 0.5).toFixed(1)}h-${wide}z`;
+  });
+  const path = shape('path', { class: gamma ? 'sl-cell' : 'sl-cell-none', d: d.join('') });
+  if (gamma) path.style.setProperty('--share', `${12 + 5 * gamma}%`);
+  return path;
+}
+
+// Where it runs inside the picture; one step beyond is drawn too, so that it reaches the edge.
+function borderLine(frame, table, mostC) {
+  const border = Array.from({ length: 201 }, (_, i) => [i / 200, dearestDraft(i / 200, table, MOST)]);
+  const within = ([, c]) => c > 0 && c < mostC;
+  const shown = border.filter((_, i) => border.slice(Math.max(0, i - 1), i + 2).some(within));
+  const points = shown.map(([alpha, c]) => `${frame.X(alpha).toFixed(1)},${frame.Y(Math.min(mostC, Math.max(0, c))).toFixed(1)}`);
+  return shape('polyline', { class: 'sl-border', points: points.join(' ') });
+}
+
+// A field's number, in the cell nearest to its middle.
+function fieldName(frame, gamma, members, columns, perC) {
   const mean = place => members.reduce((sum, cell) => sum + cell[place], 0) / members.length;
   const [a, b] = [mean(0), mean(1)], far = cell => (cell[0] - a) ** 2 + (cell[1] - b) ** 2;
   const [column, row] = members.reduce((near, cell) => far(cell) < far(near) ? cell : near);
   const at = { x: frame.X((column + 0.5) / columns), y: frame.Y((row + 0.5) / perC) + 5, 'text-anchor': 'middle' };
-  frame.add(shape('text', { ...at, class: 'sl-tag' }, gamma === '0' ? 'no draft pays' : gamma));
+  return shape('text', { ...at, class: 'sl-tag' }, gamma ? String(gamma) : 'no draft pays');
 }

@@ -28,7 +28,9 @@ function schedule() {
 }
 
 function draw() {
-  const now = set(), v = costs();
+  const began = performance.now(), now = set(), v = costs();
+  // Looked up before anything is written: in between, each look would lay the page out anew.
+  const wide = Object.fromEntries(Object.entries(boxes).map(([name, box]) => [name, box.clientWidth]));
   for (const [name, input] of Object.entries(sliders)) {
     const shown = name === 'gamma' ? String(now.gamma) : now[name].toFixed(2);
     input.closest('label').querySelector('output').textContent = shown;
@@ -36,9 +38,12 @@ function draw() {
   sliders.slope.disabled = measured();
   fill(now, v);
   speak(now, v);
-  if (!boxes.gamma.clientWidth) return;            // in a tab that is not open; drawn when it is
-  const began = performance.now();
-  frames = { gamma: overGamma(boxes.gamma, now, v, run), alpha: overAlpha(boxes.alpha, now, v, run), map: bestMap(boxes.map, now, v, run, mostC) };
+  if (!wide.gamma) return;                         // in a tab that is not open; drawn when it is
+  frames = {
+    gamma: overGamma(boxes.gamma, wide.gamma, now, v, run),
+    alpha: overAlpha(boxes.alpha, wide.alpha, now, v, run),
+    map: bestMap(boxes.map, wide.map, now, v, run, mostC),
+  };
   root.dataset.drawn = (performance.now() - began).toFixed(1);   // milliseconds, for whoever wants to know
 }
 
