@@ -6,9 +6,8 @@ from app.components.live import live
 
 TEMPLATE = """
 <div class="sl-panel sl-sheet" hidden>
-  <div class="sl-sheet-scroll" tabindex="0" role="region">
-    <table><caption></caption><thead></thead><tbody></tbody></table>
-  </div>
+  <p class="sl-sheet-caption"></p>
+  <div class="sl-sheet-scroll" tabindex="0" role="region"><table><thead></thead><tbody></tbody></table></div>
 </div>
 """
 

@@ -122,7 +122,9 @@ class Sweeping:
         if not swept.cells:
             return plain
         temperatures = swept.plan.temperatures
-        shown = gr.update(choices=temperatures, value=temperatures[0], visible=len(temperatures) > 1)
+        shown = gr.update(
+            choices=[(f"{t:g}", t) for t in temperatures], value=temperatures[0], visible=len(temperatures) > 1
+        )
         csv, json = self._files(swept)
         drawn = self._drawn(swept, temperatures[0])
         recipes = self._recipes(swept, temperatures[0])
@@ -143,7 +145,8 @@ class Sweeping:
         """The best setting, for other engines."""
         top = best(swept.cells)[temperature, ALL]
         models = self.service.models(swept.pair, top.method)
-        return production(Choice(top.method, top.gamma, models.target, models.draft, models.gguf, temperature == 0))
+        choice = Choice(top.method, top.gamma, models.target, models.draft, models.gguf, temperature == 0)
+        return production(choice, whence="the fastest above")
 
     def _files(self, swept: Swept) -> list:
         about = {"pair": swept.pair} | asdict(swept.plan)

@@ -61,8 +61,8 @@ def _controls(service: Service, handlers: Sweeping) -> list:
             info="Tokens guessed in a round; auto chooses anew each round.",
         )  # fmt: skip
         temperatures = gr.CheckboxGroup(
-            list(TEMPERATURES), value=[0.0], label="Temperatures", info="0 is greedy: the likeliest token.",
-            elem_id="sweep-temperatures", min_width=220,
+            [(f"{t:g}", t) for t in TEMPERATURES], value=[0.0], label="Temperatures",
+            info="0 is greedy: the likeliest token.", elem_id="sweep-temperatures", min_width=220,
         )  # fmt: skip
     kinds = gr.CheckboxGroup(
         list(prompts()), value=["chat", "code", "rewrite"], label="Kinds of text", elem_id="sweep-kinds",

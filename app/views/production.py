@@ -56,19 +56,20 @@ class Target:
     missing: dict[str, str]
 
 
-def production(choice: Choice) -> str:
-    """Every engine's answer as JSON, with a sentence about the draft length in front."""
+def production(choice: Choice, whence: str = "as set above") -> str:
+    """Every engine's answer as JSON, with a sentence about the draft length in front. ``whence``: how the setting came
+    about."""
     targets = () if choice.method == AUTO else TARGETS
-    return encode({"lead": _lead(choice), "engines": [_answer(target, choice) for target in targets]})
+    return encode({"lead": _lead(choice, whence), "engines": [_answer(target, choice) for target in targets]})
 
 
-def _lead(choice: Choice) -> str:
+def _lead(choice: Choice, whence: str) -> str:
     if choice.method == AUTO:
         return "The fastest method is found when a run begins: press Run, or choose a method."
     if _plain(choice):
         return "Plain decoding needs no configuration. Choose a method and a draft length above."
     if isinstance(choice.gamma, int):
-        return f"For {choice.method} with γ = {choice.gamma}, as set above."
+        return f"For {choice.method} with γ = {choice.gamma}, {whence}."
     fixed = f"For {choice.method}. Here γ is chosen anew each round; most of these engines take one fixed number."
     if choice.chosen:
         return f"{fixed} The length that the run on screen drafted with most often stands in: {choice.chosen}."

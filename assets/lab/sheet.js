@@ -1,6 +1,6 @@
 // A table of finished texts; nothing in it is ever read as HTML.
 const panel = element.querySelector('.sl-sheet'), region = panel.querySelector('.sl-sheet-scroll');
-const caption = panel.querySelector('caption'), head = panel.querySelector('thead'), body = panel.querySelector('tbody');
+const caption = panel.querySelector('.sl-sheet-caption'), head = panel.querySelector('thead'), body = panel.querySelector('tbody');
 
 function row(cells, first) {
   const line = document.createElement('tr');
@@ -20,6 +20,7 @@ function draw() {
   if (panel.hidden) return;
   caption.textContent = table.caption;
   region.setAttribute('aria-label', table.caption);
+  panel.querySelector('table').setAttribute('aria-label', table.caption);
   head.replaceChildren(row(table.heads.map(text => [text, '']), true));
   body.replaceChildren(...table.rows.map(cells => row(cells, false)));
 }
