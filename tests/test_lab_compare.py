@@ -155,7 +155,8 @@ def test_no_token_of_a_round_carries_more_than_its_own_numbers():
 
 
 def test_the_end_has_the_table_the_chart_and_the_files():
-    last = run(page())[-1]
+    handlers = page()  # while it lives its files do
+    last = run(handlers)[-1]
     assert last.run["value"] == "Run" and last.stop["interactive"] is False and not last.again["visible"]
     heads = [line for line in lines(last.grid) if line["type"] == "head"]
     assert [head["name"] for head in heads] == ["Plain decoding", "N-gram lookup, γ = 4", "Draft model, γ = 2"]

@@ -59,10 +59,10 @@ class Asked:
     pair: str = TOY
     rule: str = RIGHT
     method: str = "lm"
-    gamma: int = 3
-    sampling: SamplingParams = field(default_factory=lambda: SamplingParams(0.6, top_p=0.92))
-    runs: int = 2_000
-    length: int = 2
+    gamma: int = 2
+    sampling: SamplingParams = field(default_factory=lambda: SamplingParams(0.5, top_p=0.95))
+    runs: int = 1_000
+    length: int = 3  # one more than γ, or nobody would see where a bonus token comes from
     first: int = 0
     prompt: str = ""
 
@@ -100,7 +100,7 @@ class Asked:
         if self.toy:
             return None
         return RunConfig(
-            self.prompt, self.pair, self.method, self.gamma, self.sampling, self.length + 1, self.first, chat=False
+            self.prompt, self.pair, self.method, self.gamma, self.sampling, self.length, self.first, chat=False
         )
 
 

@@ -30,9 +30,10 @@ TOY_METHODS = {
 PROMPT = "The weather today is"
 # What a pair starts with, and the toy: few outcomes that can all be counted, in little time.
 BEGINS = {
-    True: {"method": "lm", "temperature": 0.6, "top_k": 0, "top_p": 0.92, "runs": 2_000},
-    False: {"temperature": 1.0, "top_k": 3, "top_p": 1.0, "runs": 150},
-}
+    True: {"method": START.method, "temperature": START.sampling.temperature, "top_k": 0,
+           "top_p": START.sampling.top_p, "runs": START.runs, "length": START.length},
+    False: {"temperature": 1.0, "top_k": 3, "top_p": 1.0, "runs": 150, "length": 2},
+}  # fmt: skip
 PREFERRED = ("lm", "eagle", "ngram")  # a draft model's q is spread out, which is where a wrong rule shows
 CONTROLS = (
     Control("pair", "Model", "The toy shows every mistake; a real pair shows that the engine is right.", TOY, "choice"),
@@ -82,6 +83,7 @@ class Choices(NamedTuple):
     top_k: Any = SKIP
     top_p: Any = SKIP
     runs: Any = SKIP
+    length: Any = SKIP
     prompt: Any = SKIP
     notice: Any = SKIP
 
@@ -111,7 +113,7 @@ class Distribution:
         return Choices(
             gr.update(choices=rules, value=rule if rule in dict(rules).values() else RIGHT),
             gr.update(choices=choices(TOY_METHODS if toy else METHODS, offered), value=start.get("method", offered[0])),
-            *(start[name] for name in ("temperature", "top_k", "top_p", "runs")),
+            *(start[name] for name in ("temperature", "top_k", "top_p", "runs", "length")),
             gr.update(visible=not toy),
             notice("error", " ".join(reasons)) if reasons else notice("quiet"),
         )

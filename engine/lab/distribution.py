@@ -7,16 +7,17 @@ the target itself would show.
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
 
 from engine.broken import Mutant
-from engine.config import RunConfig, SamplingParams
+from engine.config import AUTO, RunConfig, SamplingParams
 from engine.decode import TRUE_RULES, Rules
 from engine.errors import BadInput
-from engine.events import TESTED, Round
+from engine.events import TESTED, Round, Token
 from engine.loading import Engine
 from engine.sampling import History, penalise, warp
 from engine.text import Detokenizer, encode_prompt
@@ -166,11 +167,12 @@ def engine_runs(
     rules: Rules = TRUE_RULES,
     cancelled: Callable[[], bool] = lambda: False,
 ) -> Runs:
-    asked = replace(config, max_new_tokens=length + 1, trace=False)  # the last place of a run is never drafted
+    spare = 1 if config.gamma == AUTO else max(1, config.gamma)  # the last places of a run are not drafted in full
+    asked = replace(config, max_new_tokens=length + spare, trace=False)
 
     def rounds(seed: int) -> Iterator[Round]:
-        events = engine.run(replace(asked, seed=config.seed + seed), cancelled, rules=rules)
-        return (event for event in events if isinstance(event, Round))
+        with closing(engine.run(replace(asked, seed=config.seed + seed), cancelled, rules=rules)) as events:
+            yield from (event for event in events if isinstance(event, Round))
 
     return rounds
 
@@ -182,10 +184,11 @@ def drawn(
     progress: Progress = lambda share: None,
     cancelled: Callable[[], bool] = lambda: False,
 ) -> Draws:
-    """The first ``length`` tokens of each seed's run. A run that was broken off is no outcome and is not counted."""
+    """The first ``length`` tokens of each seed's run, which goes on no longer. A run that was broken off is no
+    outcome and is not counted."""
     counts, accepted, tested = Counter(), 0, 0
     for done, seed in enumerate(seeds, 1):
-        tokens = [token for round_ in runs(seed) for token in round_.tokens]
+        tokens = _beginning(runs(seed), length)
         if cancelled():
             break
         counts[tuple(token.id for token in tokens if token.emitted)[:length]] += 1
@@ -193,6 +196,17 @@ def drawn(
         tested += sum(token.status in TESTED for token in tokens)
         progress(done / len(seeds))
     return Draws(counts, accepted, tested)
+
+
+def _beginning(rounds: Iterator[Round], length: int) -> list[Token]:
+    """The tokens of a run up to the round that makes the ``length``-th one."""
+    tokens: list[Token] = []
+    with closing(rounds):
+        for round_ in rounds:
+            tokens += round_.tokens
+            if sum(token.emitted for token in tokens) >= length:
+                break
+    return tokens
 
 
 @torch.inference_mode()
