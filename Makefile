@@ -15,7 +15,7 @@ SUM_DEV := $(shell cat requirements.txt requirements-dev.txt | cksum | cut -d' '
 APP     := $(VENV)/.app-$(SUM)
 DEV     := $(VENV)/.dev-$(SUM_DEV)
 
-.PHONY: run test check format bench bench-ui clean
+.PHONY: run test test-gpu check format bench bench-ui bench-gpu clean
 .DEFAULT_GOAL := run
 
 run: $(APP)
@@ -26,6 +26,11 @@ test: $(DEV)
 	$(PY) -m engine fetch $(PAIR)
 	@$(PY) tests/browser/chromium.py --install
 	$(PY) -m pytest $(ARGS)
+
+# What only CUDA can show; fails where there is none.
+test-gpu: $(DEV)
+	@$(PY) -c "import torch, sys; sys.exit(not torch.cuda.is_available() and 'test-gpu needs a CUDA device')"
+	$(PY) -m pytest -m gpu $(ARGS)
 
 check: $(DEV)
 	$(PY) -m ruff check .

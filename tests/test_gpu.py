@@ -1,8 +1,15 @@
-"""On CUDA only: captured graphs give what eager passes give, and a round waits for the device once."""
+"""Captured graphs give what eager passes give, and a round waits for the device once.
+
+Everything that is not about CUDA itself also runs on a CPU, with graphs that are played (fake_graphs.py).
+"""
+
+import gc
 
 import pytest
 import torch
-from tiny import runner_of, write
+from fake_graphs import FakeGraphs
+from pairs import model_folder
+from tiny import one_thread, runner_of, write  # noqa: F401
 
 from engine.adaptive import FixedGamma
 from engine.config import RunConfig, SamplingParams
@@ -12,6 +19,8 @@ from engine.drafters.eagle import EagleDrafter
 from engine.drafters.lm import LmDrafter
 from engine.eagle import EagleModel
 from engine.graphs import EagerGraphs
+from engine.lab.distribution import judge, on_engine
+from engine.loading import load_engine
 from engine.recorder import Recorder
 from engine.runner import DecoderRunner
 from engine.sampling import Uniforms, draw
@@ -20,9 +29,14 @@ from engine.training import export
 from engine.training.students import new_eagle
 from engine.training.teacher import Teacher
 
-pytestmark = pytest.mark.gpu
+GPU = pytest.mark.gpu
 PROMPT = [5, 9, 13, 21, 5, 9]
 WORDS = [f"w{i}" for i in range(96)]
+
+
+@pytest.fixture(scope="module", params=["cpu", pytest.param("cuda", marks=GPU)])
+def device(request):
+    return request.param
 
 
 @pytest.fixture(scope="module")
@@ -34,10 +48,16 @@ def folders(tmp_path_factory):
     return made
 
 
-def runner(folders, index: int, captured: bool):
-    made = runner_of(*folders[index], device="cuda", dtype=torch.float32)
+def graphs(device: str, captured: bool):
+    """None for CUDA's own, which a runner has already."""
     if not captured:
-        made.graphs = EagerGraphs()
+        return EagerGraphs()
+    return FakeGraphs() if device == "cpu" else None
+
+
+def runner(folders, index: int, captured: bool, device: str):
+    made = runner_of(*folders[index], device=device, dtype=torch.float32)
+    made.graphs = graphs(device, captured) or made.graphs
     return made
 
 
@@ -50,14 +70,14 @@ def head(folders, tmp_path_factory):
     return out
 
 
-def decoding(folders, captured: bool, temperature: float, gamma: int = 4, head=None) -> Decoding:
+def decoding(folders, device: str, captured: bool, temperature: float, gamma: int = 4, head=None) -> Decoding:
     config = RunConfig("x", sampling=SamplingParams(temperature), max_new_tokens=48, seed=3)
-    target = runner(folders, 0, captured)
+    target = runner(folders, 0, captured, device)
     if head is None:
-        drafter = LmDrafter(runner(folders, 1, captured))
+        drafter = LmDrafter(runner(folders, 1, captured, device))
     else:
         drafts = DecoderRunner(EagleModel(head, target.model, packed=False))
-        drafts.graphs = drafts.graphs if captured else EagerGraphs()
+        drafts.graphs = graphs(device, captured) or drafts.graphs
         target.tap(drafts.model.reads)
         drafter = EagleDrafter(drafts, target)
     recorder = Recorder(config, ToyTokenizer(WORDS))
@@ -65,24 +85,26 @@ def decoding(folders, captured: bool, temperature: float, gamma: int = 4, head=N
 
 
 @pytest.mark.parametrize("width", [1, 2, 5, 9])
-def test_a_replay_gives_the_eager_logits_whatever_its_output_held_before(folders, width):
-    graphed, eager = runner(folders, 0, True), runner(folders, 0, False)
+@torch.inference_mode()
+def test_a_replay_gives_the_eager_logits_whatever_its_output_held_before(folders, device, width):
+    graphed, eager = runner(folders, 0, True, device), runner(folders, 0, False, device)
     for made in (graphed, eager):
         made.reset(200)
         made.prefill(PROMPT)
     for step in range(3):
-        tokens = torch.arange(step, step + width, device="cuda") + 3
+        tokens = torch.arange(step, step + width, device=device) + 3
         got, want = graphed.forward(tokens), eager.forward(tokens)
         torch.testing.assert_close(got, want, atol=1e-4, rtol=1e-4)
         got.fill_(float("nan"))  # the next replay must write every element anew
 
 
-def test_a_draft_loop_gives_the_eager_drafts_whatever_its_output_held_before(folders):
+@torch.inference_mode()
+def test_a_draft_loop_gives_the_eager_drafts_whatever_its_output_held_before(folders, device):
     """Several rounds on one graph, fewer and more drafts kept, with what it returned last time overwritten."""
     drafts = {}
     for captured in (True, False):
-        drafter, committed, drafts[captured] = LmDrafter(runner(folders, 1, captured)), list(PROMPT), []
-        drafter.start(PROMPT, Setup(SamplingParams(1.0), 96, Uniforms(3, 80), None, 200, "cuda"))
+        drafter, committed, drafts[captured] = LmDrafter(runner(folders, 1, captured, device)), list(PROMPT), []
+        drafter.start(PROMPT, Setup(SamplingParams(1.0), 96, Uniforms(3, 80), None, 200, device))
         for kept in (4, 0, 2, 4, 1, 3):
             draft = drafter.propose(committed, 4, len(committed) - len(PROMPT))
             drafts[captured].append((draft.tokens.clone(), draft.q.clone()))
@@ -96,12 +118,12 @@ def test_a_draft_loop_gives_the_eager_drafts_whatever_its_output_held_before(fol
 
 
 @pytest.mark.parametrize("vocabulary", [7, 1000, 50_000, 151_936])
-def test_no_token_without_mass_is_drawn_on_the_device(vocabulary):
+def test_no_token_without_mass_is_drawn_on_the_device(device, vocabulary):
     """A parallel scan adds up in another order for each element, so a token of no mass may seem to own an ulp."""
-    generator = torch.Generator(device="cuda").manual_seed(vocabulary)
+    generator = torch.Generator(device=device).manual_seed(vocabulary)
     for _ in range(20):
-        probs = torch.rand(9, vocabulary, device="cuda", generator=generator) ** 3
-        probs[torch.rand(probs.shape, device="cuda", generator=generator) < 0.7] = 0.0
+        probs = torch.rand(9, vocabulary, device=device, generator=generator) ** 3
+        probs[torch.rand(probs.shape, device=device, generator=generator) < 0.7] = 0.0
         probs[:, -1] += 1e-4
         cdf = (probs / probs.sum(-1, keepdim=True)).cumsum(-1)
         for at in torch.randint(vocabulary, (50,)).tolist():  # aim at the seams between tokens
@@ -112,26 +134,28 @@ def test_no_token_without_mass_is_drawn_on_the_device(vocabulary):
 
 @pytest.mark.parametrize("method", ["lm", "eagle"])
 @pytest.mark.parametrize("temperature", [0.0, 1.0])
-def test_a_trace_is_the_same_on_and_off_graphs(folders, head, method, temperature):
-    traces = []
+def test_a_trace_is_the_same_on_and_off_graphs(folders, device, head, method, temperature):
+    traces, before = [], FakeGraphs.made
     for captured in (True, False):
-        run = decoding(folders, captured, temperature, head=head if method == "eagle" else None)
+        run = decoding(folders, device, captured, temperature, head=head if method == "eagle" else None)
         rounds = list(run.rounds())
         traces.append([(t.id, t.status, t.position) for r in rounds for t in r.tokens])
     assert traces[0] == traces[1]
+    assert device != "cpu" or FakeGraphs.made > before, "no graph was captured"
 
 
-def test_a_second_run_on_the_same_graphs_repeats_the_first(folders):
-    first = decoding(folders, True, 1.0)
+def test_a_second_run_on_the_same_graphs_repeats_the_first(folders, device):
+    first = decoding(folders, device, True, 1.0)
     ids = [t.id for r in first.rounds() for t in r.tokens]
     recorder = Recorder(first.config, ToyTokenizer(WORDS))
     again = Decoding(first.config, PROMPT, first.target, first.drafter, FixedGamma(4), frozenset(), recorder)
     assert [t.id for r in again.rounds() for t in r.tokens] == ids
 
 
+@GPU
 @pytest.mark.parametrize("method", ["lm", "eagle"])
 def test_a_round_waits_for_the_device_once(folders, head, method):
-    run = decoding(folders, True, 1.0, head=head if method == "eagle" else None)
+    run = decoding(folders, "cuda", True, 1.0, head=head if method == "eagle" else None)
     rounds = run.rounds()
     for _ in range(6):  # every width that comes up has been captured by then
         next(rounds)
@@ -142,3 +166,107 @@ def test_a_round_waits_for_the_device_once(folders, head, method):
     finally:
         torch.cuda.set_sync_debug_mode("default")
     assert len(caught) == 1
+
+
+# ---- whole engines, in the precision that a GPU runs in ------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def pair(tmp_path_factory):
+    """A target and a draft that is nearly the same, as folders."""
+    root = tmp_path_factory.mktemp("pair")
+    model_folder(root / "target", max_position_embeddings=1024)
+    model_folder(root / "draft", noise=0.3, max_position_embeddings=1024)
+    return f"{root / 'target'}+{root / 'draft'}", root
+
+
+@pytest.fixture
+def engine_on(pair, device, monkeypatch):
+    """``engine_on(precision)``: an engine whose passes are graphs, real or played."""
+    if device == "cpu":
+        monkeypatch.setattr("engine.runner.graphs_for", lambda _: FakeGraphs())
+    monkeypatch.setattr("engine.loading.cache_root", lambda: pair[1] / "cache")
+    made = []
+
+    def load(precision: str):
+        made.append(load_engine(pair[0], device, precision))
+        assert made[-1].target.runner.captured
+        return made[-1]
+
+    yield load
+    for engine in made:
+        engine.close()
+
+
+def asked(pair, method: str, **more) -> RunConfig:
+    settings = {"gamma": 3, "max_new_tokens": 40, "chat": False} | more
+    return RunConfig("the cat, the hat, the cat", pair[0], method, **settings)
+
+
+def ids(engine, config) -> list[int]:
+    return [t.id for event in engine.run(config, ends=False) for t in getattr(event, "tokens", ()) if t.emitted]
+
+
+@pytest.mark.parametrize("method", ["none", "ngram", "lm"])
+def test_greedy_in_fp32_through_graphs_is_what_transformers_writes(pair, engine_on, method):
+    from transformers import AutoModelForCausalLM
+
+    engine = engine_on("fp32")
+    gamma = 0 if method == "none" else 3
+    mine = ids(engine, asked(pair, method, gamma=gamma))
+    model = AutoModelForCausalLM.from_pretrained(pair[1] / "target", dtype=torch.float32).to(engine.device)
+    prompt = engine.target.tokenizer(asked(pair, method).prompt, add_special_tokens=False)["input_ids"]
+    with torch.inference_mode():
+        out = model.generate(
+            torch.tensor([prompt], device=engine.device), do_sample=False, min_new_tokens=40, max_new_tokens=40,
+            eos_token_id=None, pad_token_id=0,
+        )  # fmt: skip
+    theirs = out[0, len(prompt) :].tolist()
+    assert mine == theirs
+
+
+@pytest.mark.parametrize("method", ["ngram", "lm"])
+def test_sampling_in_bf16_through_graphs_keeps_the_targets_distribution(pair, engine_on, method):
+    """False-alarm rate 1e-3, had the seeds not been fixed."""
+    config = asked(pair, method, sampling=SamplingParams(1.0, top_k=3))
+    test = judge(*on_engine(engine_on("bf16"), config, 500, length=2))
+    assert test.lossless, f"p = {test.p_value:.2g}, distance {test.distance:.3f} beside {test.band}"
+
+
+def test_what_bf16_writes_greedily_is_at_worst_a_near_tie_in_fp32(pair, engine_on):
+    """Teacher-forced regret: how far each token's exact logit is below the best, next to what bf16 can resolve."""
+    written = ids(engine_on("bf16"), asked(pair, "lm"))
+    exact = engine_on("fp32").target
+    prompt = exact.tokenizer(asked(pair, "lm").prompt, add_special_tokens=False)["input_ids"]
+    exact.runner.reset(len(prompt) + len(written) + 1)
+    exact.runner.prefill(prompt[:-1])
+    with torch.inference_mode():
+        rows = [exact.runner.forward(torch.tensor([t], device=exact.runner.device))[0].clone()
+                for t in [prompt[-1], *written[:-1]]]  # fmt: skip
+    regrets = [float((row.max() - row[token]) / row.abs().max()) for row, token in zip(rows, written, strict=True)]
+    assert max(regrets) < 2**-5, f"the worst is {max(regrets):.3f} of the largest logit"  # some roundings of 2^-8
+
+
+@GPU
+def test_a_round_has_one_wait_by_the_profilers_count(pair, monkeypatch):
+    from torch.profiler import ProfilerActivity, profile
+
+    engine = load_engine(pair[0], "cuda", "bf16")
+    ids(engine, asked(pair, "lm"))  # every width is captured
+    with profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]) as seen:
+        rounds = sum(hasattr(event, "tokens") for event in engine.run(asked(pair, "lm"), ends=False))
+    waits = sum(e.count for e in seen.key_averages() if "Synchronize" in e.key)
+    engine.close()
+    assert rounds <= waits <= rounds + 8, f"{waits} waits in {rounds} rounds"  # a few before the first and at the end
+
+
+@GPU
+def test_all_memory_is_given_back(pair):
+    gc.collect()
+    torch.cuda.empty_cache()
+    before = torch.cuda.memory_allocated()
+    engine = load_engine(pair[0], "cuda", "bf16")
+    ids(engine, asked(pair, "lm"))
+    assert torch.cuda.memory_allocated() > before
+    engine.close()
+    assert torch.cuda.memory_allocated() <= before + 2**20
