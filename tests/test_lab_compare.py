@@ -105,7 +105,7 @@ def test_nonsense_is_a_sentence_and_the_next_run_works(changes, words):
     handlers = page(worker)
     last = run(handlers, **changes)[-1]
     assert said(last)["kind"] == "error" and words in said(last)["text"] and worker.jobs == []
-    assert last.run["value"] == "Run" and last.stop["interactive"] is False
+    assert last.run["value"] == "Run all" and last.stop["interactive"] is False
     assert said(run(handlers)[-1])["kind"] != "error"
 
 
@@ -157,7 +157,7 @@ def test_no_token_of_a_round_carries_more_than_its_own_numbers():
 def test_the_end_has_the_table_the_chart_and_the_files():
     handlers = page()  # while it lives its files do
     last = run(handlers)[-1]
-    assert last.run["value"] == "Run" and last.stop["interactive"] is False and not last.again["visible"]
+    assert last.run["value"] == "Run all" and last.stop["interactive"] is False and not last.again["visible"]
     heads = [line for line in lines(last.grid) if line["type"] == "head"]
     assert [head["name"] for head in heads] == ["Plain decoding", "N-gram lookup, γ = 4", "Draft model, γ = 2"]
     assert heads[0]["speedup"] == "1.00×" and float(heads[1]["speedup"][:-1]) > 1
@@ -197,7 +197,7 @@ def test_stop_keeps_what_there_is():
     thread.join(5)
     assert not thread.is_alive()
     last = screens[-1]
-    assert said(last)["text"].startswith("Stopped") and last.run["value"] == "Run"
+    assert said(last)["text"].startswith("Stopped") and last.run["value"] == "Run all"
     heads = [line for line in lines(last.grid) if line["type"] == "head"]
     assert {head["state"] for head in heads} == {"stopped"} and last.traces_file["interactive"]
     assert 0 < sum(line["type"] == "round" for line in lines(last.grid)) < 100
@@ -208,7 +208,7 @@ def test_a_failing_run_keeps_what_it_made():
     handlers = page(FakeWorker(fail=Unavailable("The weights are damaged; fetch them again.")))
     last = run(handlers)[-1]
     assert said(last)["kind"] == "error" and "What had been made by then stays" in said(last)["text"]
-    assert sum(line["type"] == "round" for line in lines(last.grid)) == 2 and last.run["value"] == "Run"
+    assert sum(line["type"] == "round" for line in lines(last.grid)) == 2 and last.run["value"] == "Run all"
 
 
 def test_the_time_limit_is_said():

@@ -24,6 +24,7 @@ from engine.errors import BadInput, EngineError
 from engine.events import Round, RunFinished
 
 SKIP = gr.skip()
+RUN = "Run all"
 FEWEST, MOST = 2, 4
 OWN = ("method", "auto", "gamma", "temperature")  # what each column has for itself
 SHARED = ("prompt", "pair", "tokens", "seed")
@@ -220,7 +221,7 @@ def _following(feed: Feed, made: list[Column], at: int, update: Update) -> Scree
 
 
 def _over(told: str) -> Screen:
-    return Screen(told, gr.update(value="Run"), gr.update(interactive=False))
+    return Screen(told, gr.update(value=RUN), gr.update(interactive=False))
 
 
 def _files(traces: str | None, table: str | None) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from app.components.controls import control
 from app.components.notice import notice
 from app.components.sheet import sheet
 from app.controls import METHODS, choices, described
-from app.lab.compare import MOST, OWN, SHARED, Compare, Screen, beginning, count
+from app.lab.compare import MOST, OWN, RUN, SHARED, Compare, Screen, beginning, count
 from app.service import Service
 from app.views import lab_compare as view
 from engine.config import AUTO
@@ -41,7 +41,7 @@ def compare(service: Service) -> None:
             "Add a run", size="sm", elem_id="compare-add", interactive=count(methods) < MOST, min_width=120
         )
     with gr.Row(elem_classes="sl-actions"):
-        run = gr.Button("Run all", variant="primary", elem_id="compare-run", scale=3, min_width=140)
+        run = gr.Button(RUN, variant="primary", elem_id="compare-run", scale=3, min_width=140)
         again = gr.Button("Run again", elem_id="compare-again", visible=False, scale=2, min_width=110)
         stop = gr.Button("Stop", elem_id="compare-stop", interactive=False, scale=1, min_width=90)
     told = notice("compare-notice")
