@@ -83,6 +83,13 @@ def test_a_busy_machine_is_told():
     assert "busy" not in told(with_costs(CostModel(0.1, {1: 1.0}, 256, 0.03, spread=0.05)))["where"]
 
 
+def test_passes_cheaper_than_a_single_token_are_told():
+    assert (
+        "cheaper than a single token" in told(with_costs(CostModel(0.1, {1: 1.0, 4: 0.8, 8: 1.2}, 256, 0.03)))["where"]
+    )
+    assert "cheaper" not in told(with_costs(CostModel(0.1, {1: 1.0, 4: 0.98, 8: 1.2}, 256, 0.03)))["where"]
+
+
 def test_nothing_a_file_claims_becomes_a_tag():
     run = ran()
     run = replace(run, started=replace(run.started, device="<script>{{1+1}}"))

@@ -20,6 +20,7 @@ their real cost, and then each is kept with the chance α. So you can see which 
 this device, and whether the formula tells the truth about it.</p>
 <p class="sl-lab-label" role="note"><strong>Kept by chance.</strong> No model judges these drafts, so the text that
 comes out is not the target's and is never shown. What is real is the time it took.</p>"""
+TITLE = "Speedup for any α: measured points on predicted lines"
 HINTS = {
     "method": "Whose costs: its drafts are made and paid for. N-gram lookup drafts only where the text repeats.",
     "alphas": "Chance that a drafted token is kept.",
@@ -51,7 +52,7 @@ def synthetic(service: Service) -> None:
         restart = gr.Button("Start over", elem_id="any-alpha-restart", interactive=False, scale=1, min_width=110)
     told = notice("any-alpha-notice", "" if service.limits.lab_seconds else said("quiet", NO_MODELS))
     empty = Measured()
-    drawn = charts(view.chart(empty), "any-alpha-charts", {view.CHART: "Speedup for any α, measured on predicted"})
+    drawn = charts(view.chart(empty), "any-alpha-charts", {view.CHART: TITLE})
     starts = sheet("any-alpha-thresholds", view.thresholds(empty))
     points = sheet("any-alpha-points", view.points(empty))
     with gr.Row(elem_classes="sl-files"):

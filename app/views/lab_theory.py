@@ -12,6 +12,7 @@ from engine.trace import Trace
 
 MOST_GAMMA = 16  # how far the pictures go
 BUSY = 0.2  # spread of a plain step above which the costs were measured on a busy machine
+CHEAPEST = 0.95  # v(W) below this says more of the clock than of the device
 NOTHING = "No run to compare with yet. Run a prompt in the playground and come back."
 
 
@@ -50,6 +51,8 @@ def _where(run: Trace, costs: CostModel | None, own: bool) -> str:
         return ""
     whose = "your last run" if own else "the recorded run"
     busy = ", while the machine was busy" if costs.spread > BUSY else ""
+    if min(costs.v.values()) < CHEAPEST:
+        busy += "; some widths came out cheaper than a single token, so the clock was not steady: take it with care"
     return f"in {whose}, on {run.started.device}, at {costs.context} tokens of context{busy}"
 
 

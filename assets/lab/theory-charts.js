@@ -23,7 +23,12 @@ function overGamma(box, width, set, v, run) {
   const heights = [main, ...faint.map(([, points]) => points)].flat().map(point => point[1]);
   const frame = plot(box, width, 320, GAMMA_AXIS, speedAxis(Math.max(...heights, ...known)));
   for (const [, points] of faint) frame.line(points, 'sl-curve-faint');
-  for (const [alpha, points] of faint) frame.label(MOST, points[MOST][1], `α = ${alpha}`, 'sl-tag-faint', 8);
+  let free = -Infinity;                    // their names at the right edge, from above, none on another
+  for (const [alpha, points] of faint.toReversed()) {
+    const at = frame.Y(points[MOST][1]);
+    free = Math.max(at - 8, free + 14);
+    frame.label(MOST, points[MOST][1], `α = ${alpha}`, 'sl-tag-faint', at + 4 - free);
+  }
   frame.level(1);
   frame.upright(set.gamma, 'sl-guide');
   frame.line(main, 'sl-curve');
@@ -78,7 +83,7 @@ function fields(frame, v, mostC, width) {
   const perC = rows / mostC;
   cells.forEach((members, gamma) => { if (members.length) group.append(field(frame, gamma, members, columns, perC)); });
   group.append(borderLine(frame, table, mostC));
-  cells.forEach((members, gamma) => { if (members.length >= 24) group.append(fieldName(frame, gamma, members, columns, perC)); });
+  group.append(...fieldNames(frame, cells, columns, perC));
   [fieldsKey, fieldsDrawn] = [key, group];
   return group;
 }
@@ -95,7 +100,7 @@ function field(frame, gamma, members, columns, perC) {
     return `M${x},${y}h${wide}v${(-h - 0.5).toFixed(1)}h-${wide}z`;
   });
   const path = shape('path', { class: gamma ? 'sl-cell' : 'sl-cell-none', d: d.join('') });
-  if (gamma) path.style.setProperty('--share', `${12 + 5 * gamma}%`);
+  if (gamma) path.style.setProperty('--share', `${12 + 19 * Math.log2(gamma)}%`);
   return path;
 }
 
@@ -108,11 +113,18 @@ function borderLine(frame, table, mostC) {
   return shape('polyline', { class: 'sl-border', points: points.join(' ') });
 }
 
-// A field's number, in the cell nearest to its middle.
-function fieldName(frame, gamma, members, columns, perC) {
-  const mean = place => members.reduce((sum, cell) => sum + cell[place], 0) / members.length;
-  const [a, b] = [mean(0), mean(1)], far = cell => (cell[0] - a) ** 2 + (cell[1] - b) ** 2;
-  const [column, row] = members.reduce((near, cell) => far(cell) < far(near) ? cell : near);
-  const at = { x: frame.X((column + 0.5) / columns), y: frame.Y((row + 0.5) / perC) + 5, 'text-anchor': 'middle' };
-  return shape('text', { ...at, class: 'sl-tag' }, gamma ? String(gamma) : 'no draft pays');
+// A field's number, in the cell nearest to its middle; none for a small field or beside the number before.
+function fieldNames(frame, cells, columns, perC) {
+  const names = [], placed = [];
+  cells.forEach((members, gamma) => {
+    if (members.length < 24) return;
+    const mean = place => members.reduce((sum, cell) => sum + cell[place], 0) / members.length;
+    const [a, b] = [mean(0), mean(1)], far = cell => (cell[0] - a) ** 2 + (cell[1] - b) ** 2;
+    const [column, row] = members.reduce((near, cell) => far(cell) < far(near) ? cell : near);
+    const x = frame.X((column + 0.5) / columns), y = frame.Y((row + 0.5) / perC) + 5;
+    if (placed.some(([left, top]) => Math.abs(x - left) < 20 && Math.abs(y - top) < 16)) return;
+    placed.push([x, y]);
+    names.push(shape('text', { x, y, class: 'sl-tag', 'text-anchor': 'middle' }, gamma ? String(gamma) : 'no draft pays'));
+  });
+  return names;
 }

@@ -38,7 +38,11 @@ def visit(browser, app):
         page.on("request", lambda r: None if r.url.startswith(own) else page.strangers.append(r.url))
         page.goto(app)
         page.get_by_role("tab", name="Lab").click()
-        page.get_by_role("tab", name="Any α").click()
+        tab = page.get_by_role("tab", name="Any α")
+        if not tab.is_visible():  # a phone folds the last tabs into a menu
+            page.locator("#lab-tabs .overflow-menu > button").click()
+            tab = page.locator("#lab-tabs .overflow-dropdown button", has_text="Any α")
+        tab.click()
         expect(page.locator("#any-alpha-run")).to_be_visible(timeout=20_000)
         pages.append(page)
         return page
@@ -110,7 +114,8 @@ def test_points_are_measured_stopped_gone_on_with_and_cleared(visit):
 
     page.locator("#any-alpha-restart").click()
     expect(words).to_contain_text("Cleared")
-    expect(points(page)).to_have_count(0)
+    expect(points(page).first).to_be_hidden()
+    expect(page.locator("[data-chart=any-alpha]")).to_have_class(re.compile("sl-chart-empty"))
     expect(page.locator("#any-alpha-csv")).to_be_disabled()
 
 
