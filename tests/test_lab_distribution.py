@@ -217,6 +217,8 @@ def test_the_toy_needs_no_model_and_is_found_lossless():
     screens = list(handlers.run(VISITOR, {}, *values()))
     assert screens[0].run["value"] == "Running…" and screens[0].stop["interactive"]
     assert any("of 300 runs" in said(s)["text"] for s in screens if s.notice is not SKIP)
+    counting = [rows(s.rules)[0][-2] for s in screens if s.rules is not SKIP and rows(s.rules)]
+    assert counting[0] == "being counted" and counting[-1].startswith("lossless"), "no verdict before the end"
     last = screens[-1]
     assert said(last)["kind"] == "good" and "300 runs" in said(last)["text"] and "α = 0." in said(last)["text"]
     assert "one right engine in 1,000" in said(last)["text"]
@@ -291,7 +293,7 @@ def test_stop_judges_what_there_is():
     last = screens[-1]
     got = last.found[RIGHT]
     assert 0 < got.runs < 20_000 and "Stopped early" in said(last)["text"] and last.run["value"] == "Run"
-    assert last.whole_file["interactive"] and rows(last.rules)[0][-1].endswith("(stopped early)")
+    assert last.whole_file["interactive"] and rows(last.rules)[0][-2].endswith("(stopped early)")
 
 
 def test_a_second_press_takes_the_screen_over():
@@ -362,7 +364,7 @@ def test_a_models_text_never_meets_a_chart_nor_a_formula():
     ("changes", "kind", "words"),
     [
         ({}, "good", "Lossless, as far as 100 runs can tell. χ² = 0.3 with 2 degrees of freedom, p = 0.87"),
-        ({"p_value": 1e-9}, "slow", "Not lossless"),
+        ({"p_value": 1e-9}, "slow", "p = 1·10⁻⁹ after 100 runs"),
         ({"freedom": 0, "p_value": 1.0, "statistic": 0.0}, "quiet", "This cannot tell"),
         ({"tested": 0}, "good", "nothing was drafted"),
         ({"asked": Asked(runs=500)}, "good", "Stopped early: 500 runs were asked for."),

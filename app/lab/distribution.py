@@ -181,7 +181,8 @@ class Distribution:
                 trials.add(finding)
                 rule = finding.asked.rule
                 now = {name: f for name, f in now.items() if name != rule} | {rule: finding}  # the newest comes last
-                yield _drawn(now, finding)._replace(notice=_progress(trials, finding), found=now), now
+                drawn = _drawn(now, finding)._replace(rules=view.rules(now, at_work="" if finding.whole else rule))
+                yield drawn._replace(notice=_progress(trials, finding), found=now), now
 
     # ── what is shown at the end ──
 

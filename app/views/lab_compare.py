@@ -73,7 +73,7 @@ def head(asked: Sequence[Column], lane: int, state: str) -> str:
     line = {
         "type": "head", "lane": lane, "name": column.name, "state": state, "setting": _setting(column),
         "facts": [list(fact) for fact in _facts(column)], "speedup": _times(ratio(asked, lane)),
-        "said": said(asked, lane),
+        "said": said(asked, lane), "greedy": column.config.sampling.greedy,
     }  # fmt: skip
     parted = _parted(asked, lane)
     return encode(line | ({"parted": parted.position} if parted else {})) + "\n"

@@ -17,6 +17,7 @@ from app.views.sheet import empty, sheet
 from app.views.table import harmless
 
 WORDS = ("sun", "rain", "wind")  # the toy's whole vocabulary
+NAMED = 6  # points of a chart that have their names beside them
 MOST_OUTCOMES = 20  # of a chart and its table
 Z95 = 1.96
 TITLES = {
@@ -30,6 +31,8 @@ VERDICTS = {
     "wrong": "not the target's distribution",
     "open": "cannot tell",
 }
+LARGER = 0.01  # by so much α must rise before it is called more: less is luck
+_RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 Findings = Mapping[str, Finding]  # by rule, all of one setting
 
 
@@ -144,7 +147,10 @@ def _rules(findings: Findings) -> Figure:
         if group:
             data.append(_points(name, group, colour, symbol))
     layout = axes("distance from the target", "acceptance α")
-    layout["yaxis"] |= {"range": [0, 1.05]}
+    layout["yaxis"] |= {"range": [0, 1.15]}
+    layout["xaxis"] |= {"range": [0, short(1.2 * max(f.distance for _, f in drawn) or 1)]}
+    if len(drawn) <= NAMED:
+        data = [group | {"mode": "markers+text", "textposition": "top center"} for group in data]
     return Figure(data, layout, _rules_note(findings))
 
 
@@ -161,7 +167,9 @@ def _rules_note(findings: Findings) -> str:
     right = findings.get(RIGHT)
     if right is None or right.alpha is None:
         return "Run the right rule as well, to see which mistakes accept more than it does."
-    liars = [_name(rule) for rule, f in findings.items() if f.verdict == "wrong" and (f.alpha or 0) > right.alpha]
+    liars = [
+        _name(rule) for rule, f in findings.items() if f.verdict == "wrong" and (f.alpha or 0) > right.alpha + LARGER
+    ]
     if not liars:
         return "A point further right strays further from the target. Higher means that more drafts are kept."
     several = "rule keeps" if len(liars) == 1 else "rules keep"
@@ -220,7 +228,11 @@ def _chi(finding: Finding) -> str:
 
 
 def _p(value: float) -> str:
-    return "0" if value == 0 else f"{value:.2g}"
+    """As a person writes it: powers of ten only where nothing else would be left."""
+    if value == 0 or value >= 1e-4:
+        return f"{value:.2g}"
+    digits, power = f"{value:.0e}".split("e")
+    return f"{digits}·10{str(int(power)).translate(_RAISED)}"
 
 
 def progress(finding: Finding, nth: int, of: int) -> str:
@@ -264,16 +276,19 @@ def _visible(words: Sequence[str]) -> str:
     return " | ".join(word.replace(" ", "␣").replace("\n", "⏎").replace("\t", "⇥") for word in words)
 
 
-RULE_HEADS = ("Rule", "α", "Distance", "Lossless: 95 % of distances", "χ² (degrees)", "p-value", "Runs", "Verdict")
+RULE_HEADS = ("Rule", "α", "Distance", "A lossless engine shows", "χ² (degrees)", "p-value", "Runs", "Verdict",
+              "What is wrong with it")  # fmt: skip
 
 
-def rules(findings: Findings) -> str:
+def rules(findings: Findings, at_work: str = "") -> str:
+    """``at_work``: the rule whose runs are still being made. A verdict before the end would be another, weaker test."""
     if not findings:
         return empty()
-    return sheet("Every rule tried with these settings", RULE_HEADS, [_row(f) for f in findings.values()])
+    rows = [_row(f, f.asked.rule == at_work) for f in findings.values()]
+    return sheet("Every rule tried with these settings", RULE_HEADS, rows)
 
 
-def _row(finding: Finding) -> list[str]:
+def _row(finding: Finding, at_work: bool) -> list[str]:
     low, high = finding.band
     chi = "∞" if math.isinf(finding.statistic) else f"{finding.statistic:.1f}"
     return [
@@ -284,7 +299,8 @@ def _row(finding: Finding) -> list[str]:
         f"{chi} ({finding.freedom})",
         _p(finding.p_value),
         f"{finding.runs:,}",
-        VERDICTS[finding.verdict] + ("" if finding.whole else " (stopped early)"),
+        "being counted" if at_work else VERDICTS[finding.verdict] + ("" if finding.whole else " (stopped early)"),
+        "–" if finding.asked.rule == RIGHT else RULES[finding.asked.rule].words,
     ]
 
 

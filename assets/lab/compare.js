@@ -129,7 +129,9 @@ function show() {
 const tokenAt = node => shownTokens.get(node?.closest?.('.sl-token'));
 function preview(node) {
   const token = tokenAt(node);
-  if (token) tip.show(node.closest('.sl-token'), token, token.status); else tip.hide();
+  if (!token) return void tip.hide();
+  const cell = node.closest('.sl-compare-cell'), lane = lanes[[...cell.parentElement.children].indexOf(cell) - 1];
+  tip.show(node.closest('.sl-token'), token, token.status, lane.head.greedy);
 }
 frame.addEventListener('mouseover', event => preview(event.target));
 frame.addEventListener('mouseleave', () => tip.hide());
