@@ -46,6 +46,11 @@ bench: $(APP)
 	$(PY) -m engine bench --pair $(PAIR) --methods none,ngram,hf,hf-lookup --prompts assets/prompts.jsonl \
 		--max-new-tokens 128 --temperature 0 --out out/bench.json $(ARGS)
 
+# Everything there is to measure on a data-centre GPU; stopped, the same command goes on where it was.
+bench-gpu: $(DEV)
+	$(PY) -m engine fetch $(PAIR)
+	$(PY) -m engine.shapes --device cuda --out assets/benchmarks/gpu.json $(ARGS)
+
 # What the page costs, and a class of thirty on it; on a quiet machine.
 bench-ui: $(DEV)
 	$(PY) -m engine fetch $(PAIR)

@@ -63,7 +63,7 @@ class Ours:
         )
 
 
-class _Watch(BaseStreamer):
+class Watch(BaseStreamer):
     """When tokens came out of generate, and how many at a time; the first put is the prompt."""
 
     def __init__(self):
@@ -100,7 +100,7 @@ class Transformers:
         device, model = self.engine.device, self.models.target()
         ids = torch.tensor([encode_prompt(self.engine.target.tokenizer, config)], device=device)
         wanted, extra = self._generation(config), self._drafting(config)
-        watch = _Watch()
+        watch = Watch()
         reset_peak(device)
         torch.manual_seed(config.seed)
         start = self._now()

@@ -61,11 +61,12 @@ class Layer:
 
 
 class Decoder:
-    """Loads a checkpoint folder and scores tokens. ``taps``: layers whose incoming hidden state is handed out too."""
+    """Loads a checkpoint folder and scores tokens. ``taps``: layers whose incoming hidden state is handed out too.
+    ``weights``: what to take tensors from instead of the folder's checkpoint, called as a Checkpoint is."""
 
     def __init__(
         self, folder: Path, config: PretrainedConfig, dtype: torch.dtype, device: str, packed=None, progress=None,
-        quantised=False,
+        quantised=False, weights=None,
     ):  # fmt: skip
         reason = unsupported(config)
         if reason:
@@ -77,7 +78,7 @@ class Decoder:
         self.vocab_size, self.max_length = config.vocab_size, context_length(config)
         self.width = config.hidden_size
         self.taps: tuple[int, ...] = ()
-        self._load(Checkpoint(folder, dtype, device), linear_for(dtype, device, packed, quantised), progress)
+        self._load(weights or Checkpoint(folder, dtype, device), linear_for(dtype, device, packed, quantised), progress)
         self.frequencies, self.rope_scaling = rotary_frequencies(config, self.D, device)
 
     def _load(self, weights: Checkpoint, linear: type, progress) -> None:

@@ -32,8 +32,9 @@ class EagleModel:
     layers_count = 1
     taps = ()
 
-    def __init__(self, folder: Path, target: Decoder, packed=None):
-        config = read_config(folder)
+    def __init__(self, folder: Path, target: Decoder, packed=None, config: dict | None = None, weights=None):
+        """``config`` and ``weights`` stand in for what is in the folder."""
+        config = config or read_config(folder)
         self.config, self.target, self.dtype, self.device = config, target, target.dtype, target.device
         self.H, self.K, self.D = (config[n] for n in ("num_attention_heads", "num_key_value_heads", "head_dim"))
         self.inner, self.eps = config["intermediate_size"], config["rms_norm_eps"]
@@ -51,7 +52,7 @@ class EagleModel:
                 f"The head in {folder} reads layer {max(self.reads)}, but this target has {target.layers_count} "
                 "layers; use the target it was made for."
             )
-        self._load(Checkpoint(folder, target.dtype, target.device), packed)
+        self._load(weights or Checkpoint(folder, target.dtype, target.device), packed)
         self.frequencies, self.rope_scaling = rotary_frequencies(target.config, self.D, self.device)
 
     def _load(self, weights: Checkpoint, packed: bool | None) -> None:
