@@ -157,6 +157,13 @@ def test_the_summary_never_calls_a_slowdown_a_gain():
     assert view.summary(measured(spot(0.5, 2, 0.9), spot(0.9, 2, 1.6))).startswith("The fastest was α = 0.9")
 
 
+def test_points_far_from_their_line_are_called_so():
+    should = idealised_speedup(0.9, 2, COSTS.c, COSTS.v)
+    for speedup, far in ((should, False), (1.25 * should, False), (2.5 * should, True), (0.5 * should, True)):
+        both = measured(spot(0.9, 2, speedup), spot(0.9, 4, idealised_speedup(0.9, 4, COSTS.c, COSTS.v)))
+        assert (view.NOISY in view.summary(both)) is far
+
+
 # ── on the real engine, with a tiny model ──
 
 

@@ -3,12 +3,14 @@
 from typing import NamedTuple
 
 import gradio as gr
+from gradio.context import Context
 
 from app.components.charts import charts
 from app.components.notice import notice
 from app.components.sheet import sheet
 from app.controls import METHODS, choices
 from app.experiments.spots import Measured
+from app.handlers import Handlers
 from app.lab.synthetic import ALPHAS, FEWEST_TOKENS, GAMMAS, MOST_REPEATS, MOST_TOKENS, Choices, Screen, Synthetic
 from app.service import Service
 from app.views import lab_synthetic as view
@@ -104,6 +106,7 @@ def _wire(service: Service, handlers: Synthetic, asked: Asked, screen: Screen) -
     screen.stop.click(handlers.stop, queue=False, **PRIVATE)
     screen.restart.click(handlers.restart, None, list(screen), queue=False, **PRIVATE)
     follows = list(Choices(asked.method, screen.notice))
+    Context.block.select(Handlers(service).offered, None, asked.pair, queue=False, **PRIVATE)
     asked.pair.change(handlers.chosen, [asked.pair, asked.method], follows, queue=False, **PRIVATE)
 
 

@@ -32,6 +32,11 @@ COLUMNS = (
     "pair", "method", "max_new_tokens", "device", "precision", "alpha", "gamma", "repeats", "alpha_seen", "tau",
     "expected_tau", "speedup", "predicted", "measured_over_predicted",
 )  # fmt: skip
+FAR = 1.3  # measured ÷ predicted, or its inverse, beyond which a point is more noise than news
+NOISY = (
+    " Some points are far from their line: short runs are a matter of luck, and this machine may have been busy with "
+    "something else. More repeats and longer runs bring them closer."
+)
 BUSY = 0.2  # spread of a plain step above which the costs were measured on a busy machine
 
 
@@ -195,7 +200,8 @@ def summary(measured: Measured) -> str:
     if len(spots) == 1:
         return f"{best} Predicted: {predicted(spots[0], costs):.2f}×."
     spread = f"{min(shares):.2f} to {max(shares):.2f}, the middle one {median(shares):.2f}"
-    return f"{best} Measured ÷ predicted went from {spread}."
+    far = max(shares) > FAR or min(shares) < 1 / FAR
+    return f"{best} Measured ÷ predicted went from {spread}." + (NOISY if far else "")
 
 
 # ── files ──
