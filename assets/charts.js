@@ -29,7 +29,7 @@ function coloured(value, styles) {
 
 function layoutOf(figure, styles) {
   const ink = coloured('@ink', styles), grid = coloured('@grid', styles), paper = coloured('@paper', styles);
-  const size = narrow() ? 12 : 14;
+  const size = narrow() ? 12 : document.body.classList.contains('sl-present') ? 20 : 14;
   const axis = { gridcolor: grid, zerolinecolor: grid, automargin: true, fixedrange: narrow() };
   const own = coloured(figure.layout, styles);
   return {
