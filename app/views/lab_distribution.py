@@ -125,7 +125,7 @@ def _distance(finding: Finding) -> Figure:
         "type": "rect", "xref": "x", "yref": "paper", "x0": short(low), "x1": short(high), "y0": 0.05, "y1": 0.95,
         "fillcolor": "@plain", "opacity": 0.35, "line": {"width": 2, "color": "@ink"}, "layer": "below",
     }  # fmt: skip
-    layout = axes("distance from the target's distribution, 0 to 1", "", showlegend=False, shapes=[band])
+    layout = axes("distance, 0 to 1", "", showlegend=False, shapes=[band])
     layout["xaxis"] |= {"range": [0, short(top)]}
     where = "inside" if low <= finding.distance <= high else "above" if finding.distance > high else "below"
     note = (
