@@ -13,7 +13,7 @@ from pathlib import Path
 from engine.trace import Trace, load
 from lessons import prose
 from lessons.part import LessonError, Part, as_sum
-from lessons.shape import ASKS, Ask, Check, Lesson, Option, Question, Scenario, Step, Toy
+from lessons.shape import ASKS, LABS, Ask, Check, Lesson, Option, Question, Scenario, Step, Toy
 
 FOLDER = Path(__file__).resolve().parent
 TRACES = FOLDER.parent / "assets" / "traces" / "lessons"
@@ -151,8 +151,12 @@ def _step(part: Part, title: str, text: str, runs: list[str]) -> Step:
         settings=part.table("settings"),
         ask=_ask(Part(f"{where}, ask", ask)) if ask else None,
         live=part.switch("live"),
+        lab=part.one_of("lab", LABS, ""),
+        hint=part.text("hint", ""),
     )
     part.over()
+    if bool(step.lab) != bool(step.hint):
+        raise LessonError(f"{where}: 'lab' and 'hint' go together: where to go, and what to try there.")
     return step
 
 

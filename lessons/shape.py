@@ -7,6 +7,7 @@ from typing import Any
 from lessons import prose
 
 ASKS = ("verdict", "number", "choice")
+LABS = ("theory", "sweep", "compare", "distribution", "synthetic")  # the experiments of the Lab tab
 
 
 @dataclass(frozen=True)
@@ -57,7 +58,8 @@ class Ask:
 class Step:
     """``run``: the scenario beside it, which stands ``at`` a place and moves ``then`` to another once answered.
 
-    ``points`` at a token of it, or at a control of the playground; ``tool`` is something to play with.
+    ``points`` at a token of it, or at a control of the playground; ``tool`` is something to play with; ``lab`` names an
+    experiment to go to, and ``hint`` says what to try there.
     """
 
     title: str
@@ -70,6 +72,8 @@ class Step:
     settings: Mapping[str, Any] = field(default_factory=dict)
     ask: Ask | None = None
     live: bool = False
+    lab: str = ""
+    hint: str = ""
 
 
 @dataclass(frozen=True)

@@ -252,3 +252,25 @@ def test_run_it_live_fills_every_control():
     for nonsense in ({"lesson": 99}, {"lesson": "2"}, {}, None, "x"):
         event._data = nonsense
         assert all(update == {"__type__": "update"} or "value" not in str(update) for update in learning.live(event))
+
+
+# ── ways to the lab ──
+
+
+def test_lessons_lead_to_experiments_that_there_are():
+    from app.tabs.lab import TABS
+    from lessons.shape import LABS
+
+    assert set(LABS) == set(TABS)
+    led = {step.lab for lesson in lessons() for step in lesson.steps if step.lab}
+    assert {"sweep", "distribution", "synthetic", "compare"} <= led
+
+
+@pytest.mark.parametrize("wrong", ['lab = "sweep"', 'hint = "Press it."', 'lab = "garage"\nhint = "x"'])
+def test_a_way_to_the_lab_says_where_and_what(wrong):
+    name = "06_how_many_drafts.md"
+    source = (loader.FOLDER / name).read_text(encoding="utf-8")
+    begins = source.index('lab = "sweep"')
+    ends = source.index("\n\n", begins)
+    with pytest.raises(LessonError, match="lab"):
+        loader.parse(name, source[:begins] + wrong + source[ends:], glossary())

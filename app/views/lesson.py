@@ -119,6 +119,7 @@ class Teller:
             "settings": {key: self.sum(v) if isinstance(v, str) else v for key, v in step.settings.items()},
             "ask": self.ask(step.ask, self.runs[step.run]) if step.ask else None,
             "live": step.live,
+            "lab": {"name": step.lab, "hint": step.hint} if step.lab else None,
         }
 
     def target(self, step: Step) -> dict | None:

@@ -44,6 +44,12 @@ function makeCoach({ back }) {
 
   return {
     hide,
+    // In the lab nothing of the playground glows, and nobody waits for its run.
+    beside(hint) {
+      calm();
+      words.textContent = hint;
+      bar.hidden = false;
+    },
     show(hint, control, ran) {
       words.textContent = hint;
       bar.hidden = false;

@@ -94,9 +94,26 @@ function step(told) {
     parts.push(after);
   }
   parts.push(make('h3', '', told.title), ...told.blocks.map(prose.block));
+  if (told.lab) parts.push(labButton(told.lab));
   if (told.tool) parts.push(TOOLS[told.tool](told.settings, () => done('')));
   if (told.ask) parts.push(makePrediction(prose, told.ask, () => { if (told.then) stage.go(told.then); point(told); done(''); }));
   return parts;
+}
+
+function labButton({ name, hint }) {
+  const title = document.getElementById(`lab-${name}-button`)?.textContent.trim() || 'the experiment';
+  const place = make('p'), button = make('button', 'sl-button', `Open the lab: ${title}`);
+  button.type = 'button';
+  button.dataset.lab = name;
+  button.addEventListener('click', () => {
+    done('');
+    document.getElementById('lab-tab-button')?.click();
+    document.getElementById(`lab-${name}-button`)?.click();
+    coach.beside(hint);
+    address('');
+  });
+  place.append(button);
+  return place;
 }
 
 function begin(told) {
@@ -104,6 +121,7 @@ function begin(told) {
   if (told.ask) say('Your turn: make a guess.');
   else if (told.tool) say('Your turn: move something and watch what changes.');
   else if (told.live) say('Your turn: “Run it live” fills the playground’s controls. You press Run there.');
+  else if (told.lab) say('Your turn: the button opens an experiment; the way back stands below it.');
   else if (!told.points) complete = true;
   if (!told.ask) point(told);
 }
@@ -203,7 +221,7 @@ window.addEventListener('hashchange', () => { if (element.isConnected && asked()
 // A lesson stands in the address while it is looked at, and no longer: the playground has an address of its own.
 document.addEventListener('click', event => {
   if (!event.isTrusted) return;                            // a link that opens the tab has its own address
-  if (event.target.closest?.('#playground-tab-button')) address('');
+  if (event.target.closest?.('#playground-tab-button, #lab-tab-button')) address('');
   if (event.target.closest?.('#lessons-tab-button')) address(here());
 }, true);
 

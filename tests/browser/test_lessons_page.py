@@ -220,3 +220,15 @@ def grave(page: Page) -> list[str]:
         if rule["impact"] in ("serious", "critical")
         for node in rule["nodes"]
     ]
+
+
+def test_a_lesson_leads_to_the_lab_and_back(visit):
+    page = visit("#lesson-6")
+    page.locator(".sl-dot").nth(6).click()
+    page.get_by_role("button", name="Open the lab: Sweep").click()
+    expect(page.locator("#sweep-run")).to_be_visible(timeout=20_000)
+    expect(page.locator(".sl-coach")).to_contain_text("Run the sweep")
+    assert page.evaluate("location.hash") == ""
+    page.get_by_role("button", name="Back to the lesson").click()
+    expect(page.locator("#sl-lesson-title")).to_contain_text("6. ")
+    expect(page.locator(".sl-lesson-next")).to_have_text("Next")
