@@ -22,6 +22,6 @@ function makeMemory(settings, touched) {
     result.textContent = `${short(all)} GB together; ${short(extra)} GB of it is the price of the draft.`;
   }
   draw();
-  return figure('Does it fit?', target.row, draft.row, width.row, context.row, users.row, ...lines.map(each => each.bar.row), result,
+  return figure('What both models take', target.row, draft.row, width.row, context.row, users.row, ...lines.map(each => each.bar.row), result,
     make('p', 'sl-figure-note', 'The cache is counted in 16 bits. Working memory comes on top.'));
 }

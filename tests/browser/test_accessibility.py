@@ -9,6 +9,14 @@ pytestmark = [pytest.mark.browser, pytest.mark.timeout(400)]
 expect.set_options(timeout=40_000)  # a busy machine is no failure
 GRAVE = ("serious", "critical")
 CHARTS = ("tokens", "prediction", "acceptance", "rounds", "times", "scoring", "idealised")
+# Lesson, step, and the heading of what there is to play with.
+TOOLS = (
+    (1, 3, "Where is the ceiling?"),
+    (3, 6, "One place, three words"),
+    (5, 6, "Speedup for every draft length γ"),
+    (10, 3, "What both models take"),
+    (11, 4, "The same device, a crowd of users"),
+)
 FOCUSED = """() => {
   const node = document.activeElement, style = getComputedStyle(node), box = node.getBoundingClientRect();
   return { name: node.id || node.className.toString() || node.tagName, isPage: node === document.body,
@@ -91,10 +99,85 @@ def test_axe_finds_nothing_grave_in_any_state(visit, scheme, width):
     assert grave(page) == [], "with an error"
 
 
+@pytest.mark.parametrize("width", [1280, 390])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_axe_finds_nothing_grave_while_sharing_and_presenting(visit, scheme, width):
+    page = visit(color_scheme=scheme, viewport={"width": width, "height": 900})
+    page.get_by_role("button", name="Share", exact=True).click()
+    expect(page.get_by_label("Link", exact=True)).not_to_have_value("")
+    page.locator("dialog.sl-share summary").click()
+    assert grave(page) == [], "with the dialog of a link"
+    page.keyboard.press("Escape")
+    page.locator('[data-share="present"]').click()
+    expect(page.get_by_role("button", name="Leave presentation")).to_be_visible()
+    assert grave(page) == [], "presenting"
+    page.locator("#ribbon [data-do=end]").click()
+    page.locator("#ribbon .sl-list .sl-rejected").last.click()
+    expect(page.locator("#ribbon .sl-inspector")).to_have_attribute("data-open", "locked")
+    assert grave(page) == [], "presenting, with a locked token"
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_axe_finds_nothing_grave_in_the_lessons(visit, scheme, width):
+    """The list, a prediction before and after the guess, each tool, a glowing token, the quiz, the way to the
+    playground; at last the same presented."""
+    page = visit(color_scheme=scheme, viewport={"width": width, "height": 900})
+    page.locator("#lessons-tab-button").click()
+    expect(page.locator(".sl-lesson-card").first).to_be_visible()
+    assert grave(page) == [], "the list"
+    open_step(page, 1, 4)
+    assert grave(page) == [], "a question"
+    page.locator(".sl-option").first.click()
+    expect(page.locator(".sl-reply")).to_contain_text("Measured before this run")
+    assert grave(page) == [], "an answer"
+    for lesson, step, name in TOOLS:
+        open_step(page, lesson, step)
+        expect(page.locator(".sl-figure-box h4")).to_have_text(name)
+        for button in page.locator(".sl-figure-box button").all():
+            button.click()  # what a tool has found out stands on the page, too
+        assert grave(page) == [], name
+    open_step(page, 2, 2)
+    expect(page.locator("[data-glow]")).to_have_count(1)
+    assert grave(page) == [], "a glowing token"
+    open_step(page, 2, 7)
+    for option in page.locator(".sl-option").all():
+        if option.get_attribute("aria-disabled") != "true":
+            option.click()
+    expect(page.locator(".sl-lesson-end")).to_contain_text("On to the next?")
+    assert grave(page) == [], "the quiz"
+    page.locator('[data-share="present"]').click()
+    assert grave(page) == [], "presenting"
+    page.locator('[data-share="present"]').click()
+    page.get_by_role("button", name="Run it live").click()
+    expect(page.locator(".sl-coach")).to_be_visible()
+    assert grave(page) == [], "in the playground with the coach"
+
+
+def open_step(page: Page, lesson: int, step: int) -> None:
+    """Counted from 1; the quiz is the step behind the last."""
+    page.evaluate(f"location.hash = '#lesson-{lesson}'")
+    expect(page.locator("#sl-lesson-title")).to_contain_text(f"{lesson}. ")
+    page.locator(".sl-dot").nth(step - 1).click()
+
+
 def test_axe_would_tell(visit):
     page = visit()
     page.evaluate("document.querySelector('.sl-heading p').style.color = '#ccc'")
     assert any(line.startswith("color-contrast") for line in grave(page))
+
+
+def test_axe_would_tell_of_a_dialog_and_a_lesson(visit):
+    """Nothing is left out because it lies on top of the page or in another tab."""
+    page = visit()
+    page.get_by_role("button", name="Share", exact=True).click()
+    page.evaluate("document.querySelector('.sl-share-warning').style.color = '#ccc'")
+    assert any("sl-share-warning" in line for line in grave(page))
+    page.keyboard.press("Escape")
+    page.locator("#lessons-tab-button").click()
+    open_step(page, 1, 3)
+    page.evaluate("document.querySelector('.sl-figure-note').style.color = '#ccc'")
+    assert any("sl-figure-note" in line for line in grave(page))
 
 
 # ── by keyboard ──
