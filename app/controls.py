@@ -16,7 +16,7 @@ Kind = Literal["text", "choice", "switch", "slider", "number"]
 PAIR = "smollm2-135m"
 MAX_GAMMA = 16  # the engine takes 32; past 16 a chain only loses here
 METHODS = {
-    AUTO: "auto: the fastest on this machine",
+    AUTO: "auto: fastest here",
     "ngram": "n-gram lookup: copies what came before",
     "lm": "draft model: a small model guesses",
     "eagle": "EAGLE head: guesses from the model's own states",

@@ -61,11 +61,22 @@ def verdict(run: Trace, baseline: Trace, recorded: bool = False, how: str = ONCE
         return ""
     if tone(ratio) == "faster":
         when = "measured then" if recorded else "measured just now"
-        return f"{ratio:.2f}× as fast as the same engine without drafting, {when}, {how}."
+        return f"{ratio:.2f}× as fast as the same engine without drafting: {_spent(run, baseline)} ({when}, {how})."
     cost = largest_cost(statistics(run), statistics(baseline)).sentence
     if tone(ratio) == "level":
         return f"About as fast as without drafting ({ratio:.2f}×, {how}). {cost if ratio < 1 else ''}".strip()
-    return f"Slower here: {ratio:.2f}× the speed of the same engine without drafting. {cost}"
+    spent = _spent(run, baseline)
+    return f"Slower here: {ratio:.2f}× the speed of the same engine without drafting: {spent}. {cost}"
+
+
+def _spent(run: Trace, baseline: Trace) -> str:
+    """The time behind a speedup: of the whole text where both lanes wrote as much, else per token."""
+    ours, plain = statistics(run), statistics(baseline)
+    rates = [1 / numbers.tokens_per_second for numbers in (ours, plain)]
+    if ours.tokens == plain.tokens:
+        took, plainly = (rate * ours.tokens for rate in rates)
+        return f"{ours.tokens} tokens took {took:.1f} s instead of {plainly:.1f} s"
+    return f"a token took {1000 * rates[0]:.0f} ms instead of {1000 * rates[1]:.0f} ms"
 
 
 def _alpha(numbers: Statistics) -> list[str]:

@@ -24,4 +24,4 @@ function format(x) {
   const [digits, power] = x.toExponential(1).split('e');
   return `${digits}·10${[...power].map(sign => '⁻⁰¹²³⁴⁵⁶⁷⁸⁹'['-0123456789'.indexOf(sign)] || '').join('')}`;
 }
-const percent = x => x > 0 && x < 0.001 ? '<0.1 %' : x < 1 && x > 0.999 ? '>99.9 %' : `${(100 * x).toFixed(1)} %`;
+const percent = x => `${x > 0 && x < 0.001 ? '<0.1' : x < 1 && x > 0.999 ? '>99.9' : (100 * x).toFixed(1)}\u00a0%`;   // never parted from its sign

@@ -19,6 +19,7 @@ function makeInspector(box) {
   function draw() {
     const judged = stage === token.status, parts = [head(), sentence()];
     const draft = DRAFTED.includes(token.status);
+    if (draft && stage !== 'waiting' && !about?.greedy && chanceSentence(token)) parts.push(make('p', 'sl-why', chanceSentence(token)));
     if (draft && stage !== 'waiting' && token.accept !== undefined) parts.push(bar());
     if (judged && canRoll()) parts.push(rolling());
     if (about?.greedy) parts.push(note(GREEDY(token)));
@@ -44,10 +45,11 @@ function makeInspector(box) {
   }
 
   function sentence() {
-    const words = make('p', 'sl-verdict', tokenSentence(token, stage));
+    const words = make('p', 'sl-verdict', tokenSentence(token, stage, about?.greedy));
     if (token.status === 'resampled' && stage === token.status) {
       const refused = round.tokens.findLast(other => other.status === 'rejected');
-      if (refused) words.textContent = `${quote(refused)} was refused, so this came from the residual${share()}.`;
+      if (refused) words.textContent = about?.greedy ? `${quote(refused)} was refused; the target’s own first choice takes its place.`
+        : `${quote(refused)} was refused, so this came from the residual${share()}.`;
     }
     return words;
   }

@@ -157,7 +157,7 @@ function makePlayer(root, { missing = () => {} } = {}) {
 
   function preview(node) {
     const token = rows.tokenOf(node);
-    if (token && token !== locked) tip.show(node, token, stageNow(token)); else tip.hide();
+    if (token && token !== locked) tip.show(node, token, stageNow(token), tape.about.greedy); else tip.hide();
   }
 
   // ── what the server sends ──
@@ -169,6 +169,7 @@ function makePlayer(root, { missing = () => {} } = {}) {
       unlock();
       opening = false;
       said = -1;
+      moved('clock');                                     // nothing of the run before stays, its place and counts included
       labels();
     },
     told: labels,

@@ -3,7 +3,7 @@
 function makeTip(tip, frame) {
   let anchor = null;
 
-  function show(node, token, stage) {
+  function show(node, token, stage, greedy) {
     anchor = node;
     const list = make('dl');
     const numbers = [['p', 'target', token.p, stage !== 'waiting'], ['q', 'draft', token.q, true],
@@ -12,7 +12,7 @@ function makeTip(tip, frame) {
       if (number !== undefined && known) list.append(make('dt', '', `${symbol} ${word}`), make('dd', '', format(number)));
     }
     tip.replaceChildren(make('p', 'sl-tip-head', `${quote(token)}  ${NAMES[stage] || stage}`), list,
-      make('p', 'sl-tip-foot', tokenSentence(token, stage)));
+      make('p', 'sl-tip-foot', tokenSentence(token, stage, greedy)));
     tip.hidden = false;
     place();
   }

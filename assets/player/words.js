@@ -18,8 +18,22 @@ function verdictSentence(token, u = token.u) {
 const drawnBy = ({ u, p }) => u === undefined || p === undefined ? ', drawn from p'
   : `: u = ${format(u)} drew it from p, where it had ${percent(p)}`;
 
-function tokenSentence(token, stage) {
+// At temperature 0 nothing is left to luck, so u explains nothing: the target's first choice does.
+function greedySentence(token) {
+  const first = token.p_top?.top[0];
+  switch (token.status) {
+    case 'accepted': return 'This is the target’s own first choice here, so it stays.';
+    case 'rejected': return first ? `The target’s first choice here is “${isolated(visible(first[1]))}”, so this draft goes.`
+      : 'This is not the target’s first choice here, so it goes.';
+    case 'resampled': return 'The refused draft makes way for the target’s own first choice.';
+    case 'bonus': return 'Every draft was kept, so the same target pass gives one more token: its first choice behind them.';
+    default: return 'No draft in this round: one target pass, one token, the target’s first choice.';
+  }
+}
+
+function tokenSentence(token, stage, greedy = false) {
   if (stage === 'waiting') return 'Guessed by the draft; the target has not looked at it yet.';
+  if (greedy && stage !== 'scored' && token.status !== 'discarded') return greedySentence(token);
   if (stage === 'scored') return token.accept === undefined ? 'Scored by the target; no verdict yet.'
     : `Scored by the target: it stays if u falls below ${format(token.accept)}.`;
   switch (token.status) {
@@ -30,6 +44,13 @@ function tokenSentence(token, stage) {
       : `Never tested: it stood behind a refusal or past the end. It would have stayed if u fell below ${format(token.accept)}.`;
     default: return `No draft in this round: one target pass, one token${drawnBy(token)}.`;
   }
+}
+
+// Where min(1, p/q) comes from, without a formula. Of a sibling p is not what the target first gave it.
+function chanceSentence({ p, q, accept, sibling }) {
+  if (p === undefined || q === undefined || accept === undefined || sibling) return '';
+  return p >= q ? `The draft gave it ${percent(q)}, the target ${percent(p)}: guessed no more often than the target would write it, so it always stays.`
+    : `The draft gave it ${percent(q)}, the target ${percent(p)}: guessed too often, so it may stay only ${percent(accept)} of the time.`;
 }
 
 // One line per round for a screen reader, said when the round is complete.
