@@ -62,7 +62,7 @@ def test_a_method_nobody_else_has_is_not_supported_anywhere():
 def test_auto_becomes_the_length_the_run_used_most_and_says_so():
     wanted = choice(gamma="auto", chosen=3)
     assert '"num_speculative_tokens": 3' in recipes(wanted)["vLLM"]["code"]
-    assert json.loads(production(wanted))["lead"].endswith("most often stands in: 3.")
+    assert json.loads(production(wanted))["lead"].endswith("on average, stands in: 3.")
     unknown = choice(gamma="auto")
     assert f'"num_speculative_tokens": {TYPICAL}' in recipes(unknown)["vLLM"]["code"]
     assert f"{TYPICAL} stands in until a run" in json.loads(production(unknown))["lead"]

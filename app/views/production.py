@@ -20,7 +20,7 @@ TYPICAL = 4  # written where γ is automatic and no run has shown a length yet
 class Choice:
     """What is to be configured. ``target`` and ``draft`` are hub names or folders, ``gguf`` a name for llama.cpp's -hf.
 
-    ``chosen``: the draft length that auto took most often in the run on screen.
+    ``chosen``: the draft length that auto took on average in the run on screen.
     """
 
     method: str
@@ -72,8 +72,8 @@ def _lead(choice: Choice, whence: str) -> str:
         return f"For {choice.method} with γ = {choice.gamma}, {whence}."
     fixed = f"For {choice.method}. Here γ is chosen anew each round; most of these engines take one fixed number."
     if choice.chosen:
-        return f"{fixed} The length that the run on screen drafted with most often stands in: {choice.chosen}."
-    return f"{fixed} {TYPICAL} stands in until a run shows which length is drafted with most often."
+        return f"{fixed} What the run on screen drafted in a round, on average, stands in: {choice.chosen}."
+    return f"{fixed} {TYPICAL} stands in until a run shows which length it drafts with."
 
 
 def _plain(choice: Choice) -> bool:
