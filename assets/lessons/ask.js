@@ -17,6 +17,9 @@ function settle(button, right) {
   button.append(make('span', 'sl-option-mark', right ? '✓ right' : '✗ no'));
 }
 
+// 0.125 as it is, though two digits do for most.
+const exact = x => Math.abs(1000 * x - Math.round(1000 * x)) < 1e-6 ? String(Number(x.toFixed(3))) : short(x);
+
 // ``answered(right)`` is called once, when the guess has been made.
 function makePrediction(prose, ask, answered) {
   const box = make('div', 'sl-question'), reply = make('div', 'sl-reply');
@@ -44,7 +47,7 @@ function makePrediction(prose, ask, answered) {
       if (go.disabled || field.value === '') return;
       go.disabled = field.readOnly = true;
       const right = Math.abs(Number(field.value) - ask.answer) <= ask.within;
-      const found = `${short(ask.answer)}${ask.unit ? ` ${ask.unit}` : ''}`;
+      const found = `${exact(ask.answer)}${ask.unit ? ` ${ask.unit}` : ''}`;
       reveal(right, right ? `Close: it is ${found}.` : `It is ${found}.`);
     });
     box.append(form);

@@ -14,8 +14,8 @@ function makeCrowd(settings, touched) {
     const without = users.value / time(users.value);
     const wide = users.value * (gamma.value + 1), withDrafts = users.value * expectedTokens(alpha.value, gamma.value) / time(wide);
     const top = Math.max(without, withDrafts), gain = withDrafts / without;
-    plain.set('plain', without / top, `${short(without)} tokens a step`);
-    drafted.set('with drafts', withDrafts / top, `${short(withDrafts)} tokens a step`);
+    plain.set('plain', without / top, `${short(without)} per step`);
+    drafted.set('with drafts', withDrafts / top, `${short(withDrafts)} per step`);
     result.textContent = gain >= 1.005 ? `Drafting gives ${short(gain)} × as many tokens.`
       : gain > 0.995 ? 'Drafting changes nothing here.' : `Drafting slows everybody down: ${short(gain)} × as many tokens.`;
   }

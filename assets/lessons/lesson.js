@@ -100,15 +100,20 @@ function step(told) {
   return parts;
 }
 
-function labButton({ name, hint }) {
-  const title = document.getElementById(`lab-${name}-button`)?.textContent.trim() || 'the experiment';
+// The lab is drawn when its tab is first opened, so its own tabs may take a moment to be there.
+function openLab(name, tries = 100) {
+  const tab = document.getElementById(`lab-${name}-button`);
+  if (tab) tab.click(); else if (tries) setTimeout(openLab, 50, name, tries - 1);
+}
+
+function labButton({ name, title, hint }) {
   const place = make('p'), button = make('button', 'sl-button', `Open the lab: ${title}`);
   button.type = 'button';
   button.dataset.lab = name;
   button.addEventListener('click', () => {
     done('');
     document.getElementById('lab-tab-button')?.click();
-    document.getElementById(`lab-${name}-button`)?.click();
+    openLab(name);
     coach.beside(hint);
     address('');
   });

@@ -12,7 +12,18 @@ function makeProse(definition) {
     return node;
   }
 
-  const line = (tag, pieces, className) => { const node = make(tag, className); node.append(...pieces.map(piece)); return node; };
+  // A word is a button, and a line may break behind a button even where no space is: “target” and “'s” stay together.
+  function line(tag, pieces, className) {
+    const node = make(tag, className);
+    pieces.forEach((each, i) => {
+      const [style, text] = each, before = pieces[i - 1]?.[0] === 'word' && style !== 'word' ? /^\S+/.exec(text)?.[0] : '';
+      if (!before) return node.append(piece(each));
+      const kept = make('span', 'sl-unbroken');
+      kept.append(node.lastChild, piece([style, before]));
+      node.append(kept, piece([style, text.slice(before.length)]));
+    });
+    return node;
+  }
 
   function block({ kind, lines }) {
     if (kind === 'paragraph') return line('p', lines[0]);
