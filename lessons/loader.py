@@ -151,7 +151,7 @@ def _step(part: Part, title: str, text: str, runs: list[str]) -> Step:
         settings=part.table("settings"),
         ask=_ask(Part(f"{where}, ask", ask)) if ask else None,
         live=part.switch("live"),
-        lab=part.one_of("lab", LABS, ""),
+        lab=part.one_of("lab", tuple(LABS), ""),
         hint=part.text("hint", ""),
     )
     part.over()

@@ -7,7 +7,14 @@ from typing import Any
 from lessons import prose
 
 ASKS = ("verdict", "number", "choice")
-LABS = ("theory", "sweep", "compare", "distribution", "synthetic")  # the experiments of the Lab tab
+# The experiments of the Lab tab, and what stands on their tabs.
+LABS = {
+    "theory": "Theory",
+    "sweep": "Sweep",
+    "compare": "Compare",
+    "distribution": "Is it lossless?",
+    "synthetic": "Any α",
+}
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from app.views.numbers import at, names
 from engine.trace import Trace
 from lessons import prose, sums
 from lessons.part import LessonError
-from lessons.shape import Ask, Lesson, Option, Step
+from lessons.shape import LABS, Ask, Lesson, Option, Step
 
 TRUE_TO = {"accepted": "It stays.", "rejected": "It goes.", "discarded": "It is never tested."}
 
@@ -119,7 +119,7 @@ class Teller:
             "settings": {key: self.sum(v) if isinstance(v, str) else v for key, v in step.settings.items()},
             "ask": self.ask(step.ask, self.runs[step.run]) if step.ask else None,
             "live": step.live,
-            "lab": {"name": step.lab, "hint": step.hint} if step.lab else None,
+            "lab": {"name": step.lab, "title": LABS[step.lab], "hint": step.hint} if step.lab else None,
         }
 
     def target(self, step: Step) -> dict | None:
