@@ -1,5 +1,6 @@
 """What happens on the page's events. Thin: the service runs, the views draw, this only hands over."""
 
+import logging
 import time
 import uuid
 from collections.abc import Iterator
@@ -20,6 +21,7 @@ from engine.errors import EngineError
 from engine.events import Round, RunFinished, RunStarted
 from engine.trace import Trace
 
+_log = logging.getLogger(__name__)
 SKIP = gr.skip()
 SECONDS_BETWEEN_CHARTS = 0.5
 UNUSABLE = " (not on this machine)"
@@ -118,6 +120,10 @@ class Handlers:
         except EngineError as error:
             ran, plain = lanes["run"].trace, lanes["baseline"].trace
             yield Screen(tiles=summary.tiles(ran, plain), notice=notice("error", str(error)), **_rest(ran, plain))
+        except Exception as error:  # a bug in drawing must not leave a page that says it is running, nor be lost
+            _log.exception("the page stumbled on a run")
+            words = f"The page stumbled on this run ({type(error).__name__}); try again."
+            yield Screen(notice=notice("error", words), **_rest(lanes["run"].trace, lanes["baseline"].trace))
 
     def _race(self, config: RunConfig, visitor: str, again: bool, lanes: dict[str, Lane]) -> Iterator[Screen]:
         feed, chart = ribbon.Feed(uuid.uuid4().hex), LiveChart()

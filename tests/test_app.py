@@ -167,6 +167,19 @@ def test_a_failing_run_keeps_what_it_made_and_the_next_works():
     assert said(press_run(handlers)[-1])["kind"] == "good"
 
 
+def test_a_mistake_in_drawing_leaves_no_page_that_says_it_is_running(monkeypatch):
+    """As if a view had met a run it cannot draw: the buttons come back, the engine is let go, the next run works."""
+    handlers, drawn = page(FakeWorker(step=0.01)), ribbon.rounds
+    monkeypatch.setattr(ribbon, "rounds", lambda told: {}["no such"] if told else drawn(told))
+    *before, last = press_run(handlers)
+    assert before[0].run["value"] == "Running…"
+    assert last.run["value"] == "Run" and last.stop["interactive"] is False
+    assert said(last)["kind"] == "error" and "KeyError" in said(last)["text"]
+    assert not handlers.service.busy("a")
+    monkeypatch.undo()
+    assert said(press_run(handlers)[-1])["kind"] == "good"
+
+
 def test_a_full_engine_queue_is_said():
     assert "queue is full" in said(press_run(page(FakeWorker(full=True)))[-1])["text"]
 

@@ -15,4 +15,8 @@ TEMPLATE = """
 
 def notice(name: str = "notice", value: str = "") -> gr.HTML:
     """``name``: the element's id; the playground's is plainly "notice"."""
-    return live(name, TEMPLATE, ["notice.js"], value)
+    made = live(name, TEMPLATE, ["notice.js"], value)
+    # In the queue, for a request beside it would open no stream; and ever again, for this one may be lost as well.
+    always = {"concurrency_limit": None, "trigger_mode": "multiple"}
+    made.unheard(lambda: None, None, None, show_progress="hidden", api_visibility="private", **always)
+    return made
