@@ -78,7 +78,7 @@ BY_ALPHA = _chart(
 MAP = _chart(
     "map",
     "The best γ for every α and c",
-    "Each field says which draft length is the fastest; darker is longer. Beyond the thick line no length pays. "
+    "Each field says which draft length is the fastest; the stronger its colour, the longer. Beyond the thick line no length pays. "
     "● the sliders, ◆ the run. Drag in the picture to change α and c.",
 )
 TEMPLATE = f"""

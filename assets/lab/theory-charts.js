@@ -23,12 +23,6 @@ function overGamma(box, width, set, v, run) {
   const heights = [main, ...faint.map(([, points]) => points)].flat().map(point => point[1]);
   const frame = plot(box, width, 320, GAMMA_AXIS, speedAxis(Math.max(...heights, ...known)));
   for (const [, points] of faint) frame.line(points, 'sl-curve-faint');
-  let free = -Infinity;                    // their names at the right edge, from above, none on another
-  for (const [alpha, points] of faint.toReversed()) {
-    const at = frame.Y(points[MOST][1]);
-    free = Math.max(at - 8, free + 14);
-    frame.label(MOST, points[MOST][1], `α = ${alpha}`, 'sl-tag-faint', at + 4 - free);
-  }
   frame.level(1);
   frame.upright(set.gamma, 'sl-guide');
   frame.line(main, 'sl-curve');
@@ -36,6 +30,12 @@ function overGamma(box, width, set, v, run) {
   const best = bestGamma(set.alpha, set.c, v, MOST);
   frame.mark(best, main[best][1], 'star', 'sl-best');
   if (run.gamma != null) runMarks(frame, run.gamma, run);
+  let free = -Infinity;                    // the thin lines' names at the right edge, over all lines, none on another
+  for (const [alpha, points] of faint.toReversed()) {
+    const at = frame.Y(points[MOST][1]);
+    free = Math.max(at - 8, free + 14);
+    frame.label(MOST, points[MOST][1], `α = ${alpha}`, 'sl-tag-faint', at + 4 - free);
+  }
   frame.label(best, main[best][1], `best: γ = ${best}, ${times(main[best][1])}`, '', 16);
   frame.show(`Speedup for draft lengths 0 to ${MOST} at α ${set.alpha.toFixed(2)}: best at ${best} with ${times(main[best][1])}.`);
   return frame;
