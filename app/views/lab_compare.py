@@ -49,7 +49,7 @@ class Column:
         method = METHODS.get(self.config.method, self.config.method)
         if self.config.method == AUTO and self.trace:
             came = str(self.trace.started.config.get("method"))
-            method += f": {METHODS.get(came, came)}"
+            method += "" if came == AUTO else f": {METHODS.get(came, came)}"
         if self.plain:
             return "Plain decoding"
         return f"{method}, γ auto" if self.config.gamma == AUTO else f"{method}, γ = {self.config.gamma}"

@@ -5,10 +5,10 @@ function makeWindow(frame, box, fill) {
   const near = new Set();             // numbers of those in sight or nearly
 
   const eyes = new IntersectionObserver(entries => {
-    for (const { target, isIntersecting } of entries) {
+    for (const { target, isIntersecting, boundingClientRect } of entries) {
       const number = Number(target.dataset.number);
       if (rows[number] !== target) continue;
-      if (isIntersecting) { near.add(number); open(number); } else { near.delete(number); shut(number); }
+      if (isIntersecting) { near.add(number); open(number); } else { near.delete(number); shut(number, boundingClientRect.height); }
     }
   }, { root: frame, rootMargin: '500px 0px' });
 
@@ -20,10 +20,11 @@ function makeWindow(frame, box, fill) {
     row.style.minHeight = '';
   }
 
-  function shut(number) {
+  // ``height``: as the observer saw it, for asking the row would lay the whole table out anew.
+  function shut(number, height) {
     const row = rows[number];
     if (!row.dataset.open || row.contains(document.activeElement)) return;
-    row.style.minHeight = `${row.offsetHeight}px`;
+    row.style.minHeight = `${height}px`;
     delete row.dataset.open;
     row.removeAttribute('role');
     row.replaceChildren();
