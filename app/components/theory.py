@@ -78,8 +78,8 @@ BY_ALPHA = _chart(
 MAP = _chart(
     "map",
     "The best γ for every α and c",
-    "Each field says which draft length is the fastest; the stronger its colour, the longer. Beyond the thick line no length pays. "
-    "● the sliders, ◆ the run. Drag in the picture to change α and c.",
+    "Each field says which draft length is the fastest; the stronger its colour, the longer. Beyond the thick line no "
+    "length pays. ● the sliders, ◆ the run. Drag in the picture to change α and c.",
 )
 TEMPLATE = f"""
 <div class="sl-theory" data-run="recorded">

@@ -45,7 +45,8 @@ function overAlpha(box, width, set, v, run) {
   const points = Array.from({ length: 101 }, (_, i) => [i / 100, idealisedSpeedup(i / 100, set.gamma, set.c, v)]);
   const here = idealisedSpeedup(set.alpha, set.gamma, set.c, v), at = breakEven(set.gamma, set.c, v);
   const same = run.alpha != null && Math.round(run.gamma) === set.gamma;   // a run of another γ lies on another curve
-  const frame = plot(box, width, 300, ALPHA_AXIS, speedAxis(Math.max(points[100][1], same ? run.measured ?? 0 : 0)));
+  const known = same ? [run.measured ?? 0, run.predicted ?? 0] : [];
+  const frame = plot(box, width, 300, ALPHA_AXIS, speedAxis(Math.max(points[100][1], ...known)));
   frame.level(1);
   if (at != null) frame.upright(at, 'sl-even');
   frame.line(points, 'sl-curve');
