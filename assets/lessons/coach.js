@@ -10,15 +10,26 @@ function makeCoach({ back }) {
   bar.append(words, home);
   bar.hidden = true;
   (document.querySelector('.gradio-container') || document.body).append(bar);
-  let glowing = null, stop = () => {};
+  let glowing = null, stop = () => {}, later = null;
 
-  function calm() { glowing?.classList.remove('sl-glow'); glowing = null; stop(); }
+  function calm() { clearTimeout(later); glowing?.classList.remove('sl-glow'); glowing = null; stop(); }
 
-  function glow(name) {
+  // A control may be folded away, then what it is folded into glows; or not be there at all (a device has one precision).
+  function seen(name) {
+    const node = document.getElementById(name);
+    return node?.getClientRects().length ? node : node?.closest('#more') || document.getElementById('run');
+  }
+
+  // The playground's tab opens only when the server has answered.
+  function glow(name, tries = 200) {
     calm();
-    glowing = document.getElementById(name);
-    if (!glowing) return;
+    if (!document.getElementById('run')?.getClientRects().length) {
+      if (tries) later = setTimeout(() => glow(name, tries - 1), 50);
+      return;
+    }
+    glowing = seen(name);
     glowing.classList.add('sl-glow');
+    glowing.scrollIntoView({ block: 'nearest' });
     const acted = event => { if (glowing?.contains(event.target)) calm(); };
     for (const kind of ['input', 'change', 'click']) document.addEventListener(kind, acted, true);
     stop = () => { for (const kind of ['input', 'change', 'click']) document.removeEventListener(kind, acted, true); stop = () => {}; };

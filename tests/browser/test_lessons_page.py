@@ -1,5 +1,7 @@
 """The Lessons tab in a real browser, on a made-up engine: a whole lesson by keyboard, and what only a browser shows."""
 
+import re
+
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Page, expect
@@ -129,6 +131,38 @@ def test_a_whole_lesson_by_keyboard(visit):
     expect(again.locator(".sl-lesson-card").nth(0)).to_contain_text("minutes")
     again.get_by_role("button", name="Forget my progress").click()
     expect(again.locator(".sl-lesson-card").nth(1)).to_contain_text("minutes")
+
+
+LIVE = {
+    3: ("seed", {"#temperature input[type=number]": "0.8", "#seed input": "3", "#method input": "draft model"}),
+    6: ("auto", {"#tokens input": "56", "#method input": "auto"}),  # these models have no EAGLE head
+    7: ("prompt", {"#prompt textarea": "Tell a short story", "#gamma input[type=number]": "4"}),
+    8: ("gamma", {"#gamma input[type=number]": "8", "#method input": "draft model"}),
+    10: ("pair", {"#method input": "draft model"}),
+    12: ("run", {"#method input": "n-gram"}),  # it speaks of the precision, and here is but one
+}
+
+
+@pytest.mark.parametrize("number", LIVE)
+def test_live_fills_the_playground_and_the_coach_points_at_what_the_lesson_speaks_of(visit, number):
+    page, (glows, filled) = visit(f"#lesson-{number}"), LIVE[number]
+    expect(page.locator("#sl-lesson-title")).to_contain_text(f"{number}. ")
+    for step in range(page.locator(".sl-dot").count()):
+        page.locator(".sl-dot").nth(step).click()
+        if "Run it live" in page.locator(".sl-lesson-turn").inner_text():
+            break
+    page.get_by_role("button", name="Run it live").click()
+    for place, value in filled.items():
+        expect(page.locator(place)).to_have_value(re.compile(f"^{re.escape(value)}"))
+    expect(page.locator("#auto input")).to_be_checked(checked=number in (6, 10))
+    expect(page.locator("#notice")).to_contain_text(f"Filled in from lesson {number}")
+    expect(page.locator("#notice")).to_contain_text("no eagle draft" if number == 6 else "Press Run")
+    expect(page.locator(".sl-glow")).to_have_count(1)
+    expect(page.locator(f"#{glows}.sl-glow")).to_be_in_viewport()
+    expect(page.locator(".sl-coach")).to_be_in_viewport()
+    expect(page.locator("#run")).to_have_text("Run")  # nothing runs by itself
+    page.locator(f"#{glows}").click()
+    expect(page.locator(".sl-glow")).to_have_count(0)
 
 
 def test_a_link_opens_its_lesson_and_an_unknown_one_says_so(visit):
