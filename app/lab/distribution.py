@@ -27,7 +27,7 @@ TOY_METHODS = {
     "top": "tree of the draft's favourites",
     "none": "none: plain decoding",
 }
-PROMPT = "My favourite animal is the"
+PROMPT = "The weather today is"
 # What a pair starts with, and the toy: few outcomes that can all be counted, in little time.
 BEGINS = {
     True: {"method": START.method, "temperature": START.sampling.temperature, "top_k": 0,
