@@ -174,8 +174,8 @@ def test_axe_would_tell_of_a_dialog_and_a_lesson(visit):
     """Nothing is left out because it lies on top of the page or in another tab."""
     page = visit()
     page.get_by_role("button", name="Share", exact=True).click()
-    page.evaluate("document.querySelector('.sl-share-warning').style.color = '#ccc'")
-    assert any("sl-share-warning" in line for line in grave(page))
+    page.evaluate("document.querySelector('#sl-share-title').style.color = '#ccc'")
+    assert any("sl-share-title" in line for line in grave(page))
     page.keyboard.press("Escape")
     page.locator("#lessons-tab-button").click()
     open_step(page, 1, 3)
