@@ -133,8 +133,11 @@ function preview(node) {
   const cell = node.closest('.sl-compare-cell'), lane = lanes[[...cell.parentElement.children].indexOf(cell) - 1];
   tip.show(node.closest('.sl-token'), token, token.status, lane.head.greedy);
 }
-frame.addEventListener('mouseover', event => preview(event.target));
-frame.addEventListener('mouseleave', () => tip.hide());
+// Off the tokens the pointer tells of none, so that of the focused one stays: a page that scrolls beneath a resting
+// mouse says it moved.
+const held = () => frame.contains(document.activeElement) ? document.activeElement : null;
+frame.addEventListener('mouseover', event => preview(tokenAt(event.target) ? event.target : held()));
+frame.addEventListener('mouseleave', () => preview(held()));
 frame.addEventListener('focusin', event => preview(event.target));
 frame.addEventListener('focusout', () => tip.hide());
 

@@ -149,11 +149,15 @@ def test_the_arrow_keys_walk_and_tell(visit):
     page = visit()
     run(page)
     frame = page.locator(".sl-compare-frame")
+    expect(frame.locator(".sl-token").first).to_be_visible()
     frame.focus()
     page.keyboard.press("ArrowDown")
     tip = page.locator(".sl-compare .sl-tip")
     expect(tip).to_be_visible()
     expect(tip.locator(".sl-tip-head")).to_contain_text("The")
+    frame.locator(".sl-compare-index").first.hover()  # a pointer on no token takes nothing away
+    expect(tip.locator(".sl-tip-head")).to_contain_text("The")
+    expect(tip).to_be_visible()
     page.keyboard.press("ArrowDown")
     expect(tip.locator(".sl-tip-head")).to_contain_text("lighthouse")
     page.keyboard.press("ArrowRight")  # into the second column
