@@ -38,11 +38,18 @@ function walkRows(frame, rows, tape, { stageNow, preview, hide, leave }) {
     if (tokenAt(event.target)) { event.preventDefault(); frame.focus({ preventScroll: true }); }
   });
 
-  const rest = () => { if (tokenAt(document.activeElement)) preview(document.activeElement); else hide(); };
+  // Rows that scroll beneath a resting mouse say that it moved; where it is on the screen tells, and who walks by keys
+  // keeps the tip of the token they are at.
+  let mouse = '';
+  const where = event => `${event.screenX} ${event.screenY}`;
+  const walking = () => tokenAt(document.activeElement);
+  const rest = () => { if (walking()) preview(document.activeElement); else hide(); };
   frame.addEventListener('mouseover', event => {
-    const node = event.target.closest('.sl-token');
-    if (node) preview(node); else rest();
+    const node = event.target.closest('.sl-token'), rested = where(event) === mouse;
+    mouse = where(event);
+    if (node && !(rested && walking())) preview(node); else rest();
   });
+  document.addEventListener('mousemove', event => { mouse = where(event); }, { passive: true });
   frame.addEventListener('mouseleave', rest);
   frame.addEventListener('focusin', event => { if (tokenAt(event.target)) preview(event.target); });
   frame.addEventListener('focusout', hide);

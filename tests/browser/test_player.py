@@ -210,6 +210,45 @@ def test_hover_previews_and_a_click_locks_until_it_is_let_go(opened):
     expect(inspector).to_contain_text("Click a token")
 
 
+TOLD = """() => {
+  const tip = document.querySelector('.sl-tip'), piece = document.activeElement.querySelector('.sl-piece');
+  return !tip.hidden && Boolean(piece) && tip.firstChild.textContent.includes(piece.textContent);
+}"""
+
+
+def test_the_focused_tokens_tip_outlives_a_page_that_scrolls_beneath_a_resting_mouse(opened):
+    """The browser then says that the mouse is over something else, though nobody has moved it."""
+    page = opened(made(60), at_end=False, viewport={"width": 1280, "height": 700})
+    page.add_style_tag(content="body { padding-bottom: 900px } .sl-rounds { position: static !important }")
+    page.evaluate("""() => {
+      window.over = [];
+      document.addEventListener('mouseover', event => over.push(event.target.closest('.sl-token') ? 'token' : 'other'));
+    }""")
+    rows = page.locator(".sl-rows")
+    rows.evaluate("node => { node.scrollTop = 0; }")
+    expect(page.locator(".sl-index").first).to_have_text("1")
+
+    page.locator(".sl-hint").hover()  # under the rows; the page moves them beneath the mouse, between two tokens or on one
+    rows.focus()
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("ArrowRight")
+    page.wait_for_function(TOLD)
+    page.evaluate("over.length = 0")
+    page.mouse.wheel(0, 65)
+    page.wait_for_function("over.length > 0")
+    assert page.evaluate(TOLD)
+
+    page.locator(".sl-row").nth(6).locator(".sl-token").first.hover()  # the arrow keys move the rows beneath the mouse
+    for _ in range(18):
+        page.keyboard.press("ArrowDown")
+    assert rows.evaluate("node => node.scrollTop") > 0
+    page.wait_for_function(TOLD)
+    page.evaluate("over.length = 0")
+    rows.evaluate("node => { node.scrollTop += 40; }")
+    page.wait_for_function("over.includes('token')")
+    assert page.evaluate(TOLD)
+
+
 def test_a_refusal_shows_the_residual_and_what_was_drawn_from_it(opened):
     trace = made()
     page = opened(trace)
