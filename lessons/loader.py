@@ -210,7 +210,7 @@ def _check_lines(name: str, lesson: Lesson, words: Mapping[str, str]) -> None:
                 raise LessonError(f"{at}: the glossary has no {each.more!r}.")
             if each.style == "sum":
                 as_sum(each.text, at)
-            if each.style == "text" and re.search(r"[*`{}]|\[\[|\]\]", each.text):
+            if each.style == "text" and re.search(r"[*`{}$]|\[\[|\]\]", each.text):
                 raise LessonError(f"{at}: a mark is left open, or stands within another: {each.text[:60]!r}.")
             if each.style in ("text", "bold", "italic"):
                 for number in re.findall(r"\d+(?:[.,]\d+)*", each.text):

@@ -1,16 +1,16 @@
-"""The Markdown that lessons are written in: paragraphs, lists, and five marks inside a line. Knows no lesson.
+"""The Markdown that lessons are written in: paragraphs, lists, and six marks inside a line. Knows no lesson.
 
-``**bold**``, ``*italic*``, ```code```, ``[[word]]`` or ``[[word|as shown]]`` for the glossary, and ``{sum}`` or
-``{sum:format}`` for a number that is worked out from the lesson's runs.
+``**bold**``, ``*italic*``, ```code```, ``$formula$`` with ^ and one ÷, ``[[word]]`` or ``[[word|as shown]]`` for the
+glossary, and ``{sum}`` or ``{sum:format}`` for a number that is worked out from the lesson's runs.
 """
 
 import re
 from dataclasses import dataclass
 from typing import Literal
 
-Style = Literal["text", "bold", "italic", "code", "word", "sum"]
+Style = Literal["text", "bold", "italic", "code", "formula", "word", "sum"]
 _MARK = re.compile(
-    r"\*\*(?P<bold>[^*\[{]+)\*\*|\*(?P<italic>[^*\[{]+)\*|`(?P<code>[^`]+)`"
+    r"\*\*(?P<bold>[^*\[{]+)\*\*|\*(?P<italic>[^*\[{]+)\*|`(?P<code>[^`]+)`|\$(?P<formula>[^$]+)\$"
     r"|\[\[(?P<word>[^\]|]+)(?:\|(?P<shown>[^\]]+))?\]\]|\{(?P<sum>[^{}:]+)(?::(?P<format>[^{}]*))?\}"
 )
 
@@ -47,7 +47,7 @@ def line(text: str) -> tuple[Run, ...]:
 
 
 def _run(mark: re.Match) -> Run:
-    style = next(name for name in ("bold", "italic", "code", "word", "sum") if mark[name] is not None)
+    style = next(name for name in ("bold", "italic", "code", "formula", "word", "sum") if mark[name] is not None)
     if style == "word":
         return Run(style, mark["shown"] or mark["word"], mark["word"].lower())
     return Run(style, mark[style], (mark["format"] or "") if style == "sum" else "")

@@ -84,6 +84,7 @@ function makeDice(settings, touched) {
     tally.append(verdict, make('p', 'sl-figure-note', `${(100 * kept / MANY).toFixed(1)} % of the drafts were kept. Of honest samples, one in a hundred lies beyond the noise, too.`));
     tally.hidden = false;
     touched();
+    tally.scrollIntoView({ block: 'nearest' });
   });
 
   const buttons = make('div', 'sl-buttons');

@@ -10,7 +10,11 @@ const pages = new Map();
 let page = null, at = 0, complete = false;
 prose.listen(frame);
 
-function openTab() { document.getElementById('lessons-tab-button')?.click(); address(here()); }
+function openTab() {
+  document.getElementById('lessons-tab-button')?.click();
+  address(here());
+  requestAnimationFrame(settleView);                       // the playground may have been scrolled far down
+}
 const say = text => { turn.textContent = text; };
 
 // ── the list ──
@@ -68,6 +72,7 @@ async function open(number) {
   address(`#lesson-${number}`);
   go(Math.min(progress.of(page.slug).at, page.steps.length));
   find('#sl-lesson-title').focus({ preventScroll: true });
+  find('.sl-lesson-open').scrollIntoView({ block: 'start' });   // words and run need all the height there is
 }
 
 // ── one step; behind the last stands the quiz ──
@@ -96,7 +101,7 @@ function step(told) {
   parts.push(make('h3', '', told.title), ...told.blocks.map(prose.block));
   if (told.lab) parts.push(labButton(told.lab));
   if (told.tool) parts.push(TOOLS[told.tool](told.settings, () => done('')));
-  if (told.ask) parts.push(makePrediction(prose, told.ask, () => { if (told.then) stage.go(told.then); point(told); done(''); }));
+  if (told.ask) parts.push(makePrediction(prose, told.ask, () => { if (told.then) stage.go(told.then); point(told); done(''); showReply(); }));
   return parts;
 }
 
@@ -144,11 +149,19 @@ function point(told) {
 }
 
 function done(words) {
-  if (document.activeElement?.closest('.sl-guess')) nextButton.focus();   // else N would be typed into the field
+  // Else N would be typed into the field.
+  if (document.activeElement?.closest('.sl-guess')) nextButton.focus({ preventScroll: true });
   progress.done(page.slug, at);
   complete = true;
   say(words);
   drawNav();
+}
+
+// The answer and the button that goes on come into sight, the question stays there.
+function showReply() {
+  const below = find('.sl-lesson-nav').getBoundingClientRect().bottom + 12 - window.innerHeight;
+  const room = body.querySelector('.sl-question').getBoundingClientRect().top - 12;
+  if (below > 0 && room > 0) window.scrollBy(0, Math.min(below, room));
 }
 
 function quiz() {

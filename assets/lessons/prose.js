@@ -4,7 +4,27 @@ function makeProse(definition) {
   let words = {};
   const TAGS = { text: 'span', bold: 'strong', italic: 'em', code: 'code', sum: 'span' };
 
+  // ^(…) and ^x are raised.
+  function raised(tag, text) {
+    const node = make(tag);
+    text.split(/\^(\([^)]*\)|\S)/).forEach((part, i) => node.append(i % 2 ? make('sup', '', part.replace(/^\(|\)$/g, '')) : part));
+    return node;
+  }
+
+  // One ÷ makes a fraction of what stands on its sides. Who hears the page hears the line as it was written.
+  function formula(text) {
+    const node = make('span', 'sl-math'), sides = text.split(' ÷ ');
+    node.setAttribute('role', 'math');
+    node.setAttribute('aria-label', text);
+    if (sides.length !== 2) { node.append(raised('span', text)); return node; }
+    const over = make('span', 'sl-over');
+    over.append(...sides.map(side => raised('span', side.replace(/^\((.*)\)$/, '$1'))));
+    node.append(over);
+    return node;
+  }
+
   function piece([style, text, entry]) {
+    if (style === 'formula') return formula(text);
     if (style !== 'word') return make(TAGS[style], style === 'sum' ? 'sl-sum' : '', text);
     const node = make('button', 'sl-word', text);
     node.type = 'button';
