@@ -17,6 +17,7 @@ from lessons.shape import ASKS, LABS, Ask, Check, Lesson, Option, Question, Scen
 
 FOLDER = Path(__file__).resolve().parent
 TRACES = FOLDER.parent / "assets" / "traces" / "lessons"
+TOY_METHODS = ("lm", "independent", "without_replacement", "top")
 TOOLS = ("roofline", "dice", "curve", "memory", "crowd")
 _FILE = re.compile(r"(\d\d)_([a-z0-9_]+)\.md")
 _TOKEN = re.compile(r"token (\d+)\.(\d+)")
@@ -50,9 +51,9 @@ def run(scenario: Scenario) -> Trace:
     from engine import toy
 
     target, draft = toy.weather()
-    drafter = toy.drafter_for("lm", draft)
-    prompt = [target.words.index(word) for word in scenario.toy.prompt.split()]
     asked = scenario.toy
+    drafter = toy.drafter_for(asked.method, draft)
+    prompt = [target.words.index(word) for word in asked.prompt.split()]
     return toy.recorded(target, drafter, prompt, gamma=asked.gamma, max_new_tokens=asked.tokens, seed=asked.seed)
 
 
@@ -130,6 +131,7 @@ def _scenario(part: Part) -> Scenario:
         gamma=inner.number("gamma", 0, 16),
         tokens=inner.number("tokens", 1, 200),
         seed=inner.number("seed", 0, 2**31),
+        method=inner.one_of("method", TOY_METHODS, "lm"),
     )
     inner.over()
     return Scenario(name, title, toy=made)

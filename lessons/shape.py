@@ -19,12 +19,13 @@ LABS = {
 
 @dataclass(frozen=True)
 class Toy:
-    """A run of the weather model (engine.toy): what to start from, and how to draft."""
+    """A run of the weather model (engine.toy): what to start from, and how to draft. ``method``: as engine.toy names it."""
 
     prompt: str
     gamma: int
     tokens: int
     seed: int
+    method: str = "lm"
 
 
 @dataclass(frozen=True)
