@@ -19,7 +19,7 @@ LABS = {
 
 @dataclass(frozen=True)
 class Toy:
-    """A run of the weather model (engine.toy): what to start from, and how to draft. ``method``: as engine.toy names it."""
+    """A run of the weather model: what to start from, and how to draft. ``method``: as engine.toy names it."""
 
     prompt: str
     gamma: int

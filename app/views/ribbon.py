@@ -17,7 +17,10 @@ SEGMENT = 24_000  # characters; a longer value is cut at its old end
 OVERLAP = 8  # updates that a value repeats at least, over a second's worth,
 LONGEST = 120_000  # unless so fast a run makes that longer than this
 LEAN = 10_000  # a trace of more tokens is sent without its distributions, which make up nearly all of its size
-METHODS = {"none": "no drafts", "ngram": "n-gram drafts", "lm": "a draft model", "eagle": "an EAGLE head"}
+METHODS = {
+    "none": "no drafts", "ngram": "n-gram drafts", "lm": "a draft model", "eagle": "an EAGLE head",
+    "toy-tree": "a token tree",
+}  # fmt: skip
 
 
 class Feed:

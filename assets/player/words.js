@@ -18,6 +18,9 @@ function verdictSentence(token, u = token.u) {
 const drawnBy = ({ u, p }) => u === undefined || p === undefined ? ', drawn from p'
   : `: u = ${format(u)} drew it from p, where it had ${percent(p)}`;
 
+// In a tree the other branches were not.
+const toTheEnd = token => token.place ? 'A branch was kept to its end' : 'Every draft was kept';
+
 // At temperature 0 nothing is left to luck, so u explains nothing: the target's first choice does.
 function greedySentence(token) {
   const first = token.p_top?.top[0];
@@ -26,7 +29,7 @@ function greedySentence(token) {
     case 'rejected': return first ? `The target’s first choice here is “${isolated(visible(first[1]))}”, so this draft goes.`
       : 'This is not the target’s first choice here, so it goes.';
     case 'resampled': return 'The refused draft makes way for the target’s own first choice.';
-    case 'bonus': return 'Every draft was kept, so the same target pass gives one more token: its first choice behind them.';
+    case 'bonus': return `${toTheEnd(token)}, so the same target pass gives one more token: its first choice there.`;
     default: return 'No draft in this round: one target pass, one token, the target’s first choice.';
   }
 }
@@ -39,7 +42,7 @@ function tokenSentence(token, stage, greedy = false) {
   switch (token.status) {
     case 'accepted': case 'rejected': return verdictSentence(token);
     case 'resampled': return 'Drawn from the residual: what p has left where the refused draft’s q is taken away.';
-    case 'bonus': return `Every draft was kept, so the same target pass gives one more token${drawnBy(token)}.`;
+    case 'bonus': return `${toTheEnd(token)}, so the same target pass gives one more token${drawnBy(token)}.`;
     case 'discarded': return token.accept === undefined ? 'Never tested: it stood behind a refusal or past the end.'
       : `Never tested: it stood behind a refusal or past the end. It would have stayed if u fell below ${format(token.accept)}.`;
     default: return `No draft in this round: one target pass, one token${drawnBy(token)}.`;
