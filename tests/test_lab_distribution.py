@@ -14,7 +14,7 @@ from pairs import model_folder
 from tiny import one_thread  # noqa: F401
 
 import app.experiments.distribution as experiment
-from app.experiments.trials import MISTAKES, RIGHT, TOY, Asked, Finding, Trials
+from app.experiments.trials import MISTAKES, RIGHT, SHOWS, TOY, Asked, Finding, Trials
 from app.lab.distribution import CONTROLS, NAMES, QUICK, SKIP, TOY_METHODS, Distribution, Screen, asked
 from app.service import Limits, Service
 from app.views import lab_distribution as view
@@ -239,7 +239,24 @@ def test_every_rule_is_run_in_turn_and_the_sum_is_told():
     noticed = sum(f.verdict == "wrong" for f in last.found.values())
     assert said(last)["text"].startswith(f"{noticed} of 19 mistakes were noticed; the right rule was not accused")
     hidden = [rule for rule, f in last.found.items() if f.verdict != "wrong" and rule != RIGHT]
-    assert said(last)["text"].endswith(f"Not noticed with these settings: {', '.join(hidden)}.") and noticed > 4
+    assert f"Not noticed with these settings: {', '.join(hidden)}." in said(last)["text"] and noticed > 4
+    assert "Buttons above bring settings that show " in said(last)["text"]
+
+
+@pytest.mark.parametrize("rule", SHOWS)
+def test_a_mistake_that_the_start_hides_shows_under_the_settings_that_a_button_brings(rule):
+    handlers = page()
+    brought = {name: update.get("value") for name, update in zip(NAMES, handlers.revealing(rule)(), strict=True)}
+    assert brought["pair"] == TOY and brought["rule"] == rule and {*NAMES} - {"first", "prompt"} == {
+        name for name, value in brought.items() if value is not None
+    }
+    asked_for = values(**{name: value for name, value in brought.items() if value is not None})
+    found = list(handlers.only(rule)(VISITOR, {}, *asked_for))[-1].found
+    assert found[rule].verdict == "wrong" and found[rule].whole and found[rule].p_value < 1e-6
+    at_start = list(handlers.only(rule)(VISITOR, {}, *values(runs=1000)))[-1]
+    assert at_start.found[rule].verdict == "right"
+    assert "Buttons above bring settings that show" in view.tally([at_start.found[rule]], 1)[1]
+    assert "Buttons above" not in view.tally([replace(found[rule], p_value=0.5)], 1)[1]
 
 
 def test_acceptance_rises_with_a_rule_that_is_caught():

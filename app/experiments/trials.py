@@ -48,6 +48,13 @@ MISTAKES: Mapping[str, Rule] = {
     "top-p-crossing": Rule("Top-p drops the token that crosses the line.", anywhere=True),
     "temperature-last": Rule("Temperature is applied after top-p.", anywhere=True),
 }
+# Mistakes that what the toy starts with hides, and settings of the toy under which each shows. A u used twice matters
+# only where the residual holds two words, which is behind rain; at temperature 1 it rains often. With two words left
+# the second sibling is drafted for certain, q = 1, where the first one's q says a half.
+SHOWS: Mapping[str, Mapping[str, float]] = {
+    "u-reused-for-closing": {"gamma": 3, "temperature": 1.0, "top_k": 0, "top_p": 0.9, "runs": 2_000, "length": 3},
+    "sibling-q": {"gamma": 2, "temperature": 0.5, "top_k": 2, "top_p": 1.0, "runs": 1_000, "length": 4},
+}
 RULES: Mapping[str, Rule] = {RIGHT: Rule("Rejection sampling as the papers have it.", anywhere=True), **MISTAKES}
 
 

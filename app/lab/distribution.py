@@ -8,7 +8,7 @@ import gradio as gr
 
 from app.controls import METHODS, Control, choices, plausible
 from app.experiments.distribution import pieces
-from app.experiments.trials import MOST_LENGTH, MOST_RUNS, RIGHT, TOY, Asked, Finding, Trials
+from app.experiments.trials import MOST_LENGTH, MOST_RUNS, RIGHT, SHOWS, TOY, Asked, Finding, Trials
 from app.files import Exports
 from app.service import Service, Stage
 from app.session import experimenter
@@ -118,17 +118,27 @@ class Distribution:
             notice("error", " ".join(reasons)) if reasons else notice("quiet"),
         )
 
+    def revealing(self, rule: str):
+        """A handler that sets the controls, in the order of NAMES, so that a mistake which hides can be seen."""
+
+        def handler() -> list:
+            follows = self.chosen(TOY, rule)._asdict()
+            shown = follows | {name: gr.update(value=value) for name, value in SHOWS[rule].items()}
+            return [gr.update(value=TOY) if name == "pair" else shown.get(name, SKIP) for name in NAMES]
+
+        return handler
+
     # ── running ──
 
     def run(self, request: gr.Request, found: Mapping, *values) -> Iterator[Screen]:
         """The rule that is chosen. ``values``: of every control, in the order of NAMES."""
         yield from self._run(request, found, values, None)
 
-    def only(self, rule: str):
-        """A handler that runs one rule, whichever is chosen."""
+    def only(self, *rules: str):
+        """A handler that runs these rules, whichever is chosen."""
 
         def handler(request: gr.Request, found: Mapping, *values) -> Iterator[Screen]:
-            yield from self._run(request, found, values, (rule,))
+            yield from self._run(request, found, values, rules)
 
         return handler
 

@@ -8,7 +8,7 @@ from app.components.controls import control
 from app.components.notice import notice
 from app.components.sheet import sheet
 from app.controls import choices
-from app.experiments.trials import TOY
+from app.experiments.trials import RIGHT, SHOWS, TOY
 from app.lab.distribution import CONTROLS, NAMES, QUICK, TOY_METHODS, Choices, Distribution, Screen
 from app.service import Service
 from app.views import lab_distribution as view
@@ -27,10 +27,14 @@ nothing.</dd>
 </dl>"""
 BREAK = """<h3 class="sl-lossless-break">Break it</h3>
 <p class="sl-lab-lead">Each button runs one rule with the settings above and adds a line to the table. Watch α.</p>"""
+HIDING = """<p class="sl-lab-lead">Two mistakes hide behind the settings that the toy starts with. Each of these
+buttons brings settings of the toy under which one shows, and runs the right rule before it.</p>"""
 NAMED = {
     "raw-q": "q before temperature",
     "argmax-drafts": "Favourites tested as draws",
     "no-residual": "Replacement from p",
+    "u-reused-for-closing": "One u, used twice",
+    "sibling-q": "The first sibling's q",
 }
 NO_MODELS = "This page is shared and tests no real pair; the toy below needs no model."
 PRIVATE = {"show_progress": "hidden", "api_visibility": "private"}
@@ -49,6 +53,9 @@ def distribution(service: Service) -> None:
         right = gr.Button("The right rule", elem_id="lossless-right", size="sm", min_width=140)
         quick = {rule: gr.Button(NAMED[rule], elem_id=f"lossless-{rule}", size="sm", min_width=140) for rule in QUICK}
         every = gr.Button("Right, then every mistake", elem_id="lossless-every", size="sm", min_width=140)
+    gr.HTML(HIDING, apply_default_css=False)
+    with gr.Row(elem_classes="sl-lossless-quick"):
+        reveal = {rule: gr.Button(NAMED[rule], elem_id=f"lossless-{rule}", size="sm", min_width=140) for rule in SHOWS}
     told = notice("lossless-notice", "" if service.limits.lab_seconds else said("quiet", NO_MODELS))
     rules = sheet("lossless-rules", view.rules({}))
     drawn = charts(view.blank(), "lossless-charts", view.TITLES)
@@ -67,6 +74,9 @@ def distribution(service: Service) -> None:
     pressed |= {button: handlers.only(rule) for rule, button in quick.items()}
     for button, handler in pressed.items():
         button.click(handler, inputs, list(screen), **queued, **PRIVATE)
+    for rule, button in reveal.items():
+        filled = button.click(handlers.revealing(rule), None, list(asked.values()), queue=False, **PRIVATE)
+        filled.success(handlers.only(RIGHT, rule), inputs, list(screen), **queued, **PRIVATE)
     # Beside the queue: a Stop that waits behind the runs it is to stop would be no Stop.
     stop.click(handlers.stop, queue=False, **PRIVATE)
     follows = Choices(**{name: asked[name] for name in Choices._fields if name != "notice"}, notice=told)

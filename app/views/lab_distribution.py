@@ -10,7 +10,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 
-from app.experiments.trials import RIGHT, RULES, Asked, Finding, Outcome
+from app.experiments.trials import RIGHT, RULES, SHOWS, Asked, Finding, Outcome
 from app.views.encode import encode, short
 from app.views.figures import Figure, axes, pattern_of
 from app.views.sheet import empty, sheet
@@ -212,9 +212,16 @@ def tally(findings: Sequence[Finding], of: int) -> tuple[str, str]:
         said += f"; the right rule {'was accused, which chance does now and then' if accused else 'was not accused'}"
     hidden = [f.asked.rule for f in wrong if f.verdict != "wrong"]
     said += f". Not noticed with these settings: {', '.join(hidden)}." if hidden else "."
+    if offered := [rule for rule in hidden if rule in SHOWS and _other_settings(findings[0].asked, rule)]:
+        said += f" Buttons above bring settings that show {' and '.join(offered)}."
     if len(findings) < of or not all(f.whole for f in findings):
         said += f" Stopped early: {len(findings)} of {of} rules were begun."
     return "quiet", said
+
+
+def _other_settings(asked: Asked, rule: str) -> bool:
+    now = asdict(asked) | asdict(asked.sampling)
+    return any(now[name] != value for name, value in SHOWS[rule].items())
 
 
 HIDDEN = " These settings hide the mistake, or it needs more runs to show: such bugs survive that way."

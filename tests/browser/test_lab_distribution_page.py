@@ -103,6 +103,17 @@ def test_right_then_wrong_then_the_files(visit):
     assert "argmax-drafts" in saved(page, "lossless-rules-csv")
 
 
+def test_a_button_brings_the_settings_under_which_a_hidden_mistake_shows(visit):
+    page = visit()
+    page.locator("#lossless-sibling-q").click()
+    expect(page.locator("#lossless-rule input")).to_have_value(re.compile("sibling-q"))
+    expect(page.locator("#lossless-top_k input[type=number]")).to_have_value("2")
+    expect(page.locator("#lossless-length input[type=number]")).to_have_value("4")
+    ended(page, "1 of 1 mistakes were noticed; the right rule was not accused.")
+    expect(page.locator("#lossless-rules tbody tr")).to_have_count(2)
+    expect(page.locator("#lossless-rules tbody tr th").last).to_have_text("sibling-q")
+
+
 def test_a_real_pair_and_back_to_the_toy(visit):
     page = visit()
     expect(page.locator("#lossless-prompt")).to_be_hidden()
