@@ -8,9 +8,10 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
+from app import lent
 from app.controls import PAIR
 from app.door import Engine, Models, Pair
-from app.hosting import gpu, hosted, shared_gpu
+from app.hosting import hosted, shared_gpu
 from app.kept import Kept, Recording
 from app.limits import Limits
 from app.races import Lanes, Line, Race, Report, Stage, Update, Watcher, follow, watch
@@ -264,7 +265,7 @@ class Service:
         self._offered(config.pair)
 
     def _check_lab(self, config: RunConfig) -> None:
-        if not self.limits.lab_seconds:
+        if not self.limits.lab_seconds or shared_gpu():  # such work cannot be sent to another process
             raise Unavailable(
                 "This page is shared and offers no experiments that need a model; run SpecLens on your own machine."
             )
@@ -344,7 +345,7 @@ class Service:
             yield from self._without_model(race)
             return
         if shared_gpu():
-            yield from _granted(race.lanes, race.work)
+            yield from lent.events(race, self.limits.seconds)
             return
         worker = self.engine.worker()
         jobs = [worker.submit(config, work=race.work) for _, config in race.lanes]
@@ -374,20 +375,6 @@ class Service:
                 yield self._warming
             if race.out_of_time():
                 race.cancel()
-
-
-@gpu(seconds=120)
-def _granted(lanes: Lanes, work: Work | None) -> Iterator[tuple[str, object]]:
-    """On a GPU granted for one call, in that call's own process: load, calibrate, run, give everything back."""
-    from engine.worker import Worker
-
-    worker = Worker()
-    try:
-        for lane, config in lanes:
-            for event in worker.submit(config, work=work).events():
-                yield lane, event
-    finally:
-        worker.close()
 
 
 def _recording(race: Race) -> Recording | None:

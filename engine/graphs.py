@@ -4,10 +4,12 @@ A step reads and writes buffers that stay where they are (its owner fills them b
 on CUDA those are the captured ones, overwritten by the next replay of the same key.
 """
 
+import os
 from collections.abc import Callable, Hashable
 
 import torch
 
+SWITCH = "SPECLENS_CUDA_GRAPHS"  # 0 in the environment: nothing is captured
 _WARM_UPS = 3
 
 
@@ -57,4 +59,5 @@ class CudaGraphs:
 
 
 def graphs_for(device: str):
-    return CudaGraphs() if torch.device(device).type == "cuda" else EagerGraphs()
+    wanted = torch.device(device).type == "cuda" and os.environ.get(SWITCH, "1") != "0"
+    return CudaGraphs() if wanted else EagerGraphs()
