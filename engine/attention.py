@@ -37,15 +37,18 @@ def rotate(x: torch.Tensor, cos: torch.Tensor, signed_sin: torch.Tensor) -> torc
     return torch.addcmul(x * cos, x.roll(x.shape[-1] // 2, -1), signed_sin)
 
 
-def shared_rows(mask: torch.Tensor | None, groups: int) -> torch.Tensor | None:
-    """The G query heads that share a key head become rows of one attention call: mask [W, L] → [G·W, L]."""
-    return None if mask is None else mask.repeat(groups, 1)
+def shared_rows(mask: torch.Tensor | None, groups: int, dtype: torch.dtype) -> torch.Tensor | None:
+    """The G query heads that share a key head become rows of one attention call: mask [W, L] bool → [G·W, L], 0 where
+    it may look and −∞ elsewhere. Made once a pass; of a bool mask torch would make it anew in every layer."""
+    if mask is None:
+        return None
+    return torch.zeros(mask.shape, dtype=dtype, device=mask.device).masked_fill_(~mask, -torch.inf).repeat(groups, 1)
 
 
 def attend(qk, v, rotary: Rotary, slots, mask, visible: int, keys: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
     """Write these tokens' keys and values [K, slots, D] in place, then look at the first ``visible`` slots.
 
-    qk [W, H + K, D], v [W, K, D], mask [G·W, visible] or None → [W, H·D].
+    qk [W, H + K, D], v [W, K, D], mask [G·W, visible] of 0 and −∞, or None → [W, H·D].
     """
     W, K, D = v.shape
     H = qk.shape[1] - K

@@ -127,7 +127,7 @@ class Decoder:
         """
         x = F.embedding(ids, self.embed)  # [W, E]
         rotary = turns(positions, self.frequencies, self.rope_scaling, x.dtype)
-        mask = shared_rows(mask, self.H // self.K)
+        mask = shared_rows(mask, self.H // self.K, self.dtype)
         tapped = []
         for i, layer in enumerate(self.layers):
             if i in self.taps:

@@ -85,7 +85,7 @@ class EagleModel:
         [W, E], the head's own from the step before. Returns logits [rows, Vd] and the outgoing state [rows, E]."""
         hidden = self.fc(features) if state is None else state
         rotary = turns(positions, self.frequencies, self.rope_scaling, hidden.dtype)
-        mask = shared_rows(mask, self.H // self.K)
+        mask = shared_rows(mask, self.H // self.K, self.dtype)
         embedded = self._normed(F.embedding(ids, self.target.embed), self.norm_embed)
         x = torch.cat([embedded, self._normed(hidden, self.norm_hidden)], -1)
         hidden = hidden + self._attend(x, rotary, slots, mask, visible, cache.keys[0], cache.values[0])
