@@ -246,11 +246,10 @@ def test_every_rule_is_run_in_turn_and_the_sum_is_told():
 @pytest.mark.parametrize("rule", SHOWS)
 def test_a_mistake_that_the_start_hides_shows_under_the_settings_that_a_button_brings(rule):
     handlers = page()
-    brought = {name: update.get("value") for name, update in zip(NAMES, handlers.revealing(rule)(), strict=True)}
-    assert brought["pair"] == TOY and brought["rule"] == rule and {*NAMES} - {"first", "prompt"} == {
-        name for name, value in brought.items() if value is not None
-    }
-    asked_for = values(**{name: value for name, value in brought.items() if value is not None})
+    updates = dict(zip(NAMES, handlers.revealing(rule)(), strict=True))
+    brought = {name: update["value"] for name, update in updates.items() if "value" in update}
+    assert brought["pair"] == TOY and brought["rule"] == rule and set(brought) == {*NAMES} - {"first", "prompt"}
+    asked_for = values(**brought)
     found = list(handlers.only(rule)(VISITOR, {}, *asked_for))[-1].found
     assert found[rule].verdict == "wrong" and found[rule].whole and found[rule].p_value < 1e-6
     at_start = list(handlers.only(rule)(VISITOR, {}, *values(runs=1000)))[-1]
