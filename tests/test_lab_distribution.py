@@ -243,6 +243,7 @@ def test_every_rule_is_run_in_turn_and_the_sum_is_told():
     assert "Buttons above bring settings that show " in said(last)["text"]
 
 
+@pytest.mark.timeout(600)  # thousands of runs, and a busy machine is no failure
 @pytest.mark.parametrize("rule", SHOWS)
 def test_a_mistake_that_the_start_hides_shows_under_the_settings_that_a_button_brings(rule):
     handlers = page()
