@@ -18,6 +18,9 @@ TEXT = (
     "and writes the weather in his book. 🌊 <script>window.pwned=1</script> {{1+1}} ${1+1} The lighthouse keeper has "
     "done this for forty years, and every evening at six the ships are glad of the light. "
 )
+# At temperature 1 it is another text from the ninth piece on.
+ALIKE = 8
+OTHER = " ".join(TEXT.split(" ")[:ALIKE]) + " and a hundred gulls follow her up to a lamp, dark all year, as they do. "
 
 
 class Progress:
@@ -180,7 +183,8 @@ class FakeWorker:
             job.put(Progress(part / 4, "Loading the model"))
             time.sleep(self.load / 5)
         self.load = 0
-        text = job.config.prompt + " " if self.echo else TEXT
+        written = OTHER if job.config.sampling.temperature >= 1 else TEXT
+        text = job.config.prompt + " " if self.echo else written
         if job.work:  # such as can do without an engine
             return self._work_on(job)
         for event in play(job.config, text, self.step, self.draft):

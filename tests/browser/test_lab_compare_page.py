@@ -6,6 +6,7 @@ import re
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
+from fake_worker import ALIKE
 from playwright.sync_api import Page, expect
 from server import FAKE_APP, serving
 
@@ -105,6 +106,37 @@ def test_samples_part_and_are_marked(visit):
     run(page)
     expect(page.locator(".sl-compare-said").nth(1)).to_contain_text("by chance")
     expect(page.locator(".sl-compare-setting").first).to_have_text("temperature 0.8")
+
+
+def written(page: Page, column: int) -> list[tuple[str, bool]]:
+    """(piece, marked as not the text of run 1) of every token that came out in a column."""
+    return page.locator(f".sl-compare-row .sl-compare-cell:nth-child({column + 1})").locator(".sl-token").evaluate_all(
+        """all => all.filter(node => !node.matches('.sl-rejected, .sl-discarded')).map(node =>
+          [node.querySelector('.sl-piece').textContent, node.classList.contains('sl-parted')])"""
+    )  # fmt: skip
+
+
+def test_texts_that_differ_are_marked_from_the_place_where_they_part(visit):
+    """Runs 1 and 3 at temperature 0, run 2 at temperature 1."""
+    page = visit()
+    page.locator("#compare-temperature-2 input[type=number]").fill("1")
+    page.locator("#compare-temperature-2 input[type=number]").press("Tab")
+    run(page, 16)
+    told = page.locator(".sl-compare-said")
+    expect(told.nth(1)).to_contain_text(f"another text from token {ALIKE + 1} on")
+    expect(told.nth(2)).to_have_text("The same text as run 1, token for token.")
+    for by in ("round", "text"):
+        page.locator(f'.sl-compare button[data-by="{by}"]').click()
+        expect(page.locator(".sl-compare-row .sl-compare-cell:nth-child(3) .sl-parted").first).to_be_visible()
+        one, two, three = (written(page, column) for column in (1, 2, 3))
+        pieces, others = [piece for piece, _ in one], [piece for piece, _ in two]
+        parts = next(i for i, (ours, first) in enumerate(zip(others, pieces, strict=True)) if ours != first)
+        assert parts == ALIKE and len(others) == 16
+        assert [marked for _, marked in two] == [at >= parts for at in range(16)]
+        assert three == one and not any(marked for _, marked in one)
+    last = page.locator(".sl-compare-row .sl-parted").last
+    assert last.evaluate("node => getComputedStyle(node.querySelector('.sl-piece')).textDecorationLine") == "underline"
+    expect(last.locator(".sl-unseen")).to_contain_text("not the text of run 1")  # not by a look alone
 
 
 def test_files_hold_what_was_measured(visit):
