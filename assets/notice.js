@@ -11,6 +11,7 @@ function draw() {
   const [full, empty] = kind === 'error' ? [alert, words] : [words, alert];
   if (full.textContent !== text) full.textContent = text;
   empty.textContent = '';
+  if (kind === 'error') box.scrollIntoView({ block: 'nearest' });       // it may be about a button far below
   if (props.value) wait(kind === 'progress' ? Infinity : TRIES);   // what follows a run may be lost as well
   progress.hidden = kind !== 'progress' || fraction == null;
   if (!progress.hidden) progress.firstElementChild.style.transform = `scaleX(${fraction})`;

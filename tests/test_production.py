@@ -62,10 +62,10 @@ def test_a_method_nobody_else_has_is_not_supported_anywhere():
 def test_auto_becomes_the_length_the_run_used_most_and_says_so():
     wanted = choice(gamma="auto", chosen=3)
     assert '"num_speculative_tokens": 3' in recipes(wanted)["vLLM"]["code"]
-    assert json.loads(production(wanted))["lead"].endswith("on average, stands in: 3.")
+    assert json.loads(production(wanted))["lead"].endswith("the average of the run on screen: 3.")
     unknown = choice(gamma="auto")
     assert f'"num_speculative_tokens": {TYPICAL}' in recipes(unknown)["vLLM"]["code"]
-    assert f"{TYPICAL} stands in until a run" in json.loads(production(unknown))["lead"]
+    assert f"given {TYPICAL} until a run" in json.loads(production(unknown))["lead"]
 
 
 # ── engine by engine ──
@@ -164,8 +164,8 @@ def test_the_controls_become_recipes():
     run = fold(play(RunConfig("Hi", method="ngram", gamma=3, max_new_tokens=20)))
     session = Session(run)
     assert "γ = 7" in json.loads(page.configure("smollm2-135m", "ngram", False, 7.0, 0, session))["lead"]
-    assert "stands in: 3." in json.loads(page.configure("smollm2-135m", "ngram", True, 7, 0, session))["lead"]
-    assert f"{TYPICAL} stands in" in json.loads(page.configure("smollm2-135m", "lm", True, 7, 0, session))["lead"], (
+    assert "on screen: 3." in json.loads(page.configure("smollm2-135m", "ngram", True, 7, 0, session))["lead"]
+    assert f"given {TYPICAL} until" in json.loads(page.configure("smollm2-135m", "lm", True, 7, 0, session))["lead"], (
         "another method's run"
     )
     assert "needs no" in json.loads(page.configure("smollm2-135m", "none", True, 4, 0, Session()))["lead"]

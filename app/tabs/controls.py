@@ -16,7 +16,7 @@ from engine.config import AUTO
 
 QUIET = {"queue": False, "show_progress": "hidden", "api_visibility": "private"}
 DICE = "() => Math.floor(Math.random() * 1e5)"
-LIMITS = "A run and its baseline may take up to {:,} s together; up to {:,} visitors may wait for theirs."
+LIMITS = "A run and its baseline: up to {:,} s together. Visitors in the queue: up to {:,}."
 NOTE = '<p class="sl-pair-note" data-kind="quiet" role="status" hidden></p>'
 
 
@@ -50,13 +50,14 @@ def settings(service: Service, handlers: Handlers, prompt_box: gr.Textbox) -> Co
         return made[name]
 
     titles = {pair.name: pair.title for pair in service.pairs.values()}
-    with gr.Row(equal_height=True):
-        place("pair", choices=choices(titles), min_width=220, scale=3)
-        place("method", choices=choices(METHODS, (AUTO, *service.methods(service.pair))), min_width=200, scale=3)
+    place("pair", choices=choices(titles))  # a name needs the whole width
     note = live("pair-note", NOTE)
-    with gr.Row(elem_classes="sl-gamma", equal_height=True):
-        place("auto", info=None, scale=0, min_width=0)
-        place("gamma", interactive=False)
+    with gr.Row(equal_height=True):
+        offered = choices(METHODS, (AUTO, *service.methods(service.pair)))
+        place("method", choices=offered, min_width=180, scale=2)
+        with gr.Row(elem_classes="sl-gamma", equal_height=True, scale=3):
+            place("auto", info=None, scale=0, min_width=0)
+            place("gamma", interactive=False)
     with gr.Row(equal_height=True):
         place("temperature", scale=5, min_width=210)
         place("seed", scale=2, min_width=90)
@@ -70,10 +71,10 @@ def settings(service: Service, handlers: Handlers, prompt_box: gr.Textbox) -> Co
             place(name)
         place("precision", visible=False)
     with gr.Row(elem_classes="sl-small-actions"):
-        dice = gr.Button("Throw the dice for a seed", size="sm", elem_id="dice", min_width=120)
-        reset = gr.Button("Reset to defaults", size="sm", elem_id="reset", min_width=120)
-    limits = service.limits
-    gr.HTML(f'<p class="sl-limits">{LIMITS.format(limits.seconds, limits.queue)}</p>', apply_default_css=False)
+        dice = gr.Button("New seed", size="sm", elem_id="dice", min_width=90)
+        reset = gr.Button("Reset all", size="sm", elem_id="reset", min_width=90)
+        limits = LIMITS.format(service.limits.seconds, service.limits.queue)
+        gr.HTML(f'<p class="sl-limits">{limits}</p>', apply_default_css=False)
     controls = Controls(made)
     _wire(service, handlers, controls, note, dice, reset)
     return controls

@@ -22,13 +22,13 @@ def playground(service: Service, state: gr.HTML, shared: gr.HTML) -> tuple[gr.HT
     handlers = Handlers(service)
     session = gr.State(Session())
     with gr.Row(elem_classes="sl-ask", equal_height=True):
-        with gr.Column(scale=7, min_width=320, elem_classes="sl-prompt"):
+        with gr.Column(scale=1, min_width=320, elem_classes="sl-prompt"):
             text = prompt(service)
             with gr.Row(elem_classes="sl-actions"):
                 run = gr.Button("Run", variant="primary", elem_id="run", scale=3, min_width=140)
                 again = gr.Button("Run again", elem_id="again", visible=False, scale=2, min_width=110)
                 stop = gr.Button("Stop", variant="secondary", elem_id="stop", interactive=False, scale=1, min_width=90)
-        with gr.Column(scale=5, min_width=320, elem_classes="sl-settings"):
+        with gr.Column(scale=1, min_width=320, elem_classes="sl-settings"):
             controls = settings(service, handlers, text)
     first = opening()
     above, rounds, numbers = notice(), ribbon(first.ribbon), tiles(first.tiles)

@@ -48,11 +48,11 @@ def results(service: Service, choices: list, drawn_first: str) -> Below:
         repeat = gr.Button("Measure the race again", elem_id="repeat", scale=1, min_width=180)
     drawn = charts(drawn_first)
     with gr.Row(elem_classes="sl-files"):
-        trace = _download("Save the trace (JSON)", "trace-file")
-        baseline = _download("Save the baseline (JSON)", "baseline-file")
-        table = _download("Save the tokens (CSV)", "table-file")
-        page = _download("Save as a page that replays (HTML)", "page-file")
-        upload = gr.UploadButton("Open a saved trace", file_count="multiple", elem_id="open-trace", min_width=140)
+        trace = _download("Save trace (JSON)", "trace-file")
+        baseline = _download("Save baseline (JSON)", "baseline-file")
+        table = _download("Save tokens (CSV)", "table-file")
+        page = _download("Save replay (HTML)", "page-file")
+        upload = gr.UploadButton("Open a trace", file_count="multiple", elem_id="open-trace", min_width=140)
     return Below(
         handlers,
         Repeats(service),

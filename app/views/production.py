@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from app.views.encode import encode
+from app.views.ribbon import METHODS
 from engine.config import AUTO
 
 NGRAM_LONGEST = 8  # the longest match this engine's own lookup tries (engine.drafters.ngram)
@@ -69,11 +70,15 @@ def _lead(choice: Choice, whence: str) -> str:
     if _plain(choice):
         return "Plain decoding needs no configuration. Choose a method and a draft length above."
     if isinstance(choice.gamma, int):
-        return f"For {choice.method} with γ = {choice.gamma}, {whence}."
-    fixed = f"For {choice.method}. Here γ is chosen anew each round; most of these engines take one fixed number."
+        return f"For {_drafting(choice)} with γ = {choice.gamma}, {whence}."
+    fixed = f"For {_drafting(choice)}. Here γ is chosen anew each round; most of these engines take one fixed number"
     if choice.chosen:
-        return f"{fixed} What the run on screen drafted in a round, on average, stands in: {choice.chosen}."
-    return f"{fixed} {TYPICAL} stands in until a run shows which length it drafts with."
+        return f"{fixed}, so it is given the average of the run on screen: {choice.chosen}."
+    return f"{fixed}; it is given {TYPICAL} until a run shows which length it drafts with."
+
+
+def _drafting(choice: Choice) -> str:
+    return METHODS.get(choice.method, choice.method)
 
 
 def _plain(choice: Choice) -> bool:

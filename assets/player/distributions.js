@@ -63,7 +63,7 @@ function residualRow({ id, text, share, p, q }, drawn) {
   const here = drawn && id === drawn.id;
   const row = make('li', here ? 'sl-drawn' : '');
   const name = make('bdi', 'sl-name', visible(text));
-  if (here) name.append(make('span', 'sl-picked', ' ↻ drawn'));
+  if (here) name.prepend(make('span', 'sl-picked', '↻ drawn:'));      // before what may be cut short
   const track = make('span', 'sl-mass');
   const known = p !== undefined && q !== undefined;
   track.append(make('i', 'sl-covered'), make('i', 'sl-left-over'));

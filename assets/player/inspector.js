@@ -1,6 +1,7 @@
 // The inspector: the numbers behind one token's verdict, drawn from the trace alone.
 
-function makeInspector(box) {
+// ``ask``: called with the token that the reader wants to hear of.
+function makeInspector(box, ask = () => {}) {
   let token = null, round = null, about = null, stage = null;
   let rolled = null, tally = null;        // the u that was rolled instead of the recorded one, and how often it stayed
 
@@ -10,13 +11,19 @@ function makeInspector(box) {
     draw();
   }
 
-  function clear() {
+  // ``example``: a refused draft to begin with, for whoever does not know yet what to ask.
+  let empty = false, offered = null;
+  function clear(example = null) {
     token = stage = null;
+    if (empty && offered === example) return;
+    [empty, offered] = [true, example];
     box.replaceChildren(make('p', 'sl-empty-inspector',
       'Click a token, or pause and step, to see the numbers behind its verdict.'));
+    if (example) box.append(button(`Why was ${quote(example)} refused?`, () => ask(example)));
   }
 
   function draw() {
+    empty = false;
     const judged = stage === token.status, parts = [head(), sentence()];
     const draft = DRAFTED.includes(token.status);
     if (draft && stage !== 'waiting' && !about?.greedy && chanceSentence(token)) parts.push(make('p', 'sl-why', chanceSentence(token)));

@@ -1,12 +1,13 @@
 // The player, wired together: tape and playhead on one side, rows, output and inspector on the other.
 
-function makePlayer(root, { missing = () => {} } = {}) {
+// ``missing``: rounds were lost on the way; ``begun``: a run takes the place of what is on screen.
+function makePlayer(root, { missing = () => {}, begun = () => {} } = {}) {
   const find = selector => root.querySelector(selector);
   const frame = find('.sl-rows'), scrub = find('.sl-scrub'), panel = find('.sl-inspector'), help = find('.sl-help');
   const calm = window.matchMedia('(prefers-reduced-motion: reduce)');
   const tape = makeTape();
   const rows = makeRows(frame, find('.sl-list'), tape), output = makeOutput(find('.sl-text'), tape);
-  const inspector = makeInspector(find('.sl-inspected-token')), tip = makeTip(find('.sl-tip'), frame);
+  const inspector = makeInspector(find('.sl-inspected-token'), lock), tip = makeTip(find('.sl-tip'), frame);
   const playhead = makePlayhead(tape, moved);
   let locked = null, opening = false, sight = false, said = -1, saidAt = 0;
 
@@ -33,6 +34,7 @@ function makePlayer(root, { missing = () => {} } = {}) {
     if (by === 'reader') stepped(at);
     else if (locked) { if (stageNow(locked) !== inspector.stage) inspect(locked); }
     else if (inspector.stage && playhead.playing) unlock();
+    if (!inspector.stage) inspector.clear(refused());
     if (by === 'reader' || by === 'pace') tip.hide();
     announce(at);
     transport(at);
@@ -119,13 +121,23 @@ function makePlayer(root, { missing = () => {} } = {}) {
     rows.mark(null);
     output.mark(null);
     panel.dataset.open = '';
-    inspector.clear();
+    inspector.clear(refused());
+  }
+
+  // The last draft refused so far; none while the story moves, for then it would be another one all the time.
+  function refused() {
+    if (playhead.playing || playhead.live) return null;
+    for (let { index } = place(); index >= 0; index--) {
+      const found = tape.rounds[index].tokens.find(token => token.status === 'rejected' && stageNow(token) === 'rejected');
+      if (found) return found;
+    }
+    return null;
   }
 
   // Who steps by hand sees the numbers of what the step was about.
   function stepped({ index, step }) {
     if (locked) unlock();
-    if (index < 0 || playhead.live) return inspector.clear();
+    if (index < 0 || playhead.live) return inspector.clear(refused());
     const token = currentOf(tape.rounds[index], step);
     rows.mark(token);
     output.mark(token);
@@ -171,6 +183,7 @@ function makePlayer(root, { missing = () => {} } = {}) {
       said = -1;
       moved('clock');                                     // nothing of the run before stays, its place and counts included
       labels();
+      begun();
     },
     told: labels,
     finished() {

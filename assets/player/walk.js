@@ -38,18 +38,21 @@ function walkRows(frame, rows, tape, { stageNow, preview, hide, leave }) {
     if (tokenAt(event.target)) { event.preventDefault(); frame.focus({ preventScroll: true }); }
   });
 
-  // Rows that scroll beneath a resting mouse say that it moved; where it is on the screen tells, and who walks by keys
-  // keeps the tip of the token they are at.
-  let mouse = '';
+  // Only a mouse that is moved points at anything: rows that scroll beneath one at rest say "over", but not "move".
+  let pointed = null, mouse = '';
   const where = event => `${event.screenX} ${event.screenY}`;
-  const walking = () => tokenAt(document.activeElement);
-  const rest = () => { if (walking()) preview(document.activeElement); else hide(); };
-  frame.addEventListener('mouseover', event => {
-    const node = event.target.closest('.sl-token'), rested = where(event) === mouse;
-    mouse = where(event);
-    if (node && !(rested && walking())) preview(node); else rest();
-  });
+  function rest() {
+    pointed = null;
+    if (tokenAt(document.activeElement)) preview(document.activeElement); else hide();
+  }
   document.addEventListener('mousemove', event => { mouse = where(event); }, { passive: true });
+  frame.addEventListener('mouseover', event => { if (where(event) === mouse) rest(); });
+  frame.addEventListener('mousemove', event => {
+    const node = event.target.closest('.sl-token');
+    if (!node) return rest();
+    if (node !== pointed) preview(node);
+    pointed = node;
+  });
   frame.addEventListener('mouseleave', rest);
   frame.addEventListener('focusin', event => { if (tokenAt(event.target)) preview(event.target); });
   frame.addEventListener('focusout', hide);

@@ -172,3 +172,54 @@ def test_closing_the_tab_frees_the_device(browser, fake_app):
     expect(second.locator(".sl-row").first).to_be_visible(timeout=6_000)
     ended(second)
     closed(second)
+
+
+# ── what is asked for is brought into sight ──
+
+
+@pytest.mark.parametrize(("width", "height"), [(1280, 720), (390, 844)])
+def test_who_presses_run_sees_the_rounds(browser, fake_app, width, height):
+    page = opened(browser, fake_app)
+    page.set_viewport_size({"width": width, "height": height})
+    press_run(page, tokens="40")
+    expect(page.locator(".sl-deck")).to_be_in_viewport(ratio=0.9, timeout=20_000)
+    if width > 1000:
+        expect(page.locator(".sl-rows")).to_be_in_viewport(ratio=0.6, timeout=20_000)
+        expect(page.locator("#stop")).to_be_in_viewport()
+    ended(page, 60_000)
+    closed(page)
+
+
+def test_a_page_that_shows_the_rounds_already_stays_where_it_is(browser, fake_app):
+    page = opened(browser, fake_app)
+    page.set_viewport_size({"width": 1280, "height": 1400})
+    press_run(page, tokens="40")
+    ended(page, 60_000)
+    assert page.evaluate("scrollY") == 0
+    closed(page)
+
+
+def test_a_refusal_of_something_far_below_is_brought_into_sight(browser, fake_app, tmp_path):
+    page = opened(browser, fake_app)
+    bad = tmp_path / "bad.json"
+    bad.write_text('{"schema": 99}')
+    page.evaluate("window.scrollTo(0, document.body.scrollHeight)")
+    expect(page.locator("#notice")).not_to_be_in_viewport()
+    page.locator("input[type=file]").first.set_input_files(bad)
+    expect(page.get_by_role("alert").filter(has_text="schema")).to_be_in_viewport(timeout=20_000)
+    closed(page)
+
+
+def test_the_rounds_stay_beside_a_long_inspector(browser, fake_app):
+    page = opened(browser, fake_app)
+    page.set_viewport_size({"width": 1280, "height": 600})
+    press_run(page, temperature="0.8", tokens="40")
+    ended(page, 60_000)
+    page.locator(".sl-list .sl-rejected").last.click()
+    rounds, inspector = page.locator(".sl-rounds"), page.locator(".sl-inspector")
+    page.locator(".sl-player").evaluate("node => node.scrollIntoView({ block: 'start', behavior: 'instant' })")
+    beside, box = inspector.bounding_box(), rounds.bounding_box()
+    assert box["y"] > 8 and beside["y"] + beside["height"] > box["y"] + box["height"] + 60
+    page.evaluate("by => window.scrollBy({ top: by, behavior: 'instant' })", box["y"] + 50)
+    assert rounds.bounding_box()["y"] == pytest.approx(8, abs=1)
+    closed(page)

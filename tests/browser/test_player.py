@@ -210,43 +210,38 @@ def test_hover_previews_and_a_click_locks_until_it_is_let_go(opened):
     expect(inspector).to_contain_text("Click a token")
 
 
-TOLD = """() => {
-  const tip = document.querySelector('.sl-tip'), piece = document.activeElement.querySelector('.sl-piece');
-  return !tip.hidden && Boolean(piece) && tip.firstChild.textContent.includes(piece.textContent);
-}"""
+# What a browser says of a mouse at rest when the page has moved beneath it: "over" another element, and no "move".
+SLIPPED = """node => node.dispatchEvent(
+  new MouseEvent('mouseover', { bubbles: true, screenX: mouse[0], screenY: mouse[1] }))"""
 
 
-def test_the_focused_tokens_tip_outlives_a_page_that_scrolls_beneath_a_resting_mouse(opened):
-    """The browser then says that the mouse is over something else, though nobody has moved it."""
-    page = opened(made(60), at_end=False, viewport={"width": 1280, "height": 700})
-    page.add_style_tag(content="body { padding-bottom: 900px } .sl-rounds { position: static !important }")
-    page.evaluate("""() => {
-      window.over = [];
-      document.addEventListener('mouseover', event => over.push(event.target.closest('.sl-token') ? 'token' : 'other'));
-    }""")
-    rows = page.locator(".sl-rows")
+def test_rows_that_scroll_beneath_a_resting_mouse_are_not_pointed_at(opened):
+    page = opened(made(), at_end=False)
+    page.evaluate("document.addEventListener('mousemove', event => { window.mouse = [event.screenX, event.screenY]; })")
+    rows, tip = page.locator(".sl-rows"), page.get_by_role("tooltip")
     rows.evaluate("node => { node.scrollTop = 0; }")
     expect(page.locator(".sl-index").first).to_have_text("1")
+    here, there = page.locator(".sl-row").nth(2), page.locator(".sl-row").nth(3)
 
-    page.locator(".sl-hint").hover()  # under the rows; the page moves them beneath the mouse, between two tokens or on one
-    rows.focus()
+    here.locator(".sl-index").hover()
+    there.locator(".sl-token").first.evaluate(SLIPPED)
+    expect(tip).to_be_hidden()
+    there.locator(".sl-token").first.hover()
+    expect(tip).to_be_visible()
+    here.locator(".sl-index").evaluate(SLIPPED)
+    expect(tip).to_be_hidden()
+
+    rows.focus()  # who walks by keys keeps the tip of the token they are at
     page.keyboard.press("ArrowDown")
     page.keyboard.press("ArrowRight")
-    page.wait_for_function(TOLD)
-    page.evaluate("over.length = 0")
-    page.mouse.wheel(0, 65)
-    page.wait_for_function("over.length > 0")
-    assert page.evaluate(TOLD)
-
-    page.locator(".sl-row").nth(6).locator(".sl-token").first.hover()  # the arrow keys move the rows beneath the mouse
-    for _ in range(18):
-        page.keyboard.press("ArrowDown")
-    assert rows.evaluate("node => node.scrollTop") > 0
-    page.wait_for_function(TOLD)
-    page.evaluate("over.length = 0")
-    rows.evaluate("node => { node.scrollTop += 40; }")
-    page.wait_for_function("over.includes('token')")
-    assert page.evaluate(TOLD)
+    expect(tip).to_be_visible()
+    told = tip.inner_text()
+    for beneath in (there.locator(".sl-index"), there.locator(".sl-token").last):
+        beneath.evaluate(SLIPPED)
+        expect(tip).to_be_visible()
+        assert tip.inner_text() == told
+    there.locator(".sl-token").last.hover()
+    expect(tip).not_to_have_text(told)
 
 
 def test_a_refusal_shows_the_residual_and_what_was_drawn_from_it(opened):
@@ -372,6 +367,24 @@ def test_hostile_tokens_are_only_text(opened):
         tokens.nth(i).hover()
     assert page.locator("#ribbon script, #ribbon img").count() == 0
     assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
+
+
+def test_an_empty_inspector_offers_a_refused_draft_once_the_story_rests(opened):
+    page = opened(load(OPENING), recorded=True, at_end=False)
+    inspector, question = page.locator(".sl-inspector"), page.get_by_role("button", name=re.compile("^Why was"))
+    expect(page.get_by_role("button", name="Pause")).to_be_visible()
+    expect(page.locator(".sl-rows .sl-rejected").first).to_be_visible()
+    expect(question).to_have_count(0)  # it would be another one all the time
+    page.keyboard.press("End")
+    page.keyboard.press("Escape")
+    page.locator(".sl-list .sl-accepted").last.click()
+    expect(question).to_have_count(0)
+    page.keyboard.press("Escape")
+    expect(question).to_have_count(1)
+    question.click()
+    expect(inspector).to_have_attribute("data-open", "locked")
+    expect(inspector.locator(".sl-inspected")).to_contain_text("rejected")
+    expect(page.locator(".sl-list .sl-rejected[aria-current]")).to_be_visible()
 
 
 # ── trees ──
