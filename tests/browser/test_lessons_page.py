@@ -9,6 +9,10 @@ from server import FAKE_APP, serving
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(300)]
 expect.set_options(timeout=15_000)
+IN_ITS_FRAME = """node => {
+  const frame = node.closest('.sl-rows').getBoundingClientRect(), { top, bottom } = node.getBoundingClientRect();
+  return top >= frame.top && bottom <= frame.bottom;
+}"""
 OVERFLOW = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
 
 
@@ -189,6 +193,56 @@ def test_every_lesson_can_be_walked_through(visit, app):
             expect(page.locator("#lesson .sl-rounds .sl-row, #lesson .sl-rounds .sl-list").first).to_be_attached()
             assert page.locator(".sl-lesson-body").inner_text().strip()
         expect(title(page)).to_have_text("What stays")
+
+
+@pytest.mark.parametrize("motion", ["reduce", "no-preference"])
+def test_a_jump_over_many_rounds_shows_the_last_of_them(visit, motion):
+    """With reduced motion sizes once changed a frame late, and the list stayed blank where it had jumped to."""
+    page = visit("#lesson-5", reduced_motion=motion)
+    page.locator(".sl-dot").nth(1).click()
+    page.get_by_label("Your guess").fill("1")
+    page.keyboard.press("Enter")
+    expect(page.locator("#lesson .sl-place")).to_contain_text("Round 33 of 33")
+    page.evaluate("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
+    last = page.locator('#lesson .sl-row[aria-label="Round 33"] .sl-token').last
+    expect(last).to_be_visible()
+    assert last.evaluate(IN_ITS_FRAME), "the newest round is out of sight"
+
+
+def test_the_answer_comes_into_sight_and_the_run_stays_beside_it(visit):
+    page = visit("#lesson-7", viewport={"width": 1280, "height": 760})
+    expect(title(page)).to_be_visible()
+    page.get_by_label("Your guess").fill("1")
+    page.keyboard.press("Enter")
+    for place in (".sl-reply", ".sl-lesson-next", ".sl-question-text"):
+        expect(page.locator(place).first).to_be_in_viewport(ratio=1)
+    expect(page.locator("#lesson .sl-rows")).to_be_in_viewport(ratio=1)
+    expect(page.locator("#lesson .sl-bonus.sl-token[data-stage]")).to_be_in_viewport(ratio=1)
+
+
+def test_formulas_are_set_and_can_be_heard(visit):
+    page = visit("#lesson-5")
+    page.locator(".sl-dot").nth(2).click()
+    formula = page.locator(".sl-lesson-body .sl-math")
+    expect(formula).to_have_attribute("aria-label", "(1 − α^(γ+1)) ÷ (1 − α)")
+    above, below = formula.locator(".sl-over > span").all()
+    expect(above).to_have_text("1 − αγ+1")
+    expect(above.locator("sup")).to_have_text("γ+1")
+    expect(below).to_have_text("1 − α")
+    assert above.bounding_box()["y"] + above.bounding_box()["height"] <= below.bounding_box()["y"] + 1
+
+
+def test_a_tree_of_drafts_is_tried_by_hand(visit):
+    page = visit("#lesson-9")
+    page.locator(".sl-dot").nth(6).click()
+    expect(title(page)).to_have_text("A small tree, by hand")
+    tree = page.locator('#lesson .sl-row[aria-label="Round 2"]')
+    expect(tree.locator(".sl-rejected")).to_have_count(1)  # the first sibling; the second is the question
+    expect(tree.locator(".sl-accepted")).to_have_count(0)
+    page.keyboard.press("1")
+    expect(page.locator(".sl-reply")).to_contain_text("You saw it coming.")
+    expect(tree.locator(".sl-accepted")).to_have_count(2)
+    expect(tree.locator(".sl-bonus")).to_be_visible()
 
 
 def test_a_glossary_word_says_what_it_means(visit):
