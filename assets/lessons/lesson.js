@@ -55,6 +55,8 @@ let wanted = null;
 async function open(number) {
   wanted = number;
   problem.textContent = '';
+  const state = find(`[href="#lesson-${number}"] .sl-lesson-state`);
+  const slow = setTimeout(() => { if (state) state.textContent = 'opening…'; }, 300);   // the first toy lesson has torch to load
   try {
     const found = await load(number);
     if (wanted !== number) return;                         // another one was asked for meanwhile
@@ -62,6 +64,8 @@ async function open(number) {
   } catch (error) {
     problem.textContent = error.message === '404' ? `There is no lesson ${number}.` : 'The lesson could not be fetched; the server may be gone. Try again.';
     return list();
+  } finally {
+    clearTimeout(slow);
   }
   frame.dataset.open = 'lesson';
   prose.use(page.words);

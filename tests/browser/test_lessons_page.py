@@ -8,7 +8,7 @@ from playwright.sync_api import Page, expect
 from server import FAKE_APP, serving
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(300)]
-expect.set_options(timeout=15_000)
+expect.set_options(timeout=40_000)  # a busy machine is no failure
 IN_ITS_FRAME = """node => {
   const frame = node.closest('.sl-rows').getBoundingClientRect(), { top, bottom } = node.getBoundingClientRect();
   return top >= frame.top && bottom <= frame.bottom;
