@@ -19,7 +19,7 @@ METHODS = {
     AUTO: "auto: fastest here",
     "ngram": "n-gram lookup: copies what came before",
     "lm": "draft model: a small model guesses",
-    "eagle": "EAGLE head: guesses from the model's own states",
+    "eagle": "EAGLE head: reads the model's own states",
     "none": "none: plain decoding, the baseline",
 }
 THINKING = {None: "default", True: "on", False: "off"}
@@ -50,7 +50,7 @@ CONTROLS: tuple[Control, ...] = (
     Control("auto", "auto", "Chosen anew each round from measured costs.", True, "switch"),
     Control("gamma", "Draft length γ", "Tokens guessed in a round.", 4, "slider", 0, MAX_GAMMA, 1),
     Control("temperature", "Temperature", "0 is greedy: the likeliest token.", 0, "slider", 0, 2, 0.05),
-    Control("seed", "Seed", "Fixes all draws.", 0, "number", 0, 2**53 - 1, 1),
+    Control("seed", "Seed", "Fixes draws.", 0, "number", 0, 2**53 - 1, 1),
     Control("tokens", "Max tokens", "Where the run ends at the latest.", 128, "number", 1, None, 1),
     Control(
         "form", "Prompt form", "Chat uses the model's template; raw continues the text.", "chat", "choice",

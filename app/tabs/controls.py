@@ -54,14 +54,14 @@ def settings(service: Service, handlers: Handlers, prompt_box: gr.Textbox) -> Co
     note = live("pair-note", NOTE)
     with gr.Row(equal_height=True):
         offered = choices(METHODS, (AUTO, *service.methods(service.pair)))
-        place("method", choices=offered, min_width=180, scale=2)
+        place("method", choices=offered, min_width=300, scale=7)
+        place("seed", scale=2, min_width=90)
+        place("tokens", scale=2, min_width=90)
+    with gr.Row(equal_height=True):
         with gr.Row(elem_classes="sl-gamma", equal_height=True, scale=3):
             place("auto", info=None, scale=0, min_width=0)
             place("gamma", interactive=False)
-    with gr.Row(equal_height=True):
-        place("temperature", scale=5, min_width=210)
-        place("seed", scale=2, min_width=90)
-        place("tokens", scale=2, min_width=90)
+        place("temperature", scale=2, min_width=220)
     with gr.Accordion("More settings", open=False, elem_id="more"):
         with gr.Row(equal_height=True):
             place("form", min_width=160)

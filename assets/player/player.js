@@ -109,11 +109,11 @@ function makePlayer(root, { missing = () => {}, begun = () => {} } = {}) {
     keepAbove(rows.nodeOf(token));
   }
 
-  // On a phone the inspector comes up from below; the token stays above it.
+  // On a phone the inspector comes up from below; the token stays above it, and in sight.
   function keepAbove(node) {
     if (!node || getComputedStyle(panel).position !== 'fixed') return;
-    const hidden = node.getBoundingClientRect().bottom + 12 - panel.getBoundingClientRect().top;
-    if (hidden > 0) window.scrollBy(0, hidden);
+    const at = node.getBoundingClientRect(), hidden = at.bottom + 12 - panel.getBoundingClientRect().top;
+    if (hidden > 0 || at.top < 0) window.scrollBy(0, hidden);
   }
 
   function unlock() {

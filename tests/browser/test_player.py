@@ -387,6 +387,21 @@ def test_an_empty_inspector_offers_a_refused_draft_once_the_story_rests(opened):
     expect(page.locator(".sl-list .sl-rejected[aria-current]")).to_be_visible()
 
 
+def test_on_a_phone_the_refused_draft_that_is_asked_about_comes_into_sight(opened):
+    page = opened(made(), viewport={"width": 390, "height": 844}, has_touch=True, is_mobile=True)
+    page.keyboard.press("Escape")
+    page.locator(".sl-list .sl-accepted").last.tap()
+    page.get_by_role("button", name="Let the token go").tap()
+    page.add_style_tag(content="body { padding-bottom: 900px }")
+    token, sheet = page.locator(".sl-list [aria-current]"), page.locator(".sl-inspector")
+    sheet.evaluate("node => node.scrollIntoView({ block: 'start', behavior: 'instant' })")
+    expect(page.locator(".sl-rows")).not_to_be_in_viewport()
+    page.get_by_role("button", name=re.compile("^Why was")).tap()
+    expect(token).to_be_in_viewport()
+    box = token.bounding_box()
+    assert box["y"] >= 0 and box["y"] + box["height"] <= sheet.bounding_box()["y"]
+
+
 # ── trees ──
 
 
