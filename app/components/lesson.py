@@ -17,6 +17,7 @@ PARTS = (
     "crowd",
     "progress",
     "coach",
+    "print",
     "stage",
     "lesson",
 )
@@ -52,7 +53,8 @@ TEMPLATE = f"""
         <button type="button" class="sl-button" data-lesson="live">Run it live</button>
       </div>
       <p class="sl-lesson-keys"><kbd>B</kbd> back <kbd>N</kbd> next <kbd>1</kbd>–<kbd>4</kbd> choose an answer</p>
-      <details class="sl-lesson-teacher"><summary>For the teacher</summary><div></div></details>
+      <details class="sl-lesson-teacher"><summary>For the teacher</summary><div></div>
+        <button type="button" class="sl-button" data-lesson="print">Print the whole lesson</button></details>
     </article>
     <section class="sl-lesson-stage" aria-label="The run of this lesson">
       <p class="sl-lesson-caption"></p>

@@ -9,6 +9,7 @@ const TOOLS = { roofline: makeRoofline, dice: makeDice, curve: makeCurve, memory
 const pages = new Map();
 let page = null, at = 0, complete = false;
 prose.listen(frame);
+listenForPrinting(frame, prose, () => page);
 
 function openTab() {
   document.getElementById('lessons-tab-button')?.click();
@@ -218,7 +219,7 @@ function live() {
   trigger('live', { lesson: page.number });
 }
 
-const actions = { list, back, next, live, forget() { progress.forget(); drawList(); } };
+const actions = { list, back, next, live, print: () => window.print(), forget() { progress.forget(); drawList(); } };
 element.addEventListener('click', event => actions[event.target.closest('[data-lesson]')?.dataset.lesson]?.());
 
 document.addEventListener('keydown', event => {

@@ -276,6 +276,28 @@ def test_counting_tells_the_right_rule_from_the_broken_ones(visit):
     assert all(seen == ["false"] * 5 for seen in verdicts.values()), verdicts
 
 
+def test_on_paper_it_is_the_whole_lesson_for_the_teacher(visit):
+    page = visit("?__theme=dark#lesson-2")
+    page.locator(".sl-lesson-teacher summary").click()
+    expect(page.get_by_role("button", name="Print the whole lesson")).to_be_visible()
+    steps = page.locator(".sl-dot").evaluate_all("dots => dots.map(dot => dot.title)")
+    page.locator(".sl-lesson-teacher summary").click()
+    page.emulate_media(media="print")
+    page.evaluate("window.dispatchEvent(new Event('beforeprint'))")
+    sheet = page.locator(".sl-lesson-sheet")
+    numbered = [f"{number}. {title}" for number, title in enumerate(steps[:-1], 1)]
+    expect(sheet.locator("h3")).to_have_text([*numbered, "Run it live", "What stays"])
+    expect(sheet).to_contain_text("As many as were kept, and one ✓")
+    expect(page.get_by_text("A picture that helps: a student writes ahead")).to_be_visible()
+    for pressed in (".sl-lesson-nav", ".sl-lesson-stage", ".sl-lesson-body", ".sl-share-bar"):
+        expect(page.locator(pressed).first).to_be_hidden()
+    assert page.evaluate("document.body.classList.contains('dark')") is False  # white words on white paper are none
+    page.evaluate("window.dispatchEvent(new Event('afterprint'))")
+    page.emulate_media(media="screen")
+    expect(sheet).to_have_count(0)
+    expect(page.locator("body.dark .sl-lesson-nav")).to_be_visible()
+
+
 def test_a_browser_that_keeps_nothing_still_plays(visit, browser):
     context = browser.new_context()
     context.add_init_script("Object.defineProperty(window, 'localStorage', {get() { throw new Error('no') }})")
