@@ -103,13 +103,15 @@ def test_right_then_wrong_then_the_files(visit):
     assert "argmax-drafts" in saved(page, "lossless-rules-csv")
 
 
+@pytest.mark.timeout(600)  # two thousand runs, on a machine that may be busy
 def test_a_button_brings_the_settings_under_which_a_hidden_mistake_shows(visit):
     page = visit()
     page.locator("#lossless-sibling-q").click()
     expect(page.locator("#lossless-rule input")).to_have_value(re.compile("sibling-q"))
     expect(page.locator("#lossless-top_k input[type=number]")).to_have_value("2")
     expect(page.locator("#lossless-length input[type=number]")).to_have_value("4")
-    ended(page, "1 of 1 mistakes were noticed; the right rule was not accused.")
+    noticed = "1 of 1 mistakes were noticed; the right rule was not accused."
+    expect(page.locator("#lossless-notice")).to_contain_text(noticed, timeout=500_000)
     expect(page.locator("#lossless-rules tbody tr")).to_have_count(2)
     expect(page.locator("#lossless-rules tbody tr th").last).to_have_text("sibling-q")
 
