@@ -9,7 +9,8 @@ function makeCoach({ back }) {
   home.type = 'button';
   bar.append(words, home);
   bar.hidden = true;
-  (document.querySelector('.gradio-container') || document.body).append(bar);
+  // gradio lets rules for widths reach only what stands within .contain.
+  (document.querySelector('.gradio-container .contain') || document.body).append(bar);
   let glowing = null, stop = () => {}, later = null;
 
   function calm() { clearTimeout(later); glowing?.classList.remove('sl-glow'); glowing = null; stop(); }
@@ -29,7 +30,8 @@ function makeCoach({ back }) {
     }
     glowing = seen(name);
     glowing.classList.add('sl-glow');
-    glowing.scrollIntoView({ block: 'nearest' });
+    const { top, bottom } = glowing.getBoundingClientRect();
+    if (top < 0 || bottom > bar.getBoundingClientRect().top) glowing.scrollIntoView({ block: 'center' });   // not behind the bar
     const acted = event => { if (glowing?.contains(event.target)) calm(); };
     for (const kind of ['input', 'change', 'click']) document.addEventListener(kind, acted, true);
     stop = () => { for (const kind of ['input', 'change', 'click']) document.removeEventListener(kind, acted, true); stop = () => {}; };

@@ -169,6 +169,18 @@ def test_live_fills_the_playground_and_the_coach_points_at_what_the_lesson_speak
     expect(page.locator(".sl-glow")).to_have_count(0)
 
 
+def test_on_a_phone_the_coach_hides_nothing_that_it_speaks_of(visit):
+    page = visit("#lesson-2", viewport={"width": 390, "height": 844})
+    expect(title(page)).to_be_visible()
+    page.locator(".sl-dot").nth(5).click()
+    page.get_by_role("button", name="Run it live").click()
+    expect(page.locator("#gamma.sl-glow")).to_be_in_viewport(ratio=1)
+    glow, coach = (page.locator(place).bounding_box() for place in ("#gamma", ".sl-coach"))
+    assert glow["y"] >= 0 and glow["y"] + glow["height"] <= coach["y"]
+    words, home = (page.locator(place).bounding_box() for place in (".sl-coach p", ".sl-coach .sl-button"))
+    assert home["y"] >= words["y"] + words["height"], "the words have the whole width"
+
+
 def test_a_link_opens_its_lesson_and_an_unknown_one_says_so(visit):
     page = visit("#lesson-3")
     expect(page.locator("#sl-lesson-title")).to_have_text("3. Accept, reject, resample")
