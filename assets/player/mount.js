@@ -8,8 +8,7 @@ function bringIntoSight() {
   if (!box.offsetParent || (top >= 0 && top < ROUNDS * height)) return;       // another tab is open; or all is well
   const buttons = document.querySelector('.sl-actions');
   const above = buttons && top - buttons.getBoundingClientRect().top < ROUNDS * height;
-  const calm = window.matchMedia('(prefers-reduced-motion: reduce)').matches;
-  (above ? buttons : box).scrollIntoView({ block: 'start', behavior: calm ? 'instant' : 'smooth' });
+  (above ? buttons : box).scrollIntoView({ block: 'start' });
 }
 
 let opened = false;       // what the page opens with brings nobody anywhere
