@@ -139,7 +139,9 @@ def run(
     precision: Precision = AUTO,
     raw: Annotated[bool, typer.Option("--raw", help="Continue the text; no chat template.")] = False,
     compare: Annotated[bool, typer.Option("--compare", help="Measure the same run without drafting, too.")] = False,
-    trace: Annotated[Path | None, typer.Option(metavar="FILE", help="Keep the trace; `replay` shows it again.")] = None,
+    trace: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Keep the trace; `replay` shows it. With --compare two files.")
+    ] = None,
 ):
     """Answer a prompt and show every drafted token with its verdict."""
     config = RunConfig(
@@ -173,6 +175,8 @@ def run(
         if baseline.finished.reason == "cancelled":
             raise KeyboardInterrupt
         console.comparison(out, result, baseline)
+        if trace is not None:
+            save(baseline, trace.with_stem(f"{trace.stem}-baseline"))
     worker.close()
 
 

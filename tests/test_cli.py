@@ -70,6 +70,13 @@ def test_run_shows_tokens_answer_and_summary_and_keeps_the_trace(tiny_pair, tmp_
     assert again.exit_code == 0 and again.stdout == result.stdout
 
 
+def test_compare_keeps_both_traces(tiny_pair, tmp_path):
+    run(tiny_pair, "--compare", "--method", "ngram", "--gamma", 2, "--trace", tmp_path / "one.json")
+    kept, baseline = (load(tmp_path / name) for name in ("one.json", "one-baseline.json"))
+    assert kept.started.config["method"] == "ngram" and baseline.started.config["method"] == "none"
+    assert [t.id for t in kept.emitted] == [t.id for t in baseline.emitted] and baseline.finished is not None
+
+
 def test_run_with_compare_measures_the_baseline(tiny_pair):
     result = run(tiny_pair, "--compare", "--method", "lm", "--gamma", 2)
     assert result.exit_code == 0, result.stderr

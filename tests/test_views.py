@@ -150,6 +150,9 @@ def test_the_recording_that_opens_the_page_shows_everything():
     first = opening()
     assert first.ribbon.startswith('{"type":"start"') and len(first.ribbon) < 100_000
     assert json.loads(first.tiles)["tiles"]["tau"][0] != "–" and json.loads(first.charts)["figures"]["rounds"]["data"]
+    assert (
+        len(json.loads(first.race)["lanes"]) == 2 and "as fast as the same engine" in json.loads(first.notice)["text"]
+    )
     assert all(token.p is not None for event in trace.rounds for token in event.tokens)
 
 

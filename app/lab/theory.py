@@ -2,24 +2,15 @@
 
 from functools import cache
 
-from app.opening import OPENING
+from app.opening import recorded
 from app.session import Session
 from app.views.lab_theory import point
-from engine.errors import BadInput
-from engine.trace import Trace, load
+
+_recorded = cache(recorded)
 
 
 def compared(session: Session) -> str:
     """The value of components.theory."""
     if session.trace is not None and session.trace.rounds:
         return point(session.trace, session.baseline, own=True)
-    return point(_recorded(), None, own=False)
-
-
-@cache
-def _recorded() -> Trace | None:
-    """Without a readable recording the curves stand alone."""
-    try:
-        return load(OPENING)
-    except BadInput:
-        return None
+    return point(*_recorded(), own=False)

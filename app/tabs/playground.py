@@ -31,9 +31,9 @@ def playground(service: Service, state: gr.HTML, shared: gr.HTML) -> tuple[gr.HT
         with gr.Column(scale=1, min_width=320, elem_classes="sl-settings"):
             controls = settings(service, handlers, text)
     first = opening()
-    above, rounds, numbers = notice(), ribbon(first.ribbon), tiles(first.tiles)
+    above, rounds, numbers = notice(value=first.notice), ribbon(first.ribbon), tiles(first.tiles)
     choices = controls.some("pair", "method", "auto", "gamma", "temperature")
-    below = results(service, choices, first.charts)
+    below = results(service, choices, first.charts, first.race)
     screen = Screen(
         ribbon=rounds, tiles=numbers, notice=above, run=run, stop=stop, again=again, chip=state, session=session,
         **below.shown._asdict(),

@@ -7,7 +7,7 @@ import gradio as gr
 from app.components.charts import charts
 from app.components.production import production
 from app.components.race import race
-from app.handlers import Screen, cleared
+from app.handlers import Screen
 from app.repeats import COUNTS, Again, Repeats
 from app.results import Results, Shown
 from app.service import Service
@@ -28,12 +28,12 @@ class Below(NamedTuple):
     repeat: gr.Button
 
 
-def results(service: Service, choices: list, drawn_first: str) -> Below:
-    """``choices``: pair, method, auto, γ and temperature, as they stand on the page; ``drawn_first``: the charts'
-    first value."""
+def results(service: Service, choices: list, drawn_first: str, raced_first: str) -> Below:
+    """``choices``: pair, method, auto, γ and temperature, as they stand on the page; then the first values of the
+    charts and of the race."""
     handlers = Results(service)
-    start, recipe = cleared(), handlers.configure(*(choice.value for choice in choices), Session())
-    lanes = race(start["race"])
+    recipe = handlers.configure(*(choice.value for choice in choices), Session())
+    lanes = race(raced_first)
     with gr.Row(elem_classes="sl-repeats"):
         hint = "One run may be lucky. The lanes are measured in turn, the median is shown and the spread told."
         count = gr.Radio(
