@@ -46,12 +46,16 @@ function walkRows(frame, rows, tape, { stageNow, preview, hide, leave }) {
     if (tokenAt(document.activeElement)) preview(document.activeElement); else hide();
   }
   document.addEventListener('mousemove', event => { mouse = where(event); }, { passive: true });
-  frame.addEventListener('mouseover', event => { if (where(event) === mouse) rest(); });
+  frame.addEventListener('mouseover', event => {
+    if (where(event) !== mouse) return;
+    if (pointed && tokenAt(event.target) === pointed) preview(event.target.closest('.sl-token'));  // drawn anew
+    else rest();
+  });
   frame.addEventListener('mousemove', event => {
-    const node = event.target.closest('.sl-token');
-    if (!node) return rest();
-    if (node !== pointed) preview(node);
-    pointed = node;
+    const token = tokenAt(event.target);
+    if (!token) return rest();
+    if (token !== pointed) preview(event.target.closest('.sl-token'));
+    pointed = token;
   });
   frame.addEventListener('mouseleave', rest);
   frame.addEventListener('focusin', event => { if (tokenAt(event.target)) preview(event.target); });
