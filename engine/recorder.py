@@ -13,6 +13,7 @@ from engine.config import RunConfig
 from engine.device import to_device
 from engine.drafters.base import Draft
 from engine.events import Candidate, Distribution, Token
+from engine.sampling import one_hot
 from engine.text import Detokenizer
 
 
@@ -77,14 +78,16 @@ class Recorder:
         # [N, V]: the row that draft i was tested against
         before = p[:N] if draft.parents is None else p[to_device(draft.parents, p.device)]
         found["p"] = before.gather(1, tokens[:, None])[:, 0]
-        q = torch.zeros_like(before).scatter_(1, tokens[:, None], 1.0) if draft.q is None else draft.q
-        found["q"] = q.gather(1, tokens[:, None])[:, 0]
         # What the closing token's residual was taken against: the q of the draft that was refused last.
         refused = last.clamp_max(N - 1) if draft.parents is None else verdict.tested.nonzero()[-1]
-        found["closing_q"] = q[refused, closing]
-        if draft.q is not None:
-            found["q_mass"], found["q_ids"] = self._top(q)
+        if draft.q is None:
+            found["q"], found["closing_q"] = torch.ones_like(found["p"]), tokens[refused] == closing
+        else:
+            found["q"] = draft.q.gather(1, tokens[:, None])[:, 0]
+            found["closing_q"] = draft.q[refused, closing]
+            found["q_mass"], found["q_ids"] = self._top(draft.q)
         if not (self.greedy and draft.q is None):  # there the residual is p itself, or empty
+            q = one_hot(tokens, before.shape[-1]) if draft.q is None else draft.q
             found["r_mass"], found["r_ids"] = self._top(residual(before, q))
         return found
 

@@ -74,20 +74,23 @@ class ChainDrafter:
                 break
         if not tokens:
             return Draft(torch.zeros(0, dtype=torch.long, device=self.setup.device), steps=steps)
-        return Draft(torch.cat(tokens), torch.cat(rows), steps=steps, situations=tuple(path))
+        q = None if rows[0] is None else torch.cat(rows)
+        return Draft(torch.cat(tokens), q, steps=steps, situations=tuple(path))
 
     def _drawn(self, logits: torch.Tensor, seen: torch.Tensor | None, u: torch.Tensor):
-        """logits [1, Vd], u [1] → the target's id of the token drawn [1], q [1, V]; ``seen`` then holds it too."""
+        """logits [1, Vd], u [1] → the target's id of the token drawn [1], q [1, V]; ``seen`` then holds it too.
+        Greedy is no draw: q is None, and nobody fills and subtracts rows of one 1."""
         V, words = self.setup.vocab_size, self.words
         if seen is not None:
             known = seen[:, : logits.shape[1]] if words is None else seen[:, words]
             logits = penalise(logits, known, self.setup.sampling.repetition_penalty)
-        q = warp(logits, self.setup.sampling)
-        token = draw(q, u)
-        if words is None:
-            q = F.pad(q, (0, V - q.shape[1]))
+        if self.setup.sampling.greedy:
+            token, q = logits.argmax(-1), None
         else:
-            token, q = words[token], torch.zeros(1, V, device=q.device).index_copy_(1, words, q)
+            q = warp(logits, self.setup.sampling)
+            token = draw(q, u)
+            q = F.pad(q, (0, V - q.shape[1])) if words is None else q.new_zeros(1, V).index_copy_(1, words, q)
+        token = token if words is None else words[token]
         if seen is not None:
             seen.scatter_(1, token[None], True)
         return token, q

@@ -27,7 +27,7 @@ prompts was held out and never trained on.
 
 ## Recipe
 {updates} updates of {batch} rows{begun} ({seen:,} reply tokens seen in all), AdamW at {rate:g} with warm-up and
-cosine, forward KL against the target's whole distribution, seed {seed}.{head} Hardware: {hardware}.
+cosine, {loss} against the target's whole distribution, seed {seed}.{head} Hardware: {hardware}.
 
 ## Acceptance
 On held-out prompts, the tokens before given, by draft position: greedy {greedy}, sampled at temperature 1 {sampled}.
@@ -42,6 +42,10 @@ In the real loop, over {prompts} prompts that it was never trained on:
 """
 
 
+def _loss(tv: float) -> str:
+    return f"{1 - tv:.0%} forward KL and {tv:.0%} total variation" if tv else "forward KL"
+
+
 def write(shop, setup, state: dict, samples) -> str:
     """Markdown with a hub's front matter; what the loop measured only if `evaluate` has run."""
     target, recipe, last = shop.pair.target, json.loads(state["recipe"]), state["log"][-1]
@@ -53,7 +57,7 @@ def write(shop, setup, state: dict, samples) -> str:
         use=_USE[setup.student], rows=len(samples), tokens=int(samples.reply_len.astype(int).sum()),
         temperatures=", ".join(f"{t:g}" for t in sorted({round(float(t), 2) for t in samples.temperature})),
         updates=state["update"], begun=" on top of an older draft" if setup.start else "",
-        batch=recipe["rows"], seen=state["seen"], rate=recipe["learning_rate"],
+        loss=_loss(recipe["tv"]), batch=recipe["rows"], seen=state["seen"], rate=recipe["learning_rate"],
         seed=recipe["seed"], head=head if setup.student == "eagle" else "", hardware=hardware(), greedy=last["greedy"],
         sampled=last["sampled"],
     )  # fmt: skip

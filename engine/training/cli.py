@@ -133,6 +133,7 @@ def distil(
     learning_rate: Annotated[float, typer.Option(min=1e-6, max=1.0)] = 2e-3,
     words: Annotated[int, typer.Option(min=16, help="Draft vocabulary: the words the target writes most.")] = 6144,
     taps: Annotated[str, typer.Option(help="Target layers a head reads, commas between.")] = AUTO,
+    tv: Annotated[float, typer.Option(min=0.0, max=1.0, help="Share of total variation in the loss.")] = 0.0,
     start: Annotated[Path | None, typer.Option(metavar="DIR", help="An older WORK/lm or /eagle to go on from.")] = None,
     samples: Files = None, pair: Pair = "smollm2-135m", work: Work = None, device: Device = AUTO, seed: Seed = 0,
 ):  # fmt: skip
@@ -146,7 +147,7 @@ def distil(
     whole = shop.samples()
     chosen = high_taps(shop.pair.target.layers) if taps == AUTO else _layers(taps)
     setup = shop.prepare(student, chosen, words, seed, whole, start)
-    recipe = rollout_for(setup, Recipe(updates, rows, learning_rate, seed=seed))
+    recipe = rollout_for(setup, Recipe(updates, rows, learning_rate, tv=tv, seed=seed))
     with progress() as show:
         features, teacher = shop.features(whole, chosen, show), shop.teacher()
         draft = shop.student(setup, teacher, whole, features)
