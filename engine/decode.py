@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
+import numpy as np
 import torch
 
 from engine.acceptance import accept_chain, accept_tree
@@ -149,11 +150,11 @@ class Decoding:
         """u [N] for the accept draws (siblings have streams of their own), u_closing [N+1] by the node closed after,
         depth [N+1] of each node; all on the host."""
         parents = self._parents(draft)
-        depth = tree_shape(parents)[0]  # [N+1]
+        depth = np.arange(len(draft) + 1) if draft.parents is None else tree_shape(parents)[0].numpy()
         sibling = [parents[:i].count(parents[i]) for i in range(len(parents))] if draft.parents else [0] * len(draft)
         tables = [self.uniforms.table(ACCEPTING, s) for s in sibling]
         u = [float(t[position + d - 1]) for t, d in zip(tables, depth[1:].tolist(), strict=True)]
-        closing = self.uniforms.table(CLOSING)[position + depth.numpy()]
+        closing = self.uniforms.table(CLOSING)[position + depth]
         return u, closing, depth.tolist()
 
     @staticmethod
