@@ -27,6 +27,7 @@ def prediction(run: Trace, baseline: Trace | None, speedup: float | None) -> Fig
         bars.append(("measured", speedup, "@run", ""))
     data = [_bar(*bar) for bar in bars]
     layout = axes("× plain decoding", "", showlegend=False, bargap=0.35, shapes=[_upright(1.0)])
+    layout["annotations"] = [_number(name, value) for name, value, *_ in bars]
     layout["xaxis"] |= {"range": [0, short(1.35 * max(1.0, *(value for _, value, *_ in bars)))]}
     note = f"{_formula(run, result.predicted)} c and v measured at a context of {costs.context} tokens."
     if speedup is not None:
@@ -49,12 +50,15 @@ def _bar(name: str, value: float, colour: str, pattern: str) -> dict:
         "orientation": "h",
         "y": [name],
         "x": [short(value)],
-        "text": [f"{value:.2f}×"],
-        "textposition": "outside",
-        "textfont": {"color": "@ink", "size": 16},
         "marker": marker,
         "hoverinfo": "skip",
     }
+
+
+def _number(name: str, value: float) -> dict:
+    """At the right edge, which neither a bar nor the line at 1× reaches; at a bar's end it would stand on the line."""
+    place = {"xref": "paper", "x": 1, "xanchor": "right", "y": name, "showarrow": False}
+    return place | {"text": f"{value:.2f}×", "font": {"color": "@ink", "size": 16}}
 
 
 def _formula(run: Trace, predicted: float) -> str:

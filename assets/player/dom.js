@@ -7,8 +7,8 @@ function make(tag, className, content) {
   return node;
 }
 
-// Whitespace has to be seen on a token; the output text keeps it as it is.
-const visible = piece => piece.replace(/\n/g, '⏎').replace(/\t/g, '⇥').replace(/ /g, '\u00a0');
+// Whitespace has to be seen on a token, most of all where there is nothing else; the output text keeps it as it is.
+const visible = piece => /^ +$/.test(piece) ? '␣'.repeat(piece.length) : piece.replace(/\n/g, '⏎').replace(/\t/g, '⇥').replace(/ /g, '\u00a0');
 const LONG = 300;       // characters of one token on screen; only a made-up trace has longer ones
 function shown(token) {
   const text = token.text || token.label || `#${token.id}`;
@@ -25,3 +25,5 @@ function format(x) {
   return `${digits}·10${[...power].map(sign => '⁻⁰¹²³⁴⁵⁶⁷⁸⁹'['-0123456789'.indexOf(sign)] || '').join('')}`;
 }
 const percent = x => `${x > 0 && x < 0.001 ? '<0.1' : x < 1 && x > 0.999 ? '>99.9' : (100 * x).toFixed(1)}\u00a0%`;   // never parted from its sign
+// The same within a sentence, where a sign would be read as part of it.
+const spoken = x => percent(x).replace('<', 'less than ').replace('>', 'more than ');

@@ -64,7 +64,7 @@ function makeInspector(box, ask = () => {}) {
   function share() {
     const { rows, total } = residualRows(chancesOf(token, round));
     const found = rows.find(row => row.id === token.id)?.share ?? (total ? (token.p - token.q) / total : undefined);
-    return token.u === undefined || !(found > 0) ? '' : `: u = ${format(token.u)} drew it, with a share of ${percent(found)}`;
+    return token.u === undefined || !(found > 0) ? '' : `: u = ${format(token.u)} drew it, with a share of ${spoken(found)}`;
   }
 
   // ── min(1, p/q) from 0 to 1, and where u fell ──
@@ -156,7 +156,7 @@ function makeInspector(box, ask = () => {}) {
         : ` Its replacement would be one of the tokens the trace did not keep (${percent(residual.rest)} of the residual).`;
     }
     if (flipped) words += ' What would follow needs the models, so it is not shown.';
-    return `${words} So far ${tally.kept} of ${tally.times} stayed; expected ${percent(token.accept)}.`;
+    return `${words} So far ${tally.kept} of ${tally.times} stayed; expected ${spoken(token.accept)}.`;
   }
 
   function rolledClosing() {
@@ -174,7 +174,8 @@ function makeInspector(box, ask = () => {}) {
 
 const GREEDY = token => {
   const gap = token.gap === undefined ? '' : ` Its two best tokens were ${format(token.gap)} apart (logits).`;
-  const fixed = token.accept === undefined ? '' : ' So min(1, p/q) is 0 or 1, and no u can change the verdict.';
+  const fixed = token.accept === undefined ? ' So every u draws the same token.'
+    : ' So min(1, p/q) is 0 or 1, and no u can change the verdict.';
   return `Temperature 0: the target always takes its first choice, so p is one-hot: 1 for that token, 0 for all others.${fixed}${gap}`;
 };
 const SIBLING = 'An earlier sibling was refused here, so its share had been taken away from p before this one was tried.';

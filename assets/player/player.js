@@ -105,6 +105,7 @@ function makePlayer(root, { missing = () => {}, begun = () => {} } = {}) {
     inspect(token);
     output.mark(token);
     panel.dataset.open = 'locked';
+    panel.scrollTop = 0;                                  // on a phone it scrolls, and a verdict is read from its beginning
     tip.hide();
     keepAbove(rows.nodeOf(token));
   }

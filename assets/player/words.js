@@ -16,7 +16,7 @@ function verdictSentence(token, u = token.u) {
 }
 
 const drawnBy = ({ u, p }) => u === undefined || p === undefined ? ', drawn from p'
-  : `: u = ${format(u)} drew it from p, where it had ${percent(p)}`;
+  : `: u = ${format(u)} drew it from p, where it had ${spoken(p)}`;
 
 // In a tree the other branches were not.
 const toTheEnd = token => token.place ? 'A branch was kept to its end' : 'Every draft was kept';
@@ -34,26 +34,36 @@ function greedySentence(token) {
   }
 }
 
+// What would have come of a draft that nobody asked about; at temperature 0 there is no u to speak of.
+function untestedSentence({ accept }, greedy) {
+  const untested = 'Never tested: it stood behind a refusal or past the end.';
+  if (accept === undefined) return untested;
+  if (greedy) return `${untested} ${accept ? 'It was the target’s first choice there and would have stayed.'
+    : 'It was not the target’s first choice there and would have gone.'}`;
+  return `${untested} It would have stayed if u fell below ${format(accept)}.`;
+}
+
 function tokenSentence(token, stage, greedy = false) {
   if (stage === 'waiting') return 'Guessed by the draft; the target has not looked at it yet.';
   if (greedy && stage !== 'scored' && token.status !== 'discarded') return greedySentence(token);
   if (stage === 'scored') return token.accept === undefined ? 'Scored by the target; no verdict yet.'
+    : greedy ? `Scored by the target: this is ${token.accept ? '' : 'not '}its own first choice here.`
     : `Scored by the target: it stays if u falls below ${format(token.accept)}.`;
   switch (token.status) {
     case 'accepted': case 'rejected': return verdictSentence(token);
     case 'resampled': return 'Drawn from the residual: what p has left where the refused draft’s q is taken away.';
     case 'bonus': return `${toTheEnd(token)}, so the same target pass gives one more token${drawnBy(token)}.`;
-    case 'discarded': return token.accept === undefined ? 'Never tested: it stood behind a refusal or past the end.'
-      : `Never tested: it stood behind a refusal or past the end. It would have stayed if u fell below ${format(token.accept)}.`;
+    case 'discarded': return untestedSentence(token, greedy);
     default: return `No draft in this round: one target pass, one token${drawnBy(token)}.`;
   }
 }
 
 // Where min(1, p/q) comes from, without a formula. Of a sibling p is not what the target first gave it.
-function chanceSentence({ p, q, accept, sibling }) {
+function chanceSentence({ p, q, accept, sibling, status }) {
   if (p === undefined || q === undefined || accept === undefined || sibling) return '';
-  return p >= q ? `The draft gave it ${percent(q)}, the target ${percent(p)}: guessed no more often than the target would write it, so it always stays.`
-    : `The draft gave it ${percent(q)}, the target ${percent(p)}: guessed too often, so it may stay only ${percent(accept)} of the time.`;
+  const gave = `The draft gave it ${spoken(q)}, the target ${spoken(p)}`, tested = status !== 'discarded';
+  return p >= q ? `${gave}: guessed no more often than the target would write it, so it ${tested ? 'always stays' : 'would always have stayed'}.`
+    : `${gave}: guessed too often, so it ${tested ? 'may stay only' : 'could have stayed only'} ${spoken(accept)} of the time.`;
 }
 
 // One line per round for a screen reader, said when the round is complete.

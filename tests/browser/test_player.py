@@ -296,6 +296,36 @@ def test_temperature_zero_says_why_p_is_one_hot(opened):
     expect(page.locator(".sl-inspector")).to_contain_text("p is one-hot")
 
 
+def greedy(status: str, **known) -> Trace:
+    """One round at temperature 0 whose first token has this status, and an end."""
+    trace = made(temperature=0.0)
+    index, event = next((i, e) for i, e in enumerate(trace.rounds) if any(t.status == status for t in e.tokens))
+    tokens = tuple(replace(token, **known) if token.status == status else token for token in event.tokens)
+    return replace(
+        trace, rounds=tuple(replace(e, tokens=tokens) if i == index else e for i, e in enumerate(trace.rounds))
+    )
+
+
+@pytest.mark.parametrize(("p", "said"), [(0.0, "would have gone"), (1.0, "would have stayed")])
+def test_at_temperature_zero_no_u_is_spoken_of(opened, p, said):
+    page = opened(greedy("discarded", p=p, q=1.0, accept=p))
+    page.locator(".sl-list .sl-discarded").first.click()
+    verdict = page.locator(".sl-inspector .sl-verdict")
+    expect(verdict).to_contain_text(said)
+    expect(verdict).not_to_contain_text("if u fell")
+    page.locator(".sl-list .sl-bonus, .sl-list .sl-resampled").first.click()
+    expect(page.locator(".sl-inspector")).to_contain_text("every u draws the same token")
+
+
+def test_a_token_of_spaces_is_seen(opened):
+    trace = made()
+    spaces = replace(trace.rounds[0].tokens[0], text="  ")
+    first = replace(trace.rounds[0], tokens=(spaces, *trace.rounds[0].tokens[1:]))
+    page = opened(replace(trace, rounds=(first, *trace.rounds[1:])))
+    page.locator(".sl-rows").evaluate("node => node.scrollTo(0, 0)")
+    expect(page.locator(".sl-list .sl-piece").first).to_have_text("␣␣")
+
+
 def test_stepping_by_hand_shows_only_what_is_known_by_then(opened):
     page = opened(made(), at_end=False)
     page.keyboard.press("Home")
@@ -537,6 +567,18 @@ def test_on_a_phone_a_tap_brings_the_numbers_up(opened):
     assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
     page.get_by_role("button", name="Let the token go").tap()
     expect(inspector).to_have_attribute("data-open", "")
+
+
+def test_on_a_phone_the_next_token_is_read_from_its_beginning_and_the_way_out_stays(opened):
+    page = opened(made(), viewport={"width": 390, "height": 844}, has_touch=True, is_mobile=True)
+    page.locator(".sl-list .sl-rejected").last.tap()
+    sheet, way_out = page.locator(".sl-inspector"), page.get_by_role("button", name="Let the token go")
+    sheet.evaluate("node => node.scrollTo(0, node.scrollHeight)")
+    assert sheet.evaluate("node => node.scrollTop") > 50  # else this test shows nothing
+    expect(way_out).to_be_in_viewport(ratio=1)
+    page.locator(".sl-list .sl-resampled").last.tap()
+    assert sheet.evaluate("node => node.scrollTop") == 0
+    expect(sheet.locator(".sl-inspected")).to_be_in_viewport(ratio=1)
 
 
 # ── behind the real app ──
