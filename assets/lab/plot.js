@@ -31,8 +31,9 @@ const MARKS = {
 };
 
 // A frame with axes in ``box``, in pixels; gives ways to draw into it. ``x`` and ``y``: { low, high, step, name }.
-function plot(box, width, height, x, y) {
-  const inner = { w: width - EDGE.left - EDGE.right, h: height - EDGE.top - EDGE.bottom };
+// ``right``: pixels kept free there for the names of lines.
+function plot(box, width, height, x, y, right = EDGE.right) {
+  const inner = { w: width - EDGE.left - right, h: height - EDGE.top - EDGE.bottom };
   const X = value => EDGE.left + inner.w * (value - x.low) / (x.high - x.low);
   const Y = value => EDGE.top + inner.h * (1 - (value - y.low) / (y.high - y.low));
   const svg = shape('svg', { width, height, viewBox: `0 0 ${width} ${height}`, 'aria-hidden': 'true' });
@@ -62,6 +63,8 @@ function plot(box, width, height, x, y) {
       const at = { x: X(a) + (left ? -11 : 11), y: Math.min(Math.max(Y(b) + 4 - up, EDGE.top + 12), EDGE.top + inner.h - 6) };
       drawn.append(shape('text', { ...at, class: `sl-tag ${kind}`, 'text-anchor': left ? 'end' : 'start' }, text));
     },
+    // In the free room at the right, at a height in pixels.
+    beside: (at, text, kind) => drawn.append(shape('text', { x: width - right + 7, y: at + 4, class: `sl-tag ${kind}` }, text)),
     level: (value, kind = 'sl-level') => line([[x.low, value], [x.high, value]], kind),
     upright: (value, kind) => line([[value, y.low], [value, y.high]], kind),
     show(name) {

@@ -21,7 +21,8 @@ function overGamma(box, width, set, v, run) {
   const main = curve(set.alpha), faint = FAINT.map(alpha => [alpha, curve(alpha)]);
   const known = run.gamma != null ? [run.measured ?? 0, run.predicted ?? 0] : [];
   const heights = [main, ...faint.map(([, points]) => points)].flat().map(point => point[1]);
-  const frame = plot(box, width, 320, GAMMA_AXIS, speedAxis(Math.max(...heights, ...known)));
+  const narrow = width < 480;
+  const frame = plot(box, width, 320, GAMMA_AXIS, speedAxis(Math.max(...heights, ...known)), narrow ? 32 : 56);
   for (const [, points] of faint) frame.line(points, 'sl-curve-faint');
   frame.level(1);
   frame.upright(set.gamma, 'sl-guide');
@@ -30,13 +31,12 @@ function overGamma(box, width, set, v, run) {
   const best = bestGamma(set.alpha, set.c, v, MOST);
   frame.mark(best, main[best][1], 'star', 'sl-best');
   if (run.gamma != null) runMarks(frame, run.gamma, run);
-  let free = -Infinity;                    // the thin lines' names at the right edge, over all lines, none on another
+  let free = -Infinity;                    // the thin lines' names stand behind their ends, none on another
   for (const [alpha, points] of faint.toReversed()) {
-    const at = frame.Y(points[MOST][1]);
-    free = Math.max(at - 8, free + 14);
-    frame.label(MOST, points[MOST][1], `α = ${alpha}`, 'sl-tag-faint', at + 4 - free);
+    free = Math.max(frame.Y(points[MOST][1]), free + 14);
+    frame.beside(free, narrow ? alpha : `α = ${alpha}`, 'sl-tag-faint');
   }
-  frame.label(best, main[best][1], `best: γ = ${best}, ${times(main[best][1])}`, '', 16);
+  frame.label(best, main[best][1], `best: γ = ${best}, ${times(main[best][1])}`, '', -28);   // below: a run's marks stand mostly above
   frame.show(`Speedup for draft lengths 0 to ${MOST} at α ${set.alpha.toFixed(2)}: best at ${best} with ${times(main[best][1])}.`);
   return frame;
 }

@@ -354,3 +354,11 @@ def test_a_lesson_leads_to_the_lab_and_back(visit):
     page.get_by_role("button", name="Back to the lesson").click()
     expect(page.locator("#sl-lesson-title")).to_contain_text("6. ")
     expect(page.locator(".sl-lesson-next")).to_have_text("Next")
+
+
+def test_on_a_phone_a_tab_of_the_lab_that_has_no_room_opens_from_its_menu(visit):
+    page = visit("#lesson-4", viewport={"width": 390, "height": 844})
+    expect(title(page)).to_be_visible()
+    page.locator(".sl-dot").nth(5).click()
+    page.get_by_role("button", name="Open the lab: Is it lossless?").click()
+    expect(page.locator("#lossless-json")).to_be_visible(timeout=20_000)
