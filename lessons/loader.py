@@ -18,7 +18,7 @@ from lessons.shape import ASKS, LABS, Ask, Check, Lesson, Option, Question, Scen
 FOLDER = Path(__file__).resolve().parent
 TRACES = FOLDER.parent / "assets" / "traces" / "lessons"
 TOY_METHODS = ("lm", "independent", "without_replacement", "top")
-TOOLS = ("roofline", "dice", "curve", "memory", "crowd")
+TOOLS = ("roofline", "dice", "curve", "memory", "crowd", "cuts", "adding", "price")
 _FILE = re.compile(r"(\d\d)_([a-z0-9_]+)\.md")
 _TOKEN = re.compile(r"token (\d+)\.(\d+)")
 _CONTROL = re.compile(r"control ([a-z_]+)")

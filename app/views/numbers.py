@@ -11,15 +11,18 @@ from engine.events import Distribution, Round, Token
 from engine.statistics import PARTS, statistics
 from engine.theory import best_gamma, expected_tokens, idealised_speedup, interpolate
 from engine.trace import Trace
+from lessons import cuts
 
 MOST_DRAFTS = 16
 
 
 def names(runs: Mapping[str, Trace]) -> dict[str, Any]:
-    """The first run's numbers by themselves, every run's behind its name, and the formulas of engine.theory."""
+    """The first run's numbers by themselves, every run's behind its name, the formulas of engine.theory, and
+    how lesson ten's tokenizers cut."""
     found = {name: of(trace) for name, trace in runs.items()}
     first = next(iter(found.values()))
     common = {"min": min, "max": max, "abs": abs, "round": round, "expected": expected_tokens}
+    common |= {"pieces": cuts.pieces, "testable": cuts.testable}
 
     def same(one: str, other: str) -> bool:
         """Whether two runs wrote the same tokens, as far as both go."""

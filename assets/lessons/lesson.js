@@ -5,7 +5,8 @@ const frame = find('.sl-lessons'), body = find('.sl-lesson-body'), turn = find('
 const dots = find('.sl-lesson-steps'), nextButton = find('[data-lesson="next"]'), liveButton = find('[data-lesson="live"]');
 const prose = makeProse(find('.sl-define')), progress = makeProgress(), stage = makeStage(find('.sl-lesson-stage'), find('.sl-lesson-caption'));
 const coach = makeCoach({ back: openTab });
-const TOOLS = { roofline: makeRoofline, dice: makeDice, curve: makeCurve, memory: makeMemory, crowd: makeCrowd };
+const TOOLS = { roofline: makeRoofline, dice: makeDice, curve: makeCurve, memory: makeMemory, crowd: makeCrowd,
+  cuts: makeCuts, adding: makeAdding, price: makePrice };
 const pages = new Map();
 let page = null, at = 0, complete = false;
 prose.listen(frame);
@@ -110,10 +111,12 @@ function step(told) {
   return parts;
 }
 
-// The lab is drawn when its tab is first opened, so its own tabs may take a moment to be there.
-function openLab(name, tries = 100) {
-  const tab = document.getElementById(`lab-${name}-button`);
-  if (tab) tab.click(); else if (tries) setTimeout(openLab, 50, name, tries - 1);
+// The lab is drawn when its tab is first opened, so its own tabs may take a moment to be there. On a narrow screen those
+// that have no room stand in a menu, by their titles alone.
+function openLab(name, title, tries = 100) {
+  const menu = [...document.querySelectorAll('.overflow-dropdown button')];
+  const tab = document.getElementById(`lab-${name}-button`) ?? menu.find(each => each.textContent.trim() === title);
+  if (tab) tab.click(); else if (tries) setTimeout(openLab, 50, name, title, tries - 1);
 }
 
 function labButton({ name, title, hint }) {
@@ -123,7 +126,7 @@ function labButton({ name, title, hint }) {
   button.addEventListener('click', () => {
     done('');
     document.getElementById('lab-tab-button')?.click();
-    openLab(name);
+    openLab(name, title);
     coach.beside(hint);
     address('');
   });
