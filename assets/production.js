@@ -38,6 +38,7 @@ function tab(engine, index) {
 }
 
 function draw() {
+  find('.sl-production').hidden = !props.value;            // a sweep has no best setting before it has run
   if (!props.value) return;
   const state = JSON.parse(props.value);
   lead.textContent = state.lead;

@@ -49,6 +49,7 @@ def test_a_sweep_is_run_cancelled_resumed_and_exported(page):
     page.locator("#sweep-each input[type=number]").press("Tab")
     words = page.locator("#sweep-notice .sl-words")
     expect(words).to_have_text("18 turns, 54 runs of up to 48 tokens.")
+    expect(page.locator("#sweep-production .sl-production")).to_be_hidden()  # nothing to copy yet
     page.locator("#sweep-run").click()
     expect(page.locator("#sweep-table tbody tr").first).to_be_visible(timeout=60_000)  # after the first turn
     page.locator("#sweep-stop").click()
@@ -59,6 +60,7 @@ def test_a_sweep_is_run_cancelled_resumed_and_exported(page):
     expect(words).to_contain_text(re.compile(r"Run ([4-9]|\d\d) of 54"), timeout=30_000)  # none of the first turn
     expect(words).to_contain_text("Best for you", timeout=200_000)
     expect(page.locator("#sweep-table tbody tr")).to_have_count(3)
+    expect(page.locator("#sweep-production .sl-recipe-copy")).to_be_visible()
     chart = page.locator("[data-chart=sweep-heat]")
     chart.scroll_into_view_if_needed()
     expect(chart).to_have_attribute("data-drawn", "1", timeout=30_000)
