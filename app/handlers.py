@@ -14,7 +14,7 @@ from app.kept import Recording
 from app.service import Service, Update, is_baseline
 from app.session import Session, experimenter, visitor
 from app.views import charts, race, ribbon, state, summary
-from app.views.notice import notice
+from app.views.notice import about_pair, notice
 from app.views.state import ago
 from engine.config import AUTO, RunConfig
 from engine.errors import EngineError
@@ -170,7 +170,7 @@ class Handlers:
             method=gr.update(choices=choices(METHODS, methods), **({} if method in methods else {"value": AUTO})),
             thinking=gr.update(visible=thinking),
             precision=gr.update(visible=len(precisions) > 1),
-            note=_about_pair(reasons, size),
+            note=_about_pair(self.service.pairs[pair].title, reasons, size),
         )
 
     def offered(self) -> Any:
@@ -246,12 +246,13 @@ def _recorded(found: Recording) -> Screen:
     )
 
 
-def _about_pair(reasons: list[str], size: int) -> str:
+def _about_pair(title: str, reasons: list[str], size: int) -> str:
     if reasons:
-        return notice("error", " ".join(reasons))
+        return about_pair(title, "error", " ".join(reasons))
     if size:
-        return notice("quiet", f"Its weights are not here yet: the first run downloads about {size / 1e9:.1f} GB.")
-    return notice("quiet")
+        text = f"Its weights are not here yet: the first run downloads about {size / 1e9:.1f} GB."
+        return about_pair(title, text=text)
+    return about_pair(title)
 
 
 def _stop(possible: bool):
@@ -285,7 +286,9 @@ def _progress(update: Update, lane: Lane, config: RunConfig) -> str:
 
 def _conclusion(config: RunConfig, ran: Trace | None, plain: Trace | None) -> str:
     if ran is None or ran.finished is None or ran.finished.reason == "cancelled":
-        return notice("quiet", "Stopped. What had been made by then stays on screen.")
+        some = ran is not None and ran.rounds  # none for whoever leaves the queue
+        made = "Stopped. What had been made by then stays on screen." if some else "Stopped before the first token."
+        return notice("quiet", made)
     if is_baseline(config):
         return notice("quiet", "This was plain decoding. Choose a method and a draft length to race it.")
     verdict = summary.verdict(ran, plain) if plain else ""

@@ -126,7 +126,7 @@ def _number(control: Control, text: str) -> int | float:
     number = float(text) if _NUMBER.fullmatch(text) else None
     low, high = control.low, control.high
     if number is None or number < low or (high is not None and number > high):
-        bounds = f"from {low:g} up" if high is None else f"from {low:g} to {high:g}"
+        bounds = f"from {low:,} up" if high is None else f"from {low:,} to {high:,}"
         raise BadInput(f"{control.label} cannot be {text[:40]!r}; it is a number {bounds}.")
     if control.step != 1:
         return number

@@ -221,6 +221,16 @@ def test_stop_keeps_the_partial_trace():
     assert all(job.cancelled for job in worker.jobs)
 
 
+def test_who_stops_before_the_first_token_is_not_told_of_what_was_made():
+    worker = FakeWorker(load=0.5)
+    handlers = page(worker)
+    thread, screens = start(handlers, tokens=500)
+    wait_for(lambda: worker.jobs)
+    handlers.stop(visitor())
+    thread.join(20)
+    assert said(screens[-1])["text"] == "Stopped before the first token."
+
+
 def test_stop_reaches_only_the_one_who_pressed_it():
     worker = FakeWorker(step=0.03)
     handlers = page(worker)

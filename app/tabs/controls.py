@@ -17,7 +17,10 @@ from engine.config import AUTO
 QUIET = {"queue": False, "show_progress": "hidden", "api_visibility": "private"}
 DICE = "() => Math.floor(Math.random() * 1e5)"
 LIMITS = "A run and its baseline: up to {:,} s together. Visitors in the queue: up to {:,}."
-NOTE = '<p class="sl-pair-note" data-kind="quiet" role="status" hidden></p>'
+NOTE = (
+    '<div class="sl-pair-told"><p class="sl-pair-name" aria-hidden="true" hidden></p>'
+    '<p class="sl-pair-note" data-kind="quiet" role="status" hidden></p></div>'
+)
 
 
 class Controls(NamedTuple):

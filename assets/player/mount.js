@@ -7,7 +7,8 @@ function bringIntoSight() {
   const top = box.querySelector('.sl-rows').getBoundingClientRect().top, height = window.innerHeight;
   if (!box.offsetParent || (top >= 0 && top < ROUNDS * height)) return;       // another tab is open; or all is well
   const buttons = document.querySelector('.sl-actions');
-  const above = buttons && top - buttons.getBoundingClientRect().top < ROUNDS * height;
+  const afoot = buttons && getComputedStyle(buttons).position === 'fixed';     // on a phone: in sight wherever one is
+  const above = buttons && !afoot && top - buttons.getBoundingClientRect().top < ROUNDS * height;
   (above ? buttons : box).scrollIntoView({ block: 'start' });
 }
 

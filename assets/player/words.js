@@ -62,8 +62,9 @@ function tokenSentence(token, stage, greedy = false) {
 function chanceSentence({ p, q, accept, sibling, status }) {
   if (p === undefined || q === undefined || accept === undefined || sibling) return '';
   const gave = `The draft gave it ${spoken(q)}, the target ${spoken(p)}`, tested = status !== 'discarded';
+  const often = accept < 0.001 ? spoken(accept) : `only ${spoken(accept)}`;
   return p >= q ? `${gave}: guessed no more often than the target would write it, so it ${tested ? 'always stays' : 'would always have stayed'}.`
-    : `${gave}: guessed too often, so it ${tested ? 'may stay only' : 'could have stayed only'} ${spoken(accept)} of the time.`;
+    : `${gave}: guessed too often, so it ${tested ? 'may stay' : 'could have stayed'} ${often} of the time.`;
 }
 
 // One line per round for a screen reader, said when the round is complete.

@@ -16,6 +16,8 @@ function hide(wanted) {
   const gone = hidden.map(name => `#${name}`);
   if (hidden.includes('seed')) gone.push('#dice');
   if (hidden.length) gone.push('#reset');                   // it would reset what is hidden, too
+  if (hidden.includes('auto') && hidden.includes('gamma')) gone.push('.sl-gamma');
+  if (gone.length) gone.push(`.sl-settings .form:not(:has(> :not(${gone.join(', ')})))`);   // gradio's frame around nothing
   if (ticks.every(tick => !tick.hasAttribute('data-advanced') || hidden.includes(tick.value))) gone.push('#more');
   sheet.replaceSync(gone.map(selector => `${selector} { display: none !important; }`).join('\n'));
   for (const tick of ticks) tick.checked = hidden.includes(tick.value);

@@ -112,6 +112,28 @@ def test_a_pair_says_before_a_load_why_it_cannot_run(opened):
     expect(page.locator(".sl-pair-note")).to_be_hidden(timeout=10_000)
 
 
+def test_a_name_that_its_field_cuts_short_stands_below_as_a_whole(opened):
+    page = opened()
+    name = page.locator(".sl-pair-name")
+    choose(page, "pair", "A model that thinks")
+    expect(page.locator("#pair input")).to_have_value("A model that thinks")
+    expect(name).to_be_hidden()
+    page.locator("#pair input").evaluate("node => { node.style.width = '90px'; node.style.flex = 'none'; }")
+    page.set_viewport_size({"width": 390, "height": 844})
+    expect(name).to_be_visible()
+    expect(name).to_have_text("A model that thinks")
+
+
+def test_a_long_device_wraps_in_the_chip_on_a_phone(opened):
+    page = opened(viewport={"width": 390, "height": 844})
+    words = "Ready on NVIDIA H200 141GB HBM3e (cuda:0, compute capability 9.0)"
+    page.route("**/speclens/state", lambda route: route.fulfill(json={"kind": "ready", "text": words}))
+    expect(page.locator(".sl-chip-words")).to_have_text(words, timeout=20_000)
+    buttons, chip = page.locator("#share").bounding_box(), page.locator(".sl-chip").bounding_box()
+    assert buttons["x"] + buttons["width"] <= 390 and chip["x"] >= 0 and chip["x"] + chip["width"] <= buttons["x"]
+    assert chip["y"] < buttons["y"] + buttons["height"] and buttons["y"] < chip["y"] + chip["height"]  # beside it
+
+
 def test_methods_and_the_thinking_switch_follow_the_pair(opened):
     page = opened()
     page.get_by_role("button", name="More settings").click()

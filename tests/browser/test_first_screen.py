@@ -232,3 +232,29 @@ def test_the_rounds_stay_beside_a_long_inspector(browser, fake_app):
     page.evaluate("by => window.scrollBy({ top: by, behavior: 'instant' })", box["y"] + 50)
     assert rounds.bounding_box()["y"] == pytest.approx(8, abs=1)
     closed(page)
+
+
+def test_on_a_phone_stop_stays_in_reach_and_moves_nothing(browser, tmp_path):
+    with serving(FAKE_APP, tmp_path / "slow.log", STEP="1") as url:
+        page = opened(browser, url)
+        page.set_viewport_size({"width": 390, "height": 844})
+        page.locator("#tokens input").fill("512")
+        form, stop = page.locator(".sl-prompt"), page.locator("#stop")
+        tall = form.bounding_box()["height"]
+        press_run(page)
+        expect(stop).to_be_enabled()
+        expect(stop).to_be_in_viewport(ratio=1)
+        assert form.bounding_box()["height"] == pytest.approx(tall, abs=1.5)  # what is below does not jump
+        expect(page.locator(".sl-rows")).to_be_in_viewport()  # where a run takes the reader, bar or no bar
+        page.locator(".sl-list .sl-token").first.click()
+        sheet, bar = page.locator(".sl-inspector"), page.locator(".sl-actions").bounding_box()
+        assert sheet.bounding_box()["y"] + sheet.bounding_box()["height"] <= bar["y"] + 1  # numbers above, Stop below
+        page.keyboard.press("Escape")
+        page.evaluate("scrollTo({ top: document.documentElement.scrollHeight, behavior: 'instant' })")
+        end = page.locator("#production").bounding_box()
+        assert end["y"] + end["height"] <= bar["y"] + 1  # the last line can be read above it
+        stop.click()
+        ended(page)
+        expect(stop).to_be_disabled()
+        expect(stop).not_to_be_in_viewport()  # back in its place, far above
+        closed(page)

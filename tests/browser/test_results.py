@@ -152,6 +152,34 @@ def test_charts_are_filled_without_being_mounted_anew(page):
     assert page.evaluate("window.pwned") is None
 
 
+@pytest.fixture(scope="module")
+def slow_app(chromium_path, tmp_path_factory):
+    """Drafting costs so much here that a run comes out just below 1×, where a number could meet the line at 1×."""
+    with serving(FAKE_APP, tmp_path_factory.mktemp("slow") / "app.log", STEP="0.02", DRAFT="0.018") as url:
+        yield url
+
+
+@pytest.mark.parametrize("width", [390, 1280])
+def test_no_number_stands_on_the_line_and_no_camera_on_the_legend(browser, slow_app, width):
+    page = browser.new_context(viewport={"width": width, "height": 900}).new_page()
+    watched(page, slow_app)
+    run(page)
+    chart = drawn(page, "prediction")
+    line = chart.locator(".shapelayer path").bounding_box()
+    numbers = [node.bounding_box() for node in chart.locator(".annotation-text").all()]
+    assert len(numbers) == 2
+    assert all(box["x"] > line["x"] + line["width"] + 2 or box["x"] + box["width"] < line["x"] - 2 for box in numbers)
+    ratio = float(page.locator("[data-tile=speedup] .sl-number").inner_text().rstrip("×"))
+    assert 0.6 < ratio < 1  # where a number at the end of its bar would be in the way
+    for name in ("tokens", "rounds", "times"):
+        legend, camera = (drawn(page, name).locator(part).bounding_box() for part in (".legend", ".modebar-btn"))
+        apart = camera["y"] + camera["height"] <= legend["y"] or camera["x"] >= legend["x"] + legend["width"]
+        title = page.locator(f"#sl-chart-{name}").bounding_box()
+        assert apart and camera["y"] >= title["y"] - 6, name
+    assert page.strangers == [] and page.errors == []
+    page.context.close()
+
+
 def test_a_charts_own_buttons_save_a_picture_and_send_it_nowhere(page):
     run(page, tokens="30")
     chart = drawn(page, "acceptance")

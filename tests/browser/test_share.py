@@ -105,6 +105,16 @@ def test_a_link_far_too_long_is_refused_and_the_page_stands(opened):
     run(page)
 
 
+def test_what_a_link_hides_leaves_no_empty_frame(opened):
+    page = opened("?hide=pair,method,auto,gamma")
+    expect(page.locator("#gamma")).to_be_hidden(timeout=10_000)
+    expect(page.locator("#temperature")).to_be_visible()
+    empty = page.locator(".sl-settings .form").evaluate_all(
+        "all => all.filter(one => one.offsetHeight && ![...one.children].some(child => child.offsetHeight)).length"
+    )
+    assert empty == 0
+
+
 def test_the_dialog_warns_copies_and_its_link_hides_and_presents(opened):
     page = opened()
     page.locator("#prompt textarea").fill("A class's prompt")
