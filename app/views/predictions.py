@@ -57,7 +57,7 @@ def _bar(name: str, value: float, colour: str, pattern: str) -> dict:
 
 def _number(name: str, value: float) -> dict:
     """At the right edge, which neither a bar nor the line at 1× reaches; at a bar's end it would stand on the line."""
-    place = {"xref": "paper", "x": 1, "xanchor": "right", "y": name, "showarrow": False}
+    place = {"xref": "paper", "x": 1, "xanchor": "right", "y": name, "showarrow": False, "bgcolor": "@paper"}
     return place | {"text": f"{value:.2f}×", "font": {"color": "@ink", "size": 16}}
 
 
