@@ -119,7 +119,8 @@ class Handlers:
             yield from self._race(config, visitor(request), again, lanes)
         except EngineError as error:
             ran, plain = lanes["run"].trace, lanes["baseline"].trace
-            yield Screen(tiles=summary.tiles(ran, plain), notice=notice("error", str(error)), **_rest(ran, plain))
+            told = notice("error", str(error))
+            yield Screen(_broken_off(ran), summary.tiles(ran, plain), told, **_rest(ran, plain))
         except Exception as error:  # a bug in drawing must not leave a page that says it is running, nor be lost
             _log.exception("the page stumbled on a run")
             words = f"The page stumbled on this run ({type(error).__name__}); try again."
@@ -257,6 +258,11 @@ def _about_pair(title: str, reasons: list[str], size: int) -> str:
 
 def _stop(possible: bool):
     return gr.update(interactive=possible)
+
+
+def _broken_off(ran: Trace | None):
+    """The player would wait for the next round for ever, and call that "live"."""
+    return ribbon.whole(uuid.uuid4().hex, ran) if ran and ran.finished is None else SKIP
 
 
 def _rest(ran: Trace | None, plain: Trace | None) -> dict:
