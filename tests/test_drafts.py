@@ -27,7 +27,7 @@ GOLDEN = {  # τ at γ = 4, greedy, 64 tokens
     ("lm", "code-2"): 2.000,
     ("lm", "rewrite-1"): 1.255,
     ("eagle", "chat-3"): 1.561,
-    ("eagle", "code-2"): 2.133,
+    ("eagle", "code-2"): 2.370,
     ("eagle", "rewrite-1"): 1.362,
 }
 BEGUN = "<|im_start|>user\nTell me about dogs.<|im_end|>\n<|im_start|>assistant\nDogs are"  # drafts know replies only
