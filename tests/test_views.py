@@ -128,6 +128,12 @@ def test_a_value_starts_anew_before_it_grows_long_and_repeats_what_came_last():
         seen |= set(indices)
 
 
+def test_no_value_is_longer_than_the_longest():
+    feed, part = ribbon.Feed("run"), "x" * (ribbon.LONGEST // 8 - 1) + "\n"
+    sizes = [len(feed.add(part)) for _ in range(40)]
+    assert 7 * len(part) < max(sizes) <= ribbon.LONGEST  # eight parts alone would do, but not with their first line
+
+
 def test_one_long_update_is_sent_whole():
     feed = ribbon.Feed("run")
     feed.add("")

@@ -40,10 +40,10 @@ class Feed:
         return self._value
 
     def _cut(self) -> None:
-        size = sum(map(len, self._parts))
+        self.segment += 1
+        size = len(self._head()) + sum(map(len, self._parts))
         while len(self._parts) > 1 and (len(self._parts) > OVERLAP or size > LONGEST):
             size -= len(self._parts.popleft())
-        self.segment += 1
         self._value = self._head() + "".join(self._parts)
 
     def _head(self) -> str:

@@ -36,7 +36,8 @@ function overGamma(box, width, set, v, run) {
     free = Math.max(frame.Y(points[MOST][1]), free + 14);
     frame.beside(free, narrow ? alpha : `α = ${alpha}`, 'sl-tag-faint');
   }
-  frame.label(best, main[best][1], `best: γ = ${best}, ${times(main[best][1])}`, '', -28);   // below: a run's marks stand mostly above
+  // Below the star: a run's marks stand mostly above.
+  frame.label(best, main[best][1], `best: γ = ${best}, ${times(main[best][1])}`, '', -28);
   frame.show(`Speedup for draft lengths 0 to ${MOST} at α ${set.alpha.toFixed(2)}: best at ${best} with ${times(main[best][1])}.`);
   return frame;
 }

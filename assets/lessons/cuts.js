@@ -40,10 +40,9 @@ function makeTokenizer(merges) {
 
 // Two cuts of one text → stretches between borders that both have: [[pieces of one, pieces of the other], …].
 function stretches(one, other) {
-  const found = [];
+  const found = [], size = row => row.join('').length;
   for (let i = 0, k = 0; i < one.length || k < other.length;) {
     const top = [one[i++]], below = [other[k++]];
-    const size = row => row.reduce((sum, piece) => sum + piece.length, 0);
     while (size(top) !== size(below)) (size(top) < size(below) ? top.push(one[i++]) : below.push(other[k++]));
     found.push([top, below]);
   }
@@ -54,8 +53,7 @@ function stretches(one, other) {
 // stands in the whole text (undefined where the whole text has the same border).
 function translated(draft, target, whole, count) {
   const proposed = draft.cut(whole).slice(0, count), text = textOf(proposed), anew = target.cut(text);
-  let before = anew.slice(0, -1).join('').length;
-  const end = anew.join('').length;
+  const before = anew.slice(0, -1).join('').length, end = anew.join('').length;
   let at = 0;
   const become = target.cut(whole).find(piece => { at += piece.length; return at > before; });
   return { proposed, text, anew, become: at === end ? undefined : become, misread: textOf(proposed.map(piece => target.pieces[draft.number.get(piece)])) };

@@ -13,8 +13,8 @@ function makePrice(settings, touched) {
   const share = slider('Tokens that the draft fits badly', { low: 0, high: 1, step: 0.01, value: 0.2, words: x => `${Math.round(100 * x)} %` }, change);
   const good = slider('Speedup where it fits well', { low: 1, high: 5, step: 0.01, value: settings.good }, change);
   const bad = slider('Speedup where it fits badly', { low: 0.2, high: 1, step: 0.01, value: settings.bad }, change);
-  const policy = picker('Draft', [['always', 'always'], ['never', 'never'], ['not for the bad kind', 'off']], change);
-  const NAMES = { never: 'never', always: 'always', off: 'not for the bad kind' };
+  const NAMES = { always: 'always', never: 'never', off: 'not for the bad kind' };
+  const policy = picker('Draft', Object.entries(NAMES).map(([name, words]) => [words, name]), change);
   const bars = Object.fromEntries(Object.keys(NAMES).map(name => [name, meter()])), result = make('p', 'sl-result'), aside = make('p', 'sl-figure-note');
   result.setAttribute('role', 'status');
 

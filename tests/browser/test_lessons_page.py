@@ -169,10 +169,15 @@ def test_live_fills_the_playground_and_the_coach_points_at_what_the_lesson_speak
     expect(page.locator(".sl-glow")).to_have_count(0)
 
 
-def test_on_a_phone_the_coach_hides_nothing_that_it_speaks_of(visit):
-    page = visit("#lesson-2", viewport={"width": 390, "height": 844})
+def on_a_phone(visit, number: int, step: int) -> Page:
+    page = visit(f"#lesson-{number}", viewport={"width": 390, "height": 844})
     expect(title(page)).to_be_visible()
-    page.locator(".sl-dot").nth(5).click()
+    page.locator(".sl-dot").nth(step).click()
+    return page
+
+
+def test_on_a_phone_the_coach_hides_nothing_that_it_speaks_of(visit):
+    page = on_a_phone(visit, 2, 5)
     page.get_by_role("button", name="Run it live").click()
     expect(page.locator("#gamma.sl-glow")).to_be_in_viewport(ratio=1)
     glow, coach = (page.locator(place).bounding_box() for place in ("#gamma", ".sl-coach"))
@@ -357,8 +362,6 @@ def test_a_lesson_leads_to_the_lab_and_back(visit):
 
 
 def test_on_a_phone_a_tab_of_the_lab_that_has_no_room_opens_from_its_menu(visit):
-    page = visit("#lesson-4", viewport={"width": 390, "height": 844})
-    expect(title(page)).to_be_visible()
-    page.locator(".sl-dot").nth(5).click()
+    page = on_a_phone(visit, 4, 5)
     page.get_by_role("button", name="Open the lab: Is it lossless?").click()
     expect(page.locator("#lossless-json")).to_be_visible(timeout=20_000)
