@@ -25,6 +25,8 @@ __all__ = ["Engine", "Lanes", "Limits", "Models", "Pair", "Recording", "Report",
 
 _log = logging.getLogger(__name__)
 _SECONDS_KNOWN = 30.0  # every visitor who opens the page asks which pairs can run
+_SECONDS_FOR_A_VISITOR = 4.0  # to come, before the model is loaded without one
+_SECONDS_TO_DRAW = 0.5  # what a page needs after its first question
 Work = Callable[[object, Callable[[], bool]], Iterator[object]]  # (engine or None, cancelled) → Report, Stage, …
 
 
@@ -68,6 +70,7 @@ class Service:
         self._lock = threading.Lock()
         self._unusable: tuple[set[str], float] = (set(), 0.0)
         self._warming: Stage | None = None  # the model on its way in, before anybody has asked for a run
+        self._visited = threading.Event()  # a page asks for the state as soon as it stands
 
     # ── what is on offer ──
 
@@ -75,11 +78,16 @@ class Service:
         """Load the model behind the page, if it is here; where it is not, the first run fetches it (a hosted page
         need not ask anybody and fetches it now).
 
-        A failure is not lost: the first run meets it again and shows it.
+        It begins when the first visitor's page stands, which it would slow down, or when none comes. A failure is not
+        lost: the first run meets it again and shows it.
         """
 
         def load():
+            if self._visited.wait(_SECONDS_FOR_A_VISITOR):
+                time.sleep(_SECONDS_TO_DRAW)
             try:
+                if self.line.running:  # quicker than we: it loads what it needs
+                    return
                 if hosted() or self.engine.has_weights(self.pair):
                     job = self.engine.worker().submit(RunConfig("Hello", pair=self.pair, max_new_tokens=2))
                     for event in job.events():
@@ -134,6 +142,7 @@ class Service:
 
     def state(self) -> State:
         """For the chip that every visitor sees. Cheap: no lock of the engine is waited for."""
+        self._visited.set()
         race, waiting = self.line.running, self.line.waiting
         stage = self._warming or (race.stage if race else None)
         if stage:

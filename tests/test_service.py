@@ -321,6 +321,40 @@ def test_the_state_follows_the_engine():
     assert service.state().device.startswith("cpu")
 
 
+def with_weights(worker, monkeypatch, wait=60.0) -> Service:
+    monkeypatch.setattr("app.service._SECONDS_FOR_A_VISITOR", wait)
+    monkeypatch.setattr("app.service._SECONDS_TO_DRAW", 0.0)
+    service = served(worker)
+    service.engine.has_weights = lambda pair: True
+    service.warm()
+    return service
+
+
+def test_the_model_is_loaded_once_the_first_page_stands_and_not_before(monkeypatch):
+    worker = FakeWorker(load=0.3)
+    service = with_weights(worker, monkeypatch)
+    time.sleep(0.2)
+    assert not worker.jobs and service._warming.message == "Loading the model"
+    assert service.state().kind == "loading"  # what the first page asks
+    wait_for(lambda: worker.jobs)
+    wait_for(lambda: service.state().kind == "ready")
+
+
+def test_the_model_is_loaded_without_a_visitor_too(monkeypatch):
+    worker = FakeWorker()
+    service = with_weights(worker, monkeypatch, wait=0.1)
+    wait_for(lambda: worker.jobs)
+    wait_for(lambda: service.state().kind == "ready")
+
+
+def test_a_run_that_is_quicker_loads_what_it_needs_itself(monkeypatch):
+    worker = FakeWorker(load=0.5)
+    service = with_weights(worker, monkeypatch, wait=0.3)
+    visitor = Visitor(service, "a", asked(tokens=8))
+    visitor.join(20)
+    assert [job.config.prompt for job in worker.jobs] == ["Hi", "Hi"] and service._warming is None
+
+
 def test_the_chip_in_words():
     assert chip("ready", "cpu (x86_64, 2 threads)")["text"] == "Ready on CPU"
     assert chip("ready", "NVIDIA H200")["text"] == "Ready on NVIDIA H200"

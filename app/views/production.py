@@ -68,7 +68,7 @@ def _lead(choice: Choice, whence: str) -> str:
     if choice.method == AUTO:
         return "The fastest method is found when a run begins: press Run, or choose a method."
     if _plain(choice):
-        return "Plain decoding needs no configuration. Choose a method and a draft length above."
+        return f"Plain decoding, {whence}, needs no configuration."
     if isinstance(choice.gamma, int):
         return f"For {_drafting(choice)} with γ = {choice.gamma}, {whence}."
     fixed = f"For {_drafting(choice)}. Here γ is chosen anew each round; most of these engines take one fixed number"
