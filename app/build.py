@@ -3,11 +3,13 @@
 from pathlib import Path
 
 import gradio as gr
+from starlette.middleware import Middleware
 from starlette.responses import JSONResponse
 from starlette.routing import Route
 
 from app.api import Api
 from app.components.chip import chip
+from app.front import Front
 from app.handlers import Handlers
 from app.learning import ROUTES
 from app.service import Service
@@ -104,7 +106,10 @@ def theme() -> gr.themes.Base:
 def launch_options(service: Service) -> dict:
     return {
         # What the chip asks for. No gradio event: those cost ten times as much, and every visitor asks.
-        "app_kwargs": {"routes": [Route("/speclens/state", _told(Handlers(service))), *ROUTES]},
+        "app_kwargs": {
+            "routes": [Route("/speclens/state", _told(Handlers(service))), *ROUTES],
+            "middleware": [Middleware(Front)],
+        },
         "max_threads": 40 + 2 * service.limits.queue,  # everyone who waits in the line holds one
         "theme": theme(),
         "css_paths": [ASSETS / name for name in STYLES],

@@ -86,7 +86,7 @@ class Service:
             if self._visited.wait(_SECONDS_FOR_A_VISITOR):
                 time.sleep(_SECONDS_TO_DRAW)
             try:
-                if self.line.running:  # quicker than we: it loads what it needs
+                if self.line.running or self.engine.device():  # a run was quicker, and loads what it needs
                     return
                 if hosted() or self.engine.has_weights(self.pair):
                     job = self.engine.worker().submit(RunConfig("Hello", pair=self.pair, max_new_tokens=2))
@@ -167,6 +167,7 @@ class Service:
 
     def measure(self, visitor: str, lanes: Lanes, again: bool = False) -> Iterator[Update | Recording]:
         """Any runs of one prompt, one after the other with nobody's in between."""
+        self._visited.set()
         with self._asking(visitor) as asked:
             yield from self._measure(visitor, lanes, again, asked)
 

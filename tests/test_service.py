@@ -321,9 +321,9 @@ def test_the_state_follows_the_engine():
     assert service.state().device.startswith("cpu")
 
 
-def with_weights(worker, monkeypatch, wait=60.0) -> Service:
+def with_weights(worker, monkeypatch, wait=60.0, draw=0.0) -> Service:
     monkeypatch.setattr("app.service._SECONDS_FOR_A_VISITOR", wait)
-    monkeypatch.setattr("app.service._SECONDS_TO_DRAW", 0.0)
+    monkeypatch.setattr("app.service._SECONDS_TO_DRAW", draw)
     service = served(worker)
     service.engine.has_weights = lambda pair: True
     service.warm()
@@ -341,7 +341,7 @@ def test_the_model_is_loaded_once_the_first_page_stands_and_not_before(monkeypat
 
 
 def test_the_model_is_loaded_without_a_visitor_too(monkeypatch):
-    worker = FakeWorker()
+    worker = FakeWorker(load=0.1)
     service = with_weights(worker, monkeypatch, wait=0.1)
     wait_for(lambda: worker.jobs)
     wait_for(lambda: service.state().kind == "ready")
@@ -349,10 +349,19 @@ def test_the_model_is_loaded_without_a_visitor_too(monkeypatch):
 
 def test_a_run_that_is_quicker_loads_what_it_needs_itself(monkeypatch):
     worker = FakeWorker(load=0.5)
-    service = with_weights(worker, monkeypatch, wait=0.3)
+    service = with_weights(worker, monkeypatch)
     visitor = Visitor(service, "a", asked(tokens=8))
     visitor.join(20)
-    assert [job.config.prompt for job in worker.jobs] == ["Hi", "Hi"] and service._warming is None
+    wait_for(lambda: service.state().kind == "ready")
+    assert [job.config.prompt for job in worker.jobs] == ["Hi", "Hi"]
+
+
+def test_nothing_is_loaded_again_after_a_run_that_was_over_sooner(monkeypatch):
+    worker = FakeWorker()
+    service = with_weights(worker, monkeypatch, draw=0.5)
+    Visitor(service, "a", asked(tokens=2)).join(20)
+    wait_for(lambda: service.state().kind == "ready")
+    assert [job.config.prompt for job in worker.jobs] == ["Hi", "Hi"]
 
 
 def test_the_chip_in_words():

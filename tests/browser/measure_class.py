@@ -62,9 +62,15 @@ class Student:
 
     def _ask(self) -> None:
         try:
-            for told in self.client.submit(self.prompt, tokens=self.tokens, api_name="/run"):
-                self.first_word = self.first_word or time.monotonic() - self.began
-                self.told.append(told)
+            job = self.client.submit(self.prompt, tokens=self.tokens, api_name="/run")
+            over = False
+            while not over:  # `for told in job` would look a thousand times a second, and there are many of us
+                time.sleep(0.05)
+                over = job.done()
+                self.told = job.outputs()
+                if self.told:
+                    self.first_word = self.first_word or time.monotonic() - self.began
+            job.result()  # raises what it ended with
         except Exception as error:
             self.error = error
         self.seconds = time.monotonic() - self.began
@@ -157,7 +163,7 @@ def measure(url: str, browser, tokens: int) -> list[str]:
     )
     if not still:
         broken.append("the engine was idle when tokens were inspected: ask for more tokens")
-    if percentile(times, 0.95) > 100:
+    if max(times) > 100:
         broken.append("inspecting a token took more than 100 ms")
     if sum(bool(s.places) for s in students) < CLIENTS - 3:
         broken.append("some who waited were not told their place")

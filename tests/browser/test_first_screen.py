@@ -183,6 +183,28 @@ def test_closing_the_tab_frees_the_device(browser, fake_app):
     closed(second)
 
 
+# ── what it costs to leave it open ──
+
+COUNT_FRAMES = """
+const ask = window.requestAnimationFrame;
+window.frames_asked = 0;
+window.requestAnimationFrame = draw => { window.frames_asked++; return ask.call(window, draw); };"""
+
+
+def test_a_page_on_which_nothing_moves_asks_for_no_frames(browser, fake_app):
+    context = browser.new_context(viewport={"width": 1280, "height": 900})
+    context.add_init_script(COUNT_FRAMES)
+    page = context.new_page()
+    page.goto(fake_app)
+    page.locator('[data-do="end"]').click(timeout=20_000)  # else the recording plays
+    asked = []
+    while len(asked) < 10 and (len(asked) < 2 or asked[-1] != asked[-2]):  # what fades in is through in four seconds
+        page.wait_for_timeout(1000)
+        asked.append(page.evaluate("frames_asked"))
+    assert asked[-1] == asked[-2] > 0
+    page.context.close()
+
+
 # ── what is asked for is brought into sight ──
 
 
