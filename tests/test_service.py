@@ -349,7 +349,7 @@ def test_the_model_is_loaded_without_a_visitor_too(monkeypatch):
 
 def test_a_run_that_is_quicker_loads_what_it_needs_itself(monkeypatch):
     worker = FakeWorker(load=0.5)
-    service = with_weights(worker, monkeypatch)
+    service = with_weights(worker, monkeypatch, draw=0.2)
     visitor = Visitor(service, "a", asked(tokens=8))
     visitor.join(20)
     wait_for(lambda: service.state().kind == "ready")
