@@ -8,6 +8,7 @@ from starlette.responses import JSONResponse
 from starlette.routing import Route
 
 from app.api import Api
+from app.blocks import Blocks
 from app.components.chip import chip
 from app.front import Front
 from app.handlers import Handlers
@@ -54,7 +55,7 @@ them all in one pass. Run a prompt to see every guess, the model's verdict on it
 
 def build(service: Service) -> gr.Blocks:
     hourly = (3600, 3600)  # downloads of runs that are over go after an hour
-    with gr.Blocks(title="SpecLens", analytics_enabled=False, fill_width=True, delete_cache=hourly) as demo:
+    with Blocks(title="SpecLens", analytics_enabled=False, fill_width=True, delete_cache=hourly) as demo:
         Api(service).expose()  # first, or the page's own handlers would have the names
         gr.HTML(HEADING, apply_default_css=False)
         with gr.Row(elem_classes="sl-top"):
