@@ -242,7 +242,7 @@ def _recorded(found: Recording) -> Screen:
     return Screen(
         ribbon=text + (ribbon.compared(run, plain) if plain and summary.speedup(run, plain) else ""),
         tiles=summary.tiles(run, plain, recorded=True),
-        notice=notice("quiet", words),
+        notice=notice("slow" if plain and summary.tone(summary.speedup(run, plain)) == "slower" else "quiet", words),
         **_rest(run, plain) | {"again": gr.update(visible=True)},
     )
 

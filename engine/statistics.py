@@ -122,8 +122,8 @@ class Cost:
 
     @property
     def sentence(self) -> str:
-        word, ours, plain = PARTS[self.part], f"{self.ours:.1f} ms", f"{self.plain:.1f} ms"
-        return f"The largest extra cost was {word}: {ours} per token instead of {plain}."
+        plain = f" instead of {self.plain:.1f} ms" if self.plain >= 0.05 else ", which plain decoding does not have"
+        return f"The largest extra cost was {PARTS[self.part]}: {self.ours:.1f} ms per token{plain}."
 
 
 def largest_cost(ours: Statistics, plain: Statistics) -> Cost:

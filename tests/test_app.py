@@ -263,6 +263,14 @@ def test_closing_the_stream_cancels_the_run():
     assert all(job.cancelled for job in worker.jobs)
 
 
+@pytest.mark.parametrize(("draft", "kind"), [(0.001, "quiet"), (1.0, "slow")])
+def test_a_recording_that_was_slower_says_so_in_colour_too(draft, kind):
+    handlers = page(FakeWorker(draft=draft))
+    first, again = press_run(handlers)[-1], press_run(handlers, "b")[-1]
+    assert said(first)["kind"] == {"quiet": "good"}.get(kind, kind)
+    assert said(again)["text"].startswith("Recorded") and said(again)["kind"] == kind
+
+
 def test_a_second_run_of_the_same_page_replaces_the_first():
     worker = FakeWorker(step=0.03)
     handlers = page(worker)

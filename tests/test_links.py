@@ -201,6 +201,8 @@ def test_opening_fills_the_controls_and_runs_nothing(sharing):
 def test_a_bad_link_is_an_error_in_words(sharing):
     _, notice, *filled = sharing.opened(event("temperature=99"))
     assert json.loads(notice)["kind"] == "error" and all(update == SKIP for update in filled)
+    _, notice, *filled = sharing.opened(event("temperature=99&seed=7"))
+    assert json.loads(notice)["kind"] == "slow" and dict(zip(NAMES, filled, strict=True))["seed"]["value"] == 7
     for data in (None, [], {"query": None}, {"query": ["x"]}, {"query": 10**10}):
         sharing.opened(SimpleNamespace(_data=data))
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from traces import round_, small, token
 
 from engine.events import CostModel, Timings
-from engine.statistics import PARTS, compare, first_divergence, largest_cost, statistics, wilson
+from engine.statistics import PARTS, Cost, compare, first_divergence, largest_cost, statistics, wilson
 from engine.trace import Trace
 
 STATUS = {"A": "accepted", "R": "rejected", "D": "discarded", "s": "resampled", "b": "bonus", "p": "plain"}
@@ -145,6 +145,12 @@ def test_the_largest_cost_is_what_grew_the_most_a_token(part):
     found = largest_cost(replace(ours, time=ours.time | {part: 8.0}), plain)
     assert found.part == part and isclose(found.ours, 1000.0) and isclose(found.plain, 125 * plain.time[part])
     assert f"was {PARTS[part]}: 1000.0 ms per token" in found.sentence
+
+
+def test_a_cost_that_plain_decoding_has_not_is_not_called_nought():
+    found = Cost("draft", 40.3, 0.0)
+    assert found.sentence.endswith("40.3 ms per token, which plain decoding does not have.")
+    assert replace(found, plain=0.1).sentence.endswith("40.3 ms per token instead of 0.1 ms.")
 
 
 def test_the_largest_cost_need_not_be_the_largest_part():
