@@ -334,6 +334,14 @@ def test_the_law_stands_beside_what_was_seen_with_its_noise():
     assert bars["x"] == law["x"] == ["sun sun", "sun rain", "rain sun"]
     assert bars["y"] == [0.52, 0.3, 0.18] and law["y"] == [0.5, 0.3, 0.2]
     assert law["error_y"]["array"][0] == pytest.approx(1.96 * 0.05, rel=1e-3)
+    assert law["error_y"]["arrayminus"] == law["error_y"]["array"] and law["error_y"]["symmetric"] is False
+
+
+def test_the_noise_of_few_runs_leaves_no_share_below_none_or_above_all():
+    few = replace(finding(), counts={(0, 0): 1})
+    law = json.loads(view.charts(few, {RIGHT: few}))["figures"]["lossless-law"]["data"][1]
+    assert [y - down for y, down in zip(law["y"], law["error_y"]["arrayminus"], strict=True)] == [0, 0, 0]
+    assert [y + up for y, up in zip(law["y"], law["error_y"]["array"], strict=True)] == pytest.approx([1, 1, 0.984])
 
 
 def test_the_distance_stands_in_its_band():

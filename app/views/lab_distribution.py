@@ -70,7 +70,9 @@ def _law(finding: Finding) -> Figure:
     names = _names(finding, outcomes)
     masses = [finding.law.get(outcome, 0.0) for outcome in outcomes]
     seen = [finding.counts.get(outcome, 0) / runs for outcome in outcomes]
-    noise = [short(Z95 * math.sqrt(mass * (1 - mass) / runs)) for mass in masses]
+    noise = [Z95 * math.sqrt(mass * (1 - mass) / runs) for mass in masses]
+    up = [short(min(reach, 1 - mass)) for reach, mass in zip(noise, masses, strict=True)]
+    down = [short(min(reach, mass)) for reach, mass in zip(noise, masses, strict=True)]  # no share is below 0
     bars = {
         "type": "bar", "name": "seen", "x": names, "y": [short(share) for share in seen],
         "marker": {"color": "@accepted", "line": {"width": 1, "color": "@ink"}},
@@ -80,7 +82,10 @@ def _law(finding: Finding) -> Figure:
         "type": "scatter", "mode": "markers", "name": "the target's own, ± noise", "x": names,
         "y": [short(mass) for mass in masses],
         "marker": {"symbol": "diamond", "size": 9, "color": "@rejected", "line": {"width": 1, "color": "@ink"}},
-        "error_y": {"type": "data", "array": noise, "color": "@ink", "thickness": 2, "width": 6},
+        "error_y": {
+            "type": "data", "symmetric": False, "array": up, "arrayminus": down, "color": "@ink", "thickness": 2,
+            "width": 6,
+        },
         "hovertemplate": "%{x}: exactly %{y:.2%}<extra></extra>",
     }  # fmt: skip
     layout = axes("outcome, by rank" if not finding.asked.toy else "the words that a run begins with", "share of runs")
