@@ -92,9 +92,11 @@ def test_a_run_writes_the_address_and_the_address_makes_the_run_again(opened):
 
 def test_what_a_link_may_not_say_is_said_and_the_next_run_works(opened):
     page = opened(f"?temperature=1e99&seed=%3Cb%3E9&tokens=12&prompt={quote(HOSTILE)}&method=hack&hide=nothing&x=%00")
-    alert = page.get_by_role("alert").filter(has_text="Temperature cannot be")
-    expect(alert).to_contain_text("Seed cannot be '<b>9'", timeout=10_000)
-    expect(alert).to_contain_text("hides 1 control that this page does not have")
+    told = page.locator("#notice .sl-notice")
+    expect(told).to_contain_text("Temperature cannot be", timeout=10_000)
+    expect(told).to_contain_text("Seed cannot be '<b>9'")
+    expect(told).to_contain_text("hides 1 control that this page does not have")
+    expect(told).to_have_attribute("data-kind", "slow")  # the rest of the link was of use
     assert (value(page, "prompt"), value(page, "tokens"), value(page, "temperature")) == (HOSTILE, "12", "0")
     run(page)
 
