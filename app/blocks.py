@@ -9,8 +9,8 @@ SKIP = gr.skip()
 
 class Blocks(gr.Blocks):
     """A handler that streams tells a few of its many outputs something, and skips the others, again and again. For each
-    that is skipped gradio makes the component anew, with the schema of its API: a quarter of a core here, while the
-    engine wanted both."""
+    that is skipped gradio makes the component anew, with the schema of its API. On two cores the server's loop was
+    found at work in 27 % of the samples of a run, and in 8 to 10 % without that."""
 
     async def postprocess_data(self, block_fn, predictions, state):
         if not isinstance(predictions, list | tuple) or not len(predictions) == len(block_fn.outputs) > 1:

@@ -33,7 +33,8 @@ class Sharing:
         pairs = list(self.service.pairs.values())
         link = links.read(str(asked or ""), self.controls, pairs, self.service.limits.prompt_chars)
         words = links.sentence(link, self.controls)
-        kind = "quiet" if not link.refused else "slow" if link.values else "error"  # a part may have been of use
+        of_use = link.values or link.hide or link.present
+        kind = "quiet" if not link.refused else "slow" if of_use else "error"
         told = notice(kind, words) if words else SKIP
         return [_told(hide=link.hide, present=link.present), told, *(self._filled(link, name) for name in NAMES)]
 

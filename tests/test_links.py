@@ -203,6 +203,8 @@ def test_a_bad_link_is_an_error_in_words(sharing):
     assert json.loads(notice)["kind"] == "error" and all(update == SKIP for update in filled)
     _, notice, *filled = sharing.opened(event("temperature=99&seed=7"))
     assert json.loads(notice)["kind"] == "slow" and dict(zip(NAMES, filled, strict=True))["seed"]["value"] == 7
+    for text in ("temperature=99&hide=seed", "temperature=99&present=1"):
+        assert json.loads(sharing.opened(event(text))[1])["kind"] == "slow"
     for data in (None, [], {"query": None}, {"query": ["x"]}, {"query": 10**10}):
         sharing.opened(SimpleNamespace(_data=data))
 
