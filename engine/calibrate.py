@@ -1,7 +1,8 @@
 """Measured costs of this device: v(W), what scoring W tokens costs next to one, and c, what a draft step costs.
 
 Every width is timed in turn, over and over, and the minimum kept: a busy moment then hits all widths alike, and only
-slows them. Where even the plain step came out unsteady, the costs serve this session and are not kept.
+slows them. Each turn begins with another one, for what is told of the progress keeps the machine busy with a page just
+after it. Where the costs came out unsteady all the same, they serve this session and are not kept.
 """
 
 import hashlib
@@ -24,7 +25,6 @@ from engine.sampling import Uniforms
 
 WIDTHS = (1, 2, 3, 4, 5, 6, 8, 12, 16)
 CONTEXT = 256
-STEADY = 0.2  # spread up to which a measurement is worth keeping
 _DRAFT_STEPS = 4
 _GREEDY = SamplingParams()
 
@@ -63,8 +63,8 @@ def measure(
         if drafter is not None:
             passes["draft"] = _drafting(drafter, target, prompt)
         for repeat in range(repeats + 1):
-            for key, one in passes.items():
-                times.setdefault(key, []).append(_seconds(one, target.device))
+            for key in _turned([*passes], repeat):
+                times.setdefault(key, []).append(_seconds(passes[key], target.device))
             if progress:
                 progress((repeat + 1) / (repeats + 1))
     finally:
@@ -75,6 +75,11 @@ def measure(
     spread = statistics.median(times[1][1:]) / best[1] - 1
     c = best.get("draft", 0.0) / _DRAFT_STEPS / best[1]
     return CostModel(c, {w: best[w] / best[1] for w in widths}, context, best[1], spread)
+
+
+def _turned(keys: list, by: int) -> list:
+    by %= len(keys)
+    return keys[by:] + keys[:by]
 
 
 def _scoring(target: Runner, ids: Sequence[int], context: int):
@@ -111,7 +116,7 @@ def cached(folder: Path, key: dict, measure_now: Callable[[], CostModel], again:
     if not again and (saved := _read(path)):
         return saved
     costs = measure_now()
-    if costs.spread > STEADY:
+    if not costs.steady:
         return costs
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -122,7 +127,7 @@ def cached(folder: Path, key: dict, measure_now: Callable[[], CostModel], again:
 
 
 def _read(path: Path) -> CostModel | None:
-    """None for anything that cannot have been measured."""
+    """None for anything that cannot have been measured, or that today's rules would not have kept."""
     try:
         saved = json.loads(path.read_text(encoding="utf-8"))
         v = {int(w): float(x) for w, x in saved["v"].items()}
@@ -131,4 +136,4 @@ def _read(path: Path) -> CostModel | None:
         return None
     numbers = (costs.c, costs.step, costs.spread, *v.values())
     sane = all(0 <= x < math.inf for x in numbers) and costs.step > 0 and 0 not in v.values()
-    return costs if sane and min(v, default=0) == 1 else None
+    return costs if sane and min(v, default=0) == 1 and costs.steady else None

@@ -111,6 +111,10 @@ class PromptToken:
     text: str
 
 
+BUSY = 0.2  # spread of a plain step above which its costs were measured on a busy machine
+CHEAPEST = 0.9  # v(W) below this says more of the clock than of the device
+
+
 @dataclass(frozen=True, slots=True)
 class CostModel:
     """Measured costs on this device: ``c`` = one draft step ÷ one plain target step (0 where drafting is free),
@@ -122,6 +126,11 @@ class CostModel:
     context: int
     step: float
     spread: float = 0.0
+
+    @property
+    def steady(self) -> bool:
+        """Whether they tell of the device, not of what else ran on it: no pass is really cheaper than a plain one."""
+        return self.spread <= BUSY and min(self.v.values(), default=1.0) >= CHEAPEST
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,7 @@ import gc
 import platform
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -106,15 +107,18 @@ class Engine:
         return all(name in self._drafts for name in needed)
 
     def fastest(self) -> str:
-        """The method with the highest idealised speedup on this device: costs as calibrated here, α as seen before."""
-        found = {"none": 1.0}
+        """The method with the highest idealised speedup on this device: costs as calibrated here, α as seen before.
+
+        All share the target, and so one v: that of the calibration whose plain step was disturbed least.
+        """
+        costs = {}
         for method in methods(self.pair):
             if method != "none":
-                try:
-                    costs = self.costs(method)
-                except Unavailable:
-                    continue  # a draft that cannot be had here cannot be the fastest
-                found[method] = expected_speedup(self._places(method), costs.c, costs.v)
+                with suppress(Unavailable):  # a draft that cannot be had here cannot be the fastest
+                    costs[method] = self.costs(method)
+        v = min(costs.values(), key=lambda each: each.step).v
+        speedups = {m: expected_speedup(self._places(m), each.c, v) for m, each in costs.items()}
+        found = {"none": 1.0} | speedups
         return max(found, key=found.get)
 
     def drafter(self, method: str) -> Drafter:
@@ -167,7 +171,7 @@ class Engine:
         Costs taken while the machine was busy are measured again at the next runs, a few times.
         """
         known, tries = self._costs.get(method), self._calibrations.get(method, 0)
-        if again or known is None or (known.spread > calibrate.STEADY and tries < _CALIBRATIONS):
+        if again or known is None or (not known.steady and tries < _CALIBRATIONS):
             drafter = None if method in MODEL_FREE else self.drafter(method)
             key = {
                 "device": device_name(self.device),

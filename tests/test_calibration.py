@@ -1,6 +1,7 @@
 """c and v(W): measured once and kept; and γ = auto, which is chosen from them and can be repeated from a trace."""
 
-from dataclasses import replace
+import json
+from dataclasses import asdict, replace
 
 import pytest
 from pairs import model_folder, request, without_clocks
@@ -42,7 +43,8 @@ def measured(monkeypatch):
 
     def counting(*args, **kwargs):
         calls.append(args)
-        return replace(real(*args, **kwargs, repeats=2), spread=0.0)
+        found = real(*args, **kwargs, repeats=2)
+        return replace(found, v={w: max(1.0, cost) for w, cost in found.v.items()}, spread=0.0)
 
     monkeypatch.setattr(calibrate, "measure", counting)
     return calls
@@ -92,9 +94,60 @@ def test_a_calibration_that_cannot_be_kept_still_serves(tmp_path):
     assert calibrate.cached(tmp_path / "file", {}, lambda: right) == right
 
 
-def test_an_unsteady_measurement_serves_but_is_not_kept(tmp_path):
-    busy = CostModel(0.0, {1: 1.0}, 256, 0.03, spread=0.9)
+UNSTEADY = [
+    CostModel(0.0, {1: 1.0}, 256, 0.03, spread=0.9),
+    CostModel(0.0, {1: 1.0, 2: 0.79, 16: 1.1}, 256, 0.074, spread=0.11),  # the plain step was disturbed every time
+]
+
+
+@pytest.mark.parametrize("busy", UNSTEADY)
+def test_an_unsteady_measurement_serves_but_is_not_kept(tmp_path, busy):
     assert calibrate.cached(tmp_path, {}, lambda: busy) == busy and not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("busy", UNSTEADY)
+def test_an_unsteady_measurement_that_was_kept_is_taken_again(tmp_path, busy):
+    right = CostModel(0.25, {1: 1.0, 2: 1.1}, 256, 0.03, 0.01)
+    calibrate.cached(tmp_path, {}, lambda: right)
+    (file,) = tmp_path.iterdir()
+    file.write_text(json.dumps(asdict(busy)))
+    assert calibrate.cached(tmp_path, {}, lambda: right) == right
+
+
+@pytest.mark.parametrize("busy", UNSTEADY)
+def test_unsteady_costs_are_measured_at_the_next_runs_a_few_times(folder, monkeypatch, busy):
+    calls, quiet = [], CostModel(0.0, {1: 1.0, 2: 1.1}, 256, 0.03)
+    monkeypatch.setattr(calibrate, "measure", lambda *args, **kwargs: calls.append(1) or found)
+    for found, times in ((busy, 3), (quiet, 1)):
+        engine = engine_of(folder)
+        assert {engine.costs("none").step for _ in range(5)} == {found.step} and len(calls) == times
+        calls.clear()
+
+
+@pytest.mark.parametrize("v, steady", [({1: 1.0, 2: 0.95, 16: 2.0}, True), ({1: 1.0, 2: 1.1, 16: 0.8}, False)])
+def test_costs_are_unsteady_where_a_wide_pass_is_cheaper_than_a_plain_one(v, steady):
+    assert CostModel(0.1, v, 256, 0.03, spread=0.2).steady is steady
+    assert not CostModel(0.1, v, 256, 0.03, spread=0.21).steady
+
+
+def test_who_is_told_of_the_progress_slows_no_width_more_than_another(folder, monkeypatch):
+    """A page redraws just after each word of it: here the pass that follows takes ten times as long."""
+    now, dear, passes = [0.0], [False], []
+
+    def seconds(step, device):
+        step()
+        passes.append(len(passes))
+        now[0], dear[0] = (10.0 if dear[0] else 1.0), False
+        return now[0]
+
+    def told(share):
+        dear[0] = True
+
+    monkeypatch.setattr(calibrate, "_seconds", seconds)
+    engine = engine_of(folder, draft="draft")
+    costs = calibrate.measure(engine.target.runner, engine.drafter("lm"), progress=told)
+    assert set(costs.v.values()) == {1.0} and costs.step == 1.0 and costs.c == 0.25 and costs.steady
+    assert len(passes) == 8 * (len(calibrate.WIDTHS) + 1)
 
 
 @pytest.mark.parametrize("length", [8, 24, 64])

@@ -229,6 +229,16 @@ def test_auto_is_the_method_that_this_device_runs_fastest(folder, c, fastest):
     assert whole.started.config["method"] == fastest and from_json(to_json(whole)) == whole
 
 
+def test_methods_are_compared_on_the_steadiest_costs_of_their_one_target(folder):
+    """Measured beside a busy page, a slow plain step makes wide passes look cheap; it is no method's merit."""
+    engine = engine_of(folder, draft="draft")
+    quiet = CostModel(0.0, {1: 1.0, 8: 1.5, 16: 2.0}, 256, 0.035)
+    for lm in (CostModel(0.02, {1: 1.0, 8: 0.9, 16: 1.0}, 256, 0.074), CostModel(0.2, quiet.v, 256, 0.036)):
+        engine._costs = {"ngram": quiet, "lm": lm}
+        engine._places = lambda m: [(1.0, [0.5 if m == "lm" else 0.6] * 16)]
+        assert engine.fastest() == "ngram"
+
+
 def test_auto_is_plain_decoding_where_nothing_pays(folder):
     engine = engine_of(folder, draft="draft")
     for method in ("ngram", "lm"):

@@ -16,6 +16,7 @@ from app.views.figures import Figure, axes, level
 from app.views.sheet import BEST, empty
 from app.views.sheet import sheet as as_sheet
 from app.views.table import harmless
+from engine.events import BUSY
 from engine.theory import break_even, expected_tokens, idealised_speedup, interpolate
 
 CHART = "any-alpha"
@@ -37,7 +38,6 @@ NOISY = (
     " Some points are far from their line: short runs are a matter of luck, and this machine may have been busy with "
     "something else. More repeats and longer runs bring them closer."
 )
-BUSY = 0.2  # spread of a plain step above which the costs were measured on a busy machine
 
 
 def predicted(spot: Spot, costs: Costs) -> float:

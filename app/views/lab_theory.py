@@ -5,14 +5,12 @@ import math
 from app.controls import METHODS
 from app.views.encode import encode, short
 from app.views.summary import speedup
-from engine.events import CostModel
+from engine.events import BUSY, CHEAPEST, CostModel
 from engine.statistics import Statistics, statistics
 from engine.theory import interpolate
 from engine.trace import Trace
 
 MOST_GAMMA = 16  # how far the pictures go
-BUSY = 0.2  # spread of a plain step above which the costs were measured on a busy machine
-CHEAPEST = 0.95  # v(W) below this says more of the clock than of the device
 NOTHING = "No run to compare with yet. Run a prompt in the playground and come back."
 
 

@@ -7,9 +7,8 @@ from engine.theory import best_gamma, idealised_speedup, interpolate
 from engine.trace import Trace
 
 MOST_GAMMA = 16  # how far the idealised curve is drawn
-STEADY = 0.2  # spread of a plain step up to which measured costs are trusted
 IMPOSSIBLE = "By the costs of this trace some passes would take no time at all, so nothing can be predicted from them."
-SAME_PACE = 0.5  # how far the plain step may have moved since they were
+SAME_PACE = 0.5  # how far the plain step may have moved since the costs were measured
 
 
 def prediction(run: Trace, baseline: Trace | None, speedup: float | None) -> Figure:
@@ -95,7 +94,7 @@ def scoring(run: Trace, baseline: Trace | None) -> Figure:
 def _steadiness(run: Trace, baseline: Trace | None) -> str:
     """A word of warning where c and v were measured on a machine that was busy, or busier than it was later."""
     costs = run.started.costs
-    if costs.spread > STEADY:
+    if not costs.steady:
         return " The machine was busy while c and v were measured, so take this with care."
     if not costs.step:
         return ""
