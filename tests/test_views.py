@@ -83,7 +83,13 @@ def test_a_run_is_introduced_in_words(run):
     line = lines(ribbon.about(replace(run.started, config=config, device="cuda (NVIDIA H200)")))[0]
     assert line["words"] == "smollm2-135m · n-gram drafts, γ = 4 · temperature 0 · on cuda"
     assert line["greedy"] is True and line["recorded"] is False
-    assert line["prompt"].startswith("line one x") and len(line["prompt"]) < 310
+    assert line["prompt"].startswith("line one x") and line["prompt"].endswith("x…") and len(line["prompt"]) == 301
+
+
+@pytest.mark.parametrize("length, shown", [(300, "x" * 300), (301, "x" * 300 + "…")])
+def test_a_prompt_that_is_cut_says_so(run, length, shown):
+    started = replace(run.started, config=run.started.config | {"prompt": " " + "x" * length + "\n"})
+    assert lines(ribbon.about(started))[0]["prompt"] == shown
 
 
 def test_a_resampled_token_leans_on_the_refused_draft_for_its_distributions():

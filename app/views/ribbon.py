@@ -17,6 +17,7 @@ SEGMENT = 24_000  # characters; a longer value is cut at its old end
 OVERLAP = 8  # updates that a value repeats at least, over a second's worth,
 LONGEST = 120_000  # unless so fast a run makes that longer than this
 LEAN = 10_000  # a trace of more tokens is sent without its distributions, which make up nearly all of its size
+PROMPT = 300  # characters of it that are shown beside the output
 METHODS = {
     "none": "no drafts", "ngram": "n-gram drafts", "lm": "a draft model", "eagle": "an EAGLE head",
     "toy-tree": "a token tree",
@@ -58,7 +59,9 @@ def start(run: str, segment: int = 0) -> str:
 def about(started: RunStarted, recorded: bool = False, lean: bool = False, origin: str = "") -> str:
     """``origin``: of a run that somebody brought as a file, where it comes from."""
     line = {"type": "about", "greedy": _greedy(started), "words": _words(started), "recorded": recorded}
-    prompt = " ".join(str(started.config.get("prompt", ""))[:300].split())
+    prompt = " ".join(str(started.config.get("prompt", "")).split())
+    if len(prompt) > PROMPT:
+        prompt = prompt[:PROMPT].rstrip() + "…"
     more = ({"lean": True} if lean else {}) | ({"origin": origin} if origin else {})
     return encode(line | {"prompt": prompt} | more) + "\n"
 
