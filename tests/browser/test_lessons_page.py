@@ -249,6 +249,22 @@ def test_formulas_are_set_and_can_be_heard(visit):
     assert above.bounding_box()["y"] + above.bounding_box()["height"] <= below.bounding_box()["y"] + 1
 
 
+def test_the_line_of_a_fraction_is_as_long_as_its_longer_side(visit):
+    page = visit("#lesson-1")
+    page.locator(".sl-dot").nth(2).click()
+    above, below = page.locator(".sl-lesson-body .sl-over > span").all()
+    assert above.bounding_box()["width"] >= below.bounding_box()["width"] - 1
+
+
+def test_a_list_to_choose_from_has_its_arrow(visit):
+    """Gradio takes it from every list."""
+    page = visit("#lesson-1")
+    page.locator(".sl-dot").nth(2).click()
+    lists = page.locator("#lesson select").or_(page.locator(".sl-race-speed"))
+    expect(lists.first).to_be_attached()
+    assert set(lists.evaluate_all("found => found.map(each => getComputedStyle(each).appearance)")) == {"auto"}
+
+
 def test_a_tree_of_drafts_is_tried_by_hand(visit):
     page = visit("#lesson-9")
     page.locator(".sl-dot").nth(6).click()
