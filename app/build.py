@@ -109,7 +109,7 @@ def launch_options(service: Service) -> dict:
         # What the chip asks for. No gradio event: those cost ten times as much, and every visitor asks.
         "app_kwargs": {
             "routes": [Route("/speclens/state", _told(Handlers(service))), *ROUTES],
-            "middleware": [Middleware(Front)],
+            "middleware": [Middleware(Front, opens=service.courtesy.opens)],
         },
         "max_threads": 40 + 2 * service.limits.queue,  # everyone who waits in the line holds one
         "theme": theme(),

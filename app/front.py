@@ -1,6 +1,7 @@
 """The page on its way out: packed once instead of for every visitor, and without gradio's clock."""
 
 import re
+from collections.abc import Callable
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.middleware.gzip import GZipMiddleware
@@ -24,8 +25,9 @@ FOR_GOOD = "public, max-age=31536000, immutable"
 class Front:
     """Around the whole app; all but the document and its scripts and styles passes as it is."""
 
-    def __init__(self, app: ASGIApp):
-        self.app = app
+    def __init__(self, app: ASGIApp, opens: Callable[[], None] = lambda: None):
+        """``opens`` is told when somebody asks for the document."""
+        self.app, self.opens = app, opens
         self.document = GZipMiddleware(_WithoutClock(app), compresslevel=5)
         self.files = _Remembered(GZipMiddleware(app, compresslevel=5))
 
@@ -33,6 +35,7 @@ class Front:
         way = self.app
         if scope["type"] == "http" and scope["path"] == "/":
             way = self.document
+            self.opens()
         elif scope["type"] == "http" and scope["method"] == "GET" and NAMED_BY_HASH.fullmatch(scope["path"]):
             way = self.files
         await way(scope, receive, send)

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 
 from app import lent
 from app.controls import PAIR
+from app.courtesy import Courtesy
 from app.door import Engine, Models, Pair
 from app.hosting import hosted, shared_gpu
 from app.kept import Kept, Recording
@@ -64,6 +65,7 @@ class Service:
         self.pair = self.limits.pairs[0] if self.limits.pairs else PAIR
         self.kept = Kept(self.limits.kept)
         self.line = Line(self.limits.queue, self._drive)
+        self.courtesy = Courtesy()
         self._watching: dict[str, Watcher] = {}
         self._asked: dict[str, list[_Asked]] = {}  # runs of each visitor, from the asking to the last update
         self._races: dict[Lanes, Race] = {}  # those that others may still join
@@ -89,9 +91,7 @@ class Service:
                 if self.line.running or self.engine.device():  # a run was quicker, and loads what it needs
                     return
                 if hosted() or self.engine.has_weights(self.pair):
-                    job = self.engine.worker().submit(RunConfig("Hello", pair=self.pair, max_new_tokens=2))
-                    for event in job.events():
-                        self._warming = _stage(event) or self._warming
+                    self._load()
             except EngineError as error:
                 print(f"The model could not be loaded yet: {error}", flush=True)
             finally:
@@ -101,6 +101,17 @@ class Service:
             return
         self._warming = Stage("Loading the model")
         threading.Thread(target=load, name="speclens-warm", daemon=True).start()
+
+    def _load(self) -> None:
+        worker = self.engine.worker()
+        worker.pause = self.courtesy.wait
+        try:
+            with self.courtesy.while_loading():
+                job = worker.submit(RunConfig("Hello", pair=self.pair, max_new_tokens=2))
+                for event in job.events():
+                    self._warming = _stage(event) or self._warming
+        finally:
+            worker.pause = None
 
     def methods(self, pair: str) -> tuple[str, ...]:
         return self._offered(pair).methods

@@ -133,6 +133,7 @@ class Job:
 
     def _put_progress(self, fraction: float, message: str) -> None:
         """Only the latest is kept, for a download has thousands. Breaks a cancelled job's loading off."""
+        self._worker._pause()
         if self.cancelled:
             raise _BrokenOff
         with self._lock:
@@ -154,6 +155,7 @@ class Worker:
         self._running: Job | None = None
         self._changed = threading.Condition()
         self.closed = False
+        self.pause: Callable[[], None] | None = None  # on the engine's thread, between pieces of loading; may wait
         self._thread = threading.Thread(target=self._serve, name=f"engine-{device}", daemon=True)
         self._thread.start()
 
@@ -240,6 +242,7 @@ class Worker:
 
     def _engine_for(self, job: Job):
         """The loaded pair if it is the one asked for; otherwise that pair, after letting go of the other."""
+        self._pause()
         tell = job._put_progress
         precision = self.precision if job.config.precision == AUTO else job.config.precision
         loaded = self.engine is not None and self._asked == (job.config.pair, precision)
@@ -253,6 +256,10 @@ class Worker:
         if job.cancelled:
             raise _BrokenOff
         return self.engine
+
+    def _pause(self) -> None:
+        if self.pause is not None:
+            self.pause()
 
     def _drop_engine(self) -> None:
         engine, self.engine = self.engine, None

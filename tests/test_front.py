@@ -86,6 +86,14 @@ def test_a_file_that_is_named_by_its_hash_is_packed_once_and_for_good(files, ask
     assert len(asked) == 2
 
 
+def test_who_asks_for_the_document_is_told_of(asked):
+    routes = [Route(where, lambda request: HTMLResponse(PAGE)) for where in ("/", "/assets/{name}", "/other")]
+    client = TestClient(Starlette(routes=routes, middleware=[Middleware(Front, opens=lambda: asked.append("opens"))]))
+    for path in ("/other", "/assets/Index-D54Utk5o.js", "/", "/other", "/"):
+        client.get(path)
+    assert asked == ["opens"] * 2
+
+
 def test_two_files_are_not_taken_for_each_other(files, asked):
     for name in ("Index-aaaaaaaa.js", "Index-bbbbbbbb.js", "Index-aaaaaaaa.js"):
         assert files.get(f"/assets/{name}").text == SCRIPT

@@ -1,0 +1,109 @@
+"""A page that opens goes before the model that is being loaded: at each note of progress, and between imports."""
+
+import importlib
+import sys
+import threading
+import time
+
+import pytest
+from fake_engine import FakeEngine, ask, rest
+from starlette.applications import Starlette
+from starlette.responses import HTMLResponse
+from starlette.routing import Route
+from starlette.testclient import TestClient
+
+from app.build import launch_options
+from app.courtesy import Courtesy
+from app.service import Engine, Limits, Service
+from engine.worker import Worker
+
+
+def seconds(what) -> float:
+    began = time.monotonic()
+    what()
+    return time.monotonic() - began
+
+
+def test_opening_the_page_holds_the_load():
+    service = Service(Engine(), Limits())
+    options = launch_options(service)["app_kwargs"]
+    routes = [Route("/", lambda request: HTMLResponse(""))]
+    client = TestClient(Starlette(routes=routes, middleware=options["middleware"]))
+    assert seconds(service.courtesy.wait) < 0.1
+    client.get("/")
+    assert seconds(service.courtesy.wait) > 0.5
+
+
+def test_nobody_is_waited_for_where_nobody_comes():
+    assert seconds(Courtesy().wait) < 0.1
+
+
+def test_whoever_opens_the_page_is_waited_for_and_not_for_longer():
+    courtesy = Courtesy(to_open=0.3)
+    courtesy.opens()
+    assert 0.25 < seconds(courtesy.wait) < 1.5
+    assert seconds(courtesy.wait) < 0.1
+
+
+def test_a_load_is_held_only_so_long_in_all():
+    courtesy, held = Courtesy(to_open=60.0, in_all=0.4), 0.0
+    for _ in range(4):
+        courtesy.opens()
+        held += seconds(courtesy.wait)
+    assert 0.35 < held < 1.5
+
+
+@pytest.fixture
+def module(tmp_path, monkeypatch):
+    """A name that can be imported anew each time."""
+    (tmp_path / "a_piece_to_import.py").write_text("")
+    monkeypatch.syspath_prepend(str(tmp_path))
+
+    def imported():
+        sys.modules.pop("a_piece_to_import", None)
+        importlib.import_module("a_piece_to_import")
+
+    return imported
+
+
+def test_imports_wait_on_the_thread_that_loads_alone(module):
+    courtesy = Courtesy(to_open=0.3)
+    before = list(sys.meta_path)
+    with courtesy.while_loading():
+        assert sys.meta_path[0] is courtesy
+        courtesy.opens()
+        assert seconds(module) < 0.1, "this thread has not begun to load"
+        loading = threading.Thread(target=courtesy.wait)
+        loading.start()
+        assert seconds(module) < 0.1, "another thread loads"
+        loading.join()
+        courtesy.wait()
+        courtesy.opens()
+        assert 0.25 < seconds(module) < 1.5
+    courtesy.opens()
+    assert sys.meta_path == before and seconds(module) < 0.1
+
+
+def test_what_goes_wrong_while_loading_leaves_no_finder_behind():
+    before = list(sys.meta_path)
+    with pytest.raises(KeyError), Courtesy().while_loading():
+        raise KeyError
+    assert sys.meta_path == before
+
+
+def test_the_worker_pauses_before_it_loads_and_at_each_note_of_progress():
+    seen = []
+
+    def load(config, device, precision, progress):
+        seen.append("load")
+        progress(0.5, "half")
+        return FakeEngine(config.pair)
+
+    worker = Worker(loader=load)
+    worker.pause = lambda: seen.append(threading.current_thread().name)
+    rest(ask(worker))
+    assert seen == [worker._thread.name, "load", worker._thread.name]
+    worker.pause = None
+    rest(ask(worker, pair="b"))
+    assert seen[3:] == ["load"]
+    worker.close()
