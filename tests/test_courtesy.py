@@ -29,28 +29,28 @@ def test_opening_the_page_holds_the_load():
     options = launch_options(service)["app_kwargs"]
     routes = [Route("/", lambda request: HTMLResponse(""))]
     client = TestClient(Starlette(routes=routes, middleware=options["middleware"]))
-    assert seconds(service.courtesy.wait) < 0.1
+    assert seconds(service.courtesy.wait) < 0.6
     client.get("/")
-    assert seconds(service.courtesy.wait) > 0.5
+    assert seconds(service.courtesy.wait) > 0.9
 
 
 def test_nobody_is_waited_for_where_nobody_comes():
-    assert seconds(Courtesy().wait) < 0.1
+    assert seconds(Courtesy().wait) < 0.6
 
 
 def test_whoever_opens_the_page_is_waited_for_and_not_for_longer():
-    courtesy = Courtesy(to_open=0.3)
+    courtesy = Courtesy(to_open=1.0)
     courtesy.opens()
-    assert 0.25 < seconds(courtesy.wait) < 1.5
-    assert seconds(courtesy.wait) < 0.1
+    assert 0.9 < seconds(courtesy.wait) < 10
+    assert seconds(courtesy.wait) < 0.6
 
 
 def test_a_load_is_held_only_so_long_in_all():
-    courtesy, held = Courtesy(to_open=60.0, in_all=0.4), 0.0
+    courtesy, held = Courtesy(to_open=60.0, in_all=1.0), 0.0
     for _ in range(4):
         courtesy.opens()
         held += seconds(courtesy.wait)
-    assert 0.35 < held < 1.5
+    assert 0.9 < held < 10
 
 
 @pytest.fixture
@@ -67,21 +67,21 @@ def module(tmp_path, monkeypatch):
 
 
 def test_imports_wait_on_the_thread_that_loads_alone(module):
-    courtesy = Courtesy(to_open=0.3)
+    courtesy = Courtesy(to_open=1.0)
     before = list(sys.meta_path)
     with courtesy.while_loading():
         assert sys.meta_path[0] is courtesy
         courtesy.opens()
-        assert seconds(module) < 0.1, "this thread has not begun to load"
+        assert seconds(module) < 0.6, "this thread has not begun to load"
         loading = threading.Thread(target=courtesy.wait)
         loading.start()
-        assert seconds(module) < 0.1, "another thread loads"
+        assert seconds(module) < 0.6, "another thread loads"
         loading.join()
         courtesy.wait()
         courtesy.opens()
-        assert 0.25 < seconds(module) < 1.5
+        assert 0.9 < seconds(module) < 10
     courtesy.opens()
-    assert sys.meta_path == before and seconds(module) < 0.1
+    assert sys.meta_path == before and seconds(module) < 0.6
 
 
 def test_what_goes_wrong_while_loading_leaves_no_finder_behind():
