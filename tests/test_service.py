@@ -332,7 +332,7 @@ def with_weights(worker, monkeypatch, wait=60.0, draw=0.0) -> Service:
 
 
 def test_the_model_is_loaded_once_the_first_page_stands_and_not_before(monkeypatch):
-    worker = FakeWorker(load=0.3)
+    worker = FakeWorker(load=1.5)
     service = with_weights(worker, monkeypatch)
     time.sleep(0.2)
     assert not worker.jobs and service._warming.message == "Loading the model"
