@@ -1,6 +1,6 @@
 """While the model is being loaded it gives way to whoever opens the page: on few cores each would slow the other down.
 
-Half of loading is imports, so it waits between those as well: as a finder that is asked first, and finds nothing.
+Most of loading is imports, so it waits between those as well: as a finder that is asked first, and finds nothing.
 """
 
 import sys
@@ -26,11 +26,12 @@ class Courtesy:
 
     @contextmanager
     def while_loading(self) -> Iterator[None]:
-        sys.meta_path.insert(0, self)
+        # A new list each time: another thread may be on its way through the old one, and would miss a finder.
+        sys.meta_path = [self, *sys.meta_path]
         try:
             yield
         finally:
-            sys.meta_path.remove(self)
+            sys.meta_path = [finder for finder in sys.meta_path if finder is not self]
             self._loading = None
 
     def wait(self) -> None:

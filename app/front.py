@@ -43,7 +43,7 @@ class Front:
 
 class _Remembered:
     """What was answered once is answered from memory, and need not be asked for again by the same browser. Read from
-    the disk and packed for each of a class, they would take half of what a page costs the server."""
+    the disk and packed for each of a class, they would take a third of what a page costs the server."""
 
     def __init__(self, app: ASGIApp):
         self.app = app

@@ -117,8 +117,7 @@ class Engine:
                 with suppress(Unavailable):  # a draft that cannot be had here cannot be the fastest
                     costs[method] = self.costs(method)
         v = min(costs.values(), key=lambda each: each.step).v
-        speedups = {m: expected_speedup(self._places(m), each.c, v) for m, each in costs.items()}
-        found = {"none": 1.0} | speedups
+        found = {"none": 1.0} | {m: expected_speedup(self._places(m), each.c, v) for m, each in costs.items()}
         return max(found, key=found.get)
 
     def drafter(self, method: str) -> Drafter:

@@ -258,8 +258,8 @@ class Worker:
         return self.engine
 
     def _pause(self) -> None:
-        if self.pause is not None:
-            self.pause()
+        if (pause := self.pause) is not None:  # looked at once, for another thread may take it away
+            pause()
 
     def _drop_engine(self) -> None:
         engine, self.engine = self.engine, None

@@ -84,6 +84,39 @@ def test_imports_wait_on_the_thread_that_loads_alone(module):
     assert sys.meta_path == before and seconds(module) < 0.6
 
 
+def test_an_import_under_way_meets_every_finder():
+    """Whoever is on the way through the list when loading begins or ends misses none."""
+    courtesy, before = Courtesy(), list(sys.meta_path)
+    on_the_way = iter(sys.meta_path)
+    first = next(on_the_way)
+    with courtesy.while_loading():
+        assert [first, *on_the_way] == before
+        on_the_way = iter(sys.meta_path)
+        passed = [next(on_the_way), next(on_the_way)]
+    assert [*passed, *on_the_way] == [courtesy, *before]
+
+
+def test_a_pause_that_is_taken_away_meanwhile_harms_nobody():
+    class Forgetful(Worker):
+        """Its pause is there at the first look and gone at the second."""
+
+        looks = 0
+
+        @property
+        def pause(self):
+            self.looks += 1
+            return (lambda: None) if self.looks % 2 else None
+
+        @pause.setter
+        def pause(self, pause):
+            pass
+
+    worker = Forgetful(loader=lambda config, device, precision, progress: FakeEngine(config.pair))
+    rest(ask(worker))
+    worker.close()
+    assert worker.looks
+
+
 def test_what_goes_wrong_while_loading_leaves_no_finder_behind():
     before = list(sys.meta_path)
     with pytest.raises(KeyError), Courtesy().while_loading():
