@@ -49,7 +49,7 @@ def weight_files(folder: Path) -> list[Path]:
 
 def is_head(folder: Path) -> bool:
     """Whether the folder holds an EAGLE head rather than a model; a head has no tokenizer of its own."""
-    return HEAD in (_read_json(Path(folder) / "config.json").get("architectures") or [])
+    return HEAD in (read_json(Path(folder) / "config.json").get("architectures") or [])
 
 
 def missing(folder: Path) -> str | None:
@@ -143,7 +143,7 @@ def weights_hash(folder: Path) -> str:
     """
     folder = Path(folder).resolve()
     memory = cache_root() / "hashes" / f"{hashlib.sha256(str(folder).encode()).hexdigest()[:32]}.json"
-    known, fresh = _read_json(memory), {}
+    known, fresh = read_json(memory), {}
     for file in weight_files(folder):
         stat = file.stat()
         stamp = [stat.st_size, stat.st_mtime_ns]
@@ -161,7 +161,7 @@ def weights_hash(folder: Path) -> str:
         whole = next(iter(hashes.values()))
     else:
         whole = hashlib.sha256("".join(f"{name} {h}\n" for name, h in sorted(hashes.items())).encode()).hexdigest()
-    written = _read_json(folder / MANIFEST).get("weights")
+    written = read_json(folder / MANIFEST).get("weights")
     if written and written != whole:
         raise Unavailable(f"The weights in {folder} are damaged; delete that folder and fetch the pair again.")
     return whole
@@ -176,7 +176,7 @@ def write_manifest(folder: Path) -> None:
 
 def manifest_problem(folder: Path) -> str | None:
     """What no longer is as it was written, as a sentence."""
-    sizes = _read_json(folder / MANIFEST).get("sizes")
+    sizes = read_json(folder / MANIFEST).get("sizes")
     if not isinstance(sizes, dict):
         return f"{folder / MANIFEST} is damaged."
     for name, size in sizes.items():
@@ -199,7 +199,7 @@ def write_atomically(path: Path, text: str) -> None:
         raise
 
 
-def _read_json(path: Path) -> dict:
+def read_json(path: Path) -> dict:
     try:
         value = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):

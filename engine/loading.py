@@ -45,9 +45,9 @@ from engine.models import (
     choose_precision,
     device_name,
     load_model,
-    load_tokenizer,
     memory_in_words,
 )
+from engine.pretrained import load_tokenizer
 from engine.recorder import Recorder
 from engine.runner import DecoderRunner
 from engine.text import Detokenizer, encode_prompt

@@ -7,13 +7,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import torch
-from transformers import AutoConfig, AutoTokenizer, GenerationConfig
+from transformers import GenerationConfig
 
 from engine.config import AUTO
 from engine.decoder import Decoder, unsupported
 from engine.errors import BadInput, Unavailable
 from engine.folders import weights_hash
 from engine.memory import out_of_memory
+from engine.pretrained import load_config, load_tokenizer
 from engine.runner import DecoderRunner, Runner
 from engine.universal import UniversalRunner, first_line
 
@@ -67,13 +68,6 @@ class Model:
     folder: Path
 
 
-def load_tokenizer(folder: Path):
-    try:
-        return AutoTokenizer.from_pretrained(folder, trust_remote_code=False, local_files_only=True)
-    except Exception as error:  # the tokenizers library raises bare Exceptions
-        raise Unavailable(f"The tokenizer in {folder} cannot be read: {first_line(error)}") from error
-
-
 def load_model(
     folder: Path, device: str, precision: str, progress: Callable[[float], None] | None = None, quantised: bool = False
 ) -> Model:
@@ -81,11 +75,7 @@ def load_model(
 
     ``quantised``: a draft whose products may be done in 8 bits where that is faster (`engine/linear.py`).
     """
-    try:
-        config = AutoConfig.from_pretrained(folder, trust_remote_code=False, local_files_only=True)
-    except Exception as error:  # each architecture checks its config in its own way
-        raise Unavailable(f"{folder} is no complete model folder: {first_line(error)}") from error
-    tokenizer, dtype = load_tokenizer(folder), PRECISIONS[precision]
+    config, tokenizer, dtype = load_config(folder), load_tokenizer(folder), PRECISIONS[precision]
     with memory_in_words(f"{folder.name} does not fit into the memory of {device}"):
         try:
             if unsupported(config):

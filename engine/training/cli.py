@@ -79,7 +79,7 @@ def tasks(
     samples: Files = None, pair: Pair = "smollm2-135m", work: Work = None, seed: Seed = 0,
 ):  # fmt: skip
     """Make requests about texts (summarise, rewrite, quote …) of the target's own replies, into WORK/tasks.jsonl."""
-    from engine.models import load_tokenizer
+    from engine.pretrained import load_tokenizer
     from engine.training.prompts import tasks as made
 
     shop = _shop(pair, work, "cpu", samples)
