@@ -4,7 +4,6 @@ from typing import NamedTuple
 
 import gradio as gr
 from gradio.components import Component
-from gradio.context import Context
 
 from app.components.controls import control
 from app.components.live import live
@@ -45,7 +44,8 @@ def prompt(service: Service) -> gr.Textbox:
     return box
 
 
-def settings(service: Service, handlers: Handlers, prompt_box: gr.Textbox) -> Controls:
+def settings(service: Service, handlers: Handlers, prompt_box: gr.Textbox, state: gr.HTML) -> Controls:
+    """``state``: the chip, which says when the engine can be asked."""
     told, made = described(service.limits), {"prompt": prompt_box}
 
     def place(name: str, **layout) -> Component:
@@ -79,11 +79,11 @@ def settings(service: Service, handlers: Handlers, prompt_box: gr.Textbox) -> Co
         limits = LIMITS.format(service.limits.seconds, service.limits.queue)
         gr.HTML(f'<p class="sl-limits">{limits}</p>', apply_default_css=False)
     controls = Controls(made)
-    _wire(service, handlers, controls, note, dice, reset)
+    _wire(service, handlers, controls, state, note, dice, reset)
     return controls
 
 
-def _wire(service: Service, handlers: Handlers, controls: Controls, note, dice, reset) -> None:
+def _wire(service: Service, handlers: Handlers, controls: Controls, state, note, dice, reset) -> None:
     made = controls.widgets
     made["auto"].change(lambda on: gr.update(interactive=not on), made["auto"], made["gamma"], **QUIET)
     dice.click(None, None, made["seed"], js=DICE, api_visibility="private")
@@ -91,5 +91,5 @@ def _wire(service: Service, handlers: Handlers, controls: Controls, note, dice, 
     reset.click(lambda: start, None, controls.inputs, **QUIET)
     follows = [made["method"], made["thinking"], made["precision"], note]
     made["pair"].change(handlers.chosen, controls.some("pair", "method"), follows, **QUIET)
-    Context.root_block.load(handlers.chosen, controls.some("pair", "method"), follows, **QUIET)
-    Context.root_block.load(handlers.offered, None, made["pair"], **QUIET)
+    state.settled(handlers.chosen, controls.some("pair", "method"), follows, **QUIET)
+    state.settled(handlers.offered, None, made["pair"], **QUIET)

@@ -29,7 +29,7 @@ def playground(service: Service, state: gr.HTML, shared: gr.HTML) -> tuple[gr.HT
                 again = gr.Button("Run again", elem_id="again", visible=False, scale=2, min_width=110)
                 stop = gr.Button("Stop", variant="secondary", elem_id="stop", interactive=False, scale=1, min_width=90)
         with gr.Column(scale=1, min_width=320, elem_classes="sl-settings"):
-            controls = settings(service, handlers, text)
+            controls = settings(service, handlers, text, state)
     first = opening()
     above, rounds, numbers = notice(value=first.notice), ribbon(first.ribbon), tiles(first.tiles)
     choices = controls.some("pair", "method", "auto", "gamma", "temperature")

@@ -124,6 +124,30 @@ def test_a_name_that_its_field_cuts_short_stands_below_as_a_whole(opened):
     expect(name).to_have_text("A model that thinks")
 
 
+def test_a_page_asks_nothing_of_the_engine_while_a_model_is_being_loaded(browser, app):
+    """Answering imports torch, which would hold the load and whoever else opens the page."""
+    page = browser.new_page()
+    state, asked = {"kind": "loading", "text": "Loading the model"}, []
+    page.route("**/speclens/state", lambda route: route.fulfill(json=state))
+    page.on("request", lambda r: asked.append(r.url) if r.url.endswith("/run/predict") else None)
+    page.goto(app)
+    expect(page.locator(".sl-chip-words")).to_have_text("Loading the model", timeout=30_000)
+    page.wait_for_timeout(1500)
+    assert asked == []
+    state |= {"kind": "ready", "text": "Ready on CPU"}
+    expect(page.locator(".sl-chip-words")).to_have_text("Ready on CPU", timeout=10_000)
+    page.wait_for_timeout(4500)  # it asks for the state every two seconds
+    assert len(asked) == 2, "why this pair cannot run, and which cannot; once"
+    page.locator("#pair input").click()
+    expect(page.get_by_role("option", name=re.compile(r"\(not on this machine\)"))).to_have_count(1)
+    for kind in ("loading", "ready"):
+        state["kind"] = kind
+        expect(page.locator(".sl-chip")).to_have_attribute("data-kind", kind, timeout=10_000)
+    page.wait_for_timeout(1500)
+    assert len(asked) == 4, "once more after every load"
+    page.context.close()
+
+
 def test_a_long_device_wraps_in_the_chip_on_a_phone(opened):
     page = opened(viewport={"width": 390, "height": 844})
     words = "Ready on NVIDIA H200 141GB HBM3e (cuda:0, compute capability 9.0)"
