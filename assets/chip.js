@@ -18,9 +18,9 @@ function draw() {
 // What a page asks of the engine waits while a model is being loaded: answering would take the processor from loading.
 function told(state) {
   common = state;
-  const before = settled;
-  settled = common.kind !== 'loading';
-  if (settled && !before) trigger('settled');
+  if (settled || common.kind === 'loading') return;
+  settled = true;
+  trigger('settled');
 }
 
 async function ask() {

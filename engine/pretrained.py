@@ -22,9 +22,9 @@ _PLAIN_TOKENIZER = "TokenizersBackend"  # all of it is in tokenizer.json
 def load_config(folder: Path) -> PreTrainedConfig:
     """Unavailable where there is none that transformers understands."""
     told = read_json(folder / "config.json")
-    if _complete(told):
-        return PreTrainedConfig(**told)
     try:
+        if _complete(told):
+            return PreTrainedConfig(**told)
         return AutoConfig.from_pretrained(folder, trust_remote_code=False, local_files_only=True)
     except Exception as error:  # each architecture checks its config in its own way
         raise Unavailable(f"{folder} is no complete model folder: {first_line(error)}") from error

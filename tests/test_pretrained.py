@@ -92,6 +92,11 @@ def test_the_tokenizer_is_the_one_that_transformers_would_choose(named, tmp_path
     assert (ours.eos_token_id, ours.pad_token_id) == (theirs.eos_token_id, theirs.pad_token_id)
 
 
+def test_what_no_configuration_takes_is_refused_in_words(tmp_path):
+    with pytest.raises(Unavailable, match="no complete model folder"):
+        load_config(changed(tmp_path, "config.json", dtype="no_such_type"))
+
+
 def test_the_chat_template_comes_with_the_tokenizer():
     assert load_tokenizer(DRAFT).chat_template == AutoTokenizer.from_pretrained(DRAFT).chat_template != ""
 

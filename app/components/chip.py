@@ -1,8 +1,8 @@
 """The chip beside the heading: what the engine is up to.
 
 It asks for that over HTTP, without gradio's queue and session, because thirty pages ask every two seconds; its value is
-the visitor's own place, told by their own run. Its event ``settled`` comes once the page is open and no model is being
-loaded, and again after every load: then the engine can be asked.
+the visitor's own place, told by their own run. Its event ``settled`` comes once, when the page is open and no model is
+being loaded: then the engine can be asked.
 """
 
 import gradio as gr
