@@ -338,7 +338,7 @@ def test_the_model_is_loaded_once_the_first_page_stands_and_not_before(monkeypat
     assert not worker.jobs and service._warming.message == "Loading the model"
     assert service.state().kind == "loading"  # what the first page asks
     wait_for(lambda: worker.jobs)
-    assert worker.pause == service.courtesy.wait and type(sys.meta_path) is not list
+    assert worker.pause == service.courtesy.wait and sys.meta_path.before == service.courtesy._before_import
     wait_for(lambda: service.state().kind == "ready")
     wait_for(lambda: worker.pause is None)
     assert type(sys.meta_path) is list

@@ -1,6 +1,8 @@
 """How long a page takes to show what was clicked, while the engine works for somebody else."""
 
+import itertools
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -35,14 +37,16 @@ def engine_busy(url: str, tokens: int = 64) -> Iterator[None]:
     client, begun, over = Client(url, verbose=False), threading.Event(), threading.Event()
 
     def keep_busy():
-        number = 0
-        while not over.is_set():
+        for number in itertools.count():
             job = client.submit(f"Number {number} is my favourite because", tokens=tokens, api_name="/run")
-            for _ in job:
-                begun.set()
+            while not job.done():
+                if job.outputs():
+                    begun.set()
                 if over.is_set():
                     job.cancel()
-            number += 1
+                    return
+                time.sleep(0.05)
+            job.result()  # raises what it ended with
 
     thread = threading.Thread(target=keep_busy, daemon=True)
     thread.start()
@@ -50,6 +54,8 @@ def engine_busy(url: str, tokens: int = 64) -> Iterator[None]:
         raise AssertionError("the engine did not begin to work")
     try:
         yield
+        if not thread.is_alive():
+            raise AssertionError("the engine was idle: a run failed meanwhile")
     finally:
         over.set()
         thread.join(60)

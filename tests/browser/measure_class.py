@@ -1,14 +1,14 @@
 """A class of thirty on one server: three browsers and twenty-seven clients of the API, at the same time.
 
-PYTHONPATH=. python tests/browser/measure_class.py [--fake] [--tokens 24] [--together]
+PYTHONPATH=. python tests/browser/measure_class.py [--fake] [--tokens 24] [--apart]
 
 First all press the same example, then everybody runs a prompt of their own. Everyone must finish, those who wait must
 be told their place, nobody may see another's tokens, and a token must be inspected within 100 ms while the engine is
 busy. Runs the real app and engine unless told otherwise; ends with an error where a promise is broken.
 
-In a class each browser is on a machine of its own. Here the browsers get half of the cores and the server and the
-clients the others, unless ``--together``: three browsers and an engine that want the same two cores can wait longer
-for one than they need to work (two of four such runs: a token of 118 and of 226 ms, 10 ms of them at work).
+With ``--apart`` the browsers get half of the cores and the server and the clients the others, as each browser of a
+class is on a machine of its own. On the same two cores three browsers and an engine can wait longer for one than they
+need to work (two of eleven such runs had a token of over 100 ms, 118 and 226, some 10 ms of them at work).
 """
 
 import argparse
@@ -179,11 +179,11 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser()
     parser.add_argument("--fake", action="store_true", help="a made-up engine: what the page alone costs")
     parser.add_argument("--tokens", type=int, default=24)
-    parser.add_argument("--together", action="store_true", help="browsers and server on the same cores")
+    parser.add_argument("--apart", action="store_true", help="browsers and server on cores of their own")
     args = parser.parse_args()
     if hasattr(os, "getloadavg"):  # on a machine that is busy otherwise the numbers are of that
         print(f"load of this machine before: {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores")
-    with tempfile.TemporaryDirectory() as folder, browsers_apart(not args.together) as playwright:
+    with tempfile.TemporaryDirectory() as folder, browsers_apart(args.apart) as playwright:
         command = FAKE_APP if args.fake else APP
         with serving(command, Path(folder) / "app.log", STEP="0.03", SPECLENS_KEPT_RUNS="64") as url:
             browser = playwright.chromium.launch(executable_path=find(), args=ARGS)
