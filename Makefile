@@ -1,4 +1,5 @@
 # Two commands: `make run` serves the app, `make test` passes the tests. Each sets up everything it needs.
+# tests/README.md says what the tests prove and which of them `make test` leaves to `make test-all`.
 
 PORT ?= 7860
 VENV ?= .venv
@@ -15,17 +16,27 @@ SUM_DEV := $(shell cat requirements.txt requirements-dev.txt | cksum | cut -d' '
 APP     := $(VENV)/.app-$(SUM)
 DEV     := $(VENV)/.dev-$(SUM_DEV)
 
-.PHONY: run test test-gpu check format bench bench-ui bench-gpu clean
+.PHONY: run test test-all test-gpu check map format bench bench-ui bench-gpu clean
 .DEFAULT_GOAL := run
 
 run: $(APP)
 	@$(PY) -m engine fetch $(PAIR) || echo "The page starts without the weights and tries again on the first run."
 	PORT=$(PORT) $(PY) app.py
 
+# Two workers, then what measures time, alone. pytest ends with 5 where no test matches ARGS.
+PARALLEL := $(PY) -m pytest -n 2 --dist loadgroup
+ALONE    := $(PY) -m pytest
+NONE_OK  := || test $$? -eq 5
+
 test: $(DEV)
 	$(PY) -m engine fetch $(PAIR)
 	@$(PY) tests/browser/chromium.py --install
-	$(PY) -m pytest $(ARGS)
+	$(PARALLEL) -m "not slow and not timing" $(ARGS) $(NONE_OK)
+	$(ALONE) -m "timing and not slow" $(ARGS) $(NONE_OK)
+
+test-all: test
+	$(PARALLEL) -m "slow and not timing" $(ARGS) $(NONE_OK)
+	$(ALONE) -m "slow and timing" $(ARGS) $(NONE_OK)
 
 # What only CUDA can show; fails where there is none.
 test-gpu: $(DEV)
@@ -35,6 +46,11 @@ test-gpu: $(DEV)
 check: $(DEV)
 	$(PY) -m ruff check .
 	$(PY) -m ruff format --check .
+	$(PY) tests/check_prose.py
+
+# Which package imports which: entries, arrows and circles.
+map: $(DEV)
+	@$(PY) tests/helpers/import_map.py
 
 format: $(DEV)
 	$(PY) -m ruff check --fix .
@@ -43,13 +59,13 @@ format: $(DEV)
 bench: $(APP)
 	$(PY) -m engine fetch $(PAIR)
 	@mkdir -p out
-	$(PY) -m engine bench --pair $(PAIR) --methods none,ngram,hf,hf-lookup --prompts assets/prompts.jsonl \
+	$(PY) -m engine bench --pair $(PAIR) --methods none,ngram,hf,hf-lookup --prompts assets/data/prompts.jsonl \
 		--max-new-tokens 128 --temperature 0 --out out/bench.json $(ARGS)
 
 # Everything there is to measure on a data-centre GPU; stopped, the same command goes on where it was.
 bench-gpu: $(DEV)
 	$(PY) -m engine fetch $(PAIR)
-	$(PY) -m engine.shapes --device cuda --out assets/benchmarks/gpu.json $(ARGS)
+	$(PY) -m engine random-models --device cuda --out assets/data/benchmarks/gpu.jsonl $(ARGS)
 
 # What the page costs, and a class of thirty on it; on a quiet machine.
 bench-ui: $(DEV)

@@ -2,8 +2,8 @@
 
 import os
 
-from app.build import build, launch_options
-from app.service import Service
+from app.jobs.service import Service
+from app.page import build, launch_options
 
 
 def main() -> None:

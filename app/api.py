@@ -1,4 +1,4 @@
-"""The endpoints for programs: `run`, `pairs` and `bench`. Plain values in and out, the same limits as on the page."""
+"""Exposes the endpoints for programs: `run`, `pairs` and `bench`. Plain values, the same limits as on the page."""
 
 import json
 import time
@@ -8,17 +8,15 @@ from dataclasses import asdict, replace
 
 import gradio as gr
 
-from app.controls import defaults, settings
-from app.handlers import Lane
-from app.kept import Recording
-from app.service import Lanes, Service, baseline_of
-from app.session import visitor
+from app.form import defaults, settings
+from app.jobs.service import NamedConfigs, RecordedRun, Service, Update, baseline_of, with_baseline
+from app.jobs.visitor import visitor_id
 from engine.config import AUTO
 from engine.errors import EngineError
-from engine.statistics import compare, statistics
-from engine.trace import Trace, to_json
+from engine.trace.metrics import compare, compute_metrics
+from engine.trace.trace import Trace, TraceBuilder, to_json
 
-SECONDS_BETWEEN_WORDS = 1.0
+SECONDS_BETWEEN_UPDATES = 1.0
 START = defaults()
 
 
@@ -67,10 +65,10 @@ class Api:
             "system": system, "top_k": top_k, "top_p": top_p, "min_p": min_p,
             "repetition_penalty": repetition_penalty, "precision": precision,
         }  # fmt: skip
-        with _in_words():
+        with _as_gradio_error():
             config = settings(values)
-            for lanes, status in self._follow(request, self.service.lanes(config), again):
-                run, plain = lanes["run"].trace, lanes["baseline"].trace if "baseline" in lanes else None
+            for traces, status in self._follow(request, with_baseline(config), again):
+                run, plain = traces["run"], traces.get("baseline")
                 text = run.text if run else ""
                 ended = status["status"] in ("finished", "recorded", "stopped")
                 yield text, status | _figures(run, plain), _traces(run, plain) if ended else None
@@ -89,63 +87,56 @@ class Api:
 
         Streams (status, rows): a row has method, tokens_per_second, speedup, alpha, tau and predicted, one run each.
         """
-        with _in_words():
+        with _as_gradio_error():
             values = {"prompt": prompt, "pair": pair, "temperature": temperature, "seed": seed, "tokens": tokens}
             config = settings(values)
             plain = baseline_of(config)
             drafting = [method for method in self.service.methods(pair) if method != "none"]
-            asked = (("none", plain), *((method, replace(config, method=method)) for method in drafting))
-            for lanes, status in self._follow(request, asked, again):
-                first = lanes["none"].trace
-                yield status, [{"method": m, **_figures(lane.trace, first)} for m, lane in lanes.items() if lane.trace]
+            configs = (("none", plain), *((method, replace(config, method=method)) for method in drafting))
+            for traces, status in self._follow(request, configs, again):
+                first = traces["none"]
+                yield status, [{"method": m, **_figures(trace, first)} for m, trace in traces.items() if trace]
 
     def pairs(self) -> list:
         """The pairs on offer: name, title, methods, revision, the reasons why one cannot run here (none if it can),
         and how many bytes its first run downloads."""
-        with _in_words():
+        with _as_gradio_error():
             return [
                 asdict(pair)
                 | {"reasons": self.service.problems(pair.name), "download_bytes": self.service.to_fetch(pair.name)}
                 for pair in self.service.pairs.values()
             ]
 
-    def _follow(self, request: gr.Request, asked: Lanes, again: bool) -> Iterator[tuple[dict[str, Lane], dict]]:
-        """The lanes as they fill, and how it stands; a word about once a second, and at every change of status."""
-        lanes, said, due = {name: Lane() for name, _ in asked}, None, 0.0
-        late = False
-        for update in self.service.measure(visitor(request), asked, again):
-            if isinstance(update, Recording):
-                yield (
-                    {name: Lane.of(trace) for name, trace in update.lanes.items()},
-                    {
-                        "status": "recorded",
-                        "seconds_ago": round(time.time() - update.made),
-                    },
-                )
+    def _follow(
+        self, request: gr.Request, configs: NamedConfigs, again: bool
+    ) -> Iterator[tuple[dict[str, Trace | None], dict]]:
+        """The traces so far by name, and a status: about once a second, and at every change of status."""
+        builders, shown, due, is_late = {name: TraceBuilder() for name, _ in configs}, None, 0.0, False
+        for update in self.service.run(visitor_id(request), configs, again):
+            if isinstance(update, RecordedRun):
+                yield dict(update.traces), {"status": "recorded", "seconds_ago": round(time.time() - update.at)}
                 return
-            lanes[update.lane].add(update.events)
-            late = late or update.late
-            status = _status(update)
-            if status != said or time.monotonic() >= due:
-                yield lanes, status
-                said, due = status, time.monotonic() + SECONDS_BETWEEN_WORDS
-        ended = all(lane.finished and lane.finished.reason != "cancelled" for lane in lanes.values())
-        reason = {"message": f"A run may take up to {self.service.limits.seconds} s here."} if late else {}
-        yield lanes, {"status": "finished" if ended else "stopped"} | reason
+            builders[update.name].add(update.events)
+            is_late, status = is_late or update.is_late, _status(update)
+            if status != shown or time.monotonic() >= due:
+                yield {name: builder.trace for name, builder in builders.items()}, status
+                shown, due = status, time.monotonic() + SECONDS_BETWEEN_UPDATES
+        traces = {name: builder.trace for name, builder in builders.items()}
+        ended = all(t and t.finished and t.finished.reason != "cancelled" for t in traces.values())
+        reason = {"message": f"A run may take up to {self.service.limits.seconds} s here."} if is_late else {}
+        yield traces, {"status": "finished" if ended else "stopped"} | reason
 
 
-def _status(update) -> dict:
-    if update.stage and update.stage.place:
-        return {"status": "waiting", "place": update.stage.place, "message": update.stage.message}
-    if update.stage:
-        return {"status": "waiting", "place": 0, "message": update.stage.message}
-    return {"status": "measuring the baseline" if update.lane == "baseline" else "running", "lane": update.lane}
+def _status(update: Update) -> dict:
+    if update.progress:
+        return {"status": "waiting", "place": update.place, "message": update.progress.message}
+    return {"status": "measuring the baseline" if update.name == "baseline" else "running", "lane": update.name}
 
 
 def _figures(run: Trace | None, plain: Trace | None) -> dict:
     if run is None or not run.rounds:
         return {}
-    numbers = statistics(run)
+    numbers = compute_metrics(run)
     beside = compare(run, plain) if plain and plain.rounds and run.finished and plain.finished else None
     return {
         "tokens": numbers.tokens,
@@ -163,7 +154,7 @@ def _traces(run: Trace | None, plain: Trace | None) -> dict:
 
 
 @contextmanager
-def _in_words():
+def _as_gradio_error():
     """The engine's sentences reach the caller; a traceback would not help them."""
     try:
         yield

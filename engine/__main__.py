@@ -1,5 +1,5 @@
 """`python -m engine …`"""
 
-from engine.cli import main
+from engine.cli.main import main
 
 main()

@@ -1,7 +1,8 @@
-"""What a run is asked to do: small, frozen, validated on construction. Knows no model and imports no torch."""
+"""Defines the drafting methods and the configuration of a run: frozen, validated on construction, without torch."""
 
 import math
 from dataclasses import dataclass, field
+from typing import Literal
 
 from engine.errors import BadInput
 
@@ -9,15 +10,42 @@ MAX_GAMMA = 32
 MAX_NEW_TOKENS = 8192
 AUTO = "auto"
 PRECISIONS = (AUTO, "fp32", "bf16", "fp16")
+EAGLE3_HEAD = "LlamaForCausalLMEagle3"  # the architecture of an EAGLE-3 head's config.json in vLLM and SGLang
 
 
-def _number(name: str, value, low: float, high: float, advice: str) -> None:
+@dataclass(frozen=True, slots=True)
+class Method:
+    """A drafting method. ``drafter`` is "module:Class", imported when the method is first used, because the page reads
+    this list without torch. ``needs``: the weights beside the target's; a head reads the target's hidden states."""
+
+    title: str
+    description: str
+    drafter: str
+    needs: Literal["nothing", "draft model", "head"] = "nothing"
+
+
+# The one registry: the command line, the page, the benchmark and the sweep are made from it, in this order.
+METHODS = {
+    "none": Method("plain decoding", "the baseline", "engine.drafters.none:NoDrafter"),
+    "ngram": Method("n-gram lookup", "copies what came before", "engine.drafters.ngram:NgramDrafter"),
+    "lm": Method(
+        "draft model", "a small model guesses", "engine.drafters.draft_model:DraftModelDrafter", "draft model"
+    ),
+    "eagle": Method("EAGLE head", "reads the model's own states", "engine.drafters.eagle3:Eagle3Drafter", "head"),
+}
+
+
+def needs_draft(method: str) -> bool:
+    return method in METHODS and METHODS[method].needs != "nothing"
+
+
+def _check_number(name: str, value, low: float, high: float, advice: str) -> None:
     is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
     if not is_number or not math.isfinite(value) or not low <= value <= high:
         raise BadInput(f"{name} is {value!r}, but must be {advice}.")
 
 
-def _whole(name: str, value, low: int, high: int) -> None:
+def _check_integer(name: str, value, low: int, high: int) -> None:
     if not isinstance(value, int) or isinstance(value, bool) or not low <= value <= high:
         raise BadInput(f"{name} is {value!r}, but must be a whole number from {low} to {high}.")
 
@@ -48,13 +76,15 @@ class SamplingParams:
     repetition_penalty: float = 1.0
 
     def __post_init__(self):
-        _number("temperature", self.temperature, 0.0, 100.0, "a number from 0 (greedy) to 100")
+        _check_number("temperature", self.temperature, 0.0, 100.0, "a number from 0 (greedy) to 100")
         if 0 < self.temperature < 1e-3:
             raise BadInput(f"temperature is {self.temperature!r}; use 0 for greedy or at least 0.001.")
-        _whole("top_k", self.top_k, 0, 1_000_000)
-        _number("top_p", self.top_p, 1e-6, 1.0, "a number above 0 and up to 1 (1 switches it off)")
-        _number("min_p", self.min_p, 0.0, 1.0, "a number from 0 (off) to 1")
-        _number("repetition_penalty", self.repetition_penalty, 0.01, 100.0, "a number from 0.01 to 100 (1 is off)")
+        _check_integer("top_k", self.top_k, 0, 1_000_000)
+        _check_number("top_p", self.top_p, 1e-6, 1.0, "a number above 0 and up to 1 (1 switches it off)")
+        _check_number("min_p", self.min_p, 0.0, 1.0, "a number from 0 (off) to 1")
+        _check_number(
+            "repetition_penalty", self.repetition_penalty, 0.01, 100.0, "a number from 0.01 to 100 (1 is off)"
+        )
 
     @property
     def greedy(self) -> bool:
@@ -63,12 +93,12 @@ class SamplingParams:
 
 @dataclass(frozen=True)
 class RunConfig:
-    """One request. ``method`` names a drafter, or ``"auto"``: the one that is fastest on this device. ``gamma`` is the
-    number of tokens drafted a round, or ``"auto"``.
+    """One request; raises BadInput if a value is out of range. ``method`` names a drafter, or is "auto": the fastest
+    one on this device. ``gamma``: tokens drafted a round, or "auto".
 
-    ``seed`` fixes every random draw. ``thinking`` is None where the template's own default is wanted. ``trace_top``
-    is how many candidates of p, q and the residual each token keeps; ``trace`` False keeps only ids and statuses.
-    ``precision`` "auto" is what the device runs fastest.
+    ``seed`` fixes every random draw. ``thinking`` None leaves the chat template's default. ``trace_top``: candidates of
+    p, q and the residual that each token records; ``trace`` False records only ids and statuses. ``precision`` "auto"
+    is the fastest one of the device.
     """
 
     prompt: str
@@ -90,12 +120,12 @@ class RunConfig:
         if not isinstance(self.prompt, str) or not self.prompt.strip():
             raise BadInput("The prompt is empty; type something for the model to answer.")
         if not all(is_text(t) for t in (self.prompt, self.system or "", *self.stop)):
-            raise BadInput("The prompt holds half of a surrogate pair, which is no character; type it again.")
+            raise BadInput("The prompt holds half of a surrogate pair, which is not a character; type it again.")
         if self.gamma != AUTO:
-            _whole("gamma", self.gamma, 0, MAX_GAMMA)
-        _whole("max_new_tokens", self.max_new_tokens, 1, MAX_NEW_TOKENS)
-        _whole("seed", self.seed, 0, 2**63 - 1)
-        _whole("trace_top", self.trace_top, 1, 50)
+            _check_integer("gamma", self.gamma, 0, MAX_GAMMA)
+        _check_integer("max_new_tokens", self.max_new_tokens, 1, MAX_NEW_TOKENS)
+        _check_integer("seed", self.seed, 0, 2**63 - 1)
+        _check_integer("trace_top", self.trace_top, 1, 50)
         if self.precision not in PRECISIONS:
             raise BadInput(f"precision is {str(self.precision)[:40]!r}; choose from {', '.join(PRECISIONS)}.")
         object.__setattr__(self, "stop", tuple(self.stop))

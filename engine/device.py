@@ -1,15 +1,60 @@
-"""Small host values onto a device without waiting for it.
+"""Moves small host values to a device, times work on it, and reads its memory use."""
 
-A plain copy from pageable memory makes the host wait for the whole CUDA stream; from pinned memory it does not. The
-loop allows itself one wait a round, and that one is for the results.
-"""
+import sys
+import time
 
 import torch
 
 
 def to_device(values, device: str, dtype: torch.dtype = torch.long) -> torch.Tensor:
-    """A list, array or CPU tensor as a tensor on ``device``."""
+    """Returns a list, array or CPU tensor as a tensor on ``device``; on CUDA without waiting for the copy."""
     tensor = torch.as_tensor(values, dtype=dtype)
     if torch.device(device).type == "cuda":
         return tensor.pin_memory().to(device, non_blocking=True)
     return tensor.to(device)
+
+
+class DeviceTimer:
+    """Times stretches of device work: mark() between them, and laps() after a synchronisation."""
+
+    def __init__(self, device: str):
+        self._cuda = torch.device(device).type == "cuda"
+        self._marks: list = []
+
+    def mark(self) -> None:
+        if self._cuda:
+            event = torch.cuda.Event(enable_timing=True)
+            event.record()
+            self._marks.append(event)
+        else:
+            self._marks.append(time.perf_counter())
+
+    def laps(self) -> list[float]:
+        """Seconds between neighbouring marks."""
+        pairs = zip(self._marks, self._marks[1:], strict=False)
+        return [a.elapsed_time(b) / 1e3 if self._cuda else b - a for a, b in pairs]
+
+
+def reset_peak(device: str) -> None:
+    if torch.device(device).type == "cuda":
+        torch.cuda.reset_peak_memory_stats(device)
+
+
+def peak_memory(device: str) -> int | None:
+    """CUDA: peak allocated since `reset_peak`. Elsewhere the process's peak; None on Windows."""
+    if torch.device(device).type == "cuda":
+        return torch.cuda.max_memory_allocated(device)
+    try:
+        import resource
+    except ImportError:
+        return None
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else peak * 1024
+
+
+def out_of_memory(error: BaseException) -> bool:
+    """Whether an allocation failed. CUDA raises its own exception; the CPU allocator is recognised by its message."""
+    if isinstance(error, (torch.OutOfMemoryError, MemoryError)):
+        return True
+    message = str(error).lower()
+    return isinstance(error, RuntimeError) and ("allocate memory" in message or "out of memory" in message)

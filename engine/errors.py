@@ -1,12 +1,15 @@
-"""The one exception that people are meant to read.
+"""Defines the exceptions whose messages users read.
 
-Every message is a full sentence that says what is wrong and what to do about it. The command line prints it and
-exits non-zero; the app shows it and serves the next request. Anything else that escapes is a bug.
+Every message is a full sentence: the problem, and how to solve it. The command line prints it and exits with 1; the
+page shows it and serves the next request. Any other exception that escapes is a bug.
 """
+
+import re
+from typing import Annotated
 
 
 class EngineError(Exception):
-    """A problem whose message may be shown to a user as it stands."""
+    """A problem whose message may be shown to a user unchanged."""
 
 
 class BadInput(EngineError):
@@ -15,3 +18,28 @@ class BadInput(EngineError):
 
 class Unavailable(EngineError):
     """Something the request needs is missing here (weights, memory, disk, the hub)."""
+
+
+_PROBLEMS = dict.fromkeys(("extra_forbidden", "unexpected_keyword_argument"), "there is no such field")
+_PROBLEMS |= dict.fromkeys(("missing", "missing_keyword_only_argument"), "it is missing")
+
+
+def explain(error) -> str:
+    """Returns "FIELD: PROBLEM" for the first mistake in a pydantic ValidationError. The field is a path such as
+    ``rounds.3.start``; parts of unusual form become "…", because they come from the file."""
+    first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+    field = ".".join(part if re.fullmatch(r"[\w-]{1,40}", part) else "…" for part in map(str, first["loc"][:6]))
+    problem = _PROBLEMS.get(first["type"]) or first["msg"].removeprefix("Value error, ")[:160]
+    return f"{field}: {problem}" if field else problem
+
+
+def matching(pattern: str, form: str) -> type[str]:
+    """Returns the pydantic type of a string that matches ``pattern``; ``form`` describes it in the error message."""
+    from pydantic import AfterValidator
+
+    def check(value: str) -> str:
+        if not re.fullmatch(pattern, value):
+            raise ValueError(f"{value[:60]!r} must be {form}")
+        return value
+
+    return Annotated[str, AfterValidator(check)]

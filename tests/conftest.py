@@ -10,8 +10,9 @@ sys.path.insert(0, str(Path(__file__).parent / "browser"))
 import chromium
 
 os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"
+# Before torch is imported. Otherwise the threads of two workers, and of the servers they start, wait for each other.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
 NO_BROWSER = "no Chromium here: `python tests/browser/chromium.py --install` brings one"
-_skipped_browser: list[str] = []
 
 
 def pytest_collection_modifyitems(items):
@@ -32,11 +33,10 @@ def chromium_path() -> str:
         return found
     if os.environ.get("REQUIRE_BROWSER") == "1":
         pytest.fail(f"REQUIRE_BROWSER=1, but {NO_BROWSER}")
-    _skipped_browser.append("skipped")
     pytest.skip(NO_BROWSER)
 
 
 def pytest_terminal_summary(terminalreporter):
-    if _skipped_browser:
+    if any(NO_BROWSER in str(report.longrepr) for report in terminalreporter.stats.get("skipped", [])):
         terminalreporter.section("BROWSER TESTS WERE SKIPPED", red=True, bold=True)
         terminalreporter.write_line(NO_BROWSER)

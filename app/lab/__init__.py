@@ -1,1 +1,1 @@
-"""The lab's experiments on the page: what each asks of the service, and what comes back. Thin; app.views draws."""
+"""The lab's experiments, each in a folder of its own."""

@@ -1,1 +1,1 @@
-"""What is drawn, computed from a trace: pure functions to strings and dicts. No gradio, no torch, no HTML."""
+"""Renders a trace as strings and dicts for the page: pure functions, no gradio, no torch, no HTML."""

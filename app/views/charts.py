@@ -1,31 +1,34 @@
-"""The charts of a run as one JSON text. A chart that is left out stays as it was drawn."""
+"""Renders the charts of a run as one JSON text. A chart that is missing in it stays on the page as it is."""
 
 from app.views import figures, predictions
-from app.views.encode import encode
 from app.views.figures import Figure
-from app.views.summary import ONCE, speedup
-from engine.statistics import statistics
-from engine.trace import Trace
+from app.views.safe_json import encode
+from app.views.tiles import ONCE, speedup
+from engine.trace.metrics import compute_metrics
+from engine.trace.trace import Trace
 
 WAITING = Figure(note="Drawn when the run has ended.")
 
 
-def blank() -> str:
-    """A run begins: nothing of the last one may stay."""
+def empty() -> str:
+    """Replaces every chart of the last run by a note."""
     return _encode({"tokens": Figure(note="Drawn as the tokens come."), **dict.fromkeys(_LATER, WAITING)})
 
 
 def live(run: Trace | None, baseline: Trace | None = None) -> str | None:
-    """The one chart that follows a run; the rest would cost time on the machine that is being measured."""
+    """The one chart that is drawn during a run; None before the first round.
+
+    Because drawing the others would take time from the measurement.
+    """
     if run is None or not run.rounds:
         return None
     return _encode({"tokens": figures.tokens(run, baseline, None)})
 
 
-def whole(run: Trace | None, baseline: Trace | None = None, how: str = ONCE) -> str:
-    """Every chart, once the run is over. ``how``: what was measured."""
+def complete(run: Trace | None, baseline: Trace | None = None, how: str = ONCE) -> str:
+    """Every chart of a run that has ended. ``how`` names the number of measurements."""
     if run is None or not run.rounds:
-        return _encode(dict.fromkeys(("tokens", *_LATER), Figure(note="This run made no token.")))
+        return _encode(dict.fromkeys(("tokens", *_LATER), Figure(note="This run has no tokens.")))
     ratio = speedup(run, baseline)
     return _encode(
         {
@@ -37,13 +40,13 @@ def whole(run: Trace | None, baseline: Trace | None = None, how: str = ONCE) -> 
 
 _LATER = {
     "prediction": predictions.prediction,
-    "acceptance": lambda run, baseline, ratio: figures.acceptance(statistics(run)),
-    "rounds": lambda run, baseline, ratio: figures.per_round(run, statistics(run)),
-    "times": lambda run, baseline, ratio: figures.times(run, statistics(run), baseline),
+    "acceptance": lambda run, baseline, ratio: figures.acceptance(compute_metrics(run)),
+    "rounds": lambda run, baseline, ratio: figures.per_round(run, compute_metrics(run)),
+    "times": lambda run, baseline, ratio: figures.times(run, compute_metrics(run), baseline),
     "scoring": lambda run, baseline, ratio: predictions.scoring(run, baseline),
-    "idealised": lambda run, baseline, ratio: predictions.idealised(run, statistics(run)),
+    "idealised": lambda run, baseline, ratio: predictions.idealised(run, compute_metrics(run)),
 }
 
 
-def _encode(drawn: dict[str, Figure]) -> str:
-    return encode({"figures": {name: figure.as_dict() for name, figure in drawn.items()}})
+def _encode(by_name: dict[str, Figure]) -> str:
+    return encode({"figures": {name: figure.as_dict() for name, figure in by_name.items()}})

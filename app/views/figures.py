@@ -1,25 +1,25 @@
-"""One function a chart: a trace's numbers as Plotly traces, and a sentence that says them in words.
+"""Renders a trace's numbers as Plotly traces, one function a chart, each with a sentence below it.
 
-Colours are roles ("@run"), which the page turns into the light or dark palette. Nothing a model wrote is in here:
-Plotly reads some HTML in every text it draws.
+Colours are roles ("@run"), which the page maps to its light or dark palette. Model text never appears here, because
+Plotly reads some HTML in every text that it draws.
 """
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from app.views.encode import short
-from engine.events import Round
-from engine.statistics import PARTS, Divergence, Interval, Statistics, first_divergence, statistics, wilson
-from engine.trace import Trace
+from app.views.safe_json import short
+from engine.trace.events import STATUSES, Round
+from engine.trace.metrics import PARTS, Divergence, Interval, RunMetrics, compute_metrics, first_divergence, wilson
+from engine.trace.trace import Trace
 
-MOST_POINTS = 400  # of a line; more would only be sent, never seen
+MOST_POINTS = 400  # of a line; a screen has no room for more
 MOST_BARS = 120
-CLOSING = ("resampled", "bonus", "plain")
+CLOSING = tuple(name for name, status in STATUSES.items() if not status.drafted)
 
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """``note`` is said below the chart. Without ``data`` the note stands in the chart's place and says why."""
+    """``note`` is the sentence below the chart. Without ``data`` it replaces the chart and gives the reason."""
 
     data: list[dict] = field(default_factory=list)
     layout: dict = field(default_factory=dict)
@@ -37,7 +37,7 @@ def axes(x: str, y: str, **more) -> dict:
 
 
 def tokens(run: Trace, baseline: Trace | None, speedup: float | None, how: str = "one run each") -> Figure:
-    """Both lanes from the start of their first round; reading the prompt is the same for both and left out."""
+    """Tokens of run and baseline against time since their first round; prefill is the same for both and left out."""
     data = [timeline(run, "this run", "@run", "solid")]
     if baseline and baseline.rounds:
         data.append(timeline(baseline, "no drafting", "@plain", "dash"))
@@ -57,10 +57,10 @@ def sampled(trace: Trace) -> bool:
 
 
 def timeline(trace: Trace, name: str, colour: str, dash: str) -> dict:
-    points, made = [(0.0, 0)], 0
+    points, count = [(0.0, 0)], 0
     for event in trace.rounds:
-        made += len(event.emitted)
-        points.append((event.end - trace.rounds[0].start, made))
+        count += len(event.emitted)
+        points.append((event.end - trace.rounds[0].start, count))
     points = _thin(points)
     line = {"shape": "hv", "width": 3, "color": colour, "dash": dash}
     return {
@@ -75,7 +75,7 @@ def timeline(trace: Trace, name: str, colour: str, dash: str) -> dict:
 
 
 def _thin(points: list) -> list:
-    """Every n-th point and the last."""
+    """At most MOST_POINTS points: every n-th, and the last."""
     step = -(-len(points) // MOST_POINTS)
     return points[::step] + (points[-1:] if (len(points) - 1) % step else [])
 
@@ -95,22 +95,22 @@ def _parting(run: Trace, parted: Divergence) -> dict:
 
 
 def _speed(trace: Trace) -> str:
-    speed = statistics(trace).tokens_per_second
+    speed = compute_metrics(trace).tokens_per_second
     return "–" if speed is None else f"{speed:.1f} tokens/s"
 
 
 # ── acceptance by draft position ──
 
 
-def acceptance(numbers: Statistics) -> Figure:
+def acceptance(numbers: RunMetrics) -> Figure:
     if not numbers.by_depth:
         return Figure(note="No draft was tested, so there is nothing to accept.")
-    shares = [wilson(kept, tested) for kept, tested in numbers.by_depth.values()]
+    shares = [wilson(accepted, tested) for accepted, tested in numbers.by_depth.values()]
     bars = {
         "type": "bar",
         "x": [str(depth) for depth in numbers.by_depth],
         "y": [short(share.value) for share in shares],
-        "text": [f"{kept}/{tested}" for kept, tested in numbers.by_depth.values()],
+        "text": [f"{accepted}/{tested}" for accepted, tested in numbers.by_depth.values()],
         "textposition": "inside",
         "insidetextanchor": "start",
         "insidetextfont": {"color": "#000"},
@@ -118,14 +118,14 @@ def acceptance(numbers: Statistics) -> Figure:
         "textangle": 0,
         "error_y": _whiskers(shares),
         "marker": {"color": "@accepted", "line": {"width": 1, "color": "@ink"}},
-        "hovertemplate": "position %{x}: %{text} kept, %{y:.0%}<extra></extra>",
+        "hovertemplate": "position %{x}: %{text} accepted, %{y:.0%}<extra></extra>",
     }
-    layout = axes("position in the draft", "share kept", showlegend=False)
+    layout = axes("position in the draft", "share accepted", showlegend=False)
     layout["yaxis"] |= {"range": [0, 1.05], "tickformat": ".0%"}
     layout["xaxis"] |= {"type": "category"}
     alpha = numbers.alpha
     note = (
-        f"Kept ÷ tested at each position, with 95 % intervals; a draft behind a refusal is not tested. "
+        f"Accepted ÷ tested at each position, with 95 % intervals. Drafts after a rejection are not tested. "
         f"All positions together: α = {alpha.value:.2f} ({alpha.low:.2f}–{alpha.high:.2f})."
     )
     return Figure([bars], layout, note)
@@ -145,8 +145,8 @@ def _whiskers(intervals: Sequence[Interval]) -> dict:
 # ── rounds ──
 
 
-def per_round(run: Trace, numbers: Statistics) -> Figure:
-    """What each round added, by how it came about."""
+def per_round(run: Trace, numbers: RunMetrics) -> Figure:
+    """The tokens that each round emitted, stacked by status."""
 
     def count(event: Round, status: str) -> int:
         return sum(token.status == status for token in event.tokens)
@@ -157,12 +157,12 @@ def per_round(run: Trace, numbers: Statistics) -> Figure:
             heights = _binned(run.rounds, lambda event, status=status: count(event, status))
             data.append(_stack(status, f"@{status}", run.rounds, heights, f"%{{y:.3~g}} {status}"))
     tau = numbers.tau
-    note = f"τ = {tau.value:.2f} tokens per target pass (95 %: {tau.low:.2f}–{tau.high:.2f}); plain decoding makes 1."
+    note = f"τ = {tau.value:.2f} tokens per target pass (95 %: {tau.low:.2f}–{tau.high:.2f}); plain decoding writes 1."
     return Figure(data, axes("round", "tokens", barmode="stack", bargap=0.15), note + _binning(size))
 
 
-def times(run: Trace, numbers: Statistics, baseline: Trace | None) -> Figure:
-    """Where each round's time went; a dashed line is the mean round without drafting."""
+def times(run: Trace, numbers: RunMetrics, baseline: Trace | None) -> Figure:
+    """The time of each round by part; a dashed line marks the mean round without drafting."""
     patterns = {"draft": "/", "verify": "", "accept": "x", "host": "."}
     data = []
     for part in PARTS:
@@ -171,11 +171,11 @@ def times(run: Trace, numbers: Statistics, baseline: Trace | None) -> Figure:
     layout = axes("round", "ms", barmode="stack", bargap=0.15)
     total = sum(numbers.time.values())
     note = ", ".join(f"{part} {seconds / total:.0%}" for part, seconds in numbers.time.items()) if total else ""
-    note = f"Of the time of all rounds: {note}." if note else "The clock stood still."
+    note = f"Of the time of all rounds: {note}." if note else "No time was measured."
     if baseline and baseline.rounds:
         plain = 1000 * mean_round(baseline)
         layout["shapes"] = [level(plain)]
-        note += f" Dashed: a round without drafting, {plain:.1f} ms, makes one token."
+        note += f" Dashed: a round without drafting, {plain:.1f} ms, writes one token."
     return Figure(data, layout, note + _binning(_bin_size(run.rounds)))
 
 
@@ -189,7 +189,7 @@ def _stack(name: str, colour: str, rounds: Sequence[Round], heights: list[float]
 
 
 def pattern_of(shape: str, size: int) -> dict:
-    """Told apart without colour; drawn over the colour, which would else become the lines'."""
+    """A pattern that is visible without colour, drawn over the bar's own colour."""
     return {"shape": shape, "size": size, "fillmode": "overlay", "fgcolor": "#000", "fgopacity": 0.5}
 
 
@@ -198,7 +198,7 @@ def _bin_size(rounds: Sequence[Round]) -> int:
 
 
 def _binned(rounds: Sequence[Round], value: Callable[[Round], float]) -> list[float]:
-    """The mean of each run of neighbours, so that a long trace stays a chart."""
+    """The mean of ``value`` over groups of neighbouring rounds; at most MOST_BARS groups."""
     size, values = _bin_size(rounds), [value(event) for event in rounds]
     groups = (values[i : i + size] for i in range(0, len(values), size))
     return [short(sum(group) / len(group)) for group in groups]
@@ -214,5 +214,5 @@ def level(y: float) -> dict:
 
 
 def mean_round(trace: Trace) -> float:
-    """Seconds of a round, on average; of a baseline: of a plain step."""
+    """Mean seconds of a round; for a baseline this is a plain step."""
     return sum(event.timings.total for event in trace.rounds) / len(trace.rounds)

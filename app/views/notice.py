@@ -1,16 +1,17 @@
-"""The line above the results: progress, a verdict, or an error, always in words."""
+"""Renders the line above the results: progress, a verdict or an error, in words."""
 
 from typing import Literal
 
-from app.views.encode import encode
+from app.views.safe_json import encode
 
 Kind = Literal["quiet", "progress", "good", "slow", "error"]
 
 
 def about_pair(title: str, kind: Kind = "quiet", text: str = "") -> str:
-    """What is said under the choice of models: their name, where the field has no room for it, and what to expect."""
+    """The note below the choice of models: their full name, and why they cannot run or what they download."""
     return encode({"kind": kind, "text": text, "title": title})
 
 
-def notice(kind: Kind, text: str = "", fraction: float | None = None) -> str:
-    return encode({"kind": kind, "text": text, "fraction": fraction})
+def notice(kind: Kind, text: str = "", fraction: float | None = None, place: int | None = None) -> str:
+    """``place``: the number of runs ahead of this visitor's, for the status chip; 0 while it runs."""
+    return encode({"kind": kind, "text": text, "fraction": fraction} | ({} if place is None else {"place": place}))

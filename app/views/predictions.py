@@ -1,13 +1,13 @@
-"""What speculation should be worth by this machine's measured costs, beside what it was worth."""
+"""Draws predicted beside measured speedup, the cost curve v(W), and the idealised speedup by draft length."""
 
-from app.views.encode import short
 from app.views.figures import Figure, axes, level, mean_round, pattern_of
-from engine.statistics import Statistics, compare
-from engine.theory import best_gamma, idealised_speedup, interpolate
-from engine.trace import Trace
+from app.views.safe_json import short
+from engine.trace.metrics import RunMetrics, compare
+from engine.trace.speedup_model import best_gamma, idealised_speedup, interpolate
+from engine.trace.trace import Trace
 
 MOST_GAMMA = 16  # how far the idealised curve is drawn
-IMPOSSIBLE = "By the costs of this trace some passes would take no time at all, so nothing can be predicted from them."
+IMPOSSIBLE = "The costs in this trace give some passes no time at all, so nothing can be predicted."
 SAME_PACE = 0.5  # how far the plain step may have moved since the costs were measured
 
 
@@ -35,7 +35,7 @@ def prediction(run: Trace, baseline: Trace | None, speedup: float | None) -> Fig
 
 
 def _possible(run: Trace) -> bool:
-    """A file may claim costs that fall so fast that wide passes come out free, or cheaper than that."""
+    """Whether every width costs more than 0. Otherwise a trace file could claim costs that predict infinite speed."""
     widths = {len(event.parents) + 1 for event in run.rounds} | set(range(1, MOST_GAMMA + 2))
     return all(interpolate(run.started.costs.v, width) > 0 for width in widths)
 
@@ -55,7 +55,7 @@ def _bar(name: str, value: float, colour: str, pattern: str) -> dict:
 
 
 def _number(name: str, value: float) -> dict:
-    """At the right edge, which neither a bar nor the line at 1× reaches; at a bar's end it would stand on the line."""
+    """The value at the right edge. Because at a bar's end it could cover the line at 1×."""
     place = {"xref": "paper", "x": 1, "xanchor": "right", "y": name, "showarrow": False, "bgcolor": "@paper"}
     return place | {"text": f"{value:.2f}×", "font": {"color": "@ink", "size": 16}}
 
@@ -75,7 +75,7 @@ def _upright(x: float) -> dict:
 
 
 def scoring(run: Trace, baseline: Trace | None) -> Figure:
-    """v(W) on the machine that made the trace: why checking several tokens at once can be nearly free."""
+    """v(W) as measured on the machine of the trace."""
     costs = run.started.costs
     if costs is None:
         return Figure(note="v(W) was not measured for this run.")
@@ -92,10 +92,10 @@ def scoring(run: Trace, baseline: Trace | None) -> Figure:
 
 
 def _steadiness(run: Trace, baseline: Trace | None) -> str:
-    """A word of warning where c and v were measured on a machine that was busy, or busier than it was later."""
+    """A warning if the machine was busy while c and v were measured, or changed its speed since; else empty."""
     costs = run.started.costs
     if not costs.steady:
-        return " The machine was busy while c and v were measured, so take this with care."
+        return " The machine was busy while c and v were measured: take this with care."
     if not costs.step:
         return ""
     since, slowest, fastest = "", 1 + SAME_PACE, 1 / (1 + SAME_PACE)
@@ -109,8 +109,8 @@ def _steadiness(run: Trace, baseline: Trace | None) -> str:
     return f"{took}{since}." if since else ""
 
 
-def idealised(run: Trace, numbers: Statistics) -> Figure:
-    """The speedup that α alone would give for each draft length, on this machine's costs."""
+def idealised(run: Trace, numbers: RunMetrics) -> Figure:
+    """The speedup by draft length that α alone would give, with this machine's costs (Leviathan et al. 2023)."""
     costs, alpha = run.started.costs, numbers.alpha
     if costs is None or alpha is None:
         return Figure(note="This curve needs a tested draft and measured costs.")

@@ -1,15 +1,15 @@
-"""Two runs on one clock: when each lane's rounds ended and what they wrote, for the page to play back.
+"""Renders two runs as a race for the page to play: the times at which each lane's rounds ended, and their texts.
 
 Both were measured alone, one after the other, and start together here. At temperature 0 both write the same text, so
-they race to its end. Samples differ in length, and a short text is no fast one: those race on time per token.
+they race to its end. Samples race on time per token, because a shorter text would win by being short.
 """
 
-from app.views.encode import encode, short
 from app.views.figures import sampled
-from app.views.ribbon import METHODS
-from app.views.summary import speedup
-from engine.statistics import Divergence, first_divergence
-from engine.trace import Trace
+from app.views.player_feed import TITLES
+from app.views.safe_json import encode, short
+from app.views.tiles import speedup
+from engine.trace.metrics import Divergence, first_divergence
+from engine.trace.trace import Trace
 
 NO_RACE = "Once both lanes are measured they are played here side by side."
 SAME_CLOCK = "Measured one after the other, played together from their clocks. Finishing sooner is a shorter bar."
@@ -20,7 +20,7 @@ def empty(note: str = NO_RACE) -> str:
 
 
 def race(run: Trace | None, baseline: Trace | None, spread: str = "") -> str:
-    """``spread``: a sentence about how far repeated measurements lay apart."""
+    """``spread``: a sentence on the spread of repeated measurements."""
     ratio = speedup(run, baseline)
     if ratio is None:
         return empty("There is no race without a whole run and its whole baseline." if run else NO_RACE)
@@ -42,15 +42,15 @@ def race(run: Trace | None, baseline: Trace | None, spread: str = "") -> str:
 
 def _method(run: Trace) -> str:
     method = str(run.started.config.get("method"))
-    return f"with {METHODS.get(method, 'drafting')}"
+    return f"with {TITLES.get(method, method)}"
 
 
 def _lane(name: str, kind: str, trace: Trace) -> dict:
     """``ends`` and ``counts`` [rounds]: seconds from the first round's start to each round's end, tokens by then."""
-    start, made, counts = trace.rounds[0].start, 0, []
+    start, count, counts = trace.rounds[0].start, 0, []
     for event in trace.rounds:
-        made += len(event.emitted)
-        counts.append(made)
+        count += len(event.emitted)
+        counts.append(count)
     return {
         "name": name,
         "kind": kind,

@@ -1,11 +1,11 @@
-"""One race measured several times: its medians, and how far the measurements lay apart."""
+"""Summarises a run and its baseline measured several times: medians and spread."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from app.views.summary import speedup
-from engine.statistics import statistics
-from engine.trace import Trace
+from app.views.tiles import speedup
+from engine.trace.metrics import compute_metrics
+from engine.trace.trace import Trace
 
 Pair = tuple[Trace, Trace]  # a run and the baseline measured right after it
 
@@ -21,7 +21,7 @@ class Medians:
 
 
 def medians(pairs: Sequence[Pair]) -> Medians:
-    """``pairs``: an odd number, all ended by themselves, in the order they were measured."""
+    """``pairs``: an odd number of complete measurements, in order."""
     runs, plains = ([pair[lane] for pair in pairs] for lane in (0, 1))
     ratios = [speedup(run, plain) for run, plain in pairs]
     how = f"medians of {len(pairs)} runs each"
@@ -37,7 +37,7 @@ def _middle(traces: Sequence[Trace], key: Callable[[Trace], float]) -> Trace:
 
 
 def _speed(trace: Trace) -> float:
-    return statistics(trace).tokens_per_second or 0.0
+    return compute_metrics(trace).tokens_per_second or 0.0
 
 
 def _range(values) -> str:

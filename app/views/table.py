@@ -1,35 +1,17 @@
-"""The tokens of a trace as CSV, safe to open in a spreadsheet."""
+"""Renders a table as JSON: a caption, a row of heads, rows of cells. The first cell of a row names it."""
 
-import csv
-import io
+from collections.abc import Sequence
 
-from engine.trace import Trace
+from app.views.safe_json import encode
 
-COLUMNS = ("round", "gamma", "position", "depth", "status", "id", "text", "p", "q", "u", "accept", "gap")
-# A cell that begins so is run as a formula somewhere; the wide forms too, in East Asian versions.
-_STARTS_FORMULA = tuple("=+-@|%\t\r\n＝＋－＠")
+BEST = "best"
 
 
-def tokens_csv(trace: Trace) -> str:
-    """A row a token, discarded ones too. Numbers are written in full, absent ones left empty."""
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\r\n")
-    writer.writerow(COLUMNS)
-    for event in trace.rounds:
-        for token in event.tokens:
-            numbers = (token.p, token.q, token.u, token.accept, token.gap)
-            text = harmless(token.text or token.label or "")
-            writer.writerow(
-                (event.index, event.gamma, token.position, token.depth, token.status, token.id, text, *numbers)
-            )
-    return out.getvalue()
+def sheet(caption: str, heads: Sequence[str], rows: Sequence[Sequence[str | tuple[str, str]]]) -> str:
+    """A cell is its text, or (text, mark) where it stands out; the one mark there is: BEST."""
+    cells = [[cell if isinstance(cell, tuple) else (cell, "") for cell in row] for row in rows]
+    return encode({"caption": caption, "heads": list(heads), "rows": cells})
 
 
-def harmless(text: str) -> str:
-    """A text that a spreadsheet shows and never runs: behind an apostrophe where it would begin a formula.
-
-    >>> harmless("=1+1")
-    "'=1+1"
-    """
-    begins = text.startswith(_STARTS_FORMULA) or text.lstrip().startswith(_STARTS_FORMULA)
-    return f"'{text}" if begins else text
+def empty() -> str:
+    return sheet("", (), ())

@@ -1,78 +1,94 @@
-"""What a drafter is: something that guesses the next tokens and says what distribution it guessed them from."""
+"""Defines a drafter: it proposes tokens and reports the distribution q that each was drawn from."""
 
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from types import MappingProxyType
+from typing import ClassVar, Protocol
 
 import torch
 
 from engine.config import SamplingParams
-from engine.sampling import History, Uniforms
+from engine.sampling.random_streams import Uniforms
+from engine.sampling.warping import History
 
-ASK = "ask"  # the situation of a draft model before its first pass: it will tell as it goes
+PER_TOKEN = "per token"  # the confidence key of a drafter that knows its confidence only after each pass
+UNMEASURED_ALPHA = 0.6  # acceptance to expect of a draft that was never measured with its target
 
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """tokens [N] on the device. q [N, V]: what each token was drawn from, None where it was no draw (one-hot).
-    parents [N] for a tree, None for a chain. steps: passes of a draft model that this took.
-    situations: of each token, where the drafter found out on the way."""
+    """tokens [N] on the device. q [N, V]: the row each token was drawn from, None for deterministic drafts (one-hot).
+    parents [N] for a tree, None for a chain. steps: forward passes of the draft model. confidence_keys [N]: set by
+    drafters that decide per token."""
 
     tokens: torch.Tensor
     q: torch.Tensor | None = None
     parents: tuple[int, ...] | None = None
     steps: int = 0
-    situations: tuple[Hashable, ...] = ()
+    confidence_keys: tuple[Hashable, ...] = ()
 
     def __len__(self) -> int:
         return len(self.tokens)
 
 
-class Judge(Protocol):
-    """Who says, while a chain is drafted, whether to go on; ``path`` holds the situations of the guesses so far."""
+class DraftPolicy(Protocol):
+    """Decides after each token whether drafting goes on. ``path``: the confidence keys of the drafts so far."""
 
-    def keep(self, path: Sequence[Hashable]) -> bool:
-        """Whether the last guess of the path is worth scoring. Asked before its token is drawn."""
+    def worth_verifying(self, path: Sequence[Hashable]) -> bool:
+        """Returns whether the last draft of ``path`` is worth its place in the target's pass. Must be called before
+        that token is drawn: the decision may depend on q, but not on the token."""
 
-    def more(self, path: Sequence[Hashable]) -> bool:
-        """Whether one more draft step is worth its cost."""
+    def worth_drafting(self, path: Sequence[Hashable]) -> bool:
+        """Returns whether one more pass of the draft model is worth its cost."""
 
 
 @dataclass(frozen=True, slots=True)
-class Setup:
-    """What a run tells its drafter: how the target samples, V of the target, the seeded draws, room for tokens, and
-    whom to ask how far to draft (None: nobody)."""
+class DrafterSetup:
+    """The settings of one run: how the target samples, its vocabulary size V, the seeded uniforms, and the capacity of
+    its cache in tokens. ``history``: the tokens that a repetition penalty counts; None without a penalty. ``policy``:
+    None where the draft length is fixed in advance."""
 
     sampling: SamplingParams
     vocab_size: int
     uniforms: Uniforms
-    history: History | None  # which tokens count as repeated; None where nothing penalises them
+    history: History | None
     capacity: int
     device: str
-    judge: Judge | None = None
+    policy: DraftPolicy | None = None
 
 
-class Drafter(Protocol):
-    """A method is one file with this protocol and one line in the registry."""
+class Drafter:
+    """Base class of all methods. A new method is one file with a subclass and one line in `engine.config.METHODS`.
 
-    name: str
-    priors: Mapping[Hashable, float]  # situation -> acceptance to expect before anything has been seen
+    ``priors`` maps each confidence key to the acceptance rate that is assumed before a run has measured any.
+    """
 
-    def start(self, prompt: Sequence[int], setup: Setup) -> None:
-        """A new run."""
+    priors: ClassVar[Mapping[Hashable, float]] = MappingProxyType({})
 
-    def situation(self, committed: Sequence[int]) -> Hashable | None:
-        """What kind of guess is at hand (a key into ``priors``), ASK where that shows only while drafting, or None
-        when there is nothing to propose."""
+    @classmethod
+    def usual_places(cls, longest: int, alpha: float | None = None) -> list[tuple[float, list[float]]]:
+        """Returns (share of positions, acceptance at draft 1 … ``longest`` there) for typical text, from which the
+        fastest method is predicted. ``alpha``: the acceptance that was measured for this draft model."""
+        return [(1.0, [alpha or UNMEASURED_ALPHA] * longest)]
 
-    def deeper(self, situation: Hashable) -> Hashable:
-        """The situation that a draft made in ``situation`` and kept leads to."""
+    def start(self, prompt: Sequence[int], setup: DrafterSetup) -> None:
+        """Prepares for a new run."""
+
+    def confidence_key(self, committed: Sequence[int]) -> Hashable | None:
+        """Returns the class of the next guess (a key into ``priors``), PER_TOKEN if that shows only while drafting, or
+        None if there is nothing to propose."""
+
+    def next_key(self, key: Hashable) -> Hashable:
+        """Returns the key of the draft that follows an accepted draft of class ``key``."""
+        return key
 
     def propose(self, committed: Sequence[int], gamma: int, position: int) -> Draft:
-        """Up to gamma ≥ 1 tokens to follow ``committed``; ``position`` numbers the first one among the new tokens."""
+        """Returns up to gamma ≥ 1 tokens to follow ``committed``. ``position``: index of the first one among the new
+        tokens of the run."""
+        raise NotImplementedError
 
     def commit(self, accepted: int) -> None:
-        """How many of the last proposal's tokens were kept (a prefix of a chain)."""
+        """Notes how many tokens of the last proposal were accepted (a prefix of a chain)."""
 
     def release(self) -> None:
-        """The run is over; give memory back."""
+        """Frees the run's memory."""

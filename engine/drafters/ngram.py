@@ -1,70 +1,67 @@
-"""Prompt lookup (Saxena 2023): what followed the last time these tokens appeared probably follows again.
+"""Drafts by prompt lookup (Saxena 2023): proposes the tokens that followed the last occurrence of the current suffix.
 
-No model and no cost: q is one-hot. It pays where the answer quotes the question: summaries, edits, answers from a text.
+Needs no model, and q is one-hot. It pays where the answer quotes the prompt: summaries, edits, answers from a text.
 """
 
 from collections.abc import Sequence
 from typing import ClassVar
 
 from engine.device import to_device
-from engine.drafters.base import Draft, Setup
+from engine.drafters.base import Draft, Drafter, DrafterSetup
 
-LONGEST = 8
-# Share of places by the length of the longest match there (0: none), counted over 62,000 tokens that the embedded
-# target wrote, about a third of them to requests about a text.
+LONGEST = 8  # tokens of the longest match that is looked up
+# Share of positions by the length of the longest match there (0: no match), counted over 62,000 tokens written by the
+# embedded target, about a third of them in answers to requests about a text.
 _SHARES = {0: 0.22, 1: 0.24, 2: 0.11, 3: 0.07, 4: 0.05, 5: 0.04, 6: 0.03, 7: 0.02, 8: 0.22}
 
 
-def usual_places(longest: int) -> list[tuple[float, list[float]]]:
-    """(share, chance that draft 1, 2, … ``longest`` is kept there), by the length of the match that is found."""
-    chances = [NgramDrafter.priors[min(n, LONGEST)] for n in range(1, LONGEST + longest + 1)]
-    return [(share, chances[n - 1 : n - 1 + longest] if n else []) for n, share in _SHARES.items()]
-
-
-class NgramDrafter:
-    """Longest suffix match first, the most recent occurrence of it, over prompt and output.
+class NgramDrafter(Drafter):
+    """Takes the longest matching suffix first, and its most recent occurrence, over prompt and output.
 
     >>> # … the quick brown fox … the quick  →  proposes " brown", " fox", …
     """
 
     name = "ngram"
-    # Chance that a guess is kept, by length of the match that found it: counted over 100,000 tokens that the embedded
-    # target wrote (greedy and sampled), to questions that mostly do not quote a text.
+    # Acceptance rate by length of the match: counted over 100,000 tokens written by the embedded target (greedy and
+    # sampled), in answers that mostly do not quote a text.
     priors: ClassVar = {1: 0.16, 2: 0.42, 3: 0.52, 4: 0.62, 5: 0.67, 6: 0.71, 7: 0.75, 8: 0.92}
 
-    def start(self, prompt: Sequence[int], setup: Setup) -> None:
+    @classmethod
+    def usual_places(cls, longest: int, alpha: float | None = None) -> list[tuple[float, list[float]]]:
+        """Places by the length of the match; each accepted draft makes the match one longer."""
+        rates = [cls.priors[min(n, LONGEST)] for n in range(1, LONGEST + longest + 1)]
+        return [(share, rates[n - 1 : n - 1 + longest] if n else []) for n, share in _SHARES.items()]
+
+    def start(self, prompt: Sequence[int], setup: DrafterSetup) -> None:
         self._device = setup.device
         self._follow: list[dict[tuple[int, ...], int]] = [{} for _ in range(LONGEST + 1)]  # n-gram -> index after it
         self._indexed = 0  # n-grams ending before this index are in the tables
-        self._found = 0
+        self._match = 0  # index of the token that followed the match
 
-    def situation(self, committed: Sequence[int]):
-        """The length of the longest match, or None. The last token's own n-gram is not indexed yet: it has no
-        successor, and would match itself."""
+    def confidence_key(self, committed: Sequence[int]):
+        """Returns the length of the longest match, or None. The last token's own n-gram is not indexed yet, because it
+        has no successor and would match itself."""
         for end in range(self._indexed + 1, len(committed)):
             for n in range(1, min(LONGEST, end) + 1):
                 self._follow[n][tuple(committed[end - n : end])] = end
         self._indexed = max(self._indexed, len(committed) - 1)
         for n in range(min(LONGEST, len(committed) - 1), 0, -1):
-            found = self._follow[n].get(tuple(committed[-n:]))
-            if found is not None:
-                self._found = found
+            after = self._follow[n].get(tuple(committed[-n:]))
+            if after is not None:
+                self._match = after
                 return n
         return None
 
-    def deeper(self, situation: int) -> int:
-        """A kept guess makes the match one longer."""
-        return min(situation + 1, LONGEST)
+    def next_key(self, key: int) -> int:
+        """An accepted draft makes the match one longer."""
+        return min(key + 1, LONGEST)
 
     def propose(self, committed: Sequence[int], gamma: int, position: int) -> Draft:
-        """Copies from behind the match, and goes on into its own copy: a repeating pattern is continued."""
-        tokens = list(committed[self._found : self._found + gamma])
+        """Copies the tokens after the match, and then its own copy, so that a repeating pattern is continued."""
+        tokens = list(committed[self._match : self._match + gamma])
         while len(tokens) < gamma:
-            tokens.append(tokens[self._found + len(tokens) - len(committed)])
+            tokens.append(tokens[self._match + len(tokens) - len(committed)])
         return Draft(to_device(tokens, self._device))
-
-    def commit(self, accepted: int) -> None:
-        pass
 
     def release(self) -> None:
         self._follow = []

@@ -1,8 +1,8 @@
-"""Train a draft to guess what the target would say, against the target's whole distribution at every reply token.
+"""Trains a draft to match the target's full distribution at every reply token.
 
 Loss: forward KL, averaged over reply positions; draft step k of a rollout counts ``decay^(k−1)``. Sampled acceptance
-is 1 − TV(p, q) exactly (Leviathan 2023), but TV's gradient is flat where a young draft is (p and q hardly overlap),
-while KL bounds it (Pinsker) and pulls from everywhere; a share of TV can be mixed in once q is close (``tv``).
+is 1 − TV(p, q) exactly (Leviathan 2023). Because TV's gradient is flat while p and q hardly overlap, training starts
+with KL, which bounds TV (Pinsker) and has a gradient everywhere; ``tv`` mixes in a share of TV once q is close.
 
 Every update is a function of (seed, update number, checkpoint), so an interrupted run resumes to the same draft.
 """
@@ -10,9 +10,8 @@ Every update is a function of (seed, update number, checkpoint), so an interrupt
 import io
 import json
 import math
-import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -20,13 +19,12 @@ import numpy as np
 import torch
 
 from engine.errors import BadInput
-from engine.folders import disk_errors
-from engine.training.features import Features
-from engine.training.samples import Samples
+from engine.files import disk_errors, write_atomically
+from engine.trace.events import ProgressCallback
+from engine.training.dataset import Samples
+from engine.training.hidden_states import Features
 from engine.training.students import Batch
 from engine.training.teacher import Teacher
-
-Say = Callable[[float, str], None]
 
 
 @dataclass(frozen=True)
@@ -59,7 +57,7 @@ class Recipe:
 
 
 class Data:
-    """Batches of rows with their features. ``taps`` empty for a student that reads none."""
+    """Batches of rows with their features; ``taps`` is empty for a student that reads no features."""
 
     def __init__(self, samples: Samples, features: Features, taps: tuple[int, ...], device: str):
         self.samples, self.features, self.taps, self.device = samples, features, taps, device
@@ -69,7 +67,7 @@ class Data:
             raise BadInput(f"{len(samples)} rows are too few to train on some and hold others out; sample more.")
 
     def epoch(self, seed: int, epoch: int, rows: int) -> list[np.ndarray]:
-        """Rows of one epoch in batches: shuffled, then alike in length within chunks to waste little on padding."""
+        """Returns one epoch in batches: shuffled, then sorted by length within chunks to reduce padding."""
         order = np.random.default_rng([seed, epoch]).permutation(self.training)
         lengths = np.diff(self.samples.starts)
         batches = []
@@ -79,7 +77,7 @@ class Data:
         return [batches[i] for i in np.random.default_rng([seed, epoch, 1]).permutation(len(batches))]
 
     def batches(self, recipe: Recipe, first: int) -> Iterator[np.ndarray]:
-        """From update ``first`` on, without end."""
+        """Yields batches from update ``first`` on, without end."""
         per_epoch = len(self.epoch(recipe.seed, 0, recipe.rows))
         for epoch in range(first // per_epoch, 1 << 30):
             yield from self.epoch(recipe.seed, epoch, recipe.rows)[
@@ -105,18 +103,18 @@ class Data:
         return Batch(*(t if t is None else t.to(self.device) for t in tensors))
 
 
-def guessed(batch: Batch, ahead: int) -> torch.Tensor:
-    """[B, L] bool: positions t whose guess, token t + ahead, is one the target wrote."""
+def reply_mask(batch: Batch, ahead: int) -> torch.Tensor:
+    """Returns [B, L] bool: positions t whose guess, token t + ahead, was written by the target."""
     t = torch.arange(batch.ids.shape[1], device=batch.ids.device)[None] + ahead
     return (t >= batch.prompt_len[:, None]) & (t < batch.length[:, None])
 
 
 def loss(student, teacher: Teacher, batch: Batch, recipe: Recipe, steps: int, generator: torch.Generator):
-    """The mean loss over reply positions, summed over draft steps with their weights."""
+    """Returns the mean loss over reply positions, averaged over draft steps with their weights."""
     words, extra = student.words_for_update(generator)
     total, weights = 0.0, 0.0
     for k, states in enumerate(student.states(batch, steps), start=1):
-        where, ahead = guessed(batch, k + student.shift), k + student.shift - 1
+        where, ahead = reply_mask(batch, k + student.shift), k + student.shift - 1
         b, t = where.nonzero(as_tuple=True)
         with torch.no_grad():
             p = teacher.logits(batch.final[b, t + ahead], words)
@@ -126,24 +124,24 @@ def loss(student, teacher: Teacher, batch: Batch, recipe: Recipe, steps: int, ge
         one = (log_p.exp() * (log_p - log_q)).sum(-1)
         if recipe.tv:
             one = (1 - recipe.tv) * one + recipe.tv * 0.5 * (log_p.exp() - log_q.exp()).abs().sum(-1)
-        one = one.sum() / max(len(b), 1)  # in very short rows nobody guesses a later step's token
+        one = one.sum() / max(len(b), 1)  # very short rows have no later steps
         total, weights = total + recipe.decay ** (k - 1) * one, weights + recipe.decay ** (k - 1)
     return total / weights
 
 
 @torch.inference_mode()
 def acceptance(student, teacher: Teacher, data: Data, steps: int, rows: int = 24) -> dict[str, list[float]]:
-    """α by draft position on held-out rows, the drafts before it taken as kept: "greedy" where both pick the same
-    word of the whole vocabulary, "sampled" the overlap Σ min(p, q) at temperature 1."""
+    """Returns α by draft position on held-out rows, given that the earlier drafts were accepted: "greedy" is the share
+    where both prefer the same word of the full vocabulary, "sampled" the overlap Σ min(p, q) at temperature 1."""
     every = len(data.validation) / min(rows, len(data.validation))
     chosen = data.validation[(np.arange(min(rows, len(data.validation))) * every).astype(int)]
-    whole = torch.arange(teacher.config.vocab_size, device=data.device)
-    words = student.words if student.shift else whole
+    vocabulary = torch.arange(teacher.config.vocab_size, device=data.device)
+    words = student.words if student.shift else vocabulary
     sums = np.zeros((steps, 3))
     for part in np.array_split(chosen, max(1, len(chosen) // 4)):
         batch = data.batch(part)
         for k, states in enumerate(student.states(batch, steps), start=1):
-            b, t = guessed(batch, k + student.shift).nonzero(as_tuple=True)
+            b, t = reply_mask(batch, k + student.shift).nonzero(as_tuple=True)
             p = teacher.logits(batch.final[b, t + k + student.shift - 1]).softmax(-1)
             q = student.logits(states[b, t], words).softmax(-1)
             agree = words[q.argmax(-1)] == p.argmax(-1)
@@ -153,11 +151,17 @@ def acceptance(student, teacher: Teacher, data: Data, steps: int, rows: int = 24
 
 
 def train(
-    student, teacher: Teacher, data: Data, recipe: Recipe, folder: Path, say: Say = lambda f, m: None, seen: int = 0
+    student,
+    teacher: Teacher,
+    data: Data,
+    recipe: Recipe,
+    folder: Path,
+    say: ProgressCallback = lambda f, m: None,
+    seen: int = 0,
 ) -> list[dict]:
-    """Train to the end of the recipe, from the checkpoint in ``folder`` where there is one; returns the log.
+    """Trains to the end of the recipe, resuming from the checkpoint in ``folder`` if there is one; returns the log.
 
-    ``seen``: reply tokens that the student had been trained on before this recipe.
+    ``seen``: reply tokens that the student was trained on before this recipe.
     """
     parameters = [p for p in student.parameters() if p.requires_grad]
     groups = [[p for p in parameters if p.ndim > 1], [p for p in parameters if p.ndim < 2]]
@@ -204,14 +208,9 @@ def _save(folder: Path, recipe: Recipe, student, optimizer, update: int, log: li
              "log": log, "recipe": json.dumps(asdict(recipe)), "seen": seen, "words": student.words.cpu()}  # fmt: skip
     with disk_errors(folder):
         folder.mkdir(parents=True, exist_ok=True)
-        aside, content = folder / "checkpoint.pt.tmp", io.BytesIO()
-        torch.save(state, content)  # given a path it would not say that the disk is full
-        try:
-            aside.write_bytes(content.getbuffer())
-            os.replace(aside, folder / "checkpoint.pt")
-        except BaseException:
-            aside.unlink(missing_ok=True)
-            raise
+        content = io.BytesIO()
+        torch.save(state, content)  # to memory, because torch.save to a path hides that the disk is full
+        write_atomically(folder / "checkpoint.pt", content.getbuffer())
 
 
 def _resume(folder: Path, recipe: Recipe, student, optimizer) -> tuple[int, list[dict], int]:
@@ -221,7 +220,7 @@ def _resume(folder: Path, recipe: Recipe, student, optimizer) -> tuple[int, list
     try:
         state = torch.load(path, map_location="cpu", weights_only=True)
         if state["recipe"] != json.dumps(asdict(recipe)):
-            raise BadInput(f"{path} was made with another recipe; go on with that one, or name another --work folder.")
+            raise BadInput(f"{path} has another recipe; continue with that one, or name another --work folder.")
         student.module.load_state_dict(state["student"])
         optimizer.load_state_dict(state["optimizer"])
         return state["update"], state["log"], state["seen"]

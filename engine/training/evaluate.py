@@ -1,15 +1,14 @@
-"""What a draft is worth in the real loop: α by draft position, τ and speedup, counted from traces."""
+"""Measures a trained draft in the real loop: α by draft position, τ and speedup."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 
-from engine.bench import Prompt
-from engine.config import AUTO, RunConfig, SamplingParams
-from engine.loading import Engine
-from engine.statistics import Statistics, statistics
-from engine.trace import fold
-
-Say = Callable[[float, str], None]
+from engine.bench.metrics import ALL
+from engine.bench.prompts import Prompt
+from engine.bench.sweep import Grid, Sweep
+from engine.config import AUTO
+from engine.runtime.engine import Engine
+from engine.trace.events import ProgressCallback
 
 
 @dataclass(frozen=True)
@@ -34,29 +33,18 @@ class Evaluation:
 
 
 def evaluate(
-    engine: Engine, method: str, prompts: Sequence[Prompt], temperature: float, gamma: int, most: int, say: Say
-) -> Evaluation:
+    engine: Engine, method: str, prompts: Sequence[Prompt], temperature: float, gamma: int, most: int,
+    progress: ProgressCallback,
+) -> Evaluation:  # fmt: skip
     """Each prompt three times: at ``gamma``, so that every position is tried, with γ = auto, and without drafts."""
-    runs: dict[object, list[Statistics]] = {gamma: [], AUTO: [], 0: []}
-    for i, prompt in enumerate(prompts):
-        config = RunConfig(
-            prompt.text, engine.pair.name, method, sampling=SamplingParams(temperature), max_new_tokens=most, seed=i,
-            chat=bool(engine.target.tokenizer.chat_template),
-        )  # fmt: skip
-        for length, seen in runs.items():
-            asked = replace(config, gamma=length, method=method if length else "none")
-            seen.append(statistics(fold(engine.run(asked))))
-        say((i + 1) / len(prompts), f"{method}, temperature {temperature:g}: {i + 1} of {len(prompts)} prompts")
+    sweep = Sweep(engine, Grid((method,), (gamma, AUTO), (temperature,), most), prompts)
+    sweep.run(lambda fraction, message: progress(fraction, f"{method}, {message}"))
+    fixed, auto = (
+        next(c for c in sweep.cells() if c.category == ALL and c.gamma == length) for length in (gamma, AUTO)
+    )
     depths: dict[int, tuple[int, int]] = {}
-    for numbers in runs[gamma]:
-        for depth, (accepted, tested) in numbers.by_depth.items():
+    for samples in sweep.benchmark.samples.values():
+        for depth, (accepted, tested) in enumerate(samples[method, gamma].by_depth, 1):
             a, t = depths.get(depth, (0, 0))
-            depths[depth] = (a + accepted, t + tested)
-    speed = {length: _total(seen, "tokens") / _total(seen, "decode_seconds") for length, seen in runs.items()}
-    tau = _total(runs[gamma], "tokens") / _total(runs[gamma], "passes")
-    by_depth = dict(sorted(depths.items()))
-    return Evaluation(method, temperature, gamma, len(prompts), by_depth, tau, speed[AUTO] / speed[0])
-
-
-def _total(seen: Sequence[Statistics], name: str) -> float:
-    return sum(getattr(numbers, name) for numbers in seen)
+            depths[depth] = a + accepted, t + tested
+    return Evaluation(method, temperature, gamma, len(prompts), dict(sorted(depths.items())), fixed.tau, auto.speedup)

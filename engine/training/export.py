@@ -1,4 +1,4 @@
-"""A trained student as files that others load: safetensors in bf16 and a config, written aside and then renamed.
+"""Exports a trained student as safetensors in bf16 with a config, in a temporary folder that is then renamed.
 
 `lm` becomes a transformers checkpoint with the target's tokenizer; `eagle` the layout of vLLM and SGLang.
 """
@@ -15,14 +15,15 @@ import transformers
 from safetensors import SafetensorError
 from safetensors.torch import save_file
 
-from engine.attention import rope
+from engine.config import EAGLE3_HEAD
 from engine.errors import BadInput
-from engine.folders import HEAD, disk_errors
-from engine.training.card import TAG
-from engine.training.eagle import EagleHead
+from engine.files import disk_errors
+from engine.models.attention import rope
+from engine.training.eagle3_module import EagleHead
+from engine.training.model_card import TAG
 from engine.training.teacher import Teacher
 
-_TOKENIZER = (  # whichever of these a target has
+_TOKENIZER = (  # copied if the target has them
     "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json", "vocab.json",
     "merges.txt", "tokenizer.model", "chat_template.jinja", "chat_template.json", "generation_config.json",
 )  # fmt: skip
@@ -48,14 +49,14 @@ def vocabulary_map(words: torch.Tensor, vocabulary: int) -> dict[str, torch.Tens
 
 
 def eagle(student, teacher: Teacher, taps: tuple[int, ...], folder: Path, card: str) -> None:
-    """The head with its words' rows of the target's output layer, which it shares; the embedding stays the target's."""
+    """Writes the head with its words' rows of the target's output layer; the embedding is not included."""
     module: EagleHead = student.module
     tensors = {f"midlayer.{theirs}": module.state_dict()[ours] for ours, theirs in _NAMES.items()}
     tensors |= {"fc.weight": module.fc.weight, "norm.weight": module.norm, "lm_head.weight": module.head}
     tensors = {name: t.detach().to("cpu", torch.bfloat16).contiguous() for name, t in tensors.items()}
     c, words = teacher.config, student.words.cpu()
     config = {
-        "architectures": [HEAD], "model_type": "llama", "hidden_size": c.hidden_size,
+        "architectures": [EAGLE3_HEAD], "model_type": "llama", "hidden_size": c.hidden_size,
         "intermediate_size": module.gate.weight.shape[0], "num_hidden_layers": 1, "num_attention_heads": module.H,
         "num_key_value_heads": module.K, "head_dim": module.D, "vocab_size": c.vocab_size,
         "draft_vocab_size": len(words), "rms_norm_eps": c.rms_norm_eps, "hidden_act": c.hidden_act,
@@ -70,17 +71,17 @@ def eagle(student, teacher: Teacher, taps: tuple[int, ...], folder: Path, card: 
         (work / "config.json").write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
         (work / "README.md").write_text(card, encoding="utf-8")
 
-    _replaced(folder, write)
+    _replace_folder(folder, write)
 
 
 def _scaling(config) -> dict | None:
-    """What other engines read beside `rope_theta`: None where positions are turned plainly."""
+    """Returns the rope scaling that other engines read beside `rope_theta`; None for plain rotary positions."""
     parameters = {k: v for k, v in rope(config).items() if k != "rope_theta"}
     return None if parameters["rope_type"] == "default" else parameters
 
 
 def lm(student, target: Path, folder: Path, card: str) -> None:
-    """A plain `LlamaForCausalLM` checkpoint beside the target's own tokenizer."""
+    """Writes a plain `LlamaForCausalLM` checkpoint with the target's tokenizer."""
 
     def write(work: Path) -> None:
         transformers.logging.disable_progress_bar()
@@ -88,14 +89,14 @@ def lm(student, target: Path, folder: Path, card: str) -> None:
         (work / "generation_config.json").unlink(missing_ok=True)
         for name in _TOKENIZER:
             if (target / name).is_file():
-                _copied(target / name, work / name)
+                _copy_compact(target / name, work / name)
         (work / "README.md").write_text(card, encoding="utf-8")
 
-    _replaced(folder, write)
+    _replace_folder(folder, write)
 
 
-def _copied(source: Path, destination: Path) -> None:
-    """JSON without its indentation: a tokenizer is half white space."""
+def _copy_compact(source: Path, destination: Path) -> None:
+    """Copies a file; JSON without its indentation, because half of a tokenizer file is white space."""
     if source.suffix != ".json":
         shutil.copyfile(source, destination)
         return
@@ -105,18 +106,18 @@ def _copied(source: Path, destination: Path) -> None:
 
 
 def _older_draft(folder: Path) -> bool:
-    """Whether the folder was written by `export`: its card says so; a target or another project has none such."""
+    """Returns whether the folder was written by `export`, as its card says."""
     try:
         return TAG in (folder / "README.md").read_text(encoding="utf-8") and (folder / "config.json").is_file()
     except (OSError, UnicodeDecodeError):
         return False
 
 
-def _replaced(folder: Path, write) -> None:
-    """``write(work)`` fills a folder beside, which then takes the place of ``folder``: the old one or the whole new."""
+def _replace_folder(folder: Path, write) -> None:
+    """Replaces ``folder`` by one that ``write(work)`` fills, so that there is either the old draft or the new one."""
     folder = Path(folder)
     if folder.is_file() or (folder.exists() and any(folder.iterdir()) and not _older_draft(folder)):
-        raise BadInput(f"{folder} holds something that is no draft; name an empty or new folder.")
+        raise BadInput(f"{folder} holds something other than a draft; name an empty or new folder.")
     with disk_errors(folder.parent):
         folder.parent.mkdir(parents=True, exist_ok=True)
         work = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}-"))
@@ -124,10 +125,10 @@ def _replaced(folder: Path, write) -> None:
             (work / "new").mkdir()
             try:
                 write(work / "new")
-            except SafetensorError as error:  # which puts the disk's own words into a sentence
+            except SafetensorError as error:  # wraps the operating system's error in a text
                 raise OSError(errno.ENOSPC if "os error 28" in str(error) else errno.EIO, str(error)) from error
             for file in (work / "new").iterdir():
-                file.chmod(0o644)  # safetensors writes for its owner alone
+                file.chmod(0o644)  # safetensors writes files that only their owner may read
             if folder.exists():
                 os.replace(folder, work / "old")
             os.replace(work / "new", folder)

@@ -1,5 +1,5 @@
-"""Questions to put to the target. It writes them itself: given its chat template up to where a user would speak, an
-instruct model goes on with what users ask (Magpie; Xu et al. 2024)."""
+"""Lets the target write the questions that it will answer: given its chat template up to the user's turn, an instruct
+model continues with a user's question (Magpie; Xu et al. 2024)."""
 
 import json
 import random
@@ -7,45 +7,45 @@ import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from engine.bench.prompts import read_prompts
 from engine.errors import BadInput
-from engine.folders import disk_errors, write_atomically
-from engine.training.samples import Samples
-from engine.training.slots import Row, Slots
+from engine.files import disk_errors, write_atomically
+from engine.training.batched_sampler import BatchedSampler, Row
+from engine.training.dataset import Samples
 
-_MARK = "\ue000prompt\ue000"  # stands for the user's words while the template is rendered
+_MARK = "\ue000prompt\ue000"  # placeholder for the user's words while the template is rendered
 LONGEST = 200  # tokens of a question
 _SHORTEST = 12  # characters
 
 
-def opening(tokenizer) -> list[int]:
-    """Token ids up to where the user's words begin. BadInput without a chat template."""
+def question_prefix(tokenizer) -> list[int]:
+    """Returns the token ids before the user's words. BadInput without a chat template."""
     if not getattr(tokenizer, "chat_template", None):
         raise BadInput("This target has no chat template, so it cannot write questions; pass a file with --prompts.")
     text = tokenizer.apply_chat_template([{"role": "user", "content": _MARK}], tokenize=False)
     return tokenizer(text[: text.index(_MARK)], add_special_tokens=False).input_ids
 
 
-def written(
-    slots: Slots, tokenizer, ends: frozenset[int], attempts: Iterable[int], seed: int
+def write_questions(
+    sampler: BatchedSampler, tokenizer, ends: frozenset[int], attempts: Iterable[int], seed: int
 ) -> Iterator[tuple[int, str]]:
-    """(attempt, question) at temperature 1 as they come; an unusable one is "". An attempt is its own draw, whatever
-    stands beside it."""
-    start = opening(tokenizer)
-    rows = (Row(i, list(start), 1.0, seed * 1_000_003 + i) for i in attempts)
-    for row in slots.sample(rows, ends, LONGEST):
+    """Yields (attempt, question), sampled at temperature 1; an unusable question is "". Each attempt has its own seed,
+    so that its question does not depend on the batch."""
+    prefix = question_prefix(tokenizer)
+    rows = (Row(i, list(prefix), 1.0, seed * 1_000_003 + i) for i in attempts)
+    for row in sampler.sample(rows, ends, LONGEST):
         ids = row.tokens[row.prompt_len :]
         text = tokenizer.decode(ids[:-1], skip_special_tokens=False).strip()
-        yield row.index, text if ids[-1] in ends and usable(text, tokenizer) else ""
+        yield row.index, text if ids[-1] in ends and is_usable(text, tokenizer) else ""
 
 
 class Attempts:
-    """``texts``: attempt → question, "" for an unusable one. A line each on disk as they come, so that an interrupted
-    run loses none of them."""
+    """Stores the questions on disk as they are written. ``texts``: attempt → question, "" for an unusable one."""
 
     def __init__(self, path: Path):
         self.path, self.texts = path, {}
         lines = path.read_text(encoding="utf-8", errors="replace").split("\n") if path.exists() else [""]
-        for line in lines[:-1]:  # behind the last line's end stands what was being written when it was cut short
+        for line in lines[:-1]:  # an interrupted write leaves an incomplete line after the last newline
             try:
                 index, text = json.loads(line)
                 self.texts[int(index)] = str(text)
@@ -61,16 +61,16 @@ class Attempts:
             file.write(json.dumps([index, text]) + "\n")
 
     def questions(self, count: int) -> list[str]:
-        """The usable ones of the first ``count`` attempts, in their order, no two alike."""
-        found: dict[str, str] = {}
+        """Returns the usable questions of the first ``count`` attempts, in order, without duplicates."""
+        distinct: dict[str, str] = {}
         for index in sorted(i for i in self.texts if i < count):
             text = self.texts[index]
-            found.setdefault(re.sub(r"\W+", " ", text.lower()).strip(), text)
-        return [text for text in found.values() if text]
+            distinct.setdefault(re.sub(r"\W+", " ", text.lower()).strip(), text)
+        return [text for text in distinct.values() if text]
 
 
-def usable(text: str, tokenizer) -> bool:
-    """Long enough to be a question, and nothing of the template's own in it."""
+def is_usable(text: str, tokenizer) -> bool:
+    """Returns whether the text is long enough to be a question and free of the template's special tokens."""
     special = any(token in text for token in tokenizer.all_special_tokens)
     return len(text) >= _SHORTEST and not special and "\ufffd" not in text
 
@@ -90,12 +90,13 @@ _TASKS = (
 _LENGTHS = (200, 350, 500)  # characters of a text that a task is about
 
 
-def tasks(samples: Samples, tokenizer, count: int, seed: int) -> Iterator[str]:
-    """Requests about a text, which questions alone hardly hold: the texts are the target's own calmer replies."""
+def make_tasks(samples: Samples, tokenizer, count: int, seed: int) -> Iterator[str]:
+    """Yields requests about a text, taken from the target's own replies below temperature 0.9. Because plain questions
+    rarely quote a text, a draft trained on them alone is poor at quoting."""
     rng = random.Random(seed)
     rows = [i for i in range(len(samples)) if samples.reply_len[i] >= 40 and samples.temperature[i] < 0.9]
     if not rows:
-        raise BadInput("The samples hold no reply of 40 tokens to make a task of; sample more first.")
+        raise BadInput("The samples hold no reply of 40 tokens for a task; sample more first.")
     for n in range(count):
         if n % len(rows) == 0:
             rng.shuffle(rows)
@@ -106,23 +107,8 @@ def tasks(samples: Samples, tokenizer, count: int, seed: int) -> Iterator[str]:
             yield f"{rng.choice(_TASKS)}\n\n{text}"
 
 
-def read(path: Path) -> list[str]:
-    """The `prompt` of each line. BadInput names a bad line."""
-    try:
-        lines = Path(path).read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise BadInput(
-            f"The prompts {path} cannot be read; make some with `python -m engine.training prompts`."
-        ) from error
-    found = []
-    for number, line in enumerate(lines, 1):
-        try:
-            text = json.loads(line)["prompt"]
-        except (ValueError, TypeError, KeyError) as error:
-            raise BadInput(f"Line {number} of {path} is no JSON object with `prompt`.") from error
-        if not isinstance(text, str) or not text.strip():
-            raise BadInput(f"Line {number} of {path} has an empty prompt.")
-        found.append(text)
-    if not found:
-        raise BadInput(f"{path} holds no prompts.")
-    return found
+def read_texts(path: Path) -> list[str]:
+    """Returns the texts of a file of prompts. BadInput names the wrong line."""
+    if not Path(path).is_file():
+        raise BadInput(f"The prompts {path} cannot be read; make some with `python -m engine training prompts`.")
+    return [prompt.text for prompt in read_prompts(path)]

@@ -1,4 +1,4 @@
-"""The two kinds of draft that can be trained, behind one face for `distil`.
+"""Defines the two kinds of draft that can be trained, with one interface for `distil`.
 
 Dimension key: B rows, L positions, E the target's hidden size, Vd words a student guesses among, k draft step.
 A student's state at position t in step k guesses token t + k + shift.
@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from torch import nn
 from transformers import LlamaConfig, LlamaForCausalLM
 
-from engine.training.eagle import EagleHead
+from engine.training.eagle3_module import EagleHead
 
 
 @dataclass
@@ -26,7 +26,7 @@ class Batch:
 
 
 class EagleStudent(nn.Module):
-    """Guesses with the target's features; ``words`` [Vd]: the target ids of its reduced vocabulary."""
+    """Reads the target's features; ``words`` [Vd]: the target ids of its reduced vocabulary."""
 
     shift = 1
 
@@ -46,11 +46,11 @@ class EagleStudent(nn.Module):
 
 
 class LmStudent(nn.Module):
-    """A small Llama of its own. ``words`` [Vd]: frequent words, which every update's normaliser holds; of the others
-    it holds a fresh random handful, counted as often as they stand for words left out."""
+    """A small independent Llama, trained with a sampled softmax: all frequent ``words`` [Vd] plus a random 1,024 of the
+    others in each update, importance-weighted."""
 
     shift = 0
-    HANDFUL = 1024
+    SAMPLED = 1024
 
     def __init__(self, model: LlamaForCausalLM, words: torch.Tensor):
         super().__init__()
@@ -67,18 +67,18 @@ class LmStudent(nn.Module):
         return F.linear(states, self.module.lm_head.weight[words])
 
     def words_for_update(self, generator: torch.Generator) -> tuple[torch.Tensor, torch.Tensor | None]:
-        """Words [n], and [n] what to add to each one's logit in the normaliser."""
-        if len(self.rest) <= self.HANDFUL:
+        """Returns words [n], and [n] the log weight that is added to each one's logit in the normaliser."""
+        if len(self.rest) <= self.SAMPLED:
             return torch.cat([self.words, self.rest]), None
-        some = self.rest[torch.randperm(len(self.rest), generator=generator)[: self.HANDFUL]]
-        weight = torch.zeros(len(self.words) + self.HANDFUL)
-        weight[len(self.words) :] = torch.tensor(len(self.rest) / self.HANDFUL).log()
+        some = self.rest[torch.randperm(len(self.rest), generator=generator)[: self.SAMPLED]]
+        weight = torch.zeros(len(self.words) + self.SAMPLED)
+        weight[len(self.words) :] = torch.tensor(len(self.rest) / self.SAMPLED).log()
         return torch.cat([self.words, some]), weight.to(self.words.device)
 
 
 def new_eagle(teacher, words: torch.Tensor, taps: int, layer: dict[str, torch.Tensor], scales: torch.Tensor):
-    """Started from the target: `layer` gives its last layer's weights for the half that reads hidden states, the
-    embedding half starts small, and `fc` passes the highest tap on as it is. scales [taps]: rms of each tap."""
+    """Returns a head initialised from the target: the half that reads hidden states takes the weights of its last
+    ``layer``, the embedding half starts small, and `fc` passes on the highest tap. scales [taps]: rms of each tap."""
     module = EagleHead(teacher.config, teacher.embed, teacher.head[words], taps)
     E = teacher.config.hidden_size
     with torch.no_grad():
@@ -108,7 +108,8 @@ class LmShape:
 
 
 def new_lm(teacher, words: torch.Tensor, shape: LmShape, seed: int) -> LmStudent:
-    """Started from the target: its embedding turned onto the directions that tell its frequent words apart best."""
+    """Returns a draft initialised from the target: its embedding, projected onto the principal directions of its
+    frequent words."""
     c = teacher.config
     torch.manual_seed(seed)
     config = LlamaConfig(
@@ -124,10 +125,10 @@ def new_lm(teacher, words: torch.Tensor, shape: LmShape, seed: int) -> LmStudent
         centred = rows[words] - rows[words].mean(0)
         directions = torch.linalg.svd(centred, full_matrices=False).Vh[: shape.width]  # [width, E]
         projected = (rows - rows[words].mean(0)) @ directions.T
-        if projected.shape[1] < shape.width:  # a narrow target, or few words, fills only so many
+        if projected.shape[1] < shape.width:  # a narrow target, or few words, has fewer directions
             more = shape.width - projected.shape[1]
             projected = torch.cat([projected, projected.std() * torch.randn(len(rows), more, device=rows.device)], 1)
         projected *= 0.5 / projected[words].pow(2).mean().sqrt() * shape.width**-0.25
         model.model.embed_tokens.weight.copy_(projected)
-        model.model.norm.weight.fill_(0.25)  # else its first guess is the word just read, with great certainty
+        model.model.norm.weight.fill_(0.25)  # otherwise its first guess is the last word, with high certainty
     return LmStudent(model, words)

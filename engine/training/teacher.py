@@ -1,4 +1,4 @@
-"""The target as a teacher: its last norm and output layer, which turn cached final states into whole distributions."""
+"""Turns cached final states into the target's distributions, with its last norm and output layer."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 from transformers import AutoConfig, PretrainedConfig
 
-from engine.checkpoint import Checkpoint
+from engine.models.safetensors_reader import TensorReader
 
 
 @dataclass
@@ -23,7 +23,7 @@ class Teacher:
     @classmethod
     def load(cls, folder: Path, device: str) -> "Teacher":
         config = AutoConfig.from_pretrained(folder, trust_remote_code=False, local_files_only=True)
-        weights = Checkpoint(folder, torch.float32, device)
+        weights = TensorReader(folder, torch.float32, device)
         V, E = config.vocab_size, config.hidden_size
         embed = weights("model.embed_tokens.weight", (V, E))
         tied = config.tie_word_embeddings or "lm_head.weight" not in weights
@@ -36,7 +36,7 @@ class Teacher:
         return F.linear(x, self.head if words is None else self.head[words])
 
 
-def _layer(weights: Checkpoint, config: PretrainedConfig) -> dict[str, torch.Tensor]:
+def _layer(weights: TensorReader, config: PretrainedConfig) -> dict[str, torch.Tensor]:
     E, inner, at = config.hidden_size, config.intermediate_size, f"model.layers.{config.num_hidden_layers - 1}."
     D = getattr(config, "head_dim", None) or E // config.num_attention_heads
     heads, shared = config.num_attention_heads * D, config.num_key_value_heads * D

@@ -1,4 +1,4 @@
-"""Find a Chromium, or bring one: Debian's where we may install it, else Playwright's own.
+"""Finds a Chromium, or installs one: Debian's where that is allowed, else Playwright's own.
 
 python tests/browser/chromium.py [--install]
 """
@@ -14,7 +14,7 @@ PLACES = (
     "/Applications/Google Chrome.app/Contents/MacOS/Google Chrome",
     "/Applications/Chromium.app/Contents/MacOS/Chromium",
 )
-# Headless, in a container, and not a byte to anybody else.
+# In a container, and without a request to any other server.
 ARGS = [
     "--no-sandbox",
     "--disable-gpu",
@@ -48,7 +48,7 @@ def _is_debian() -> bool:
 
 
 def install() -> None:
-    """Try both ways; a failure is told, not raised, because the tests then say what is missing."""
+    """Tries both ways. A failure is printed, not raised, because the tests then name the missing browser."""
     if _is_debian() and os.geteuid() == 0 and shutil.which("apt-get"):
         environment = os.environ | {"DEBIAN_FRONTEND": "noninteractive"}
         _try(["apt-get", "update", "--quiet"], environment)

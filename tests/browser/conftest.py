@@ -1,13 +1,90 @@
-"""One Chromium for each file of journeys."""
+"""Shares one Chromium, one server on a made-up engine and a few warm pages among the browser tests of a process."""
 
 import pytest
 from chromium import ARGS
-from playwright.sync_api import sync_playwright
+from playwright.sync_api import Page, expect, sync_playwright
+from server import APP, FAKE_APP, change_fake, serving
+from visits import Visits
+
+expect.set_options(timeout=30_000)  # Otherwise a busy machine would look like a failure.
 
 
-@pytest.fixture(scope="module")
+def pytest_collection_modifyitems(items):
+    for item in items:
+        if item.get_closest_marker("browser") and not item.get_closest_marker("timeout"):
+            item.add_marker(pytest.mark.timeout(300))  # as many seconds as a busy machine may need
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item, call):
+    report = yield
+    item.has_failed = report.failed or getattr(item, "has_failed", False)
+    return report
+
+
+@pytest.fixture(scope="session")
 def browser(chromium_path):
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium_path, args=ARGS)
         yield browser
         browser.close()
+
+
+@pytest.fixture(scope="session")
+def warm_visits(browser) -> Visits:
+    return Visits(browser)
+
+
+@pytest.fixture(scope="session")
+def fake_server(chromium_path, tmp_path_factory):
+    """The address of the page on the made-up engine."""
+    with serving(FAKE_APP, tmp_path_factory.mktemp("fake") / "app.log") as url:
+        yield url
+
+
+@pytest.fixture(scope="session")
+def tiny_server(chromium_path, tmp_path_factory):
+    """The address of the page on the real engine, with a pair so small that it needs no download."""
+    from tiny_pairs import model_folder
+
+    root = tmp_path_factory.mktemp("tiny")
+    model_folder(root / "target", max_position_embeddings=4096)
+    model_folder(root / "draft", noise=0.3, max_position_embeddings=4096)
+    pair = {"SPECLENS_PAIRS": f"{root / 'target'}+{root / 'draft'}", "SPECLENS_CACHE": str(root / "cache")}
+    with serving(APP, root / "app.log", **pair) as url:
+        yield url
+
+
+@pytest.fixture(scope="module")
+def real_server(chromium_path, tmp_path_factory):
+    """The address of the page as `make run` starts it, on the embedded pair."""
+    with serving(APP, tmp_path_factory.mktemp("real") / "app.log") as url:
+        yield url
+
+
+@pytest.fixture
+def open_page(request, warm_visits):
+    """``open_page(url)`` gives a page. At the end every page must have asked no other server and logged no error."""
+    yield warm_visits.open
+    warm_visits.close(reuse=not getattr(request.node, "has_failed", False))
+
+
+@pytest.fixture
+def visit(open_page, fake_server):
+    """``visit(path)`` opens the page on the made-up engine as a new visitor, up to where its recorded run plays."""
+
+    def open_(path: str = "", server: str = fake_server, **options) -> Page:
+        page = open_page(f"{server}/{path}", **options)
+        expect(page.locator("#ribbon .sl-source")).to_have_text("Recorded run")
+        expect(page.locator("#race .sl-race-note")).not_to_be_empty()
+        return page
+
+    yield open_
+    change_fake(fake_server, stop=True)
+
+
+@pytest.fixture
+def fake(fake_server):
+    """``fake(step=0.05)`` changes the made-up engine until the test ends; see ``FakeWorker`` for what there is."""
+    yield lambda **settings: change_fake(fake_server, **settings)
+    change_fake(fake_server, stop=True)

@@ -1,17 +1,51 @@
-"""The page on the fake worker, to look at it without a model: PYTHONPATH=. python tests/browser/fake_app.py"""
+"""Starts the page on the made-up engine, to look at it without a model: PYTHONPATH=. python tests/browser/fake_app.py
+
+POST /fake with JSON sets how the engine behaves, for example {"step": 0.05, "echo": true}.
+"""
 
 import os
 
 from fake_worker import FakeEngine, FakeWorker
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
 
-from app.build import build, launch_options
-from app.service import Service
+from app.jobs.result_cache import ResultCache
+from app.jobs.service import Service
+from app.page import build, launch_options
+
+# ``recorded``: ended runs that are shown again. None by default: journeys press Run twice and mean it.
+DEFAULTS = {"step": 0.002, "load": 0.0, "draft": 0.001, "echo": False, "recorded": 0}
+
+
+def change(service: Service, worker: FakeWorker, settings: dict) -> None:
+    """Raises ValueError for a setting that does not exist."""
+    if settings.pop("stop", False):
+        for job in worker.jobs:
+            job.cancel()
+    if unknown := settings.keys() - DEFAULTS.keys():
+        raise ValueError(f"the made-up engine has no {', '.join(unknown)}")
+    settings = DEFAULTS | settings
+    service.results = ResultCache(settings.pop("recorded"))
+    if settings["load"]:
+        worker.engine = None  # the next run loads it again
+    vars(worker).update(settings)
+
+
+def control(service: Service, worker: FakeWorker) -> Route:
+    async def answer(request: Request) -> Response:
+        change(service, worker, await request.json())
+        return Response()
+
+    return Route("/fake", answer, methods=["POST"])
+
 
 if __name__ == "__main__":
-    step, load = (float(os.environ.get(name, default)) for name, default in (("STEP", "0.05"), ("LOAD", "0")))
-    draft = float(os.environ.get("DRAFT", "0.001"))
-    worker = FakeWorker(step=step, load=load, echo="ECHO" in os.environ, draft=draft)
-    port = int(os.environ.get("PORT", "7870"))
-    os.environ.setdefault("SPECLENS_KEPT_RUNS", "0")  # journeys press Run twice and mean it
+    worker = FakeWorker()
     service = Service(FakeEngine(worker))
-    build(service).launch(server_name="127.0.0.1", server_port=port, **launch_options(service))
+    start = {name: float(os.environ[name.upper()]) for name in ("step", "load", "draft") if name.upper() in os.environ}
+    recorded = int(os.environ.get("SPECLENS_KEPT_RUNS", "0"))
+    change(service, worker, {"recorded": recorded} | start)
+    options = launch_options(service)
+    options["app_kwargs"]["routes"].append(control(service, worker))
+    build(service).launch(server_name="127.0.0.1", server_port=int(os.environ.get("PORT", "7870")), **options)

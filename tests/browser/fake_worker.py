@@ -1,17 +1,16 @@
 """A worker without a model: the engine's contract on a plausible text, for tests of the app alone."""
 
 import random
-import threading
 import time
 import zlib
 from collections import deque
 from dataclasses import asdict
-from queue import Empty, Queue
 
-from app.service import Models, Pair
+from app.jobs.service import Models, Pair
 from engine.config import RunConfig
-from engine.errors import BadInput
-from engine.events import Candidate, CostModel, Distribution, Round, RunFinished, RunStarted, Timings, Token
+from engine.runtime.job import Job
+from engine.runtime.worker import Worker
+from engine.trace.events import Candidate, CostModel, Distribution, Round, RunFinished, RunStarted, Timings, Token
 
 TEXT = (
     "The lighthouse keeper climbs the stairs every evening at six. He cleans the glass,\nfills the lamp with oil, "
@@ -21,11 +20,6 @@ TEXT = (
 # At temperature 1 it is another text from the ninth piece on.
 ALIKE = 8
 OTHER = " ".join(TEXT.split(" ")[:ALIKE]) + " and a hundred gulls follow her up to a lamp, dark all year, as they do. "
-
-
-class Progress:
-    def __init__(self, fraction, message):
-        self.fraction, self.message = fraction, message
 
 
 def pieces(text: str) -> list[str]:
@@ -106,104 +100,67 @@ def play(config: RunConfig, text: str = TEXT, step: float = 0.0, draft: float = 
     yield RunFinished("length", text, 0.02, 0.05, clock - 0.02, clock)
 
 
-class FakeJob:
-    """One run. Like the engine's: ``done`` once the reader has seen the end, an error raised after what preceded it."""
+class FakeModel:
+    """The engine that a FakeWorker loads: plays a text, and offers itself to pieces of work."""
 
-    def __init__(self, config: RunConfig, work=None):
-        self.config, self.work, self.done, self.cancelled = config, work, False, False
-        self._queue: Queue = Queue()
-        self._failed = None
+    def __init__(self, worker: "FakeWorker"):
+        self.worker = worker
 
-    def put(self, item):
-        self._queue.put(item)
+    def run(self, config, cancelled):
+        worker = self.worker
+        worker.runs.append(config)
+        written = OTHER if config.sampling.temperature >= 1 else TEXT
+        for event in play(config, config.prompt + " " if worker.echo else written, worker.step, worker.draft):
+            if worker.fail and getattr(event, "index", None) == worker.fail_at:
+                raise worker.fail
+            if cancelled():
+                yield RunFinished("cancelled", "", 0.02, 0.05, 0.1, 0.1)
+                return
+            yield event
 
-    def poll(self, timeout=0.0):
-        found = []
-        while not self.done:
-            try:
-                item = self._failed or self._queue.get(timeout=0 if found else timeout, block=not found)
-            except Empty:
-                break
-            if isinstance(item, Exception) and found:
-                self._failed = item
-                break
-            self.done = item is None or isinstance(item, Exception)
-            if isinstance(item, Exception):
-                raise item
-            if item is not None:
-                found.append(item)
-        return found
+    def has(self, method):
+        return True
 
-    def events(self):
-        while not self.done:
-            yield from self.poll(0.1)
+    def on_progress(self, progress):
+        pass
 
-    def cancel(self):
-        self.cancelled = True
-
-    def place(self):
-        return 0
+    def close(self):
+        pass
 
 
-class FakeWorker:
-    """``step``: seconds a round; ``load``: seconds before the first run; ``fail``: what every run ends with, at round
-    ``fail_at`` or, with None, before it begins; ``echo``: the model writes the prompt back;
-    ``draft``: seconds that a drafted token is said to have taken."""
+class FakeWorker(Worker):
+    """The real queue and thread, and a model that only pretends.
+
+    ``step``: seconds a round; ``load``: seconds before the first run; ``fail``: the error of every run, at round
+    ``fail_at`` or, with None, before it begins; ``echo``: the model writes the prompt back; ``draft``: seconds that a
+    drafted token is said to have taken. ``jobs``: all that were submitted; ``runs``: the configs that have begun.
+    """
 
     def __init__(
         self,
         step: float = 0.0,
         fail: Exception | None = None,
-        full: bool = False,
         load: float = 0.0,
         fail_at: int | None = 2,
         echo: bool = False,
         draft: float = 0.001,
     ):
-        self.step, self.fail, self.full, self.load, self.echo = step, fail, full, load, echo
+        self.step, self.fail, self.load, self.echo = step, fail, load, echo
         self.fail_at, self.draft = fail_at, draft
-        self.jobs: list[FakeJob] = []
-        self._waiting: Queue[FakeJob] = Queue()
-        threading.Thread(target=self._work, daemon=True).start()
+        self.jobs: list[Job] = []
+        self.runs: list[RunConfig] = []
+        super().__init__("fake", loader=self._pretend_to_load)
 
-    def submit(self, config, work=None) -> FakeJob:
-        if self.full:
-            raise BadInput("The queue is full: try again in a minute.")
-        job = FakeJob(config, work)
-        self.jobs.append(job)
-        self._waiting.put(job)
-        return job
+    def submit(self, *args, **options) -> Job:
+        self.jobs.append(super().submit(*args, **options))
+        return self.jobs[-1]
 
-    def _work(self):
-        while True:
-            self._run(self._waiting.get())
-
-    def _run(self, job):
+    def _pretend_to_load(self, config, device, precision, progress) -> FakeModel:
         for part in range(5 if self.load else 0):
-            job.put(Progress(part / 4, "Loading the model"))
+            progress(part / 4, "Loading the model")
             time.sleep(self.load / 5)
         self.load = 0
-        written = OTHER if job.config.sampling.temperature >= 1 else TEXT
-        text = job.config.prompt + " " if self.echo else written
-        if job.work:  # such as can do without an engine
-            return self._work_on(job)
-        for event in play(job.config, text, self.step, self.draft):
-            if self.fail and getattr(event, "index", None) == self.fail_at:
-                return job.put(self.fail)
-            if job.cancelled:
-                event = RunFinished("cancelled", "", 0.02, 0.05, 0.1, 0.1)
-            job.put(event)
-            if job.cancelled:
-                break
-        job.put(None)
-
-    def _work_on(self, job):
-        try:
-            for item in job.work(None, lambda: job.cancelled):
-                job.put(item)
-        except Exception as error:
-            return job.put(error)
-        job.put(None)
+        return FakeModel(self)
 
 
 class FakeEngine:

@@ -1,9 +1,9 @@
-"""A class of thirty on one server: three browsers and twenty-seven clients of the API, at the same time.
+"""Measures a class of thirty on one server: three browsers and twenty-seven clients of the API at the same time.
 
 PYTHONPATH=. python tests/browser/measure_class.py [--fake] [--tokens 24] [--apart]
 
-First all press the same example, then everybody runs a prompt of their own. Everyone must finish, those who wait must
-be told their place, nobody may see another's tokens, and a token must be inspected within 100 ms while the engine is
+First all press the same example, then each runs a prompt of their own. Everyone must finish, those who wait must see
+their place, no one may see another's tokens, and a token must be inspected within 100 ms while the engine is
 busy. Runs the real app and engine unless told otherwise; ends with an error where a promise is broken.
 
 With ``--apart`` the browsers get half of the cores and the server and the clients the others, as each browser of a
@@ -23,13 +23,14 @@ from pathlib import Path
 
 from chromium import ARGS, find
 from gradio_client import Client
-from inspecting import LONGEST_MS, inspected
+from inspection_timing import LONGEST_MS, inspected
 from measure_player import percentile
 from playwright.sync_api import expect, sync_playwright
 from server import APP, FAKE_APP, serving
 
+from engine.trace.events import EMITTED
+
 CLIENTS, BROWSERS = 27, 3
-EMITTED = ("accepted", "resampled", "bonus", "plain")
 SAME = "Why is the sky blue? Answer in three sentences."
 WAIT = 900_000  # ms
 VERDICT = re.compile(r"\d×")  # both lanes have been measured
@@ -40,7 +41,7 @@ def own(i: int) -> str:
 
 
 class Student:
-    """One client of the API: runs one prompt at a time and keeps all it was told."""
+    """One client of the API: runs one prompt at a time and keeps all its updates."""
 
     def __init__(self, url: str):
         self.client = Client(url, verbose=False)
@@ -75,7 +76,7 @@ class Student:
         return [figures["place"] for _, figures, _ in self.told if figures.get("place")]
 
     def problem(self) -> str | None:
-        """What was promised to this student and not kept."""
+        """The promise to this student that was broken, or None."""
         if self.error or not self.told:
             return f"{self.prompt!r} failed: {self.error}"
         text, figures, trace = self.told[-1]

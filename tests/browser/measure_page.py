@@ -1,9 +1,9 @@
-"""What the page adds to a run: how soon it is ready, how soon a token is seen, and what speed the engine keeps.
+"""Measures how soon the page is ready, how soon a token is seen, and how fast the engine runs while serving a page.
 
 PYTHONPATH=. python tests/browser/measure_page.py [--tokens 128] [--runs 3]
 
-The real engine, behind the page in a headless browser on this machine and beside it from the command line's own door;
-both in turn, so that a machine that slows down slows both. Run it on a quiet machine.
+The real engine runs in turn for the page in a headless browser and without it, as the command line does it, so that a
+machine that slows down slows both. Run it on a quiet machine.
 """
 
 import argparse
@@ -14,18 +14,18 @@ import time
 from pathlib import Path
 
 from chromium import ARGS, find
-from inspecting import LONGEST_MS, engine_busy, inspected
+from inspection_timing import LONGEST_MS, engine_busy, inspected
 from measure_player import cpu_seconds
 from playwright.sync_api import Page, expect, sync_playwright
 from server import APP, serving
 
-from app.controls import defaults
-from app.examples import START
-from app.views.summary import speedup
+from app.form import START, defaults
+from app.views.tiles import speedup
 from engine.config import RunConfig
-from engine.statistics import statistics
-from engine.trace import Trace, fold, from_json
-from engine.worker import Progress, get_worker
+from engine.runtime.worker import get_worker
+from engine.trace.events import Progress
+from engine.trace.metrics import compute_metrics
+from engine.trace.trace import Trace, fold, from_json
 
 READY_MS, FIRST_MS = 2000, 300  # what the page is held to
 # When the button was pressed, and when the first token of that run was in the document.
@@ -97,14 +97,14 @@ def beside_it(tokens: int, seed: int) -> dict:
 
 
 def _alone(config: RunConfig) -> Trace:
-    events = get_worker().submit(config).events()
-    return fold(event for event in events if not isinstance(event, Progress))
+    events = get_worker().submit([("run", config)]).entries()
+    return fold(event for _, event in events if not isinstance(event, Progress))
 
 
 def speeds(ran: Trace, plain: Trace) -> dict:
     return {
-        "run": statistics(ran).tokens_per_second,
-        "plain": statistics(plain).tokens_per_second,
+        "run": compute_metrics(ran).tokens_per_second,
+        "plain": compute_metrics(plain).tokens_per_second,
         "speedup": speedup(ran, plain),
     }
 

@@ -1,8 +1,8 @@
-"""What the player costs: frames a second while stepping 2,000 tokens, and DOM latency and CPU during a run.
+"""Measures what the player costs: frames a second while stepping 2,000 tokens, and DOM latency and CPU during a run.
 
 PYTHONPATH=. python tests/browser/measure_player.py [--tokens 2000] [--run 400]
 
-Needs no model: a made-up trace, and a made-up worker behind the real app. Run it on a quiet machine.
+Needs no model: a made-up trace, and the real app on a made-up worker. Run it on a quiet machine.
 """
 
 import argparse
@@ -13,12 +13,12 @@ from pathlib import Path
 
 from chromium import ARGS, find
 from fake_worker import FakeEngine, FakeWorker, play
-from harness import page as harness
+from player_page import page as harness
 from playwright.sync_api import expect, sync_playwright
 
-from app.views import ribbon
+from app.views import player_feed
 from engine.config import RunConfig
-from engine.trace import fold
+from engine.trace.trace import fold
 
 # Counts animation frames and the main thread's long tasks while something goes on.
 WATCH = """() => {
@@ -65,7 +65,7 @@ def stepping(browser, tokens: int) -> None:
     trace = fold(play(RunConfig("Hi", method="ngram", gamma=4, max_new_tokens=tokens)))
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "player.html"
-        file.write_text(harness(ribbon.whole("measured", trace)), encoding="utf-8")
+        file.write_text(harness(player_feed.complete("measured", trace)), encoding="utf-8")
         page = browser.new_page(viewport={"width": 1280, "height": 900})
         page.goto(file.as_uri())
         print(f"{len(trace.emitted)} tokens in {len(trace.rounds)} rounds")
@@ -112,11 +112,11 @@ def cpu_seconds(root: int) -> float:
 
 def running(browser, tokens: int) -> None:
     """A run through the real app: from a value's yield to its rounds being in the document."""
-    from app.build import build, launch_options
-    from app.service import Service
+    from app.jobs.service import Service
+    from app.page import build, launch_options
 
     sent: list[tuple[int, float]] = []
-    rounds = ribbon.rounds
+    rounds = player_feed.rounds
 
     def timed(events, lean=False):
         text = rounds(events, lean)
@@ -124,7 +124,7 @@ def running(browser, tokens: int) -> None:
             sent.append((events[-1].index + 1, 1000 * time.time()))
         return text
 
-    ribbon.rounds = timed
+    player_feed.rounds = timed
     service = Service(FakeEngine(FakeWorker(step=0.04)))
     demo = build(service)
     _, url, _ = demo.launch(prevent_thread_lock=True, quiet=True, server_name="127.0.0.1", **launch_options(service))

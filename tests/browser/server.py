@@ -1,5 +1,6 @@
-"""Start app.py as a person would, on a free port, and wait until it answers."""
+"""Starts the app as a person would, on a free port, and waits until it answers."""
 
+import json
 import os
 import signal
 import socket
@@ -10,7 +11,10 @@ import urllib.request
 from contextlib import contextmanager
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
+from paths import ROOT
+
+APP = [sys.executable, "app.py"]
+FAKE_APP = [sys.executable, "tests/browser/fake_app.py"]
 
 
 def free_port() -> int:
@@ -49,5 +53,8 @@ def _wait(server, port: int, log: Path, seconds: float) -> None:
     raise AssertionError(f"The server did not answer on port {port}:\n{log.read_text()}")
 
 
-APP = [sys.executable, "app.py"]
-FAKE_APP = [sys.executable, "tests/browser/fake_app.py"]
+def change_fake(url: str, **settings) -> None:
+    """Sets the made-up engine's behaviour; other settings go back to their defaults. ``stop`` ends its runs."""
+    request = urllib.request.Request(f"{url}/fake", json.dumps(settings).encode(), method="POST")
+    with urllib.request.urlopen(request, timeout=10):
+        pass

@@ -5,18 +5,16 @@ import re
 from pathlib import Path
 
 import pytest
-from axe_playwright_python.sync_playwright import Axe
+from page_actions import OVERFLOW, choose, run, speedup, violations
+from paths import ROOT
 from playwright.sync_api import Page, expect
-from server import FAKE_APP, ROOT, serving
 
-from engine.theory import best_gamma, break_even, expected_tokens, idealised_speedup, interpolate
+from engine.trace.speedup_model import best_gamma, break_even, expected_tokens, idealised_speedup, interpolate
 
-pytestmark = [pytest.mark.browser, pytest.mark.timeout(300)]
-expect.set_options(timeout=15_000)
-FORMULAS = Path(ROOT, "assets/lab/formulas.js").read_text(encoding="utf-8")
+pytestmark = pytest.mark.browser
+FORMULAS = Path(ROOT, "assets/web/lib/speedup_model.js").read_text(encoding="utf-8")
 MEASURED = {1: 1.0, 2: 1.06, 3: 1.05, 4: 1.3, 6: 1.2, 8: 1.7, 16: 2.9}
 COSTS = [MEASURED, {1: 1.0, 2: 1.08}, {1: 1.0}, {1: 1.0, 2: 1.0, 32: 1.0}, {2: 1.1, 4: 1.3}]
-OVERFLOW = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
 # Frames while a slider is pulled from one end to the other: [milliseconds of the script, milliseconds between frames].
 PULL = """async () => {
   const root = document.querySelector('.sl-theory'), slider = root.querySelector('[name=alpha]'), found = [];
@@ -36,15 +34,14 @@ PULL = """async () => {
 # ── formulas ──
 
 
-@pytest.fixture(scope="module")
-def script(browser):
+@pytest.fixture
+def script(open_page):
     """The formulas alone on an empty page; gives a way to ask for many values at once."""
-    page = browser.new_page()
+    page = open_page("about:blank")
     page.add_script_tag(content=FORMULAS)
-    yield lambda name, grid: page.evaluate(
+    return lambda name, grid: page.evaluate(
         "([name, grid]) => grid.map(args => window[name](...args))", [name, [list(args) for args in grid]]
     )
-    page.close()
 
 
 ALPHAS = [0, 1e-9, 0.1, 0.25, 0.5, 0.77, 0.9, 0.99, 1]
@@ -95,32 +92,16 @@ def test_beyond_the_border_of_the_map_no_length_pays(script):
 # ── the page ──
 
 
-@pytest.fixture(scope="module")
-def app(chromium_path, tmp_path_factory):
-    with serving(FAKE_APP, tmp_path_factory.mktemp("theory") / "app.log", STEP="0.01") as url:
-        yield url
-
-
 @pytest.fixture
-def visit(browser, app):
-    """Opens the theory as a fresh visitor; afterwards nobody else was asked and no error was logged."""
-    pages = []
+def opened(visit):
+    """Opens the theory as a new visitor."""
 
     def open_(**options) -> Page:
-        page = browser.new_context(**({"viewport": {"width": 1280, "height": 900}} | options)).new_page()
-        page.errors, page.strangers = [], []
-        page.on("pageerror", lambda error: page.errors.append(str(error)))
-        own = (app, "data:", "blob:")
-        page.on("request", lambda r: None if r.url.startswith(own) else page.strangers.append(r.url))
-        page.goto(app)
+        page = visit(**options)
         to_theory(page)
-        pages.append(page)
         return page
 
-    yield open_
-    for page in pages:
-        assert page.errors == [] and page.strangers == []
-        page.context.close()
+    return open_
 
 
 def to_theory(page: Page) -> None:
@@ -137,8 +118,8 @@ def number(page: Page, name: str) -> str:
     return page.locator(f"[data-fill={name}]").last.inner_text()
 
 
-def test_everything_follows_the_sliders_and_nothing_asks_the_server(visit):
-    page = visit()
+def test_everything_follows_the_sliders_and_nothing_asks_the_server(opened):
+    page = opened()
     expect(page.locator(".sl-theory-run")).not_to_be_empty()
     page.wait_for_timeout(500)
     asked = []
@@ -160,8 +141,8 @@ def test_everything_follows_the_sliders_and_nothing_asks_the_server(visit):
     assert [url for url in asked if "/speclens/state" not in url and "heartbeat" not in url] == []
 
 
-def test_a_slider_by_keyboard_and_reset(visit):
-    page = visit()
+def test_a_slider_by_keyboard_and_reset(opened):
+    page = opened()
     slider = page.locator(".sl-theory [name=gamma]")
     slider.focus()
     page.keyboard.press("ArrowRight")
@@ -172,8 +153,8 @@ def test_a_slider_by_keyboard_and_reset(visit):
     expect(page.locator("[data-fill=gamma]").first).to_have_text("4")
 
 
-def test_dragging_in_the_pictures_moves_the_sliders(visit):
-    page = visit()
+def test_dragging_in_the_pictures_moves_the_sliders(opened):
+    page = opened()
     box = page.locator("[data-plot=map]")
     box.scroll_into_view_if_needed()
     place = box.bounding_box()
@@ -190,8 +171,8 @@ def test_dragging_in_the_pictures_moves_the_sliders(visit):
     assert page.locator(".sl-theory [name=gamma]").input_value() == "1"
 
 
-def test_it_answers_within_a_frame_or_two(visit):
-    page = visit()
+def test_it_answers_within_a_frame_or_two(opened):
+    page = opened()
     frames = page.evaluate(PULL)
     scripts, spaces = (sorted(column) for column in zip(*frames, strict=True))
     middle = len(frames) // 2
@@ -199,24 +180,20 @@ def test_it_answers_within_a_frame_or_two(visit):
     assert scripts[middle] < 50  # a few ms where nothing else runs; a frame's own length is the machine's pace
 
 
-def test_the_recorded_run_then_the_visitors_own(visit):
-    page = visit()
+def test_the_recorded_run_then_the_visitors_own(opened):
+    page = opened()
     expect(page.locator(".sl-theory-run")).to_contain_text("No run of yours yet")
     expect(page.locator(".sl-theory-to-run")).to_have_text("Set the sliders to the recorded run")
     page.get_by_role("tab", name="Playground").click()
-    page.locator("#tokens input").fill("60")
-    page.locator("#method input").click()
-    page.get_by_role("option", name=re.compile("^n-gram")).click()
-    page.locator("#run").click()
-    expect(page.locator("#run")).to_have_text("Running…")
-    expect(page.locator("#run")).to_have_text("Run", timeout=60_000)
+    choose(page, "method", re.compile("^n-gram"))
+    run(page, tokens="60")
     alpha = page.locator('[data-tile="alpha"] .sl-number').inner_text()
-    speedup = page.locator('[data-tile="speedup"] .sl-number').inner_text()
+    measured = speedup(page).inner_text()
     page.get_by_role("tab", name="Lab").click()
     told = page.locator(".sl-theory-run")
     expect(told).to_contain_text("Your last run: n-gram lookup")
     expect(told).to_contain_text(f"α = {alpha}:")
-    expect(told).to_contain_text(f"Measured: {speedup} plain decoding")
+    expect(told).to_contain_text(f"Measured: {measured} plain decoding")
     page.get_by_role("button", name="Set the sliders to my run").click()
     expect(page.locator("[data-fill=alpha]").first).to_have_text(alpha)
     expect(page.locator("[data-fill=scoring]")).to_have_text("1.40")  # v(5) of the made-up worker's costs
@@ -227,14 +204,15 @@ def test_the_recorded_run_then_the_visitors_own(visit):
     expect(page.locator("[data-plot=alpha] .sl-run-measured")).to_have_count(0)
 
 
-@pytest.mark.parametrize("width", [390, 1280, 1920])
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_it_fits_and_axe_finds_nothing_grave(visit, scheme, width):
-    page = visit(color_scheme=scheme, viewport={"width": width, "height": 900})
-    assert page.evaluate(OVERFLOW) <= 0
-    for name in ("gamma", "alpha", "map"):
-        box = page.locator(f"[data-plot={name}]").bounding_box()
-        drawn = page.locator(f"[data-plot={name}] svg").bounding_box()
-        assert box["width"] > 250 and drawn["width"] <= box["width"] + 1 and drawn["height"] <= box["height"] + 1
-    found = Axe().run(page, context=".sl-theory").response["violations"]
-    assert [rule["id"] for rule in found if rule["impact"] in ("serious", "critical")] == []
+@pytest.mark.parametrize(("scheme", "width"), [pytest.param("light", 1280, marks=pytest.mark.slow), ("dark", 390)])
+def test_it_fits_and_axe_finds_nothing_grave(opened, scheme, width):
+    page = opened(color_scheme=scheme, viewport={"width": width, "height": 900})
+    for each in (width, 1920):
+        page.set_viewport_size({"width": each, "height": 900})
+        page.wait_for_function(f"{OVERFLOW} <= 0")
+        for name in ("gamma", "alpha", "map"):
+            box = page.locator(f"[data-plot={name}]").bounding_box()
+            drawn = page.locator(f"[data-plot={name}] svg").bounding_box()
+            assert box["width"] > 250 and drawn["width"] <= box["width"] + 1 and drawn["height"] <= box["height"] + 1
+    page.set_viewport_size({"width": width, "height": 900})
+    assert violations(page, ".sl-theory") == []

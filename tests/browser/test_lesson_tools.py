@@ -7,13 +7,17 @@ import re
 import pytest
 import torch
 from playwright.sync_api import Page, expect
-from server import FAKE_APP, ROOT, serving
 
-from lessons import cuts
+from app.ui.html_component import WEB
+from lessons import bpe_demo
 
-pytestmark = [pytest.mark.browser, pytest.mark.timeout(300)]
-expect.set_options(timeout=40_000)  # a busy machine is no failure
-SCRIPTS = ("player/dom.js", "lessons/figures.js", *(f"lessons/{n}.js" for n in ("merges", "cuts", "adding", "price")))
+pytestmark = pytest.mark.browser
+SCRIPTS = (
+    "lib/dom.js",
+    "lib/format.js",
+    "lessons/widgets.js",
+    *(f"lessons/{n}.js" for n in ("merges", "tokenizer_mismatch", "float_sums", "cost")),
+)
 TEXTS = (
     "The target cuts anew\n    return tokens[0]  # done ✓",
     "",
@@ -27,62 +31,62 @@ TEXTS = (
 )
 
 
-@pytest.fixture(scope="module")
-def bare(browser):
+@pytest.fixture
+def bare(open_page):
     """A page with nothing but the tools' scripts on it."""
-    page = browser.new_page()
+    page = open_page("about:blank")
     for script in SCRIPTS:
-        page.add_script_tag(content=(ROOT / "assets" / script).read_text(encoding="utf-8"))
-    yield page
-    page.close()
+        page.add_script_tag(content=(WEB / script).read_text(encoding="utf-8"))
+    return page
 
 
 # ── cuts ──
 
 
-@pytest.mark.parametrize("name", cuts.SOURCES)
-@pytest.mark.parametrize("text", TEXTS)
-def test_the_page_cuts_as_the_library_does(bare, name, text):
-    made = bare.evaluate(
-        "([name, text]) => { const t = makeTokenizer(MERGES[name]), cut = t.cut(text);"
-        " return { cut, ids: cut.map(piece => t.number.get(piece)), text: textOf(cut) }; }",
-        [name, text],
+def test_the_page_cuts_as_the_library_does(bare):
+    cases = [(name, text) for name in bpe_demo.SOURCES for text in TEXTS]
+    found = bare.evaluate(
+        "cases => cases.map(([name, text]) => { const t = makeTokenizer(MERGES[name]), cut = t.cut(text);"
+        " return { cut, ids: cut.map(piece => t.number.get(piece)), text: textOf(cut) }; })",
+        cases,
     )
-    wanted = cuts.tokenizer(name).encode(text)
-    assert made == {"cut": wanted.tokens, "ids": wanted.ids, "text": text}
+    for (name, text), cut in zip(cases, found, strict=True):
+        expected = bpe_demo.tokenizer(name).encode(text)
+        assert cut == {"cut": expected.tokens, "ids": expected.ids, "text": text}, name
 
 
 def borders(name: str, text: str) -> set[int]:
     found, at = set(), 0
-    for piece in cuts.tokenizer(name).encode(text).tokens:
+    for piece in bpe_demo.tokenizer(name).encode(text).tokens:
         at += len(piece)
         found.add(at)
     return found
 
 
-@pytest.mark.parametrize("text", TEXTS)
-def test_a_stretch_ends_where_both_are_cut(bare, text):
-    ends = bare.evaluate(
-        "text => { const cuts = [MERGES.code, MERGES.prose].map(each => makeTokenizer(each).cut(text)); let at = 0;"
-        " return stretches(...cuts).map(pair => { const [above, below] = pair.map(pieces => pieces.join(''));"
-        " if (above !== below) throw Error('torn'); return at += above.length; }); }",
-        text,
+def test_a_stretch_ends_where_both_are_cut(bare):
+    found = bare.evaluate(
+        "texts => texts.map(text => { let at = 0;"
+        " return stretches(...[MERGES.code, MERGES.prose].map(each => makeTokenizer(each).cut(text))).map(pair => {"
+        " const [above, below] = pair.map(pieces => pieces.join(''));"
+        " if (above !== below) throw Error('torn'); return at += above.length; }); })",
+        TEXTS,
     )
-    assert ends == sorted(borders("code", text) & borders("prose", text))
+    assert found == [sorted(borders("code", text) & borders("prose", text)) for text in TEXTS]
 
 
-@pytest.mark.parametrize("text", [TEXTS[0], TEXTS[4], TEXTS[6]])
-@pytest.mark.parametrize("count", [1, 4, 9, 16, 20])
-def test_what_is_left_of_a_draft_is_what_the_library_leaves(bare, text, count):
-    made = bare.evaluate(
-        "([text, count]) => translated(makeTokenizer(MERGES.code), makeTokenizer(MERGES.prose), text, count)",
-        [text, count],
+def test_what_is_left_of_a_draft_is_what_the_library_leaves(bare):
+    cases = [(text, count) for text in (TEXTS[0], TEXTS[4], TEXTS[6]) for count in (1, 4, 9, 16, 20)]
+    found = bare.evaluate(
+        "cases => cases.map(([text, count]) =>"
+        " translated(makeTokenizer(MERGES.code), makeTokenizer(MERGES.prose), text, count))",
+        cases,
     )
-    draft, target = cuts.tokenizer("code"), cuts.tokenizer("prose")
-    ids = draft.encode(text).ids[:count]
-    assert made["text"] == draft.decode(ids) and made["misread"] == target.decode(ids)
-    assert made["anew"] == target.encode(draft.decode(ids)).tokens
-    assert max(0, len(made["anew"]) - 1) == cuts.testable(text, count)
+    draft, target = bpe_demo.tokenizer("code"), bpe_demo.tokenizer("prose")
+    for (text, count), left in zip(cases, found, strict=True):
+        ids = draft.encode(text).ids[:count]
+        assert left["text"] == draft.decode(ids) and left["misread"] == target.decode(ids)
+        assert left["anew"] == target.encode(draft.decode(ids)).tokens
+        assert max(0, len(left["anew"]) - 1) == bpe_demo.testable(text, count)
 
 
 # ── adding ──
@@ -177,34 +181,18 @@ def test_times_add_up(bare, share, good, bad):
 # ── on the page ──
 
 
-@pytest.fixture(scope="module")
-def app(chromium_path, tmp_path_factory):
-    with serving(FAKE_APP, tmp_path_factory.mktemp("tools") / "app.log", STEP="0.02") as url:
-        yield url
-
-
 @pytest.fixture
-def at_tool(browser, app):
-    """Opens a lesson at the step that has the tool; afterwards nobody else was asked and no error was logged."""
-    pages = []
+def at_tool(visit):
+    """Opens a lesson at the step that has the tool."""
 
-    def open_(number: int, titled: str, **options) -> Page:
-        page = browser.new_context(**({"viewport": {"width": 1280, "height": 900}} | options)).new_page()
-        page.errors, page.strangers = [], []
-        page.on("pageerror", lambda error: page.errors.append(str(error)))
-        own = (app, "data:", "blob:")
-        page.on("request", lambda r: None if r.url.startswith(own) else page.strangers.append(r.url))
-        pages.append(page)
-        page.goto(f"{app}/#lesson-{number}")
+    def open_(number: int, titled: str) -> Page:
+        page = visit(f"#lesson-{number}")
         expect(page.locator("#sl-lesson-title")).to_contain_text(f"{number}. ")
         page.locator(f'.sl-dot[title="{titled}"]').click()
         expect(page.locator(".sl-lesson-next")).to_have_text("Skip")
         return page
 
-    yield open_
-    for page in pages:
-        assert page.errors == [] and page.strangers == []
-        page.context.close()
+    return open_
 
 
 def slide(page: Page, label: str, value: float) -> None:
@@ -227,8 +215,8 @@ def test_a_text_is_cut_by_both_and_what_is_left_of_the_draft_is_told(at_tool):
     slider = page.get_by_label("Tokens the draft proposes")
     slider.focus()
     page.keyboard.press("End")
-    drafted = cuts.pieces("code", TEXTS[0])
-    tested = cuts.testable(TEXTS[0], 20)
+    drafted = bpe_demo.pieces("code", TEXTS[0])
+    tested = bpe_demo.testable(TEXTS[0], 20)
     expect(result(page)).to_contain_text(f"{min(20, drafted)} drafted, {tested} to test.")
     expect(page.locator(".sl-lesson-next")).to_have_text("Next")
     hostile = "<img src=x onerror=alert(1)> {{1+1}}"
@@ -239,7 +227,7 @@ def test_a_text_is_cut_by_both_and_what_is_left_of_the_draft_is_told(at_tool):
     rows = page.locator(".sl-cut-both")
     for name, kind in (("code", "draft"), ("prose", "target")):
         expect(rows.locator(f".sl-cut-{kind}.sl-cut")).to_have_text(
-            [piece.replace("Ġ", "␣") for piece in cuts.tokenizer(name).encode(text).tokens]
+            [piece.replace("Ġ", "␣") for piece in bpe_demo.tokenizer(name).encode(text).tokens]
         )
     expect(page.locator(".sl-cut-pair")).to_have_count(len(borders("code", text) & borders("prose", text)))
     assert page.locator(".sl-figure-box img").count() == 0
@@ -249,13 +237,13 @@ def test_a_text_is_cut_by_both_and_what_is_left_of_the_draft_is_told(at_tool):
 
 def test_what_is_said_of_the_two_vocabularies_is_so(at_tool):
     page = at_tool(10, "Cut it twice")
-    code, prose = (cuts.tokenizer(name).get_vocab() for name in ("code", "prose"))
+    code, prose = (bpe_demo.tokenizer(name).get_vocab() for name in ("code", "prose"))
     shared = code.keys() & prose.keys()
     same = sum(code[piece] == prose[piece] for piece in shared)
     expect(page.locator(".sl-figure-box > .sl-figure-note").last).to_contain_text(
         f"They share {len(shared)}, and {same} of these have the same number in both"
     )
-    misread = cuts.tokenizer("prose").decode(cuts.tokenizer("code").encode(TEXTS[0]).ids[:4])
+    misread = bpe_demo.tokenizer("prose").decode(bpe_demo.tokenizer("code").encode(TEXTS[0]).ids[:4])
     expect(page.locator(".sl-cut-wrong.sl-cut")).to_have_text(misread.replace(" ", "␣"))
 
 

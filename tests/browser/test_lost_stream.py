@@ -1,12 +1,10 @@
-"""A run whose news nobody hears. The server ends a page's stream once nothing is under way for it; a page that asks for
+"""A run whose updates are lost. The server ends a page's stream once nothing is under way for it; a page that asks for
 the next run before it has heard of that goes on waiting at a stream that is gone. Here that moment is held open."""
 
 import pytest
 from playwright.sync_api import Page, expect
-from server import FAKE_APP, serving
 
-pytestmark = [pytest.mark.browser, pytest.mark.timeout(300)]
-expect.set_options(timeout=20_000)
+pytestmark = pytest.mark.browser
 # What the server says last on a stream, "close_stream", comes late, as on a busy machine. ``streams``: how many the
 # page has opened; ``goodbyes``: how many of them are being held back.
 SLOW_GOODBYE = """() => {
@@ -30,21 +28,12 @@ SLOW_GOODBYE = """() => {
 }"""
 
 
-@pytest.fixture(scope="module")
-def app(chromium_path, tmp_path_factory):
-    with serving(FAKE_APP, tmp_path_factory.mktemp("lost") / "app.log", STEP="0.02") as url:
-        yield url
-
-
 @pytest.fixture
-def page(browser, app):
-    page = browser.new_context().new_page()
-    page.add_init_script(f"({SLOW_GOODBYE})()")
-    page.goto(app)
-    expect(page.locator("#race .sl-race-note")).not_to_be_empty()
+def page(visit, fake):
+    fake(step=0.02)
+    page = visit(init_script=f"({SLOW_GOODBYE})()")
     page.locator("#tokens input").fill("24")
-    yield page
-    page.context.close()
+    return page
 
 
 def ended(page: Page) -> None:
@@ -53,6 +42,7 @@ def ended(page: Page) -> None:
     expect(page.locator("#stop")).to_be_disabled()
 
 
+@pytest.mark.slow
 def test_a_run_asked_for_as_the_stream_ends_is_shown_to_its_end(page):
     page.locator("#run").click()
     expect(page.locator("#notice")).to_contain_text("measured just now")

@@ -5,42 +5,39 @@ from dataclasses import replace
 
 import pytest
 from fake_worker import play
+from page_actions import OVERFLOW, run, speedup, text_of
 from playwright.sync_api import Page, expect
-from server import FAKE_APP, serving
 from test_player import HOSTILE, with_texts
 
-from app import offline
+from app.playground import html_export
 from engine.config import RunConfig
-from engine.trace import Trace
+from engine.trace.trace import Trace, fold
 
-pytestmark = [pytest.mark.browser, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.browser
 
 
 @pytest.fixture
-def opened(browser, tmp_path):
-    """Opens a file with the network cut off; afterwards it has asked for nothing and logged nothing."""
+def opened(open_page):
+    """Opens a file with the network cut off; at the end it has asked for nothing and logged nothing."""
     pages = []
 
-    def open_(path, **context) -> Page:
-        context = browser.new_context(**({"viewport": {"width": 1280, "height": 900}} | context), offline=True)
-        page, url = context.new_page(), path.as_uri()
-        page.asked, page.said = [], []
-        page.on("request", lambda r: page.asked.append(r.url) if r.url != url else None)
-        page.on("console", lambda message: page.said.append(message.text))  # a breach of the policy is said here
-        page.on("pageerror", lambda error: page.said.append(str(error)))
-        page.goto(url)
+    def open_(path) -> Page:
+        page = open_page("about:blank", offline=True)
+        page.messages = []
+        page.on("console", lambda message: page.messages.append(message.text))  # a breach of the policy is said here
+        page.home = path.as_uri()
+        page.goto(page.home)
         pages.append(page)
         return page
 
     yield open_
     for page in pages:
-        assert page.asked == [] and page.said == [] and page.evaluate("window.pwned") is None
-        page.context.close()
+        assert page.messages == [] and set(page.requests) <= {"about:blank", page.home}
 
 
 def file(tmp_path, run: Trace, baseline: Trace | None = None):
     path = tmp_path / "run.html"
-    path.write_text(offline.page(run, baseline), encoding="utf-8", newline="\n")
+    path.write_text(html_export.page(run, baseline), encoding="utf-8", newline="\n")
     return path
 
 
@@ -57,9 +54,9 @@ def test_a_hostile_trace_steps_locks_and_rolls_from_disk(opened, tmp_path):
     expect(page.locator(".sl-place")).to_have_text(f"Round 0 of {len(trace.rounds)}")
     page.keyboard.press("ArrowRight")
     page.keyboard.press("k")
-    assert page.locator(".sl-text").evaluate("node => node.textContent") == trace.text[: len(HOSTILE[0] + HOSTILE[1])]
+    assert text_of(page) == trace.text[: len(HOSTILE[0] + HOSTILE[1])]
     page.keyboard.press("End")
-    shown = page.locator(".sl-text").evaluate("node => node.textContent")
+    shown = text_of(page)
     assert shown.encode("utf-16", "surrogatepass") == trace.text.encode("utf-16", "surrogatepass")
     tokens = page.locator(".sl-list .sl-accepted")
     for i in range(tokens.count()):
@@ -79,7 +76,7 @@ def test_a_hostile_trace_steps_locks_and_rolls_from_disk(opened, tmp_path):
 
 
 def test_the_policy_stops_what_would_get_in(browser, tmp_path):
-    """A file somebody has meddled with: an added script, handler, image and request all come to nothing."""
+    """A file that was tampered with: an added script, handler, image and request all come to nothing."""
     path = file(tmp_path, hostile())
     added = '<script>window.pwned=1</script><img src="https://example.com/x.png" onerror="window.pwned=2"></body>'
     path.write_text(path.read_text("utf-8").replace("</body>", added), encoding="utf-8", newline="\n")
@@ -99,45 +96,34 @@ def test_the_policy_stops_what_would_get_in(browser, tmp_path):
     page.context.close()
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [390, 1280, 1920])
-def test_it_fits_and_is_light_or_dark_as_the_reader_is(opened, tmp_path, width, scheme):
-    config = RunConfig("Hi", method="ngram", gamma=4, max_new_tokens=60)
-    run, baseline = map(_trace, (config, replace(config, method="none", gamma=0)))
-    page = opened(file(tmp_path, run, baseline), viewport={"width": width, "height": 900}, color_scheme=scheme)
-    assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
-    paper = page.evaluate("getComputedStyle(document.body).backgroundColor")
-    assert paper == {"light": "rgb(248, 250, 252)", "dark": "rgb(15, 23, 42)"}[scheme]
+def test_it_fits_at_any_width_and_is_light_or_dark_as_the_reader_is(opened, tmp_path):
+    config = RunConfig("Hi", method="ngram", gamma=4, max_new_tokens=24)
+    ran, baseline = (fold(play(one)) for one in (config, replace(config, method="none", gamma=0)))
+    page = opened(file(tmp_path, ran, baseline))
+    for scheme, paper in (("light", "rgb(248, 250, 252)"), ("dark", "rgb(15, 23, 42)")):
+        page.emulate_media(color_scheme=scheme)
+        expect(page.locator("body")).to_have_css("background-color", paper)
+        for width in (390, 1280, 1920):
+            page.set_viewport_size({"width": width, "height": 900})
+            page.wait_for_function(f"{OVERFLOW} <= 0")
     page.locator("#race").scroll_into_view_if_needed()
-    expect(page.locator(".sl-race-result")).to_have_text(re.compile(r"^\d\.\d\d× faster: "), timeout=30_000)
+    expect(page.locator(".sl-race-result")).to_have_text(re.compile(r"^\d\.\d\d× faster: "))
     expect(page.locator('[data-tile="speedup"] .sl-note')).to_have_text(re.compile("recorded with it"))
 
 
-def _trace(config: RunConfig) -> Trace:
-    from engine.trace import fold
-
-    return fold(play(config))
-
-
-def test_saved_from_the_page_it_shows_the_same_run(browser, opened, tmp_path):
-    with serving(FAKE_APP, tmp_path / "app.log", STEP="0.01") as url:
-        live = browser.new_context(viewport={"width": 1280, "height": 900}).new_page()
-        live.goto(url)
-        live.locator("#tokens input").fill("40")
-        live.locator("#run").click()
-        expect(live.locator("#page-file")).to_be_enabled(timeout=60_000)
-        speedup = live.locator('[data-tile="speedup"] .sl-number').inner_text()
-        with live.expect_download() as download:
-            live.locator("#page-file").click()
-        assert download.value.suggested_filename.endswith(".html")
-        path = tmp_path / "saved.html"
-        download.value.save_as(path)
-        text = live.locator(".sl-text").evaluate("node => node.textContent")
-        live.context.close()
-    page = opened(path)  # the server is gone
+def test_saved_from_the_page_it_shows_the_same_run(visit, opened, tmp_path):
+    live = visit()
+    run(live, tokens="40")
+    measured, text = speedup(live).inner_text(), text_of(live)
+    with live.expect_download() as download:
+        live.locator("#page-file").click()
+    assert download.value.suggested_filename.endswith(".html")
+    path = tmp_path / "saved.html"
+    download.value.save_as(path)
+    page = opened(path)
     page.keyboard.press("End")
-    assert page.locator(".sl-text").evaluate("node => node.textContent") == text and len(text) > 100
-    assert page.locator('[data-tile="speedup"] .sl-number').inner_text() == speedup
+    assert text_of(page) == text and len(text) > 100
+    assert speedup(page).inner_text() == measured
     expect(page.locator(".sl-source")).to_have_text("From a file")
     expect(page.locator(".sl-origin")).to_contain_text("Recorded: date unknown · cpu · float32")
     assert "{{1+1}} ${1+1}" in text

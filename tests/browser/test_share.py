@@ -6,58 +6,24 @@ from urllib.parse import parse_qs, quote, urlsplit
 
 import pytest
 from fake_worker import play
+from page_actions import OVERFLOW, open_files, press_run, text_of, wait_for_end
 from playwright.sync_api import Page, expect
-from server import FAKE_APP, serving
 
 from engine.config import RunConfig
-from engine.trace import fold, to_json
+from engine.trace.trace import fold, to_json
 
-pytestmark = [pytest.mark.browser, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.browser
 HOSTILE = (
     "</textarea><script>window.pwned=1</script><img src=x onerror=window.pwned=2> {{1+1}} ${window.pwned=3} &seed=5#x"
 )
-
-
-@pytest.fixture(scope="module")
-def app(chromium_path, tmp_path_factory):
-    with serving(FAKE_APP, tmp_path_factory.mktemp("share") / "app.log", STEP="0.02") as url:
-        yield url
-
-
-@pytest.fixture
-def opened(browser, app):
-    """Opens the page with a query; afterwards it has reached nobody else, logged no error and executed nothing."""
-    pages = []
-
-    def open_(query="", **context) -> Page:
-        settings = {"viewport": {"width": 1280, "height": 900}, "permissions": ["clipboard-read", "clipboard-write"]}
-        page = browser.new_context(**settings | context).new_page()
-        page.strangers, page.errors = [], []
-        known = (app, "data:", "blob:")
-        page.on("request", lambda r: None if r.url.startswith(known) else page.strangers.append(r.url))
-        page.on("pageerror", lambda error: page.errors.append(str(error)))
-        page.goto(f"{app}/{query}")
-        expect(page.locator(".sl-source")).to_have_text("Recorded run", timeout=20_000)
-        pages.append(page)
-        return page
-
-    yield open_
-    for page in pages:
-        assert page.strangers == [] and page.errors == [] and page.evaluate("window.pwned") is None
-        page.context.close()
-
-
-def run(page: Page) -> None:
-    page.locator("#run").click()
-    expect(page.locator(".sl-source")).to_have_text("Your run", timeout=30_000)
-    expect(page.locator("#run")).to_have_text("Run", timeout=60_000)
+CLIPBOARD = {"permissions": ["clipboard-read", "clipboard-write"]}
 
 
 def value(page: Page, name: str) -> str:
     return page.locator(f"#{name} :is(textarea, input)").first.input_value()
 
 
-def asked(page: Page) -> dict[str, str]:
+def query(page: Page) -> dict[str, str]:
     """The address bar's query."""
     return {name: values[0] for name, values in parse_qs(urlsplit(page.url).query).items()}
 
@@ -70,46 +36,49 @@ def copied(page: Page) -> str:
     return link
 
 
-def test_a_run_writes_the_address_and_the_address_makes_the_run_again(opened):
-    page = opened()
-    assert asked(page) == {}
+def test_a_run_writes_the_address_and_the_address_makes_the_run_again(visit):
+    page = visit()
+    assert query(page) == {}
     page.locator("#prompt textarea").fill(HOSTILE)
     page.locator("#tokens input").fill("30")
     page.locator("#seed input").first.fill("7")
-    run(page)
-    expect(page).to_have_url(re.compile("tokens=30"), timeout=10_000)
-    text = page.locator(".sl-text").evaluate("node => node.textContent")
-    found = asked(page)
+    press_run(page)
+    wait_for_end(page)
+    expect(page).to_have_url(re.compile("tokens=30"))
+    text = text_of(page)
+    found = query(page)
     assert found["prompt"] == HOSTILE and found["seed"] == "7" and "temperature" not in found
-    again = opened(f"?{urlsplit(page.url).query}")
-    expect(again.locator("#notice")).to_contain_text("press Run", timeout=10_000)
+    again = visit(f"?{urlsplit(page.url).query}")
+    expect(again.locator("#notice")).to_contain_text("press Run")
     assert (value(again, "prompt"), value(again, "tokens"), value(again, "seed")) == (HOSTILE, "30", "7")
     expect(again.locator(".sl-source")).to_have_text("Recorded run")  # nothing has run
     again.locator("#run").click()
-    expect(again.locator(".sl-text")).to_have_text(text, timeout=30_000)
-    expect(again).to_have_url(page.url, timeout=30_000)
+    expect(again.locator(".sl-text")).to_have_text(text)
+    expect(again).to_have_url(page.url)
 
 
-def test_what_a_link_may_not_say_is_said_and_the_next_run_works(opened):
-    page = opened(f"?temperature=1e99&seed=%3Cb%3E9&tokens=12&prompt={quote(HOSTILE)}&method=hack&hide=nothing&x=%00")
+def test_what_a_link_may_not_say_is_said_and_the_next_run_works(visit):
+    page = visit(f"?temperature=1e99&seed=%3Cb%3E9&tokens=12&prompt={quote(HOSTILE)}&method=hack&hide=nothing&x=%00")
     told = page.locator("#notice .sl-notice")
-    expect(told).to_contain_text("Temperature cannot be", timeout=10_000)
+    expect(told).to_contain_text("Temperature cannot be")
     expect(told).to_contain_text("Seed cannot be '<b>9'")
     expect(told).to_contain_text("hides 1 control that this page does not have")
     expect(told).to_have_attribute("data-kind", "slow")  # the rest of the link was of use
     assert (value(page, "prompt"), value(page, "tokens"), value(page, "temperature")) == (HOSTILE, "12", "0")
-    run(page)
+    press_run(page)
+    wait_for_end(page)
 
 
-def test_a_link_far_too_long_is_refused_and_the_page_stands(opened):
-    page = opened("?prompt=" + "x" * 20_000)
-    expect(page.get_by_role("alert").filter(has_text="characters long")).to_be_visible(timeout=10_000)
-    run(page)
+def test_a_link_far_too_long_is_refused_and_the_page_stands(visit):
+    page = visit("?prompt=" + "x" * 20_000)
+    expect(page.get_by_role("alert").filter(has_text="characters long")).to_be_visible()
+    press_run(page)
+    wait_for_end(page)
 
 
-def test_what_a_link_hides_leaves_no_empty_frame(opened):
-    page = opened("?hide=pair,method,auto,gamma")
-    expect(page.locator("#gamma")).to_be_hidden(timeout=10_000)
+def test_what_a_link_hides_leaves_no_empty_frame(visit):
+    page = visit("?hide=pair,method,auto,gamma")
+    expect(page.locator("#gamma")).to_be_hidden()
     expect(page.locator("#temperature")).to_be_visible()
     empty = page.locator(".sl-settings .form").evaluate_all(
         "all => all.filter(one => one.offsetHeight && ![...one.children].some(child => child.offsetHeight)).length"
@@ -117,8 +86,8 @@ def test_what_a_link_hides_leaves_no_empty_frame(opened):
     assert empty == 0
 
 
-def test_the_dialog_warns_copies_and_its_link_hides_and_presents(opened):
-    page = opened()
+def test_the_dialog_warns_copies_and_its_link_hides_and_presents(visit):
+    page = visit(**CLIPBOARD)
     page.locator("#prompt textarea").fill("A class's prompt")
     page.locator("[data-share=open]").click()
     dialog = page.get_by_role("dialog", name="Share this page")
@@ -133,8 +102,8 @@ def test_the_dialog_warns_copies_and_its_link_hides_and_presents(opened):
     page.keyboard.press("Escape")
     expect(dialog).to_be_hidden()
     assert link.endswith("&hide=temperature,seed&present=1")
-    classroom = opened("?" + urlsplit(link).query)
-    expect(classroom.locator("#prompt textarea")).to_have_value("A class's prompt", timeout=10_000)
+    classroom = visit("?" + urlsplit(link).query)
+    expect(classroom.locator("#prompt textarea")).to_have_value("A class's prompt")
     expect(classroom.locator("body")).to_have_class(re.compile("sl-present"))
     expect(classroom.locator("#seed")).to_be_hidden()
     classroom.keyboard.press("p")
@@ -142,65 +111,70 @@ def test_the_dialog_warns_copies_and_its_link_hides_and_presents(opened):
     for gone in ("#seed", "#temperature", "#dice", "#reset"):
         expect(classroom.locator(gone).first).to_be_hidden()
     expect(classroom.locator("#tokens")).to_be_visible()
-    run(classroom)
-    expect(classroom).to_have_url(re.compile(r"hide=temperature,seed&present=1$"), timeout=10_000)
+    press_run(classroom)
+    wait_for_end(classroom)
+    expect(classroom).to_have_url(re.compile(r"hide=temperature,seed&present=1$"))
     classroom.locator("[data-share=open]").click()
     classroom.get_by_role("button", name="Show all controls here").click()
     classroom.locator("[data-share=close]").click()
     expect(classroom.locator("#seed")).to_be_visible()
 
 
-def test_a_control_that_is_empty_gives_no_link_but_a_reason(opened):
-    page = opened()
+def test_a_control_that_is_empty_gives_no_link_but_a_reason(visit):
+    page = visit()
     page.locator("#prompt textarea").fill("  ")
     page.locator("[data-share=open]").click()
-    expect(page.locator(".sl-share-said")).to_contain_text("prompt is empty", timeout=10_000)
+    expect(page.locator(".sl-share-said")).to_contain_text("prompt is empty")
     expect(page.locator("[data-share=copy]")).to_be_disabled()
 
 
-def test_other_weights_are_told(opened):
-    page = opened("?revision=0123456789ab")
-    expect(page.locator("#notice")).to_contain_text("made with revision 0123456789ab", timeout=10_000)
+def test_other_weights_are_told(visit):
+    page = visit("?revision=0123456789ab")
+    expect(page.locator("#notice")).to_contain_text("made with revision 0123456789ab")
 
 
-def test_a_pair_and_its_method_come_together(opened):
-    page = opened("?method=none&tokens=20&__theme=dark")
-    expect(page.locator("#method input")).to_have_value(re.compile("plain decoding"), timeout=10_000)
-    page.wait_for_timeout(1500)  # what else the page asks on opening has come by now
+def test_a_pair_and_its_method_come_together(visit):
+    page = visit("?method=none&tokens=20&__theme=dark")
     expect(page.locator("#method input")).to_have_value(re.compile("plain decoding"))
-    run(page)
-    expect(page).to_have_url(re.compile("__theme=dark&method=none"), timeout=10_000)  # others' parts stay
+    with page.expect_response("**/speclens/state"):  # by its next look, what else the page asks on opening has come
+        pass
+    expect(page.locator("#method input")).to_have_value(re.compile("plain decoding"))
+    press_run(page)
+    wait_for_end(page)
+    expect(page).to_have_url(re.compile("__theme=dark&method=none"))  # others' parts stay
 
 
-def test_a_brought_trace_is_labelled_and_waits_for_a_run_to_end(opened, tmp_path):
+def test_a_brought_trace_is_labelled_and_waits_for_a_run_to_end(visit, fake, tmp_path):
     path = tmp_path / "brought.json"
     config = RunConfig("Brought", method="ngram", gamma=4, max_new_tokens=20)
     trace = fold(play(config))
     path.write_text(to_json(replace(trace, started=replace(trace.started, at="2026-11-21T10:43:34+00:00"))))
-    page = opened("?tokens=500")
-    expect(page.locator("#notice")).to_contain_text("press Run", timeout=10_000)
-    page.locator("#run").click()
-    expect(page.locator(".sl-source")).to_have_text("Running now", timeout=20_000)
-    page.locator("input[type=file]").first.set_input_files(path)
-    expect(page.get_by_text("press Stop or let it end")).to_be_visible(timeout=10_000)
+    page = visit("?tokens=500")
+    expect(page.locator("#notice")).to_contain_text("press Run")
+    fake(step=0.05)
+    press_run(page)
+    open_files(page, path)
+    expect(page.get_by_text("press Stop or let it end")).to_be_visible()
     assert "from a file" not in page.locator(".sl-deck-head").inner_text().lower()
     page.evaluate("document.querySelector('#stop').click()")
-    expect(page.locator("#run")).to_have_text("Run", timeout=10_000)
-    page.locator("input[type=file]").first.set_input_files(path)
-    expect(page.locator(".sl-source")).to_have_text("From a file", timeout=10_000)
+    expect(page.locator("#run")).to_have_text("Run")
+    open_files(page, path)
+    expect(page.locator(".sl-source")).to_have_text("From a file")
     expect(page.locator(".sl-origin")).to_have_text(re.compile("^Recorded: 2026-11-21 10:43 UTC · cpu · float32"))
     expect(page.locator(".sl-asked")).to_have_text("Prompt: Brought")
     page.keyboard.press("End")
-    assert page.locator(".sl-text").evaluate("node => node.textContent") == trace.text
-    run(page)
+    assert text_of(page) == trace.text
+    fake(step=0.002)
+    press_run(page)
+    wait_for_end(page)
     expect(page.locator(".sl-origin")).to_be_hidden()
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [390, 1280, 1920])
-def test_presentation_is_large_and_nothing_is_clipped(opened, width, scheme):
-    page = opened("?tokens=40", viewport={"width": width, "height": 900}, color_scheme=scheme)
-    run(page)
+@pytest.mark.parametrize("width", [390, *(pytest.param(width, marks=pytest.mark.slow) for width in (1280, 1920))])
+def test_presentation_is_large_and_nothing_is_clipped(visit, width):
+    page = visit("?tokens=40", viewport={"width": width, "height": 900})
+    press_run(page)
+    wait_for_end(page)
     size = "node => parseFloat(getComputedStyle(node).fontSize)"
     token, text = page.locator(".sl-list .sl-accepted").last, page.locator(".sl-text")
     before = token.evaluate(size), text.evaluate(size)
@@ -212,7 +186,7 @@ def test_presentation_is_large_and_nothing_is_clipped(opened, width, scheme):
         expect(page.locator(clutter).first).to_be_hidden()
     for kept in ("#prompt", "#run", ".sl-text", ".sl-rows", ".sl-tiles", "#race"):
         expect(page.locator(kept)).to_be_visible()
-    assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
+    assert page.evaluate(OVERFLOW) <= 0
     page.locator("#prompt textarea").focus()
-    page.keyboard.type("p")  # somebody types
+    page.keyboard.type("p")  # a letter of the prompt
     expect(page.locator("body")).to_have_class(re.compile("sl-present"))

@@ -1,1 +1,0 @@
-"""Parts of the page that draw themselves in the browser; their JavaScript and CSS live in assets/."""

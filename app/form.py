@@ -1,0 +1,188 @@
+"""Defines every control of a run in one list, from which the page, its links and its API are made. Uses no gradio.
+
+A control's name is its element's id, its parameter in a link, and its argument in the API.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from app.limits import PAIR, Limits
+from engine.config import AUTO, METHODS, PRECISIONS, RunConfig, SamplingParams
+from engine.errors import BadInput
+
+# One-click prompts. The page starts with the first, because drafting pays most for text that repeats itself.
+EXAMPLES = {
+    "Rewrite": (
+        "Rewrite this note in the present tense and keep every sentence:\n\n"
+        "The lighthouse keeper climbed the stairs every evening at six. He cleaned the glass, filled the lamp with "
+        "oil, and wrote the weather in his book. The lighthouse keeper had done this for forty years, and every "
+        "evening at six the ships were glad of the light."
+    ),
+    "Fact": "Why is the sky blue? Answer in three sentences.",
+    "Code": "Write a Python class Stack with the methods push, pop, peek and is_empty, then show how to use it.",
+    "Story": "Tell a short story about a robot who learns to bake bread.",
+}
+START = next(iter(EXAMPLES.values()))
+
+Kind = Literal["text", "choice", "switch", "slider", "number"]
+MAX_GAMMA = 16  # the engine allows 32, but chains longer than 16 only lose time
+METHOD_LABELS = {AUTO: "auto: fastest here"}
+METHOD_LABELS |= {name: f"{method.title}: {method.description}" for name, method in METHODS.items()}
+THINKING = {None: "default", True: "on", False: "off"}
+
+
+@dataclass(frozen=True)
+class Control:
+    """``choices``: value → words. ``step`` is 1 for whole numbers. ``lines``: of a text box."""
+
+    name: str
+    label: str
+    hint: str
+    default: Any
+    kind: Kind
+    low: float | None = None
+    high: float | None = None
+    step: float | None = None
+    choices: Mapping[str, str] | None = None
+    advanced: bool = False
+    lines: int = 1
+
+
+CONTROLS: tuple[Control, ...] = (
+    Control("prompt", "Prompt", "Shift + Enter runs it.", START, "text", lines=7),
+    # app.jobs.service lists the pairs, from the catalogue.
+    Control("pair", "Models", "The target, and what drafts for it.", PAIR, "choice"),
+    Control("method", "Method", "What guesses ahead of the target.", AUTO, "choice", choices=METHOD_LABELS),
+    Control("auto", "auto", "Chosen anew each round from measured costs.", True, "switch"),
+    Control("gamma", "Draft length γ", "Tokens guessed in a round.", 4, "slider", 0, MAX_GAMMA, 1),
+    Control("temperature", "Temperature", "0 is greedy: the likeliest token.", 0, "slider", 0, 2, 0.05),
+    Control("seed", "Seed", "Same seed, same output.", 0, "number", 0, 2**53 - 1, 1),
+    Control("tokens", "Max tokens", "Where the run ends at the latest.", 128, "number", 1, None, 1),
+    Control(
+        "form", "Prompt form", "Chat uses the model's template; raw continues the text.", "chat", "choice",
+        choices={"chat": "chat", "raw": "raw text"}, advanced=True,
+    ),
+    Control(
+        "thinking", "Thinking", "Whether the model reasons aloud before it answers.", "default", "choice",
+        choices={"default": "the template's default", "on": "on", "off": "off"}, advanced=True,
+    ),
+    Control("system", "System prompt", "Empty: the template's own.", "", "text", advanced=True, lines=2),
+    Control("top_k", "Top-k", "Only the k likeliest tokens; 0 is off.", 0, "slider", 0, 200, 1, advanced=True),
+    Control("top_p", "Top-p", "The likeliest tokens up to this mass; 1 is off.", 1, "slider", 0.05, 1, 0.05,
+            advanced=True),
+    Control("min_p", "Min-p", "Drops tokens below this share of the likeliest; 0 is off.", 0, "slider", 0, 1, 0.01,
+            advanced=True),
+    Control("repetition_penalty", "Repetition penalty", "Above 1, repeating costs; 1 is off.", 1, "slider", 0.5, 2,
+            0.05, advanced=True),
+    Control(
+        "precision", "Precision", "Of weights and arithmetic; another one loads the model anew.", AUTO, "choice",
+        choices={name: name for name in PRECISIONS}, advanced=True,
+    ),
+)  # fmt: skip
+NAMES = tuple(control.name for control in CONTROLS)
+
+
+def choices(words: Mapping[str, str], values: Iterable[str] | None = None) -> list[tuple[str, str]]:
+    """Returns (label, value) pairs for a list; without ``values`` all of ``words``."""
+    return [(words.get(value, value), value) for value in (words if values is None else values)]
+
+
+def described(limits: Limits) -> dict[str, Control]:
+    """Returns the controls by name, in order, with the limits of this server."""
+    controls = {control.name: control for control in CONTROLS}
+    room = f"Up to {limits.prompt_tokens:,} tokens ({limits.prompt_chars:,} characters)."
+    controls["prompt"] = replace(controls["prompt"], hint=f"{room} {controls['prompt'].hint}")
+    tokens = controls["tokens"]
+    most = min(tokens.default, limits.new_tokens)
+    controls["tokens"] = replace(tokens, default=most, high=limits.new_tokens, hint=f"Up to {limits.new_tokens:,}.")
+    if limits.pairs:
+        controls["pair"] = replace(controls["pair"], default=limits.pairs[0])
+    return controls
+
+
+def defaults(limits: Limits | None = None) -> dict[str, Any]:
+    """Returns the value of every control at start and after a reset."""
+    return {name: control.default for name, control in described(limits or Limits()).items()}
+
+
+def settings(values: Mapping[str, Any]) -> RunConfig:
+    """Returns the controls as a validated request, with defaults for missing ``values``; raises BadInput.
+
+    Choices that depend on the server (pairs, their methods) are checked by the service.
+    """
+    unknown = set(values) - set(NAMES)
+    if unknown:
+        raise BadInput(f"There is no control {min(map(str, unknown))[:40]!r}; choose from {', '.join(NAMES)}.")
+    complete = defaults() | dict(values)
+    for control in CONTROLS:
+        complete[control.name] = plausible(control, complete[control.name])
+    return RunConfig(
+        prompt=complete["prompt"],
+        pair=complete["pair"],
+        method=complete["method"],
+        gamma=_gamma(complete),
+        sampling=SamplingParams(
+            **{n: complete[n] for n in ("temperature", "top_k", "top_p", "min_p", "repetition_penalty")}
+        ),
+        max_new_tokens=complete["tokens"],
+        seed=complete["seed"],
+        chat=complete["form"] == "chat",
+        system=complete["system"] if complete["system"].strip() else None,
+        thinking=next(value for value, word in THINKING.items() if word == complete["thinking"]),
+        precision=complete["precision"],
+    )
+
+
+def read(config: RunConfig) -> dict[str, Any]:
+    """Returns the value of each control for ``config``: the inverse of ``settings``."""
+    auto = config.gamma == AUTO
+    return {
+        "prompt": config.prompt,
+        "pair": config.pair,
+        "method": config.method,
+        "auto": auto,
+        "gamma": defaults()["gamma"] if auto else config.gamma,
+        "temperature": config.sampling.temperature,
+        "seed": config.seed,
+        "tokens": config.max_new_tokens,
+        "form": "chat" if config.chat else "raw",
+        "thinking": THINKING[config.thinking],
+        "system": config.system or "",
+        "top_k": config.sampling.top_k,
+        "top_p": config.sampling.top_p,
+        "min_p": config.sampling.min_p,
+        "repetition_penalty": config.sampling.repetition_penalty,
+        "precision": config.precision,
+    }
+
+
+def _gamma(values: Mapping[str, Any]) -> int | str:
+    if values["method"] == "none":
+        return 0
+    return AUTO if values["auto"] else values["gamma"]
+
+
+def plausible(control: Control, value: Any) -> Any:
+    """Returns the value in the type of its control, or raises BadInput; RunConfig checks the ranges."""
+    match control.kind:
+        case "text":
+            if value is not None and not isinstance(value, str):
+                raise BadInput(f"{control.label} must be text.")
+            return value or ""
+        case "switch":
+            if not isinstance(value, bool):
+                raise BadInput(f"{control.label} must be on or off.")
+        case "choice":
+            known = isinstance(value, str) and (control.choices is None or value in control.choices)
+            if not known:
+                offered = f"choose from {', '.join(control.choices)}" if control.choices else "choose one of the list"
+                raise BadInput(f"{control.label} cannot be {str(value)[:40]!r}; {offered}.")
+        case "slider" | "number":
+            if value is None:
+                raise BadInput(f"{control.label} is empty; give it a number.")
+            if isinstance(value, int | float) and abs(value) >= 2**63:
+                raise BadInput(f"{control.label} is far too large; give it a smaller number.")
+            is_integer = control.step == 1 and isinstance(value, float) and value.is_integer()
+            return int(value) if is_integer else value  # browsers send 4 as 4.0
+    return value

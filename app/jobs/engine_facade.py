@@ -1,0 +1,146 @@
+"""Answers the page's questions about the engine, all but runs: pairs, preflight, memory, device name.
+
+The engine is imported on first use, so that the page is up before torch is.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+from engine.config import AUTO
+from engine.errors import EngineError
+from engine.files import ASSETS
+
+PRECISIONS = {"cuda": (AUTO, "bf16", "fp16", "fp32"), "mps": (AUTO, "fp32", "fp16"), "cpu": (AUTO,)}
+
+
+@dataclass(frozen=True)
+class Models:
+    """The models of a method as other engines name them: hub names or folders; ``gguf`` is a name for llama.cpp."""
+
+    target: str
+    draft: str | None = None
+    gguf: str | None = None
+
+
+@dataclass(frozen=True)
+class Pair:
+    """A pair on offer: ``methods`` can draft for it, ``revision`` is its target's."""
+
+    name: str
+    title: str
+    methods: tuple[str, ...]
+    revision: str
+
+
+class EngineFacade:
+    """Imports torch and transformers only by way of engine.runtime.engine, as the engine's own thread does. Otherwise
+    two threads that import transformers from different places at once meet it half initialised."""
+
+    def worker(self):
+        from engine.runtime.worker import get_worker
+
+        return get_worker()
+
+    def pairs(self, names: Sequence[str] = ()) -> list[Pair]:
+        """Those of the catalogue, or the ones named. Only the server's operator can name a folder."""
+        from engine.weights.catalogue import get_pair, load_catalogue
+        from engine.weights.specs import methods
+
+        specs = [get_pair(name) for name in names] or load_catalogue().values()
+        return [Pair(s.name, s.title, methods(s), s.target.revision or "") for s in specs]
+
+    def problems(self, pair: str, method: str, precision: str, fetch: bool) -> list[str]:
+        """Why a pair cannot run here, in sentences. The loaded pair's memory counts as free, because it would be
+        unloaded."""
+        from engine.runtime.engine import choose_device, choose_precision
+        from engine.weights.catalogue import get_pair
+        from engine.weights.preflight import available_memory, check_pair
+
+        device, loaded = choose_device(AUTO), self.worker().engine
+        if loaded is not None and loaded.pair.name == pair and precision == AUTO and loaded.has(method):
+            return []
+        free = available_memory(device)
+        if free is not None and loaded is not None:
+            free += loaded.pair.memory(loaded.precision)
+        spec, dtype = get_pair(pair), choose_precision(precision, device)
+        needed = None if method == AUTO else method  # auto leaves out a draft that does not fit
+        return check_pair(spec, needed, device, dtype, free, fetch=fetch)
+
+    def absent_bytes(self, pair: str) -> int:
+        """About how many bytes a first run would download: 16-bit weights, as they are published."""
+        from engine.weights.catalogue import get_pair
+        from engine.weights.store import locate
+
+        missing = [model for model in get_pair(pair).models(AUTO) if not model.folder and locate(model) is None]
+        return sum(model.gguf.size if model.gguf else model.weight_bytes("bf16") for model in missing)
+
+    def thinking(self, pair: str) -> bool:
+        """Whether the chat template has a thinking switch; True until the template is downloaded."""
+        folder = self._folder(pair)
+        files = [folder / name for name in ("chat_template.jinja", "tokenizer_config.json")] if folder else []
+        texts = [file.read_text(encoding="utf-8", errors="replace") for file in files if file.is_file()]
+        return not texts or any("enable_thinking" in text for text in texts)
+
+    def prompt_tokens(self, pair: str, text: str) -> int | None:
+        """None until the tokenizer is downloaded."""
+        folder = self._folder(pair)
+        file = folder / "tokenizer.json" if folder else None
+        return len(_tokenizer(file).encode(text).ids) if file and file.is_file() else None
+
+    def _folder(self, pair: str) -> Path | None:
+        from engine.weights.catalogue import get_pair
+        from engine.weights.store import locate
+
+        try:
+            return locate(get_pair(pair).target)
+        except EngineError:  # damaged: check_pair says so
+            return None
+
+    def precisions(self) -> tuple[str, ...]:
+        from engine.runtime.engine import choose_device
+
+        return PRECISIONS[choose_device(AUTO)]
+
+    def device(self) -> str | None:
+        """The loaded engine's device by name; None while nothing is loaded."""
+        loaded = self.worker().engine
+        if loaded is None:
+            return None
+        from engine.runtime.engine import device_name
+
+        return device_name(loaded.device)
+
+    def models(self, pair: str, method: str) -> Models:
+        from engine.weights.catalogue import get_pair, load_catalogue
+
+        spec = get_pair(pair)
+        draft, target, gguf = spec.drafts.get(method), spec.target, None
+        if target.gguf:  # most engines want the checkpoint that it was converted from
+            gguf = f"{target.repo}:{target.gguf.file.removesuffix('.gguf').rsplit('.', 1)[-1]}"
+            alike = [one.target for one in load_catalogue().values() if _shape(one.target) == _shape(target)]
+            target = next((model for model in alike if not model.gguf), target)
+        return Models(_where(target), _where(draft) if draft else None, gguf)
+
+    def has_weights(self, pair: str) -> bool:
+        return self._folder(pair) is not None
+
+
+@lru_cache(4)
+def _tokenizer(file: Path):
+    from tokenizers import Tokenizer
+
+    return Tokenizer.from_file(str(file))
+
+
+def _shape(model) -> tuple:
+    return model.parameters, model.layers, model.hidden_size, model.vocab_size
+
+
+def _where(model) -> str:
+    """Returns a repository-relative path for a shipped draft, never an absolute path of this server."""
+    root = ASSETS.parent
+    if model.folder and model.folder.is_relative_to(root):
+        return model.folder.relative_to(root).as_posix()
+    return model.repo or str(model.folder or model.name)

@@ -1,0 +1,58 @@
+"""Caches finished runs by their exact settings, so that a class that runs the same example computes it once."""
+
+import threading
+from collections import OrderedDict
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass
+
+from engine.trace.trace import Trace
+
+MOST_TOKENS = 60_000  # drafted ones included; with its candidates a token takes some kilobytes
+
+
+@dataclass(frozen=True)
+class RecordedRun:
+    """The traces of a job whose runs all finished by themselves, by name, and when (seconds since the epoch)."""
+
+    traces: Mapping[str, Trace]
+    at: float
+
+    @property
+    def run(self) -> Trace:
+        return self.traces["run"]
+
+    @property
+    def baseline(self) -> Trace | None:
+        return self.traces.get("baseline")
+
+    @property
+    def tokens(self) -> int:
+        return sum(len(event.tokens) for trace in self.traces.values() for event in trace.rounds)
+
+
+class ResultCache:
+    """An LRU cache bounded in entries and in tokens. Thread-safe."""
+
+    def __init__(self, most: int, most_tokens: int = MOST_TOKENS):
+        self._most, self._most_tokens = most, most_tokens
+        self._runs: OrderedDict[Hashable, RecordedRun] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def get(self, key: Hashable) -> RecordedRun | None:
+        with self._lock:
+            if key in self._runs:
+                self._runs.move_to_end(key)
+            return self._runs.get(key)
+
+    def put(self, key: Hashable, recorded: RecordedRun) -> None:
+        with self._lock:
+            self._runs[key] = recorded
+            self._runs.move_to_end(key)
+            while len(self._runs) > self._most or self._size() > self._most_tokens:
+                self._runs.popitem(last=False)
+
+    def _size(self) -> int:
+        return sum(recorded.tokens for recorded in self._runs.values())
+
+    def __len__(self) -> int:
+        return len(self._runs)

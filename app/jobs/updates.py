@@ -1,0 +1,86 @@
+"""Streams a job to the visitors who wait for it: every round to the first, only the progress to the others."""
+
+import itertools
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from engine.runtime.job import Job, Subscriber
+from engine.trace.events import Event, Progress, Round
+
+SECONDS_BETWEEN_UPDATES = 1 / 6  # more would be more than a browser can draw
+SECONDS_BETWEEN_REPORTS = 1.0  # for those who wait for another visitor's run
+_SECONDS_BETWEEN_PLACES = 0.25  # after which a visitor's place in the queue is read again
+
+
+@dataclass(frozen=True)
+class Report:
+    """A result of a lab experiment's work, among a job's events."""
+
+    value: object
+
+
+@dataclass(frozen=True)
+class Update:
+    """The news of one run of a job; ``name`` is its config's.
+
+    ``progress``: the step that keeps the run from starting. ``place``: how many visitors go first. ``is_late``: the
+    job was ended by its time limit.
+    """
+
+    name: str
+    events: tuple[Event, ...] = ()
+    progress: Progress | None = None
+    place: int = 0
+    is_late: bool = False
+
+
+def stream_live(subscriber: Subscriber) -> Iterator[Update]:
+    """Everything the job reports, at most six times a second; raises the error that ended it.
+
+    Ends early for a visitor who has left while others still wait for the job.
+    """
+    job, start, progress, shown, due = subscriber.job, 0, None, None, 0.0
+    while True:
+        time.sleep(max(0.0, due - time.monotonic()))
+        entries, progress, is_done = job.read(start, progress, _SECONDS_BETWEEN_PLACES)
+        has_left = subscriber.has_left and not job.is_cancelled
+        start += len(entries)
+        for name, group in itertools.groupby(entries, key=lambda entry: entry[0]):
+            yield Update(name, tuple(event for _, event in group))
+            due = time.monotonic() + SECONDS_BETWEEN_UPDATES
+        if has_left:
+            return
+        if is_done:
+            break
+        waiting = _waiting(job.place(), progress)
+        if waiting != shown and waiting[0] is not None:
+            yield Update(job.name, (), *waiting)
+            due = time.monotonic() + SECONDS_BETWEEN_UPDATES
+        shown = waiting
+    job.raise_error()
+
+
+def _waiting(place: int, progress: Progress | None) -> tuple[Progress | None, int]:
+    return (Progress(f"Waiting in the queue: {place} before you"), place) if place else (progress, 0)
+
+
+def stream_progress(subscriber: Subscriber) -> Iterator[Update]:
+    """How far another visitor's equal run is. Because drawing it for a whole class would slow down the measured run,
+    its rounds are left out."""
+    job, shown = subscriber.job, None
+    while True:
+        place = job.place()
+        how_far = f"{place} {'run' if place == 1 else 'runs'} ahead" if place else f"{_tokens(job)} tokens so far"
+        words = f"Someone else is already running exactly this. You will see the result when it finishes ({how_far})."
+        if words != shown:
+            yield Update(job.name, progress=Progress(words), place=place)
+        shown = words
+        if subscriber.wait(SECONDS_BETWEEN_REPORTS):
+            break
+    if not subscriber.has_left:
+        job.raise_error()
+
+
+def _tokens(job: Job) -> int:
+    return sum(len(event.emitted) for _, event in job.log if isinstance(event, Round))

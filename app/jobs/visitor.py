@@ -1,0 +1,24 @@
+"""Identifies visitors, and holds the result that one of them looks at."""
+
+from dataclasses import dataclass
+
+from engine.trace.trace import Trace
+
+
+@dataclass(frozen=True)
+class Session:
+    """``trace`` is the run on screen, partial if it was stopped; ``baseline`` its plain run. Frozen, in gr.State, never
+    shared between visitors."""
+
+    trace: Trace | None = None
+    baseline: Trace | None = None
+
+
+def visitor_id(request) -> str:
+    """One open page, or one connected client. ``request`` is gradio's, or None in a test."""
+    return getattr(request, "session_hash", None) or "anonymous"
+
+
+def lab_visitor_id(request) -> str:
+    """The same visitor in the lab, so that a run in the playground and an experiment do not replace each other."""
+    return f"{visitor_id(request)}/lab"

@@ -1,0 +1,61 @@
+"""Runs jobs on ZeroGPU, where the host grants its GPU to single calls, each in a process of its own.
+
+Arguments and results are pickled. The host passes on only the class name of an exception, so an error of the engine
+comes back as a result.
+"""
+
+import os
+from collections.abc import Iterator
+
+from app.server.hosting import gpu
+from engine.errors import EngineError, Unavailable
+from engine.runtime.job import Job, NamedConfigs
+from engine.runtime.worker import Worker
+
+SECONDS = 120  # requested of the host for one call, which also loads and calibrates a model
+_SECONDS_FOR_RUNS = 90  # of these; then the runs end by themselves, before the host ends the process
+
+
+class ZeroGpuWorker(Worker):
+    """The same queue; the runs of a job are one call of the host's GPU. Work with an engine cannot be sent there."""
+
+    def _execute(self, job: Job) -> None:
+        if job.work is not None:  # only work without a model arrives here
+            super()._execute(job)
+            return
+        job.seconds = min(job.seconds or _SECONDS_FOR_RUNS, _SECONDS_FOR_RUNS)
+        job.context.run(self._call, job)
+
+    def _call(self, job: Job) -> None:
+        """Raises EngineError: the engine's own, or Unavailable where the host refuses (no quota left, no GPU free)."""
+        results = run_on_zero_gpu(job.configs)
+        try:
+            for name, item in results:
+                if isinstance(item, EngineError):
+                    raise item
+                job.publish(name, item)
+                if job.should_stop():
+                    return
+        except EngineError:
+            raise
+        except Exception as error:
+            reason = str(getattr(error, "message", error)) or type(error).__name__
+            raise Unavailable(f"The host did not lend its GPU to this run: {reason}") from error
+        finally:
+            results.close()  # ends the other process
+
+
+@gpu(seconds=SECONDS)
+def run_on_zero_gpu(configs: NamedConfigs) -> Iterator[tuple[str, object]]:
+    """In the call's own process: load, calibrate, run, free everything. Without CUDA graphs, because capturing them
+    would take longer than they could save in one call."""
+    from engine.models.cuda_graphs import SWITCH
+
+    os.environ[SWITCH] = "0"
+    worker = Worker()
+    try:
+        yield from worker.submit(configs).entries()
+    except EngineError as error:
+        yield configs[0][0], type(error)(str(error))
+    finally:
+        worker.close()

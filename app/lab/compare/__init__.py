@@ -1,0 +1,1 @@
+"""The Compare experiment: two to four runs side by side."""

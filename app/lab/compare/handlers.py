@@ -1,0 +1,202 @@
+"""Runs two to four settings side by side on the page: the form as runs, their rounds as they come, and the files."""
+
+import time
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import gradio as gr
+
+from app.form import METHOD_LABELS, choices, settings
+from app.jobs.service import RecordedRun, Update
+from app.lab.compare import view
+from app.lab.compare.view import Column
+from app.lab.experiment import SKIP, Experiment, PageState
+from app.views.notice import notice
+from app.views.player_feed import Feed
+from app.views.status_chip import ago
+from engine.config import AUTO
+from engine.errors import BadInput
+from engine.trace.events import Round, RunFinished
+from engine.trace.trace import TraceBuilder
+
+FEWEST, MOST = 2, 4
+OWN = ("method", "auto", "gamma", "temperature")  # the controls of each column
+SHARED = ("prompt", "pair", "tokens", "seed")
+# The first columns: the baseline, then each method that a pair may have.
+START = ({"method": "none", "auto": False, "gamma": 4, "temperature": 0},
+         {"method": "ngram", "auto": False, "gamma": 4, "temperature": 0},
+         {"method": "lm", "auto": False, "gamma": 2, "temperature": 0},
+         {"method": "eagle", "auto": True, "gamma": 2, "temperature": 0})  # fmt: skip
+
+
+class Outputs(NamedTuple):
+    """The streamed outputs; an unnamed one stays as it is."""
+
+    notice: Any = SKIP
+    grid: Any = SKIP
+    table: Any = SKIP
+    charts: Any = SKIP
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """``run``: an id by which the page tells one comparison from the next. Without rounds it is empty."""
+
+    run: str
+    columns: tuple[Column, ...]
+    is_recorded: bool = False
+
+    def __bool__(self) -> bool:
+        return any(column.trace and column.trace.rounds for column in self.columns)
+
+
+def beginning(methods: Sequence[str]) -> list[dict]:
+    """The controls of each column at the start: those the pair has methods for, then spare ones."""
+    offered = [column for column in START if column["method"] in methods]
+    spare = {"method": AUTO, "auto": True, "gamma": 4, "temperature": 0}
+    return [*offered, *[spare] * MOST][:MOST]
+
+
+def count(methods: Sequence[str]) -> int:
+    """How many columns are shown at the start."""
+    return max(FEWEST, sum(column["method"] in methods for column in START))
+
+
+class CompareHandlers(Experiment):
+    """A state's result: a Comparison."""
+
+    Outputs = Outputs
+    RUN = "Run all"
+    REMAINS = "The rounds so far stay on screen."
+
+    # ── controls ──
+
+    def select_pair(self, pair: str, *values) -> list:
+        """The pair's notice, then every column's methods. A column whose method the pair lacks takes auto."""
+        methods = (AUTO, *self.service.methods(pair))
+        options = choices(METHOD_LABELS, methods)
+        updates = (gr.update(choices=options, value=value if value in methods else AUTO) for value in values)
+        return [self.pair_notice(pair), *updates]
+
+    @staticmethod
+    def add(shown: int) -> list:
+        return _shown(min(MOST, shown + 1))
+
+    @staticmethod
+    def remove(column: int):
+        """Returns a handler that takes one column away; the columns after it move up."""
+
+        def handler(shown: int, *values) -> list:
+            size, rest = len(OWN), list(values)
+            if shown <= FEWEST or column >= shown:
+                return [*_shown(shown), *[SKIP] * len(values)]
+            del rest[column * size : (column + 1) * size]
+            return [*_shown(shown - 1), *rest, *values[column * size : (column + 1) * size]]
+
+        return handler
+
+    # ── runs ──
+
+    def run(self, request: gr.Request, state: PageState, *values) -> Iterator[Outputs]:
+        """``values``: of SHARED, how many columns are shown, then of OWN for every column there could be."""
+        yield from self.stream(state, self._run(request, state, values, again=False))
+
+    def run_again(self, request: gr.Request, state: PageState, *values) -> Iterator[Outputs]:
+        """As ``run``, but measured anew even if these very runs are recorded."""
+        yield from self.stream(state, self._run(request, state, values, again=True))
+
+    def _run(self, request: gr.Request, state: PageState, values, again: bool) -> Iterator[Outputs]:
+        columns = parse_form(values)
+        state.result = None  # from here on an error leaves nothing of the runs before
+        runs = tuple((f"run {number}", column.config) for number, column in enumerate(columns, 1))
+        names, traces, run = [name for name, _ in runs], [TraceBuilder() for _ in runs], uuid.uuid4().hex
+        feed, press, is_late = Feed(run), state.press, False
+        with closing(self.service.run(self.visitor(request), runs, again)) as updates:
+            for update in updates:
+                if state.press is not press:
+                    return
+                if isinstance(update, RecordedRun):
+                    columns = [replace(c, trace=update.traces[name]) for c, name in zip(columns, names, strict=True)]
+                    state.result = Comparison(run, tuple(columns), is_recorded=True)
+                    words = view.conclusion(columns, ago(time.time() - update.at))
+                    yield self.shown(state.result)._replace(notice=notice(*words))
+                    return
+                if state.result is None:
+                    yield _start(feed, columns)
+                at, is_late = names.index(update.name), is_late or update.is_late
+                traces[at].add(update.events)
+                columns[at] = replace(columns[at], trace=traces[at].trace)
+                state.result = Comparison(run, tuple(columns))
+                yield _following(feed, columns, at, update)
+        words = notice(*view.conclusion(columns))
+        yield self.shown(state.result)._replace(notice=self._out_of_time() if is_late else words)
+
+    def _out_of_time(self) -> str:
+        seconds = self.service.limits.seconds
+        return notice("error", f"All runs together may take up to {seconds} s here. Ask for fewer tokens or runs.")
+
+    def shown(self, result: Comparison | None) -> Outputs:
+        if result is None:
+            return Outputs()
+        columns = result.columns
+        grid = view.full_grid(result.run, columns, result.is_recorded)
+        return Outputs(grid=grid, table=view.table(columns), charts=view.chart(columns))
+
+    def end(self, request: gr.Request, state: PageState) -> list:
+        """Run again is offered for a recording."""
+        ends = super().end(request, state)
+        is_recorded = bool(state.result) and state.result.is_recorded
+        return [*ends, SKIP if ends[0] is SKIP else gr.update(visible=is_recorded)]
+
+    def files(self, result: Comparison) -> Mapping[str, str | bytes]:
+        return {
+            "speclens-compare.zip": view.traces(result.columns),
+            "speclens-compare.csv": view.to_csv(result.columns),
+        }
+
+
+def parse_form(values: Sequence) -> list[Column]:
+    """Raises BadInput that names the control, and the run if it is one of its own controls."""
+    shared, (shown, *rest) = dict(zip(SHARED, values, strict=False)), values[len(SHARED) :]
+    if type(shown) is not int or not FEWEST <= shown <= MOST:
+        raise BadInput(f"Choose {FEWEST} to {MOST} runs.")
+    columns = []
+    for column in range(shown):
+        own = dict(zip(OWN, rest[column * len(OWN) : (column + 1) * len(OWN)], strict=True))
+        try:
+            columns.append(Column(settings(shared | own)))
+        except BadInput as error:
+            is_own = any(name in str(error).lower() for name in ("gamma", "temperature", "method", "draft length"))
+            raise BadInput(f"Run {column + 1}: {error}" if is_own else str(error)) from error
+    return columns
+
+
+def _shown(number: int) -> list:
+    """The number of columns, each one's visibility, each Remove button's, and whether one can be added."""
+    visible = [gr.update(visible=column < number) for column in range(MOST)]
+    removable = [gr.update(visible=number > FEWEST)] * MOST
+    return [number, *visible, *removable, gr.update(interactive=number < MOST)]
+
+
+def _start(feed: Feed, columns: list[Column]) -> Outputs:
+    heads = "".join(view.head(columns, at, "waiting") for at in range(len(columns)))
+    return Outputs(
+        notice("progress", "Starting"), feed.add(view.columns(columns) + heads), view.table([]), view.chart([])
+    )
+
+
+def _following(feed: Feed, columns: list[Column], at: int, update: Update) -> Outputs:
+    if update.progress:
+        return Outputs(notice("progress", update.progress.message, update.progress.fraction))
+    is_over = any(isinstance(event, RunFinished) for event in update.events)
+    lines = view.rounds(at, [event for event in update.events if isinstance(event, Round)])
+    # The columns are repeated, because the browser may see only the last of several values.
+    text = feed.add(view.columns(columns) + lines + view.head(columns, at, "ended" if is_over else "running"))
+    tokens, most = len(columns[at].trace.emitted) if columns[at].trace else 0, columns[at].config.max_new_tokens
+    words = f"Run {at + 1} of {len(columns)}, {columns[at].name}: {tokens} of up to {most} tokens"
+    progress = notice("progress", words, (at + min(1.0, tokens / most)) / len(columns))
+    drawn = {"table": view.table(columns), "charts": view.chart(columns)} if is_over else {}
+    return Outputs(progress, text, **drawn)

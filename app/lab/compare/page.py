@@ -1,0 +1,113 @@
+"""Lays out the comparison: two to four runs of one prompt, their rounds in columns."""
+
+from dataclasses import replace
+from functools import partial
+
+import gradio as gr
+from gradio.components import Component
+
+from app.form import METHOD_LABELS, choices, described
+from app.jobs.service import Service
+from app.lab.compare import view
+from app.lab.compare.handlers import MOST, OWN, SHARED, CompareHandlers, Outputs, beginning, count
+from app.lab.experiment import PageState, Wiring
+from app.ui.charts import charts
+from app.ui.html_component import component
+from app.ui.notice import notice
+from app.ui.widgets import QUIET, control, download, run_and_stop
+from engine.config import AUTO
+
+LEAD = """<p class="sl-lab-lead">Compare the columns: every run answers the same prompt, one after the other on this
+machine. A round is one pass of the big model, the target. A column with fewer rows needed fewer passes for its words.
+At temperature 0 all columns must show the same text, because drafting never changes it. Only where the target's two
+best tokens are as good as tied may rounding decide differently. The text is marked from there on.</p>"""
+TOKENS = 96  # of each run at the start: four of them are done in a quarter of a minute
+
+
+def compare(service: Service) -> None:
+    handlers, state = CompareHandlers(service), gr.State(PageState())
+    methods = service.methods(service.pair)
+    shown = gr.State(count(methods))
+    gr.HTML(LEAD, apply_default_css=False)
+    shared = _shared(service)
+    with gr.Row(elem_classes="sl-compare-columns"):
+        places = [
+            _column(service, number, start, number < count(methods)) for number, start in enumerate(beginning(methods))
+        ]
+    with gr.Row(elem_classes="sl-small-actions"):
+        more = gr.Button(
+            "Add a run", size="sm", elem_id="compare-add", interactive=count(methods) < MOST, min_width=120
+        )
+    with gr.Row(elem_classes="sl-actions"):
+        run, stop = run_and_stop(handlers.RUN, "compare")
+        again = gr.Button("Run again", elem_id="compare-again", visible=False, scale=2, min_width=110)
+    words = notice("compare-notice")
+    table = component("table", view.table([]), "compare-table")
+    runs = component("compare", elem_id="compare-grid")
+    drawn = charts(view.chart([]), "compare-charts", {view.CHART: "Tokens against time"})
+    with gr.Row(elem_classes="sl-files"):
+        files = (
+            download("Save the traces (JSON, zipped)", "compare-traces"),
+            download("Save the table (CSV)", "compare-csv"),
+        )
+    own = [widget for _, widgets, _ in places for widget in widgets.values()]
+    inputs, ends = [*shared.values(), shown, *own], [run, stop, *files, again]
+    wiring = Wiring(handlers, inputs, Outputs(words, runs, table, drawn), state, ends)
+    wiring.on(partial(gr.on, [run.click, shared["prompt"].submit]), handlers.run)
+    wiring.on(again.click, handlers.run_again)
+    stop.click(handlers.stop, state, **QUIET)
+    layout = [shown, *(column for column, _, _ in places), *(remove for _, _, remove in places), more]
+    more.click(handlers.add, shown, layout, **QUIET)
+    for number, (_, widgets, remove) in enumerate(places):
+        remove.click(handlers.remove(number), [shown, *own], [*layout, *own], **QUIET)
+        _follow(widgets)
+    method_lists = [widgets["method"] for _, widgets, _ in places]
+    shared["pair"].input(handlers.select_pair, [shared["pair"], *method_lists], [words, *method_lists], **QUIET)
+
+
+def _follow(widgets: dict[str, Component]) -> None:
+    """Disables γ where auto chooses it, and both without drafts."""
+
+    def follow(method: str, auto: bool):
+        drafts = method != "none"
+        return gr.update(interactive=drafts), gr.update(interactive=drafts and not auto)
+
+    both = [widgets["method"], widgets["auto"]]
+    gr.on([each.change for each in both], follow, both, [widgets["auto"], widgets["gamma"]], **QUIET)
+
+
+def _shared(service: Service) -> dict[str, Component]:
+    """By name, in the order of SHARED."""
+    controls, widgets = described(service.limits), {}
+    titles = {pair.name: pair.title for pair in service.pairs.values()}
+    lines = {"lines": 3, "max_lines": 8}
+    widgets["prompt"] = gr.Textbox(
+        controls["prompt"].default, label="Prompt", info=controls["prompt"].hint, elem_id="compare-prompt", **lines
+    )
+    with gr.Row(equal_height=True):
+        widgets["pair"] = control(
+            controls["pair"], elem_id="compare-pair", choices=choices(titles), min_width=220, scale=3
+        )
+        tokens = replace(controls["tokens"], default=min(TOKENS, controls["tokens"].default))
+        widgets["tokens"] = control(tokens, elem_id="compare-tokens", min_width=110)
+        widgets["seed"] = control(controls["seed"], elem_id="compare-seed", min_width=110)
+    return {name: widgets[name] for name in SHARED}
+
+
+def _column(service: Service, number: int, start: dict, visible: bool) -> tuple:
+    """The column, its controls by name in the order of OWN, and its Remove button."""
+    controls, widgets = described(service.limits), {}
+    methods = choices(METHOD_LABELS, (AUTO, *service.methods(service.pair)))
+    drafts = start["method"] != "none"
+    with gr.Column(visible=visible, min_width=230, elem_classes="sl-compare-column") as column:
+        gr.HTML(f"<h3>Run {number + 1}</h3>", apply_default_css=False)
+        for name in OWN:
+            more = {"choices": methods} if name == "method" else {}
+            if name == "auto":
+                more = {"label": "γ auto", "interactive": drafts}
+            if name == "gamma":
+                more = {"interactive": drafts and not start["auto"]}
+            begins = replace(controls[name], default=start[name])
+            widgets[name] = control(begins, elem_id=f"compare-{name}-{number + 1}", **more)
+        remove = gr.Button("Remove this run", size="sm", elem_id=f"compare-remove-{number + 1}", min_width=90)
+    return column, widgets, remove

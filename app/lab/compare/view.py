@@ -1,0 +1,260 @@
+"""Renders two to four runs of one prompt side by side: NDJSON for the grid, a chart, a table, and files.
+
+A value of the grid holds the newest lines and some before them (see
+player_feed.Feed, whose lines these are too, each with the number of its column).
+"""
+
+import csv
+import io
+import zipfile
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from app.views import player_feed
+from app.views.figures import Figure, axes, timeline
+from app.views.safe_json import encode
+from app.views.table import BEST, empty, sheet
+from app.views.tiles import speedup
+from engine.config import AUTO, METHODS, RunConfig
+from engine.files import escape_formula
+from engine.trace.events import Round
+from engine.trace.metrics import Divergence, compute_metrics, first_divergence
+from engine.trace.trace import Trace, to_json
+
+TITLES = {AUTO: "Auto"} | {name: method.title[0].upper() + method.title[1:] for name, method in METHODS.items()}
+CHART = "compare-tokens"
+LOOKS = (("@plain", "dash"), ("@run", "solid"), ("@predicted", "dot"), ("@accept", "dashdot"))  # of the columns
+WAITING = Figure(note="Drawn as the runs end.")
+DASH = "–"
+
+
+@dataclass(frozen=True)
+class Column:
+    """One run: its settings, and its trace so far."""
+
+    config: RunConfig
+    trace: Trace | None = None
+
+    @property
+    def plain(self) -> bool:
+        return self.config.method == "none" or self.config.gamma == 0
+
+    @property
+    def is_complete(self) -> bool:
+        finished = self.trace.finished if self.trace else None
+        return finished is not None and finished.reason != "cancelled"
+
+    @property
+    def name(self) -> str:
+        method = TITLES.get(self.config.method, self.config.method)
+        if self.config.method == AUTO and self.trace:
+            came = str(self.trace.started.config.get("method"))
+            method += "" if came == AUTO else f": {TITLES.get(came, came)}"
+        if self.plain:
+            return "Plain decoding"
+        return f"{method}, γ auto" if self.config.gamma == AUTO else f"{method}, γ = {self.config.gamma}"
+
+
+# ── the grid ──
+
+
+def columns(runs: Sequence[Column]) -> str:
+    """The line after the start: the names of the columns."""
+    return encode({"type": "columns", "names": [each.name for each in runs]}) + "\n"
+
+
+def rounds(index: int, events: Iterable[Round]) -> str:
+    return "".join(encode({"lane": index} | player_feed.round_line(event, lean=True)) + "\n" for event in events)
+
+
+def head(runs: Sequence[Column], index: int, state: str) -> str:
+    """The head of a column. ``state``: "waiting", "running", "ended" or "stopped"."""
+    column = runs[index]
+    line = {
+        "type": "head", "lane": index, "name": column.name, "state": state, "setting": _setting(column),
+        "facts": [list(fact) for fact in _facts(column)], "speedup": _times(ratio(runs, index)),
+        "said": text_sentence(runs, index), "greedy": column.config.sampling.greedy,
+    }  # fmt: skip
+    parted = _parted(runs, index)
+    return encode(line | ({"parted": parted.position} if parted else {})) + "\n"
+
+
+def full_grid(run: str, runs: Sequence[Column], recorded: bool = False) -> str:
+    """The whole grid once more, after the last run, so that a page that missed an update has everything."""
+    text = player_feed.start(run, -1) + columns(runs)
+    for index, column in enumerate(runs):
+        text += rounds(index, column.trace.rounds if column.trace else ())
+        state = "recorded" if recorded else "ended" if column.is_complete else "stopped"
+        text += head(runs, index, state)
+    return text + encode({"type": "over"}) + "\n"
+
+
+def _setting(column: Column) -> str:
+    temperature = column.config.sampling.temperature
+    return "temperature 0: the likeliest token" if temperature == 0 else f"temperature {temperature:g}"
+
+
+def _facts(column: Column) -> list[tuple[str, str]]:
+    if column.trace is None or not column.trace.rounds:
+        return []
+    numbers = compute_metrics(column.trace)
+    return [
+        ("tokens per second", _number(numbers.tokens_per_second, 1)),
+        ("target passes", f"{numbers.passes} for {numbers.tokens} tokens"),
+        ("τ, tokens per pass", _number(numbers.tau and numbers.tau.value, 2)),
+        ("α, drafts kept", _number(numbers.alpha and numbers.alpha.value, 2)),
+    ]
+
+
+def _number(value: float | None, digits: int) -> str:
+    return DASH if value is None else f"{value:.{digits}f}"
+
+
+def _times(ratio: float | None) -> str:
+    return "" if ratio is None else f"{ratio:.2f}×"
+
+
+def baseline(runs: Sequence[Column]) -> int | None:
+    """The plain column that the others' speeds are compared with."""
+    return next((index for index, column in enumerate(runs) if column.plain), None)
+
+
+def ratio(runs: Sequence[Column], index: int) -> float | None:
+    """The column's tokens per second ÷ those of the plain column; None until both have ended."""
+    plain = baseline(runs)
+    return None if plain is None else speedup(runs[index].trace, runs[plain].trace)
+
+
+# ── are the texts the same? ──
+
+
+def _parted(runs: Sequence[Column], index: int) -> Divergence | None:
+    first, ours = runs[0].trace, runs[index].trace
+    return first_divergence(ours, first) if index and first and ours else None
+
+
+def text_sentence(runs: Sequence[Column], index: int) -> str:
+    """A sentence on a column's text beside the first one's."""
+    if runs[index].trace is None or not runs[index].trace.rounds:
+        return ""
+    if index == 0:
+        return "The other texts are compared with this one."
+    parted = _parted(runs, index)
+    greedy = runs[index].config.sampling.greedy and runs[0].config.sampling.greedy
+    at = "" if parted is None else f" from token {parted.position + 1} on"
+    if not greedy:
+        if runs[index].config.sampling != runs[0].config.sampling:
+            return f"Another temperature than run 1, so another text{at}."
+        other = f"A different sample than run 1{at}" if parted else "The same tokens as run 1, by chance"
+        return f"{other}: above temperature 0 both follow the target's odds, each with draws of its own."
+    if parted is None:
+        done = runs[0].is_complete and runs[index].is_complete
+        return "The same text as run 1, token for token." if done else "The same text as run 1 so far."
+    gap = "" if parted.gap is None else f": there the target's two best logits were only {parted.gap:.2g} apart"
+    return f"Differs from run 1{at}{gap}."
+
+
+# ── chart and table ──
+
+
+def chart(runs: Sequence[Column]) -> str:
+    drawn = [(index, column) for index, column in enumerate(runs) if column.trace and column.trace.rounds]
+    figure = WAITING
+    if drawn:
+        data = [timeline(column.trace, f"{index + 1}: {column.name}", *LOOKS[index]) for index, column in drawn]
+        note = "Each curve begins with its run's first round; reading the prompt is the same for all and left out."
+        figure = Figure(data, axes("seconds since the run's first round", "tokens"), note)
+    return encode({"figures": {CHART: figure.as_dict()}})
+
+
+HEADS = ("Run", "Temperature", "Tokens", "Tokens/s", "Speedup", "Target passes", "τ", "α", "Text")
+
+
+def table(runs: Sequence[Column]) -> str:
+    ended = [index for index, column in enumerate(runs) if column.trace and column.trace.rounds]
+    if not ended:
+        return empty()
+    speeds = {
+        index: compute_metrics(runs[index].trace).tokens_per_second or 0.0 for index in ended if runs[index].is_complete
+    }
+    fastest = max(speeds, key=speeds.get, default=None)
+    rows = [_row(runs, index, index == fastest and len(speeds) > 1) for index in ended]
+    note = "" if baseline(runs) is not None else "; without a plain run there is no speedup"
+    return sheet(f"The runs side by side, one measurement each{note}", HEADS, rows)
+
+
+def _row(runs: Sequence[Column], index: int, fastest: bool) -> list:
+    column, numbers = runs[index], compute_metrics(runs[index].trace)
+    speed, parted = _number(numbers.tokens_per_second, 1), _parted(runs, index)
+    text = "–" if index == 0 else f"differs from token {parted.position + 1}" if parted else "the same as run 1"
+    return [
+        f"{index + 1}: {column.name}" + ("" if column.is_complete else " (stopped)"),
+        f"{column.config.sampling.temperature:g}",
+        str(numbers.tokens),
+        (speed, BEST) if fastest else speed,
+        _times(ratio(runs, index)) or DASH,
+        str(numbers.passes),
+        _number(numbers.tau and numbers.tau.value, 2),
+        _number(numbers.alpha and numbers.alpha.value, 2),
+        text,
+    ]
+
+
+def conclusion(runs: Sequence[Column], recorded: str = "") -> tuple[str, str]:
+    """The kind of notice, and a sentence: who was fastest. ``recorded``: when it was measured, if not now."""
+    before = f"Recorded {recorded}: exactly these runs have been made here before. " if recorded else ""
+    if not all(column.is_complete for column in runs):
+        return "quiet", "Stopped. The rounds so far stay on screen."
+    plain, speeds = baseline(runs), [compute_metrics(c.trace).tokens_per_second or 0.0 for c in runs]
+    best = max(range(len(runs)), key=speeds.__getitem__)
+    name = f"Run {best + 1}, {runs[best].name},"
+    if plain is None:
+        return "quiet", f"{before}{name} was the fastest: {speeds[best]:.1f} tokens per second. One run each."
+    if best == plain:
+        return (
+            "slow",
+            f"{before}Plain decoding was the fastest here: no draft paid for itself on this text. One run each.",
+        )
+    ratio_ = ratio(runs, best)
+    against = f"{speeds[best]:.1f} against {speeds[plain]:.1f} tokens per second"
+    return "good", f"{before}{name} was the fastest: {ratio_:.2f}× plain decoding, {against}. One run each."
+
+
+# ── files ──
+
+
+COLUMNS = ("run", "method", "gamma", "temperature", "seed", "tokens", "tokens_per_second", "speedup", "passes", "tau",
+           "alpha", "ended", "differs_from_token")  # fmt: skip
+
+
+def to_csv(runs: Sequence[Column]) -> str:
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\r\n")
+    writer.writerow(COLUMNS)
+    for index, column in enumerate(runs):
+        if column.trace is None:
+            continue
+        numbers, parted = compute_metrics(column.trace), _parted(runs, index)
+        method = escape_formula(str(column.trace.started.config.get("method", column.config.method)))
+        writer.writerow((
+            index + 1, method, column.config.gamma, column.config.sampling.temperature, column.config.seed,
+            numbers.tokens, numbers.tokens_per_second, ratio(runs, index), numbers.passes,
+            numbers.tau and numbers.tau.value,
+            numbers.alpha and numbers.alpha.value, column.trace.finished.reason if column.trace.finished else "",
+            parted.position + 1 if parted else None,
+        ))  # fmt: skip
+    return out.getvalue()
+
+
+def traces(runs: Sequence[Column]) -> bytes:
+    """A zip of trace files, each as the playground saves and opens it."""
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as archive:
+        for index, column in enumerate(runs):
+            if column.trace and column.trace.rounds:
+                archive.writestr(f"run-{index + 1}-{_letters(column.config.method)}.json", to_json(column.trace))
+    return out.getvalue()
+
+
+def _letters(name: str) -> str:
+    return "".join(c if c.isascii() and c.isalnum() else "-" for c in name)[:40]

@@ -1,0 +1,1 @@
+"""The lossless experiment: the distribution test, with correct rules and with mutants."""

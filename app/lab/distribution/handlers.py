@@ -1,0 +1,193 @@
+"""Tests rules on the page: the form, the numbers as runs come in, and the files."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import gradio as gr
+
+from app.form import METHOD_LABELS, Control, choices, plausible
+from app.jobs.service import Progress
+from app.lab.distribution import view
+from app.lab.distribution.request import REVEALING, TOY, TOY_PROMPT, RuleReport, RuleTest, RuleTests
+from app.lab.distribution.work import work_units
+from app.lab.experiment import SKIP, Experiment, PageState, whole_number
+from app.views.notice import notice
+from engine.config import RunConfig, SamplingParams
+from engine.exactness.results import RIGHT, TOY_METHODS
+
+MOST_RUNS, MOST_LENGTH, MOST_SEED = 20_000, 4, 2**53 - 1
+# The settings that the toy and a pair start with: few outcomes, so that they can be counted in little time.
+# A length above γ, or a bonus token would never be seen.
+STARTS = {
+    True: {"method": "lm", "temperature": 0.5, "top_k": 0, "top_p": 0.95, "runs": 1_000, "length": 3},
+    False: {"temperature": 1.0, "top_k": 3, "top_p": 1.0, "runs": 150, "length": 2},
+}
+TOY_START = STARTS[True]
+CONTROLS = (
+    Control("pair", "Model", "The toy shows every mistake; a real pair shows that the engine is right.", TOY, "choice"),
+    Control("rule", "Rule", "How drafts are accepted: the right way, or with one mistake.", RIGHT, "choice"),
+    Control("method", "Method", "What guesses ahead. A mistake on the toy brings its own.", TOY_START["method"],
+            "choice"),
+    Control("gamma", "Draft length γ", "Tokens guessed in a round.", 2, "slider", 1, 8, 1),
+    Control("temperature", "Temperature", "Above 0; 1 leaves the model as it is.", TOY_START["temperature"], "slider",
+            0.05, 2, 0.05),
+    Control("top_k", "Top-k", "Only the k likeliest tokens, so that outcomes can be counted; 0 is off.", 0, "slider", 0,
+            20, 1),
+    Control("top_p", "Top-p", "The likeliest tokens up to this mass; 1 is off.", TOY_START["top_p"], "slider", 0.05, 1,
+            0.01),
+    Control("runs", "Runs", f"More runs see smaller errors. Up to {MOST_RUNS:,}.", TOY_START["runs"], "number", 20,
+            MOST_RUNS, 1),
+    Control("length", "Tokens looked at", "Of each run, from its beginning.", TOY_START["length"], "slider", 1,
+            MOST_LENGTH, 1),
+    Control("first", "First seed", "Each run has the next one; another start makes other runs.", 0, "number", 0,
+            MOST_SEED, 1),
+    Control("prompt", "Text to continue", "Every run continues it.", "The weather today is", "text", lines=2),
+)  # fmt: skip
+NAMES = tuple(control.name for control in CONTROLS)
+QUICK = ("raw-q", "argmax-drafts", "no-residual")  # have a button of their own
+
+
+class Outputs(NamedTuple):
+    """The streamed outputs; an unnamed one stays as it is."""
+
+    notice: Any = SKIP
+    charts: Any = SKIP
+    rules: Any = SKIP
+    outcomes: Any = SKIP
+
+
+class PairOptions(NamedTuple):
+    """What the controls offer for a model."""
+
+    rule: Any
+    method: Any
+    temperature: Any
+    top_k: Any
+    top_p: Any
+    runs: Any
+    length: Any
+    prompt: Any
+    notice: Any
+
+
+class RuleTestHandlers(Experiment):
+    """A state's result: each RuleReport by its rule, all with the same settings."""
+
+    Outputs = Outputs
+    FILES = 3
+    REMAINS = "The results so far stay."
+    PREFERRED = ("lm", "eagle", "ngram")  # a draft model's q is spread out, which is where a wrong rule shows
+
+    # ── controls ──
+
+    def select_pair(self, pair: str, rule: str) -> PairOptions:
+        toy = pair == TOY
+        rules, start = view.rule_choices(toy), STARTS[toy]
+        labels, methods = (TOY_METHODS, list(TOY_METHODS)) if toy else (METHOD_LABELS, self.methods(pair))
+        return PairOptions(
+            gr.update(choices=rules, value=rule if rule in dict(rules).values() else RIGHT),
+            gr.update(choices=choices(labels, methods), value=start.get("method", methods[0])),
+            *(start[name] for name in ("temperature", "top_k", "top_p", "runs", "length")),
+            gr.update(visible=not toy),
+            notice("quiet") if toy else self.pair_notice(pair),
+        )
+
+    def reveal(self, rule: str) -> list:
+        """The controls, in the order of NAMES, set so that a mistake shows which the toy's start hides."""
+        options = self.select_pair(TOY, rule)._asdict() | {"pair": gr.update(value=TOY)}
+        options |= {name: gr.update(value=value) for name, value in REVEALING[rule].items()}
+        return [options.get(name, SKIP) for name in NAMES]
+
+    @staticmethod
+    def select_rule(pair: str, rule: str) -> Any:
+        """The list of rules, where the pair has the rule at all."""
+        return rule if rule in dict(view.rule_choices(pair == TOY)).values() else SKIP
+
+    # ── running ──
+
+    def run(self, request: gr.Request, state: PageState, *values) -> Iterator[Outputs]:
+        """Tests the rule that is chosen. ``values``: of every control, in the order of NAMES."""
+        yield from self.stream(state, self._run(request, state, values, [values[NAMES.index("rule")]]))
+
+    def only(self, *rules: str):
+        """Returns a handler that tests these rules, whichever is chosen."""
+
+        def handler(request: gr.Request, state: PageState, *values) -> Iterator[Outputs]:
+            yield from self.stream(state, self._run(request, state, values, rules))
+
+        return handler
+
+    def every(self, request: gr.Request, state: PageState, *values) -> Iterator[Outputs]:
+        """Tests the right rule, then every mistake that can be made with this model."""
+        toy = values[NAMES.index("pair")] == TOY
+        rules = [rule for _, rule in view.rule_choices(toy)]
+        yield from self.stream(state, self._run(request, state, values, rules))
+
+    def _run(self, request: gr.Request, state: PageState, values, rules: Sequence[str]) -> Iterator[Outputs]:
+        tests = RuleTests([parse_form(values, rule) for rule in rules])
+        earlier = state.result or {}
+        if any(report.test.settings != tests.tests[0].settings for report in earlier.values()):
+            earlier = {}  # rules are only compared under the same settings
+        state.result = earlier
+        yield Outputs(notice("progress", "Starting", 0.0), view.blank(), view.rules(earlier), view.outcomes(None))
+        config = None if tests.tests[0].toy else tests.tests[0].config
+        for report in self.reports(request, state, work_units(tests), config):
+            if isinstance(report, Progress):
+                yield Outputs(notice("progress", report.message, report.fraction or tests.share))
+                continue
+            tests.add(report)
+            others = {rule: each for rule, each in state.result.items() if rule != report.rule}
+            state.result = others | {report.rule: report}  # the newest comes last
+            at_work = "" if report.complete else report.rule
+            yield self.shown(state.result, at_work)._replace(notice=_progress(tests, report))
+        yield self.shown(state.result)._replace(notice=_conclusion(tests))
+
+    def shown(self, result: Mapping[str, RuleReport] | None, at_work: str = "") -> Outputs:
+        """``at_work``: the rule whose runs are still coming in."""
+        if not result:
+            return Outputs()
+        newest = list(result.values())[-1]
+        return Outputs(
+            charts=view.charts(newest, result), rules=view.rules(result, at_work), outcomes=view.outcomes(newest)
+        )
+
+    def files(self, result: Mapping[str, RuleReport]) -> Mapping[str, str]:
+        newest, name = list(result.values())[-1], "speclens-lossless"
+        return {
+            f"{name}.json": view.to_json(result),
+            f"{name}-rules.csv": view.rules_csv(result),
+            f"{name}-outcomes-{newest.rule}.csv": view.outcomes_csv(newest),
+        }
+
+
+def parse_form(values: Sequence, rule: str) -> RuleTest:
+    """Raises BadInput that names the control."""
+    form = dict(zip(NAMES, values, strict=True))
+    if form["pair"] == TOY:
+        form["prompt"] = TOY_PROMPT  # the control is hidden
+    form = {control.name: plausible(control, form[control.name]) for control in CONTROLS}
+    numbers = {
+        control.name: whole_number(form[control.name], control.label, control.low, control.high)
+        for control in CONTROLS
+        if control.name in ("gamma", "runs", "length", "first")
+    }
+    sampling = SamplingParams(*(form[name] for name in ("temperature", "top_k", "top_p")))
+    config = RunConfig(
+        form["prompt"], form["pair"], form["method"], numbers["gamma"], sampling, numbers["length"], numbers["first"],
+        chat=False,
+    )  # fmt: skip
+    return RuleTest(config, rule, numbers["runs"])
+
+
+def _progress(tests: RuleTests, report: RuleReport) -> str:
+    nth = tests.tests.index(report.test) + 1
+    return notice("progress", view.progress(report, nth, len(tests.tests)), tests.share)
+
+
+def _conclusion(tests: RuleTests) -> str:
+    results = list(tests.results.values())
+    if not results:
+        return notice("quiet", "Stopped before the first runs had ended.")
+    if len(tests.tests) == 1:
+        return notice(*view.verdict(results[0]))
+    return notice(*view.tally(results, len(tests.tests)))

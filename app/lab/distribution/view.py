@@ -1,0 +1,382 @@
+"""Renders tests of rules: the law beside the seen shares, their distance, and one rule beside another.
+
+A real model's text goes into tables only. The charts number the outcomes, because Plotly reads some HTML in its texts.
+"""
+
+import csv
+import io
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+
+from app.lab.distribution.request import REVEALING, RuleReport, RuleTest
+from app.views.figures import Figure, axes, pattern_of
+from app.views.safe_json import encode, short
+from app.views.table import empty, sheet
+from engine.exactness.results import MISTAKES, RIGHT, TOY_WORDS, Outcome, RuleTestResult
+from engine.files import escape_formula
+
+NAMED = 6  # points of a chart that have their names beside them
+MOST_OUTCOMES = 20  # of a chart and its table
+Z95 = 1.96
+TITLES = {
+    "lossless-law": "What came out, beside the exact law",
+    "lossless-distance": "How far off, beside what chance alone does",
+    "lossless-rules": "Acceptance against distance, rule by rule",
+}
+WAITING = "Drawn as the runs come."
+VERDICTS = {
+    "right": "lossless, as far as this can tell",
+    "wrong": "not the target's distribution",
+    "open": "cannot tell",
+}
+LARGER = 0.01  # how much α must rise to be called higher; less is luck
+_RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+Tested = Mapping[str, RuleReport]  # by rule, all with the same settings
+
+
+# ── charts ──
+
+
+def blank() -> str:
+    return _charts(dict.fromkeys(TITLES, Figure(note=WAITING)))
+
+
+def charts(report: RuleReport, results: Tested) -> str:
+    """``results``: ``tested`` and the other rules with the same settings."""
+    return _charts(
+        {"lossless-law": _law(report), "lossless-distance": _distance(report.result), "lossless-rules": _rules(results)}
+    )
+
+
+def _charts(figures: Mapping[str, Figure]) -> str:
+    return encode({"figures": {name: figure.as_dict() for name, figure in figures.items()}})
+
+
+def shown(report: RuleReport) -> list[Outcome]:
+    """The likeliest outcomes, after those that were seen although the target never writes them."""
+    possible = [outcome for outcome, mass in report.result.law.items() if mass > 0]
+    likeliest = sorted(possible, key=lambda outcome: -report.result.law[outcome])
+    return [*_impossible(report), *likeliest][:MOST_OUTCOMES]
+
+
+def _impossible(report: RuleReport) -> list[Outcome]:
+    return [outcome for outcome in report.outcomes if report.count(outcome) and report.mass(outcome) <= 0]
+
+
+def _law(report: RuleReport) -> Figure:
+    outcomes, runs = shown(report), report.result.runs
+    names = _names(report, outcomes)
+    masses = [report.mass(outcome) for outcome in outcomes]
+    seen = [report.count(outcome) / runs for outcome in outcomes]
+    noise = [Z95 * math.sqrt(mass * (1 - mass) / runs) for mass in masses]
+    up = [short(min(reach, 1 - mass)) for reach, mass in zip(noise, masses, strict=True)]
+    down = [short(min(reach, mass)) for reach, mass in zip(noise, masses, strict=True)]  # no share is below 0
+    bars = {
+        "type": "bar", "name": "seen", "x": names, "y": [short(share) for share in seen],
+        "marker": {"color": "@accepted", "line": {"width": 1, "color": "@ink"}},
+        "hovertemplate": "%{x}: seen %{y:.2%}<extra></extra>",
+    }  # fmt: skip
+    law = {
+        "type": "scatter", "mode": "markers", "name": "the target's own, ± noise", "x": names,
+        "y": [short(mass) for mass in masses],
+        "marker": {"symbol": "diamond", "size": 9, "color": "@rejected", "line": {"width": 1, "color": "@ink"}},
+        "error_y": {
+            "type": "data", "symmetric": False, "array": up, "arrayminus": down, "color": "@ink", "thickness": 2,
+            "width": 6,
+        },
+        "hovertemplate": "%{x}: exactly %{y:.2%}<extra></extra>",
+    }  # fmt: skip
+    layout = axes("outcome, by rank" if not report.test.toy else "the words that a run begins with", "share of runs")
+    layout["xaxis"] |= {"type": "category"}
+    layout["yaxis"] |= {"tickformat": ".0%"}
+    return Figure([bars, law], layout, _law_note(report, outcomes))
+
+
+def _names(report: RuleReport, outcomes: Sequence[Outcome]) -> list[str]:
+    if report.test.toy:
+        return [" ".join(TOY_WORDS[token] for token in outcome) for outcome in outcomes]
+    return [str(rank) for rank in range(1, len(outcomes) + 1)]
+
+
+def _law_note(report: RuleReport, outcomes: Sequence[Outcome]) -> str:
+    possible = sum(mass > 0 for mass in report.result.law.values())
+    note = (
+        "Diamonds: the target's own probabilities, computed exactly. Whiskers: 95 % of a lossless engine's shares "
+        f"with {report.result.runs:,} runs."
+    )
+    if impossible := len(_impossible(report)):
+        first = "The first bar is" if impossible == 1 else f"The first {min(impossible, len(outcomes))} bars are"
+        note += f" {first} text that the target never writes."
+    if possible + impossible > len(outcomes):
+        note += f" {len(outcomes)} of {possible + impossible:,} outcomes are drawn; all of them count."
+    return note if report.test.toy else f"{note} The table below has the texts."
+
+
+def _distance(result: RuleTestResult) -> Figure:
+    low, high = result.band
+    top = 1.25 * max(result.distance, high)
+    wrong = result.verdict == "wrong"
+    marker = {"color": "@rejected" if wrong else "@accepted", "line": {"width": 1, "color": "@ink"}}
+    if wrong:
+        marker["pattern"] = pattern_of("/", 8)
+    bar = {
+        "type": "bar", "orientation": "h", "y": ["these runs"], "x": [short(result.distance)], "width": 0.35,
+        "text": [f"{result.distance:.4f}"], "textposition": "outside", "textfont": {"color": "@ink", "size": 16},
+        "marker": marker, "hoverinfo": "skip",
+    }  # fmt: skip
+    band = {
+        "type": "rect", "xref": "x", "yref": "paper", "x0": short(low), "x1": short(high), "y0": 0.05, "y1": 0.95,
+        "fillcolor": "@plain", "opacity": 0.35, "line": {"width": 2, "color": "@ink"}, "layer": "below",
+    }  # fmt: skip
+    layout = axes("distance, 0 to 1", "", showlegend=False, shapes=[band])
+    layout["xaxis"] |= {"range": [0, short(top)]}
+    where = "inside" if low <= result.distance <= high else "above" if result.distance > high else "below"
+    note = (
+        f"Distance {result.distance:.4f}, {where} the grey box. The box, {low:.4f} to {high:.4f}, holds "
+        f"95 % of lossless engines with {result.runs:,} runs. A sample is never exactly its law."
+    )
+    return Figure([bar], layout, note)
+
+
+def _rules(results: Tested) -> Figure:
+    drawn = [(rule, each.result) for rule, each in results.items() if each.result.alpha is not None]
+    if not drawn:
+        return Figure(note="Nothing was drafted, so there is no acceptance to draw.")
+    data = []
+    for name, verdicts, colour, symbol in (
+        ("lossless", ("right", "open"), "@accepted", "circle"), ("not lossless", ("wrong",), "@rejected", "x"),
+    ):  # fmt: skip
+        group = [(rule, result) for rule, result in drawn if result.verdict in verdicts]
+        if group:
+            data.append(_points(name, group, colour, symbol))
+    layout = axes("distance from the target", "acceptance α")
+    layout["yaxis"] |= {"range": [0, 1.15]}
+    layout["xaxis"] |= {"range": [0, short(1.2 * max(result.distance for _, result in drawn) or 1)]}
+    if len(drawn) <= NAMED:
+        data = [group | {"mode": "markers+text", "textposition": "top center"} for group in data]
+    return Figure(data, layout, _rules_note(results))
+
+
+def _points(name: str, group: list, colour: str, symbol: str) -> dict:
+    return {
+        "type": "scatter", "mode": "markers", "name": name, "x": [short(result.distance) for _, result in group],
+        "y": [short(result.alpha) for _, result in group], "text": [_name(rule) for rule, _ in group],
+        "marker": {"symbol": symbol, "size": 13, "color": colour, "line": {"width": 1, "color": "@ink"}},
+        "hovertemplate": "%{text}: α %{y:.3f}, distance %{x:.4f}<extra></extra>",
+    }  # fmt: skip
+
+
+def _rules_note(results: Tested) -> str:
+    right = results[RIGHT].result.alpha if RIGHT in results else None
+    if right is None:
+        return "Run the right rule as well, to see which mistakes accept more than it does."
+    tempting = [
+        rule for rule, each in results.items()
+        if each.result.verdict == "wrong" and (each.result.alpha or 0) > right + LARGER
+    ]  # fmt: skip
+    if not tempting:
+        return "Further right: further from the target. Higher: more drafts are kept."
+    several = "rule keeps" if len(tempting) == 1 else "rules keep"
+    return (
+        f"{len(tempting)} wrong {several} more drafts than the right one (α = {right:.3f}). Acceptance or speed alone "
+        f"would call that an improvement: {', '.join(tempting)}."
+    )
+
+
+# ── words ──
+
+HIDDEN = " These settings hide the mistake, or it needs more runs to show. Such bugs survive that way."
+
+
+def verdict(report: RuleReport) -> tuple[str, str]:
+    """The kind of notice, and the verdict in sentences."""
+    result = report.result
+    rule = "" if report.rule == RIGHT else f" On purpose: {MISTAKES[report.rule].words}"
+    numbers = f"{_chi(result)}, p = {_p(result.p_value)}"
+    accepted = "nothing was drafted" if result.alpha is None else f"α = {result.alpha:.3f}"
+    alarm = f"a correct engine fails once in {1 / result.false_alarm:,.0f} times"
+    early = "" if report.complete else f" Stopped early: {result.runs:,} of {report.test.runs:,} runs."
+    match result.verdict:
+        case "wrong":
+            words = f"Not lossless: the output is not the target's distribution. {numbers} after {result.runs:,} runs"
+            return "slow", f"{words} ({alarm}); {accepted}.{rule}{early}"
+        case "right":
+            words = f"Lossless, as far as {result.runs:,} runs can tell. {numbers}; called wrong under p = "
+            words += f"{result.false_alarm:g} ({alarm}); {accepted}."
+            return "quiet" if rule else "good", f"{words}{HIDDEN if rule else ''}{rule}{early}"
+    few = "too few runs for any outcome to be expected five times, or only one outcome is possible"
+    return "quiet", f"This cannot tell: {few}. Raise the runs.{rule}{early}"
+
+
+def tally(results: Sequence[RuleReport], of: int) -> tuple[str, str]:
+    """Several rules in a sentence: how many of the mistakes were noticed, and whether the right rule passed."""
+    wrong = [each for each in results if each.rule != RIGHT]
+    caught = sum(each.result.verdict == "wrong" for each in wrong)
+    right = next((each for each in results if each.rule == RIGHT), None)
+    words = f"{caught} of {len(wrong)} mistakes were noticed" if wrong else "No mistake was tried yet"
+    if right:
+        failed = right.result.verdict == "wrong"
+        words += f"; the right rule {'failed, which happens once in 1,000 times' if failed else 'passed'}"
+    hidden = [each.rule for each in wrong if each.result.verdict != "wrong"]
+    words += f". Not noticed with these settings: {', '.join(hidden)}." if hidden else "."
+    if offered := [rule for rule in hidden if rule in REVEALING and not _reveals(results[0].test, rule)]:
+        words += f" Buttons above load settings that show {' and '.join(offered)}."
+    if len(results) < of or not all(each.complete for each in results):
+        words += f" Stopped early, in rule {len(results)} of {of}."
+    return "quiet", words
+
+
+def _reveals(test: RuleTest, rule: str) -> bool:
+    """Whether a test has the very settings that reveal a mistake."""
+    settings = _settings(test) | asdict(test.config.sampling)
+    return all(settings[name] == value for name, value in REVEALING[rule].items())
+
+
+def _chi(result: RuleTestResult) -> str:
+    if math.isinf(result.statistic):
+        return "something came out that the target never writes, so χ² is infinite"
+    freedom = "1 degree" if result.freedom == 1 else f"{result.freedom} degrees"
+    return f"χ² = {result.statistic:.1f} with {freedom} of freedom"
+
+
+def _p(value: float) -> str:
+    """As a person writes it: powers of ten only where no other digits would be left."""
+    if value == 0 or value >= 1e-4:
+        return f"{value:.2g}"
+    digits, power = f"{value:.0e}".split("e")
+    return f"{digits}·10{str(int(power)).translate(_RAISED)}"
+
+
+def progress(report: RuleReport, nth: int, of: int) -> str:
+    which = f"Rule {nth} of {of}, {_name(report.rule)}: " if of > 1 else ""
+    return f"{which}{report.result.runs:,} of {report.test.runs:,} runs"
+
+
+def _name(rule: str) -> str:
+    return "the right rule" if rule == RIGHT else rule
+
+
+def rule_choices(toy: bool) -> list[tuple[str, str]]:
+    """(label, rule): the right rule, and the mistakes that can be made with the toy or with a real pair."""
+    offered = [(f"Mistake {name}: {m.words}", name) for name, m in MISTAKES.items() if toy or m.on_pairs]
+    return [("Rejection sampling as the papers have it.", RIGHT), *offered]
+
+
+# ── tables ──
+
+
+def outcomes(report: RuleReport | None) -> str:
+    """``None`` before the first runs have ended."""
+    if report is None:
+        return empty()
+    rows, drawn, runs = [], shown(report), report.result.runs
+    for name, outcome in zip(_names(report, drawn), drawn, strict=True):
+        mass, count = report.mass(outcome), report.count(outcome)
+        expected = f"{mass:.4f}" if mass > 0 else "never"
+        rows.append([_cell(report, name, outcome), expected, f"{count / runs:.4f}", f"{mass * runs:.1f}", str(count)])
+    heads = ("Outcome", "Exact probability", "Share seen", "Expected count", "Seen")
+    return sheet(f"The likeliest outcomes: the first {report.test.length} tokens of a run", heads, rows)
+
+
+def _cell(report: RuleReport, name: str, outcome: Outcome) -> str:
+    return name if report.test.toy else f"{name}: {_visible(report.words.get(outcome, ()))}"
+
+
+def _visible(words: Sequence[str]) -> str:
+    """Makes spaces and line breaks of tokens visible, with a bar between two tokens."""
+    return " | ".join(word.replace(" ", "␣").replace("\n", "⏎").replace("\t", "⇥") for word in words)
+
+
+RULE_HEADS = ("Rule", "α", "Distance", "A lossless engine shows", "χ² (degrees)", "p-value", "Runs", "Verdict",
+              "What is wrong with it")  # fmt: skip
+
+
+def rules(results: Tested, at_work: str = "") -> str:
+    """``at_work``: the rule whose runs are still coming in. A verdict before the end would be another, weaker test."""
+    if not results:
+        return empty()
+    rows = [_row(report, report.rule == at_work) for report in results.values()]
+    return sheet("Every rule tried with these settings", RULE_HEADS, rows)
+
+
+def _row(report: RuleReport, at_work: bool) -> list[str]:
+    result = report.result
+    low, high = result.band
+    chi = "∞" if math.isinf(result.statistic) else f"{result.statistic:.1f}"
+    return [
+        _name(report.rule),
+        "–" if result.alpha is None else f"{result.alpha:.3f}",
+        f"{result.distance:.4f}",
+        f"{low:.4f}–{high:.4f}",
+        f"{chi} ({result.freedom})",
+        _p(result.p_value),
+        f"{result.runs:,}",
+        "being counted" if at_work else VERDICTS[result.verdict] + ("" if report.complete else " (stopped early)"),
+        "–" if report.rule == RIGHT else MISTAKES[report.rule].words,
+    ]
+
+
+# ── files ──
+
+
+def outcomes_csv(report: RuleReport) -> str:
+    """Every outcome of the law, and any other that was seen."""
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\r\n")
+    writer.writerow(("rule", "tokens", "text", "probability", "expected", "seen"))
+    for outcome in report.outcomes:
+        mass, ids = report.mass(outcome), " ".join(map(str, outcome))
+        text = escape_formula((" " if report.test.toy else "").join(report.words.get(outcome, ())))
+        writer.writerow((report.rule, ids, text, mass, mass * report.result.runs, report.count(outcome)))
+    return out.getvalue()
+
+
+def rules_csv(results: Tested) -> str:
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\r\n")
+    heads = ("rule", "mistake", "method", "alpha", "distance", "band_low", "band_high", "chi_squared", "freedom",
+             "p_value", "runs", "verdict")  # fmt: skip
+    writer.writerow(heads)
+    for rule, report in results.items():
+        result, mistake = report.result, "" if rule == RIGHT else MISTAKES[rule].words
+        numbers = (result.alpha, result.distance, *result.band, result.statistic, result.freedom, result.p_value)
+        writer.writerow((rule, mistake, report.test.method, *numbers, result.runs, result.verdict))
+    return out.getvalue()
+
+
+def to_json(results: Tested) -> str:
+    """Everything: settings, numbers, and every outcome. An infinite χ² is null, which JSON has."""
+    return json.dumps({"tests": [_content(report) for report in results.values()]}, allow_nan=False, indent=1)
+
+
+def _content(report: RuleReport) -> dict:
+    result = report.result
+    return {
+        "asked": _settings(report.test),
+        "runs": result.runs,
+        "accepted": result.draws.accepted,
+        "tested": result.draws.tested,
+        "chi_squared": None if math.isinf(result.statistic) else result.statistic,
+        "freedom": result.freedom,
+        "p_value": result.p_value,
+        "false_alarm": result.false_alarm,
+        "distance": result.distance,
+        "band": list(result.band),
+        "verdict": result.verdict,
+        "outcomes": [
+            {"tokens": list(outcome), "text": list(report.words.get(outcome, ())),
+             "probability": report.mass(outcome), "seen": report.count(outcome)}
+            for outcome in report.outcomes
+        ],
+    }  # fmt: skip
+
+
+def _settings(test: RuleTest) -> dict:
+    config = test.config
+    return {
+        "pair": config.pair, "rule": test.rule, "method": test.method, "gamma": config.gamma,
+        "sampling": asdict(config.sampling), "runs": test.runs, "length": test.length, "first": config.seed,
+        "prompt": "" if test.toy else config.prompt,
+    }  # fmt: skip

@@ -1,0 +1,95 @@
+"""Tests rules by seeded runs, in units of work that continue one another (see engine.exactness.distribution_test).
+
+A unit needs only the result of the one before it, so it may run in another process.
+"""
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+
+from app.jobs.service import Report, Work
+from app.lab.distribution.request import RuleReport, RuleTest, RuleTests
+from engine.exactness.results import RIGHT, Draws
+
+SECONDS = 8.0  # of one unit; then another visitor has a turn
+SECONDS_BETWEEN_REPORTS = 0.5
+BATCH = 10  # runs of the toy between two looks at the clock; those of a real pair take long enough
+
+
+def work_units(tests: RuleTests) -> Iterator[Work]:
+    """Yields work until every test has its runs. The caller adds each report to ``tests`` before the next unit."""
+    for test, earlier in tests.missing():
+        yield _toy(test, earlier) if test.toy else _pair(test, earlier)
+
+
+def _toy(test: RuleTest, earlier: RuleReport | None) -> Work:
+    def work(engine, cancelled) -> Iterator[Report]:
+        lab = _lab()
+        from engine.exactness.toy_models import exact_distribution, weather_pair
+
+        config = test.config
+        target, draft = weather_pair()
+        law = exact_distribution(target, [0], test.length, config.sampling)
+        runs = lab.toy_runs(
+            target, draft, test.length, config.sampling, config.gamma, _mutant(test.rule), test.method
+        )  # fmt: skip
+        words = {outcome: tuple(target.words[token] for token in outcome) for outcome in law}
+        seeded = SeededRuns(lab, test, law, lambda outcomes: words, earlier, first=config.seed)
+        yield from seeded.reports(runs, BATCH, cancelled)
+
+    return work
+
+
+def _pair(test: RuleTest, earlier: RuleReport | None) -> Work:
+    def work(engine, cancelled) -> Iterator[Report]:
+        lab = _lab()
+        law = earlier.result.law if earlier else lab.exact_law(engine, test.config, test.length)
+        mutant = _mutant(test.rule)
+        rules = {"rules": mutant.rules} if mutant else {}
+        runs = lab.engine_runs(engine, test.config, test.length, cancelled=cancelled, **rules)
+        seeded = SeededRuns(lab, test, law, lambda outcomes: lab.outcome_words(engine, outcomes), earlier, first=0)
+        yield from seeded.reports(runs, 1, cancelled)
+
+    return work
+
+
+def _lab():
+    """Imports transformers by way of engine.runtime.engine, as the engine's own thread does."""
+    import engine.runtime.engine  # noqa: F401
+    import engine.exactness.distribution_test as lab  # isort: skip
+
+    return lab
+
+
+def _mutant(rule: str):
+    from engine.exactness.mutants import MUTANTS
+
+    return None if rule == RIGHT else next(mutant for mutant in MUTANTS if mutant.name == rule)
+
+
+class SeededRuns:
+    """The runs of one test, continued from ``earlier``. ``first``: the seed that the first run is called with."""
+
+    def __init__(self, lab, test: RuleTest, law, words: Callable, earlier: RuleReport | None, first: int):
+        self.lab, self.test, self.law, self.words, self.first = lab, test, law, words, first
+        self.draws = earlier.result.draws if earlier else Draws(Counter())
+
+    def reports(self, runs: Callable, batch: int, cancelled: Callable[[], bool]) -> Iterator[Report]:
+        """At most two a second, and fewer where judging takes long; the last one holds every run."""
+        until, due, reported = time.monotonic() + SECONDS, 0.0, self.draws.runs
+        while self.draws.runs < self.test.runs and not cancelled():
+            done = self.draws.runs
+            seeds = range(self.first + done, self.first + min(done + batch, self.test.runs))
+            self.draws += self.lab.count_outcomes(runs, seeds, self.test.length, cancelled=cancelled)
+            if time.monotonic() >= due and self.draws.runs > reported:
+                before, reported = time.monotonic(), self.draws.runs
+                yield Report(self._tested())
+                due = time.monotonic() + max(SECONDS_BETWEEN_REPORTS, 5 * (time.monotonic() - before))
+            if time.monotonic() >= until:
+                break
+        if self.draws.runs > reported:
+            yield Report(self._tested())
+
+    def _tested(self) -> RuleReport:
+        result = self.lab.judge(self.law, self.draws)
+        return RuleReport(self.test, result, self.words([*dict.fromkeys([*self.law, *self.draws.counts])]))

@@ -1,0 +1,163 @@
+"""Runs an experiment on the page: Run and Stop, errors as sentences, files at the end, and a second press.
+
+Three events follow a press: the buttons change, a generator streams notices and pictures, and files appear. A result is
+kept in a PageState, which is only ever an input. Otherwise each update would cost time on the machine being measured.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from typing import Any
+
+import gradio as gr
+from gradio.components import Component
+
+from app.jobs.service import Progress, Service, Work
+from app.jobs.visitor import lab_visitor_id
+from app.playground.trace_files import Exports
+from app.ui.widgets import PRIVATE, QUIET
+from app.views.notice import notice
+from engine.config import RunConfig
+from engine.errors import BadInput, EngineError
+
+SKIP = gr.skip()
+
+
+@dataclass
+class PageState:
+    """The newest ``result`` of one page, changed in place; only the newest ``press`` of a button may change it.
+
+    ``is_stopped``: Stop was pressed, perhaps before the stream began.
+    """
+
+    result: Any = None
+    press: object = None
+    is_stopped: bool = False
+
+
+class Experiment:
+    """Handlers that all experiments share. ``Outputs``: a named tuple of the streamed outputs, ``notice`` first."""
+
+    Outputs: type
+    RUN = "Run"  # the button's label
+    FILES = 2
+    REMAINS = "The points so far stay."  # said after an error
+    PREFERRED: Sequence[str] = ()  # methods in the order in which a list offers them
+
+    def __init__(self, service: Service):
+        self.service, self.exports = service, Exports()
+
+    def files(self, result) -> Mapping[str, str | bytes]:
+        """File name → content; empty where there is nothing to save."""
+        raise NotImplementedError
+
+    def shown(self, result):
+        """Outputs that show a result once nothing is under way, for the end after an error."""
+        return self.Outputs()
+
+    @staticmethod
+    def visitor(request: gr.Request) -> str:
+        return lab_visitor_id(request)
+
+    # ── the pair ──
+
+    def methods(self, pair: str) -> list[str]:
+        methods, last = self.service.methods(pair), len(self.PREFERRED)
+        return sorted(methods, key=lambda m: self.PREFERRED.index(m) if m in self.PREFERRED else last)
+
+    def drafting_methods(self, pair: str) -> list[str]:
+        return [method for method in self.methods(pair) if method != "none"]
+
+    def pair_notice(self, pair: str) -> str:
+        """Why the pair cannot run here; quiet where it can. Loads nothing."""
+        reasons = self.service.problems(pair)
+        return notice("error", " ".join(reasons)) if reasons else notice("quiet")
+
+    # ── one press ──
+
+    def begin(self, state: PageState) -> list:
+        state.is_stopped = False
+        running = gr.update(value="Running…")  # not disabled: that would drop the keyboard's focus
+        return [running, gr.update(interactive=True), *self._links([])]
+
+    def stream(self, state: PageState, updates: Iterator) -> Iterator:
+        """Passes updates on until another press of this page replaces this one. Errors become the last notice."""
+        press = state.press = object()
+        try:
+            with closing(updates):
+                for update in updates:
+                    if state.press is not press:
+                        return
+                    yield update
+        except EngineError as error:
+            if state.press is press:
+                words = f"{error} {self.REMAINS}" if state.result else str(error)
+                yield self.shown(state.result)._replace(notice=notice("error", words))
+
+    def reports(
+        self, request: gr.Request, state: PageState, work: Iterable[Work], config: RunConfig | None
+    ) -> Iterator[Any]:
+        """The engine's progress notes and what the work reports, until another press replaces this one."""
+        press = state.press
+        with closing(self.service.experiment(self.visitor(request), work, config)) as reports:
+            for report in reports:
+                if state.press is not press:
+                    return
+                if state.is_stopped:  # perhaps before the service knew of this request
+                    self.service.stop(self.visitor(request))
+                yield report if isinstance(report, Progress) else report.value
+
+    def end(self, request: gr.Request, state: PageState) -> list:
+        """The buttons and the files; files are written now, or a press would hand out those of the run before."""
+        if self.service.is_busy(self.visitor(request)):  # a second press is at work
+            return [SKIP] * (2 + self.FILES)
+        return [gr.update(value=self.RUN), gr.update(interactive=False), *self._links(self._written(state.result))]
+
+    def stop(self, request: gr.Request, state: PageState) -> None:
+        """Ends the work with the round under way; the running handler then shows the results so far."""
+        state.is_stopped = True
+        self.service.stop(self.visitor(request))
+
+    def _written(self, result) -> list[str]:
+        try:
+            texts = self.files(result) if result else {}
+            return self.exports.texts(texts) if texts else []
+        except (OSError, BadInput):  # a full disk takes the files away, not the page
+            gr.Warning("The files could not be written on the server.")
+            return []
+
+    def _links(self, paths: Sequence[str]) -> list:
+        paths = [*paths, *[None] * self.FILES][: self.FILES]
+        return [gr.update(value=path, interactive=path is not None) for path in paths]
+
+
+def whole_number(value: Any, label: str, low: int | None = None, high: int | None = None) -> int:
+    """A control's value; browsers send 4 as 4.0. Raises BadInput that names the control."""
+    if not isinstance(value, int | float | str) or not re.fullmatch(r"-?\d{1,15}(\.0)?", str(value)):
+        raise BadInput(f"{label} must be a whole number.")
+    number = int(float(value))
+    if low is not None and not low <= number <= high:
+        raise BadInput(f"{label} is {number:,}; choose from {low} to {high:,}.")
+    return number
+
+
+@dataclass(frozen=True)
+class Wiring:
+    """An experiment's components. ``ends``: what ``experiment.end`` sets: Run, Stop, the files, and maybe more."""
+
+    experiment: Experiment
+    inputs: Sequence[Component]
+    outputs: Sequence[Component]
+    state: gr.State
+    ends: Sequence[Component]
+
+    def on(self, listen: Callable, handler: Callable) -> None:
+        """``listen``: how a press is listened to, such as ``button.click``; ``handler`` streams the outputs."""
+        # The engine's own queue decides who is next, so every visitor who may wait in it is let in here.
+        most = 2 * self.experiment.service.limits.queue + 2
+        limit = {"concurrency_limit": most, "concurrency_id": type(self.experiment).__name__}
+        buttons = list(self.ends[: 2 + self.experiment.FILES])
+        pressed = listen(self.experiment.begin, self.state, buttons, **QUIET)
+        streamed = pressed.then(handler, [self.state, *self.inputs], list(self.outputs), **limit, **PRIVATE)
+        streamed.then(self.experiment.end, self.state, list(self.ends), **QUIET)

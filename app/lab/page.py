@@ -1,0 +1,30 @@
+"""Lays out the Lab tab: four experiments, each in a tab of its own."""
+
+import gradio as gr
+
+from app.jobs.service import Service
+from app.lab.compare.page import compare
+from app.lab.distribution.page import distribution
+from app.lab.sweep.page import sweep
+from app.lab.theory.page import theory
+from lessons.schema import LABS
+
+QUESTIONS = {
+    "theory": "Which draft length should pay, for any α? And does it, on this machine?",
+    "sweep": "What does pay here: which method, how many drafts, on which text?",
+    "compare": "Two to four ways to write the same answer, round beside round.",
+    "distribution": "Many seeded runs against the target's own distribution; then break the rule.",
+}
+
+
+def lab(service: Service, session: gr.State) -> None:
+    """``session``: what the visitor last ran in the playground."""
+    pages = {
+        "theory": lambda: theory(service, session), "sweep": lambda: sweep(service),
+        "compare": lambda: compare(service), "distribution": lambda: distribution(service),
+    }  # fmt: skip
+    with gr.Tabs(elem_id="lab-tabs"):
+        for name, title in LABS.items():
+            with gr.Tab(title, id=f"lab-{name}", elem_id=f"lab-{name}"):
+                gr.HTML(f'<h2 class="sl-lab-question">{QUESTIONS[name]}</h2>', apply_default_css=False)
+                pages[name]()

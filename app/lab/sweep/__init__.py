@@ -1,0 +1,1 @@
+"""The sweep experiment: methods, draft lengths and temperatures measured over prompts."""

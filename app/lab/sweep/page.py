@@ -1,0 +1,76 @@
+"""Lays out the sweep: what to measure, and the charts and tables of the results."""
+
+import gradio as gr
+
+from app.jobs.service import Service
+from app.lab.experiment import PageState, Wiring
+from app.lab.sweep.handlers import GAMMAS, MOST_EACH, MOST_REPEATS, TEMPERATURES, Outputs, SweepHandlers
+from app.lab.sweep.view import blank
+from app.lab.sweep.work import prompts
+from app.ui.charts import charts
+from app.ui.html_component import component
+from app.ui.notice import notice
+from app.ui.widgets import QUIET, download, run_and_stop
+
+LEAD = """<p class="sl-lab-lead">Each turn runs one prompt without drafting, then once with every setting. The speedup
+is their ratio, so both share whatever else the machine is doing. Stop at any time: the same sweep goes on where it
+was.</p>"""
+TITLES = {"sweep-heat": "Speedup on each kind of text", "sweep-lengths": "Speedup against the draft length"}
+
+
+def sweep(service: Service) -> None:
+    handlers, state = SweepHandlers(service), gr.State(PageState())
+    gr.HTML(LEAD, apply_default_css=False)
+    inputs = _controls(service, handlers)
+    with gr.Row(elem_classes="sl-actions"):
+        run, stop = run_and_stop(handlers.RUN, "sweep")
+        over = gr.Button("Start over", elem_id="sweep-over", scale=1, min_width=110)
+    words = notice("sweep-notice", handlers.size(*(each.value for each in inputs)))
+    shown = gr.Radio([], label="Shown at temperature", visible=False, elem_id="sweep-shown")
+    outputs = Outputs(words, charts(blank(), "sweep-charts", TITLES), component("table", elem_id="sweep-table"))
+    with gr.Row(elem_classes="sl-files"):
+        files = download("Save the table (CSV)", "sweep-csv"), download("Save all numbers (JSON)", "sweep-json")
+    recipes = component("engine_recipes", elem_id="sweep-production", title="The best setting, in other engines")
+    wiring = Wiring(handlers, inputs, outputs, state, [run, stop, *files, shown, recipes])
+    wiring.on(run.click, handlers.run)
+    wiring.on(over.click, handlers.start_over)
+    stop.click(handlers.stop, state, **QUIET)
+    shown.input(handlers.select_temperature, [state, shown], [*outputs, recipes], **QUIET)
+    gr.on([each.change for each in inputs], handlers.size, inputs, words, **QUIET)
+
+
+def _controls(service: Service, handlers: SweepHandlers) -> list:
+    """In the order of handlers.parse_form."""
+    methods = handlers.drafting_methods(service.pair)
+    with gr.Row():
+        pair = gr.Dropdown(
+            [(each.title, each.name) for each in service.pairs.values()], value=service.pair, label="Models",
+            info="The target, and what drafts for it.", elem_id="sweep-pair", min_width=220,
+        )  # fmt: skip
+        ticked = gr.CheckboxGroup(
+            methods, value=methods, label="Methods", info="What guesses ahead.", elem_id="sweep-methods", min_width=220
+        )
+    with gr.Row():
+        gammas = gr.CheckboxGroup(
+            GAMMAS, value=["1", "2", "4", "auto"], label="Draft lengths γ", elem_id="sweep-gammas", min_width=260,
+            info="Tokens guessed in a round; auto chooses anew each round.",
+        )  # fmt: skip
+        temperatures = gr.CheckboxGroup(
+            [(f"{t:g}", t) for t in TEMPERATURES], value=[0.0], label="Temperatures",
+            info="0 is greedy: the likeliest token.", elem_id="sweep-temperatures", min_width=220,
+        )  # fmt: skip
+    kinds = gr.CheckboxGroup(
+        list(prompts()), value=["chat", "code", "rewrite"], label="Kinds of text", elem_id="sweep-kinds",
+        info="Prompts that no draft was trained on.",
+    )  # fmt: skip
+    with gr.Row():
+        each = gr.Slider(1, MOST_EACH, 1, step=1, label="Texts of each kind", elem_id="sweep-each", min_width=160,
+                         info="More texts, narrower intervals.")  # fmt: skip
+        repeats = gr.Slider(1, MOST_REPEATS, 1, step=1, label="Repeats", elem_id="sweep-repeats", min_width=160,
+                            info="Repeats of the whole sweep, each with a different seed.")  # fmt: skip
+        tokens = gr.Slider(8, min(256, service.limits.new_tokens), min(48, service.limits.new_tokens), step=8,
+                           label="Max tokens", info="Of each run.", elem_id="sweep-tokens", min_width=160)  # fmt: skip
+    own = gr.Textbox(label="Also a text of your own", lines=2, max_lines=8, elem_id="sweep-own",
+                     info="It counts as a kind of its own. Empty: only the kinds above.")  # fmt: skip
+    pair.change(handlers.select_pair, [pair, ticked], ticked, **QUIET)
+    return [pair, ticked, gammas, temperatures, kinds, each, own, repeats, tokens]

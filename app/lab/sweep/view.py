@@ -1,0 +1,174 @@
+"""A sweep as two charts, a table and sentences. Category names may be a visitor's own file's, so they only meet text
+that is checked."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict
+
+from app.views.figures import Figure, axes, level
+from app.views.safe_json import encode, short
+from app.views.table import BEST, sheet
+from engine.bench.metrics import ALL
+from engine.bench.sample import BASELINE
+from engine.bench.sweep_results import Cell, best
+
+WAITING = Figure(note="Drawn as soon as the first text has been through every setting.")
+MARKS = ("circle", "square", "diamond", "triangle-up", "x")
+COLOURS = ("@run", "@predicted", "@accepted", "@rejected", "@bonus")
+# Slower than plain decoding to faster; told apart without red and green. White is where nothing is gained or lost.
+SCALE = [[0.0, "#D55E00"], [0.5, "#F5F5F5"], [1.0, "#56B4E9"]]
+
+
+def blank() -> str:
+    return encode({"figures": {name: WAITING.as_dict() for name in ("sweep-heat", "sweep-lengths")}})
+
+
+def drawn(cells: Sequence[Cell], temperature: float) -> str:
+    here = [cell for cell in cells if cell.temperature == temperature]
+    return encode({"figures": {"sweep-heat": heat(here).as_dict(), "sweep-lengths": lengths(here).as_dict()}})
+
+
+def named(method: str, gamma: int | str) -> str:
+    return "plain decoding" if method == BASELINE else f"{method}, γ = {gamma}"
+
+
+def _settings(cells: Sequence[Cell]) -> list[tuple[str, int | str]]:
+    return list(dict.fromkeys((cell.method, cell.gamma) for cell in cells))
+
+
+def _categories(cells: Sequence[Cell]) -> list[str]:
+    return list(dict.fromkeys(cell.category for cell in cells))
+
+
+# ── the charts ──
+
+
+def heat(cells: Sequence[Cell]) -> Figure:
+    """Speedup over plain decoding: settings down, kinds of text across."""
+    settings = [each for each in _settings(cells) if each[0] != BASELINE]
+    if not settings:
+        return WAITING
+    categories = _categories(cells)
+    cells_by_place = {(c.method, c.gamma, c.category): c.speedup for c in cells}
+    rows = [[cells_by_place.get((*setting, category)) for category in categories] for setting in settings]
+    far = max([0.5, *(abs(value - 1) for row in rows for value in row if value is not None)])
+    chart = {
+        "type": "heatmap",
+        "x": categories,
+        "y": [named(*setting) for setting in settings],
+        "z": [[short(value) for value in row] for row in rows],
+        "text": [["" if value is None else f"{value:.2f}" for value in row] for row in rows],
+        "texttemplate": "%{text}",
+        "textfont": {"color": "#000", "size": 14},
+        "colorscale": SCALE,
+        "zmin": short(1 - far),
+        "zmax": short(1 + far),
+        "xgap": 3,
+        "ygap": 3,
+        "colorbar": {"title": {"text": "× plain"}, "thickness": 12},
+        "hovertemplate": "%{y} on %{x}: %{z:.2f}× plain decoding<extra></extra>",
+    }
+    layout = {"yaxis": {"autorange": "reversed"}, "xaxis": {"side": "top"}}
+    return Figure([chart], layout, "1.00 is plain decoding: blue is faster, orange slower.")
+
+
+def lengths(cells: Sequence[Cell]) -> Figure:
+    """Speedup on all texts against the draft length, a line a method, with 95 % intervals."""
+    overall = [cell for cell in cells if cell.category == ALL and cell.method != BASELINE]
+    if not overall:
+        return WAITING
+    data, order = [], [str(g) for g in sorted({c.gamma for c in overall}, key=lambda g: (isinstance(g, str), g))]
+    for place, method in enumerate(dict.fromkeys(cell.method for cell in overall)):
+        line = sorted((c for c in overall if c.method == method), key=lambda c: order.index(str(c.gamma)))
+        data.append(_line(method, line, place))
+    layout = axes("draft length γ", "× plain decoding", shapes=[level(1.0)])
+    layout["xaxis"] |= {"type": "category", "categoryorder": "array", "categoryarray": order}
+    turns = max(cell.turns for cell in overall)
+    spread = (
+        f"All texts together, {turns} turns; the whiskers hold the true ratio 95 times in 100."
+        if turns > 1
+        else "One turn so far: no interval yet."
+    )
+    return Figure(data, layout, f"{spread} Dashed: plain decoding.")
+
+
+def _line(method: str, cells: Sequence[Cell], place: int) -> dict:
+    colour = COLOURS[place % len(COLOURS)]
+    known = all(cell.low is not None for cell in cells)
+    whiskers = {
+        "type": "data",
+        "symmetric": False,
+        "array": [short(cell.high - cell.speedup) if known else 0 for cell in cells],
+        "arrayminus": [short(cell.speedup - cell.low) if known else 0 for cell in cells],
+        "thickness": 1.5,
+    }
+    return {
+        "type": "scatter",
+        "mode": "lines+markers",
+        "name": method,
+        "x": [str(cell.gamma) for cell in cells],
+        "y": [short(cell.speedup) for cell in cells],
+        "error_y": whiskers,
+        "line": {"width": 3, "color": colour},
+        "marker": {"size": 10, "symbol": MARKS[place % len(MARKS)], "color": colour},
+        "hovertemplate": f"{method}, γ = %{{x}}: %{{y:.2f}}×",
+    }
+
+
+# ── in words and numbers ──
+
+
+def table(cells: Sequence[Cell], temperature: float) -> str:
+    """A row a setting: on all texts, then the speedup on each kind."""
+    here = [cell for cell in cells if cell.temperature == temperature]
+    kinds = [category for category in _categories(here) if category != ALL]
+    cells_by_place, top = {(c.method, c.gamma, c.category): c for c in here}, best(here)
+    rows = []
+    for setting in _settings(here):
+        overall = cells_by_place[(*setting, ALL)]
+        cells_ = [_speedup(overall, top), f"{overall.tokens_per_second:.1f}"]
+        cells_ += ["–" if overall.alpha is None else f"{overall.alpha:.2f}", f"{overall.tau:.2f}"]
+        each = [cells_by_place.get((*setting, kind)) for kind in kinds]
+        rows.append([named(*setting), *cells_, *("–" if cell is None else _speedup(cell, top) for cell in each)])
+    heads = ["setting", "all texts", "tokens/s", "α, share kept", "τ, tokens a pass", *kinds]
+    return sheet(
+        f"Speedup over plain decoding at temperature {temperature:g}; ★ is the fastest on its text", heads, rows
+    )
+
+
+def _speedup(cell: Cell, top: dict) -> str | tuple[str, str]:
+    if cell.method == BASELINE:
+        text = "1"
+    else:
+        text = f"{cell.speedup:.2f}" + (f" ({cell.low:.2f}–{cell.high:.2f})" if cell.low is not None else "")
+    return (text, BEST) if top[cell.temperature, cell.category] is cell else text
+
+
+def advice(cells: Sequence[Cell], temperature: float) -> str:
+    """The fastest setting on all texts, whether that is certain, and where another one is better."""
+    top = {category: cell for (t, category), cell in best(cells).items() if t == temperature}
+    if ALL not in top:
+        return ""
+    first = top[ALL]
+    if first.method == BASELINE:
+        text = "Best for you on these texts: plain decoding. No setting of this sweep was faster."
+    else:
+        text = f"Best for you on these texts: {named(first.method, first.gamma)}, {first.speedup:.2f}× plain decoding"
+        sure = first.low is not None and first.low > 1
+        if first.low is not None:
+            text += f" (95 %: {first.low:.2f}–{first.high:.2f})"
+        text += "." if sure else "; with so few texts it may be chance. More prompts of each kind would tell."
+    others = {
+        category: cell for category, cell in top.items()
+        if category != ALL and (cell.method, cell.gamma) != (first.method, first.gamma)
+    }  # fmt: skip
+    if others:
+        sentences = (
+            f"{category}: {named(cell.method, cell.gamma)} ({cell.speedup:.2f}×)" for category, cell in others.items()
+        )
+        text += f" On some kinds another was faster: {'; '.join(sentences)}."
+    return text
+
+
+def as_json(cells: Sequence[Cell], about: dict) -> str:
+    return json.dumps({"sweep": about, "cells": [asdict(cell) for cell in cells]}, ensure_ascii=False, indent=1)

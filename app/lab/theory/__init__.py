@@ -1,0 +1,1 @@
+"""The theory experiment: the speedup model under sliders."""

@@ -1,0 +1,106 @@
+"""Lays out the theory: curves under sliders, drawn in the browser, and points measured here beside them."""
+
+from functools import partial
+
+import gradio as gr
+from gradio.components import Component
+from gradio.context import Context
+
+from app.form import METHOD_LABELS, choices
+from app.jobs.service import Service
+from app.jobs.visitor import Session
+from app.lab.experiment import PageState, Wiring
+from app.lab.theory.handlers import (
+    ALPHAS,
+    FEWEST_TOKENS,
+    GAMMAS,
+    MOST_REPEATS,
+    MOST_TOKENS,
+    Outputs,
+    TheoryHandlers,
+    curves,
+)
+from app.playground.pair_handlers import PairHandlers
+from app.ui.html_component import component
+from app.ui.notice import notice
+from app.ui.widgets import QUIET, download, run_and_stop
+from app.views.notice import notice as notice_value
+
+LEAD = """<p class="sl-lab-lead">Move a slider. A round drafts γ tokens and has the target score them all at once. Each
+is kept with the chance α, until the first refusal. Drafting costs c a token; scoring W tokens costs v(W). Both are
+counted in plain steps: the time the target takes to write one token by itself. These four say whether drafting
+pays.</p>"""
+MEASURE = """<h3 class="sl-theory-measure">Is it true on this machine?</h3>
+<p class="sl-lab-lead">A real run only shows you one α: that of its models and its text. Here you set α by hand. Drafts
+are made and scored at their real cost; then each is kept with the chance α. The points appear on the curves above.</p>
+<p class="sl-lab-label" role="note"><strong>Kept by chance.</strong> No model judges these drafts, so the text is not
+the target's and is never shown. The time it took is real.</p>"""
+NO_MODELS = "This page is shared and measures no points. Run SpecLens on your own machine."
+
+
+def theory(service: Service, session: gr.State) -> None:
+    handlers, state = TheoryHandlers(service), gr.State(PageState())
+    gr.HTML(LEAD, apply_default_css=False)
+    drawn = component("theory", curves(Session(), PageState()))
+    gr.HTML(MEASURE, apply_default_css=False)
+    pair, method, *rest = _controls(service, handlers)
+    with gr.Row(elem_classes="sl-actions"):
+        run, stop = run_and_stop(handlers.RUN, "theory")
+        restart = gr.Button("Start over", elem_id="theory-restart", interactive=False, scale=1, min_width=110)
+    words = notice("theory-notice", "" if service.limits.lab_seconds else notice_value("quiet", NO_MODELS))
+    outputs = Outputs(
+        words, drawn, component("table", elem_id="theory-break-even"), component("table", elem_id="theory-points")
+    )
+    with gr.Row(elem_classes="sl-files"):
+        files = download("Save the points (CSV)", "theory-csv"), download("Save everything (JSON)", "theory-json")
+    inputs = [session, pair, method, *rest]
+    Wiring(handlers, inputs, outputs, state, [run, stop, *files, restart]).on(run.click, handlers.run)
+    stop.click(handlers.stop, state, **QUIET)
+    restart.click(handlers.start_over, [session, state], [*outputs, *files, restart], **QUIET)
+    pair.change(handlers.select_pair, [pair, method], [method, words], **QUIET)
+    tabs = _around()
+    tabs[0].select(PairHandlers(service).list_pairs, None, pair, **QUIET)
+    for tab in tabs:  # the visitor may have run something since this page was last open
+        tab.select(curves, [session, state], drawn, **QUIET)
+
+
+def _controls(service: Service, handlers: TheoryHandlers) -> list[Component]:
+    """In the order of handlers.parse_form."""
+    methods = handlers.drafting_methods(service.pair)
+    titles = {pair.name: pair.title for pair in service.pairs.values()}
+    most = min(MOST_TOKENS, service.limits.new_tokens)
+    slider = partial(gr.Slider, step=1, min_width=220)
+    with gr.Row(equal_height=True):
+        pair = gr.Dropdown(
+            choices(titles), value=service.pair, label="Models", info="The target, and what drafts for it.",
+            elem_id="theory-pair", scale=3, min_width=220,
+        )  # fmt: skip
+        method = gr.Dropdown(
+            choices(METHOD_LABELS, methods), value=methods[0], label="Method", elem_id="theory-method", scale=3,
+            info="Whose drafts are paid for. N-gram lookup drafts only where the text repeats.", min_width=220,
+        )  # fmt: skip
+    with gr.Row(equal_height=True):
+        alphas = gr.CheckboxGroup(
+            [(f"{alpha:g}", alpha) for alpha in ALPHAS], value=[0.3, 0.5, 0.7, 0.9], label="Acceptance α",
+            info="The chance that a drafted token is kept.", elem_id="theory-alphas", scale=4, min_width=280,
+        )  # fmt: skip
+        gammas = gr.CheckboxGroup(
+            [(str(gamma), gamma) for gamma in GAMMAS], value=[2, 4], label="Draft lengths γ",
+            info="Tokens drafted in a round.", elem_id="theory-gammas", scale=2, min_width=220,
+        )  # fmt: skip
+    with gr.Row(equal_height=True):
+        tokens = slider(min(FEWEST_TOKENS, most), most, min(48, most), label="Tokens of a run",
+                        info="Longer runs are steadier.", elem_id="theory-tokens")  # fmt: skip
+        repeats = slider(1, MOST_REPEATS, 1, label="Repeats", info="Of each point; the fastest one counts.",
+                         elem_id="theory-repeats")  # fmt: skip
+    return [pair, method, alphas, gammas, tokens, repeats]
+
+
+def _around() -> list[gr.Tab]:
+    """The tabs around this page, the nearest first."""
+    tabs, block = [], Context.block
+    while block is not None:
+        if isinstance(block, gr.Tab):
+            tabs.append(block)
+        block = block.parent
+    return tabs

@@ -1,0 +1,65 @@
+"""Serves lessons over HTTP and fills the playground's controls for "Run it live"."""
+
+from functools import lru_cache
+from typing import Any
+
+import gradio as gr
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from app.form import METHOD_LABELS, NAMES, choices, described
+from app.jobs.service import Service
+from app.lessons_tab import view
+from app.views.notice import notice
+from app.views.safe_json import encode
+from engine.config import AUTO
+from lessons.loader import glossary, lessons, run
+
+SKIP = gr.skip()
+
+
+def contents() -> str:
+    return encode({"lessons": view.contents(lessons())})
+
+
+@lru_cache(maxsize=32)
+def page(number: int) -> str | None:
+    """A lesson with its runs as JSON, cached; None for an unknown number."""
+    lesson = next((each for each in lessons() if each.number == number), None)
+    if lesson is None:
+        return None
+    return encode(view.page(lesson, {scenario.name: run(scenario) for scenario in lesson.scenarios}, glossary()))
+
+
+def _answer(request) -> Response:
+    text = page(request.path_params["number"])
+    if text is None:
+        return JSONResponse({"problem": "There is no such lesson."}, status_code=404)
+    return Response(text, media_type="application/json", headers={"Cache-Control": "no-cache"})
+
+
+# A plain route and no gradio event, because a class of thirty opens the same text at once.
+ROUTES = [Route("/speclens/lessons/{number:int}", _answer)]
+
+
+class LessonHandlers:
+    def __init__(self, service: Service):
+        self.service = service
+        self.controls = described(service.limits)
+
+    def live(self, event: gr.EventData) -> list[Any]:
+        """The notice and every control in the order of form.NAMES, filled from a lesson; starts no run."""
+        number = event._data.get("lesson") if isinstance(event._data, dict) else None
+        lesson = next((each for each in lessons() if each.number == number and each.live), None)
+        if lesson is None:
+            return [SKIP] * (1 + len(NAMES))
+        values = view.live(lesson)["values"] | {"pair": self.controls["pair"].default}
+        values["tokens"] = min(values["tokens"], self.controls["tokens"].high)
+        offered = (AUTO, *self.service.methods(values["pair"]))
+        words = f"Settings of lesson {lesson.number} are filled in. Press Run."
+        if values["method"] not in offered:
+            words += f" These models have no {values['method']} draft, so the method is auto."
+            values["method"] = AUTO
+        filled = [gr.update(value=values[name]) for name in NAMES]
+        filled[NAMES.index("method")] = gr.update(choices=choices(METHOD_LABELS, offered), value=values["method"])
+        return [notice("quiet", words), *filled]

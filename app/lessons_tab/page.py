@@ -1,0 +1,16 @@
+"""Lays out the Lessons tab and wires "Run it live", which fills the playground's controls."""
+
+import gradio as gr
+
+from app.jobs.service import Service
+from app.lessons_tab.handlers import LessonHandlers, contents
+from app.ui.html_component import component, template
+
+QUIET = {"queue": False, "show_progress": "hidden", "api_visibility": "private"}
+
+
+def lessons(service: Service, tabs: gr.Tabs, above: gr.HTML, controls: list) -> None:
+    """``above``: the playground's notice; ``controls``: all of them, in the order of form.NAMES."""
+    shown = component("lesson", contents(), player=template("player", id="lesson-player"))
+    filled = shown.live(LessonHandlers(service).live, None, [above, *controls], **QUIET)
+    filled.then(lambda: gr.Tabs(selected="playground"), None, tabs, **QUIET)

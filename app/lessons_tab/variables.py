@@ -1,0 +1,123 @@
+"""Gives the variables for a lesson's expressions: the numbers of each of its runs, by name. Pure; no gradio, no torch.
+
+Rounds, and tokens within a round, count from 1 as in the player; the last token of a round closes it.
+"""
+
+import statistics as mean
+from collections.abc import Mapping
+from typing import Any
+
+from engine.trace.events import Distribution, Round, Token
+from engine.trace.metrics import PARTS, compute_metrics
+from engine.trace.speedup_model import best_gamma, expected_tokens, idealised_speedup, interpolate
+from engine.trace.trace import Trace
+from lessons import bpe_demo
+
+MOST_DRAFTS = 16
+
+
+def names(runs: Mapping[str, Trace]) -> dict[str, Any]:
+    """The first run's numbers by their own names, those of every run under its name (`sky.alpha`), the speedup
+    formulas, and the tokenizers of lesson ten."""
+    numbers = {name: of(trace) for name, trace in runs.items()}
+    first = next(iter(numbers.values()))
+    common = {"min": min, "max": max, "abs": abs, "round": round, "expected": expected_tokens}
+    common |= {"pieces": bpe_demo.pieces, "testable": bpe_demo.testable}
+
+    def same(one: str, other: str) -> bool:
+        """Whether two runs wrote the same tokens, as far as both go."""
+        return all(a.id == b.id for a, b in zip(runs[one].emitted, runs[other].emitted, strict=False))
+
+    return common | {"same": same} | first | numbers
+
+
+def of(trace: Trace) -> dict[str, Any]:
+    """The numbers of one run. Those it lacks (α without drafts) are left out, and an expression that uses one fails."""
+    metrics = compute_metrics(trace)
+    numbers = {
+        "tokens": metrics.tokens,
+        "passes": metrics.passes,
+        "wasted": metrics.wasted,
+        "drafted": sum(metrics.counts[status] for status in ("accepted", "rejected", "discarded")),
+        "tested": metrics.counts["accepted"] + metrics.counts["rejected"],
+        **metrics.counts,
+        "alpha": metrics.alpha and metrics.alpha.value,
+        "tau": metrics.tau and metrics.tau.value,
+        "speed": metrics.tokens_per_second,
+        "prefill": metrics.prefill,
+        "ttft": metrics.ttft,
+        "ms": 1000 * metrics.decode_seconds / metrics.tokens if metrics.tokens else None,
+        "round_ms": 1000 * mean.median(r.timings.total for r in trace.rounds) if trace.rounds else None,
+        "predicted": metrics.predicted_speedup,
+        **{f"{part}_ms": 1000 * metrics.time[part] / max(metrics.tokens, 1) for part in PARTS},
+        "gap": min((t.gap for t in trace.emitted if t.gap is not None), default=None),
+        "prompt": len(trace.started.prompt),
+        "with_gamma": lambda gamma: metrics.gammas.get(gamma, 0),
+        **_costs(trace),
+        **_tokens(trace),
+    }
+    numbers |= {f"alpha_{depth}": accepted / tested for depth, (accepted, tested) in metrics.by_depth.items()}
+    return {name: value for name, value in numbers.items() if value is not None}
+
+
+def _costs(trace: Trace) -> dict[str, Any]:
+    costs = trace.started.costs
+    if costs is None:
+        return {}
+    return {
+        "c": costs.c,
+        "step_ms": 1000 * costs.step,
+        "v": lambda width: interpolate(costs.v, width),
+        "idealised": lambda alpha, gamma: idealised_speedup(alpha, gamma, costs.c, costs.v),
+        "best": lambda alpha: best_gamma(alpha, costs.c, costs.v, MOST_DRAFTS),
+    }
+
+
+def _tokens(trace: Trace) -> dict[str, Any]:
+    def token(round_: int, place: int) -> Token:
+        return at(trace, round_, place)
+
+    def one_round(round_: int) -> Round:
+        return trace.rounds[round_ - 1]
+
+    return {
+        "p": lambda r, i: token(r, i).p,
+        "q": lambda r, i: token(r, i).q,
+        "u": lambda r, i: token(r, i).u,
+        "accept": lambda r, i: token(r, i).accept,
+        "verdict": lambda r, i: token(r, i).status,
+        "text": lambda r, i: (token(r, i).text or token(r, i).label or "").strip() or "␣",
+        "top": lambda r, i: token(r, i).p_top.top[0].text.strip(),
+        "p_of": lambda r, i, word: _shares(token(r, i).p_top)[word],
+        "q_of": lambda r, i, word: _shares(token(r, i).q_top)[word],
+        "out": lambda r, i, word: _comes_out(token(r, i), word),
+        "out_from_p": lambda r, i, word: _comes_out(token(r, i), word, from_p=True),
+        "drafts": lambda r: len(one_round(r).parents),
+        "kept": lambda r: sum(t.status == "accepted" for t in one_round(r).tokens),
+        "emitted": lambda r: len(one_round(r).emitted),
+        "gap_at": lambda r, i: token(r, i).gap,
+    }
+
+
+def _shares(distribution: Distribution | None) -> dict[str, float]:
+    if distribution is None or distribution.rest > 1e-6:
+        raise ValueError("the trace does not hold all of this distribution")
+    return {candidate.text.strip(): candidate.mass for candidate in distribution.top}
+
+
+def _comes_out(token: Token, word: str, from_p: bool = False) -> float:
+    """The probability that this position emits ``word``: accepted as a draft, or drawn after a rejection from the
+    residual (``from_p``: from p, as a wrong rule would). Leviathan et al. 2023, appendix A.1."""
+    p, q = _shares(token.p_top), _shares(token.q_top)
+    accepted = {each: min(p[each], q[each]) for each in p}
+    residual = {each: max(p[each] - q[each], 0.0) for each in p}
+    rejected, source = 1 - sum(accepted.values()), p if from_p else residual
+    return accepted[word] + rejected * source[word] / sum(source.values())
+
+
+def at(trace: Trace, round_: int, place: int) -> Token:
+    """A token by the numbers that the player shows. Raises ValueError for an unknown one."""
+    rounds = trace.rounds
+    if not 1 <= round_ <= len(rounds) or not 1 <= place <= len(rounds[round_ - 1].tokens):
+        raise ValueError(f"there is no token {round_}.{place}; the run has {len(rounds)} rounds")
+    return rounds[round_ - 1].tokens[place - 1]

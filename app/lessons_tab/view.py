@@ -1,0 +1,174 @@
+"""Renders a lesson as plain data for its page: prose with evaluated numbers, runs, questions and answers.
+
+Pure. An expression that fails raises LessonError; a test evaluates every expression of every lesson.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from app.form import CONTROLS, NAMES, defaults, settings
+from app.lessons_tab.variables import at, names
+from app.views import player_feed
+from engine.trace.trace import Trace
+from lessons import expressions, markup
+from lessons.schema import LABS, Answer, Ask, Lesson, LessonError, Option, Step
+
+TRUE_TO = {"accepted": "It stays.", "rejected": "It goes.", "discarded": "It is never tested."}
+
+
+def contents(lessons: Sequence[Lesson]) -> list[dict]:
+    """Title, summary and minutes of each lesson."""
+    return [
+        {
+            "number": each.number,
+            "slug": each.slug,
+            "title": each.title,
+            "summary": each.summary,
+            "minutes": each.minutes,
+        }
+        for each in lessons
+    ]
+
+
+def page(lesson: Lesson, runs: Mapping[str, Trace], words: Mapping[str, str]) -> dict:
+    """``runs``: the trace of every scenario by its name; ``words``: the glossary."""
+    renderer = LessonRenderer(lesson, runs)
+    value = {
+        "number": lesson.number,
+        "slug": lesson.slug,
+        "title": lesson.title,
+        "minutes": lesson.minutes,
+        "outcomes": [renderer.line(text) for text in lesson.outcomes],
+        "steps": [renderer.step(step) for step in lesson.steps],
+        "quiz": [renderer.question(question) for question in lesson.quiz],
+        "teacher": renderer.blocks(lesson.teacher),
+        "runs": {
+            scenario.name: {"title": scenario.title, "value": _value(lesson, scenario.name, runs[scenario.name])}
+            for scenario in lesson.scenarios
+        },
+        "live": live(lesson) if lesson.live else None,
+    }
+    return value | {"words": {word: words[word] for word in sorted(renderer.words)}}
+
+
+def live(lesson: Lesson) -> dict[str, Any]:
+    """Every control's value for "Run it live": the lesson's own, else its default. BadInput if they clash."""
+    values = defaults() | dict(lesson.live)
+    settings(values)
+    return {"values": values, "hint": lesson.live_hint}
+
+
+def broken_claims(lesson: Lesson, runs: Mapping[str, Trace]) -> list[str]:
+    """The sentences of the lesson's checks that do not hold for its runs."""
+    known = names(runs)
+    return [check.says for check in lesson.checks if expressions.evaluate(check.holds, known) is not True]
+
+
+def _value(lesson: Lesson, name: str, trace: Trace) -> str:
+    return player_feed.complete(f"lesson-{lesson.number}-{name}", trace, recorded=True)
+
+
+class LessonRenderer:
+    """Turns a lesson into pieces that a page can draw with textContent alone. ``words``: glossary words in use."""
+
+    def __init__(self, lesson: Lesson, runs: Mapping[str, Trace]):
+        self.lesson, self.runs, self.words = lesson, runs, set()
+        self.known = names(runs)
+
+    def sum(self, text: str) -> Any:
+        try:
+            return expressions.evaluate(text, self.known)
+        except (ValueError, TypeError, ZeroDivisionError, IndexError, AttributeError) as error:
+            raise LessonError(f"lesson {self.lesson.number}: the sum {text!r} fails: {error}") from error
+
+    def line(self, text: str) -> list[list[str]]:
+        return self.pieces(markup.line(text))
+
+    def pieces(self, runs: Sequence[markup.Span]) -> list[list[str]]:
+        """[style, text] of each piece, and of a glossary word its entry."""
+        pieces = []
+        for run in runs:
+            if run.style == "sum":
+                pieces.append(["sum", self.shown(run.text, run.more)])
+            elif run.style == "word":
+                self.words.add(run.more)
+                pieces.append(["word", run.text, run.more])
+            else:
+                pieces.append([run.style, run.text])
+        return pieces
+
+    def shown(self, text: str, form: str) -> str:
+        value = self.sum(text)
+        if isinstance(value, float) and not form:
+            form = ".3g"
+        return format(value, form).replace("%", " %")
+
+    def blocks(self, blocks: Sequence[markup.Block]) -> list[dict]:
+        return [{"kind": block.kind, "lines": [self.pieces(line) for line in block.lines]} for block in blocks]
+
+    def step(self, step: Step) -> dict:
+        return {
+            "title": step.title,
+            "blocks": self.blocks(step.text),
+            "run": step.run,
+            "at": step.at,
+            "then": step.then,
+            "points": self.target(step),
+            "tool": step.tool,
+            "settings": {key: self.sum(v) if isinstance(v, str) else v for key, v in step.settings.items()},
+            "ask": self.ask(step.ask, self.runs[step.run]) if step.ask else None,
+            "live": step.live,
+            "lab": {"name": step.lab, "title": LABS[step.lab], "hint": step.hint} if step.lab else None,
+        }
+
+    def target(self, step: Step) -> dict | None:
+        """The thing to highlight: a token as [round, place] counted from 0, or a control by its name."""
+        if not step.points:
+            return None
+        kind, what = step.points.split(" ")
+        if kind == "control":
+            if what not in NAMES:
+                raise LessonError(f"lesson {self.lesson.number}: there is no control {what!r} to point at")
+            return {"control": what, "label": next(c.label for c in CONTROLS if c.name == what)}
+        place = [int(part) for part in what.split(".")]
+        self.token(self.runs[step.run], what)
+        return {"token": [place[0] - 1, place[1] - 1]}
+
+    def token(self, trace: Trace, what: str):
+        round_, place = (int(part) for part in what.removeprefix("token ").split("."))
+        try:
+            return at(trace, round_, place)
+        except ValueError as error:
+            raise LessonError(f"lesson {self.lesson.number}: {error}") from error
+
+    def ask(self, ask: Ask, trace: Trace) -> dict:
+        """The question with its ``options``, exactly one of them right, or with its number and tolerance."""
+        question = {"kind": ask.kind, "text": self.line(ask.text), "explain": self.line(ask.explain)}
+        if ask.kind == "number":
+            answer, within = float(self.sum(ask.answer)), float(self.sum(ask.within))
+            if within <= 0:
+                raise LessonError(f"lesson {self.lesson.number}: {ask.text!r} accepts no guess")
+            return question | {"answer": answer, "within": within, "unit": ask.unit}
+        if ask.kind == "verdict":
+            status = self.token(trace, ask.token).status
+            if status not in TRUE_TO:
+                raise LessonError(
+                    f"lesson {self.lesson.number}: {ask.token} is {status}, which is no verdict on a draft"
+                )
+            question["options"] = [
+                {"text": self.line(text), "right": status == name, "why": []} for name, text in TRUE_TO.items()
+            ]
+        else:
+            question["options"] = [self.option(option, self.sum(option.when) is True) for option in ask.options]
+        if sum(option["right"] for option in question["options"]) != 1:
+            raise LessonError(f"lesson {self.lesson.number}: {ask.text!r} has not exactly one right answer")
+        return question
+
+    def option(self, option: Option | Answer, right: bool) -> dict:
+        return {"text": self.line(option.text), "right": right, "why": self.line(option.why)}
+
+    def question(self, question) -> dict:
+        return {
+            "text": self.line(question.text),
+            "options": [self.option(option, bool(option.right)) for option in question.options],
+        }

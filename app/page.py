@@ -1,0 +1,123 @@
+"""Puts the page together: theme, heading, tabs. app.py only launches what this returns."""
+
+import gradio as gr
+from starlette.middleware import Middleware
+from starlette.responses import JSONResponse
+from starlette.routing import Route
+
+from app.api import Api
+from app.jobs.service import Service
+from app.lab.page import lab
+from app.lessons_tab.handlers import ROUTES
+from app.lessons_tab.page import lessons
+from app.playground import share_panel
+from app.playground.page import playground
+from app.playground.run_handlers import RunHandlers
+from app.server.middleware import PageMiddleware
+from app.ui.html_component import WEB, component
+from app.views import status_chip
+from engine.trace.trace import MAX_BYTES
+
+STYLES = [
+    "page.css",
+    "playground/controls.css",
+    "playground/results.css",
+    "player/player.css",
+    "playground/charts.css",
+    "playground/files.css",
+    "playground/share_dialog.css",
+    "lessons/lessons.css",
+    "lab/lab.css",
+    "lab/compare.css",
+    "lab/distribution.css",
+    "lab/sweep.css",
+    "lab/theory.css",
+    "present.css",
+]
+# A link to a lesson opens its tab; the tab then opens the lesson.
+OPEN_LESSON = """() => {
+  const open = () => { if (/^#lesson/.test(location.hash)) document.getElementById('lessons-tab-button')?.click(); };
+  window.addEventListener('hashchange', open);
+  open();
+}"""
+HEADING = """
+<header class="sl-heading">
+<h1>SpecLens</h1>
+<p>A language model writes one token at a time; speculative decoding guesses several ahead and lets the model check
+them all in one pass. Run a prompt to see every guess, the model's verdict on it, and how much time it saved here.</p>
+</header>
+"""
+
+
+def build(service: Service) -> gr.Blocks:
+    hourly = (3600, 3600)  # files of ended runs are deleted after an hour
+    with gr.Blocks(title="SpecLens", analytics_enabled=False, fill_width=True, delete_cache=hourly) as demo:
+        Api(service).expose()  # first; otherwise the page's own handlers would take the names
+        gr.HTML(HEADING, apply_default_css=False)
+        with gr.Row(elem_classes="sl-top"):
+            state, shared = component("status_chip", elem_id="chip"), share_panel.bar(service)
+        with gr.Tabs(elem_id="tabs") as tabs:
+            with gr.Tab("Playground", id="playground", elem_id="playground-tab"):
+                above, controls, session = playground(service, state, shared)
+            with gr.Tab("Lessons", id="lessons", elem_id="lessons-tab"):  # drawn when first opened
+                lessons(service, tabs, above, controls)
+            with gr.Tab("Lab", id="lab", elem_id="lab-tab"):
+                lab(service, session)
+        demo.load(None, None, None, js=OPEN_LESSON, api_visibility="private")
+        demo.unload(RunHandlers(service).leave)
+    demo.queue(max_size=4 * service.limits.queue + 16, default_concurrency_limit=8)
+    service.warm()
+    return demo
+
+
+def engine_state(service: Service):
+    """The route that the status chips poll."""
+
+    async def handler(_) -> JSONResponse:
+        state = service.state()
+        progress = (state.progress.message, state.progress.fraction) if state.progress else ()
+        value = status_chip.chip(state.kind, state.device, state.waiting, *progress)
+        return JSONResponse(value, headers={"Cache-Control": "no-store"})
+
+    return handler
+
+
+def theme() -> gr.themes.Base:
+    """Fonts of the reader's own system: no browser request leaves this server."""
+    return gr.themes.Default(
+        primary_hue="indigo",
+        neutral_hue="slate",
+        font=["ui-sans-serif", "system-ui", "sans-serif"],
+        font_mono=["ui-monospace", "SFMono-Regular", "Menlo", "monospace"],
+    ).set(
+        block_radius="12px",
+        input_radius="8px",
+        button_large_radius="10px",
+        button_small_radius="8px",
+        # White on the default indigo falls short of 4.5 : 1.
+        button_primary_background_fill="*primary_600",
+        button_primary_background_fill_hover="*primary_700",
+        # The defaults are too pale to read from the back of a room.
+        block_info_text_color="*neutral_600",
+        block_info_text_color_dark="*neutral_300",
+        body_text_color_subdued="*neutral_600",
+        body_text_color_subdued_dark="*neutral_300",
+    )
+
+
+def launch_options(service: Service) -> dict:
+    return {
+        # Polled by every page. A Gradio event would cost ten times as much.
+        "app_kwargs": {
+            "routes": [Route("/speclens/state", engine_state(service)), *ROUTES],
+            "middleware": [Middleware(PageMiddleware)],
+        },
+        "max_threads": 40 + 2 * service.limits.queue,  # every visitor in the queue holds one
+        "theme": theme(),
+        "css_paths": [WEB / name for name in STYLES],
+        "ssr_mode": False,
+        "run_history": False,
+        "footer_links": [],
+        "share": False,
+        "max_file_size": MAX_BYTES,
+    }

@@ -1,0 +1,150 @@
+"""Writes the controls into the query of a link and reads them back. Pure: knows neither gradio nor a model.
+
+A link is untrusted: each parameter is validated by its control, and refused ones are left out with a sentence.
+Opening a link never starts a run.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import parse_qsl, urlencode
+
+from app.form import Control
+from app.jobs.service import Pair
+from engine.config import AUTO
+from engine.errors import BadInput
+
+MOST = 7_000  # characters of a query: some servers take a request line of 8,192 bytes and no more
+MOST_PIECES = 64
+REVISION, HIDE, PRESENT = "revision", "hide", "present"
+_NUMBER = re.compile(r"-?\d{1,20}(\.\d{1,20})?([eE]-?\d{1,3})?")
+_REVISION = re.compile(r"[0-9A-Za-z._-]{1,64}")
+_SWITCH = {"1": True, "0": False}
+
+
+@dataclass(frozen=True)
+class Link:
+    """The content of a link: ``values`` of controls, controls to ``hide``, and whether to ``present``.
+
+    ``refused``: a sentence for each parameter that was left out. ``notes``: sentences on other differences.
+    """
+
+    values: Mapping[str, Any] = field(default_factory=dict)
+    hide: tuple[str, ...] = ()
+    present: bool = False
+    refused: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+def query(values: Mapping[str, Any], controls: Mapping[str, Control], revision: str = "") -> str:
+    """The query of a link: all values that differ from the defaults, and the first 12 digits of ``revision``.
+
+    BadInput if it is longer than MOST.
+
+    >>> query({"temperature": 0.5, "auto": False}, described(Limits()), "ab810cf68114")
+    'temperature=0.5&auto=0&revision=ab810cf68114'
+    """
+    pieces = {
+        name: _written(values[name]) for name, control in controls.items()
+        if name in values and values[name] != control.default
+    }  # fmt: skip
+    if revision:
+        pieces[REVISION] = revision[:12]
+    text = urlencode(pieces, errors="replace")
+    if len(text) > MOST:
+        raise BadInput(
+            f"This prompt makes a link of {len(text):,} characters, and links up to {MOST:,} work everywhere; "
+            "save the trace and send the file instead."
+        )
+    return text
+
+
+def read(text: str, controls: Mapping[str, Control], pairs: Sequence[Pair], prompt_chars: int) -> Link:
+    """Parses a query, with or without its "?". Ignores unknown parameters."""
+    if len(text) > MOST + 1_000:
+        return Link(refused=(f"The link is {len(text):,} characters long; up to {MOST:,} are read.",))
+    try:
+        pieces = dict(parse_qsl(text.removeprefix("?"), keep_blank_values=True, max_num_fields=MOST_PIECES))
+    except ValueError:
+        return Link(refused=(f"This is not a SpecLens link (more than {MOST_PIECES} parameters).",))
+    values, refused = {}, []
+    for name, control in controls.items():
+        if name in pieces:
+            try:
+                values[name] = _read(control, pieces[name], pairs, prompt_chars)
+            except BadInput as error:
+                refused.append(str(error))
+    pair = next((pair for pair in pairs if pair.name == values.get("pair", controls["pair"].default)), None)
+    if pair and values.get("method", AUTO) not in (AUTO, *pair.methods):
+        refused.append(f"{pair.title} has no draft for the method {values.pop('method')!r}.")
+    hide, unknown = _hidden(pieces.get(HIDE, ""), controls)
+    if unknown:
+        refused.append(f"The link hides {unknown} that this page does not have.")
+    notes = _revision(pieces.get(REVISION), pair)
+    return Link(values, hide, _SWITCH.get(pieces.get(PRESENT, "0"), False), tuple(refused), notes)
+
+
+def sentence(link: Link, controls: Mapping[str, Control]) -> str:
+    """The sentences that the page shows about the link it was opened with."""
+    names = [label(controls[name]) for name in link.values]
+    filled = f"Filled in from the link: {', '.join(names)}. Nothing has run yet: read the prompt, then press Run."
+    refused = [*link.refused, "Everything else in the link was used."] if link.refused and names else link.refused
+    return " ".join([*refused, *link.notes, *([filled] if names else [])])
+
+
+def label(control: Control) -> str:
+    """The control's label on the page, except for the switch that reads only "auto" there."""
+    return "Draft length: auto" if control.name == "auto" else control.label
+
+
+def _written(value: Any) -> str:
+    if isinstance(value, bool):
+        return "1" if value else "0"
+    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
+
+
+def _read(control: Control, text: str, pairs: Sequence[Pair], prompt_chars: int) -> Any:
+    match control.kind:
+        case "text":
+            if len(text) > prompt_chars:
+                raise BadInput(f"{control.label} has {len(text):,} characters; this page takes up to {prompt_chars:,}.")
+            return text
+        case "switch":
+            known = _SWITCH
+        case "choice":
+            choices = [pair.name for pair in pairs] if control.name == "pair" else control.choices
+            known = {choice: choice for choice in choices}
+        case _:
+            return _number(control, text)
+    if text not in known:
+        raise BadInput(f"{control.label} cannot be {text[:40]!r}; the link may name {', '.join(known)}.")
+    return known[text]
+
+
+def _number(control: Control, text: str) -> int | float:
+    number = float(text) if _NUMBER.fullmatch(text) else None
+    low, high = control.low, control.high
+    if number is None or number < low or (high is not None and number > high):
+        bounds = f"from {low:,} up" if high is None else f"from {low:,} to {high:,}"
+        raise BadInput(f"{control.label} cannot be {text[:40]!r}; it is a number {bounds}.")
+    if control.step != 1:
+        return number
+    if not number.is_integer():
+        raise BadInput(f"{control.label} cannot be {text[:40]!r}; it is a whole number.")
+    return int(text) if text.lstrip("-").isdecimal() else int(number)
+
+
+def _hidden(text: str, controls: Mapping[str, Control]) -> tuple[tuple[str, ...], str]:
+    """The controls to hide, and the number of unknown ones in words (empty for none)."""
+    named = {name.strip() for name in text.split(",") if name.strip()}
+    others = len(named - set(controls))
+    unknown = f"{others} control{'s' if others > 1 else ''}" if others else ""
+    return tuple(name for name in controls if name in named), unknown
+
+
+def _revision(linked: str | None, pair: Pair | None) -> tuple[str, ...]:
+    if not linked or pair is None or not _REVISION.fullmatch(linked) or pair.revision.startswith(linked):
+        return ()
+    here = f"revision {pair.revision[:12]}" if pair.revision else "weights without a revision"
+    return (f"The link was made with revision {linked[:12]} of {pair.name}; this server has {here}: runs may differ.",)

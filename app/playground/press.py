@@ -1,0 +1,40 @@
+"""Keeps the state of one page's newest press of Run, between the events that begin it, stream it and end it."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from app.jobs.visitor import Session
+
+
+@dataclass
+class Press:
+    """In gr.State, changed in place and only ever an input. Otherwise each streamed update would also cost time on the
+    machine that is being measured.
+
+    ``is_stopped``: Stop was pressed, perhaps before the stream began. ``session``: the result. ``is_recorded``: the
+    result was measured earlier.
+    """
+
+    is_stopped: bool = False
+    is_recorded: bool = False
+    session: Session = field(default_factory=Session)
+    _stream: object = None
+
+    def begin(self) -> None:
+        self.is_stopped = self.is_recorded = False
+        self.session = Session()
+
+    @contextmanager
+    def streaming(self) -> Iterator[None]:
+        stream = self._stream = object()
+        try:
+            yield
+        finally:
+            if self._stream is stream:
+                self._stream = None
+
+    @property
+    def is_streaming(self) -> bool:
+        """Also true where another press has replaced the one that ended."""
+        return self._stream is not None

@@ -1,0 +1,120 @@
+"""Handles the end of a run: race, charts and files; opens trace files; renders settings for other engines."""
+
+import uuid
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import gradio as gr
+
+from app.form import settings
+from app.jobs.service import Service
+from app.jobs.visitor import Session, visitor_id
+from app.playground import html_export
+from app.playground.trace_files import Exports, Written, read
+from app.views import charts, player_feed, race, tiles
+from app.views.engine_recipes import Choice, production
+from app.views.notice import notice
+from engine.config import AUTO
+from engine.errors import EngineError
+from engine.trace.metrics import compute_metrics
+from engine.trace.trace import Trace
+
+SKIP = gr.skip()
+
+
+class Shown(NamedTuple):
+    """The outputs below the rounds, by name."""
+
+    race: Any = SKIP
+    charts: Any = SKIP
+    trace_file: Any = SKIP
+    baseline_file: Any = SKIP
+    table_file: Any = SKIP
+    page_file: Any = SKIP
+
+
+class Opened(NamedTuple):
+    """The outputs of an opened trace file."""
+
+    player: Any = SKIP
+    tiles: Any = SKIP
+    notice: Any = SKIP
+    session: Any = SKIP
+
+
+class Results:
+    def __init__(self, service: Service):
+        self.service, self.exports = service, Exports()
+
+    def show(self, session: Session) -> Shown:
+        """Race, charts and files of the session's run.
+
+        Files are written now, because a DownloadButton that fills itself on click serves the file before (gradio 6.31).
+        """
+        run, baseline = session.trace, session.baseline
+        try:
+            written = self.exports.write(session, html_export.page)
+        except OSError:  # a full disk must not break the page
+            gr.Warning("The files of this run could not be written on the server.")
+            written = Written()
+        return Shown(race.race(run, baseline), charts.complete(run, baseline), *map(_file, written))
+
+    def bring(self, paths: list[str] | None, request: gr.Request) -> Opened:
+        """Shows an uploaded trace like a run that has just ended, and deletes the upload.
+
+        Raises gr.Error during a run, because both would write to the same outputs.
+        """
+        paths = paths or []
+        try:
+            session = read(paths)
+            if self.service.is_busy(visitor_id(request)):  # checked last: a run may begin while a large file is read
+                # A toast, because the run's own progress would overwrite the notice at once.
+                words = "A run is in progress here: press Stop or let it end, then open the file again."
+                raise gr.Error(words, title="Not now", print_exception=False)
+        except EngineError as error:
+            return Opened(notice=notice("error", str(error)))
+        finally:
+            for path in paths:
+                Path(path).unlink(missing_ok=True)
+        run, baseline = session.trace, session.baseline
+        return Opened(
+            player=player_feed.replay(uuid.uuid4().hex, run, baseline),
+            tiles=tiles.tiles(run, baseline, recorded=True),
+            notice=notice("quiet", _about(session)),
+            session=session,
+        )
+
+    def configure(self, pair: str, method: str, auto: bool, gamma: float, temperature: float, session: Session) -> str:
+        """The current settings for other engines, as JSON for the engine recipes."""
+        if method == AUTO and session.trace:
+            method = session.trace.started.config["method"]  # the method that auto chose
+        try:
+            values = {"pair": pair, "method": method, "auto": auto, "gamma": gamma, "temperature": temperature}
+            config = settings(values)
+            models = self.service.models(pair, method)
+        except EngineError:
+            return SKIP  # pressing Run will show the reason
+        chosen = _chosen(session.trace, method) if config.gamma == AUTO else None
+        greedy = config.sampling.greedy
+        return production(Choice(method, config.gamma, models.target, models.draft, models.gguf, greedy, chosen))
+
+
+def _file(path: str | None):
+    return gr.update(value=path, interactive=path is not None)
+
+
+def _about(session: Session) -> str:
+    started = session.trace.started
+    beside = "with its baseline" if session.baseline else "without a baseline, so there is no speedup to show"
+    return f"Opened from a file: a recorded run on {started.device}, {beside}. Nothing was computed here."
+
+
+def _chosen(run: Trace | None, method: str) -> int | None:
+    """The mean draft length that auto chose over the rounds that drafted; None if none did.
+
+    The mean, because the most frequent length may be a cautious 1 that few tokens came from.
+    """
+    if run is None or run.started.config.get("method") != method:
+        return None
+    drafted = {gamma: count for gamma, count in compute_metrics(run).gammas.items() if gamma}
+    return round(sum(gamma * count for gamma, count in drafted.items()) / sum(drafted.values())) if drafted else None

@@ -1,0 +1,147 @@
+"""Writes a run's files after it has ended, and reads uploaded traces. Knows no gradio."""
+
+import shutil
+import tempfile
+import threading
+import uuid
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+from typing import NamedTuple
+
+from app.jobs.visitor import Session
+from app.views.token_csv import tokens_csv
+from engine.errors import BadInput
+from engine.trace.trace import MAX_BYTES, Trace, from_json, save
+
+MOST_TOKENS = 20_000  # a browser can show so many; the engine writes up to 8,192 and their drafts
+MAX_FOLDERS = 32  # gradio serves a copy of its own, so older folders can go
+
+
+class Written(NamedTuple):
+    """The path of each file; None where there was nothing to write."""
+
+    trace: str | None = None
+    baseline: str | None = None
+    table: str | None = None
+    page: str | None = None
+
+
+class Exports:
+    """Writes each session's files into a new folder and deletes the oldest folders."""
+
+    def __init__(self, max_folders: int = MAX_FOLDERS):
+        self._root = tempfile.TemporaryDirectory(prefix="speclens-", ignore_cleanup_errors=True)
+        self._folders: deque[Path] = deque()
+        self._max_folders, self._lock = max_folders, threading.Lock()
+
+    def write(self, session: Session, page: Callable[[Trace, Trace | None], str]) -> Written:
+        """``page`` returns the HTML file's text for a run and its baseline. Raises OSError."""
+        run, baseline = session.trace, session.baseline
+        if run is None or not run.rounds:
+            return Written()
+        folder, name = self._folder(), _name(run)
+        (folder / f"{name}.csv").write_text(tokens_csv(run), encoding="utf-8-sig", errors="backslashreplace")
+        written = [_saved(run, folder / f"{name}.json")]
+        written.append(_saved(baseline, folder / f"{name}-baseline.json") if baseline and baseline.rounds else None)
+        # Newlines are not translated, because the page's content policy holds a hash of its script.
+        (folder / f"{name}.html").write_text(page(run, baseline), encoding="utf-8", newline="\n")
+        return Written(*written, str(folder / f"{name}.csv"), str(folder / f"{name}.html"))
+
+    def texts(self, files: Mapping[str, str | bytes]) -> list[str]:
+        """Writes texts or bytes under their names into a new folder. Returns their paths in order. Raises OSError."""
+        folder = self._folder()
+        for name, text in files.items():
+            if isinstance(text, bytes):
+                (folder / name).write_bytes(text)
+                continue
+            encoding = "utf-8-sig" if name.endswith(".csv") else "utf-8"  # spreadsheets need the mark
+            (folder / name).write_text(text, encoding=encoding, errors="backslashreplace", newline="\n")
+        return [str(folder / name) for name in files]
+
+    def _folder(self) -> Path:
+        folder = Path(self._root.name) / uuid.uuid4().hex
+        folder.mkdir()
+        with self._lock:
+            self._folders.append(folder)
+            old = [self._folders.popleft() for _ in range(len(self._folders) - self._max_folders)]
+        for path in old:
+            shutil.rmtree(path, ignore_errors=True)
+        return folder
+
+
+def _saved(trace: Trace, path: Path) -> str | None:
+    """The path; None for a trace that JSON cannot hold (half a surrogate pair)."""
+    try:
+        save(trace, path)
+    except BadInput:
+        return None
+    return str(path)
+
+
+def _name(run: Trace) -> str:
+    """A file name from pair, method and seed, reduced to harmless letters, because a trace may claim any pair."""
+    parts = [run.started.pair, run.started.config.get("method", ""), f"seed{run.started.config.get('seed', 0)}"]
+    safe = ["".join(c if c.isascii() and (c.isalnum() or c in "._") else "-" for c in str(p))[:40] for p in parts]
+    return "speclens-" + "-".join(part.strip("-.") for part in safe if part.strip("-."))
+
+
+def read(paths: Sequence[str]) -> Session:
+    """One trace, or a run and its baseline. BadInput with a sentence for the visitor."""
+    if not 1 <= len(paths) <= 2:
+        raise BadInput(f"{len(paths)} files were given; open one trace, or a run and its baseline.")
+    traces = [_read(Path(path)) for path in paths]
+    if len(traces) == 1:
+        return Session(traces[0])
+    plain = [trace for trace in traces if not _drafted(trace)]
+    ours = [trace for trace in traces if _drafted(trace)]
+    if len(plain) != 1:
+        raise BadInput("Two traces are shown together when one drafted and the other, its baseline, did not.")
+    if ours[0].started.prompt != plain[0].started.prompt or _setting(ours[0]) != _setting(plain[0]):
+        raise BadInput("These two traces are not of the same request, so one is not the other's baseline.")
+    return Session(ours[0], plain[0])
+
+
+def _read(path: Path) -> Trace:
+    try:
+        if path.stat().st_size > MAX_BYTES:  # before reading any of it
+            size = path.stat().st_size / 2**20
+            raise BadInput(f"This file is {size:.0f} MiB; traces up to {MAX_BYTES // 2**20} MiB are read.")
+        trace = from_json(path.read_bytes())
+    except OSError as error:
+        raise BadInput("This file could not be read; open it again.") from error
+    _check(trace)
+    return trace
+
+
+def _check(trace: Trace) -> None:
+    """Extra checks for display: token limit, monotonic times, types of the settings. Raises BadInput."""
+    count = sum(len(event.tokens) for event in trace.rounds)
+    if count > MOST_TOKENS:
+        raise BadInput(f"This trace has {count:,} tokens; this page shows up to {MOST_TOKENS:,}.")
+    if not trace.rounds:
+        raise BadInput("This trace has no rounds, so there is nothing to show.")
+    if any(later.start < event.start or later.end < event.end for event, later in pairwise(trace.rounds)):
+        raise BadInput("This trace is not valid: its clock runs backwards.")
+    config = trace.started.config
+    sampling = config.get("sampling", {})
+    temperature = sampling.get("temperature", 0) if isinstance(sampling, dict) else None
+    known = isinstance(temperature, int | float) and isinstance(config.get("method", ""), str)
+    if not known or not isinstance(config.get("prompt", ""), str):
+        raise BadInput("This trace is not valid: its settings are not those of a run.")
+
+
+def _drafted(trace: Trace) -> bool:
+    return any(event.parents for event in trace.rounds)
+
+
+def _setting(trace: Trace) -> Trace:
+    """The trace reduced to everything that a run and its baseline must share."""
+    started, config = trace.started, dict(trace.started.config)
+    for own in ("method", "gamma"):
+        config.pop(own, None)
+    return replace(
+        trace, started=replace(started, config=config, weights={}, costs=None, at=""), rounds=(), finished=None
+    )

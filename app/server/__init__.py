@@ -1,0 +1,1 @@
+"""Serves the page: middleware, patches of Gradio, and what the host offers."""

@@ -1,1 +1,0 @@
-"""One file a tab: layout and wiring, nothing else."""

@@ -1,0 +1,1 @@
+"""Gradio components with scripts of their own, shared by all tabs."""

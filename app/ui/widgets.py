@@ -1,0 +1,38 @@
+"""Builds the widgets that several tabs share: a control from its description, and the buttons of an experiment."""
+
+import gradio as gr
+from gradio.components import Component
+
+from app.form import Control, choices
+
+PRIVATE = {"show_progress": "hidden", "api_visibility": "private"}
+QUIET = {"queue": False, **PRIVATE}  # at once: Stop, for one, must not wait for the run it cancels
+
+
+def control(described: Control, **layout) -> Component:
+    """Returns the widget; its element's id is the control's name. ``layout`` (scale, min_width, …) goes to Gradio."""
+    common = {"label": described.label, "info": described.hint, "elem_id": described.name} | layout
+    match described.kind:
+        case "text":
+            return gr.Textbox(described.default, lines=described.lines, max_lines=max(16, described.lines), **common)
+        case "switch":
+            return gr.Checkbox(described.default, **common)
+        case "slider":
+            return gr.Slider(described.low, described.high, described.default, step=described.step, **common)
+        case "number":
+            return gr.Number(described.default, precision=0, **common)
+        case "choice" if "choices" in layout or len(described.choices) > 3:
+            return gr.Dropdown(value=described.default, **{"choices": choices(described.choices or {})} | common)
+        case "choice":
+            return gr.Radio(choices(described.choices), value=described.default, **common)
+    raise ValueError(f"no widget for a control of kind {described.kind!r}")
+
+
+def download(label: str, elem_id: str) -> gr.DownloadButton:
+    """Disabled until it has a file."""
+    return gr.DownloadButton(label, interactive=False, elem_id=elem_id, min_width=140)
+
+
+def run_and_stop(run: str, name: str) -> tuple[gr.Button, gr.Button]:
+    start = gr.Button(run, variant="primary", elem_id=f"{name}-run", scale=3, min_width=220)
+    return start, gr.Button("Stop", elem_id=f"{name}-stop", interactive=False, scale=1, min_width=90)

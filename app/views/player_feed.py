@@ -1,0 +1,169 @@
+"""Renders a run as NDJSON for the player: a line about the run, one per round, one for its end.
+
+Each value repeats the last 8 updates, because a busy browser may drop all but the last of several values; the page
+passes over rounds that it has. Old rounds are cut off, because a long value costs the browser more at every update.
+"""
+
+from collections import deque
+
+from app.views import run_facts
+from app.views.safe_json import encode, short
+from app.views.tiles import speedup
+from engine.config import METHODS
+from engine.trace.events import TESTED, Distribution, Round, RunFinished, RunStarted, Token
+from engine.trace.metrics import first_divergence
+from engine.trace.trace import Trace
+
+SEGMENT = 24_000  # characters; a longer value is cut at its old end
+OVERLAP = 8  # updates that a value repeats at least: more than a second's worth
+LONGEST = 120_000  # characters; a value that would be longer repeats fewer updates
+LEAN = 10_000  # a trace of more tokens is sent without its distributions, which make up nearly all of its size
+PROMPT = 300  # characters of it that are shown beside the output
+TITLES = {name: method.title for name, method in METHODS.items()} | {"toy-tree": "token tree"}
+
+
+class Feed:
+    """The values sent during one run. ``add`` gives the next: it grows at its end, and is cut now and then."""
+
+    def __init__(self, run: str):
+        self.run, self.segment = run, 0
+        self._parts: deque[str] = deque()
+        self._value = self._head()
+
+    def add(self, text: str) -> str:
+        """``text``: lines that are new. Returns the value to send."""
+        self._parts.append(text)
+        self._value += text
+        if (len(self._value) > SEGMENT and len(self._parts) > OVERLAP) or len(self._value) > LONGEST:
+            self._cut()
+        return self._value
+
+    def _cut(self) -> None:
+        self.segment += 1
+        size = len(self._head()) + sum(map(len, self._parts))
+        while len(self._parts) > 1 and (len(self._parts) > OVERLAP or size > LONGEST):
+            size -= len(self._parts.popleft())
+        self._value = self._head() + "".join(self._parts)
+
+    def _head(self) -> str:
+        return start(self.run, self.segment)
+
+
+def start(run: str, segment: int = 0) -> str:
+    """The first line of a value. ``run`` tells the page whether this is a new run or more of the same."""
+    return encode({"type": "start", "run": run, "segment": segment}) + "\n"
+
+
+def about(started: RunStarted, recorded: bool = False, lean: bool = False, origin: str = "") -> str:
+    """``origin``: device and time of a run that was opened from a file."""
+    line = {"type": "about", "greedy": _greedy(started), "words": _words(started), "recorded": recorded}
+    prompt = " ".join(str(started.config.get("prompt", "")).split())
+    if len(prompt) > PROMPT:
+        prompt = prompt[:PROMPT].rstrip() + "…"
+    more = ({"lean": True} if lean else {}) | ({"origin": origin} if origin else {})
+    return encode(line | {"prompt": prompt} | more) + "\n"
+
+
+def complete(run: str, trace: Trace, recorded: bool = False, origin: str = "") -> str:
+    """A trace in one value: for a recorded run, or for a page that missed rounds."""
+    lean = sum(len(event.tokens) for event in trace.rounds) > LEAN
+    text = start(run, -1) + about(trace.started, recorded, lean, origin) + rounds(trace.rounds, lean)
+    return text + _end(trace.finished.reason if trace.finished else "lost", len(trace.emitted))
+
+
+def replay(run: str, trace: Trace, baseline: Trace | None) -> str:
+    """A run from a file, and the comparison of its text with its baseline's where both are complete."""
+    text = complete(run, trace, recorded=True, origin=run_facts.origin(trace))
+    return text + (compared(trace, baseline) if speedup(trace, baseline) else "")
+
+
+def rounds(events: tuple[Round, ...], lean: bool = False) -> str:
+    return "".join(encode(round_line(event, lean)) + "\n" for event in events)
+
+
+def finish(finished: RunFinished, tokens: int) -> str:
+    return _end(finished.reason, tokens)
+
+
+def _end(reason: str, tokens: int) -> str:
+    return encode({"type": "finish", "reason": reason, "tokens": tokens}) + "\n"
+
+
+def compared(run: Trace, baseline: Trace) -> str:
+    """Did drafting change the text? At temperature 0 it must not; above, the two are different samples."""
+    line: dict = {"type": "compared", "verdict": "same"}
+    parted = first_divergence(run, baseline)
+    if not _greedy(run.started):
+        line["verdict"] = "sampled"
+    elif parted:
+        line |= {"verdict": "differs", "at": parted.position, "gap": short(parted.gap)}
+    return encode(line) + "\n"
+
+
+def over() -> str:
+    """Nothing more will come; a page that misses rounds may ask for the complete run."""
+    return encode({"type": "over"}) + "\n"
+
+
+def _greedy(started: RunStarted) -> bool:
+    return not started.config.get("sampling", {}).get("temperature", 0)
+
+
+def _words(started: RunStarted) -> str:
+    """The line above the player: pair, drafting, temperature, device."""
+    config = started.config
+    method, gamma = config.get("method", ""), config.get("gamma")
+    drafting = TITLES.get(method, method)
+    if method != "none" and gamma is not None:
+        drafting += f", γ {gamma}" if gamma == "auto" else f", γ = {gamma}"
+    temperature = config.get("sampling", {}).get("temperature", 0)
+    parts = [started.pair, drafting, f"temperature {temperature:g}", f"on {started.device.split(' ')[0]}"]
+    return " · ".join(part for part in parts if part)
+
+
+def round_line(event: Round, lean: bool) -> dict:
+    tested = sum(token.status in TESTED for token in event.tokens)
+    refused = next((token for token in reversed(event.tokens) if token.status == "rejected"), None)
+    branched = event.parents != tuple(range(len(event.parents)))  # parents of a chain are not sent
+    return {
+        "type": "round",
+        "index": event.index,
+        "kept": sum(token.status == "accepted" for token in event.tokens),
+        "tested": tested,
+        "drafted": len(event.parents),
+        "start": round(event.start, 5),
+        "end": round(event.end, 5),
+        "tokens": [_token(token, refused, lean) for token in event.tokens],
+    } | ({"parents": event.parents} if branched else {})
+
+
+def _token(token: Token, refused: Token | None, lean: bool) -> dict:
+    """Fields without a value are left out, and so are distributions that repeat another token's."""
+    line = {"text": token.text, "status": token.status, "position": token.position, "id": token.id}
+    if token.label is not None:
+        line["label"] = token.label
+    for name in ("p", "q", "u", "accept", "gap"):
+        number = short(getattr(token, name))
+        if number is not None:
+            line[name] = number
+    if _after_a_sibling(token):
+        line["sibling"] = True
+    for name in () if lean else ("p_top", "q_top", "residual"):
+        distribution = getattr(token, name)
+        # A resampled token has the distributions of the rejected draft that it replaces.
+        repeated = token.status == "resampled" and refused and getattr(refused, name) == distribution
+        if distribution and not repeated:
+            line[name] = _distribution(distribution)
+    return line
+
+
+def _after_a_sibling(token: Token) -> bool:
+    """In a tree: p had been reduced by a refused sibling before this draft was tried, so accept is not min(1, p/q)."""
+    if None in (token.p, token.q, token.accept) or not token.q:
+        return False
+    return abs(min(1.0, token.p / token.q) - token.accept) > 1e-3
+
+
+def _distribution(distribution: Distribution) -> dict:
+    top = [[c.id, c.text, float(f"{c.mass:.4g}")] for c in distribution.top]
+    return {"top": top, "rest": float(f"{distribution.rest:.4g}")}

@@ -1,0 +1,34 @@
+"""Renders the status chip: the state of the engine."""
+
+
+def chip(kind: str, device: str | None = None, waiting: int = 0, message: str = "", fraction: float | None = None):
+    """``kind`` is "asleep", "loading", "ready" or "busy". Returns a dict, because the page polls it over HTTP."""
+    on = f" on {_place(device)}" if device else ""
+    words = {
+        "asleep": "The first run loads the model",
+        "loading": message or "Loading",
+        "ready": f"Ready{on}",
+        "busy": f"Busy{on}",
+    }[kind]
+    if kind == "loading" and fraction is not None:
+        words += f", {fraction:.0%}"
+    if waiting:
+        words += f", {waiting} waiting"
+    return {"kind": kind, "text": words}
+
+
+def _place(device: str) -> str:
+    """ "cpu (x86_64, 2 threads)" is CPU; a graphics card goes by its own name."""
+    kind = device.split(" ")[0]
+    return kind.upper() if kind in ("cpu", "mps") else device
+
+
+def ago(seconds: float) -> str:
+    """A time span in words: "3 minutes ago"."""
+    if seconds < 45:
+        return "just now"
+    for size, name in ((86400, "day"), (3600, "hour"), (60, "minute")):
+        count = round(seconds / size)
+        if count >= 1 and seconds >= size * 0.75:
+            return f"{count} {name}{'s' if count > 1 else ''} ago"
+    raise AssertionError("a span is 45 seconds or more here")

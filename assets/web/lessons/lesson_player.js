@@ -1,0 +1,55 @@
+// Controls the player beside the lesson: shows one of its runs, goes to a place in it, makes a token glow.
+
+function makeLessonPlayer(root, caption) {
+  const box = root.querySelector('.sl-player');
+  box.dataset.opened = '1';                                // only the lesson starts it
+  const player = makePlayer(box), { timeline, playback, rows } = player;
+  const panel = root.querySelector('.sl-inspector');
+  let shown = null, glowing = null, acted = null;
+
+  // "2 scored" → steps of the timeline; rounds are counted from 1.
+  function steps(place) {
+    const [round, what, which] = place.split(' ');
+    if (round === 'start') return 0;
+    const index = Number(round) - 1, target = timeline.rounds[index];
+    if (round === 'end' || !target) return timeline.steps;
+    const begin = timeline.startOf(index);
+    return { drafted: begin + target.drafts, scored: begin + target.drafts + 1, done: timeline.startOf(index + 1) }[what]
+      ?? begin + target.drafts + 1 + Number(which);
+  }
+
+  function show(name, { title, value }, place) {
+    if (shown !== value) { player.read(value); shown = value; }
+    caption.textContent = title;
+    go(place);
+  }
+  function go(place) { calm(); playback.move(steps(place), 'reader'); }
+
+  function calm() { root.querySelectorAll('[data-glow]').forEach(node => node.removeAttribute('data-glow')); glowing = acted = null; }
+
+  // ``locked()``: the learner has locked the token.
+  function glow([round, index], locked) {
+    glowing = timeline.rounds[round]?.tokens[index];
+    acted = locked;
+    mark();
+  }
+  function mark() { if (glowing) rows.nodeOf(glowing)?.setAttribute('data-glow', ''); }
+  function look() {
+    if (!glowing || !acted) return;
+    const node = rows.nodeOf(glowing);
+    if (node?.getAttribute('aria-current') !== 'true' || panel.dataset.open !== 'locked') return;
+    const report = acted;
+    calm();
+    report();
+  }
+  root.addEventListener('click', look);
+
+  // On a phone the run is below the text.
+  function press() {
+    const node = glowing && rows.nodeOf(glowing);
+    node?.scrollIntoView({ block: 'nearest' });
+    node?.click();
+  }
+
+  return { show, go, glow, calm, press };
+}

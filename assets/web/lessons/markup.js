@@ -1,0 +1,81 @@
+// Draws a lesson's text from spans [style, text, glossary entry]. Text only ever meets textContent.
+
+function makeMarkup(definition) {
+  let words = {};
+  const TAGS = { text: 'span', bold: 'strong', italic: 'em', code: 'code', sum: 'span' };
+
+  // ^(…) and ^x are raised.
+  function raised(tag, text) {
+    const node = make(tag);
+    text.split(/\^(\([^)]*\)|\S)/).forEach((part, i) => node.append(i % 2 ? make('sup', '', part.replace(/^\(|\)$/g, '')) : part));
+    return node;
+  }
+
+  // One ÷ makes a fraction of its two sides. A screen reader reads the line as it was written.
+  function formula(text) {
+    const node = make('span', 'sl-math'), sides = text.split(' ÷ ');
+    node.setAttribute('role', 'math');
+    node.setAttribute('aria-label', text);
+    if (sides.length !== 2) { node.append(raised('span', text)); return node; }
+    const over = make('span', 'sl-over');
+    over.append(...sides.map(side => raised('span', side.replace(/^\((.*)\)$/, '$1'))));
+    node.append(over);
+    return node;
+  }
+
+  function piece([style, text, entry]) {
+    if (style === 'formula') return formula(text);
+    if (style !== 'word') return make(TAGS[style], style === 'sum' ? 'sl-sum' : '', text);
+    const node = make('button', 'sl-word', text);
+    node.type = 'button';
+    node.dataset.entry = entry;
+    return node;
+  }
+
+  // Keeps “target” and “'s” together: a word is a button, and a line may break after a button even without a space.
+  function line(tag, pieces, className) {
+    const node = make(tag, className);
+    pieces.forEach((each, i) => {
+      const [style, text] = each, before = pieces[i - 1]?.[0] === 'word' && style !== 'word' ? /^\S+/.exec(text)?.[0] : '';
+      if (!before) return node.append(piece(each));
+      const unbroken = make('span', 'sl-unbroken');
+      unbroken.append(node.lastChild, piece([style, before]));
+      node.append(unbroken, piece([style, text.slice(before.length)]));
+    });
+    return node;
+  }
+
+  function block({ kind, lines }) {
+    if (kind === 'paragraph') return line('p', lines[0]);
+    const list = make('ul');
+    list.append(...lines.map(each => line('li', each)));
+    return list;
+  }
+
+  // ── a word's meaning: on hover, on focus, and on a tap ──
+  let opened = null;
+  function hide() { definition.hidden = true; opened?.removeAttribute('aria-describedby'); opened = null; }
+  function show(node) {
+    hide();
+    definition.textContent = words[node.dataset.entry] || '';
+    definition.hidden = false;
+    const at = node.getBoundingClientRect(), width = definition.offsetWidth, tall = definition.offsetHeight;
+    definition.style.left = `${Math.max(8, Math.min(at.left, window.innerWidth - width - 8))}px`;
+    definition.style.top = `${at.bottom + tall + 8 > window.innerHeight ? at.top - tall - 6 : at.bottom + 6}px`;
+    node.setAttribute('aria-describedby', definition.id);
+    opened = node;
+  }
+  function listen(root) {
+    const word = event => event.target.closest?.('.sl-word');
+    const left = () => { if (opened !== document.activeElement) hide(); };
+    root.addEventListener('mouseover', event => { const node = word(event); if (node) show(node); else left(); });
+    root.addEventListener('mouseleave', left);   // the pointer may leave the window directly
+    root.addEventListener('focusin', event => { const node = word(event); if (node) show(node); });
+    root.addEventListener('focusout', hide);
+    root.addEventListener('click', event => { const node = word(event); if (node) show(node); });
+    root.addEventListener('keydown', event => { if (event.key === 'Escape') hide(); });
+    window.addEventListener('scroll', hide, { passive: true });
+  }
+
+  return { line, block, listen, use: entries => { words = entries; hide(); } };
+}

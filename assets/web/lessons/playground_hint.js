@@ -1,0 +1,71 @@
+// Shows a bar over the playground or the lab: a task, and a button back to the lesson. The control of the task glows until
+// it is touched. The bar listens to the page and changes nothing there.
+
+function makePlaygroundHint({ back }) {
+  document.querySelector('.sl-coach')?.remove();           // of an earlier drawing
+  const bar = make('aside', 'sl-coach'), words = make('p'), home = makeButton('Back to the lesson', () => { hide(); back(); });
+  bar.setAttribute('aria-label', 'Lesson');
+  words.setAttribute('role', 'status');
+  bar.append(words, home);
+  bar.hidden = true;
+  // Inside .contain, because gradio applies rules for widths only there.
+  (document.querySelector('.gradio-container .contain') || document.body).append(bar);
+  let glowing = null, stop = null, later = null;
+
+  function calm() { clearTimeout(later); glowing?.classList.remove('sl-glow'); glowing = null; stop?.abort(); }
+
+  // The control itself, or the folded section around it, or Run if this page lacks it (a device with one precision).
+  function seen(name) {
+    const node = document.getElementById(name);
+    return node?.getClientRects().length ? node : node?.closest('#more') || document.getElementById('run');
+  }
+
+  // The playground's tab opens only when the server has answered.
+  function glow(name, tries = 200) {
+    calm();
+    if (!document.getElementById('run')?.getClientRects().length) {
+      if (tries) later = setTimeout(() => glow(name, tries - 1), 50);
+      return;
+    }
+    glowing = seen(name);
+    glowing.classList.add('sl-glow');
+    const { top, bottom } = glowing.getBoundingClientRect();
+    if (top < 0 || bottom > bar.getBoundingClientRect().top) glowing.scrollIntoView({ block: 'center' });   // not covered by the bar
+    stop = new AbortController();
+    const acted = event => { if (glowing?.contains(event.target)) calm(); };
+    for (const kind of ['input', 'change', 'click']) document.addEventListener(kind, acted, { capture: true, signal: stop.signal });
+  }
+
+  // Calls ``ended`` once, after a run of this visitor.
+  let watching = null;
+  function watchRun(ended) {
+    watching?.disconnect();
+    const run = document.getElementById('run');
+    if (!run) return;
+    let running = false;
+    watching = new MutationObserver(() => {
+      const now = run.textContent.includes('Running');
+      if (running && !now) { watching.disconnect(); ended(); }
+      running = now;
+    });
+    watching.observe(run, { childList: true, subtree: true, characterData: true });
+  }
+
+  function hide() { bar.hidden = true; calm(); watching?.disconnect(); }
+
+  return {
+    hide,
+    // In the lab: the task alone.
+    beside(hint) {
+      calm();
+      words.textContent = hint;
+      bar.hidden = false;
+    },
+    show(hint, control, ran) {
+      words.textContent = hint;
+      bar.hidden = false;
+      glow(control || 'run');
+      watchRun(() => { words.textContent = 'Done: look at it, change something, run it again, or go back to the lesson.'; ran(); });
+    },
+  };
+}

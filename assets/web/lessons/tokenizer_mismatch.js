@@ -1,0 +1,104 @@
+// Tokenizes one text with two byte-pair tokenizers (merges.js), and retokenizes a draft of one for the other.
+
+// GPT-2's characters for bytes: a printable byte is its own character, the others follow from 256 on.
+const BYTE_MARKS = (() => {
+  const plain = byte => (byte > 32 && byte < 127) || (byte > 160 && byte !== 173 && byte < 256), marks = [];
+  for (let byte = 0, more = 256; byte < 256; byte++) marks.push(String.fromCharCode(plain(byte) ? byte : more++));
+  return marks;
+})();
+// Merges stay within these: a word with the space before it, digits, punctuation, spaces.
+const WORDS = /'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\p{White_Space}\p{L}\p{N}]+|\p{White_Space}+(?!\P{White_Space})|\p{White_Space}+/gu;
+
+const marked = text => Array.from(new TextEncoder().encode(text), byte => BYTE_MARKS[byte]).join('');
+const bytesOf = piece => Uint8Array.from(piece, mark => BYTE_MARKS.indexOf(mark));
+const textOf = pieces => new TextDecoder().decode(bytesOf(pieces.join('')));
+// A piece that holds only a part of a character is shown as its bytes.
+function seenPiece(piece) {
+  try {
+    return new TextDecoder('utf-8', { fatal: true }).decode(bytesOf(piece)).replace(/ /g, '␣').replace(/\n/g, '⏎').replace(/\t/g, '⇥');
+  } catch {
+    return Array.from(bytesOf(piece), byte => byte.toString(16).toUpperCase()).join(' ');
+  }
+}
+
+// {cut, pieces, number}: a text → its pieces; number → piece; piece → number.
+function makeTokenizer(merges) {
+  const ranks = new Map(merges.map((pair, rank) => [pair, rank])), pieces = [...new Set([...BYTE_MARKS].sort().concat(merges.map(pair => pair.replace(' ', ''))))];
+  const number = new Map(pieces.map((piece, index) => [piece, index]));
+
+  // Merges pairs in the order of training, the leftmost first.
+  function word(text) {
+    const parts = [...marked(text)];
+    for (;;) {
+      const order = parts.slice(1).map((part, i) => ranks.get(`${parts[i]} ${part}`) ?? Infinity), best = Math.min(...order);
+      if (best === Infinity) return parts;
+      parts.splice(order.indexOf(best), 2, merges[best].replace(' ', ''));
+    }
+  }
+  return { pieces, number, cut: text => (text.match(WORDS) || []).flatMap(word) };
+}
+
+// Groups two tokenizations of one text between common borders: [[pieces of one, pieces of the other], …].
+function stretches(one, other) {
+  const groups = [], size = row => row.join('').length;
+  for (let i = 0, k = 0; i < one.length || k < other.length;) {
+    const top = [one[i++]], below = [other[k++]];
+    while (size(top) !== size(below)) (size(top) < size(below) ? top.push(one[i++]) : below.push(other[k++]));
+    groups.push([top, below]);
+  }
+  return groups;
+}
+
+// Follows the first ``count`` draft tokens: their text, the target's pieces of it, and the piece that the last of these
+// becomes in the full text (undefined where the full text has the same border).
+function translated(draft, target, full, count) {
+  const proposed = draft.cut(full).slice(0, count), text = textOf(proposed), anew = target.cut(text);
+  const before = anew.slice(0, -1).join('').length, end = anew.join('').length;
+  let at = 0;
+  const become = target.cut(full).find(piece => { at += piece.length; return at > before; });
+  return { proposed, text, anew, become: at === end ? undefined : become, misread: textOf(proposed.map(piece => target.pieces[draft.number.get(piece)])) };
+}
+
+function makeTokenizerMismatch(settings, touched) {
+  const draft = makeTokenizer(MERGES.code), target = makeTokenizer(MERGES.prose);
+  const change = () => { draw(); touched(); };
+  const field = make('label', 'sl-cut-field'), words = make('textarea');
+  Object.assign(words, { rows: 2, maxLength: 200, spellcheck: false, value: settings.text });
+  words.addEventListener('input', change);
+  field.append(make('span', '', 'Your text'), words);
+  const count = slider('Tokens the draft proposes', { low: 1, high: 20, step: 1, value: settings.proposed ?? 4 }, change);
+  const both = make('div', 'sl-cut-both'), aligned = make('p', 'sl-figure-note'), way = make('ol', 'sl-cut-way'), result = makeResult();
+  const shared = draft.pieces.filter(piece => target.number.has(piece)), same = shared.filter(piece => draft.number.get(piece) === target.number.get(piece));
+
+  const chip = (piece, kind, after = '') => make('span', `sl-cut ${kind}`, seenPiece(piece) + after);
+  const line = (kind, pieces, after) => { const row = make('span', 'sl-cut-line'); row.append(...pieces.map((piece, i) => chip(piece, kind, after?.(piece, i)))); return row; };
+  function stop(title, ...parts) { const item = make('li'); item.append(make('strong', '', title), ...parts); return item; }
+
+  function draw() {
+    const text = words.value, one = draft.cut(text), other = target.cut(text), pairs = stretches(one, other);
+    both.replaceChildren(...pairs.map(([top, below]) => { const box = make('span', 'sl-cut-pair'); box.append(line('sl-cut-draft', top), line('sl-cut-target', below)); return box; }));
+    aligned.textContent = `Above the draft’s ${one.length} pieces, below the target’s ${other.length}. A line stands where both cut: ${pairs.length} times.`;
+    drawWay(text);
+  }
+
+  function drawWay(text) {
+    const { proposed, text: proposedText, anew, become, misread } = translated(draft, target, text, count.value);
+    const left = anew.slice(0, -1), last = anew.slice(-1);
+    const tested = line('sl-cut-target', left);
+    tested.append(...last.map(piece => chip(piece, 'sl-cut-held')));
+    way.replaceChildren(
+      stop('Draft tokens, with their numbers', line('sl-cut-draft', proposed, piece => ` ${draft.number.get(piece)}`)),
+      stop('Their text', line('sl-cut-plain', proposedText ? [marked(proposedText)] : [])),
+      stop('The target’s pieces of it', line('sl-cut-target', anew)),
+      stop('To be tested; the last is held back', tested),
+      stop('Had the numbers been sent, the target would read', line('sl-cut-wrong', misread ? [marked(misread)] : [])),
+    );
+    const end = become === undefined ? 'It happens to be whole here, but who sees the draft alone cannot know.' : `In the whole text it is “${seenPiece(become)}”.`;
+    result.textContent = last.length ? `${proposed.length} drafted, ${left.length} to test. “${seenPiece(last[0])}” may be unfinished. ${end}` : 'Nothing is drafted: write something.';
+    Object.assign(result.dataset, { drafted: proposed.length, tested: left.length });
+  }
+  draw();
+  return figure('One text, two tokenizers', field, both, aligned, count.row, way, result,
+    make('p', 'sl-figure-note', `The draft’s was trained on this program’s code, the target’s on these lessons; each knows ${draft.pieces.length} pieces. `
+      + `They share ${shared.length}, and ${same.length} of these have the same number in both: mostly single letters.`));
+}

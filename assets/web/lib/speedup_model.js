@@ -1,0 +1,55 @@
+// Predicts speedups by the formulas of engine/trace/speedup_model.py, for sliders that answer at once; a test compares the
+// two. Costs are in plain target steps: c of one draft step, v(W) of scoring W tokens at once.
+
+function expectedTokens(alpha, gamma) {
+  return alpha >= 1 ? gamma + 1 : (1 - alpha ** (gamma + 1)) / (1 - alpha);
+}
+
+// v at any width: linear between measured widths, and beyond them along the last slope.
+function interpolate(v, width) {
+  if (width in v) return v[width];
+  const widths = Object.keys(v).map(Number).sort((a, b) => a - b);
+  if (widths.length === 1) return v[widths[0]];
+  let right = widths.findIndex(known => known > width);
+  if (right < 0) right = widths.length - 1;
+  const low = widths[Math.max(right - 1, 0)], high = widths[Math.max(right, 1)];
+  return v[low] + (v[high] - v[low]) * (width - low) / (high - low);
+}
+
+function idealisedSpeedup(alpha, gamma, c, v) {
+  return expectedTokens(alpha, gamma) / (gamma * c + interpolate(v, gamma + 1));
+}
+
+// The draft length (0 = none) with the highest speedup; the shorter one on a tie.
+function bestGamma(alpha, c, v, most) {
+  let best = 0, bestRate = 1, tokens = 1, reached = 1;
+  for (let gamma = 1; gamma <= most; gamma++) {
+    reached *= alpha;
+    tokens += reached;
+    const rate = tokens / (gamma * c + interpolate(v, gamma + 1));
+    if (rate > bestRate) [best, bestRate] = [gamma, rate];
+  }
+  return best;
+}
+
+// The smallest α from which γ drafts a round are as fast as none; null where they are slower at any α.
+function breakEven(gamma, c, v) {
+  const cost = gamma * c + interpolate(v, gamma + 1);
+  if (cost <= 1) return 0;
+  if (cost > gamma + 1) return null;
+  let low = 0, high = 1;
+  for (let i = 0; i < 50; i++) {
+    const middle = (low + high) / 2;
+    if (expectedTokens(middle, gamma) < cost) low = middle; else high = middle;
+  }
+  return high;
+}
+
+// The highest cost of a draft step at which some draft length is as fast as none; below 0 if none ever is.
+function dearestDraft(alpha, v, most) {
+  let dearest = -Infinity;
+  for (let gamma = 1; gamma <= most; gamma++) {
+    dearest = Math.max(dearest, (expectedTokens(alpha, gamma) - interpolate(v, gamma + 1)) / gamma);
+  }
+  return dearest;
+}

@@ -1,0 +1,28 @@
+// Draws a table of finished texts. The value is views.table; a cell may be marked as the best of its column.
+const panel = element.querySelector('.sl-sheet'), region = panel.querySelector('.sl-sheet-scroll');
+const caption = panel.querySelector('.sl-sheet-caption'), head = panel.querySelector('thead'), body = panel.querySelector('tbody');
+
+function row(cells, first) {
+  const line = make('tr');
+  cells.forEach(([text, mark], place) => {
+    const cell = make(place === 0 || first ? 'th' : 'td', '', text);
+    if (cell.tagName === 'TH') cell.scope = first ? 'col' : 'row';
+    if (mark) cell.dataset.mark = mark;
+    line.appendChild(cell);
+  });
+  return line;
+}
+
+function draw() {
+  const table = props.value ? JSON.parse(props.value) : { rows: [] };
+  panel.hidden = !table.rows.length;
+  if (panel.hidden) return;
+  caption.textContent = table.caption;
+  region.setAttribute('aria-label', table.caption);
+  panel.querySelector('table').setAttribute('aria-label', table.caption);
+  head.replaceChildren(row(table.heads.map(text => [text, '']), true));
+  body.replaceChildren(...table.rows.map(cells => row(cells, false)));
+}
+
+watch('value', draw);
+draw();

@@ -1,0 +1,174 @@
+// Draws the inspector: the numbers of one token's verdict, from the trace alone.
+
+// ``ask(token)``: the reader wants to inspect this token.
+function makeInspector(box, ask = () => {}) {
+  let token = null, round = null, about = null, stage = null;
+  let rolled = null, tally = null;        // a u drawn anew, and how often the token stayed
+
+  function show(nextToken, nextRound, nextAbout, nextStage) {
+    if (nextToken !== token) rolled = tally = null;
+    [token, round, about, stage] = [nextToken, nextRound, nextAbout, nextStage];
+    draw();
+  }
+
+  // ``example``: a rejected draft that a button offers to explain.
+  let empty = false, offered = null;
+  function clear(example = null) {
+    token = stage = null;
+    if (empty && offered === example) return;
+    [empty, offered] = [true, example];
+    box.replaceChildren(make('p', 'sl-empty-inspector',
+      'Click a token, or pause and step, to see the numbers behind its verdict.'));
+    if (example) box.append(makeButton(`Why was ${quote(example)} refused?`, () => ask(example)));
+  }
+
+  function draw() {
+    empty = false;
+    const judged = stage === token.status, parts = [head(), sentence()];
+    const draft = isDrafted(token);
+    if (draft && stage !== 'waiting' && !about?.greedy && chanceSentence(token)) parts.push(make('p', 'sl-why', chanceSentence(token)));
+    if (draft && stage !== 'waiting' && token.accept !== undefined) parts.push(bar());
+    if (judged && canRoll()) parts.push(rolling());
+    if (about?.greedy) parts.push(note(GREEDY(token)));
+    if (token.sibling) parts.push(note(SIBLING));
+    const probabilities = probabilitiesOf(token, round);
+    if (stage === 'waiting') delete probabilities.p;
+    if (about?.lean) parts.push(note('Long trace: candidate lists are left out. p, q and u are all there.'));
+    if (probabilities.p || probabilities.q) parts.push(besideNode(token, probabilities));
+    if (judged && ['rejected', 'resampled'].includes(token.status) && probabilities.residual) parts.push(leftOverNode(token, round, probabilities));
+    if (judged && token.p === undefined) parts.push(note('This trace was recorded without its numbers.'));
+    box.replaceChildren(...parts);
+  }
+
+  // ── the token and its verdict ──
+  function head() {
+    const line = make('p', 'sl-inspected');
+    const chip = make('span', `sl-token sl-${stage}`);
+    chip.append(make('span', 'sl-mark', STATUSES[stage].mark), make('bdi', 'sl-piece', shown(token)));
+    const drafted = isDrafted(token) ? `draft ${token.index + 1} of ${round.drafted}` : 'closes the round';
+    line.append(chip, make('strong', '', STATUSES[stage].word),
+      make('span', 'sl-where', `round ${round.index + 1}, ${drafted}, token number ${token.id}`));
+    return line;
+  }
+
+  function sentence() {
+    const words = make('p', 'sl-verdict', tokenSentence(token, stage, about?.greedy));
+    if (token.status === 'resampled' && stage === token.status) {
+      const refused = round.tokens.findLast(other => other.status === 'rejected');
+      if (refused) words.textContent = about?.greedy ? `${quote(refused)} was refused; the target’s own first choice takes its place.`
+        : `${quote(refused)} was refused, so this came from the residual${share()}.`;
+    }
+    return words;
+  }
+
+  function share() {
+    const { rows, total } = residualRows(probabilitiesOf(token, round));
+    const part = rows.find(row => row.id === token.id)?.share ?? (total ? (token.p - token.q) / total : undefined);
+    return token.u === undefined || !(part > 0) ? '' : `: u = ${format(token.u)} drew it, with a share of ${spoken(part)}`;
+  }
+
+  // ── min(1, p/q) from 0 to 1, and where u fell ──
+  function bar() {
+    const u = rolled ?? (stage === token.status ? token.u : undefined);
+    const block = make('div', 'sl-accept');
+    const exact = make('p', 'sl-formula');
+    exact.append('min(1, p/q) = ', make('span', '', token.sibling ? '' : `min(1, ${format(token.p)} / ${format(token.q)}) = `),
+      make('strong', '', format(token.accept)));
+    const track = make('div', 'sl-chance');
+    track.style.setProperty('--accept', token.accept);
+    track.setAttribute('role', 'img');
+    track.setAttribute('aria-label', `Stays below ${format(token.accept)}` + (u === undefined ? '' : `; u is ${format(u)}`));
+    const wide = share => share >= 0.14;
+    track.append(make('span', 'sl-stays', wide(token.accept) ? 'stays' : ''),
+      make('span', 'sl-goes', wide(1 - token.accept) ? 'goes' : ''));
+    if (rolled !== null && token.u !== undefined) track.append(tick(token.u, 'sl-tick sl-recorded', ''));
+    if (u !== undefined) track.append(tick(u, 'sl-tick', `u = ${format(u)}`));
+    const scale = make('div', 'sl-scale');
+    scale.append(make('span', '', '0'), make('span', '', '0.5'), make('span', '', '1'));
+    block.append(exact, track, scale);
+    return block;
+  }
+
+  function tick(u, className, text) {
+    const mark = make('i', className);
+    mark.style.setProperty('--u', u);
+    if (text) mark.append(make('b', u > 0.5 ? 'sl-left' : '', text));
+    return mark;
+  }
+
+  // ── another u, with p and q held fixed ──
+  const closing = () => !isDrafted(token);
+  const source = () => { const { p, residual } = probabilitiesOf(token, round); return token.status === 'resampled' ? residual : p; };
+  function canRoll() {
+    if (token.u === undefined) return false;
+    return closing() ? Boolean(source()) : token.accept !== undefined;
+  }
+
+  function roll(times) {
+    tally ||= { times: 0, kept: 0, tokens: new Map() };
+    for (let i = 0; i < times; i++) {
+      rolled = Math.random();
+      tally.times++;
+      if (closing()) {
+        const drawn = drawFrom(source(), rolled);
+        const name = drawn ? visible(drawn[1]) : null;
+        tally.tokens.set(name, (tally.tokens.get(name) || 0) + 1);
+      } else if (rolled < token.accept) tally.kept++;
+    }
+    keepFocus();
+  }
+
+  // Draws again and gives the focus back to the same button.
+  function keepFocus() {
+    const at = [...box.querySelectorAll('button')].indexOf(document.activeElement);
+    draw();
+    box.querySelectorAll('button')[at]?.focus({ preventScroll: true });
+  }
+
+  function rolling() {
+    const block = make('div', 'sl-roll'), buttons = make('div', 'sl-buttons');
+    buttons.append(makeButton('Re-roll u', () => roll(1)), makeButton('100 times', () => roll(100)));
+    if (rolled !== null) buttons.append(makeButton('Back to the recorded u', () => { rolled = tally = null; keepFocus(); }));
+    const result = make('p', 'sl-rolled');
+    result.setAttribute('aria-live', 'polite');
+    result.textContent = rolled === null ? 'p and q stay as they are; only the dice are thrown again.'
+      : closing() ? rolledClosing() : rolledDraft();
+    block.append(buttons, result);
+    return block;
+  }
+
+  function rolledDraft() {
+    const stays = rolled < token.accept, flipped = stays !== (token.status === 'accepted');
+    let words = stays ? `u = ${format(rolled)} is below ${format(token.accept)}: it would stay.`
+      : `u = ${format(rolled)} is not below ${format(token.accept)}: it would go.`;
+    words += flipped ? ' The verdict flips.' : ' The same verdict.';
+    const residual = probabilitiesOf(token, round).residual;
+    if (!stays && flipped && residual) {
+      const drawn = drawFrom(residual, Math.random());
+      words += drawn ? ` Its replacement, drawn from the residual: “${isolated(visible(drawn[1]))}”.`
+        : ` Its replacement would be one of the tokens the trace did not keep (${percent(residual.rest)} of the residual).`;
+    }
+    if (flipped) words += ' What would follow needs the models, so it is not shown.';
+    return `${words} So far ${tally.kept} of ${tally.times} stayed; expected ${spoken(token.accept)}.`;
+  }
+
+  function rolledClosing() {
+    const drawn = drawFrom(source(), rolled);
+    const words = drawn ? `This time: “${isolated(visible(drawn[1]))}”.` : 'This time: a token that the trace did not keep.';
+    const often = [...tally.tokens].sort((a, b) => b[1] - a[1]).slice(0, 3)
+      .map(([name, times]) => `${name === null ? 'others' : `“${isolated(name)}”`} ${times}`).join(', ');
+    return `${words} So far: ${often}. The trace keeps ${source().top.length} of the possible tokens ` +
+      `(${percent(keptShare(source()))} of the mass); the rest is one lot here.`;
+  }
+
+  clear();
+  return { show, clear, get stage() { return stage; } };
+}
+
+const GREEDY = token => {
+  const gap = token.gap === undefined ? '' : ` Its two best tokens were ${format(token.gap)} apart (logits).`;
+  const fixed = token.accept === undefined ? ' So every u draws the same token.'
+    : ' So min(1, p/q) is 0 or 1, and no u can change the verdict.';
+  return `Temperature 0: the target always takes its first choice, so p is one-hot: 1 for that token, 0 for all others.${fixed}${gap}`;
+};
+const SIBLING = 'An earlier sibling was refused here, so its share had been taken away from p before this one was tried.';

@@ -1,0 +1,94 @@
+// Holds the player's position, in steps of the timeline, and the clock that moves it. Knows no DOM.
+//
+// A round lasts on screen as long as it took, times the pace; its steps share that time evenly.
+
+const PACES = [1 / 500, 1 / 200, 1 / 100, 1 / 50, 1 / 20, 1 / 10, 1 / 5, 1 / 2, 1, 2, 5];
+const COMFORT = 1.4;     // seconds a round needs to be followed easily
+
+function makePlayback(timeline, changed) {
+  let at = 0, playing = false, live = false, pace = 1 / 20;
+  let before = 0, spent = 0, chosen = false;
+
+  const seconds = index => {
+    const { start, end } = timeline.rounds[index], next = timeline.rounds[index + 1];
+    return Math.max(1e-3, (next ? next.start : end) - start);
+  };
+
+  function move(to, by) {
+    const bounded = Math.max(0, Math.min(to, timeline.steps));
+    if (by === 'reader') { live = false; pause(); }
+    at = bounded;
+    changed(by);
+  }
+
+  function frame(now) {
+    if (!playing) return;
+    const passed = Math.min(0.25, (now - before) / 1000);    // no jump after a tab was asleep
+    before = now;
+    spent += passed * pace;
+    let to = at;
+    while (to < timeline.steps) {
+      const { index } = timeline.locate(to + 1), cost = seconds(index) / timeline.rounds[index].steps;
+      if (cost > spent) break;
+      spent -= cost;
+      to++;
+    }
+    if (to !== at) { at = to; changed('clock'); }
+    if (at >= timeline.steps) return arrived();
+    requestAnimationFrame(frame);
+  }
+
+  function arrived() {
+    playing = false;
+    live = !timeline.ended;          // caught up with a run that still goes on
+    changed('clock');
+  }
+
+  function play() {
+    if (playing || !timeline.steps) return;
+    if (at >= timeline.steps) {
+      if (!timeline.ended) { live = true; return changed('reader'); }
+      at = 0;                    // again from the start
+    }
+    playing = true;
+    live = false;
+    spent = 0;
+    before = performance.now();
+    requestAnimationFrame(frame);
+    changed('clock');
+  }
+
+  function pause() {
+    playing = live = false;
+  }
+
+  // Picks the pace at which a median round takes COMFORT seconds, unless the reader has chosen one.
+  function settle() {
+    if (chosen) return;
+    const all = timeline.rounds.map((_, index) => seconds(index)).sort((a, b) => a - b);
+    const want = (all[all.length >> 1] || 0.05) / COMFORT;
+    pace = PACES.reduce((best, notch) => Math.abs(Math.log(notch / want)) < Math.abs(Math.log(best / want)) ? notch : best);
+  }
+
+  function round(step) {
+    const here = timeline.locate(at), inside = here.index >= 0 && here.step < timeline.rounds[here.index].steps;
+    if (step > 0) return move(inside ? timeline.startOf(here.index + 1) : timeline.startOf(here.index + 2), 'reader');
+    return move(timeline.startOf(here.index), 'reader');
+  }
+
+  return {
+    play, pause, settle, round, move,
+    toggle() { if (playing || live) { pause(); changed('reader'); } else play(); },
+    step: by => move(at + by, 'reader'),
+    toStart: () => move(0, 'reader'),
+    toEnd() { move(timeline.steps, 'reader'); if (!timeline.ended) { live = true; changed('reader'); } },
+    follow() { playing = false; live = !timeline.ended; at = timeline.steps; changed('clock'); },
+    arrivals() { if (live) { at = timeline.steps; live = !timeline.ended; changed('clock'); } else changed('news'); },
+    reset() { at = 0; playing = live = false; },
+    get at() { return at; },
+    get playing() { return playing; },
+    get live() { return live; },
+    get pace() { return pace; },
+    set pace(value) { pace = value; chosen = true; changed('pace'); },
+  };
+}

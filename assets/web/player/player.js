@@ -1,0 +1,248 @@
+// Connects the parts of the player: timeline and playback move rows, output and inspector.
+
+// ``askAgain()``: rounds were lost on the way; ``runStarted()``: a run takes the place of the one on screen.
+function makePlayer(root, { askAgain = () => {}, runStarted = () => {} } = {}) {
+  const find = selector => root.querySelector(selector);
+  const frame = find('.sl-rows'), scrub = find('.sl-scrub'), panel = find('.sl-inspector'), help = find('.sl-help');
+  const calm = window.matchMedia('(prefers-reduced-motion: reduce)');
+  const timeline = makeTimeline();
+  const rows = makeRoundsView(frame, find('.sl-list'), timeline), output = makeOutputView(find('.sl-text'), timeline);
+  const inspector = makeInspector(find('.sl-inspected-token'), lock), tooltip = makeTooltip(find('.sl-tip'), frame);
+  const playback = makePlayback(timeline, moved);
+  let locked = null, opening = false, sight = false, announced = -1, announcedAt = 0;
+
+  // ── drawing ──
+  const place = () => timeline.locate(playback.at);
+  const stageNow = token => {
+    const { index, step } = place();
+    if (token.round > index) return 'hidden';
+    return stageOf(timeline.rounds[token.round], token, token.round < index ? Infinity : step);
+  };
+
+  // With reduced motion a round appears at once instead of growing.
+  function shownSteps() {
+    if (!calm.matches || !playback.playing) return playback.at;
+    const { index, step } = place();
+    return index >= 0 && step < timeline.rounds[index].steps ? timeline.startOf(index) : playback.at;
+  }
+
+  function moved(by) {
+    const steps = shownSteps(), at = timeline.locate(steps);
+    if (by === 'reader') { opening = false; rows.follow(); }
+    rows.show(steps);
+    output.show(at);
+    if (by === 'reader') stepped(at);
+    else if (locked) { if (stageNow(locked) !== inspector.stage) inspect(locked); }
+    else if (inspector.stage && playback.playing) unlock();
+    if (!inspector.stage) inspector.clear(lastRejected());
+    if (by === 'reader' || by === 'pace') tooltip.hide();
+    announce(at);
+    transport(at);
+    ending();
+    root.dataset.rounds = timeline.rounds.length;
+  }
+
+  // Shows how the run ended, once the position is at its end.
+  function ending() {
+    const { ended, compared } = timeline, words = [ended && endSentence(ended), compared && comparedSentence(compared)];
+    setText(find('.sl-compared'), ended && playback.at >= timeline.steps ? words.filter(Boolean).join(' ') : '');
+  }
+
+  const words = find('.sl-place'), pace = find('.sl-pace'), paceWords = find('.sl-pace-words'), playButton = find('[data-do="play"]');
+
+  function transport({ index }) {
+    const rounds = timeline.rounds.length, where = rounds ? `Round ${index + 1} of ${rounds}` : 'No rounds yet';
+    setText(words, playback.live ? `${where}, live` : where);
+    scrub.max = timeline.steps;
+    scrub.value = playback.at;
+    scrub.setAttribute('aria-valuetext', where);
+    scrub.style.setProperty('--done', timeline.steps ? playback.at / timeline.steps : 0);
+    const moving = playback.playing || playback.live;
+    if (playButton.dataset.moving !== String(moving)) {
+      playButton.dataset.moving = moving;
+      playButton.setAttribute('aria-label', moving ? 'Pause' : 'Play');
+      playButton.title = moving ? 'Pause (Space)' : 'Play (Space)';
+    }
+    pace.value = PACES.indexOf(playback.pace);
+    const sentence = paceSentence(playback.pace);
+    setText(paceWords, playback.live ? 'live, as it is made' : sentence);
+    pace.setAttribute('aria-valuetext', sentence);
+  }
+
+  // Announces each round to screen readers, at most one a second.
+  function announce({ index, step }) {
+    const done = index >= 0 && step < timeline.rounds[index]?.steps ? index - 1 : index;
+    if (done === announced || done < 0 || performance.now() - announcedAt < 1000) return;
+    announced = done;
+    announcedAt = performance.now();
+    setText(find('.sl-live'), roundSentence(timeline.rounds[done]));
+  }
+
+  function labels() {
+    const { about, ended } = timeline;
+    const kind = about.origin ? 'file' : about.recorded ? 'recorded' : ended ? 'yours' : timeline.rounds.length || about.prompt ? 'running' : '';
+    const chip = find('.sl-source');
+    chip.dataset.kind = kind;
+    setText(chip, { file: 'From a file', recorded: 'Recorded run', yours: 'Your run', running: 'Running now' }[kind] || '');
+    setText(find('.sl-about'), about.words || '');
+    setText(find('.sl-origin'), about.origin ? `Recorded: ${about.origin}` : '');
+    setText(find('.sl-asked'), about.prompt ? `Prompt: ${about.prompt}` : '');
+    ending();
+    find('.sl-empty').hidden = Boolean(about.prompt || timeline.rounds.length);
+  }
+
+  // ── inspecting ──
+  function inspect(token) {
+    const stage = stageNow(token);
+    if (stage === 'hidden') return unlock();
+    inspector.show(token, timeline.rounds[token.round], timeline.about, stage);
+  }
+
+  function lock(token) {
+    locked = token;
+    rows.mark(token);
+    inspect(token);
+    output.mark(token);
+    panel.dataset.open = 'locked';
+    panel.scrollTop = 0;                                  // on a phone it scrolls
+    tooltip.hide();
+    keepAbove(rows.nodeOf(token));
+  }
+
+  // Keeps the token in sight above the inspector, which on a phone covers the lower part.
+  function keepAbove(node) {
+    if (!node || getComputedStyle(panel).position !== 'fixed') return;
+    const at = node.getBoundingClientRect(), hidden = at.bottom + 12 - panel.getBoundingClientRect().top;
+    if (hidden > 0 || at.top < 0) window.scrollBy(0, hidden);
+  }
+
+  function unlock() {
+    locked = null;
+    rows.mark(null);
+    output.mark(null);
+    panel.dataset.open = '';
+    inspector.clear(lastRejected());
+  }
+
+  // The last draft rejected so far; null while playing, because it would change all the time.
+  function lastRejected() {
+    if (playback.playing || playback.live) return null;
+    for (let { index } = place(); index >= 0; index--) {
+      const rejected = timeline.rounds[index].tokens.find(token => token.status === 'rejected' && stageNow(token) === 'rejected');
+      if (rejected) return rejected;
+    }
+    return null;
+  }
+
+  // A step by hand inspects the token of that step.
+  function stepped({ index, step }) {
+    if (locked) unlock();
+    if (index < 0 || playback.live) return inspector.clear(lastRejected());
+    const token = currentOf(timeline.rounds[index], step);
+    rows.mark(token);
+    output.mark(token);
+    inspect(token);
+  }
+
+  // ── input from the reader ──
+  const actions = {
+    play: () => playback.toggle(), start: playback.toStart, end: playback.toEnd,
+    'round-back': () => playback.round(-1), 'round-on': () => playback.round(1),
+    'token-back': () => playback.step(-1), 'token-on': () => playback.step(1),
+    help: () => (help.open ? help.close() : help.showModal()), 'help-close': () => help.close(),
+    close: () => { unlock(); frame.focus({ preventScroll: true }); },
+  };
+  root.addEventListener('click', event => {
+    const act = event.target.closest('[data-do]')?.dataset.do;
+    if (act) return actions[act]();
+    const token = rows.tokenOf(event.target.closest?.('.sl-list .sl-token'));
+    if (token) { if (token === locked) unlock(); else lock(token); }
+  });
+  scrub.addEventListener('input', () => playback.move(Number(scrub.value), 'reader'));
+  pace.addEventListener('input', () => { playback.pace = PACES[pace.value]; });
+  listenForShortcuts(root, {
+    ' ': actions.play, arrowleft: actions['round-back'], arrowright: actions['round-on'], home: actions.start,
+    end: actions.end, j: actions['token-back'], k: actions['token-on'], '?': actions.help,
+    escape: () => { if (locked) unlock(); tooltip.hide(); },
+  });
+  navigateRows(frame, {
+    tokenOf: rows.tokenOf, neighbour, hide: tooltip.hide, leave: actions.close,
+    entrance: () => frame.querySelector('[aria-current]') || firstBelow(frame, frame.getBoundingClientRect().top),
+    preview(node) {
+      const token = rows.tokenOf(node);
+      if (token !== locked) tooltip.show(node, token, stageNow(token), timeline.about.greedy); else tooltip.hide();
+    },
+  });
+
+  function neighbour(node, key) {
+    const token = rows.tokenOf(node), { tokens } = timeline.rounds[token.round];
+    const round = step => timeline.rounds[token.round + step]?.tokens;
+    const next = key === 'ArrowRight' ? tokens[token.index + 1] || round(1)?.[0]
+      : key === 'ArrowLeft' ? tokens[token.index - 1] || round(-1)?.at(-1) : round(key === 'ArrowDown' ? 1 : -1)?.[0];
+    return next && stageNow(next) !== 'hidden' ? rows.nodeOf(next) : null;
+  }
+
+  // ── lines from the server ──
+  let missing = false, over = false;
+  const readValue = makeNdjsonReader(started, {
+    about(line) { timeline.about = line; labels(); },
+    round(line) {
+      if (line.index > timeline.rounds.length) missing = true;
+      if (line.index === timeline.rounds.length) { timeline.add(line); added = true; }
+    },
+    finish(line) {
+      if (timeline.ended) return;
+      timeline.ended = line;
+      labels();
+      playback.settle();
+      if (!timeline.about.recorded) setText(find('.sl-live'), endSentence(line));
+    },
+    compared(line) { timeline.compared = line; labels(); },
+    over() { over = true; },
+  }, arrived);
+
+  function started() {
+    missing = over = opening = false;
+    announced = -1;
+    timeline.clear();
+    rows.reset();
+    output.reset();
+    playback.reset();
+    unlock();
+    moved('clock');                                       // clears the place and the counts of the run before
+    labels();
+    runStarted();
+  }
+
+  let added = false;
+  function arrived() {
+    const news = added;
+    added = false;
+    if (news || timeline.ended) showNews(news);
+    if (over && missing) { missing = false; askAgain(); }
+  }
+
+  function showNews(added) {
+    if (timeline.about.recorded && !root.dataset.opened) return open();
+    root.dataset.opened = '1';
+    if (added && playback.at === 0 && !playback.playing) { playback.settle(); playback.follow(); } else playback.arrivals();
+    labels();
+  }
+
+  // The recorded run plays when it comes into sight; with reduced motion it is shown to its end instead.
+  function open() {
+    root.dataset.opened = '1';
+    playback.settle();
+    labels();
+    if (calm.matches) return playback.move(timeline.steps, 'clock');
+    opening = true;
+    moved('clock');
+    begin();
+  }
+  function begin() { if (opening && sight) { opening = false; playback.play(); } }
+  new IntersectionObserver(entries => { sight = entries.at(-1).isIntersecting; begin(); }).observe(frame);
+
+  moved('clock');
+  labels();
+  return { read: value => { if (value) readValue(value); }, playback, timeline, rows };
+}

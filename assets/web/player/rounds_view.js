@@ -1,0 +1,121 @@
+// Draws the rounds as rows; virtual_rows.js keeps only those in sight. Neighbouring plain rounds share a row. Knows the
+// timeline, and nothing of playing.
+
+const STRIP = 24;        // plain rounds in one row
+
+function makeRoundsView(frame, list, timeline) {
+  let rows = [];                     // {from, to}: the rounds of a row, `to` not included
+  let shownRounds = 0, shownStep = Infinity;   // only that many rounds are on screen, the last one only up to that step
+  const tokens = new WeakMap();      // token element → token
+  let marked = null;                 // the token that is inspected
+  const virtual = makeVirtualRows(frame, list, rowNode, update);
+  virtual.stick();
+
+  const plain = round => round.drafts === 0;
+
+  // Extends the rows by the rounds that are new: a plain round joins the row of its plain neighbours.
+  function extend() {
+    let next = rows.length ? rows.at(-1).to : 0;
+    for (; next < timeline.rounds.length; next++) {
+      const last = rows.at(-1);
+      const joins = last && plain(timeline.rounds[next]) && plain(timeline.rounds[last.from]) && next - last.from < STRIP;
+      if (joins) last.to = next + 1; else rows.push({ from: next, to: next + 1 });
+    }
+  }
+
+  function rowOf(index) {
+    let low = 0, high = rows.length;
+    while (high - low > 1) {
+      const middle = (low + high) >> 1;
+      if (rows[middle].from <= index) low = middle; else high = middle;
+    }
+    return low;
+  }
+
+  // ── one row ──
+  function tokenNode(token, stage) {
+    const node = makeTokenChip(token);
+    tokens.set(node, token);
+    if (token === marked) node.setAttribute('aria-current', 'true');
+    restage(node, token, stage);
+    return node;
+  }
+
+  function restage(node, token, stage) {
+    if (node.dataset.stage === stage) return;
+    setStage(node, stage, token.place?.up ? ', another branch' : '');
+    if (stage === 'scored') node.style.setProperty('--accept', token.accept ?? 0);
+  }
+
+  function rowNode(number) {
+    const { from } = rows[number], row = make('li', 'sl-row'), line = make('span', 'sl-line');
+    row.append(make('span', 'sl-index'), line, make('span', 'sl-kept'));
+    row.dataset.number = number;
+    if (plain(timeline.rounds[from])) row.classList.add('sl-strip');
+    if (timeline.rounds[from].parents) line.classList.add('sl-tree');
+    fill(row, number);
+    return row;
+  }
+
+  // The newest row is filled once more after the position has left it.
+  function update(row, number) {
+    if (rows[number].to >= shownRounds || row.dataset.open) fill(row, number);
+  }
+
+  // Brings a row up to what may be shown; cheap when nothing changed.
+  function fill(row, number) {
+    const { from, to } = rows[number], line = row.children[1], last = Math.min(to, shownRounds);
+    let at = 0;
+    for (let index = from; index < last; index++) {
+      const round = timeline.rounds[index];
+      const step = index === shownRounds - 1 ? shownStep : Infinity;
+      for (const token of round.tokens) {
+        const node = line.children[at++], stage = stageOf(round, token, step);
+        if (node) restage(node, token, stage); else line.append(tokenNode(token, stage));
+      }
+    }
+    while (line.children.length > at) line.lastChild.remove();
+    const round = timeline.rounds[from], many = last - from > 1;
+    setText(row.firstChild, many ? `${from + 1}–${last}` : `${from + 1}`);
+    const done = last < shownRounds || shownStep >= timeline.rounds[last - 1]?.steps;
+    setText(row.lastChild, round.drafts && done ? `${round.kept} of ${round.drafted} kept` : '');
+    row.setAttribute('aria-label', many ? `Rounds ${from + 1} to ${last}, without drafts` : `Round ${from + 1}`);
+    if (to >= shownRounds) row.dataset.open = '1'; else delete row.dataset.open;
+  }
+
+  // ── for the other files ──
+  function show(at) {
+    extend();
+    const { index, step } = timeline.locate(at);
+    shownRounds = index + 1;
+    shownStep = step;
+    virtual.show(shownRounds ? rowOf(shownRounds - 1) + 1 : 0);
+  }
+
+  function reset() {
+    rows = [];
+    shownRounds = 0;
+    marked = null;
+    virtual.clear();
+    virtual.stick();
+  }
+
+  // The element of a token, scrolled into sight first if it is not in the document.
+  function nodeOf(token) {
+    if (!virtual.node(rowOf(token.round))) virtual.scrollToRow(rowOf(token.round));
+    return drawnNode(token);
+  }
+
+  function drawnNode(token) {
+    const all = virtual.node(rowOf(token.round))?.querySelectorAll('.sl-token') || [];
+    return [...all].find(node => tokens.get(node) === token);
+  }
+
+  function mark(token) {
+    frame.querySelector('[aria-current]')?.removeAttribute('aria-current');
+    marked = token;
+    if (token) drawnNode(token)?.setAttribute('aria-current', 'true');
+  }
+
+  return { show, reset, nodeOf, mark, tokenOf: node => node && tokens.get(node), follow: virtual.stick };
+}

@@ -1,0 +1,95 @@
+// Words the sentences about a token, a round and a run. Knows no DOM.
+
+const ENDS = {
+  eos: 'The model ended its answer', stop: 'A stop text was reached',
+  length: 'The token limit was reached', cancelled: 'Stopped', lost: 'The run broke off',
+};
+const quote = token => `“${isolated(shown(token))}”`;
+
+function verdictSentence(token, u = token.u) {
+  if (token.accept === undefined || u === undefined) return token.status === 'accepted' ? 'Kept.' : 'Refused.';
+  return u < token.accept
+    ? `u = ${format(u)} was below ${format(token.accept)}, so it stays.`
+    : `u = ${format(u)} was not below ${format(token.accept)}, so it goes.`;
+}
+
+const drawnBy = ({ u, p }) => u === undefined || p === undefined ? ', drawn from p'
+  : `: u = ${format(u)} drew it from p, where it had ${spoken(p)}`;
+
+// In a tree only one branch is kept.
+const toTheEnd = token => token.place ? 'A branch was kept to its end' : 'Every draft was kept';
+
+// At temperature 0 the target's first choice decides; u has no influence.
+function greedySentence(token) {
+  const first = token.p_top?.top[0];
+  switch (token.status) {
+    case 'accepted': return 'This is the target’s own first choice here, so it stays.';
+    case 'rejected': return first ? `The target’s first choice here is “${isolated(visible(first[1]))}”, so this draft goes.`
+      : 'This is not the target’s first choice here, so it goes.';
+    case 'resampled': return 'The refused draft makes way for the target’s own first choice.';
+    case 'bonus': return `${toTheEnd(token)}, so the same target pass gives one more token: its first choice there.`;
+    default: return 'No draft in this round: one target pass, one token, the target’s first choice.';
+  }
+}
+
+// A draft that was not tested, and its chance to stay; at temperature 0 without u.
+function untestedSentence({ accept }, greedy) {
+  const untested = 'Never tested: it came after a refusal, or after the end.';
+  if (accept === undefined) return untested;
+  if (greedy) return `${untested} ${accept ? 'It was the target’s first choice there and would have stayed.'
+    : 'It was not the target’s first choice there and would have gone.'}`;
+  return `${untested} It would have stayed if u fell below ${format(accept)}.`;
+}
+
+function tokenSentence(token, stage, greedy = false) {
+  if (stage === 'waiting') return 'Guessed by the draft; the target has not looked at it yet.';
+  if (greedy && stage !== 'scored' && token.status !== 'discarded') return greedySentence(token);
+  if (stage === 'scored') return token.accept === undefined ? 'Scored by the target; no verdict yet.'
+    : greedy ? `Scored by the target: this is ${token.accept ? '' : 'not '}its own first choice here.`
+    : `Scored by the target: it stays if u falls below ${format(token.accept)}.`;
+  switch (token.status) {
+    case 'accepted': case 'rejected': return verdictSentence(token);
+    case 'resampled': return 'Drawn from the residual: what p has left where the refused draft’s q is taken away.';
+    case 'bonus': return `${toTheEnd(token)}, so the same target pass gives one more token${drawnBy(token)}.`;
+    case 'discarded': return untestedSentence(token, greedy);
+    default: return `No draft in this round: one target pass, one token${drawnBy(token)}.`;
+  }
+}
+
+// Explains min(1, p/q) without a formula. Empty for a sibling, whose p was reduced by those tried before it.
+function chanceSentence({ p, q, accept, sibling, status }) {
+  if (p === undefined || q === undefined || accept === undefined || sibling) return '';
+  const gave = `The draft gave it ${spoken(q)}, the target ${spoken(p)}`, tested = status !== 'discarded';
+  const often = accept < 0.001 ? spoken(accept) : `only ${spoken(accept)}`;
+  return p >= q ? `${gave}: guessed no more often than the target would write it, so it ${tested ? 'always stays' : 'would always have stayed'}.`
+    : `${gave}: guessed too often, so it ${tested ? 'may stay' : 'could have stayed'} ${often} of the time.`;
+}
+
+// A round in one line, for screen readers.
+function roundSentence(round) {
+  const closing = round.tokens[round.drafts];
+  const end = closing ? `${closing.status} ${quote(closing)}` : 'no closing token';
+  if (!round.drafts) return `Round ${round.index + 1}: ${end}.`;
+  const refused = round.tokens.find(token => token.status === 'rejected');
+  const why = refused ? `, ${quote(refused)} refused` : '';
+  return `Round ${round.index + 1}: ${round.kept} of ${round.drafted} drafts kept${why}, then ${end}.`;
+}
+
+function endSentence({ reason, tokens }) {
+  return `${ENDS[reason] || 'Ended'} after ${tokens} tokens.`;
+}
+
+function comparedSentence({ verdict, at, gap }) {
+  const tie = gap == null ? '' : ` (there the target’s two best logits were ${gap.toPrecision(2)} apart)`;
+  return {
+    same: 'Plain decoding wrote exactly the same text.',
+    differs: `Plain decoding differs from token ${at + 1} on${tie}.`,
+    sampled: 'Above temperature 0 the baseline is another sample, so speeds are compared per token.',
+  }[verdict] || '';
+}
+
+// 0.05 → "20× slower than it ran".
+function paceSentence(speed) {
+  if (speed === 1) return 'real time';
+  return speed < 1 ? `slow motion, ${Math.round(1 / speed)}× slower than it ran` : `${speed}× faster than it ran`;
+}

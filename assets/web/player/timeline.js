@@ -1,0 +1,105 @@
+// Holds the rounds received so far and counts the steps of each. Knows no DOM.
+//
+// A round with N drafts has N + 1 + tested + closing steps: the drafts one by one, the target's scores all at once, the
+// verdicts from left to right, the token that closes it. A plain round is one step.
+
+// Where the drafts of a tree are drawn: the column is their depth. The first child goes on in its parent's row, every
+// other begins a row of its own, ``up`` rows below its parent's. ``parents``: 0 is the pending token, i draft i − 1.
+function branches(parents) {
+  const children = [[]], places = [];
+  for (const [i, parent] of parents.entries()) { children[parent].push(i + 1); children.push([]); }
+  let last = 0;
+  function placeChildren(node, depth, row) {
+    for (const [nth, child] of children[node].entries()) {
+      const own = nth ? ++last : row;
+      places[child - 1] = { depth: depth + 1, row: own, up: own - row };
+      placeChildren(child, depth + 1, own);
+    }
+  }
+  placeChildren(0, 0, 0);
+  return places;
+}
+
+// The closing token has a column of its own, in the row of the draft it follows.
+function placeTree(round) {
+  const places = branches(round.parents), drafts = round.tokens.slice(0, places.length);
+  const column = Math.max(...places.map(place => place.depth)) + 1;
+  const followed = drafts.findLastIndex(token => token.status === 'accepted');
+  const closing = { depth: column, row: followed < 0 ? 0 : places[followed].row, up: 0, closes: true };
+  round.tokens.forEach((token, i) => { token.place = places[i] ?? closing; });
+}
+
+function makeTimeline() {
+  // first[i]: steps before round i, the last entry being the number of all steps; text: that of all rounds
+  let rounds, first, text, about, ended, compared;
+
+  function clear() { rounds = []; first = [0]; text = ''; about = {}; ended = compared = null; }
+  clear();
+
+  // Counts once, so that a step costs no more in a long trace than in a short one.
+  function add(round) {
+    const drafts = round.tokens.filter(isDrafted).length;
+    const tested = round.tokens.filter(isTested).length;
+    const steps = (drafts ? drafts + 1 + tested : 0) + (round.tokens.length - drafts);
+    let order = 0;
+    round.tokens.forEach((token, index) => {
+      token.round = round.index;
+      token.index = index;
+      if (isTested(token)) token.order = ++order;    // when its verdict comes
+    });
+    const emitted = round.tokens.filter(isEmitted);
+    if (round.parents) placeTree(round);
+    Object.assign(round, { drafts, tested, steps: Math.max(1, steps), emitted });
+    round.offset = text.length;                                 // where its text begins
+    text += emitted.map(token => token.text).join('');
+    rounds.push(round);
+    first.push(first.at(-1) + round.steps);
+  }
+
+  // After ``at`` steps: the index of the round under way, and the steps done in it.
+  function locate(at) {
+    let low = 0, high = rounds.length;           // the last round with first < at
+    while (high - low > 1) {
+      const middle = (low + high) >> 1;
+      if (first[middle] < at) low = middle; else high = middle;
+    }
+    return { index: at > 0 ? low : -1, step: at > 0 ? at - first[low] : 0 };
+  }
+
+  return {
+    clear, add, locate,
+    get rounds() { return rounds; },
+    get about() { return about; },
+    set about(value) { about = value; },
+    get ended() { return ended; },
+    set ended(value) { ended = value; },
+    get compared() { return compared; },
+    set compared(value) { compared = value; },
+    get steps() { return first.at(-1); },
+    textFrom: (from, to) => text.slice(from, to),
+    startOf: index => first[Math.max(0, Math.min(index, rounds.length))],
+  };
+}
+
+// A token's stage after ``step`` steps of its round: hidden, waiting (drafted), scored, or its status.
+function stageOf(round, token, step) {
+  const { drafts, tested } = round;
+  if (!drafts) return step > token.index ? token.status : 'hidden';
+  if (token.index >= drafts) return step > drafts + 1 + tested + token.index - drafts ? token.status : 'hidden';
+  if (step <= token.index) return 'hidden';
+  if (step <= drafts) return 'waiting';
+  const verdicts = step - drafts - 1;
+  if (token.order) return verdicts >= token.order ? token.status : 'scored';
+  return verdicts >= tested ? token.status : 'scored';    // discarded: known once the last verdict is
+}
+
+// The token of a step: the newest draft, the newest verdict, or the closing token.
+function currentOf(round, step) {
+  const { drafts, tested, tokens } = round;
+  if (!drafts) return tokens[Math.min(step, tokens.length) - 1];
+  if (step <= drafts) return tokens[step - 1];
+  if (step === drafts + 1) return tokens[0];
+  const verdict = step - drafts - 1;
+  if (verdict <= tested) return tokens.find(token => token.order === verdict);
+  return tokens[drafts + verdict - tested - 1] || tokens.at(-1);
+}

@@ -1,0 +1,28 @@
+// One token as a button: its mark, its text, and its status in words for a screen reader.
+
+function makeTokenChip(token) {
+  const node = make('button'), mark = make('span', 'sl-mark');
+  node.type = 'button';
+  node.tabIndex = -1;
+  mark.setAttribute('aria-hidden', 'true');
+  node.append(mark, make('bdi', 'sl-piece', shown(token)), make('span', 'sl-unseen'));
+  if (token.place) placeInTree(node, token.place);
+  return node;
+}
+
+// Siblings are drawn below each other, each in the row of a path that the draft could have taken.
+function placeInTree(node, { depth, row, up, closes }) {
+  node.style.gridColumn = depth;
+  node.style.gridRow = row + 1;
+  node.style.setProperty('--up', up);
+  node.dataset.joins = closes ? 'closes' : up ? 'branch' : 'on';
+}
+
+// ``more``: said after the status.
+function setStage(node, stage, more = '') {
+  node.dataset.stage = stage;
+  node.className = `sl-token sl-${stage}`;
+  node.hidden = stage === 'hidden';
+  node.children[0].textContent = STATUSES[stage]?.mark ?? '';
+  node.children[2].textContent = ` ${STATUSES[stage]?.word ?? stage}${more}`;
+}

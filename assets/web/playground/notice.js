@@ -1,0 +1,20 @@
+// Draws the banner: a sentence, and a thin bar while something loads. Its text may quote the visitor, so it is only text.
+const box = element.querySelector('.sl-notice'), progress = element.querySelector('.sl-progress');
+const words = element.querySelector('.sl-words'), alert = element.querySelector('.sl-alert');
+
+function draw() {
+  const { kind, text, fraction, place = null } = props.value ? JSON.parse(props.value) : { kind: 'quiet', text: '' };
+  box.dataset.kind = kind;
+  words.setAttribute('aria-live', kind === 'progress' ? 'off' : 'polite');   // numbers that count up are not read aloud
+  const [full, empty] = kind === 'error' ? [alert, words] : [words, alert];
+  setText(full, text);
+  empty.textContent = '';
+  if (kind === 'error') box.scrollIntoView({ block: 'nearest' });       // it may be about a button far below
+  if (props.value) expectValues(kind === 'progress');
+  if (element.closest('#notice')) document.dispatchEvent(new CustomEvent('speclens-place', { detail: place }));
+  progress.hidden = kind !== 'progress' || fraction == null;
+  if (!progress.hidden) progress.firstElementChild.style.transform = `scaleX(${fraction})`;
+}
+
+watch('value', draw);
+draw();

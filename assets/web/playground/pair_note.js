@@ -1,0 +1,21 @@
+// Draws a note on the chosen models: their full name where the field cuts it off, and problems with their files.
+const note = element.querySelector('.sl-pair-note'), name = element.querySelector('.sl-pair-name');
+
+// Hidden from screen readers, which read the full name from its field.
+function fitName() {
+  const field = document.querySelector('#pair input');
+  name.hidden = !name.textContent || !field || field.scrollWidth <= field.clientWidth;
+}
+
+function draw() {
+  const { kind, text, title = '' } = props.value ? JSON.parse(props.value) : { kind: 'quiet', text: '' };
+  note.dataset.kind = kind;
+  note.hidden = !text;
+  setText(note, text);
+  name.textContent = title;
+  requestAnimationFrame(fitName);          // after the field has the name
+}
+
+watch('value', draw);
+window.addEventListener('resize', fitName);
+draw();

@@ -1,0 +1,87 @@
+// Makes share links, hides controls, and presents. The server reads a link (link_handlers); unknown names do nothing.
+const find = selector => element.querySelector(selector), all = selector => [...element.querySelectorAll(selector)];
+const dialog = find('.sl-share'), field = find('#sl-share-link'), message = find('.sl-share-said');
+const copy = find('[data-share="copy"]'), presenting = find('[data-share="present"]'), reveal = find('[data-share="show"]');
+const ticks = all('[name="hide"]'), names = ticks.map(tick => tick.value), present = find('[name="present"]');
+const address = makeUrlQuery(names);
+const TYPING_HERE = 'input:not([type="range"]), textarea, select, [contenteditable="true"], [role="listbox"], dialog';
+let query = '', hidden = [], openedPresenting = false;
+
+// ── hiding: by a style sheet, because gradio may draw its controls anew at any time ──
+const sheet = new CSSStyleSheet();
+document.adoptedStyleSheets = [...document.adoptedStyleSheets, sheet];
+
+function hide(listed) {
+  hidden = names.filter(name => listed.includes(name));
+  const selectors = hidden.map(name => `#${name}`);
+  if (hidden.includes('seed')) selectors.push('#dice');
+  if (hidden.length) selectors.push('#reset');                   // it would also reset hidden controls
+  if (hidden.includes('auto') && hidden.includes('gamma')) selectors.push('.sl-gamma');
+  if (selectors.length) selectors.push(`.sl-settings .form:not(:has(> :not(${selectors.join(', ')})))`);   // gradio's frame around only hidden ones
+  if (ticks.every(tick => !tick.hasAttribute('data-advanced') || hidden.includes(tick.value))) selectors.push('#more');
+  sheet.replaceSync(selectors.map(selector => `${selector} { display: none !important; }`).join('\n'));
+  for (const tick of ticks) tick.checked = hidden.includes(tick.value);
+  reveal.hidden = !hidden.length;
+}
+
+// ── presenting ──
+function show(on) {
+  document.body.classList.toggle('sl-present', on);
+  presenting.setAttribute('aria-pressed', on);
+  presenting.textContent = on ? 'Leave presentation' : 'Present';
+  window.dispatchEvent(new Event('resize'));                // charts and the race measure themselves again
+}
+const two = matchMedia('(min-width: 1000px) and (max-width: 1499px)');
+const arrange = () => document.body.classList.toggle('sl-two', two.matches);   // see present.css
+two.addEventListener('change', arrange);
+arrange();
+const toggle = () => show(!document.body.classList.contains('sl-present'));
+
+document.addEventListener('keydown', event => {
+  if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey || !element.isConnected) return;
+  if (event.key.toLowerCase() !== 'p' || event.target.closest?.(TYPING_HERE)) return;
+  event.preventDefault();
+  toggle();
+});
+
+// ── the link ──
+const chosen = () => ticks.filter(tick => tick.checked).map(tick => tick.value);
+
+function write(problem) {
+  field.value = problem ? '' : address.link(query, chosen(), present.checked);
+  copy.disabled = Boolean(problem);
+  message.textContent = problem || '';
+}
+
+async function copyLink() {
+  message.textContent = `${await copyText(field.value, () => { field.focus(); field.select(); })}.`;
+}
+
+const actions = {
+  open() {
+    copy.disabled = true;
+    field.value = message.textContent = '';
+    dialog.showModal();
+    trigger('asked');
+  },
+  present: toggle, copy: copyLink, close: () => dialog.close(),
+  show() { hide([]); write(); },
+};
+element.addEventListener('click', event => actions[event.target.closest('[data-share]')?.dataset.share]?.());
+for (const tick of [...ticks, present]) tick.addEventListener('change', () => { if (!copy.disabled) write(); });
+
+// ── values from the server ──
+function readValue() {
+  if (!props.value) return;
+  const news = JSON.parse(props.value);
+  if (news.hide) {
+    hide(news.hide);
+    present.checked = openedPresenting = news.present;
+    if (news.present) show(true);
+  }
+  if (news.link !== undefined) { query = news.link; write(news.problem); }
+  if (news.address !== undefined) address.show(news.address, hidden, openedPresenting);
+}
+
+watch('value', readValue);
+if (address.asks()) trigger('opened', { query: location.search });

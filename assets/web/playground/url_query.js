@@ -1,0 +1,32 @@
+// Reads and writes the query of the page's URL. Knows no DOM beyond the address.
+
+function makeUrlQuery(names) {
+  const ours = new Set([...names, 'revision', 'hide', 'present']);
+  const joined = parts => parts.filter(Boolean).join('&');
+
+  // Not escaped: names are letters and underscores, and a query may contain commas.
+  const view = (hide, present) => joined([hide.length && `hide=${hide.join(',')}`, present && 'present=1']);
+
+  // Foreign parameters (a theme, say) stay in the address bar, and out of links.
+  function others() {
+    const foreign = [...new URLSearchParams(location.search)].filter(([name]) => !ours.has(name));
+    return new URLSearchParams(foreign).toString();
+  }
+
+  function write(query) {
+    const search = query ? `?${query}` : '';
+    try {
+      history.replaceState(history.state, '', location.pathname + search + location.hash);
+    } catch { return; }            // too many changes for the browser, or a page without an address
+    // On a hosted Space the page is in a frame, and the address bar belongs to the page around it.
+    if (window.parent !== window && location.hostname.endsWith('.hf.space')) {
+      window.parent.postMessage({ queryString: query, hash: '' }, 'https://huggingface.co');
+    }
+  }
+
+  return {
+    asks: () => [...new URLSearchParams(location.search).keys()].some(name => ours.has(name)),
+    link: (query, hide, present) => `${location.origin}${location.pathname}?${joined([query, view(hide, present)])}`.replace(/\?$/, ''),
+    show: (query, hide, present) => write(joined([others(), query, view(hide, present)])),
+  };
+}

@@ -1,0 +1,1 @@
+"""Measures speed: benchmarks, sweeps over settings, fixed acceptance and models with random weights."""

@@ -1,0 +1,104 @@
+"""Runs several systems on the same requests, interleaved in one process. Every measurement goes through this loop.
+
+A turn is one request that each system runs, one right after the other, so that a ratio compares two runs of the same
+minute. The order rotates from turn to turn, because a run finds the machine as the one before left it.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Protocol
+
+from engine.bench.result_file import ResultFile
+from engine.bench.sample import Sample, from_rows, to_rows
+from engine.config import RunConfig, needs_draft
+from engine.runtime.engine import Engine, device_name
+from engine.trace.events import ProgressCallback
+
+Cancelled = Callable[[], bool]
+
+
+def never() -> bool:
+    return False
+
+
+class System(Protocol):
+    """Anything that answers a request. ``name`` and ``setting`` (None where there is one only) tell it from others."""
+
+    name: str
+    setting: str | int | None
+
+    def run(self, config: RunConfig, cancelled: Cancelled = never) -> Sample: ...
+
+
+@dataclass(frozen=True)
+class Turn:
+    """One request for all ``systems``. ``key``: JSON values that tell it from other turns; ``name``: for people."""
+
+    key: tuple
+    name: str
+    config: RunConfig
+    systems: Sequence[System]
+
+
+def sample_file(path=None, about: dict | None = None) -> ResultFile:
+    """Results that are the samples of a turn: {(name, setting): Sample}."""
+    return ResultFile(path, about, to_rows, from_rows)
+
+
+def describe(engine: Engine, methods: Iterable[str]) -> dict:
+    """What of an engine must be equal for two measurements to be comparable. A draft trained on is another draft."""
+    for method in filter(needs_draft, methods):
+        engine.drafter(method)  # its weights are hashed as they are loaded
+    return {
+        "pair": engine.pair.name,
+        "weights": {method: engine.weights(method) for method in methods},
+        "device": device_name(engine.device),
+        "precision": engine.precision,
+    }
+
+
+def warm_up(systems: Iterable[System], config: RunConfig, tokens: int, cancelled: Cancelled = never) -> None:
+    """Runs each system on a few tokens. Otherwise the first turn would pay for loading and calibrating."""
+    for system in systems:
+        system.run(replace(config, max_new_tokens=min(tokens, config.max_new_tokens)), cancelled)
+
+
+@dataclass
+class Benchmark:
+    """Measures the turns that ``file`` lacks, in order; a finished turn is added at once."""
+
+    turns: Sequence[Turn]
+    file: ResultFile = field(default_factory=sample_file)
+
+    @property
+    def samples(self) -> dict[tuple, dict[tuple, Sample]]:
+        """Turn's key → {(name, setting): Sample}."""
+        return self.file.results
+
+    def missing(self) -> list[Turn]:
+        return [turn for turn in self.turns if turn.key not in self.samples]
+
+    def run(self, progress: ProgressCallback = lambda fraction, message: None, cancelled: Cancelled = never) -> bool:
+        """False where it was cancelled; the turn under way is then measured again by the next call."""
+        for turn in self.missing():
+            if not self.measure(turn, cancelled):
+                return False
+            done, total = len(self.turns) - len(self.missing()), len(self.turns)
+            progress(done / total, f"turn {done} of {total}: {turn.name}")
+        return True
+
+    def measure(self, turn: Turn, cancelled: Cancelled = never) -> bool:
+        """One turn; False, and nothing is added, where it was cancelled."""
+        for _ in self.steps(turn, cancelled):
+            pass
+        return turn.key in self.samples
+
+    def steps(self, turn: Turn, cancelled: Cancelled = never) -> Iterator[System]:
+        """``measure`` in steps: yields each system before it runs."""
+        samples, start = {(s.name, s.setting): None for s in turn.systems}, len(self.samples) % len(turn.systems)
+        for system in [*turn.systems[start:], *turn.systems[:start]]:
+            yield system
+            samples[system.name, system.setting] = system.run(turn.config, cancelled)
+            if cancelled():
+                return
+        self.file.add(turn.key, samples)

@@ -1,0 +1,216 @@
+"""Compares methods of ours and transformers' systems on prompts: what `python -m engine bench` runs.
+
+Of several repeats of a prompt the fastest counts, for every system alike. Costs are measured before and after, at the
+prompts' own median context, and averaged, so that a prediction rests on the same hour as the measurement.
+"""
+
+import hashlib
+import os
+import platform
+import statistics
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+import torch
+
+from engine.bench.benchmark import Benchmark, System, Turn, warm_up
+from engine.bench.metrics import Results, end_to_end, rows
+from engine.bench.prompts import Prompt
+from engine.bench.sample import BASELINE, UNTRACED, Sample, fastest
+from engine.bench.systems import Models, SpecLensSystem, check_names, our_gamma, systems
+from engine.config import AUTO, RunConfig, SamplingParams, needs_draft
+from engine.decoding.tokenization import encode_prompt
+from engine.errors import BadInput
+from engine.runtime import calibration
+from engine.runtime.engine import Engine, device_name, versions
+from engine.trace.events import CostModel, ProgressCallback
+
+_WARM_UP_TOKENS = 32
+_COST_REPEATS = 9
+
+
+@dataclass(frozen=True)
+class Settings:
+    methods: tuple[str, ...]
+    max_new_tokens: int = 128
+    temperature: float = 0.0
+    repeats: int = 1
+    gamma: int | str = AUTO
+    seed: int = 0
+    untraced: bool = False
+
+
+class Comparison:
+    """Set up once, which warms every system, then `run`; `report` has the prompts that were finished by then."""
+
+    def __init__(
+        self, engine: Engine, settings: Settings, prompts: Sequence[Prompt],
+        progress: ProgressCallback = lambda fraction, message: None,
+    ):  # fmt: skip
+        self.engine, self.settings, self.prompts, self.progress = engine, settings, list(prompts), progress
+        names = check_names(list(settings.methods), engine.methods, engine.pair.drafts)
+        if settings.untraced:
+            names += [n + UNTRACED for n in names if n in engine.methods and n + UNTRACED not in names]
+        configs = [self._config(prompt) for prompt in self.prompts]
+        lengths = [self._length(config) for config in configs]
+        self.context = int(statistics.median(lengths)) + settings.max_new_tokens // 2
+        self.gammas: dict[str, int] = {}
+        self.systems = self._warm(names, configs)
+        self.benchmark = Benchmark([
+            Turn((i, repeat), prompt.category, config, self.systems)
+            for i, (prompt, config) in enumerate(zip(self.prompts, configs, strict=True))
+            for repeat in range(settings.repeats)
+        ])  # fmt: skip
+        self._costs: list[dict[str, CostModel]] = [self._measure_costs()]
+        self.interrupted = False
+
+    def _config(self, prompt: Prompt) -> RunConfig:
+        s = self.settings
+        return RunConfig(
+            prompt.text, self.engine.pair.name, gamma=s.gamma, sampling=SamplingParams(s.temperature),
+            max_new_tokens=s.max_new_tokens, seed=s.seed, chat=bool(self.engine.target.tokenizer.chat_template),
+        )  # fmt: skip
+
+    def _length(self, config: RunConfig) -> int:
+        """The prompt's tokens. BadInput now and not after hours of the other prompts where they are too many."""
+        target = self.engine.target
+        length, limit = len(encode_prompt(target.tokenizer, config)), target.runner.max_length
+        if length + config.max_new_tokens > limit:
+            raise BadInput(
+                f"The prompt {config.prompt[:40]!r}… has {length} tokens; with {config.max_new_tokens} new ones that "
+                f"is more than the {limit} this model attends to. Shorten it or ask for fewer new tokens."
+            )
+        return length
+
+    def _warm(self, names: list[str], configs: list[RunConfig]) -> list[System]:
+        """Every system runs once before any is timed; the mean length of γ = auto is counted on the way."""
+        self.progress(0.0, "Warming up")
+        first = {p.category: c for c, p in zip(reversed(configs), reversed(self.prompts), strict=True)}
+        short = [replace(c, max_new_tokens=min(_WARM_UP_TOKENS, c.max_new_tokens)) for c in first.values()]
+        for method, name in (("ngram", "hf-lookup"), ("lm", "hf-assisted")):
+            if name in names:
+                self.gammas[method] = our_gamma(self.engine, method, short)
+        warmed = list(systems(names, self.engine, Models(self.engine, self.progress), self.gammas))
+        warm_up(warmed, short[0], _WARM_UP_TOKENS)
+        return warmed
+
+    def _measure_costs(self) -> dict[str, CostModel]:
+        """c and v of each method of ours; those without a draft model share one measurement."""
+        costs: dict[str, CostModel] = {}
+        for method in dict.fromkeys(s.method for s in self.systems if isinstance(s, SpecLensSystem)):
+            if not needs_draft(method) and BASELINE in costs:
+                costs[method] = costs[BASELINE]
+                continue
+            drafter = self.engine.drafter(method) if needs_draft(method) else None
+            costs[method] = calibration.measure(
+                self.engine.target.runner, drafter, context=self.context, repeats=_COST_REPEATS,
+                progress=lambda share: self.progress(share, "Measuring costs at the prompts' length"),
+            )  # fmt: skip
+        return costs
+
+    def run(self) -> None:
+        """Ctrl-C ends it early and keeps the prompts that every system has finished; without one it is passed on."""
+        try:
+            self.benchmark.run(lambda fraction, message: self.progress(fraction, f"{message}: {self._speeds()}"))
+            self._costs.append(self._measure_costs())
+        except KeyboardInterrupt:
+            self.interrupted = True
+            if not self._finished():
+                raise
+
+    def _speeds(self) -> str:
+        """Of the turn that was measured last."""
+        turn = next(reversed(self.benchmark.samples.values()))
+        speeds = (f"{_label(*system)} {sample.tokens / sample.seconds:.1f}" for system, sample in turn.items())
+        return f"tokens/s {', '.join(speeds)}"
+
+    def _finished(self) -> int:
+        """The number of prompts with all their repeats."""
+        return len(self.benchmark.samples) // self.settings.repeats
+
+    def _column(self, system: System) -> list[Sample]:
+        """The system's sample of each finished prompt."""
+        turns, repeats = self.benchmark.samples, range(self.settings.repeats)
+        of = system.name, system.setting
+        return [fastest([turns[i, repeat][of] for repeat in repeats]) for i in range(self._finished())]
+
+    def results(self) -> Results:
+        categories = [prompt.category for prompt in self.prompts[: self._finished()]]
+        results = Results(categories, {}, greedy=self.settings.temperature == 0)
+        for system, samples in self._best():
+            results.samples[system.name] = samples
+            if system.setting:
+                results.settings[system.name] = system.setting
+        results.costs = {method: _mean([c[method] for c in self._costs]) for method in self._costs[0]}
+        return results
+
+    def _best(self) -> Iterator[tuple[System, list[Sample]]]:
+        """Of the settings of one system the fastest end to end."""
+        for name in dict.fromkeys(system.name for system in self.systems):
+            same = [(system, self._column(system)) for system in self.systems if system.name == name]
+            yield max(same, key=lambda entry: _speed(entry[1]))
+
+    def report(self, prompts_file: Path | None = None) -> dict:
+        """The JSON: environment, rows, and under ``samples`` the numbers that the rows were added up from."""
+        results = self.results()
+        samples = [
+            {"method": name, "prompt": i, "category": results.categories[i], **sample.row()}
+            for name, column in results.samples.items()
+            for i, sample in enumerate(column)
+        ]
+        return {"environment": self._environment(prompts_file), "rows": rows(results), "samples": samples}
+
+    def _environment(self, prompts_file: Path | None) -> dict:
+        engine = self.engine
+        return {
+            "pair": engine.pair.name if engine.pair.target.folder is None else engine.pair.title,
+            "revision": engine.pair.target.revision,
+            "weights": {k: v for method in engine.methods for k, v in engine.weights(method).items()},
+            "device": device_name(engine.device),
+            "processor": _processor(),
+            "precision": engine.precision,
+            "threads": torch.get_num_threads(),
+            "versions": versions(),
+            "time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+            "settings": asdict(self.settings) | {"methods": list(self.settings.methods)},
+            "prompts": {
+                "file": prompts_file.name if prompts_file else None,
+                "sha256": hashlib.sha256(prompts_file.read_bytes()).hexdigest() if prompts_file else None,
+                "run": self._finished(), "asked": len(self.prompts), "turns": "the first of each",
+            },
+            "interrupted": self.interrupted,
+            "costs": [{method: asdict(costs) for method, costs in each.items()} for each in self._costs],
+            "our_gamma": self.gammas,
+            "variants": [
+                {"method": s.name, "setting": s.setting, "tokens_per_second_end_to_end": _speed(self._column(s))}
+                for s in self.systems
+                if s.setting
+            ],
+            "peak_memory": "of the process, which holds every system's weights",
+        }  # fmt: skip
+
+
+def _label(name: str, setting: str | int | None) -> str:
+    return f"{name} ({setting})" if setting else name
+
+
+def _speed(samples: Sequence[Sample]) -> float:
+    tokens, seconds = end_to_end(samples).sum(0)
+    return float(tokens / seconds)
+
+
+def _mean(costs: Sequence[CostModel]) -> CostModel:
+    n = len(costs)
+    v = {w: sum(c.v[w] for c in costs) / n for w in costs[0].v}
+    return CostModel(sum(c.c for c in costs) / n, v, costs[0].context, sum(c.step for c in costs) / n)
+
+
+def _processor() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+        name = next(line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))
+    except (OSError, StopIteration, IndexError):
+        name = platform.processor() or platform.machine()
+    return f"{name}, {os.cpu_count()} cores"

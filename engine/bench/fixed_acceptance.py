@@ -1,0 +1,95 @@
+"""Measures speedups at an α set by hand: drafts are accepted with that chance, p and q count for nothing.
+
+The text is then not the target's, so it is never shown; only times are kept. Measured and predicted speedup can so be
+compared over the whole range of α on this device, with the real costs of the real models.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import torch
+
+from engine.bench.benchmark import Benchmark, Cancelled, Turn, describe, never, sample_file, warm_up
+from engine.bench.sample import BASELINE, PairedRun, Point
+from engine.bench.systems import SpecLensSystem
+from engine.config import RunConfig
+from engine.decoding.loop import TRUE_RULES, Rules
+from engine.errors import BadInput
+from engine.runtime.engine import Engine
+from engine.trace.events import CostModel
+
+_WARM_UP_TOKENS = 8
+
+
+def accept_with_probability(alpha: float) -> Rules:
+    """Rules that accept each draft with chance ``alpha`` up to the first rejection, then draw the next token from p."""
+
+    def verify_chain(p, q, tokens, u, u_closing):
+        path = (u < alpha).long().cumprod(0)  # [N]
+        last = path.sum()
+        row = last.view(1)
+        verdict = TRUE_RULES.verify_chain(p[row], None, tokens[:0], u[:0], u_closing[row])  # without drafts, from p
+        tested = torch.arange(len(tokens), device=p.device) <= last
+        return verdict._replace(path=path.bool(), tested=tested, accept=torch.full_like(u, alpha), last=last)
+
+    return Rules(verify_chain=verify_chain)
+
+
+def measure(
+    engine: Engine, config: RunConfig, alphas: Sequence[float], gammas: Sequence[int], repeats: int = 1,
+    out: Path | None = None, cancelled: Cancelled = never,
+) -> Iterator[Point]:  # fmt: skip
+    """A point for each γ and α, as they come, each from plain runs of its own; ``out`` is resumed where it exists."""
+    keys = [[(alpha, gamma, repeat) for repeat in range(repeats)] for gamma in gammas for alpha in alphas]
+    turns = [turn(engine, config, *key) for group in keys for key in group]
+    about = describe(engine, [config.method]) | {
+        "prompt": config.prompt, "max_new_tokens": config.max_new_tokens, "seed": config.seed,
+    }  # fmt: skip
+    benchmark = Benchmark(turns, sample_file(out, about))
+    if benchmark.missing():
+        warm(engine, config, cancelled)
+    for group in keys:
+        for each in (each for each in benchmark.missing() if each.key in group):
+            if not benchmark.measure(each, cancelled):
+                return
+        yield point(*group[0][:2], [paired(benchmark.samples[key]) for key in group])
+
+
+def turn(engine: Engine, config: RunConfig, alpha: float, gamma: int, repeat: int = 0) -> Turn:
+    """A plain run, and one whose drafts are accepted by chance. BadInput for an α or γ that cannot be set by hand."""
+    if not 0 <= alpha <= 1:
+        raise BadInput("α is a chance: choose values from 0 to 1.")
+    if type(gamma) is not int or gamma < 1:
+        raise BadInput("γ must be fixed here, 1 or more: auto would choose it from the α that is to be seen.")
+    drafted = SpecLensSystem(engine, config.method, gamma=gamma, rules=accept_with_probability(alpha), ends=False)
+    systems = SpecLensSystem(engine, BASELINE, ends=False), drafted
+    return Turn((alpha, gamma, repeat), f"α = {alpha:g}, γ = {gamma}", replace(config, trace=False), systems)
+
+
+def warm(engine: Engine, config: RunConfig, cancelled: Cancelled = never) -> CostModel:
+    """Runs both kinds for a few tokens; returns the method's costs on this device."""
+    systems = (SpecLensSystem(engine, method, gamma=1, ends=False) for method in (BASELINE, config.method))
+    warm_up(systems, replace(config, trace=False), _WARM_UP_TOKENS, cancelled)
+    return engine.costs(config.method)
+
+
+def measure_turn(
+    engine: Engine, config: RunConfig, alpha: float, gamma: int, cancelled: Cancelled = never
+) -> PairedRun | None:
+    """One turn; None where it was cancelled."""
+    benchmark = Benchmark([turn(engine, config, alpha, gamma)])
+    return paired(*benchmark.samples.values()) if benchmark.run(cancelled=cancelled) else None
+
+
+def paired(samples: dict) -> PairedRun:
+    """The two samples of a turn."""
+    return PairedRun(*(samples[system] for system in sorted(samples, key=lambda system: system[0] != BASELINE)))
+
+
+def point(alpha: float, gamma: int, turns: Sequence[PairedRun]) -> Point:
+    """Of either kind the fastest run counts, because other work of the machine only ever slows one down."""
+    plain = max((turn.plain for turn in turns), key=lambda sample: sample.rate)
+    ours = max((turn.ours for turn in turns), key=lambda sample: sample.rate)
+    alpha_seen = ours.accepted / ours.tested if ours.tested else None
+    return Point(alpha, gamma, alpha_seen, ours.tokens / ours.passes, ours.rate / plain.rate, tuple(turns))

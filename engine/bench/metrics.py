@@ -1,0 +1,190 @@
+"""Computes a benchmark's numbers: samples in, rows and tables out. No model, no torch.
+
+A speedup is a ratio of sums over prompts (tokens ÷ seconds of all of them, over the same of `none`), never a mean of
+ratios, and its interval a bootstrap over prompts. Where outputs differ in length, as sampled ones do, the same formula
+is the ratio of tokens per second.
+"""
+
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from engine.bench.sample import BASELINE, UNTRACED, Sample
+from engine.trace.events import CostModel
+from engine.trace.speedup_model import predicted_speedup
+
+ALL = "all"
+NEAR_TIE = 1e-3  # top-2 logit gap under which fp32 rounding may decide
+_RESAMPLES = 2000
+
+
+@dataclass
+class Results:
+    """``samples[name][i]`` belongs to the prompt of ``categories[i]``."""
+
+    categories: list[str]
+    samples: dict[str, list[Sample]]
+    costs: dict[str, CostModel] = field(default_factory=dict)
+    settings: dict[str, str] = field(default_factory=dict)
+    greedy: bool = True
+
+
+def decoding(samples: Sequence[Sample]) -> np.ndarray:
+    """[prompts, 2]: tokens and seconds of decoding alone."""
+    return np.array([(s.decode_tokens, s.decode_seconds) for s in samples], float)
+
+
+def end_to_end(samples: Sequence[Sample]) -> np.ndarray:
+    """[prompts, 2]: tokens and seconds with the prompt."""
+    return np.array([(s.tokens, s.seconds) for s in samples], float)
+
+
+def ratio(ours: np.ndarray, theirs: np.ndarray) -> float | None:
+    """(Σ tokens ÷ Σ seconds) over the same of the other; None where either has no tokens or no time.
+
+    >>> ratio(np.array([[10, 1], [30, 9]]), np.array([[10, 2], [30, 18]]))
+    2.0
+    """
+    (a, s), (b, t) = ours.sum(0), theirs.sum(0)
+    return float(a * t / (s * b)) if s and b else None
+
+
+def interval(ours: np.ndarray, theirs: np.ndarray, seed: int = 0) -> list[float] | None:
+    """The 95 % percentile bootstrap of `ratio` over prompts, both systems resampled together."""
+    n = len(ours)
+    if n < 2 or ratio(ours, theirs) is None:
+        return None
+    drawn = np.random.default_rng(seed).integers(0, n, (_RESAMPLES, n))
+    (a, s), (b, t) = ours[drawn].sum(1).T, theirs[drawn].sum(1).T
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratios = a * t / (s * b)
+    ratios = ratios[np.isfinite(ratios)]
+    return [float(x) for x in np.percentile(ratios, [2.5, 97.5])] if len(ratios) else None
+
+
+def rows(results: Results) -> list[dict]:
+    """One for each method over all prompts, then one for each of its categories."""
+    names = [ALL, *dict.fromkeys(results.categories)]
+    return [_row(results, method, category) for method in results.samples for category in names]
+
+
+def _row(results: Results, method: str, category: str) -> dict:
+    which = [i for i, c in enumerate(results.categories) if category in (ALL, c)]
+
+    def of(name: str) -> list[Sample] | None:
+        return [results.samples[name][i] for i in which] if name in results.samples else None
+
+    ours, plain, hf, untraced = of(method), of(BASELINE), of("hf"), of(method + UNTRACED)
+    tokens, passes = sum(s.tokens for s in ours), sum(s.passes for s in ours)
+    rounds = [r for s in ours for r in s.rounds]
+    accepted, tested = sum(s.accepted for s in ours), sum(s.tested for s in ours)
+    drafted = sum(number for _, _, number in rounds)
+    costs = results.costs.get(method.removesuffix(UNTRACED))
+    speedup = ratio(decoding(ours), decoding(plain))
+    predicted = predicted_speedup(rounds, costs.c, costs.v) if costs and rounds else None
+    decode_tokens, decode_seconds = decoding(ours).sum(0).tolist()
+    return {
+        "method": method,
+        "category": category,
+        "prompts": len(which),
+        "setting": results.settings.get(method),
+        "tokens": tokens,
+        "seconds": sum(s.seconds for s in ours),
+        "decode_seconds": decode_seconds,
+        "tokens_per_second": decode_tokens / decode_seconds if decode_seconds else None,
+        "tau": tokens / passes if passes else None,
+        "acceptance": accepted / tested if tested else None,
+        "wasted": (drafted - accepted) / (drafted + len(rounds)) if rounds else None,
+        "c": costs.c if costs else None,
+        "v": {str(w): x for w, x in sorted(costs.v.items())} if costs else None,
+        "speedup": speedup,
+        "predicted_speedup": predicted,
+        "efficiency": speedup / predicted if speedup and predicted else None,
+        "ci95": interval(decoding(ours), decoding(plain)),
+        "ttft": statistics.median(s.ttft for s in ours),
+        "peak_memory": max(s.peak_memory or 0 for s in ours) or None,
+        "speedup_end_to_end": ratio(end_to_end(ours), end_to_end(plain)),
+        "ci95_end_to_end": interval(end_to_end(ours), end_to_end(plain)),
+        "over_hf_end_to_end": ratio(end_to_end(ours), end_to_end(hf)) if hf else None,
+        "over_hf_ci95": interval(end_to_end(ours), end_to_end(hf)) if hf else None,
+        # Extra seconds per token for keeping the trace, as a share of what it takes without.
+        "trace_cost": ratio(decoding(untraced), decoding(ours)) - 1 if untraced and speedup else None,
+        **(_differences(ours, plain, which) if results.greedy else {"differs": None, "divergences": []}),
+    }
+
+
+def _differences(ours: Sequence[Sample], plain: Sequence[Sample], which: Sequence[int]) -> dict:
+    """Greedy outputs should be the same; where one is not, how near a tie the target's two best tokens were."""
+    divergences = []
+    for i, mine, base in zip(which, ours, plain, strict=True):
+        at = first_difference(mine.ids, base.ids)
+        if at is not None:
+            divergences.append({"prompt": i, "position": at, "gap": base.gaps[at] if at < len(base.gaps) else None})
+    return {"differs": len(divergences), "divergences": divergences}
+
+
+def first_difference(a: Sequence[int], b: Sequence[int]) -> int | None:
+    if tuple(a) == tuple(b):
+        return None
+    return next((i for i, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))
+
+
+# ── for reading ──
+
+
+def table(heads: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
+    """A Markdown table."""
+    cells = ([cell.replace("|", "\\|").replace("\n", " ") for cell in line] for line in [heads, *lines])
+    shown = [f"| {' | '.join(line)} |" for line in cells]
+    return "\n".join([shown[0], f"|{' --- |' * len(heads)}", *shown[1:]])
+
+
+def markdown(rows_: Sequence[dict]) -> str:
+    """Two tables: every method over all prompts, and speedups by category."""
+    overall = [r for r in rows_ if r["category"] == ALL]
+    names = list(dict.fromkeys(r["category"] for r in rows_ if r["category"] != ALL))
+    by = {(r["method"], r["category"]): r for r in rows_}
+    heads = ["method", "tokens/s", "speedup (95 %)", "predicted", "efficiency", "τ", "α", "wasted", "first token"]
+    over_hf = any(r["over_hf_end_to_end"] for r in overall)
+    heads += ["end to end, × none"] + (["end to end, × hf"] if over_hf else []) + ["differs"]
+    lines = []
+    for r in overall:
+        cells = [
+            f"{r['method']} ({r['setting']})" if r["setting"] else r["method"],
+            show(r["tokens_per_second"], ".1f"),
+            show(r["speedup"], ".2f") + _span(r["ci95"] if r["method"] != BASELINE else None),
+            show(r["predicted_speedup"], ".2f"),
+            show(r["efficiency"], ".2f"),
+            show(r["tau"], ".2f"),
+            show(r["acceptance"], ".2f"),
+            show(r["wasted"], ".0%"),
+            f"{1000 * r['ttft']:.0f} ms",
+            show(r["speedup_end_to_end"], ".2f"),
+        ]
+        lines.append(cells + ([show(r["over_hf_end_to_end"], ".2f")] if over_hf else []) + [_differs(r)])
+    by_category = [[r["method"], *(show(by[r["method"], c]["speedup"], ".2f") for c in names)] for r in overall]
+    tables = f"{table(heads, lines)}\n\n{table(['speedup by category', *names], by_category)}"
+    costs = [f"{r['method']} {r['trace_cost']:+.1%}" for r in overall if r["trace_cost"] is not None]
+    return tables + (f"\n\nTime that tracing adds to decoding: {', '.join(costs)}." if costs else "")
+
+
+def _differs(row: dict) -> str:
+    if row["differs"] is None:
+        return "sampled"
+    if not row["differs"]:
+        return "0"
+    gaps = [d["gap"] for d in row["divergences"]]
+    if any(g is None for g in gaps):
+        return f"{row['differs']}, gap unknown"
+    return f"{row['differs']}, gaps up to {max(gaps):.1g}"
+
+
+def show(value: float | None, form: str) -> str:
+    """A number, or a dash where there is none."""
+    return "–" if value is None else format(value, form)
+
+
+def _span(ci: list[float] | None) -> str:
+    return f" ({ci[0]:.2f}–{ci[1]:.2f})" if ci else ""

@@ -1,0 +1,53 @@
+"""Reads prompts from JSON-lines files. Imports no torch."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from engine.errors import BadInput
+
+
+@dataclass(frozen=True)
+class Prompt:
+    text: str
+    category: str
+
+
+def read_prompts(path: Path, limit: int | None = None) -> list[Prompt]:
+    """The rows of a file: `prompt`, or the first of `turns`, and `category`. BadInput names the line that is wrong."""
+    try:
+        lines = Path(path).read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise BadInput(f"The prompts {path} cannot be read: {getattr(error, 'strerror', None) or error}.") from error
+    prompts = [_prompt(path, number, line) for number, line in enumerate(lines, 1) if line.strip()]
+    if not prompts:
+        raise BadInput(f"{path} holds no prompts; write one JSON object with `prompt` and `category` on each line.")
+    return spread(prompts, limit) if limit else prompts
+
+
+def _prompt(path: Path, number: int, line: str) -> Prompt:
+    try:
+        row = json.loads(line)
+        text = row["prompt"] if "prompt" in row else row["turns"][0]
+        category = str(row.get("category", "other"))
+    except (ValueError, RecursionError, AttributeError, KeyError, TypeError, IndexError) as error:
+        raise BadInput(f"Line {number} of {path} is no JSON object with `prompt` or `turns` and `category`.") from error
+    if not isinstance(text, str) or not text.strip():
+        raise BadInput(f"Line {number} of {path} has an empty prompt.")
+    return Prompt(text, category)
+
+
+def by_category(prompts: Sequence[Prompt]) -> dict[str, list[Prompt]]:
+    """Category → its prompts, both in file order."""
+    groups: dict[str, list[Prompt]] = {}
+    for prompt in prompts:
+        groups.setdefault(prompt.category, []).append(prompt)
+    return groups
+
+
+def spread(prompts: Sequence[Prompt], limit: int) -> list[Prompt]:
+    """``limit`` of them, one from each category in turn, in file order."""
+    groups = by_category(prompts).values()
+    longest = max(map(len, groups))
+    return [group[i] for i in range(longest) for group in groups if i < len(group)][:limit]

@@ -1,0 +1,73 @@
+"""Keeps results by key, in memory or as lines of a JSON file that a later call resumes. Imports no torch."""
+
+import json
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from engine.errors import BadInput
+from engine.files import disk_errors, write_atomically
+
+
+class ResultFile:
+    """``results``: key (a tuple of JSON values) → result. With ``path`` each is a line as soon as it is added, and the
+    lines of earlier calls are read first.
+
+    ``about``: everything that must be equal for two results to be comparable; the file's first line holds it. BadInput
+    where the file is of something else or damaged. ``encode`` and ``decode`` turn a result into JSON and back.
+    """
+
+    def __init__(
+        self,
+        path: Path | None = None,
+        about: dict | None = None,
+        encode: Callable[[Any], Any] = lambda result: result,
+        decode: Callable[[Any], Any] = lambda saved: saved,
+    ):
+        self.path, self.encode, self.decode = path, encode, decode
+        self.header = json.loads(json.dumps(about or {})) | {"time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())}
+        self.results: dict[tuple, Any] = {}
+        if path is not None:
+            self._open()
+
+    def _open(self) -> None:
+        try:
+            lines = self.path.read_text(encoding="utf-8", errors="replace").split("\n")
+        except FileNotFoundError:
+            lines = [""]
+        except OSError as error:
+            raise BadInput(f"The results {self.path} cannot be read: {error.strerror}.") from error
+        complete, rest = lines[:-1], lines[-1]  # a line without its end was cut short, so it is measured again
+        if complete:
+            self._check_header(complete[0])
+        for number, line in enumerate(complete[1:], 2):
+            try:
+                row = json.loads(line)
+                self.results[tuple(row["key"])] = self.decode(row["result"])
+            except (ValueError, KeyError, TypeError, AttributeError) as error:
+                raise BadInput(f"Line {number} of {self.path} is damaged; delete that line or the file.") from error
+        if not complete or rest:
+            with disk_errors(self.path.parent):
+                self.path.parent.mkdir(parents=True, exist_ok=True)
+                write_atomically(self.path, "".join(f"{line}\n" for line in complete or [json.dumps(self.header)]))
+
+    def _check_header(self, line: str) -> None:
+        try:
+            header = json.loads(line)
+            changed = [name for name in self.header if name != "time" and header.get(name) != self.header[name]]
+        except (ValueError, AttributeError) as error:
+            raise BadInput(f"{self.path} holds no results of this kind; name another file.") from error
+        if changed:
+            raise BadInput(
+                f"{self.path} was measured with another {changed[0]}; name another file, or delete it to measure "
+                "everything here."
+            )
+        self.header = header
+
+    def add(self, key: tuple, result: Any) -> None:
+        self.results[key] = result
+        if self.path is not None:
+            line = json.dumps({"key": key, "result": self.encode(result)}, allow_nan=False)
+            with disk_errors(self.path.parent), open(self.path, "a", encoding="utf-8") as file:
+                file.write(line + "\n")

@@ -1,0 +1,119 @@
+"""Holds the record of one measured run, as every benchmark keeps it, and turns it into JSON rows and back. No torch."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from engine.trace.events import TESTED, Round
+
+BASELINE, UNTRACED = "none", "-untraced"
+_SAVED = ("tokens", "passes", "seconds", "decode_seconds", "decode_tokens", "ttft", "by_depth")
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """One answer of one system; seconds throughout.
+
+    ``decode_tokens`` of its ``tokens`` came out during ``decode_seconds``. Ours: all of them, from the first round's
+    start. Of transformers the first pass is prefill, so decoding runs from the first emission to the last and the
+    tokens of the first do not count. ``by_depth``: (accepted, tested) of the drafts at depth 1, 2, …
+
+    Not in files: ``ids`` of the tokens; ``rounds``: (emitted, draft steps, drafted) of each; ``gaps``: the target's
+    top-2 logit gap at each token.
+    """
+
+    tokens: int
+    seconds: float
+    decode_seconds: float
+    decode_tokens: int
+    ttft: float
+    passes: int
+    by_depth: tuple[tuple[int, int], ...] = ()
+    peak_memory: int | None = None
+    ids: tuple[int, ...] = ()
+    rounds: tuple[tuple[int, int, int], ...] = ()
+    gaps: tuple[float | None, ...] = ()
+
+    @classmethod
+    def of(cls, rounds: Sequence[Round], peak_memory: int | None = None) -> "Sample":
+        """The sample of a run of ours; zeros where it was cancelled before its first round."""
+        emitted = [token for round_ in rounds for token in round_.emitted]
+        tested = [token for round_ in rounds for token in round_.tokens if token.status in TESTED]
+        deepest = max((token.depth for token in tested), default=0)
+        depths = [[t.status == "accepted" for t in tested if t.depth == d] for d in range(1, deepest + 1)]
+        start, first, last = (rounds[0].start, rounds[0].end, rounds[-1].end) if rounds else (0.0, 0.0, 0.0)
+        return cls(
+            tokens=len(emitted),
+            seconds=last,
+            decode_seconds=last - start,
+            decode_tokens=len(emitted),
+            ttft=first,
+            passes=len(rounds),
+            by_depth=tuple((sum(accepted), len(accepted)) for accepted in depths),
+            peak_memory=peak_memory,
+            ids=tuple(token.id for token in emitted),
+            rounds=tuple((len(r.emitted), r.draft_steps, len(r.parents)) for r in rounds),
+            gaps=tuple(token.gap for token in emitted),
+        )
+
+    @property
+    def accepted(self) -> int:
+        return sum(accepted for accepted, _ in self.by_depth)
+
+    @property
+    def tested(self) -> int:
+        return sum(tested for _, tested in self.by_depth)
+
+    @property
+    def rate(self) -> float:
+        """Tokens a second of decoding."""
+        return self.decode_tokens / self.decode_seconds if self.decode_seconds else 0.0
+
+    def row(self) -> dict:
+        return {name: getattr(self, name) for name in _SAVED}
+
+
+def to_rows(samples: Mapping[tuple, Sample]) -> list[dict]:
+    """{(name, setting): Sample} as JSON values; `from_rows` reads them again."""
+    return [{"method": name, "setting": setting} | sample.row() for (name, setting), sample in samples.items()]
+
+
+def from_rows(rows: Sequence[dict]) -> dict[tuple, Sample]:
+    """ValueError, KeyError or TypeError for anything that `to_rows` does not write."""
+    samples = {}
+    for row in rows:
+        values = {name: row[name] for name in _SAVED} | {"by_depth": tuple((a, t) for a, t in row["by_depth"])}
+        if not all(type(value) in (int, float, tuple) for value in values.values()):
+            raise TypeError("not a number")
+        samples[row["method"], row["setting"]] = Sample(**values)
+    return samples
+
+
+def fastest(samples: Sequence[Sample]) -> Sample:
+    """Repeats of one prompt as one: the smallest of each time, the least disturbed by other work of the machine."""
+    times = {name: min(getattr(s, name) for s in samples) for name in ("seconds", "decode_seconds", "ttft")}
+    return replace(samples[0], **times, peak_memory=max(s.peak_memory or 0 for s in samples) or None)
+
+
+@dataclass(frozen=True)
+class PairedRun:
+    """A run with drafts, and the plain run of the same turn."""
+
+    plain: Sample
+    ours: Sample
+
+
+@dataclass(frozen=True)
+class Point:
+    """The runs at an α set by hand. ``seen``: α as counted, None where no draft was tested; ``tau``: tokens a target
+    pass; ``turns``: the runs themselves, so that later ones can be added."""
+
+    alpha: float
+    gamma: int
+    seen: float | None
+    tau: float
+    speedup: float
+    turns: tuple[PairedRun, ...]
+
+    @property
+    def place(self) -> tuple[float, int]:
+        return self.alpha, self.gamma

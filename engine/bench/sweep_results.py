@@ -1,0 +1,98 @@
+"""Computes the cells of a sweep, and writes them as tables. Needs neither torch nor a model."""
+
+import csv
+import io
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+
+from engine.bench.metrics import ALL, decoding, interval, ratio, table
+from engine.bench.sample import BASELINE, Sample
+from engine.files import escape_formula
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One setting on the texts of a category (or "all"). ``low`` and ``high``: 95 % of the speedup, by bootstrap over
+    turns; None with fewer than two."""
+
+    method: str
+    gamma: int | str
+    temperature: float
+    category: str
+    turns: int
+    speedup: float
+    low: float | None
+    high: float | None
+    tokens_per_second: float
+    alpha: float | None
+    tau: float
+
+
+def cells(
+    settings: Sequence[tuple[str, int | str]], temperatures: Sequence[float], categories: Sequence[str],
+    samples: Mapping[tuple, Mapping[tuple, Sample]],
+) -> list[Cell]:  # fmt: skip
+    """One for each setting, temperature and category with at least one turn; "all" comes first. ``categories`` of the
+    prompts, in their order; ``samples``: (temperature, prompt, repeat) → {(method, γ): Sample}."""
+    table_cells = []
+    for temperature in temperatures:
+        for category in [ALL, *dict.fromkeys(categories)]:
+            turns = [
+                turn for (t, prompt, _), turn in sorted(samples.items(), key=lambda item: item[0])
+                if t == temperature and category in (ALL, categories[prompt])
+            ]  # fmt: skip
+            if turns:
+                table_cells += [_cell(setting, temperature, category, turns) for setting in settings]
+    return table_cells
+
+
+def _cell(setting: tuple[str, int | str], temperature: float, category: str, turns: Sequence[Mapping]) -> Cell:
+    ours, plain = [turn[setting] for turn in turns], [turn[BASELINE, 0] for turn in turns]
+    low, high = interval(decoding(ours), decoding(plain)) or (None, None)
+    tested, (tokens, seconds) = sum(s.tested for s in ours), decoding(ours).sum(0).tolist()
+    return Cell(
+        *setting, temperature, category, len(turns), ratio(decoding(ours), decoding(plain)) or 0.0, low, high,
+        tokens / seconds if seconds else 0.0,
+        sum(s.accepted for s in ours) / tested if tested else None,
+        tokens / max(1, sum(s.passes for s in ours)),
+    )  # fmt: skip
+
+
+def best(cells: Sequence[Cell]) -> dict[tuple[float, str], Cell]:
+    """(temperature, category) → the fastest setting; plain decoding where nothing beats it."""
+    fastest: dict[tuple[float, str], Cell] = {}
+    for cell in cells:
+        key = (cell.temperature, cell.category)
+        if key not in fastest or cell.speedup > fastest[key].speedup:
+            fastest[key] = cell
+    return fastest
+
+
+def to_csv(cells: Sequence[Cell]) -> str:
+    """A header and a row a cell."""
+    out = io.StringIO()
+    writer = csv.DictWriter(out, [*Cell.__dataclass_fields__], lineterminator="\n")
+    writer.writeheader()
+    for cell in cells:
+        writer.writerow(asdict(cell) | {"category": escape_formula(cell.category)})
+    return out.getvalue()
+
+
+def markdown(cells: Sequence[Cell]) -> str:
+    """A table of speedups for each temperature: settings down, categories across, the best of each in bold."""
+    top, tables = best(cells), []
+    for temperature in dict.fromkeys(c.temperature for c in cells):
+        here = [c for c in cells if c.temperature == temperature]
+        categories = list(dict.fromkeys(c.category for c in here))
+        lines = []
+        for method, gamma in dict.fromkeys((c.method, c.gamma) for c in here):
+            row = {c.category: c for c in here if (c.method, c.gamma) == (method, gamma)}
+            name = method if method == BASELINE else f"{method}, γ = {gamma}"
+            lines.append([name, *(_shown(row[c], row[c] is top[temperature, c]) for c in categories)])
+        tables.append(table([f"temperature {temperature:g}", *categories], lines))
+    return "\n\n".join(tables)
+
+
+def _shown(cell: Cell, first: bool) -> str:
+    spread = f" ({cell.low:.2f}–{cell.high:.2f})" if cell.low is not None and cell.method != BASELINE else ""
+    return f"**{cell.speedup:.2f}**{spread}" if first else f"{cell.speedup:.2f}{spread}"

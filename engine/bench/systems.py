@@ -1,0 +1,223 @@
+"""Runs one request on one system: a method of ours, or transformers' generate on the same weights.
+
+All get the same ids, dtype, device and threads, and stop at the same ids.
+"""
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import torch
+import transformers
+from transformers import AutoModelForCausalLM, GenerationConfig
+from transformers.generation import BaseStreamer
+
+from engine.bench.benchmark import Cancelled, System, never
+from engine.bench.sample import BASELINE, UNTRACED, Sample
+from engine.config import AUTO, RunConfig
+from engine.decoding.loop import TRUE_RULES, Rules
+from engine.decoding.tokenization import encode_prompt
+from engine.device import peak_memory, reset_peak
+from engine.errors import BadInput, Unavailable
+from engine.runtime.engine import PRECISIONS, Engine
+from engine.trace.events import ProgressCallback, Round, RunFinished
+
+TRANSFORMERS = ("hf", "hf-lookup", "hf-assisted")
+LOOKUP_DEFAULT = 10  # what transformers' documentation sets; its generate has no default
+
+
+@dataclass
+class SpecLensSystem:
+    """A method of the engine, driven on this very thread. ``gamma``: a draft length of its own, instead of the
+    request's. ``rules`` and ``ends`` as in `Engine.run`."""
+
+    engine: Engine
+    method: str
+    traced: bool = True
+    gamma: int | str | None = None
+    rules: Rules = TRUE_RULES
+    ends: bool = True
+
+    @property
+    def name(self) -> str:
+        return self.method + ("" if self.traced else UNTRACED)
+
+    @property
+    def setting(self) -> int | str | None:
+        return self.gamma
+
+    def run(self, config: RunConfig, cancelled: Cancelled = never) -> Sample:
+        gamma = config.gamma if self.gamma is None else self.gamma
+        gamma = 0 if self.method == BASELINE else gamma
+        config = replace(config, method=self.method, gamma=gamma, trace=config.trace and self.traced)
+        events = self.engine.run(config, cancelled, rules=self.rules, ends=self.ends)
+        *rounds, finished = [event for event in events if isinstance(event, Round | RunFinished)]
+        return Sample.of(rounds, finished.peak_memory)
+
+
+class TokenTimer(BaseStreamer):
+    """When tokens came out of generate, and how many at a time; the first put is the prompt."""
+
+    def __init__(self):
+        self.puts: list[tuple[float, int]] = []
+        self._prompt_seen = False
+
+    def put(self, value):
+        if self._prompt_seen:
+            self.puts.append((time.perf_counter(), value.numel()))
+        self._prompt_seen = True
+
+    def end(self):
+        pass
+
+
+def generate(model, ids: torch.Tensor, config: GenerationConfig, **options) -> Sample:
+    """transformers' generate on ``ids`` [1, T], timed token by token."""
+    timer, device = TokenTimer(), str(model.device)
+    reset_peak(device)
+    start = now(device)
+    with torch.inference_mode():
+        out = model.generate(ids, generation_config=config, streamer=timer, **options)
+    seconds = now(device) - start
+    tokens = tuple(out[0, ids.shape[1] :].tolist())
+    (first, first_count), (last, _) = timer.puts[0], timer.puts[-1]
+    return Sample(
+        tokens=len(tokens),
+        seconds=seconds,
+        decode_seconds=last - first,
+        decode_tokens=len(tokens) - first_count,
+        ttft=first - start,
+        passes=len(timer.puts),
+        peak_memory=peak_memory(device),
+        ids=tokens,
+    )
+
+
+def now(device: str) -> float:
+    if torch.device(device).type == "cuda":
+        torch.cuda.synchronize()
+    return time.perf_counter()
+
+
+@dataclass
+class TransformersSystem:
+    """transformers' generate: plain, with prompt lookup, or with the pair's draft as assistant.
+
+    ``number``: tokens to look up or to draft; None leaves the assistant to transformers' own schedule.
+    """
+
+    engine: Engine
+    name: str
+    models: "Models"
+    number: int | None = None
+    setting: str | None = field(init=False, default=None)
+
+    def __post_init__(self):
+        if self.name != "hf":
+            self.setting = f"{self.number} tokens" if self.number else "default"
+
+    def run(self, config: RunConfig, cancelled: Cancelled = never) -> Sample:
+        ids = torch.tensor([encode_prompt(self.engine.target.tokenizer, config)], device=self.engine.device)
+        torch.manual_seed(config.seed)
+        return generate(self.models.target(), ids, self._generation(config), **self._drafting(config))
+
+    def _generation(self, config: RunConfig) -> GenerationConfig:
+        """Names every setting. Otherwise it would come from the checkpoint's own generation config."""
+        s, eos = config.sampling, sorted(self.engine.target.eos)
+        sampling = {"do_sample": False}
+        if not s.greedy:
+            sampling = {"do_sample": True, "temperature": s.temperature, "top_k": s.top_k, "top_p": s.top_p}
+            sampling["min_p"] = s.min_p or None
+        return GenerationConfig(
+            max_new_tokens=config.max_new_tokens,
+            eos_token_id=eos or None,
+            pad_token_id=eos[0] if eos else 0,
+            repetition_penalty=s.repetition_penalty,
+            use_cache=True,
+            disable_compile=True,
+            prompt_lookup_num_tokens=self.number if self.name == "hf-lookup" else None,
+            **sampling,
+        )
+
+    def _drafting(self, config: RunConfig) -> dict:
+        if self.name != "hf-assisted":
+            return {}
+        assistant = self.models.draft()
+        # A fresh config each time: the schedule and the confidence threshold remember across calls.
+        assistant.generation_config = GenerationConfig()
+        if self.number:
+            assistant.generation_config.update(
+                num_assistant_tokens=self.number,
+                num_assistant_tokens_schedule="constant",
+                assistant_confidence_threshold=0.0,
+            )
+        if config.sampling.greedy or assistant.config.vocab_size == self.models.target().config.vocab_size:
+            return {"assistant_model": assistant}
+        tokenizer = self.engine.target.tokenizer  # sampling with vocabularies padded differently needs its other path
+        return {"assistant_model": assistant, "tokenizer": tokenizer, "assistant_tokenizer": tokenizer}
+
+
+class Models:
+    """The pair's checkpoints as transformers loads them, once and only when they are needed."""
+
+    def __init__(self, engine: Engine, progress: ProgressCallback = lambda fraction, message: None):
+        self.engine, self._progress, self._loaded = engine, progress, {}
+
+    def target(self):
+        return self._load(self.engine.target.folder)
+
+    def draft(self):
+        return self._load(self.engine.folder(self.engine.pair.drafts["lm"]))
+
+    def _load(self, folder: Path):
+        if folder not in self._loaded:
+            self._progress(0.0, f"Loading {folder.name} with transformers")
+            transformers.logging.disable_progress_bar()
+            transformers.logging.set_verbosity_error()  # it warns about its own assistant's arguments on every call
+            try:
+                model = AutoModelForCausalLM.from_pretrained(
+                    folder, dtype=PRECISIONS[self.engine.precision], trust_remote_code=False, use_safetensors=True,
+                    local_files_only=True,
+                )  # fmt: skip
+                model = model.to(self.engine.device).eval()
+            except Exception as error:  # many reasons, all of them the checkpoint's or the memory's
+                raise Unavailable(f"transformers cannot load {folder}: {str(error).splitlines()[0][:300]}") from error
+            model.generation_config = GenerationConfig()
+            self._loaded[folder] = model
+        return self._loaded[folder]
+
+
+def check_names(names: list[str], offered: tuple[str, ...], drafts) -> list[str]:
+    """The systems of these names, the baseline first and each once. BadInput for one that cannot run here."""
+    known = [*offered, *(m + UNTRACED for m in offered), *TRANSFORMERS]
+    for name in names:
+        if name not in known:
+            raise BadInput(f"{name[:40]!r} cannot be measured here; choose from {', '.join(known)}.")
+        if name == "hf-assisted" and "lm" not in drafts:
+            raise BadInput("hf-assisted needs a pair with a draft model; choose another pair or leave it out.")
+    return list(dict.fromkeys([BASELINE, *names]))
+
+
+def systems(names: list[str], engine: Engine, models: Models, gammas: dict[str, int]) -> Iterator[System]:
+    """One for each name; lookup and assistant at transformers' defaults and at our γ, of which the faster counts."""
+    for name in names:
+        if name == "hf":
+            yield TransformersSystem(engine, name, models)
+        elif name == "hf-lookup":
+            for number in dict.fromkeys([LOOKUP_DEFAULT, gammas["ngram"]]):
+                yield TransformersSystem(engine, name, models, number)
+        elif name == "hf-assisted":
+            yield TransformersSystem(engine, name, models)
+            yield TransformersSystem(engine, name, models, gammas["lm"])
+        else:
+            yield SpecLensSystem(engine, name.removesuffix(UNTRACED), not name.endswith(UNTRACED))
+
+
+def our_gamma(engine: Engine, method: str, configs: list[RunConfig], otherwise: int = 4) -> int:
+    """The mean number drafted on these prompts, over rounds that drafted; γ itself where it is fixed."""
+    if configs[0].gamma != AUTO:
+        return max(1, configs[0].gamma)
+    system = SpecLensSystem(engine, method)
+    drafted = [number for config in configs for _, _, number in system.run(config).rounds if number]
+    return max(1, round(sum(drafted) / len(drafted))) if drafted else otherwise

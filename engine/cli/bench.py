@@ -1,0 +1,147 @@
+"""Runs `python -m engine bench` and `python -m engine random-models`."""
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from engine.cli.console import progress, say
+from engine.cli.options import (
+    INTERRUPTED,
+    METHOD_LIST,
+    Device,
+    Gamma,
+    NewTokens,
+    Pair,
+    Precision,
+    Seed,
+    Temperature,
+    check_writable,
+    friendly,
+    load,
+    parse_gamma,
+    parse_list,
+)
+from engine.config import AUTO, RunConfig, SamplingParams
+from engine.errors import BadInput
+
+
+@friendly
+def compare(
+    prompts: Annotated[Path, typer.Option(metavar="FILE.jsonl", help="Rows with `prompt` or `turns`, and `category`.")],
+    pair: Pair = "smollm2-135m",
+    methods: Annotated[
+        str, typer.Option(help=f"Commas between: {METHOD_LIST}, METHOD-untraced, hf, hf-lookup, hf-assisted.")
+    ] = "none,ngram,hf,hf-lookup",
+    limit: Annotated[int | None, typer.Option(min=1, help="So many prompts, evenly from the categories.")] = None,
+    max_new_tokens: NewTokens = 128,
+    temperature: Temperature = 0.0,
+    repeats: Annotated[int, typer.Option(min=1, max=100, help="The fastest repeat of each prompt counts.")] = 1,
+    gamma: Gamma = AUTO,
+    seed: Seed = 0,
+    device: Device = AUTO,
+    precision: Precision = AUTO,
+    no_trace: Annotated[bool, typer.Option("--no-trace", help="Every method of ours also with tracing off.")] = False,
+    out: Annotated[Path | None, typer.Option(metavar="FILE.json", help="Where the numbers go.")] = None,
+):
+    """Measure methods beside plain decoding and transformers, interleaved in one process."""
+    check_writable(out)
+    SamplingParams(temperature), RunConfig("-", gamma=parse_gamma(gamma), max_new_tokens=max_new_tokens, seed=seed)
+
+    from engine.bench.comparison import Comparison, Settings
+    from engine.bench.metrics import markdown
+    from engine.bench.prompts import read_prompts
+    from engine.files import write_atomically
+
+    chosen = read_prompts(prompts, limit)
+    names = tuple(name.strip() for name in methods.split(",") if name.strip())
+    settings = Settings(names, max_new_tokens, temperature, repeats, parse_gamma(gamma), seed, no_trace)
+    engine = load(pair, device, precision)
+    with progress() as show:
+        engine.on_progress(show)
+        comparison = Comparison(engine, settings, chosen, show)
+        comparison.run()
+    report = comparison.report(prompts)
+    if out is not None:
+        try:
+            write_atomically(out, json.dumps(report, indent=1, allow_nan=False) + "\n")
+        except OSError as error:
+            raise BadInput(f"The numbers could not be written to {out}: {error.strerror}.") from error
+        say(f"The numbers are in {out}.")
+    print(markdown(report["rows"]))
+    if comparison.interrupted:
+        say(f"Stopped early: the numbers are of {report['environment']['prompts']['run']} of {len(chosen)} prompts.")
+        raise typer.Exit(INTERRUPTED)
+
+
+@friendly
+def random_models(
+    out: Annotated[Path, typer.Option(metavar="FILE.jsonl", help="Kept part by part; a table goes beside it.")],
+    names: Annotated[str, typer.Option("--shapes", help="Commas between; none is empty.")] = "135M,1.5B,8B,32B",
+    contexts: Annotated[str, typer.Option(help="Tokens before the first timed one; commas between.")] = "256,4096",
+    pair: Annotated[str, typer.Option(help="A real pair to measure as well; none is empty.")] = "smollm2-135m",
+    prompts: Annotated[Path, typer.Option(metavar="FILE.jsonl")] = Path("assets/data/prompts.jsonl"),
+    limit: Annotated[int, typer.Option(min=1, help="Prompts for the real pair.")] = 12,
+    tokens: Annotated[int, typer.Option(min=8, max=4_096)] = 128,
+    repeats: Annotated[int, typer.Option(min=1, max=20)] = 3,
+    baseline: Annotated[bool, typer.Option("--transformers/--no-transformers", help="Time transformers, too.")] = True,
+    device: Device = AUTO, precision: Precision = AUTO,
+):  # fmt: skip
+    """Measure passes at the sizes that people serve, and what drafting would save at an α set by hand."""
+    from engine.bench import random_models as bench
+    from engine.bench.result_file import ResultFile
+    from engine.files import disk_errors, write_atomically
+    from engine.runtime.engine import PRECISIONS, choose_device, choose_precision, memory_errors
+
+    device = choose_device(device)
+    precision = choose_precision(precision, device)
+    shapes = [name.strip() for name in names.split(",") if name.strip()]
+    lengths = parse_list(contexts, int, "contexts")
+    if not lengths or min(lengths) < 16:
+        raise BadInput(f"contexts is {contexts[:40]!r}, but must be numbers from 16 up, with commas between.")
+    if unknown := [name for name in shapes if name not in bench.SHAPES]:
+        raise BadInput(f"{unknown[0][:40]!r} is no shape; choose from {', '.join(bench.SHAPES)}.")
+    file = ResultFile(out, bench.environment(device, precision))
+
+    def keep(key: tuple, measure, *arguments) -> None:
+        if key not in file.results:
+            file.add(key, measure(*arguments))
+            with disk_errors(out.parent):
+                write_atomically(out.with_suffix(".md"), bench.markdown(file.header, file.results))
+
+    kinds = {"ours": bench.measure} | ({"transformers": bench.measure_transformers} if baseline else {})
+    for name, context in ((name, context) for name in shapes for context in lengths):
+
+        def show(fraction: float, message: str, label: str = f"{name} at {context}") -> None:
+            say(f"{label}: {message}")
+
+        request = bench.SHAPES[name], context, PRECISIONS[precision], device, show, tokens, repeats
+        for kind, measure in kinds.items():  # each alone, because neither needs the other's memory
+            with memory_errors(f"{name} at {context} does not fit into the memory of {device}"):
+                keep((name, context, kind), measure, *request)
+    if pair:
+        keep(("pair", pair), _real_pair, pair, prompts, limit, tokens, device, precision)
+    print(bench.markdown(file.header, file.results))
+
+
+def _real_pair(pair: str, prompts: Path, limit: int, tokens: int, device: str, precision: str) -> dict:
+    """The shipped drafts on real prompts, beside transformers, with tracing on and off."""
+    from engine.bench.comparison import Comparison, Settings
+    from engine.bench.metrics import markdown
+    from engine.bench.prompts import read_prompts
+
+    engine = load(pair, device, precision)
+    try:
+        assisted = ("hf-assisted",) if "lm" in engine.pair.drafts else ()
+        settings = Settings((*engine.methods, "hf", *assisted), tokens, untraced=True)
+        comparison = Comparison(
+            engine, settings, read_prompts(prompts, limit), lambda fraction, message: say(f"{pair}: {message}")
+        )
+        comparison.run()
+        if comparison.interrupted:
+            raise KeyboardInterrupt
+        report = comparison.report(prompts)
+        return {"table": markdown(report["rows"]), "report": report}
+    finally:
+        engine.close()

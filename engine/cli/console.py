@@ -1,0 +1,278 @@
+"""Prints tokens with marks, metrics in tables and progress on the terminal. Imports no torch.
+
+Model text is untrusted: control characters become visible signs, and rich's markup is off.
+Status is never colour alone, so it reads the same through a pipe or with NO_COLOR.
+"""
+
+import os
+import sys
+import unicodedata
+from contextlib import contextmanager
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
+from rich.table import Table
+from rich.text import Text
+
+from engine.trace.events import STATUSES, CostModel, Round, Token
+from engine.trace.metrics import PARTS, Interval, RunMetrics, compare, compute_metrics, largest_cost
+from engine.trace.trace import Trace
+
+# status -> (its mark where the terminal has no Unicode, style)
+STATUS_STYLES = {
+    "accepted": ("+", "black on #56B4E9"),
+    "rejected": ("x", "black on #D55E00 strike"),
+    "resampled": ("~", "black on #F0E442"),
+    "bonus": ("*", "white on #332288"),
+    "discarded": ("-", "dim"),
+    "plain": ("", ""),
+}
+_PIPE_WIDTH = 160  # rich assumes 80 columns without a terminal, which breaks the tables
+_LEVEL = 0.02  # one run each cannot tell a smaller difference from noise
+_HIDING = {"Cc", "Cf", "Cs", "Zl", "Zp"}  # control, format (bidi, tags), surrogates, line separators
+_JOINERS = "\u200c\u200d\ufe0f"  # zero-width, but part of how scripts and emoji are written
+
+
+def screen(stderr: bool = False) -> Console:
+    stream = sys.stderr if stderr else sys.stdout
+    width = None if stream.isatty() or "COLUMNS" in os.environ else _PIPE_WIDTH
+    return Console(file=stream, width=width, markup=False, highlight=False, emoji=False)
+
+
+def say(message: str) -> None:
+    """Prints a sentence on stderr; control characters in it become visible signs."""
+    screen(stderr=True).print(Text(visible(" ".join(message.split()))), soft_wrap=True)
+
+
+@contextmanager
+def progress():
+    """Yields show(fraction, message): a transient bar on stderr; without a terminal each new message on a line."""
+    console, printed = screen(stderr=True), []
+    columns = (TextColumn("{task.description}", markup=False), BarColumn(), TaskProgressColumn())
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+        task = bar.add_task("", total=1.0, visible=False)
+
+        def show(fraction: float, message: str) -> None:
+            message = visible(message, keep="")
+            bar.update(task, completed=fraction, description=message, visible=fraction < 1)
+            if message and not console.is_terminal and message not in printed[-1:]:
+                printed.append(message)
+                console.print(message, soft_wrap=True)
+
+        yield show
+
+
+def visible(text: str, keep: str = "\n\t") -> str:
+    """Text that cannot move the cursor, change colours or reverse the line: such characters become signs.
+
+    >>> visible("\\x1b[31mred")
+    '␛[31mred'
+    """
+    safe = set(keep + _JOINERS)
+    return "".join(c if c in safe or unicodedata.category(c) not in _HIDING else _sign(c) for c in text)
+
+
+def _sign(character: str) -> str:
+    code = ord(character)
+    if code < 0x20:
+        return chr(0x2400 + code)
+    return "␡" if code == 0x7F else f"<{code:04X}>"
+
+
+def _unicode(console: Console) -> bool:
+    return console.encoding.lower().startswith("utf")
+
+
+def _piece(token: Token, unicode: bool) -> Text:
+    text = visible(token.text or token.label or "", keep="").replace("␊", "⏎").replace("␉", "⇥")
+    if not text.strip():
+        text = "·" * len(text) or "∅"
+    return Text(_mark(token.status, unicode) + text, style=STATUS_STYLES[token.status][1])
+
+
+def _mark(status: str, unicode: bool) -> str:
+    return STATUSES[status].mark if unicode else STATUS_STYLES[status][0]
+
+
+def legend(console: Console) -> Text:
+    line = Text()
+    for status, (_, style) in STATUS_STYLES.items():
+        if mark := _mark(status, _unicode(console)):
+            line.append(f"{mark}{status}", style=style).append("  ")
+    return line
+
+
+class RoundPrinter:
+    """Prints rounds as they arrive: a line for each round with drafts; rounds without drafts share a line."""
+
+    def __init__(self, console: Console):
+        self._console, self._unicode = console, _unicode(console)
+        self._has_legend = self._open = False
+
+    def show(self, round_: Round) -> None:
+        if not self._has_legend:
+            self._console.print(legend(self._console))
+            self._has_legend = True
+        drafted, line = bool(round_.parents), Text()
+        if drafted or not self._open:
+            self.end()
+            head = f"{round_.index:>4} {'γ' if self._unicode else 'g'}={round_.gamma} " if drafted else f"{'':>4}     "
+            line.append(head, style="dim")
+        for token in round_.tokens:
+            line.append_text(_piece(token, self._unicode)).append(" ")
+        self._console.print(line, end="", soft_wrap=True)
+        self._console.file.flush()
+        self._open = True
+        if drafted:
+            self.end()
+
+    def end(self) -> None:
+        if self._open:
+            self._console.print()
+        self._open = False
+
+
+def answer(console: Console, trace: Trace) -> None:
+    text = trace.finished.text if trace.finished else trace.text
+    console.print()
+    console.print(Text(visible(text)), soft_wrap=True)
+    console.print()
+
+
+def summary(console: Console, trace: Trace) -> None:
+    """Prints every metric of a run with the counts it comes from."""
+    table = Table.grid(padding=(0, 2))
+    table.add_column(style="bold", no_wrap=True)
+    table.add_column()
+    for name, value in _rows(trace, compute_metrics(trace)):
+        table.add_row(name, visible(value))
+    console.print(table)
+
+
+def _rows(trace: Trace, s: RunMetrics):
+    started, tested = trace.started, s.counts["accepted"] + s.counts["rejected"]
+    settings, reason = started.config, trace.finished.reason if trace.finished else "being cut off"
+    yield "run", f"{settings.get('method')} on {started.pair}, {started.dtype}, {started.device}"
+    yield "tokens", f"{s.tokens} in {s.passes} target passes, ended by {reason}"
+    yield "statuses", ", ".join(f"{n} {status}" for status, n in s.counts.items() if n) or "none"
+    if s.alpha:
+        yield "acceptance α", f"{_interval(s.alpha)}, {s.counts['accepted']} of {tested} tested drafts"
+        depths = ", ".join(f"{d}: {n}/{of} = {n / of:.0%}" for d, (n, of) in s.by_depth.items())
+        yield "by depth", depths
+    else:
+        yield "acceptance α", "no draft was tested"
+    if s.tau:
+        yield "τ, tokens per pass", _interval(s.tau)
+    if s.gammas:
+        yield "γ, rounds of each", ", ".join(f"{gamma}: {n}" for gamma, n in s.gammas.items())
+    if s.wasted is not None:
+        yield "wasted work", f"{s.wasted:.1%} of what was scored"
+    yield "decode speed", f"{_number(s.tokens_per_second, 1)} tokens/s, {_number(s.end_to_end, 1)} with the prompt"
+    if s.ttft is not None:
+        yield "first token after", f"{_time(s.ttft)}, of which the prompt took {_time(s.prefill)}"
+    yield "time", ", ".join(f"{PARTS[part]} {_share(t, sum(s.time.values()))}" for part, t in s.time.items())
+    if s.peak_memory:
+        where = "" if "cpu" not in started.device else ", the whole process"
+        yield "peak memory", f"{s.peak_memory / 2**20:,.0f} MiB{where}"
+    if s.costs:
+        yield "costs", costs_line(s.costs)
+    if s.predicted_speedup:
+        yield "predicted speedup", f"{s.predicted_speedup:.2f}×, from these rounds and costs"
+
+
+def comparison(console: Console, trace: Trace, baseline: Trace) -> None:
+    """Prints the comparison with the baseline; below 1× it names the largest cost."""
+    result = compare(trace, baseline)
+    ours, plain = compute_metrics(trace), compute_metrics(baseline)
+    table = Table.grid(padding=(0, 2))
+    table.add_column(style="bold", no_wrap=True)
+    table.add_column()
+    speeds = f"{_number(ours.tokens_per_second, 1)} against {_number(plain.tokens_per_second, 1)} tokens/s"
+    table.add_row("measured speedup", f"{_number(result.speedup, 2)}×, {speeds} without drafting, one run each")
+    table.add_row("predicted", f"{_number(result.predicted, 2)}×, efficiency {_number(result.efficiency, 2)}")
+    table.add_row("first divergence", visible(_divergence(trace, result.divergence)))
+    console.print(table)
+    console.print(Text(verdict(result.speedup, ours, plain)), soft_wrap=True)
+
+
+def _divergence(trace: Trace, divergence) -> str:
+    sampling = trace.started.config.get("sampling") or {}
+    if sampling.get("temperature"):
+        return "not looked for: at a temperature above 0 the two draw differently from the same distribution"
+    if divergence is None:
+        return "none, the same tokens"
+    gap = "unknown" if divergence.gap is None else f"{divergence.gap:.2g}"
+    tokens = f"{divergence.token!r} here, {divergence.baseline!r} without drafting"
+    return f"token {divergence.position}: {tokens}, top-2 logit gap {gap}"
+
+
+def verdict(speedup: float | None, ours: RunMetrics, plain: RunMetrics) -> str:
+    if speedup is None:
+        return "Too few tokens to compare."
+    if speedup > 1 + _LEVEL:
+        return f"Faster here: {speedup:.2f}× the speed of the same engine without drafting."
+    if speedup >= 1:
+        return f"About as fast as without drafting ({speedup:.2f}×)."
+    word = "Slower" if speedup < 1 - _LEVEL else "A little slower"
+    cost = largest_cost(ours, plain).sentence
+    return f"{word} here: {speedup:.2f}× the speed of the same engine without drafting. {cost}"
+
+
+def costs_line(costs: CostModel) -> str:
+    v = ", ".join(f"v({w}) {x:.2f}" for w, x in sorted(costs.v.items()))
+    return f"c {costs.c:.3f}, {v}, one plain step {_time(costs.step)} at {costs.context} tokens"
+
+
+def _interval(x: Interval) -> str:
+    return f"{x.value:.2f} (95 %: {x.low:.2f}–{x.high:.2f})"
+
+
+def _number(value: float | None, digits: int) -> str:
+    return "–" if value is None else f"{value:.{digits}f}"
+
+
+def _time(seconds: float | None) -> str:
+    if seconds is None:
+        return "–"
+    return f"{seconds:.2f} s" if seconds >= 1 else f"{1000 * seconds:.1f} ms"
+
+
+def _share(seconds: float, total: float) -> str:
+    return f"{_time(seconds)} ({seconds / total:.0%})" if total else _time(seconds)
+
+
+def pairs_table(pairs) -> Table:
+    """A table with a line per pair; memory is that of the target and its first draft."""
+    from engine.files import gigabytes
+    from engine.weights.specs import methods
+
+    table = Table(box=None, padding=(0, 1), header_style="bold")
+    for name in ("pair", "target", "methods", "licence", "parameters", "fp32", "bf16", "gated", "state"):
+        table.add_column(name, overflow="fold")
+    for pair in pairs:
+        models = [pair.target, *pair.drafts.values()]
+        table.add_row(
+            pair.name,
+            pair.target.name,
+            ", ".join(f"{m} ({pair.drafts[m].name})" if m in pair.drafts else m for m in methods(pair)),
+            ", ".join(dict.fromkeys(m.licence for m in models)),
+            " + ".join(_count(m.parameters) for m in models),
+            *(gigabytes(pair.memory(dtype, next(iter(pair.drafts), None))) for dtype in ("fp32", "bf16")),
+            "yes" if any(m.gated for m in models) else "no",
+            _state(models),
+        )
+    return table
+
+
+def _count(parameters: int) -> str:
+    return f"{parameters / 1e9:.1f}B" if parameters >= 1e9 else f"{parameters / 1e6:.0f}M"
+
+
+def _state(models) -> str:
+    from engine.errors import EngineError
+    from engine.weights.store import locate
+
+    try:
+        return "to fetch" if any(locate(model) is None for model in models) else "ready"
+    except EngineError:
+        return "damaged, fetch again"

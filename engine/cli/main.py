@@ -1,0 +1,229 @@
+"""Runs the commands of `python -m engine`. Only the files of this folder print.
+
+Heavy imports happen inside the commands, so that --help is quick and `replay` needs no torch. An EngineError prints
+its sentence on stderr and exits with 1; Ctrl-C exits with 130.
+"""
+
+import signal
+import sys
+import threading
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from engine.cli import bench, lab, training
+from engine.cli.console import costs_line, pairs_table, progress, say, screen
+from engine.cli.options import (
+    METHOD_LIST,
+    Device,
+    Gamma,
+    NewTokens,
+    Pair,
+    Precision,
+    Seed,
+    Temperature,
+    check_writable,
+    friendly,
+    load,
+    parse_gamma,
+)
+from engine.config import AUTO, RunConfig, SamplingParams
+from engine.errors import BadInput
+
+app = typer.Typer(
+    name="engine", add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False, rich_markup_mode=None,
+    help="Exact speculative decoding: runs a model and records the verdict on every drafted token.",
+    context_settings={"help_option_names": ["-h", "--help"]},
+)  # fmt: skip
+app.add_typer(lab.app, name="lab")
+app.add_typer(training.app, name="training")
+app.command("bench")(bench.compare)
+app.command("random-models")(bench.random_models)
+
+
+def _check_method(pair: str, method: str) -> None:
+    """Raises BadInput before a model is loaded for the method."""
+    from engine.weights.catalogue import get_pair
+    from engine.weights.specs import methods
+
+    if method not in (offered := (*methods(get_pair(pair)), AUTO)):
+        raise BadInput(f"{pair} has no method {method[:40]!r}; choose from {', '.join(offered)}.")
+
+
+@contextmanager
+def _ctrl_c():
+    """Yields an event that the first Ctrl-C sets, so that the tokens so far are still shown; the second one
+    interrupts."""
+    interrupted = threading.Event()
+    if threading.current_thread() is not threading.main_thread():
+        yield interrupted
+        return
+
+    def note(number, frame):
+        signal.signal(signal.SIGINT, before)
+        interrupted.set()
+
+    before = signal.signal(signal.SIGINT, note)
+    try:
+        yield interrupted
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def _follow(job, printer=None):
+    """Reads a job to its end or to Ctrl-C; returns the Trace so far. Raises KeyboardInterrupt if it has no round."""
+    from engine.trace.trace import TraceBuilder
+
+    builder, start, latest, is_done = TraceBuilder(), 0, None, False
+    with _ctrl_c() as interrupted, progress() as show:
+        while not is_done and not (job.is_cancelled and not start):
+            entries, latest, is_done = job.read(start, latest, 0.1)
+            if entries and not start:
+                show(1.0, "")
+            if latest is not None:
+                show(latest.fraction, latest.message)
+            start += len(entries)
+            events = [event for _, event in entries]
+            builder.add(events)
+            for event in events:
+                if printer is not None and hasattr(event, "tokens"):
+                    printer.show(event)
+            if interrupted.is_set():
+                job.cancel()
+    if printer is not None:
+        printer.end()
+    job.raise_error()
+    if not builder.rounds:
+        raise KeyboardInterrupt
+    return builder.trace
+
+
+@app.command()
+@friendly
+def run(
+    prompt: Annotated[str, typer.Argument(help="The question or text for the model.")],
+    pair: Pair = "smollm2-135m",
+    method: Annotated[str, typer.Option(help=f"{METHOD_LIST}, or auto: the fastest on this device.")] = AUTO,
+    gamma: Gamma = AUTO,
+    temperature: Temperature = 0.0,
+    top_k: Annotated[int, typer.Option(help="0 is off.")] = 0,
+    top_p: Annotated[float, typer.Option(help="1 is off.")] = 1.0,
+    min_p: Annotated[float, typer.Option(help="0 is off.")] = 0.0,
+    repetition_penalty: Annotated[float, typer.Option(help="1 is off.")] = 1.0,
+    max_new_tokens: NewTokens = 128,
+    seed: Seed = 0,
+    stop: Annotated[list[str] | None, typer.Option(help="End at this text; may be given several times.")] = None,
+    system: Annotated[str | None, typer.Option(help="A system prompt of your own.")] = None,
+    thinking: Annotated[
+        bool | None, typer.Option("--thinking/--no-thinking", help="For chat templates with a thinking switch.")
+    ] = None,
+    device: Device = AUTO,
+    precision: Precision = AUTO,
+    raw: Annotated[bool, typer.Option("--raw", help="Continue the text; no chat template.")] = False,
+    compare: Annotated[bool, typer.Option("--compare", help="Also measure the same run without drafts.")] = False,
+    trace: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Save the trace for `replay`; with --compare also the baseline's."),
+    ] = None,
+):
+    """Answer a prompt and show every drafted token with its verdict."""
+    config = RunConfig(
+        prompt, pair, method, parse_gamma(gamma),
+        SamplingParams(temperature, top_k, top_p, min_p, repetition_penalty),
+        max_new_tokens, seed, tuple(stop or ()), not raw, system, thinking,
+    )  # fmt: skip
+    check_writable(trace)
+    _check_method(pair, method)
+
+    from engine.cli import console
+    from engine.runtime.worker import Worker
+    from engine.trace.trace import save
+
+    out, worker = screen(), Worker(device, precision)
+    compare = compare and method != "none" and config.gamma != 0
+    plain = replace(config, method="none", gamma=0)
+    if compare:  # else the run would pay for what the baseline finds warm
+        for each in (plain, config):
+            _follow(worker.submit([("warm-up", replace(each, max_new_tokens=min(16, max_new_tokens)))]))
+    result = _follow(worker.submit([("run", config)]), console.RoundPrinter(out))
+    console.answer(out, result)
+    console.summary(out, result)
+    if trace is not None:
+        save(result, trace)
+        say(f"The trace is in {trace}.")
+    if result.finished.reason == "cancelled":
+        raise KeyboardInterrupt
+    if compare:
+        baseline = _follow(worker.submit([("baseline", plain)]))
+        if baseline.finished.reason == "cancelled":
+            raise KeyboardInterrupt
+        console.comparison(out, result, baseline)
+        if trace is not None:
+            save(baseline, trace.with_stem(f"{trace.stem}-baseline"))
+    worker.close()
+
+
+@app.command()
+@friendly
+def replay(file: Annotated[Path, typer.Argument(help="A trace file that `run --trace` saved.")]):
+    """Show a recorded run again; no model is loaded."""
+    from engine.cli import console
+    from engine.trace.trace import load
+
+    result, out = load(file), screen()
+    printer = console.RoundPrinter(out)
+    for round_ in result.rounds:
+        printer.show(round_)
+    printer.end()
+    console.answer(out, result)
+    console.summary(out, result)
+
+
+@app.command()
+@friendly
+def pairs():
+    """List every pair: models, licence, size, memory, and whether its weights are here."""
+    from engine.weights.catalogue import load_catalogue
+
+    screen().print(pairs_table(load_catalogue().values()))
+
+
+@app.command()
+@friendly
+def fetch(pair: Annotated[str, typer.Argument(help="A pair of `pairs`.")]):
+    """Download a pair's weights."""
+    from engine.weights.catalogue import get_pair
+    from engine.weights.store import fetch_pair
+
+    spec = get_pair(pair)
+    with progress() as show:
+        fetch_pair(spec, show)
+    say(f"{spec.name} is ready.")
+
+
+@app.command()
+@friendly
+def calibrate(
+    pair: Pair = "smollm2-135m",
+    device: Device = AUTO,
+    precision: Precision = AUTO,
+    again: Annotated[bool, typer.Option("--again", help="Measure again even if costs are cached.")] = False,
+):
+    """Measure what a draft step and scoring several tokens at once cost on this device."""
+    engine, out = load(pair, device, precision), screen()
+    with progress() as show:
+        engine.on_progress(show)
+        measured = {m: engine.costs(m, again) for m in engine.methods if m != "none"}
+    for method, costs in measured.items():
+        out.print(f"{method}: {costs_line(costs)}", soft_wrap=True)
+    engine.close()
+
+
+def main() -> None:
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="replace")  # a terminal without Unicode shows ? instead of failing
+    app()

@@ -1,0 +1,240 @@
+"""Runs `python -m engine training`: one command a stage. Each can be interrupted and started again."""
+
+import json
+import os
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from engine.cli.console import progress, say
+from engine.cli.options import friendly
+from engine.config import AUTO
+from engine.errors import BadInput
+
+# Large tensors come and go in every update. In 4 KiB pages the kernel took as long to map them as the model to
+# compute: 1.3 s an update on two cores, 0.75 s with large pages. Torch reads this when it first allocates.
+os.environ.setdefault("THP_MEM_ALLOC_ENABLE", "1")
+
+app = typer.Typer(
+    name="training", help="Make a draft for a target: prompts → sample → distil → export → evaluate.",
+    add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False, rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)  # fmt: skip
+
+Pair = Annotated[str, typer.Option(help="A pair of `python -m engine pairs`, or a target's own folder.")]
+Work = Annotated[Path | None, typer.Option(metavar="DIR", help="Where everything is kept (default: the cache).")]
+Device = Annotated[str, typer.Option(help="auto, cpu, cuda.")]
+Seed = Annotated[int, typer.Option(min=0, help="Fixes every random draw.")]
+Slots = Annotated[int, typer.Option(min=1, help="Texts sampled side by side.")]
+Files = Annotated[list[Path] | None, typer.Option(metavar="FILE.npz", help="Sample files; may be given again.")]
+Student = Annotated[str, typer.Argument(metavar="lm|eagle", help="Which kind of draft.")]
+
+
+def _project(pair: str, work: Path | None, device: str, files=()):
+    from engine.training.project import TrainingProject
+
+    return TrainingProject(pair, work, device, files or ())
+
+
+def _known(student: str) -> str:
+    from engine.training.project import STUDENTS
+
+    if student not in STUDENTS:
+        raise BadInput(f"{student[:40]!r} is no kind of draft; choose from {', '.join(STUDENTS)}.")
+    return student
+
+
+@app.command()
+@friendly
+def prompts(
+    count: Annotated[int, typer.Option(min=1, help="Attempts; a tenth or so is unusable.")] = 2000,
+    pair: Pair = "smollm2-135m", work: Work = None, device: Device = AUTO, seed: Seed = 0, slots: Slots = 16,
+):  # fmt: skip
+    """Let the target write questions, each on a line of WORK/prompts.jsonl."""
+    from engine.training.batched_sampler import BatchedSampler
+    from engine.training.prompts import LONGEST, Attempts, question_prefix, write_questions
+    from engine.training.resume_guard import check_same_settings
+    from engine.weights.checkpoint_dir import weights_hash
+
+    project = _project(pair, work, device)
+    model = project.model()
+    room = len(question_prefix(model.tokenizer)) + LONGEST
+    attempts = Attempts(project.folder / "prompts" / "attempts.jsonl")
+    check_same_settings(
+        project.folder / "prompts" / "begun.json",
+        {"seed": seed, "target": weights_hash(model.folder)},
+        bool(attempts.texts),
+    )
+    left = [i for i in range(count) if i not in attempts.texts]
+    with progress() as show:
+        sampler = BatchedSampler(model.runner, slots, room)
+        for done, (index, text) in enumerate(write_questions(sampler, model.tokenizer, model.eos, left, seed), 1):
+            attempts.add(index, text)
+            show((count - len(left) + done) / count, f"attempt {count - len(left) + done} of {count}")
+    questions = attempts.questions(count)
+    if not questions:
+        raise BadInput(
+            f"The target wrote no usable question in {count} attempts; ask for more, or pass a file to sample."
+        )
+    _write_prompts(project.folder / "prompts.jsonl", questions)
+
+
+@app.command()
+@friendly
+def tasks(
+    count: Annotated[int, typer.Option(min=1)] = 2000,
+    samples: Files = None, pair: Pair = "smollm2-135m", work: Work = None, seed: Seed = 0,
+):  # fmt: skip
+    """Make requests about texts (summarise, rewrite, quote …) of the target's own replies, into WORK/tasks.jsonl."""
+    from engine.training.prompts import make_tasks
+
+    project = _project(pair, work, "cpu", samples)
+    _write_prompts(
+        project.folder / "tasks.jsonl", list(make_tasks(project.samples(), project.tokenizer(), count, seed))
+    )
+
+
+def _write_prompts(path: Path, texts: list[str]) -> None:
+    from engine.files import disk_errors, write_atomically
+
+    with disk_errors(path.parent):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        lines = (json.dumps({"prompt": text}, ensure_ascii=False) for text in texts)
+        write_atomically(path, "".join(f"{line}\n" for line in lines))
+    say(f"{len(texts)} prompts are in {path}.")
+
+
+@app.command()
+@friendly
+def sample(
+    prompts: Annotated[list[Path] | None, typer.Option(metavar="FILE.jsonl", help="May be given again.")] = None,
+    count: Annotated[int | None, typer.Option(min=1, help="Replies; one for each prompt unless told.")] = None,
+    max_new_tokens: Annotated[int, typer.Option(min=1)] = 256,
+    pair: Pair = "smollm2-135m", work: Work = None, device: Device = AUTO, seed: Seed = 0, slots: Slots = 16,
+):  # fmt: skip
+    """Let the target answer at temperatures 0, 0.7 and 1, into WORK/samples/samples.npz."""
+    from engine.training import generate as stage
+    from engine.training.batched_sampler import BatchedSampler
+    from engine.training.prompts import read_texts
+    from engine.training.resume_guard import check_same_settings
+    from engine.weights.checkpoint_dir import weights_hash
+
+    project = _project(pair, work, device)
+    texts = [text for path in prompts or [project.folder / "prompts.jsonl"] for text in read_texts(path)]
+    model, count = project.model(), count or len(texts)
+    longest = min(1024, model.runner.max_length)
+    settings = {
+        "seed": seed,
+        "prompts": stage.fingerprint(texts),
+        "max_new_tokens": max_new_tokens,
+        "target": weights_hash(model.folder),
+    }
+    folder = project.folder / "samples"
+    check_same_settings(folder / "begun.json", settings, any(folder.glob("*.npz")))
+    with progress() as show:
+        rows = stage.requests(model.tokenizer, texts, count, seed, longest - max_new_tokens)
+        sampler = BatchedSampler(model.runner, slots, longest)
+        samples = stage.collect(sampler, rows, count, model.eos, max_new_tokens, folder, show)
+    say(f"{len(samples)} replies, {int(samples.reply_len.sum()):,} tokens, in {folder / 'samples.npz'}.")
+
+
+@app.command()
+@friendly
+def distil(
+    student: Student,
+    updates: Annotated[int, typer.Option(min=1, help="Optimiser steps; resuming needs the same number.")] = 2000,
+    rows: Annotated[int, typer.Option(min=1, help="Rows an update.")] = 8,
+    learning_rate: Annotated[float, typer.Option(min=1e-6, max=1.0)] = 2e-3,
+    words: Annotated[int, typer.Option(min=16, help="Draft vocabulary: the words the target writes most.")] = 6144,
+    taps: Annotated[str, typer.Option(help="Target layers a head reads, commas between.")] = AUTO,
+    tv: Annotated[float, typer.Option(min=0.0, max=1.0, help="Share of total variation in the loss.")] = 0.0,
+    start: Annotated[Path | None, typer.Option(metavar="DIR", help="An older WORK/lm or /eagle to go on from.")] = None,
+    samples: Files = None, pair: Pair = "smollm2-135m", work: Work = None, device: Device = AUTO, seed: Seed = 0,
+):  # fmt: skip
+    """Train a draft on the samples, resuming from its last checkpoint; logs α on held-out prompts as it goes."""
+    from engine.training.distil import Recipe, train
+    from engine.training.hidden_states import high_taps
+    from engine.training.project import rollout_for
+
+    project = _project(pair, work, device, samples)
+    _known(student)
+    dataset = project.samples()
+    chosen = high_taps(project.pair.target.layers) if taps == AUTO else _layers(taps)
+    setup = project.prepare(student, chosen, words, seed, dataset, start)
+    recipe = rollout_for(setup, Recipe(updates, rows, learning_rate, tv=tv, seed=seed))
+    with progress() as show:
+        features, teacher = project.features(dataset, chosen, show), project.teacher()
+        draft = project.student(setup, teacher, dataset, features)
+
+        def report(fraction: float, message: str) -> None:
+            (say if message.startswith("{") else lambda m: show(fraction, m))(message)
+
+        data, before = project.data(setup, dataset, features), project.tokens_seen(setup, teacher)
+        log = train(draft, teacher, data, recipe, project.folder / student, report, before)
+    say(f"Trained: α on held-out prompts {json.dumps({k: log[-1][k] for k in ('greedy', 'sampled')})}.")
+
+
+def _layers(text: str) -> tuple[int, ...]:
+    try:
+        layers = tuple(int(part) for part in text.split(","))
+    except ValueError:
+        raise BadInput(f"taps is {text[:40]!r}, but must be layer numbers with commas between, or auto.") from None
+    if list(layers) != sorted({*layers}):
+        raise BadInput("Name each tapped layer once, from low to high.")
+    return layers
+
+
+@app.command()
+@friendly
+def export(
+    student: Student,
+    out: Annotated[Path, typer.Option(metavar="DIR", help="A new folder, or an older draft to replace.")],
+    samples: Files = None, pair: Pair = "smollm2-135m", work: Work = None, device: Device = AUTO,
+):  # fmt: skip
+    """Write a trained draft as safetensors in bf16 with its config and model card."""
+    from engine.training import export as stage
+    from engine.training import model_card
+    from engine.training.project import StudentSetup
+
+    project = _project(pair, work, device, samples)
+    setup = StudentSetup.read(project.folder / _known(student) / "setup.json")
+    dataset, teacher = project.samples(), project.teacher()
+    if dataset.fingerprint() != setup.samples:
+        raise BadInput("This draft was trained on other samples; name the same files with --samples.")
+    draft, state = project.load_trained(setup, teacher)
+    text = model_card.write(project, setup, state, dataset)
+    if student == "eagle":
+        stage.eagle(draft, teacher, setup.taps, out, text)
+    else:
+        stage.lm(draft, project.target, out, text)
+    say(f"The draft is in {out}.")
+
+
+@app.command()
+@friendly
+def evaluate(
+    student: Student,
+    prompts: Annotated[Path, typer.Option(metavar="FILE.jsonl", help="Prompts it was never trained on.")],
+    gamma: Annotated[int, typer.Option(min=1, max=16, help="Fixed, so that every position is tried.")] = 4,
+    max_new_tokens: Annotated[int, typer.Option(min=1)] = 128,
+    limit: Annotated[int | None, typer.Option(min=1)] = None,
+    pair: Pair = "smollm2-135m", work: Work = None, device: Device = AUTO,
+):  # fmt: skip
+    """Count α by draft position, τ and speedup in the real loop at temperatures 0 and 1."""
+    from engine.bench.prompts import read_prompts
+    from engine.files import disk_errors, write_atomically
+    from engine.runtime.engine import load_engine
+    from engine.training.evaluate import evaluate as count
+
+    project, chosen = _project(pair, work, device), read_prompts(prompts, limit)
+    engine = load_engine(pair, device)
+    with progress() as show:
+        results = [count(engine, student, chosen, t, gamma, max_new_tokens, show) for t in (0.0, 1.0)]
+    for one in results:
+        print(f"{one.method}, {one.line()}")
+    folder = project.folder / student
+    if folder.is_dir():
+        with disk_errors(folder):
+            write_atomically(folder / "evaluation.json", json.dumps([asdict(one) for one in results], indent=1))

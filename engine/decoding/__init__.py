@@ -1,0 +1,1 @@
+"""The speculative decoding loop, the choice of the draft length and the recording of each round."""

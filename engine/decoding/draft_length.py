@@ -1,0 +1,154 @@
+"""Decides how many tokens each round drafts (γ): fixed, adaptive, or as a trace recorded it.
+
+`AdaptiveGamma` (γ = auto) keeps one decaying estimate of α for each confidence key of the drafter (n-gram: the length
+of the match; draft model: its highest probability), starting from a shipped prior.
+
+If the key is known before drafting, it chooses the length with the most expected tokens per cost. A draft model has a
+key only after each of its steps (``PER_TOKEN``). Two decisions are then made per token: is this guess worth verifying,
+and is another draft step worth its cost? Both use the distribution the token is drawn from, never the drawn token,
+because otherwise the output would not be exact.
+"""
+
+from collections.abc import Mapping, Sequence
+from math import prod
+
+from engine.drafters.base import PER_TOKEN
+from engine.trace.speedup_model import best_length, interpolate
+
+PRIOR_WEIGHT = 4.0  # tests that the prior counts for
+MEMORY = 24.0  # tests after which old evidence has faded to 1/e
+RECOVERY = 0.02  # share of the way back to the prior in each round left undrafted
+_RATE_MEMORY = 32.0  # rounds over which tokens per cost are averaged
+_DEBT = 0.5  # plain steps that per-token decisions may lose before drafting pauses
+_REST, _LONGEST_REST = 8, 64  # rounds of a pause
+
+
+class FixedGamma:
+    """The same γ every round."""
+
+    def __init__(self, gamma: int):
+        self.gamma = gamma
+
+    def choose(self, key, most: int) -> int:
+        return min(self.gamma, most)
+
+    def worth_verifying(self, path: Sequence) -> bool:
+        return True
+
+    def worth_drafting(self, path: Sequence) -> bool:
+        return True
+
+    def observe(self, key, tested: int, accepted: int, path: Sequence = (), steps: int = 0) -> None:
+        pass
+
+
+class AdaptiveGamma:
+    """Chooses the γ ≥ 0 with the most expected tokens per cost.
+
+    ``c``: cost of a draft step, ``v``: cost of scoring W tokens, both in plain target steps. ``next_key`` maps a key to
+    the key after an accepted draft, because acceptance changes with depth: an n-gram match grows by one.
+    ``priors[PER_TOKEN]`` is α averaged over all keys.
+    """
+
+    def __init__(self, c: float, v: Mapping[int, float], priors: Mapping, next_key=lambda key: key, most=16):
+        self.c, self.v, self.priors, self.next_key, self.most = c, v, priors, next_key, most
+        self._seen: dict = {}  # key -> (accepted, rejected), both decayed
+        self._tokens = self._cost = _RATE_MEMORY / 4  # a prior rate of 1: as good as plain
+        self._balance, self._rest, self._rested = 0.0, _REST, 0
+
+    def alpha(self, key) -> float:
+        prior = self.priors.get(key, 0.5)
+        accepted, rejected = self._seen.get(key, (0.0, 0.0))
+        return (accepted + PRIOR_WEIGHT * prior) / (accepted + rejected + PRIOR_WEIGHT)
+
+    def choose(self, key, most: int) -> int:
+        if key == PER_TOKEN:
+            if self.c + self._scoring(1) >= 1.0:
+                return 0  # even a draft that is always accepted costs more than it saves
+            if self._rested:
+                self._rested -= 1
+                return 0
+            return min(self.most, most)
+        gamma = best_length([self.alpha(s) for s in self._path(key, min(self.most, most))], self.c, self.v)
+        if gamma == 0 and key in self._seen:
+            self._fade(key, 1 - RECOVERY)
+        return gamma
+
+    def worth_verifying(self, path: Sequence) -> bool:
+        """Whether verifying the last guess pays: the chance that it is accepted, against the tokens that the same time
+        yields on average. ``path``: keys of the guesses so far."""
+        reached = prod(self.alpha(s) for s in path)
+        return reached >= self._rate() * self._scoring(len(path))
+
+    def worth_drafting(self, path: Sequence) -> bool:
+        """The same for the next guess, which also costs a draft step."""
+        reached = prod(self.alpha(s) for s in path) * self.alpha(PER_TOKEN)
+        return reached >= self._rate() * (self._scoring(len(path) + 1) + self.c)
+
+    def _scoring(self, drafts: int) -> float:
+        return interpolate(self.v, drafts + 1) - interpolate(self.v, drafts)
+
+    def _rate(self) -> float:
+        return max(1.0, self._tokens / self._cost)
+
+    def observe(self, key, tested: int, accepted: int, path: Sequence = (), steps: int = 0) -> None:
+        """Updates α from a round: the first ``accepted`` of ``tested`` drafts were accepted. For ``PER_TOKEN``,
+        ``path`` has the keys of the round's drafts and ``steps`` the draft steps it took."""
+        for i, s in enumerate(path[:tested] if key == PER_TOKEN else self._path(key, tested)):
+            self._count(s, i < accepted)
+            if key == PER_TOKEN:
+                self._count(PER_TOKEN, i < accepted)
+        if key == PER_TOKEN and steps:
+            self._account(accepted + 1, steps * self.c + interpolate(self.v, len(path) + 1))
+
+    def _account(self, tokens: int, cost: float) -> None:
+        """Tracks the net gain of per-token decisions. After losing ``_DEBT`` plain steps drafting pauses, with
+        exponential back-off."""
+        fade = 1 - 1 / _RATE_MEMORY
+        self._tokens, self._cost = fade * self._tokens + tokens, fade * self._cost + cost
+        self._balance = fade * self._balance + tokens - cost
+        if self._balance < -_DEBT:
+            self._balance, self._rested = 0.0, self._rest
+            self._rest = min(2 * self._rest, _LONGEST_REST)
+        elif self._balance > _DEBT:
+            self._rest = _REST
+
+    def _count(self, key, is_accepted: bool) -> None:
+        self._fade(key, 1 - 1 / MEMORY)
+        accepted, rejected = self._seen[key]
+        self._seen[key] = (accepted + is_accepted, rejected + (not is_accepted))
+
+    def _path(self, key, length: int):
+        for _ in range(length):
+            yield key
+            key = self.next_key(key)
+
+    def _fade(self, key, share: float) -> None:
+        accepted, rejected = self._seen.get(key, (0.0, 0.0))
+        self._seen[key] = (accepted * share, rejected * share)
+
+
+class ReplayedGamma:
+    """Repeats the γ of each recorded round, so that a run with γ = auto can be repeated exactly.
+
+    ``gammas``: γ, or (γ, draft steps) where a draft model may have taken one more step than it drafted tokens.
+    `observe` counts the rounds, because `choose` is not called in a round in which nothing can be drafted.
+    """
+
+    def __init__(self, gammas: Sequence[int | tuple[int, int]]):
+        self.rounds, self._round = [g if isinstance(g, tuple) else (g, g) for g in gammas], 0
+
+    def choose(self, key, most: int) -> int:
+        return min(max(self._recorded()) if key == PER_TOKEN else self._recorded()[0], most)
+
+    def worth_verifying(self, path: Sequence) -> bool:
+        return len(path) <= self._recorded()[0]
+
+    def worth_drafting(self, path: Sequence) -> bool:
+        return len(path) < self._recorded()[1]
+
+    def _recorded(self) -> tuple[int, int]:
+        return self.rounds[self._round] if self._round < len(self.rounds) else (0, 0)
+
+    def observe(self, key, tested: int, accepted: int, path: Sequence = (), steps: int = 0) -> None:
+        self._round += 1

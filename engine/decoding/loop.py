@@ -1,0 +1,196 @@
+"""Runs speculative decoding: draft, verify, accept, commit, yield. Start reading here.
+
+The plain baseline is this loop with no drafts: same kernels, same cache, so that a speedup never comes from two code
+paths. It yields tensor-free events, polls a cancel flag every round, and knows neither screens nor queues.
+
+Dimension key: N drafts of a round, W = N + 1 tokens scored, V vocabulary.
+"""
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import torch
+
+from engine.config import MAX_GAMMA, RunConfig
+from engine.decoding.trace_recorder import TraceRecorder
+from engine.device import DeviceTimer, to_device
+from engine.drafters.base import PER_TOKEN, Draft, Drafter, DrafterSetup
+from engine.models.runner import Runner, tree_shape
+from engine.sampling.random_streams import ACCEPTING, CLOSING, Uniforms
+from engine.sampling.rejection import Verdict, verify_chain, verify_tree
+from engine.sampling.warping import History, penalise, warp
+from engine.trace.events import Round, Timings
+
+
+class Rules(NamedTuple):
+    """The three functions that make the output exact; `engine.exactness.mutants` has wrong ones."""
+
+    warp: Callable = warp
+    verify_chain: Callable = verify_chain
+    verify_tree: Callable = verify_tree
+
+
+TRUE_RULES = Rules()
+
+
+@dataclass
+class SpeculativeDecoder:
+    """One run. ``gamma_policy`` chooses γ; ``eos``: ids that end a text; ``cancelled`` is polled once a round; tests
+    and experiments replace ``rules``. ``committed``: the ids of prompt and output so far; ``text``: the decoded output;
+    ``reason``: why the run ended, None before. Times are in seconds."""
+
+    config: RunConfig
+    prompt: Sequence[int]
+    target: Runner
+    drafter: Drafter
+    gamma_policy: object
+    eos: frozenset[int]
+    recorder: TraceRecorder
+    cancelled: Callable[[], bool] = lambda: False
+    rules: Rules = TRUE_RULES
+    started: float = 0.0
+    reason: str | None = None
+    prefill_seconds: float = 0.0
+
+    def __post_init__(self):
+        self.started = self.started or time.perf_counter()
+        self.committed = list(self.prompt)
+        self.text = ""
+        room = len(self.prompt) + self.config.max_new_tokens + MAX_GAMMA + 2
+        self.room = min(room, max(self.target.max_length, len(self.prompt) + self.config.max_new_tokens))
+        self.uniforms = Uniforms(self.config.seed, self.config.max_new_tokens + MAX_GAMMA + 2)
+        penalised = self.config.sampling.repetition_penalty != 1.0
+        self.history = History(self.prompt, self.target.vocab_size, self.target.device) if penalised else None
+
+    @property
+    def emitted(self) -> int:
+        return len(self.committed) - len(self.prompt)
+
+    @torch.inference_mode()
+    def rounds(self) -> Iterator[Round]:
+        """Yields the rounds until the end of the text; ``reason`` and ``text`` are set when it returns."""
+        try:
+            self._prefill()
+            index = 0
+            self._has_ended()
+            while self.reason is None:  # each round polls the flag itself, because its last bytes then become text
+                yield self._round(index)
+                index += 1
+        finally:
+            self.target.release()
+            self.drafter.release()
+
+    def _prefill(self) -> None:
+        config, before = self.config, time.perf_counter()
+        self.target.reset(self.room)
+        self.target.prefill(self.prompt[:-1])  # the last one is the first pending token
+        target = self.target
+        setup = DrafterSetup(
+            config.sampling, target.vocab_size, self.uniforms, self.history, self.room, target.device, self.gamma_policy
+        )
+        self.drafter.start(self.prompt, setup)
+        if torch.device(self.target.device).type == "cuda":
+            torch.cuda.synchronize()
+        self.prefill_seconds = time.perf_counter() - before
+
+    def _has_ended(self) -> bool:
+        """Polls the cancel flag; returns whether the run is over."""
+        if self.reason is None and self.cancelled():
+            self.reason = "cancelled"
+        return self.reason is not None
+
+    def _round(self, index: int) -> Round:
+        start, base, position, timer = self._now(), self.target.length, self.emitted, DeviceTimer(self.target.device)
+        timer.mark()
+        # 1 draft
+        gamma, key, draft = self._draft(position)
+        timer.mark()
+        # 2 verify: one pass over the pending token and the drafts
+        pending = to_device(self.committed[-1:], self.target.device)
+        logits = self.target.forward(torch.cat([pending, draft.tokens]), draft.parents)  # [N+1, V]
+        timer.mark()
+        # 3 accept
+        u, u_closing, depth = self._uniforms(draft, position)
+        if self.history is not None:
+            seen = self.history.rows(draft.tokens, draft.parents)
+            logits = penalise(logits.float(), seen, self.config.sampling.repetition_penalty)
+        p = self.rules.warp(logits, self.config.sampling)  # [N+1, V]
+        verdict = self._accept(p, draft, u, u_closing)
+        timer.mark()
+        verdict = self.recorder.fetch(p, logits, draft, verdict)
+        # 4 commit
+        path = [node for node, accepted in enumerate(verdict.path, start=1) if accepted]
+        self.target.keep(base, [0, *path])
+        self.drafter.commit(len(path))
+        self.gamma_policy.observe(key, int(verdict.tested.sum()), len(path), draft.confidence_keys, draft.steps)
+        draft_texts = self.recorder.draft_texts(verdict, draft)
+        texts, tail = self._commit([*(verdict.tokens[node - 1] for node in path), verdict.closing])
+        # 5 yield
+        tokens = self.recorder.tokens(verdict, draft, draft_texts, texts, tail, u, u_closing, depth, position)
+        end, laps = self._now(), timer.laps()
+        timings = Timings(*laps, host=max(0.0, end - start - sum(laps)))
+        return Round(index, gamma, tokens, self._parents(draft), draft.steps, base, timings, start, end)
+
+    def _now(self) -> float:
+        return time.perf_counter() - self.started
+
+    def _draft(self, position: int):
+        """γ of this round, the confidence key and the drafts; leaves one place for the token that closes the round."""
+        most = min(self.config.max_new_tokens - position - 1, MAX_GAMMA, self.room - self.target.length - 2)
+        key = self.drafter.confidence_key(self.committed)
+        gamma = 0 if key is None or most < 1 else self.gamma_policy.choose(key, most)
+        if gamma == 0:
+            return 0, key, Draft(torch.zeros(0, dtype=torch.long, device=self.target.device))
+        draft = self.drafter.propose(self.committed, gamma, position)
+        return len(draft) if key == PER_TOKEN else gamma, key, draft
+
+    def _accept(self, p: torch.Tensor, draft: Draft, u, u_closing) -> Verdict:
+        draws = [to_device(x, self.target.device, torch.float32) for x in (u, u_closing)]
+        if draft.parents is None:
+            return self.rules.verify_chain(p, draft.q, draft.tokens, *draws)
+        return self.rules.verify_tree(p, draft.q, draft.tokens, draft.parents, *draws)
+
+    def _uniforms(self, draft: Draft, position: int):
+        """u [N] for the accept draws (each sibling has its own stream), u_closing [N+1] by the node that the closing
+        token follows, depth [N+1] of each node; all on the host."""
+        parents = self._parents(draft)
+        depth = np.arange(len(draft) + 1) if draft.parents is None else tree_shape(parents)[0].numpy()
+        sibling = [parents[:i].count(parents[i]) for i in range(len(parents))] if draft.parents else [0] * len(draft)
+        tables = [self.uniforms.table(ACCEPTING, s) for s in sibling]
+        u = [float(t[position + d - 1]) for t, d in zip(tables, depth[1:].tolist(), strict=True)]
+        closing = self.uniforms.table(CLOSING)[position + depth]
+        return u, closing, depth.tolist()
+
+    @staticmethod
+    def _parents(draft: Draft) -> tuple[int, ...]:
+        return tuple(range(len(draft))) if draft.parents is None else tuple(draft.parents)
+
+    def _commit(self, ids: Sequence[int]) -> tuple[list[str], str]:
+        """Appends ids up to the end of the text. Returns the text of each, and the tail: bytes that the last one shows
+        as they are, because after the end no later token completes their character."""
+        texts, tail = [], ""
+        for token in ids:
+            self.committed.append(token)
+            texts.append(self.recorder.text.push(token))
+            self.text += texts[-1]
+            if self._reached_end(token, len(texts[-1])):
+                break
+        if self.history is not None:
+            self.history.add(self.committed[-len(texts) :])
+        if self._has_ended():
+            tail = self.recorder.text.tail()
+            self.text += tail
+        return texts, tail
+
+    def _reached_end(self, token: int, fresh: int) -> bool:
+        """Sets ``reason`` if the text ends with this token, which added ``fresh`` characters."""
+        if token in self.eos:
+            self.reason = "eos"
+        elif any(s in self.text[-(len(s) + fresh) :] for s in self.config.stop):
+            self.reason = "stop"
+        elif self.emitted >= self.config.max_new_tokens:
+            self.reason = "length"
+        return self.reason is not None

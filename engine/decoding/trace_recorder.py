@@ -1,0 +1,199 @@
+"""Turns a verdict on the device into the Tokens of a Round: one copy to the host, then plain data.
+
+Dimension key: N drafts, V vocabulary, k candidates kept.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from engine.config import RunConfig
+from engine.decoding.tokenization import Detokenizer
+from engine.device import to_device
+from engine.drafters.base import Draft
+from engine.sampling.rejection import Verdict, residual
+from engine.sampling.warping import one_hot
+from engine.trace.events import EMITTED, TESTED, Candidate, Distribution, Status, Token
+
+
+@dataclass(slots=True)
+class HostVerdict:
+    """A verdict on the host. tokens, path, tested, accept [N]; last, closing as in `Verdict`. ``numbers``: the arrays
+    of `TraceRecorder._numbers`, empty if tracing is off."""
+
+    tokens: list[int]
+    path: np.ndarray
+    tested: np.ndarray
+    accept: np.ndarray
+    last: int
+    closing: int
+    numbers: dict[str, np.ndarray]
+
+
+def to_host(tensors: dict[str, torch.Tensor]) -> dict[str, np.ndarray]:
+    """Copies all tensors in one transfer, as fp32 (token ids stay exact below 2²⁴)."""
+    flat = torch.cat([t.reshape(-1).float() for t in tensors.values()]).cpu().numpy()
+    result, at = {}, 0
+    for name, tensor in tensors.items():
+        result[name] = flat[at : at + tensor.numel()].reshape(tensor.shape)
+        at += tensor.numel()
+    return result
+
+
+def classify(verdict: HostVerdict, parents: Sequence[int], emitted: int) -> list[Status]:
+    """The status of each draft in order, then of the closing token if the text reaches it.
+
+    ``parents`` [N]: the node each draft follows. ``emitted``: tokens of the round up to the end of the text, so at most
+    the accepted drafts and the closing token. Drafts after the end are discarded even if the target accepted them.
+    """
+    statuses, accepted = [], 0
+    for on_path, tested in zip(verdict.path, verdict.tested, strict=True):
+        has_ended = accepted == emitted
+        statuses.append("discarded" if has_ended else "accepted" if on_path else "rejected" if tested else "discarded")
+        accepted += statuses[-1] == "accepted"
+    if accepted < emitted:
+        replaces = _rejected_after(verdict.last, statuses, parents)
+        statuses.append("plain" if not statuses else "resampled" if replaces else "bonus")
+    return statuses
+
+
+def _rejected_after(node: int, statuses: Sequence[Status], parents: Sequence[int]) -> list[int]:
+    """The drafts that were rejected as successors of ``node``, in order."""
+    return [i for i, parent in enumerate(parents) if parent == node and statuses[i] == "rejected"]
+
+
+class TraceRecorder:
+    """Turns the device's results into the Tokens of a Round. ``text`` decodes the emitted ids as they are committed."""
+
+    def __init__(self, config: RunConfig, tokenizer):
+        self.config, self.text = config, Detokenizer(tokenizer)
+        self.greedy, self.k = config.sampling.greedy, config.trace_top
+
+    def fetch(self, p, logits, draft: Draft, verdict: Verdict) -> HostVerdict:
+        """Copies the verdict to the host, and p, q and candidates if tracing is on: the round's one host sync."""
+        tensors = {
+            "tokens": draft.tokens,
+            "path": verdict.path,
+            "tested": verdict.tested,
+            "accept": verdict.accept,
+            "ends": torch.stack([verdict.last, verdict.closing]),
+        }
+        if self.config.trace:
+            tensors |= self._numbers(p, logits, draft, verdict)
+        got = to_host(tensors)
+        last, closing = got.pop("ends").astype(int).tolist()
+        path, tested = got.pop("path") > 0, got.pop("tested") > 0
+        return HostVerdict(got.pop("tokens").astype(int).tolist(), path, tested, got.pop("accept"), last, closing, got)
+
+    def _numbers(self, p, logits, draft: Draft, verdict: Verdict) -> dict[str, torch.Tensor]:
+        """p, q [N] of every draft, discarded ones included; mass and ids [·, k] of the top of p, q and the residual
+        (p_, q_, r_); the closing token's p and q [1]; top-2 logit gaps [N+1] if greedy."""
+        N, tokens = len(draft), draft.tokens
+        # Indexed by one-element tensors throughout: a 0-dim index would be read by the host.
+        last, closing = verdict.last.view(1), verdict.closing.view(1)
+        numbers = {"closing_p": p[last, closing]}
+        numbers["p_mass"], numbers["p_ids"] = self._top(p)
+        if self.greedy:
+            two = logits.topk(2).values
+            numbers["gap"] = two[:, 0] - two[:, 1]
+        if not N:
+            return numbers
+        # [N, V]: the row that draft i was tested against
+        before = p[:N] if draft.parents is None else p[to_device(draft.parents, p.device)]
+        numbers["p"] = before.gather(1, tokens[:, None])[:, 0]
+        # The closing token's residual was computed with the q of the draft that was rejected last.
+        refused = last.clamp_max(N - 1) if draft.parents is None else verdict.tested.nonzero()[-1]
+        if draft.q is None:
+            numbers["q"], numbers["closing_q"] = torch.ones_like(numbers["p"]), tokens[refused] == closing
+        else:
+            numbers["q"] = draft.q.gather(1, tokens[:, None])[:, 0]
+            numbers["closing_q"] = draft.q[refused, closing]
+            numbers["q_mass"], numbers["q_ids"] = self._top(draft.q)
+        if not (self.greedy and draft.q is None):  # then the residual is p itself, or empty
+            q = one_hot(tokens, before.shape[-1]) if draft.q is None else draft.q
+            numbers["r_mass"], numbers["r_ids"] = self._top(residual(before, q))
+        return numbers
+
+    def _top(self, rows):
+        if self.greedy:  # one-hot rows have one candidate
+            best = rows.max(-1, keepdim=True)
+            return best.values, best.indices
+        top = rows.topk(min(self.k, rows.shape[-1]))
+        return top.values, top.indices
+
+    def draft_texts(self, verdict: HostVerdict, draft: Draft) -> list[str]:
+        """[N]: the text each draft adds after its ancestors. Must be called before the round's ids are pushed to
+        ``text``."""
+        if draft.parents is None:
+            return self.text.peek(verdict.tokens)
+        paths: list[list[int]] = [[]]
+        for token, parent in zip(verdict.tokens, draft.parents, strict=True):
+            paths.append([*paths[parent], token])
+        return [self.text.peek(path)[-1] for path in paths[1:]]
+
+    def tokens(
+        self, verdict: HostVerdict, draft: Draft, draft_texts: list[str], texts: list[str], tail: str,
+        u: Sequence[float], u_closing: np.ndarray, depth: Sequence[int], position: int,
+    ) -> tuple[Token, ...]:  # fmt: skip
+        """The drafts in order, then the closing token if the text reaches it. ``texts``: those of the emitted tokens,
+        ``tail``: added to the last of them. u [N] accept draws; u_closing, depth [N+1] by node."""
+        N, parents = len(draft), range(len(draft)) if draft.parents is None else draft.parents
+        statuses = classify(verdict, parents, len(texts))
+        last_emitted = max(i for i, status in enumerate(statuses) if status in EMITTED)
+        tokens: list[Token] = []
+        for i, status in enumerate(statuses):
+            if i < N:
+                token, text, at = verdict.tokens[i], draft_texts[i], depth[i + 1]
+                numbers = self._draft_numbers(verdict, i, parents[i], u[i] if status in TESTED else None)
+            else:
+                token, text, at = verdict.closing, texts[-1], depth[verdict.last] + 1
+                refused = [tokens[k] for k in _rejected_after(verdict.last, statuses, parents)]
+                numbers = self._closing_numbers(verdict, float(u_closing[verdict.last]), refused)
+            shown = text + tail if i == last_emitted else text
+            label = self.text.label(token, text)
+            tokens.append(Token(token, shown, status, position + at - 1, at, label, **numbers))
+        return tuple(tokens)
+
+    def _draft_numbers(self, verdict: HostVerdict, i: int, parent: int, u: float | None) -> dict:
+        """p, q, u, the chance to be accepted and the candidates of draft i; empty if tracing is off."""
+        arrays = verdict.numbers
+        if not arrays:
+            return {}
+        p, q = float(arrays["p"][i]), float(arrays["q"][i])
+        numbers = {"p": p, "q": q, "u": u}
+        numbers["accept"] = float(verdict.accept[i]) if verdict.tested[i] else min(1.0, p / q)
+        numbers["p_top"] = self._distribution(arrays["p_mass"][parent], arrays["p_ids"][parent])
+        if "q_mass" in arrays:
+            numbers["q_top"] = self._distribution(arrays["q_mass"][i], arrays["q_ids"][i])
+        else:
+            token = verdict.tokens[i]
+            numbers["q_top"] = Distribution((Candidate(token, self.text.name(token), 1.0),), 0.0)
+        if p < q:
+            mass, ids = ("r_mass", "r_ids") if "r_mass" in arrays else ("p_mass", "p_ids")
+            row = i if mass == "r_mass" else parent
+            numbers["residual"] = self._distribution(arrays[mass][row], arrays[ids][row])
+        if "gap" in arrays:
+            numbers["gap"] = float(arrays["gap"][parent])
+        return numbers
+
+    def _closing_numbers(self, verdict: HostVerdict, u: float, refused: Sequence[Token]) -> dict:
+        """The same of the closing token; ``refused``: the drafts it replaces."""
+        arrays, row = verdict.numbers, verdict.last
+        if not arrays:
+            return {}
+        numbers = {"p": float(arrays["closing_p"][0]), "u": u}
+        numbers["p_top"] = self._distribution(arrays["p_mass"][row], arrays["p_ids"][row])
+        if "gap" in arrays:
+            numbers["gap"] = float(arrays["gap"][row])
+        if refused:  # the residual it was drawn from is that of the last one
+            numbers["q"] = float(arrays["closing_q"][0])
+            numbers |= {"q_top": refused[-1].q_top, "residual": refused[-1].residual}
+        return numbers
+
+    def _distribution(self, mass: np.ndarray, ids: np.ndarray) -> Distribution:
+        top = tuple(
+            Candidate(int(i), self.text.name(int(i)), float(m)) for m, i in zip(mass, ids, strict=True) if m > 0
+        )
+        return Distribution(top, max(0.0, 1.0 - sum(c.mass for c in top)))

@@ -1,0 +1,106 @@
+"""Shares the drafting loop of all draft models: one pass a token, each drawn from q with the target's own settings.
+
+Dimension key: N drafts, V target vocabulary, Vd words the draft can guess.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import ClassVar
+
+import torch
+import torch.nn.functional as F
+
+from engine.device import to_device
+from engine.drafters.base import PER_TOKEN, Draft, Drafter, DrafterSetup
+from engine.models.runner import Runner
+from engine.sampling.random_streams import DRAFTING
+from engine.sampling.warping import draw, penalise, warp
+
+LONGEST_CATCH_UP = 8  # committed tokens fed together with the first step; more than that are prefilled
+_ACCEPTANCE = (0.12, 0.23, 0.35, 0.44, 0.53, 0.62, 0.73, 0.78, 0.87, 0.95)  # by tenth of certainty
+_BUCKETS = len(_ACCEPTANCE)
+_CAPTURED = "captured"  # the only key inside a CUDA graph, where decisions per token are impossible
+
+
+class AutoregressiveDrafter(Drafter):
+    """Base of drafters with a draft model. A subclass updates the model's cache and says how to advance by one token.
+
+    Acceptance is predicted by the draft model's own certainty, so its confidence keys are the highest probability of
+    the unwarped distribution in tenths. Inside a captured CUDA graph γ is fixed before the round instead.
+    """
+
+    name: str
+    words: torch.Tensor | None = None  # [Vd] the target's id of each draft word; None where the ids are the same
+    # Share of greedy drafts accepted at each certainty, over the shipped drafts' held-out prompts. It nearly equals
+    # the certainty itself, at any draft position, for the head and the small model alike.
+    priors: ClassVar = {PER_TOKEN: 0.5, _CAPTURED: 0.5, **dict(enumerate(_ACCEPTANCE))}
+
+    def __init__(self, runner: Runner):
+        self.runner = runner
+        self._buffers: dict[tuple, torch.Tensor] = {}
+
+    def start(self, prompt: Sequence[int], setup: DrafterSetup) -> None:
+        self.setup = setup
+        self.runner.reset(min(setup.capacity, self.runner.max_length))
+
+    def confidence_key(self, committed: Sequence[int]) -> str:
+        return _CAPTURED if self.runner.captured else PER_TOKEN
+
+    def release(self) -> None:
+        self.runner.release()
+
+    def _draft(self, advance: Callable, u: torch.Tensor, gamma: int, policy) -> Draft:
+        """Drafts up to ``gamma`` tokens. ``advance(token)`` runs one pass after ``token`` (None: the first pass) and
+        returns logits [1, Vd]. With a ``policy`` the chain ends before a token that is not worth verifying is drawn.
+        """
+        tokens, rows, path, token, steps = [], [], [], None, 0
+        seen = None if self.setup.history is None else self.setup.history.seen[None].clone()
+        while len(tokens) < gamma:
+            logits = advance(token)[:, : self.setup.vocab_size].float()
+            steps += 1
+            if policy is not None:
+                path.append(certainty(logits))
+                if not policy.worth_verifying(path):
+                    path.pop()
+                    break
+            token, q = self._sample(logits, seen, u[len(tokens) : len(tokens) + 1])
+            tokens.append(token)
+            rows.append(q)
+            if policy is not None and not policy.worth_drafting(path):
+                break
+        if not tokens:
+            return Draft(torch.zeros(0, dtype=torch.long, device=self.setup.device), steps=steps)
+        q = None if rows[0] is None else torch.cat(rows)
+        return Draft(torch.cat(tokens), q, steps=steps, confidence_keys=tuple(path))
+
+    def _sample(self, logits: torch.Tensor, seen: torch.Tensor | None, u: torch.Tensor):
+        """logits [1, Vd], u [1] → the target's id of the drawn token [1], and q [1, V] (None when greedy, which spares
+        building one-hot rows). Marks the token in ``seen``."""
+        V, words = self.setup.vocab_size, self.words
+        if seen is not None:
+            repeated = seen[:, : logits.shape[1]] if words is None else seen[:, words]
+            logits = penalise(logits, repeated, self.setup.sampling.repetition_penalty)
+        if self.setup.sampling.greedy:
+            token, q = logits.argmax(-1), None
+        else:
+            q = warp(logits, self.setup.sampling)
+            token = draw(q, u)
+            q = F.pad(q, (0, V - q.shape[1])) if words is None else q.new_zeros(1, V).index_copy_(1, words, q)
+        token = token if words is None else words[token]
+        if seen is not None:
+            seen.scatter_(1, token[None], True)
+        return token, q
+
+    def _uniforms(self, position: int, gamma: int) -> torch.Tensor:
+        table = self.setup.uniforms.table(DRAFTING)[position : position + gamma]
+        return self._buffer("u", table, torch.float32)
+
+    def _buffer(self, name: str, values, dtype: torch.dtype) -> torch.Tensor:
+        """Copies ``values`` into a buffer with a fixed address, as a captured graph needs."""
+        key, fresh = (name, len(values)), to_device(values, self.setup.device, dtype)
+        return self._buffers.setdefault(key, torch.empty_like(fresh)).copy_(fresh)
+
+
+def certainty(logits: torch.Tensor) -> int:
+    """logits [1, Vd] → the highest probability in tenths, 0 … 9."""
+    top = (logits.max() - logits.logsumexp(-1)).exp().item()
+    return min(int(top * _BUCKETS), _BUCKETS - 1)

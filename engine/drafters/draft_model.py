@@ -1,0 +1,60 @@
+"""Drafts with an independent model: a small LM with the target's tokenizer, sampled with the target's own settings.
+
+Its vocabulary may be padded to another size than the target's; q is 0 for ids that it lacks.
+"""
+
+from collections.abc import Sequence
+
+import torch
+
+from engine.drafters.autoregressive import LONGEST_CATCH_UP, AutoregressiveDrafter
+from engine.drafters.base import Draft, DrafterSetup
+
+
+class DraftModelDrafter(AutoregressiveDrafter):
+    name = "lm"
+
+    def start(self, prompt: Sequence[int], setup: DrafterSetup) -> None:
+        super().start(prompt, setup)
+        self.runner.prefill(self._clamped(prompt[:-1]))
+        self._committed = len(prompt)
+
+    def propose(self, committed: Sequence[int], gamma: int, position: int) -> Draft:
+        """Feeds the tokens committed since the last proposal, then drafts one token a pass."""
+        runner, self._committed = self.runner, len(committed)
+        # A captured loop needs one width: two tokens cover both a rejected and a fully accepted round, where the first
+        # of them rewrites keys that the cache already holds.
+        runner.rollback(max(0, min(runner.length, len(committed) - (2 if runner.captured else 1))))
+        feed = self._clamped(committed[runner.length :])
+        if len(feed) > LONGEST_CATCH_UP:
+            runner.prefill(feed[:-2])
+            feed = feed[-2:]
+        ids = self._buffer("ids", feed, torch.long)
+        u = self._uniforms(position, gamma)
+        policy = None if runner.captured else self.setup.policy
+        base = runner.length
+
+        def body(step) -> Draft:
+            offset = 0
+
+            def advance(token):
+                nonlocal offset
+                fed = ids if token is None else token
+                logits, _ = step(fed, offset)
+                offset += len(fed)
+                return logits
+
+            return self._draft(advance, u, gamma, policy)
+
+        key = (len(feed), gamma, self.setup.sampling)
+        draft = runner.loop(key, len(feed) + gamma - 1, body)
+        runner.rollback(min(runner.length, base + len(feed) + draft.steps - 1))
+        return draft
+
+    def _clamped(self, ids: Sequence[int]) -> list[int]:
+        """Clamps ids that the draft has no row for (a padded target may emit one); a wrong id only costs acceptance."""
+        last = self.runner.vocab_size - 1
+        return [min(i, last) for i in ids]
+
+    def commit(self, accepted: int) -> None:
+        self.runner.rollback(min(self.runner.length, self._committed + accepted))

@@ -1,0 +1,69 @@
+"""Drafts with an EAGLE-3 head: one decoder layer that reads the target's own hidden states (Li et al. 2025).
+
+Position t of the head reads the target's features of token t and the embedding of token t + 1. While drafting, its own
+outgoing state replaces the features. Once the target has scored those tokens, the next round feeds them again with the
+target's features and overwrites their keys.
+"""
+
+from collections.abc import Sequence
+
+import torch
+
+from engine.drafters.autoregressive import LONGEST_CATCH_UP, AutoregressiveDrafter
+from engine.drafters.base import Draft, DrafterSetup
+from engine.models.runner import DecoderRunner
+
+
+class Eagle3Drafter(AutoregressiveDrafter):
+    """``runner`` runs the head; ``target`` stores the features of every token it has scored."""
+
+    name = "eagle"
+
+    def __init__(self, runner: DecoderRunner, target: DecoderRunner):
+        super().__init__(runner)
+        self.target, self.words = target, runner.model.words
+
+    def start(self, prompt: Sequence[int], setup: DrafterSetup) -> None:
+        super().start(prompt, setup)
+        self._catch_up(prompt, len(prompt) - 2)
+
+    def _catch_up(self, committed: Sequence[int], end: int) -> None:
+        """Feeds the positions up to ``end`` in large passes, without computing logits."""
+        start = self.runner.length
+        if end > start:
+            self.runner.prefill(committed[start + 1 : end + 1], features=self.target.tapped[start:end])
+
+    def propose(self, committed: Sequence[int], gamma: int, position: int) -> Draft:
+        """Feeds the tokens committed since the last proposal with their features, then drafts from its own state."""
+        runner, known = self.runner, len(committed) - 1  # positions whose features the target has
+        if known - runner.length > LONGEST_CATCH_UP:
+            self._catch_up(committed, known - 1)
+        runner.rollback(min(runner.length, known - 1))  # a repeated proposal feeds the last position again
+        start = runner.length
+        ids = self._buffer("ids", committed[start + 1 :], torch.long)
+        features = self._features(start, known)
+        u = self._uniforms(position, gamma)
+        policy = None if runner.captured else self.setup.policy
+
+        def body(step) -> Draft:
+            offset, state = 0, None
+
+            def advance(token):
+                nonlocal offset, state
+                if token is None:
+                    logits, state = step(ids, offset, features=features)
+                    offset += len(ids)
+                else:
+                    logits, state = step(token, offset, state=state)
+                    offset += 1
+                return logits
+
+            return self._draft(advance, u, gamma, policy)
+
+        draft = runner.loop((len(ids), gamma, self.setup.sampling), len(ids) + gamma - 1, body)
+        runner.rollback(known)  # the next round feeds the drafted positions again, with features
+        return draft
+
+    def _features(self, start: int, end: int) -> torch.Tensor:
+        fresh = self.target.tapped[start:end]
+        return self._buffers.setdefault(("features", end - start), torch.empty_like(fresh)).copy_(fresh)

@@ -1,0 +1,209 @@
+"""Tests whether seeded runs are distributed as the target's own output, on toy and real models.
+
+The law (exact distribution) of the first tokens is computed by enumeration, so one sample is enough: Pearson's
+chi-squared at a stated false-alarm rate, and the total variation distance next to the 95 % band that samples of the law
+itself would show.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import replace
+
+import numpy as np
+import torch
+
+from engine.config import AUTO, RunConfig, SamplingParams
+from engine.decoding.loop import TRUE_RULES, Rules
+from engine.decoding.tokenization import Detokenizer, encode_prompt
+from engine.errors import BadInput
+from engine.exactness.mutants import Mutant
+from engine.exactness.results import FALSE_ALARM, Draws, Law, Outcome, RuleTestResult
+from engine.exactness.toy_models import PLAIN, ToyLM, exact_distribution, make_drafter, toy_decoder
+from engine.sampling.warping import History, penalise, warp
+from engine.trace.events import TESTED, Round, Token
+
+_FEWEST = 5.0  # expected in a cell for chi-squared to hold; rarer outcomes are counted together
+_BAND = 2_000  # simulated sets of runs that the noise band is read from
+_MOST_OUTCOMES = 4_000
+
+ShareCallback = Callable[[float], None]  # the share of the runs that is done
+Runs = Callable[[int], Iterator[Round]]  # seed → the rounds of that run
+
+
+def judge(law: Law, draws: Draws, false_alarm: float = FALSE_ALARM, seed: int = 0) -> RuleTestResult:
+    """Returns chi-squared and total variation of the draws against the law. ``seed`` simulates the band."""
+    runs = draws.runs
+    statistic, freedom = chi_squared(draws.counts, {cell: runs * mass for cell, mass in law.items()})
+    p_value = 1.0
+    if freedom:
+        half = torch.tensor([freedom / 2, statistic / 2], dtype=torch.float64)
+        p_value = float(torch.special.gammaincc(half[0], half[1])) if statistic < float("inf") else 0.0
+    distance, band = _distance(law, draws.counts), _band(law, runs, seed)
+    return RuleTestResult(law, draws, statistic, freedom, p_value, distance, band, false_alarm)
+
+
+def chi_squared(seen: Mapping[Outcome, int], expected: Mapping[Outcome, float]) -> tuple[float, int]:
+    """Returns Pearson's statistic and its degrees of freedom; infinity if an outcome of probability 0 was seen.
+
+    >>> chi_squared({(0,): 60, (1,): 40}, {(0,): 50.0, (1,): 50.0})
+    (4.0, 1)
+    """
+    if any(count and expected.get(cell, 0.0) <= 0 for cell, count in seen.items()):
+        return float("inf"), 1
+    cells = [(seen.get(cell, 0), mean) for cell, mean in expected.items() if mean >= _FEWEST]
+    rare = [(seen.get(cell, 0), mean) for cell, mean in expected.items() if 0 < mean < _FEWEST]
+    if rare:
+        cells.append((sum(count for count, _ in rare), sum(mean for _, mean in rare)))
+    return sum((count - mean) ** 2 / mean for count, mean in cells), len(cells) - 1
+
+
+def _distance(law: Law, counts: Mapping[Outcome, int]) -> float:
+    runs = sum(counts.values())
+    return sum(abs(counts.get(cell, 0) / runs - law.get(cell, 0.0)) for cell in {*law, *counts}) / 2
+
+
+def _band(law: Law, runs: int, seed: int) -> tuple[float, float]:
+    masses = np.array(list(law.values()))
+    drawn = np.random.default_rng(seed).multinomial(runs, masses / masses.sum(), _BAND) / runs
+    low, high = np.percentile(np.abs(drawn - masses).sum(1) / 2, [2.5, 97.5])
+    return float(low), float(high)
+
+
+def sample_toy(
+    target: ToyLM,
+    draft: ToyLM,
+    runs: int,
+    length: int = 2,
+    sampling: SamplingParams = PLAIN,
+    gamma: int = 3,
+    mutant: Mutant | None = None,
+    method: str = "lm",
+    progress: ShareCallback = lambda share: None,
+) -> tuple[Law, Draws]:
+    """Returns the law of a toy pair's first ``length`` tokens, and draws by the correct rules or a mutant."""
+    runs_by_seed = toy_runs(target, draft, length, sampling, gamma, mutant, method)
+    law = exact_distribution(target, [0], length, sampling)
+    return law, count_outcomes(runs_by_seed, range(runs), length, progress)
+
+
+def sample_engine(
+    engine,
+    config: RunConfig,
+    runs: int,
+    length: int = 2,
+    rules: Rules = TRUE_RULES,
+    cancelled: Callable[[], bool] = lambda: False,
+    progress: ShareCallback = lambda share: None,
+) -> tuple[Law, Draws]:
+    """The same for a real pair. Raises BadInput if the law has too many outcomes: use a small top-k and a temperature
+    above 0."""
+    law = exact_law(engine, config, length)
+    return law, count_outcomes(
+        engine_runs(engine, config, length, rules, cancelled), range(runs), length, progress, cancelled
+    )
+
+
+def toy_runs(
+    target: ToyLM, draft: ToyLM, length: int, sampling: SamplingParams, gamma: int, mutant: Mutant | None, method: str
+) -> Runs:
+    """Returns seed → rounds, of runs just long enough that each of the first ``length`` tokens can be a draft."""
+    rules = mutant.rules if mutant else TRUE_RULES
+
+    def rounds(seed: int) -> Iterator[Round]:
+        drafter = mutant.drafter(draft) if mutant else make_drafter(method, draft)
+        return toy_decoder(target, drafter, [0], sampling, gamma, length + gamma, seed, rules, trace=False).rounds()
+
+    return rounds
+
+
+def engine_runs(
+    engine,
+    config: RunConfig,
+    length: int,
+    rules: Rules = TRUE_RULES,
+    cancelled: Callable[[], bool] = lambda: False,
+) -> Runs:
+    spare = 1 if config.gamma == AUTO else max(1, config.gamma)  # a run's last positions get shorter drafts
+    short = replace(config, max_new_tokens=length + spare, trace=False)
+
+    def rounds(seed: int) -> Iterator[Round]:
+        with closing(engine.run(replace(short, seed=config.seed + seed), cancelled, rules=rules)) as events:
+            yield from (event for event in events if isinstance(event, Round))
+
+    return rounds
+
+
+def count_outcomes(
+    runs: Runs,
+    seeds: Sequence[int],
+    length: int,
+    progress: ShareCallback = lambda share: None,
+    cancelled: Callable[[], bool] = lambda: False,
+) -> Draws:
+    """Counts the first ``length`` tokens of each seed's run, and ends the run there. A cancelled run is not counted."""
+    counts, accepted, tested = Counter(), 0, 0
+    for done, seed in enumerate(seeds, 1):
+        tokens = _beginning(runs(seed), length)
+        if cancelled():
+            break
+        counts[tuple(token.id for token in tokens if token.emitted)[:length]] += 1
+        accepted += sum(token.status == "accepted" for token in tokens)
+        tested += sum(token.status in TESTED for token in tokens)
+        progress(done / len(seeds))
+    return Draws(counts, accepted, tested)
+
+
+def _beginning(rounds: Iterator[Round], length: int) -> list[Token]:
+    """The tokens of a run up to the round that emits the ``length``-th one."""
+    tokens: list[Token] = []
+    with closing(rounds):
+        for round_ in rounds:
+            tokens += round_.tokens
+            if sum(token.emitted for token in tokens) >= length:
+                break
+    return tokens
+
+
+@torch.inference_mode()
+def exact_law(engine, config: RunConfig, length: int) -> dict[Outcome, float]:
+    """The exact distribution of the first ``length`` tokens, from the target alone; end of text ends an outcome.
+    Raises BadInput at temperature 0 and for more than 4,000 outcomes."""
+    if config.sampling.temperature == 0:
+        raise BadInput("At temperature 0 there is one outcome and nothing to test; choose a higher temperature.")
+    runner, prompt = engine.target.runner, list(encode_prompt(engine.target.tokenizer, config))
+    law: dict[Outcome, float] = {(): 1.0}
+    try:
+        runner.reset(len(prompt) + length + 1)
+        runner.prefill(prompt[:-1])
+        for _ in range(length):
+            law = _extended(engine, config.sampling, prompt, law)
+    finally:
+        runner.release()
+    return law
+
+
+def _extended(engine, sampling: SamplingParams, prompt: list[int], law: dict) -> dict[Outcome, float]:
+    runner, longer = engine.target.runner, {}
+    for so_far, mass in law.items():
+        if so_far and so_far[-1] in engine.target.eos:
+            longer[so_far] = mass
+            continue
+        fed = [*prompt[-1:], *so_far]
+        logits = runner.forward(torch.tensor(fed, device=runner.device), last=True).float()
+        runner.rollback(len(prompt) - 1)
+        if sampling.repetition_penalty != 1.0:
+            seen = History([*prompt, *so_far], runner.vocab_size, runner.device).seen[None]
+            logits = penalise(logits, seen, sampling.repetition_penalty)
+        row = warp(logits, sampling)[0].double().cpu()
+        for token in row.nonzero()[:, 0].tolist():
+            longer[*so_far, token] = mass * float(row[token] / row.sum())
+        if len(longer) > _MOST_OUTCOMES:
+            raise BadInput("There are too many outcomes to count; choose a smaller top-k, such as 3, or fewer tokens.")
+    return longer
+
+
+def outcome_words(engine, outcomes: Sequence[Outcome]) -> dict[Outcome, tuple[str, ...]]:
+    """The text of each token of each outcome; vocabulary entries where a token has no text of its own."""
+    names = Detokenizer(engine.target.tokenizer)
+    return {outcome: tuple(names.name(token) for token in outcome) for outcome in outcomes}

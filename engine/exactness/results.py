@@ -1,0 +1,123 @@
+"""Describes the rules of acceptance, right and wrong, and the result of testing one. Imports no torch.
+
+The wrong rules themselves are in mutants.py, the test in distribution_test.py.
+"""
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from engine.config import METHODS
+
+Outcome = tuple[int, ...]
+Law = Mapping[Outcome, float]
+
+RIGHT = "right"  # the name of the rule of the papers
+FALSE_ALARM = 1e-3  # the share of lossless engines that the test calls wrong
+TOY_WORDS = ("sun", "rain", "wind")
+TREES = ("independent", "without_replacement", "top")  # how a tree's siblings are chosen
+TOY_METHODS = {
+    "lm": "draft model: another table of three words",
+    **{name: f"{method.title}: {method.description}" for name, method in METHODS.items() if method.needs == "nothing"},
+    "independent": "tree, siblings drawn independently",
+    "without_replacement": "tree, siblings drawn without replacement",
+    "top": "tree of the draft's favourites",
+}
+
+
+@dataclass(frozen=True)
+class Mistake:
+    """One mistake in rejection sampling, in a sentence. ``method``: the toy's method that shows it; ``own_drafter``:
+    the drafter is wrong, not the rule."""
+
+    words: str
+    method: str = "lm"
+    own_drafter: bool = False
+
+    @property
+    def on_pairs(self) -> bool:
+        """Whether it can be made with a real pair, which has neither the toy's trees nor its wrong drafters."""
+        return self.method == "lm" and not self.own_drafter
+
+
+MISTAKES: Mapping[str, Mistake] = {
+    "raw-q": Mistake("q is taken before temperature and top-p, the drafts were drawn after.", own_drafter=True),
+    "argmax-drafts": Mistake("Drafts are q's favourites, but tested as draws from q.", own_drafter=True),
+    "no-residual": Mistake("A refused draft is replaced from p, not from the residual."),
+    "residual-unclamped": Mistake("The residual keeps its negative parts."),
+    "residual-absolute": Mistake("The residual is |p − q|, so tokens that q had too much of come back."),
+    "u-reused-for-closing": Mistake("The draw that refused a draft also chooses its replacement."),
+    "u-shared-by-drafts": Mistake("One draw decides every draft of a round."),
+    "p-row-late": Mistake("Draft i is tested against the target's row after it, not before it."),
+    "closing-row-early": Mistake("The closing token is drawn one row too early."),
+    "bonus-from-q": Mistake("After a fully accepted round the bonus token comes from the draft."),
+    "tail-kept": Mistake("Drafts after a refused one are kept when they pass their own test."),
+    "ratio-inverted": Mistake("Accepts when u < q/p."),
+    "q-ignored": Mistake("Accepts when u < p, as if the draft had been certain."),
+    "good-enough": Mistake("Accepts every token to which the target gives at least a tenth: faster, but not lossless."),
+    "sibling-residual": Mistake(
+        "A second sibling is tested against p itself, not against the residual of the first.", "independent"
+    ),
+    "sibling-q": Mistake(
+        "Siblings drawn without replacement are tested with the first one's q.", "without_replacement"
+    ),
+    "sibling-closing": Mistake("After all siblings are refused the closing token is drawn from p.", "independent"),
+    "top-p-crossing": Mistake("Top-p drops the token that crosses the line."),
+    "temperature-last": Mistake("Temperature is applied after top-p."),
+}
+
+
+@dataclass(frozen=True)
+class Draws:
+    """``counts``: how often each outcome came; accepted and tested drafts on the way. Draws of other seeds add up."""
+
+    counts: Counter
+    accepted: int = 0
+    tested: int = 0
+
+    def __add__(self, other: "Draws") -> "Draws":
+        return Draws(self.counts + other.counts, self.accepted + other.accepted, self.tested + other.tested)
+
+    @property
+    def runs(self) -> int:
+        return self.counts.total()
+
+    @property
+    def alpha(self) -> float | None:
+        return self.accepted / self.tested if self.tested else None
+
+
+@dataclass(frozen=True)
+class RuleTestResult:
+    """Seeded runs judged against the target's own distribution ``law``.
+
+    ``statistic``: Pearson's χ² with ``freedom`` degrees of freedom. ``p_value``: how often a lossless engine would
+    differ so much by chance. ``distance``: total variation, half the sum of |seen − law|, 0 … 1. ``band``: 95 % of the
+    distances of a lossless engine.
+    """
+
+    law: Law
+    draws: Draws
+    statistic: float
+    freedom: int
+    p_value: float
+    distance: float
+    band: tuple[float, float]
+    false_alarm: float = FALSE_ALARM
+
+    @property
+    def runs(self) -> int:
+        return self.draws.runs
+
+    @property
+    def alpha(self) -> float | None:
+        return self.draws.alpha
+
+    @property
+    def lossless(self) -> bool:
+        return self.p_value >= self.false_alarm
+
+    @property
+    def verdict(self) -> str:
+        """ "right" as far as this can tell, "wrong", or "open": too few runs for χ² to say anything."""
+        return "wrong" if not self.lossless else "right" if self.freedom else "open"

@@ -1,0 +1,106 @@
+"""Reads and writes files: the cache folder, atomic writes, checksums, disk errors as sentences, cells of a CSV."""
+
+import errno
+import hashlib
+import json
+import os
+import shutil
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from engine.errors import Unavailable
+
+ASSETS = Path(__file__).resolve().parent.parent / "assets"
+# Some spreadsheet takes a cell that begins so for a formula; the wide forms are those of East Asian versions.
+_STARTS_FORMULA = tuple("=+-@|%\t\r\n＝＋－＠")
+
+
+def cache_root() -> Path:
+    """The folder of converted weights and measurements: SPECLENS_CACHE, or the platform's cache folder."""
+    if chosen := os.environ.get("SPECLENS_CACHE"):
+        return Path(chosen).expanduser().absolute()
+    if sys.platform == "win32":
+        base = os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local"
+    elif sys.platform == "darwin":
+        base = Path.home() / "Library" / "Caches"
+    else:
+        base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(base) / "speclens"
+
+
+def sha256(path: Path, progress: Callable[[float], None] = lambda fraction: None) -> str:
+    """The file's digest in hex; ``progress`` is called with the share that is read."""
+    digest, size, done = hashlib.sha256(), max(path.stat().st_size, 1), 0
+    with open(path, "rb") as file:
+        while block := file.read(1 << 22):
+            digest.update(block)
+            done += len(block)
+            progress(done / size)
+    return digest.hexdigest()
+
+
+def read_json(path: Path) -> dict:
+    """The object in a JSON file; empty if it cannot be read."""
+    try:
+        value = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+def write_atomically(path: Path, content: str | bytes | memoryview) -> None:
+    """Replaces the file. Where that fails, a full disk included, the old file stays and no other is left."""
+    temporary = path.with_name(f".{path.name}-{os.urandom(4).hex()}")
+    try:
+        with open(temporary, "xb") as file:
+            file.write(content.encode("utf-8") if isinstance(content, str) else content)
+        os.replace(temporary, path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+
+
+def escape_formula(text: str) -> str:
+    """A cell of a CSV that a spreadsheet shows and never runs: after an apostrophe if it would begin a formula.
+
+    >>> escape_formula("=1+1")
+    "'=1+1"
+    """
+    begins = text.startswith(_STARTS_FORMULA) or text.lstrip().startswith(_STARTS_FORMULA)
+    return f"'{text}" if begins else text
+
+
+def need_disk(folder: Path, needed: int, name: str) -> None:
+    """Raises Unavailable if fewer than ``needed`` bytes are free; ``name`` opens the message."""
+    existing = next(p for p in (folder, *folder.parents) if p.is_dir())
+    free = shutil.disk_usage(existing).free
+    if free < needed:
+        raise Unavailable(
+            f"{name} needs {gigabytes(needed)} on disk, but {existing} has {gigabytes(free)} free; "
+            "free some space or name another cache folder with SPECLENS_CACHE (for hub models HF_HOME)."
+        )
+
+
+@contextmanager
+def disk_errors(folder: Path) -> Iterator[None]:
+    """Raises Unavailable for a full or read-only disk inside the with block; other OSErrors pass through."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno in {errno.ENOSPC, getattr(errno, "EDQUOT", None)}:
+            raise Unavailable(
+                f"The disk that holds {folder} is full; free some space or name another cache folder with "
+                "SPECLENS_CACHE (for hub models HF_HOME)."
+            ) from error
+        if error.errno in {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EEXIST}:
+            raise Unavailable(
+                f"{folder} cannot be written to ({error.strerror}); name another cache folder with SPECLENS_CACHE "
+                "(for hub models HF_HOME)."
+            ) from error
+        raise
+
+
+def gigabytes(n: int) -> str:
+    return f"{n / 1e9:.1f} GB" if n >= 1e8 else f"{n / 1e6:.1f} MB"

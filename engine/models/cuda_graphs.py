@@ -1,0 +1,63 @@
+"""Captures and replays CUDA graphs: ``run(key, step)`` captures the step once on CUDA, and just calls it on a CPU.
+
+A step reads and writes buffers that stay where they are (its owner fills them before the call) and returns tensors;
+on CUDA those are the captured ones, overwritten by the next replay of the same key.
+"""
+
+import os
+from collections.abc import Callable, Hashable
+
+import torch
+
+SWITCH = "SPECLENS_CUDA_GRAPHS"  # 0 in the environment: nothing is captured
+_WARM_UPS = 3
+
+
+class EagerGraphs:
+    """No capture: every run is a call."""
+
+    captured = False
+
+    def run(self, key: Hashable, step: Callable):
+        return step()
+
+    def clear(self) -> None:
+        pass
+
+
+class CudaGraphs:
+    """One graph per key, each with memory of its own: in a shared pool one graph's scratch space may be another's
+    result, and a round holds the draft's q while the verify graph replays."""
+
+    captured = True
+
+    def __init__(self):
+        self._graphs: dict[Hashable, tuple[torch.cuda.CUDAGraph, object]] = {}
+
+    def run(self, key: Hashable, step: Callable):
+        if key not in self._graphs:
+            self._graphs[key] = self._capture(step)
+        graph, outputs = self._graphs[key]
+        graph.replay()
+        return outputs
+
+    def _capture(self, step: Callable):
+        # Warm-up on a side stream, as capture requires: lazy initialisation and autotuning must not be recorded.
+        side = torch.cuda.Stream()
+        side.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(side):
+            for _ in range(_WARM_UPS):
+                step()
+        torch.cuda.current_stream().wait_stream(side)
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph, capture_error_mode="thread_local"):
+            outputs = step()
+        return graph, outputs
+
+    def clear(self) -> None:
+        self._graphs.clear()
+
+
+def graphs_for(device: str):
+    use_graphs = torch.device(device).type == "cuda" and os.environ.get(SWITCH, "1") != "0"
+    return CudaGraphs() if use_graphs else EagerGraphs()

@@ -1,0 +1,36 @@
+"""Stores the keys and values of one sequence in place. Knows slots, not tokens.
+
+keys, values [layers, K, L, D]: K key/value heads, L slots, D head size. Slot i holds the i-th token of the sequence;
+the first `length` slots are valid, and the ones after them are never read.
+"""
+
+import torch
+
+
+class KVCache:
+    def __init__(self, layers: int, kv_heads: int, slots: int, head_dim: int, dtype: torch.dtype, device: str):
+        shape = (layers, kv_heads, slots, head_dim)
+        # Zeros, not empty: a fixed-width CUDA graph multiplies masked slots by 0, and 0 · NaN is NaN.
+        self.keys = torch.zeros(shape, dtype=dtype, device=device)
+        self.values = torch.zeros(shape, dtype=dtype, device=device)
+        self.length = 0
+
+    @property
+    def slots(self) -> int:
+        return self.keys.shape[2]
+
+    def rollback(self, length: int) -> None:
+        """Discards all slots from ``length`` on."""
+        assert 0 <= length <= self.length, f"cannot roll back from {self.length} to {length}"
+        self.length = length
+
+    def keep(self, base: int, nodes: list[int]) -> None:
+        """Of the tree scored at slots base, base+1, … keep the path ``nodes`` (increasing, node 0 first), moved up.
+
+        A chain's accepted path is a prefix, so nothing moves; only a tree pays for the copy.
+        """
+        if nodes != list(range(len(nodes))):
+            source = torch.tensor([base + n for n in nodes], device=self.keys.device)
+            for side in (self.keys, self.values):
+                side[:, :, base : base + len(nodes)] = side.index_select(2, source)
+        self.length = base + len(nodes)

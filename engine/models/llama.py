@@ -1,0 +1,155 @@
+"""Runs the forward pass of the Llama family (Llama, SmolLM2, TinyLlama, Mistral, Qwen2, Qwen3), batch 1.
+
+Knows tensors and slots, not sampling or rounds. The same code runs eagerly on a CPU and inside a
+captured CUDA graph: every position comes in as a tensor, and the KV cache is written in place.
+
+Dimension key: W tokens scored at once, E hidden size, H query heads, K key/value heads, G = H/K, D head size,
+L visible slots, V vocabulary.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+import torch.nn.functional as F
+from transformers import PretrainedConfig
+
+from engine.errors import Unavailable
+from engine.models.attention import cached_attention, grouped_mask, rope, rotary_frequencies, rotary_tables
+from engine.models.kv_cache import KVCache
+from engine.models.linear import linear_for
+from engine.models.safetensors_reader import TensorReader
+
+FAMILIES = ("llama", "mistral", "qwen2", "qwen3")
+_ROPE_KINDS = ("default", "linear", "llama3", "yarn")  # those whose frequencies do not change with the length
+
+
+def unsupported(config: PretrainedConfig) -> str | None:
+    """Why `LlamaModel` cannot run the model, or None. `TransformersRunner` may still run it."""
+    if config.model_type not in FAMILIES:
+        return f"the decoder knows {', '.join(FAMILIES)}, not {config.model_type}"
+    if config.hidden_act != "silu":
+        return f"its activation is {config.hidden_act}, not silu"
+    if rope(config)["rope_type"] not in _ROPE_KINDS:
+        return f"its rope scaling {rope(config)['rope_type']!r} changes with the length"
+    if getattr(config, "quantization_config", None):
+        return "its weights are quantised"
+    return None
+
+
+def _head_dim(config) -> int:
+    return getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
+
+
+def context_length(config) -> int:
+    """Returns the longest sequence. Because older keys are not dropped here, a sliding window limits it too."""
+    window = getattr(config, "sliding_window", None)
+    sliding = window and getattr(config, "use_sliding_window", True)
+    return min(config.max_position_embeddings, window) if sliding else config.max_position_embeddings
+
+
+@dataclass(slots=True)
+class Layer:
+    norm_in: torch.Tensor
+    qkv: object
+    q_norm: torch.Tensor | None
+    k_norm: torch.Tensor | None
+    out: object
+    norm_mid: torch.Tensor
+    gate_up: object
+    down: object
+
+
+class LlamaModel:
+    """Loads a checkpoint folder and scores tokens. ``taps``: layers whose incoming hidden states are returned too.
+    ``weights``: a replacement for the folder's `TensorReader`. Raises Unavailable for other architectures."""
+
+    def __init__(
+        self, folder: Path, config: PretrainedConfig, dtype: torch.dtype, device: str, packed=None, progress=None,
+        quantised=False, weights=None,
+    ):  # fmt: skip
+        reason = unsupported(config)
+        if reason:
+            raise Unavailable(f"This model cannot run on the fast decoder: {reason}.")
+        self.config, self.dtype, self.device = config, dtype, device
+        self.H, self.K, self.D = config.num_attention_heads, config.num_key_value_heads, _head_dim(config)
+        self.layers_count, self.inner = config.num_hidden_layers, config.intermediate_size
+        self.eps = config.rms_norm_eps
+        self.vocab_size, self.max_length = config.vocab_size, context_length(config)
+        self.width = config.hidden_size
+        self.taps: tuple[int, ...] = ()
+        self._load(
+            weights or TensorReader(folder, dtype, device), linear_for(dtype, device, packed, quantised), progress
+        )
+        self.frequencies, self.rope_scaling = rotary_frequencies(config, self.D, device)
+
+    def _load(self, weights: TensorReader, linear: type, progress) -> None:
+        E, V = self.config.hidden_size, self.vocab_size
+        self.embed = weights("model.embed_tokens.weight", (V, E))
+        self.layers = []
+        for i in range(self.layers_count):
+            self.layers.append(self._layer(weights, linear, f"model.layers.{i}."))
+            if progress:
+                progress((i + 1) / self.layers_count)
+        self.norm = weights("model.norm.weight", (E,))
+        tied = self.config.tie_word_embeddings or "lm_head.weight" not in weights
+        self.head = linear(self.embed if tied else weights("lm_head.weight", (V, E)))
+
+    def _layer(self, weights: TensorReader, linear: type, at: str) -> Layer:
+        E, heads, shared = self.config.hidden_size, self.H * self.D, self.K * self.D
+
+        def fused(block: str, sizes: dict[str, int], width: int):
+            parts = {f"{at}{block}.{name}_proj": size for name, size in sizes.items()}
+            rows = torch.cat([weights(f"{p}.weight", (size, width)) for p, size in parts.items()])
+            if not any(f"{p}.bias" in weights for p in parts):
+                return linear(rows)
+            return linear(rows, torch.cat([weights(f"{p}.bias", (size,)) for p, size in parts.items()]))
+
+        def optional(name: str, size: int):
+            return weights(at + name, (size,)) if at + name in weights else None
+
+        return Layer(
+            weights(at + "input_layernorm.weight", (E,)),
+            fused("self_attn", {"q": heads, "k": shared, "v": shared}, E),
+            optional("self_attn.q_norm.weight", self.D),
+            optional("self_attn.k_norm.weight", self.D),
+            fused("self_attn", {"o": E}, heads),
+            weights(at + "post_attention_layernorm.weight", (E,)),
+            fused("mlp", {"gate": self.inner, "up": self.inner}, E),
+            fused("mlp", {"down": E}, self.inner),
+        )
+
+    def new_cache(self, slots: int) -> KVCache:
+        return KVCache(self.layers_count, self.K, slots, self.D, self.dtype, self.device)
+
+    def forward(self, ids, slots, positions, mask, visible: int, cache: KVCache, rows: slice | None = slice(None)):
+        """One pass. ids, slots, positions [W]; mask [W, visible] bool or None (everything visible to every row).
+
+        Returns logits [rows, V] (None when ``rows`` is None) and features [W, taps·E] (None without taps).
+        """
+        x = F.embedding(ids, self.embed)  # [W, E]
+        rotary = rotary_tables(positions, self.frequencies, self.rope_scaling, x.dtype)
+        mask = grouped_mask(mask, self.H // self.K, self.dtype)
+        tapped = []
+        for i, layer in enumerate(self.layers):
+            if i in self.taps:
+                tapped.append(x)
+            x = x + self._attend(x, layer, rotary, slots, mask, visible, cache.keys[i], cache.values[i])
+            gate_up = layer.gate_up(self._rms_norm(x, layer.norm_mid))
+            x = x + layer.down(F.silu(gate_up[:, : self.inner]) * gate_up[:, self.inner :])
+        if self.layers_count in self.taps:
+            tapped.append(x)
+        features = torch.cat(tapped, -1) if tapped else None
+        if rows is None:
+            return None, features
+        return self.head(self._rms_norm(x[rows], self.norm)), features
+
+    def _attend(self, x, layer: Layer, rotary, slots, mask, visible, keys, values):
+        H, K, D = self.H, self.K, self.D
+        qk, v = layer.qkv(self._rms_norm(x, layer.norm_in)).view(len(x), H + 2 * K, D).split([H + K, K], 1)
+        if layer.q_norm is not None:
+            qk = torch.cat([self._rms_norm(qk[:, :H], layer.q_norm), self._rms_norm(qk[:, H:], layer.k_norm)], 1)
+        return layer.out(cached_attention(qk, v, rotary, slots, mask, visible, keys, values))
+
+    def _rms_norm(self, x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
+        return F.rms_norm(x, weight.shape, weight, self.eps)

@@ -1,0 +1,114 @@
+"""Loads a model folder: chooses device, precision and implementation, and explains why a model cannot run."""
+
+import platform
+from collections.abc import Callable
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from transformers import GenerationConfig
+
+from engine.config import AUTO
+from engine.device import out_of_memory
+from engine.errors import BadInput, Unavailable
+from engine.models.llama import LlamaModel, unsupported
+from engine.models.runner import DecoderRunner, Runner
+from engine.models.transformers_config import load_config, load_tokenizer
+from engine.models.transformers_runner import TransformersRunner, first_line
+
+PRECISIONS = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
+_KINDS = ("cuda", "mps", "cpu")
+
+
+def default_device() -> str:
+    if torch.cuda.is_available():
+        return "cuda"
+    return "mps" if torch.backends.mps.is_available() else "cpu"
+
+
+def choose_device(name: str = AUTO) -> str:
+    """Returns the device; "auto" prefers cuda, then mps, then cpu. Raises Unavailable if this machine lacks it."""
+    if name == AUTO:
+        return default_device()
+    try:
+        if torch.device(name).type not in _KINDS:
+            raise NotImplementedError(name)
+        torch.zeros(1, device=torch.device(name))
+    except (RuntimeError, AssertionError, NotImplementedError) as error:
+        here = default_device()
+        raise Unavailable(f"Device {name[:40]!r} cannot be used here; this machine offers {here!r}.") from error
+    return name
+
+
+def choose_precision(name: str, device: str) -> str:
+    """Returns the precision; "auto" is bf16 on CUDA and fp32 elsewhere, because bf16 without matrix units is slower."""
+    if name == AUTO:
+        return "bf16" if torch.device(device).type == "cuda" else "fp32"
+    if name not in PRECISIONS:
+        raise BadInput(f"Unknown precision {name[:40]!r}; choose from {', '.join([AUTO, *PRECISIONS])}.")
+    return name
+
+
+def device_name(device: str) -> str:
+    if torch.device(device).type == "cuda":
+        return torch.cuda.get_device_name(device)
+    return f"{device} ({platform.machine()}, {torch.get_num_threads()} threads)"
+
+
+@dataclass
+class LoadedModel:
+    """A checkpoint ready to run; ``eos``: the ids that end a text."""
+
+    runner: Runner
+    tokenizer: object
+    eos: frozenset[int]
+    folder: Path
+
+
+def load_model(
+    folder: Path, device: str, precision: str, progress: Callable[[float], None] | None = None, quantised: bool = False
+) -> LoadedModel:
+    """Loads a folder into our own Llama forward pass if it knows the architecture, else with transformers. Raises
+    Unavailable with the reason.
+
+    ``quantised``: 8-bit products where they are faster, for drafts only (`engine/models/linear.py`).
+    """
+    config, tokenizer, dtype = load_config(folder), load_tokenizer(folder), PRECISIONS[precision]
+    with memory_errors(f"{folder.name} does not fit into the memory of {device}"):
+        try:
+            if unsupported(config):
+                runner = TransformersRunner(folder, dtype, device)
+            else:
+                with torch.inference_mode():
+                    decoder = LlamaModel(folder, config, dtype, device, progress=progress, quantised=quantised)
+                runner = DecoderRunner(decoder)
+        except (RuntimeError, TypeError, AttributeError, KeyError) as error:
+            if out_of_memory(error):
+                raise
+            raise Unavailable(f"The weights in {folder} do not fit its config.json: {first_line(error)}") from error
+    return LoadedModel(runner, tokenizer, _eos_ids(folder, config, tokenizer), folder)
+
+
+@contextmanager
+def memory_errors(problem: str):
+    """Raises Unavailable for a failed allocation inside the with block."""
+    try:
+        yield
+    except Exception as error:
+        if not out_of_memory(error):
+            raise
+        raise Unavailable(f"{problem}; choose a smaller pair, a lower precision or a shorter text.") from error
+
+
+def _eos_ids(folder: Path, config, tokenizer) -> frozenset[int]:
+    """The ids at which transformers' generate stops: the generation config's ids, else the config's, else the
+    tokenizer's."""
+    candidates = [getattr(config, "eos_token_id", None), tokenizer.eos_token_id]
+    if (folder / "generation_config.json").exists():
+        try:
+            candidates.insert(0, GenerationConfig.from_pretrained(folder).eos_token_id)
+        except (OSError, ValueError) as error:
+            raise Unavailable(f"{folder / 'generation_config.json'} is damaged: {first_line(error)}") from error
+    ids = next((c for c in candidates if c is not None), [])
+    return frozenset(ids if isinstance(ids, list) else [ids])

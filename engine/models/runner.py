@@ -1,0 +1,215 @@
+"""Runs a model with its KV cache: appends tokens, returns logits, rolls tokens back.
+
+`Runner` is the protocol that drafters and the loop use. `DecoderRunner` runs `LlamaModel` and `EagleModel`;
+`TransformersRunner` runs any other model. Dimension key: W tokens fed at once, V vocabulary.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+import torch
+
+from engine.device import to_device
+from engine.errors import BadInput
+from engine.models.cuda_graphs import graphs_for
+from engine.models.kv_cache import KVCache
+from engine.models.llama import LlamaModel
+
+_PREFILL_CHUNK = 512
+_SMALLEST_BUCKET = 256  # on CUDA the visible length is rounded up, so that one graph serves many rounds
+
+
+class Runner(Protocol):
+    vocab_size: int
+    max_length: int
+    device: str
+    length: int  # tokens whose keys and values are cached
+    trees: bool  # whether forward takes parents
+    captured: bool  # whether passes are CUDA graphs, one for each width
+
+    def reset(self, capacity: int) -> None:
+        """Empties the cache and makes room for ``capacity`` tokens. Raises BadInput if that exceeds the context
+        length."""
+
+    def prefill(self, ids: Sequence[int]) -> None:
+        """Appends tokens without computing logits."""
+
+    def forward(self, tokens: torch.Tensor, parents: Sequence[int] | None = None, last: bool = False) -> torch.Tensor:
+        """Appends tokens [W]; returns logits [W, V], or [1, V] with ``last``. With ``parents`` [W−1] the tokens are a
+        tree: token 0 its root, parents[i] the parent of token i+1; position = base + depth."""
+
+    def loop(self, key, total: int, body: Callable):
+        """Appends ``total`` tokens in several passes and returns the result of ``body(step)``. ``step(ids, offset)``
+        gives the last row's logits [1, V] and features; ``offset``: tokens appended before in this loop. The caller
+        rolls back if the body appended fewer. On CUDA the loop is one captured graph per ``key``."""
+
+    def rollback(self, length: int) -> None:
+        """Discards all tokens from ``length`` on."""
+
+    def keep(self, base: int, nodes: list[int]) -> None:
+        """Keeps the path ``nodes`` of the tree that was appended at ``base``, discards the rest."""
+
+    def release(self) -> None:
+        """Releases the cache's memory."""
+
+
+def tree_shape(parents: Sequence[int]) -> tuple[torch.Tensor, torch.Tensor]:
+    """parents [N] → depth [N+1] and ancestors [N+1, N+1] bool (a node counts as its own ancestor).
+
+    >>> tree_shape([0, 0, 1])[0].tolist()      # two siblings, and a child of the first
+    [0, 1, 1, 2]
+    """
+    W = len(parents) + 1
+    depth, ancestors = torch.zeros(W, dtype=torch.long), torch.eye(W, dtype=torch.bool)
+    for node, parent in enumerate(parents, start=1):
+        assert 0 <= parent < node, f"node {node} must come after its parent {parent}"
+        depth[node] = depth[parent] + 1
+        ancestors[node] |= ancestors[parent]
+    return depth, ancestors
+
+
+class DecoderRunner:
+    """Runs our own models. On CUDA each width is one captured graph over a bucket of the cache; on a CPU the same code
+    runs eagerly."""
+
+    trees = True
+
+    def __init__(self, model: LlamaModel):
+        self.model, self.device = model, model.device
+        self.vocab_size, self.max_length = model.vocab_size, model.max_length
+        self.graphs = graphs_for(model.device)
+        self.cache: KVCache | None = None
+        self.tapped: torch.Tensor | None = None  # [slots, taps·E]: features of every token, when the model has taps
+        self._base = torch.zeros((), dtype=torch.long, device=model.device)  # first slot of this pass
+        self._ids: dict[int, torch.Tensor] = {}
+
+    @property
+    def captured(self) -> bool:
+        return self.graphs.captured
+
+    @property
+    def length(self) -> int:
+        return self.cache.length if self.cache else 0
+
+    def reset(self, capacity: int) -> None:
+        if capacity > self.max_length:
+            raise BadInput(
+                f"Prompt and answer together need {capacity} tokens, but this model's context is {self.max_length}; "
+                "shorten the prompt or ask for fewer new tokens."
+            )
+        slots = self._bucket(capacity)
+        if self.cache is None or self.cache.slots < slots:
+            self.graphs.clear()  # captured graphs write to the old cache's addresses
+            self.cache = None
+            self.cache = self.model.new_cache(slots)
+        self.cache.length = 0
+        self._make_room_for_features()
+
+    def tap(self, layers: Sequence[int]) -> None:
+        """Stores, from the next reset on, the hidden states that enter these layers: ``tapped[i]`` of token i."""
+        if tuple(layers) != self.model.taps:
+            self.model.taps = tuple(layers)
+            self.graphs.clear()
+
+    def _make_room_for_features(self) -> None:
+        width = len(self.model.taps) * self.model.width
+        if not width:
+            self.tapped = None
+        elif self.tapped is None or self.tapped.shape != (self.cache.slots, width):
+            self.tapped = torch.zeros(self.cache.slots, width, dtype=self.model.dtype, device=self.device)
+
+    def _remember(self, features: torch.Tensor | None, count: int) -> None:
+        if self.tapped is not None:
+            self.tapped[self.length : self.length + count] = features
+
+    def _bucket(self, length: int) -> int:
+        if not self.graphs.captured:
+            return length
+        return max(_SMALLEST_BUCKET, 1 << (length - 1).bit_length())
+
+    @torch.inference_mode()
+    def prefill(self, ids: Sequence[int], **inputs: torch.Tensor) -> None:
+        """``inputs``: further inputs of the model, one row per id."""
+        for start in range(0, len(ids), _PREFILL_CHUNK):
+            chunk = to_device(ids[start : start + _PREFILL_CHUNK], self.device)
+            self._base.fill_(self.length)
+            beside = {name: rows[start : start + len(chunk)] for name, rows in inputs.items()}
+            self._remember(self.step(chunk, 0, rows=None, **beside)[1], len(chunk))
+            self.cache.length += len(chunk)
+
+    @torch.inference_mode()
+    def forward(self, tokens, parents=None, last=False):
+        W = len(tokens)
+        assert self.length + W <= self.cache.slots, f"{W} more tokens than the cache was made for"
+        rows = slice(W - 1, W) if last else slice(None)
+        self._base.fill_(self.length)
+        if parents is not None or not self.graphs.captured:
+            shape = tree_shape(parents) if parents is not None else None
+            logits, features = self.step(tokens, 0, rows, shape)
+        else:
+            ids = self._ids.setdefault(W, torch.zeros(W, dtype=torch.long, device=self.device))
+            ids.copy_(tokens)
+            key = ("forward", W, last, self.visible(W))
+            logits, features = self.graphs.run(key, lambda: self.step(ids, 0, rows))
+        self._remember(features, W)
+        self.cache.length += W
+        return logits
+
+    def visible(self, more: int) -> int:
+        """Number of slots that a pass over ``more`` further tokens reads."""
+        return min(self._bucket(self.length + more), self.cache.slots)
+
+    def step(self, ids: torch.Tensor, offset: int, rows=slice(None), shape=None, visible: int | None = None, **inputs):
+        """One pass, at slots base + offset + 0 … W−1. It changes no host state, so that it can be captured."""
+        W = len(ids)
+        visible = visible or self.visible(offset + W)
+        order = torch.arange(W, device=self.device)
+        slots = self._base + offset + order
+        positions, mask = slots, None
+        seen = torch.arange(visible, device=self.device)
+        if shape is not None:
+            depth, ancestors = (t.to(self.device) for t in shape)
+            positions = self._base + offset + depth
+            inside = seen - slots[0]  # node number at that slot; negative for the committed context
+            in_tree = (inside >= 0) & (inside < W)
+            mask = (inside < 0) | (in_tree & ancestors[:, inside.clamp(0, W - 1)])
+        elif W > 1 or self.graphs.captured:
+            mask = seen[None] <= slots[:, None]
+        return self.model.forward(ids, slots, positions, mask, visible, self.cache, rows, **inputs)
+
+    @torch.inference_mode()
+    def loop(self, key, total: int, body: Callable):
+        """Runs ``body(step)`` as one graph: several passes and the work between them, ``total`` tokens in all.
+
+        A captured body reads the same stretch of the cache in every pass, because a replay must not inherit a shorter
+        one from the length at capture.
+        """
+        assert self.length + total <= self.cache.slots, f"{total} more tokens than the cache was made for"
+        self._base.fill_(self.length)
+        visible = self.visible(total) if self.graphs.captured else None
+
+        def step(ids, offset, **inputs):
+            return self.step(ids, offset, slice(len(ids) - 1, len(ids)), None, visible, **inputs)
+
+        result = self.graphs.run(("loop", key, visible), lambda: body(step))
+        self.cache.length += total
+        return result
+
+    def rollback(self, length: int) -> None:
+        self.cache.rollback(length)
+
+    @torch.inference_mode()
+    def keep(self, base: int, nodes: list[int]) -> None:
+        self.cache.keep(base, nodes)
+        if self.tapped is not None and nodes != list(range(len(nodes))):
+            source = torch.tensor([base + n for n in nodes], device=self.device)
+            self.tapped[base : base + len(nodes)] = self.tapped[source]
+
+    def release(self) -> None:
+        """Releases the cache on a CPU; on CUDA it stays for the captured graphs until ``close``."""
+        if not self.graphs.captured:
+            self.cache = self.tapped = None
+
+    def close(self) -> None:
+        self.graphs.clear()
+        self.cache = self.tapped = None

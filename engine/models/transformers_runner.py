@@ -1,0 +1,133 @@
+"""Runs any transformers causal LM whose cache can be cropped, under the Runner protocol: slower than `LlamaModel`.
+
+Recurrent models and caches that cannot be rolled back are refused. Because not every model declares this, a probe
+appends tokens, rolls them back and appends them again: the logits must be the same.
+"""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import torch
+from transformers import AutoModelForCausalLM, DynamicCache
+from transformers.utils import logging as transformers_logging
+
+from engine.device import out_of_memory
+from engine.errors import BadInput, EngineError, Unavailable
+
+_PREFILL_CHUNK = 512
+_TOLERANCE = {torch.float32: 1e-3, torch.float16: 0.1, torch.bfloat16: 0.5}
+
+
+class TransformersRunner:
+    """Chains only: trees need an attention mask that not every architecture takes."""
+
+    trees = False
+    captured = False
+
+    def __init__(self, folder: Path, dtype: torch.dtype, device: str):
+        self.model = _load(folder, dtype).to(device).eval()
+        self.dtype, self.device = dtype, device
+        text = self.model.config.get_text_config()
+        self.vocab_size = text.vocab_size
+        self.max_length = getattr(text, "max_position_embeddings", None) or 2048
+        self.cache: DynamicCache | None = None
+        self._check_rollback()
+
+    def _check_rollback(self) -> None:
+        kind = self.model.config.model_type
+        refused = Unavailable(
+            f"{kind} models keep a state that cannot be rolled back, so drafts cannot be taken back; "
+            "speculative decoding needs a model with a key/value cache."
+        )
+        if getattr(self.model, "_is_stateful", False):
+            raise refused
+        try:
+            self.reset(6)
+            self.forward(torch.arange(1, 4, device=self.device) % self.vocab_size)
+            probe = torch.arange(4, 7, device=self.device) % self.vocab_size
+            first = self.forward(probe)
+            self.rollback(3)
+            again = self.forward(probe)
+            same = self.length == 6 and float((first - again).abs().max()) <= _TOLERANCE[self.dtype]
+        except EngineError:
+            raise
+        except Exception as error:  # architectures fail in many ways without a cache that can be cropped
+            if out_of_memory(error):
+                raise
+            raise refused from error
+        finally:
+            self.release()
+        if not same:
+            raise refused
+
+    @property
+    def length(self) -> int:
+        return self.cache.get_seq_length() if self.cache is not None else 0
+
+    def reset(self, capacity: int) -> None:
+        if capacity > self.max_length:
+            raise BadInput(
+                f"Prompt and answer together need {capacity} tokens, but this model's context is {self.max_length}; "
+                "shorten the prompt or ask for fewer new tokens."
+            )
+        self.cache = DynamicCache()  # without the config: sliding layers then keep every key, and can be cropped
+
+    @torch.inference_mode()
+    def prefill(self, ids: Sequence[int]) -> None:
+        for start in range(0, len(ids), _PREFILL_CHUNK):
+            self.forward(torch.tensor(ids[start : start + _PREFILL_CHUNK], device=self.device), last=True)
+
+    @torch.inference_mode()
+    def forward(self, tokens, parents=None, last=False):
+        assert parents is None, "this model runs chains only"
+        keep = 1 if last else 0  # 0 is all; a model that does not know the argument gives all rows either way
+        output = self.model(tokens[None], past_key_values=self.cache, use_cache=True, logits_to_keep=keep)
+        return output.logits[0, -1:] if last else output.logits[0]
+
+    def loop(self, key, total: int, body: Callable):
+        return body(lambda ids, offset: (self.forward(ids, last=True), None))
+
+    @torch.inference_mode()
+    def rollback(self, length: int) -> None:
+        surplus = self.length - length
+        assert surplus >= 0, f"cannot roll back from {self.length} to {length}"
+        if surplus:
+            self.cache.crop(-surplus)
+
+    def keep(self, base: int, nodes: list[int]) -> None:
+        assert nodes == list(range(len(nodes))), "this model runs chains only"
+        self.rollback(base + len(nodes))
+
+    def release(self) -> None:
+        self.cache = None
+
+    def close(self) -> None:
+        self.release()
+        self.model = None
+
+
+def _load(folder: Path, dtype: torch.dtype):
+    """Loads the model on the CPU. Raises Unavailable with transformers' reason; memory errors pass through."""
+    bars = transformers_logging.is_progress_bar_enabled()
+    transformers_logging.disable_progress_bar()
+    try:
+        model, loaded = AutoModelForCausalLM.from_pretrained(
+            folder, dtype=dtype, trust_remote_code=False, use_safetensors=True, local_files_only=True,
+            output_loading_info=True,
+        )  # fmt: skip
+    except Exception as error:  # architectures fail to load in many ways
+        if out_of_memory(error):
+            raise
+        raise Unavailable(f"transformers cannot load {folder}: {first_line(error)}") from error
+    finally:
+        if bars:
+            transformers_logging.enable_progress_bar()
+    if absent := sorted(loaded["missing_keys"]):  # transformers would fill them with random values
+        raise Unavailable(
+            f"{folder} has no tensor {absent[0]!r}; its weights do not fit its config.json. Fetch the pair again."
+        )
+    return model
+
+
+def first_line(error: Exception) -> str:
+    return next(iter(str(error).strip().splitlines()), type(error).__name__)[:300]

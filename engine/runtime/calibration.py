@@ -1,0 +1,140 @@
+"""Measures the costs of this device: v(W), scoring W tokens ÷ scoring one, and c, one draft step ÷ one plain step.
+
+All widths are timed in turn, repeatedly, and the minimum of each counts, because other programs only ever slow a pass
+down. The order rotates, because the progress callback makes the first measurement after it slower. Unsteady costs
+serve this session and are not cached.
+"""
+
+import hashlib
+import json
+import math
+import statistics
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+import torch
+
+from engine.config import SamplingParams
+from engine.drafters.base import Drafter, DrafterSetup
+from engine.files import write_atomically
+from engine.models.runner import Runner
+from engine.sampling.random_streams import Uniforms
+from engine.trace.events import CostModel
+
+WIDTHS = (1, 2, 3, 4, 5, 6, 8, 12, 16)
+CONTEXT = 256
+_DRAFT_STEPS = 4
+_GREEDY = SamplingParams()
+
+
+def _seconds(step: Callable[[], object], device: str) -> float:
+    cuda = torch.device(device).type == "cuda"
+    if cuda:
+        torch.cuda.synchronize()
+    start = time.perf_counter()
+    step()
+    if cuda:
+        torch.cuda.synchronize()
+    return time.perf_counter() - start
+
+
+@torch.inference_mode()  # as the loop is, because a drafter's buffers serve both
+def measure(
+    target: Runner,
+    drafter: Drafter | None = None,
+    widths: Sequence[int] = WIDTHS,
+    context: int = CONTEXT,
+    repeats: int = 7,
+    progress: Callable[[float], None] | None = None,
+) -> CostModel:
+    """Returns v for each width, and c for ``drafter`` (0 if it has no model), at ``context`` tokens or fewer if a
+    model's own context is shorter. ``progress`` may raise to cancel."""
+    longest = min([target.max_length] + ([drafter.runner.max_length] if drafter else []))
+    widths = [w for w in widths if w <= longest // 3] or [1]
+    context = max(1, min(context, longest - max(*widths, _DRAFT_STEPS + 2)))
+    prompt = [(7 * i + 1) % target.vocab_size for i in range(context)]
+    passes = {w: _scoring(target, prompt[:w], context) for w in widths}
+    times: dict = {}
+    try:
+        target.reset(context + max(widths))
+        target.prefill(prompt)
+        if drafter is not None:
+            passes["draft"] = _drafting(drafter, target, prompt)
+        for repeat in range(repeats + 1):
+            for key in _rotated([*passes], repeat):
+                times.setdefault(key, []).append(_seconds(passes[key], target.device))
+            if progress:
+                progress((repeat + 1) / (repeats + 1))
+    finally:
+        target.release()
+        if drafter is not None:
+            drafter.release()
+    best = {key: min(seconds[1:]) for key, seconds in times.items()}  # the first is the warm-up
+    spread = statistics.median(times[1][1:]) / best[1] - 1
+    c = best.get("draft", 0.0) / _DRAFT_STEPS / best[1]
+    return CostModel(c, {w: best[w] / best[1] for w in widths}, context, best[1], spread)
+
+
+def _rotated(keys: list, by: int) -> list:
+    by %= len(keys)
+    return keys[by:] + keys[:by]
+
+
+def _scoring(target: Runner, ids: Sequence[int], context: int):
+    tokens = torch.tensor(ids, device=target.device)
+
+    def score():
+        target.forward(tokens)
+        target.rollback(context)
+
+    return score
+
+
+def _drafting(drafter: Drafter, target: Runner, prompt: list[int]):
+    setup = DrafterSetup(
+        _GREEDY, target.vocab_size, Uniforms(0, _DRAFT_STEPS + 1), None, len(prompt) + _DRAFT_STEPS + 2, target.device
+    )
+    drafter.start(prompt, setup)
+
+    def draft():
+        proposal = drafter.propose(prompt, _DRAFT_STEPS, 0)
+        drafter.commit(0)
+        return proposal
+
+    return draft
+
+
+def cached(folder: Path, key: dict, measure_now: Callable[[], CostModel], again: bool = False) -> CostModel:
+    """Returns the cached costs of the same ``key`` (device, models, precision, versions), else measures and caches
+    them.
+
+    A damaged or unwritable cache is ignored.
+    """
+    name = hashlib.sha256(json.dumps(key, sort_keys=True).encode()).hexdigest()[:16]
+    path = folder / f"{name}.json"
+    if not again and (saved := _read(path)):
+        return saved
+    costs = measure_now()
+    if not costs.steady:
+        return costs
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        write_atomically(path, json.dumps({**asdict(costs), "key": key}))
+    except OSError:
+        pass
+    return costs
+
+
+def _read(path: Path) -> CostModel | None:
+    """The costs in a cache file; None if they are not plausible or not steady."""
+    try:
+        saved = json.loads(path.read_text(encoding="utf-8"))
+        v = {int(w): float(x) for w, x in saved["v"].items()}
+        costs = CostModel(float(saved["c"]), v, int(saved["context"]), float(saved["step"]), float(saved["spread"]))
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError):
+        return None
+    numbers = (costs.c, costs.step, costs.spread, *v.values())
+    sane = all(0 <= x < math.inf for x in numbers) and costs.step > 0 and 0 not in v.values()
+    return costs if sane and min(v, default=0) == 1 and costs.steady else None

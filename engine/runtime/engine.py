@@ -1,0 +1,299 @@
+"""Loads a pair of models and runs requests on it: the only file that knows every part of the engine."""
+
+import gc
+import platform
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import asdict, replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+import torch
+import transformers
+
+import engine
+from engine.config import AUTO, METHODS, RunConfig, needs_draft
+from engine.decoding.draft_length import AdaptiveGamma, FixedGamma, ReplayedGamma
+from engine.decoding.loop import TRUE_RULES, Rules, SpeculativeDecoder
+from engine.decoding.tokenization import Detokenizer, encode_prompt
+from engine.decoding.trace_recorder import TraceRecorder
+from engine.device import peak_memory, reset_peak
+from engine.drafters import drafter_class
+from engine.drafters.base import Drafter
+from engine.errors import BadInput, Unavailable
+from engine.files import cache_root, gigabytes
+from engine.models.eagle3_head import EagleModel
+from engine.models.loader import (
+    PRECISIONS,
+    LoadedModel,
+    choose_device,
+    choose_precision,
+    device_name,
+    load_model,
+    memory_errors,
+)
+from engine.models.runner import DecoderRunner
+from engine.models.transformers_config import load_tokenizer
+from engine.runtime import calibration
+from engine.trace.events import CostModel, Event, ProgressCallback, PromptToken, RunFinished, RunStarted
+from engine.trace.speedup_model import expected_speedup
+from engine.weights.catalogue import get_pair
+from engine.weights.checkpoint_dir import weights_hash
+from engine.weights.preflight import available_memory, check_pair, compare_tokenizers
+from engine.weights.specs import ModelSpec, PairSpec, methods
+from engine.weights.store import locate
+
+__all__ = ["PRECISIONS", "Engine", "device_name", "drafter_class", "load_engine"]
+
+
+_LONGEST = 16  # draft length up to which `fastest` looks
+_CALIBRATIONS = 3  # attempts on a machine that stays busy, because each takes seconds
+
+
+class Engine:
+    """One pair on one device. Drafts are loaded when a method first needs them. Not thread-safe: one thread owns it."""
+
+    def __init__(self, pair: PairSpec, device: str, precision: str, progress: ProgressCallback | None = None):
+        self.pair, self.device, self.precision = pair, device, precision
+        self._progress = progress or (lambda fraction, message: None)
+        self._hashes: dict[Path, str] = {}  # of the weights in each loaded folder
+        self.target = self._load(pair.target, "the target")
+        self._drafts: dict[str, LoadedModel] = {}
+        self._drafters: dict[str, Drafter] = {}
+        self._costs: dict[str, CostModel] = {}
+        self._calibrations: dict[str, int] = {}  # how often each was measured
+
+    def _places(self, method: str) -> list[tuple[float, list[float]]]:
+        """The kinds of places in a text for this method: (share of the tokens, α by depth)."""
+        draft = self.pair.drafts.get(method)
+        return drafter_class(method).usual_places(_LONGEST, draft and draft.alpha)
+
+    def on_progress(self, progress: ProgressCallback) -> None:
+        """Sets the callback for the progress of loading and calibrating."""
+        self._progress = progress
+
+    @property
+    def methods(self) -> tuple[str, ...]:
+        """The pair's drafting methods, the baseline first."""
+        return methods(self.pair)
+
+    def folder(self, spec: ModelSpec) -> Path:
+        """The folder of a model's weights. Raises Unavailable if they are not on this machine."""
+        folder = locate(spec)
+        if folder is None:
+            raise Unavailable(
+                f"The weights of {spec.name} are not here yet; run `python -m engine fetch {self.pair.name}` first."
+            )
+        return folder
+
+    def _load(self, spec: ModelSpec, what: str, quantised: bool = False) -> LoadedModel:
+        folder, step = self.folder(spec), f"Loading {what}, {spec.name}"
+        self._progress(0.0, step)
+        model = load_model(folder, self.device, self.precision, lambda share: self._progress(share, step), quantised)
+        self._hashes[folder] = weights_hash(folder)
+        return model
+
+    def has(self, method: str) -> bool:
+        """Whether everything the method needs is loaded."""
+        needed = self.pair.drafts if method == AUTO else {method} & self.pair.drafts.keys()
+        return all(name in self._drafts for name in needed)
+
+    def fastest(self) -> str:
+        """The method with the highest idealised speedup, from the costs of this device and the shipped α.
+
+        All methods share the target and so one v: that of the calibration with the fastest plain step.
+        """
+        costs = {}
+        for method in self.methods:
+            if method != "none":
+                with suppress(Unavailable):  # a draft that cannot be loaded here is not a candidate
+                    costs[method] = self.costs(method)
+        v = min(costs.values(), key=lambda each: each.step).v
+        speedups = {"none": 1.0} | {m: expected_speedup(self._places(m), each.c, v) for m, each in costs.items()}
+        return max(speedups, key=speedups.get)
+
+    def drafter(self, method: str) -> Drafter:
+        """The method's drafter. Raises BadInput for an unknown method, Unavailable if its draft cannot run here."""
+        offered = self.methods
+        if method not in offered:
+            known = method in METHODS
+            reason = f"{self.pair.name} has no {method!r} draft" if known else f"{method[:40]!r} is not a method"
+            raise BadInput(f"{reason}; choose from {', '.join(offered)}.")
+        if method not in self._drafters:
+            # A drafter is constructed with its draft's runner if it needs one, a head with the target's runner too.
+            runners = [self._draft(method).runner] if needs_draft(method) else []
+            runners += [self.target.runner] if METHODS[method].needs == "head" else []
+            self._drafters[method] = drafter_class(method)(*runners)
+        return self._drafters[method]
+
+    def _draft(self, method: str) -> LoadedModel:
+        """The draft model, loaded on first use. Raises Unavailable if its tokenizer or size does not fit."""
+        if method not in self._drafts:
+            spec = self.pair.drafts[method]
+            if not spec.head:
+                problem = compare_tokenizers(self.target.tokenizer, load_tokenizer(self.folder(spec)))
+                if problem:
+                    raise Unavailable(problem)
+            needed, free = spec.memory(self.precision), available_memory(self.device)
+            if free is not None and needed > free:
+                raise Unavailable(
+                    f"The draft {spec.name} needs about {gigabytes(needed)} beside the target, but {self.device} has "
+                    f"{gigabytes(free)} free; choose another method or a smaller pair."
+                )
+            # Only a draft whose α was measured in 8 bits runs in 8 bits, because outliers can ruin another model's
+            # guesses.
+            quantised = spec.alpha is not None
+            self._drafts[method] = self._load_head(spec) if spec.head else self._load(spec, "the draft", quantised)
+        return self._drafts[method]
+
+    def _load_head(self, spec: ModelSpec) -> LoadedModel:
+        target, folder = self.target, self.folder(spec)
+        if not isinstance(target.runner, DecoderRunner):
+            raise Unavailable(f"{spec.name} reads hidden states, which only our own decoder gives; use another method.")
+        self._progress(0.0, f"Loading {spec.name}")
+        with torch.inference_mode():
+            head = EagleModel(folder, target.runner.model)
+        target.runner.tap(head.reads)
+        self._hashes[folder] = weights_hash(folder)
+        return LoadedModel(DecoderRunner(head), target.tokenizer, target.eos, folder)
+
+    def costs(self, method: str, again: bool = False) -> CostModel:
+        """c and v(W) of a method on this device, from the calibration cache or measured now.
+
+        Costs measured on a busy machine are measured again at the next runs, a few times; ``again`` forces it.
+        """
+        known, tries = self._costs.get(method), self._calibrations.get(method, 0)
+        if again or known is None or (not known.steady and tries < _CALIBRATIONS):
+            drafter = self.drafter(method) if needs_draft(method) else None
+            key = {
+                "device": device_name(self.device),
+                "precision": self.precision,
+                "weights": self.weights(method),
+                "threads": torch.get_num_threads(),
+                "torch": torch.__version__,
+                "engine": engine.__version__,
+            }
+
+            def measure() -> CostModel:
+                step = "Calibrating: what scoring several tokens at once costs on this device"
+                return calibration.measure(self.target.runner, drafter, progress=lambda f: self._progress(f, step))
+
+            self._costs[method] = calibration.cached(cache_root() / "calibration", key, measure, again)
+            self._calibrations[method] = tries + 1
+        return self._costs[method]
+
+    def weights(self, method: str) -> dict[str, str]:
+        """Hashes of the loaded weights: of the target, and of the method's draft if it has one."""
+        hashes = {"target": self._hashes[self.target.folder]}
+        if method in self._drafts:
+            hashes["draft"] = self._hashes[self._drafts[method].folder]
+        return hashes
+
+    def run(
+        self,
+        config: RunConfig,
+        cancelled: Callable[[], bool] = lambda: False,
+        gammas: Sequence[int] | None = None,
+        rules: Rules = TRUE_RULES,
+        ends: bool = True,
+    ) -> Iterator[Event]:
+        """Yields RunStarted, Rounds, RunFinished. ``gammas``: the γ of each round, to repeat a recorded run. For
+        experiments: other ``rules``; ``ends`` False ignores end-of-text tokens. Raises BadInput and Unavailable."""
+        with memory_errors(f"This request does not fit into the memory of {self.device}"):
+            yield from self._run(config, cancelled, gammas, rules, ends)
+
+    def _run(self, config: RunConfig, cancelled, gammas, rules: Rules, ends: bool) -> Iterator[Event]:
+        if config.method == AUTO:
+            config = replace(config, method=self.fastest())
+        prompt = encode_prompt(self.target.tokenizer, config)
+        self._check_length(self.target, self.pair.target.name, len(prompt), config)
+        drafter = self.drafter(config.method)
+        if config.method in self._drafts:
+            self._check_length(self._draft(config.method), self.pair.drafts[config.method].name, len(prompt), config)
+        costs = self.costs(config.method)
+        reset_peak(self.device)
+        yield self._started(config, prompt, costs)
+        decoding = SpeculativeDecoder(
+            config, prompt, self.target.runner, drafter, self._gamma_policy(config, drafter, costs, gammas),
+            self.target.eos if ends else frozenset(), TraceRecorder(config, self.target.tokenizer), cancelled, rules,
+        )  # fmt: skip
+        first = last = None
+        for round_ in decoding.rounds():
+            first, last = first or round_, round_
+            yield round_
+        yield RunFinished(
+            reason=decoding.reason,
+            text=_before_stop(decoding.text, config.stop),
+            prefill=decoding.prefill_seconds,
+            ttft=first.end if first else 0.0,
+            decode_seconds=last.end - first.start if first else 0.0,
+            seconds=last.end if last else time.perf_counter() - decoding.started,
+            peak_memory=peak_memory(self.device),
+        )
+
+    @staticmethod
+    def _check_length(model: LoadedModel, name: str, prompt: int, config: RunConfig) -> None:
+        limit = model.runner.max_length
+        if prompt + config.max_new_tokens > limit:
+            raise BadInput(
+                f"The prompt has {prompt} tokens and up to {config.max_new_tokens} new ones are asked for, but "
+                f"{name} attends to {limit}; shorten the prompt or ask for fewer new tokens."
+            )
+
+    def _gamma_policy(self, config: RunConfig, drafter: Drafter, costs: CostModel, gammas):
+        if gammas is not None:
+            return ReplayedGamma(gammas)
+        if config.gamma == AUTO:
+            return AdaptiveGamma(costs.c, costs.v, drafter.priors, drafter.next_key)
+        return FixedGamma(config.gamma)
+
+    def _started(self, config: RunConfig, prompt: list[int], costs: CostModel) -> RunStarted:
+        detokenizer = Detokenizer(self.target.tokenizer)
+        return RunStarted(
+            config=asdict(config) | {"stop": list(config.stop)},
+            prompt=tuple(PromptToken(i, detokenizer.name(i)) for i in prompt),
+            pair=self.pair.name,
+            revision=self.pair.target.revision or "",
+            weights=self.weights(config.method),
+            device=device_name(self.device),
+            dtype=self.precision,
+            versions=versions(),
+            costs=costs,
+            at=datetime.now(UTC).isoformat(timespec="seconds"),
+        )
+
+    def close(self) -> None:
+        """Releases all memory, even if other objects still refer to this one."""
+        for model in (self.target, *self._drafts.values()):
+            model.runner.close()
+            model.runner = None
+        self._drafts, self._drafters = {}, {}
+        gc.collect()  # transformers' modules refer to themselves
+        if torch.device(self.device).type == "cuda":
+            torch.cuda.empty_cache()
+
+
+def versions() -> dict[str, str]:
+    """The versions that a measurement depends on."""
+    return {
+        "speclens": engine.__version__, "torch": torch.__version__, "transformers": transformers.__version__,
+        "python": platform.python_version(),
+    }  # fmt: skip
+
+
+def _before_stop(text: str, stops: Sequence[str]) -> str:
+    ends = [at for at in (text.find(s) for s in stops) if at >= 0]
+    return text[: min(ends)] if ends else text
+
+
+def load_engine(
+    pair: str, device: str = AUTO, precision: str = AUTO, progress: ProgressCallback | None = None
+) -> Engine:
+    """Loads a pair's target. Raises Unavailable before loading if the pair cannot run here."""
+    spec, device = get_pair(pair), choose_device(device)
+    precision = choose_precision(precision, device)
+    problems = check_pair(spec, None, device, precision)
+    if problems:
+        raise Unavailable(" ".join(problems))
+    return Engine(spec, device, precision, progress)

@@ -1,0 +1,187 @@
+"""Broadcasts the events of a job: runs of one request, one after the other, for any number of readers.
+
+A slow reader never delays the engine: events go into a log that only grows, and each reader keeps its own place in it.
+The request's own limit on new tokens bounds the log.
+"""
+
+import contextvars
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+
+from engine.config import RunConfig
+from engine.errors import EngineError
+from engine.trace.events import Progress
+
+NamedConfigs = tuple[tuple[str, RunConfig | None], ...]
+# (engine, should_stop) → results of any kind, and Progress between them. The engine is None where the config is.
+Work = Callable[[object, Callable[[], bool]], Iterator[object]]
+
+
+class LoadCancelled(BaseException):
+    """Raised to cancel loading. Derives from BaseException so that `except Exception` does not swallow it."""
+
+
+class Subscriber:
+    """One reader of a job. ``is_live``: shows every round; the others wait for the end."""
+
+    def __init__(self, job: "Job", is_live: bool):
+        self.job, self.is_live, self.has_left = job, is_live, False
+        self._over = threading.Event()
+
+    def leave(self) -> None:
+        """The last subscriber to leave cancels the job: the engine is free within a round."""
+        self.job._unsubscribe(self)
+
+    def wait(self, timeout: float) -> bool:
+        """Wait for the job's end, or for this reader's leaving; whether either has come."""
+        return self._over.wait(timeout)
+
+
+class Job:
+    """Named runs, or one piece of ``work`` with the engine of the first config, and everything that they report.
+
+    ``log``: (name, event) in order. ``progress``: of loading or calibrating, None while events come. ``error``: what
+    the job ended with, without its traceback. ``is_late``: it was ended by its limit of ``seconds``, which count from
+    the first event, because loading a model is not the reader's doing. ``on_end`` is called once, before the readers
+    see the end. A warm-up belongs to no visitor and so has no place in the queue.
+    """
+
+    def __init__(
+        self,
+        worker,
+        configs: Sequence[tuple[str, RunConfig | None]],
+        work: Work | None = None,
+        seconds: float | None = None,
+        on_end: Callable[["Job"], None] | None = None,
+        is_warm_up: bool = False,
+    ):
+        self.configs, self.work, self.seconds, self.is_warm_up = tuple(configs), work, seconds, is_warm_up
+        self.context = contextvars.copy_context()  # a hosted GPU is granted to the visitor who asked first
+        self.log: list[tuple[str, object]] = []
+        self.progress: Progress | None = None
+        self.error: EngineError | None = None
+        self.is_cancelled = self.is_done = self.is_late = False
+        self._worker, self._on_end = worker, on_end
+        self._deadline: float | None = None
+        self._subscribers: list[Subscriber] = []
+        self._changed = threading.Condition()
+
+    # ── for readers, on any thread ──
+
+    def read(self, start: int = 0, progress: Progress | None = None, timeout: float | None = None):
+        """Wait for an entry at ``start``, for another progress than ``progress``, or for the end.
+
+        Returns (the entries from ``start`` on, the progress after them, whether the job is over).
+        """
+        with self._changed:
+            self._changed.wait_for(
+                lambda: self.is_done or len(self.log) > start or self.progress not in (None, progress), timeout
+            )
+            return self.log[start:], self.progress, self.is_done
+
+    def entries(self, start: int = 0) -> Iterator[tuple[str, object]]:
+        """Every (name, event) from ``start`` on, and the newest Progress between them. Raises the job's error last."""
+        progress, is_done = None, False
+        while not is_done:
+            fresh, newest, is_done = self.read(start, progress)
+            start += len(fresh)
+            yield from fresh
+            if newest not in (None, progress):
+                yield self.name, newest
+            progress = newest
+        self.raise_error()
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Wait for the end; whether it has come."""
+        with self._changed:
+            return self._changed.wait_for(lambda: self.is_done, timeout)
+
+    def raise_error(self) -> None:
+        """A copy each time, because a raised error keeps the frames of its reader alive."""
+        if self.error is not None:
+            raise type(self.error)(str(self.error))
+
+    @property
+    def name(self) -> str:
+        """Of the newest event, or of the first config."""
+        return self.log[-1][0] if self.log else self.configs[0][0]
+
+    def place(self) -> int:
+        """0 = running (or over), n = n jobs go first."""
+        return self._worker.place(self)
+
+    def subscribe(self) -> Subscriber:
+        """The first subscriber is live."""
+        with self._changed:
+            subscriber = Subscriber(self, is_live=not any(each.is_live for each in self._subscribers))
+            self._subscribers.append(subscriber)
+            if self.is_done:
+                subscriber._over.set()
+            return subscriber
+
+    def join(self) -> Subscriber | None:
+        """Subscribe to another's job; None once it is cancelled or over."""
+        with self._changed:
+            return None if self.is_cancelled or self.is_done else self.subscribe()
+
+    def _unsubscribe(self, subscriber: Subscriber) -> None:
+        with self._changed:
+            subscriber.has_left = True
+            subscriber._over.set()
+            is_last = self._subscribers == [subscriber] and not self.is_done
+            self._subscribers = [each for each in self._subscribers if each is not subscriber]
+            self.is_cancelled = self.is_cancelled or is_last  # under the lock, so that no other reader joins meanwhile
+        if is_last:
+            self._worker.dequeue(self)
+
+    def cancel(self) -> None:
+        """End it: at once while it waits or loads, otherwise with the round in progress."""
+        self.is_cancelled = True
+        self._worker.dequeue(self)
+
+    # ── for the engine's thread ──
+
+    def publish(self, name: str, item: object) -> None:
+        if isinstance(item, Progress):
+            self.report(item)
+            return
+        self.start_clock()
+        with self._changed:
+            self.log.append((name, item))
+            self.progress = None
+            self._changed.notify_all()
+
+    def report(self, progress: Progress) -> None:
+        """Only the newest is kept, because a download reports thousands. Raises LoadCancelled in a cancelled job."""
+        if self.should_stop():
+            raise LoadCancelled
+        self.show(progress)
+
+    def show(self, progress: Progress) -> None:
+        with self._changed:
+            if progress != self.progress:
+                self.progress = progress
+                self._changed.notify_all()
+
+    def start_clock(self) -> None:
+        if self._deadline is None and self.seconds is not None:
+            self._deadline = time.monotonic() + self.seconds
+
+    def should_stop(self) -> bool:
+        """The engine asks this before every round."""
+        if self._deadline is not None and time.monotonic() > self._deadline and not self.is_cancelled:
+            self.is_late = self.is_cancelled = True
+        return self.is_cancelled
+
+    def end(self, error: EngineError | None = None) -> None:
+        self.error = error
+        try:
+            if self._on_end is not None:
+                self._on_end(self)
+        finally:
+            with self._changed:
+                self.is_done = True
+                for subscriber in self._subscribers:
+                    subscriber._over.set()
+                self._changed.notify_all()

@@ -1,0 +1,104 @@
+"""Turns logits into probabilities (penalty, temperature, top-k, top-p, min-p) and draws tokens from them.
+
+Dimension key: R rows (positions scored at once), V vocabulary.
+
+The order and the results are those of transformers' logits processors, because p must be the distribution that users
+of the same model get elsewhere. Greedy is a one-hot row. Uniforms are arguments.
+"""
+
+import torch
+
+from engine.config import SamplingParams
+from engine.device import to_device
+
+_TOP_P_GUESS = 128  # candidates ranked before a whole row is sorted
+
+
+def penalise(logits: torch.Tensor, seen: torch.Tensor, penalty: float) -> torch.Tensor:
+    """Repetition penalty (Keskar et al. 2019, as in transformers): seen tokens' logits shrink by ``penalty``.
+
+    logits [R, V]; seen [R, V] bool: one row per position, because a drafted token counts as seen by its successors.
+    """
+    if penalty == 1.0:
+        return logits
+    return torch.where(seen, torch.where(logits < 0, logits * penalty, logits / penalty), logits)
+
+
+def warp(logits: torch.Tensor, params: SamplingParams) -> torch.Tensor:
+    """Penalised logits [R, V] → probabilities [R, V] in fp32, each row summing to 1."""
+    logits = logits.float()
+    if params.greedy:
+        return one_hot(logits.argmax(-1), logits.shape[-1])
+    logits = logits / params.temperature
+    vocabulary = logits.shape[-1]
+    if 0 < params.top_k < vocabulary:
+        kth = logits.topk(params.top_k).values[:, -1:]
+        logits = logits.masked_fill(logits < kth, -torch.inf)
+    probs = logits.softmax(-1)
+    if params.top_p < 1.0:
+        probs = _renormalise(probs.masked_fill(probs < _top_p_floor(probs, params.top_p), 0.0))
+    if params.min_p > 0.0:
+        floor = probs.amax(-1, keepdim=True) * params.min_p
+        probs = _renormalise(probs.masked_fill(probs < floor, 0.0))
+    return probs
+
+
+def one_hot(ids: torch.Tensor, vocabulary: int) -> torch.Tensor:
+    """ids [R] → [R, V] with all mass on the id."""
+    return torch.zeros(len(ids), vocabulary, device=ids.device).scatter_(1, ids[:, None], 1.0)
+
+
+def _renormalise(probs: torch.Tensor) -> torch.Tensor:
+    return probs / probs.sum(-1, keepdim=True)
+
+
+def _top_p_floor(probs: torch.Tensor, top_p: float) -> torch.Tensor:
+    """[R, 1]: the smallest probability that top-p keeps: a token stays while the mass above it is below ``top_p``.
+
+    A partial top-k finds it on nearly every row; only flatter rows are sorted in full. On CUDA every row is sorted,
+    because checking whether the partial one was enough would cost a sync.
+    """
+    count = probs.shape[-1]
+    guess = count if probs.is_cuda else min(_TOP_P_GUESS, count)
+    while True:
+        ranked = probs.topk(guess).values  # descending
+        in_nucleus = ranked.cumsum(-1) - ranked < top_p
+        if guess == count or not bool(in_nucleus[:, -1].any()):
+            last = in_nucleus.sum(-1, keepdim=True) - 1
+            return ranked.gather(-1, last)
+        guess = min(guess * 16, count)
+
+
+def draw(probs: torch.Tensor, u: torch.Tensor) -> torch.Tensor:
+    """Inverse-CDF lookup: probs [R, V] (any positive total), u [R] in [0, 1) → ids [R].
+
+    u is scaled by the row's actual total, because fp32 CDFs end at 1 ± 6e-7. Only tokens of positive mass can be
+    drawn: a token owns the half-open interval from the cumulative sum before it to its own.
+    """
+    # At least two rows, because CUDA scans a single row in an order that changes from run to run.
+    rows = probs if len(probs) > 1 or not probs.is_cuda else probs.expand(2, -1)
+    cdf = rows.cumsum(-1)[: len(probs)]
+    total = cdf[:, -1:]
+    # u·total may round up to total: the largest float below it still belongs to the last token of positive mass.
+    point = torch.minimum(u[:, None] * total, torch.nextafter(total, torch.zeros_like(total)))
+    return torch.searchsorted(cdf, point, right=True).squeeze(1)
+
+
+class History:
+    """Which tokens the repetition penalty applies to: the committed ones, and the drafts before each position."""
+
+    def __init__(self, ids, vocabulary: int, device: str):
+        self.seen = torch.zeros(vocabulary, dtype=torch.bool, device=device)  # [V]
+        self.add(ids)
+
+    def add(self, ids) -> None:
+        self.seen[to_device(list(ids), self.seen.device)] = True
+
+    def rows(self, tokens: torch.Tensor, parents=None) -> torch.Tensor:
+        """tokens [N] → [N+1, V] bool: the tokens seen before the successor of each node."""
+        rows = self.seen.expand(len(tokens) + 1, -1).clone()
+        for node in range(1, len(rows)):
+            parent = node - 1 if parents is None else parents[node - 1]
+            rows[node] = rows[parent]
+            rows[node].index_fill_(0, tokens[node - 1 : node], True)
+        return rows

@@ -1,0 +1,204 @@
+"""Defines the events of a run: frozen and tensor-free, so that it can be stored, sent, compared and replayed.
+
+A run is one ``RunStarted``, any number of ``Round``, one ``RunFinished``. Seconds everywhere; positions count new
+tokens from 0. Imports no torch.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Literal, NamedTuple
+
+Status = Literal["accepted", "rejected", "resampled", "bonus", "discarded", "plain"]
+
+
+class StatusRow(NamedTuple):
+    """``mark`` is the sign beside the token, in the terminal and on the page; ``meaning`` explains the status there."""
+
+    drafted: bool
+    tested: bool  # the target decided on it; α is counted over these
+    emitted: bool  # part of the output
+    mark: str
+    meaning: str
+
+
+STATUSES: dict[str, StatusRow] = {
+    "accepted": StatusRow(True, True, True, "✓", "a draft the target kept"),
+    "rejected": StatusRow(True, True, False, "✗", "the first draft it refused"),
+    "resampled": StatusRow(False, False, True, "↻", "drawn in its place"),
+    "bonus": StatusRow(False, False, True, "+", "one more after a fully kept round"),
+    "discarded": StatusRow(True, False, False, "┊", "never tested: after a refusal, or past the end"),
+    "plain": StatusRow(False, False, True, "", "made without a draft"),
+}
+DRAFTED = frozenset(name for name, status in STATUSES.items() if status.drafted)
+TESTED = frozenset(name for name, status in STATUSES.items() if status.tested)
+EMITTED = frozenset(name for name, status in STATUSES.items() if status.emitted)
+
+Reason = Literal["eos", "stop", "length", "cancelled"]
+REASONS: tuple[str, ...] = ("eos", "stop", "length", "cancelled")
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """One token of a distribution and its probability."""
+
+    id: int
+    text: str
+    mass: float
+
+
+@dataclass(frozen=True, slots=True)
+class Distribution:
+    """The most probable tokens, most probable first, and the mass of all the rest."""
+
+    top: tuple[Candidate, ...]
+    rest: float
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """One token of a round: a draft, or the token that closes the round.
+
+    ``text`` of the emitted tokens joins to the decoded output exactly, so it is empty for special tokens and for
+    bytes whose character is not complete yet; ``label`` then says what to show instead. ``depth`` is 1 for a first
+    draft. ``p``, ``q``: target's and draft's probability after warping; ``q`` is None where nothing was drafted.
+    ``u``: the uniform that decided: the accept draw of a tested draft, the residual/bonus draw of a closing token,
+    None for a discarded draft. ``accept``: min(1, p/q). ``residual`` is set where p < q. ``gap``: the target's top-2
+    logit gap at this position after penalties, which shows near ties. All of these are None with tracing off.
+    """
+
+    id: int
+    text: str
+    status: Status
+    position: int
+    depth: int
+    label: str | None = None
+    p: float | None = None
+    q: float | None = None
+    u: float | None = None
+    accept: float | None = None
+    gap: float | None = None
+    p_top: Distribution | None = None
+    q_top: Distribution | None = None
+    residual: Distribution | None = None
+
+    @property
+    def emitted(self) -> bool:
+        return self.status in EMITTED
+
+
+@dataclass(frozen=True, slots=True)
+class Timings:
+    """Where a round's time went, in seconds; ``host`` is bookkeeping, tracing and detokenising."""
+
+    draft: float
+    verify: float
+    accept: float
+    host: float
+
+    @property
+    def total(self) -> float:
+        return self.draft + self.verify + self.accept + self.host
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """One draft → verify → accept → commit.
+
+    ``tokens``: the N drafts in order, then the closing token (absent when the run ended inside the drafts).
+    ``parents`` [N]: for each draft the index of its parent node, 0 being the pending token and i the i-th draft
+    (1-based). ``gamma``: the draft length asked for; N may be smaller. ``draft_steps``: passes of the draft model.
+    ``start`` and ``end`` are seconds since the run started; ``context``: tokens in the target's cache before it.
+    """
+
+    index: int
+    gamma: int
+    tokens: tuple[Token, ...]
+    parents: tuple[int, ...]
+    draft_steps: int
+    context: int
+    timings: Timings
+    start: float
+    end: float
+
+    @property
+    def emitted(self) -> tuple[Token, ...]:
+        return tuple(t for t in self.tokens if t.status in EMITTED)
+
+
+@dataclass(frozen=True, slots=True)
+class PromptToken:
+    id: int
+    text: str
+
+
+BUSY = 0.2  # spread of a plain step above which its costs were measured on a busy machine
+CHEAPEST = 0.9  # a v(W) below this is a timing error: no pass is much cheaper than a plain step
+
+
+@dataclass(frozen=True, slots=True)
+class CostModel:
+    """Measured costs on this device: ``c`` = one draft step ÷ one plain target step (0 where drafting is free),
+    ``v[W]`` = scoring W tokens at once ÷ scoring one, at ``context`` tokens; ``step`` is one plain step in seconds.
+    ``spread``: median ÷ minimum of that step − 1, large when other programs kept the machine busy."""
+
+    c: float
+    v: dict[int, float]
+    context: int
+    step: float
+    spread: float = 0.0
+
+    @property
+    def steady(self) -> bool:
+        """Whether they describe the device rather than other programs that ran during the calibration."""
+        return self.spread <= BUSY and min(self.v.values(), default=1.0) >= CHEAPEST
+
+
+@dataclass(frozen=True, slots=True)
+class RunStarted:
+    """Everything needed to repeat the run. ``config`` is RunConfig as a plain dict; ``weights`` maps "target" and
+    "draft" to a hash of the loaded weights; ``prompt`` are the tokens after the chat template. ``at``: its start in
+    ISO 8601; empty in older traces."""
+
+    config: dict
+    prompt: tuple[PromptToken, ...]
+    pair: str
+    revision: str
+    weights: dict[str, str]
+    device: str
+    dtype: str
+    versions: dict[str, str]
+    costs: CostModel | None = None
+    at: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class RunFinished:
+    """Why the run ended, and totals that only the engine can measure.
+
+    ``prefill``: seconds for the prompt; ``ttft``: seconds to the end of the first round; ``seconds``: end to end;
+    ``decode_seconds``: first round's start to last round's end; ``peak_memory`` in bytes (None where not measurable).
+    ``text``: the output up to, not including, a stop string.
+    """
+
+    reason: Reason
+    text: str
+    prefill: float
+    ttft: float
+    decode_seconds: float
+    seconds: float
+    peak_memory: int | None = None
+    extra: dict = field(default_factory=dict)
+
+
+Event = RunStarted | Round | RunFinished
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """The step that a run waits for before it starts; ``fraction`` from 0 to 1, or None where it is not known."""
+
+    message: str
+    fraction: float | None = None
+
+
+ProgressCallback = Callable[[float, str], None]  # (fraction done from 0 to 1, the present step in words)

@@ -1,0 +1,175 @@
+"""Computes the metrics of a trace and its comparison with a baseline: α, τ, speed, divergence. Imports no torch."""
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from engine.trace.events import EMITTED, STATUSES, TESTED, CostModel, Round
+from engine.trace.speedup_model import predicted_speedup
+from engine.trace.trace import Trace
+
+_Z95 = 1.959964
+PARTS = {"draft": "drafting", "verify": "verifying", "accept": "accepting", "host": "bookkeeping"}  # phase → its word
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """A value with its 95 % interval."""
+
+    value: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, slots=True)
+class RunMetrics:
+    """The metrics of one trace. None replaces a division by zero.
+
+    alpha: accepted ÷ tested (Wilson interval). tau: tokens emitted per target pass. by_depth: depth → (accepted,
+    tested). wasted: drafted and scored but not emitted ÷ scored. time: seconds by phase. tokens_per_second counts
+    decoding, end_to_end the prompt too.
+    """
+
+    counts: dict[str, int]
+    tokens: int
+    passes: int
+    alpha: Interval | None
+    tau: Interval | None
+    by_depth: dict[int, tuple[int, int]]
+    wasted: float | None
+    time: dict[str, float]
+    decode_seconds: float
+    tokens_per_second: float | None
+    end_to_end: float | None = None
+    ttft: float | None = None
+    prefill: float | None = None
+    peak_memory: int | None = None
+    predicted_speedup: float | None = None
+    costs: CostModel | None = None
+    gammas: dict[int, int] = field(default_factory=dict)
+
+
+def wilson(successes: int, trials: int) -> Interval | None:
+    """Wilson's score interval of a proportion (Wilson 1927); None without trials."""
+    if trials == 0:
+        return None
+    share, z2 = successes / trials, _Z95**2
+    middle = (share + z2 / (2 * trials)) / (1 + z2 / trials)
+    half = _Z95 / (1 + z2 / trials) * math.sqrt(share * (1 - share) / trials + z2 / (4 * trials**2))
+    return Interval(share, max(0.0, middle - half), min(1.0, middle + half))
+
+
+def _mean(values: list[int]) -> Interval | None:
+    """Mean with a normal interval; a single value gets an interval of width 0."""
+    if not values:
+        return None
+    n, mean = len(values), sum(values) / len(values)
+    if n == 1:
+        return Interval(mean, mean, mean)
+    half = _Z95 * math.sqrt(sum((x - mean) ** 2 for x in values) / (n - 1) / n)
+    return Interval(mean, mean - half, mean + half)
+
+
+def _depths(rounds: Iterable[Round]) -> dict[int, tuple[int, int]]:
+    counts: dict[int, tuple[int, int]] = {}
+    for token in (t for r in rounds for t in r.tokens if t.status in TESTED):
+        accepted, tested = counts.get(token.depth, (0, 0))
+        counts[token.depth] = (accepted + (token.status == "accepted"), tested + 1)
+    return dict(sorted(counts.items()))
+
+
+def compute_metrics(trace: Trace) -> RunMetrics:
+    rounds = trace.rounds
+    counts = dict.fromkeys(STATUSES, 0)
+    gammas: dict[int, int] = {}
+    for r in rounds:
+        gammas[r.gamma] = gammas.get(r.gamma, 0) + 1
+        for token in r.tokens:
+            counts[token.status] += 1
+    emitted = sum(counts[s] for s in EMITTED)
+    scored = sum(len(r.parents) + 1 for r in rounds)
+    seconds = rounds[-1].end - rounds[0].start if rounds else 0.0
+    finished, costs = trace.finished, trace.started.costs
+    shape = [(len(r.emitted), r.draft_steps, len(r.parents)) for r in rounds]
+    return RunMetrics(
+        counts=counts,
+        tokens=emitted,
+        passes=len(rounds),
+        alpha=wilson(counts["accepted"], counts["accepted"] + counts["rejected"]),
+        tau=_mean([len(r.emitted) for r in rounds]),
+        by_depth=_depths(rounds),
+        wasted=(counts["rejected"] + counts["discarded"]) / scored if scored else None,
+        time={phase: sum(getattr(r.timings, phase) for r in rounds) for phase in PARTS},
+        decode_seconds=seconds,
+        tokens_per_second=emitted / seconds if seconds else None,
+        end_to_end=emitted / finished.seconds if finished and finished.seconds else None,
+        ttft=finished.ttft if finished else None,
+        prefill=finished.prefill if finished else None,
+        peak_memory=finished.peak_memory if finished else None,
+        predicted_speedup=predicted_speedup(shape, costs.c, costs.v) if costs and rounds else None,
+        costs=costs,
+        gammas=dict(sorted(gammas.items())),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """The cost of one phase in milliseconds a token: in this run, and without drafting."""
+
+    part: str
+    ours: float
+    plain: float
+
+    @property
+    def sentence(self) -> str:
+        plain = f" instead of {self.plain:.1f} ms" if self.plain >= 0.05 else ", which plain decoding does not have"
+        return f"The largest extra cost was {PARTS[self.part]}: {self.ours:.1f} ms per token{plain}."
+
+
+def largest_cost(ours: RunMetrics, plain: RunMetrics) -> Cost:
+    """The phase whose time per token grew the most over plain decoding."""
+
+    def per_token(numbers: RunMetrics, part: str) -> float:
+        return 1000 * numbers.time[part] / max(numbers.tokens, 1)
+
+    costs = [Cost(part, per_token(ours, part), per_token(plain, part)) for part in PARTS]
+    return max(costs, key=lambda cost: cost.ours - cost.plain)
+
+
+@dataclass(frozen=True, slots=True)
+class Divergence:
+    """Where two greedy runs diverge: the position, both tokens, and the baseline's top-2 logit gap there."""
+
+    position: int
+    token: str
+    baseline: str
+    gap: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """A run beside its baseline: speedup = ratio of decode tokens/s; efficiency = measured ÷ predicted."""
+
+    speedup: float | None
+    predicted: float | None
+    efficiency: float | None
+    divergence: Divergence | None
+
+
+def compare(trace: Trace, baseline: Trace) -> Comparison:
+    ours, plain = compute_metrics(trace), compute_metrics(baseline)
+    speedup = None
+    if ours.tokens_per_second and plain.tokens_per_second:
+        speedup = ours.tokens_per_second / plain.tokens_per_second
+    predicted = ours.predicted_speedup
+    efficiency = speedup / predicted if speedup and predicted else None
+    return Comparison(speedup, predicted, efficiency, first_divergence(trace, baseline))
+
+
+def first_divergence(trace: Trace, baseline: Trace) -> Divergence | None:
+    """The first position at which the emitted tokens differ; None if the shorter output is a prefix of the longer
+    one."""
+    for ours, plain in zip(trace.emitted, baseline.emitted, strict=False):
+        if ours.id != plain.id:
+            return Divergence(ours.position, ours.label or ours.text, plain.label or plain.text, plain.gap)
+    return None

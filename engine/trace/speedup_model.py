@@ -1,0 +1,81 @@
+"""Predicts speedups from acceptance and costs: formulas only, no model, no torch.
+
+Costs are relative to one plain target step: c for one draft step, v(W) for scoring W tokens at once (v(1) = 1).
+"""
+
+from collections.abc import Mapping, Sequence
+from itertools import accumulate
+from operator import mul
+
+
+def expected_tokens(alpha: float, gamma: int) -> float:
+    """Tokens per round when each draft is kept with chance alpha: (1 − α^(γ+1)) / (1 − α) (Leviathan 2023, eq. 1)."""
+    if alpha >= 1.0:
+        return gamma + 1.0
+    return (1.0 - alpha ** (gamma + 1)) / (1.0 - alpha)
+
+
+def interpolate(v: Mapping[int, float], width: int) -> float:
+    """v at any width: linear between measured widths, and beyond them along the last slope."""
+    if width in v:
+        return v[width]
+    widths = sorted(v)
+    if len(widths) == 1:
+        return v[widths[0]]
+    right = next((i for i, w in enumerate(widths) if w > width), len(widths) - 1)
+    low, high = widths[max(right - 1, 0)], widths[max(right, 1)]
+    return v[low] + (v[high] - v[low]) * (width - low) / (high - low)
+
+
+def idealised_speedup(alpha: float, gamma: int, c: float, v: Mapping[int, float]) -> float:
+    """From α alone: expected tokens ÷ (γ·c + v(γ+1))."""
+    return expected_tokens(alpha, gamma) / (gamma * c + interpolate(v, gamma + 1))
+
+
+def predicted_speedup(rounds: Sequence[tuple[int, int, int]], c: float, v: Mapping[int, float]) -> float:
+    """From what happened: Σ emitted ÷ Σ (draft steps · c + v(N + 1)) over rounds of (emitted, draft steps, N)."""
+    cost = sum(steps * c + interpolate(v, drafted + 1) for _, steps, drafted in rounds)
+    return sum(emitted for emitted, _, _ in rounds) / cost if cost else float("nan")
+
+
+def best_gamma(alpha: float, c: float, v: Mapping[int, float], most: int) -> int:
+    """The draft length (0 = none) with the highest idealised speedup; the shorter one on a tie."""
+    return best_length([alpha] * most, c, v)
+
+
+def break_even(gamma: int, c: float, v: Mapping[int, float]) -> float | None:
+    """The smallest α from which γ drafts a round are at least as fast as none; None if they are slower at any α."""
+    cost = gamma * c + interpolate(v, gamma + 1)
+    if cost <= 1.0:
+        return 0.0
+    if cost > gamma + 1.0:
+        return None
+    low, high = 0.0, 1.0  # expected tokens grow with α: 1 … γ + 1
+    for _ in range(50):
+        middle = (low + high) / 2
+        low, high = (middle, high) if expected_tokens(middle, gamma) < cost else (low, middle)
+    return high
+
+
+def expected_speedup(places: Sequence[tuple[float, Sequence[float]]], c: float, v: Mapping[int, float]) -> float:
+    """The speedup on a text with several kinds of places, each given as (its share of the tokens, the chance of draft
+    1, 2, … to be accepted there, given those before it) and drafted as far as it pays: 1 ÷ Σ share · cost ÷ tokens, of
+    a round that starts there."""
+    time = 0.0
+    for share, alphas in places:
+        gamma = best_length(alphas, c, v)
+        tokens = sum(accumulate(alphas[:gamma], mul, initial=1.0))
+        time += share * (gamma * c + interpolate(v, gamma + 1)) / tokens
+    return sum(share for share, _ in places) / time
+
+
+def best_length(alphas: Sequence[float], c: float, v: Mapping[int, float]) -> int:
+    """`best_gamma` where acceptance depends on depth: alphas[i] is the chance of draft i + 1, given those before it."""
+    best, best_rate, tokens, reached = 0, 1.0, 1.0, 1.0
+    for gamma, alpha in enumerate(alphas, start=1):
+        reached *= alpha
+        tokens += reached
+        rate = tokens / (gamma * c + interpolate(v, gamma + 1))
+        if rate > best_rate:
+            best, best_rate = gamma, rate
+    return best

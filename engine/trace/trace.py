@@ -1,0 +1,248 @@
+"""Collects the events of a run into a Trace, and reads and writes it as versioned JSON. Imports no torch.
+
+A trace file is untrusted input: sizes are bounded before parsing, types are checked while parsing, up to the first
+error, and ranges and references (a parent, a position) after. Error messages quote nothing of the file.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any, Literal
+
+from engine.errors import BadInput, explain
+from engine.files import write_atomically
+from engine.trace.events import EMITTED, CostModel, Event, PromptToken, Round, RunFinished, RunStarted, Status, Token
+
+SCHEMA = 1
+MAX_BYTES = 64 * 2**20
+MAX_VALUES = 4_000_000  # commas; a value takes 20 times the memory of its shortest spelling
+MAX_ROUNDS = 20_000
+MAX_TOKENS = 200_000
+_LARGEST = 2**53  # beyond this a JSON number is no longer the integer that was written
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """``finished`` is None while the run goes on, or if its end was lost."""
+
+    started: RunStarted
+    rounds: tuple[Round, ...] = ()
+    finished: RunFinished | None = None
+
+    @property
+    def emitted(self) -> list[Token]:
+        return [t for r in self.rounds for t in r.tokens if t.status in EMITTED]
+
+    @property
+    def text(self) -> str:
+        """The decoded output so far."""
+        return "".join(t.text for t in self.emitted)
+
+
+class TraceBuilder:
+    """Collects the events of one run as they come."""
+
+    def __init__(self):
+        self.started: RunStarted | None = None
+        self.rounds: list[Round] = []
+        self.finished: RunFinished | None = None
+
+    def add(self, events: Iterable[Event]) -> None:
+        """ValueError for anything that is not an event of a run."""
+        for event in events:
+            match event:
+                case RunStarted():
+                    self.started = event
+                case Round():
+                    self.rounds.append(event)
+                case RunFinished():
+                    self.finished = event
+                case _:
+                    raise ValueError(f"not an event of a run: {type(event).__name__}")
+
+    @property
+    def trace(self) -> Trace | None:
+        """The run so far; None before it has started."""
+        return Trace(self.started, tuple(self.rounds), self.finished) if self.started else None
+
+    @property
+    def tokens(self) -> int:
+        """How many tokens have been emitted."""
+        return sum(len(event.emitted) for event in self.rounds)
+
+
+def fold(events: Iterable[Event]) -> Trace:
+    """The events of one run, in order, as a Trace. ValueError where RunStarted is not among them."""
+    builder = TraceBuilder()
+    builder.add(events)
+    if builder.trace is None:
+        raise ValueError("a trace begins with RunStarted")
+    return builder.trace
+
+
+@dataclass(frozen=True, slots=True)
+class _File:
+    schema: Literal[1]
+    started: RunStarted
+    rounds: tuple[Round, ...]
+    finished: RunFinished | None
+
+
+@cache
+def _adapter():
+    from pydantic import ConfigDict, TypeAdapter
+
+    _File.__pydantic_config__ = ConfigDict(allow_inf_nan=False, extra="forbid")  # nested dataclasses inherit it
+    return TypeAdapter(_File)
+
+
+@cache
+def _validator():
+    """Stops at a list's first bad item, because collecting all errors of a 2 MiB file takes 9 GiB."""
+    from pydantic_core import SchemaValidator
+
+    def fail_fast(part):
+        if isinstance(part, dict):
+            fields = {key: fail_fast(value) for key, value in part.items()}
+            return fields | {"fail_fast": True} if part.get("type") in ("tuple", "dict") else fields
+        return [fail_fast(inner) for inner in part] if isinstance(part, list) else part
+
+    return SchemaValidator(fail_fast(_adapter().core_schema))
+
+
+def to_json(trace: Trace) -> str:
+    return _adapter().dump_json(_File(SCHEMA, trace.started, trace.rounds, trace.finished)).decode()
+
+
+def from_json(data: str | bytes) -> Trace:
+    """Parses and validates a trace. Raises BadInput with the first error as a sentence."""
+    from pydantic import ValidationError
+
+    if len(data) > MAX_BYTES:
+        raise BadInput(f"This trace is {len(data) / 2**20:.0f} MiB; files up to {MAX_BYTES // 2**20} MiB are read.")
+    if data.count("," if isinstance(data, str) else b",") > MAX_VALUES:
+        raise BadInput(f"This file is not a SpecLens trace: it holds over {MAX_VALUES} values.")
+    try:
+        file = _validator().validate_json(data)
+    except ValidationError as error:
+        raise BadInput(_explain(error)) from error
+    except (ValueError, RecursionError) as error:
+        raise BadInput("This file is not a SpecLens trace: it cannot be read as JSON.") from error
+    trace = Trace(file.started, file.rounds, file.finished)
+    _check(trace)
+    return trace
+
+
+def _explain(error) -> str:
+    first = error.errors(include_url=False, include_context=False, include_input=True)[0]
+    if first["loc"] == ("schema",) and first["type"] != "missing":
+        known = type(first["input"]) is int and 0 <= first["input"] < 10**6
+        shown = f"schema version {first['input']}" if known else "another schema version"
+        return f"This trace has {shown}, but this SpecLens reads version {SCHEMA}; record the run again."
+    what = "This trace is not valid at" if first["loc"] else "This file is not a SpecLens trace:"
+    return f"{what} {explain(error)}."
+
+
+def _require(condition: bool, what: str) -> None:
+    if not condition:
+        raise BadInput(f"This trace is not valid: {what}.")
+
+
+def _check(trace: Trace) -> None:
+    """Checks ranges and references, which types cannot express. Raises BadInput."""
+    _require(len(trace.rounds) <= MAX_ROUNDS, f"it has over {MAX_ROUNDS} rounds")
+    count = sum(len(r.tokens) for r in trace.rounds) + len(trace.started.prompt)
+    _require(count <= MAX_TOKENS, f"it has over {MAX_TOKENS} tokens")
+    _require(all(0 <= t.id <= _LARGEST for t in trace.started.prompt), "a token of its prompt is out of range")
+    _check_json(trace.started.config)
+    if costs := trace.started.costs:
+        _check_costs(costs)
+    position = 0
+    for index, round_ in enumerate(trace.rounds):
+        _require(round_.index == index, f"round {index} has another number")
+        _check_round(round_, position)
+        position += len(round_.emitted)
+    if end := trace.finished:
+        times = (end.prefill, end.ttft, end.decode_seconds, end.seconds)
+        _require(all(0 <= t <= 1e7 for t in times), "a time of its end is out of range")
+        _require(0 <= (end.peak_memory or 0) <= _LARGEST, "its peak memory is out of range")
+        _check_json(end.extra)
+
+
+def _check_costs(costs: CostModel) -> None:
+    sane = 0 <= costs.c <= 1e6 and 0 <= costs.step <= 1e6 and 0 <= costs.context <= _LARGEST
+    widths = len(costs.v) > 0 and all(1 <= w <= 4096 and 0 < x <= 1e6 for w, x in costs.v.items())
+    _require(sane and widths and costs.spread >= 0, "its costs are out of range")
+
+
+def _check_round(r: Round, position: int) -> None:
+    at = f"round {r.index}"
+    times = (r.timings.draft, r.timings.verify, r.timings.accept, r.timings.host, r.start, r.end)
+    _require(all(0 <= t <= 1e7 for t in times) and r.start <= r.end, f"a time in {at} is out of range")
+    _require(all(0 <= n <= _LARGEST for n in (r.gamma, r.draft_steps, r.context)), f"a count in {at} is out of range")
+    drafts = [t for t in r.tokens if t.status in ("accepted", "rejected", "discarded")]
+    closing = r.tokens[len(drafts) :]
+    _require(list(r.tokens[: len(drafts)]) == drafts and len(closing) <= 1, f"{at} has tokens out of order")
+    _require(len(r.parents) == len(drafts), f"{at} has {len(r.parents)} parents for {len(drafts)} drafts")
+    _require(all(0 <= p <= i for i, p in enumerate(r.parents)), f"a parent in {at} does not exist")
+    depth = [0]
+    for parent in r.parents:
+        depth.append(depth[parent] + 1)
+    _require([t.depth for t in drafts] == depth[1:], f"{at} has drafts at the wrong depth")
+    for token in r.tokens:
+        _check_token(token, at)
+    placed = [t.position for t in r.tokens if t.status in EMITTED]
+    _require(placed == list(range(position, position + len(placed))), f"{at} has tokens at the wrong position")
+
+
+def _check_token(token: Token, at: str) -> None:
+    _require(0 <= token.id <= _LARGEST and 0 <= token.depth <= 4096, f"a token of {at} is out of range")
+    _require(0 <= token.position <= MAX_TOKENS and len(token.text) <= 10_000, f"a token of {at} is out of range")
+    _require(token.gap is None or 0 <= token.gap <= 1e6, f"a token of {at} is out of range")
+    shares = [x for x in (token.p, token.q, token.u, token.accept) if x is not None]
+    _require(all(0 <= x <= 1.0001 for x in shares), f"a probability in {at} is not between 0 and 1")
+    for distribution in (token.p_top, token.q_top, token.residual):
+        if distribution:
+            masses = [c.mass for c in distribution.top] + [distribution.rest]
+            sane = len(masses) <= 1001 and all(0 <= m <= 1.0001 for m in masses)
+            _require(sane, f"a distribution in {at} is no distribution")
+            _require(all(0 <= c.id <= _LARGEST for c in distribution.top), f"a token of {at} is out of range")
+
+
+def _check_json(value: Any, depth: int = 0) -> None:
+    """Settings have no fixed form, so only their size, depth and numbers are checked; a seed may use 63 bits."""
+    _require(depth < 8, "its settings are nested too deeply")
+    if isinstance(value, dict | list | tuple):
+        _require(len(value) <= 1000, "its settings are too large")
+        for inner in value.values() if isinstance(value, dict) else value:
+            _check_json(inner, depth + 1)
+    elif isinstance(value, int | float):
+        _require(abs(value) < (2**63 if isinstance(value, int) else 1e300), "a setting is out of range")
+
+
+def save(trace: Trace, path: str | Path) -> None:
+    """Writes a file. BadInput where it cannot be written; an older file then stays as it was."""
+    try:
+        write_atomically(Path(path), to_json(trace))
+    except (OSError, ValueError) as error:
+        raise BadInput(f"The trace could not be written to {path}: {_why(error)}.") from error
+
+
+def load(path: str | Path) -> Trace:
+    """Reads and validates a file. Raises BadInput if it cannot be read or is not a trace."""
+    try:
+        with open(path, "rb") as file:
+            data = file.read(MAX_BYTES + 1)
+    except (OSError, ValueError) as error:
+        raise BadInput(f"The trace {path} cannot be read: {_why(error)}.") from error
+    if len(data) > MAX_BYTES:
+        raise BadInput(f"{path} is larger than {MAX_BYTES // 2**20} MiB and is not read as a trace.")
+    return from_json(data)
+
+
+def _why(error: Exception) -> str:
+    return getattr(error, "strerror", None) or str(error) or type(error).__name__
+
+
+__all__ = ["SCHEMA", "PromptToken", "Status", "Trace", "TraceBuilder", "fold", "from_json", "load", "save", "to_json"]

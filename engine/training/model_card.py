@@ -1,0 +1,75 @@
+"""Writes a draft's model card: its use, data, training recipe and measured acceptance."""
+
+import json
+import platform
+
+import torch
+
+from engine.training.evaluate import Evaluation
+
+_USE = {
+    "lm": "Independent draft: a Llama checkpoint of its own, also usable as transformers' `assistant_model`.",
+    "eagle": "EAGLE-3 head: one decoder layer over the target's hidden states (layout of vLLM and SGLang).",
+}
+TAG = "tags: [speculative-decoding]"
+_CARD = """---
+license: {licence}
+base_model: {base}
+tags: [speculative-decoding]
+---
+# {student} draft for {target}
+
+{use}
+
+## Data
+{rows} replies of the target itself, {tokens:,} tokens, sampled at temperatures {temperatures}. A twenty-fifth of the
+prompts was held out and never trained on.
+
+## Recipe
+{updates} updates of {batch} rows{start} ({seen:,} reply tokens seen in all), AdamW at {rate:g} with warm-up and
+cosine, {loss} against the target's whole distribution, seed {seed}.{head} Hardware: {hardware}.
+
+## Acceptance
+On held-out prompts, the tokens before given, by draft position: greedy {greedy}, sampled at temperature 1 {sampled}.
+"""
+_HEAD = " Reads the states entering layers {taps}; rollouts of {rollout} steps as the run went on."
+_LOOP = """
+In the real loop, over {prompts} prompts that it was never trained on:
+
+{lines}
+
+`python -m engine training evaluate {student} --prompts assets/data/prompts.jsonl --limit {prompts}` prints this.
+"""
+
+
+def _loss(tv: float) -> str:
+    return f"{1 - tv:.0%} forward KL and {tv:.0%} total variation" if tv else "forward KL"
+
+
+def write(project, setup, state: dict, samples) -> str:
+    """Returns Markdown with the hub's front matter; includes measurements in the real loop once `evaluate` has run."""
+    target, recipe, last = project.pair.target, json.loads(state["recipe"]), state["log"][-1]
+    head = _HEAD.format(
+        taps=", ".join(map(str, setup.taps)), rollout=", then ".join(str(steps) for _, steps in recipe["rollout"])
+    )
+    text = _CARD.format(
+        licence=target.licence, base=target.repo or target.name, student=setup.student, target=target.name,
+        use=_USE[setup.student], rows=len(samples), tokens=int(samples.reply_len.astype(int).sum()),
+        temperatures=", ".join(f"{t:g}" for t in sorted({round(float(t), 2) for t in samples.temperature})),
+        updates=state["update"], start=" on top of an older draft" if setup.start else "",
+        loss=_loss(recipe["tv"]), batch=recipe["rows"], seen=state["seen"], rate=recipe["learning_rate"],
+        seed=recipe["seed"], head=head if setup.student == "eagle" else "", hardware=hardware(), greedy=last["greedy"],
+        sampled=last["sampled"],
+    )  # fmt: skip
+    file = project.folder / setup.student / "evaluation.json"
+    if file.exists():
+        measured = [Evaluation(**one) for one in json.loads(file.read_text(encoding="utf-8"))]
+        lines = "\n".join(f"- {one.line()}" for one in measured)
+        text += _LOOP.format(student=setup.student, prompts=measured[0].prompts, lines=lines)
+    return text
+
+
+def hardware() -> str:
+    if torch.cuda.is_available():
+        return torch.cuda.get_device_name()
+    return f"{torch.get_num_threads()} CPU threads ({platform.machine()}), no GPU"

@@ -1,0 +1,192 @@
+"""Assembles the training of one target's drafts: its folder, samples, features and student.
+
+WORK/prompts.jsonl   prompts/   samples/   features/   lm/ and eagle/ (setup.json, checkpoint.pt, evaluation.json)
+"""
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import torch
+from transformers import AutoConfig
+
+from engine.errors import BadInput, Unavailable
+from engine.files import cache_root, disk_errors, write_atomically
+from engine.models.llama import unsupported
+from engine.models.loader import LoadedModel, choose_device, load_model
+from engine.models.runner import DecoderRunner
+from engine.models.transformers_config import load_tokenizer
+from engine.training import dataset as sample_file
+from engine.training import hidden_states as feature_file
+from engine.training.dataset import Samples
+from engine.training.distil import Data, Recipe
+from engine.training.hidden_states import Features
+from engine.training.students import LmShape, new_eagle, new_lm
+from engine.training.teacher import Teacher
+from engine.weights.catalogue import get_pair
+from engine.weights.checkpoint_dir import weights_hash
+from engine.weights.store import locate
+
+STUDENTS = ("lm", "eagle")
+_ONLY = "Drafts are trained for targets that our own decoder runs: the Llama family."
+_SCALE_TOKENS = 60_000  # tokens from which the scale of each tap is measured
+
+
+@dataclass(frozen=True)
+class StudentSetup:
+    """The settings of a student, stored beside its checkpoint so that `export` and a resumed run build the same one."""
+
+    student: str
+    taps: tuple[int, ...]
+    words: int
+    samples: str  # fingerprint
+    seed: int
+    shape: LmShape
+    start: str = ""  # the folder of the older draft that it continues
+    target: str = ""  # hash of the target's weights
+
+    @classmethod
+    def read(cls, path: Path) -> "StudentSetup":
+        try:
+            raw = json.loads(path.read_text(encoding="utf-8"))
+            return cls(**raw | {"taps": tuple(raw["taps"]), "shape": LmShape(**raw["shape"])})
+        except FileNotFoundError as error:
+            raise BadInput(
+                f"Nothing was trained in {path.parent}; begin with `python -m engine training distil`."
+            ) from error
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise BadInput(f"{path} is damaged; delete its folder to begin anew.") from error
+
+
+class TrainingProject:
+    """The training of one target on one device. ``files``: sample files to train on; by default those of `sample`."""
+
+    def __init__(self, pair: str, work: Path | None, device: str, files: Sequence[Path] = ()):
+        self.pair, self.device = get_pair(pair), choose_device(device)
+        self.folder = Path(work) if work else cache_root() / "training" / Path(self.pair.name).name
+        self.files = list(files) or [self.folder / "samples" / "samples.npz"]
+
+    @property
+    def target(self) -> Path:
+        folder = locate(self.pair.target)
+        if folder is None:
+            raise Unavailable(f"The target is not here yet; run `python -m engine fetch {self.pair.name}` first.")
+        return folder
+
+    def tokenizer(self):
+        return load_tokenizer(self.target)
+
+    def model(self) -> LoadedModel:
+        model = load_model(self.target, self.device, "fp32")
+        if not isinstance(model.runner, DecoderRunner):
+            raise Unavailable(_ONLY)
+        return model
+
+    def teacher(self) -> Teacher:
+        return Teacher.load(self.target, self.device)
+
+    def samples(self) -> Samples:
+        vocabulary = self.pair.target.vocab_size
+        return sample_file.join([sample_file.load(path, vocabulary) for path in self.files])
+
+    def features(self, samples: Samples, taps: Sequence[int], say) -> Features:
+        model = self.model()
+        target = weights_hash(model.folder)
+        return feature_file.compute(model.runner, samples, self.folder / "features", taps, target, say)
+
+    def prepare(
+        self, student: str, taps: Sequence[int], words: int, seed: int, samples: Samples, start: Path | None = None
+    ) -> StudentSetup:
+        """Writes the setup of a new student and returns it. BadInput if the folder holds a student with another one."""
+        path = self.folder / student / "setup.json"
+        config = AutoConfig.from_pretrained(self.target, trust_remote_code=False, local_files_only=True)
+        if unsupported(config):
+            raise Unavailable(_ONLY)
+        layers = self.pair.target.layers
+        if not all(0 <= t < layers for t in taps):
+            raise BadInput(f"Taps must lie between 0 and {layers - 1}, the target's layers; got {list(taps)}.")
+        frequent(samples, words)  # raises BadInput if there are too few
+        start_folder = str(Path(start).resolve()) if start else ""
+        target = weights_hash(self.target)
+        setup = StudentSetup(student, tuple(taps), words, samples.fingerprint(), seed, LmShape(), start_folder, target)
+        if start:
+            self._check_same_kind(setup, StudentSetup.read(Path(start) / "setup.json"))
+        if path.exists():
+            if StudentSetup.read(path) != setup:
+                raise BadInput(f"{path.parent} holds a draft with other settings; name another --work, or delete it.")
+            return setup
+        with disk_errors(path.parent):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            write_atomically(path, json.dumps(asdict(setup), indent=1))
+        return setup
+
+    def student(self, setup: StudentSetup, teacher: Teacher, samples: Samples, features: Features | None):
+        """Returns a student before training, initialised from the target or from an older draft."""
+        if setup.start:
+            return self._restore(setup, teacher, Path(setup.start))[0]
+        return self._new(setup, teacher, frequent(samples, setup.words), features)
+
+    def tokens_seen(self, setup: StudentSetup, teacher: Teacher) -> int:
+        """Returns the number of reply tokens that the older draft was trained on."""
+        return self._restore(setup, teacher, Path(setup.start))[1]["seen"] if setup.start else 0
+
+    @staticmethod
+    def _check_same_kind(new: StudentSetup, old: StudentSetup) -> None:
+        if (new.student, new.taps, new.shape) != (old.student, old.taps, old.shape):
+            raise BadInput("The draft to start from is of another kind or reads other layers; name one that fits.")
+        if new.target != old.target:
+            raise BadInput("The draft to start from was made for another target; name one that fits.")
+
+    def _new(self, setup: StudentSetup, teacher: Teacher, words: torch.Tensor, features: Features | None):
+        torch.manual_seed(setup.seed)
+        if setup.student == "lm":
+            return new_lm(teacher, words, setup.shape, setup.seed).to(self.device)
+        scales = tap_scales(features, setup.taps) if features else torch.ones(len(setup.taps))
+        return new_eagle(teacher, words, len(setup.taps), teacher.layer, scales).to(self.device)
+
+    def data(self, setup: StudentSetup, samples: Samples, features: Features) -> Data:
+        return Data(samples, features, setup.taps if setup.student == "eagle" else (), self.device)
+
+    def load_trained(self, setup: StudentSetup, teacher: Teacher):
+        """Returns the student with its latest checkpoint, and the checkpoint's state: log, recipe, tokens seen."""
+        return self._restore(setup, teacher, self.folder / setup.student)
+
+    def _restore(self, setup: StudentSetup, teacher: Teacher, folder: Path):
+        path = folder / "checkpoint.pt"
+        try:
+            state = torch.load(path, map_location=self.device, weights_only=True)
+            student = self._new(setup, teacher, state["words"], None)
+            student.module.load_state_dict(state["student"])
+            _ = state["log"][-1], state["seen"], json.loads(state["recipe"])  # used by the model card
+        except FileNotFoundError as error:
+            raise BadInput(
+                f"There is no checkpoint in {path.parent} yet; `distil` writes one every 50 updates."
+            ) from error
+        except Exception as error:  # pickle, zip and shape errors alike
+            raise BadInput(f"The checkpoint {path} cannot be read; delete it to begin anew.") from error
+        return student, state
+
+
+def frequent(samples: Samples, count: int) -> torch.Tensor:
+    """Returns [count] ids of the words that the target writes most, in increasing order."""
+    seen = np.bincount(samples.tokens[samples.replies()])
+    ranked = np.argsort(-seen, kind="stable")[:count]
+    if len(ranked) < count:
+        raise BadInput(f"The samples hold too few different words for a vocabulary of {count}; ask for fewer.")
+    return torch.from_numpy(np.sort(ranked))
+
+
+def tap_scales(features: Features, taps: Sequence[int]) -> torch.Tensor:
+    """Returns [taps] the median root mean square of each tapped state; outlier tokens are a thousand times larger."""
+    states = features.tapped(0, min(_SCALE_TOKENS, len(features.states)), taps)[::37].astype(np.float32)
+    return torch.from_numpy(np.sqrt(np.median((states**2).mean(-1), 0)))
+
+
+def rollout_for(setup: StudentSetup, recipe: Recipe) -> Recipe:
+    """Returns the recipe with a head's rollouts, which get longer during training, sooner if it continues an older
+    head; an independent draft has none."""
+    if setup.student != "eagle":
+        return recipe
+    return replace(recipe, rollout=((0.0, 1), (0.12, 2), (0.7, 3)) if setup.start else ((0.0, 1), (0.55, 2), (0.8, 3)))

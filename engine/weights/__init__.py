@@ -1,0 +1,1 @@
+"""Checkpoints on disk: the catalogue of pairs, downloads, conversion and checks. Imports no torch."""

@@ -1,0 +1,142 @@
+"""Reads the catalogue of model pairs, and makes pairs of the user's own folders. Uses neither torch nor the network."""
+
+import difflib
+import json
+import re
+import tomllib
+from collections.abc import Mapping
+from dataclasses import field, fields
+from functools import cache
+from pathlib import Path
+from types import MappingProxyType
+
+from pydantic import PositiveInt, TypeAdapter, ValidationError
+from pydantic.dataclasses import dataclass
+
+from engine.config import METHODS, needs_draft
+from engine.errors import BadInput, explain
+from engine.files import ASSETS
+from engine.weights.checkpoint_dir import figures, is_head
+from engine.weights.specs import STRICT, ModelSpec, PairSpec, Text
+
+CATALOGUE = ASSETS / "data" / "models.toml"
+
+
+@dataclass(frozen=True, config=STRICT)
+class _Shipped:
+    """A draft in this repository; its sizes are read from its files."""
+
+    shipped: Text
+    licence: Text
+    alpha: float
+
+
+@dataclass(frozen=True, config=STRICT)
+class _Pair:
+    title: Text
+    target: str
+    drafts: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, config=STRICT)
+class _File:
+    models: dict[str, dict]
+    pairs: dict[str, _Pair]
+
+
+@cache
+def load_catalogue(path: Path | None = None) -> Mapping[str, PairSpec]:
+    """Returns all pairs by name, in file order. BadInput names the wrong entry and its field."""
+    path = Path(path or CATALOGUE)
+    try:
+        raw = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise BadInput(f"The catalogue {path} cannot be read: {error}.") from error
+    file = _parse(_File, raw, f"The catalogue {path}")
+    models = {name: _model(name, entry) for name, entry in file.models.items()}
+    return MappingProxyType({name: _pair(name, entry, models) for name, entry in file.pairs.items()})
+
+
+def _parse(kind: type, entry: dict, where: str):
+    try:  # as JSON, because strict validation of Python objects takes no dict for a dataclass
+        return TypeAdapter(kind).validate_json(json.dumps(entry, default=str))
+    except ValidationError as error:
+        raise BadInput(f"{where} is not valid at {explain(error)}.") from error
+
+
+def _model(name: str, entry: dict) -> ModelSpec:
+    where = f"[models.{name}] in the catalogue"
+    if "shipped" in entry:
+        return _shipped(name, _parse(_Shipped, entry, where), where)
+    if wrong := {"name", "folder", "head"} & entry.keys():
+        raise BadInput(f"{where} is not valid at {min(wrong)}: there is no such field.")
+    if missing := {"repo", "revision"} - entry.keys():
+        raise BadInput(f"{where} is not valid at {min(missing)}: it is missing.")
+    return _parse(ModelSpec, entry | {"name": name}, where)
+
+
+def _shipped(name: str, entry: _Shipped, where: str) -> ModelSpec:
+    """If its files are missing or damaged, loading that draft says so; the other methods still work."""
+    folder = ASSETS / entry.shipped
+    if ASSETS not in folder.resolve().parents:
+        raise BadInput(f"{where}: shipped is {entry.shipped!r}, but must be a folder in assets.")
+    try:
+        sizes = figures(folder)
+    except BadInput:
+        sizes = {f.name: 1 for f in fields(ModelSpec) if f.type is PositiveInt}
+    return ModelSpec(name, entry.licence, **sizes, folder=folder, head=is_head(folder), alpha=entry.alpha)
+
+
+def _pair(name: str, entry: _Pair, models: dict[str, ModelSpec]) -> PairSpec:
+    where = f"[pairs.{name}] in the catalogue"
+    if not re.fullmatch(r"[a-z0-9][a-z0-9.-]*", name):
+        raise BadInput(f"{where}: a pair's name consists of small letters, digits, dots and dashes.")
+    for model in (entry.target, *entry.drafts.values()):
+        if model not in models:
+            raise BadInput(f"{where} uses {model!r}, but there is no [models.{model}].")
+    for method in entry.drafts:
+        if not needs_draft(method):
+            takes = ", ".join(filter(needs_draft, METHODS))
+            raise BadInput(f"{where}: the method {method!r} takes no draft model; those that do are {takes}.")
+    drafts = MappingProxyType({method: models[draft] for method, draft in entry.drafts.items()})
+    return PairSpec(name, entry.title, models[entry.target], drafts)
+
+
+def get_pair(name: str, allow_local: bool = True) -> PairSpec:
+    """Returns a pair of the catalogue, or of the user's own checkpoints: ``TARGET_DIR`` or ``TARGET_DIR+DRAFT_DIR``.
+
+    Raises BadInput with the nearest names for an unknown one. A public page passes ``allow_local=False``.
+    """
+    pairs = load_catalogue()
+    if name in pairs:
+        return pairs[name]
+    if allow_local and (re.search(r"[/\\+]|^[.~]", name) or Path(name).is_dir()):
+        return local_pair(name)
+    near = difflib.get_close_matches(name.lower(), pairs, n=3, cutoff=0.4)
+    hint = f"did you mean {' or '.join(near)}?" if near else f"choose from {', '.join(pairs)}."
+    raise BadInput(f"There is no pair {name[:80]!r}; {hint}")
+
+
+def local_pair(name: str) -> PairSpec:
+    folder = Path(name).expanduser()
+    plus = [i for i, letter in enumerate(name) if letter == "+"]
+    splits = [(Path(name[:i]).expanduser(), Path(name[i + 1 :]).expanduser()) for i in plus]
+    if folder.is_dir() or not splits:
+        return PairSpec(name, f"{folder.name} (a local folder)", _local_target(folder))
+    # A folder's name may contain a plus: take the split whose halves both exist.
+    target, draft = next((s for s in splits if s[0].is_dir() and s[1].is_dir()), splits[0])
+    model = local_model(draft)
+    drafts = MappingProxyType({"eagle" if model.head else "lm": model})
+    return PairSpec(name, f"{target.name} with {draft.name} (local folders)", _local_target(target), drafts)
+
+
+def _local_target(folder: Path) -> ModelSpec:
+    model = local_model(folder)
+    if model.head:
+        raise BadInput(f"{folder} holds an EAGLE head, which only drafts for a target; name TARGET_DIR+{folder}.")
+    return model
+
+
+def local_model(folder: Path) -> ModelSpec:
+    """Describes a checkpoint in the transformers format. BadInput names the part that the folder lacks."""
+    return ModelSpec(folder.name, "your own", **figures(folder), folder=folder.resolve(), head=is_head(folder))

@@ -1,0 +1,160 @@
+"""Checks a checkpoint folder in the transformers format: missing or damaged files, model sizes, a hash of the weights.
+
+Reads only headers (except for the hash), so it needs neither torch nor transformers.
+"""
+
+import hashlib
+import json
+import struct
+from math import prod
+from pathlib import Path
+
+from engine.config import EAGLE3_HEAD
+from engine.errors import BadInput, Unavailable
+from engine.files import cache_root, read_json, sha256, write_atomically
+
+TOKENIZERS = ("tokenizer.json", "tokenizer.model", "vocab.json")
+MANIFEST = "speclens.json"  # in folders that were converted here: file sizes and the hash of the weights
+AGAIN = "Run `python -m engine fetch PAIR` to download it again."
+_INDEX = "model.safetensors.index.json"
+_MAX_HEADER = 100_000_000
+
+
+def weight_files(folder: Path) -> list[Path]:
+    """Returns the safetensors files to load: those of the index, else model.safetensors, else all in the folder."""
+    if (folder / _INDEX).is_file():
+        shards = json.loads((folder / _INDEX).read_text(encoding="utf-8"))["weight_map"].values()
+        return [folder / Path(shard).name for shard in sorted(set(shards))]
+    single = folder / "model.safetensors"
+    return [single] if single.is_file() else sorted(folder.glob("*.safetensors"))
+
+
+def is_head(folder: Path) -> bool:
+    """Returns whether the folder holds an EAGLE head, which has no tokenizer, rather than a model."""
+    return EAGLE3_HEAD in (read_json(Path(folder) / "config.json").get("architectures") or [])
+
+
+def missing(folder: Path) -> str | None:
+    """Returns a sentence about the first missing part of a checkpoint; None if it is complete."""
+    if not folder.is_dir():
+        return f"There is no folder {folder}."
+    if not (folder / "config.json").is_file():
+        return f"{folder} has no config.json."
+    if not is_head(folder) and not any((folder / name).is_file() for name in TOKENIZERS):
+        return f"{folder} has no tokenizer (tokenizer.json)."
+    try:
+        files = weight_files(folder)
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return f"{folder / _INDEX} is damaged."
+    if not files:
+        pickled = next((f.name for f in folder.iterdir() if f.suffix in {".bin", ".pt", ".pth"}), None)
+        also = f" ({pickled} is a pickle, which is never loaded; save the model as safetensors)" if pickled else ""
+        return f"{folder} has no safetensors weights{also}."
+    return next((f"{folder} lacks {file.name}." for file in files if not file.is_file()), None)
+
+
+def damage(folder: Path) -> str | None:
+    """Returns a sentence about the first truncated or unreadable file of a complete folder; None if there is none."""
+    try:
+        if not isinstance(json.loads((folder / "config.json").read_text(encoding="utf-8")), dict):
+            return f"{folder / 'config.json'} is damaged."
+    except ValueError:
+        return f"{folder / 'config.json'} is damaged."
+    for file in weight_files(folder):
+        size = file.stat().st_size
+        try:
+            expected = _layout(file)[1]
+        except (ValueError, KeyError, TypeError, AttributeError, struct.error):
+            return f"{file} is damaged (its header cannot be read)."
+        if size != expected:
+            return f"{file} is damaged ({size} bytes instead of {expected})."
+    return None
+
+
+def _layout(file: Path) -> tuple[list[list[int]], int]:
+    """Returns the shapes of the tensors and the expected file size, from a safetensors header."""
+    with open(file, "rb") as f:
+        length = struct.unpack("<Q", f.read(8))[0]
+        if length > _MAX_HEADER:
+            raise ValueError("header too long")
+        header = json.loads(f.read(length))
+    tensors = [tensor for name, tensor in header.items() if name != "__metadata__"]
+    return [t["shape"] for t in tensors], 8 + length + max((t["data_offsets"][1] for t in tensors), default=0)
+
+
+def figures(folder: Path) -> dict[str, int]:
+    """Returns a checkpoint's sizes by the names of ModelSpec. BadInput for an incomplete folder."""
+    if problem := missing(folder) or damage(folder):
+        raise BadInput(f"{problem} Name a folder with config.json, a tokenizer and whole *.safetensors files.")
+    config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    config |= config.get("text_config") or {}
+
+    def figure(*names: str, default: int | None = None) -> int:
+        value = next((config[n] for n in names if config.get(n) is not None), default)
+        if type(value) is not int or value < 1:
+            raise BadInput(f"{folder / 'config.json'} gives no {names[0]}; name the folder of a language model.")
+        return value
+
+    heads, hidden = figure("num_attention_heads", "n_head"), figure("hidden_size", "n_embd")
+    return {
+        "parameters": sum(prod(shape) for file in weight_files(folder) for shape in _layout(file)[0]),
+        "hidden_size": hidden,
+        "layers": figure("num_hidden_layers", "n_layer"),
+        "kv_heads": figure("num_key_value_heads", default=heads),
+        "head_dim": figure("head_dim", default=hidden // heads),
+        "vocab_size": figure("vocab_size"),
+        "context": figure("max_position_embeddings", "n_positions"),
+    }
+
+
+def weights_hash(folder: Path) -> str:
+    """Returns the SHA-256 of the weights a folder loads: of the file, or of the shards' names and hashes.
+
+    Cached by file size and time of change, in the cache folder, because the checkpoint's own folder may be read-only.
+    Raises Unavailable if weights that were converted here have changed since.
+    """
+    folder = Path(folder).resolve()
+    cache = cache_root() / "hashes" / f"{hashlib.sha256(str(folder).encode()).hexdigest()[:32]}.json"
+    known, fresh = read_json(cache), {}
+    for file in weight_files(folder):
+        stat = file.stat()
+        stamp = [stat.st_size, stat.st_mtime_ns]
+        entry = known.get(file.name)
+        remembered = isinstance(entry, list) and len(entry) == 3 and entry[:2] == stamp
+        fresh[file.name] = entry if remembered else [*stamp, sha256(file)]
+    if fresh != known:
+        try:
+            cache.parent.mkdir(parents=True, exist_ok=True)
+            write_atomically(cache, json.dumps(fresh))
+        except OSError:
+            pass  # the hash is computed again next time
+    hashes = {name: entry[2] for name, entry in fresh.items()}
+    if len(hashes) == 1:
+        digest = next(iter(hashes.values()))
+    else:
+        digest = hashlib.sha256("".join(f"{name} {h}\n" for name, h in sorted(hashes.items())).encode()).hexdigest()
+    written = read_json(folder / MANIFEST).get("weights")
+    if written and written != digest:
+        raise Unavailable(f"The weights in {folder} are damaged; delete that folder and fetch the pair again.")
+    return digest
+
+
+def write_manifest(folder: Path) -> None:
+    """Writes the manifest of a converted folder, which `manifest_problem` compares."""
+    sizes = {f.name: f.stat().st_size for f in sorted(folder.iterdir()) if f.name != MANIFEST}
+    manifest = {"weights": sha256(folder / "model.safetensors"), "sizes": sizes}
+    (folder / MANIFEST).write_text(json.dumps(manifest, indent=1), encoding="utf-8")
+
+
+def manifest_problem(folder: Path) -> str | None:
+    """Returns a sentence about the first file that differs from the manifest; None if all agree."""
+    sizes = read_json(folder / MANIFEST).get("sizes")
+    if not isinstance(sizes, dict):
+        return f"{folder / MANIFEST} is damaged."
+    for name, size in sizes.items():
+        file = folder / name
+        actual = file.stat().st_size if file.is_file() else None
+        if actual != size:
+            state = "missing" if actual is None else f"damaged ({actual} bytes instead of {size})"
+            return f"{file} is {state}."
+    return None

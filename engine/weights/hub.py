@@ -1,0 +1,126 @@
+"""Downloads models from the Hugging Face hub into its own cache, and reports its errors as sentences."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from engine.errors import Unavailable
+from engine.files import disk_errors, gigabytes, need_disk
+from engine.trace.events import ProgressCallback
+from engine.weights.checkpoint_dir import AGAIN, damage, missing
+from engine.weights.specs import ModelSpec
+
+# Safetensors weights and tokenizer files at the top of the repository: no pickles, no code.
+_ALLOWED = ["*.safetensors", "*.json", "tokenizer.model", "merges.txt", "chat_template.jinja"]
+_IGNORED = ["*/*", "consolidated*"]
+
+
+def cached(model: ModelSpec) -> Path | None:
+    """Returns the model's snapshot folder; None unless all of it is in the hub's cache."""
+    from huggingface_hub import snapshot_download
+
+    try:
+        return Path(snapshot_download(**_snapshot(model), local_files_only=True))
+    except OSError:  # base class of the hub's errors for absent and incomplete snapshots
+        return None
+
+
+def _snapshot(model: ModelSpec) -> dict:
+    patterns = {"allow_patterns": _ALLOWED, "ignore_patterns": _IGNORED}
+    return {"repo_id": model.repo, "revision": model.revision, **patterns}
+
+
+def download(model: ModelSpec, say: ProgressCallback, again: bool) -> Path:
+    from huggingface_hub import constants, snapshot_download
+
+    message = f"Downloading {model.repo}"
+    say(0.0, message)
+    with _errors_as_sentences(model, Path(constants.HF_HUB_CACHE)):
+        _probe(model, "config.json")
+        files = snapshot_download(**_snapshot(model), dry_run=True, tqdm_class=_bar(lambda done: None))
+        if not any(f.filename.endswith(".safetensors") for f in files):
+            raise Unavailable(f"{model.repo} has no safetensors weights, the only kind loaded; choose another pair.")
+        needed = sum(f.file_size or 0 for f in files if f.will_download or again)
+        need_disk(Path(constants.HF_HUB_CACHE), needed, model.name)
+        bar = _bar(lambda done: say(done / max(needed, 1), f"{message} ({gigabytes(needed)})"))
+        folder = Path(snapshot_download(**_snapshot(model), force_download=again, tqdm_class=bar))
+    if problem := missing(folder) or damage(folder):
+        raise Unavailable(f"{problem} {AGAIN}")
+    say(1.0, f"{model.name} is ready")
+    return folder
+
+
+def cached_file(model: ModelSpec) -> Path | None:
+    """Returns a GGUF file from the hub's cache, which a hosted page is built with; None if it is not there."""
+    from huggingface_hub import constants, try_to_load_from_cache
+
+    path = try_to_load_from_cache(model.repo, model.gguf.file, constants.HF_HUB_CACHE, model.revision)
+    return Path(path) if isinstance(path, str) else None
+
+
+def download_file(model: ModelSpec, work: Path, say: ProgressCallback) -> Path:
+    from huggingface_hub import hf_hub_download
+
+    message = f"Downloading {model.gguf.file} ({gigabytes(model.gguf.size)}) from the hub"
+    say(0.0, message)
+    with _errors_as_sentences(model, work):
+        _probe(model, model.gguf.file)
+        bar = _bar(lambda done: say(done / model.gguf.size, message))
+        at = {"revision": model.revision, "local_dir": work / "hub", "tqdm_class": bar}
+        return Path(hf_hub_download(model.repo, model.gguf.file, **at))
+
+
+def _probe(model: ModelSpec, file: str) -> None:
+    """Sends one request that fails at once. Otherwise the download would retry for half a minute before it fails."""
+    from huggingface_hub import get_hf_file_metadata, hf_hub_url
+
+    get_hf_file_metadata(hf_hub_url(model.repo, file, revision=model.revision), timeout=10)
+
+
+def _bar(report: Callable[[int], None]) -> type:
+    """Returns a progress bar class for the hub that draws nothing and reports the bytes written so far."""
+    from tqdm import tqdm
+
+    class Bar(tqdm):
+        def __init__(self, *args, **kwargs):
+            kwargs.pop("name", None)
+            self.bytes = kwargs.get("unit") == "B" and not str(kwargs.get("desc", "")).startswith("Downloading bytes")
+            super().__init__(*args, **(kwargs | {"disable": True}))
+
+        def update(self, n=1):
+            self.n += n or 0
+            if self.bytes:
+                report(self.n)
+
+    return Bar
+
+
+@contextmanager
+def _errors_as_sentences(model: ModelSpec, folder: Path) -> Iterator[None]:
+    try:
+        with disk_errors(folder):
+            yield
+    except Unavailable:
+        raise
+    except Exception as error:  # the HTTP library and its exceptions change with the version of huggingface_hub
+        raise Unavailable(_sentence(model, error)) from error
+
+
+def _sentence(model: ModelSpec, error: Exception) -> str:
+    from huggingface_hub import errors
+
+    if isinstance(error, errors.GatedRepoError):
+        return (
+            f"{model.repo} is gated: accept its licence ({model.licence}) on its hub page, log in with `hf auth login` "
+            "or set HF_TOKEN, and try again."
+        )
+    if isinstance(error, errors.RepositoryNotFoundError):
+        return f"The hub has no public repository {model.repo}; if it is private, log in with `hf auth login`."
+    if isinstance(error, errors.RevisionNotFoundError | errors.RemoteEntryNotFoundError):
+        return f"{model.repo} no longer has the revision in the catalogue ({model.revision}); choose another pair."
+    if isinstance(error, errors.OfflineModeIsEnabled):
+        return f"{model.repo} cannot be fetched while HF_HUB_OFFLINE is set; unset it and try again."
+    if isinstance(error, errors.HfHubHTTPError) and error.response is not None:
+        return f"The hub answered {error.response.status_code} for {model.repo}; try again later."
+    first = str(error).strip().splitlines()[:1] or [type(error).__name__]
+    return f"The hub cannot be reached for {model.repo} ({first[0][:200]}); check the connection and try again."

@@ -1,0 +1,97 @@
+"""Describes models and pairs as data: sizes, sources, methods, and the memory they need."""
+
+import dataclasses
+from collections.abc import Mapping
+from pathlib import Path
+from types import MappingProxyType
+
+from pydantic import ConfigDict, PositiveInt
+from pydantic.dataclasses import dataclass
+
+from engine.config import AUTO, METHODS, needs_draft
+from engine.errors import BadInput, matching
+
+BYTES = {"fp32": 4, "bf16": 2, "fp16": 2, "float32": 4, "bfloat16": 2, "float16": 2}
+CONTEXT = 4096  # tokens that a memory estimate assumes by default
+_WORKING_ROOM = 256 * 2**20  # bytes for activations, logits and scratch buffers beside weights and KV
+STRICT = ConfigDict(extra="forbid", strict=True)
+
+
+Text = matching(r"\S.*", "a text")
+
+
+@dataclass(frozen=True, config=STRICT)
+class GgufSource:
+    """One GGUF file in a package on PyPI; the model's hub repository holds the same file."""
+
+    package: str
+    version: str
+    file: str
+    size: PositiveInt
+    sha256: matching("[0-9a-f]{64}", "64 hex digits")
+
+
+@dataclass(frozen=True, config=STRICT)
+class ModelSpec:
+    """``parameters``: as many as memory holds (a tied head once). ``folder``: a checkpoint of the user's own, or one
+    shipped here. ``head``: an EAGLE head, usable with its own target only. ``alpha``: share of a draft's first tokens
+    that its target accepted when it was measured."""
+
+    name: str
+    licence: Text
+    parameters: PositiveInt
+    hidden_size: PositiveInt
+    layers: PositiveInt
+    kv_heads: PositiveInt
+    head_dim: PositiveInt
+    vocab_size: PositiveInt
+    context: PositiveInt
+    repo: matching(r"[^/]+/[^/]+", "OWNER/NAME") | None = None
+    revision: matching("main|[0-9a-f]{40}", '40 hex digits, or "main" if not pinned') | None = None
+    gated: bool = False
+    gguf: GgufSource | None = None
+    folder: Path | None = None
+    head: bool = False
+    alpha: float | None = None
+
+    def weight_bytes(self, dtype: str) -> int:
+        return self.parameters * byte_width(dtype)
+
+    def kv_bytes(self, dtype: str, context: int = CONTEXT) -> int:
+        """Returns the bytes of keys and values for ``context`` tokens, at most as many as the model attends to."""
+        return 2 * self.layers * self.kv_heads * self.head_dim * min(context, self.context) * byte_width(dtype)
+
+    def memory(self, dtype: str, context: int = CONTEXT) -> int:
+        return self.weight_bytes(dtype) + self.kv_bytes(dtype, context)
+
+
+@dataclasses.dataclass(frozen=True)
+class PairSpec:
+    """A target, and for each method that needs one the draft model it uses."""
+
+    name: str
+    title: str
+    target: ModelSpec
+    drafts: Mapping[str, ModelSpec] = dataclasses.field(default_factory=lambda: MappingProxyType({}))
+
+    def models(self, method: str | None = None) -> tuple[ModelSpec, ...]:
+        """Returns the models that a method loads: the target, and its draft if it has one. AUTO loads every draft,
+        because it compares all methods."""
+        if method == AUTO:
+            return (self.target, *self.drafts.values())
+        return (self.target, self.drafts[method]) if method in self.drafts else (self.target,)
+
+    def memory(self, dtype: str, method: str | None = None, context: int = CONTEXT) -> int:
+        return sum(model.memory(dtype, context) for model in self.models(method)) + _WORKING_ROOM
+
+
+def methods(pair: PairSpec) -> tuple[str, ...]:
+    """Returns the methods that a pair offers: those that need no draft, and one for each of its drafts."""
+    return (*(name for name in METHODS if not needs_draft(name)), *pair.drafts)
+
+
+def byte_width(dtype: str) -> int:
+    """Raises BadInput for an unknown precision."""
+    if dtype not in BYTES:
+        raise BadInput(f"Unknown precision {dtype!r}; choose from fp32, bf16, fp16.")
+    return BYTES[dtype]

@@ -1,0 +1,206 @@
+"""Defines a lesson as data; pydantic checks every field of its front matter on construction."""
+
+from collections.abc import Mapping
+from dataclasses import field
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field
+from pydantic.dataclasses import dataclass
+
+from engine.errors import matching
+from engine.files import ASSETS
+from lessons import expressions, markup
+
+TRACES = ASSETS / "data" / "traces" / "lessons"
+# The experiments of the Lab tab, and the titles of their tabs.
+LABS = {
+    "theory": "Theory",
+    "sweep": "Sweep",
+    "compare": "Compare",
+    "distribution": "Is it lossless?",
+}
+STRICT = ConfigDict(extra="forbid", strict=True)
+
+
+class LessonError(ValueError):
+    """A mistake in a lesson's file; the sentence says where."""
+
+
+def _expression(value: str) -> str:
+    try:
+        expressions.parse(value)
+    except ValueError as error:
+        raise ValueError(f"{value!r} is not an expression: {error}") from error
+    return value
+
+
+def _blocks(value: Any) -> Any:
+    return markup.blocks(value) if isinstance(value, str) else value
+
+
+Line = Annotated[str, AfterValidator(lambda value: " ".join(value.split()))]
+Text = Annotated[Line, Field(pattern=r"\S")]
+Expression = Annotated[str, AfterValidator(_expression)]
+Prose = Annotated[tuple[markup.Block, ...], BeforeValidator(_blocks), Field(min_length=1)]
+Position = matching(
+    r"|start|end|\d+ (drafted|scored|done|verdict \d+)", 'start, end or "ROUND drafted|scored|done|verdict N"'
+)
+Token = matching(r"token \d+\.\d+", '"token ROUND.N"')
+Lab = matching("|".join(["", *LABS]), f"one of {', '.join(LABS)}")
+Tool = Literal["", "roofline", "dice", "curve", "memory", "crowd", "cuts", "adding", "price"]
+
+
+@dataclass(frozen=True, config=STRICT)
+class Toy:
+    """A run of the weather model: its prompt, and how to draft. ``method``: as in exactness/toy_models."""
+
+    prompt: Text
+    gamma: Annotated[int, Field(ge=0, le=16)]
+    tokens: Annotated[int, Field(ge=1, le=200)]
+    seed: Annotated[int, Field(ge=0, le=2**31)]
+    method: Literal["lm", "independent", "without_replacement", "top"] = "lm"
+
+
+@dataclass(frozen=True, config=STRICT)
+class Scenario:
+    """A run to look at: either a recording in assets/data/traces/lessons, named by ``trace``, or a ``toy`` run."""
+
+    name: Text
+    title: Text
+    trace: Line = ""
+    toy: Toy | None = None
+
+    def __post_init__(self):
+        if bool(self.trace) == bool(self.toy):
+            raise ValueError("it needs either 'trace' or 'toy'")
+        if self.trace and not (TRACES / f"{self.trace}.json").is_file():
+            raise ValueError(f"there is no recording {self.trace}.json in assets/data/traces/lessons")
+
+
+@dataclass(frozen=True, config=STRICT)
+class VerdictAsk:
+    """Predict what happens to a token; the run has the answer."""
+
+    kind: Literal["verdict"]
+    text: Text
+    explain: Text
+    token: Token
+
+
+@dataclass(frozen=True, config=STRICT)
+class NumberAsk:
+    """Predict the value of ``answer``; a guess is right if it is off by at most ``within``."""
+
+    kind: Literal["number"]
+    text: Text
+    explain: Text
+    answer: Expression
+    within: Expression
+    unit: Line = ""
+
+
+@dataclass(frozen=True, config=STRICT)
+class Option:
+    """The option is right where the expression ``when`` is true; ``why`` explains a wrong one."""
+
+    text: Text
+    when: Expression
+    why: Line = ""
+
+
+@dataclass(frozen=True, config=STRICT)
+class ChoiceAsk:
+    kind: Literal["choice"]
+    text: Text
+    explain: Text
+    options: Annotated[tuple[Option, ...], Field(min_length=2)]
+
+
+Ask = Annotated[VerdictAsk | NumberAsk | ChoiceAsk, Field(discriminator="kind")]
+
+
+@dataclass(frozen=True, config=STRICT)
+class Step:
+    """``run``: the scenario shown beside it, at position ``at``; it moves to ``then`` once the learner has answered.
+
+    ``points``: the token of the run, or the control of the playground, to highlight. ``lab``: the experiment to open,
+    where ``hint`` says what to try.
+    """
+
+    title: Text
+    text: Prose
+    run: Text
+    at: Position = "end"
+    then: Position = ""
+    points: matching(r"|token \d+\.\d+|control [a-z_]+", '"token ROUND.N" or "control NAME"') = ""
+    tool: Tool = ""
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    ask: Ask | None = None
+    live: bool = False
+    lab: Lab = ""
+    hint: Line = ""
+
+    def __post_init__(self):
+        if bool(self.lab) != bool(self.hint):
+            raise ValueError("'lab' and 'hint' go together: which experiment to open, and what to try there")
+
+
+@dataclass(frozen=True, config=STRICT)
+class Answer:
+    """An option of a quiz, with its reason under ``right`` or under ``wrong``."""
+
+    text: Text
+    right: Line = ""
+    wrong: Line = ""
+
+    def __post_init__(self):
+        if bool(self.right) == bool(self.wrong):
+            raise ValueError("it needs its reason, as either 'right' or 'wrong'")
+
+    @property
+    def why(self) -> str:
+        return self.right or self.wrong
+
+
+@dataclass(frozen=True, config=STRICT)
+class Question:
+    text: Text
+    options: Annotated[tuple[Answer, ...], Field(min_length=2)]
+
+    def __post_init__(self):
+        if (count := sum(bool(option.right) for option in self.options)) != 1:
+            raise ValueError(f"it has {count} right options; there must be exactly one")
+
+
+@dataclass(frozen=True, config=STRICT)
+class Check:
+    """A claim of the prose, as an expression that must be true."""
+
+    says: Text
+    holds: Expression
+
+
+@dataclass(frozen=True, config=STRICT)
+class Lesson:
+    """``live``: values for the playground's controls by name. ``constants``: numbers in the prose that no run gives."""
+
+    slug: str
+    number: int
+    title: Text
+    summary: Text
+    minutes: Annotated[int, Field(ge=2, le=45)]
+    outcomes: Annotated[tuple[Text, ...], Field(min_length=2)]
+    scenarios: Annotated[tuple[Scenario, ...], Field(min_length=1)]
+    steps: Annotated[tuple[Step, ...], Field(min_length=3)]
+    quiz: Annotated[tuple[Question, ...], Field(min_length=2)]
+    teacher: Prose
+    checks: tuple[Check, ...] = ()
+    live: Mapping[str, Any] = field(default_factory=dict)
+    live_hint: Line = ""
+    constants: tuple[Text, ...] = ()
+
+    def __post_init__(self):
+        names = [scenario.name for scenario in self.scenarios]
+        for step in self.steps:
+            if step.run not in names:
+                raise ValueError(f"{step.run!r} is not one of the scenarios {', '.join(names)}")

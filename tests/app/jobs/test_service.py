@@ -1,0 +1,471 @@
+"""The service without a page: one queue, equal runs shared, results cached, limits, refusals before a load."""
+
+import gc
+import threading
+import time
+import weakref
+
+import pytest
+from fake_worker import FakeEngine, FakeWorker, play
+
+from app.jobs.result_cache import RecordedRun, ResultCache
+from app.jobs.service import EngineFacade, Progress, Report, Service, Update, with_baseline
+from app.limits import Limits
+from app.server import hosting
+from app.views.status_chip import ago, chip
+from engine.config import RunConfig
+from engine.errors import BadInput, EngineError, Unavailable
+from engine.trace.trace import fold
+
+
+def asked(prompt="Hi", tokens=30, **more) -> RunConfig:
+    return RunConfig(prompt, method="ngram", gamma=4, max_new_tokens=tokens, **more)
+
+
+def served(worker=None, **limits) -> Service:
+    return Service(FakeEngine(worker), Limits(**limits))
+
+
+class Visitor(threading.Thread):
+    """Runs one request and keeps what it was shown."""
+
+    def __init__(self, service, name, config, again=False):
+        super().__init__(daemon=True)
+        self.service, self.who, self.config, self.again = service, name, config, again
+        self.shown, self.error, self.seconds = [], None, None
+        self.start()
+
+    def run(self):
+        began = time.monotonic()
+        try:
+            for update in self.service.run(self.who, with_baseline(self.config), self.again):
+                self.shown.append(update)
+        except EngineError as error:
+            self.error = error
+        self.seconds = time.monotonic() - began
+
+    @property
+    def recording(self) -> RecordedRun | None:
+        return next((update for update in self.shown if isinstance(update, RecordedRun)), None)
+
+    @property
+    def events(self) -> list:
+        return [event for update in self.shown if isinstance(update, Update) for event in update.events]
+
+    @property
+    def stages(self) -> list[str]:
+        return [update.progress.message for update in self.shown if isinstance(update, Update) and update.progress]
+
+
+def wait_for(condition, seconds=10):
+    until = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < until, "it did not happen in time"
+        time.sleep(0.01)
+
+
+# ── cached and joined ──
+
+
+def test_a_class_of_thirty_costs_one_run():
+    worker = FakeWorker(step=0.02)
+    service = served(worker)
+    crowd = [Visitor(service, f"v{i}", asked()) for i in range(30)]
+    for visitor in crowd:
+        visitor.join(20)
+    assert len(worker.runs) == 2, "one run and its baseline"
+    assert sum(bool(v.events) for v in crowd) == 1, "one watches it live, the others do not slow it down"
+    found = [v.recording for v in crowd if v.recording]
+    assert len(found) == 29 and all(len(r.run.emitted) == len(r.baseline.emitted) == 30 for r in found)
+    late = Visitor(service, "late", asked())
+    late.join(2)
+    assert late.recording and late.seconds < 0.5 and len(worker.runs) == 2
+
+
+def test_only_exactly_the_same_settings_are_the_same_run():
+    worker = FakeWorker()
+    service = served(worker)
+    configs = [asked(), asked("Hi!"), asked(seed=1), asked(tokens=29), asked(system="Be brief."), asked(chat=False)]
+    for i, config in enumerate(configs):
+        visitor = Visitor(service, f"v{i}", config)
+        visitor.join(10)
+        assert visitor.recording is None and visitor.events
+    assert len(worker.runs) == 2 * len(configs)
+
+
+def test_again_measures_anew_and_replaces_what_was_kept():
+    worker = FakeWorker()
+    service = served(worker)
+    Visitor(service, "a", asked()).join(10)
+    first = service.results.get(with_baseline(asked()))
+    again = Visitor(service, "a", asked(), again=True)
+    again.join(10)
+    assert again.recording is None and len(worker.runs) == 4
+    assert service.results.get(with_baseline(asked())).at > first.at
+
+
+def test_a_stopped_run_is_not_kept():
+    worker = FakeWorker(step=0.05)
+    service = served(worker)
+    visitor = Visitor(service, "a", asked(tokens=500))
+    wait_for(lambda: visitor.events)
+    assert service.stop("a")
+    visitor.join(2)
+    assert not visitor.is_alive() and len(service.results) == 0 and visitor.events[-1].reason == "cancelled"
+
+
+def test_stop_does_not_end_a_run_that_others_wait_for():
+    worker = FakeWorker(step=0.02)
+    service = served(worker)
+    first = Visitor(service, "a", asked(tokens=120))
+    wait_for(lambda: first.events)
+    second = Visitor(service, "b", asked(tokens=120))
+    wait_for(lambda: second.stages and "already running exactly this" in second.stages[-1])
+    service.stop("a")
+    first.join(1.5)
+    assert not first.is_alive() and not worker.jobs[0].is_cancelled
+    second.join(20)
+    assert second.recording and len(second.recording.run.emitted) == 120
+
+
+def test_when_the_last_one_leaves_the_device_is_free():
+    worker = FakeWorker(step=0.02)
+    service = served(worker)
+    crowd = [Visitor(service, name, asked(tokens=500)) for name in "abc"]
+    wait_for(lambda: worker.jobs and len(worker.jobs[0]._subscribers) == 3)
+    for name in "abc":
+        service.stop(name)
+    for visitor in crowd:
+        visitor.join(3)
+    wait_for(lambda: worker.running is None, 2)
+    assert worker.jobs[0].is_cancelled and not service._jobs and not any(map(service.is_busy, "abc"))
+    for visitor in crowd:
+        assert not visitor.is_alive()
+
+
+def test_stop_counts_before_there_is_a_job_to_stop():
+    """Looking at the models' files can take seconds: torch is imported for it."""
+    worker, looking, go_on = FakeWorker(), threading.Event(), threading.Event()
+    service = served(worker)
+
+    def problems(*choice):
+        looking.set()
+        assert go_on.wait(5)
+        return []
+
+    service.engine.problems = problems
+    visitor = Visitor(service, "a", asked())
+    assert looking.wait(5) and service.is_busy("a") and service.stop("a")
+    go_on.set()
+    visitor.join(3)
+    assert not visitor.is_alive() and visitor.error is None and not visitor.events and worker.jobs == []
+    assert not service.is_busy("a") and not service.stop("a")
+
+
+def test_a_bug_before_the_job_is_a_sentence_too():
+    service = served()
+    service.engine.prompt_tokens = lambda pair, text: 1 / 0
+    visitor = Visitor(service, "a", asked())
+    visitor.join(3)
+    assert "stumbled on this run (ZeroDivisionError)" in str(visitor.error) and not service.is_busy("a")
+
+
+def test_a_run_stopped_in_the_queue_never_reaches_the_engine():
+    worker = FakeWorker(step=0.05)
+    service = served(worker)
+    first = Visitor(service, "a", asked(tokens=200))
+    wait_for(lambda: worker.runs)
+    second = Visitor(service, "b", asked("Other"))
+    wait_for(lambda: worker.waiting == 1)
+    service.stop("b")
+    second.join(2)
+    assert not second.is_alive() and worker.waiting == 0
+    service.stop("a")
+    first.join(2)
+    assert all(config.prompt == "Hi" for config in worker.runs)
+
+
+def test_a_failure_reaches_every_visitor_who_waits_and_the_next_run_works():
+    worker = FakeWorker(step=0.05, fail=Unavailable("The weights are damaged; fetch them again."))
+    service = served(worker)
+    crowd = [Visitor(service, name, asked()) for name in "ab"]
+    for visitor in crowd:
+        visitor.join(5)
+        assert "damaged" in str(visitor.error)
+    worker.fail = None
+    after = Visitor(service, "a", asked())
+    after.join(10)
+    assert after.error is None and after.events
+
+
+def test_a_bug_does_not_take_the_queue_down():
+    service = served(FakeWorker(fail=ZeroDivisionError("oh")))
+    visitor = Visitor(service, "a", asked())
+    visitor.join(5)
+    assert "stumbled" in str(visitor.error)
+    service.engine.fake.fail = None
+    after = Visitor(service, "a", asked())
+    after.join(5)
+    assert after.error is None
+
+
+def test_runs_come_in_order_and_the_place_counts_visitors():
+    worker = FakeWorker(step=0.03)
+    service = served(worker)
+    crowd = []
+    for i in range(4):
+        crowd.append(Visitor(service, f"v{i}", asked(f"Prompt {i}", tokens=40)))
+        wait_for(lambda i=i: worker.runs if i == 0 else worker.waiting == i)
+    wait_for(lambda: any("3 before you" in stage for stage in crowd[3].stages))
+    for visitor in crowd:
+        visitor.join(20)
+    assert [config.prompt for config in worker.runs] == [f"Prompt {i}" for i in range(4) for _ in range(2)]
+    for i, visitor in enumerate(crowd):
+        assert visitor.events[0].config["prompt"] == f"Prompt {i}"
+
+
+def test_the_cache_is_bounded_in_number_and_size_and_the_unused_go_first():
+    trace = fold(play(asked(tokens=20)))
+    cache = ResultCache(2)
+    for key in ("a", "b"):
+        cache.put(key, RecordedRun({"run": trace}, 0.0))
+    assert cache.get("a")
+    cache.put("c", RecordedRun({"run": trace}, 0.0))
+    assert cache.get("b") is None and cache.get("a") and cache.get("c")
+    size = sum(len(event.tokens) for event in trace.rounds)
+    small = ResultCache(100, most_tokens=3 * size)
+    for key in range(10):
+        small.put(key, RecordedRun({"run": trace}, 0.0))
+    assert len(small) == 3
+    none = ResultCache(0)
+    none.put("a", RecordedRun({"run": trace}, 0.0))
+    assert none.get("a") is None
+
+
+def test_several_configs_of_one_request_run_with_no_other_request_in_between():
+    worker = FakeWorker(step=0.01)
+    service = served(worker)
+    configs = tuple((f"run {seed}", asked(seed=seed)) for seed in range(3))
+    updates = service.run("a", configs)
+    while not worker.runs:
+        next(updates)
+    other = Visitor(service, "b", asked("Other"))
+    wait_for(lambda: worker.waiting == 1)
+    names = [update.name for update in updates if update.events]
+    assert list(dict.fromkeys(names)) == ["run 0", "run 1", "run 2"]
+    other.join(10)
+    assert [config.prompt for config in worker.runs] == ["Hi"] * 3 + ["Other"] * 2
+
+
+def test_work_without_a_model_runs_on_the_engines_thread():
+    service = served()
+
+    def work(engine, should_stop):
+        yield Report((engine, threading.current_thread().name))
+
+    found = [each for each in service.experiment("a", [work, work]) if isinstance(each, Report)]
+    assert found == [Report((None, "engine-fake"))] * 2 and not service.is_busy("a")
+
+
+def test_an_experiment_keeps_its_reports_when_it_is_stopped_and_begins_no_further_work():
+    service, begun = served(), []
+
+    def work(engine, should_stop):
+        begun.append(engine)
+        yield Report("early")
+        while not should_stop():
+            time.sleep(0.01)
+        yield Report("late")
+
+    reports = []
+    for report in service.experiment("a", [work, work]):
+        reports.append(report)
+        service.stop("a")
+    assert reports == [Report("early"), Report("late")] and len(begun) == 1
+
+
+def test_an_ended_run_leaves_nothing_in_memory_but_the_cache():
+    worker = FakeWorker()
+    service = served(worker, cached_runs=0)
+    Visitor(service, "a", asked()).join(10)
+    gone = weakref.ref(worker.jobs.pop())
+    wait_for(lambda: worker.running is None)
+    gc.collect()
+    assert gone() is None and not service._jobs and not service._requests
+
+
+# ── limits ──
+
+
+def test_a_full_queue_refuses_once_and_the_next_run_works():
+    worker = FakeWorker(step=0.05)
+    service = served(worker, queue=1)
+    crowd = [Visitor(service, "a", asked(tokens=400))]
+    wait_for(lambda: worker.runs)
+    crowd.append(Visitor(service, "b", asked("Other", tokens=4)))
+    wait_for(lambda: worker.waiting == 1)
+    third = Visitor(service, "c", asked("Third"))
+    third.join(5)
+    assert str(third.error) == "The queue is full: 1 runs are waiting. Try again in a minute."
+    assert not service.is_busy("c") and len(worker.jobs) == 2
+    service.stop("a")
+    for visitor in crowd:
+        visitor.join(10)
+    assert crowd[1].error is None and crowd[1].events
+
+
+def test_a_run_that_takes_too_long_is_ended_and_says_so():
+    worker = FakeWorker(step=0.05)
+    service = served(worker, seconds=1)
+    began = time.monotonic()
+    visitor = Visitor(service, "a", asked(tokens=500))
+    visitor.join(6)
+    assert time.monotonic() - began < 5 and not visitor.is_alive()
+    assert visitor.shown[-1].is_late and visitor.events and len(service.results) == 0
+
+
+@pytest.mark.parametrize(
+    ("config", "words"),
+    [
+        (asked("word " * 50), "50 tokens; this page takes up to 20"),
+        (asked("x" * 300), "300 characters; this page takes up to 200"),
+        (asked(system="x" * 300), "system prompt has 300 characters"),
+        (asked(tokens=65), "this page allows 64"),
+        (asked(pair="giant"), "needs about 900 GB"),
+        (asked(pair="../../etc/passwd"), "does not offer the pair '../../etc/passwd'"),
+        (asked(pair="~/models+draft"), "does not offer the pair"),
+        (asked(pair="owner/anything"), "does not offer the pair"),
+        (asked(pair="smollm2-135"), "did you mean smollm2-135m"),
+        (RunConfig("Hi", method="eagle", max_new_tokens=8), "has no method 'eagle'"),
+        (asked(precision="bf16"), "does not offer the precision 'bf16'"),
+    ],
+)
+def test_what_is_not_on_offer_is_refused_before_the_engine_sees_it(config, words):
+    worker = FakeWorker()
+    service = served(worker, prompt_tokens=20, prompt_chars=200 if "word" not in config.prompt else 8000, new_tokens=64)
+    visitor = Visitor(service, "a", config)
+    visitor.join(5)
+    assert words in str(visitor.error) and worker.jobs == []
+
+
+def test_only_the_pairs_named_are_offered():
+    service = served(pairs=("thinker",))
+    assert list(service.pairs) == ["thinker"] and service.pair == "thinker"
+    with pytest.raises(BadInput, match="choose from thinker"):
+        service.methods("smollm2-135m")
+
+
+def test_a_visitor_cannot_name_a_folder(tmp_path):
+    with pytest.raises(BadInput, match="does not offer"):
+        list(Service(EngineFacade(), Limits()).run("a", with_baseline(asked(pair=str(tmp_path)))))
+
+
+def test_the_real_pairs_are_checked_before_a_load():
+    service = Service(EngineFacade(), Limits(fetch=False))
+    assert service.methods("smollm2-135m") == ("none", "ngram", "lm", "eagle")
+    assert any("are not here yet" in reason or "GB" in reason for reason in service.problems("qwen3-8b"))
+    assert "no method 'eagle'" in service.problems("qwen3-8b", "eagle")[0]
+    assert service.to_fetch("qwen3-8b") == 0, "a visitor's choice may not download here"
+    assert Service(EngineFacade(), Limits()).to_fetch("qwen3-8b") > 16e9
+
+
+def test_the_embedded_pair_is_here_and_its_template_has_no_thinking_switch():
+    service = Service(EngineFacade(), Limits())
+    assert service.problems("smollm2-135m") == [] and service.to_fetch("smollm2-135m") == 0
+    assert service.engine.thinking("smollm2-135m") is False
+    assert service.engine.prompt_tokens("smollm2-135m", "Hello there") == 2
+
+
+# ── the state that every visitor sees ──
+
+
+def test_the_state_follows_the_engine():
+    service = served(FakeWorker(step=0.05, load=1.0))
+    assert service.state().kind == "asleep"
+    visitor = Visitor(service, "a", asked(tokens=60))
+    wait_for(lambda: service.state().kind == "loading")
+    wait_for(lambda: service.state().kind == "busy")
+    other = Visitor(service, "b", asked("Other", tokens=8))
+    wait_for(lambda: service.state().waiting == 1)
+    visitor.join(20), other.join(20)
+    wait_for(lambda: service.state().kind == "ready")
+    assert service.state().device.startswith("cpu")
+
+
+def with_weights(worker, monkeypatch, wait=60.0, draw=0.0) -> Service:
+    monkeypatch.setattr("app.jobs.service._SECONDS_FOR_A_VISITOR", wait)
+    monkeypatch.setattr("app.jobs.service._SECONDS_TO_DRAW", draw)
+    service = served(worker)
+    service.engine.has_weights = lambda pair: True
+    service.warm()
+    return service
+
+
+def test_the_model_is_loaded_once_the_first_page_stands_and_not_before(monkeypatch):
+    worker = FakeWorker(load=1.5)
+    service = with_weights(worker, monkeypatch)
+    time.sleep(0.2)
+    assert not worker.jobs
+    assert service.state().progress == Progress("Loading the model")  # the first page requests it
+    wait_for(lambda: worker.jobs)
+    wait_for(lambda: service.state().progress and service.state().progress.fraction)
+    wait_for(lambda: service.state().kind == "ready")
+
+
+def test_a_run_during_the_warm_up_is_next_and_shows_the_loading(monkeypatch):
+    service = with_weights(FakeWorker(load=1.0), monkeypatch, wait=0.0)
+    wait_for(lambda: service.worker.jobs)
+    visitor = Visitor(service, "a", asked(tokens=8))
+    wait_for(lambda: "Loading the model" in visitor.stages)
+    assert service.state().waiting == 0
+    visitor.join(10)
+    assert visitor.error is None and visitor.events and not any("queue" in stage for stage in visitor.stages)
+
+
+def test_the_model_is_loaded_without_a_visitor_too(monkeypatch):
+    worker = FakeWorker(load=0.1)
+    service = with_weights(worker, monkeypatch, wait=0.1)
+    wait_for(lambda: worker.jobs)
+    wait_for(lambda: service.state().kind == "ready")
+
+
+def test_a_run_that_is_quicker_loads_what_it_needs_itself(monkeypatch):
+    worker = FakeWorker(load=0.5)
+    service = with_weights(worker, monkeypatch, draw=0.2)
+    visitor = Visitor(service, "a", asked(tokens=8))
+    visitor.join(20)
+    wait_for(lambda: service.state().kind == "ready")
+    assert [config.prompt for config in worker.runs] == ["Hi", "Hi"]
+
+
+def test_nothing_is_loaded_again_after_a_run_that_was_over_sooner(monkeypatch):
+    worker = FakeWorker()
+    service = with_weights(worker, monkeypatch, draw=0.5)
+    Visitor(service, "a", asked(tokens=2)).join(20)
+    wait_for(lambda: service.state().kind == "ready")
+    assert [config.prompt for config in worker.runs] == ["Hi", "Hi"]
+
+
+def test_the_chip_in_words():
+    assert chip("ready", "cpu (x86_64, 2 threads)")["text"] == "Ready on CPU"
+    assert chip("ready", "NVIDIA H200")["text"] == "Ready on NVIDIA H200"
+    assert chip("busy", "cpu (x)", 3)["text"] == "Busy on CPU, 3 waiting"
+    assert chip("loading", message="Loading the target", fraction=0.4)["text"] == "Loading the target, 40%"
+    assert chip("asleep")["text"] == "The first run loads the model"
+
+
+def test_time_that_has_passed_in_words():
+    spans = {0: "just now", 44: "just now", 46: "1 minute ago", 200: "3 minutes ago", 3000: "1 hour ago"}
+    spans |= {7300: "2 hours ago", 80_000: "1 day ago", 200_000: "2 days ago"}
+    for seconds, words in spans.items():
+        assert ago(seconds) == words
+
+
+def test_a_hosts_gpu_is_asked_for_only_where_there_is_one(monkeypatch):
+    def function():
+        return 1
+
+    assert hosting.gpu(60)(function) is function, "no such package here"
+    assert not hosting.shared_gpu()
+    monkeypatch.setenv("SPACES_ZERO_GPU", "true")
+    assert hosting.shared_gpu()

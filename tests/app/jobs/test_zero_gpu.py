@@ -1,0 +1,82 @@
+"""ZeroGPU: runs in a process of their own; events, errors and Stop must survive the way there and back."""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+from paths import ROOT
+from tiny_pairs import model_folder
+
+from app.jobs.zero_gpu import _SECONDS_FOR_RUNS
+from engine.config import RunConfig
+from engine.models.cuda_graphs import SWITCH, CudaGraphs, EagerGraphs, graphs_for
+from engine.runtime.engine import load_engine
+from engine.trace.events import Round
+
+# One process that imports torch, and one for every call of it.
+pytestmark = [pytest.mark.timeout(300), pytest.mark.xdist_group("zero-gpu")]
+EVENTS = ["RunStarted", "Round", "RunFinished"]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    path = tmp_path_factory.mktemp("lent") / "model"
+    model_folder(path)
+    return path
+
+
+@pytest.fixture(scope="module")
+def visit(folder):
+    env = os.environ | {
+        "SPACES_ZERO_GPU": "1",
+        "PYTHONPATH": os.pathsep.join([str(ROOT / "tests" / "helpers" / "zero_gpu"), str(ROOT)]),
+    }
+    done = subprocess.run(
+        [sys.executable, str(ROOT / "tests" / "helpers" / "zero_gpu" / "visit.py"), str(folder)],
+        env=env, cwd=ROOT, capture_output=True, text=True, timeout=280,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def test_a_run_and_its_baseline_come_back_whole(visit, folder):
+    whole = visit["whole"]
+    assert whole["error"] is None
+    for lane in ("run", "baseline"):
+        assert list(dict.fromkeys(whole[lane])) == EVENTS and len(whole["tokens"][lane]) == 24
+    engine = load_engine(str(folder), "cpu")
+    config = RunConfig("the cat, the hat, the cat", pair=str(folder), method="none", max_new_tokens=24)
+    own = [token.id for event in engine.run(config) if isinstance(event, Round) for token in event.emitted]
+    assert whole["tokens"]["run"] == whole["tokens"]["baseline"] == own
+
+
+def test_the_engines_own_sentence_arrives(visit):
+    assert "BadInput" in visit["long"]["error"] and "attends to 256" in visit["long"]["error"]
+    assert visit["long"]["tokens"]["run"] == []
+
+
+def test_a_stop_reaches_the_process_over_there(visit):
+    assert 0 < len(visit["stopped"]["tokens"]["run"]) < 200 and visit["stopped"]["baseline"] == []
+    assert visit["processes left"] == 0
+
+
+def test_the_hosts_refusal_is_a_sentence_and_the_next_run_works(visit):
+    assert visit["refused"]["error"].startswith("Unavailable: ")
+    assert visit["refused"]["error"].endswith("You have no GPU time left today.")
+    assert len(visit["after"]["tokens"]["run"]) == 8 and visit["after"]["error"] is None
+
+
+def test_what_cannot_be_sent_there_is_not_offered(visit):
+    assert "run SpecLens on your own machine" in visit["lab"]
+
+
+def test_more_is_asked_for_than_the_runs_may_take(visit):
+    assert visit["seconds"] > _SECONDS_FOR_RUNS + 20, "a model has to be loaded and measured in the same call"
+
+
+def test_graphs_can_be_switched_off(monkeypatch):
+    assert isinstance(graphs_for("cuda"), CudaGraphs)
+    monkeypatch.setenv(SWITCH, "0")
+    assert isinstance(graphs_for("cuda"), EagerGraphs)

@@ -1,0 +1,368 @@
+"""Tests of rules on the page: units add up to the whole, verdicts in words, wrong rules that raise α are caught."""
+
+import csv
+import io
+import json
+import threading
+import time
+from collections import Counter
+from dataclasses import replace
+
+import pytest
+from fake_worker import FakeEngine
+from lab_pages import VISITOR, notices, rows, said
+from tiny_pairs import model_folder
+
+from app.jobs.service import Limits, Service
+from app.lab.distribution import view, work
+from app.lab.distribution.handlers import CONTROLS, NAMES, QUICK, SKIP, TOY_START, RuleTestHandlers, parse_form
+from app.lab.distribution.request import REVEALING, TOY, TOY_PROMPT, RuleReport, RuleTest, RuleTests
+from app.lab.experiment import PageState
+from engine.config import RunConfig, SamplingParams
+from engine.exactness.distribution_test import count_outcomes, judge, sample_toy, toy_runs
+from engine.exactness.mutants import MUTANTS
+from engine.exactness.results import MISTAKES, RIGHT, TOY_METHODS, Draws, RuleTestResult
+from engine.exactness.toy_models import PLAIN, make_drafter, weather_pair
+from engine.runtime.engine import load_engine
+
+FEW = 300
+
+
+@pytest.fixture(scope="module")
+def engine(tmp_path_factory):
+    root = tmp_path_factory.mktemp("lossless")
+    model_folder(root / "target")
+    model_folder(root / "draft", noise=0.3)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("engine.runtime.engine.cache_root", lambda: root / "cache")
+        yield load_engine(f"{root / 'target'}+{root / 'draft'}", "cpu")
+
+
+def page(**limits) -> RuleTestHandlers:
+    return RuleTestHandlers(Service(FakeEngine(), Limits(**limits)))
+
+
+def values(**changes) -> list:
+    start = {control.name: control.default for control in CONTROLS} | {"runs": FEW} | changes
+    return [start[name] for name in NAMES]
+
+
+def press(handlers, state=None, rules=None, **changes) -> list:
+    handler, state = handlers.only(*rules) if rules else handlers.run, PageState() if state is None else state
+    handlers.begin(state)
+    return list(handler(VISITOR, state, *values(**changes)))
+
+
+def toy(rule=RIGHT, runs=FEW, first=0) -> RuleTest:
+    sampling = SamplingParams(TOY_START["temperature"], top_p=TOY_START["top_p"])
+    return RuleTest(RunConfig(TOY_PROMPT, TOY, "lm", 2, sampling, 3, first, chat=False), rule, runs)
+
+
+def on_pair(pair="tiny", rule=RIGHT, runs=100, length=2) -> RuleTest:
+    return RuleTest(RunConfig("say", pair, "lm", 2, SamplingParams(1.5, top_k=3), length, chat=False), rule, runs)
+
+
+def report(test=None, words=None, **changes) -> RuleReport:
+    """Three outcomes, seen a little more and a little less often than they should be."""
+    draws = Draws(Counter({(0, 0): 52, (0, 1): 30, (1, 0): 18}), 60, 100)
+    known = {
+        "law": {(0, 0): 0.5, (0, 1): 0.3, (1, 0): 0.2}, "draws": draws, "statistic": 0.28, "freedom": 2,
+        "p_value": 0.87, "distance": 0.02, "band": (0.01, 0.09),
+    }  # fmt: skip
+    text = {(0, 0): ("sun", "sun"), (0, 1): ("sun", "rain"), (1, 0): ("rain", "sun")} if words is None else words
+    return RuleReport(test or toy(runs=100), RuleTestResult(**known | changes), text)
+
+
+def figure(name: str, result: RuleReport, results=None) -> dict:
+    return json.loads(view.charts(result, results or {}))["figures"][f"lossless-{name}"]
+
+
+def test_every_toy_method_has_a_drafter_and_every_quick_button_a_mistake():
+    _, draft = weather_pair()
+    assert all(make_drafter(method, draft) for method in TOY_METHODS)
+    assert set(QUICK) | set(REVEALING) <= MISTAKES.keys()
+
+
+# ── runs that add up ──
+
+
+def test_draws_of_other_seeds_add_up_to_the_whole():
+    target, draft = weather_pair()
+    runs = toy_runs(target, draft, 2, PLAIN, 3, None, "lm")
+    parts = count_outcomes(runs, range(40), 2) + count_outcomes(runs, range(40, 100), 2)
+    assert parts == sample_toy(target, draft, 100)[1] and parts.runs == 100
+
+
+def measure(test: RuleTest, engine=None, cancelled=lambda: False) -> tuple[RuleReport, int]:
+    """The result of one test, and how many units of work it took."""
+    tests, units = RuleTests([test]), 0
+    for unit in work.work_units(tests):
+        units += 1
+        assert units < 1000, "no unit got anywhere"
+        for report in unit(engine, cancelled):
+            tests.add(report.value)
+        if cancelled():
+            break
+    return tests.results[test], units
+
+
+def test_each_unit_continues_the_one_before(monkeypatch):
+    one, units = measure(toy(runs=120))
+    assert units == 1
+    monkeypatch.setattr(work, "SECONDS", 0.0)  # a unit is over with its first batch
+    assert measure(toy(runs=120)) == (one, 120 / work.BATCH)
+
+
+def test_another_first_seed_makes_other_runs():
+    counts = [measure(toy(runs=60, first=first))[0].result.draws for first in (0, 0, 10_000)]
+    assert counts[0] == counts[1] != counts[2]
+
+
+def test_the_result_is_that_of_the_engines_own_test():
+    mutant = next(mutant for mutant in MUTANTS if mutant.name == "no-residual")
+    test = toy("no-residual")
+    result = judge(*sample_toy(*weather_pair(), FEW, 3, test.config.sampling, 2, mutant, "lm"))
+    assert measure(test)[0].result == result and result.runs == FEW
+
+
+def test_a_real_pair_passes_and_a_broken_rule_fails(engine):
+    test = on_pair(engine.pair.name, runs=250)
+    right = measure(test, engine)[0]
+    assert right.result.verdict == "right" and right.result.draws.tested > right.result.draws.accepted > 0
+    assert set(right.words) == set(right.outcomes)
+    assert all(len(words) == len(outcome) for outcome, words in right.words.items())
+    assert measure(replace(test, rule="ratio-inverted"), engine)[0].result.verdict == "wrong"
+
+
+@pytest.mark.parametrize("looks", range(40, 44))  # Stop may come before a run, in its middle, or after it
+def test_a_run_that_was_stopped_is_no_outcome(engine, looks):
+    left = [looks]
+
+    def cancelled():
+        left[0] -= 1
+        return left[0] < 0
+
+    stopped = measure(on_pair(engine.pair.name, runs=200), engine, cancelled)[0]
+    assert 0 < stopped.result.runs < 200 and not stopped.complete
+    assert all(stopped.mass(o) > 0 for o in stopped.result.draws.counts), "half a run would look like a mistake"
+
+
+# ── the form ──
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"temperature": 0}, "one outcome and nothing to test"),
+        ({"runs": None}, "Runs is empty"),
+        ({"runs": 5}, "Runs is 5"),
+        ({"runs": 10**6}, "Runs is 1,000,000"),
+        ({"length": 9}, "Tokens looked at is 9"),
+        ({"gamma": 0}, "Draft length γ is 0"),
+        ({"first": -1}, "First seed is -1"),
+        ({"top_p": 0}, "top_p is 0"),
+        ({"rule": "nonsense"}, "no rule 'nonsense'"),
+        ({"pair": "smollm2-135m", "rule": "raw-q"}, "only the toy has"),
+        ({"pair": "smollm2-135m", "prompt": " "}, "prompt is empty"),
+    ],
+)
+def test_nonsense_is_a_sentence_and_reaches_no_engine(changes, words):
+    handlers = page()
+    last = press(handlers, **changes)[-1]
+    assert said(last)["kind"] == "error" and words in said(last)["text"] and handlers.service.worker.engine is None
+
+
+def test_the_form_becomes_a_test():
+    assert parse_form(values(prompt="hidden on the toy"), RIGHT) == parse_form(values(), RIGHT) == toy()
+    config = parse_form(values(pair="smollm2-135m", prompt="The sky", runs=50, first=7), RIGHT).config
+    assert (config.prompt, config.max_new_tokens, config.chat, config.gamma, config.seed) == ("The sky", 3, False, 2, 7)
+    assert parse_form(values(method="ngram"), RIGHT).method == "ngram"
+    assert parse_form(values(method="ngram"), "sibling-q").method == "without_replacement", "it shows the mistake"
+
+
+def test_choosing_a_pair_offers_what_it_has():
+    handlers = page()
+    options = handlers.select_pair("smollm2-135m", "raw-q")
+    assert options.rule["value"] == RIGHT and "raw-q" not in dict(map(reversed, options.rule["choices"]))
+    assert options.method["value"] == "lm" and {v for _, v in options.method["choices"]} == {"none", "ngram", "lm"}
+    assert options.prompt["visible"] and (options.top_k, options.runs) == (3, 150)
+    assert said(handlers.select_pair("giant", RIGHT))["kind"] == "error"
+    back = handlers.select_pair(TOY, "no-residual")
+    assert back.rule["value"] == "no-residual" and len(back.rule["choices"]) == 1 + len(MUTANTS)
+    assert not back.prompt["visible"]
+    assert handlers.select_rule(TOY, "raw-q") == "raw-q" and handlers.select_rule("smollm2-135m", "raw-q") == SKIP
+
+
+# ── on the page ──
+
+
+def test_the_toy_needs_no_model_and_is_lossless():
+    handlers, state = page(lab_seconds=0), PageState()
+    updates = press(handlers, state)
+    assert any("of 300 runs" in text for text in notices(updates)) and handlers.service.worker.engine is None
+    verdicts = [rows(u.rules)[0][-2] for u in updates if u.rules is not SKIP and rows(u.rules)]
+    assert verdicts[0] == "being counted" and verdicts[-1].startswith("lossless"), "no verdict before the end"
+    last = said(updates[-1])
+    assert last["kind"] == "good" and "300 runs" in last["text"] and "α = 0." in last["text"]
+    assert "a correct engine fails once in 1,000 times" in last["text"]
+    assert [row[0] for row in rows(updates[-1].rules)] == ["the right rule"]
+    assert all(file["interactive"] for file in handlers.end(VISITOR, state)[2:])
+
+
+def test_a_pair_is_refused_in_words_where_experiments_are_off():
+    last = press(page(lab_seconds=0), pair="smollm2-135m", method="lm")[-1]
+    assert said(last)["kind"] == "error" and "no experiments" in said(last)["text"]
+
+
+def test_every_rule_is_tested_in_turn():
+    state = PageState()
+    last = list(page().every(VISITOR, state, *values(runs=40)))[-1]
+    assert list(state.result) == [RIGHT, *MISTAKES] and all(each.complete for each in state.result.values())
+    hidden = [rule for rule, each in state.result.items() if each.result.verdict != "wrong" and rule != RIGHT]
+    text = said(last)["text"]
+    assert text.startswith(f"{19 - len(hidden)} of 19 mistakes were noticed; the right rule passed")
+    assert f"Not noticed with these settings: {', '.join(hidden)}." in text and len(hidden) < 15
+    assert "Buttons above load settings that show " in text
+
+
+@pytest.mark.timeout(600)  # thousands of runs, however busy the machine is
+@pytest.mark.parametrize(
+    "rule", [pytest.param(rule, marks=pytest.mark.slow) if i else rule for i, rule in enumerate(REVEALING)]
+)
+def test_a_button_loads_settings_that_reveal_a_mistake(rule):
+    handlers, state = page(), PageState()
+    updates = dict(zip(NAMES, handlers.reveal(rule), strict=True))
+    loaded = {name: update["value"] for name, update in updates.items() if "value" in update}
+    assert loaded["pair"] == TOY and loaded["rule"] == rule and set(loaded) == {*NAMES} - {"first", "prompt"}
+    press(handlers, state, **loaded)
+    shown = state.result[rule]
+    assert shown.complete and shown.result.verdict == "wrong" and shown.result.p_value < 1e-6
+    press(handlers, state, rules=[rule], runs=1000)
+    assert state.result[rule].result.verdict == "right", "the toy's first settings hide it"
+    assert "Buttons above load settings that show" in view.tally([state.result[rule]], 1)[1]
+    passing = replace(shown, result=replace(shown.result, p_value=0.5))
+    assert "Buttons above" not in view.tally([passing], 1)[1]
+
+
+def test_acceptance_rises_with_a_wrong_rule_and_rules_gather_in_the_table():
+    """With the page's first settings. Seeds are fixed, so this is not a matter of luck."""
+    handlers, state = page(), PageState()
+    press(handlers, state, runs=1000)
+    last = press(handlers, state, rules=["raw-q"], runs=1000)[-1]
+    assert list(state.result) == [RIGHT, "raw-q"]
+    right, wrong = (each.result for each in state.result.values())
+    assert right.verdict == "right" and wrong.verdict == "wrong" and wrong.alpha > right.alpha
+    note = json.loads(last.charts)["figures"]["lossless-rules"]["note"]
+    assert note.startswith("1 wrong rule keeps more drafts than the right one") and note.endswith(": raw-q.")
+    assert "On purpose: q is taken before temperature" in said(last)["text"]
+    press(handlers, state, gamma=1, runs=20)
+    assert list(state.result) == [RIGHT], "rules are only compared under the same settings"
+
+
+def test_stop_judges_the_runs_so_far_and_a_second_press_takes_the_page_over():
+    handlers, state = page(), PageState()
+    for ends in (lambda: handlers.stop(VISITOR, state), lambda: press(handlers, state, rules=["tail-kept"])):
+        updates, state.result = [], None
+        thread = threading.Thread(target=lambda: updates.extend(press(handlers, state, runs=20_000)))  # noqa: B023
+        thread.start()
+        until = time.monotonic() + 10
+        while not state.result:
+            assert time.monotonic() < until, "no runs came in"
+            time.sleep(0.01)
+        ends()
+        thread.join(5)
+        assert not thread.is_alive()
+        if RIGHT in state.result:
+            stopped = state.result[RIGHT].result
+            assert (
+                0 < stopped.runs < 20_000 and f"Stopped early: {stopped.runs:,} of 20,000" in said(updates[-1])["text"]
+            )
+            assert rows(updates[-1].rules)[0][-2].endswith("(stopped early)")
+    assert list(state.result) == ["tail-kept"] and state.result["tail-kept"].complete
+    assert not any("Stopped" in text for text in notices(updates)), "the page is the second press's"
+
+
+# ── charts, tables, words, files ──
+
+
+def test_the_law_is_drawn_beside_the_seen_shares_with_its_noise():
+    chart = figure("law", report())
+    bars, law = chart["data"]
+    assert bars["x"] == law["x"] == ["sun sun", "sun rain", "rain sun"]
+    assert bars["y"] == [0.52, 0.3, 0.18] and law["y"] == [0.5, 0.3, 0.2]
+    assert law["error_y"]["array"][0] == pytest.approx(1.96 * 0.05, rel=1e-3)
+    assert law["error_y"]["arrayminus"] == law["error_y"]["array"] and law["error_y"]["symmetric"] is False
+    few = figure("law", report(draws=Draws(Counter({(0, 0): 1}))))["data"][1]
+    assert [y - down for y, down in zip(few["y"], few["error_y"]["arrayminus"], strict=True)] == [0, 0, 0]
+    assert [y + up for y, up in zip(few["y"], few["error_y"]["array"], strict=True)] == pytest.approx([1, 1, 0.984])
+
+
+def test_the_distance_is_drawn_in_its_band():
+    chart = figure("distance", report())
+    assert chart["data"][0]["x"] == [0.02] and "inside the grey box" in chart["note"]
+    band = chart["layout"]["shapes"][0]
+    assert (band["x0"], band["x1"]) == (0.01, 0.09)
+    assert "above the grey box" in figure("distance", report(distance=0.3))["note"]
+
+
+def test_text_that_the_target_never_writes_comes_first():
+    draws = Draws(Counter({(0, 0): 99, (2, 2): 1}))
+    result = report(draws=draws, words={(2, 2): ("wind", "wind")}, p_value=0.0, statistic=float("inf"), freedom=1)
+    assert view.shown(result)[0] == (2, 2)
+    assert "never" in rows(view.outcomes(result))[0]
+    kind, text = view.verdict(result)
+    assert kind == "slow" and "χ² is infinite" in text
+    assert "The first bar is text that the target never writes" in figure("law", result)["note"]
+    assert json.loads(view.to_json({RIGHT: result}))["tests"][0]["chi_squared"] is None
+
+
+def test_of_many_outcomes_the_likeliest_are_drawn():
+    law = {(i, 0): 0.01 for i in range(100)}
+    result = report(on_pair(), {}, law=law, draws=Draws(Counter({(0, 0): 100})))
+    assert len(view.shown(result)) == view.MOST_OUTCOMES == len(rows(view.outcomes(result)))
+    assert "20 of 100 outcomes are drawn" in figure("law", result)["note"]
+
+
+def test_a_models_text_never_meets_a_chart_nor_a_formula():
+    words = {(0, 0): ("<b>bold", " =1+1"), (0, 1): ("=cmd()", "\n"), (1, 0): ("{{1}}", "${1}")}
+    result = report(on_pair(), words)
+    charts = view.charts(result, {RIGHT: result})
+    assert not any(text in charts for text in ("bold", "cmd", "{{1}}", "${1}"))
+    assert [bar["x"] for bar in figure("law", result)["data"]] == [["1", "2", "3"]] * 2
+    table = view.outcomes(result)
+    assert "<" not in table and rows(table)[0][0] == "1: <b>bold | ␣=1+1" and rows(table)[1][0] == "2: =cmd() | ⏎"
+    read = list(csv.DictReader(io.StringIO(view.outcomes_csv(result))))
+    assert [row["text"] for row in read] == ["<b>bold =1+1", "'=cmd()\n", "{{1}}${1}"]
+    assert [row["seen"] for row in read] == ["52", "30", "18"]
+
+
+@pytest.mark.parametrize(
+    ("test", "changes", "kind", "words"),
+    [
+        (
+            toy(runs=100),
+            {},
+            "good",
+            "Lossless, as far as 100 runs can tell. χ² = 0.3 with 2 degrees of freedom, p",
+        ),
+        (toy(runs=100), {"p_value": 1e-9}, "slow", "p = 1·10⁻⁹ after 100 runs"),
+        (toy(runs=100), {"freedom": 0, "p_value": 1.0, "statistic": 0.0}, "quiet", "This cannot tell"),
+        (toy(runs=100), {"draws": Draws(Counter({(0, 0): 100}))}, "good", "nothing was drafted"),
+        (toy(runs=500), {}, "good", "Stopped early: 100 of 500 runs."),
+        (toy("raw-q", 100), {}, "quiet", "These settings hide the mistake"),
+    ],
+)
+def test_verdicts(test, changes, kind, words):
+    verdict = view.verdict(report(test, **changes))
+    assert verdict[0] == kind and words in verdict[1]
+
+
+def test_files_hold_every_number():
+    both = {RIGHT: report(), "raw-q": report(toy("raw-q", 100), p_value=1e-5)}
+    read = list(csv.DictReader(io.StringIO(view.rules_csv(both))))
+    assert [(row["rule"], row["alpha"], row["verdict"]) for row in read] == [
+        (RIGHT, "0.6", "right"), ("raw-q", "0.6", "wrong"),
+    ]  # fmt: skip
+    content = json.loads(view.to_json(both))["tests"][1]
+    assert content["asked"]["sampling"]["top_p"] == 0.95 and content["band"] == [0.01, 0.09]
+    assert content["outcomes"][0] == {"tokens": [0, 0], "text": ["sun", "sun"], "probability": 0.5, "seen": 52}

@@ -1,0 +1,126 @@
+"""The HTML file of a run: nothing in a trace ends its script, its policy names its contents, its size is sane."""
+
+import base64
+import hashlib
+import json
+import re
+from dataclasses import replace
+
+from fake_worker import play
+from sample_traces import small
+
+from app.jobs.visitor import Session
+from app.playground import html_export
+from app.playground.startup_run import OPENING
+from app.playground.trace_files import Exports
+from app.views.run_facts import LONGEST, facts
+from engine.config import RunConfig
+from engine.trace.trace import Trace, fold, load
+
+HOSTILE = [
+    "</script>",
+    "<!--",
+    "<script>",
+    "]]>",
+    "\u2028\u2029",
+    "${1+1}",
+    "{{1+1}}",
+    "\ud83d",
+    "\u202e",
+    "&lt;/script&gt;",
+]
+
+
+def hostile() -> Trace:
+    """Bad text everywhere that a trace has text."""
+    trace, bad = small(), "".join(HOSTILE)
+    first, last = trace.rounds
+    tokens = tuple(replace(token, text=bad, label=bad) for token in first.tokens)
+    config = trace.started.config | {"prompt": bad, "method": bad, "system": bad, "stop": [bad]}
+    started = replace(trace.started, config=config, pair=bad, revision=bad, device=bad, dtype=bad,
+                      versions={bad: bad}, weights={bad: bad})  # fmt: skip
+    return Trace(started, (replace(first, tokens=tokens), last), replace(trace.finished, text=bad))
+
+
+def parts(page: str) -> tuple[str, str, str]:
+    """The file's one style, its data and its one script, as a browser would cut them."""
+    (style,) = re.findall(r"<style>(.*?)</style", page, re.S | re.I)
+    scripts = re.findall(r"<script([^>]*)>(.*?)</script", page, re.S | re.I)
+    assert len(scripts) == 2 and page.lower().count("<script") == 2 and page.lower().count("</script") == 2
+    (kind, data), (_, script) = scripts
+    assert "application/json" in kind
+    return style, data, script
+
+
+def test_nothing_that_a_trace_says_leaves_the_data_block():
+    page = html_export.page(hostile())
+    style, data, script = parts(page)
+    assert data.isascii() and not set(data) & set("<\u2028\u2029")
+    assert "<!--" not in script and "<!--" not in style
+    around = page.replace(data, "")
+    assert around == html_export.page(small()).replace(parts(html_export.page(small()))[1], ""), "all the rest is fixed"
+    assert json.loads(data)["prompt"] == "".join(HOSTILE)
+
+
+def test_the_policy_names_exactly_the_script_and_the_styles_and_nothing_else():
+    page = html_export.page(small())
+    style, _, script = parts(page)
+    (policy,) = re.findall(r'Content-Security-Policy" content="([^"]*)"', page)
+    rules = dict(rule.split(" ", 1) for rule in policy.split("; "))
+    assert rules["default-src"] == rules["base-uri"] == rules["form-action"] == rules["trusted-types"] == "'none'"
+    assert rules["require-trusted-types-for"] == "'script'"
+    for name, text in (("script-src", script), ("style-src", style)):
+        digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+        assert rules[name] == f"'sha256-{digest}'"
+    assert "unsafe" not in policy
+    assert re.search(r"\s(src|href|style|on\w+)\s*=", re.sub(r"<(script|style).*?</\1>", "", page, flags=re.S)) is None
+
+
+def test_the_file_holds_the_run_its_race_and_its_figures():
+    config = RunConfig("Hi", method="ngram", gamma=4, max_new_tokens=60)
+    run, baseline = fold(play(config)), fold(play(replace(config, method="none", gamma=0)))
+    values = json.loads(parts(html_export.page(run, baseline))[1])["values"]
+    kinds = [json.loads(line)["type"] for line in values["ribbon"].splitlines()]
+    assert kinds.count("round") == len(run.rounds) and kinds[-2:] == ["finish", "compared"]
+    assert json.loads(values["tiles"])["tiles"]["speedup"] == [
+        json.loads(values["tiles"])["tiles"]["speedup"][0],
+        "against no drafting, recorded with it, one run each",
+    ]
+    assert len(json.loads(values["race"])["lanes"]) == 2
+    alone = json.loads(parts(html_export.page(run))[1])["values"]
+    assert json.loads(alone["race"])["lanes"] == []
+    assert "without a complete baseline" in json.loads(alone["tiles"])["tiles"]["speedup"][1]
+
+
+def test_a_run_that_broke_off_is_over_all_the_same():
+    lines = json.loads(parts(html_export.page(replace(small(), finished=None)))[1])["values"]["ribbon"].splitlines()
+    assert json.loads(lines[-1]) == {"type": "finish", "reason": "lost", "tokens": 3}
+
+
+def test_the_file_is_small():
+    trace = load(OPENING)
+    size = len(html_export.page(trace).encode())
+    around = len(html_export.page(small()).encode())
+    assert around < 120_000, "what every file carries: player, race, styles"
+    assert size - around < 1_500 * len(trace.emitted), "bytes a token, with all its candidates"
+
+
+def test_written_as_it_was_made():
+    """A line ending that changes on the way to the disk would change the script's hash."""
+    trace, exports = small(), Exports()
+    written = exports.write(Session(trace), html_export.page)
+    with open(written.page, "rb") as file:
+        assert file.read().decode() == html_export.page(trace)
+
+
+def test_facts_are_words_whatever_the_settings_are():
+    config = {"method": ["x"], "gamma": {"a": 1}, "sampling": {"temperature": 0.5, "top_k": 0, "top_p": 0.9},
+              "seed": 2**63 - 1, "chat": False, "system": "x" * 1000, "thinking": None, "x": "kept out"}  # fmt: skip
+    trace = replace(small(), started=replace(small().started, config=config))
+    found = dict(facts(trace))
+    assert all(isinstance(value, str) for value in found.values())
+    assert found["Temperature"] == "0.5" and found["top-p"] == "0.9" and "top-k" not in found
+    assert found["Seed"] == str(2**63 - 1) and found["Chat template"] == "off" and "Thinking" not in found
+    assert len(found["System prompt"]) == LONGEST + 1 and "kept out" not in found.values()
+    assert found["Device"] == "cpu" and found["Versions"] == "torch 2"
+    assert dict(facts(replace(trace, started=replace(trace.started, config={"sampling": 3}))))["Models"] == "a-pair"

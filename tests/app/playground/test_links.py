@@ -1,0 +1,235 @@
+"""Links read back as written; values from outside stay within their control's range, and none starts a run."""
+
+import json
+import random
+from dataclasses import asdict, replace
+from types import SimpleNamespace
+from urllib.parse import quote, urlencode
+
+import pytest
+from fake_worker import FakeEngine, play
+
+from app.form import NAMES, defaults, described, read, settings
+from app.jobs.service import Pair, Service
+from app.jobs.visitor import Session
+from app.limits import Limits
+from app.playground.link_handlers import LinkHandlers
+from app.playground.links import MOST, Link, query, sentence
+from app.playground.links import read as read_link
+from app.playground.run_handlers import SKIP
+from engine.config import AUTO, RunConfig, SamplingParams
+from engine.errors import BadInput
+from engine.trace.trace import fold
+
+LIMITS = Limits(new_tokens=512, prompt_chars=8_000)
+CONTROLS = described(LIMITS)
+PAIRS = [
+    Pair("smollm2-135m", "SmolLM2 135M", ("ngram", "lm", "eagle", "none"), "ab810cf68114990406fdf996510dd3d3c6adbdf5"),
+    Pair("qwen3-4b", "Qwen3 4B", ("ngram", "none"), ""),
+]
+HOSTILE = [
+    "<script>window.pwned=1</script>",
+    "{{1+1}}",
+    "${1+1}",
+    "a&b=c#d",
+    "+ %41 ?",
+    "🌊\n\t",
+    "\u202eשלום",
+    "a\u2028b",
+    "a\x00b",
+]
+
+
+def opened(text: str) -> Link:
+    return read_link(text, CONTROLS, PAIRS, LIMITS.prompt_chars)
+
+
+def any_run(chance: random.Random) -> RunConfig:
+    pair = chance.choice(PAIRS)
+    method = chance.choice([AUTO, *pair.methods])
+    return RunConfig(
+        prompt=chance.choice(["Hi", *HOSTILE]),
+        pair=pair.name,
+        method=method,
+        gamma=0 if method == "none" else chance.choice([AUTO, 0, 1, 16]),
+        sampling=SamplingParams(
+            chance.choice([0, 0.05, 2]), chance.choice([0, 7]), chance.choice([1, 0.05]), chance.choice([0, 0.3]),
+            chance.choice([1, 1.15]),
+        ),
+        max_new_tokens=chance.randint(1, 512),
+        seed=chance.choice([0, 3, 2**53 - 1]),
+        chat=chance.random() < 0.5,
+        system=chance.choice([None, "Be brief.", *HOSTILE[:3]]),
+        thinking=chance.choice([None, True, False]),
+        precision=chance.choice([AUTO, "fp32", "bf16"]),
+    )  # fmt: skip
+
+
+# ── out and back ──
+
+
+def test_a_link_reproduces_its_run():
+    chance = random.Random(7)
+    for _ in range(400):
+        config = any_run(chance)
+        text = query(read(config), CONTROLS)
+        assert text.isascii() and not set(text) & set("<>\"'` \n")
+        link = opened("?" + text)
+        assert link.refused == () and settings(defaults(LIMITS) | link.values) == config
+
+
+def test_only_what_differs_is_written():
+    assert query(defaults(LIMITS), CONTROLS) == ""
+    assert query(defaults(LIMITS) | {"temperature": 0.5, "auto": False}, CONTROLS) == "auto=0&temperature=0.5"
+    assert query(defaults(LIMITS), CONTROLS, PAIRS[0].revision) == "revision=ab810cf68114"
+    assert query(defaults(LIMITS) | {"seed": 2**53 - 1}, CONTROLS) == f"seed={2**53 - 1}"
+
+
+def test_a_prompt_too_long_for_a_link_is_said():
+    fits = query(defaults(LIMITS) | {"prompt": "x" * (MOST - len("prompt="))}, CONTROLS)
+    assert len(fits) == MOST and opened(fits).values["prompt"].startswith("xxx")
+    with pytest.raises(BadInput, match="save the trace and send the file instead"):
+        query(defaults(LIMITS) | {"prompt": "x" * MOST}, CONTROLS)
+    with pytest.raises(BadInput, match="makes a link of"):
+        query(defaults(LIMITS) | {"prompt": "🌊" * 1000}, CONTROLS)
+
+
+# ── links that were typed or changed ──
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("temperature=1e99", "Temperature cannot be '1e99'; it is a number from 0 to 2."),
+        ("temperature=nan", "Temperature cannot be 'nan'"),
+        ("temperature=-1", "from 0 to 2"),
+        ("temperature=", "Temperature cannot be ''"),
+        ("temperature=٣", "Temperature cannot be"),
+        ("seed=1.5", "Seed cannot be '1.5'; it is a whole number."),
+        ("seed=" + "9" * 19, "Seed cannot be"),
+        ("seed=" + "9" * 5000, "Seed cannot be"),
+        ("seed=-1", "Seed cannot be '-1'"),
+        ("tokens=513", "from 1 to 512"),
+        ("tokens=1e9999", "from 1 to 512"),
+        ("gamma=17", "from 0 to 16"),
+        ("auto=yes", "auto cannot be 'yes'; the link may name 1, 0."),
+        ("method=%3Cscript%3E", "Method cannot be '<script>'"),
+        ("pair=../../etc/passwd", "Models cannot be '../../etc/passwd'"),
+        ("pair=someone/else", "the link may name smollm2-135m, qwen3-4b"),
+        ("pair=qwen3-4b&method=eagle", "Qwen3 4B has no draft for the method 'eagle'."),
+        ("form=html", "Prompt form cannot be 'html'"),
+        ("prompt=" + "x" * 6_999, "Prompt has 6,999 characters; this page takes up to 6,000."),
+        ("hide=seed,passwords,cookies", "hides 2 controls that this page does not have"),
+        ("prompt=" + "x" * 9_000, "The link is 9,007 characters long"),
+        ("&".join(f"a{i}=1" for i in range(65)), "more than 64 parameters"),
+    ],
+)
+def test_what_does_not_fit_is_left_out_and_said(text, words):
+    link = read_link(text, CONTROLS, PAIRS, 6_000)
+    assert any(words in refused for refused in link.refused), link.refused
+    assert all(len(refused) < 250 for refused in link.refused)
+    name = text.partition("=")[0]
+    assert name not in link.values or name == "pair"
+    settings(defaults(LIMITS) | link.values)
+
+
+def test_the_rest_of_a_link_survives_what_is_refused():
+    link = opened("temperature=hot&seed=7&prompt=Hello")
+    assert link.values == {"prompt": "Hello", "seed": 7}
+    words = sentence(link, CONTROLS)
+    assert words.startswith("Temperature cannot be 'hot'") and "Everything else in the link was used." in words
+    assert words.endswith(
+        "Filled in from the link: Prompt, Seed. Nothing has run yet: read the prompt, then press Run."
+    )
+
+
+@pytest.mark.parametrize(
+    "text", ["", "?", "__theme=dark&utm_source=x", "?=", "&&&", "%", "%ff%fe=%ed%a0%80", "present=2"]
+)
+def test_what_is_not_ours_is_passed_over(text):
+    assert opened(text) == Link() and sentence(opened(text), CONTROLS) == ""
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_hostile_prompts_are_only_text(text):
+    assert opened(f"prompt={quote(text)}").values == {"prompt": text}
+    assert opened("prompt=%ed%a0%80").values["prompt"].isprintable(), "half a character becomes a whole one"
+
+
+def test_hiding_and_presenting():
+    link = opened("hide=temperature,seed,,seed&present=1")
+    assert link.hide == ("temperature", "seed") and link.present and link.refused == ()
+    assert opened("hide=%23id%7B%7D").hide == () and opened("hide=" + "seed," * 900).hide == ("seed",)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("revision=ab810cf68114", ""),
+        ("revision=0123456789ab", "made with revision 0123456789ab of smollm2-135m; this server has revision ab810cf"),
+        ("pair=qwen3-4b&revision=0123", "this server has weights without a revision"),
+        ("revision=<b>", ""),
+    ],
+)
+def test_other_weights_are_said(text, words):
+    notes = " ".join(opened(text).notes)
+    assert (words in notes) if words else notes == ""
+
+
+# ── on the page ──
+
+
+@pytest.fixture
+def sharing() -> LinkHandlers:
+    return LinkHandlers(Service(FakeEngine(), Limits()))
+
+
+def event(text) -> SimpleNamespace:
+    return SimpleNamespace(_data={"query": text})
+
+
+def test_opening_fills_the_controls_and_runs_nothing(sharing):
+    told, notice, *filled = sharing.opened(event("?prompt=Hello&seed=7&hide=seed&present=1"))
+    controls = dict(zip(NAMES, filled, strict=True))
+    assert controls["prompt"]["value"] == "Hello" and controls["seed"]["value"] == 7
+    assert [name for name, update in controls.items() if update != SKIP] == ["prompt", "seed"]
+    assert "press Run" in json.loads(notice)["text"] and json.loads(notice)["kind"] == "quiet"
+    assert json.loads(told) | {"at": ""} == {"hide": ["seed"], "present": True, "at": ""}
+    assert sharing.service.engine.fake.jobs == []
+
+
+def test_a_bad_link_is_an_error_in_words(sharing):
+    _, notice, *filled = sharing.opened(event("temperature=99"))
+    assert json.loads(notice)["kind"] == "error" and all(update == SKIP for update in filled)
+    _, notice, *filled = sharing.opened(event("temperature=99&seed=7"))
+    assert json.loads(notice)["kind"] == "slow" and dict(zip(NAMES, filled, strict=True))["seed"]["value"] == 7
+    for text in ("temperature=99&hide=seed", "temperature=99&present=1"):
+        assert json.loads(sharing.opened(event(text))[1])["kind"] == "slow"
+    for data in (None, [], {"query": None}, {"query": ["x"]}, {"query": 10**10}):
+        sharing.opened(SimpleNamespace(_data=data))
+
+
+def test_the_link_of_the_controls_opens_as_them(sharing):
+    values = defaults() | {"prompt": "Hé & <b>", "temperature": 0.5, "seed": 3.0}
+    told = json.loads(sharing.link(*values.values()))
+    again = sharing.opened(event(told["link"]))
+    filled = dict(zip(NAMES, again[2:], strict=True))
+    assert filled["prompt"]["value"] == "Hé & <b>" and filled["seed"]["value"] == 3
+    assert json.loads(sharing.link(*values.values()))["at"] != told["at"], "asked twice, answered twice"
+    empty = json.loads(sharing.link(*(values | {"seed": None}).values()))
+    assert empty["link"] == "" and "Seed is empty" in empty["problem"]
+
+
+def test_the_address_after_a_run_is_of_that_run(sharing):
+    config = RunConfig("Hello", method="ngram", gamma=3, sampling=SamplingParams(0.5), seed=9, max_new_tokens=8)
+    trace = fold(play(config))
+    trace = replace(trace, started=replace(trace.started, config=asdict(config) | {"stop": []}))
+    text = json.loads(sharing.address(Session(trace)))["address"]
+    link = read_link(text, sharing.controls, list(sharing.service.pairs.values()), 8_000)
+    assert settings(defaults() | link.values) == config
+    assert sharing.address(Session()) == SKIP
+
+
+def test_nothing_of_a_link_is_trusted_by_its_length():
+    for text in (urlencode({"prompt": "x" * 10**6}), "hide=" + "a," * 10**5, "x" * 10**6):
+        assert opened(text).refused

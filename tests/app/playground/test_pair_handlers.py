@@ -1,0 +1,39 @@
+"""The list of pairs and the options of each, on a made-up catalogue."""
+
+import time
+
+from fake_worker import FakeEngine
+
+from app.jobs.service import Limits, Service
+from app.playground.pair_handlers import SKIP, PairHandlers
+from engine.errors import Unavailable
+
+
+def pairs() -> PairHandlers:
+    return PairHandlers(Service(FakeEngine(), Limits()))
+
+
+def test_pairs_that_cannot_run_here_are_marked_in_the_list():
+    handlers = pairs()
+    shown = {value: words for words, value in handlers.list_pairs()["choices"]}
+    assert shown["giant"].endswith("(not on this machine)") and shown["thinker"] == "A model that thinks"
+    assert "value" not in handlers.list_pairs(), "what was chosen stays"
+
+
+def test_which_pairs_can_run_is_not_found_out_for_every_visitor(monkeypatch):
+    handlers, asked = pairs(), []
+    found = handlers.service.engine.problems
+    monkeypatch.setattr(
+        handlers.service.engine, "problems", lambda pair, *more: asked.append(pair) or found(pair, *more)
+    )
+    assert handlers.list_pairs() == handlers.list_pairs() and asked == ["smollm2-135m", "thinker", "giant"]
+    clock = time.monotonic() + 31
+    monkeypatch.setattr("app.jobs.service.time.monotonic", lambda: clock)
+    handlers.list_pairs()
+    assert len(asked) == 6
+
+
+def test_the_list_stays_as_it_is_where_nothing_can_be_found_out(monkeypatch):
+    handlers = pairs()
+    monkeypatch.setattr(handlers.service.engine, "problems", lambda *_: (_ for _ in ()).throw(Unavailable("No disk.")))
+    assert handlers.list_pairs() is SKIP

@@ -1,0 +1,109 @@
+"""Repeated measurements: in turn, as medians with their spread; refusals, and Stop."""
+
+import json
+import threading
+from types import SimpleNamespace
+
+import pytest
+from fake_worker import FakeEngine, FakeWorker, play
+from test_run_handlers import wait_for
+
+from app.jobs.service import Service
+from app.jobs.visitor import Session
+from app.limits import Limits
+from app.playground.press import Press
+from app.playground.repeat_handlers import SKIP, RepeatHandlers, RepeatOutputs
+from app.playground.run_handlers import RunHandlers
+from app.views.repeats import medians
+from engine.config import RunConfig
+from engine.trace.metrics import compute_metrics
+from engine.trace.trace import Trace, fold, from_json, to_json
+
+WHO = SimpleNamespace(session_hash="a")
+
+
+def whole(method="ngram", gamma=4, tokens=30, slower=1.0) -> Trace:
+    """A made-up run on a machine whose clock runs ``slower`` times as long."""
+    raw = json.loads(to_json(fold(play(RunConfig("Hi", method=method, gamma=gamma, max_new_tokens=tokens)))))
+    for event in raw["rounds"]:
+        event["start"], event["end"] = slower * event["start"], slower * event["end"]
+    raw["finished"]["decode_seconds"] *= slower
+    return from_json(json.dumps(raw))
+
+
+def plain(slower=1.0) -> Trace:
+    return whole("none", 0, slower=slower)
+
+
+def measured(repeats: RepeatHandlers, session: Session, count=3, press=None) -> list[RepeatOutputs]:
+    return list(repeats.repeat(press or Press(), session, count, WHO))
+
+
+def said(again: RepeatOutputs) -> dict:
+    return json.loads(again.notice)
+
+
+def test_the_medians_and_the_spread_are_shown():
+    pairs = [(whole(slower=s), plain(slower=t)) for s, t in ((3, 1.0), (1, 2), (2, 4))]
+    found = medians(pairs)
+    assert found.run is pairs[2][0] and found.baseline is pairs[1][1]
+    speeds = sorted(compute_metrics(run).tokens_per_second for run, _ in pairs)
+    assert f"{speeds[0]:.3g}–{speeds[2]:.3g} tokens/s with drafting" in found.spread
+    assert found.how == "medians of 3 runs each"
+
+
+def test_repeats_are_measured_in_turn_and_the_page_says_how_many():
+    worker = FakeWorker()
+    screens = measured(RepeatHandlers(Service(FakeEngine(worker), Limits())), Session(whole(), plain()), 5)
+    assert [config.method for config in worker.runs] == ["ngram", "none"] * 4
+    last = screens[-1]
+    assert "medians of 5 runs each" in said(last)["text"] and "tokens/s with drafting" in said(last)["text"]
+    assert "medians of 5" in json.loads(last.tiles)["tiles"]["speedup"][1]
+    assert "Measured 5 times in turn" in json.loads(last.race)["note"]
+    assert "medians of 5" in json.loads(last.charts)["figures"]["tokens"]["note"]
+    assert any("3 of 5, with drafting" in said(screen)["text"] for screen in screens)
+
+
+@pytest.mark.parametrize(
+    ("session", "count", "words"),
+    [
+        (Session(), 3, "Press Run first"),
+        (Session(whole()), 3, "Press Run first"),
+        (Session(whole(), plain()), 4, "3 or 5"),
+        (Session(plain(), plain()), 3, "plain decoding"),
+    ],
+)
+def test_a_session_that_cannot_be_repeated_is_refused_in_a_sentence(session, count, words):
+    worker = FakeWorker()
+    last = measured(RepeatHandlers(Service(FakeEngine(worker), Limits())), session, count)[-1]
+    assert said(last)["kind"] == "error" and words in said(last)["text"] and not worker.jobs
+
+
+def test_a_strangers_trace_cannot_smuggle_settings():
+    run = whole()
+    run.started.config["max_new_tokens"] = 10**9
+    worker = FakeWorker()
+    last = measured(RepeatHandlers(Service(FakeEngine(worker), Limits())), Session(run, plain()))[-1]
+    assert said(last)["kind"] == "error" and not worker.jobs
+    run.started.config["max_new_tokens"] = 30
+    run.started.config["surprise"] = 1
+    assert (
+        "are incomplete"
+        in said(measured(RepeatHandlers(Service(FakeEngine(worker), Limits())), Session(run, plain()))[-1])["text"]
+    )
+
+
+def test_stop_keeps_the_first_measurement():
+    worker = FakeWorker(step=0.05)
+    repeats, press, screens = RepeatHandlers(Service(FakeEngine(worker), Limits())), Press(), []
+    assert repeats.begin(press)["interactive"] is True
+    asked = Session(whole(), plain())
+    thread = threading.Thread(target=lambda: screens.extend(measured(repeats, asked, press=press)))
+    thread.start()
+    wait_for(lambda: worker.jobs)
+    assert repeats.end(press) is SKIP, "a run in progress keeps its Stop"
+    RunHandlers(repeats.service).stop(WHO, press)
+    thread.join(5)
+    assert not thread.is_alive() and repeats.end(press)["interactive"] is False
+    assert said(screens[-1])["text"].startswith("Stopped") and screens[-1].race is SKIP
+    assert all(job.is_cancelled for job in worker.jobs)

@@ -1,0 +1,444 @@
+"""The page's handlers as functions, on a worker without a model: limits, errors, stopping, many visitors."""
+
+import inspect
+import json
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Iterator
+from itertools import pairwise
+from types import SimpleNamespace
+from typing import Any, NamedTuple
+
+import pytest
+from fake_worker import FakeEngine, FakeWorker
+
+from app.form import NAMES, defaults
+from app.jobs.service import Limits, Service, with_baseline
+from app.jobs.visitor import Session
+from app.page import build, launch_options
+from app.playground.press import Press
+from app.playground.run_handlers import SKIP, RunHandlers
+from app.views import player_feed
+from engine.config import RunConfig
+from engine.errors import BadInput, Unavailable
+
+FORM = {
+    "prompt": "Hi",
+    "method": "ngram",
+    "auto": False,
+    "gamma": 4,
+    "temperature": 0,
+    "tokens": 40,
+}
+
+
+def visitor(name="a"):
+    return SimpleNamespace(session_hash=name)
+
+
+BUTTONS = ("run", "stop", "again", "session")
+
+
+class Screen(NamedTuple):
+    """All outputs of a run's three events."""
+
+    player: Any = SKIP
+    tiles: Any = SKIP
+    notice: Any = SKIP
+    charts: Any = SKIP
+    run: Any = SKIP
+    stop: Any = SKIP
+    again: Any = SKIP
+    session: Any = SKIP
+    race: Any = SKIP
+    files: Any = SKIP
+
+
+def page(worker=None, **limits) -> RunHandlers:
+    handlers = RunHandlers(Service(FakeEngine(worker), Limits(**limits)))
+    handlers.presses = defaultdict(Press)  # of each visitor's page
+    return handlers
+
+
+def form(**changes) -> list:
+    values = defaults() | FORM | changes
+    return [values[name] for name in NAMES]
+
+
+def press_run(handlers, who="a", **changes) -> list[Screen]:
+    return list(pressed(handlers, who, **changes))
+
+
+def pressed(handlers, who="a", **changes) -> Iterator[Screen]:
+    """Run's three events, as the page chains them; the end repeats the last update."""
+    press = handlers.presses[who]
+    *begun, race, file, _, _, _ = handlers.begin(press)
+    screen = Screen(**dict(zip(BUTTONS, begun, strict=True)), race=race, files=file)
+    for outputs in handlers.run(visitor(who), press, False, *form(**changes)):
+        screen = screen._replace(**outputs._asdict())
+        yield screen
+        screen = Screen(*outputs)
+    yield screen._replace(**dict(zip(BUTTONS, handlers.end(press), strict=True)))
+
+
+def press_stop(handlers, who="a") -> None:
+    handlers.stop(visitor(who), handlers.presses[who])
+
+
+def said(screen: Screen) -> dict:
+    return json.loads(screen.notice)
+
+
+def player_values(screens) -> list[str]:
+    return [screen.player for screen in screens if screen.player is not SKIP]
+
+
+def told(screens) -> list[dict]:
+    """What a page has read in the end: values overlap, and a line that it has is passed over."""
+    lines = dict.fromkeys(line for value in player_values(screens) for line in value.splitlines())
+    return [line for line in map(json.loads, lines) if line["type"] != "start"]
+
+
+# ── a run ──
+
+
+def test_a_run_shows_its_rounds_then_the_measured_baseline():
+    worker = FakeWorker()
+    screens = press_run(page(worker))
+    kinds = [line["type"] for line in told(screens)]
+    assert kinds[0] == "about" and kinds[-3:] == ["finish", "compared", "over"] and set(kinds[1:-3]) == {"round"}
+    assert [(config.method, config.gamma) for config in worker.runs] == [("ngram", 4), ("none", 0)]
+    assert worker.runs[0].prompt == worker.runs[1].prompt
+    assert json.loads(screens[-1].tiles)["tiles"]["speedup"][0].endswith("×")
+    session = screens[-1].session
+    assert len(session.trace.emitted) == len(session.baseline.emitted) == 40
+
+
+def test_buttons_go_out_and_come_back():
+    screens = press_run(page())
+    assert screens[0].stop["interactive"] is True and screens[0].run["value"] == "Running…"
+    assert screens[-1].stop["interactive"] is False and screens[-1].run["value"] == "Run"
+
+
+def test_no_update_carries_the_whole_run_and_none_leaves_a_gap():
+    handlers = page(FakeWorker(step=0.01))
+    screens = press_run(handlers, tokens=400)
+    values = player_values(screens)
+    rounds = [line["index"] for line in told(screens) if line["type"] == "round"]
+    assert rounds == list(range(len(rounds))) and len(rounds) > 100
+    assert max(player_feed.LONGEST, *map(len, values)) < len(handlers.replay(Press(), screens[-1].session))
+    for before, value in pairwise(["", *values]):  # a large batch, after a stall of the machine, is sent alone
+        repeated = set(value.splitlines()[1:]) & set(before.splitlines()[1:])
+        assert len(value) <= player_feed.LONGEST or not repeated
+
+
+def test_a_page_that_missed_rounds_is_given_them_again():
+    handlers = page()
+    session = press_run(handlers)[-1].session
+    again = [json.loads(line) for line in handlers.replay(Press(), session).splitlines()]
+    assert [line["type"] for line in again[:2]] == ["start", "about"] and again[-1]["type"] == "finish"
+    assert len(again) == len(session.trace.rounds) + 3
+    assert len(handlers.replay(handlers.presses["a"], Session()).splitlines()) == len(again), "before the end event"
+    assert handlers.replay(Press(), Session()) is SKIP
+
+
+@pytest.mark.timing
+def test_updates_come_at_most_six_times_a_second():
+    started = time.monotonic()
+    screens = press_run(page(FakeWorker(step=0.02)), tokens=120)
+    allowed = 6 * (time.monotonic() - started) + 9  # the first, the last, and the end of either lane come at once
+    assert 8 < len(screens) <= allowed
+
+
+def test_plain_decoding_is_not_raced_against_itself():
+    for change in ({"method": "none"}, {"gamma": 0}):
+        worker = FakeWorker()
+        screens = press_run(page(worker), **change)
+        assert len(worker.runs) == 1
+        assert "plain decoding" in said(screens[-1])["text"]
+
+
+def test_loading_is_shown():
+    screens = press_run(page(FakeWorker(load=0.8)))
+    loading = [said(s) for s in screens if s.notice is not SKIP and "Loading" in said(s)["text"]]
+    assert loading and all(0 <= state["fraction"] <= 1 for state in loading)
+
+
+# ── what goes wrong ──
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"prompt": ""}, "prompt is empty"),
+        ({"prompt": " \n "}, "prompt is empty"),
+        ({"prompt": None}, "prompt is empty"),
+        ({"prompt": "x" * 101}, "takes up to 100"),
+        ({"tokens": 65}, "this page allows 64"),
+        ({"tokens": None}, "Max tokens is empty"),
+        ({"tokens": 0}, "max_new_tokens is 0"),
+        ({"seed": -1}, "seed is -1"),
+        ({"seed": None}, "Seed is empty"),
+        ({"gamma": 33}, "gamma is 33"),
+        ({"gamma": 2.5}, "gamma is 2.5"),
+        ({"temperature": -0.5}, "temperature is -0.5"),
+        ({"temperature": float("nan")}, "temperature is nan"),
+    ],
+)
+def test_bad_input_is_a_sentence_on_the_page_and_the_next_run_works(changes, words):
+    worker = FakeWorker()
+    handlers = page(worker, prompt_chars=100, new_tokens=64)
+    screens = press_run(handlers, **changes)
+    assert said(screens[-1])["kind"] == "error" and words in said(screens[-1])["text"]
+    assert worker.jobs == [], "nothing may reach the engine"
+    assert said(press_run(handlers)[-1])["kind"] != "error"
+
+
+def test_a_failing_run_keeps_what_it_made_and_the_next_works():
+    worker = FakeWorker(fail=Unavailable("The weights are damaged; fetch them again."))
+    handlers = page(worker)
+    screens = press_run(handlers)
+    assert said(screens[-1]) == {
+        "kind": "error",
+        "text": "The weights are damaged; fetch them again.",
+        "fraction": None,
+    }
+    assert len(screens[-1].session.trace.rounds) == 2 and screens[-1].run["value"] == "Run"
+    worker.fail = None
+    assert said(press_run(handlers)[-1])["kind"] == "good"
+
+
+def test_a_mistake_in_drawing_leaves_no_page_that_says_it_is_running(monkeypatch):
+    """As if a view had met a run it cannot draw: the buttons come back, the engine is let go, the next run works."""
+    handlers, drawn = page(FakeWorker(step=0.01)), player_feed.rounds
+    monkeypatch.setattr(player_feed, "rounds", lambda told: {}["no such"] if told else drawn(told))
+    *before, last = press_run(handlers)
+    assert before[0].run["value"] == "Running…"
+    assert last.run["value"] == "Run" and last.stop["interactive"] is False
+    assert said(last)["kind"] == "error" and "KeyError" in said(last)["text"]
+    assert not handlers.service.is_busy("a")
+    monkeypatch.undo()
+    assert said(press_run(handlers)[-1])["kind"] == "good"
+
+
+def test_a_full_queue_is_a_sentence_on_the_page():
+    assert "queue is full" in said(press_run(page(queue=0))[-1])["text"]
+
+
+def test_an_error_that_quotes_a_tag_stays_text():
+    screens = press_run(page(FakeWorker(fail=Unavailable("<img src=x onerror=alert(1)> {{1+1}}"))))
+    assert "<" not in screens[-1].notice
+
+
+def test_whatever_happens_the_buttons_come_back():
+    handlers = page()
+    press = Press()
+    running = dict(zip(BUTTONS, handlers.begin(press), strict=False))
+    assert running["stop"]["interactive"] and running["run"]["value"] == "Running…"
+    ended = dict(zip(BUTTONS, handlers.end(press), strict=True))  # as if the run had never reached the server
+    assert ended["run"]["value"] == "Run" and not ended["stop"]["interactive"] and ended["session"] == Session()
+
+
+def test_a_run_begins_with_nothing_of_the_last_below():
+    first = next(pressed(page()))
+    assert json.loads(first.race)["lanes"] == [] and first.session == Session()
+    assert not any(figure["data"] for figure in json.loads(first.charts)["figures"].values())
+    assert first.files["value"] is None and not first.files["interactive"]
+
+
+def test_a_streaming_event_has_at_most_four_outputs():
+    demo = build(Service(FakeEngine(), Limits()))
+    streams = [event for event in demo.fns.values() if event.fn and inspect.isgeneratorfunction(event.fn)]
+    playground = [event for event in streams if event.fn.__module__.startswith("app.playground")]
+    assert {event.fn.__name__ for event in playground} == {"run", "repeat"}
+    assert all(len(event.outputs) == 4 for event in playground)
+
+
+# ── stopping ──
+
+
+def test_stop_pressed_before_the_stream_has_begun_ends_the_run():
+    worker = FakeWorker(step=0.05)
+    handlers = page(worker)
+    press = Press()
+    handlers.begin(press)
+    handlers.stop(visitor(), press)
+    outputs = list(handlers.run(visitor(), press, False, *form(tokens=500)))
+    assert said(outputs[-1])["text"].startswith("Stopped") and worker.runs == []
+    assert said(press_run(handlers, tokens=20)[-1])["kind"] == "good", "the next press is not stopped"
+
+
+def test_the_end_of_a_replaced_run_leaves_the_buttons_to_the_run_that_replaced_it():
+    handlers = page(FakeWorker(step=0.05))
+    press = handlers.presses["a"]
+    first = handlers.run(visitor(), press, False, *form(tokens=500))
+    next(first)
+    second = handlers.run(visitor(), press, False, *form(tokens=500, seed=1))
+    next(second)
+    first.close()
+    assert handlers.end(press) == [SKIP] * 4
+    second.close()
+    assert handlers.end(press)[0]["value"] == "Run"
+
+
+def start(handlers, who="a", **changes) -> tuple[threading.Thread, list[Screen]]:
+    screens: list[Screen] = []
+    thread = threading.Thread(target=lambda: screens.extend(pressed(handlers, who, **changes)))
+    thread.start()
+    return thread, screens
+
+
+def wait_for(condition, seconds=20):
+    until = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < until, "it did not happen in time"
+        time.sleep(0.01)
+
+
+def test_stop_keeps_the_partial_trace():
+    worker = FakeWorker(step=0.05)
+    handlers = page(worker)
+    thread, screens = start(handlers, tokens=500)
+    wait_for(lambda: worker.jobs)
+    time.sleep(0.4)
+    press_stop(handlers)
+    thread.join(2)
+    assert not thread.is_alive()
+    trace = screens[-1].session.trace
+    assert trace.finished.reason == "cancelled" and 0 < len(trace.rounds) < 100
+    assert said(screens[-1])["text"].startswith("Stopped")
+    assert all(job.is_cancelled for job in worker.jobs)
+
+
+def test_a_run_that_fails_on_its_way_is_no_longer_called_live():
+    last = press_run(page(FakeWorker(fail=Unavailable("Out of memory."), fail_at=2)))[-1]
+    lines = [json.loads(line) for line in last.player.splitlines()]
+    assert [line["index"] for line in lines if line["type"] == "round"] == [0, 1]
+    assert lines[-1] == {"type": "finish", "reason": "lost", "tokens": len(last.session.trace.emitted)}
+    assert said(last)["kind"] == "error"
+
+
+def test_stop_before_the_first_token_says_so():
+    worker = FakeWorker(load=0.5)
+    handlers = page(worker)
+    thread, screens = start(handlers, tokens=500)
+    wait_for(lambda: worker.jobs)
+    press_stop(handlers)
+    thread.join(20)
+    assert said(screens[-1])["text"] == "Stopped before the first token."
+
+
+def test_stop_ends_only_the_visitors_own_run():
+    worker = FakeWorker(step=0.03)
+    handlers = page(worker)
+    press_stop(handlers, "another page")
+    thread, screens = start(handlers, "a", tokens=60)
+    wait_for(lambda: worker.jobs)
+    press_stop(handlers, "b")
+    thread.join(10)
+    assert screens[-1].session.trace.finished.reason == "length"
+
+
+def test_closing_the_stream_cancels_the_run():
+    worker = FakeWorker(step=0.05)
+    stream = page(worker).run(visitor(), Press(), False, *form(tokens=500))
+    while not worker.jobs:
+        next(stream)
+    stream.close()
+    assert all(job.is_cancelled for job in worker.jobs)
+
+
+@pytest.mark.parametrize(("draft", "kind"), [(0.001, "quiet"), (1.0, "slow")])
+def test_a_recording_that_was_slower_says_so_in_colour_too(draft, kind):
+    handlers = page(FakeWorker(draft=draft))
+    first, again = press_run(handlers)[-1], press_run(handlers, "b")[-1]
+    assert said(first)["kind"] == {"quiet": "good"}.get(kind, kind)
+    assert said(again)["text"].startswith("Recorded") and said(again)["kind"] == kind
+
+
+def test_a_second_run_of_the_same_page_replaces_the_first():
+    worker = FakeWorker(step=0.03)
+    handlers = page(worker)
+    thread, screens = start(handlers, tokens=500)
+    wait_for(lambda: worker.jobs)
+    assert said(press_run(handlers)[-1])["kind"] == "good"
+    thread.join(2)
+    assert not thread.is_alive() and said(screens[-1])["text"].startswith("Stopped")
+
+
+# ── many visitors ──
+
+
+def test_visitors_never_see_each_other():
+    handlers = page(FakeWorker(step=0.002))
+    runs = {who: start(handlers, who, prompt=f"Prompt of {who}", seed=i) for i, who in enumerate("abcd")}
+    for thread, _ in runs.values():
+        thread.join(20)
+    for who, (_, screens) in runs.items():
+        assert screens[-1].session.trace.started.config["prompt"] == f"Prompt of {who}"
+        assert len({json.loads(s.player.splitlines()[0])["run"] for s in screens if s.player is not SKIP}) == 1
+
+
+def test_a_visitor_beyond_the_queue_is_refused():
+    worker = FakeWorker(step=0.05)
+    handlers = page(worker, queue=1)
+    first, _ = start(handlers, "a", tokens=500, seed=1)
+    wait_for(lambda: worker.jobs)
+    second, _ = start(handlers, "b", tokens=500, seed=2)
+    wait_for(lambda: handlers.service.worker.waiting == 1)
+    threads = [first, second]
+    assert "queue is full" in said(press_run(handlers, "c")[-1])["text"]
+    for who in "ab":
+        handlers.leave(visitor(who))
+    for thread in threads:
+        thread.join(2)
+    assert said(press_run(handlers, "c")[-1])["kind"] == "good"
+
+
+def test_the_place_in_the_queue_is_shown():
+    worker = FakeWorker(step=0.05)
+    handlers = page(worker)
+    first, _ = start(handlers, "a", tokens=500)
+    wait_for(lambda: worker.jobs)
+    second, _ = start(handlers, "b", tokens=500, seed=1)
+    wait_for(lambda: handlers.service.worker.waiting == 1)
+    third, screens = start(handlers, "c", tokens=20, seed=2)
+    wait_for(lambda: any("2 before you" in s.notice for s in screens if s.notice is not SKIP))
+    assert any(said(s).get("place") == 2 for s in screens if s.notice is not SKIP), "for the chip"
+    press_stop(handlers, "b")
+    wait_for(lambda: any("1 before you" in s.notice for s in screens if s.notice is not SKIP))
+    press_stop(handlers, "a")
+    for thread in (first, second, third):
+        thread.join(5)
+    assert screens[-1].session.trace.finished.reason == "length"
+
+
+# ── settings ──
+
+
+def test_limits_come_from_the_environment_and_survive_typos(monkeypatch):
+    monkeypatch.setenv("SPECLENS_MAX_NEW_TOKENS", "77")
+    monkeypatch.setenv("SPECLENS_MAX_PROMPT_CHARS", "lots")
+    monkeypatch.setenv("SPECLENS_MAX_QUEUE", "9999")
+    monkeypatch.setenv("SPECLENS_PAIRS", " smollm2-135m, ,qwen3-4b ")
+    assert Limits.from_env() == Limits(new_tokens=77, queue=200, pairs=("smollm2-135m", "qwen3-4b"))
+    monkeypatch.setenv("SPACE_ID", "somebody/speclens")
+    assert Limits.from_env().fetch is False, "a stranger's choice must not fill a hosted page's disk"
+
+
+def test_limits_are_checked_by_the_service_itself():
+    with pytest.raises(BadInput):
+        next(Service(FakeEngine(), Limits(prompt_chars=3)).run("a", with_baseline(RunConfig("too long"))))
+
+
+def test_the_page_is_built_without_gradio_phoning_or_templates_meeting_text():
+    service = Service(FakeEngine(), Limits())
+    demo = build(service)
+    assert demo.analytics_enabled is False
+    options = launch_options(service)
+    assert options["ssr_mode"] is False and options["run_history"] is False and options["share"] is False
+    for component in demo.config["components"]:
+        if component["type"] == "html":
+            template = component["props"]["html_template"]
+            assert "{{" not in template and ("${" not in template or template == "${value}")

@@ -1,0 +1,306 @@
+"""Traces out and in: tables that a spreadsheet will not run, files that are read back, files that are refused."""
+
+import csv
+import io
+import json
+import time
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+
+import gradio as gr
+import pytest
+from fake_worker import FakeEngine, FakeWorker, play
+from sample_traces import small
+
+from app.form import defaults
+from app.jobs.service import Limits, Service
+from app.jobs.visitor import Session
+from app.playground import html_export
+from app.playground.press import Press
+from app.playground.result_handlers import Results
+from app.playground.run_handlers import SKIP, RunHandlers
+from app.playground.trace_files import Exports, read
+from app.views.token_csv import COLUMNS, tokens_csv
+from engine.config import RunConfig
+from engine.errors import BadInput
+from engine.files import escape_formula
+from engine.trace.events import Round
+from engine.trace.trace import MAX_BYTES, Trace, fold, load, to_json
+
+FORMULAS = ["=1+1", "+1", "-2", "@SUM(A1)", "=HYPERLINK(A1)", "\t=1", "\r=1", " =1", "\n=cmd|' /C calc'!A0", "＝1+1"]
+
+
+ME = SimpleNamespace(session_hash="a")
+
+
+def record(method="ngram", gamma=4, tokens=40, prompt="Hi") -> Trace:
+    return fold(play(RunConfig(prompt, method=method, gamma=gamma, max_new_tokens=tokens)))
+
+
+@pytest.fixture
+def session() -> Session:
+    return Session(record(), record("none", 0))
+
+
+@pytest.fixture
+def exports() -> Exports:
+    return Exports()
+
+
+def rows(text: str) -> list[dict]:
+    return list(csv.DictReader(io.StringIO(text, newline="")))
+
+
+def file(folder: Path, text: str, name="trace.json") -> str:
+    path = folder / name
+    path.write_text(text, encoding="utf-8")
+    return str(path)
+
+
+# ── the table ──
+
+
+def test_a_row_a_token_with_every_number(session):
+    found = rows(tokens_csv(session.trace))
+    tokens = [(event, token) for event in session.trace.rounds for token in event.tokens]
+    assert len(found) == len(tokens) and tuple(found[0]) == COLUMNS
+    for row, (event, token) in zip(found, tokens, strict=True):
+        assert (int(row["round"]), row["status"], int(row["id"])) == (event.index, token.status, token.id)
+        assert row["u"] == ("" if token.u is None else str(token.u))
+
+
+@pytest.mark.parametrize("text", FORMULAS)
+def test_no_cell_begins_a_formula(text):
+    trace = small()
+    token = replace(trace.rounds[0].tokens[0], text=text)
+    table = tokens_csv(replace(trace, rounds=(replace(trace.rounds[0], tokens=(token,)),)))
+    assert rows(table)[0]["text"] == f"'{text}" == escape_formula(text)
+
+
+@pytest.mark.parametrize("text", [" the", "a=b", "3-2", "", "🌊", "'quoted'", 'say "hi", you', "two\nlines", "שלום"])
+def test_other_cells_keep_their_text(text):
+    trace = small()
+    token = replace(trace.rounds[0].tokens[0], text=text, label=None)
+    table = tokens_csv(replace(trace, rounds=(replace(trace.rounds[0], tokens=(token,)),)))
+    assert rows(table)[0]["text"] == text
+
+
+# ── files out, and in again ──
+
+
+def test_what_is_written_is_read_back_as_it_was(session, exports):
+    written = exports.write(session, html_export.page)
+    assert load(written.trace) == session.trace and load(written.baseline) == session.baseline
+    assert Path(written.trace).name == "speclens-smollm2-135m-ngram-seed0.json"
+    with open(written.table, encoding="utf-8-sig", newline="") as table:
+        assert len(list(csv.reader(table))) == 1 + sum(len(event.tokens) for event in session.trace.rounds)
+    for order in ((written.trace, written.baseline), (written.baseline, written.trace)):
+        assert read(order) == session
+    assert read([written.trace]) == Session(session.trace)
+
+
+def test_nothing_to_write_writes_nothing(session, exports):
+    assert set(exports.write(Session(), html_export.page)) == {None}
+    assert exports.write(Session(session.trace), html_export.page).baseline is None
+
+
+def test_a_traces_own_name_cannot_leave_its_folder(session, exports):
+    started = replace(session.trace.started, pair="../../etc/passwd\x00 ＝🌊")
+    written = exports.write(Session(replace(session.trace, started=started)), html_export.page)
+    name = Path(written.trace).name
+    assert name.isascii() and "/" not in name and ".." not in name.removesuffix(".json")
+
+
+def test_only_the_newest_folders_are_kept(session):
+    exports = Exports(max_folders=3)
+    written = [exports.write(session, html_export.page) for _ in range(5)]
+    assert [Path(one.trace).exists() for one in written] == [False, False, True, True, True]
+
+
+def test_half_a_character_costs_the_json_and_not_the_table(session, exports):
+    token = replace(session.trace.rounds[0].tokens[0], text="\ud800")
+    trace = replace(session.trace, rounds=(replace(session.trace.rounds[0], tokens=(token,)),))
+    written = exports.write(Session(replace(trace, finished=None)), html_export.page)
+    assert written.trace is None and "\\ud800" in Path(written.table).read_text(encoding="utf-8-sig")
+
+
+# ── refusals ──
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("", "not a SpecLens trace"),
+        ("hello", "not a SpecLens trace"),
+        ("<script>alert(1)</script>", "not a SpecLens trace"),
+        ("[]", "not a SpecLens trace"),
+        ('{"schema": 99}', "schema version 99"),
+        (to_json(replace(small(), rounds=())), "no rounds"),
+    ],
+)
+def test_what_is_no_trace_is_refused_in_words(tmp_path, text, words):
+    with pytest.raises(BadInput, match=words) as refused:
+        read([file(tmp_path, text)])
+    assert str(tmp_path) not in str(refused.value) and "<" not in str(refused.value)
+
+
+def test_a_missing_file_is_refused_without_its_path(tmp_path):
+    with pytest.raises(BadInput) as refused:
+        read([str(tmp_path / "gone.json")])
+    assert str(tmp_path) not in str(refused.value)
+
+
+def test_200_mb_are_refused_at_once(tmp_path):
+    path = tmp_path / "large.json"
+    with path.open("wb") as large:
+        large.truncate(200 * 10**6)
+    started = time.process_time()
+    with pytest.raises(BadInput, match=f"191 MiB; traces up to {MAX_BYTES // 2**20} MiB"):
+        read([str(path)])
+    assert time.process_time() - started < 0.5
+
+
+def test_a_million_tokens_are_refused_quickly(tmp_path):
+    """As small as a token can be written, so that the file is under the limit of bytes."""
+    raw = json.loads(to_json(small()))
+    raw["started"]["prompt"] = "@@"
+    token = '{"id":1,"text":""}'
+    text = json.dumps(raw).replace('"@@"', f"[{','.join([token] * 1_000_000)}]")
+    assert len(text) < MAX_BYTES
+    path, started = file(tmp_path, text), time.process_time()  # CPU time, because the machine may be busy
+    with pytest.raises(BadInput, match="over 200000 tokens"):
+        read([path])
+    assert time.process_time() - started < 10
+
+
+def changed(**settings) -> Trace:
+    trace = small()
+    return replace(trace, started=replace(trace.started, config=trace.started.config | settings))
+
+
+def late_first_round() -> Trace:
+    first, second = small().rounds
+    return replace(small(), rounds=(replace(first, start=5.0, end=6.0), second))
+
+
+@pytest.mark.parametrize(
+    ("trace", "words"),
+    [
+        (changed(sampling="hot"), "settings are not those of a run"),
+        (changed(sampling={"temperature": "hot"}), "settings are not those of a run"),
+        (changed(sampling={"temperature": None}), "settings are not those of a run"),
+        (changed(method=["ngram"]), "settings are not those of a run"),
+        (changed(prompt={"a": 1}), "settings are not those of a run"),
+        (
+            replace(small(), rounds=(replace(small().rounds[0], start=5.0, end=6.0), small().rounds[1])),
+            "runs backwards",
+        ),
+    ],
+)
+def test_what_would_trip_the_page_is_refused(tmp_path, trace, words):
+    with pytest.raises(BadInput, match=words):
+        read([file(tmp_path, to_json(trace))])
+
+
+def test_more_tokens_than_a_page_can_show_are_refused(tmp_path):
+    first, last = small().rounds
+
+    def at(position: int, event: Round, index: int) -> Round:
+        tokens = tuple(replace(token, position=token.position + position) for token in event.tokens)
+        return replace(event, index=index, start=index, end=index + 1, tokens=tokens)
+
+    last = replace(last, tokens=(replace(last.tokens[0], position=0),))
+    plain = tuple(at(i, last, i) for i in range(20_000))
+    assert len(read([file(tmp_path, to_json(replace(small(), rounds=plain)))]).trace.rounds) == 20_000
+    more = replace(small(), rounds=(*plain[:-1], at(19_999, first, 19_999)))
+    with pytest.raises(BadInput, match="20,003 tokens; this page shows up to 20,000"):
+        read([file(tmp_path, to_json(more))])
+
+
+@pytest.mark.parametrize("count", [0, 3])
+def test_one_or_two_files_and_no_more(tmp_path, count):
+    with pytest.raises(BadInput, match="open one trace"):
+        read([file(tmp_path, to_json(small()))] * count)
+
+
+@pytest.mark.parametrize(
+    ("one", "two", "words"),
+    [
+        (record(), record(), "one drafted and the other"),
+        (record("none", 0), record("none", 0), "one drafted and the other"),
+        (record(), record("none", 0, prompt="Another"), "not of the same request"),
+        (record(), replace(record("none", 0), started=small().started), "not of the same request"),
+    ],
+)
+def test_two_files_must_be_a_run_and_its_baseline(tmp_path, one, two, words):
+    with pytest.raises(BadInput, match=words):
+        read([file(tmp_path, to_json(one), "one.json"), file(tmp_path, to_json(two), "two.json")])
+
+
+# ── on the page ──
+
+
+@pytest.fixture
+def page() -> Results:
+    return Results(Service(FakeEngine(), Limits()))
+
+
+def test_a_brought_trace_is_shown_as_recorded_and_not_kept(page, session, tmp_path):
+    paths = [file(tmp_path, to_json(session.trace), "a.json"), file(tmp_path, to_json(session.baseline), "b.json")]
+    screen = page.bring(paths, ME)
+    assert screen.session == session and not any(Path(path).exists() for path in paths)
+    assert "Opened from a file" in json.loads(screen.notice)["text"]
+    assert json.loads(screen.tiles)["tiles"]["speedup"][0].endswith("×")
+    kinds = [json.loads(line)["type"] for line in screen.player.splitlines()]
+    assert kinds.count("round") == len(session.trace.rounds)
+
+
+def test_a_refused_file_changes_nothing_but_the_notice(page, tmp_path):
+    path = file(tmp_path, "<b>no</b>")
+    screen = page.bring([path], ME)
+    assert json.loads(screen.notice)["kind"] == "error" and not Path(path).exists()
+    assert screen.session == screen.player == screen.tiles, "all left as they are"
+    assert json.loads(page.bring(None, ME).notice)["kind"] == "error"
+
+
+def test_a_file_is_never_opened_into_a_run(session, tmp_path):
+    """A run that begins while the file is read counts too, so the handler checks after reading."""
+    page = Results(Service(FakeEngine(FakeWorker(step=0.05)), Limits()))
+    text = to_json(session.trace)
+    run = RunHandlers(page.service).run(ME, Press(), False, *(defaults() | {"prompt": "Hi", "tokens": 40}).values())
+    next(screen for screen in run if screen.player is not SKIP)
+    with pytest.raises(gr.Error, match="press Stop or let it end"):
+        page.bring([file(tmp_path, text)], ME)
+    somebody_else = page.bring([file(tmp_path, text)], SimpleNamespace(session_hash="b"))
+    assert somebody_else.session.trace == session.trace
+    for _ in run:
+        pass
+    assert page.bring([file(tmp_path, text)], ME).session.trace == session.trace
+
+
+def test_a_brought_run_says_where_it_comes_from(page, session, tmp_path):
+    started = replace(session.trace.started, at="2026-11-21T12:43:34+02:00", versions={"speclens": "0.1.0"})
+    for trace, date in ((replace(session.trace, started=started), "2026-11-21 10:43 UTC"), (session.trace, "unknown")):
+        screen = page.bring([file(tmp_path, to_json(trace))], ME)
+        about = json.loads(screen.player.splitlines()[1])
+        assert date in about["origin"] and "cpu" in about["origin"] and about["recorded"] is True
+    started = replace(started, at="<b>" * 999, device="x" * 9999, versions={"<i>": "y" * 9999})
+    screen = page.bring([file(tmp_path, to_json(replace(session.trace, started=started)))], ME)
+    assert len(json.loads(screen.player.splitlines()[1])["origin"]) < 400
+
+
+def test_files_are_ready_when_the_run_ends(page, session):
+    shown = page.show(session)
+    assert all(Path(f["value"]).exists() and f["interactive"] for f in shown[2:])
+    assert json.loads(shown.race)["lanes"] and json.loads(shown.charts)["figures"]["tokens"]["data"]
+
+
+def test_a_full_disk_takes_the_files_and_not_the_page(page, session, monkeypatch):
+    def full(*_):
+        raise OSError("No space left on device")
+
+    monkeypatch.setattr(page.exports, "write", full)
+    with pytest.warns(UserWarning, match="could not be written"):
+        shown = page.show(session)
+    assert json.loads(shown.race)["lanes"] and not shown.trace_file["interactive"]

@@ -1,0 +1,99 @@
+"""The document: compressed where the browser accepts it, with one script first. Hashed assets: compressed, cacheable.
+Every other response is untouched."""
+
+import pytest
+from starlette.applications import Starlette
+from starlette.middleware import Middleware
+from starlette.responses import HTMLResponse, PlainTextResponse, StreamingResponse
+from starlette.routing import Route
+from starlette.testclient import TestClient
+
+from app.server.gradio_patches import NO_TIMER
+from app.server.middleware import IMMUTABLE, PageMiddleware
+
+PAGE = "<html><head><title>é</title></head><body>" + "word " * 5000 + "</body></html>"
+SCRIPT = "const word = 1;\n" * 2000
+
+
+def served(routes: dict) -> TestClient:
+    routes = [Route(path, answer) for path, answer in routes.items()]
+    return TestClient(Starlette(routes=routes, middleware=[Middleware(PageMiddleware)]))
+
+
+def html(request):
+    return HTMLResponse(PAGE)
+
+
+@pytest.fixture(scope="module")
+def client():
+    return served({"/": html, "/other": html, "/words": lambda request: PlainTextResponse("<head>")})
+
+
+def test_the_document_is_compressed_and_its_first_script_is_ours(client):
+    packed = client.get("/", headers={"Accept-Encoding": "gzip"})
+    assert packed.headers["content-encoding"] == "gzip" and int(packed.headers["content-length"]) < len(PAGE) / 10
+    plain = client.get("/", headers={"Accept-Encoding": "identity"})
+    assert "content-encoding" not in plain.headers and int(plain.headers["content-length"]) == len(plain.content)
+    assert packed.text == plain.text == PAGE.replace("<head>", "<head>" + NO_TIMER.decode())
+
+
+def test_a_head_request_has_the_headers_of_the_document(client):
+    head = client.head("/")
+    assert head.status_code == 200 and head.content == b""
+    assert head.headers["content-length"] == client.get("/").headers["content-length"]
+
+
+def test_a_document_that_is_streamed_is_patched_as_a_whole():
+    def streamed(request):
+        return StreamingResponse(iter((PAGE[:10].encode(), PAGE[10:].encode())))
+
+    assert served({"/": streamed}).get("/").text == PAGE.replace("<head>", "<head>" + NO_TIMER.decode())
+
+
+@pytest.fixture(scope="module")
+def files():
+    """A server that answers like Gradio's for its files."""
+
+    def file(request):
+        if "Missing" in request.url.path:
+            return PlainTextResponse("not here", 404)
+        if request.headers.get("if-none-match") == "same":
+            return PlainTextResponse("", 304)
+        if "range" in request.headers:
+            return PlainTextResponse(SCRIPT[:1000], 206)
+        return PlainTextResponse(SCRIPT, headers={"ETag": "same"})
+
+    return served({"/assets/{name:path}": file, "/file/{name:path}": file})
+
+
+@pytest.mark.parametrize("name", ["Index-D54Utk5o.js", "iframe.resizer-WpXJfu_P.css"])
+def test_a_hashed_asset_is_compressed_and_cached_for_good(files, name):
+    packed = files.get(f"/assets/{name}", headers={"Accept-Encoding": "gzip, br"})
+    assert packed.text == SCRIPT and packed.headers["content-encoding"] == "gzip"
+    assert packed.headers["etag"] == "same" and packed.headers["cache-control"] == IMMUTABLE
+    plain = files.get(f"/assets/{name}", headers={"Accept-Encoding": "identity"})
+    assert plain.text == SCRIPT and "content-encoding" not in plain.headers
+    revalidated = files.get(f"/assets/{name}", headers={"If-None-Match": "same"})
+    assert revalidated.status_code == 304 and revalidated.headers["cache-control"] == IMMUTABLE
+
+
+def test_a_missing_asset_is_not_cached(files):
+    missing = files.get("/assets/Missing-D54Utk5o.js")
+    assert missing.status_code == 404 and missing.text == "not here" and "cache-control" not in missing.headers
+
+
+def test_a_part_of_an_asset_passes_through_uncompressed(files):
+    part = files.get("/assets/Index-D54Utk5o.js", headers={"Range": "bytes=0-999", "Accept-Encoding": "gzip"})
+    assert part.status_code == 206 and part.text == SCRIPT[:1000] and "content-encoding" not in part.headers
+
+
+@pytest.mark.parametrize(
+    "path", ["/assets/plain.js", "/assets/KaTeX-D54Utk5o.ttf", "/file/Index-D54Utk5o.js", "/assets/Index-D54Utk5o.jsx"]
+)
+def test_a_file_that_may_change_is_not_cached(files, path):
+    assert "cache-control" not in files.get(path).headers
+
+
+def test_every_other_response_is_untouched(client):
+    assert client.get("/other").text == PAGE and "content-encoding" not in client.get("/other").headers
+    assert client.get("/words").text == "<head>" and client.get("/nowhere").status_code == 404

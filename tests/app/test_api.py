@@ -1,0 +1,109 @@
+"""The endpoints for programs, as functions and once through a real client: plain values, refusals as sentences."""
+
+import json
+from types import SimpleNamespace
+
+import gradio as gr
+import pytest
+from fake_worker import FakeEngine, FakeWorker
+from gradio_client import Client
+
+from app.api import Api
+from app.jobs.service import Limits, Service
+from app.page import build, launch_options
+from engine.trace.trace import from_json
+
+
+def served(worker=None, **limits) -> Api:
+    return Api(Service(FakeEngine(worker), Limits(**limits)))
+
+
+def who(name="a"):
+    return SimpleNamespace(session_hash=name)
+
+
+def test_run_streams_and_ends_with_text_figures_and_both_traces():
+    told = list(served(FakeWorker(step=0.02)).run(who(), "Hi", method="ngram", gamma=4, tokens=60))
+    text, figures, trace = told[-1]
+    assert figures["status"] == "finished" and figures["tokens"] == 60 and figures["speedup"] > 1
+    run, baseline = (from_json(json.dumps(trace[lane])) for lane in ("run", "baseline"))
+    assert run.text == text and len(baseline.emitted) == 60
+    assert all(trace is None for _, _, trace in told[:-1]) and told[0][1]["status"] == "waiting"
+    json.dumps(told)
+
+
+def test_the_same_run_again_is_recorded_unless_measured_anew():
+    worker = FakeWorker()
+    api = served(worker)
+    first = list(api.run(who(), "Hi", tokens=20))[-1]
+    again = list(api.run(who("b"), "Hi", tokens=20))
+    assert len(again) == 1 and again[0][1]["status"] == "recorded" and again[0][0] == first[0]
+    assert again[0][1]["seconds_ago"] >= 0 and again[0][2] == first[2] and len(worker.runs) == 2
+    assert list(api.run(who("b"), "Hi", tokens=20, again=True))[-1][1]["status"] == "finished"
+    assert len(worker.runs) == 4
+
+
+def test_plain_decoding_has_no_baseline():
+    _, figures, trace = list(served().run(who(), "Hi", method="none", tokens=10))[-1]
+    assert figures["speedup"] is None and trace["baseline"] is None
+
+
+def test_bench_compares_every_method_with_plain_decoding():
+    status, rows = list(served().bench(who(), "Hi", tokens=20))[-1]
+    assert status["status"] == "finished"
+    assert [row["method"] for row in rows] == ["none", "ngram", "lm"]
+    assert rows[0]["speedup"] == 1 and all(row["speedup"] > 1 for row in rows[1:])
+
+
+def test_a_run_that_takes_too_long_says_so():
+    _, figures, trace = list(served(FakeWorker(step=0.05), seconds=1).run(who(), "Hi", tokens=500))[-1]
+    assert figures["status"] == "stopped" and "1 s" in figures["message"] and trace["run"]
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        ({"prompt": " "}, "prompt is empty"),
+        ({"prompt": "Hi", "pair": "/etc"}, "does not offer the pair"),
+        ({"prompt": "Hi", "method": "magic"}, "Method cannot be"),
+        ({"prompt": "Hi", "tokens": 600}, "this page allows"),
+        ({"prompt": "Hi", "tokens": -1}, "max_new_tokens is -1"),
+        ({"prompt": "Hi", "gamma": "many"}, "gamma is 'many'"),
+        ({"prompt": {"a": 1}}, "Prompt must be text"),
+    ],
+)
+def test_refusals_are_sentences(call, words):
+    with pytest.raises(gr.Error, match=words):
+        list(served().run(who(), **call))
+
+
+@pytest.fixture(scope="module")
+def url():
+    service = Service(FakeEngine(FakeWorker(step=0.01)), Limits())
+    demo = build(service)
+    _, url, _ = demo.launch(
+        prevent_thread_lock=True, quiet=True, server_name="127.0.0.1", **launch_options(service)
+    )  # fmt: skip
+    yield url
+    demo.close()
+
+
+def test_only_the_curated_endpoints_can_be_called(url):
+    client = Client(url, verbose=False)
+    named = client.view_api(return_format="dict", print_info=False)
+    assert set(named["named_endpoints"]) == {"/run", "/pairs", "/bench"} and not named["unnamed_endpoints"]
+    text, figures, trace = client.predict("Hello", tokens=12, api_name="/run")
+    assert figures["status"] == "finished" and from_json(json.dumps(trace["run"])).text == text
+    pairs = {pair["name"]: pair for pair in client.predict(api_name="/pairs")}
+    assert pairs["giant"]["reasons"] and not pairs["smollm2-135m"]["reasons"]
+    assert pairs["thinker"]["download_bytes"] > 1e9
+    with pytest.raises(Exception, match="does not offer the pair"):
+        client.predict("Hello", pair="../..", api_name="/run")
+
+
+def test_the_state_is_served_over_http(url):
+    import urllib.request
+
+    with urllib.request.urlopen(f"{url}speclens/state") as answer:
+        assert json.load(answer)["kind"] in ("loading", "ready", "busy")
+        assert "no-store" in answer.headers["cache-control"]

@@ -1,0 +1,306 @@
+"""Charts and race as data, on recorded runs, without a server or a browser."""
+
+import json
+import re
+from dataclasses import replace
+from itertools import pairwise
+
+import pytest
+from fake_worker import play
+
+from app.views import charts, figures, predictions, race
+from app.views.tiles import speedup
+from engine.config import RunConfig, SamplingParams
+from engine.trace.events import CostModel, Timings
+from engine.trace.metrics import PARTS, compute_metrics
+from engine.trace.speedup_model import idealised_speedup
+from engine.trace.trace import Trace, fold
+
+HOSTILE = "<b>bold</b> <a href='https://example.com'>x</a> </script> ${1} {{1}}"
+COSTS = CostModel(0.25, {1: 1.0, 2: 1.1, 4: 1.3, 8: 2.0}, 256, 0.03)
+NAMES = {"tokens", "prediction", "acceptance", "rounds", "times", "scoring", "idealised"}
+
+
+def record(method="ngram", gamma=4, tokens=60, temperature=0.0, seed=0) -> Trace:
+    sampling = SamplingParams(temperature)
+    trace = fold(play(RunConfig("Hi", method=method, gamma=gamma, max_new_tokens=tokens, sampling=sampling, seed=seed)))
+    return replace(trace, started=replace(trace.started, costs=COSTS))
+
+
+@pytest.fixture
+def run() -> Trace:
+    return record()
+
+
+@pytest.fixture
+def plain() -> Trace:
+    return record("none", 0)
+
+
+def drawn(text: str) -> dict:
+    return json.loads(text)["figures"]
+
+
+def parting(trace: Trace, position: int, gap: float | None) -> Trace:
+    """The same run with another token at one position."""
+    rounds = []
+    for event in trace.rounds:
+        tokens = tuple(
+            replace(token, id=99_999, gap=gap) if token.emitted and token.position == position else token
+            for token in event.tokens
+        )
+        rounds.append(replace(event, tokens=tokens))
+    return replace(trace, rounds=tuple(rounds))
+
+
+# ── the charts together ──
+
+
+def test_every_chart_of_a_finished_race_has_data_and_says_it_in_words(run, plain):
+    found = drawn(charts.complete(run, plain))
+    assert set(found) == NAMES
+    for name, figure in found.items():
+        assert figure["data"] and figure["note"], name
+
+
+def test_while_a_run_goes_on_one_chart_follows_it(run, plain):
+    assert charts.live(None) is None and charts.live(replace(run, rounds=())) is None
+    assert set(drawn(charts.live(replace(run, finished=None)))) == {"tokens"}
+    assert len(drawn(charts.live(run, plain))["tokens"]["data"]) == 2
+    assert drawn(charts.live(run, plain))["tokens"]["note"] == "", "no speedup before both have ended"
+
+
+def test_a_new_run_leaves_nothing_of_the_last(run):
+    found = drawn(charts.empty())
+    assert set(found) == NAMES and not any(figure["data"] for figure in found.values())
+    assert set(drawn(charts.complete(None))) == set(drawn(charts.complete(replace(run, rounds=())))) == NAMES
+
+
+def test_no_model_text_reaches_plotly(run, plain):
+    """Plotly reads tags in the texts it draws, so it gets none of the model's."""
+    tokens = tuple(replace(token, text=HOSTILE, label=HOSTILE) for token in run.rounds[0].tokens)
+    ours = replace(run, rounds=(replace(run.rounds[0], tokens=tokens), *run.rounds[1:]))
+    assert "example.com" not in charts.complete(ours, parting(plain, 3, 0.1))
+
+
+def test_a_trace_without_numbers_is_drawn_all_the_same(run):
+    """Tracing off and costs not measured: missing numbers are named, not made up."""
+    bare = replace(run, started=replace(run.started, costs=None, config={}))
+    rounds = tuple(
+        replace(event, tokens=tuple(replace(token, p=None, q=None, u=None, accept=None) for token in event.tokens))
+        for event in run.rounds
+    )
+    found = drawn(charts.complete(replace(bare, rounds=rounds), None))
+    for name in ("prediction", "scoring", "idealised"):
+        assert found[name]["data"] == [] and found[name]["note"]
+    assert found["acceptance"]["data"] and found["rounds"]["data"]
+
+
+def test_plain_decoding_has_its_own_charts(plain):
+    found = drawn(charts.complete(plain, None))
+    assert found["acceptance"]["data"] == [] and found["prediction"]["data"] == []
+    assert [trace["name"] for trace in found["rounds"]["data"]] == ["plain"]
+
+
+def still(trace: Trace) -> Trace:
+    """A clock that stood still."""
+    zero = Timings(0.0, 0.0, 0.0, 0.0)
+    return replace(trace, rounds=tuple(replace(event, timings=zero, start=0.0, end=0.0) for event in trace.rounds))
+
+
+def unwritten(trace: Trace) -> Trace:
+    """Rounds in which nothing was emitted."""
+    refused = tuple(replace(event, tokens=event.tokens[-1:], parents=()) for event in trace.rounds[:1])
+    return replace(trace, rounds=tuple(replace(event, tokens=()) for event in refused))
+
+
+@pytest.mark.parametrize("v", [{1: 1.0, 2: 0.5}, {1: 1.0, 2: 1e-6}, {7: 1e-6, 9: 1e6}, {1: 1e6}, {4096: 1.0}])
+@pytest.mark.parametrize("shape", [lambda trace: trace, still, unwritten])
+def test_costs_and_clocks_that_cannot_be_are_survived(run, plain, v, shape):
+    """What a valid file may claim, however absurd, gives charts or words and no error."""
+    ours = shape(replace(run, started=replace(run.started, costs=CostModel(0.0, v, 0, 0.0))))
+    assert set(drawn(charts.complete(ours, shape(plain)))) == NAMES
+    json.loads(race.race(ours, shape(plain)))
+
+
+# ── tokens against time ──
+
+
+def test_both_lanes_start_at_zero_and_end_with_all_tokens(run, plain):
+    ours, theirs = figures.tokens(run, plain, speedup(run, plain)).data
+    for lane, trace in ((ours, run), (theirs, plain)):
+        assert (lane["x"][0], lane["y"][0]) == (0, 0) and lane["y"][-1] == len(trace.emitted)
+        assert lane["x"][-1] == pytest.approx(trace.rounds[-1].end - trace.rounds[0].start, rel=1e-5)
+    assert ours["line"]["dash"] != theirs["line"]["dash"], "told apart without colour"
+
+
+def test_a_long_run_is_thinned_and_keeps_its_end(run):
+    rounds = tuple(replace(run.rounds[0], index=i, start=i * 0.1, end=i * 0.1 + 0.1) for i in range(5000))
+    (lane,) = figures.tokens(replace(run, rounds=rounds), None, None).data
+    assert len(lane["x"]) <= figures.MOST_POINTS + 1 and lane["x"][-1] == pytest.approx(500)
+    (first, *_) = figures.per_round(replace(run, rounds=rounds), compute_metrics(replace(run, rounds=rounds))).data
+    assert len(first["y"]) <= figures.MOST_BARS
+
+
+def test_the_first_divergence_is_marked_with_its_gap(run, plain):
+    figure = figures.tokens(run, parting(plain, 7, 0.00041), 1.5)
+    mark = figure.data[-1]
+    assert mark["y"] == [8] and "part at token 8" in figure.note and "0.00041 apart" in figure.note
+    within = [event for event in run.rounds if any(token.position == 7 for token in event.emitted)]
+    assert mark["x"] == [pytest.approx(within[0].end - run.rounds[0].start, rel=1e-5)]
+    assert "apart" not in figures.tokens(run, parting(plain, 7, None), 1.5).note
+
+
+def test_samples_have_no_divergence():
+    run, plain = record(temperature=0.7), parting(record("none", 0, temperature=0.7), 2, 0.1)
+    assert len(figures.tokens(run, plain, 1.5).data) == 2
+
+
+# ── acceptance, rounds, time ──
+
+
+def test_acceptance_bars_are_kept_over_tested_with_wilson_whiskers(run):
+    numbers = compute_metrics(run)
+    (bars,) = figures.acceptance(numbers).data
+    for depth, (kept, tested) in numbers.by_depth.items():
+        i = depth - 1
+        assert bars["text"][i] == f"{kept}/{tested}" and bars["y"][i] == pytest.approx(kept / tested, rel=1e-5)
+        assert bars["y"][i] - bars["error_y"]["arrayminus"][i] >= 0
+        assert bars["y"][i] + bars["error_y"]["array"][i] <= 1 + 1e-6
+
+
+def test_bars_of_a_round_add_up_to_its_tokens_and_its_time(run, plain):
+    numbers = compute_metrics(run)
+    tokens = figures.per_round(run, numbers).data
+    assert [sum(heights) for heights in zip(*(bar["y"] for bar in tokens), strict=True)] == [
+        len(event.emitted) for event in run.rounds
+    ]
+    spent = figures.times(run, numbers, plain)
+    totals = [sum(heights) for heights in zip(*(bar["y"] for bar in spent.data), strict=True)]
+    assert totals == pytest.approx([1000 * event.timings.total for event in run.rounds], rel=1e-4)
+    assert [bar["name"] for bar in spent.data] == list(PARTS)
+    patterns = [bar["marker"].get("pattern", {}).get("shape", "") for bar in spent.data]
+    assert len(set(patterns)) == len(PARTS), "told apart without colour"
+    assert spent.layout["shapes"][0]["y0"] == pytest.approx(30.0)
+
+
+# ── predictions ──
+
+
+def test_the_formula_is_filled_in_with_this_runs_numbers(run, plain):
+    ratio = speedup(run, plain)
+    figure = predictions.prediction(run, plain, ratio)
+    predicted = compute_metrics(run).predicted_speedup
+    steps = sum(event.draft_steps for event in run.rounds)
+    assert f"= {len(run.emitted)} ÷ ({steps} · 0.250 + " in figure.note and f"= {predicted:.2f}×." in figure.note
+    emitted, steps, c, passes = map(
+        float, re.search(r"= (\d+) ÷ \((\d+) · ([\d.]+) \+ ([\d.]+)\)", figure.note).groups()
+    )
+    assert emitted / (steps * c + passes) == pytest.approx(predicted, rel=2e-3), "a reader can do the sum"
+    assert f"measured ÷ predicted: {ratio / predicted:.2f}" in figure.note
+    assert {bar["y"][0]: bar["x"][0] for bar in figure.data} == {
+        "predicted": pytest.approx(predicted, rel=1e-5),
+        "measured": pytest.approx(ratio, rel=1e-5),
+    }
+
+
+def test_a_prediction_alone_where_nothing_was_measured_beside(run):
+    assert [bar["y"] for bar in predictions.prediction(run, None, None).data] == [["predicted"]]
+
+
+def test_the_idealised_curve_is_called_so_and_marks_its_best(run):
+    numbers = compute_metrics(run)
+    curve, best = predictions.idealised(run, numbers).data
+    alpha = numbers.alpha.value
+    assert curve["name"] == "idealised" and curve["y"][0] == 1.0
+    assert curve["y"][4] == pytest.approx(idealised_speedup(alpha, 4, COSTS.c, COSTS.v), rel=1e-5)
+    assert best["y"][0] == max(curve["y"])
+
+
+def test_v_is_drawn_at_the_widths_that_were_measured(run, plain):
+    measured, _ = predictions.scoring(run, plain).data
+    assert dict(zip(measured["x"], measured["y"], strict=True)) == COSTS.v
+
+
+@pytest.mark.parametrize(
+    ("costs", "words"),
+    [
+        (COSTS, None),
+        (replace(COSTS, spread=0.5), "was busy while c and v were measured"),
+        (replace(COSTS, step=0.3), "300 ms when c and v were measured, and 30 ms in the baseline"),
+        (replace(COSTS, step=0.01), "10 ms when c and v were measured, and 30 ms in the baseline"),
+    ],
+)
+def test_costs_from_a_busy_machine_are_called_so(run, plain, costs, words):
+    ours = replace(run, started=replace(run.started, costs=costs))
+    for note in (predictions.scoring(ours, plain).note, predictions.prediction(ours, plain, 1.5).note):
+        assert words in note if words else "care" not in note
+
+
+def test_without_a_baseline_a_round_cheaper_than_a_plain_step_gives_the_costs_away(run):
+    """No pass is cheaper than a plain one, so such costs were measured while the machine was busy."""
+    dear = replace(run, started=replace(run.started, costs=replace(COSTS, spread=0.1, step=1.5)))
+    assert "Take this with care: a plain step took 1500 ms" in predictions.scoring(dear, None).note
+    cheap = replace(run, started=replace(run.started, costs=replace(COSTS, spread=0.1, step=0.001)))
+    assert "with care" not in predictions.scoring(cheap, None).note
+
+
+# ── the race ──
+
+
+def test_lanes_race_on_their_own_clocks(run, plain):
+    state = json.loads(race.race(run, plain))
+    assert (
+        state["unit"] == "run"
+        and state["parted"] is None
+        and [lane["kind"] for lane in state["lanes"]] == ["plain", "run"]
+    )
+    for lane, trace in zip(state["lanes"], (plain, run), strict=True):
+        assert len(lane["ends"]) == len(lane["counts"]) == len(lane["texts"]) == len(trace.rounds)
+        assert all(a < b for a, b in pairwise(lane["ends"])) and lane["counts"][-1] == len(trace.emitted)
+        assert "".join(lane["texts"]) == trace.text
+        assert lane["seconds"] == pytest.approx(trace.rounds[-1].end - trace.rounds[0].start, rel=1e-5)
+    slow, fast = (lane["seconds"] for lane in state["lanes"])
+    assert state["result"].startswith(f"{slow / fast:.2f}× faster"), "the bars and the number say the same"
+
+
+def test_samples_race_on_time_per_token_and_it_says_why():
+    run, plain = record(temperature=0.7, tokens=40), record("none", 0, temperature=0.7)
+    state = json.loads(race.race(run, plain))
+    assert state["unit"] == "token" and "different samples" in state["note"] and "40 and 60 tokens" in state["note"]
+    alike = json.loads(race.race(record(temperature=0.7), plain))
+    assert alike["unit"] == "token", "samples of the same length are different samples all the same"
+    spent = [lane["seconds"] / lane["counts"][-1] for lane in state["lanes"]]
+    assert state["result"].startswith(f"{spent[0] / spent[1]:.2f}× faster")
+    assert f"{1000 * spent[1]:.1f} ms per token" in state["result"]
+
+
+def test_greedy_texts_of_different_length_race_on_time_per_token_too(run):
+    plain = parting(record("none", 0, tokens=50), 7, 0.1)
+    state = json.loads(race.race(run, plain))
+    assert state["unit"] == "token" and "part and have different lengths" in state["note"]
+    assert state["parted"] == 7 and "From token 8 on" in state["note"]
+
+
+def test_a_slower_run_is_said_to_be_slower(plain):
+    late = tuple(replace(event, start=event.start * 9, end=event.end * 9) for event in record().rounds)
+    state = json.loads(race.race(replace(record(), rounds=late), plain))
+    assert "× slower: " in state["result"]
+
+
+@pytest.mark.parametrize("missing", ["baseline", "end", "cancelled"])
+def test_half_a_race_is_none(run, plain, missing):
+    other = {
+        "baseline": None,
+        "end": replace(plain, finished=None),
+        "cancelled": replace(plain, finished=replace(plain.finished, reason="cancelled")),
+    }[missing]
+    state = json.loads(race.race(run, other))
+    assert state["lanes"] == [] and "no race" in state["note"]
+
+
+def test_a_race_keeps_model_text_as_text(run, plain):
+    token = replace(run.rounds[0].tokens[0], text=HOSTILE + "\ud800 🌊")
+    ours = replace(run, rounds=(replace(run.rounds[0], tokens=(token,)), *run.rounds[1:]))
+    text = race.race(ours, plain)
+    assert "<" not in text and text.isascii()

@@ -1,0 +1,263 @@
+"""Views on a recorded run, without a server."""
+
+import json
+from dataclasses import replace
+
+import pytest
+from fake_worker import play
+
+from app.playground.startup_run import OPENING, opening
+from app.views import player_feed, tiles
+from app.views.notice import notice
+from app.views.safe_json import encode, short
+from engine.config import RunConfig, SamplingParams
+from engine.trace.events import STATUSES, Round, Timings, Token
+from engine.trace.trace import Trace, fold, load
+
+HOSTILE = '<script>alert(1)</script> </script> {{1+1}} ${1+1} \\u003c \u202e 🌊 \ud800 "\n'
+
+
+def record(method="ngram", gamma=4, tokens=60, temperature=0.0) -> Trace:
+    config = RunConfig("Hi", method=method, gamma=gamma, max_new_tokens=tokens, sampling=SamplingParams(temperature))
+    return fold(play(config))
+
+
+@pytest.fixture
+def run() -> Trace:
+    return record()
+
+
+@pytest.fixture
+def baseline() -> Trace:
+    return record("none", 0)
+
+
+def slowed(trace: Trace, factor: float, part: str) -> Trace:
+    """The same run with one part of every round taking ``factor`` times as long."""
+    rounds, clock = [], 0.0
+    for event in trace.rounds:
+        timings = replace(event.timings, **{part: getattr(event.timings, part) * factor})
+        rounds.append(replace(event, timings=timings, start=clock, end=clock + timings.total))
+        clock += timings.total
+    return replace(trace, rounds=tuple(rounds))
+
+
+def lines(text: str) -> list[dict]:
+    assert text.endswith("\n")
+    return [json.loads(line) for line in text.splitlines()]
+
+
+# ── the ribbon ──
+
+
+def test_a_line_per_round_with_every_token_in_order(run):
+    drawn = lines(player_feed.rounds(run.rounds))
+    assert [line["index"] for line in drawn] == [event.index for event in run.rounds]
+    for line, event in zip(drawn, run.rounds, strict=True):
+        assert [(t["text"], t["status"]) for t in line["tokens"]] == [(t.text, t.status) for t in event.tokens]
+        assert line["kept"] == sum(token.status == "accepted" for token in event.tokens)
+        assert line["drafted"] == len(event.parents)
+
+
+def test_the_emitted_pieces_join_to_the_output(run):
+    dropped = ("rejected", "discarded")
+    tokens = [token for line in lines(player_feed.rounds(run.rounds)) for token in line["tokens"]]
+    assert "".join(token["text"] for token in tokens if token["status"] not in dropped) == run.text
+
+
+def test_numbers_that_are_not_there_are_left_out():
+    bare = Token(1, "a", "plain", 0, 1)
+    line = lines(player_feed.rounds((Round(0, 0, (bare,), (), 0, 5, Timings(0, 0.1, 0, 0), 0, 0.1),)))[0]
+    assert line["tokens"] == [{"text": "a", "status": "plain", "position": 0, "id": 1}]
+
+
+def test_hostile_text_stays_text(run):
+    token = replace(run.rounds[0].tokens[0], text=HOSTILE, label=HOSTILE)
+    text = player_feed.rounds((replace(run.rounds[0], tokens=(token,)),))
+    assert "<" not in text and text.isascii() and text.count("\n") == 1
+    assert lines(text)[0]["tokens"][0]["text"] == HOSTILE
+
+
+def test_a_run_is_introduced_in_words(run):
+    config = run.started.config | {"gamma": 4, "prompt": "line one\n\n" + "x" * 1000}
+    line = lines(player_feed.about(replace(run.started, config=config, device="cuda (NVIDIA H200)")))[0]
+    assert line["words"] == "smollm2-135m · n-gram lookup, γ = 4 · temperature 0 · on cuda"
+    assert line["greedy"] is True and line["recorded"] is False
+    assert line["prompt"].startswith("line one x") and line["prompt"].endswith("x…") and len(line["prompt"]) == 301
+
+
+@pytest.mark.parametrize("length, shown", [(300, "x" * 300), (301, "x" * 300 + "…")])
+def test_a_prompt_that_is_cut_says_so(run, length, shown):
+    started = replace(run.started, config=run.started.config | {"prompt": " " + "x" * length + "\n"})
+    assert lines(player_feed.about(started))[0]["prompt"] == shown
+
+
+def test_a_resampled_token_leans_on_the_refused_draft_for_its_distributions():
+    trace = record(temperature=0.8)
+    for line in lines(player_feed.rounds(trace.rounds)):
+        refused = [t for t in line["tokens"] if t["status"] == "rejected"]
+        for token in line["tokens"]:
+            if token["status"] == "resampled":
+                assert not {"p_top", "q_top", "residual"} & token.keys()
+                assert {"p_top", "q_top", "residual"} <= refused[-1].keys()
+                assert token["id"] in [candidate[0] for candidate in refused[-1]["residual"]["top"]]
+
+
+def test_distributions_that_differ_are_sent_with_both():
+    event = next(r for r in record().rounds if any(t.status == "resampled" for t in r.tokens))
+    closing = event.tokens[-1]
+    other = replace(closing, residual=replace(closing.residual, rest=0.5))
+    line = lines(player_feed.rounds((replace(event, tokens=(*event.tokens[:-1], other)),)))[0]
+    assert line["tokens"][-1]["residual"]["rest"] == 0.5 and "p_top" not in line["tokens"][-1]
+
+
+def test_a_sibling_is_told_from_a_first_draft():
+    first = Token(1, "a", "accepted", 0, 1, p=0.3, q=0.6, u=0.1, accept=0.5)
+    tried_second = replace(first, accept=0.2)  # the rest of p after its sibling
+    event = Round(0, 2, (first, tried_second), (0, 0), 0, 5, Timings(0, 0.1, 0, 0), 0, 0.1)
+    tokens = lines(player_feed.rounds((event,)))[0]["tokens"]
+    assert "sibling" not in tokens[0] and tokens[1]["sibling"] is True
+
+
+def test_a_value_starts_anew_before_it_grows_long_and_repeats_what_came_last():
+    feed, sent = player_feed.Feed("run"), []
+    for i in range(60):
+        sent.append(feed.add(encode({"type": "round", "index": i, "filling": "x" * 1500}) + "\n"))
+    heads = [lines(value)[0] for value in sent]
+    assert all(head["run"] == "run" for head in heads) and heads[-1]["segment"] > 0
+    assert max(map(len, sent)) < 2 * player_feed.SEGMENT
+    seen = set()
+    for value in sent[:: player_feed.OVERLAP - 1]:  # a page that sees only some of the values
+        indices = [line["index"] for line in lines(value)[1:]]
+        assert indices == list(range(indices[0], indices[-1] + 1))
+        assert not seen or indices[0] <= max(seen) + 1
+        seen |= set(indices)
+
+
+def test_no_value_is_longer_than_the_longest():
+    feed, part = player_feed.Feed("run"), "x" * (player_feed.LONGEST // 8 - 1) + "\n"
+    sizes = [len(feed.add(part)) for _ in range(40)]
+    assert (
+        7 * len(part) < max(sizes) <= player_feed.LONGEST
+    )  # eight parts alone would do, but not with their first line
+
+
+def test_one_long_update_is_sent_whole():
+    feed = player_feed.Feed("run")
+    feed.add("")
+    text = encode({"type": "round", "index": 0, "filling": "x" * (2 * player_feed.LONGEST)}) + "\n"
+    assert feed.add(text).endswith(text)
+    assert len(feed.add("{}\n")) < 100
+
+
+def test_a_very_long_trace_is_sent_without_its_candidates(run):
+    many = replace(run, rounds=run.rounds * 150, finished=None)
+    told = lines(player_feed.complete("run", many))
+    assert told[1]["lean"] is True and "p_top" not in str(told) and told[2]["tokens"][0]["u"] is not None
+    assert "lean" not in lines(player_feed.complete("run", run))[1]
+
+
+def test_the_recording_that_opens_the_page_shows_everything():
+    trace = load(OPENING)
+    statuses = {token.status for event in trace.rounds for token in event.tokens}
+    assert statuses == set(STATUSES) and trace.started.config["sampling"]["temperature"] > 0
+    first = opening()
+    assert first.ribbon.startswith('{"type":"start"') and len(first.ribbon) < 100_000
+    assert json.loads(first.tiles)["tiles"]["tau"][0] != "–" and json.loads(first.charts)["figures"]["rounds"]["data"]
+    assert (
+        len(json.loads(first.race)["lanes"]) == 2 and "as fast as the same engine" in json.loads(first.notice)["text"]
+    )
+    assert all(token.p is not None for event in trace.rounds for token in event.tokens)
+
+
+def test_greedy_runs_are_compared_token_by_token(run, baseline):
+    assert lines(player_feed.compared(run, baseline))[0]["verdict"] == "same"
+    first = baseline.rounds[0]
+    odd = replace(first, tokens=(replace(first.tokens[0], id=12345, gap=0.0004),))
+    other = replace(baseline, rounds=(odd, *baseline.rounds[1:]))
+    assert lines(player_feed.compared(run, other))[0] == {
+        "type": "compared",
+        "verdict": "differs",
+        "at": 0,
+        "gap": 0.0004,
+    }
+
+
+def test_samples_are_not_compared_token_by_token():
+    run, baseline = record(temperature=0.8), record("none", 0, temperature=0.8)
+    assert lines(player_feed.compared(run, baseline))[0]["verdict"] == "sampled"
+
+
+# ── the numbers ──
+
+
+def test_tiles_before_a_run_are_dashes():
+    assert set(json.loads(tiles.tiles(None))["tiles"]) == {"alpha", "tau", "speed", "speedup"}
+
+
+def test_tiles_of_a_finished_race(run, baseline):
+    drawn = json.loads(tiles.tiles(run, baseline))
+    statuses = [token.status for event in run.rounds for token in event.tokens]
+    kept, refused = statuses.count("accepted"), statuses.count("rejected")
+    assert drawn["tiles"]["alpha"] == [
+        f"{kept / (kept + refused):.2f}",
+        f"{kept} of {kept + refused} tested drafts were accepted",
+    ]
+    assert drawn["tiles"]["speedup"][0] == f"{tiles.speedup(run, baseline):.2f}×"
+    assert "measured just now, one run each" in drawn["tiles"]["speedup"][1]
+    assert [bar["label"] for bar in drawn["bars"]] == ["this run", "no drafting"]
+    assert max(bar["width"] for bar in drawn["bars"]) == 1
+    assert drawn["tone"] == "faster"
+
+
+def test_no_speedup_until_both_runs_have_ended_by_themselves(run, baseline):
+    assert tiles.speedup(run, baseline) > 1
+    assert tiles.speedup(run, replace(baseline, finished=None)) is None
+    assert tiles.speedup(run, replace(baseline, finished=replace(baseline.finished, reason="cancelled"))) is None
+    assert tiles.speedup(run, None) is None
+
+
+def test_waiting_for_the_baseline_is_not_called_a_result(run):
+    waiting = json.loads(tiles.tiles(replace(run, finished=None), None, measuring=True))["tiles"]["speedup"]
+    assert waiting[0] == "…" and "right after" in waiting[1]
+    assert json.loads(tiles.tiles(run, None, measuring=True))["tiles"]["speedup"][0] == "…"
+
+
+def test_plain_decoding_has_no_acceptance_and_no_race(baseline):
+    drawn = json.loads(tiles.tiles(baseline))
+    assert drawn["tiles"]["alpha"] == ["–", "no draft was tested"]
+    assert "this is the baseline" in drawn["tiles"]["speedup"][1]
+
+
+@pytest.mark.parametrize(("part", "word"), [("draft", "drafting"), ("verify", "verifying"), ("host", "bookkeeping")])
+def test_a_slowdown_is_said_and_its_largest_cost_named(run, baseline, part, word):
+    slow = slowed(run, 200, part)
+    sentence = tiles.verdict(slow, baseline)
+    assert tiles.tone(tiles.speedup(slow, baseline)) == "slower"
+    assert sentence.startswith("Slower here: 0.") and f"cost was {word}:" in sentence
+
+
+def test_noise_is_not_called_a_gain():
+    assert [tiles.tone(ratio) for ratio in (None, 0.9, 0.99, 1.0, 1.01, 1.3)] == [
+        "level",
+        "slower",
+        "level",
+        "level",
+        "level",
+        "faster",
+    ]
+
+
+# ── encoding ──
+
+
+def test_notices_carry_text_as_text():
+    assert "<" not in notice("error", HOSTILE)
+    assert json.loads(notice("error", HOSTILE))["text"] == HOSTILE
+
+
+def test_numbers_are_short_and_finite():
+    assert short(1 / 3) == 0.333333
+    assert short(float("nan")) is None and short(None) is None
+    with pytest.raises(ValueError):
+        encode({"x": float("inf")})

@@ -1,0 +1,114 @@
+"""Does with a page what a visitor does, and reads what the visitor sees."""
+
+import re
+
+from axe_playwright_python.base import AXE_SCRIPT
+from playwright.sync_api import Locator, Page, expect
+
+SPEEDUP = re.compile(r"^\d+\.\d\d×$")
+OVERFLOW = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
+# Notes that Run was pressed, runs and has ended. Otherwise a run of a few milliseconds would pass unseen.
+_WATCH = """() => {
+  const button = document.querySelector('#run'), words = () => button.textContent.trim();
+  window.run_state = 'pressed';
+  const observer = new MutationObserver(() => {
+    if (run_state === 'pressed' && words() === 'Running…') run_state = 'running';
+    if (run_state === 'running' && words() === 'Run') { run_state = 'ended'; observer.disconnect(); }
+  });
+  observer.observe(button, { subtree: true, childList: true, characterData: true });
+}"""
+# Everything that moves has come to rest. A glow goes on for ever and is not waited for.
+_SETTLED = """() => Promise.all(document.getAnimations()
+  .filter(one => one.effect.getComputedTiming().endTime < Infinity)
+  .map(one => one.finished.catch(() => {})))"""
+
+_VIOLATIONS = """async within => {
+  const { violations } = await axe.run(within ?? document, { resultTypes: ['violations'] });
+  return violations.filter(rule => ['serious', 'critical'].includes(rule.impact))
+    .flatMap(rule => rule.nodes.map(node => `${rule.id}: ${node.target.at(-1)} ${node.failureSummary}`));
+}"""
+
+
+def fill(page: Page, **values: str) -> None:
+    for name, value in values.items():
+        page.locator(f"#{name} :is(textarea, input)").first.fill(value)
+
+
+def choose(page: Page, control: str, words: str | re.Pattern) -> None:
+    page.locator(f"#{control} input").click()
+    page.get_by_role("option", name=words).click()
+
+
+def set_number(page: Page, name: str, value: float | str) -> None:
+    field = page.locator(f"#{name} input[type=number]")
+    field.fill(str(value))
+    field.press("Tab")
+
+
+def tick(page: Page, group: str, *labels: str) -> None:
+    """Ticks these boxes of a group and no others."""
+    for box in page.locator(f"#{group} label").all():
+        box.locator("input").set_checked(box.inner_text().strip() in labels)
+
+
+def open_lab(page: Page, tab: str) -> None:
+    """Opens a tab of the lab; on a page as wide as a desktop's, because a phone folds the last tabs into a menu."""
+    page.get_by_role("tab", name="Lab").click()
+    page.get_by_role("tab", name=tab).click()
+
+
+def press_run(page: Page, **fields: str) -> None:
+    """Fills the fields, presses Run and waits until the run has begun."""
+    fill(page, **fields)
+    page.evaluate(_WATCH)
+    page.locator("#run").click()
+    page.wait_for_function("run_state !== 'pressed'", polling=50)
+
+
+def run(page: Page, tokens: str = "24", **fields: str) -> None:
+    """A whole run with its baseline, up to where its files are ready."""
+    press_run(page, tokens=tokens, **fields)
+    wait_for_end(page)
+    expect(page.locator("#trace-file")).to_be_enabled()
+
+
+def wait_for_end(page: Page, timeout: float = 60_000) -> None:
+    """Waits until the run that ``press_run`` began has ended."""
+    page.wait_for_function("run_state === 'ended'", polling=50, timeout=timeout)
+
+
+def text_of(page: Page) -> str:
+    return page.locator(".sl-text").evaluate("node => node.textContent")
+
+
+def speedup(page: Page) -> Locator:
+    return page.locator('[data-tile="speedup"] .sl-number')
+
+
+def drawn(page: Page, name: str) -> Locator:
+    """The chart, scrolled to and with a picture in it."""
+    chart = page.locator(f'[data-chart="{name}"]')
+    chart.scroll_into_view_if_needed()
+    expect(chart).to_have_attribute("data-drawn", re.compile("[1-9]"))
+    return chart
+
+
+def saved(page: Page, button: str) -> str:
+    """The text of the file that a button downloads."""
+    expect(page.locator(f"#{button}")).to_be_enabled()
+    with page.expect_download() as download:
+        page.locator(f"#{button}").click()
+    return download.value.path().read_text(encoding="utf-8-sig")
+
+
+def open_files(page: Page, *paths) -> None:
+    page.locator("input[type=file]").first.set_input_files(paths)
+
+
+def violations(page: Page, within: str | None = None) -> list[str]:
+    """What axe-core finds of serious or critical impact, a line for each element; of the page, or of ``within``."""
+    page.mouse.move(1, 1)  # a hovered button has other colours
+    page.evaluate(_SETTLED)
+    if not page.evaluate("'axe' in window"):
+        page.evaluate(AXE_SCRIPT)
+    return page.evaluate(_VIOLATIONS, within)

@@ -1,0 +1,34 @@
+"""The player alone on a page, without gradio and without a server: what it does with a trace is all its own."""
+
+import json
+
+from app.ui.html_component import read, script, template
+
+STYLES = ("page.css", "playground/results.css", "player/player.css")
+
+
+def literal(text: str) -> str:
+    """A JavaScript string in which no tag can end the script."""
+    return json.dumps(text).replace("<", "\\u003c")
+
+
+def page(value: str = "", dark: bool = False) -> str:
+    """HTML with the player in it, fed with ``value``; ``feed(text)`` in the page hands it the next."""
+    styles = "\n".join(map(read, STYLES))
+    shades = (
+        "--body-text-color: #f1f5f9; --body-background-fill: #0f172a;"
+        if dark
+        else "--body-text-color: #1e293b; --body-background-fill: #f8fafc;"
+    )
+    return f"""<!doctype html><html lang="en" class="{"dark" if dark else ""}"><head><meta charset="utf-8">
+<meta name="viewport" content="width=device-width"><title>The player</title>
+<style>body {{ margin: 12px; font: 15px/1.5 system-ui; {shades} --color-accent: #6366f1;
+background: var(--body-background-fill); color: var(--body-text-color) }} {styles}</style></head>
+<body class="gradio-container"><textarea id="typing" rows="1"></textarea><div id="ribbon"></div><script>
+const element = document.getElementById('ribbon'), props = {{ value: {literal(value)} }};
+const watchers = [], asked = [];
+const watch = (name, callback) => watchers.push(callback), trigger = (name) => asked.push(name);
+const feed = value => {{ props.value = value; for (const callback of watchers) callback(); }};
+element.innerHTML = {literal(template("player", id="player"))};
+{script("player")}
+</script></body></html>"""

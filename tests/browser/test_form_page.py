@@ -1,0 +1,184 @@
+"""The controls, the chip, and what several visitors see of each other, in a real browser on a fake engine."""
+
+import re
+
+import pytest
+from page_actions import OVERFLOW, choose, fill, press_run, set_number, wait_for_end
+from playwright.sync_api import Page, expect
+
+pytestmark = pytest.mark.browser
+
+
+@pytest.mark.slow
+def test_the_same_run_is_recorded_for_the_next_visitor_and_can_be_measured_again(visit, fake):
+    first, second = visit(), visit()
+    fake(step=0.04, recorded=16)
+    for page in (first, second):
+        fill(page, prompt="A prompt of the whole class", tokens="60")
+    press_run(first)
+    expect(second.locator(".sl-chip-words")).to_have_text(re.compile("^Busy on CPU"))
+    expect(first.locator(".sl-chip-words")).to_have_text(re.compile("your run$"))
+    wait_for_end(first)
+    expect(first.locator("#notice")).to_contain_text("measured just now")
+    expect(first.locator("#again")).to_be_hidden()
+    second.locator("#run").click()
+    expect(second.locator("#again")).to_be_visible(timeout=5_000)
+    expect(second.locator("#notice")).to_contain_text("Recorded just now")
+    expect(second.locator(".sl-source")).to_have_text("Recorded run")
+    expect(second.locator(".sl-place")).not_to_contain_text("live")
+    expect(second.locator('[data-tile="speedup"] .sl-note')).to_contain_text("recorded")
+    second.locator("#again").click()
+    expect(second.locator(".sl-source")).to_have_text("Running now")
+    expect(second.locator("#again")).to_be_hidden()
+    expect(second.locator("#notice")).to_contain_text("measured just now")
+    expect(second.locator(".sl-source")).to_have_text("Your run")
+
+
+def test_who_waits_is_told_their_place(visit, fake):
+    first, second = visit(), visit()
+    fake(step=0.05)
+    fill(second, prompt="The one who waits", tokens="12")
+    press_run(first, prompt="The one who runs", tokens="500")
+    expect(first.locator(".sl-row").nth(1)).to_be_visible(timeout=15_000)
+    second.locator("#run").click()
+    expect(second.locator("#notice")).to_contain_text("1 before you")
+    expect(second.locator(".sl-chip-words")).to_have_text("Your place in the queue: 2")
+    expect(first.locator(".sl-chip-words")).to_contain_text("1 waiting")
+    first.bring_to_front()  # otherwise a busy browser may not draw it, and the click would wait for that
+    first.locator("#stop").click()
+    expect(second.locator("#notice")).to_contain_text("measured just now")
+    expect(second.locator(".sl-chip-words")).to_have_text("Ready on CPU")
+    expect(second.locator(".sl-asked")).to_contain_text("The one who waits")
+
+
+def test_a_pair_says_before_a_load_why_it_cannot_run(visit):
+    page = visit()
+    choose(page, "pair", "A model too large")
+    expect(page.locator(".sl-pair-note")).to_contain_text("needs about 900 GB")
+    page.locator("#run").click()
+    expect(page.get_by_role("alert").filter(has_text="900 GB")).to_be_visible(timeout=10_000)
+    choose(page, "pair", "A model that thinks")
+    expect(page.locator(".sl-pair-note")).to_contain_text("downloads about 2.4 GB")
+    choose(page, "pair", "A small model")
+    expect(page.locator(".sl-pair-note")).to_be_hidden(timeout=10_000)
+
+
+def test_a_name_that_its_field_cuts_short_stands_below_as_a_whole(visit):
+    page = visit()
+    name = page.locator(".sl-pair-name")
+    choose(page, "pair", "A model that thinks")
+    expect(page.locator("#pair input")).to_have_value("A model that thinks")
+    expect(name).to_be_hidden()
+    page.locator("#pair input").evaluate("node => { node.style.width = '90px'; node.style.flex = 'none'; }")
+    page.set_viewport_size({"width": 390, "height": 844})
+    expect(name).to_be_visible()
+    expect(name).to_have_text("A model that thinks")
+
+
+@pytest.mark.slow
+def test_a_page_asks_nothing_of_the_engine_while_a_model_is_being_loaded(open_page, fake_server):
+    """Answering imports torch, which would hold up the load and every visitor who opens the page."""
+    page = open_page("about:blank", fresh=True)
+    state, looks, asked = {"kind": "loading", "text": "Loading the model"}, [], []
+
+    def answer(route):
+        looks.append(state["kind"])
+        route.fulfill(json=state)
+
+    def wait_for_looks(count: int) -> None:
+        """The page asks for the state every two seconds; what it asks the engine comes right after an answer."""
+        with page.expect_response(lambda response: len(looks) >= wanted and "/speclens/state" in response.url):
+            wanted = len(looks) + count
+
+    page.route("**/speclens/state", answer)
+    page.on("request", lambda r: asked.append(r.url) if r.url.endswith("/run/predict") else None)
+    page.home = fake_server
+    page.goto(fake_server)
+    expect(page.locator(".sl-chip-words")).to_have_text("Loading the model")
+    wait_for_looks(1)
+    assert asked == []
+    state |= {"kind": "ready", "text": "Ready on CPU"}
+    expect(page.locator(".sl-chip-words")).to_have_text("Ready on CPU")
+    wait_for_looks(2)
+    assert len(asked) == 2, "why this pair cannot run, and which cannot; once"
+    page.locator("#pair input").click()
+    expect(page.get_by_role("option", name=re.compile(r"\(not on this machine\)"))).to_have_count(1)
+    for kind in ("loading", "ready"):
+        state["kind"] = kind
+        expect(page.locator(".sl-chip")).to_have_attribute("data-kind", kind)
+    wait_for_looks(1)
+    assert len(asked) == 2, "a later load changes nothing of it"
+
+
+def test_a_long_device_wraps_in_the_chip_on_a_phone(visit):
+    page = visit(viewport={"width": 390, "height": 844})
+    words = "Ready on NVIDIA H200 141GB HBM3e (cuda:0, compute capability 9.0)"
+    page.route("**/speclens/state", lambda route: route.fulfill(json={"kind": "ready", "text": words}))
+    expect(page.locator(".sl-chip-words")).to_have_text(words)
+    buttons, chip = page.locator("#share").bounding_box(), page.locator(".sl-chip").bounding_box()
+    assert buttons["x"] + buttons["width"] <= 390 and chip["x"] >= 0 and chip["x"] + chip["width"] <= buttons["x"]
+    assert chip["y"] < buttons["y"] + buttons["height"] and buttons["y"] < chip["y"] + chip["height"]  # beside it
+
+
+def test_methods_and_the_thinking_switch_follow_the_pair(visit):
+    page = visit()
+    page.get_by_role("button", name="More settings").click()
+    expect(page.locator("#form")).to_be_visible()
+    expect(page.locator("#thinking")).to_be_hidden()
+    expect(page.locator("#precision")).to_be_hidden()
+    choose(page, "method", "draft model")
+    choose(page, "pair", "A model that thinks")
+    expect(page.locator("#thinking")).to_be_visible(timeout=10_000)
+    expect(page.locator("#method input")).to_have_value(re.compile("^auto"))
+    page.locator("#method input").click()
+    expect(page.get_by_role("option", name="n-gram lookup")).to_be_visible()
+    assert page.get_by_role("option", name="draft model").count() == 0
+    page.keyboard.press("Escape")
+
+
+def test_reset_brings_every_default_back_and_the_dice_a_new_seed(visit):
+    page = visit()
+    page.get_by_role("button", name="More settings").click()
+    page.locator("#auto input").uncheck()
+    set_number(page, "top_k", 40)
+    set_number(page, "temperature", 0.7)
+    fill(page, system="Be brief.", prompt="Something else")
+    page.get_by_label("raw text").check()
+    seed = page.locator("#seed input")
+    page.locator("#dice").click()
+    expect(seed).not_to_have_value("0")
+    page.locator("#reset").click()
+    expect(seed).to_have_value("0")
+    expect(page.locator("#top_k input[type=number]")).to_have_value("0")
+    expect(page.locator("#temperature input[type=number]")).to_have_value("0")
+    expect(page.locator("#system textarea")).to_have_value("")
+    expect(page.locator("#prompt textarea")).to_have_value(re.compile("^Rewrite this note"))
+    expect(page.locator("#auto input")).to_be_checked()
+    expect(page.get_by_label("chat", exact=True)).to_be_checked()
+
+
+def test_unfolded_controls_fit_at_any_width_and_each_has_its_hint(visit):
+    page = visit(viewport={"width": 390, "height": 900})
+    page.get_by_role("button", name="More settings").click()
+    for width in (390, 1280, 1920):
+        page.set_viewport_size({"width": width, "height": 900})
+        assert_controls_fit(page, width)
+
+
+def assert_controls_fit(page: Page, width: int) -> None:
+    names = ("prompt", "pair", "method", "gamma", "temperature", "seed", "tokens", "form", "system", "top_k", "top_p")
+    for name in (*names, "min_p", "repetition_penalty"):
+        block = page.locator(f"#{name}")
+        expect(block).to_be_visible()
+        box = block.bounding_box()
+        assert box["x"] >= 0 and box["x"] + box["width"] <= width, name
+        assert block.locator("xpath=.//*[normalize-space(text())!='']").count() >= 2, f"{name} has no hint"
+    page.wait_for_function(f"{OVERFLOW} <= 0")
+    chip, title = page.locator(".sl-chip").bounding_box(), page.locator("h1").bounding_box()
+    assert chip["x"] >= 0 and chip["x"] + chip["width"] <= width
+    words = page.locator("h1").evaluate(
+        "node => { const range = document.createRange(); range.selectNodeContents(node);"
+        " return range.getBoundingClientRect().right; }"
+    )
+    apart = chip["x"] >= words or chip["y"] >= title["y"] + title["height"]
+    assert apart, "the chip covers the heading"

@@ -1,0 +1,120 @@
+"""Points beside the theory, on the real engine with a tiny model: measured, stopped, gone on with, saved, cleared."""
+
+import csv
+import io
+import json
+import re
+
+import pytest
+from page_actions import OVERFLOW, saved, set_number, tick, violations
+from playwright.sync_api import Page, expect
+
+pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("tiny server")]
+MEASURE = "Measure these points here"
+
+
+@pytest.fixture
+def opened(visit, tiny_server):
+    """Opens the theory as a new visitor."""
+
+    def open_(**options) -> Page:
+        page = visit(server=tiny_server, **options)
+        page.get_by_role("tab", name="Lab").click()
+        expect(page.locator("#theory-run")).to_be_visible()
+        return page
+
+    return open_
+
+
+def measure(page: Page, alphas: tuple, gammas: tuple, **sliders: int) -> None:
+    tick(page, "theory-alphas", *alphas)
+    tick(page, "theory-gammas", *gammas)
+    for name, value in sliders.items():
+        set_number(page, f"theory-{name}", value)
+    page.locator("#theory-run").click()
+
+
+def points(page: Page):
+    return page.locator("#theory-points tbody tr")
+
+
+def marks(page: Page):
+    return page.locator("[data-plot=alpha] .sl-point")
+
+
+def test_points_are_measured_stopped_gone_on_with_saved_and_cleared(opened):
+    page = opened()
+    words = page.locator("#theory-notice .sl-words")
+    expect(page.locator(".sl-lab-label")).to_contain_text("Kept by chance")
+    measure(page, ("0.1", "0.5", "0.9", "0.95"), ("1", "2", "4", "8"), tokens=192, repeats=5)
+    expect(page.locator("#theory-run")).to_have_text("Running…")
+    expect(words).to_contain_text(re.compile(r"Measuring \d+ of 80: α = 0\.\d+ with γ = \d"))
+    expect(points(page).first).to_be_visible(timeout=30_000)
+    page.locator("#theory-stop").click()
+    expect(words).to_contain_text(re.compile(r"Stopped: \d+ of 80 measured"))
+    expect(page.locator("#theory-run")).to_have_text(MEASURE)
+    count, first = points(page).count(), points(page).first.locator("th").inner_text()
+    done = int(re.search(r"Stopped: (\d+)", words.inner_text())[1])
+    assert 0 < count <= done < 80
+
+    measure(page, ("0.1", "0.5", "0.9", "0.95"), ("1", "2"), repeats=1)  # goes on, with less to do
+    expect(words).to_contain_text(re.compile("fastest was|No point was faster"))
+    assert points(page).count() >= 8 and points(page).first.locator("th").inner_text() == first
+    expect(page.locator("#theory-break-even tbody tr")).not_to_have_count(0)
+    expect(marks(page)).to_have_count(points(page).count())  # each on the theory's own curves
+    expect(page.locator("[data-plot=alpha] .sl-curve-here")).not_to_have_count(0)
+    expect(page.locator(".sl-theory-here input")).to_be_checked()  # the sliders went to this machine's costs
+
+    table = list(csv.DictReader(io.StringIO(saved(page, "theory-csv"))))
+    whole = json.loads(saved(page, "theory-json"))
+    assert len(table) == len(whole["points"]) == points(page).count()
+    assert points(page).first.locator("td").nth(4).inner_text().startswith(f"{float(table[0]['speedup']):.2f}×")
+    assert float(page.locator(".sl-theory [name=c]").input_value()) == pytest.approx(whole["costs"]["c"], abs=0.01)
+
+    page.get_by_role("tab", name="Sweep").click()  # the curves are fed anew when the tab is opened again
+    page.get_by_role("tab", name="Theory").click()
+    expect(marks(page)).to_have_count(len(table))
+    page.locator("#theory-restart").click()
+    expect(words).to_contain_text("Cleared")
+    expect(points(page).first).to_be_hidden()
+    expect(marks(page)).to_have_count(0)
+    expect(page.locator("#theory-csv")).to_be_disabled()
+
+
+def test_nothing_ticked_is_refused_and_the_next_press_works_by_keyboard(opened):
+    page = opened()
+    measure(page, (), ("2",))
+    expect(page.locator("#theory-notice .sl-alert")).to_contain_text("Tick at least one α")
+    expect(page.locator("#theory-run")).to_have_text(MEASURE)
+    page.locator("#theory-alphas label", has_text="0.95").locator("input").check()
+    page.locator("#theory-run").focus()
+    page.keyboard.press("Enter")
+    expect(points(page)).to_have_count(1)
+    expect(page.locator("#theory-notice .sl-alert")).to_be_empty()
+
+
+@pytest.mark.slow
+def test_two_visitors_measure_in_turn_and_see_only_their_own(opened):
+    one, other = opened(), opened()
+    for page, alpha in ((one, "0.3"), (other, "0.8")):
+        measure(page, (alpha,), ("2", "4"), repeats=3)
+    for page, alpha in ((one, "0.3"), (other, "0.8")):
+        expect(page.locator("#theory-run")).to_have_text(MEASURE, timeout=90_000)
+        expect(points(page)).to_have_count(2)
+        assert {row.locator("th").inner_text() for row in points(page).all()} == {alpha}
+
+
+@pytest.mark.parametrize(
+    ("scheme", "width"),
+    [
+        pytest.param("light", 1920, marks=pytest.mark.slow),
+        pytest.param("light", 1280, marks=pytest.mark.slow),
+        ("dark", 390),
+    ],
+)
+def test_it_fits_and_axe_finds_nothing_grave(opened, scheme, width):
+    page = opened(color_scheme=scheme, viewport={"width": width, "height": 900})
+    measure(page, ("0.5", "0.9"), ("2", "4"))
+    expect(page.locator("#theory-notice")).to_contain_text(re.compile("fastest|faster"), timeout=90_000)
+    assert page.evaluate(OVERFLOW) <= 0
+    assert violations(page) == []

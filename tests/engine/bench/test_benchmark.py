@@ -1,0 +1,253 @@
+"""The benchmark: its arithmetic on numbers made by hand, its loop and file, and a comparison on tiny checkpoints."""
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from paths import ROOT
+
+from engine.bench.comparison import Comparison, Settings
+from engine.bench.metrics import Results, decoding, first_difference, interval, markdown, ratio, rows
+from engine.bench.prompts import Prompt, read_prompts, spread
+from engine.bench.sample import Sample, fastest
+from engine.errors import BadInput
+from engine.trace.events import CostModel
+
+KEYS = {
+    "method", "category", "tokens", "seconds", "decode_seconds", "tokens_per_second", "tau", "acceptance", "wasted",
+    "c", "v", "speedup", "predicted_speedup", "efficiency", "ci95", "ttft", "peak_memory",
+}  # fmt: skip
+
+
+def sample(tokens: int, seconds: float, **more) -> Sample:
+    defaults = {"passes": tokens, "ids": tuple(range(tokens))}
+    return Sample(tokens, seconds + 1, seconds, tokens, 0.5, **(defaults | more))
+
+
+# ── arithmetic ──
+
+
+def test_a_speedup_is_a_ratio_of_sums():
+    ours, plain = [sample(10, 1.0), sample(30, 9.0)], [sample(10, 4.0), sample(30, 16.0)]
+    assert ratio(decoding(ours), decoding(plain)) == pytest.approx(2.0)  # the mean of ratios would be 2.89
+
+
+def test_outputs_of_different_length_are_compared_by_tokens_per_second():
+    assert ratio(decoding([sample(20, 2.0)]), decoding([sample(10, 2.0)])) == pytest.approx(2.0)
+
+
+def test_nothing_to_divide_by_gives_none():
+    assert ratio(decoding([sample(0, 0.0)]), decoding([sample(10, 1.0)])) is None
+    assert interval(decoding([sample(5, 1.0)]), decoding([sample(5, 1.0)])) is None, "one prompt has no spread"
+
+
+def test_the_interval_is_a_paired_bootstrap_that_repeats_itself():
+    rng = np.random.default_rng(1)
+    plain = np.stack([np.full(40, 100.0), rng.uniform(1, 5, 40)], 1)
+    exactly_twice = plain * [1, 0.5]
+    assert interval(exactly_twice, plain) == pytest.approx([2.0, 2.0]), "prompts are resampled for both together"
+    noisy = exactly_twice * np.stack([np.ones(40), rng.uniform(0.8, 1.25, 40)], 1)
+    low, high = interval(noisy, plain)
+    assert low < ratio(noisy, plain) < high and 1.8 < low < high < 2.2
+    assert interval(noisy, plain) == [low, high]
+
+
+def test_of_repeats_the_smallest_of_each_time_counts():
+    found = fastest([replace(sample(5, 2.0), ttft=0.1), replace(sample(5, 1.0), ttft=0.3)])
+    assert (found.decode_seconds, found.seconds, found.ttft) == (1.0, 2.0, 0.1)
+
+
+def test_rows_by_hand():
+    costs = CostModel(0.1, {1: 1.0, 5: 1.5}, 100, 0.05)
+    drafted = {"rounds": ((5, 4, 4), (1, 4, 4)), "by_depth": ((2, 2), (2, 3)), "passes": 2}
+    results = Results(
+        ["a", "b"],
+        {
+            "none": [sample(6, 6.0, gaps=(9.0,) * 6), sample(6, 6.0, gaps=(1e-4,) * 6)],
+            "lm": [sample(6, 3.0, **drafted), replace(sample(6, 6.0, **drafted), ids=(0, 1, 2, 9, 9, 9))],
+            "lm-untraced": [sample(6, 2.4, **drafted), sample(6, 6.0, **drafted)],
+            "hf": [sample(6, 9.0), sample(6, 9.0)],
+        },
+        {"none": replace(costs, c=0.0), "lm": costs},
+    )
+    by = {(r["method"], r["category"]): r for r in rows(results)}
+    assert set(by) == {(m, c) for m in results.samples for c in ("all", "a", "b")}
+    lm = by["lm", "all"]
+    assert (lm["tokens"], lm["tau"], lm["acceptance"]) == (12, 3.0, 0.8)
+    assert lm["wasted"] == pytest.approx(8 / 20)
+    assert lm["speedup"] == pytest.approx(12 / 9) and by["lm", "a"]["speedup"] == pytest.approx(2.0)
+    assert lm["predicted_speedup"] == pytest.approx(12 / (4 * (0.4 + 1.5)))
+    assert lm["efficiency"] == pytest.approx(lm["speedup"] / lm["predicted_speedup"])
+    assert lm["speedup_end_to_end"] == pytest.approx(14 / 11) and lm["over_hf_end_to_end"] == pytest.approx(20 / 11)
+    assert lm["trace_cost"] == pytest.approx(9 / 8.4 - 1)
+    assert (lm["differs"], lm["divergences"]) == (1, [{"prompt": 1, "position": 3, "gap": 1e-4}])
+    assert by["none", "all"]["speedup"] == 1 and by["none", "all"]["predicted_speedup"] is None
+    assert by["hf", "all"]["c"] is None and by["hf", "all"]["predicted_speedup"] is None
+    table = markdown(rows(results))
+    assert "| lm |" in table and "1.33 (1.00–2.00)" in table and "gaps up to 0.0001" in table and "lm +7.1%" in table
+
+
+def test_first_differences():
+    assert first_difference((1, 2), (1, 2)) is None
+    assert first_difference((1, 2), (1, 3)) == 1
+    assert first_difference((1,), (1, 3)) == 1, "one ended where the other went on"
+
+
+# ── prompts ──
+
+
+def test_prompts_and_turns_are_read(tmp_path):
+    file = tmp_path / "p.jsonl"
+    file.write_text('{"prompt": "a", "category": "x"}\n\n{"turns": ["b", "then"], "category": "y"}\n{"prompt": "c"}\n')
+    assert read_prompts(file) == [Prompt("a", "x"), Prompt("b", "y"), Prompt("c", "other")]
+
+
+@pytest.mark.parametrize("line", ["{", "[]", "3", '{"turns": []}', '{"prompt": " "}', '{"prompt": 3}'])
+def test_a_bad_line_is_named(tmp_path, line):
+    file = tmp_path / "p.jsonl"
+    file.write_text('{"prompt": "a"}\n' + line + "\n")
+    with pytest.raises(BadInput, match="Line 2"):
+        read_prompts(file)
+
+
+def test_a_limit_takes_from_each_category_in_turn():
+    prompts = [Prompt(f"{c}{i}", c) for c in "abc" for i in range(3)]
+    assert [p.text for p in spread(prompts, 5)] == ["a0", "b0", "c0", "a1", "b1"]
+    assert len(spread(prompts, 99)) == 9
+
+
+# ── a comparison ──
+
+
+@pytest.fixture(scope="module")
+def engine(tiny_pair, tmp_path_factory):
+    import torch
+
+    from engine.runtime.engine import load_engine
+
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)  # threads only get in each other's way on matrices this small
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SPECLENS_CACHE", str(tmp_path_factory.mktemp("cache")))
+        loaded = load_engine(tiny_pair, "cpu", "fp32")
+        yield loaded
+        loaded.close()
+    torch.set_num_threads(threads)
+
+
+PROMPTS = [Prompt("the cat sat on the mat the cat", "one"), Prompt("abcabcabc", "two"), Prompt("hello", "one")]
+
+
+@pytest.fixture(scope="module")
+def report(engine):
+    names = ("ngram", "lm", "hf", "hf-lookup", "hf-assisted")
+    notes = []
+    comparison = Comparison(
+        engine, Settings(names, 24, gamma=3, repeats=2, untraced=True), PROMPTS, lambda _, note: notes.append(note)
+    )
+    comparison.run()
+    turns = [note for note in notes if note.startswith("turn")]
+    assert len(turns) == 6 and turns[1].startswith("turn 2 of 6: one: tokens/s none ") and "ngram " in turns[1]
+    return comparison.report()
+
+
+def test_every_system_has_rows_with_real_numbers(report):
+    ours = {"none", "ngram", "lm"}
+    methods = ours | {f"{method}-untraced" for method in ours} | {"hf", "hf-lookup", "hf-assisted"}
+    assert {(r["method"], r["category"]) for r in report["rows"]} == {
+        (m, c) for m in methods for c in ("all", "one", "two")
+    }
+    for row in report["rows"]:
+        assert set(row) >= KEYS
+        assert row["tokens"] > 0 and 0 < row["decode_seconds"] <= row["seconds"] and row["ttft"] > 0
+        assert row["speedup"] > 0 and row["tau"] >= 1 and row["tokens_per_second"] > 0
+        if row["category"] == "all":
+            low, high = row["ci95"]
+            assert low <= row["speedup"] <= high
+    by = {r["method"]: r for r in report["rows"] if r["category"] == "all"}
+    assert by["none"]["speedup"] == 1 and by["none"]["tau"] == 1 and by["none"]["acceptance"] is None
+    for method in ("ngram", "lm"):
+        row = by[method]
+        assert row["predicted_speedup"] > 0 and 0 <= row["acceptance"] <= 1 and 0 < row["wasted"] < 1
+        assert row["efficiency"] == pytest.approx(row["speedup"] / row["predicted_speedup"])
+        assert row["v"]["1"] == 1 and row["trace_cost"] is not None
+    assert by["lm"]["c"] > 0 and by["ngram"]["c"] == 0
+    assert by["hf-lookup"]["tau"] > 1 and by["hf-lookup"]["setting"] in ("10 tokens", "3 tokens")
+    settings = [(v["method"], v["setting"]) for v in report["environment"]["variants"]]
+    assert settings == [
+        ("hf-lookup", "10 tokens"), ("hf-lookup", "3 tokens"), ("hf-assisted", "default"), ("hf-assisted", "3 tokens"),
+    ]  # fmt: skip
+
+
+def test_greedy_outputs_are_the_same_for_all(report):
+    for row in report["rows"]:
+        assert all(d["gap"] is not None and d["gap"] < 1e-3 for d in row["divergences"]), row["method"]
+
+
+def test_the_report_is_json_with_the_keys_of_the_published_ones(report):
+    saved = json.loads(json.dumps(report, allow_nan=False))
+    published = json.loads((ROOT / "assets/data/benchmarks/cpu.json").read_text())
+    assert saved.keys() == published.keys() and saved["environment"].keys() == published["environment"].keys()
+    for kind in ("rows", "samples"):
+        assert saved[kind][0].keys() >= published[kind][0].keys()
+    assert saved["environment"]["precision"] == "fp32" and saved["environment"]["prompts"]["run"] == 3
+
+
+def test_an_interrupted_comparison_keeps_the_prompts_that_every_system_finished(engine):
+    def stop_at_five(fraction, note):
+        if note.startswith("turn 5"):  # of the third prompt, the first of two repeats
+            raise KeyboardInterrupt
+
+    comparison = Comparison(engine, Settings(("ngram",), 8, repeats=2), PROMPTS, stop_at_five)
+    comparison.run()
+    report = comparison.report()
+    assert comparison.interrupted and report["environment"]["interrupted"]
+    assert report["environment"]["prompts"]["run"] == 2
+    assert next(r for r in report["rows"] if r["category"] == "all")["prompts"] == 2
+
+
+def test_a_comparison_interrupted_before_its_first_prompt_has_nothing_to_keep(engine, monkeypatch):
+    comparison = Comparison(engine, Settings(("none",), 4), PROMPTS[:1])
+    monkeypatch.setattr(comparison.systems[0], "run", lambda *a: (_ for _ in ()).throw(KeyboardInterrupt))
+    with pytest.raises(KeyboardInterrupt):
+        comparison.run()
+
+
+def test_sampled_outputs_are_not_compared_token_by_token(engine):
+    comparison = Comparison(engine, Settings(("lm", "hf", "hf-assisted"), 8, temperature=0.8), PROMPTS[:2])
+    comparison.run()
+    assert all(r["differs"] is None and r["speedup"] > 0 for r in comparison.report()["rows"])
+
+
+@pytest.mark.parametrize(
+    ("names", "prompts", "words"),
+    [
+        (("nonsense",), PROMPTS, "cannot be measured"),
+        (("ngram",), [Prompt("x" * 600, "long")], "attends to"),
+    ],
+)
+def test_a_system_or_prompt_that_cannot_run_is_refused_before_anything_runs(engine, names, prompts, words):
+    with pytest.raises(BadInput, match=words):
+        Comparison(engine, Settings(names, 8), prompts)
+
+
+def test_the_assistant_starts_fresh_on_every_prompt(engine):
+    from engine.bench.systems import Models, TransformersSystem
+    from engine.config import RunConfig
+
+    system = TransformersSystem(engine, "hf-assisted", Models(engine))
+    config = RunConfig("abc", engine.pair.name, max_new_tokens=4)
+    assistant = system._drafting(config)["assistant_model"]
+    assistant.generation_config.num_assistant_tokens = 99
+    assistant.generation_config.assistant_confidence_threshold = 0.99
+    again = system._drafting(config)["assistant_model"].generation_config
+    assert again.num_assistant_tokens != 99 and again.assistant_confidence_threshold != 0.99
+
+
+def test_costs_can_be_measured_again_after_a_run(engine):
+    """A drafter's buffers come and go between the loop and the calibration; both must be in inference mode."""
+    from engine.config import RunConfig
+
+    list(engine.run(RunConfig("abcabc", engine.pair.name, "lm", gamma=3, max_new_tokens=12)))
+    assert engine.costs("lm", again=True).c > 0

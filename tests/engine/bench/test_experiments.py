@@ -1,0 +1,342 @@
+"""The experiments: the distribution test finds wrong rules only, a sweep resumes, an α set by hand is measured."""
+
+import csv
+import io
+import json
+from collections import Counter
+from dataclasses import replace
+
+import pytest
+import torch
+from scipy.stats import chi2
+from tiny_pairs import model_folder
+from typer.testing import CliRunner
+
+from engine.bench.benchmark import Benchmark
+from engine.bench.fixed_acceptance import accept_with_probability, measure, turn
+from engine.bench.prompts import Prompt
+from engine.bench.sample import Sample
+from engine.bench.sweep import Grid, Sweep
+from engine.bench.sweep_results import Cell, best, cells, markdown, to_csv
+from engine.cli.lab import app
+from engine.config import AUTO, RunConfig, SamplingParams
+from engine.errors import BadInput
+from engine.exactness.distribution_test import chi_squared, exact_law, judge, sample_engine, sample_toy
+from engine.exactness.mutants import MUTANTS
+from engine.exactness.results import Draws
+from engine.exactness.toy_models import weather_pair
+from engine.runtime.engine import load_engine
+
+MUTANT = {mutant.name: mutant for mutant in MUTANTS}
+OTHERS = ("ratio-inverted", "tail-kept", "good-enough")
+PROMPTS = [Prompt("say a thing", "chat"), Prompt("=1+1", "=code"), Prompt("say another", "chat")]
+
+
+@pytest.fixture(scope="module")
+def engine(tmp_path_factory):
+    """A random target, and a draft that is nearly the same: its guesses are kept now and refused then."""
+    root = tmp_path_factory.mktemp("lab")
+    model_folder(root / "target")
+    model_folder(root / "draft", noise=0.3)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("engine.runtime.engine.cache_root", lambda: root / "cache")
+        yield load_engine(f"{root / 'target'}+{root / 'draft'}", "cpu")
+
+
+# ---- the distribution test -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("wrong", ["no-residual", *(pytest.param(name, marks=pytest.mark.slow) for name in OTHERS)])
+def test_a_wrong_rule_is_accused_and_strays_beyond_the_band(wrong):
+    law, draws = sample_toy(*weather_pair(), 1500, mutant=MUTANT[wrong])
+    test = judge(law, draws)
+    assert not test.lossless and test.distance > test.band[1]
+
+
+@pytest.mark.parametrize("method", ["lm", "ngram", "independent"])
+def test_the_right_rules_are_not(method):
+    """Seeds are fixed; at 1e-3 for each of three tests a failure is a change in the code."""
+    law, draws = sample_toy(*weather_pair(), 600, sampling=SamplingParams(0.7), method=method)
+    test = judge(law, draws)
+    assert test.lossless and test.distance < 2 * test.band[1]
+    assert sum(draws.counts.values()) == test.runs == 600
+    assert draws.tested > draws.accepted > 0 or method == "ngram"
+
+
+@pytest.mark.slow
+def test_with_q_before_the_temperature_more_is_accepted_while_the_output_goes_wrong():
+    asked = {"runs": 2000, "sampling": SamplingParams(0.6, top_k=3)}
+    right, wrong = (sample_toy(*weather_pair(), mutant=mutant, **asked) for mutant in (None, MUTANT["raw-q"]))
+    assert wrong[1].alpha > right[1].alpha
+    assert judge(*right).lossless and not judge(*wrong).lossless
+
+
+def test_p_values_are_those_of_the_chi_squared_law():
+    law = {(i,): mass for i, mass in enumerate((0.5, 0.3, 0.15, 0.0499, 0.0001))}
+    test = judge(law, Draws(Counter({(0,): 520, (1,): 270, (2,): 160, (3,): 50}), 0, 0))
+    # the outcome that is expected a tenth of a time has no cell of its own to itself but no one to share it with
+    expected = [(520, 500.0), (270, 300.0), (160, 150.0), (50, 49.9), (0, 0.1)]
+    statistic = sum((n - mean) ** 2 / mean for n, mean in expected)
+    assert test.statistic == pytest.approx(statistic) and test.freedom == 4
+    assert test.p_value == pytest.approx(chi2.sf(statistic, 4), rel=1e-9)
+    assert test.distance == pytest.approx((0.02 + 0.03 + 0.01 + 0.0001 + 0.0001) / 2)
+
+
+def test_what_cannot_happen_is_proof():
+    assert chi_squared({(0,): 9, (1,): 1}, {(0,): 10.0}) == (float("inf"), 1)
+    assert judge({(0,): 1.0}, Draws(Counter({(1,): 1}), 0, 0)).p_value == 0.0
+    assert judge({(0,): 1.0}, Draws(Counter({(0,): 5}), 0, 0)).lossless
+
+
+@pytest.mark.slow
+def test_a_real_engine_keeps_its_law_and_a_broken_one_does_not(engine):
+    config = RunConfig("say", engine.pair.name, "lm", 2, SamplingParams(1.5, top_k=3), max_new_tokens=3, chat=False)
+    law, draws = sample_engine(engine, config, 250)
+    assert sum(law.values()) == pytest.approx(1.0) and len(law) <= 9
+    assert draws.tested > draws.accepted > 0 and judge(law, draws).lossless
+    _, broken = sample_engine(engine, config, 250, rules=MUTANT["ratio-inverted"].rules)
+    assert not judge(law, broken).lossless
+
+
+def test_a_law_is_the_targets_next_token_and_the_one_after(engine):
+    config = RunConfig(
+        "say", engine.pair.name, "lm", 2, SamplingParams(0.8, top_k=2, repetition_penalty=1.4), chat=False
+    )
+    law = exact_law(engine, config, 2)
+    alone = exact_law(engine, config, 1)
+    for (first,), mass in alone.items():
+        assert sum(m for outcome, m in law.items() if outcome[0] == first) == pytest.approx(mass)
+    assert law == exact_law(engine, config, 2), "the target is left as it was"
+
+
+def test_what_cannot_be_tested_is_told(engine):
+    greedy = RunConfig("say", engine.pair.name, "lm", 2, chat=False)
+    with pytest.raises(BadInput, match="one outcome and nothing to test"):
+        sample_engine(engine, greedy, 10)
+    with pytest.raises(BadInput, match="smaller top-k"):
+        sample_engine(
+            engine, RunConfig("say", engine.pair.name, sampling=SamplingParams(1.0), chat=False), 10, length=3
+        )
+
+
+# ---- α by hand -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("alpha", [0.0, 0.5, 1.0])
+def test_drafts_stay_with_the_chance_that_was_set(alpha):
+    rule, p = accept_with_probability(alpha).verify_chain, torch.eye(4)
+    generator = torch.Generator().manual_seed(0)
+    lasts = [
+        int(rule(p, None, torch.tensor([0, 1, 2]), torch.rand(3, generator=generator), torch.full((4,), 0.5)).last)
+        for _ in range(2000)
+    ]
+    kept = sum(lasts) / len(lasts)
+    assert kept == pytest.approx(sum(alpha**i for i in (1, 2, 3)), abs=0.08)  # five standard errors
+
+
+def test_the_round_closes_with_a_draw_from_the_row_it_closes_after():
+    verdict = accept_with_probability(0.5).verify_chain(
+        torch.eye(3), None, torch.tensor([2, 2]), torch.tensor([0.4, 0.6]), torch.rand(3)
+    )
+    assert verdict.path.tolist() == [True, False] and verdict.tested.tolist() == [True, True]
+    assert int(verdict.last) == 1 and int(verdict.closing) == 1
+
+
+def test_measured_beside_predicted(engine):
+    config = RunConfig("say", engine.pair.name, "lm", max_new_tokens=120, chat=False)
+    never, always = measure(engine, config, [0.0, 1.0], [3])
+    assert never.seen == 0.0 and never.tau == pytest.approx(1.0)
+    assert always.seen == 1.0 and always.tau == pytest.approx(4.0, abs=0.3)
+    assert always.speedup > never.speedup > 0
+
+
+def test_points_in_a_file_are_not_measured_again(engine, tmp_path):
+    path, config = tmp_path / "points.jsonl", RunConfig("say", engine.pair.name, "lm", max_new_tokens=12, chat=False)
+    first = next(measure(engine, config, [0.5, 0.9], [2], 2, path))  # stopped after one point of two runs
+    assert len(first.turns) == 2 and len(path.read_text().splitlines()) == 3
+    again, second = measure(engine, config, [0.5, 0.9], [2], 2, path)
+    assert (again.speedup, again.tau) == (first.speedup, first.tau) and second.alpha == 0.9
+    assert len(path.read_text().splitlines()) == 5
+    with pytest.raises(BadInput, match="another max_new_tokens"):
+        next(measure(engine, replace(config, max_new_tokens=13), [0.5], [2], out=path))
+
+
+def test_a_run_is_compared_with_the_plain_run_of_its_own_turn(engine):
+    benchmark = Benchmark(
+        [turn(engine, RunConfig("say", engine.pair.name, "lm", max_new_tokens=6, chat=False), 0.5, 2)]
+    )
+    order = [system.name for system in benchmark.steps(benchmark.turns[0])]
+    assert order == ["none", "lm"] and benchmark.samples.keys() == {(0.5, 2, 0)}
+
+
+def test_the_text_goes_on_behind_an_end_of_text(engine):
+    """Otherwise a text that is not the model's would end wherever it fell on that token."""
+    config = RunConfig("say", engine.pair.name, "none", 0, max_new_tokens=60, chat=False)
+    first = next(t.id for e in engine.run(config) if hasattr(e, "tokens") for t in e.tokens)
+    known, engine.target.eos = engine.target.eos, frozenset([first])
+    try:
+        lengths = [
+            sum(len(e.tokens) for e in engine.run(config, ends=e_) if hasattr(e, "tokens")) for e_ in (True, False)
+        ]
+    finally:
+        engine.target.eos = known
+    assert lengths == [1, 60]
+
+
+@pytest.mark.parametrize("alphas, gammas", [([1.2], [2]), ([0.5], [0]), ([0.5], [AUTO])])
+def test_nonsense_is_refused(engine, alphas, gammas):
+    with pytest.raises(BadInput):
+        next(measure(engine, RunConfig("say", engine.pair.name, "lm"), alphas, gammas))
+
+
+# ---- sweeps --------------------------------------------------------------------------------------------------------
+
+
+def sweep(engine, path=None, **grid) -> Sweep:
+    settings = {"gammas": (1, AUTO), "temperatures": (0.0, 1.0), "max_new_tokens": 6} | grid
+    return Sweep(engine, Grid(("lm", "ngram"), **settings), PROMPTS, path)
+
+
+def turns(measured: Sweep) -> dict:
+    return measured.benchmark.samples
+
+
+def test_a_sweep_measures_every_setting_on_every_text(engine):
+    measured, notes = sweep(engine), []
+    assert measured.run(lambda fraction, message: notes.append((fraction, message)))
+    assert len(turns(measured)) == 6 and notes[-1] == (1.0, "turn 6 of 6: chat, temperature 1")
+    names = {("none", 0), ("lm", 1), ("lm", AUTO), ("ngram", 1), ("ngram", AUTO)}
+    assert all(samples.keys() == names for samples in turns(measured).values())
+    rows = measured.cells()
+    assert len(rows) == 2 * 3 * 5 and {c.category for c in rows} == {"all", "chat", "=code"}
+    for cell in rows:
+        assert cell.turns == {"all": 3, "chat": 2, "=code": 1}[cell.category]
+        assert cell.speedup == pytest.approx(1.0) or cell.method != "none"
+
+
+def test_the_order_rotates_from_turn_to_turn(engine):
+    benchmark = sweep(engine, temperatures=(0.0,)).benchmark
+    orders = [[(s.name, s.setting) for s in benchmark.steps(turn)] for turn in benchmark.turns]
+    assert orders[0][0] == ("none", 0) and orders[1] == [*orders[0][1:], orders[0][0]]
+    assert orders[2] == [*orders[0][2:], *orders[0][:2]]
+
+
+def test_a_stopped_sweep_goes_on_and_measures_nothing_twice(engine, tmp_path):
+    path, fractions = tmp_path / "sweep.jsonl", []
+    first = sweep(engine, path)
+    assert not first.run(cancelled=lambda: len(turns(first)) == 2)
+    saved = {key: {of: sample.row() for of, sample in samples.items()} for key, samples in turns(first).items()}
+    assert len(saved) == 2
+    with open(path, "a") as file:
+        file.write('{"key": [0.0, 1')  # the power went
+    second = sweep(engine, path)
+    assert {k: {of: s.row() for of, s in samples.items()} for k, samples in turns(second).items()} == saved
+    assert second.run(lambda fraction, message: fractions.append(fraction)) and len(fractions) == 4
+    third = sweep(engine, path)
+    assert [*turns(third)] == [*turns(second)] and third.cells() == second.cells()
+    assert third.run(lambda *_: pytest.fail("every turn was there"))
+    more = sweep(engine, path, repeats=2)  # more repeats of the same sweep
+    assert more.run() and len(turns(more)) == 12
+
+
+def test_another_sweep_or_a_damaged_file_is_refused(engine, tmp_path):
+    path = tmp_path / "sweep.jsonl"
+    sweep(engine, path).run(cancelled=lambda: True)
+    with pytest.raises(BadInput, match="was measured with another grid"):
+        sweep(engine, path, max_new_tokens=7)
+    header = path.read_text().splitlines()[0]
+    sample = {"method": "lm", "setting": 1} | Sample(1, 1.0, 1.0, 1, 1.0, 1).row()
+    for row in (
+        {"key": [0, 0, 0]},
+        {"key": [0, 0, 0], "result": [sample | {"seconds": "1"}]},
+        [],
+        {"key": [[0]], "result": []},
+    ):
+        path.write_text(f"{header}\n{json.dumps(row)}\n")
+        with pytest.raises(BadInput, match=r"Line 2 .* is damaged"):
+            sweep(engine, path)
+    path.write_text("no sweep at all\n")
+    with pytest.raises(BadInput, match="holds no results of this kind"):
+        sweep(engine, path)
+    assert path.read_text() == "no sweep at all\n"
+
+
+def test_a_turn_cut_short_by_a_cancel_is_not_kept(engine):
+    measured, rounds = sweep(engine), []
+
+    def cancelled():
+        rounds.append(1)
+        return len(rounds) > 60
+
+    assert not measured.run(cancelled=cancelled)
+    assert all(sample.tokens == 6 for samples in turns(measured).values() for sample in samples.values())
+    assert all(len(samples) == 5 for samples in turns(measured).values())
+
+
+def made_up(seconds: dict[tuple, float]) -> list[Cell]:
+    """The cells of a sweep whose times are known."""
+    samples = {of: Sample(12, s, s, 12, 0.1, 6, ((3, 4),)) for of, s in {("none", 0): 1.0, **seconds}.items()}
+    categories = [prompt.category for prompt in PROMPTS]
+    return cells(Grid(("lm",), (1, 2)).settings(), (0.0,), categories, {(0.0, i, 0): samples for i in range(3)})
+
+
+def test_cells_add_up():
+    found = {(c.gamma, c.category): c for c in made_up({("lm", 1): 0.5, ("lm", 2): 2.0}) if c.method == "lm"}
+    assert found[1, "all"].speedup == pytest.approx(2.0) and found[2, "all"].speedup == pytest.approx(0.5)
+    assert found[1, "all"].low == pytest.approx(2.0) and found[1, "=code"].low is None
+    assert found[1, "chat"].alpha == 0.75 and found[1, "chat"].tau == 2.0
+    assert found[1, "chat"].tokens_per_second == pytest.approx(24.0)
+
+
+def test_the_best_is_the_fastest_and_plain_decoding_where_nothing_beats_it():
+    assert best(made_up({("lm", 1): 0.5, ("lm", 2): 0.4}))[0.0, "all"].gamma == 2
+    assert best(made_up({("lm", 1): 1.1, ("lm", 2): 2.0}))[0.0, "chat"].method == "none"
+
+
+def test_tables():
+    rows = made_up({("lm", 1): 0.5, ("lm", 2): 2.0})
+    table = list(csv.DictReader(io.StringIO(to_csv(rows))))
+    assert len(table) == len(rows) and {row["category"] for row in table} == {"all", "chat", "'=code"}
+    assert float(table[1]["speedup"]) == 2.0 and table[1].keys() == Cell.__dataclass_fields__.keys()
+    text = markdown(rows)
+    assert "| temperature 0 | all | chat | =code |" in text and "| lm, γ = 1 | **2.00** (2.00–2.00)" in text
+
+
+@pytest.mark.parametrize(
+    "grid, sentence",
+    [
+        ({"methods": ()}, "at least one of methods"),
+        ({"methods": ("lm",), "gammas": (0,)}, "γ = 0 is plain decoding"),
+        ({"methods": ("lm",), "gammas": (99,)}, "gamma"),
+        ({"methods": ("lm",), "temperatures": (-1.0,)}, "temperature"),
+        ({"methods": tuple("abcdefghij"), "gammas": tuple(range(1, 30))}, "at most 200 settings"),
+    ],
+)
+def test_a_grid_that_makes_no_sense(grid, sentence):
+    with pytest.raises(BadInput, match=sentence):
+        Grid(**grid)
+
+
+def test_an_unknown_method_is_told_before_anything_is_measured(engine):
+    with pytest.raises(BadInput, match="has no method 'eagle'"):
+        Sweep(engine, Grid(("eagle",)), PROMPTS)
+
+
+# ---- by the command line -------------------------------------------------------------------------------------------
+
+
+def test_the_commands(engine, tmp_path):
+    prompts = tmp_path / "prompts.jsonl"
+    prompts.write_text("".join(json.dumps({"prompt": p.text, "category": p.category}) + "\n" for p in PROMPTS))
+    common = ["--pair", engine.pair.name, "--device", "cpu", "--max-new-tokens", "6"]
+    asked = ["sweep", "--prompts", str(prompts), "--methods", "lm", "--gammas", "2", "--out", str(tmp_path / "s.jsonl")]
+    result = CliRunner().invoke(app, [*asked, "--csv", str(tmp_path / "s.csv"), *common])
+    assert result.exit_code == 0 and "| lm, γ = 2 |" in result.output and (tmp_path / "s.csv").stat().st_size > 200
+    result = CliRunner().invoke(app, ["synthetic", "--method", "lm", "--alphas", "1", "--gammas", "2", *common])
+    assert result.exit_code == 0 and "| 1 | 2 | 1.00 |" in result.output
+    for wrong, said in ((None, "lossless as far as this can tell"), ("tail-kept", "NOT the target's distribution")):
+        more = ["--wrong", wrong] if wrong else []
+        result = CliRunner().invoke(app, ["distribution", "--runs", "800", *more])
+        assert result.exit_code == 0 and said in result.output
+    result = CliRunner().invoke(app, ["distribution", "--wrong", "nonsense"])
+    assert result.exit_code == 1 and "choose from raw-q" in result.output

@@ -1,0 +1,236 @@
+"""The command line as people use it: every command, every exit code, and what bad input gets."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+from byte_llama import make_tiny
+from paths import ROOT
+from typer.testing import CliRunner
+
+from engine.cli.main import app, parse_gamma
+from engine.errors import BadInput
+from engine.trace.metrics import compute_metrics
+from engine.trace.trace import load
+
+
+@pytest.fixture(scope="module", autouse=True)
+def own_cache(tmp_path_factory):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SPECLENS_CACHE", str(tmp_path_factory.mktemp("cache")))
+        patch.setenv("COLUMNS", "200")
+        yield
+
+
+def call(*args):
+    return CliRunner().invoke(app, [str(a) for a in args])
+
+
+def engine_process(*args, **more):
+    return subprocess.Popen(
+        [sys.executable, "-m", "engine", *map(str, args)], cwd=ROOT, text=True, encoding="utf-8",
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=os.environ | more,
+    )  # fmt: skip
+
+
+def run(tiny_pair, *args):
+    return call("run", "abcabcabc", "--pair", tiny_pair, "--max-new-tokens", 24, *args)
+
+
+# ── run and replay ──
+
+
+def test_run_shows_tokens_answer_and_summary_and_keeps_the_trace(tiny_pair, tmp_path):
+    file = tmp_path / "t.json"
+    result = run(tiny_pair, "--gamma", 3, "--trace", file)
+    assert result.exit_code == 0, result.stderr
+    trace = load(file)
+    numbers = compute_metrics(trace)
+    assert f"{numbers.tokens} in {numbers.passes} target passes" in result.stdout
+    assert result.stdout.count("γ=3") == numbers.gammas[3]
+    for words in ("acceptance α", "95 %", "by depth", "wasted work", "first token after", "peak memory", "v(16)"):
+        assert words in result.stdout
+    assert "\x1b" not in result.stdout, "no escape sequences through a pipe"
+    again = call("replay", file)
+    assert again.exit_code == 0 and again.stdout == result.stdout
+
+
+def test_compare_keeps_both_traces(tiny_pair, tmp_path):
+    run(tiny_pair, "--compare", "--method", "ngram", "--gamma", 2, "--trace", tmp_path / "one.json")
+    kept, baseline = (load(tmp_path / name) for name in ("one.json", "one-baseline.json"))
+    assert kept.started.config["method"] == "ngram" and baseline.started.config["method"] == "none"
+    assert [t.id for t in kept.emitted] == [t.id for t in baseline.emitted] and baseline.finished is not None
+
+
+def test_run_with_compare_measures_the_baseline(tiny_pair):
+    result = run(tiny_pair, "--compare", "--method", "lm", "--gamma", 2)
+    assert result.exit_code == 0, result.stderr
+    assert re.search(r"measured speedup +\d\.\d\d×", result.stdout) and "first divergence" in result.stdout
+    assert "none, the same tokens" in result.stdout or "gap" in result.stdout
+    sampled = run(tiny_pair, "--compare", "--temperature", 1, "--seed", 3, "--top-k", 20, "--top-p", 0.9)
+    assert sampled.exit_code == 0 and "draw differently" in sampled.stdout
+
+
+def test_all_settings_reach_the_engine(tiny_pair, tmp_path):
+    file = tmp_path / "t.json"
+    options = "--method none --gamma 2 --temperature 0.7 --top-k 5 --top-p 0.8 --min-p 0.05 --repetition-penalty 1.1"
+    more = "--seed 7 --stop zz --stop yy --system Be --device cpu --precision fp32 --no-thinking"
+    assert run(tiny_pair, *options.split(), *more.split(), "--trace", file).exit_code == 0
+    config = load(file).started.config
+    sampling = {"temperature": 0.7, "top_k": 5, "top_p": 0.8, "min_p": 0.05, "repetition_penalty": 1.1}
+    assert config["sampling"] == sampling and config["stop"] == ["zz", "yy"] and config["system"] == "Be"
+    got = (config["method"], config["gamma"], config["seed"], config["thinking"], config["chat"])
+    assert got == ("none", 2, 7, False, True)
+    raw = run(tiny_pair, "--raw", "--trace", file)
+    assert raw.exit_code == 0 and len(load(file).started.prompt) == len("abcabcabc")
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no SIGINT to send there")
+def test_ctrl_c_keeps_the_partial_result(tmp_path):
+    make_tiny(tmp_path / "big", layers=12)
+    (tmp_path / "big" / "generation_config.json").write_text('{"eos_token_id": null}')
+    config = json.loads((tmp_path / "big" / "config.json").read_text())
+    (tmp_path / "big" / "config.json").write_text(
+        json.dumps(config | {"max_position_embeddings": 9000, "eos_token_id": None})
+    )
+    args = ("--pair", tmp_path / "big", "--method", "none", "--max-new-tokens", 8000, "--trace", tmp_path / "t.json")
+    process = engine_process("run", "hi", *args)
+    process.stdout.readline(), process.stdout.read(20)  # the legend, then the first tokens
+    time.sleep(0.2)
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 130, err
+    assert "ended by cancelled" in out and "Traceback" not in err
+    trace = load(tmp_path / "t.json")
+    assert trace.finished.reason == "cancelled" and 0 < len(trace.rounds) < 8000
+
+
+# ── the other commands ──
+
+
+def test_help_names_every_command():
+    shown = call("--help").stdout
+    assert all(f"  {name} " in shown for name in ("run", "pairs", "fetch", "calibrate", "replay", "bench"))
+
+
+def test_pairs_lists_everything():
+    from engine.weights.catalogue import load_catalogue
+
+    shown = call("pairs")
+    assert shown.exit_code == 0
+    for name, pair in load_catalogue().items():
+        line = next(line for line in shown.stdout.splitlines() if line.split()[:1] == [name])
+        assert pair.target.name in line and pair.target.licence in line and "GB" in line
+        assert re.search(r"(yes|no) +(ready|to fetch|damaged)", line)
+
+
+def test_fetch_says_when_a_pair_is_ready(tiny_pair):
+    result = call("fetch", tiny_pair)
+    assert result.exit_code == 0 and "is ready" in result.stderr
+
+
+@pytest.mark.timing  # costs of a busy machine are not cached
+def test_calibrate_measures_and_remembers(tiny_pair):
+    first, second = (call("calibrate", "--pair", tiny_pair) for _ in range(2))
+    assert first.exit_code == 0, first.stderr
+    assert re.search(r"^ngram: c 0\.000, v\(1\) 1\.00", first.stdout, re.M)
+    assert re.search(r"^lm: c \d\.\d+", first.stdout, re.M)
+    assert second.stdout == first.stdout
+    assert call("calibrate", "--pair", tiny_pair, "--again").stdout != first.stdout
+
+
+def test_bench_writes_numbers_and_prints_a_table(tiny_pair, tmp_path):
+    prompts, out = tmp_path / "p.jsonl", tmp_path / "b.json"
+    prompts.write_text("".join(json.dumps({"prompt": t, "category": c}) + "\n" for t, c in [("aa", "x"), ("bb", "y")]))
+    args = ("--prompts", prompts, "--methods", "none,ngram,hf", "--max-new-tokens", 6, "--limit", 2, "--out", out)
+    result = call("bench", "--pair", tiny_pair, *args, "--gamma", 2, "--no-trace")
+    assert result.exit_code == 0, result.stderr
+    assert "| ngram-untraced |" in result.stdout and "| speedup by category | x | y |" in result.stdout
+    saved = json.loads(out.read_text())
+    assert len(saved["rows"]) == 5 * 3 and saved["environment"]["settings"]["gamma"] == 2
+
+
+# ── bad input ──
+
+BAD = {
+    ("run", ""): "prompt is empty",
+    ("run", " \n\t"): "prompt is empty",
+    ("run", "hi", "--gamma", -1): "gamma is -1",
+    ("run", "hi", "--gamma", 33): "gamma is 33",
+    ("run", "hi", "--gamma", "many"): "gamma is 'many'",
+    ("run", "hi", "--gamma", "2.5"): "gamma is '2.5'",
+    ("run", "hi", "--temperature", -1): "temperature is -1",
+    ("run", "hi", "--temperature", "nan"): "temperature is nan",
+    ("run", "hi", "--temperature", "inf"): "temperature is inf",
+    ("run", "hi", "--top-p", 0): "top_p is 0",
+    ("run", "hi", "--max-new-tokens", 0): "max_new_tokens is 0",
+    ("run", "hi", "--seed", -1): "seed is -1",
+    ("run", "hi", "--pair", "nonsense"): "There is no pair 'nonsense'",
+    ("run", "hi", "--pair", "./nowhere"): "no folder",
+    ("run", "hi", "--method", "psychic"): "no method 'psychic'",
+    ("run", "hi", "--method", "medusa"): "no method 'medusa'",
+    ("run", "hi", "--trace", "nowhere/t.json"): "cannot be written",
+    ("replay", "nowhere.json"): "cannot be read",
+    ("fetch", "nonsense"): "There is no pair",
+    ("calibrate", "--pair", "nonsense"): "There is no pair",
+    ("bench", "--prompts", "nowhere.jsonl"): "cannot be read",
+    ("bench", "--prompts", "nowhere.jsonl", "--temperature", "nan"): "temperature is nan",
+    ("bench", "--prompts", "nowhere.jsonl", "--out", "nowhere/b.json"): "cannot be written",
+}
+
+
+def sentence(result, words: str):
+    assert result.exit_code == 1 and isinstance(result.exception, SystemExit), result.output
+    lines = [line for line in result.stderr.splitlines() if not line.startswith(("Loading", "Calibrating"))]
+    assert len(lines) == 1 and words in lines[0] and lines[0].endswith("."), result.stderr
+
+
+@pytest.mark.parametrize(("args", "words"), BAD.items(), ids=lambda value: str(value)[:60])
+def test_bad_input_is_one_sentence_and_exit_code_1(args, words):
+    sentence(call(*args), words)
+
+
+def test_bad_usage_is_exit_code_2():
+    for args in (["run"], ["run", "hi", "--bogus"], ["run", "hi", "--top-k", "x"], ["bench"], ["dance"]):
+        assert call(*args).exit_code == 2, args
+
+
+def test_a_prompt_longer_than_the_context(tiny_pair):
+    sentence(call("run", "x" * 600, "--pair", tiny_pair), "attends to 512")
+
+
+def test_an_unknown_device_and_precision(tiny_pair):
+    sentence(call("run", "hi", "--pair", tiny_pair, "--device", "abacus"), "'abacus' cannot be used")
+    sentence(call("run", "hi", "--pair", tiny_pair, "--precision", "int3"), "Unknown precision 'int3'")
+
+
+def test_damaged_weights_and_an_unlike_tokenizer(tiny_pair, tmp_path):
+    broken = make_tiny(tmp_path / "broken")
+    weights = broken / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:-100])
+    sentence(call("run", "hi", "--pair", broken), "model.safetensors")
+    other = make_tiny(tmp_path / "other")
+    words = json.loads((other / "tokenizer.json").read_text())
+    vocab = words["model"]["vocab"]
+    words["model"]["vocab"] = dict(zip(vocab, [*range(1, 256), 0, 256], strict=True))
+    (other / "tokenizer.json").write_text(json.dumps(words))
+    pair = f"{tiny_pair.split('+')[0]}+{other}"
+    sentence(call("run", "hi", "--pair", pair, "--method", "lm"), "another tokenizer")
+
+
+@pytest.mark.parametrize("data", [b"", b"{}", b"[" * 100_000, b'{"schema": 2}', b"\xff\xfe", b'{"schema": 1e999}'])
+def test_a_hostile_trace_file(tmp_path, data):
+    file = tmp_path / "t.json"
+    file.write_bytes(data)
+    sentence(call("replay", file), "trace")
+
+
+def test_gamma_is_auto_or_a_whole_number():
+    assert parse_gamma("auto") == "auto" and parse_gamma("4") == 4
+    with pytest.raises(BadInput):
+        parse_gamma("4.0")

@@ -1,0 +1,262 @@
+"""γ = auto where a draft model tells as it goes: whom it asks, what the answers are, and the output stays exact."""
+
+from collections import Counter
+
+import pytest
+import torch
+from chi_squared import CAUGHT, FALSE_ALARM, joint_p_value, markov_p_value
+
+from engine.config import SamplingParams
+from engine.decoding.draft_length import AdaptiveGamma, FixedGamma, ReplayedGamma
+from engine.drafters.autoregressive import certainty
+from engine.drafters.base import PER_TOKEN, Draft, DrafterSetup
+from engine.drafters.draft_model import DraftModelDrafter
+from engine.exactness.toy_models import ToyLM, ToyRunner, exact_distribution, generate, make_drafter, toy_decoder
+from engine.sampling.random_streams import Uniforms
+
+CHEAP = {1: 1.0, 2: 1.1, 4: 1.2, 8: 1.5, 16: 3.0}
+PRIORS = {PER_TOKEN: 0.5, **{tenth: (tenth + 0.5) / 10 for tenth in range(10)}}
+TARGET = ToyLM.random(6, seed=0, spread=0.8)
+DRAFT = TARGET.with_noise(0.8, seed=1)
+PROMPT = [0, 1]
+
+
+def auto(c=0.1, v=CHEAP, **settings) -> AdaptiveGamma:
+    return AdaptiveGamma(c, v, PRIORS, **settings)
+
+
+# ---- its answers ----------------------------------------------------------------------------------------------
+
+
+def test_a_fixed_gamma_ignores_the_confidence_key():
+    policy = FixedGamma(3)
+    assert [policy.choose(PER_TOKEN, most) for most in (0, 2, 9)] == [0, 2, 3]
+    assert policy.worth_verifying([0]) and policy.worth_drafting([0, 0, 0])
+
+
+def test_a_guess_is_kept_when_it_is_likelier_right_than_it_costs():
+    """At the start: α of a certainty is its middle, and a plain step earns one token per cost."""
+    policy = auto(v={1: 1.0, 2: 1.3, 3: 1.5})
+    assert [policy.worth_verifying([s]) for s in range(10)] == [s >= 3 for s in range(10)], "0.25 < 0.3 < 0.35"
+    assert policy.worth_verifying([5, 4]), "0.55 · 0.45 > 1.5 − 1.3"
+    assert not policy.worth_verifying([4, 3]), "1.5 − 1.3 > 0.45 · 0.35"
+
+
+def test_one_more_step_costs_the_step_too():
+    cheap, dear = auto(c=0.05, v={1: 1.0, 2: 1.1, 3: 1.2}), auto(c=0.3, v={1: 1.0, 2: 1.1, 3: 1.2})
+    assert cheap.worth_drafting([9]) and dear.worth_drafting([9]), "0.95 · 0.5 ≥ 0.1 + c"
+    assert cheap.worth_drafting([5]) and not dear.worth_drafting([5]), "0.55 · 0.5 < 0.1 + 0.3"
+    assert not cheap.worth_drafting([2]), "0.25 · 0.5 < 0.15"
+
+
+def test_a_better_rate_asks_for_better_guesses():
+    """While rounds bring many tokens for their time, a draft that barely beats a plain step is a waste."""
+    policy = auto(c=0.0, v={1: 1.0, 2: 1.3, 20: 6.7})
+    assert policy.worth_verifying([3])
+    for _ in range(60):
+        policy.observe(PER_TOKEN, 4, 4, path=(9,) * 4, steps=4)  # 5 tokens in the time of 2.2 plain steps
+    assert not policy.worth_verifying([3]) and policy.worth_verifying([9])
+
+
+def test_it_learns_what_a_certainty_is_worth():
+    dear = {1: 1.0, 2: 1.3, 20: 6.7}
+    policy = auto(v=dear)
+    before = {s: policy.alpha(s) for s in (PER_TOKEN, 9, 2)}
+    for _ in range(30):
+        policy.observe(PER_TOKEN, 1, 0, path=(9, 2), steps=2)
+    assert policy.alpha(9) < 0.3 < before[9] and policy.alpha(PER_TOKEN) < before[PER_TOKEN]
+    assert policy.alpha(2) == before[2], "behind a refusal nothing was tested"
+    for _ in range(30):
+        policy.observe(PER_TOKEN, 2, 2, path=(2, 2), steps=2)
+    assert policy.alpha(2) > 0.7 and policy.worth_verifying([2]) and not auto(v=dear).worth_verifying([2])
+
+
+def test_a_draft_that_cannot_pay_is_never_asked():
+    assert auto(c=0.91).choose(PER_TOKEN, 9) == 0 and auto(c=0.5, v={1: 1.0, 2: 1.5}).choose(PER_TOKEN, 9) == 0
+    assert auto(c=0.89).choose(PER_TOKEN, 9) == 9 and auto(c=0.89, most=4).choose(PER_TOKEN, 9) == 4
+
+
+def rounds_rested(policy, rounds: int) -> list[int]:
+    """Lengths of the pauses between times when it asked in vain."""
+    pauses, pause = [], 0
+    for _ in range(rounds):
+        if policy.choose(PER_TOKEN, 9):
+            policy.observe(PER_TOKEN, 1, 0, path=(5,), steps=2)
+            pauses, pause = [*pauses, pause] if pause else pauses, 0
+        else:
+            policy.observe(PER_TOKEN, 0, 0)
+            pause += 1
+    return pauses
+
+
+def test_asking_in_vain_rests_longer_and_longer_until_it_pays_again():
+    policy = auto(c=0.2)
+    assert rounds_rested(policy, 260)[:5] == [8, 16, 32, 64, 64]
+    while not policy.choose(PER_TOKEN, 9):
+        policy.observe(PER_TOKEN, 0, 0)
+    policy.observe(PER_TOKEN, 4, 4, path=(9,) * 4, steps=4)
+    assert rounds_rested(policy, 60)[0] == 8
+
+
+def test_a_draft_that_pays_never_rests():
+    policy = auto(c=0.2)
+    for i in range(300):
+        assert policy.choose(PER_TOKEN, 9)
+        policy.observe(PER_TOKEN, 3, 0 if i % 3 == 2 else 2, path=(7, 7, 7), steps=3)
+
+
+def test_pins_say_what_was_done_round_by_round():
+    """(γ, steps): one step more than drafts where the last guess was looked at and let go."""
+    pinned = ReplayedGamma([(2, 3), (0, 1), (0, 0), (2, 2), 1])
+    plan = []
+    for _ in range(7):
+        paths = [("x",) * n for n in (1, 2, 3)]
+        verify, draft = [pinned.worth_verifying(p) for p in paths], [pinned.worth_drafting(p) for p in paths]
+        plan.append((pinned.choose(PER_TOKEN, 9), verify, draft))
+        assert pinned.choose(PER_TOKEN, 1) <= 1
+        assert pinned.choose("chosen before", 9) == min(plan[-1][0], sum(verify))
+        pinned.observe(None, 0, 0)
+    yes, no = True, False
+    assert plan[:5] == [
+        (3, [yes, yes, no], [yes, yes, no]), (1, [no, no, no], [no, no, no]), (0, [no, no, no], [no, no, no]),
+        (2, [yes, yes, no], [yes, no, no]), (1, [yes, no, no], [no, no, no]),
+    ]  # fmt: skip
+    assert plan[5:] == [(0, [no] * 3, [no] * 3)] * 2
+
+
+@pytest.mark.parametrize("row, tenth", [([0.05, 0.3, 0.65], 6), ([0.55, 0.45], 5), ([1.0, 0.0], 9), ([0.05] * 20, 0)])
+def test_certainty_is_the_highest_probability_in_tenths(row, tenth):
+    assert certainty(torch.tensor([row]).log() + 3) == tenth
+
+
+# ---- when it decides ----------------------------------------------------------------------------------------------
+
+
+class Script:
+    """Answers from lists, and records each question."""
+
+    def __init__(self, keep=(), more=()):
+        self.answers, self.asked = {"keep": list(keep), "more": list(more)}, []
+
+    def worth_verifying(self, path):
+        return self._answer("keep", path)
+
+    def worth_drafting(self, path):
+        return self._answer("more", path)
+
+    def _answer(self, what, path):
+        self.asked.append((what, len(path)))
+        return self.answers[what].pop(0) if self.answers[what] else True
+
+
+def proposed(policy, gamma=4, monkeypatch=None):
+    drafter = DraftModelDrafter(ToyRunner(DRAFT))
+    drafter.start([0, 1, 2], DrafterSetup(SamplingParams(1.0), 6, Uniforms(3, 40), None, 40, "cpu", policy))
+    if monkeypatch:
+        real = drafter._sample
+        monkeypatch.setattr(drafter, "_sample", lambda *args: policy.asked.append("drawn") or real(*args))
+    return drafter, drafter.propose([0, 1, 2], gamma, 0)
+
+
+def test_it_is_asked_before_a_token_is_drawn_and_never_told_which(monkeypatch):
+    policy = Script(keep=[True, True, False])
+    _, draft = proposed(policy, monkeypatch=monkeypatch)
+    one = [("keep", 1), "drawn", ("more", 1), ("keep", 2), "drawn", ("more", 2), ("keep", 3)]
+    assert policy.asked == one and (len(draft), draft.steps) == (2, 3)
+
+
+@pytest.mark.parametrize("policy, drafts, steps", [
+    (Script(), 4, 4), (Script(keep=[False]), 0, 1), (Script(keep=[True, False]), 1, 2), (Script(more=[False]), 1, 1),
+    (Script(more=[True, False]), 2, 2),
+])  # fmt: skip
+def test_a_chain_that_is_cut_short_is_the_beginning_of_the_whole(policy, drafts, steps):
+    _, whole = proposed(None)
+    drafter, draft = proposed(policy)
+    assert (len(draft), draft.steps, len(draft.confidence_keys)) == (drafts, steps, drafts)
+    assert draft.tokens.tolist() == whole.tokens[:drafts].tolist() and whole.confidence_keys == ()
+    assert drafts == 0 or torch.equal(draft.q, whole.q[:drafts])
+    assert list(draft.confidence_keys) == [
+        certainty(DRAFT.logits([*[0, 1, 2], *whole.tokens[:i].tolist()])[None]) for i in range(drafts)
+    ]
+    kept = max(drafts - 1, 0)
+    drafter.commit(kept)
+    assert drafter.runner.ids == [0, 1, 2, *whole.tokens[:kept].tolist()], "its cache goes back to what was kept"
+
+
+# ---- and the output stays exact ------------------------------------------------------------------------------------
+
+
+class Picky:
+    """Stops chains early and often, for reasons that say nothing about the token drawn."""
+
+    def __init__(self, gamma=4):
+        self.gamma = gamma
+
+    def choose(self, key, most):
+        return min(self.gamma, most)
+
+    def worth_verifying(self, path):
+        return path[-1] % 2 == 0
+
+    def worth_drafting(self, path):
+        return (sum(path) + len(path)) % 3 != 0
+
+    def observe(self, *args):
+        pass
+
+
+class Peeking(DraftModelDrafter):
+    """Wrong: lets a guess go because of the token that was drawn. Improbable tokens then come too rarely."""
+
+    def _draft(self, advance, u, gamma, policy):
+        draft = super()._draft(advance, u, gamma, None)
+        likely = draft.q.gather(1, draft.tokens[:, None])[:, 0] > 0.25
+        n = int(likely.long().cumprod(0).sum())
+        return Draft(draft.tokens[:n], draft.q[:n], steps=draft.steps, confidence_keys=("any",) * n)
+
+
+SAMPLINGS = {"plain": SamplingParams(1.0), "cut": SamplingParams(0.7, top_k=5, top_p=0.95)}
+
+
+@pytest.mark.parametrize("sampling", SAMPLINGS.values(), ids=SAMPLINGS)
+@pytest.mark.parametrize("policy", ["auto", "picky"])
+def test_chains_that_are_judged_keep_the_targets_law(policy, sampling):
+    policy = Picky() if policy == "picky" else auto(c=0.15, v={1: 1.0, 2: 1.2, 20: 4.8})
+    run = toy_decoder(
+        TARGET, make_drafter("lm", DRAFT), PROMPT, sampling=sampling, max_new_tokens=1500, gamma_policy=policy
+    )
+    rounds = list(run.rounds())
+    shapes = Counter((r.gamma, r.draft_steps - r.gamma) for r in rounds)
+    assert len({gamma for gamma, _ in shapes}) > 2 and {0, 1} == {more for _, more in shapes}, "too much alike to tell"
+    assert markov_p_value(TARGET, run.committed, sampling) > FALSE_ALARM
+
+
+def test_the_joint_law_of_short_texts_with_a_penalty():
+    """Each seed is a run of its own, so a policy sees nothing but its own round."""
+    sampling = SamplingParams(1.0, repetition_penalty=2.0)
+    settings = {"sampling": sampling, "max_new_tokens": 3}
+    outputs = Counter(
+        tuple(generate(TARGET, make_drafter("lm", DRAFT), PROMPT, gamma_policy=Picky(2), seed=s, **settings))
+        for s in range(600)
+    )
+    assert joint_p_value(outputs, exact_distribution(TARGET, PROMPT, 3, sampling)) > FALSE_ALARM
+
+
+def test_a_judge_that_looks_at_the_token_is_caught():
+    tokens = generate(TARGET, Peeking(ToyRunner(DRAFT)), PROMPT, gamma=3, max_new_tokens=2400)
+    assert markov_p_value(TARGET, tokens, SamplingParams(1.0)) < CAUGHT
+
+
+@pytest.mark.parametrize("temperature", [0.0, 1.0])
+def test_a_run_repeats_from_its_own_pins(temperature):
+    """Rests, guesses let go and chains of every length, with no policy left to decide."""
+    settings = {"sampling": SamplingParams(temperature), "max_new_tokens": 300, "trace": False}
+
+    def rounds(policy):
+        made = toy_decoder(TARGET, make_drafter("lm", DRAFT), PROMPT, gamma_policy=policy, **settings)
+        return [(r.gamma, r.draft_steps, [(t.id, t.status) for t in r.tokens]) for r in made.rounds()]
+
+    first = rounds(auto(c=0.3, v={1: 1.0, 2: 1.35, 20: 7.65}))
+    pins = [(gamma, steps) for gamma, steps, _ in first]
+    assert (0, 0) in pins and any(steps > gamma for gamma, steps in pins) and any(0 < g == s for g, s in pins)
+    assert rounds(ReplayedGamma(pins)) == first

@@ -1,0 +1,101 @@
+"""Pieces of text join to the text that decoding all tokens at once gives, for any bytes."""
+
+import copy
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tiny_models import byte_tokenizer, fallback_tokenizer
+
+from engine.config import RunConfig
+from engine.decoding.tokenization import Detokenizer, encode_prompt, join
+from engine.errors import BadInput
+
+TOKENIZERS = {"byte-level": byte_tokenizer, "byte-fallback": fallback_tokenizer}
+
+
+def pieces(tokenizer, ids):
+    text = Detokenizer(tokenizer)
+    return [text.push(i) for i in ids], text
+
+
+@given(st.lists(st.integers(0, len(byte_tokenizer()) - 1), max_size=40))
+def test_pieces_join_to_the_decoded_text_for_any_ids(ids):
+    parts, text = pieces(byte_tokenizer(), ids)
+    assert "".join(parts) + text.tail() == join(byte_tokenizer(), ids)
+
+
+@pytest.mark.parametrize("name", TOKENIZERS)
+@given(words=st.text(st.characters(exclude_categories=["Cs"]), max_size=30))
+def test_pieces_join_to_the_decoded_text_of_anything_written(name, words):
+    tokenizer = TOKENIZERS[name]()
+    ids = tokenizer(words).input_ids
+    parts, text = pieces(tokenizer, ids)
+    assert "".join(parts) + text.tail() == join(tokenizer, ids)
+
+
+def test_an_emoji_appears_with_the_token_that_completes_it():
+    tokenizer = byte_tokenizer()
+    ids = tokenizer("a🙂b").input_ids
+    assert pieces(tokenizer, ids)[0] == ["a", "", "", "", "🙂", "b"]
+
+
+def test_unfinished_bytes_come_out_at_the_end():
+    tokenizer = byte_tokenizer()
+    ids = tokenizer("a🙂").input_ids[:-1]
+    parts, text = pieces(tokenizer, ids)
+    assert "".join(parts) == "a" and text.tail() == "�" == join(tokenizer, ids)[1:]
+
+
+def test_a_look_ahead_leaves_no_mark():
+    tokenizer = byte_tokenizer()
+    first, rest = tokenizer("say 🙂").input_ids[:5], tokenizer("say 🙂").input_ids[5:]
+    parts, text = pieces(tokenizer, first)
+    text.peek(tokenizer("completely different").input_ids)
+    assert "".join(parts + [text.push(i) for i in rest]) == "say 🙂"
+
+
+def test_tokens_without_text_have_a_label():
+    tokenizer = byte_tokenizer()
+    text = Detokenizer(tokenizer)
+    end, lead = tokenizer.eos_token_id, tokenizer("🙂").input_ids[0]
+    assert text.label(end, "") == "<end>"
+    assert text.label(lead, "") == tokenizer.convert_ids_to_tokens(lead)
+    assert text.label(tokenizer("a").input_ids[0], "a") is None
+
+
+def with_template(template: str | None):
+    tokenizer = copy.deepcopy(byte_tokenizer())
+    tokenizer.chat_template = template
+    return tokenizer
+
+
+def test_chat_needs_a_template_and_says_so():
+    with pytest.raises(BadInput, match=r"no chat template.*raw"):
+        encode_prompt(with_template(None), RunConfig("Hello"))
+
+
+PLAIN = (
+    "{% for m in messages %}{{ m['role'] }}:{{ m['content'] }}|{% endfor %}{% if enable_thinking %}think{% endif %}>"
+)
+
+
+@pytest.mark.parametrize(
+    ("config", "text"),
+    [
+        (RunConfig("Hi"), "user:Hi|>"),
+        (RunConfig("Hi", system="Be brief"), "system:Be brief|user:Hi|>"),
+        (RunConfig("Hi", system=""), "system:|user:Hi|>"),
+        (RunConfig("Hi", thinking=True), "user:Hi|think>"),
+        (RunConfig("Hi", chat=False, system="unused"), "Hi"),
+    ],
+)
+def test_the_template_gets_system_prompt_and_thinking_switch(config, text):
+    tokenizer = with_template(PLAIN)
+    assert join(tokenizer, encode_prompt(tokenizer, config)) == text
+
+
+def test_a_template_that_refuses_is_quoted():
+    tokenizer = with_template("{{ raise_exception('no system turns here') }}")
+    with pytest.raises(BadInput, match="no system turns here"):
+        encode_prompt(tokenizer, RunConfig("Hi", system="x"))

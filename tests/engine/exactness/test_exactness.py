@@ -1,0 +1,106 @@
+"""The promise itself: through the real loop, with any drafter, the output is distributed as the target's own.
+
+Every check is a chi-squared at a false-alarm rate of 1e-4; the seeds are fixed, so a failure is a change in the code.
+`test_mutants.py` shows that the same check catches rules that are wrong.
+"""
+
+from collections import Counter
+
+import pytest
+from chi_squared import FALSE_ALARM, joint_p_value, markov_p_value
+
+from engine.config import SamplingParams
+from engine.exactness.toy_models import ToyLM, ToyTreeDrafter, exact_distribution, generate, make_drafter, weather_pair
+
+PROMPT = [0, 1]
+SAMPLINGS = {
+    "plain": SamplingParams(1.0),
+    "temperature": SamplingParams(0.6),
+    "hot": SamplingParams(1.7),
+    "top-k": SamplingParams(1.0, top_k=3),
+    "top-p": SamplingParams(0.8, top_p=0.85),
+    "min-p": SamplingParams(0.9, min_p=0.15),
+    "all": SamplingParams(0.7, top_k=5, top_p=0.95, min_p=0.05),
+}
+
+
+def pair(vocabulary: int, seed: int = 0) -> tuple[ToyLM, ToyLM]:
+    target = ToyLM.random(vocabulary, seed, spread=0.8)
+    return target, target.with_noise(1.0, seed + 1)
+
+
+def slow(*values):
+    return [pytest.param(value, marks=pytest.mark.slow) for value in values]
+
+
+@pytest.mark.parametrize("gamma", [4, *slow(1)])
+@pytest.mark.parametrize("name", ["all", *slow(*(name for name in SAMPLINGS if name != "all"))])
+@pytest.mark.parametrize("method", ["ngram", "lm"])
+def test_chains(method, name, gamma):
+    sampling = SAMPLINGS[name]
+    target, draft = pair(6)
+    tokens = generate(target, make_drafter(method, draft), PROMPT, sampling=sampling, gamma=gamma, max_new_tokens=1200)
+    assert markov_p_value(target, tokens, sampling) > FALSE_ALARM
+
+
+@pytest.mark.parametrize("gamma", [4, *slow(1)])
+@pytest.mark.parametrize("sampling", ["plain", *slow("all")])
+@pytest.mark.parametrize("siblings", ["independent", "without_replacement", "top"])
+def test_trees(siblings, sampling, gamma):
+    target, draft = pair(8, seed=5)
+    drafter = ToyTreeDrafter(draft, siblings, widths=(3, 1, 2) if gamma > 1 else (3,))
+    settings = {"sampling": SAMPLINGS[sampling], "gamma": gamma, "max_new_tokens": 800}
+    assert markov_p_value(target, generate(target, drafter, PROMPT, **settings), SAMPLINGS[sampling]) > FALSE_ALARM
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("method", ["none", "lm"])
+def test_ten_words(method):
+    target, draft = pair(10, seed=9)
+    tokens = generate(target, make_drafter(method, draft), PROMPT, gamma=4, max_new_tokens=2000)
+    assert markov_p_value(target, tokens, SamplingParams(1.0)) > FALSE_ALARM
+
+
+@pytest.mark.parametrize("method", ["lm", *slow("without_replacement")])
+def test_the_joint_law_of_whole_outputs(method):
+    """Independent short runs, one a seed: three tokens at once, which also shows that seeds are independent."""
+    target, draft = pair(6, seed=3)
+    sampling = SamplingParams(0.8, top_k=4)
+    outputs = Counter(
+        tuple(
+            generate(target, make_drafter(method, draft), PROMPT, sampling=sampling, gamma=2, max_new_tokens=3, seed=s)
+        )
+        for s in range(700)
+    )
+    assert joint_p_value(outputs, exact_distribution(target, PROMPT, 3, sampling)) > FALSE_ALARM
+
+
+@pytest.mark.parametrize("method", ["lm", *slow("independent")])
+def test_repetition_penalty_counts_drafts_before_a_position(method):
+    """With a penalty the law depends on everything said so far, drafts of the same round included."""
+    target, draft = pair(6, seed=7)
+    sampling = SamplingParams(1.0, repetition_penalty=3.0)
+    outputs = Counter(
+        tuple(
+            generate(target, make_drafter(method, draft), PROMPT, sampling=sampling, gamma=2, max_new_tokens=3, seed=s)
+        )
+        for s in range(500)
+    )
+    assert joint_p_value(outputs, exact_distribution(target, PROMPT, 3, sampling)) > FALSE_ALARM
+
+
+def test_the_weather_pair_is_what_the_lessons_say():
+    target, draft = weather_pair()
+    assert target.probabilities([0], SamplingParams(1.0)).tolist() == pytest.approx([0.6, 0.3, 0.1])
+    assert draft.probabilities([1, 0], SamplingParams(1.0)).tolist() == pytest.approx([0.4, 0.4, 0.2])
+    assert exact_distribution(target, [0], 2)[1, 2] == pytest.approx(0.3 * 0.3)
+    tokens = generate(target, make_drafter("lm", draft), [0], gamma=3, max_new_tokens=1500)
+    assert markov_p_value(target, tokens, SamplingParams(1.0)) > FALSE_ALARM
+
+
+@pytest.mark.parametrize("method", ["none", "ngram", "lm", "independent", "without_replacement", "top"])
+def test_greedy_has_one_answer(method):
+    target, draft = pair(6, seed=2)
+    (expected,) = [tokens for tokens, mass in exact_distribution(target, PROMPT, 4, SamplingParams()).items() if mass]
+    settings = {"sampling": SamplingParams(), "gamma": 3, "max_new_tokens": 4}
+    assert tuple(generate(target, make_drafter(method, draft), PROMPT, **settings)) == expected

@@ -1,0 +1,208 @@
+"""The EAGLE head drafts as it was trained, and the target's output stays its own."""
+
+from collections import Counter
+from types import SimpleNamespace
+
+import pytest
+import torch
+from chi_squared import FALSE_ALARM, joint_p_value
+from tiny_pairs import VOCABULARY, generated, model_folder, request, without_clocks
+
+from engine.config import SamplingParams
+from engine.drafters import eagle3 as drafting
+from engine.drafters.base import DrafterSetup
+from engine.errors import BadInput, Unavailable
+from engine.runtime.engine import load_engine
+from engine.sampling.random_streams import Uniforms
+from engine.sampling.warping import History, penalise, warp
+from engine.trace.events import CostModel
+from engine.trace.trace import fold
+from engine.training import export
+from engine.training.students import new_eagle
+from engine.training.teacher import Teacher
+from engine.weights.catalogue import get_pair, local_model
+
+WORDS = torch.arange(0, VOCABULARY, 2)  # every second word: some of the target's favourites are out of reach
+TAPS = (0, 1, 2)
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory):
+    """A target and a head that was never trained, but whose every weight is its own."""
+    root = tmp_path_factory.mktemp("eagle")
+    model = model_folder(root / "target")
+    teacher = Teacher.load(root / "target", "cpu")
+    torch.manual_seed(1)
+    student = new_eagle(teacher, WORDS, len(TAPS), teacher.layer, torch.ones(len(TAPS)))
+    with torch.no_grad():
+        for parameter in student.parameters():
+            parameter.add_(0.1 * torch.randn_like(parameter)).copy_(parameter.bfloat16())
+        student.module.head.copy_(student.module.head.bfloat16())
+    export.eagle(student, teacher, TAPS, root / "head", "a card")
+    return SimpleNamespace(root=root, model=model, teacher=teacher, student=student, pair=f"{root}/target+{root}/head")
+
+
+@pytest.fixture(scope="module")
+def engine(folders):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("engine.models.linear.quantising_works", lambda: False)  # rounding would hide a wrong feature
+        engine = load_engine(folders.pair, "cpu")
+        engine.drafter("eagle")
+    return engine
+
+
+@torch.inference_mode()  # as in a run, which may have made the drafter's buffers
+def test_a_head_drafts_what_the_trained_module_computes(folders, engine):
+    """Rounds by hand, each with features of the text before it, then steps from its own state.
+
+    After a long pause it catches up first, and asked twice for the same text it guesses the same.
+    """
+    target, drafter = engine.target.runner, engine.drafter("eagle")
+    ids = [(5 * i + 3) % VOCABULARY for i in range(48)]
+    setup = DrafterSetup(SamplingParams(1.0), VOCABULARY, Uniforms(0, 64), None, 64, "cpu")
+    target.reset(64)
+    target.prefill(ids[:5])
+    drafter.start(ids[:6], setup)
+    caught_up = drafting.LONGEST_CATCH_UP
+    for known in (6, 7, 10, 10, 10 + caught_up, 19 + caught_up, 40, 41):  # committed; the last has no features yet
+        target.prefill(ids[target.length : known - 1])
+        draft = drafter.propose(ids[:known], 3, 0)
+        tokens = torch.tensor([ids[:known] + draft.tokens.tolist()])
+        features = torch.zeros(1, tokens.shape[1], target.tapped.shape[1])
+        features[0, : known - 1] = target.tapped[: known - 1]
+        with torch.no_grad():
+            states = folders.student.module.rollout(tokens, features, 3)
+            rows = [folders.student.module.logits(s[0, known - 2]).softmax(-1) for s in states]
+        for row, q in zip(rows, draft.q, strict=True):
+            assert torch.allclose(q[WORDS], row, atol=1e-4)
+            assert q.sum() == pytest.approx(1.0, abs=1e-5) and q[WORDS + 1].sum() == 0
+        drafter.commit(0)
+    target.release()
+
+
+@pytest.mark.parametrize("gamma", [1, 4, "auto"])
+def test_greedy_output_is_the_targets_own(folders, engine, gamma):
+    whole = fold(engine.run(request(engine.pair.name, "eagle", gamma=gamma, max_new_tokens=40)))
+    assert [t.id for t in whole.emitted] == generated(folders.model, [p.id for p in whole.started.prompt], 40)
+    assert set(whole.started.weights) == {"target", "draft"}
+
+
+@pytest.mark.parametrize("count", [400, pytest.param(1500, marks=pytest.mark.slow)])
+def test_sampled_output_keeps_the_targets_law(folders, engine, count):
+    """The first two tokens of many seeded runs against the target's own joint law, at a false-alarm rate of 1e-4."""
+    params = SamplingParams(0.7, top_k=4)
+    asked = {"gamma": 2, "max_new_tokens": 3, "sampling": params}
+    runs = [fold(engine.run(request(engine.pair.name, "eagle", seed=s, **asked))) for s in range(count)]
+    prompt = [p.id for p in runs[0].started.prompt]
+    seen = Counter(tuple(t.id for t in r.emitted[:2]) for r in runs)
+    statuses = Counter(t.status for r in runs for t in r.rounds[0].tokens)
+    assert min(statuses["accepted"], statuses["rejected"]) > 50, "one side of the rule was hardly tried"
+    law = {}
+    with torch.no_grad():
+        first = warp(folders.model(torch.tensor([prompt])).logits[0, -1:], params)[0]
+        for a in first.nonzero()[:, 0].tolist():
+            second = warp(folders.model(torch.tensor([[*prompt, a]])).logits[0, -1:], params)[0]
+            law |= {(a, b): float(first[a] * second[b]) for b in second.nonzero()[:, 0].tolist()}
+    assert joint_p_value(seen, law) > FALSE_ALARM
+
+
+@torch.inference_mode()  # as in a run, which may have made the drafter's buffers
+def test_a_penalty_falls_on_the_right_words_of_the_reduced_vocabulary(folders, engine):
+    """Both on committed tokens and on the drafts before; the map must not be forgotten on the way."""
+    target, drafter = engine.target.runner, engine.drafter("eagle")
+    ids, params = [3, 4, 10, 11, 100, 101], SamplingParams(1.0, repetition_penalty=3.0)
+    target.reset(40)
+    target.prefill(ids[:-1])
+    drafter.start(ids, DrafterSetup(params, VOCABULARY, Uniforms(0, 40), History(ids, VOCABULARY, "cpu"), 40, "cpu"))
+    draft = drafter.propose(ids, 3, 0)
+    tokens = torch.tensor([ids + draft.tokens.tolist()])
+    features = torch.zeros(1, tokens.shape[1], target.tapped.shape[1])
+    features[0, : len(ids) - 1] = target.tapped[: len(ids) - 1]
+    with torch.no_grad():
+        states = folders.student.module.rollout(tokens, features, 3)
+        logits = [folders.student.module.logits(s[0, len(ids) - 2])[None] for s in states]
+    for k, (row, q) in enumerate(zip(logits, draft.q, strict=True)):
+        seen = torch.zeros(VOCABULARY, dtype=torch.bool)
+        seen[tokens[0, : len(ids) + k]] = True
+        plain, penalised = row.softmax(-1)[0], warp(penalise(row, seen[WORDS][None], 3.0), params)[0]
+        assert torch.allclose(q[WORDS], penalised, atol=1e-4) and not torch.allclose(plain, penalised, atol=1e-4)
+    target.release()
+    drafter.release()
+
+
+@pytest.mark.parametrize("method", ["none", "eagle"])
+def test_a_penalised_run_is_the_plain_one(folders, engine, method):
+    settings = {"sampling": SamplingParams(repetition_penalty=1.8), "gamma": 3, "max_new_tokens": 30}
+    whole = fold(engine.run(request(engine.pair.name, method, **settings)))
+    prompt = torch.tensor([[p.id for p in whole.started.prompt]])
+    expected = folders.model.generate(
+        prompt, do_sample=False, max_new_tokens=30, repetition_penalty=1.8, eos_token_id=1, pad_token_id=0
+    )
+    assert [t.id for t in whole.emitted] == expected[0, prompt.shape[1] :].tolist()
+
+
+def test_to_the_very_end_of_the_context(folders, engine):
+    """Where a whole γ no longer fits, shorter drafts are made and the text is still the target's own."""
+    room = 256 - len(fold(engine.run(request(engine.pair.name, max_new_tokens=1))).started.prompt)
+    asked = {"gamma": 7, "max_new_tokens": room, "temperature": 0.0}
+    whole = fold(engine.run(request(engine.pair.name, "eagle", **asked)))
+    assert [t.id for t in whole.emitted] == generated(folders.model, [p.id for p in whole.started.prompt], room)
+
+
+def test_features_follow_the_path_of_a_tree(engine):
+    """Of a tree only the kept path's features stay, in the places a chain would have put them."""
+    target, ids = engine.target.runner, [7, 8, 9]
+    tree, parents, path = torch.tensor([20, 21, 22, 23, 24]), [0, 0, 2, 2], [0, 2, 4]
+    target.reset(16)
+    target.prefill(ids)
+    target.forward(tree, parents)
+    target.keep(3, path)
+    kept = target.tapped[:6].clone()
+    target.rollback(0)
+    target.prefill([*ids, *tree[path].tolist()])
+    assert target.length == 6 and torch.allclose(kept, target.tapped[:6], atol=1e-4)
+    assert (kept[3:] - kept[:3]).abs().min(0).values.max() > 0.1, "rows alike would prove nothing"
+    target.release()
+
+
+def test_its_costs_are_measured_like_any_other_drafts(engine):
+    costs = engine.costs("eagle", again=True)
+    assert costs.c > 0 and costs.v[1] == 1.0
+    assert engine.target.runner.cache is None and engine.target.runner.tapped is None
+    assert engine._drafts["eagle"].runner.cache is None
+
+
+def test_auto_repeats_from_its_own_pins(engine, monkeypatch):
+    asked = {"gamma": "auto", "max_new_tokens": 60, "temperature": 0.9}
+    monkeypatch.setitem(engine._costs, "eagle", CostModel(0.1, {1: 1.0, 2: 1.02, 20: 1.4}, 200, 0.001))
+    first = fold(engine.run(request(engine.pair.name, "eagle", **asked)))
+    pins = [(r.gamma, r.draft_steps) for r in first.rounds]
+    assert len(set(pins)) > 2
+    monkeypatch.setitem(engine._costs, "eagle", CostModel(5.0, {1: 1.0, 2: 2.0}, 200, 0.001))  # now it pays nowhere
+    again = fold(engine.run(request(engine.pair.name, "eagle", **asked), gammas=pins))
+    assert without_clocks(again) == without_clocks(first)
+    assert {r.gamma for r in fold(engine.run(request(engine.pair.name, "eagle", **asked))).rounds} == {0}
+
+
+def test_a_folder_with_a_head_is_known_as_one(folders):
+    pair = get_pair(folders.pair)
+    assert list(pair.drafts) == ["eagle"] and pair.drafts["eagle"].head and not pair.target.head
+    stored = local_model(folders.root / "head")
+    assert stored.parameters > 0 and stored.vocab_size == VOCABULARY
+    with pytest.raises(BadInput, match="has no 'lm' draft; choose from none, ngram, eagle"):
+        load_engine(folders.pair, "cpu").drafter("lm")
+
+
+def test_a_head_alone_is_no_target(folders):
+    head = folders.root / "head"
+    for pair in (f"{head}", f"{head}+{head}"):
+        with pytest.raises(BadInput, match=r"holds an EAGLE head, which only drafts for a target; name TARGET_DIR\+"):
+            get_pair(pair)
+
+
+def test_a_target_without_hidden_states_to_read(folders, tmp_path):
+    model_folder(tmp_path / "gpt", "gpt2")
+    engine = load_engine(f"{tmp_path / 'gpt'}+{folders.root / 'head'}", "cpu")
+    with pytest.raises(Unavailable, match="reads hidden states, which only our own decoder gives; use another method"):
+        engine.drafter("eagle")
+    assert fold(engine.run(request(engine.pair.name, max_new_tokens=4))).emitted

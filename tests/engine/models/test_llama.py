@@ -1,0 +1,315 @@
+"""Our decoder gives transformers' logits on every family it runs: whole, in steps, as a tree, after a rollback."""
+
+import json
+import shutil
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+from tiny_models import CHECKPOINTS, runner_of, write
+from transformers import AutoConfig, AutoModelForCausalLM, GPT2Config, LlamaConfig, MistralConfig, Qwen2Config
+
+from engine.errors import BadInput, EngineError, Unavailable
+from engine.models.linear import PackedLinear, PlainLinear, QuantisedLinear, linear_for, packing_works, quantising_works
+from engine.models.llama import LlamaModel, context_length, unsupported
+from engine.models.runner import DecoderRunner, tree_shape
+
+IDS = [(37 * i * i + 11 * i + 5) % 96 for i in range(40)]
+PLAIN, PACKED = 1e-5, 5e-4
+TREE = (0, 0, 1, 1, 2, 4)  # nodes 1, 2 under the root; 3, 4 under 1; 5 under 2; 6 under 4
+
+
+@pytest.fixture(scope="module", params=CHECKPOINTS)
+def checkpoint(request, tmp_path_factory):
+    folder = tmp_path_factory.mktemp(request.param)
+    return folder, write(folder, request.param)
+
+
+def logits_of(model, ids) -> torch.Tensor:
+    with torch.no_grad():
+        return model(torch.tensor([list(ids)])).logits[0]
+
+
+def close(ours, theirs, tolerance):
+    torch.testing.assert_close(ours, theirs, atol=tolerance * float(theirs.abs().max()), rtol=0)
+
+
+def ready(checkpoint, packed=False, prompt=0, capacity=64) -> DecoderRunner:
+    runner = runner_of(*checkpoint, packed=packed)
+    runner.reset(min(capacity, runner.max_length))
+    runner.prefill(IDS[:prompt])
+    return runner
+
+
+@pytest.mark.parametrize("packed", [False, True], ids=["plain", "packed"])
+def test_logits_of_a_whole_text(checkpoint, packed):
+    if packed and not packing_works():
+        pytest.skip("oneDNN does not pack weights here")
+    ours = ready(checkpoint, packed).forward(torch.tensor(IDS))
+    close(ours, logits_of(checkpoint[1], IDS), PACKED if packed else PLAIN)
+
+
+def test_logits_step_by_step(checkpoint):
+    """A prefill, then blocks of uneven width, as rounds feed them."""
+    runner, at, rows = ready(checkpoint, prompt=9), 9, []
+    for width in (1, 4, 1, 7, 2, 16):
+        rows.append(runner.forward(torch.tensor(IDS[at : at + width])))
+        at += width
+    assert runner.length == at == len(IDS)
+    close(torch.cat(rows), logits_of(checkpoint[1], IDS)[9:], PLAIN)
+    last = ready(checkpoint, prompt=9).forward(torch.tensor(IDS[9:]), last=True)
+    close(last, logits_of(checkpoint[1], IDS)[-1:], PLAIN)
+
+
+def test_a_tree_is_every_one_of_its_paths(checkpoint):
+    runner, base = ready(checkpoint, prompt=12), 12
+    nodes = [IDS[base], 7, 50, 31, 7, 2, 90]
+    logits = runner.forward(torch.tensor(nodes), TREE)
+    for node in range(len(nodes)):
+        path, at = [], node
+        while at:
+            path.insert(0, nodes[at])
+            at = TREE[at - 1]
+        theirs = logits_of(checkpoint[1], [*IDS[: base + 1], *path])
+        close(logits[node], theirs[-1], PLAIN)
+
+
+@pytest.mark.parametrize("path", [[0], [0, 1], [0, 2, 5], [0, 1, 4, 6]])
+def test_keeping_a_path_of_a_tree_leaves_what_a_chain_would_have(checkpoint, path):
+    nodes = torch.tensor([IDS[12], 7, 50, 31, 7, 2, 90])
+    runner = ready(checkpoint, prompt=12)
+    runner.forward(nodes, TREE)
+    runner.keep(12, path)
+    assert runner.length == 12 + len(path)
+    close(
+        runner.forward(torch.tensor([3, 4])),
+        logits_of(checkpoint[1], [*IDS[:12], *nodes[path].tolist(), 3, 4])[-2:],
+        PLAIN,
+    )
+
+
+def test_a_rollback_forgets(checkpoint):
+    runner = ready(checkpoint, prompt=10)
+    runner.forward(torch.tensor([1, 2, 3, 4, 5]))
+    runner.rollback(11)
+    close(runner.forward(torch.tensor([8, 9])), logits_of(checkpoint[1], [*IDS[:10], 1, 8, 9])[-2:], PLAIN)
+    runner.reset(20)
+    close(runner.forward(torch.tensor(IDS[:6])), logits_of(checkpoint[1], IDS[:6]), PLAIN)
+
+
+def test_a_loop_is_so_many_steps(checkpoint):
+    runner = ready(checkpoint, prompt=10)
+
+    def body(step):
+        return torch.cat([step(torch.tensor(IDS[10:12]), 0)[0], step(torch.tensor(IDS[12:13]), 2)[0]])
+
+    close(runner.loop("k", 3, body), logits_of(checkpoint[1], IDS[:13])[[11, 12]], PLAIN)
+    assert runner.length == 13
+
+
+def test_a_prefill_longer_than_a_chunk(tmp_path):
+    model = write(tmp_path, "llama3-rope", max_position_embeddings=2048)
+    ids = IDS * 30
+    runner = runner_of(tmp_path, model)
+    runner.reset(len(ids))
+    runner.prefill(ids[:-2])
+    close(runner.forward(torch.tensor(ids[-2:])), logits_of(model, ids)[-2:], 1e-4)
+
+
+def test_taps_hand_out_hidden_states(tmp_path):
+    model = write(tmp_path, "qwen3")
+    runner = runner_of(tmp_path, model)
+    runner.model.taps = (0, 1, 2)
+    runner.reset(20)
+    runner.forward(torch.tensor(IDS[:8]))
+    with torch.no_grad():
+        states = model.model(torch.tensor([IDS[:8]]), output_hidden_states=True).hidden_states
+    close(runner.tapped[:8, :64], torch.cat([states[0][0], states[1][0]], -1), PLAIN)
+    close(torch.nn.functional.rms_norm(runner.tapped[:8, 64:], (32,), runner.model.norm, 1e-6), states[2][0], PLAIN)
+
+
+@pytest.mark.parametrize("name", ["llama", "qwen2", "llama-tied"])
+def test_sharded_files(tmp_path, name):
+    model = write(tmp_path, name, shards="20KB")
+    assert len(list(tmp_path.glob("*.safetensors"))) > 2
+    close(ready((tmp_path, model)).forward(torch.tensor(IDS)), logits_of(model, IDS), PLAIN)
+
+
+def test_half_precision_checkpoints_load_in_fp32(tmp_path):
+    write(tmp_path, "llama").to(torch.bfloat16).save_pretrained(tmp_path)
+    model = AutoModelForCausalLM.from_pretrained(tmp_path, dtype=torch.float32)
+    close(ready((tmp_path, model)).forward(torch.tensor(IDS)), logits_of(model, IDS), PLAIN)
+
+
+def test_a_sliding_window_is_the_context():
+    """Inside the window it makes no difference, and past it this decoder will not go."""
+    assert context_length(MistralConfig(max_position_embeddings=500, sliding_window=40)) == 40
+    assert context_length(MistralConfig(max_position_embeddings=500, sliding_window=None)) == 500
+    assert context_length(Qwen2Config(max_position_embeddings=500, sliding_window=40, use_sliding_window=False)) == 500
+
+
+def test_more_than_the_context_is_refused_in_words(tmp_path):
+    runner = runner_of(tmp_path, write(tmp_path, "mistral-window"))
+    with pytest.raises(BadInput, match="context is 40"):
+        runner.reset(41)
+
+
+@pytest.mark.parametrize(
+    ("config", "reason"),
+    [
+        (GPT2Config(), "not gpt2"),
+        (LlamaConfig(hidden_act="gelu"), "gelu"),
+        (LlamaConfig(rope_parameters={"rope_type": "dynamic", "rope_theta": 1e4, "factor": 2.0}), "dynamic"),
+        (LlamaConfig(quantization_config={"quant_method": "awq"}), "quantised"),
+    ],
+)
+def test_what_it_cannot_run_has_a_reason(config, reason):
+    assert reason in unsupported(config)
+
+
+def test_several_end_tokens_survive_loading(tmp_path):
+    write(tmp_path, "many-eos")
+    assert AutoConfig.from_pretrained(tmp_path).eos_token_id == [2, 3, 4]
+
+
+# ---- damaged checkpoints -------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("whole")
+    return folder, write(folder, "qwen3", shards="20KB").config
+
+
+def rewrite(folder, change):
+    """Apply ``change`` to the tensors of every shard."""
+    for file in folder.glob("*.safetensors"):
+        tensors = load_file(file)
+        change(tensors)
+        save_file(tensors, file)
+
+
+def resize(part: str, rows: int):
+    def change(tensors):
+        for name in tensors:
+            if part in name:
+                tensors[name] = torch.zeros(rows, *tensors[name].shape[1:])
+
+    return change
+
+
+def drop(part: str):
+    def change(tensors):
+        for name in [n for n in tensors if part in n]:
+            del tensors[name]
+
+    return change
+
+
+def index_becomes(text: str):
+    return lambda folder: (folder / "model.safetensors.index.json").write_text(text)
+
+
+def first_shard(folder):
+    return sorted(folder.glob("*.safetensors"))[0]
+
+
+DAMAGE = {
+    "cut short": lambda f: first_shard(f).write_bytes(first_shard(f).read_bytes()[:-300]),
+    "empty": lambda f: first_shard(f).write_bytes(b""),
+    "other bytes": lambda f: first_shard(f).write_bytes(b"<html>not found</html>" * 40),
+    "huge header": lambda f: first_shard(f).write_bytes(b"\xff" * 8 + first_shard(f).read_bytes()[8:]),
+    "shard missing": lambda f: first_shard(f).unlink(),
+    "all missing": lambda f: [x.unlink() for x in f.glob("model*")],
+    "index no json": index_becomes("{"),
+    "index without map": index_becomes("{}"),
+    "index a list": index_becomes("[1, 2]"),
+    "map a list": index_becomes('{"weight_map": ["model.norm.weight"]}'),
+    "map of numbers": index_becomes('{"weight_map": {"model.embed_tokens.weight": 3}}'),
+    "map elsewhere": index_becomes('{"weight_map": {"model.embed_tokens.weight": "../../elsewhere.safetensors"}}'),
+    "tensor missing": lambda f: rewrite(f, drop("layers.1.mlp.down_proj")),
+    "short embedding": lambda f: rewrite(f, resize("embed_tokens", 90)),
+    "short query": lambda f: rewrite(f, resize("q_proj", 40)),
+    "short key": lambda f: rewrite(f, resize("k_proj", 7)),
+    "short down": lambda f: rewrite(f, resize("down_proj", 20)),
+    "short gate": lambda f: rewrite(f, resize("gate_proj", 12)),
+    "short norm": lambda f: rewrite(f, resize("input_layernorm", 5)),
+    "short last norm": lambda f: rewrite(f, resize("model.norm", 5)),
+    "short q norm": lambda f: rewrite(f, resize("q_norm", 3)),
+    "short head": lambda f: rewrite(f, resize("lm_head", 10)),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGE)
+def test_a_damaged_checkpoint_is_one_sentence(tmp_path, whole, damage):
+    folder = tmp_path / "copy"
+    shutil.copytree(whole[0], folder)
+    DAMAGE[damage](folder)
+    with pytest.raises(EngineError) as error:
+        LlamaModel(folder, whole[1], torch.float32, "cpu")
+    message = str(error.value)
+    assert isinstance(error.value, Unavailable) and message.endswith(".") and "\n" not in message
+    assert "copy" in message, "the folder should be named"
+
+
+def test_the_sentence_about_a_shape_names_both(tmp_path, whole):
+    shutil.copytree(whole[0], tmp_path / "copy")
+    settings = json.loads((tmp_path / "copy/config.json").read_text()) | {"vocab_size": 90}
+    (tmp_path / "copy/config.json").write_text(json.dumps(settings))
+    with pytest.raises(Unavailable, match=r"\(96, 32\).*\(90, 32\)"):
+        LlamaModel(tmp_path / "copy", AutoConfig.from_pretrained(tmp_path / "copy"), torch.float32, "cpu")
+
+
+# ---- parts ---------------------------------------------------------------------------------------------------------
+
+
+def test_the_shape_of_a_tree():
+    depth, ancestors = tree_shape(TREE)
+    assert depth.tolist() == [0, 1, 1, 2, 2, 2, 3]
+    assert ancestors[6].nonzero()[:, 0].tolist() == [0, 1, 4, 6]
+    with pytest.raises(AssertionError, match="after its parent"):
+        tree_shape([0, 2])
+
+
+@pytest.mark.parametrize("rows", [1, 2, 6, 33])
+@pytest.mark.parametrize("bias", [None, torch.randn(40)], ids=["no bias", "bias"])
+def test_packed_products_are_products(rows, bias):
+    if not packing_works():
+        pytest.skip("oneDNN does not pack weights here")
+    weight, x = torch.randn(40, 24), torch.randn(rows, 24)
+    torch.testing.assert_close(PackedLinear(weight, bias)(x), PlainLinear(weight, bias)(x), atol=1e-4, rtol=1e-4)
+
+
+def test_packing_is_only_for_fp32_on_cpu():
+    assert linear_for(torch.bfloat16, "cpu") is PlainLinear
+    assert linear_for(torch.float32, "cpu", packed=False) is PlainLinear
+
+
+@pytest.mark.parametrize("rows", [1, 2, 6, 33])
+@pytest.mark.parametrize("bias", [None, torch.randn(40)], ids=["no bias", "bias"])
+def test_quantised_products_are_nearly_products(rows, bias):
+    """Weights of every size keep their share: one row of them is a thousand times another, one is nothing at all."""
+    if not quantising_works():
+        pytest.skip("no 8-bit products here")
+    weight, x = torch.randn(40, 24), torch.randn(rows, 24)
+    weight[0], weight[1], weight[2] = weight[0] * 1e3, weight[1] * 1e-3, 0
+    right, found = PlainLinear(weight, bias)(x), QuantisedLinear(weight, bias)(x)
+    sizes = weight.norm(dim=1) * x.square().mean().sqrt()  # what such a product usually comes to
+    assert ((found - right).abs() <= 0.1 * sizes + 1e-6).all()
+    assert found.dtype == torch.float32 and found.shape == right.shape
+
+
+@pytest.mark.parametrize("dtype, packed", [(torch.bfloat16, None), (torch.float32, False)])
+def test_eight_bits_are_only_for_fp32_on_cpu_where_asked(dtype, packed, monkeypatch):
+    assert linear_for(dtype, "cpu", packed, quantised=True) is PlainLinear
+    assert linear_for(torch.float32, "cpu") is not QuantisedLinear
+    monkeypatch.setattr("engine.models.linear.quantising_works", lambda: False)
+    assert linear_for(torch.float32, "cpu", quantised=True) is linear_for(torch.float32, "cpu")
+
+
+def test_a_build_without_eight_bits_is_found_out(monkeypatch):
+    def broken(*_):
+        raise RuntimeError("no engine for this")
+
+    monkeypatch.setattr(torch, "quantize_per_channel", broken)
+    assert not quantising_works.__wrapped__()

@@ -1,0 +1,115 @@
+"""Reading a config.json and a tokenizer without the architecture's own class: the same values, fewer imports."""
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from paths import ASSETS, ROOT
+from transformers import AutoConfig, AutoTokenizer, LlamaConfig
+
+from engine.errors import Unavailable
+from engine.models.attention import rope
+from engine.models.llama import context_length, unsupported
+from engine.models.transformers_config import load_config, load_tokenizer
+
+DRAFT = ASSETS / "drafts" / "smollm2-135m-lm"
+READ = ("model_type", "hidden_act", "head_dim", "hidden_size", "intermediate_size", "max_position_embeddings",
+        "num_attention_heads", "num_hidden_layers", "num_key_value_heads", "vocab_size", "rms_norm_eps",
+        "tie_word_embeddings", "eos_token_id")  # fmt: skip
+
+
+def changed(folder: Path, file: str, **values) -> Path:
+    """A copy of the draft with other values in one of its files; None takes a value out."""
+    for source in DRAFT.glob("*.json"):
+        shutil.copy(source, folder)
+    told = json.loads((DRAFT / file).read_text()) | values
+    (folder / file).write_text(json.dumps({name: value for name, value in told.items() if value is not None}))
+    return folder
+
+
+def test_a_complete_config_reads_as_transformers_reads_it():
+    ours, theirs = load_config(DRAFT), AutoConfig.from_pretrained(DRAFT)
+    assert not isinstance(ours, LlamaConfig)
+    assert {name: getattr(ours, name) for name in READ} == {name: getattr(theirs, name) for name in READ}
+    assert rope(ours) == rope(theirs)
+    assert context_length(ours) == context_length(theirs)
+    assert unsupported(ours) is None
+
+
+def read_by_transformers(folder: Path) -> bool:
+    """Whether the architecture's own class has read it, or refused it."""
+    try:
+        theirs = type(AutoConfig.from_pretrained(folder))
+    except Exception:
+        with pytest.raises(Unavailable, match="no complete model folder"):
+            load_config(folder)
+        return True
+    return type(load_config(folder)) is theirs
+
+
+@pytest.mark.parametrize("left_out", [name for name in READ if name != "model_type"] + ["rope_parameters"])
+def test_what_a_file_leaves_out_has_the_architectures_default(left_out, tmp_path):
+    assert read_by_transformers(changed(tmp_path, "config.json", **{left_out: None}))
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"model_type": "mistral"},
+        {"rope_parameters": {"rope_type": "linear", "rope_theta": 10000.0, "factor": 2.0}},
+        {"rope_parameters": {"rope_type": "default"}},
+        {"rope_parameters": "default"},
+        {"quantization_config": {"quant_method": "awq", "bits": 4}},
+        {"eos_token_id": [2, 3]},
+        {"hidden_size": "192"},
+        {"num_hidden_layers": -1},
+        {"vocab_size": True},
+        {"rms_norm_eps": "small"},
+    ],
+    ids=lambda values: str(values)[:40],
+)
+def test_what_is_out_of_the_ordinary_is_left_to_transformers(values, tmp_path):
+    assert read_by_transformers(changed(tmp_path, "config.json", **values))
+
+
+def test_a_damaged_or_absent_config_is_refused_in_words(tmp_path):
+    with pytest.raises(Unavailable, match="no complete model folder"):
+        load_config(tmp_path)
+    (tmp_path / "config.json").write_text("{")
+    with pytest.raises(Unavailable, match="no complete model folder"):
+        load_config(tmp_path)
+
+
+@pytest.mark.parametrize("named", ["TokenizersBackend", "GPT2Tokenizer", None])
+def test_the_tokenizer_is_the_one_that_transformers_would_choose(named, tmp_path):
+    folder = changed(tmp_path, "tokenizer_config.json", tokenizer_class=named)
+    ours, theirs = load_tokenizer(folder), AutoTokenizer.from_pretrained(folder)
+    assert type(ours) is type(theirs)
+    text = "Why is the sky\n\n blue? \U0001f642 <|im_end|>"
+    assert ours(text)["input_ids"] == theirs(text)["input_ids"]
+    assert (ours.eos_token_id, ours.pad_token_id) == (theirs.eos_token_id, theirs.pad_token_id)
+
+
+def test_what_no_configuration_takes_is_refused_in_words(tmp_path):
+    with pytest.raises(Unavailable, match="no complete model folder"):
+        load_config(changed(tmp_path, "config.json", dtype="no_such_type"))
+
+
+def test_the_chat_template_comes_with_the_tokenizer():
+    assert load_tokenizer(DRAFT).chat_template == AutoTokenizer.from_pretrained(DRAFT).chat_template != ""
+
+
+def test_loading_a_model_imports_no_compiler():
+    """It would be a third of the imports, and of the time that a load takes."""
+    code = (
+        "import sys; from pathlib import Path; from engine.models.loader import load_model;"
+        f"load_model(Path({str(DRAFT)!r}), 'cpu', 'fp32');"
+        "print(*(name for name in ('sympy', 'torch._dynamo', 'transformers.models.llama') if name in sys.modules))"
+    )
+    root = ROOT
+    done = subprocess.run([sys.executable, "-c", code], cwd=root, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip() == ""

@@ -1,0 +1,195 @@
+"""Any transformers model whose cache can be cropped: same logits, exact rollback, same text as generate; no others."""
+
+import pytest
+import torch
+from tiny_pairs import generated, model_folder, request
+
+from engine.errors import BadInput, Unavailable
+from engine.models.loader import load_model
+from engine.models.transformers_runner import TransformersRunner
+from engine.runtime.engine import load_engine
+from engine.trace.trace import fold
+
+CROPPABLE = ["gpt2", "gemma", "gemma2", "gemma3"]
+IDS = [(7 * i + 3) % 250 for i in range(40)]  # longer than the sliding windows of gemma2 and gemma3
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory):
+    """Folder and transformers model of each architecture, written when first asked for."""
+    root, made = tmp_path_factory.mktemp("universal"), {}
+
+    def get(name: str):
+        if name not in made:
+            made[name] = root / name, model_folder(root / name, name)
+        return made[name]
+
+    return get
+
+
+@pytest.fixture
+def cache(monkeypatch, tmp_path):
+    monkeypatch.setenv("SPECLENS_CACHE", str(tmp_path))
+
+
+def reference(model, ids) -> torch.Tensor:
+    with torch.inference_mode():
+        return model(torch.tensor([ids])).logits[0]
+
+
+def close_to(ours: torch.Tensor, theirs: torch.Tensor) -> bool:
+    return float((ours - theirs).abs().max()) <= 1e-5 * max(1.0, float(theirs.abs().max()))
+
+
+@pytest.mark.parametrize("name", CROPPABLE)
+def test_logits_equal_transformers(models, name):
+    folder, model = models(name)
+    runner, truth = TransformersRunner(folder, torch.float32, "cpu"), reference(model, IDS)
+    runner.reset(64)
+    runner.prefill(IDS[:20])
+    assert runner.length == 20
+    for i in range(20, 23):
+        assert close_to(runner.forward(torch.tensor(IDS[i : i + 1])), truth[i : i + 1])
+    assert close_to(runner.forward(torch.tensor(IDS[23:30])), truth[23:30])
+    last = runner.forward(torch.tensor(IDS[30:]), last=True)
+    assert last.shape == (1, runner.vocab_size) and close_to(last, truth[-1:])
+
+
+@pytest.mark.parametrize("name", CROPPABLE)
+def test_rollback_is_exact(models, name):
+    """Wrong drafts are fed and taken back, past the window too; what follows scores as if they had never been."""
+    folder, model = models(name)
+    runner, truth = TransformersRunner(folder, torch.float32, "cpu"), reference(model, IDS)
+    runner.reset(64)
+    for at in range(0, 36, 3):
+        runner.forward(torch.tensor([99, 98, 97, 96]))
+        runner.keep(at, [])
+        assert close_to(runner.forward(torch.tensor([*IDS[at : at + 3], 5, 6]))[:3], truth[at : at + 3])
+        runner.keep(at, [0, 1, 2])
+        assert runner.length == at + 3
+
+
+def test_rolling_back_to_what_was_never_fed_is_a_bug(models):
+    runner = TransformersRunner(models("gpt2")[0], torch.float32, "cpu")
+    runner.reset(8)
+    runner.forward(torch.tensor([1, 2]))
+    with pytest.raises(AssertionError):
+        runner.rollback(3)
+
+
+@pytest.mark.parametrize("method", ["none", "ngram", "lm"])
+@pytest.mark.parametrize("name", CROPPABLE)
+def test_greedy_output_equals_generate(models, cache, tmp_path, name, method):
+    folder, model = models(name)
+    model_folder(tmp_path / "draft", name, noise=0.05)
+    engine = load_engine(f"{folder}+{tmp_path / 'draft'}", "cpu")
+    assert isinstance(engine.target.runner, TransformersRunner)
+    found = fold(engine.run(request(engine.pair.name, method, max_new_tokens=40)))
+    truth = generated(model, [p.id for p in found.started.prompt], 40)
+    assert [t.id for t in found.emitted] == truth
+    if method == "lm":
+        assert any(t.status == "accepted" for r in found.rounds for t in r.tokens)
+        assert any(t.status == "rejected" for r in found.rounds for t in r.tokens)
+    engine.close()
+
+
+def test_a_universal_model_drafts_for_the_fast_decoder(cache, tmp_path, models):
+    model = model_folder(tmp_path / "llama")
+    engine = load_engine(f"{tmp_path / 'llama'}+{models('gpt2')[0]}", "cpu")
+    found = fold(engine.run(request(engine.pair.name, "lm", max_new_tokens=12)))
+    assert isinstance(engine._drafts["lm"].runner, TransformersRunner)
+    assert [t.id for t in found.emitted] == generated(model, [p.id for p in found.started.prompt], 12)
+
+
+@pytest.mark.parametrize("name", ["mamba", "recurrent_gemma"])
+def test_recurrent_models_are_refused_with_the_reason(models, name):
+    with pytest.raises(Unavailable, match=f"{name} models keep a state that cannot be rolled back.*key/value cache"):
+        load_model(models(name)[0], "cpu", "fp32")
+
+
+def test_a_cache_that_does_not_crop_is_noticed_by_trying(models, monkeypatch):
+    """What a model's name does not tell: a cache of the right length that holds something else scores otherwise."""
+    from transformers.cache_utils import DynamicLayer
+
+    def forget(self, tokens_to_remove):
+        self.keys = 0.5 * self.keys[..., :tokens_to_remove, :]
+        self.values = self.values[..., :tokens_to_remove, :]
+
+    monkeypatch.setattr(DynamicLayer, "crop", forget)
+    with pytest.raises(Unavailable, match="cannot be rolled back"):
+        TransformersRunner(models("gpt2")[0], torch.float32, "cpu")
+
+
+@pytest.mark.parametrize("wrong", [torch.nan, torch.inf])
+def test_logits_that_are_no_numbers_do_not_pass_the_trial(models, monkeypatch, wrong):
+    monkeypatch.setattr(TransformersRunner, "forward", lambda self, tokens, **_: torch.full((len(tokens), 9), wrong))
+    with pytest.raises(Unavailable, match="cannot be rolled back"):
+        TransformersRunner(models("gpt2")[0], torch.float32, "cpu")
+
+
+def test_encoder_decoders_and_unknown_kinds_are_refused_in_words(tmp_path, models):
+    import json
+
+    model_folder(tmp_path / "odd", "gpt2")
+    for kind in ("t5", "bert", "made-up"):
+        (tmp_path / "odd" / "config.json").write_text(json.dumps({"model_type": kind, "vocab_size": 264}))
+        with pytest.raises(Unavailable) as caught:
+            load_model(tmp_path / "odd", "cpu", "fp32")
+        assert "\n" not in str(caught.value) and str(tmp_path / "odd") in str(caught.value)
+
+
+def test_code_that_comes_with_a_checkpoint_is_never_run(tmp_path):
+    import json
+
+    model_folder(tmp_path, "gpt2")
+    config = json.loads((tmp_path / "config.json").read_text())
+    config |= {"model_type": "mine", "auto_map": {"AutoConfig": "mine.Config", "AutoModelForCausalLM": "mine.Model"}}
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    (tmp_path / "mine.py").write_text(f"open({str(tmp_path / 'it ran')!r}, 'w')")
+    with pytest.raises(Unavailable):
+        load_model(tmp_path, "cpu", "fp32")
+    assert not (tmp_path / "it ran").exists()
+
+
+def test_a_tensor_that_is_missing_is_not_filled_with_noise(tmp_path):
+    from safetensors.torch import load_file, save_file
+
+    model_folder(tmp_path, "gemma")
+    weights = load_file(tmp_path / "model.safetensors")
+    del weights["model.layers.1.mlp.up_proj.weight"]
+    save_file(weights, tmp_path / "model.safetensors", {"format": "pt"})
+    with pytest.raises(Unavailable, match=r"no tensor 'model\.layers\.1\.mlp\.up_proj\.weight'"):
+        load_model(tmp_path, "cpu", "fp32")
+
+
+@pytest.mark.parametrize(
+    "error", [torch.OutOfMemoryError("CUDA out of memory"), RuntimeError("DefaultCPUAllocator: can't allocate memory")]
+)
+@pytest.mark.parametrize("at", ["load", "try"])
+def test_running_out_of_memory_is_said_in_words(models, monkeypatch, error, at):
+    from transformers import AutoModelForCausalLM
+
+    def full(*args, **kwargs):
+        raise error
+
+    if at == "load":
+        monkeypatch.setattr(AutoModelForCausalLM, "from_pretrained", full)
+    else:
+        monkeypatch.setattr(TransformersRunner, "forward", full)
+    with pytest.raises(Unavailable, match="gpt2 does not fit into the memory of cpu; choose a smaller pair"):
+        load_model(models("gpt2")[0], "cpu", "fp32")
+
+
+def test_the_context_is_the_models_own(models):
+    runner = TransformersRunner(models("gpt2")[0], torch.float32, "cpu")
+    assert runner.max_length == 256
+    with pytest.raises(BadInput, match="need 257 tokens, but this model's context is 256"):
+        runner.reset(257)
+
+
+def test_trees_are_declined(models):
+    runner = TransformersRunner(models("gpt2")[0], torch.float32, "cpu")
+    assert not runner.trees
+    runner.reset(8)
+    with pytest.raises(AssertionError, match="chains only"):
+        runner.forward(torch.tensor([1, 2]), parents=[0])

@@ -1,0 +1,239 @@
+"""c and v(W): measured once and kept; and γ = auto, which is chosen from them and can be repeated from a trace."""
+
+import json
+from dataclasses import asdict, replace
+
+import pytest
+from tiny_pairs import model_folder, request, without_clocks
+
+from engine.decoding.draft_length import AdaptiveGamma, FixedGamma, ReplayedGamma
+from engine.models.loader import load_model
+from engine.runtime import calibration
+from engine.runtime.engine import load_engine
+from engine.trace.events import CostModel
+from engine.trace.trace import fold
+
+
+@pytest.fixture(autouse=True)
+def cache(monkeypatch, tmp_path):
+    monkeypatch.setenv("SPECLENS_CACHE", str(tmp_path / "cache"))
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    root = tmp_path_factory.mktemp("pairs")
+    model_folder(root / "target")
+    model_folder(root / "draft", noise=0.05)
+    model_folder(root / "other", seed=3)
+    return root
+
+
+def engine_of(folder, target="target", draft=None, **settings):
+    return load_engine(f"{folder / target}+{folder / draft}" if draft else str(folder / target), "cpu", **settings)
+
+
+def run(engine, method="none", gammas=None, **settings):
+    return fold(engine.run(request(engine.pair.name, method, **settings), gammas=gammas))
+
+
+@pytest.fixture
+def measured(monkeypatch):
+    """Counts real measurements, and takes each for steady."""
+    calls, real = [], calibration.measure
+
+    def counting(*args, **kwargs):
+        calls.append(args)
+        found = real(*args, **kwargs, repeats=2)
+        return replace(found, v={w: max(1.0, cost) for w, cost in found.v.items()}, spread=0.0)
+
+    monkeypatch.setattr(calibration, "measure", counting)
+    return calls
+
+
+def test_costs_are_measured_once_a_device_and_pair(folder, measured):
+    first = engine_of(folder, draft="draft")
+    costs = first.costs("none")
+    assert first.costs("ngram") == costs and len(measured) == 1
+    assert costs.v[1] == 1.0 and costs.c == 0.0 and set(costs.v) == set(calibration.WIDTHS) and costs.step > 0
+    with_draft = first.costs("lm")
+    assert with_draft.c > 0 and len(measured) == 2
+    again = engine_of(folder, draft="draft")
+    again.drafter("lm")
+    assert (again.costs("none"), again.costs("lm")) == (costs, with_draft) and len(measured) == 2
+    engine_of(folder, "other").costs("none")
+    engine_of(folder, precision="bf16").costs("none")
+    assert len(measured) == 4
+    again.costs("none", again=True)
+    assert len(measured) == 5
+    assert first.target.runner.cache is None and first._drafts["lm"].runner.cache is None
+
+
+GOOD = '{"c":0,"v":{"1":1},"context":9,"step":1,"spread":0}'
+DAMAGED = ["", "{", "[]", "null", "7", "\x00", "[" * 100_000, GOOD.replace('"c":0', '"c":"x"'),
+           GOOD.replace(":0,", ":NaN,"),
+           GOOD.replace('{"1":1}', "{}"), GOOD.replace('{"1":1}', '{"1":0}'), GOOD.replace('{"1":1}', '{"2":1}'),
+           GOOD.replace('{"1":1}', '{"1":1,"2":-3}'), GOOD.replace('"step":1', '"step":0'),
+           GOOD.replace('"step":1', '"step":1e400'), GOOD.replace('"context":9,', "")]  # fmt: skip
+
+
+@pytest.mark.parametrize("content", DAMAGED)
+def test_a_damaged_calibration_is_measured_again(tmp_path, content):
+    right = CostModel(0.25, {1: 1.0, 2: 1.5}, 256, 0.03, 0.01)
+    key = {"device": "x"}
+    assert calibration.cached(tmp_path, key, lambda: right) == right
+    (file,) = tmp_path.iterdir()
+    assert calibration.cached(tmp_path, key, pytest.fail) == right
+    file.write_text(content)
+    assert calibration.cached(tmp_path, key, lambda: right) == right
+    assert calibration.cached(tmp_path, key, pytest.fail) == right, "and kept"
+
+
+def test_a_calibration_that_cannot_be_kept_still_serves(tmp_path):
+    (tmp_path / "file").write_text("")
+    right = CostModel(0.0, {1: 1.0}, 256, 0.03)
+    assert calibration.cached(tmp_path / "file", {}, lambda: right) == right
+
+
+UNSTEADY = [
+    CostModel(0.0, {1: 1.0}, 256, 0.03, spread=0.9),
+    CostModel(0.0, {1: 1.0, 2: 0.79, 16: 1.1}, 256, 0.074, spread=0.11),  # the plain step was disturbed every time
+]
+
+
+@pytest.mark.parametrize("busy", UNSTEADY)
+def test_an_unsteady_measurement_serves_but_is_not_kept(tmp_path, busy):
+    assert calibration.cached(tmp_path, {}, lambda: busy) == busy and not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("busy", UNSTEADY)
+def test_an_unsteady_measurement_that_was_kept_is_taken_again(tmp_path, busy):
+    right = CostModel(0.25, {1: 1.0, 2: 1.1}, 256, 0.03, 0.01)
+    calibration.cached(tmp_path, {}, lambda: right)
+    (file,) = tmp_path.iterdir()
+    file.write_text(json.dumps(asdict(busy)))
+    assert calibration.cached(tmp_path, {}, lambda: right) == right
+
+
+@pytest.mark.parametrize("busy", UNSTEADY)
+def test_unsteady_costs_are_measured_at_the_next_runs_a_few_times(folder, monkeypatch, busy):
+    calls, quiet = [], CostModel(0.0, {1: 1.0, 2: 1.1}, 256, 0.03)
+    monkeypatch.setattr(calibration, "measure", lambda *args, **kwargs: calls.append(1) or found)
+    for found, times in ((busy, 3), (quiet, 1)):
+        engine = engine_of(folder)
+        assert {engine.costs("none").step for _ in range(5)} == {found.step} and len(calls) == times
+        calls.clear()
+
+
+@pytest.mark.parametrize("v, steady", [({1: 1.0, 2: 0.95, 16: 2.0}, True), ({1: 1.0, 2: 1.1, 16: 0.8}, False)])
+def test_costs_are_unsteady_where_a_wide_pass_is_cheaper_than_a_plain_one(v, steady):
+    assert CostModel(0.1, v, 256, 0.03, spread=0.2).steady is steady
+    assert not CostModel(0.1, v, 256, 0.03, spread=0.21).steady
+
+
+def test_who_is_told_of_the_progress_slows_no_width_more_than_another(folder, monkeypatch):
+    """A page redraws just after each word of it: here the pass that follows takes ten times as long."""
+    now, dear, passes = [0.0], [False], []
+
+    def seconds(step, device):
+        step()
+        passes.append(len(passes))
+        now[0], dear[0] = (10.0 if dear[0] else 1.0), False
+        return now[0]
+
+    def told(share):
+        dear[0] = True
+
+    monkeypatch.setattr(calibration, "_seconds", seconds)
+    engine = engine_of(folder, draft="draft")
+    costs = calibration.measure(engine.target.runner, engine.drafter("lm"), progress=told)
+    assert set(costs.v.values()) == {1.0} and costs.step == 1.0 and costs.c == 0.25 and costs.steady
+    assert len(passes) == 8 * (len(calibration.WIDTHS) + 1)
+
+
+@pytest.mark.parametrize("length", [8, 24, 64])
+def test_a_short_context_is_calibrated_at_what_it_has(tmp_path, length):
+    model_folder(tmp_path, max_position_embeddings=length)
+    runner = load_model(tmp_path, "cpu", "fp32").runner
+    costs = calibration.measure(runner, repeats=1)
+    assert costs.context < length and costs.v[1] == 1.0 and runner.cache is None
+
+
+def test_breaking_off_a_calibration_frees_the_cache(folder):
+    engine = engine_of(folder, draft="draft")
+    engine.drafter("lm")
+
+    def stop(share, message):
+        raise KeyboardInterrupt
+
+    engine.on_progress(stop)
+    with pytest.raises(KeyboardInterrupt):
+        engine.costs("lm")
+    assert engine.target.runner.cache is None and engine._drafts["lm"].runner.cache is None
+
+
+# --- γ = auto ------------------------------------------------------------------------------------------------------
+
+CHEAP = {1: 1.0, 2: 1.1, 4: 1.2, 8: 1.5, 16: 3.0}
+
+
+def auto(c=0.1, v=CHEAP, **settings) -> AdaptiveGamma:
+    return AdaptiveGamma(c, v, {0: 0.5}, **settings)
+
+
+def test_auto_learns_up_and_down():
+    gamma_policy = auto()
+    at_first = gamma_policy.choose(0, 32)
+    for _ in range(30):
+        gamma_policy.observe(0, 4, 4)
+    high = gamma_policy.choose(0, 32)
+    for _ in range(60):
+        gamma_policy.observe(0, 1, 0)
+    assert high > at_first > gamma_policy.choose(0, 32) == 0
+
+
+def test_auto_notices_when_a_text_turns_predictable_again():
+    gamma_policy = auto()
+    for _ in range(60):
+        gamma_policy.observe(0, 1, 0)
+    waited = next(i for i in range(1000) if gamma_policy.choose(0, 32) > 0)
+    assert 20 < waited < 400, "a probe should be rare, and come"
+
+
+@pytest.mark.parametrize("most", [0, 1, 2, 5, 16, 32])
+@pytest.mark.parametrize("gamma_policy", [auto(most=5), auto(), FixedGamma(9), ReplayedGamma([9])])
+def test_no_chooser_exceeds_what_there_is_room_for(gamma_policy, most):
+    if isinstance(gamma_policy, AdaptiveGamma):
+        for _ in range(30):
+            gamma_policy.observe(0, 8, 8)
+        assert gamma_policy.choose(0, most) <= min(most, gamma_policy.most)
+    assert 0 <= gamma_policy.choose(0, most) <= most
+
+
+def test_auto_keeps_situations_apart():
+    gamma_policy = AdaptiveGamma(0.0, CHEAP, {1: 0.3, 2: 0.3})
+    for _ in range(20):
+        gamma_policy.observe(1, 1, 0)
+        gamma_policy.observe(2, 3, 3)
+    assert gamma_policy.alpha(1) < 0.15 < 0.8 < gamma_policy.alpha(2)
+
+
+def test_auto_does_not_draft_where_drafting_costs_too_much():
+    assert auto(c=2.0).choose(0, 32) == 0 and auto(v={1: 1.0, 2: 2.0, 3: 3.0}).choose(0, 32) == 0
+
+
+@pytest.mark.parametrize("method", ["ngram", "lm"])
+def test_pinned_gammas_repeat_an_auto_run_exactly(folder, method):
+    """Rounds with nothing to draft lie between those where γ was chosen, so the pins must be counted by round."""
+    engine = engine_of(folder, draft="draft")
+    engine._costs[method] = CostModel(0.05, CHEAP, 200, 0.001)
+    settings = {"gamma": "auto", "max_new_tokens": 80, "temperature": 0.7, "prompt": "the cat, the hat, 1212, the cat"}
+    first = run(engine, method, **settings)
+    gammas = [r.gamma for r in first.rounds]
+    pins = [(r.gamma, r.draft_steps if method == "lm" else r.gamma) for r in first.rounds]
+    assert len(set(gammas)) > 2, "an auto run that never changes its mind shows nothing"
+    if method == "ngram":
+        assert 0 in gammas[: gammas.index(max(gammas))] or 0 in gammas[1:-1]
+    engine._costs[method] = CostModel(5.0, CHEAP, 200, 0.001)  # left to itself it would now draft nothing
+    again = run(engine, method, gammas=pins, **settings)
+    assert without_clocks(again) == without_clocks(first)
+    assert method == "ngram" or {r.gamma for r in run(engine, method, **settings).rounds} == {0}

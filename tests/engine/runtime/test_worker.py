@@ -1,0 +1,483 @@
+"""The engine's one thread: order, cancelling, errors, closing, with an engine that loads nothing."""
+
+import gc
+import threading
+import time
+import weakref
+
+import pytest
+from fake_engine import FakeEngine, ask, rest, wait_until
+
+from engine.config import RunConfig
+from engine.errors import BadInput, EngineError, Unavailable
+from engine.runtime.worker import Worker, get_worker
+from engine.trace.events import Progress, Round, RunFinished, RunStarted
+
+
+@pytest.fixture
+def worker():
+    """A worker whose engines are fakes; ``worker.made`` lists them."""
+    made = []
+
+    def load(config, device, precision, progress):
+        for step in range(5):
+            progress(step / 4, f"Loading {config.pair}")
+        if config.pair == "missing":
+            raise Unavailable("The weights are not here; fetch them.")
+        made.append(FakeEngine(config.pair))
+        made[-1].precision = precision
+        return made[-1]
+
+    found = Worker("cpu", "fp32", loader=load)
+    found.made = made
+    yield found
+    found.close()
+
+
+def test_events_stream_in_order(worker):
+    entries = list(ask(worker).entries())
+    kinds = [type(e) for _, e in entries if not isinstance(e, Progress)]
+    assert kinds == [RunStarted, *[Round] * 5, RunFinished] and {name for name, _ in entries} == {"run"}
+
+
+def test_a_round_can_be_read_while_the_run_goes_on(worker):
+    job = ask(worker, "wait", tokens=1000)
+    stream = (e for _, e in job.entries() if isinstance(e, Round))
+    assert next(stream).index == 0 and not job.is_done
+    job.cancel()
+
+
+def test_reading_returns_what_there_is_at_once(worker):
+    job = ask(worker, "wait", tokens=1000)
+    wait_until(lambda: worker.made and worker.made[0].rounds_seen > 2)
+    entries, _, is_done = job.read()
+    assert len(entries) > 2 and not is_done
+    assert job.read(10_000, timeout=0.01) == ([], None, False)
+    job.cancel()
+    assert job.wait(5) and isinstance(job.log[-1][1], RunFinished)
+    assert job.read(len(job.log)) == ([], None, True)
+
+
+def test_any_number_of_readers_see_the_same_log_from_any_place(worker):
+    job = ask(worker, tokens=50)
+    seen = [[] for _ in range(8)]
+    readers = [
+        threading.Thread(target=lambda log=log, start=start: log.extend(job.entries(start)))
+        for start, log in enumerate(seen)
+    ]
+    for reader in readers:
+        reader.start()
+    for reader in readers:
+        reader.join(10)
+    assert len(job.log) == 52
+    for start, entries in enumerate(seen):
+        assert [entry for entry in entries if not isinstance(entry[1], Progress)] == job.log[start:]
+    assert list(job.entries()) == job.log, "a reader who comes after the end sees it all"
+
+
+def test_all_runs_of_a_job_execute_with_nothing_in_between(worker):
+    blocker = ask(worker, "wait", tokens=1000)
+    wait_until(lambda: worker.made)
+    first = worker.submit([(name, RunConfig(f"first {name}", pair="a", max_new_tokens=3)) for name in ("run", "plain")])
+    ask(worker, "second")
+    blocker.cancel()
+    assert [name for name, event in first.entries() if isinstance(event, RunStarted)] == ["run", "plain"]
+    wait_until(lambda: len(worker.made[0].ran) == 4)
+    assert worker.made[0].ran == ["wait", "first run", "first plain", "second"]
+
+
+def test_an_error_in_one_run_ends_the_job_before_the_next(worker):
+    configs = [(prompt, RunConfig(prompt, pair="a", max_new_tokens=5)) for prompt in ("tokens", "late bug", "never")]
+    job = worker.submit(configs)
+    with pytest.raises(EngineError, match="stumbled"):
+        list(job.entries())
+    assert worker.made[0].ran == ["tokens", "late bug"]
+    kinds = [type(event) for name, event in job.log if name == "late bug"]
+    assert kinds == [RunStarted, Round, Round], "its rounds stay in the log"
+
+
+def test_a_cancelled_job_does_not_begin_its_next_run(worker):
+    job = worker.submit([(prompt, RunConfig(prompt, pair="a", max_new_tokens=1000)) for prompt in ("wait", "next")])
+    wait_until(lambda: worker.made and worker.made[0].rounds_seen)
+    job.cancel()
+    assert job.wait(5) and worker.made[0].ran == ["wait"]
+
+
+def test_only_the_newest_progress_is_kept():
+    ready, go = threading.Event(), threading.Event()
+
+    def load(config, device, precision, progress):
+        for step in range(10_000):
+            progress(step / 10_000, f"step {step}")
+        ready.set()
+        go.wait(10)
+        progress(1.0, "almost")
+        ready.clear()
+        go.clear()
+        go.wait(10)
+        return FakeEngine("a")
+
+    worker = Worker(loader=load)
+    job = ask(worker)
+    assert ready.wait(10)
+    entries = job.entries()
+    assert next(entries) == ("run", Progress("step 9999", 0.9999))
+    go.set()
+    assert next(entries)[1].message == "almost"
+    go.set()
+    assert len([event for _, event in entries if not isinstance(event, Progress)]) == 7
+    assert job.progress is None, "what was loaded is no news once the run goes on"
+    worker.close()
+
+
+def test_a_reader_that_never_reads_holds_nothing_up(worker):
+    silent = [ask(worker, tokens=200) for _ in range(3)]
+    assert len(rest(ask(worker))) == 7
+    assert all(job.is_done and len(job.log) == 202 for job in silent), "the log is bounded by the request"
+
+
+# ── subscribers ──
+
+
+def test_the_last_subscriber_to_leave_cancels_the_job(worker):
+    job = ask(worker, "wait", tokens=1000)
+    first, second = job.subscribe(), job.join()
+    assert first.is_live and not second.is_live
+    first.leave()
+    first.leave()
+    assert not job.is_cancelled and not second.has_left
+    third = job.join()
+    assert third.is_live, "nobody else is"
+    second.leave()
+    assert second.wait(0) and not third.wait(0.05)
+    third.leave()
+    assert job.is_cancelled and job.wait(5) and rest(job)[-1].reason == "cancelled"
+    assert job.join() is None
+
+
+def test_the_end_wakes_a_waiting_subscriber_who_may_leave_after_it(worker):
+    ended = []
+    job = ask(worker, on_end=lambda job: ended.append(job.is_done))
+    subscriber = job.subscribe()
+    assert subscriber.wait(10) and job.is_done and ended == [False], "on_end comes before the readers see the end"
+    subscriber.leave()
+    assert not job.is_cancelled and job.join() is None
+    assert job.subscribe().wait(0)
+
+
+def test_a_bug_at_the_end_of_a_job_does_not_take_the_thread_down(worker):
+    job = ask(worker, on_end=lambda job: 1 / 0)
+    assert len(rest(job)) == 7
+    assert len(rest(ask(worker))) == 7
+
+
+def test_the_time_limit_counts_from_the_first_event():
+    def load(config, device, precision, progress):
+        time.sleep(0.4)
+        return FakeEngine("a")
+
+    worker = Worker(loader=load)
+    job = ask(worker, seconds=0.2)
+    assert len(rest(job)) == 7 and not job.is_late, "loading does not count"
+    slow = ask(worker, "wait", tokens=1000, seconds=0.2)
+    assert slow.wait(5) and slow.is_late and rest(slow)[-1].reason == "cancelled"
+    worker.close()
+
+
+def test_a_job_after_a_warm_up_is_next_and_shows_the_loading():
+    loading, go = threading.Event(), threading.Event()
+
+    def load(config, device, precision, progress):
+        loading.set()
+        go.wait(10)
+        progress(0.5, "Loading")
+        loading.clear()
+        go.clear()
+        go.wait(10)
+        return FakeEngine("a")
+
+    worker = Worker(loader=load)
+    warm_up = ask(worker, is_warm_up=True)
+    assert loading.wait(10)
+    jobs = [ask(worker), ask(worker)]
+    assert [job.place() for job in jobs] == [0, 1] and worker.waiting == 1
+    go.set()
+    assert jobs[0].read()[1] == Progress("Loading", 0.5)
+    go.set()
+    assert warm_up.wait(5) and [len(rest(job)) for job in jobs] == [7, 7]
+    worker.close()
+
+
+def test_an_abandoned_job_holds_nothing_up(worker):
+    ask(worker, tokens=50)
+    gc.collect()
+    assert len(rest(ask(worker))) == 7
+
+
+def test_first_come_first_served_with_places(worker):
+    first = ask(worker, "wait", tokens=1000)
+    wait_until(lambda: first.place() == 0 and worker.made)
+    others = [ask(worker, f"job {i}") for i in range(3)]
+    assert [job.place() for job in others] == [1, 2, 3]
+    others[0].cancel()
+    assert [job.place() for job in others] == [0, 1, 2]
+    first.cancel()
+    for job in others[1:]:
+        rest(job)
+    assert worker.made[0].ran == ["wait", "job 1", "job 2"]
+    assert [job.place() for job in others] == [0, 0, 0]
+
+
+def test_a_full_queue_says_so(worker):
+    worker.max_waiting = 2
+    running = ask(worker, "wait", tokens=1000)
+    wait_until(lambda: worker.made)
+    waiting = [ask(worker), ask(worker)]
+    with pytest.raises(BadInput, match="The queue is full: 2 runs are waiting"):
+        ask(worker)
+    running.cancel()
+    assert all(len(rest(job)) == 7 for job in waiting)
+    assert len(rest(ask(worker))) == 7
+
+
+def test_a_job_cancelled_while_it_waits_ends_at_once_and_never_runs(worker):
+    first = ask(worker, "wait", tokens=1000)
+    wait_until(lambda: worker.made)
+    second = ask(worker, "second")
+    second.cancel()
+    second.cancel()
+    assert list(second.entries()) == [] and second.is_done
+    first.cancel()
+    rest(first)
+    assert worker.made[0].ran == ["wait"]
+
+
+def test_a_running_job_ends_within_a_round(worker):
+    job = ask(worker, "wait", tokens=1000)
+    wait_until(lambda: worker.made and worker.made[0].rounds_seen > 1)
+    seen = worker.made[0].rounds_seen
+    job.cancel()
+    assert job.wait(1.0)
+    assert worker.made[0].rounds_seen <= seen + 2
+    assert rest(job)[-1].reason == "cancelled"
+
+
+def test_cancelling_breaks_off_loading():
+    loading = threading.Event()
+
+    def load(config, device, precision, progress):
+        loading.set()
+        try:
+            for _ in range(100_000):
+                time.sleep(0.002)
+                progress(0.5, "loading")
+        except Exception as error:  # as a library on the way may do
+            raise Unavailable("It should have passed.") from error
+
+    worker = Worker(loader=load)
+    job = ask(worker)
+    assert loading.wait(10)
+    job.cancel()
+    assert job.wait(1.0) and rest(job) == [] and worker.engine is None
+    worker.close()
+
+
+@pytest.mark.parametrize(
+    ("prompt", "pair", "said"),
+    [
+        ("input", "a", "This request is not good"),
+        ("bug", "a", r"The engine stumbled on this request \(ZeroDivisionError: oh\)"),
+        ("late bug", "a", "The engine stumbled"),
+        ("tokens", "missing", "The weights are not here"),
+    ],
+)
+def test_after_an_error_the_next_request_is_served(worker, prompt, pair, said):
+    for _ in range(2):
+        job = ask(worker, prompt, pair)
+        for _ in range(2):
+            with pytest.raises(EngineError, match=said):
+                list(job.entries())
+        assert job.is_done
+    assert len(rest(ask(worker))) == 7
+
+
+def test_an_error_comes_after_everything_before_it(worker):
+    job = ask(worker, "late bug")
+    assert job.wait(10)
+    entries = job.entries()
+    assert [type(next(entries)[1]) for _ in range(3)] == [RunStarted, Round, Round]
+    with pytest.raises(EngineError):
+        next(entries)
+
+
+def test_an_error_keeps_no_frame_alive():
+    """The queue may outlive the request; its error must not hold the models through a traceback."""
+
+    class Tensor:
+        pass
+
+    kept = []
+
+    def load(config, device, precision, progress):
+        half_loaded = Tensor()
+        kept.append(weakref.ref(half_loaded))
+        try:
+            raise MemoryError
+        except MemoryError as error:
+            raise Unavailable("It does not fit; choose a smaller pair.") from error
+
+    worker = Worker(loader=load)
+    job = ask(worker)
+    assert job.wait(10)
+    gc.collect()
+    assert kept[0]() is None
+    with pytest.raises(Unavailable):
+        rest(job)
+    worker.close()
+
+
+@pytest.mark.parametrize("error", [SystemExit(3), KeyboardInterrupt(), GeneratorExit()])
+def test_not_even_an_exit_takes_the_thread_down(error):
+    raised = iter([error])
+
+    def load(config, device, precision, progress):
+        for each in raised:
+            raise each
+        return FakeEngine(config.pair)
+
+    worker = Worker(loader=load)
+    with pytest.raises(EngineError, match="stumbled"):
+        rest(ask(worker))
+    assert len(rest(ask(worker))) == 7
+    worker.close()
+
+
+def test_close_from_another_thread_ends_everything(worker):
+    running = ask(worker, "wait", tokens=1000)
+    wait_until(lambda: worker.made)
+    waiting = [ask(worker) for _ in range(3)]
+    closers = [threading.Thread(target=worker.close) for _ in range(2)]
+    for thread in closers:
+        thread.start()
+    for thread in closers:
+        thread.join(5)
+        assert not thread.is_alive()
+    assert rest(running)[-1].reason == "cancelled"
+    assert [rest(job) for job in waiting] == [[], [], []]
+    assert worker.made[0].ran == ["wait"] and worker.made[0].closed and worker.engine is None
+    with pytest.raises(BadInput, match="has been closed"):
+        ask(worker)
+
+
+def test_a_double_submit_runs_both_one_after_the_other(worker):
+    jobs = [ask(worker), ask(worker)]
+    assert [len(rest(job)) for job in jobs] == [7, 7] and worker.made[0].ran == ["tokens"] * 2
+
+
+def test_threads_that_submit_together_are_all_served(worker):
+    results = []
+
+    def one(i):
+        for j in range(5):
+            results.append(len(rest(ask(worker, f"{i} {j}", tokens=3))))
+
+    threads = [threading.Thread(target=one, args=(i,)) for i in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(20)
+    assert results == [5] * 20 and len(worker.made[0].ran) == 20
+
+
+def test_another_pair_replaces_the_loaded_one(worker):
+    for pair in ("a", "a", "b", "a"):
+        rest(ask(worker, pair=pair))
+    assert [e.pair.name for e in worker.made] == ["a", "b", "a"]
+    assert [e.closed for e in worker.made] == [True, True, False]
+
+
+def test_another_precision_loads_anew_and_auto_is_the_workers_own(worker):
+    for precision in ("auto", "auto", "bf16", "bf16", "auto"):
+        rest(worker.submit([("run", RunConfig("tokens", pair="a", max_new_tokens=2, precision=precision))]))
+    assert [e.precision for e in worker.made] == ["fp32", "bf16", "fp32"]
+    with pytest.raises(BadInput, match="precision is 'int1'"):
+        RunConfig("tokens", precision="int1")
+
+
+def test_a_failed_load_has_let_go_of_the_older_pair(worker):
+    rest(ask(worker))
+    with pytest.raises(Unavailable):
+        rest(ask(worker, pair="missing"))
+    assert worker.made[0].closed and worker.engine is None and worker.running is None
+
+
+def test_an_idle_worker_keeps_no_events_alive(worker):
+    job = ask(worker)
+    rest(job)
+    gone = weakref.ref(job)
+    wait_until(lambda: worker._running is None)
+    del job
+    gc.collect()
+    assert gone() is None
+
+
+def test_get_worker_is_one_a_device_and_never_a_closed_one():
+    first = get_worker("test-device")
+    assert get_worker("test-device") is first and get_worker("other-device") is not first
+    first.close()
+    assert get_worker("test-device") is not first
+    get_worker("test-device").close()
+    get_worker("other-device").close()
+
+
+# ── work instead of runs ──
+
+
+WORK = RunConfig("-", pair="a", max_new_tokens=1)
+
+
+def working(worker, work, config=WORK) -> list:
+    return rest(worker.submit([("lab", config)], work))
+
+
+def test_work_has_the_engine_on_its_thread_and_reports_in_order(worker):
+    def work(engine, should_stop):
+        yield engine.pair.name, threading.current_thread().name
+        yield from range(200)  # far more than a run of one token could report
+
+    assert working(worker, work) == [("a", "engine-cpu"), *range(200)]
+    assert worker.made[0].ran == []
+
+
+def test_work_without_a_model_runs_on_the_engines_thread_and_loads_nothing(worker):
+    def work(engine, should_stop):
+        yield engine, threading.current_thread().name
+
+    assert working(worker, work, None) == [(None, "engine-cpu")] and worker.made == []
+
+
+def test_progress_of_work_is_only_the_newest():
+    worker = Worker("cpu", loader=lambda *_: FakeEngine("a"))
+    steps = [Progress(f"step {n}", n / 9) for n in range(10)]
+    job = worker.submit([("lab", RunConfig("-"))], lambda engine, should_stop: (step for step in steps))
+    assert job.wait(10) and [item.message for _, item in job.entries()] == ["step 9"]
+    worker.close()
+
+
+def test_work_is_cancelled_and_a_bug_in_it_takes_nothing_down(worker):
+    held = threading.Event()
+
+    def long(engine, should_stop):
+        while not should_stop():
+            held.set()
+            yield None
+            time.sleep(0.01)
+        yield "gave up"
+
+    job = worker.submit([("lab", RunConfig("-", pair="a"))], long)
+    assert held.wait(10)
+    job.cancel()
+    assert list(job.entries())[-1] == ("lab", "gave up")
+    with pytest.raises(EngineError, match="ZeroDivisionError"):
+        working(worker, lambda engine, should_stop: (1 / 0 for _ in range(1)))
+    assert isinstance(rest(ask(worker))[-1], RunFinished)

@@ -1,0 +1,187 @@
+"""Warping equals transformers' own, draws are exact inverse-CDF lookups, uniforms are a pure function of the seed."""
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.stats import kstest
+from transformers import GenerationConfig, LlamaConfig, LlamaForCausalLM, LogitsProcessorList
+from transformers.generation.logits_process import (
+    MinPLogitsWarper,
+    RepetitionPenaltyLogitsProcessor,
+    TemperatureLogitsWarper,
+    TopKLogitsWarper,
+    TopPLogitsWarper,
+)
+
+from engine.config import SamplingParams
+from engine.sampling.random_streams import ACCEPTING, CLOSING, DRAFTING, Uniforms
+from engine.sampling.warping import History, draw, penalise, warp
+
+ONE = 1 - 2.0**-24
+draws_24 = st.integers(0, 2**24 - 1)
+quick = settings(max_examples=100, deadline=None, derandomize=True)
+
+
+def logits_of(count: int, vocabulary: int, seed: int, spread: float) -> torch.Tensor:
+    return spread * torch.randn(count, vocabulary, generator=torch.Generator().manual_seed(seed))
+
+
+def transformers_probs(logits, params: SamplingParams, ids=None) -> torch.Tensor:
+    """The same through transformers' processors, in the order its `generate` uses."""
+    steps = [TemperatureLogitsWarper(params.temperature)]
+    if params.repetition_penalty != 1:
+        steps.insert(0, RepetitionPenaltyLogitsProcessor(params.repetition_penalty))
+    if params.top_k:
+        steps.append(TopKLogitsWarper(params.top_k))
+    if params.top_p < 1:
+        steps.append(TopPLogitsWarper(params.top_p))
+    if params.min_p:
+        steps.append(MinPLogitsWarper(params.min_p))
+    ids = torch.zeros(len(logits), 1, dtype=torch.long) if ids is None else ids
+    return LogitsProcessorList(steps)(ids, logits.clone()).softmax(-1)
+
+
+SETTINGS = [
+    SamplingParams(1.0),
+    SamplingParams(0.7),
+    SamplingParams(2.5),
+    SamplingParams(1.0, top_k=1),
+    SamplingParams(0.9, top_k=40),
+    SamplingParams(1.0, top_k=10_000_00),
+    SamplingParams(1.0, top_p=0.9),
+    SamplingParams(1.0, top_p=1e-6),
+    SamplingParams(1.0, top_p=0.999),
+    SamplingParams(1.0, min_p=0.1),
+    SamplingParams(1.0, min_p=1.0),
+    SamplingParams(0.6, top_k=50, top_p=0.8, min_p=0.02),
+]
+
+
+@pytest.mark.parametrize("spread", [0.01, 1.0, 6.0], ids=["flat", "usual", "peaked"])
+@pytest.mark.parametrize("params", SETTINGS, ids=str)
+def test_warping_equals_transformers(params, spread):
+    """Flat rows hold more than 128 tokens inside top-p, so the partial search has to fall back to a full one."""
+    logits = logits_of(6, 3000, 1, spread)
+    torch.testing.assert_close(warp(logits, params), transformers_probs(logits, params), rtol=2e-5, atol=1e-8)
+
+
+def test_one_flat_row_among_peaked_ones():
+    logits = torch.cat([logits_of(2, 5000, 2, 8.0), logits_of(1, 5000, 3, 0.01)])
+    params = SamplingParams(1.0, top_p=0.95)
+    probs = warp(logits, params)
+    torch.testing.assert_close(probs, transformers_probs(logits, params), rtol=2e-5, atol=1e-8)
+    assert (probs[2] > 0).sum() > 4000 and (probs[0] > 0).sum() < 128
+
+
+@pytest.mark.parametrize("penalty", [0.7, 1.3])
+def test_the_repetition_penalty_equals_transformers(penalty):
+    logits, ids = logits_of(1, 50, 4, 3.0), torch.tensor([[3, 7, 7, 49]])
+    params = SamplingParams(0.8, top_k=20, repetition_penalty=penalty)
+    seen = History(ids[0].tolist(), 50, "cpu").seen[None]
+    ours = warp(penalise(logits, seen, penalty), params)
+    torch.testing.assert_close(ours, transformers_probs(logits, params, ids), rtol=2e-5, atol=1e-8)
+
+
+def test_the_order_is_the_one_that_generate_uses():
+    """Were transformers to reorder its processors, the comparison above would compare with a stale order."""
+    config = GenerationConfig(
+        do_sample=True, repetition_penalty=1.1, temperature=0.5, top_k=5, top_p=0.9, min_p=0.1, max_new_tokens=1
+    )
+    model = LlamaForCausalLM(
+        LlamaConfig(vocab_size=8, hidden_size=8, intermediate_size=8, num_hidden_layers=1, num_attention_heads=1)
+    )
+    names = [type(step).__name__ for step in model._get_logits_processor(config, input_ids_seq_length=1)]
+    expected = (
+        RepetitionPenaltyLogitsProcessor, TemperatureLogitsWarper, TopKLogitsWarper, TopPLogitsWarper, MinPLogitsWarper,
+    )  # fmt: skip
+    assert names == [step.__name__ for step in expected]
+
+
+def test_greedy_is_a_one_hot_row_at_the_first_of_the_largest():
+    probs = warp(torch.tensor([[0.0, 3.0, 3.0], [5.0, 1.0, 2.0]]), SamplingParams())
+    assert probs.tolist() == [[0, 1, 0], [1, 0, 0]]
+
+
+def test_penalty_by_position_equals_one_at_a_time():
+    """Row i of a verify counts the drafts before it as seen, exactly as stepping would; also along a tree's paths."""
+    history, drafts = History([1, 2], 9, "cpu"), torch.tensor([4, 5, 4])
+    for parents in (None, (0, 0, 2)):
+        rows = history.rows(drafts, parents)
+        paths = [[], [4], [4, 5], [4, 5, 4]] if parents is None else [[], [4], [5], [5, 4]]
+        for row, path in zip(rows, paths, strict=True):
+            assert row.nonzero()[:, 0].tolist() == sorted({1, 2, *path})
+    assert history.seen.nonzero()[:, 0].tolist() == [1, 2], "drafts must not count before they are committed"
+
+
+# ---- draws ---------------------------------------------------------------------------------------------------------
+
+
+@quick
+@given(
+    st.integers(0, 10_000),
+    st.integers(2, 60),
+    st.floats(0.05, 0.9),
+    st.lists(st.integers(0, 2**24 - 1), min_size=8, max_size=8),
+)
+def test_no_token_without_mass_is_drawn(seed, vocabulary, holes, draws):
+    generator = torch.Generator().manual_seed(seed)
+    probs = torch.rand(8, vocabulary, generator=generator) ** 4
+    probs[torch.rand(probs.shape, generator=generator) < holes] = 0.0
+    probs[torch.arange(8), torch.randint(vocabulary, (8,), generator=generator)] += 1e-6
+    u = torch.tensor(draws) / 2**24
+    u[0], u[1] = 0.0, ONE
+    ids = draw(probs, u)
+    assert (probs.gather(1, ids[:, None]) > 0).all()
+
+
+@pytest.mark.parametrize("total", [1.0, 0.999999, 1.000001, 1e-30, 3.0])
+def test_the_ends_of_the_interval(total):
+    """The CDF of an fp32 row does not end at 1: the last token of positive mass still owns the end."""
+    probs = total * torch.tensor([[0.0, 0.25, 0.0, 0.75, 0.0]])
+    assert draw(probs, torch.tensor([0.0])).tolist() == [1]
+    assert draw(probs, torch.tensor([ONE])).tolist() == [3]
+
+
+def test_a_draw_is_the_inverse_of_the_cdf():
+    """Every u on a fine grid: each token owns exactly its share."""
+    probs = torch.tensor([[0.125, 0.0, 0.5, 0.375]])
+    u = torch.arange(1024) / 1024
+    counts = torch.bincount(draw(probs.expand(1024, -1), u), minlength=4)
+    assert counts.tolist() == [128, 0, 512, 384]
+
+
+def test_a_large_vocabulary_is_drawn_fairly():
+    probs = warp(logits_of(1, 150_000, 5, 1.0), SamplingParams(1.0))
+    u = torch.arange(4096) / 4096
+    ids = draw(probs.expand(4096, -1), u)
+    below = probs.double().cumsum(-1)[0]
+    below /= below[-1].clone()
+    share = probs[0, ids].double()
+    assert (below[ids] > u - 2e-7).all() and (below[ids] - share < u + 2e-7).all()
+
+
+# ---- uniforms ------------------------------------------------------------------------------------------------------
+
+
+def test_uniforms_do_not_depend_on_how_many_are_asked_for():
+    for stream, sibling in ((DRAFTING, 0), (ACCEPTING, 0), (CLOSING, 0), (ACCEPTING, 3)):
+        short, long = Uniforms(7, 5).table(stream, sibling), Uniforms(7, 500).table(stream, sibling)
+        assert np.array_equal(short, long[:5])
+
+
+def test_streams_siblings_and_seeds_are_independent():
+    tables = [Uniforms(seed, 4000).table(s, sibling) for seed in (0, 1) for s in range(3) for sibling in (0, 1)]
+    correlations = np.corrcoef(tables) - np.eye(len(tables))
+    assert np.abs(correlations).max() < 4.5 / np.sqrt(4000)
+    following = [np.corrcoef(t[:-1], t[1:])[0, 1] for t in tables]
+    assert np.abs(following).max() < 4.5 / np.sqrt(4000)
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2**63 - 1])
+def test_uniforms_are_uniform_and_exact(seed):
+    table = Uniforms(seed, 5000).table(CLOSING)
+    assert table.dtype == np.float32 and table.min() >= 0 and table.max() < 1
+    assert np.array_equal(table * 2**24, np.floor(table * 2**24)), "not a multiple of 2⁻²⁴"
+    assert kstest(table, "uniform").pvalue > 1e-4

@@ -1,0 +1,204 @@
+"""A trace file is untrusted input: any content ends in a sentence, quickly and in little memory."""
+
+import json
+import re
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from paths import ROOT
+from sample_traces import changed, small
+
+from engine.errors import BadInput
+from engine.trace.trace import SCHEMA, from_json, load, save, to_json
+
+
+def refusal(data: str | bytes, seconds: float = 5.0) -> str:
+    """The sentence that ``data`` ends in; it comes quickly, is one line, and quotes nothing that could be markup."""
+    start = time.monotonic()
+    with pytest.raises(BadInput) as caught:
+        from_json(data)
+    said = str(caught.value)
+    assert time.monotonic() - start < seconds
+    assert re.fullmatch(r"[A-Z][^\n<>]{20,300}\.", said), said
+    return said
+
+
+HUGE = "1" + "0" * 400
+BASE = to_json(small())
+HOSTILE = {
+    "empty": "",
+    "not JSON": "hello there",
+    "HTML": "<html><script>alert(1)</script></html>",
+    "bytes": b"\x00\xff\xfe\x80" * 100,
+    "UTF-16": BASE.encode("utf-16"),
+    "a list": "[]",
+    "null": "null",
+    "truncated": BASE[: len(BASE) // 2],
+    "text behind the end": BASE + "x",
+    "deep brackets": "[" * 100_000,
+    "deep objects": '{"a":' * 100_000,
+    "deep settings": changed("started", "config", to="[" * 50 + "]" * 50),
+    "a lone surrogate": changed("started", "pair", to='"\\ud800"'),
+    "a lone surrogate as text": BASE.replace("a-pair", "\ud800"),
+    "no version": json.dumps({k: v for k, v in json.loads(BASE).items() if k != "schema"}),
+    "a newer version": changed("schema", to=str(SCHEMA + 1)),
+    "a version of markup": changed("schema", to='"<img src=x onerror=alert(1)>"'),
+    "no start": changed("started", to="null"),
+    "an extra field": BASE[:-1] + ',"extra":1}',
+    "an extra field of markup": BASE[:-1] + ',"<script>alert(1)</script>":1}',
+    "an extra field in a candidate": BASE.replace('"mass":', '"markup":1,"mass":', 1),
+    "a missing field": BASE.replace('"depth":1,', "", 1),
+    "an unknown status": changed("rounds", 0, "tokens", 0, "status", to='"perfect"'),
+    "an unknown reason": changed("finished", "reason", to='"bored"'),
+    "a text for a number": changed("rounds", 0, "start", to='"soon"'),
+    "NaN": changed("rounds", 0, "tokens", 0, "p", to="NaN"),
+    "Infinity": changed("rounds", 0, "end", to="Infinity"),
+    "1e400": changed("rounds", 0, "timings", "verify", to="1e400"),
+    "1e400 in the settings": changed("started", "config", "x", to="1e400"),
+    "NaN in the settings": changed("started", "config", "x", to="NaN"),
+    "10**400 in the settings": changed("started", "config", "seed", to=HUGE),
+    "10**400 as an id": changed("rounds", 0, "tokens", 0, "id", to=HUGE),
+    "10**400 as a probability": changed("rounds", 0, "tokens", 0, "p", to=HUGE),
+    "10**5000": changed("rounds", 0, "tokens", 0, "id", to="1" + "0" * 5000),
+    "2**70 as an id": changed("rounds", 0, "tokens", 0, "id", to=str(2**70)),
+    "2**70 as a prompt's id": changed("started", "prompt", 0, "id", to=str(2**70)),
+    "2**70 bytes": changed("finished", "peak_memory", to=str(2**70)),
+    "2**70 of context": changed("started", "costs", "context", to=str(2**70)),
+    "a candidate's negative id": changed("rounds", 0, "tokens", 0, "p_top", "top", 0, "id", to="-1"),
+    "NaN as a mass": changed("rounds", 0, "tokens", 0, "p_top", "top", 0, "mass", to="NaN"),
+    "a mass of 2": changed("rounds", 0, "tokens", 0, "p_top", "rest", to="2"),
+    "a negative probability": changed("rounds", 0, "tokens", 0, "q", to="-0.5"),
+    "a negative position": changed("rounds", 0, "tokens", 0, "position", to="-1"),
+    "a position twice": changed("rounds", 1, "tokens", 0, "position", to="1"),
+    "a negative count": changed("rounds", 0, "draft_steps", to="-1"),
+    "a negative time": changed("rounds", 0, "timings", "draft", to="-1"),
+    "an end before the start": changed("rounds", 1, "end", to="0.01"),
+    "a negative total": changed("finished", "seconds", to="-5"),
+    "a round's wrong number": changed("rounds", 1, "index", to="7"),
+    "a parent to come": changed("rounds", 0, "parents", 0, to="3"),
+    "a negative parent": changed("rounds", 0, "parents", 1, to="-1"),
+    "too few parents": changed("rounds", 0, "parents", to="[0]"),
+    "a depth that the parents deny": changed("rounds", 0, "tokens", 2, "depth", to="1"),
+    "a depth of 2**40": changed("rounds", 1, "tokens", 0, "depth", to=str(2**40)),
+    "a draft behind the closing token": changed("rounds", 0, "tokens", 0, "status", to='"bonus"'),
+    "no costs measured": changed("started", "costs", "v", to="{}"),
+    "a cost of 0": changed("started", "costs", "v", to='{"1": 0}'),
+    "a negative cost": changed("started", "costs", "c", to="-1"),
+    "a width that is a word": changed("started", "costs", "v", to='{"wide": 1}'),
+    "a text of 20,000 characters": changed("rounds", 0, "tokens", 0, "text", to=json.dumps("a" * 20_000)),
+    "wide settings": changed("started", "config", to=json.dumps({str(i): i for i in range(5000)})),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", HOSTILE)
+def test_a_hostile_trace_ends_in_a_sentence(what):
+    refusal(HOSTILE[what])
+
+
+def test_the_sentence_names_the_place_and_what_to_do():
+    assert "schema version 2, but this SpecLens reads version 1; record the run again" in refusal(
+        changed("schema", to="2")
+    )
+    assert "rounds.0.tokens.0.status" in refusal(HOSTILE["an unknown status"])
+    assert "a parent in round 0 does not exist" in refusal(HOSTILE["a parent to come"])
+
+
+def test_markup_in_texts_passes_as_plain_text():
+    nasty = "<script>alert(1)</script>{{1+1}}${1+1}\x00\u2028"
+    again = from_json(changed("rounds", 1, "tokens", 0, "text", to=json.dumps(nasty)))
+    assert again.text.endswith(nasty)
+
+
+def test_a_key_that_stands_twice_counts_as_its_last():
+    again = from_json('{"schema":99,' + BASE[1:])
+    assert again == small()
+    refusal(BASE[:-1] + ',"rounds":7}')
+
+
+PLAIN = '{"id":1,"text":"a","status":"plain","position":0,"depth":1}'
+
+
+def rounds_of(inner: str) -> str:
+    return changed("rounds", to=f"[{inner}]")
+
+
+def one_round(tokens: str) -> str:
+    return changed("rounds", 1, "tokens", to=f"[{tokens}]")
+
+
+BOMBS = {
+    "a million empty rounds": lambda: rounds_of(",".join(["{}"] * 1_000_000)),
+    "a million tokens": lambda: one_round(",".join([PLAIN] * 1_000_000)),
+    "tokens up to the last value": lambda: one_round(",".join([PLAIN] * 700_000)),
+    "a million bad tokens": lambda: one_round(",".join(["{}"] * 1_000_000)),
+    "a million bad widths": lambda: changed(
+        "started", "costs", "v", to="{" + ",".join(f'"{i}":"x"' for i in range(1_000_000)) + "}"
+    ),
+    "twenty million numbers": lambda: changed("started", "config", "a", to="[" + "0," * 20_000_000 + "0]"),
+    "200 MB of text": lambda: changed("started", "pair", to='"' + "a" * 200_000_000 + '"'),
+    "200 MB of brackets": lambda: "[" * 200_000_000,
+}
+
+
+@pytest.mark.parametrize("what", BOMBS)
+def test_a_large_hostile_trace_is_refused_quickly_and_in_little_memory(what, tmp_path):
+    """In a process of its own that may use 1.5 GiB: it must end in the sentence, not in a MemoryError."""
+    (tmp_path / "bomb.json").write_text(BOMBS[what]())
+    code = (
+        "import resource, sys, time; from engine.trace.trace import from_json; from engine.errors import BadInput\n"
+        "data = open(sys.argv[1], 'rb').read()\n"
+        "resource.setrlimit(resource.RLIMIT_AS, (3 * 2**29, 3 * 2**29)); start = time.process_time()\n"
+        "try: from_json(data)\n"
+        "except BadInput as error: print(error); assert time.process_time() - start < 10\n"
+    )
+    pytest.importorskip("resource", reason="limits on memory need a POSIX system")
+    done = subprocess.run(
+        [sys.executable, "-c", code, tmp_path / "bomb.json"], cwd=ROOT, capture_output=True, text=True
+    )
+    assert done.returncode == 0 and done.stdout.startswith("This "), done.stdout + done.stderr
+
+
+# --- folders, devices and huge files ---------------------------------------------------------------------------------
+
+
+def test_a_huge_file_is_not_read(tmp_path):
+    with open(tmp_path / "huge.json", "wb") as file:
+        file.truncate(200_000_000)
+    start = time.monotonic()
+    with pytest.raises(BadInput, match="larger than 64 MiB"):
+        load(tmp_path / "huge.json")
+    assert time.monotonic() - start < 5
+
+
+@pytest.mark.parametrize("name", ["absent.json", ".", "file/inside", "a\0b"])
+def test_a_path_that_cannot_be_read_or_written_ends_in_a_sentence(tmp_path, name):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(BadInput, match=r"cannot be read: .*\."):
+        load(f"{tmp_path}/{name}")
+    if name != "absent.json":
+        with pytest.raises(BadInput, match=r"could not be written to .*\."):
+            save(small(), f"{tmp_path}/{name}")
+        assert [path.name for path in tmp_path.rglob("*")] == ["file"]
+
+
+def test_a_full_disk_leaves_the_older_trace(tmp_path, monkeypatch):
+    save(small(), tmp_path / "trace.json")
+
+    def full(temporary, path):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("os.replace", full)
+    with pytest.raises(BadInput, match="No space left on device"):
+        save(replace(small(), rounds=()), tmp_path / "trace.json")
+    assert load(tmp_path / "trace.json") == small()
+    assert [f.name for f in tmp_path.iterdir()] == ["trace.json"]
+
+
+@pytest.mark.skipif(not Path("/dev/zero").exists(), reason="needs a POSIX system")
+def test_an_endless_file_ends():
+    with pytest.raises(BadInput, match="larger than"):
+        load("/dev/zero")

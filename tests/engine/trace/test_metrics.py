@@ -1,0 +1,179 @@
+"""The numbers of a run, on traces made by hand whose numbers are known."""
+
+from dataclasses import replace
+from math import isclose, sqrt
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sample_traces import round_, small, token
+
+from engine.trace.events import CostModel, Timings
+from engine.trace.metrics import PARTS, Cost, compare, compute_metrics, first_divergence, largest_cost, wilson
+from engine.trace.trace import Trace
+
+STATUS = {"A": "accepted", "R": "rejected", "D": "discarded", "s": "resampled", "b": "bonus", "p": "plain"}
+COSTS = CostModel(0.25, {1: 1.0, 2: 1.2, 4: 1.6}, 256, 0.03)
+
+
+def trace(*rounds: str, seconds: float = 0.1, steps: int = 0, costs: CostModel | None = COSTS, first: int = 7) -> Trace:
+    """A round a word, a letter a token: "AARDs" is two accepted drafts, a rejected, a discarded, a resampled token."""
+    made, position, clock = [], 0, 0.5  # the prompt took half a second
+    for index, letters in enumerate(rounds):
+        tokens, at, drafts = [], position, sum(letter in "ARD" for letter in letters)
+        for depth, letter in enumerate(letters, start=1):
+            placed = at if letter in "Asbp" else position + depth - 1
+            tokens.append(replace(token(STATUS[letter], placed, depth), id=first + placed))
+            at += letter in "Asbp"
+        times = Timings(0.1 * seconds, 0.6 * seconds, 0.1 * seconds, 0.2 * seconds)
+        made.append(replace(round_(index, tokens, range(drafts), draft_steps=steps, timings=times),
+                            start=clock, end=clock + seconds))  # fmt: skip
+        position, clock = at, clock + seconds
+    finished = replace(small().finished, prefill=0.45, ttft=made[0].end if made else 0.0, seconds=clock)
+    return Trace(replace(small().started, costs=costs), tuple(made), finished)
+
+
+def test_alpha_counts_the_drafts_up_to_the_first_rejection():
+    found = compute_metrics(trace("AARDs", "RDDDs", "AAAAb", "p"))
+    assert found.counts == {"accepted": 6, "rejected": 2, "resampled": 2, "bonus": 1, "plain": 1, "discarded": 4}
+    assert found.alpha.value == 6 / 8
+    assert (found.tokens, found.passes) == (10, 4)
+
+
+def test_by_depth_has_its_own_denominators():
+    assert compute_metrics(trace("AARDs", "RDDDs", "AAAAb", "p")).by_depth == {
+        1: (2, 3),
+        2: (2, 2),
+        3: (1, 2),
+        4: (1, 1),
+    }
+
+
+def test_tau_is_tokens_a_pass_with_its_interval():
+    tau = compute_metrics(trace("AARDs", "RDDDs", "AAAAb", "p")).tau
+    half = 1.959964 * sqrt(((3 - 2.5) ** 2 + (1 - 2.5) ** 2 + (5 - 2.5) ** 2 + (1 - 2.5) ** 2) / 3 / 4)
+    assert tau.value == 2.5 and isclose(tau.low, 2.5 - half) and isclose(tau.high, 2.5 + half)
+    assert compute_metrics(trace("p")).tau.high == 1.0
+
+
+def test_wasted_work_is_scored_but_not_emitted_over_scored():
+    found = compute_metrics(trace("AARDs", "RDDDs", "AAAAb", "p"))  # 5 + 5 + 5 + 1 scored, 2 rejected, 4 discarded
+    assert found.wasted == 6 / 16
+    assert compute_metrics(trace("p", "p")).wasted == 0.0
+
+
+def test_time_and_speed():
+    found = compute_metrics(trace("AAb", "Rs", seconds=0.2))
+    assert isclose(found.decode_seconds, 0.4) and isclose(found.tokens_per_second, 4 / 0.4)
+    assert isclose(found.end_to_end, 4 / 0.9) and isclose(found.ttft, 0.7) and found.prefill == 0.45
+    assert {k: round(v, 9) for k, v in found.time.items()} == {
+        "draft": 0.04,
+        "verify": 0.24,
+        "accept": 0.04,
+        "host": 0.08,
+    }
+    assert found.gammas == {1: 1, 2: 1} and found.peak_memory == 10**9
+
+
+def test_predicted_speedup_is_emitted_over_measured_costs():
+    found = compute_metrics(trace("AAAb", "Rs", "p", steps=2))  # v(4), v(2), v(1) and two draft steps each
+    assert isclose(found.predicted_speedup, (4 + 1 + 1) / (3 * 2 * 0.25 + 1.6 + 1.2 + 1.0))
+    assert compute_metrics(trace("p", costs=None)).predicted_speedup is None
+
+
+def test_a_tree_counts_depth_not_order():
+    """Two siblings, the second kept, and its child refused."""
+    tokens = [token("rejected", 0, 1), token("accepted", 0, 1), token("rejected", 1, 2), token("resampled", 1, 2)]
+    found = compute_metrics(Trace(small().started, (round_(0, tokens, [0, 0, 2]),)))
+    assert found.by_depth == {1: (1, 2), 2: (0, 1)} and found.tokens == 2 and found.wasted == 2 / 4
+
+
+def test_a_run_without_rounds_divides_by_nothing():
+    found = compute_metrics(Trace(small().started))
+    assert (found.alpha, found.tau, found.wasted, found.tokens_per_second) == (None,) * 4
+    assert (found.predicted_speedup, found.ttft, found.tokens, found.by_depth) == (None, None, 0, {})
+    assert compare(Trace(small().started), Trace(small().started)).speedup is None
+
+
+def test_a_clock_that_stood_still_divides_by_nothing():
+    assert compute_metrics(trace("p", seconds=0.0)).tokens_per_second is None
+
+
+@pytest.mark.parametrize(
+    ("successes", "trials", "low", "high"),
+    [(0, 10, 0.0, 0.2775), (5, 10, 0.2366, 0.7634), (10, 10, 0.7225, 1.0), (81, 100, 0.7222, 0.8749)],
+)
+def test_wilson_interval_as_printed_in_tables(successes, trials, low, high):
+    found = wilson(successes, trials)
+    assert isclose(found.low, low, abs_tol=5e-5) and isclose(found.high, high, abs_tol=5e-5)
+
+
+def test_wilson_of_nothing_is_nothing():
+    assert wilson(0, 0) is None
+
+
+@given(st.integers(0, 500), st.integers(1, 500))
+def test_wilson_holds_the_value(successes, more):
+    found = wilson(successes, successes + more)
+    assert 0 <= found.low <= found.value <= found.high <= 1
+
+
+@given(st.lists(st.sampled_from(["p", "Ab", "Rs", "ARs", "AAAb", "ARDDs", "A"]), min_size=1, max_size=12))
+def test_emitted_is_accepted_resampled_bonus_and_plain(rounds):
+    whole = trace(*rounds)
+    counts = compute_metrics(whole).counts
+    assert (
+        compute_metrics(whole).tokens
+        == len(whole.emitted)
+        == sum(counts[s] for s in ("accepted", "resampled", "bonus", "plain"))
+    )
+    assert [t.position for t in whole.emitted] == list(range(len(whole.emitted)))
+
+
+def test_speedup_and_efficiency_beside_a_baseline():
+    ours, plain = trace("AAAb", "AAAb", seconds=0.2), trace(*["p"] * 8, seconds=0.1)
+    found = compare(ours, plain)
+    assert isclose(found.speedup, (8 / 0.4) / (8 / 0.8))
+    assert isclose(found.predicted, 8 / (2 * 1.6)) and isclose(found.efficiency, 2 / 2.5)
+    assert found.divergence is None
+
+
+def test_a_slowdown_is_shown_as_one():
+    assert compare(trace("RDs", seconds=0.2), trace("p", seconds=0.1)).speedup == pytest.approx(0.5)
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_the_largest_cost_is_what_grew_the_most_a_token(part):
+    """Eight tokens either way; the plain run spends 100 ms a token, 60 of them verifying."""
+    plain = compute_metrics(trace(*["p"] * 8))
+    ours = compute_metrics(trace("AAAb", "AAAb"))
+    found = largest_cost(replace(ours, time=ours.time | {part: 8.0}), plain)
+    assert found.part == part and isclose(found.ours, 1000.0) and isclose(found.plain, 125 * plain.time[part])
+    assert f"was {PARTS[part]}: 1000.0 ms per token" in found.sentence
+
+
+def test_a_cost_that_plain_decoding_has_not_is_not_called_nought():
+    found = Cost("draft", 40.3, 0.0)
+    assert found.sentence.endswith("40.3 ms per token, which plain decoding does not have.")
+    assert replace(found, plain=0.1).sentence.endswith("40.3 ms per token instead of 0.1 ms.")
+
+
+def test_the_largest_cost_need_not_be_the_largest_part():
+    """Verifying stays the largest part of both; the host's share is the increase."""
+    plain, ours = compute_metrics(trace("p", "p")), compute_metrics(trace("p", "p"))
+    assert largest_cost(replace(ours, time=ours.time | {"host": ours.time["host"] * 2}), plain).part == "host"
+
+
+def test_divergence_is_the_first_differing_token_with_the_baselines_gap():
+    plain = trace("p", "p", "p")
+    other = replace(plain.rounds[1].tokens[0], id=99, text="dog", label=None)
+    other_run = replace(plain, rounds=(plain.rounds[0], replace(plain.rounds[1], tokens=(other,)), plain.rounds[2]))
+    near = replace(plain.rounds[1].tokens[0], text="", label="<cat>", gap=0.0004)
+    baseline = replace(plain, rounds=(plain.rounds[0], replace(plain.rounds[1], tokens=(near,)), plain.rounds[2]))
+    found = first_divergence(other_run, baseline)
+    assert (found.position, found.token, found.baseline, found.gap) == (1, "dog", "<cat>", 0.0004)
+    assert compare(other_run, baseline).divergence == found
+
+
+def test_a_shorter_run_has_not_diverged():
+    assert first_divergence(trace("AAb"), trace("p", "p")) is None

@@ -1,0 +1,156 @@
+"""Distillation: its batches, its loss and acceptance counted by hand, what a student learns, and resuming."""
+
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+from tiny_pairs import VOCABULARY
+from training_project import files, made_up, quiet, same, stop_after, weights_of
+
+from engine.training import distil, hidden_states
+from engine.training.distil import Data, Recipe
+from engine.training.project import rollout_for
+from engine.training.students import Batch, LmStudent
+
+
+def test_held_out_prompts_are_never_trained_on():
+    samples = made_up(300)
+    zeros = np.zeros((len(samples.tokens), 1, 4), dtype=np.float16)
+    data = Data(samples, hidden_states.Features(zeros, ()), (), "cpu")
+    trained = [tuple(samples.prompt(i)) for epoch in (0, 1) for rows in data.epoch(0, epoch, 8) for i in rows]
+    held = {tuple(samples.prompt(i)) for i in data.validation}
+    assert held and not held & set(trained) and 0.1 < len(data.validation) / 300 < 0.3
+    for epoch in (0, 1):
+        rows = np.concatenate(data.epoch(0, epoch, 8))
+        assert sorted(rows) == data.training.tolist(), "each once"
+    orders = [np.concatenate(data.epoch(s, e, 8)).tolist() for s, e in ((0, 0), (0, 1), (1, 0), (0, 0))]
+    assert orders[0] == orders[3] and len({*map(tuple, orders)}) == 3
+    stream = data.batches(Recipe(10, rows=8), 0)
+    first = [next(stream).tolist() for _ in range(100)]
+    for start in (1, 37, 38, 99):
+        assert next(data.batches(Recipe(10, rows=8), start)).tolist() == first[start]
+
+
+def test_a_batch_holds_each_row_where_it_belongs(learning):
+    data, s = learning.data("eagle"), learning.samples
+    rows = data.training[[3, 0, 11]]
+    batch = data.batch(rows)
+    for b, i in enumerate(rows):
+        n = s.length(i)
+        assert batch.ids[b, :n].tolist() == s.row(i).tolist() and not batch.ids[b, n:].any()
+        states = learning.features.states[s.starts[i] : s.starts[i + 1]].astype(np.float32)
+        assert np.array_equal(batch.features[b, :n].numpy(), states[:, :2].reshape(n, -1))
+        assert np.array_equal(batch.final[b, :n].numpy(), states[:, 2])
+        assert (int(batch.prompt_len[b]), int(batch.length[b])) == (s.prompt_len[i], n)
+    assert learning.data("lm").batch(rows).features is None
+
+
+def by_hand(learning, kind, student, rows, steps):
+    """For each step (guesses, agreements, overlap, KL summed over positions), a token of the text at a time."""
+    s, teacher, table = learning.samples, learning.teacher, []
+    words = student.words.tolist() if kind == "eagle" else list(range(VOCABULARY))
+    for k in range(1, steps + 1):
+        count = agree = overlap = divergence = 0
+        for i in rows:
+            ids = torch.from_numpy(s.row(i).astype(np.int64))[None]
+            states = learning.features.states[s.starts[i] : s.starts[i + 1]].astype(np.float32)
+            tapped = torch.from_numpy(states[:, :2].reshape(1, ids.shape[1], -1).copy())
+            all_states = student.states(Batch(ids, tapped, None, None, None), steps)
+            for reply_mask in range(int(s.prompt_len[i]), ids.shape[1]):  # a token that the target wrote
+                at = reply_mask - k - (kind == "eagle")
+                if at < 0:
+                    continue
+                p_logits = teacher.logits(torch.from_numpy(states[reply_mask - 1, 2]))
+                q_logits = student.logits(all_states[k - 1][0, at], torch.tensor(words))
+                p, q = p_logits.softmax(-1), q_logits.softmax(-1)
+                count += 1
+                agree += words[int(q.argmax())] == int(p.argmax())
+                overlap += sum(min(float(p[w]), float(q[j])) for j, w in enumerate(words))
+                inside, guesses = p_logits[words].log_softmax(-1), q_logits.log_softmax(-1)
+                divergence += float((inside.exp() * (inside - guesses)).sum())
+        table.append((count, agree, overlap, divergence))
+    return table
+
+
+@pytest.mark.parametrize("kind, steps", [("lm", 1), ("eagle", 3)])
+@torch.no_grad()
+def test_acceptance_and_loss_are_what_counting_by_hand_gives(learning, kind, steps):
+    student, data = learning.student(kind), learning.data(kind)
+    table = by_hand(learning, kind, student, data.validation, steps)
+    found = distil.acceptance(student, learning.teacher, data, steps, rows=1000)
+    assert found["greedy"] == pytest.approx([agree / n for n, agree, _, _ in table], abs=1e-4)
+    assert found["sampled"] == pytest.approx([overlap / n for n, _, overlap, _ in table], abs=1e-3)
+    recipe = Recipe(10, decay=0.5)
+    value = distil.loss(student, learning.teacher, data.batch(data.validation), recipe, steps, torch.Generator())
+    mean = sum(0.5**k * d / n for k, (n, _, _, d) in enumerate(table)) / sum(0.5**k for k in range(steps))
+    assert float(value) == pytest.approx(mean, rel=1e-3)
+
+
+@pytest.mark.parametrize("kind, tv", [("lm", 0.0), ("eagle", 0.0), ("eagle", 0.3)])
+def test_a_student_learns(learning, tmp_path, kind, tv):
+    student, data = learning.student(kind), learning.data(kind)
+    recipe = Recipe(60, rows=12, learning_rate=5e-3, every=20, tv=tv, rollout=((0.0, 1), (0.5, 2)))
+    before = distil.acceptance(student, learning.teacher, data, 1)
+    log = distil.train(student, learning.teacher, data, recipe, tmp_path)
+    assert [entry["update"] for entry in log] == [20, 40, 60]
+    assert log[-1]["loss"] < 0.8 * log[0]["loss"]
+    assert log[-1]["sampled"][0] > before["sampled"][0] + 0.05
+    assert len(log[-1]["greedy"]) == (2 if kind == "eagle" else 1)
+
+
+@pytest.mark.parametrize("kind", ["lm", "eagle"])
+def test_training_goes_on_where_it_was_interrupted(learning, tmp_path, monkeypatch, kind):
+    monkeypatch.setattr(LmStudent, "SAMPLED", 50)
+    recipe = rollout_for(SimpleNamespace(student=kind, start=""), Recipe(12, rows=40, learning_rate=5e-3, every=3))
+
+    def train(name, say=quiet, recipe=recipe):
+        student = learning.student(kind)
+        log = distil.train(student, learning.teacher, learning.data(kind), recipe, tmp_path / name, say)
+        return weights_of(student), [{k: e[k] for k in ("update", "tokens", "greedy", "sampled")} for e in log]
+
+    whole = train("whole")
+    for messages in (5, 6, 1):  # in the middle of updates, and before the first of them
+        with pytest.raises(KeyboardInterrupt):
+            train("parts", stop_after(messages))
+    resumed = train("parts")
+    assert same(whole[0], resumed[0]) and whole[1] == resumed[1]
+    done = train("parts")
+    assert same(whole[0], done[0]) and whole[1] == done[1], "nothing left to do"
+    assert not same(whole[0], train("other", recipe=replace(recipe, seed=1))[0])
+    assert files(tmp_path / "parts") == {"checkpoint.pt"}
+
+
+def test_the_rate_warms_up_and_falls_and_rollouts_grow():
+    new, older, lm = (SimpleNamespace(student=k, start=s) for k, s in (("eagle", ""), ("eagle", "x"), ("lm", "")))
+    recipe = rollout_for(new, Recipe(1000, learning_rate=0.1, warm_up=0.1, final_rate=0.05))
+    rates = [recipe.rate(i) for i in range(1000)]
+    assert rates[0] == pytest.approx(0.001) and max(rates) == pytest.approx(0.1) == rates[100]
+    assert rates[:100] == sorted(rates[:100]) and rates[100:] == sorted(rates[100:], reverse=True)
+    assert rates[550] == pytest.approx(0.1 * (0.05 + 0.95 / 2), rel=0.01)
+    assert rates[-1] == pytest.approx(0.005, rel=0.01)
+    assert [recipe.steps(i) for i in (0, 549, 550, 799, 800, 999)] == [1, 1, 2, 2, 3, 3]
+    assert max(rollout_for(older, recipe).steps(i) for i in range(300)) == 2, "sooner, for it can guess already"
+    assert rollout_for(lm, recipe) == recipe and Recipe(9).steps(8) == 1
+    assert [Recipe(1).rate(0), Recipe(2, warm_up=0.0).rate(0)] == [1e-3, 1e-3]
+
+
+def test_texts_without_a_guess_do_no_harm(learning):
+    """One token asked and one answered: no guess covers the next step's token, and an empty mean is left out."""
+    student = learning.student("eagle")
+    batch = Batch(torch.ones(1, 3, dtype=torch.long), torch.randn(1, 3, 64), torch.randn(1, 3, 32),
+                  torch.tensor([1]), torch.tensor([3]))  # fmt: skip
+    value = distil.loss(student, learning.teacher, batch, Recipe(9), 3, torch.Generator())
+    value.backward()
+    assert torch.isfinite(value) and all(p.grad is None or torch.isfinite(p.grad).all() for p in student.parameters())
+
+
+def test_torch_says_it_when_the_disk_is_full(learning, tmp_path, monkeypatch):
+    """Given a path, torch.save hides why it failed; so it must get a file object, whose error says so."""
+    student, seen = learning.student("lm"), []
+    real = torch.save
+    monkeypatch.setattr(torch, "save", lambda state, where, **more: seen.append(where) or real(state, where, **more))
+    distil.train(student, learning.teacher, learning.data("lm"), Recipe(1), tmp_path)
+    assert seen and not any(isinstance(where, (str, Path)) for where in seen)

@@ -1,0 +1,150 @@
+"""An exported draft says what the trained student said, in files that other engines load too."""
+
+import json
+import re
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file
+from tiny_pairs import END, VOCABULARY, model_folder
+from training_project import CHAT, WORDS, files, random_head, sentence, stage
+from transformers import AutoModelForCausalLM, AutoTokenizer
+
+from engine.models.eagle3_head import EagleModel, word_ids
+from engine.models.loader import load_model
+from engine.training import export
+from engine.training.students import Batch
+
+pytestmark = pytest.mark.xdist_group("training")
+
+
+@pytest.mark.parametrize("words", [[0], [3, 4, 90], list(range(0, 100, 7)), list(range(100))])
+def test_the_vocabulary_map_there_and_back(words):
+    maps = export.vocabulary_map(torch.tensor(words), 100)
+    assert word_ids(maps["d2t"], 100, Path()).tolist() == words
+    assert maps["t2d"].nonzero()[:, 0].tolist() == words and maps["t2d"].shape == (100,)
+    assert maps["d2t"].dtype == torch.int64 and maps["t2d"].dtype == torch.bool
+
+
+def test_a_head_is_stored_as_other_engines_load_it(journey, root):
+    """vLLM's llama_eagle3.py puts "model." before each name, renames `d2t` to draft_id_to_target_id and skips `t2d`;
+    SGLang's reads the same file. Target id = draft id + d2t, and layer ids count the states that enter a layer."""
+    tensors, config = (
+        load_file(root / "eagle" / "model.safetensors"),
+        json.loads((root / "eagle" / "config.json").read_text()),
+    )
+    E, heads, shared, inner = 32, 32, 16, 48
+    layer = {
+        "input_layernorm": (E,), "hidden_norm": (E,), "post_attention_layernorm": (E,),
+        "self_attn.q_proj": (heads, 2 * E), "self_attn.k_proj": (shared, 2 * E), "self_attn.v_proj": (shared, 2 * E),
+        "self_attn.o_proj": (E, heads), "mlp.gate_proj": (inner, E), "mlp.up_proj": (inner, E),
+        "mlp.down_proj": (E, inner),
+    }  # fmt: skip
+    shapes = {f"midlayer.{name}.weight": shape for name, shape in layer.items()}
+    shapes |= {"fc.weight": (E, 2 * E), "norm.weight": (E,), "lm_head.weight": (WORDS, E)}
+    shapes |= {"d2t": (WORDS,), "t2d": (VOCABULARY,)}
+    assert {name: tuple(t.shape) for name, t in tensors.items()} == shapes
+    kinds = {name: t.dtype for name, t in tensors.items()}
+    assert (kinds.pop("d2t"), kinds.pop("t2d")) == (torch.int64, torch.bool) and {*kinds.values()} == {torch.bfloat16}
+    words = tensors["d2t"] + torch.arange(WORDS)
+    target = AutoModelForCausalLM.from_pretrained(root / "target")
+    assert torch.equal(tensors["lm_head.weight"], target.lm_head.weight[words].bfloat16())
+    assert torch.equal(tensors["t2d"].nonzero()[:, 0], words)
+    wanted = {"architectures": ["LlamaForCausalLMEagle3"], "model_type": "llama", "num_hidden_layers": 1,
+              "hidden_size": E, "vocab_size": VOCABULARY, "draft_vocab_size": WORDS,
+              "num_attention_heads": 4, "num_key_value_heads": 2,
+              "head_dim": 8, "intermediate_size": inner, "hidden_act": "silu", "tie_word_embeddings": False,
+              "rope_theta": 10000.0, "rms_norm_eps": target.config.rms_norm_eps, "max_position_embeddings": 256,
+              "eagle_config": {"use_aux_hidden_state": True, "eagle_aux_hidden_state_layer_ids": [0, 1]}}  # fmt: skip
+    assert {name: config[name] for name in wanted} == wanted
+
+
+@pytest.mark.parametrize("name", ["llama", "llama3-rope", "yarn-rope", "qwen3", "qwen2"])
+def test_an_exported_head_says_what_the_trained_one_said(tmp_path, monkeypatch, name):
+    """With features at every position, beyond the length where scaled rotary embeddings differ from plain ones."""
+    monkeypatch.setattr(
+        "engine.models.linear.quantising_works", lambda: False
+    )  # which rounds, and hides what we look for
+    student, teacher = random_head(tmp_path / "target", name)
+    export.eagle(student, teacher, (0, 1), tmp_path / "head", "a card")
+    model_folder(tmp_path / "target", name)  # the same, with a tokenizer
+    target = load_model(tmp_path / "target", "cpu", "fp32").runner.model
+    head = EagleModel(tmp_path / "head", target)
+    assert head.words.tolist() == student.words.tolist() and head.reads == (0, 1)
+    with torch.no_grad():
+        for parameter in student.module.parameters():
+            parameter.copy_(parameter.bfloat16())
+        student.module.head.copy_(student.module.head.bfloat16())
+        ids, tapped, L = torch.randint(0, VOCABULARY, (1, 61)), torch.randn(1, 61, 64), 60
+        state = student.module.rollout(ids, tapped, 1)[0][0, :L]
+        mask = torch.ones(L, L, dtype=torch.bool).tril()
+        where = torch.arange(L)
+        logits, out = head.forward(ids[0, 1:], where, where, mask, L, head.new_cache(L), features=tapped[0, :L])
+        assert torch.allclose(out, state, atol=1e-3)
+        assert torch.allclose(logits, student.module.logits(state), atol=1e-3)
+
+
+def test_an_exported_lm_is_plain_transformers(journey, root):
+    draft, config = (
+        AutoModelForCausalLM.from_pretrained(root / "lm"),
+        json.loads((root / "lm" / "config.json").read_text()),
+    )
+    assert config["architectures"] == ["LlamaForCausalLM"] and config["vocab_size"] == VOCABULARY
+    assert draft.dtype == torch.bfloat16 and {"tokenizer.json", "config.json", "README.md"} <= files(root / "lm")
+    target = AutoModelForCausalLM.from_pretrained(root / "target")
+    tokenizer = AutoTokenizer.from_pretrained(root / "lm")
+    assert tokenizer.get_vocab() == AutoTokenizer.from_pretrained(root / "target").get_vocab()
+    assert tokenizer.chat_template == CHAT
+    ids = tokenizer("the cat, the hat", return_tensors="pt").input_ids
+    plain = target.generate(ids, max_new_tokens=30, do_sample=False, eos_token_id=END, pad_token_id=0)
+    assisted = target.generate(
+        ids, assistant_model=draft.float(), max_new_tokens=30, do_sample=False, eos_token_id=END, pad_token_id=0
+    )
+    assert plain.tolist() == assisted.tolist()
+
+
+def test_an_lm_says_the_same_from_its_file(learning, root, tmp_path):
+    student = learning.student("lm")
+    ids = torch.from_numpy(learning.samples.row(0).astype(np.int64))[None]
+    with torch.no_grad():
+        logits = student.logits(student.states(Batch(ids, None, None, None, None), 1)[0], torch.arange(VOCABULARY))
+        export.lm(student, root / "target", tmp_path / "lm", "a card")
+        loaded = AutoModelForCausalLM.from_pretrained(tmp_path / "lm", dtype=torch.float32)
+        again = loaded(ids).logits
+    assert torch.allclose(again, logits, rtol=0.02, atol=0.05)
+    assert torch.allclose(load_model(tmp_path / "lm", "cpu", "fp32").runner.model.embed, loaded.lm_head.weight)
+
+
+def test_the_tokenizer_is_the_targets_own_without_white_space(root, journey):
+    for name in ("tokenizer.json", "tokenizer_config.json"):
+        ours, theirs = (root / "lm" / name).read_text(), (root / "target" / name).read_text()
+        assert json.loads(ours) == json.loads(theirs) and len(ours) < len(theirs)
+
+
+def test_export_replaces_an_older_draft_whole(copied, root, tmp_path):
+    (tmp_path / "out").mkdir()
+    stage(root, "export", "lm", "--out", tmp_path / "out", work=copied)
+    stage(root, "export", "eagle", "--out", tmp_path / "out", work=copied)
+    assert files(tmp_path / "out") == {"config.json", "model.safetensors", "README.md"}
+    stage(root, "export", "lm", "--out", tmp_path / "out", work=copied)
+    assert "tokenizer.json" in files(tmp_path / "out") and not list(tmp_path.glob(".*"))
+
+
+@pytest.mark.parametrize("what", ["notes", "target", "project", "file"])
+def test_export_takes_the_place_of_nothing_but_an_older_draft(copied, root, tmp_path, what):
+    out = tmp_path / "out"
+    if what == "file":
+        out.write_text("mine")
+    elif what == "target":
+        shutil.copytree(root / "target", out)
+    else:
+        out.mkdir()
+        (out / ("config.json" if what == "project" else "notes.txt")).write_text("{}")
+    before = files(tmp_path)
+    for student in ("lm", "eagle"):
+        said = stage(root, "export", student, "--out", out, work=copied, fails=True)
+        assert re.search("out holds something other than a draft; name an empty or new folder", sentence(said))
+    assert files(tmp_path) == before

@@ -1,0 +1,75 @@
+"""Hidden states are stored as the target computes them, for one target, one set of samples and one set of layers."""
+
+import numpy as np
+import pytest
+import torch
+from training_project import made_up, stop_after
+from transformers import AutoModelForCausalLM
+
+from engine.training import hidden_states
+
+
+def test_features_are_the_targets_hidden_states(root, target, tmp_path):
+    model, samples = AutoModelForCausalLM.from_pretrained(root / "target"), made_up(12)
+    last = []
+    model.model.norm.register_forward_pre_hook(lambda module, inputs: last.append(inputs[0][0]))
+    found = hidden_states.compute(target.runner, samples, tmp_path, (0, 1), "a target")
+    assert target.runner.model.taps == () and target.runner.cache is None, "the runner as it was"
+    for i in range(len(samples)):
+        with torch.no_grad():
+            ids = torch.from_numpy(samples.row(i).astype(np.int64))[None]
+            hidden = model(ids, output_hidden_states=True).hidden_states
+        start, end = samples.starts[i], samples.starts[i + 1]
+        tapped = torch.from_numpy(found.tapped(start, end, (1, 0)).astype(np.float32))
+        assert torch.allclose(tapped[:, 0], hidden[1][0], rtol=2e-3, atol=2e-3)
+        assert torch.allclose(tapped[:, 1], hidden[0][0], rtol=2e-3, atol=2e-3)
+        final = torch.from_numpy(found.final(start, end).astype(np.float32))
+        assert torch.allclose(final, last[-1], rtol=2e-3, atol=2e-3)
+
+
+def test_a_teacher_turns_the_last_states_into_the_targets_distribution(root, teacher, target, tmp_path):
+    model, samples = AutoModelForCausalLM.from_pretrained(root / "target"), made_up(6)
+    found = hidden_states.compute(target.runner, samples, tmp_path, (1,), "a target")
+    final = torch.from_numpy(found.final(0, samples.starts[1]).astype(np.float32))
+    with torch.no_grad():
+        logits = model(torch.from_numpy(samples.row(0).astype(np.int64))[None]).logits[0]
+    assert torch.allclose(teacher.logits(final), logits, atol=0.05)
+    some = torch.tensor([3, 99])
+    assert torch.allclose(teacher.logits(final, some), teacher.logits(final)[:, some], atol=1e-5)
+
+
+def test_features_go_on_where_they_were_interrupted(target, tmp_path, monkeypatch):
+    monkeypatch.setattr(hidden_states, "_EVERY", 7)
+    samples, rows, real = made_up(30), [], target.runner.prefill
+    monkeypatch.setattr(target.runner, "prefill", lambda ids, **more: rows.append(ids) or real(ids, **more))
+    whole = hidden_states.compute(target.runner, samples, tmp_path / "whole", (0, 1), "a target")
+    rows.clear()
+    with pytest.raises(KeyboardInterrupt):
+        hidden_states.compute(target.runner, samples, tmp_path / "parts", (0, 1), "a target", stop_after(2))
+    resumed = hidden_states.compute(target.runner, samples, tmp_path / "parts", (0, 1), "a target")
+    assert len(rows) == 30, "none twice"
+    assert np.array_equal(whole.states, resumed.states)
+    hidden_states.compute(target.runner, samples, tmp_path / "parts", (0, 1), "a target")
+    assert len(rows) == 30
+    other = hidden_states.compute(target.runner, made_up(30, seed=1), tmp_path / "parts", (0, 1), "a target")
+    assert len(rows) == 60 and other.states.shape[1:] == (3, 32)
+
+
+def test_features_begun_for_other_taps_are_not_taken_for_these(target, tmp_path, monkeypatch):
+    samples = made_up(30)
+    first = np.array(hidden_states.compute(target.runner, samples, tmp_path, (0,), "a target").states)
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):  # as large a file, and not noted yet
+        patch.setattr(target.runner, "prefill", lambda ids: stop_after(1)(0.0, ""))
+        hidden_states.compute(target.runner, samples, tmp_path, (1,), "a target")
+    assert np.array_equal(hidden_states.compute(target.runner, samples, tmp_path, (0,), "a target").states, first)
+
+
+def test_features_of_another_target_are_not_taken_for_this_ones(target, tmp_path):
+    samples, filled = made_up(30), []
+    hidden_states.compute(target.runner, samples, tmp_path, (0,), "a target")
+    for whose, fresh in (("a target", 0), ("another", 1), ("another", 0)):
+        filled.clear()
+        hidden_states.compute(
+            target.runner, samples, tmp_path, (0,), whose, lambda fraction, message: filled.append(fraction)
+        )
+        assert bool(filled) == bool(fresh)

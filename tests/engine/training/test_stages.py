@@ -1,0 +1,105 @@
+"""Runs every stage of making a draft by the command line, on a tiny target, and again with the same seed."""
+
+import json
+import re
+
+import pytest
+import torch
+from safetensors.torch import load_file
+from tiny_pairs import VOCABULARY, request
+from training_project import WORDS, part_of, sentence, stage
+
+from engine.runtime.engine import load_engine
+from engine.trace.trace import fold
+from engine.training import dataset as sample_file
+
+pytestmark = pytest.mark.xdist_group("training")
+
+
+def test_each_stage_says_where_its_work_is(journey):
+    number = int(re.search(r"(\d+) prompts are in .*prompts\.jsonl\.", journey.said["prompts"])[1])
+    lines = (journey.work / "prompts.jsonl").read_text().splitlines()
+    asked = [json.loads(line)["prompt"] for line in lines]
+    assert len(asked) == number == len({*asked}) > 20 and all(len(text) >= 12 for text in asked)
+    assert not any("<end>" in text or "\ufffd" in text for text in asked)
+    assert re.search(r"120 replies, [\d,]+ tokens, in .*samples\.npz\.", journey.said["sample"])
+    for kind in ("lm", "eagle"):
+        assert re.search(r'Trained: α on held-out prompts \{"greedy": \[', journey.said[kind])
+        measured = json.loads((journey.work / kind / "evaluation.json").read_text())
+        assert [one["temperature"] for one in measured] == [0.0, 1.0]
+        assert all(one["by_depth"] and one["tau"] >= 1 and one["speedup"] > 0 for one in measured)
+        said = journey.said[f"evaluate {kind}"]
+        assert re.search(rf"{kind}, temperature 0: speedup [\d.]+ .* τ is [\d.]+ .* 1: ", said)
+    leftovers = {p.name for p in journey.root.rglob("*") if p.name.endswith(".tmp") or p.name.startswith(".")}
+    assert not leftovers
+
+
+def test_a_stage_that_is_done_does_not_start_over(journey, root, monkeypatch):
+    before = {p: p.stat().st_mtime_ns for p in (journey.work / "eagle").iterdir()}
+    for name in (
+        "engine.training.batched_sampler.batched_step",
+        "engine.training.distil.loss",
+        "engine.models.runner.DecoderRunner.step",
+    ):
+        monkeypatch.setattr(name, pytest.fail)
+    stage(root, "sample", "--max-new-tokens", 12, "--count", 120)
+    stage(root, "distil", "eagle", "--updates", 12, "--rows", 6, "--words", WORDS, "--taps", "0,1")
+    assert {p: p.stat().st_mtime_ns for p in (journey.work / "eagle").iterdir()} == before
+
+
+def test_the_seed_decides_everything(journey, root):
+    for work, seed in (("again", 0), ("other", 1)):
+        stage(root, "prompts", "--count", 90, "--slots", 5, "--seed", seed, work=work)
+        asked = ("--prompts", journey.work / "prompts.jsonl", "--slots", 11, "--seed", seed)
+        stage(root, "sample", "--max-new-tokens", 12, "--count", 120, *asked, work=work)
+    first, again, other = (
+        (
+            {*(root / work / "prompts.jsonl").read_text().splitlines()},
+            sample_file.load(root / work / "samples" / "samples.npz", VOCABULARY).fingerprint(),
+        )
+        for work in ("work", "again", "other")
+    )
+    assert first == again
+    assert first[0] != other[0] and first[1] != other[1]
+
+
+def test_a_draft_goes_on_from_an_older_one(journey, root, tmp_path):
+    """Its words, its weights and what it has seen, with other samples and another recipe."""
+    whole = sample_file.load(journey.work / "samples" / "samples.npz", VOCABULARY)
+    sample_file.save(tmp_path / "more.npz", part_of(whole, 90))
+    asked = ("--updates", 1, "--rows", 6, "--words", 30, "--samples", tmp_path / "more.npz", "--learning-rate", 1e-6)
+    older = ("--start", journey.work / "eagle")
+    stage(root, "distil", "eagle", *asked, "--taps", "0,1", *older, work=tmp_path / "work")
+    old, new = (torch.load(w / "eagle" / "checkpoint.pt", weights_only=True) for w in (journey.work, tmp_path / "work"))
+    assert torch.equal(old["words"], new["words"]) and len(new["words"]) == WORDS
+    assert all(torch.allclose(t, new["student"][name], atol=1e-4) for name, t in old["student"].items())
+    assert new["seen"] > old["seen"] and new["update"] == 1
+    stage(
+        root, "export", "eagle", "--out", tmp_path / "out", "--samples", tmp_path / "more.npz", work=tmp_path / "work"
+    )
+    assert len(load_file(tmp_path / "out" / "model.safetensors")["d2t"]) == WORDS
+    for settings, words in ((("--taps", "1", *older), "of another kind or reads other layers"),
+                            (("--taps", "0,1", "--start", journey.work / "lm"), "of another kind"),
+                            (("--taps", "0,1", "--start", tmp_path / "none"), "Nothing was trained in")):  # fmt: skip
+        said = stage(root, "distil", "eagle", *asked, *settings, work=tmp_path / "other", fails=True)
+        assert words in sentence(said) and not (tmp_path / "other").exists()
+
+
+def test_a_card_says_how_the_draft_was_made(journey, root):
+    lm, eagle = (re.sub(r"\s+", " ", (root / kind / "README.md").read_text()) for kind in ("lm", "eagle"))
+    whole = sample_file.load(journey.work / "samples" / "samples.npz", VOCABULARY)
+    for text in (lm, eagle):
+        assert "120 replies" in text and f"{int(whole.reply_len.sum()):,} tokens" in text and "0, 0.7, 1." in text
+        assert "12 updates of 6 rows" in text and "seed 0." in text and "CPU threads" in text
+        assert "base_model: target" in text and "{" not in text
+    assert "entering layers 0, 1;" in eagle and "entering layers" not in lm
+    stage(root, "export", "lm", "--out", root / "lm")  # now that it was evaluated
+    assert "temperature 1: speedup" in (root / "lm" / "README.md").read_text()
+
+
+def test_the_exported_draft_drafts(journey, root):
+    for kind in ("lm", "eagle"):
+        engine = load_engine(f"{root / 'target'}+{root / kind}", "cpu")
+        traces = [fold(engine.run(request(engine.pair.name, m, gamma=3, max_new_tokens=24))) for m in ("none", kind)]
+        assert [t.id for t in traces[0].emitted] == [t.id for t in traces[1].emitted]
+        assert sum(r.draft_steps for r in traces[1].rounds) > 0

@@ -1,0 +1,132 @@
+"""What a student computes: a training rollout equals drafting token by token, and sees nothing later."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from tiny_pairs import VOCABULARY
+from training_project import SHAPE, WORDS, random_head, same, weights_of
+
+from engine.errors import BadInput
+from engine.training.dataset import Samples
+from engine.training.project import frequent
+from engine.training.students import LmShape, LmStudent, new_eagle, new_lm
+
+
+def slow_rollout(head, config, ids: list[int], tapped: torch.Tensor, steps: int) -> list[dict[int, torch.Tensor]]:
+    """The head as it drafts: one position at a time with a list of keys and values. → for each step {position: state}.
+
+    Written from the paper, apart from the module: rotary as complex numbers, one head at a time.
+    """
+    frequencies = torch.tensor(
+        [1 / config.rope_parameters["rope_theta"] ** (2 * i / head.D) for i in range(head.D // 2)]
+    )
+
+    def norm(x, weight):
+        return x / (x.pow(2).mean() + config.rms_norm_eps).sqrt() * weight
+
+    def turn(x, position):
+        half = head.D // 2
+        turned = torch.complex(x[:half], x[half:]) * torch.polar(torch.ones(half), position * frequencies)
+        return torch.cat([turned.real, turned.imag])
+
+    def one(token, hidden, position, past):
+        x = torch.cat([norm(head.embed[token], head.norm_embed), norm(hidden, head.norm_hidden)])
+        q, k, v = (part.weight @ x for part in (head.q, head.k, head.v))
+        keys = [turn(part, position) for part in k.split(head.D)]
+        past = [*past, (keys, v.split(head.D))]
+        out = []
+        for h, query in enumerate(q.split(head.D)):
+            group = h // (head.H // head.K)
+            scores = torch.stack([turn(query, position) @ ks[group] / math.sqrt(head.D) for ks, _ in past])
+            shares = scores.softmax(0)
+            out.append(sum(share * vs[group] for share, (_, vs) in zip(shares, past, strict=True)))
+        hidden = hidden + head.o.weight @ torch.cat(out)
+        x = norm(hidden, head.norm_mid)
+        inner = head.gate.weight @ x
+        return hidden + head.down.weight @ (inner * torch.sigmoid(inner) * (head.up.weight @ x)), past
+
+    found, past = [{} for _ in range(steps)], []
+    for t in range(len(ids) - 1):
+        state, past = one(ids[t + 1], head.fc.weight @ tapped[t], t, past)
+        found[0][t], branch = state, past
+        for k in range(2, steps + 1):
+            if t + k < len(ids):
+                state, branch = one(ids[t + k], state, t + k - 1, branch)
+                found[k - 1][t] = state
+    return found
+
+
+@pytest.mark.parametrize("name", ["llama", "llama-wide-head", "multi-query"])
+def test_a_training_rollout_is_what_drafting_one_by_one_gives(tmp_path, name):
+    student, teacher = random_head(tmp_path, name)
+    ids = torch.from_numpy(np.random.default_rng(0).integers(0, VOCABULARY, (2, 9)))
+    tapped = torch.randn(2, 9, 2 * 32)
+    with torch.no_grad():
+        states = student.module.rollout(ids, tapped, 3)
+        for b in range(2):
+            slow = slow_rollout(student.module, teacher.config, ids[b].tolist(), tapped[b], 3)
+            for k, at in enumerate(slow, start=1):
+                assert sorted(at) == list(range(9 - k))
+                for t, state in at.items():
+                    assert torch.allclose(states[k - 1][b, t], state, atol=2e-4), (k, t)
+
+
+def test_a_rollout_knows_nothing_of_what_comes_later(tmp_path):
+    student, _ = random_head(tmp_path)
+    ids, tapped = torch.full((1, 8), 5), torch.randn(1, 8, 64)
+    with torch.no_grad():
+        before = student.module.rollout(ids, tapped, 3)
+        ids[0, 6], tapped[0, 4] = 9, 0.0
+        after = student.module.rollout(ids, tapped, 3)
+    for k in (1, 2, 3):  # step k at t reads tokens up to t + k and features up to t
+        untouched = [t for t in range(8 - k) if t < 4 and t + k < 6]
+        assert torch.equal(before[k - 1][0, untouched], after[k - 1][0, untouched])
+        assert not torch.allclose(before[k - 1][0, 4], after[k - 1][0, 4])
+
+
+@torch.no_grad()
+def test_a_handful_stands_for_the_words_left_out(learning, monkeypatch):
+    """On average over handfuls the normaliser is the whole vocabulary's."""
+    monkeypatch.setattr(LmStudent, "SAMPLED", 50)
+    student = learning.student("lm")
+    states = torch.randn(7, SHAPE.width)
+    whole = student.logits(states, torch.arange(VOCABULARY)).exp().sum(-1)
+    sums = []
+    for seed in range(300):
+        words, extra = student.words_for_update(torch.Generator().manual_seed(seed))
+        assert words[:WORDS].tolist() == learning.words.tolist() and len({*words.tolist()}) == len(words) == WORDS + 50
+        sums.append((student.logits(states, words) + extra).exp().sum(-1))
+    assert torch.allclose(torch.stack(sums).mean(0), whole, rtol=0.03)
+
+
+def test_a_head_begins_with_the_targets_last_layer_reading_its_highest_tap(learning):
+    """What the lower taps add is small next to it, however large they are: they are scaled by their size."""
+    teacher, loud = learning.teacher, torch.tensor([50.0, 1.0])
+    torch.manual_seed(0)
+    head = new_eagle(teacher, learning.words, 2, teacher.layer, loud).module
+    tapped = torch.randn(100, 2, 32) * loud[:, None]
+    with torch.no_grad():
+        assert ((head.fc(tapped.flatten(1)) - tapped[:, 1]).pow(2).mean().sqrt()) < 0.3
+    assert torch.equal(head.down.weight, teacher.layer["mlp.down_proj.weight"])
+    assert torch.equal(head.q.weight[:, 32:], teacher.layer["self_attn.q_proj.weight"])
+    assert torch.equal(head.head, teacher.head[learning.words])
+
+
+@pytest.mark.parametrize("words", [20, 40])
+def test_an_lm_may_be_wider_than_its_target(teacher, words):
+    student = new_lm(teacher, torch.arange(words), LmShape(), 0)
+    assert student.module.model.embed_tokens.weight.shape == (VOCABULARY, 192)
+    assert torch.isfinite(student.module.model.embed_tokens.weight).all()
+    again = new_lm(teacher, torch.arange(words), LmShape(), 0)
+    assert same(weights_of(student), weights_of(again))
+
+
+def test_frequent_words_are_those_the_target_wrote():
+    tokens = np.array([9, 9, 9, 9, 5, 5, 3, 9, 2, 5, 7, 3, 2, 3, 7, 3], dtype=np.uint16)  # prompt 4, reply 4, twice
+    samples = Samples(tokens, np.array([4, 4], np.uint16), np.array([4, 4], np.uint16), np.zeros(2, np.float32))
+    assert frequent(samples, 2).tolist() == [3, 5], "3 three times, 5 twice, and what only the prompts say never"
+    assert frequent(samples, 4).tolist() == [2, 3, 5, 7], "in increasing order"
+    with pytest.raises(BadInput, match="too few different words for a vocabulary of 200; ask for fewer"):
+        frequent(samples, 200)

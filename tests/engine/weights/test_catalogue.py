@@ -1,0 +1,279 @@
+"""Pairs: the shipped catalogue, local folders, checks before loading, and the prompts."""
+
+import json
+from collections import Counter
+
+import numpy as np
+import pytest
+from safetensors.numpy import save_file
+
+from engine.errors import BadInput, Unavailable
+from engine.weights import preflight
+from engine.weights.catalogue import CATALOGUE, get_pair, load_catalogue
+from engine.weights.preflight import available_memory, check_pair, compare_tokenizers
+from engine.weights.specs import methods
+from engine.weights.store import locate
+
+ENOUGH = 10**12
+
+
+@pytest.fixture(autouse=True)
+def empty_caches(tmp_path, monkeypatch):
+    import huggingface_hub.constants
+
+    monkeypatch.setenv("SPECLENS_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_CACHE", str(tmp_path / "hub"))
+    monkeypatch.delenv("HF_HUB_OFFLINE", raising=False)
+
+
+def write_checkpoint(folder, config=None, vocab=12):
+    folder.mkdir(parents=True)
+    config = config or {
+        "hidden_size": 8, "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2,
+        "vocab_size": vocab, "max_position_embeddings": 64,
+    }  # fmt: skip
+    (folder / "config.json").write_text(json.dumps(config))
+    (folder / "tokenizer.json").write_text("{}")
+    save_file({"a": np.zeros((3, 4), "f4"), "b": np.zeros(5, "f4")}, folder / "model.safetensors")
+    return folder
+
+
+# --- the shipped catalogue ---
+
+
+def test_the_shipped_catalogue_lists_the_pairs_people_use():
+    pairs = load_catalogue()
+    assert set(pairs) == {
+        "smollm2-135m", "smollm2-135m-bf16", "smollm2-360m", "smollm2-1.7b", "tinyllama-1.1b", "qwen3-4b", "qwen3-8b",
+        "qwen2.5-7b", "qwen2.5-coder-7b", "llama-3.1-8b",
+    }  # fmt: skip
+    assert methods(pairs["smollm2-135m"]) == ("none", "ngram", "lm", "eagle")
+    assert pairs["smollm2-135m"].models("auto") == (
+        pairs["smollm2-135m"].target,
+        *pairs["smollm2-135m"].drafts.values(),
+    )
+    assert methods(pairs["qwen3-8b"]) == ("none", "ngram", "lm")
+    assert pairs["qwen3-8b"].target.repo == "Qwen/Qwen3-8B"
+    assert pairs["llama-3.1-8b"].target.gated and not pairs["qwen3-8b"].target.gated
+    assert all(m.revision != "main" for p in pairs.values() for m in (p.target, *p.drafts.values()))
+
+
+def test_memory_follows_the_real_figures():
+    qwen = get_pair("qwen3-8b").target
+    assert qwen.weight_bytes("bf16") == 2 * 8_190_735_360
+    assert (
+        qwen.kv_bytes("bf16", 1000) == 1000 * 36 * 8 * 128 * 2 * 2
+    )  # tokens, layers, heads, head size, K and V, bytes
+    assert qwen.kv_bytes("bf16", 10**9) == qwen.kv_bytes("bf16", qwen.context)
+    pair = get_pair("qwen3-8b")
+    assert pair.memory("bf16", "lm") - pair.memory("bf16") == pair.drafts["lm"].memory("bf16")
+    with pytest.raises(BadInput, match="Unknown precision 'int3'; choose from fp32"):
+        qwen.weight_bytes("int3")
+
+
+@pytest.mark.parametrize(
+    "change, words",
+    [
+        (("layers = 36", 'layers = "36"'), r"\[models.qwen3-8b\] .* layers: Input should be a valid integer"),
+        (("layers = 36", "layers = 0"), "layers: Input should be greater than 0"),
+        (("layers = 36", "leyers = 36"), "layers: it is missing"),
+        (("layers = 36", "layers = 36\nleyers = 36"), "leyers: there is no such field"),
+        (("layers = 36", "layers = 36\nhead = true"), "head: there is no such field"),
+        (('"Qwen/Qwen3-8B"', '"Qwen3-8B"'), "repo: 'Qwen3-8B' must be OWNER/NAME"),
+        (('revision = "b968826d9c46d', '# "'), "revision: it is missing"),
+        (('"b968826d9c46', '"b968'), "revision: 'b968.*40 hex digits"),
+        (("gated = true", "gated = 1"), "gated: Input should be a valid boolean"),
+        (
+            ('target = "qwen3-8b"', 'target = "qwen9"'),
+            r"\[pairs.qwen3-8b\] in the catalogue uses 'qwen9', but there is no",
+        ),
+        (('drafts = { lm = "llama', 'drafts = { ngram = "llama'), "'ngram' takes no draft"),
+        (("[pairs.qwen3-8b]", '[pairs."Qwen 3"]'), "small letters"),
+        (('title = "Qwen3-8B', 'titel = "Qwen3-8B'), r"pairs.qwen3-8b.title: it is missing"),
+        (("[models.qwen3-8b]", "[model.qwen3-8b]"), "model: there is no such field|models: it is"),
+        (("[models.qwen3-8b]", "[models.qwen3-8b"), "cannot be read"),
+        (('sha256 = "b179', 'sha256 = "x179'), "gguf.sha256: .* must be 64 hex digits"),
+        (('drafts = { lm = "llama', 'drafts = { magic = "llama'), "'magic' takes no draft model; those that do are lm"),
+    ],
+)
+def test_a_mistake_in_the_catalogue_is_named(tmp_path, change, words):
+    text = CATALOGUE.read_text()
+    assert change[0] in text
+    (tmp_path / "models.toml").write_text(text.replace(*change))
+    with pytest.raises(BadInput, match=words):
+        load_catalogue(tmp_path / "models.toml")
+
+
+def test_an_unknown_pair_gets_the_nearest_names():
+    with pytest.raises(BadInput, match=r"There is no pair 'qwen-8b'; did you mean qwen3-8b"):
+        get_pair("qwen-8b")
+    with pytest.raises(BadInput, match=r"choose from smollm2-135m, "):
+        get_pair("zzzz")
+
+
+# --- folders of one's own ---
+
+
+def test_local_folders_make_a_pair(tmp_path):
+    one, two = write_checkpoint(tmp_path / "a+b"), write_checkpoint(tmp_path / "c")
+    alone, both = get_pair(str(one)), get_pair(f"{one}+{two}")
+    assert methods(alone) == ("none", "ngram") and methods(both) == ("none", "ngram", "lm")
+    assert both.target.folder == one and both.drafts["lm"].folder == two
+    assert (alone.target.parameters, alone.target.head_dim, alone.target.kv_heads) == (17, 2, 2)
+    assert check_pair(both, "lm", available_bytes=ENOUGH) == []
+
+
+def test_figures_of_other_architectures(tmp_path):
+    gpt2 = {"n_embd": 8, "n_layer": 3, "n_head": 2, "vocab_size": 9, "n_positions": 32}
+    spec = get_pair(str(write_checkpoint(tmp_path / "gpt2", gpt2))).target
+    assert (spec.layers, spec.kv_heads, spec.head_dim, spec.context) == (3, 2, 4, 32)
+    text = {"hidden_size": 8, "num_hidden_layers": 5, "num_attention_heads": 2, "num_key_value_heads": 1}
+    text |= {"head_dim": 16, "vocab_size": 9, "max_position_embeddings": 32}
+    spec = get_pair(str(write_checkpoint(tmp_path / "gemma", {"text_config": text}))).target
+    assert (spec.layers, spec.kv_heads, spec.head_dim) == (5, 1, 16)
+
+
+def test_what_a_local_folder_lacks_is_named(tmp_path):
+    def says(words, name):
+        with pytest.raises(BadInput, match=words) as caught:
+            get_pair(str(name))
+        assert str(caught.value).endswith(".") and "\n" not in str(caught.value)
+
+    says("There is no folder", tmp_path / "nowhere")
+    says("There is no folder", f"{write_checkpoint(tmp_path / 'whole')}+{tmp_path / 'nowhere'}")
+    for number, (gone, words) in enumerate(
+        [
+            ("config.json", "has no config.json"),
+            ("tokenizer.json", "has no tokenizer"),
+            ("model.safetensors", "has no saf"),
+        ]
+    ):
+        folder = write_checkpoint(tmp_path / str(number))
+        (folder / gone).unlink()
+        says(words, folder)
+    (folder / "pytorch_model.bin").write_bytes(b"")
+    says("pytorch_model.bin is a pickle, which is never loaded", folder)
+    says("gives no num_attention_heads", write_checkpoint(tmp_path / "vision", {"image_size": 3}))
+    cut = write_checkpoint(tmp_path / "cut")
+    data = (cut / "model.safetensors").read_bytes()
+    (cut / "model.safetensors").write_bytes(data[:-1])
+    says(f"is damaged .{len(data) - 1} bytes instead of {len(data)}.", cut)
+    (cut / "model.safetensors").write_bytes(b"\xff" * 64)
+    says("its header cannot be read", cut)
+    (cut / "config.json").write_text("[1]")
+    says("config.json is damaged", cut)
+    sharded = write_checkpoint(tmp_path / "sharded")
+    (sharded / "model.safetensors.index.json").write_text('{"weight_map": {"a": "model-00001-of-00002.safetensors"}}')
+    says("lacks model-00001-of-00002.safetensors", sharded)
+    (sharded / "model.safetensors.index.json").write_text("{}")
+    says("index.json is damaged", sharded)
+
+
+def test_a_page_for_strangers_takes_no_folders(tmp_path):
+    folder = write_checkpoint(tmp_path / "mine")
+    with pytest.raises(BadInput, match="There is no pair"):
+        get_pair(str(folder), allow_local=False)
+
+
+# --- checks before loading ---
+
+
+def test_not_fetched_names_the_command():
+    assert check_pair(get_pair("smollm2-135m"), available_bytes=ENOUGH) == [
+        "The weights of smollm2-135m-q4 are not here yet; run `python -m engine fetch smollm2-135m`."
+    ]
+
+
+def test_offline_says_so(monkeypatch):
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    (problem,) = check_pair(get_pair("qwen3-4b"), available_bytes=ENOUGH)
+    assert problem.endswith("HF_HUB_OFFLINE is set; unset it and run `python -m engine fetch qwen3-4b`.")
+
+
+@pytest.mark.parametrize("token", [None, "hf_x"])
+def test_gated_without_a_token(monkeypatch, token):
+    monkeypatch.setattr("huggingface_hub.get_token", lambda: token)
+    (problem,) = check_pair(get_pair("llama-3.1-8b"), available_bytes=ENOUGH)
+    assert ("is gated: accept its licence (llama3.1)" in problem) == (token is None)
+
+
+def test_too_little_memory_gives_the_figures(tmp_path):
+    pair = get_pair(str(write_checkpoint(tmp_path / "tiny")))
+    assert check_pair(pair, None, "cpu", "fp32", available_bytes=pair.memory("fp32")) == []
+    (problem,) = check_pair(pair, None, "cpu", "fp32", available_bytes=pair.memory("fp32") - 1)
+    assert "needs about 0.3 GB in fp32 for a context of 4096 tokens, but cpu has 0.3 GB free" in problem
+    assert problem.endswith("choose a smaller pair or bf16.")
+    problem = check_pair(get_pair("qwen3-8b"), "lm", "cuda", "bf16", available_bytes=8 * 10**9)[-1]
+    assert "needs about 18.9 GB in bf16" in problem and problem.endswith("cuda has 8.0 GB free; choose a smaller pair.")
+
+
+def test_a_method_the_pair_lacks():
+    (problem,) = check_pair(get_pair("smollm2-135m-bf16"), "lm", available_bytes=ENOUGH)
+    assert problem == "smollm2-135m-bf16 has no method 'lm'; choose from none, ngram."
+
+
+def test_shipped_drafts_say_their_sizes_and_a_missing_one_stops_nothing_else(tmp_path):
+    drafts = get_pair("smollm2-135m").drafts
+    assert drafts["eagle"].head and drafts["eagle"].hidden_size == 576 and drafts["lm"].parameters == 11_060_928
+    text = CATALOGUE.read_text(encoding="utf-8").replace("drafts/smollm2-135m-lm", "drafts/gone")
+    (tmp_path / "models.toml").write_text(text, encoding="utf-8")
+    pair = load_catalogue(tmp_path / "models.toml")["smollm2-135m"]
+    assert methods(pair) == ("none", "ngram", "lm", "eagle")
+    with pytest.raises(Unavailable, match=r"There is no folder .*gone"):
+        locate(pair.drafts["lm"])
+    (tmp_path / "outside.toml").write_text(text.replace("drafts/gone", "../engine"), encoding="utf-8")
+    with pytest.raises(BadInput, match=r"smollm2-135m-lm.*a folder in assets"):
+        load_catalogue(tmp_path / "outside.toml")
+
+
+def test_free_memory_is_measured_here():
+    assert 2**20 < available_memory("cpu") < 2**50
+
+
+def test_a_containers_limit_counts(monkeypatch, tmp_path):
+    for name, text in {"memory.max": "5000", "memory.current": "3000", "memory.stat": "inactive_file 400\n"}.items():
+        (tmp_path / name).write_text(text)
+    monkeypatch.setattr(preflight, "Path", lambda name: tmp_path)
+    assert available_memory("cpu") == 2400
+    (tmp_path / "memory.max").write_text("max\n")
+    assert available_memory("cpu") > 2**20
+
+
+# --- tokenizers ---
+
+
+def tokenizer(words, added=()):
+    from tokenizers import Tokenizer, models
+    from transformers import PreTrainedTokenizerFast
+
+    raw = Tokenizer(models.WordLevel({word: i for i, word in enumerate(words)}, unk_token=words[0]))
+    raw.add_special_tokens(list(added))
+    return PreTrainedTokenizerFast(tokenizer_object=raw, unk_token=words[0])
+
+
+def test_tokenizers_are_compared_by_their_tokens():
+    ours = tokenizer(["?", "a", "b", "c"])
+    assert compare_tokenizers(ours, tokenizer(["?", "a", "b", "c"])) is None
+    problem = compare_tokenizers(ours, tokenizer(["?", "a", "x", "c"]))
+    assert "another tokenizer" in problem and "1 of 4 shared ids differ: id 2 is 'b' there" in problem
+    assert compare_tokenizers(ours, tokenizer(["?", "a", "b"])) is None, "padding is not a problem"
+
+
+def test_a_renamed_special_token_is_not_a_problem():
+    one, two = tokenizer(["?", "a"], ["<|one|>"]), tokenizer(["?", "a"], ["<|two|>"])
+    assert compare_tokenizers(one, two) is None
+    assert "id 2 is '<|one|>' there and 'b' here" in compare_tokenizers(one, tokenizer(["?", "a", "b"]))
+
+
+# --- the prompts ---
+
+
+def test_the_prompts():
+    rows = [json.loads(line) for line in (CATALOGUE.parent / "prompts.jsonl").read_text(encoding="utf-8").splitlines()]
+    assert Counter(row["category"] for row in rows) == dict.fromkeys(
+        ["chat", "code", "maths", "summarise", "rewrite", "quote"], 8
+    )
+    assert all(set(row) == {"id", "category", "prompt"} for row in rows)
+    assert len({row["id"] for row in rows}) == len({row["prompt"] for row in rows}) == 48
+    texts = [row for row in rows if row["category"] in {"summarise", "rewrite", "quote"}]
+    assert all(120 <= len(row["prompt"].split()) <= 260 for row in texts)

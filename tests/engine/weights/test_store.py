@@ -1,0 +1,521 @@
+"""Bringing weights: the GGUF conversion, the cache folder, pip's failures, and a hub that runs on this machine."""
+
+import errno
+import json
+import re
+import shutil
+import sys
+import threading
+import time
+from dataclasses import replace
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import gguf
+import numpy as np
+import pytest
+import torch
+from filelock import FileLock
+from safetensors.numpy import load_file, save_file
+from transformers import AutoModelForCausalLM, AutoTokenizer, LlamaConfig, LlamaForCausalLM
+
+from engine.errors import Unavailable
+from engine.files import cache_root
+from engine.weights import checkpoint_dir, store
+from engine.weights.catalogue import get_pair
+from engine.weights.checkpoint_dir import weights_hash
+from engine.weights.gguf import convert
+from engine.weights.hub import download_file
+from engine.weights.specs import GgufSource, PairSpec
+from engine.weights.store import fetch_pair, locate
+
+HEADS, KV_HEADS, HEAD = 4, 2, 8
+WORDS = ["<|end|>", "<|user|>", "a", "b", "Ġ", "1", "2", "Ċ", "ĊĊ", "ab"]
+TEMPLATE = "{% for m in messages %}<|user|>{{ m.content }}<|end|>{% endfor %}"
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("SPECLENS_CACHE", str(tmp_path / "cache"))
+    return tmp_path / "cache"
+
+
+# --- a tiny model, written as GGUF the way llama.cpp does ---
+
+
+def tiny_model(tied=True):
+    torch.manual_seed(0)
+    config = LlamaConfig(
+        vocab_size=len(WORDS), hidden_size=32, intermediate_size=64, num_hidden_layers=2, num_attention_heads=HEADS,
+        num_key_value_heads=KV_HEADS, max_position_embeddings=128, tie_word_embeddings=tied, rms_norm_eps=1e-5,
+        rope_parameters={"rope_type": "default", "rope_theta": 5000.0}, bos_token_id=1, eos_token_id=0, pad_token_id=0,
+    )  # fmt: skip
+    model = LlamaForCausalLM(config).eval()
+    for name, weight in model.named_parameters():
+        if "norm" in name:
+            torch.nn.init.uniform_(weight, 0.5, 1.5)
+        elif not tied or "lm_head" not in name:
+            torch.nn.init.normal_(weight, std=0.5)
+    return model
+
+
+def permuted(weight, heads):
+    """llama.cpp's order of the rows of q and k, written independently of engine.weights.gguf."""
+    half, out = HEAD // 2, weight.clone()
+    for head in range(heads):
+        for i in range(half):
+            out[head * HEAD + 2 * i] = weight[head * HEAD + i]
+            out[head * HEAD + 2 * i + 1] = weight[head * HEAD + half + i]
+    return out
+
+
+def write_gguf(path, model, quantise=None, pre="smollm", arch="llama", extra=None):
+    c, writer = model.config, gguf.GGUFWriter(path, arch)
+    writer.add_block_count(c.num_hidden_layers)
+    writer.add_context_length(c.max_position_embeddings)
+    writer.add_embedding_length(c.hidden_size)
+    writer.add_feed_forward_length(c.intermediate_size)
+    writer.add_head_count(HEADS)
+    writer.add_head_count_kv(KV_HEADS)
+    writer.add_rope_freq_base(c.rope_parameters["rope_theta"])
+    writer.add_layer_norm_rms_eps(c.rms_norm_eps)
+    writer.add_tokenizer_model("gpt2")
+    writer.add_tokenizer_pre(pre)
+    writer.add_token_list(WORDS)
+    writer.add_token_types([3, 3] + [1] * (len(WORDS) - 2))
+    writer.add_token_merges(["a b", "Ċ Ċ"])
+    writer.add_bos_token_id(1)
+    writer.add_eos_token_id(0)
+    writer.add_chat_template(TEMPLATE)
+    names = gguf.get_tensor_name_map(gguf.MODEL_ARCH.LLAMA, c.num_hidden_layers)
+    tensors = {k: v for k, v in model.state_dict().items() if k != "lm_head.weight" or not c.tie_word_embeddings}
+    for name, weight in tensors.items():
+        heads = HEADS if "q_proj" in name else KV_HEADS if "k_proj" in name else None
+        data = (permuted(weight, heads) if heads else weight).numpy()
+        out = names.get_name(name, (".weight",))
+        if quantise and data.ndim == 2:
+            writer.add_tensor(out, gguf.quants.quantize(data, quantise), raw_dtype=quantise)
+        else:
+            writer.add_tensor(out, data)
+    for name, data in (extra or {}).items():
+        writer.add_tensor(name, data)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    return path
+
+
+@pytest.fixture(scope="module")
+def tiny_gguf(tmp_path_factory):
+    return write_gguf(tmp_path_factory.mktemp("gguf") / "tiny.gguf", tiny_model())
+
+
+@pytest.fixture
+def tiny(tiny_gguf, tmp_path, monkeypatch):
+    """A pair whose target is the tiny GGUF, data of a package that can be imported from but must not be imported."""
+    package = tmp_path / "site" / "tiny_gguf_package"
+    package.mkdir(parents=True)
+    (package / "__init__.py").write_text("raise ImportError('needs llama.cpp')")
+    shutil.copy(tiny_gguf, package / "tiny.gguf")
+    monkeypatch.syspath_prepend(str(package.parent))
+    return pair_of(tiny_gguf, "tiny-gguf-package")
+
+
+def pair_of(file, package):
+    base = get_pair("smollm2-135m").target
+    source = GgufSource(package, "1.0", file.name, file.stat().st_size, checkpoint_dir.sha256(file))
+    model = replace(base, name="tiny", gguf=source, parameters=10_000, repo="us/tiny", revision="c" * 40)
+    return PairSpec("tiny-pair", "Tiny", model)
+
+
+def package_file(pair):
+    return store._packaged_file(pair.target.gguf)
+
+
+# --- conversion ---
+
+
+@pytest.mark.parametrize("tied", [True, False])
+def test_a_converted_model_is_the_model(tmp_path, tied):
+    model = tiny_model(tied)
+    (tmp_path / "out").mkdir()
+    seen = []
+    convert(write_gguf(tmp_path / "m.gguf", model), tmp_path / "out", seen.append)
+    assert seen == sorted(seen) and seen[-1] == 1
+    again = AutoModelForCausalLM.from_pretrained(tmp_path / "out", trust_remote_code=False).eval()
+    ids = torch.tensor([[1, 2, 3, 4, 5, 9, 7, 8]])
+    with torch.inference_mode():
+        assert torch.equal(model(ids).logits, again(ids).logits)
+    assert again.config.rms_norm_eps == 1e-5 and again.config.tie_word_embeddings == tied
+    assert again.generation_config.eos_token_id == 0 and again.config.architectures == ["LlamaForCausalLM"]
+
+
+def test_quantised_weights_are_kept_exactly(tmp_path):
+    kind = gguf.GGMLQuantizationType.Q4_1
+    model = tiny_model()
+    (tmp_path / "out").mkdir()
+    convert(write_gguf(tmp_path / "m.gguf", model, kind), tmp_path / "out")
+    tensors = load_file(tmp_path / "out" / "model.safetensors")
+    weight = model.model.layers[1].mlp.down_proj.weight.detach().numpy()
+    kept = tensors["model.layers.1.mlp.down_proj.weight"]
+    assert np.array_equal(kept, gguf.quants.dequantize(gguf.quants.quantize(weight, kind), kind))
+    assert not np.array_equal(kept, kept.astype("f2").astype("f4")), "fp16 would do after all"
+
+
+def test_the_tokenizer_splits_digits_before_merging(tmp_path, tiny_gguf):
+    """transformers' own GGUF reader drops this, and then cuts the blank line before a numbered item in two."""
+    convert(tiny_gguf, tmp_path)
+    tokenizer = AutoTokenizer.from_pretrained(tmp_path, trust_remote_code=False)
+    assert tokenizer.tokenize("ab\n\n12") == ["ab", "ĊĊ", "1", "2"]
+    assert tokenizer.decode(tokenizer("a 1\n\n2b").input_ids) == "a 1\n\n2b"
+    assert tokenizer("<|user|>a").input_ids == [1, 2]
+    assert (tokenizer.eos_token, tokenizer.bos_token, tokenizer.model_max_length) == ("<|end|>", "<|user|>", 128)
+    text = tokenizer.apply_chat_template([{"role": "user", "content": "a"}], tokenize=False)
+    assert text == "<|user|>a<|end|>"
+
+
+@pytest.mark.parametrize(
+    "change, words",
+    [
+        ({"arch": "gemma"}, "its architecture is gemma"),
+        ({"pre": "tekken"}, "its tokenizer is gpt2/tekken"),
+        ({"extra": {"rope_freqs.weight": np.ones(4, "f4")}}, "it holds a tensor rope_freqs.weight"),
+    ],
+)
+def test_another_kind_of_gguf_is_refused(tmp_path, change, words):
+    with pytest.raises(Unavailable, match=words):
+        convert(write_gguf(tmp_path / "m.gguf", tiny_model(), **change), tmp_path)
+
+
+@pytest.mark.parametrize("keep", [0, 3, 30, 700, 5000])
+def test_a_cut_gguf_is_refused(tmp_path, tiny_gguf, keep):
+    (tmp_path / "cut.gguf").write_bytes(tiny_gguf.read_bytes()[:keep])
+    with pytest.raises(Unavailable, match=r"cut\.gguf is damaged, or is not a Llama-family GGUF file"):
+        convert(tmp_path / "cut.gguf", tmp_path)
+
+
+# --- the cache folder ---
+
+
+def test_fetching_the_packaged_file(tiny, cache):
+    assert locate(tiny.target) is None
+    seen = []
+    (folder,) = fetch_pair(tiny, lambda fraction, message: seen.append((fraction, message))).values()
+    assert folder == locate(tiny.target) and cache in folder.parents
+    assert AutoTokenizer.from_pretrained(folder, trust_remote_code=False).eos_token == "<|end|>"
+    assert [f for f, _ in seen] == sorted(f for f, _ in seen) and seen[-1] == (1.0, "tiny-pair is ready")
+    assert "tiny_gguf_package" not in sys.modules
+    before = (folder / "model.safetensors").stat().st_mtime_ns
+    assert fetch_pair(tiny) == {"target": folder} and (folder / "model.safetensors").stat().st_mtime_ns == before
+    assert leftovers(cache) == []
+
+
+def leftovers(cache):
+    return [p.name for p in (cache / "models").iterdir() if p.name.startswith(".") and not p.name.endswith(".lock")]
+
+
+@pytest.mark.parametrize("file", ["model.safetensors", "config.json", "speclens.json"])
+@pytest.mark.parametrize("how", ["cut", "gone"])
+def test_a_damaged_cache_is_told_and_mended(tiny, cache, file, how):
+    (folder,) = fetch_pair(tiny).values()
+    whole = weights_hash(folder)
+    if how == "cut":
+        (folder / file).write_bytes((folder / file).read_bytes()[:-7])
+    else:
+        (folder / file).unlink()
+    with pytest.raises(
+        Unavailable, match=rf"{re.escape(file)} is (damaged|missing).*engine fetch PAIR` to download it again"
+    ):
+        locate(tiny.target)
+    assert fetch_pair(tiny) == {"target": folder} and weights_hash(folder) == whole
+    assert leftovers(cache) == []
+
+
+def test_a_flipped_bit_is_found_by_the_hash(tiny):
+    (folder,) = fetch_pair(tiny).values()
+    data = bytearray((folder / "model.safetensors").read_bytes())
+    data[-3] ^= 1
+    (folder / "model.safetensors").write_bytes(data)
+    assert locate(tiny.target)
+    with pytest.raises(Unavailable, match="are damaged; delete that folder and fetch the pair again"):
+        weights_hash(folder)
+
+
+@pytest.mark.parametrize("how, words", [("cut", "bytes instead of"), ("changed", "its SHA-256 differs")])
+def test_a_damaged_package_file_is_told(tiny, cache, how, words):
+    file = package_file(tiny)
+    data = file.read_bytes()
+    file.write_bytes(data[:-1] if how == "cut" else data[:-1] + b"\x7f")
+    with pytest.raises(Unavailable, match=rf"{words}.*pip install --no-deps --force-reinstall tiny-gguf-package==1.0"):
+        fetch_pair(tiny)
+    assert leftovers(cache) == [] and locate(tiny.target) is None
+
+
+def test_too_little_disk_is_told_with_figures(tiny, cache, monkeypatch):
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: shutil._ntuple_diskusage(10**9, 10**9, 1000))
+    with pytest.raises(Unavailable, match=r"tiny needs 0\.1 MB on disk, but .* has 0\.0 MB free; free some space"):
+        fetch_pair(tiny)
+    assert leftovers(cache) == []
+
+
+@pytest.mark.parametrize(
+    "number, words",
+    [
+        (errno.ENOSPC, "is full; free some space or name another"),
+        (errno.EROFS, "cannot be written to .*SPECLENS_CACHE"),
+    ],
+)
+def test_a_disk_that_fails_half_way_leaves_nothing(tiny, cache, monkeypatch, number, words):
+    def fail(descriptor):
+        raise OSError(number, "the disk says no")
+
+    monkeypatch.setattr("os.fsync", fail)
+    with pytest.raises(Unavailable, match=words):
+        fetch_pair(tiny)
+    assert leftovers(cache) == [] and locate(tiny.target) is None
+
+
+def test_a_cache_path_that_is_a_file_is_told(tiny, tmp_path, monkeypatch):
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("SPECLENS_CACHE", str(tmp_path / "file"))
+    with pytest.raises(Unavailable, match="cannot be written to"):
+        fetch_pair(tiny)
+
+
+def test_two_at_once_and_the_rest_of_a_killed_one(tiny, cache):
+    stale = cache / "models" / f".{store._converted(tiny.target).name}-killed"
+    stale.mkdir(parents=True)
+    told, folders_ = [], []
+
+    def one():
+        folders_.append(fetch_pair(tiny, lambda fraction, message: told.append(message))["target"])
+
+    threads = [threading.Thread(target=one) for _ in range(2)]
+    with FileLock(cache / "models" / f".{store._converted(tiny.target).name}.lock"):
+        [thread.start() for thread in threads]
+        deadline = time.monotonic() + 20
+        while told.count("Another process is preparing tiny; waiting for it") < 2 and time.monotonic() < deadline:
+            time.sleep(0.01)
+        assert folders_ == []
+    [thread.join() for thread in threads]
+    assert folders_ == [locate(tiny.target)] * 2 and told.count("Converting tiny") > 0
+    assert len([message for message in told if message.startswith("Checking")]) == 1, "made twice"
+    assert not stale.exists() and leftovers(cache) == []
+
+
+def test_where_the_cache_is(monkeypatch, tmp_path):
+    monkeypatch.delenv("SPECLENS_CACHE")
+    monkeypatch.setattr(sys, "platform", "linux")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert cache_root() == tmp_path / "speclens"
+    monkeypatch.setattr(sys, "platform", "win32")
+    monkeypatch.setenv("LOCALAPPDATA", str(tmp_path / "Local"))
+    assert cache_root() == tmp_path / "Local" / "speclens"
+    monkeypatch.setattr(sys, "platform", "darwin")
+    assert cache_root().parts[-3:] == ("Library", "Caches", "speclens")
+
+
+def test_the_hash_is_of_the_weights_and_remembered(tmp_path, monkeypatch):
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+        save_file({"a": np.arange(4, dtype="f4")}, tmp_path / name / "model.safetensors")
+    first = weights_hash(tmp_path / "one")
+    assert first == weights_hash(tmp_path / "two") == checkpoint_dir.sha256(tmp_path / "one" / "model.safetensors")
+    with monkeypatch.context() as patch:
+        patch.setattr(checkpoint_dir, "sha256", lambda path: pytest.fail("read again"))
+        assert weights_hash(tmp_path / "one") == first
+    save_file({"a": np.arange(4, dtype="f4") + 1}, tmp_path / "one" / "model.safetensors")
+    assert weights_hash(tmp_path / "one") != first
+
+
+# --- pip ---
+
+
+def test_without_pip_and_hub_the_reason_is_told(tiny, monkeypatch, hub):
+    hub.files = {}
+    monkeypatch.setattr(store, "_packaged_file", lambda source: None)
+    monkeypatch.setattr(sys, "executable", shutil.which("false") or "false")
+    with pytest.raises(Unavailable, match=r"this Python has no pip\. The hub failed as well: .*no longer has"):
+        fetch_pair(tiny)
+
+
+def test_what_pip_says_is_told(tmp_path):
+    source = replace(get_pair("smollm2-135m").target.gguf, package="no such package", version="0")
+    with pytest.raises(Unavailable, match=r"pip could not install no such package==0 \(.+\)"):
+        store._pip(source, tmp_path / "package", lambda fraction, message: None)
+
+
+# --- the hub: a server on this machine, spoken to by the real client ---
+
+
+class Hub(ThreadingHTTPServer):
+    """As much of the hub's protocol as a download needs. ``refusal``: (status, error code) for every request."""
+
+    def __init__(self):
+        super().__init__(("127.0.0.1", 0), _Answers)
+        self.files, self.refusal, self.asked = {}, None, []
+
+
+class _Answers(BaseHTTPRequestHandler):
+    def log_message(self, *args):
+        pass
+
+    def do_HEAD(self):
+        self.do_GET()
+
+    def do_GET(self):
+        self.server.asked.append(self.path)
+        path, files = self.path.split("?")[0], self.server.files
+        if self.server.refusal:
+            return self.answer(self.server.refusal[0], b"", {"X-Error-Code": self.server.refusal[1]})
+        if "/tree/" in path:
+            tree = [{"type": "file", "path": n, "size": len(d), "oid": folder_oid(d)} for n, d in files.items()]
+            return self.answer(200, json.dumps(tree).encode(), {"Content-Type": "application/json"})
+        name = path.split("/resolve/")[-1].partition("/")[2]
+        if name not in files:
+            return self.answer(404, b"", {"X-Error-Code": "EntryNotFound"})
+        headers = {"ETag": f'"{folder_oid(files[name])}"', "X-Repo-Commit": "c" * 40}
+        return self.answer(200, files[name], headers)
+
+    def answer(self, status, body, headers):
+        self.send_response(status)
+        for name, value in {**headers, "Content-Length": str(len(body))}.items():
+            self.send_header(name, value)
+        self.end_headers()
+        if self.command == "GET":
+            self.wfile.write(body)
+
+
+def folder_oid(data):
+    import hashlib
+
+    return hashlib.sha1(data).hexdigest()
+
+
+@pytest.fixture
+def hub(monkeypatch, tmp_path):
+    from huggingface_hub import constants
+
+    server = Hub()
+    threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+    url = f"http://127.0.0.1:{server.server_port}"
+    monkeypatch.setattr(constants, "ENDPOINT", url)
+    monkeypatch.setattr(constants, "HUGGINGFACE_CO_URL_TEMPLATE", url + "/{repo_id}/resolve/{revision}/{filename}")
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "hub"))
+    monkeypatch.setattr(constants, "HF_HUB_DISABLE_XET", True)
+    monkeypatch.setenv("HF_TOKEN", "")
+    yield server
+    server.shutdown()
+    server.server_close()
+
+
+@pytest.fixture
+def remote(hub, tmp_path):
+    """A hub pair whose files lie on the server, among them some that must not be brought."""
+    made = tmp_path / "made"
+    tiny_model().save_pretrained(made)
+    hub.files = {file.name: file.read_bytes() for file in made.iterdir()}
+    hub.files |= {"tokenizer.json": b"{}", "pytorch_model.bin": b"pickle", "modeling.py": b"code", "README.md": b"#"}
+    hub.files |= {"onnx/config.json": b"{}", "consolidated.safetensors": b"twice"}
+    model = replace(get_pair("qwen3-8b").target, name="remote", repo="us/remote", revision="c" * 40, parameters=9)
+    return PairSpec("remote-pair", "Remote", model)
+
+
+def test_a_hub_model_is_brought_without_pickles_or_code(hub, remote):
+    assert locate(remote.target) is None
+    seen = []
+    (folder,) = fetch_pair(remote, lambda fraction, message: seen.append((fraction, message))).values()
+    assert {p.name for p in folder.iterdir()} == {
+        "config.json", "generation_config.json", "model.safetensors", "tokenizer.json",
+    }  # fmt: skip
+    assert [f for f, _ in seen] == sorted(f for f, _ in seen) and len({f for f, _ in seen}) > 2
+    hub.asked.clear()
+    assert locate(remote.target) == folder and fetch_pair(remote) == {"target": folder} and hub.asked == []
+
+
+def test_a_damaged_hub_file_is_told_and_brought_again(hub, remote):
+    (folder,) = fetch_pair(remote).values()
+    blob = (folder / "model.safetensors").resolve()
+    blob.write_bytes(blob.read_bytes()[:-1])
+    with pytest.raises(Unavailable, match=r"model\.safetensors is damaged .*download it again"):
+        locate(remote.target)
+    assert fetch_pair(remote) == {"target": locate(remote.target)}
+
+
+@pytest.mark.parametrize(
+    "refusal, words",
+    [
+        ((403, "GatedRepo"), "us/remote is gated: accept its licence .* log in with `hf auth login`"),
+        ((401, "RepoNotFound"), "has no public repository us/remote"),
+        ((404, "RevisionNotFound"), "no longer has the revision in the catalogue"),
+        ((403, ""), "The hub answered 403 for us/remote; try again later"),
+    ],
+)
+def test_what_the_hub_refuses_is_told(hub, remote, refusal, words):
+    hub.refusal = refusal
+    with pytest.raises(Unavailable, match=words) as caught:
+        fetch_pair(remote)
+    assert "\n" not in str(caught.value)
+
+
+def test_no_network_is_told_at_once(hub, remote):
+    hub.shutdown()
+    hub.server_close()
+    with pytest.raises(Unavailable, match=r"The hub cannot be reached for us/remote \(.+\); check the connection"):
+        fetch_pair(remote)
+
+
+def test_offline_mode_is_told(remote, monkeypatch):
+    from huggingface_hub import constants, utils
+
+    with monkeypatch.context() as patch:
+        patch.setattr(constants, "HF_HUB_OFFLINE", True)
+        utils.close_session()
+        with pytest.raises(Unavailable, match="HF_HUB_OFFLINE is set; unset it"):
+            fetch_pair(remote)
+    utils.close_session()
+
+
+def test_a_repository_of_pickles_is_refused(hub, remote):
+    hub.files.pop("model.safetensors"), hub.files.pop("consolidated.safetensors")
+    with pytest.raises(Unavailable, match="us/remote has no safetensors weights"):
+        fetch_pair(remote)
+    assert not any("pytorch_model.bin" in path for path in hub.asked)
+
+
+def test_a_full_disk_while_the_hub_is_asked(hub, remote, monkeypatch):
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: shutil._ntuple_diskusage(10**9, 10**9, 10))
+    with pytest.raises(Unavailable, match=r"remote needs .* on disk, but .* has 0\.0 MB free"):
+        fetch_pair(remote)
+
+
+def test_the_same_gguf_comes_from_the_hub(tiny, hub, tmp_path, monkeypatch):
+    hub.files = {"tiny.gguf": package_file(tiny).read_bytes()}
+    file = download_file(tiny.target, tmp_path / "work", lambda fraction, message: None)
+    assert checkpoint_dir.sha256(file) == tiny.target.gguf.sha256
+    monkeypatch.setattr(store, "_packaged_file", lambda source: None)
+    monkeypatch.setattr(store, "_pip", lambda *args: (_ for _ in ()).throw(Unavailable("No pip.")))
+    assert locate(tiny.target) is None and fetch_pair(tiny) == {"target": locate(tiny.target)}
+
+
+def test_a_gguf_in_the_hubs_cache_is_taken_before_anybody_is_asked(tiny, hub, monkeypatch):
+    from huggingface_hub import constants, hf_hub_download
+
+    model = replace(tiny.target, repo="us/tiny", revision="c" * 40)
+    hub.files = {"tiny.gguf": package_file(tiny).read_bytes()}
+    hf_hub_download(model.repo, model.gguf.file, revision=model.revision, cache_dir=constants.HF_HUB_CACHE)
+    hub.files = {}
+    monkeypatch.setattr(store, "_packaged_file", lambda source: None)
+    monkeypatch.setattr(store, "_pip", lambda *args: (_ for _ in ()).throw(AssertionError("pip was asked")))
+    assert fetch_pair(replace(tiny, target=model))["target"].is_dir()
+
+
+# --- the real embedded file, where its package is installed ---
+
+
+def test_the_embedded_file_is_the_pinned_one():
+    source = get_pair("smollm2-135m").target.gguf
+    file = store._packaged_file(source)
+    if file is None:
+        pytest.skip(f"{source.package} is not installed; python -m engine fetch brings it")
+    store._check_gguf(file, source, "reinstall it")

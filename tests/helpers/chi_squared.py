@@ -1,0 +1,68 @@
+"""Tests with chi-squared whether tokens are distributed as a target's own.
+
+False alarm: a right rule fails one test with a chance of 1e-4 (FALSE_ALARM), had the seeds not been fixed. A mutant
+must fall below 1e-6 (CAUGHT). It is looked at again after every 300 tokens and let go once it is caught; by the union
+bound ten looks would accuse a right rule with a chance of 1e-5 at most. Power: each of the mutants is caught within
+3,000 tokens. Because seeds are fixed, each of these results is the same every time.
+"""
+
+from collections import Counter
+
+from scipy.stats import chi2
+
+FALSE_ALARM = 1e-4
+CAUGHT = 1e-6
+TOKENS_BETWEEN_LOOKS = 300
+
+
+def chi_squared(observed: dict, expected: dict, smallest: float = 5.0) -> tuple[float, int]:
+    """Pearson's statistic and its degrees of freedom; cells expecting fewer than ``smallest`` are merged.
+
+    Something seen that cannot happen gives infinity.
+    """
+    if any(count and expected.get(cell, 0.0) <= 0 for cell, count in observed.items()):
+        return float("inf"), 1
+    cells, rest_seen, rest_expected = [], 0.0, 0.0
+    for cell, mean in expected.items():
+        if mean >= smallest:
+            cells.append((observed.get(cell, 0), mean))
+        else:
+            rest_seen, rest_expected = rest_seen + observed.get(cell, 0), rest_expected + mean
+    if rest_expected > 0:
+        cells.append((rest_seen, rest_expected))
+    return sum((seen - mean) ** 2 / mean for seen, mean in cells), max(len(cells) - 1, 0)
+
+
+def joint_p_value(outputs: Counter, law: dict) -> float:
+    """How probable so large a deviation is if the outputs were drawn from ``law``."""
+    total = sum(outputs.values())
+    statistic, freedom = chi_squared(outputs, {cell: total * mass for cell, mass in law.items()})
+    return float(chi2.sf(statistic, freedom))
+
+
+def markov_p_value(model, tokens: list[int], sampling) -> float:
+    """The same for one long run of a ToyLM: given the two tokens before it, each next token is a draw from p.
+
+    One chi-squared a context, summed: together they say what the joint law of the whole run says.
+    """
+    following: dict[tuple, Counter] = {}
+    for a, b, c in zip(tokens, tokens[1:], tokens[2:], strict=False):
+        following.setdefault((a, b), Counter())[c] += 1
+    statistic, freedom = 0.0, 0
+    for context, seen in following.items():
+        row = model.probabilities(context, sampling).double().tolist()
+        total = sum(seen.values())
+        part, degrees = chi_squared(seen, {token: total * mass for token, mass in enumerate(row) if mass > 0})
+        statistic, freedom = statistic + part, freedom + degrees
+    return float(chi2.sf(statistic, freedom)) if freedom else float(statistic == 0)
+
+
+def is_caught(decoder, model, sampling) -> bool:
+    """Runs a toy decoder until its tokens cannot be the model's own (p < CAUGHT); False if it ends before."""
+    start = look = len(decoder.committed)
+    for _ in decoder.rounds():
+        if len(decoder.committed) >= look + TOKENS_BETWEEN_LOOKS:
+            look = len(decoder.committed)
+            if markov_p_value(model, decoder.committed[start:], sampling) < CAUGHT:
+                return True
+    return markov_p_value(model, decoder.committed[start:], sampling) < CAUGHT

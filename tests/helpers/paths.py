@@ -1,0 +1,6 @@
+"""Names the folders of the repository."""
+
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+ASSETS = ROOT / "assets"

@@ -1,0 +1,63 @@
+"""Traces made by hand, for tests that need no model."""
+
+import json
+
+from engine.trace.events import (
+    Candidate,
+    CostModel,
+    Distribution,
+    PromptToken,
+    Round,
+    RunFinished,
+    RunStarted,
+    Timings,
+    Token,
+)
+from engine.trace.trace import Trace, to_json
+
+
+def token(status="plain", position=0, depth=1, **known) -> Token:
+    return Token(7, "x", status, position, depth, **known)
+
+
+def round_(index, tokens, parents=(), **settings) -> Round:
+    known = {"gamma": len(parents), "draft_steps": 0, "context": 3, "timings": Timings(0.0, 0.1, 0.0, 0.0)}
+    return Round(index, tokens=tuple(tokens), parents=tuple(parents), start=index * 0.1, end=index * 0.1 + 0.1,
+                 **(known | settings))  # fmt: skip
+
+
+def small() -> Trace:
+    """Two rounds: one accepted, one rejected and one discarded draft with all their numbers, then a plain token."""
+    top = Distribution((Candidate(7, "x", 0.75), Candidate(8, "<b>", 0.125)), 0.125)
+    numbers = {"p": 0.75, "q": 0.5, "accept": 1.0, "p_top": top, "q_top": top}
+    first = round_(0, [
+        token("accepted", 0, 1, u=0.1, **numbers),
+        token("rejected", 1, 2, u=0.9, residual=top, gap=0.5, **numbers),
+        token("discarded", 2, 3, label="\U0001f642", **numbers),
+        token("resampled", 1, 2, u=0.25, p=0.3),
+    ], [0, 1, 2])  # fmt: skip
+    costs = CostModel(0.2, {1: 1.0, 4: 1.3}, 256, 0.03, 0.01)
+    started = RunStarted(
+        {"prompt": "hi", "gamma": "auto", "stop": [], "sampling": {"temperature": 0.0}, "seed": 2**63 - 1},
+        (PromptToken(1, "hi"),), "a-pair", "main", {"target": "abc"}, "cpu", "fp32", {"torch": "2"}, costs,
+    )  # fmt: skip
+    end = RunFinished("length", "xx", 0.01, 0.1, 0.2, 0.21, 10**9, {"note": [1, None, "é"]})
+    return Trace(started, (first, round_(1, [token("plain", 2)])), end)
+
+
+def changed(*path, to) -> str:
+    """The small trace as JSON with one value replaced; ``to`` is JSON text, so it may hold what json cannot write."""
+    raw = json.loads(to_json(small()))
+    place = raw
+    for step in path[:-1]:
+        place = place[step]
+    place[path[-1]] = "@@"
+    return json.dumps(raw).replace('"@@"', to)
+
+
+def started(config) -> RunStarted:
+    return RunStarted({"prompt": config.prompt}, (), config.pair, "", {}, "cpu", "fp32", {})
+
+
+def finished(reason="length") -> RunFinished:
+    return RunFinished(reason, "", 0.0, 0.0, 0.0, 0.0)

@@ -1,0 +1,84 @@
+"""Writes tiny checkpoints in real architectures, and makes small tokenizers."""
+
+from functools import cache
+from pathlib import Path
+
+import torch
+import transformers
+from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers
+from transformers import PreTrainedTokenizerFast
+
+from engine.models.llama import LlamaModel
+from engine.models.runner import DecoderRunner
+
+SMALL = {
+    "vocab_size": 96, "hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2, "num_attention_heads": 4,
+    "num_key_value_heads": 2, "max_position_embeddings": 256, "bos_token_id": 1, "eos_token_id": 2,
+    "pad_token_id": 0, "tie_word_embeddings": False, "initializer_range": 0.3,
+}  # fmt: skip
+THETA = {"rope_theta": 10000.0}
+LLAMA3 = {"rope_type": "llama3", **THETA, "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
+          "original_max_position_embeddings": 32}  # fmt: skip
+YARN = {"rope_type": "yarn", **THETA, "factor": 4.0, "original_max_position_embeddings": 64}
+LINEAR = {"rope_type": "linear", **THETA, "factor": 2.0}
+
+CHECKPOINTS = {
+    "llama": ("Llama", {}),
+    "llama-tied": ("Llama", {"tie_word_embeddings": True}),
+    "llama-wide-head": ("Llama", {"head_dim": 16}),
+    "llama-biased": ("Llama", {"attention_bias": True, "mlp_bias": True}),
+    "llama3-rope": ("Llama", {"rope_parameters": LLAMA3}),
+    "yarn-rope": ("Llama", {"rope_parameters": YARN}),
+    "linear-rope": ("Llama", {"rope_parameters": LINEAR}),
+    "many-eos": ("Llama", {"eos_token_id": [2, 3, 4]}),
+    "multi-query": ("Llama", {"num_key_value_heads": 1}),
+    "mistral": ("Mistral", {"sliding_window": None}),
+    "mistral-window": ("Mistral", {"sliding_window": 40}),
+    "qwen2": ("Qwen2", {}),
+    "qwen3": ("Qwen3", {"head_dim": 16}),
+    "qwen3-tied": ("Qwen3", {"head_dim": 8, "tie_word_embeddings": True}),
+}
+
+
+def write(folder: Path, name: str = "llama", seed: int = 0, shards: str | None = None, **overrides):
+    """Write a random checkpoint of a real architecture; gives the transformers model it came from (eval, fp32)."""
+    family, settings = CHECKPOINTS[name]
+    config = getattr(transformers, f"{family}Config")(**{**SMALL, **settings, **overrides})
+    torch.manual_seed(seed)
+    model = getattr(transformers, f"{family}ForCausalLM")(config).eval()
+    with torch.no_grad():
+        for key, weight in model.named_parameters():
+            if "norm" in key or key.endswith("bias"):  # otherwise ones and zeros, which hide a forgotten one
+                weight.add_(0.2 * torch.randn_like(weight))
+    model.save_pretrained(folder, **({"max_shard_size": shards} if shards else {}))
+    return model
+
+
+def runner_of(folder: Path, model, packed: bool | None = False, device: str = "cpu", dtype=torch.float32):
+    return DecoderRunner(LlamaModel(folder, model.config, dtype, device, packed=packed))
+
+
+@cache
+def byte_tokenizer() -> PreTrainedTokenizerFast:
+    """Byte-level BPE as GPT-2 and Llama 3 have it: 2 specials, then every byte (and a few merges)."""
+    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
+    vocabulary = {token: i for i, token in enumerate(["<pad>", "<end>", *alphabet, "th", "the", "Ġt"])}
+    tokenizer = Tokenizer(models.BPE(vocabulary, [("t", "h"), ("th", "e"), ("Ġ", "t")]))
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    return PreTrainedTokenizerFast(tokenizer_object=tokenizer, pad_token="<pad>", eos_token="<end>")
+
+
+@cache
+def fallback_tokenizer() -> PreTrainedTokenizerFast:
+    """Metaspace with byte fallback, as Llama 2 and Mistral have it: specials, 256 byte tokens, a few words."""
+    tokens = ["<unk>", "<s>", "</s>", *(f"<0x{i:02X}>" for i in range(256)), "▁", *"abcdeho", "▁he", "he", "▁c", "é"]
+    merges = [("h", "e"), ("▁", "he"), ("▁", "c")]
+    tokenizer = Tokenizer(
+        models.BPE({t: i for i, t in enumerate(tokens)}, merges, unk_token="<unk>", byte_fallback=True, fuse_unk=True)
+    )
+    tokenizer.normalizer = normalizers.Sequence([normalizers.Prepend("▁"), normalizers.Replace(" ", "▁")])
+    tokenizer.decoder = decoders.Sequence(
+        [decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse(), decoders.Strip(" ", 1, 0)]
+    )
+    return PreTrainedTokenizerFast(tokenizer_object=tokenizer, unk_token="<unk>", bos_token="<s>", eos_token="</s>")

@@ -1,0 +1,100 @@
+"""Runs the training command line on a tiny target, and makes samples and heads up for its tests."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import torch
+from tiny_models import write
+from tiny_pairs import END, VOCABULARY
+from typer.testing import CliRunner
+
+from engine.cli.training import app
+from engine.training.dataset import Samples
+from engine.training.students import EagleStudent, LmShape, new_eagle
+from engine.training.teacher import Teacher
+
+CHAT = (
+    "{% for m in messages %}<{{ m.role }}>{{ m.content }}\n{% endfor %}"
+    "{% if add_generation_prompt %}<assistant>{% endif %}"
+)
+
+ENDS = frozenset({END})
+WORDS = 40
+SHAPE = LmShape(width=24, layers=1, heads=2, inner=32)
+TRAIN = ("--updates", 12, "--rows", 6, "--words", WORDS, "--taps", "0,1")
+
+
+def run(*arguments, fails=False):
+    result = CliRunner().invoke(app, [str(a) for a in arguments])
+    if fails:
+        assert result.exit_code == 1 and isinstance(result.exception, SystemExit), repr(result.exception)
+        assert "Traceback" not in result.output
+    else:
+        assert result.exit_code == 0, (result.output, result.exception)
+    return result.output
+
+
+def stage(root, name, *arguments, pair=None, work="work", **kwargs):
+    return run(name, *arguments, "--pair", pair or root / "target", "--work", root / work, "--device", "cpu", **kwargs)
+
+
+def files(folder: Path) -> set[str]:
+    return {str(p.relative_to(folder)) for p in folder.rglob("*") if p.is_file()}
+
+
+def weights_of(student):
+    return {name: t.clone() for name, t in student.module.state_dict().items()}
+
+
+def same(a, b) -> bool:
+    return a.keys() == b.keys() and all(torch.equal(a[name], b[name]) for name in a)
+
+
+def made_up(rows=60, seed=0, shortest=4) -> Samples:
+    """Prompts repeat, as they do where one is answered at several temperatures."""
+    rng = np.random.default_rng(seed)
+    prompts = [rng.integers(0, VOCABULARY, n) for n in rng.integers(shortest, 9, rows // 3)]
+    replies = [rng.integers(0, VOCABULARY, n) for n in rng.integers(3, 12, rows)]
+    tokens = np.concatenate([np.concatenate([prompts[i // 3], replies[i]]) for i in range(rows)]).astype(np.uint16)
+    lengths = ([len(prompts[i // 3]) for i in range(rows)], [len(r) for r in replies])
+    return Samples(tokens, *(np.array(n, dtype=np.uint16) for n in lengths), np.ones(rows, dtype=np.float32))
+
+
+def part_of(whole: Samples, rows: int) -> Samples:
+    lengths = {n: getattr(whole, n)[:rows] for n in ("prompt_len", "reply_len", "temperature")}
+    return replace(whole, tokens=whole.tokens[: whole.starts[rows]], **lengths)
+
+
+def stop_after(number: int):
+    said = []
+
+    def say(fraction, message):
+        said.append(message)
+        if len(said) >= number:
+            raise KeyboardInterrupt
+
+    return say
+
+
+def quiet(fraction, message):
+    pass
+
+
+def random_head(folder: Path, name="llama", taps=2, seed=0, words=None, **settings) -> EagleStudent:
+    write(folder, name, vocab_size=VOCABULARY, **settings)
+    teacher = Teacher.load(folder, "cpu")
+    torch.manual_seed(seed)
+    words = torch.arange(0, VOCABULARY, 3) if words is None else words
+    student = new_eagle(teacher, words, taps, teacher.layer, torch.ones(taps))
+    with torch.no_grad():
+        for parameter in student.parameters():
+            parameter.add_(0.2 * torch.randn_like(parameter))
+    return student, teacher
+
+
+def sentence(said: str) -> str:
+    """The last thing said, which must be one sentence (or two) a person can act on, on one line."""
+    line = said.strip().splitlines()[-1]
+    assert line.endswith(".") and 20 < len(line) < 400
+    return line

@@ -1,0 +1,58 @@
+"""A visitor's calls on a ZeroGPU page; prints their results as one JSON object.
+
+In a process of its own: the host forks the one that serves the page, which must never have computed anything itself.
+"""
+
+import json
+import multiprocessing
+import os
+import sys
+
+from app.jobs import zero_gpu
+from app.jobs.service import Service, Update, with_baseline
+from app.limits import Limits
+from engine.config import RunConfig
+from engine.errors import EngineError
+
+
+def run(service, config, stop_after=0):
+    """Names of the events by lane, the answer, and the sentence that it ended with."""
+    found = {"run": [], "baseline": [], "tokens": {"run": [], "baseline": []}, "error": None}
+    shown = service.run("someone", with_baseline(config))
+    try:
+        for update in shown:
+            if not isinstance(update, Update):
+                continue
+            for event in update.events:
+                found[update.name].append(type(event).__name__)
+                found["tokens"][update.name] += [token.id for token in getattr(event, "emitted", ())]
+            if stop_after and len(found["tokens"]["run"]) >= stop_after:
+                service.stop("someone")
+    except EngineError as error:
+        found["error"] = f"{type(error).__name__}: {error}"
+    return found
+
+
+def refused(call):
+    try:
+        list(call)
+    except EngineError as error:
+        return str(error)
+
+
+pair = sys.argv[1]
+service = Service(limits=Limits(pairs=(pair,), prompt_tokens=100_000, prompt_chars=1_000_000))
+config = RunConfig("the cat, the hat, the cat", pair=pair, method="ngram", gamma=3, max_new_tokens=24)
+found = {
+    "whole": run(service, config),
+    "long": run(service, RunConfig("x" * 5_000, pair=pair, method="none", max_new_tokens=8)),
+    "stopped": run(service, RunConfig("on and on", pair=pair, method="none", max_new_tokens=200), stop_after=1),
+    "lab": refused(service.experiment("someone", [lambda engine, cancelled: iter(())], config)),
+    "processes left": len(multiprocessing.active_children()),
+    "seconds": zero_gpu.run_on_zero_gpu.seconds,
+}
+os.environ["ZERO_REFUSES"] = "You have no GPU time left today."
+found["refused"] = run(service, RunConfig("again", pair=pair, method="none", max_new_tokens=8))
+del os.environ["ZERO_REFUSES"]
+found["after"] = run(service, RunConfig("again", pair=pair, method="none", max_new_tokens=8))
+print(json.dumps(found))

@@ -1,0 +1,43 @@
+"""The two tokenizers of lesson ten: their stored tables, which can be rebuilt."""
+
+import pytest
+
+from lessons import bpe_demo
+
+TEXT = "The target cuts anew\n    return tokens[0]  # done ✓"
+
+
+@pytest.mark.parametrize("name", bpe_demo.SOURCES)
+def test_what_is_kept_is_a_vocabulary(name):
+    merges, seen = bpe_demo.read_merges()[name], set(bpe_demo.tokenizer(name).get_vocab())
+    assert len(merges) == len(set(merges)) == bpe_demo.MERGES
+    assert len(seen) == bpe_demo.BYTES + bpe_demo.MERGES
+    for pair in merges:
+        left, right = pair.split(" ")
+        assert {left, right, left + right} <= seen
+    assert bpe_demo.tokenizer(name).decode(bpe_demo.tokenizer(name).encode(TEXT).ids) == TEXT
+
+
+def test_each_knows_its_own_kind_of_text_better():
+    prose, code = "Look at the words of this step.", "def step(self) -> None:\n    return self.tokens"
+    assert bpe_demo.pieces("prose", prose) < bpe_demo.pieces("code", prose)
+    assert bpe_demo.pieces("code", code) < bpe_demo.pieces("prose", code)
+
+
+def test_they_can_be_made_anew(tmp_path, monkeypatch):
+    monkeypatch.setattr(bpe_demo, "DATA", tmp_path / "merges.js")
+    monkeypatch.setattr(bpe_demo, "ROOT", tmp_path)
+    (tmp_path / "lessons").mkdir()
+    (tmp_path / "lessons" / "01_a.md").write_text("+++\nabab\n+++\n" + "the tin the tin " * 9, encoding="utf-8")
+    (tmp_path / "app").mkdir()
+    (tmp_path / "app" / "a.py").write_text("return self\n" * 9, encoding="utf-8")
+    bpe_demo.main()
+    made = bpe_demo.read_merges()
+    assert "Ġt h" not in made["code"] and made["prose"][0] in ("Ġ t", "i n", "h e", "t h", "e Ġ", "Ġt he")
+    assert "a b" not in made["prose"], "the front matter is no prose"
+    assert made["code"] == bpe_demo.train(["return self\n" * 9])
+
+
+def test_the_last_piece_is_held_back():
+    assert [bpe_demo.testable(TEXT, count) for count in (1, 2, 4)] == [0, 1, 3]
+    assert bpe_demo.testable("", 4) == 0

@@ -1,0 +1,273 @@
+"""Every lesson, as a learner meets it: it parses, its runs run, every question has one answer, its claims hold."""
+
+import json
+import re
+from dataclasses import replace
+
+import pytest
+from fake_worker import FakeEngine
+from starlette.applications import Starlette
+from starlette.testclient import TestClient
+
+from app.form import NAMES, settings
+from app.jobs.service import Limits, Service
+from app.lessons_tab import view
+from app.lessons_tab.handlers import ROUTES, LessonHandlers, contents, page
+from app.lessons_tab.variables import names
+from engine.trace.trace import load
+from lessons import expressions, loader, markup
+from lessons.loader import glossary, lessons, run
+from lessons.schema import TRACES, LessonError
+
+COUNT = 13
+ALL = lessons()
+each_lesson = pytest.mark.parametrize("lesson", ALL, ids=lambda lesson: lesson.slug)
+
+
+def runs_of(lesson) -> dict:
+    return {scenario.name: run(scenario) for scenario in lesson.scenarios}
+
+
+def shown(lesson) -> dict:
+    return view.page(lesson, runs_of(lesson), glossary())
+
+
+def changed(lesson_file: str, old: str, new: str) -> str:
+    """A real lesson's file with one thing in it replaced."""
+    text = (loader.FOLDER / lesson_file).read_text(encoding="utf-8")
+    assert old in text, f"{old!r} is not in {lesson_file}"
+    return text.replace(old, new, 1)
+
+
+# ── every lesson ──
+
+
+def test_there_are_as_many_lessons_as_promised():
+    assert [lesson.number for lesson in ALL] == list(range(1, COUNT + 1))
+
+
+@each_lesson
+def test_its_page_has_all_that_a_learner_needs(lesson):
+    told = shown(lesson)
+    assert len(told["steps"]) == len(lesson.steps) >= 3
+    assert any(step["ask"] or step["tool"] or step["points"] for step in told["steps"]), "nothing to do in it"
+    assert all(step["blocks"] and step["run"] in told["runs"] for step in told["steps"])
+    assert told["teacher"] and told["outcomes"] and told["live"]
+    assert len(json.dumps(told)) < 400_000
+
+
+@each_lesson
+def test_its_runs_fold_into_rounds(lesson):
+    for name, trace in runs_of(lesson).items():
+        assert trace.rounds and trace.finished, name
+        assert trace.text == "".join(token.text for token in trace.emitted)
+
+
+@each_lesson
+def test_every_question_has_one_right_answer_and_a_reason_for_every_wrong_one(lesson):
+    told = shown(lesson)
+    assert len(told["quiz"]) >= 2
+    for question in told["quiz"]:
+        assert sum(option["right"] for option in question["options"]) == 1
+        assert all(option["why"] for option in question["options"])
+    asked = [step["ask"] for step in told["steps"] if step["ask"]]
+    assert asked, "it never asks for a guess"
+    for ask in asked:
+        assert ask["explain"]
+        if ask["kind"] == "number":
+            assert ask["within"] > 0
+        else:
+            assert sum(option["right"] for option in ask["options"]) == 1
+        if ask["kind"] == "choice":
+            assert all(option["why"] for option in ask["options"])
+
+
+@each_lesson
+def test_what_it_claims_is_so(lesson):
+    assert lesson.checks, "a lesson without a claim says nothing about its runs"
+    assert view.broken_claims(lesson, runs_of(lesson)) == []
+
+
+@each_lesson
+def test_it_can_be_run_live(lesson):
+    values = view.live(lesson)["values"]
+    assert set(values) == set(NAMES) and lesson.live_hint
+    settings(values)
+
+
+@each_lesson
+def test_its_places_are_in_the_run_it_shows(lesson):
+    for step in lesson.steps:
+        rounds = run(next(s for s in lesson.scenarios if s.name == step.run)).rounds
+        for place in filter(None, (step.at, step.then)):
+            number, what = (place + " ").split(" ", 1)
+            if number.isdigit():
+                assert int(number) <= len(rounds), f"{step.title}: {place}"
+                if what.startswith("verdict"):
+                    tested = [t for t in rounds[int(number) - 1].tokens if t.status in ("accepted", "rejected")]
+                    assert int(what.split()[1]) <= len(tested), f"{step.title}: {place}"
+
+
+@each_lesson
+def test_its_sentences_are_short(lesson):
+    """Half of them have 14 words or fewer, and none has more than 40."""
+    texts = [line for step in lesson.steps for block in step.text for line in block.lines]
+    words = [len(s.split()) for line in texts for s in re.split(r"(?<=[.?!:])\s", "".join(r.text for r in line))]
+    assert sorted(words)[len(words) // 2] <= 14 and max(words) <= 40, sorted(words)[-3:]
+
+
+def test_every_recording_is_small_valid_and_used():
+    files = sorted(TRACES.glob("*.json"))
+    used = {scenario.trace for lesson in ALL for scenario in lesson.scenarios if scenario.trace}
+    assert {file.stem for file in files} == used
+    for file in files:
+        assert file.stat().st_size <= 150_000, file.name
+        assert load(file).finished.reason in ("length", "eos")
+
+
+# ── what the loader refuses, and in which words ──
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ('title = "', 'titel = "', "title: it is missing"),
+        ("minutes = 6", 'minutes = "6"', "minutes: Input should be a valid integer"),
+        ("minutes = 6", "minutes = 600", "minutes: Input should be less than or equal to 45"),
+        ("minutes = 6", "minutes = 6\nsurprise = 1", "surprise: there is no such field"),
+        ("+++\n", "", "line 1: the front matter"),
+        ("minutes = 6", "minutes = = 6", "is not TOML"),
+        ("## Step one: draft", "Step one: draft", "sections of prose"),
+        ("## For the teacher", "## For nobody", "For the teacher"),
+        ('points = "token 1.1"', 'points = "the left one"', "steps.1.points: 'the left one' must be \"token ROUND.N\""),
+        ('at = "1 drafted"', 'at = "round one"', "steps.1.at: 'round one' must be start, end or"),
+        ('toy = { prompt = "sun"', 'trace = "nowhere"\n#', "scenarios.0: there is no recording nowhere.json"),
+        ('answer = "emitted(1)"', 'answer = "__import__(1)[0]"', "is not an expression: it holds a Subscript"),
+        ("right = ", "wrong = ", "has 0 right options"),
+        ("wrong = ", "right = ", "has 2 right options"),
+        ("[[token]]", "[[tokeen]]", "glossary has no 'tokeen'"),
+        ("knows three words", "knows 3 words", "3 is neither evaluated"),
+        ("knows three words", "knows **three words", "a mark is left open"),
+    ],
+)
+def test_a_mistake_is_refused_with_the_file_and_the_place(old, new, said):
+    with pytest.raises(LessonError) as error:
+        loader.parse("02_draft_then_verify.md", changed("02_draft_then_verify.md", old, new), glossary())
+    assert said in str(error.value) and str(error.value).startswith("02_draft_then_verify.md")
+
+
+def test_a_wrong_file_name_is_refused():
+    with pytest.raises(LessonError, match=r"called like 03_accept"):
+        loader.parse("third lesson.md", "", glossary())
+
+
+def test_a_gap_in_the_numbers_is_refused(tmp_path):
+    for number in (1, 3):
+        (tmp_path / f"0{number}_x.md").write_text(changed("02_draft_then_verify.md", "minutes = 6", "minutes = 7"))
+    with pytest.raises(LessonError, match="without a gap"):
+        loader.lessons.__wrapped__(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [("answer", "emitted(99)"), ("answer", "nothing_of_the_kind"), ("within", "0"), ("answer", "1 / (alpha - alpha)")],
+)
+def test_a_sum_that_fails_says_which(field, value):
+    lesson = ALL[1]
+    at = next(i for i, step in enumerate(lesson.steps) if step.ask and step.ask.kind == "number")
+    step = replace(lesson.steps[at], ask=replace(lesson.steps[at].ask, **{field: value}))
+    with pytest.raises(LessonError, match="lesson 2"):
+        shown(replace(lesson, steps=(*lesson.steps[:at], step, *lesson.steps[at + 1 :])))
+
+
+def test_a_claim_that_does_not_hold_is_found():
+    lesson = ALL[1]
+    wrong = replace(lesson.checks[0], says="nothing was drafted", holds="drafted == 0")
+    assert view.broken_claims(replace(lesson, checks=(wrong,)), runs_of(lesson)) == ["nothing was drafted"]
+
+
+def test_a_control_that_is_not_there_is_refused():
+    lesson = ALL[1]
+    step = replace(lesson.steps[-1], points="control volume")
+    with pytest.raises(LessonError, match="no control 'volume'"):
+        shown(replace(lesson, steps=(*lesson.steps[:-1], step)))
+
+
+# ── sums and prose ──
+
+
+def test_sums_can_only_do_arithmetic():
+    known = {"x": 2, "half": lambda n: n / 2, "story": {"tau": 1.5}}
+    assert expressions.evaluate("half(x) + 2 * story.tau", known) == 4
+    assert expressions.evaluate("1 < x <= 2 and not x == 3", known) is True
+    for bad in ("x.__class__", "[1]", "(lambda: 1)()", "x if x else 1", "'a'.upper()", "x" * 300, "open", "f'{x}'"):
+        with pytest.raises(ValueError):
+            expressions.evaluate(bad, known)
+
+
+def test_prose_knows_its_marks():
+    assert markup.line("so **α** is {alpha:.2f} of [[draft|drafts]]") == (
+        markup.Span("text", "so "), markup.Span("bold", "α"), markup.Span("text", " is "),
+        markup.Span("sum", "alpha", ".2f"),
+        markup.Span("text", " of "), markup.Span("word", "drafts", "draft"),
+    )  # fmt: skip
+    kinds = [(block.kind, len(block.lines)) for block in markup.blocks("one\ntwo\n\n- a\n  b\n- c\n\nthree")]
+    assert kinds == [("paragraph", 1), ("list", 2), ("paragraph", 1)]
+
+
+def test_the_numbers_of_a_run_are_what_the_rounds_say():
+    toy = runs_of(ALL[1])["toy"]
+    known = names({"toy": toy})
+    first = toy.rounds[0]
+    assert known["tokens"] == len(toy.emitted) and known["passes"] == len(toy.rounds)
+    assert known["accept"](1, 1) == first.tokens[0].accept and known["verdict"](1, 1) == first.tokens[0].status
+    assert known["toy"]["tau"] == known["tau"] == known["tokens"] / known["passes"]
+    with pytest.raises(ValueError, match=r"no token 1\.9"):
+        known["p"](1, 9)
+
+
+def test_a_toy_run_is_the_same_every_time():
+    first = ALL[1].scenarios[0]
+    again = loader.run.__wrapped__(first)
+    assert [t.id for t in again.emitted] == [t.id for t in run(first).emitted]
+
+
+# ── what the tab asks for ──
+
+
+def test_a_lesson_is_served_and_an_unknown_one_is_refused():
+    with TestClient(Starlette(routes=ROUTES)) as client:
+        assert client.get("/speclens/lessons/1").json()["number"] == 1
+        assert client.get("/speclens/lessons/99").status_code == 404
+    assert "<" not in page(1)  # nothing in it can become a tag
+    assert len(json.loads(contents())["lessons"]) == COUNT
+
+
+def test_run_it_live_fills_every_control():
+    handlers = LessonHandlers(Service(FakeEngine(), Limits(new_tokens=30)))
+    event = type("Event", (), {"_data": {"lesson": 2}})()
+    told, *filled = handlers.live(event)
+    values = {name: update["value"] for name, update in zip(NAMES, filled, strict=True)}
+    assert "lesson 2" in json.loads(told)["text"] and values["tokens"] <= 30
+    settings(values)
+    for nonsense in ({"lesson": 99}, {"lesson": "2"}, {}, None, "x"):
+        event._data = nonsense
+        assert all(update == {"__type__": "update"} or "value" not in str(update) for update in handlers.live(event))
+
+
+# ── ways to the lab ──
+
+
+def test_lessons_lead_to_experiments_that_there_are():
+    led = {step.lab for lesson in lessons() for step in lesson.steps if step.lab}
+    assert {"sweep", "distribution", "theory", "compare"} <= led
+
+
+@pytest.mark.parametrize("wrong", ['lab = "sweep"', 'hint = "Press it."', 'lab = "garage"\nhint = "x"'])
+def test_a_way_to_the_lab_says_where_and_what(wrong):
+    name = "06_how_many_drafts.md"
+    source = (loader.FOLDER / name).read_text(encoding="utf-8")
+    begins = source.index('lab = "sweep"')
+    ends = source.index("\n\n", begins)
+    with pytest.raises(LessonError, match="lab"):
+        loader.parse(name, source[:begins] + wrong + source[ends:], glossary())

@@ -1,0 +1,116 @@
+"""Imports flow one way, lazy ones included; the order is the list in helpers/import_map.py."""
+
+import subprocess
+import sys
+
+import import_map
+import pytest
+from paths import ROOT
+
+BOUNDS = {"engine": (18, 70), "app": (14, 36)}  # (entries, arrows)
+NEVER = {
+    "engine": ("gradio", "app", "lessons", "plotly"),
+    "app": ("torch", "transformers"),
+    "lessons": ("app", "gradio"),
+}
+LESSONS_MAY = ("engine.config", "engine.errors", "engine.files", "engine.trace", "engine.exactness")
+# What calls the engine itself: everything else of the page goes through these.
+CALLERS = ("app/jobs/", "app/lab/distribution/work.py", "app/lab/sweep/work.py", "app/lab/theory/work.py")
+ENGINE_PARTS = (
+    *("engine.weights", "engine.sampling", "engine.models", "engine.drafters", "engine.decoding", "engine.runtime"),
+    *(f"engine.bench.{name}" for name in ("benchmark", "comparison", "fixed_acceptance", "random_models", "sweep")),
+    *("engine.bench.systems", "engine.training", "engine.cli"),
+    *("engine.exactness.toy_models", "engine.exactness.mutants", "engine.exactness.distribution_test"),
+)
+# Another way to transformers than the engine thread's own would meet it half imported.
+ONLY_BY_RUNTIME = ("engine.models.loader", "engine.models.runner", "engine.drafters", "engine.decoding")
+LIGHT = [
+    "engine.cli.main",  # first, and then those that also do without numpy: what each imports stays imported
+    *("engine.config", "engine.errors", "engine.files", "engine.trace.events", "engine.trace.trace"),
+    *("engine.trace.metrics", "engine.trace.speedup_model", "engine.weights.catalogue", "engine.weights.preflight"),
+    *("engine.bench.prompts", "engine.bench.sample", "engine.bench.sweep_results", "engine.bench.result_file"),
+    *("app.views.player_feed", "app.views.tiles", "app.views.charts", "app.views.race", "app.views.engine_recipes"),
+    *("app.views.token_csv", "app.playground.trace_files", "app.jobs.service", "app.jobs.visitor"),
+]
+TRACE = sorted((ROOT / "assets" / "data" / "traces").glob("*.json"))[0]
+
+
+def violations(path: str, source: str) -> list[str]:
+    """Imports that the file at ``path`` (relative to the root) must not have."""
+    package, name = path.split("/")[0], path.rsplit("/", 1)[-1]
+    found = import_map.modules(source)
+
+    def uses(*parts: str) -> set[str]:
+        return {module for module in found if any(f"{module}.".startswith(f"{part}.") for part in parts)}
+
+    wrong = uses(*NEVER[package])
+    if package == "app":
+        wrong |= uses(*(ONLY_BY_RUNTIME if path.startswith(CALLERS) else ENGINE_PARTS))
+        if path.startswith(("app/views/", "app/jobs/")) or name in ("view.py", "work.py", "request.py"):
+            wrong |= set() if path == "app/jobs/visitor.py" else uses("gradio")
+        if path.startswith("app/ui/"):
+            wrong |= uses("app.jobs", "engine.trace")
+    if package == "lessons":
+        wrong |= uses("engine") - uses(*LESSONS_MAY) - {"engine"}
+    return sorted(f"{path} imports {module}" for module in wrong)
+
+
+@pytest.mark.parametrize("package", import_map.ORDER)
+def test_imports_flow_one_way(package):
+    found = import_map.arrows(package)
+    assert {name for row in import_map.ORDER[package] for name in row} == set(import_map.entries(package))
+    upwards = {
+        f"{a} → {b}": [path.relative_to(ROOT).as_posix() for path in paths]
+        for (a, b), paths in found.items()
+        if import_map.level(package, b) > import_map.level(package, a)
+    }
+    assert upwards == {} and import_map.circles(found) == []
+    entries, arrows = BOUNDS[package]
+    assert len(import_map.entries(package)) <= entries and len(found) <= arrows
+
+
+def test_no_file_imports_what_its_place_forbids():
+    files = [path for folder in NEVER for path in sorted((ROOT / folder).rglob("*.py"))]
+    assert len(files) > 100, "the walk found too little to mean anything"
+    assert [v for p in files for v in violations(p.relative_to(ROOT).as_posix(), p.read_text("utf-8"))] == []
+
+
+@pytest.mark.parametrize(
+    ("path", "source"),
+    [
+        ("engine/decoding/loop.py", "def f():\n    from app.views import player_feed"),
+        ("app/views/tiles.py", "from torch import nn"),
+        ("app/playground/page.py", "def f():\n    import engine.weights.catalogue"),
+        ("app/lab/sweep/view.py", "import gradio"),
+        ("lessons/loader.py", "from engine.decoding.loop import SpeculativeDecoder"),
+    ],
+)
+def test_a_planted_violation_is_found(path, source):
+    assert violations(path, source)
+
+
+def test_a_planted_circle_is_found():
+    assert import_map.circles({("a", "b"), ("b", "c"), ("c", "b"), ("c", "d")}) == ["b", "c"]
+
+
+def test_app_is_a_package():
+    """Without app/__init__.py, `import app` would find app.py."""
+    assert (ROOT / "app" / "__init__.py").exists()
+
+
+def test_light_modules_need_no_torch():
+    """One process imports them in turn, so that what each of them adds is seen, and then replays a trace."""
+    code = (
+        "import importlib, sys\n"
+        f"for name in {LIGHT}:\n"
+        "    importlib.import_module(name)\n"
+        "    heavy = ['torch', 'transformers', 'gradio']\n"
+        "    heavy += ['numpy'] * name.startswith(('engine.trace', 'engine.weights'))\n"
+        "    heavy += ['pydantic'] * (name == 'engine.cli.main')\n"
+        "    assert not set(heavy) & set(sys.modules), (name, set(heavy) & set(sys.modules))\n"
+        "from typer.testing import CliRunner\n"
+        f"replayed = CliRunner().invoke(sys.modules['engine.cli.main'].app, ['replay', {str(TRACE)!r}])\n"
+        "assert replayed.exit_code == 0 and not {'torch', 'transformers'} & set(sys.modules), replayed.output"
+    )
+    result = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=60)
+    assert result.returncode == 0, result.stderr
