@@ -97,7 +97,7 @@ def test_a_whole_lesson_by_keyboard(visit):
     expect(page.locator("#sl-lesson-title")).to_have_text("3. Accept, reject, resample")
 
     # kept in this browser
-    again = visit()  # one browser keeps it for all its pages
+    again = visit(context=page.context)  # one browser keeps it for all its pages
     again.locator("#lessons-tab-button").click()
     expect(again.locator(".sl-lesson-card").nth(1)).to_contain_text("✓ done")
     expect(again.locator(".sl-lesson-card").nth(0)).to_contain_text("minutes")
