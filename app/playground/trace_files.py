@@ -82,10 +82,15 @@ def _saved(trace: Trace, path: Path) -> str | None:
 
 
 def _name(run: Trace) -> str:
-    """A file name from pair, method and seed, reduced to harmless letters, because a trace may claim any pair."""
+    """A file name from pair, method and seed; a trace may claim any of them."""
     parts = [run.started.pair, run.started.config.get("method", ""), f"seed{run.started.config.get('seed', 0)}"]
-    safe = ["".join(c if c.isascii() and (c.isalnum() or c in "._") else "-" for c in str(p))[:40] for p in parts]
-    return "speclens-" + "-".join(part.strip("-.") for part in safe if part.strip("-."))
+    return "-".join(["speclens", *filter(None, map(safe_letters, parts))])
+
+
+def safe_letters(text: object) -> str:
+    """The last letters of a name, as every file system takes them."""
+    letters = "".join(c if c.isascii() and (c.isalnum() or c in "._") else "-" for c in str(text))
+    return letters[-40:].strip("-.")
 
 
 def read(paths: Sequence[str]) -> Session:

@@ -4,12 +4,12 @@ Colours are roles ("@run"), which the page maps to its light or dark palette. Mo
 Plotly reads some HTML in every text that it draws.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from app.views.safe_json import short
+from app.views.safe_json import encode, short
 from engine.trace.events import STATUSES, Round
-from engine.trace.metrics import PARTS, Divergence, Interval, RunMetrics, compute_metrics, first_divergence, wilson
+from engine.trace.metrics import PARTS, Divergence, RunMetrics, compute_metrics, first_divergence, wilson
 from engine.trace.trace import Trace
 
 MOST_POINTS = 400  # of a line; a screen has no room for more
@@ -25,12 +25,41 @@ class Figure:
     layout: dict = field(default_factory=dict)
     note: str = ""
 
-    def as_dict(self) -> dict:
-        return {"data": self.data, "layout": self.layout, "note": self.note}
+
+def encode_figures(by_name: Mapping[str, Figure]) -> str:
+    """The value of ui.charts: JSON with a figure for each chart. A chart without one stays on the page as it is."""
+    return encode({"figures": {n: {"data": f.data, "layout": f.layout, "note": f.note} for n, f in by_name.items()}})
+
+
+# ── parts of a figure ──
 
 
 def axes(x: str, y: str, **more) -> dict:
     return {"xaxis": {"title": {"text": x}}, "yaxis": {"title": {"text": y}, "rangemode": "tozero"}} | more
+
+
+def points(name: str, x: Sequence, y: Sequence[float | None], **more) -> dict:
+    """A Plotly scatter trace: a line, markers, or both."""
+    return {"type": "scatter", "name": name, "x": list(x), "y": [short(value) for value in y]} | more
+
+
+def filled(colour: str, rim: float = 1, pattern: str = "", spacing: int = 8, **more) -> dict:
+    """The fill of a bar or marker, with a rim in ink. ``pattern``, of that ``spacing``, is visible without colour."""
+    drawn = {"shape": pattern, "size": spacing, "fillmode": "overlay", "fgcolor": "#000", "fgopacity": 0.5}
+    return {"color": colour, "line": {"width": rim, "color": "@ink"}} | ({"pattern": drawn} if pattern else {}) | more
+
+
+def whiskers(up: Sequence[float], down: Sequence[float], **more) -> dict:
+    """Lines from each point to ``up`` above it and ``down`` below it."""
+    reaches = {"array": [short(reach) for reach in up], "arrayminus": [short(reach) for reach in down]}
+    return {"type": "data", "symmetric": False, "thickness": 1.5} | reaches | more
+
+
+def level(at: float, is_upright: bool = False) -> dict:
+    """A dashed line across the whole chart."""
+    along, across = ("y", "x") if is_upright else ("x", "y")
+    ends = {f"{along}ref": "paper", f"{along}0": 0, f"{along}1": 1, f"{across}0": short(at), f"{across}1": short(at)}
+    return {"type": "line", "line": {"color": "@ink", "width": 2, "dash": "dash"}} | ends
 
 
 # ── tokens against time ──
@@ -57,41 +86,28 @@ def sampled(trace: Trace) -> bool:
 
 
 def timeline(trace: Trace, name: str, colour: str, dash: str) -> dict:
-    points, count = [(0.0, 0)], 0
+    steps, count = [(0.0, 0)], 0
     for event in trace.rounds:
         count += len(event.emitted)
-        points.append((event.end - trace.rounds[0].start, count))
-    points = _thin(points)
+        steps.append((short(event.end - trace.rounds[0].start), count))
+    x, y = zip(*_thin(steps), strict=True)
     line = {"shape": "hv", "width": 3, "color": colour, "dash": dash}
-    return {
-        "type": "scatter",
-        "mode": "lines",
-        "name": name,
-        "x": [short(x) for x, _ in points],
-        "y": [y for _, y in points],
-        "line": line,
-        "hovertemplate": "%{y} tokens after %{x:.2f} s",
-    }
+    return points(name, x, y, mode="lines", line=line, hovertemplate="%{y} tokens after %{x:.2f} s")
 
 
-def _thin(points: list) -> list:
-    """At most MOST_POINTS points: every n-th, and the last."""
-    step = -(-len(points) // MOST_POINTS)
-    return points[::step] + (points[-1:] if (len(points) - 1) % step else [])
+def _thin(steps: list) -> list:
+    """At most MOST_POINTS of them: every n-th, and the last."""
+    nth = -(-len(steps) // MOST_POINTS)
+    return steps[::nth] + (steps[-1:] if (len(steps) - 1) % nth else [])
 
 
 def _parting(run: Trace, parted: Divergence) -> dict:
     position = parted.position
     event = next(event for event in run.rounds if any(token.position >= position for token in event.emitted))
-    return {
-        "type": "scatter",
-        "mode": "markers",
-        "name": "texts part here" + ("" if parted.gap is None else f" (gap {parted.gap:.2g})"),
-        "x": [short(event.end - run.rounds[0].start)],
-        "y": [position + 1],
-        "marker": {"symbol": "x", "size": 13, "color": "@rejected", "line": {"width": 1, "color": "@ink"}},
-        "hovertemplate": "first token that plain decoding did not write",
-    }
+    name = "texts part here" + ("" if parted.gap is None else f" (gap {parted.gap:.2g})")
+    marker, hover = filled("@rejected", symbol="x", size=13), "first token that plain decoding did not write"
+    at = short(event.end - run.rounds[0].start)
+    return points(name, [at], [position + 1], mode="markers", marker=marker, hovertemplate=hover)
 
 
 def _speed(trace: Trace) -> str:
@@ -116,8 +132,8 @@ def acceptance(numbers: RunMetrics) -> Figure:
         "insidetextfont": {"color": "#000"},
         "outsidetextfont": {"color": "@ink"},
         "textangle": 0,
-        "error_y": _whiskers(shares),
-        "marker": {"color": "@accepted", "line": {"width": 1, "color": "@ink"}},
+        "error_y": whiskers([s.high - s.value for s in shares], [s.value - s.low for s in shares], color="@ink"),
+        "marker": filled("@accepted"),
         "hovertemplate": "position %{x}: %{text} accepted, %{y:.0%}<extra></extra>",
     }
     layout = axes("position in the draft", "share accepted", showlegend=False)
@@ -129,17 +145,6 @@ def acceptance(numbers: RunMetrics) -> Figure:
         f"All positions together: α = {alpha.value:.2f} ({alpha.low:.2f}–{alpha.high:.2f})."
     )
     return Figure([bars], layout, note)
-
-
-def _whiskers(intervals: Sequence[Interval]) -> dict:
-    return {
-        "type": "data",
-        "symmetric": False,
-        "array": [short(i.high - i.value) for i in intervals],
-        "arrayminus": [short(i.value - i.low) for i in intervals],
-        "color": "@ink",
-        "thickness": 1.5,
-    }
 
 
 # ── rounds ──
@@ -181,16 +186,9 @@ def times(run: Trace, numbers: RunMetrics, baseline: Trace | None) -> Figure:
 
 def _stack(name: str, colour: str, rounds: Sequence[Round], heights: list[float], hover: str, pattern="") -> dict:
     size = _bin_size(rounds)
-    marker = {"color": colour, "line": {"width": 0.5, "color": "@ink"}}
-    if pattern:
-        marker["pattern"] = pattern_of(pattern, 6)
+    marker = filled(colour, 0.5, pattern, 6)
     starts = [rounds[i].index + 1 for i in range(0, len(rounds), size)]
     return {"type": "bar", "name": name, "x": starts, "y": heights, "marker": marker, "hovertemplate": hover}
-
-
-def pattern_of(shape: str, size: int) -> dict:
-    """A pattern that is visible without colour, drawn over the bar's own colour."""
-    return {"shape": shape, "size": size, "fillmode": "overlay", "fgcolor": "#000", "fgopacity": 0.5}
 
 
 def _bin_size(rounds: Sequence[Round]) -> int:
@@ -206,11 +204,6 @@ def _binned(rounds: Sequence[Round], value: Callable[[Round], float]) -> list[fl
 
 def _binning(size: int) -> str:
     return f" Each bar is the mean of {size} rounds." if size > 1 else ""
-
-
-def level(y: float) -> dict:
-    line = {"color": "@ink", "width": 2, "dash": "dash"}
-    return {"type": "line", "xref": "paper", "x0": 0, "x1": 1, "y0": short(y), "y1": short(y), "line": line}
 
 
 def mean_round(trace: Trace) -> float:

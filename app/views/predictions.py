@@ -1,6 +1,6 @@
 """Draws predicted beside measured speedup, the cost curve v(W), and the idealised speedup by draft length."""
 
-from app.views.figures import Figure, axes, level, mean_round, pattern_of
+from app.views.figures import Figure, axes, filled, level, mean_round, points
 from app.views.safe_json import short
 from engine.trace.metrics import RunMetrics, compare
 from engine.trace.speedup_model import best_gamma, idealised_speedup, interpolate
@@ -25,7 +25,7 @@ def prediction(run: Trace, baseline: Trace | None, speedup: float | None) -> Fig
     if speedup is not None:
         bars.append(("measured", speedup, "@run", ""))
     data = [_bar(*bar) for bar in bars]
-    layout = axes("× plain decoding", "", showlegend=False, bargap=0.35, shapes=[_upright(1.0)])
+    layout = axes("× plain decoding", "", showlegend=False, bargap=0.35, shapes=[level(1.0, is_upright=True)])
     layout["annotations"] = [_number(name, value) for name, value, *_ in bars]
     layout["xaxis"] |= {"range": [0, short(1.35 * max(1.0, *(value for _, value, *_ in bars)))]}
     note = f"{_formula(run, result.predicted)} c and v measured at a context of {costs.context} tokens."
@@ -41,17 +41,8 @@ def _possible(run: Trace) -> bool:
 
 
 def _bar(name: str, value: float, colour: str, pattern: str) -> dict:
-    marker = {"color": colour, "line": {"width": 1, "color": "@ink"}}
-    if pattern:
-        marker["pattern"] = pattern_of(pattern, 9)
-    return {
-        "type": "bar",
-        "orientation": "h",
-        "y": [name],
-        "x": [short(value)],
-        "marker": marker,
-        "hoverinfo": "skip",
-    }
+    bar = {"type": "bar", "orientation": "h", "y": [name], "x": [short(value)], "hoverinfo": "skip"}
+    return bar | {"marker": filled(colour, pattern=pattern, spacing=9)}
 
 
 def _number(name: str, value: float) -> dict:
@@ -67,11 +58,6 @@ def _formula(run: Trace, predicted: float) -> str:
     scoring = sum(interpolate(costs.v, len(event.parents) + 1) for event in run.rounds)
     filled = f"{emitted} ÷ ({steps} · {costs.c:.3f} + {scoring:.1f})"
     return f"Predicted = Σ emitted ÷ (Σ draft steps · c + Σ v(N + 1)) = {filled} = {predicted:.2f}×."
-
-
-def _upright(x: float) -> dict:
-    line = {"color": "@ink", "width": 2, "dash": "dash"}
-    return {"type": "line", "yref": "paper", "y0": 0, "y1": 1, "x0": x, "x1": x, "line": line}
 
 
 def scoring(run: Trace, baseline: Trace | None) -> Figure:
@@ -120,8 +106,8 @@ def idealised(run: Trace, numbers: RunMetrics) -> Figure:
     speeds = [idealised_speedup(alpha.value, gamma, costs.c, costs.v) for gamma in lengths]
     data = [_curve("idealised", lengths, speeds, "@predicted", "lines+markers")]
     best = best_gamma(alpha.value, costs.c, costs.v, MOST_GAMMA)
-    mark = _curve("best", [best], [speeds[best]], "@ink", "markers")
-    mark["marker"] = {"symbol": "star", "size": 15, "color": "@run", "line": {"width": 1, "color": "@ink"}}
+    star = filled("@run", symbol="star", size=15)
+    mark = _curve("best", [best], [speeds[best]], "@ink", "markers") | {"marker": star}
     layout = axes("γ, tokens drafted in a round", "× plain decoding", shapes=[level(1.0)])
     note = (
         f"From α = {alpha.value:.2f} alone, as if every draft had that chance: "
@@ -131,13 +117,5 @@ def idealised(run: Trace, numbers: RunMetrics) -> Figure:
 
 
 def _curve(name: str, x: list, y: list, colour: str, mode: str, dash: str = "solid") -> dict:
-    return {
-        "type": "scatter",
-        "mode": mode,
-        "name": name,
-        "x": x,
-        "y": [short(value) for value in y],
-        "line": {"width": 3, "color": colour, "dash": dash},
-        "marker": {"size": 8, "color": colour},
-        "hovertemplate": "%{x}: %{y:.2f}",
-    }
+    line, marker = {"width": 3, "color": colour, "dash": dash}, {"size": 8, "color": colour}
+    return points(name, x, y, mode=mode, line=line, marker=marker, hovertemplate="%{x}: %{y:.2f}")

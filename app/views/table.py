@@ -1,8 +1,11 @@
-"""Renders a table as JSON: a caption, a row of heads, rows of cells. The first cell of a row names it."""
+"""Renders a table as JSON (a caption, a row of heads, rows of cells, of which the first names the row) or as CSV."""
 
-from collections.abc import Sequence
+import csv
+import io
+from collections.abc import Iterable, Sequence
 
 from app.views.safe_json import encode
+from engine.files import escape_formula
 
 BEST = "best"
 
@@ -15,3 +18,12 @@ def sheet(caption: str, heads: Sequence[str], rows: Sequence[Sequence[str | tupl
 
 def empty() -> str:
     return sheet("", (), ())
+
+
+def csv_text(heads: Sequence[str], rows: Iterable[Sequence]) -> str:
+    """Numbers in full, None as an empty cell, texts so that a spreadsheet does not run them as formulas."""
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\r\n")
+    writer.writerow(heads)
+    writer.writerows([escape_formula(cell) if isinstance(cell, str) else cell for cell in row] for row in rows)
+    return out.getvalue()

@@ -1,7 +1,7 @@
 """Renders the four numbers of a run with a note each, and one sentence that compares it with its baseline."""
 
 from app.views.safe_json import encode
-from engine.trace.metrics import RunMetrics, compare, compute_metrics, largest_cost
+from engine.trace.metrics import Interval, RunMetrics, compare, compute_metrics, largest_cost
 from engine.trace.trace import Trace
 
 LEVEL = (0.98, 1.02)  # one run each cannot tell a smaller difference from noise
@@ -30,8 +30,8 @@ def tiles(
         {
             "tiles": {
                 "alpha": _alpha(ours),
-                "tau": [_number(ours.tau and ours.tau.value, 2), "tokens per target pass; plain decoding writes 1"],
-                "speed": [_number(ours.tokens_per_second, 1), f"{ours.tokens} tokens, reading the prompt not counted"],
+                "tau": [number(ours.tau, 2), "tokens per target pass; plain decoding writes 1"],
+                "speed": [number(ours.tokens_per_second, 1), f"{ours.tokens} tokens, reading the prompt not counted"],
                 "speedup": _speedup(run, ours, ratio, measuring, recorded, how),
             },
             "bars": _bars(ours.tokens_per_second, plain.tokens_per_second if plain else None),
@@ -111,5 +111,7 @@ def _bars(ours: float | None, plain: float | None) -> list[dict]:
     ]
 
 
-def _number(value: float | None, digits: int) -> str:
+def number(value: Interval | float | None, digits: int) -> str:
+    """A measured number in words for people."""
+    value = value.value if isinstance(value, Interval) else value
     return DASH if value is None else f"{value:.{digits}f}"

@@ -4,19 +4,18 @@ A value of the grid holds the newest lines and some before them (see
 player_feed.Feed, whose lines these are too, each with the number of its column).
 """
 
-import csv
 import io
 import zipfile
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from app.playground.trace_files import safe_letters
 from app.views import player_feed
-from app.views.figures import Figure, axes, timeline
+from app.views.figures import Figure, axes, encode_figures, timeline
 from app.views.safe_json import encode
-from app.views.table import BEST, empty, sheet
-from app.views.tiles import speedup
+from app.views.table import BEST, csv_text, empty, sheet
+from app.views.tiles import DASH, number, speedup
 from engine.config import AUTO, METHODS, RunConfig
-from engine.files import escape_formula
 from engine.trace.events import Round
 from engine.trace.metrics import Divergence, compute_metrics, first_divergence
 from engine.trace.trace import Trace, to_json
@@ -25,7 +24,6 @@ TITLES = {AUTO: "Auto"} | {name: method.title[0].upper() + method.title[1:] for 
 CHART = "compare-tokens"
 LOOKS = (("@plain", "dash"), ("@run", "solid"), ("@predicted", "dot"), ("@accept", "dashdot"))  # of the columns
 WAITING = Figure(note="Drawn as the runs end.")
-DASH = "–"
 
 
 @dataclass(frozen=True)
@@ -64,14 +62,14 @@ def columns(runs: Sequence[Column]) -> str:
 
 
 def rounds(index: int, events: Iterable[Round]) -> str:
-    return "".join(encode({"lane": index} | player_feed.round_line(event, lean=True)) + "\n" for event in events)
+    return "".join(encode({"column": index} | player_feed.round_line(event, lean=True)) + "\n" for event in events)
 
 
 def head(runs: Sequence[Column], index: int, state: str) -> str:
     """The head of a column. ``state``: "waiting", "running", "ended" or "stopped"."""
     column = runs[index]
     line = {
-        "type": "head", "lane": index, "name": column.name, "state": state, "setting": _setting(column),
+        "type": "head", "column": index, "name": column.name, "state": state, "setting": _setting(column),
         "facts": [list(fact) for fact in _facts(column)], "speedup": _times(ratio(runs, index)),
         "said": text_sentence(runs, index), "greedy": column.config.sampling.greedy,
     }  # fmt: skip
@@ -99,15 +97,11 @@ def _facts(column: Column) -> list[tuple[str, str]]:
         return []
     numbers = compute_metrics(column.trace)
     return [
-        ("tokens per second", _number(numbers.tokens_per_second, 1)),
+        ("tokens per second", number(numbers.tokens_per_second, 1)),
         ("target passes", f"{numbers.passes} for {numbers.tokens} tokens"),
-        ("τ, tokens per pass", _number(numbers.tau and numbers.tau.value, 2)),
-        ("α, drafts kept", _number(numbers.alpha and numbers.alpha.value, 2)),
+        ("τ, tokens per pass", number(numbers.tau, 2)),
+        ("α, drafts kept", number(numbers.alpha, 2)),
     ]
-
-
-def _number(value: float | None, digits: int) -> str:
-    return DASH if value is None else f"{value:.{digits}f}"
 
 
 def _times(ratio: float | None) -> str:
@@ -164,7 +158,7 @@ def chart(runs: Sequence[Column]) -> str:
         data = [timeline(column.trace, f"{index + 1}: {column.name}", *LOOKS[index]) for index, column in drawn]
         note = "Each curve begins with its run's first round; reading the prompt is the same for all and left out."
         figure = Figure(data, axes("seconds since the run's first round", "tokens"), note)
-    return encode({"figures": {CHART: figure.as_dict()}})
+    return encode_figures({CHART: figure})
 
 
 HEADS = ("Run", "Temperature", "Tokens", "Tokens/s", "Speedup", "Target passes", "τ", "α", "Text")
@@ -185,7 +179,7 @@ def table(runs: Sequence[Column]) -> str:
 
 def _row(runs: Sequence[Column], index: int, fastest: bool) -> list:
     column, numbers = runs[index], compute_metrics(runs[index].trace)
-    speed, parted = _number(numbers.tokens_per_second, 1), _parted(runs, index)
+    speed, parted = number(numbers.tokens_per_second, 1), _parted(runs, index)
     text = "–" if index == 0 else f"differs from token {parted.position + 1}" if parted else "the same as run 1"
     return [
         f"{index + 1}: {column.name}" + ("" if column.is_complete else " (stopped)"),
@@ -194,8 +188,8 @@ def _row(runs: Sequence[Column], index: int, fastest: bool) -> list:
         (speed, BEST) if fastest else speed,
         _times(ratio(runs, index)) or DASH,
         str(numbers.passes),
-        _number(numbers.tau and numbers.tau.value, 2),
-        _number(numbers.alpha and numbers.alpha.value, 2),
+        number(numbers.tau, 2),
+        number(numbers.alpha, 2),
         text,
     ]
 
@@ -228,22 +222,18 @@ COLUMNS = ("run", "method", "gamma", "temperature", "seed", "tokens", "tokens_pe
 
 
 def to_csv(runs: Sequence[Column]) -> str:
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\r\n")
-    writer.writerow(COLUMNS)
+    rows = []
     for index, column in enumerate(runs):
         if column.trace is None:
             continue
-        numbers, parted = compute_metrics(column.trace), _parted(runs, index)
-        method = escape_formula(str(column.trace.started.config.get("method", column.config.method)))
-        writer.writerow((
-            index + 1, method, column.config.gamma, column.config.sampling.temperature, column.config.seed,
-            numbers.tokens, numbers.tokens_per_second, ratio(runs, index), numbers.passes,
-            numbers.tau and numbers.tau.value,
-            numbers.alpha and numbers.alpha.value, column.trace.finished.reason if column.trace.finished else "",
-            parted.position + 1 if parted else None,
+        config, numbers, parted = column.config, compute_metrics(column.trace), _parted(runs, index)
+        rows.append((
+            index + 1, str(column.trace.started.config.get("method", config.method)), config.gamma,
+            config.sampling.temperature, config.seed, numbers.tokens, numbers.tokens_per_second, ratio(runs, index),
+            numbers.passes, numbers.tau and numbers.tau.value, numbers.alpha and numbers.alpha.value,
+            column.trace.finished.reason if column.trace.finished else "", parted.position + 1 if parted else None,
         ))  # fmt: skip
-    return out.getvalue()
+    return csv_text(COLUMNS, rows)
 
 
 def traces(runs: Sequence[Column]) -> bytes:
@@ -252,9 +242,5 @@ def traces(runs: Sequence[Column]) -> bytes:
     with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as archive:
         for index, column in enumerate(runs):
             if column.trace and column.trace.rounds:
-                archive.writestr(f"run-{index + 1}-{_letters(column.config.method)}.json", to_json(column.trace))
+                archive.writestr(f"run-{index + 1}-{safe_letters(column.config.method)}.json", to_json(column.trace))
     return out.getvalue()
-
-
-def _letters(name: str) -> str:
-    return "".join(c if c.isascii() and c.isalnum() else "-" for c in name)[:40]

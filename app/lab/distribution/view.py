@@ -3,19 +3,16 @@
 A real model's text goes into tables only. The charts number the outcomes, because Plotly reads some HTML in its texts.
 """
 
-import csv
-import io
 import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 
 from app.lab.distribution.request import REVEALING, RuleReport, RuleTest
-from app.views.figures import Figure, axes, pattern_of
-from app.views.safe_json import encode, short
-from app.views.table import empty, sheet
+from app.views.figures import Figure, axes, encode_figures, filled, points, whiskers
+from app.views.safe_json import short
+from app.views.table import csv_text, empty, sheet
 from engine.exactness.results import MISTAKES, RIGHT, TOY_WORDS, Outcome, RuleTestResult
-from engine.files import escape_formula
 
 NAMED = 6  # points of a chart that have their names beside them
 MOST_OUTCOMES = 20  # of a chart and its table
@@ -40,18 +37,13 @@ Tested = Mapping[str, RuleReport]  # by rule, all with the same settings
 
 
 def blank() -> str:
-    return _charts(dict.fromkeys(TITLES, Figure(note=WAITING)))
+    return encode_figures(dict.fromkeys(TITLES, Figure(note=WAITING)))
 
 
 def charts(report: RuleReport, results: Tested) -> str:
     """``results``: ``tested`` and the other rules with the same settings."""
-    return _charts(
-        {"lossless-law": _law(report), "lossless-distance": _distance(report.result), "lossless-rules": _rules(results)}
-    )
-
-
-def _charts(figures: Mapping[str, Figure]) -> str:
-    return encode({"figures": {name: figure.as_dict() for name, figure in figures.items()}})
+    drawn = _law(report), _distance(report.result), _rules(results)
+    return encode_figures(dict(zip(TITLES, drawn, strict=True)))
 
 
 def shown(report: RuleReport) -> list[Outcome]:
@@ -71,23 +63,18 @@ def _law(report: RuleReport) -> Figure:
     masses = [report.mass(outcome) for outcome in outcomes]
     seen = [report.count(outcome) / runs for outcome in outcomes]
     noise = [Z95 * math.sqrt(mass * (1 - mass) / runs) for mass in masses]
-    up = [short(min(reach, 1 - mass)) for reach, mass in zip(noise, masses, strict=True)]
-    down = [short(min(reach, mass)) for reach, mass in zip(noise, masses, strict=True)]  # no share is below 0
+    up = [min(reach, 1 - mass) for reach, mass in zip(noise, masses, strict=True)]
+    down = [min(reach, mass) for reach, mass in zip(noise, masses, strict=True)]  # no share is below 0
     bars = {
         "type": "bar", "name": "seen", "x": names, "y": [short(share) for share in seen],
-        "marker": {"color": "@accepted", "line": {"width": 1, "color": "@ink"}},
-        "hovertemplate": "%{x}: seen %{y:.2%}<extra></extra>",
+        "marker": filled("@accepted"), "hovertemplate": "%{x}: seen %{y:.2%}<extra></extra>",
     }  # fmt: skip
-    law = {
-        "type": "scatter", "mode": "markers", "name": "the target's own, ± noise", "x": names,
-        "y": [short(mass) for mass in masses],
-        "marker": {"symbol": "diamond", "size": 9, "color": "@rejected", "line": {"width": 1, "color": "@ink"}},
-        "error_y": {
-            "type": "data", "symmetric": False, "array": up, "arrayminus": down, "color": "@ink", "thickness": 2,
-            "width": 6,
-        },
-        "hovertemplate": "%{x}: exactly %{y:.2%}<extra></extra>",
-    }  # fmt: skip
+    law = points(
+        "the target's own, ± noise", names, masses, mode="markers",
+        marker=filled("@rejected", symbol="diamond", size=9),
+        error_y=whiskers(up, down, color="@ink", thickness=2, width=6),
+        hovertemplate="%{x}: exactly %{y:.2%}<extra></extra>",
+    )  # fmt: skip
     layout = axes("outcome, by rank" if not report.test.toy else "the words that a run begins with", "share of runs")
     layout["xaxis"] |= {"type": "category"}
     layout["yaxis"] |= {"tickformat": ".0%"}
@@ -118,13 +105,10 @@ def _distance(result: RuleTestResult) -> Figure:
     low, high = result.band
     top = 1.25 * max(result.distance, high)
     wrong = result.verdict == "wrong"
-    marker = {"color": "@rejected" if wrong else "@accepted", "line": {"width": 1, "color": "@ink"}}
-    if wrong:
-        marker["pattern"] = pattern_of("/", 8)
     bar = {
         "type": "bar", "orientation": "h", "y": ["these runs"], "x": [short(result.distance)], "width": 0.35,
         "text": [f"{result.distance:.4f}"], "textposition": "outside", "textfont": {"color": "@ink", "size": 16},
-        "marker": marker, "hoverinfo": "skip",
+        "marker": filled("@rejected", pattern="/") if wrong else filled("@accepted"), "hoverinfo": "skip",
     }  # fmt: skip
     band = {
         "type": "rect", "xref": "x", "yref": "paper", "x0": short(low), "x1": short(high), "y0": 0.05, "y1": 0.95,
@@ -148,24 +132,18 @@ def _rules(results: Tested) -> Figure:
     for name, verdicts, colour, symbol in (
         ("lossless", ("right", "open"), "@accepted", "circle"), ("not lossless", ("wrong",), "@rejected", "x"),
     ):  # fmt: skip
-        group = [(rule, result) for rule, result in drawn if result.verdict in verdicts]
-        if group:
-            data.append(_points(name, group, colour, symbol))
+        if group := [(rule, result) for rule, result in drawn if result.verdict in verdicts]:
+            hover = "%{text}: α %{y:.3f}, distance %{x:.4f}<extra></extra>"
+            data.append(points(
+                name, [short(result.distance) for _, result in group], [result.alpha for _, result in group],
+                text=[_name(rule) for rule, _ in group], textposition="top center",
+                mode="markers+text" if len(drawn) <= NAMED else "markers",
+                marker=filled(colour, symbol=symbol, size=13), hovertemplate=hover,
+            ))  # fmt: skip
     layout = axes("distance from the target", "acceptance α")
     layout["yaxis"] |= {"range": [0, 1.15]}
     layout["xaxis"] |= {"range": [0, short(1.2 * max(result.distance for _, result in drawn) or 1)]}
-    if len(drawn) <= NAMED:
-        data = [group | {"mode": "markers+text", "textposition": "top center"} for group in data]
     return Figure(data, layout, _rules_note(results))
-
-
-def _points(name: str, group: list, colour: str, symbol: str) -> dict:
-    return {
-        "type": "scatter", "mode": "markers", "name": name, "x": [short(result.distance) for _, result in group],
-        "y": [short(result.alpha) for _, result in group], "text": [_name(rule) for rule, _ in group],
-        "marker": {"symbol": symbol, "size": 13, "color": colour, "line": {"width": 1, "color": "@ink"}},
-        "hovertemplate": "%{text}: α %{y:.3f}, distance %{x:.4f}<extra></extra>",
-    }  # fmt: skip
 
 
 def _rules_note(results: Tested) -> str:
@@ -323,27 +301,23 @@ def _row(report: RuleReport, at_work: bool) -> list[str]:
 
 def outcomes_csv(report: RuleReport) -> str:
     """Every outcome of the law, and any other that was seen."""
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\r\n")
-    writer.writerow(("rule", "tokens", "text", "probability", "expected", "seen"))
+    rows, between = [], " " if report.test.toy else ""
     for outcome in report.outcomes:
         mass, ids = report.mass(outcome), " ".join(map(str, outcome))
-        text = escape_formula((" " if report.test.toy else "").join(report.words.get(outcome, ())))
-        writer.writerow((report.rule, ids, text, mass, mass * report.result.runs, report.count(outcome)))
-    return out.getvalue()
+        text = between.join(report.words.get(outcome, ()))
+        rows.append((report.rule, ids, text, mass, mass * report.result.runs, report.count(outcome)))
+    return csv_text(("rule", "tokens", "text", "probability", "expected", "seen"), rows)
 
 
 def rules_csv(results: Tested) -> str:
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\r\n")
     heads = ("rule", "mistake", "method", "alpha", "distance", "band_low", "band_high", "chi_squared", "freedom",
              "p_value", "runs", "verdict")  # fmt: skip
-    writer.writerow(heads)
+    rows = []
     for rule, report in results.items():
         result, mistake = report.result, "" if rule == RIGHT else MISTAKES[rule].words
         numbers = (result.alpha, result.distance, *result.band, result.statistic, result.freedom, result.p_value)
-        writer.writerow((rule, mistake, report.test.method, *numbers, result.runs, result.verdict))
-    return out.getvalue()
+        rows.append((rule, mistake, report.test.method, *numbers, result.runs, result.verdict))
+    return csv_text(heads, rows)
 
 
 def to_json(results: Tested) -> str:

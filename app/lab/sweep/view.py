@@ -5,8 +5,8 @@ import json
 from collections.abc import Sequence
 from dataclasses import asdict
 
-from app.views.figures import Figure, axes, level
-from app.views.safe_json import encode, short
+from app.views.figures import Figure, axes, encode_figures, level, points, whiskers
+from app.views.safe_json import short
 from app.views.table import BEST, sheet
 from engine.bench.metrics import ALL
 from engine.bench.sample import BASELINE
@@ -20,12 +20,12 @@ SCALE = [[0.0, "#D55E00"], [0.5, "#F5F5F5"], [1.0, "#56B4E9"]]
 
 
 def blank() -> str:
-    return encode({"figures": {name: WAITING.as_dict() for name in ("sweep-heat", "sweep-lengths")}})
+    return encode_figures(dict.fromkeys(("sweep-heat", "sweep-lengths"), WAITING))
 
 
 def drawn(cells: Sequence[Cell], temperature: float) -> str:
     here = [cell for cell in cells if cell.temperature == temperature]
-    return encode({"figures": {"sweep-heat": heat(here).as_dict(), "sweep-lengths": lengths(here).as_dict()}})
+    return encode_figures({"sweep-heat": heat(here), "sweep-lengths": lengths(here)})
 
 
 def named(method: str, gamma: int | str) -> str:
@@ -95,24 +95,14 @@ def lengths(cells: Sequence[Cell]) -> Figure:
 def _line(method: str, cells: Sequence[Cell], place: int) -> dict:
     colour = COLOURS[place % len(COLOURS)]
     known = all(cell.low is not None for cell in cells)
-    whiskers = {
-        "type": "data",
-        "symmetric": False,
-        "array": [short(cell.high - cell.speedup) if known else 0 for cell in cells],
-        "arrayminus": [short(cell.speedup - cell.low) if known else 0 for cell in cells],
-        "thickness": 1.5,
-    }
-    return {
-        "type": "scatter",
-        "mode": "lines+markers",
-        "name": method,
-        "x": [str(cell.gamma) for cell in cells],
-        "y": [short(cell.speedup) for cell in cells],
-        "error_y": whiskers,
-        "line": {"width": 3, "color": colour},
-        "marker": {"size": 10, "symbol": MARKS[place % len(MARKS)], "color": colour},
-        "hovertemplate": f"{method}, γ = %{{x}}: %{{y:.2f}}×",
-    }
+    up = [cell.high - cell.speedup if known else 0 for cell in cells]
+    down = [cell.speedup - cell.low if known else 0 for cell in cells]
+    return points(
+        method, [str(cell.gamma) for cell in cells], [cell.speedup for cell in cells], mode="lines+markers",
+        error_y=whiskers(up, down), line={"width": 3, "color": colour},
+        marker={"size": 10, "symbol": MARKS[place % len(MARKS)], "color": colour},
+        hovertemplate=f"{method}, γ = %{{x}}: %{{y:.2f}}×",
+    )  # fmt: skip
 
 
 # ── in words and numbers ──

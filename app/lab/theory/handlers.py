@@ -17,6 +17,7 @@ from app.lab.theory import view
 from app.lab.theory.request import AlphaGamma, DeviceCosts, Point, PointPlan, PointSet, PointStarted
 from app.lab.theory.work import PROMPT, work_units
 from app.playground.startup_run import recorded
+from app.playground.trace_files import safe_letters
 from app.views.notice import notice
 from engine.config import RunConfig
 from engine.errors import BadInput
@@ -56,7 +57,7 @@ class TheoryHandlers(Experiment):
         return [gr.update(choices=choices(METHOD_LABELS, methods), value=value), self.pair_notice(pair)]
 
     def files(self, result: PointSet) -> Mapping[str, str]:
-        name = f"speclens-any-alpha-{_letters(result.pair)}-{_letters(result.method)}"
+        name = f"speclens-any-alpha-{safe_letters(result.pair)}-{safe_letters(result.method)}"
         return {f"{name}.csv": view.to_csv(result), f"{name}.json": view.to_json(result)}
 
     def run(self, request: gr.Request, state: PageState, session: Session, *values) -> Iterator[Outputs]:
@@ -161,9 +162,3 @@ def _conclusion(measured: PointSet, plan: PointPlan, missing: int) -> str:
     before = "" if missing else "All of this had been measured: Start over measures it anew. "
     fastest = max(point.speedup for point in measured.ordered)
     return notice("good" if fastest > 1 else "slow", before + view.summary(measured))
-
-
-def _letters(text: str) -> str:
-    """The characters of a name that every file system takes."""
-    letters = "".join(c if c.isascii() and (c.isalnum() or c in "._") else "-" for c in text)
-    return letters[-40:].strip("-.")

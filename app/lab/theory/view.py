@@ -1,10 +1,8 @@
 """Renders the theory tab: a run and measured points beside the curves, the tables and the files of the points."""
 
-import csv
-import io
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from statistics import median
 from typing import Any
@@ -12,9 +10,8 @@ from typing import Any
 from app.form import METHOD_LABELS
 from app.lab.theory.request import DeviceCosts, Point, PointSet
 from app.views.safe_json import encode, short
-from app.views.table import BEST, empty, sheet
+from app.views.table import BEST, csv_text, empty, sheet
 from app.views.tiles import speedup
-from engine.files import escape_formula
 from engine.trace.events import BUSY, CHEAPEST, CostModel
 from engine.trace.metrics import RunMetrics, compute_metrics
 from engine.trace.speedup_model import break_even, expected_tokens, idealised_speedup, interpolate
@@ -211,41 +208,36 @@ def summary(measured: PointSet) -> str:
 
 
 def to_csv(measured: PointSet) -> str:
-    """A row per point. Numbers in full; texts that a spreadsheet does not run as formulas."""
-    out, costs = io.StringIO(), measured.costs
-    writer = csv.writer(out, lineterminator="\r\n")
-    writer.writerow(COLUMNS)
-    for point in measured.ordered:
-        expected = predicted(point, costs)
-        writer.writerow((
-            escape_formula(measured.pair), escape_formula(measured.method), measured.tokens,
-            escape_formula(costs.device), escape_formula(costs.precision),
-            point.alpha, point.gamma, len(point.turns),
-            point.seen, point.tau, expected_tokens(point.alpha, point.gamma),
-            point.speedup, expected, point.speedup / expected,
-        ))  # fmt: skip
-    return out.getvalue()
+    """A row per point."""
+    costs, settings = measured.costs, _settings(measured)
+    about = settings | ({"device": costs.device, "precision": costs.precision} if costs else {})
+    rows = [about | _numbers(point, costs) for point in measured.ordered]
+    return csv_text(COLUMNS, [[row[name] for name in COLUMNS] for row in rows])
 
 
 def to_json(measured: PointSet) -> str:
     """Everything, the single runs of each point included, so that they can be summed up in another way."""
     costs = measured.costs
-    points = [_numbers(point, costs) for point in measured.ordered]
-    settings = {"pair": measured.pair, "method": measured.method, "max_new_tokens": measured.tokens}
+    points = [
+        _numbers(point, costs)
+        | {"turns": [{"plain": turn.plain.row(), "ours": turn.ours.row()} for turn in point.turns]}
+        for point in measured.ordered
+    ]
     note = "Drafts were kept by chance, so the text was not the model's and was not kept."
     where = {"device": costs.device, "precision": costs.precision} | asdict(costs.model)
-    content = {"speclens": "any-alpha", "note": note, **settings, "costs": where, "points": points}
+    content = {"speclens": "any-alpha", "note": note, **_settings(measured), "costs": where, "points": points}
     return json.dumps(content, indent=1, allow_nan=False)
 
 
-def _numbers(point: Point, costs: DeviceCosts) -> Mapping[str, Any]:
+def _settings(measured: PointSet) -> dict[str, Any]:
+    return {"pair": measured.pair, "method": measured.method, "max_new_tokens": measured.tokens}
+
+
+def _numbers(point: Point, costs: DeviceCosts) -> dict[str, Any]:
+    """By the names of COLUMNS."""
+    expected = predicted(point, costs)
     return {
-        "alpha": point.alpha,
-        "gamma": point.gamma,
-        "alpha_seen": point.seen,
-        "tau": point.tau,
-        "expected_tau": expected_tokens(point.alpha, point.gamma),
-        "speedup": point.speedup,
-        "predicted": predicted(point, costs),
-        "turns": [{"plain": turn.plain.row(), "ours": turn.ours.row()} for turn in point.turns],
-    }
+        "alpha": point.alpha, "gamma": point.gamma, "repeats": len(point.turns), "alpha_seen": point.seen,
+        "tau": point.tau, "expected_tau": expected_tokens(point.alpha, point.gamma), "speedup": point.speedup,
+        "predicted": expected, "measured_over_predicted": point.speedup / expected,
+    }  # fmt: skip

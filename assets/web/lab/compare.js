@@ -12,20 +12,16 @@ let columns = [], by = 'round', follow = false, changed = new Set();   // ``chan
 
 // ── drawing ──
 function rowNode(number) {
-  const row = make('div', 'sl-compare-row');
-  row.setAttribute('role', 'row');
-  row.setAttribute('aria-rowindex', number + 3);                // names and facts come first
+  const row = make('div', 'sl-compare-row', '', { role: 'row', 'aria-rowindex': number + 3 });   // names and facts come first
   fillRow(row, number);
   return row;
 }
 
 function fillRow(row, number) {
   const from = number * CHUNK + 1;
-  const index = make('div', 'sl-compare-index', by === 'round' ? `${number + 1}` : `${from}–${from + CHUNK - 1}`);
-  index.setAttribute('role', 'rowheader');
-  index.prepend(make('span', 'sl-unseen', by === 'round' ? 'round ' : 'tokens '));
-  const cells = columns.map(column => (by === 'round' ? cellOfRound : cellOfText)(column, number, shownTokens));
-  for (const cell of cells) cell.setAttribute('role', 'cell');
+  const [word, place, cellAt] = by === 'round' ? ['round ', `${number + 1}`, cellOfRound] : ['tokens ', `${from}–${from + CHUNK - 1}`, cellOfText];
+  const index = make('div', 'sl-compare-index', [make('span', 'sl-unseen', word), place], { role: 'rowheader' });
+  const cells = columns.map(column => cellAt(column, number, shownTokens));
   const focused = focusPlace(row);
   row.replaceChildren(index, ...cells);
   if (focused) row.children[focused.cell]?.querySelectorAll('.sl-token')[focused.at]?.focus({ preventScroll: true });
@@ -40,7 +36,7 @@ function focusPlace(row) {
 }
 
 function drawHeads() {
-  const corner = () => { const cell = make('div', 'sl-compare-index'); cell.setAttribute('role', 'cell'); return cell; };
+  const corner = () => make('div', 'sl-compare-index', '', { role: 'cell' });
   names.replaceChildren(corner(), ...columns.map((column, i) => nameCell(column.head, i + 1)));
   facts.replaceChildren(corner(), ...columns.map(column => factsCell(column.head)));
 }
@@ -70,7 +66,7 @@ const readValue = makeNdjsonReader(begin, {
     root.style.setProperty('--columns', columns.length);
   },
   round(line) {
-    const column = columns[line.lane];
+    const column = columns[line.column];
     if (line.index !== column?.timeline.rounds.length) return;   // known, or some are missing: the end brings all
     column.timeline.add(line);
     column.written.push(...line.emitted);
@@ -78,7 +74,7 @@ const readValue = makeNdjsonReader(begin, {
     else for (const token of line.emitted) changed.add(Math.floor(token.position / CHUNK));
   },
   head(line) {
-    const column = columns[line.lane];
+    const column = columns[line.column];
     if (!column) return;
     column.head = line;
     if (column.parted !== line.parted) for (let number = 0; number < length(column); number++) changed.add(number);
@@ -141,5 +137,4 @@ navigateRows(frame, {
 });
 
 drawChoice();
-watch('value', () => { if (props.value) readValue(props.value); });
-if (props.value) readValue(props.value);
+onValue(value => { if (value) readValue(value); });

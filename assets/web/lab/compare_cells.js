@@ -11,50 +11,35 @@ function chip(token, shownTokens, { parted }, pass = false) {
   return node;
 }
 
+const cellOf = (...parts) => make('div', 'sl-compare-cell', parts, { role: 'cell' });
+
 function cellOfRound(column, index, shownTokens) {
-  const cell = make('div', 'sl-compare-cell'), round = column.timeline.rounds[index];
-  if (!round) return cell;
-  const line = make('span', round.parents ? 'sl-line sl-tree' : 'sl-line');
-  line.append(...round.tokens.map(token => chip(token, shownTokens, column)));
-  cell.append(line);
-  return cell;
+  const round = column.timeline.rounds[index], chips = round?.tokens.map(token => chip(token, shownTokens, column));
+  return cellOf(chips && make('span', round.parents ? 'sl-line sl-tree' : 'sl-line', chips));
 }
 
 function cellOfText(column, chunk, shownTokens) {
-  const cell = make('div', 'sl-compare-cell'), tokens = column.written.slice(chunk * CHUNK, (chunk + 1) * CHUNK);
-  if (!tokens.length) return cell;
-  const line = make('span', 'sl-line');
-  let passes = 0;
-  for (const token of tokens) {
-    const pass = column.timeline.rounds[token.round].emitted[0] === token;
-    if (pass) passes++;
-    line.append(chip(token, shownTokens, column, pass));
-  }
-  cell.append(line, make('span', 'sl-compare-passes', `${passes} pass${passes === 1 ? '' : 'es'}`));
-  return cell;
+  const tokens = column.written.slice(chunk * CHUNK, (chunk + 1) * CHUNK);
+  if (!tokens.length) return cellOf();
+  const begins = token => column.timeline.rounds[token.round].emitted[0] === token, passes = tokens.filter(begins).length;
+  return cellOf(make('span', 'sl-line', tokens.map(token => chip(token, shownTokens, column, begins(token)))),
+    make('span', 'sl-compare-passes', `${passes} pass${passes === 1 ? '' : 'es'}`));
 }
 
 // Above a column: what ran and how fast, then its numbers and a sentence on its text.
 const STATES = { waiting: 'waits for its turn', running: 'running now', stopped: 'stopped', recorded: 'recorded', ended: '' };
 
 function nameCell(head, number) {
-  const cell = make('div', 'sl-compare-cell');
-  cell.setAttribute('role', 'columnheader');
-  cell.append(make('span', 'sl-compare-name', `${number}: ${head.name}`));
-  if (head.speedup) {
-    const speedup = make('span', 'sl-compare-speedup', head.speedup);
-    speedup.append(make('span', 'sl-unseen', ' the speed of plain decoding'));
-    cell.append(speedup);
-  }
-  if (STATES[head.state]) cell.append(make('span', 'sl-compare-state', STATES[head.state]));
-  return cell;
+  const state = STATES[head.state], spoken = make('span', 'sl-unseen', ' the speed of plain decoding');
+  return make('div', 'sl-compare-cell', [
+    make('span', 'sl-compare-name', `${number}: ${head.name}`),
+    head.speedup && make('span', 'sl-compare-speedup', [head.speedup, spoken]),
+    state && make('span', 'sl-compare-state', state),
+  ], { role: 'columnheader' });
 }
 
 function factsCell(head) {
-  const cell = make('div', 'sl-compare-cell'), list = make('dl');
-  cell.setAttribute('role', 'cell');
-  for (const [name, value] of head.facts || []) list.append(make('dt', '', name), make('dd', '', value));
-  if (head.setting) cell.append(make('p', 'sl-compare-setting', head.setting));
-  cell.append(list, make('p', 'sl-compare-said', head.said || ''));
-  return cell;
+  const facts = (head.facts || []).flatMap(([name, value]) => [make('dt', '', name), make('dd', '', value)]);
+  return cellOf(head.setting && make('p', 'sl-compare-setting', head.setting), make('dl', '', facts),
+    make('p', 'sl-compare-said', head.said || ''));
 }

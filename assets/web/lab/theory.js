@@ -89,9 +89,9 @@ function speak(now, v) {
 
 // ── the visitor's run, and the points measured here ──
 
-function learn() {
+function learn(value) {
   const before = JSON.stringify(run.here?.v);
-  run = props.value ? { ...NONE, ...JSON.parse(props.value) } : NONE;
+  run = { ...NONE, ...JSON.parse(value || '{}') };
   find('.sl-theory-run').textContent = run.words;
   explain('measured', run.v, run.v ? run.where : 'no run here has measured it');
   explain('here', run.here?.v, run.here?.where ?? '');
@@ -151,6 +151,5 @@ toRun.addEventListener('click', goToRun);
 find('.sl-theory-reset').addEventListener('click', reset);
 new ResizeObserver(schedule).observe(root);
 
-watch('value', learn);
 put(START);
-learn();
+onValue(learn);

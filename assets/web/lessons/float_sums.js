@@ -77,10 +77,9 @@ function makeFloatSums(settings, touched) {
   const precision = picker('Precision', [['bf16', 'bf16'], ['fp16', 'fp16'], ['fp32', 'fp32'], ['bf16, added up in fp32', 'mixed']], change);
   const rows = make('div', 'sl-add-rows'), result = makeResult(), shares = ['A ahead', 'equal', 'B ahead'].map(name => ({ name, bar: meter() }));
   let seed = 1;
-  const buttons = make('div', 'sl-buttons');
-  buttons.append(makeButton('Other numbers', () => { seed++; change(); }));
+  const buttons = make('div', 'sl-buttons', [makeButton('Other numbers', () => { seed++; change(); })]);
 
-  function row(cells, kind) { const line = make('div', `sl-add-row ${kind}`); line.append(...cells.map(text => make('span', '', text))); return line; }
+  const row = (cells, kind) => make('div', `sl-add-row ${kind}`, cells.map(text => make('span', '', text)));
   const digits = x => (precision.value === 'fp32' ? x.toFixed(6) : String(Number(x.toFixed(6))));
 
   function draw() {

@@ -23,14 +23,12 @@ const say = text => { turn.textContent = text; };
 function drawList() {
   const cards = find('.sl-lesson-cards');
   cards.replaceChildren(...lessons.map(lesson => {
-    const { at: step, done, over } = progress.of(lesson.slug), card = make('li'), link = make('a', 'sl-lesson-card');
-    link.href = `#lesson-${lesson.number}`;
-    link.append(make('span', 'sl-lesson-number', String(lesson.number)), make('strong', '', lesson.title), make('span', 'sl-lesson-summary', lesson.summary));
+    const { at: step, done, over } = progress.of(lesson.slug);
     const state = over ? '✓ done' : done.length || step ? `step ${Math.min(step + 1, lesson.steps + 1)} of ${lesson.steps + 1}` : `${lesson.minutes} minutes`;
-    link.append(make('span', 'sl-lesson-state', state));
-    if (over) link.dataset.over = '';
-    card.append(link);
-    return card;
+    const content = [make('span', 'sl-lesson-number', String(lesson.number)), make('strong', '', lesson.title),
+      make('span', 'sl-lesson-summary', lesson.summary), make('span', 'sl-lesson-state', state)];
+    const link = make('a', 'sl-lesson-card', content, { href: `#lesson-${lesson.number}`, ...(over && { 'data-over': '' }) });
+    return make('li', '', [link]);
   }));
 }
 
@@ -98,12 +96,7 @@ function go(to) {
 
 function step(content) {
   const parts = [];
-  if (at === 0) {
-    const after = make('div', 'sl-outcomes'), all = make('ul');
-    all.append(...page.outcomes.map(line => markup.line('li', line)));
-    after.append(make('p', '', `${page.minutes} minutes. Afterwards you can say:`), all);
-    parts.push(after);
-  }
+  if (at === 0) parts.push(make('div', 'sl-outcomes', outcomes(markup, page)));
   parts.push(make('h3', '', content.title), ...content.blocks.map(markup.block));
   if (content.lab) parts.push(labButton(content.lab));
   if (content.tool) parts.push(TOOLS[content.tool](content.settings, () => done('')));
@@ -120,17 +113,13 @@ function openLab(name, title, tries = 100) {
 }
 
 function labButton({ name, title, hint }) {
-  const place = make('p');
-  const button = makeButton(`Open the lab: ${title}`, () => {
+  return make('p', '', [makeButton(`Open the lab: ${title}`, () => {
     done('');
     document.getElementById('lab-tab-button')?.click();
     openLab(name, title);
     hintBar.beside(hint);
     address('');
-  });
-  button.dataset.lab = name;
-  place.append(button);
-  return place;
+  }, 'sl-button', { 'data-lab': name })]);
 }
 
 function begin(content) {
@@ -169,7 +158,7 @@ function showReply() {
 }
 
 function quiz() {
-  const right = new Set(), end = make('p', 'sl-lesson-end');
+  const right = new Set(), end = make('p', 'sl-lesson-end', '', { role: 'status' });
   const box = makeQuiz(markup, page.quiz, index => {
     right.add(index);
     if (right.size < page.quiz.length) return;
@@ -177,7 +166,6 @@ function quiz() {
     end.textContent = lessons.some(each => each.number === page.number + 1) ? 'That was this lesson. On to the next?' : 'That was the last lesson.';
     done('');
   });
-  end.setAttribute('role', 'status');
   return [make('h3', '', 'What stays'), box, end];
 }
 
@@ -189,13 +177,9 @@ function drawNav() {
   nextButton.textContent = at === last() ? (nextLesson ? 'Next lesson' : 'All lessons') : complete ? 'Next' : 'Skip';
   nextButton.dataset.ready = complete;
   dots.replaceChildren(...[...page.steps.map(each => each.title), 'What stays'].map((title, index) => {
-    const item = make('li'), button = makeButton('', () => go(index), 'sl-dot');
-    button.title = title;
-    button.setAttribute('aria-label', `Step ${index + 1}: ${title}`);
-    if (index === at) button.setAttribute('aria-current', 'step');
-    if (seen.done.includes(index)) button.dataset.done = '';
-    item.append(button);
-    return item;
+    const about = { title, 'aria-label': `Step ${index + 1}: ${title}`, ...(index === at && { 'aria-current': 'step' }) };
+    if (seen.done.includes(index)) about['data-done'] = '';
+    return make('li', '', [makeButton('', () => go(index), 'sl-dot', about)]);
   }));
 }
 

@@ -6,30 +6,20 @@ function makeMarkup(definition) {
 
   // ^(…) and ^x are raised.
   function raised(tag, text) {
-    const node = make(tag);
-    text.split(/\^(\([^)]*\)|\S)/).forEach((part, i) => node.append(i % 2 ? make('sup', '', part.replace(/^\(|\)$/g, '')) : part));
-    return node;
+    return make(tag, '', text.split(/\^(\([^)]*\)|\S)/).map((part, i) => (i % 2 ? make('sup', '', part.replace(/^\(|\)$/g, '')) : part)));
   }
 
   // One ÷ makes a fraction of its two sides. A screen reader reads the line as it was written.
   function formula(text) {
-    const node = make('span', 'sl-math'), sides = text.split(' ÷ ');
-    node.setAttribute('role', 'math');
-    node.setAttribute('aria-label', text);
-    if (sides.length !== 2) { node.append(raised('span', text)); return node; }
-    const over = make('span', 'sl-over');
-    over.append(...sides.map(side => raised('span', side.replace(/^\((.*)\)$/, '$1'))));
-    node.append(over);
-    return node;
+    const sides = text.split(' ÷ '), parts = sides.map(side => raised('span', side.replace(/^\((.*)\)$/, '$1')));
+    const content = sides.length === 2 ? make('span', 'sl-over', parts) : raised('span', text);
+    return make('span', 'sl-math', [content], { role: 'math', 'aria-label': text });
   }
 
   function piece([style, text, entry]) {
     if (style === 'formula') return formula(text);
     if (style !== 'word') return make(TAGS[style], style === 'sum' ? 'sl-sum' : '', text);
-    const node = make('button', 'sl-word', text);
-    node.type = 'button';
-    node.dataset.entry = entry;
-    return node;
+    return make('button', 'sl-word', text, { type: 'button', 'data-entry': entry });
   }
 
   // Keeps “target” and “'s” together: a word is a button, and a line may break after a button even without a space.
@@ -47,9 +37,7 @@ function makeMarkup(definition) {
 
   function block({ kind, lines }) {
     if (kind === 'paragraph') return line('p', lines[0]);
-    const list = make('ul');
-    list.append(...lines.map(each => line('li', each)));
-    return list;
+    return make('ul', '', lines.map(each => line('li', each)));
   }
 
   // ── a word's meaning: on hover, on focus, and on a tap ──

@@ -3,11 +3,8 @@
 
 function makePlaygroundHint({ back }) {
   document.querySelector('.sl-coach')?.remove();           // of an earlier drawing
-  const bar = make('aside', 'sl-coach'), words = make('p'), home = makeButton('Back to the lesson', () => { hide(); back(); });
-  bar.setAttribute('aria-label', 'Lesson');
-  words.setAttribute('role', 'status');
-  bar.append(words, home);
-  bar.hidden = true;
+  const words = make('p', '', '', { role: 'status' }), home = makeButton('Back to the lesson', () => { hide(); back(); });
+  const bar = make('aside', 'sl-coach', [words, home], { 'aria-label': 'Lesson', hidden: '' });
   // Inside .contain, because gradio applies rules for widths only there.
   (document.querySelector('.gradio-container .contain') || document.body).append(bar);
   let glowing = null, stop = null, later = null;

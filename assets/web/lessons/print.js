@@ -1,9 +1,11 @@
 // Prints a lesson as the teacher's sheet: all steps with their answers and the talking points, black on white.
 
+// How long it takes, and what a learner can say afterwards.
+const outcomes = (markup, page) =>
+  [make('p', '', `${page.minutes} minutes. Afterwards you can say:`), make('ul', '', page.outcomes.map(line => markup.line('li', line)))];
+
 function wholeLesson(markup, page) {
-  const sheet = make('div', 'sl-lesson-sheet'), all = make('ul');
-  all.append(...page.outcomes.map(line => markup.line('li', line)));
-  sheet.append(make('p', '', `${page.minutes} minutes. Afterwards you can say:`), all);
+  const sheet = make('div', 'sl-lesson-sheet', outcomes(markup, page));
   page.steps.forEach((step, index) => {
     sheet.append(make('h3', '', `${index + 1}. ${step.title}`), ...step.blocks.map(markup.block));
     if (step.ask) sheet.append(questionBox(markup, step.ask), markup.line('p', step.ask.explain));
@@ -17,14 +19,8 @@ function wholeLesson(markup, page) {
 
 // A question and its options, the right one marked.
 function questionBox(markup, { text, options = [] }) {
-  const box = make('div', 'sl-sheet-question'), list = make('ul');
-  list.append(...options.map(option => {
-    const item = markup.line('li', option.text);
-    if (option.right) item.append(' ✓');
-    return item;
-  }));
-  box.append(markup.line('p', text, 'sl-question-text'), list);
-  return box;
+  const items = options.map(option => markup.line('li', option.right ? [...option.text, ['text', ' ✓']] : option.text));
+  return make('div', 'sl-sheet-question', [markup.line('p', text, 'sl-question-text'), make('ul', '', items)]);
 }
 
 // ``lesson()`` returns the open one, or null.

@@ -1,13 +1,11 @@
 // Draws questions. A prediction has one guess, then shows the measured answer; a quiz may be tried again.
 
-function optionList(markup, options, { chosen }) {
-  const list = make('div', 'sl-options');
-  options.forEach((option, index) => {
-    const button = makeButton('', () => { if (button.getAttribute('aria-disabled') !== 'true') chosen(option, button); }, 'sl-option');
-    button.append(make('kbd', '', String(index + 1)), markup.line('span', option.text));
-    list.append(button);
-  });
-  return list;
+function optionList(markup, options, chosen) {
+  return make('div', 'sl-options', options.map((option, index) => {
+    const content = [make('kbd', '', String(index + 1)), markup.line('span', option.text)];
+    const button = makeButton(content, () => { if (button.getAttribute('aria-disabled') !== 'true') chosen(option, button); }, 'sl-option');
+    return button;
+  }));
 }
 
 function settle(button, right) {
@@ -20,9 +18,8 @@ const exact = x => Math.abs(1000 * x - Math.round(1000 * x)) < 1e-6 ? String(Num
 
 // ``answered(right)`` is called once, after the guess.
 function makePrediction(markup, ask, answered) {
-  const box = make('div', 'sl-question'), reply = make('div', 'sl-reply');
-  reply.setAttribute('role', 'status');
-  box.append(make('p', 'sl-question-kind', 'Predict, then look'), markup.line('p', ask.text, 'sl-question-text'));
+  const reply = make('div', 'sl-reply', '', { role: 'status' });
+  const head = [make('p', 'sl-question-kind', 'Predict, then look'), markup.line('p', ask.text, 'sl-question-text')];
 
   function reveal(right, words, why = []) {
     reply.dataset.right = right;
@@ -33,13 +30,9 @@ function makePrediction(markup, ask, answered) {
   }
 
   if (ask.kind === 'number') {
-    const form = make('form', 'sl-guess'), field = make('input'), go = make('button', 'sl-button', 'Reveal');
-    field.type = 'number';
-    field.step = 'any';
-    field.required = true;
-    field.setAttribute('aria-label', 'Your guess');
-    go.type = 'submit';
-    form.append(field, make('span', '', ask.unit), go);
+    const field = make('input', '', '', { type: 'number', step: 'any', required: '', 'aria-label': 'Your guess' });
+    const go = make('button', 'sl-button', 'Reveal', { type: 'submit' });
+    const form = make('form', 'sl-guess', [field, make('span', '', ask.unit), go]);
     form.addEventListener('submit', event => {
       event.preventDefault();
       if (go.disabled || field.value === '') return;
@@ -48,41 +41,30 @@ function makePrediction(markup, ask, answered) {
       const answer = `${exact(ask.answer)}${ask.unit ? ` ${ask.unit}` : ''}`;
       reveal(right, right ? `Close: it is ${answer}.` : `It is ${answer}.`);
     });
-    box.append(form);
-  } else {
-    const list = optionList(markup, ask.options, {
-      chosen(option, button) {
-        for (const each of list.children) each.setAttribute('aria-disabled', 'true');
-        settle(button, option.right);
-        if (!option.right) settle(list.children[ask.options.findIndex(each => each.right)], true);
-        reveal(option.right, option.right ? 'You saw it coming.' : 'The machine says otherwise.', option.why);
-      },
-    });
-    box.append(list);
+    return make('div', 'sl-question', [...head, form, reply]);
   }
-  box.append(reply);
-  return box;
+  const list = optionList(markup, ask.options, (option, button) => {
+    for (const each of list.children) each.setAttribute('aria-disabled', 'true');
+    settle(button, option.right);
+    if (!option.right) settle(list.children[ask.options.findIndex(each => each.right)], true);
+    reveal(option.right, option.right ? 'You saw it coming.' : 'The machine says otherwise.', option.why);
+  });
+  return make('div', 'sl-question', [...head, list, reply]);
 }
 
 // ``answered(index)`` is called once for each question, after its right answer.
 function makeQuiz(markup, questions, answered) {
-  const box = make('div', 'sl-quiz');
-  questions.forEach((question, index) => {
-    const part = make('div', 'sl-question'), reply = make('p', 'sl-reply');
-    reply.setAttribute('role', 'status');
-    const list = optionList(markup, question.options, {
-      chosen(option, button) {
-        settle(button, option.right);
-        button.setAttribute('aria-disabled', 'true');
-        reply.dataset.right = option.right;
-        reply.replaceChildren(make('strong', '', option.right ? 'Right. ' : 'Not this one. '), markup.line('span', option.why));
-        if (!option.right) return;
-        for (const each of list.children) each.setAttribute('aria-disabled', 'true');
-        answered(index);
-      },
+  return make('div', 'sl-quiz', questions.map((question, index) => {
+    const reply = make('p', 'sl-reply', '', { role: 'status' });
+    const list = optionList(markup, question.options, (option, button) => {
+      settle(button, option.right);
+      button.setAttribute('aria-disabled', 'true');
+      reply.dataset.right = option.right;
+      reply.replaceChildren(make('strong', '', option.right ? 'Right. ' : 'Not this one. '), markup.line('span', option.why));
+      if (!option.right) return;
+      for (const each of list.children) each.setAttribute('aria-disabled', 'true');
+      answered(index);
     });
-    part.append(markup.line('p', question.text, 'sl-question-text'), list, reply);
-    box.append(part);
-  });
-  return box;
+    return make('div', 'sl-question', [markup.line('p', question.text, 'sl-question-text'), list, reply]);
+  }));
 }

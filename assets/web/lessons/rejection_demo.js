@@ -48,11 +48,10 @@ function makeRejectionDemo(settings, touched) {
   function draw() {
     const { p, q } = now(), rest = residual(p, q);
     chances.replaceChildren(...words.map((word, i) => {
-      const row = make('div', 'sl-dice-row');
-      row.append(make('span', 'sl-dice-word', word), make('span', '', `p ${p[i].toFixed(2)}`), make('span', '', `q ${q[i].toFixed(2)}`),
-        make('span', '', q[i] > 0 ? `stays with ${Math.min(1, p[i] / q[i]).toFixed(2)}` : 'never drafted'),
-        make('span', '', `residual ${p.some((x, k) => x > q[k] + 1e-12) ? rest[i].toFixed(2) : '–'}`));
-      return row;
+      const texts = [`p ${p[i].toFixed(2)}`, `q ${q[i].toFixed(2)}`,
+        q[i] > 0 ? `stays with ${Math.min(1, p[i] / q[i]).toFixed(2)}` : 'never drafted',
+        `residual ${p.some((x, k) => x > q[k] + 1e-12) ? rest[i].toFixed(2) : '–'}`];
+      return make('div', 'sl-dice-row', [make('span', 'sl-dice-word', word), ...texts.map(text => make('span', '', text))]);
     }));
     one.textContent = '';
   }
@@ -84,10 +83,8 @@ function makeRejectionDemo(settings, touched) {
     tally.scrollIntoView({ block: 'nearest' });
   }
 
-  const buttons = make('div', 'sl-buttons');
-  buttons.append(makeButton('Draw one', drawOne), makeButton('Draw 10,000', drawMany));
-  const sides = make('div', 'sl-dice-sides');
-  for (const row of bars) { const side = make('div'); side.append(...row.map(each => each.row)); sides.append(side); }
+  const buttons = make('div', 'sl-buttons', [makeButton('Draw one', drawOne), makeButton('Draw 10,000', drawMany)]);
+  const sides = make('div', 'sl-dice-sides', bars.map(row => make('div', '', row.map(each => each.row))));
   tally.hidden = true;
   draw();
   return figure('One place, three words', sides, heat.row, ...(settings.rules ? [rule.row] : []), chances, buttons, one, tally);

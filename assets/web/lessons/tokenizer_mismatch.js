@@ -62,21 +62,20 @@ function translated(draft, target, full, count) {
 function makeTokenizerMismatch(settings, touched) {
   const draft = makeTokenizer(MERGES.code), target = makeTokenizer(MERGES.prose);
   const change = () => { draw(); touched(); };
-  const field = make('label', 'sl-cut-field'), words = make('textarea');
-  Object.assign(words, { rows: 2, maxLength: 200, spellcheck: false, value: settings.text });
+  const words = make('textarea', '', settings.text, { rows: 2, maxlength: 200, spellcheck: false });
   words.addEventListener('input', change);
-  field.append(make('span', '', 'Your text'), words);
+  const field = make('label', 'sl-cut-field', [make('span', '', 'Your text'), words]);
   const count = slider('Tokens the draft proposes', { low: 1, high: 20, step: 1, value: settings.proposed ?? 4 }, change);
   const both = make('div', 'sl-cut-both'), aligned = make('p', 'sl-figure-note'), way = make('ol', 'sl-cut-way'), result = makeResult();
   const shared = draft.pieces.filter(piece => target.number.has(piece)), same = shared.filter(piece => draft.number.get(piece) === target.number.get(piece));
 
   const chip = (piece, kind, after = '') => make('span', `sl-cut ${kind}`, seenPiece(piece) + after);
-  const line = (kind, pieces, after) => { const row = make('span', 'sl-cut-line'); row.append(...pieces.map((piece, i) => chip(piece, kind, after?.(piece, i)))); return row; };
-  function stop(title, ...parts) { const item = make('li'); item.append(make('strong', '', title), ...parts); return item; }
+  const line = (kind, pieces, after) => make('span', 'sl-cut-line', pieces.map((piece, i) => chip(piece, kind, after?.(piece, i))));
+  const stop = (title, ...parts) => make('li', '', [make('strong', '', title), ...parts]);
 
   function draw() {
     const text = words.value, one = draft.cut(text), other = target.cut(text), pairs = stretches(one, other);
-    both.replaceChildren(...pairs.map(([top, below]) => { const box = make('span', 'sl-cut-pair'); box.append(line('sl-cut-draft', top), line('sl-cut-target', below)); return box; }));
+    both.replaceChildren(...pairs.map(([top, below]) => make('span', 'sl-cut-pair', [line('sl-cut-draft', top), line('sl-cut-target', below)])));
     aligned.textContent = `Above the draft’s ${one.length} pieces, below the target’s ${other.length}. A line stands where both cut: ${pairs.length} times.`;
     drawWay(text);
   }

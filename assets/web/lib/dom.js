@@ -1,15 +1,26 @@
-// Makes and changes elements. Every part begins with this file. Text of a model or a visitor only ever meets textContent.
+// Makes and changes elements. Every part begins with this file. Text of a model or a visitor never becomes HTML.
 
-function make(tag, className, content) {
+// ``content``: a text, or a list of nodes and texts, of which null, false and '' are left out. ``attributes``: a name that
+// begins with -- is a property for CSS.
+function make(tag, className, content, attributes = {}) {
   const node = document.createElement(tag);
   if (className) node.className = className;
-  if (content !== undefined) node.textContent = content;
+  if (Array.isArray(content)) node.append(...content.filter(Boolean)); else if (content !== undefined) node.textContent = content;
+  for (const [name, value] of Object.entries(attributes)) {
+    if (name.startsWith('--')) node.style.setProperty(name, value); else node.setAttribute(name, value);
+  }
   return node;
 }
 
-function makeButton(text, action, className = 'sl-button') {
-  const node = make('button', className, text);
-  node.type = 'button';
+// Calls ``read(value)`` with the part's value, now and at every change; ``value`` is '' before the first one.
+function onValue(read) {
+  const again = () => read(props.value || '');
+  watch('value', again);
+  again();
+}
+
+function makeButton(content, action, className = 'sl-button', attributes = {}) {
+  const node = make('button', className, content, { type: 'button', ...attributes });
   node.addEventListener('click', action);
   return node;
 }

@@ -3,18 +3,15 @@ const panel = element.querySelector('.sl-sheet'), region = panel.querySelector('
 const caption = panel.querySelector('.sl-sheet-caption'), head = panel.querySelector('thead'), body = panel.querySelector('tbody');
 
 function row(cells, first) {
-  const line = make('tr');
-  cells.forEach(([text, mark], place) => {
-    const cell = make(place === 0 || first ? 'th' : 'td', '', text);
-    if (cell.tagName === 'TH') cell.scope = first ? 'col' : 'row';
+  return make('tr', '', cells.map(([text, mark], place) => {
+    const cell = place && !first ? make('td', '', text) : make('th', '', text, { scope: first ? 'col' : 'row' });
     if (mark) cell.dataset.mark = mark;
-    line.appendChild(cell);
-  });
-  return line;
+    return cell;
+  }));
 }
 
-function draw() {
-  const table = props.value ? JSON.parse(props.value) : { rows: [] };
+onValue(value => {
+  const table = JSON.parse(value || '{"rows":[]}');
   panel.hidden = !table.rows.length;
   if (panel.hidden) return;
   caption.textContent = table.caption;
@@ -22,7 +19,4 @@ function draw() {
   panel.querySelector('table').setAttribute('aria-label', table.caption);
   head.replaceChildren(row(table.heads.map(text => [text, '']), true));
   body.replaceChildren(...table.rows.map(cells => row(cells, false)));
-}
-
-watch('value', draw);
-draw();
+});

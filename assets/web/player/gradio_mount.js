@@ -14,6 +14,5 @@ function bringIntoSight() {
 
 let opened = false;       // the run that the page opens with does not scroll it
 const player = makePlayer(box, { askAgain: () => trigger('missing'), runStarted: () => opened && bringIntoSight() });
-watch('value', () => player.read(props.value));
-player.read(props.value);
+onValue(player.read);
 opened = true;

@@ -42,13 +42,10 @@ function makeInspector(box, ask = () => {}) {
 
   // ── the token and its verdict ──
   function head() {
-    const line = make('p', 'sl-inspected');
-    const chip = make('span', `sl-token sl-${stage}`);
-    chip.append(make('span', 'sl-mark', STATUSES[stage].mark), make('bdi', 'sl-piece', shown(token)));
+    const chip = make('span', `sl-token sl-${stage}`, [make('span', 'sl-mark', STATUSES[stage].mark), make('bdi', 'sl-piece', shown(token))]);
     const drafted = isDrafted(token) ? `draft ${token.index + 1} of ${round.drafted}` : 'closes the round';
-    line.append(chip, make('strong', '', STATUSES[stage].word),
-      make('span', 'sl-where', `round ${round.index + 1}, ${drafted}, token number ${token.id}`));
-    return line;
+    return make('p', 'sl-inspected', [chip, make('strong', '', STATUSES[stage].word),
+      make('span', 'sl-where', `round ${round.index + 1}, ${drafted}, token number ${token.id}`)]);
   }
 
   function sentence() {
@@ -70,30 +67,15 @@ function makeInspector(box, ask = () => {}) {
   // ── min(1, p/q) from 0 to 1, and where u fell ──
   function bar() {
     const u = rolled ?? (stage === token.status ? token.u : undefined);
-    const block = make('div', 'sl-accept');
-    const exact = make('p', 'sl-formula');
-    exact.append('min(1, p/q) = ', make('span', '', token.sibling ? '' : `min(1, ${format(token.p)} / ${format(token.q)}) = `),
-      make('strong', '', format(token.accept)));
-    const track = make('div', 'sl-chance');
-    track.style.setProperty('--accept', token.accept);
-    track.setAttribute('role', 'img');
-    track.setAttribute('aria-label', `Stays below ${format(token.accept)}` + (u === undefined ? '' : `; u is ${format(u)}`));
-    const wide = share => share >= 0.14;
-    track.append(make('span', 'sl-stays', wide(token.accept) ? 'stays' : ''),
-      make('span', 'sl-goes', wide(1 - token.accept) ? 'goes' : ''));
-    if (rolled !== null && token.u !== undefined) track.append(tick(token.u, 'sl-tick sl-recorded', ''));
-    if (u !== undefined) track.append(tick(u, 'sl-tick', `u = ${format(u)}`));
-    const scale = make('div', 'sl-scale');
-    scale.append(make('span', '', '0'), make('span', '', '0.5'), make('span', '', '1'));
-    block.append(exact, track, scale);
-    return block;
-  }
-
-  function tick(u, className, text) {
-    const mark = make('i', className);
-    mark.style.setProperty('--u', u);
-    if (text) mark.append(make('b', u > 0.5 ? 'sl-left' : '', text));
-    return mark;
+    const exact = make('p', 'sl-formula', ['min(1, p/q) = ', make('strong', '', format(token.accept))]);
+    if (!token.sibling) exact.lastChild.before(make('span', '', `min(1, ${format(token.p)} / ${format(token.q)}) = `));
+    const word = (share, text) => (share >= 0.14 ? text : ''), spoken = u === undefined ? '' : `; u is ${format(u)}`;
+    const track = make('div', 'sl-chance', [
+      make('span', 'sl-stays', word(token.accept, 'stays')), make('span', 'sl-goes', word(1 - token.accept, 'goes')),
+      rolled !== null && token.u !== undefined && make('i', 'sl-tick sl-recorded', '', { '--u': token.u }),
+      u !== undefined && make('i', 'sl-tick', [make('b', u > 0.5 ? 'sl-left' : '', `u = ${format(u)}`)], { '--u': u }),
+    ], { '--accept': token.accept, role: 'img', 'aria-label': `Stays below ${format(token.accept)}${spoken}` });
+    return make('div', 'sl-accept', [exact, track, make('div', 'sl-scale', ['0', '0.5', '1'].map(text => make('span', '', text)))]);
   }
 
   // ── another u, with p and q held fixed ──
@@ -126,15 +108,12 @@ function makeInspector(box, ask = () => {}) {
   }
 
   function rolling() {
-    const block = make('div', 'sl-roll'), buttons = make('div', 'sl-buttons');
-    buttons.append(makeButton('Re-roll u', () => roll(1)), makeButton('100 times', () => roll(100)));
-    if (rolled !== null) buttons.append(makeButton('Back to the recorded u', () => { rolled = tally = null; keepFocus(); }));
-    const result = make('p', 'sl-rolled');
-    result.setAttribute('aria-live', 'polite');
-    result.textContent = rolled === null ? 'p and q stay as they are; only the dice are thrown again.'
-      : closing() ? rolledClosing() : rolledDraft();
-    block.append(buttons, result);
-    return block;
+    const back = rolled !== null && makeButton('Back to the recorded u', () => { rolled = tally = null; keepFocus(); });
+    const words = rolled === null ? 'p and q stay as they are; only the dice are thrown again.' : closing() ? rolledClosing() : rolledDraft();
+    return make('div', 'sl-roll', [
+      make('div', 'sl-buttons', [makeButton('Re-roll u', () => roll(1)), makeButton('100 times', () => roll(100)), back]),
+      make('p', 'sl-rolled', words, { 'aria-live': 'polite' }),
+    ]);
   }
 
   function rolledDraft() {

@@ -48,11 +48,9 @@ function makeRoundsView(frame, list, timeline) {
   }
 
   function rowNode(number) {
-    const { from } = rows[number], row = make('li', 'sl-row'), line = make('span', 'sl-line');
-    row.append(make('span', 'sl-index'), line, make('span', 'sl-kept'));
-    row.dataset.number = number;
-    if (plain(timeline.rounds[from])) row.classList.add('sl-strip');
-    if (timeline.rounds[from].parents) line.classList.add('sl-tree');
+    const round = timeline.rounds[rows[number].from], line = make('span', round.parents ? 'sl-line sl-tree' : 'sl-line');
+    const parts = [make('span', 'sl-index'), line, make('span', 'sl-kept')];
+    const row = make('li', plain(round) ? 'sl-row sl-strip' : 'sl-row', parts, { 'data-number': number });
     fill(row, number);
     return row;
   }

@@ -1,11 +1,8 @@
 // One token as a button: its mark, its text, and its status in words for a screen reader.
 
 function makeTokenChip(token) {
-  const node = make('button'), mark = make('span', 'sl-mark');
-  node.type = 'button';
-  node.tabIndex = -1;
-  mark.setAttribute('aria-hidden', 'true');
-  node.append(mark, make('bdi', 'sl-piece', shown(token)), make('span', 'sl-unseen'));
+  const mark = make('span', 'sl-mark', '', { 'aria-hidden': 'true' });
+  const node = make('button', '', [mark, make('bdi', 'sl-piece', shown(token)), make('span', 'sl-unseen')], { type: 'button', tabindex: -1 });
   if (token.place) placeInTree(node, token.place);
   return node;
 }

@@ -5,12 +5,10 @@ function makeTooltip(tooltip, frame) {
 
   function show(node, token, stage, greedy) {
     anchor = node;
-    const list = make('dl');
     const numbers = [['p', 'target', token.p, stage !== 'waiting'], ['q', 'draft', token.q, true],
       ['min(1, p/q)', '', token.accept, stage !== 'waiting'], ['u', 'draw', token.u, stage === token.status]];
-    for (const [symbol, word, number, known] of numbers) {
-      if (number !== undefined && known) list.append(make('dt', '', `${symbol} ${word}`), make('dd', '', format(number)));
-    }
+    const list = make('dl', '', numbers.filter(([, , number, known]) => number !== undefined && known)
+      .flatMap(([symbol, word, number]) => [make('dt', '', `${symbol} ${word}`), make('dd', '', format(number))]));
     tooltip.replaceChildren(make('p', 'sl-tip-head', `${quote(token)}  ${STATUSES[stage].word}`), list,
       make('p', 'sl-tip-foot', tokenSentence(token, stage, greedy)));
     tooltip.hidden = false;

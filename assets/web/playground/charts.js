@@ -75,16 +75,15 @@ function draw(name) {
   if (waiting[name] && slots[name].seen) queue = queue.then(() => drawOne(name)).then(pause);
 }
 
-function update() {
-  if (!props.value) return;
-  for (const [name, figure] of Object.entries(JSON.parse(props.value).figures)) {
+onValue(value => {
+  for (const [name, figure] of Object.entries(JSON.parse(value || '{"figures":{}}').figures)) {
     if (!slots[name]) continue;
     waiting[name] = figure;
     slots[name].note.textContent = figure.note;
     slots[name].node.classList.toggle('sl-chart-empty', !figure.data.length);
     draw(name);
   }
-}
+});
 
 const eyes = new IntersectionObserver(entries => {
   for (const { target, isIntersecting } of entries) {
@@ -109,6 +108,3 @@ function lookAgain() {
 }
 new MutationObserver(lookAgain).observe(document.body, { attributes: true, attributeFilter: ['class'] });
 new ResizeObserver(lookAgain).observe(root);
-
-watch('value', update);
-update();

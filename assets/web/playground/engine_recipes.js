@@ -25,23 +25,19 @@ function choose(name, focus) {
 }
 
 function tab(engine, index) {
-  const node = makeButton(engine.name, () => choose(engine.name), 'sl-engine');
-  node.id = `${panel.id}-engine-${index}`;
-  node.dataset.engine = engine.name;
-  node.setAttribute('role', 'tab');
-  node.setAttribute('aria-controls', panel.id);
-  return node;
+  const about = { id: `${panel.id}-engine-${index}`, 'data-engine': engine.name, role: 'tab', 'aria-controls': panel.id };
+  return makeButton(engine.name, () => choose(engine.name), 'sl-engine', about);
 }
 
-function draw() {
-  find('.sl-production').hidden = !props.value;            // before a sweep has run
-  if (!props.value) return;
-  const state = JSON.parse(props.value);
+onValue(value => {
+  find('.sl-production').hidden = !value;                  // before a sweep has run
+  if (!value) return;
+  const state = JSON.parse(value);
   lead.textContent = state.lead;
   engines = state.engines;
   if (tabs.children.length !== engines.length) tabs.replaceChildren(...engines.map(tab));
   choose(current);
-}
+});
 
 tabs.addEventListener('keydown', event => {
   const here = engines.findIndex(engine => engine.name === current), count = engines.length;
@@ -54,6 +50,3 @@ tabs.addEventListener('keydown', event => {
 copy.addEventListener('click', async () => {
   copy.textContent = await copyText(code.textContent, () => getSelection().selectAllChildren(code));
 });
-
-watch('value', draw);
-draw();

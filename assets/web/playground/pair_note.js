@@ -7,15 +7,12 @@ function fitName() {
   name.hidden = !name.textContent || !field || field.scrollWidth <= field.clientWidth;
 }
 
-function draw() {
-  const { kind, text, title = '' } = props.value ? JSON.parse(props.value) : { kind: 'quiet', text: '' };
+onValue(value => {
+  const { kind = 'quiet', text = '', title = '' } = JSON.parse(value || '{}');
   note.dataset.kind = kind;
   note.hidden = !text;
   setText(note, text);
   name.textContent = title;
   requestAnimationFrame(fitName);          // after the field has the name
-}
-
-watch('value', draw);
+});
 window.addEventListener('resize', fitName);
-draw();

@@ -15,23 +15,21 @@ const words = rate => rate === 1 ? '' : rate < 1
   ? `Slow motion: ${Math.round(1 / rate)} times slower than it ran` : `Fast motion: ${rate} times faster than it ran`;
 const paceName = rate => rate === 1 ? 'real time' : rate < 1 ? `${Math.round(1 / rate)}× slower` : `${rate}× faster`;
 
-for (const rate of PACES) {
-  const option = make('option', '', paceName(rate));
-  option.value = rate;
-  speed.append(option);
-}
+speed.append(...PACES.map(rate => make('option', '', paceName(rate), { value: rate })));
 
 function laneNode(lane) {
-  const node = make('div', `sl-lane sl-lane-${lane.kind}`);
-  const head = make('p', 'sl-lane-head');
-  const count = make('span', 'sl-lane-count');
-  head.append(make('span', 'sl-lane-name', lane.name), count);
-  const canvas = make('canvas', 'sl-lane-bar'), text = make('p', 'sl-lane-text');
-  canvas.setAttribute('aria-hidden', 'true');
-  text.dir = 'auto';
-  node.append(head, canvas, text);
-  lanesBox.append(node);
-  return { ...lane, count, canvas, text, shown: -1, end: lane.seconds * scale(lane) };
+  const count = make('span', 'sl-lane-count'), bar = barNode(lane);
+  const head = make('p', 'sl-lane-head', [make('span', 'sl-lane-name', lane.name), count]);
+  const text = make('p', 'sl-lane-text', '', { dir: 'auto' });
+  lanesBox.append(make('div', `sl-lane sl-lane-${lane.kind}`, [head, bar, text]));
+  return { ...lane, count, bar, text, shown: -1, end: lane.seconds * scale(lane) };
+}
+
+// A line ends each round, and a mark is where the two texts part; they are uncovered as far as rounds have ended.
+function barNode(lane) {
+  const parts = race.parted === null ? -1 : lane.counts.findIndex(count => count > race.parted);
+  const lines = lane.ends.map((end, i) => make('b', i === parts ? 'sl-lane-parted' : '', '', { '--at': end * scale(lane) / longest }));
+  return make('span', 'sl-lane-bar', [make('i'), make('i', '', lines)], { 'aria-hidden': 'true', '--colour': `var(--sl-c-${lane.kind})` });
 }
 
 // ── one moment ──
@@ -44,41 +42,17 @@ function roundsBy(lane, seconds) {         // rounds that ended by then
   return low;
 }
 
-function paint(lane, done, seconds) {
-  const { canvas } = lane, ratio = window.devicePixelRatio || 1;
-  const width = canvas.clientWidth, height = canvas.clientHeight;
-  const dots = [Math.round(width * ratio), Math.round(height * ratio)];
-  if (canvas.width !== dots[0] || canvas.height !== dots[1]) [canvas.width, canvas.height] = dots;
-  const pen = canvas.getContext('2d'), styles = getComputedStyle(canvas);
-  const colour = name => styles.getPropertyValue(`--sl-c-${name}`).trim();
-  pen.setTransform(ratio, 0, 0, ratio, 0, 0);
-  pen.clearRect(0, 0, width, height);
-  const along = time => time * scale(lane) / longest * width;
-  pen.fillStyle = colour(lane.kind);
-  pen.globalAlpha = .35;                   // the round under way
-  pen.fillRect(0, 0, along(Math.min(seconds, lane.seconds)), height);
-  pen.globalAlpha = 1;
-  const solid = done ? along(lane.ends[done - 1]) : 0;
-  pen.fillRect(0, 0, solid, height);
-  const parts = race.parted === null ? -1 : lane.counts.findIndex(count => count > race.parted);
-  pen.fillStyle = colour('paper');         // a line after each round, where there is room for lines
-  if (along(lane.seconds) / lane.ends.length > 4) {
-    for (let i = 0; i < done; i++) pen.fillRect(along(lane.ends[i]) - 1, 0, 1, height);
-  }
-  if (parts >= 0 && parts < done) {        // where the two texts part
-    pen.fillStyle = colour('rejected');
-    pen.fillRect(along(lane.ends[parts]) - 2, 0, 4, height);
-  }
-}
-
 function show(lane) {
   const seconds = at / scale(lane), done = roundsBy(lane, seconds), over = done === lane.ends.length;
-  paint(lane, done, seconds);
+  lane.bar.style.setProperty('--now', Math.min(at, lane.end) / longest);
+  lane.bar.style.setProperty('--done', done ? lane.ends[done - 1] * scale(lane) / longest : 0);
   const count = done ? lane.counts[done - 1] : 0;
   const spent = Math.min(seconds, lane.seconds);
   const per = over && perToken() ? `, ${(1000 * lane.end).toFixed(1)} ms per token` : '';
   lane.count.textContent = `${count} of ${lane.counts.at(-1)} tokens, ${spent.toFixed(2)} s${per}${over ? ' ✓' : ''}`;
   if (done === lane.shown) return;
+  // Lines only where there is room for them.
+  if (lane.shown < 0) lane.bar.classList.toggle('sl-lane-dense', lane.bar.clientWidth * lane.end / longest <= 4 * lane.ends.length);
   lane.shown = done;
   const room = Math.floor(lane.text.clientWidth / 8.2);                      // the newest words, as many as fit
   const newest = lane.texts.slice(Math.max(0, done - 60), done).join('').replace(/\s+/g, ' ');    // one line of it
@@ -120,15 +94,15 @@ function comfortable(seconds) {
   return PACES.find(fits) ?? (seconds < COMFORT[0] ? PACES.at(-1) : PACES[0]);
 }
 
-function begin() {
-  race = JSON.parse(props.value || '{"lanes":[],"note":""}');
+function begin(value) {
+  race = JSON.parse(value || '{"lanes":[],"note":""}');
   playing = false;
   note.textContent = race.note;
   lanesBox.replaceChildren();
   stage.hidden = !race.lanes.length;
   if (stage.hidden) return;
+  longest = Math.max(...race.lanes.map(lane => lane.seconds * scale(lane)));
   lanes = race.lanes.map(laneNode);
-  longest = Math.max(...lanes.map(lane => lane.end));
   speed.value = comfortable(realSeconds());
   pace.textContent = words(Number(speed.value));
   axis.textContent = perToken() ? `0 to ${(1000 * longest).toFixed(1)} ms per token` : `0 to ${longest.toFixed(2)} seconds`;
@@ -146,8 +120,5 @@ button.addEventListener('click', () => {
 });
 speed.addEventListener('change', () => { pace.textContent = words(Number(speed.value)); });
 new ResizeObserver(() => { for (const lane of lanes) lane.shown = -1; if (race?.lanes.length) draw(); }).observe(lanesBox);
-new MutationObserver(() => { if (race?.lanes.length) draw(); })
-  .observe(document.body, { attributes: true, attributeFilter: ['class'] });
 
-watch('value', begin);
-begin();
+onValue(begin);

@@ -71,9 +71,8 @@ element.addEventListener('click', event => actions[event.target.closest('[data-s
 for (const tick of [...ticks, present]) tick.addEventListener('change', () => { if (!copy.disabled) write(); });
 
 // ── values from the server ──
-function readValue() {
-  if (!props.value) return;
-  const news = JSON.parse(props.value);
+onValue(value => {
+  const news = JSON.parse(value || '{}');
   if (news.hide) {
     hide(news.hide);
     present.checked = openedPresenting = news.present;
@@ -81,7 +80,5 @@ function readValue() {
   }
   if (news.link !== undefined) { query = news.link; write(news.problem); }
   if (news.address !== undefined) address.show(news.address, hidden, openedPresenting);
-}
-
-watch('value', readValue);
+});
 if (address.asks()) trigger('opened', { query: location.search });

@@ -4,22 +4,18 @@ for (const tile of element.querySelectorAll('.sl-tile')) tiles[tile.dataset.tile
 const bars = element.querySelector('.sl-bars');
 
 function bar({ label, value, width }) {
-  const row = make('div', 'sl-bar'), track = make('span', 'sl-track');
-  track.appendChild(make('i')).style.width = `${100 * width}%`;
-  row.append(make('span', '', label), track, make('span', '', value));
-  return row;
+  const fill = make('i');
+  fill.style.width = `${100 * width}%`;
+  return make('div', 'sl-bar', [make('span', '', label), make('span', 'sl-track', [fill]), make('span', '', value)]);
 }
 
-function draw() {
-  if (!props.value) return;
-  const state = JSON.parse(props.value);
+onValue(value => {
+  if (!value) return;
+  const state = JSON.parse(value);
   for (const [name, [number, note]] of Object.entries(state.tiles)) {
     tiles[name].querySelector('.sl-number').textContent = number;
     tiles[name].querySelector('.sl-note').textContent = note;
   }
   tiles.speedup.dataset.tone = state.tone || 'level';
   bars.replaceChildren(...state.bars.map(bar));
-}
-
-watch('value', draw);
-draw();
+});

@@ -52,8 +52,8 @@ def read(screens) -> list[dict]:
     return [json.loads(line) for line in known]
 
 
-def written(known: list[dict], lane: int) -> str:
-    tokens = (t for line in known if line["type"] == "round" and line["lane"] == lane for t in line["tokens"])
+def written(known: list[dict], column: int) -> str:
+    tokens = (t for line in known if line["type"] == "round" and line["column"] == column for t in line["tokens"])
     return "".join(t["text"] for t in tokens if t["status"] not in ("rejected", "discarded"))
 
 
@@ -130,13 +130,13 @@ def test_runs_come_one_after_the_other_and_all_their_rounds_arrive():
     screens = run(page(worker))
     assert [(config.method, config.gamma) for config in worker.runs] == [("none", 0), ("ngram", 4), ("lm", 2)]
     known = read(screens)
-    rounds = {lane: [line["index"] for line in known if line["type"] == "round" and line["lane"] == lane]
-              for lane in range(3)}  # fmt: skip
+    rounds = {column: [line["index"] for line in known if line["type"] == "round" and line["column"] == column]
+              for column in range(3)}  # fmt: skip
     assert all(indices == list(range(len(indices))) for indices in rounds.values())
     assert len(rounds[0]) == 24 > len(rounds[2]) > len(rounds[1])
     whole = lines(screens[-1].grid)
     assert sum(line["type"] == "round" for line in whole) == sum(map(len, rounds.values()))
-    assert [written(whole, lane) for lane in range(3)] == ["".join(pieces(TEXT)[:24])] * 3
+    assert [written(whole, column) for column in range(3)] == ["".join(pieces(TEXT)[:24])] * 3
     assert whole[0]["run"] == lines(screens[0].grid)[0]["run"], "the same runs, so the reader keeps their place"
     fractions = [said(s)["fraction"] for s in screens if s.notice is not SKIP and said(s)["fraction"] is not None]
     assert fractions == sorted(fractions) and all(0 <= fraction <= 1 for fraction in fractions)
@@ -299,7 +299,7 @@ def test_text_of_a_model_cannot_form_a_tag():
     text = view.full_grid("x", [column("none", 0, tokens=40), column(tokens=40)])
     assert "<" not in text and "script" in text
     event = next(e for e in play(RunConfig("Hi", gamma=2)) if isinstance(e, Round))
-    assert lines(view.rounds(1, [event]))[0]["lane"] == 1
+    assert lines(view.rounds(1, [event]))[0]["column"] == 1
 
 
 def test_an_empty_column_asks_for_nothing():
