@@ -81,6 +81,9 @@ CONTROLS: tuple[Control, ...] = (
     ),
 )  # fmt: skip
 NAMES = tuple(control.name for control in CONTROLS)
+# Controls that are a field of the request, or of its sampling, by the same name.
+_FIELDS = ("prompt", "pair", "method", "seed", "precision")
+_SAMPLING = ("temperature", "top_k", "top_p", "min_p", "repetition_penalty")
 
 
 def choices(words: Mapping[str, str], values: Iterable[str] | None = None) -> list[tuple[str, str]]:
@@ -118,43 +121,30 @@ def settings(values: Mapping[str, Any]) -> RunConfig:
     for control in CONTROLS:
         complete[control.name] = plausible(control, complete[control.name])
     return RunConfig(
-        prompt=complete["prompt"],
-        pair=complete["pair"],
-        method=complete["method"],
+        **{name: complete[name] for name in _FIELDS},
         gamma=_gamma(complete),
-        sampling=SamplingParams(
-            **{n: complete[n] for n in ("temperature", "top_k", "top_p", "min_p", "repetition_penalty")}
-        ),
+        sampling=SamplingParams(**{name: complete[name] for name in _SAMPLING}),
         max_new_tokens=complete["tokens"],
-        seed=complete["seed"],
         chat=complete["form"] == "chat",
         system=complete["system"] if complete["system"].strip() else None,
         thinking=next(value for value, word in THINKING.items() if word == complete["thinking"]),
-        precision=complete["precision"],
     )
 
 
 def read(config: RunConfig) -> dict[str, Any]:
     """Returns the value of each control for ``config``: the inverse of ``settings``."""
     auto = config.gamma == AUTO
-    return {
-        "prompt": config.prompt,
-        "pair": config.pair,
-        "method": config.method,
+    values = {name: getattr(config, name) for name in _FIELDS}
+    values |= {name: getattr(config.sampling, name) for name in _SAMPLING}
+    values |= {
         "auto": auto,
         "gamma": defaults()["gamma"] if auto else config.gamma,
-        "temperature": config.sampling.temperature,
-        "seed": config.seed,
         "tokens": config.max_new_tokens,
         "form": "chat" if config.chat else "raw",
         "thinking": THINKING[config.thinking],
         "system": config.system or "",
-        "top_k": config.sampling.top_k,
-        "top_p": config.sampling.top_p,
-        "min_p": config.sampling.min_p,
-        "repetition_penalty": config.sampling.repetition_penalty,
-        "precision": config.precision,
     }
+    return {name: values[name] for name in NAMES}
 
 
 def _gamma(values: Mapping[str, Any]) -> int | str:

@@ -11,6 +11,10 @@ from pathlib import Path
 from engine.config import AUTO
 from engine.errors import EngineError
 from engine.files import ASSETS
+from engine.weights.catalogue import get_pair, load_catalogue
+from engine.weights.preflight import available_memory, check_pair
+from engine.weights.specs import methods
+from engine.weights.store import locate
 
 PRECISIONS = {"cuda": (AUTO, "bf16", "fp16", "fp32"), "mps": (AUTO, "fp32", "fp16"), "cpu": (AUTO,)}
 
@@ -45,9 +49,6 @@ class EngineFacade:
 
     def pairs(self, names: Sequence[str] = ()) -> list[Pair]:
         """Those of the catalogue, or the ones named. Only the server's operator can name a folder."""
-        from engine.weights.catalogue import get_pair, load_catalogue
-        from engine.weights.specs import methods
-
         specs = [get_pair(name) for name in names] or load_catalogue().values()
         return [Pair(s.name, s.title, methods(s), s.target.revision or "") for s in specs]
 
@@ -55,8 +56,6 @@ class EngineFacade:
         """Why a pair cannot run here, in sentences. The loaded pair's memory counts as free, because it would be
         unloaded."""
         from engine.runtime.engine import choose_device, choose_precision
-        from engine.weights.catalogue import get_pair
-        from engine.weights.preflight import available_memory, check_pair
 
         device, loaded = choose_device(AUTO), self.worker().engine
         if loaded is not None and loaded.pair.name == pair and precision == AUTO and loaded.has(method):
@@ -70,9 +69,6 @@ class EngineFacade:
 
     def absent_bytes(self, pair: str) -> int:
         """About how many bytes a first run would download: 16-bit weights, as they are published."""
-        from engine.weights.catalogue import get_pair
-        from engine.weights.store import locate
-
         missing = [model for model in get_pair(pair).models(AUTO) if not model.folder and locate(model) is None]
         return sum(model.gguf.size if model.gguf else model.weight_bytes("bf16") for model in missing)
 
@@ -90,9 +86,6 @@ class EngineFacade:
         return len(_tokenizer(file).encode(text).ids) if file and file.is_file() else None
 
     def _folder(self, pair: str) -> Path | None:
-        from engine.weights.catalogue import get_pair
-        from engine.weights.store import locate
-
         try:
             return locate(get_pair(pair).target)
         except EngineError:  # damaged: check_pair says so
@@ -113,8 +106,6 @@ class EngineFacade:
         return device_name(loaded.device)
 
     def models(self, pair: str, method: str) -> Models:
-        from engine.weights.catalogue import get_pair, load_catalogue
-
         spec = get_pair(pair)
         draft, target, gguf = spec.drafts.get(method), spec.target, None
         if target.gguf:  # most engines want the checkpoint that it was converted from

@@ -120,6 +120,11 @@ class Service:
         self._is_warming_up = True
         threading.Thread(target=load, name="speclens-warm-up", daemon=True).start()
 
+    @property
+    def titles(self) -> dict[str, str]:
+        """The title of each pair by its name."""
+        return {name: pair.title for name, pair in self.pairs.items()}
+
     def methods(self, pair: str) -> tuple[str, ...]:
         return self._offered(pair).methods
 

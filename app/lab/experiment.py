@@ -152,6 +152,9 @@ class Wiring:
     state: gr.State
     ends: Sequence[Component]
 
+    def __post_init__(self):
+        self.ends[1].click(self.experiment.stop, self.state, **QUIET)
+
     def on(self, listen: Callable, handler: Callable) -> None:
         """``listen``: how a press is listened to, such as ``button.click``; ``handler`` streams the outputs."""
         # The engine's own queue decides who is next, so every visitor who may wait in it is let in here.

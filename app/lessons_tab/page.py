@@ -5,8 +5,7 @@ import gradio as gr
 from app.jobs.service import Service
 from app.lessons_tab.handlers import LessonHandlers, contents
 from app.ui.html_component import component, template
-
-QUIET = {"queue": False, "show_progress": "hidden", "api_visibility": "private"}
+from app.ui.widgets import QUIET
 
 
 def lessons(service: Service, tabs: gr.Tabs, above: gr.HTML, controls: list) -> None:

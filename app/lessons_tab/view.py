@@ -17,27 +17,17 @@ TRUE_TO = {"accepted": "It stays.", "rejected": "It goes.", "discarded": "It is 
 
 
 def contents(lessons: Sequence[Lesson]) -> list[dict]:
-    """Title, summary and minutes of each lesson."""
-    return [
-        {
-            "number": each.number,
-            "slug": each.slug,
-            "title": each.title,
-            "summary": each.summary,
-            "minutes": each.minutes,
-        }
-        for each in lessons
-    ]
+    return [_about(each) | {"summary": each.summary} for each in lessons]
+
+
+def _about(lesson: Lesson) -> dict[str, Any]:
+    return {name: getattr(lesson, name) for name in ("number", "slug", "title", "minutes")}
 
 
 def page(lesson: Lesson, runs: Mapping[str, Trace], words: Mapping[str, str]) -> dict:
     """``runs``: the trace of every scenario by its name; ``words``: the glossary."""
     renderer = LessonRenderer(lesson, runs)
-    value = {
-        "number": lesson.number,
-        "slug": lesson.slug,
-        "title": lesson.title,
-        "minutes": lesson.minutes,
+    value = _about(lesson) | {
         "outcomes": [renderer.line(text) for text in lesson.outcomes],
         "steps": [renderer.step(step) for step in lesson.steps],
         "quiz": [renderer.question(question) for question in lesson.quiz],
@@ -107,17 +97,12 @@ class LessonRenderer:
         return [{"kind": block.kind, "lines": [self.pieces(line) for line in block.lines]} for block in blocks]
 
     def step(self, step: Step) -> dict:
-        return {
-            "title": step.title,
+        same = {name: getattr(step, name) for name in ("title", "run", "at", "then", "tool", "live")}
+        return same | {
             "blocks": self.blocks(step.text),
-            "run": step.run,
-            "at": step.at,
-            "then": step.then,
             "points": self.target(step),
-            "tool": step.tool,
             "settings": {key: self.sum(v) if isinstance(v, str) else v for key, v in step.settings.items()},
             "ask": self.ask(step.ask, self.runs[step.run]) if step.ask else None,
-            "live": step.live,
             "lab": {"name": step.lab, "title": LABS[step.lab], "hint": step.hint} if step.lab else None,
         }
 

@@ -9,10 +9,9 @@ from app.form import EXAMPLES, METHOD_LABELS, NAMES, choices, defaults, describe
 from app.jobs.service import Service
 from app.playground.pair_handlers import PairHandlers
 from app.ui.html_component import component
-from app.ui.widgets import control
+from app.ui.widgets import QUIET, control
 from engine.config import AUTO
 
-QUIET = {"queue": False, "show_progress": "hidden", "api_visibility": "private"}
 DICE = "() => Math.floor(Math.random() * 1e5)"
 LIMITS = "A run and its baseline: up to {:,} s together. Visitors in the queue: up to {:,}."
 
@@ -47,8 +46,7 @@ def settings(service: Service, prompt_box: gr.Textbox, state: gr.HTML) -> Contro
         widgets[name] = control(specs[name], **layout)
         return widgets[name]
 
-    titles = {pair.name: pair.title for pair in service.pairs.values()}
-    place("pair", choices=choices(titles))  # a name needs the whole width
+    place("pair", choices=choices(service.titles))  # a name needs the whole width
     note = component("pair_note", elem_id="pair-note")
     with gr.Row(equal_height=True):
         offered = choices(METHOD_LABELS, (AUTO, *service.methods(service.pair)))

@@ -11,7 +11,7 @@ from app.playground.result_handlers import Results, Shown
 from app.playground.run_handlers import Outputs
 from app.ui.charts import charts
 from app.ui.html_component import component
-from app.ui.widgets import PRIVATE, QUIET
+from app.ui.widgets import PRIVATE, QUIET, download
 
 # Because a browser fires no event when the same file is chosen again, a refused file could not be retried.
 FORGET = "() => document.querySelectorAll('input[type=file]').forEach(input => { input.value = ''; })"
@@ -35,22 +35,15 @@ def results(service: Service, choices: list, drawn_first: str, raced_first: str)
     lanes = component("race", raced_first)
     with gr.Row(elem_classes="sl-repeats"):
         hint = "One run can be lucky. Repeats measure both in turn and show the median and the spread."
-        count = gr.Radio(
-            [(f"{n} times", n) for n in COUNTS],
-            value=COUNTS[0],
-            label="Repeats",
-            info=hint,
-            elem_id="repeats",
-            scale=3,
-            min_width=300,
-        )
+        times = [(f"{n} times", n) for n in COUNTS]
+        count = gr.Radio(times, value=COUNTS[0], label="Repeats", info=hint, elem_id="repeats", scale=3, min_width=300)
         repeat = gr.Button("Measure the race again", elem_id="repeat", scale=1, min_width=180)
     drawn = charts(drawn_first)
     with gr.Row(elem_classes="sl-files"):
-        trace = _download("Save trace (JSON)", "trace-file")
-        baseline = _download("Save baseline (JSON)", "baseline-file")
-        table = _download("Save tokens (CSV)", "table-file")
-        page = _download("Save replay (HTML)", "page-file")
+        trace = download("Save trace (JSON)", "trace-file")
+        baseline = download("Save baseline (JSON)", "baseline-file")
+        table = download("Save tokens (CSV)", "table-file")
+        page = download("Save replay (HTML)", "page-file")
         upload = gr.UploadButton("Open a trace", file_count="multiple", elem_id="open-trace", min_width=140)
     return Below(
         handlers,
@@ -84,7 +77,3 @@ def connect(
     inputs = [*choices, session]
     for event in (*(choice.change for choice in choices), *(each.then for each in ran), opened.then):
         event(handlers.configure, inputs, below.recipes, **QUIET)
-
-
-def _download(label: str, name: str) -> gr.DownloadButton:
-    return gr.DownloadButton(label, interactive=False, elem_id=name, min_width=140)

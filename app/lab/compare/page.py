@@ -55,7 +55,6 @@ def compare(service: Service) -> None:
     wiring = Wiring(handlers, inputs, Outputs(words, runs, table, drawn), state, ends)
     wiring.on(partial(gr.on, [run.click, shared["prompt"].submit]), handlers.run)
     wiring.on(again.click, handlers.run_again)
-    stop.click(handlers.stop, state, **QUIET)
     layout = [shown, *(column for column, _, _ in places), *(remove for _, _, remove in places), more]
     more.click(handlers.add, shown, layout, **QUIET)
     for number, (_, widgets, remove) in enumerate(places):
@@ -79,14 +78,13 @@ def _follow(widgets: dict[str, Component]) -> None:
 def _shared(service: Service) -> dict[str, Component]:
     """By name, in the order of SHARED."""
     controls, widgets = described(service.limits), {}
-    titles = {pair.name: pair.title for pair in service.pairs.values()}
     lines = {"lines": 3, "max_lines": 8}
     widgets["prompt"] = gr.Textbox(
         controls["prompt"].default, label="Prompt", info=controls["prompt"].hint, elem_id="compare-prompt", **lines
     )
     with gr.Row(equal_height=True):
         widgets["pair"] = control(
-            controls["pair"], elem_id="compare-pair", choices=choices(titles), min_width=220, scale=3
+            controls["pair"], elem_id="compare-pair", choices=choices(service.titles), min_width=220, scale=3
         )
         tokens = replace(controls["tokens"], default=min(TOKENS, controls["tokens"].default))
         widgets["tokens"] = control(tokens, elem_id="compare-tokens", min_width=110)

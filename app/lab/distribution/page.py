@@ -77,7 +77,6 @@ def distribution(service: Service) -> None:
     for rule, button in revealing.items():
         filled = button.click(partial(handlers.reveal, rule), None, list(controls.values()), **QUIET)
         wiring.on(filled.success, handlers.only(RIGHT, rule))
-    stop.click(handlers.stop, state, **QUIET)
     options = PairOptions(**{name: controls[name] for name in PairOptions._fields if name != "notice"}, notice=words)
     controls["pair"].input(handlers.select_pair, [controls["pair"], controls["rule"]], list(options), **QUIET)
 
@@ -90,7 +89,7 @@ def _controls(service: Service) -> dict[str, Component]:
     """By name, in the order of NAMES."""
     titles = {TOY: "The toy: three words, no model needed"}
     if service.limits.lab_seconds:
-        titles |= {pair.name: pair.title for pair in service.pairs.values()}
+        titles |= service.titles
     lists = {"pair": choices(titles), "rule": view.rule_choices(toy=True), "method": choices(TOY_METHODS)}
     described, widgets = {each.name: each for each in CONTROLS}, {}
 

@@ -2,6 +2,7 @@
 
 import gradio as gr
 
+from app.form import choices, described
 from app.jobs.service import Service
 from app.lab.experiment import PageState, Wiring
 from app.lab.sweep.handlers import GAMMAS, MOST_EACH, MOST_REPEATS, TEMPERATURES, Outputs, SweepHandlers
@@ -10,7 +11,7 @@ from app.lab.sweep.work import prompts
 from app.ui.charts import charts
 from app.ui.html_component import component
 from app.ui.notice import notice
-from app.ui.widgets import QUIET, download, run_and_stop
+from app.ui.widgets import QUIET, control, download, run_and_stop
 
 LEAD = """<p class="sl-lab-lead">Each turn runs one prompt without drafting, then once with every setting. The speedup
 is their ratio, so both share whatever else the machine is doing. Stop at any time: the same sweep goes on where it
@@ -34,7 +35,6 @@ def sweep(service: Service) -> None:
     wiring = Wiring(handlers, inputs, outputs, state, [run, stop, *files, shown, recipes])
     wiring.on(run.click, handlers.run)
     wiring.on(over.click, handlers.start_over)
-    stop.click(handlers.stop, state, **QUIET)
     shown.input(handlers.select_temperature, [state, shown], [*outputs, recipes], **QUIET)
     gr.on([each.change for each in inputs], handlers.size, inputs, words, **QUIET)
 
@@ -43,10 +43,9 @@ def _controls(service: Service, handlers: SweepHandlers) -> list:
     """In the order of handlers.parse_form."""
     methods = handlers.drafting_methods(service.pair)
     with gr.Row():
-        pair = gr.Dropdown(
-            [(each.title, each.name) for each in service.pairs.values()], value=service.pair, label="Models",
-            info="The target, and what drafts for it.", elem_id="sweep-pair", min_width=220,
-        )  # fmt: skip
+        pair = control(
+            described(service.limits)["pair"], choices=choices(service.titles), elem_id="sweep-pair", min_width=220
+        )
         ticked = gr.CheckboxGroup(
             methods, value=methods, label="Methods", info="What guesses ahead.", elem_id="sweep-methods", min_width=220
         )

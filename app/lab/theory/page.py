@@ -6,7 +6,7 @@ import gradio as gr
 from gradio.components import Component
 from gradio.context import Context
 
-from app.form import METHOD_LABELS, choices
+from app.form import METHOD_LABELS, choices, described
 from app.jobs.service import Service
 from app.jobs.visitor import Session
 from app.lab.experiment import PageState, Wiring
@@ -23,7 +23,7 @@ from app.lab.theory.handlers import (
 from app.playground.pair_handlers import PairHandlers
 from app.ui.html_component import component
 from app.ui.notice import notice
-from app.ui.widgets import QUIET, download, run_and_stop
+from app.ui.widgets import QUIET, control, download, run_and_stop
 from app.views.notice import notice as notice_value
 
 LEAD = """<p class="sl-lab-lead">Move a slider. A round drafts γ tokens and has the target score them all at once. Each
@@ -55,7 +55,6 @@ def theory(service: Service, session: gr.State) -> None:
         files = download("Save the points (CSV)", "theory-csv"), download("Save everything (JSON)", "theory-json")
     inputs = [session, pair, method, *rest]
     Wiring(handlers, inputs, outputs, state, [run, stop, *files, restart]).on(run.click, handlers.run)
-    stop.click(handlers.stop, state, **QUIET)
     restart.click(handlers.start_over, [session, state], [*outputs, *files, restart], **QUIET)
     pair.change(handlers.select_pair, [pair, method], [method, words], **QUIET)
     tabs = _around()
@@ -67,14 +66,16 @@ def theory(service: Service, session: gr.State) -> None:
 def _controls(service: Service, handlers: TheoryHandlers) -> list[Component]:
     """In the order of handlers.parse_form."""
     methods = handlers.drafting_methods(service.pair)
-    titles = {pair.name: pair.title for pair in service.pairs.values()}
     most = min(MOST_TOKENS, service.limits.new_tokens)
     slider = partial(gr.Slider, step=1, min_width=220)
     with gr.Row(equal_height=True):
-        pair = gr.Dropdown(
-            choices(titles), value=service.pair, label="Models", info="The target, and what drafts for it.",
-            elem_id="theory-pair", scale=3, min_width=220,
-        )  # fmt: skip
+        pair = control(
+            described(service.limits)["pair"],
+            choices=choices(service.titles),
+            elem_id="theory-pair",
+            scale=3,
+            min_width=220,
+        )
         method = gr.Dropdown(
             choices(METHOD_LABELS, methods), value=methods[0], label="Method", elem_id="theory-method", scale=3,
             info="Whose drafts are paid for. N-gram lookup drafts only where the text repeats.", min_width=220,
