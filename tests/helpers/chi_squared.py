@@ -8,29 +8,15 @@ bound ten looks would accuse a right rule with a chance of 1e-5 at most. Power: 
 
 from collections import Counter
 
+import torch
 from scipy.stats import chi2
+
+from engine.exactness.distribution_test import chi_squared
+from engine.sampling.warping import warp
 
 FALSE_ALARM = 1e-4
 CAUGHT = 1e-6
 TOKENS_BETWEEN_LOOKS = 300
-
-
-def chi_squared(observed: dict, expected: dict, smallest: float = 5.0) -> tuple[float, int]:
-    """Pearson's statistic and its degrees of freedom; cells expecting fewer than ``smallest`` are merged.
-
-    Something seen that cannot happen gives infinity.
-    """
-    if any(count and expected.get(cell, 0.0) <= 0 for cell, count in observed.items()):
-        return float("inf"), 1
-    cells, rest_seen, rest_expected = [], 0.0, 0.0
-    for cell, mean in expected.items():
-        if mean >= smallest:
-            cells.append((observed.get(cell, 0), mean))
-        else:
-            rest_seen, rest_expected = rest_seen + observed.get(cell, 0), rest_expected + mean
-    if rest_expected > 0:
-        cells.append((rest_seen, rest_expected))
-    return sum((seen - mean) ** 2 / mean for seen, mean in cells), max(len(cells) - 1, 0)
 
 
 def joint_p_value(outputs: Counter, law: dict) -> float:
@@ -38,6 +24,17 @@ def joint_p_value(outputs: Counter, law: dict) -> float:
     total = sum(outputs.values())
     statistic, freedom = chi_squared(outputs, {cell: total * mass for cell, mass in law.items()})
     return float(chi2.sf(statistic, freedom))
+
+
+def two_token_law(model, prompt: list[int], sampling) -> dict:
+    """A transformers model's own joint law of the two tokens after ``prompt``."""
+    law = {}
+    with torch.inference_mode():
+        first = warp(model(torch.tensor([prompt])).logits[0, -1:], sampling)[0]
+        for a in first.nonzero()[:, 0].tolist():
+            second = warp(model(torch.tensor([[*prompt, a]])).logits[0, -1:], sampling)[0]
+            law |= {(a, b): float(first[a] * second[b]) for b in second.nonzero()[:, 0].tolist()}
+    return law
 
 
 def markov_p_value(model, tokens: list[int], sampling) -> float:

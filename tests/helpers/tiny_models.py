@@ -38,14 +38,25 @@ CHECKPOINTS = {
     "qwen3": ("Qwen3", {"head_dim": 16}),
     "qwen3-tied": ("Qwen3", {"head_dim": 8, "tie_word_embeddings": True}),
 }
+# Architectures that only the universal runner knows.
+OTHERS = {
+    "gpt2": ("GPT2", {}),
+    "gemma": ("Gemma", {"head_dim": 8}),
+    "gemma2": ("Gemma2", {"head_dim": 8, "sliding_window": 16, "query_pre_attn_scalar": 8}),
+    "gemma3": ("Gemma3Text", {"head_dim": 8, "sliding_window": 16, "query_pre_attn_scalar": 8, "num_hidden_layers": 3,
+                              "layer_types": ["sliding_attention", "full_attention", "sliding_attention"]}),
+    "mamba": ("Mamba", {"state_size": 4, "intermediate_size": 64}),
+    "recurrent_gemma": ("RecurrentGemma", {"head_dim": 8, "num_hidden_layers": 3, "lru_width": 32,
+                                           "attention_window_size": 16}),
+}  # fmt: skip
 
 
 def write(folder: Path, name: str = "llama", seed: int = 0, shards: str | None = None, **overrides):
     """Write a random checkpoint of a real architecture; gives the transformers model it came from (eval, fp32)."""
-    family, settings = CHECKPOINTS[name]
+    family, settings = (CHECKPOINTS | OTHERS)[name]
     config = getattr(transformers, f"{family}Config")(**{**SMALL, **settings, **overrides})
     torch.manual_seed(seed)
-    model = getattr(transformers, f"{family}ForCausalLM")(config).eval()
+    model = transformers.AutoModelForCausalLM.from_config(config).eval()
     with torch.no_grad():
         for key, weight in model.named_parameters():
             if "norm" in key or key.endswith("bias"):  # otherwise ones and zeros, which hide a forgotten one

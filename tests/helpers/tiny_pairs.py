@@ -1,28 +1,19 @@
 """Tiny pairs on disk: a checkpoint in a real architecture with a tokenizer and a chat template beside it."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import torch
-import transformers
-from tiny_models import SMALL, byte_tokenizer, write
+from tiny_models import byte_tokenizer, write
 
 from engine.config import RunConfig, SamplingParams
+from engine.trace.events import Timings
+from engine.trace.trace import Trace, fold, to_json
 
 TEMPLATE = "{% for m in messages %}[{{ m.role }}] {{ m.content }}\n{% endfor %}[assistant] "
 VOCABULARY = 264  # three more than the tokenizer has, as padded checkpoints have them
 PROMPT = "the cat, the hat, the cat"
 END = 1  # <end> of the byte tokenizer
-# Architectures that only the universal runner knows.
-OTHERS = {
-    "gpt2": ("GPT2", {"n_positions": 256}),
-    "gemma": ("Gemma", {"head_dim": 8}),
-    "gemma2": ("Gemma2", {"head_dim": 8, "sliding_window": 16, "query_pre_attn_scalar": 8}),
-    "gemma3": ("Gemma3", {"head_dim": 8, "sliding_window": 16, "query_pre_attn_scalar": 8, "num_hidden_layers": 3,
-                          "layer_types": ["sliding_attention", "full_attention", "sliding_attention"]}),
-    "mamba": ("Mamba", {"state_size": 4, "intermediate_size": 64}),
-    "recurrent_gemma": ("RecurrentGemma", {"head_dim": 8, "num_hidden_layers": 3, "lru_width": 32,
-                                           "attention_window_size": 16}),
-}  # fmt: skip
 
 
 def model_folder(folder: Path, name="llama", tokenizer=True, template=TEMPLATE, noise=0.0, seed=0, **settings):
@@ -31,34 +22,18 @@ def model_folder(folder: Path, name="llama", tokenizer=True, template=TEMPLATE, 
     ``noise`` moves every weight a little: a draft that often agrees with the model of the same seed.
     """
     settings = {"vocab_size": VOCABULARY, "eos_token_id": END, "bos_token_id": None} | settings
-    folder.mkdir(parents=True, exist_ok=True)
-    if name in OTHERS:
-        model = _other(name, seed, settings)
-    else:
-        model = write(folder, name, seed, **settings)
+    model = write(folder, name, seed, **settings)
     if noise:
         torch.manual_seed(seed + 1)
         with torch.no_grad():
             for weight in model.parameters():
                 weight.add_(noise * weight.std() * torch.randn_like(weight))
-    model.save_pretrained(folder)
+        model.save_pretrained(folder)
     if tokenizer:
         kept = byte_tokenizer() if tokenizer is True else tokenizer
         kept.chat_template = template
         kept.save_pretrained(folder)
     return model
-
-
-def _other(name: str, seed: int, settings: dict):
-    family, own = OTHERS[name]
-    shared = {k: v for k, v in SMALL.items() if family != "GPT2"} or {
-        "n_embd": 32, "n_layer": 2, "n_head": 4, "initializer_range": 0.3, "pad_token_id": 0,
-    }  # fmt: skip
-    kind = "Gemma3Text" if family == "Gemma3" else family
-    config = getattr(transformers, f"{kind}Config")(**{**shared, **own, **settings})
-    torch.manual_seed(seed)
-    head = "LMHeadModel" if family == "GPT2" else "ForCausalLM"
-    return getattr(transformers, family + head)(config).eval()
 
 
 def request(pair: str | Path, method="none", **settings) -> RunConfig:
@@ -69,23 +44,27 @@ def request(pair: str | Path, method="none", **settings) -> RunConfig:
     return RunConfig(pair=str(pair), method=method, **asked)
 
 
-def generated(model, ids: list[int], count: int, eos=(END,)) -> list[int]:
+def run(engine, method="none", gammas=None, **settings) -> Trace:
+    """A whole `request` on the engine's own pair."""
+    return fold(engine.run(request(engine.pair.name, method, **settings), gammas=gammas))
+
+
+def ids_of(whole: Trace) -> tuple[list[int], list[int]]:
+    """A run's prompt and its output."""
+    return [p.id for p in whole.started.prompt], [t.id for t in whole.emitted]
+
+
+def generated(model, ids: list[int], count: int, eos=(END,), **settings) -> list[int]:
     """What transformers' own greedy generate gives after ``ids``."""
+    prompt = torch.tensor([ids], device=model.device)
+    settings |= {"eos_token_id": list(eos) or None, "pad_token_id": 0, "do_sample": False, "use_cache": True}
     with torch.inference_mode():
-        out = model.generate(
-            torch.tensor([ids]), attention_mask=torch.ones(1, len(ids), dtype=torch.long), do_sample=False,
-            max_new_tokens=count, eos_token_id=list(eos), pad_token_id=0, use_cache=True,
-        )  # fmt: skip
+        out = model.generate(prompt, attention_mask=torch.ones_like(prompt), max_new_tokens=count, **settings)
     return out[0, len(ids) :].tolist()
 
 
 def without_clocks(trace) -> str:
     """A trace as text with everything in it that a second run cannot repeat left out."""
-    from dataclasses import replace
-
-    from engine.trace.events import Timings
-    from engine.trace.trace import to_json
-
     still = Timings(0.0, 0.0, 0.0, 0.0)
     rounds = tuple(replace(r, timings=still, start=0.0, end=0.0) for r in trace.rounds)
     end = replace(trace.finished, prefill=0.0, ttft=0.0, decode_seconds=0.0, seconds=0.0, peak_memory=None)

@@ -9,8 +9,9 @@ import sys
 import time
 
 import pytest
-from byte_llama import make_tiny
 from paths import ROOT
+from tiny_models import fallback_tokenizer
+from tiny_pairs import model_folder
 from typer.testing import CliRunner
 
 from engine.cli.main import app, parse_gamma
@@ -92,12 +93,7 @@ def test_all_settings_reach_the_engine(tiny_pair, tmp_path):
 
 @pytest.mark.skipif(sys.platform == "win32", reason="no SIGINT to send there")
 def test_ctrl_c_keeps_the_partial_result(tmp_path):
-    make_tiny(tmp_path / "big", layers=12)
-    (tmp_path / "big" / "generation_config.json").write_text('{"eos_token_id": null}')
-    config = json.loads((tmp_path / "big" / "config.json").read_text())
-    (tmp_path / "big" / "config.json").write_text(
-        json.dumps(config | {"max_position_embeddings": 9000, "eos_token_id": None})
-    )
+    model_folder(tmp_path / "big", num_hidden_layers=12, max_position_embeddings=9000, eos_token_id=999)  # never ends
     args = ("--pair", tmp_path / "big", "--method", "none", "--max-new-tokens", 8000, "--trace", tmp_path / "t.json")
     process = engine_process("run", "hi", *args)
     process.stdout.readline(), process.stdout.read(20)  # the legend, then the first tokens
@@ -210,15 +206,12 @@ def test_an_unknown_device_and_precision(tiny_pair):
 
 
 def test_damaged_weights_and_an_unlike_tokenizer(tiny_pair, tmp_path):
-    broken = make_tiny(tmp_path / "broken")
+    broken, other = tmp_path / "broken", tmp_path / "other"
+    model_folder(broken)
     weights = broken / "model.safetensors"
     weights.write_bytes(weights.read_bytes()[:-100])
     sentence(call("run", "hi", "--pair", broken), "model.safetensors")
-    other = make_tiny(tmp_path / "other")
-    words = json.loads((other / "tokenizer.json").read_text())
-    vocab = words["model"]["vocab"]
-    words["model"]["vocab"] = dict(zip(vocab, [*range(1, 256), 0, 256], strict=True))
-    (other / "tokenizer.json").write_text(json.dumps(words))
+    model_folder(other, tokenizer=fallback_tokenizer(), vocab_size=300)
     pair = f"{tiny_pair.split('+')[0]}+{other}"
     sentence(call("run", "hi", "--pair", pair, "--method", "lm"), "another tokenizer")
 

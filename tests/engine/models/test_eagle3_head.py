@@ -5,8 +5,8 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from chi_squared import FALSE_ALARM, joint_p_value
-from tiny_pairs import VOCABULARY, generated, model_folder, request, without_clocks
+from chi_squared import FALSE_ALARM, joint_p_value, two_token_law
+from tiny_pairs import VOCABULARY, generated, ids_of, model_folder, run, without_clocks
 
 from engine.config import SamplingParams
 from engine.drafters import eagle3 as drafting
@@ -16,7 +16,6 @@ from engine.runtime.engine import load_engine
 from engine.sampling.random_streams import Uniforms
 from engine.sampling.warping import History, penalise, warp
 from engine.trace.events import CostModel
-from engine.trace.trace import fold
 from engine.training import export
 from engine.training.students import new_eagle
 from engine.training.teacher import Teacher
@@ -51,6 +50,16 @@ def engine(folders):
     return engine
 
 
+def trained_logits(folders, target, known: list[int], draft) -> tuple[list, torch.Tensor]:
+    """The trained module's logits [1, Vd] for each draft, and the text with the drafts; the last known token has no
+    features yet."""
+    tokens = torch.tensor([known + draft.tokens.tolist()])
+    features = torch.zeros(1, tokens.shape[1], target.tapped.shape[1])
+    features[0, : len(known) - 1] = target.tapped[: len(known) - 1]
+    states = folders.student.module.rollout(tokens, features, len(draft))
+    return [folders.student.module.logits(s[0, len(known) - 2])[None] for s in states], tokens
+
+
 @torch.inference_mode()  # as in a run, which may have made the drafter's buffers
 def test_a_head_drafts_what_the_trained_module_computes(folders, engine):
     """Rounds by hand, each with features of the text before it, then steps from its own state.
@@ -64,17 +73,11 @@ def test_a_head_drafts_what_the_trained_module_computes(folders, engine):
     target.prefill(ids[:5])
     drafter.start(ids[:6], setup)
     caught_up = drafting.LONGEST_CATCH_UP
-    for known in (6, 7, 10, 10, 10 + caught_up, 19 + caught_up, 40, 41):  # committed; the last has no features yet
+    for known in (6, 7, 10, 10, 10 + caught_up, 19 + caught_up, 40, 41):
         target.prefill(ids[target.length : known - 1])
         draft = drafter.propose(ids[:known], 3, 0)
-        tokens = torch.tensor([ids[:known] + draft.tokens.tolist()])
-        features = torch.zeros(1, tokens.shape[1], target.tapped.shape[1])
-        features[0, : known - 1] = target.tapped[: known - 1]
-        with torch.no_grad():
-            states = folders.student.module.rollout(tokens, features, 3)
-            rows = [folders.student.module.logits(s[0, known - 2]).softmax(-1) for s in states]
-        for row, q in zip(rows, draft.q, strict=True):
-            assert torch.allclose(q[WORDS], row, atol=1e-4)
+        for row, q in zip(trained_logits(folders, target, ids[:known], draft)[0], draft.q, strict=True):
+            assert torch.allclose(q[WORDS], row[0].softmax(-1), atol=1e-4)
             assert q.sum() == pytest.approx(1.0, abs=1e-5) and q[WORDS + 1].sum() == 0
         drafter.commit(0)
     target.release()
@@ -82,8 +85,9 @@ def test_a_head_drafts_what_the_trained_module_computes(folders, engine):
 
 @pytest.mark.parametrize("gamma", [1, 4, "auto"])
 def test_greedy_output_is_the_targets_own(folders, engine, gamma):
-    whole = fold(engine.run(request(engine.pair.name, "eagle", gamma=gamma, max_new_tokens=40)))
-    assert [t.id for t in whole.emitted] == generated(folders.model, [p.id for p in whole.started.prompt], 40)
+    whole = run(engine, "eagle", gamma=gamma, max_new_tokens=40)
+    prompt, written = ids_of(whole)
+    assert written == generated(folders.model, prompt, 40)
     assert set(whole.started.weights) == {"target", "draft"}
 
 
@@ -91,19 +95,11 @@ def test_greedy_output_is_the_targets_own(folders, engine, gamma):
 def test_sampled_output_keeps_the_targets_law(folders, engine, count):
     """The first two tokens of many seeded runs against the target's own joint law, at a false-alarm rate of 1e-4."""
     params = SamplingParams(0.7, top_k=4)
-    asked = {"gamma": 2, "max_new_tokens": 3, "sampling": params}
-    runs = [fold(engine.run(request(engine.pair.name, "eagle", seed=s, **asked))) for s in range(count)]
-    prompt = [p.id for p in runs[0].started.prompt]
-    seen = Counter(tuple(t.id for t in r.emitted[:2]) for r in runs)
+    runs = [run(engine, "eagle", gamma=2, max_new_tokens=3, sampling=params, seed=s) for s in range(count)]
+    seen = Counter(tuple(ids_of(each)[1][:2]) for each in runs)
     statuses = Counter(t.status for r in runs for t in r.rounds[0].tokens)
     assert min(statuses["accepted"], statuses["rejected"]) > 50, "one side of the rule was hardly tried"
-    law = {}
-    with torch.no_grad():
-        first = warp(folders.model(torch.tensor([prompt])).logits[0, -1:], params)[0]
-        for a in first.nonzero()[:, 0].tolist():
-            second = warp(folders.model(torch.tensor([[*prompt, a]])).logits[0, -1:], params)[0]
-            law |= {(a, b): float(first[a] * second[b]) for b in second.nonzero()[:, 0].tolist()}
-    assert joint_p_value(seen, law) > FALSE_ALARM
+    assert joint_p_value(seen, two_token_law(folders.model, ids_of(runs[0])[0], params)) > FALSE_ALARM
 
 
 @torch.inference_mode()  # as in a run, which may have made the drafter's buffers
@@ -115,12 +111,7 @@ def test_a_penalty_falls_on_the_right_words_of_the_reduced_vocabulary(folders, e
     target.prefill(ids[:-1])
     drafter.start(ids, DrafterSetup(params, VOCABULARY, Uniforms(0, 40), History(ids, VOCABULARY, "cpu"), 40, "cpu"))
     draft = drafter.propose(ids, 3, 0)
-    tokens = torch.tensor([ids + draft.tokens.tolist()])
-    features = torch.zeros(1, tokens.shape[1], target.tapped.shape[1])
-    features[0, : len(ids) - 1] = target.tapped[: len(ids) - 1]
-    with torch.no_grad():
-        states = folders.student.module.rollout(tokens, features, 3)
-        logits = [folders.student.module.logits(s[0, len(ids) - 2])[None] for s in states]
+    logits, tokens = trained_logits(folders, target, ids, draft)
     for k, (row, q) in enumerate(zip(logits, draft.q, strict=True)):
         seen = torch.zeros(VOCABULARY, dtype=torch.bool)
         seen[tokens[0, : len(ids) + k]] = True
@@ -133,20 +124,15 @@ def test_a_penalty_falls_on_the_right_words_of_the_reduced_vocabulary(folders, e
 @pytest.mark.parametrize("method", ["none", "eagle"])
 def test_a_penalised_run_is_the_plain_one(folders, engine, method):
     settings = {"sampling": SamplingParams(repetition_penalty=1.8), "gamma": 3, "max_new_tokens": 30}
-    whole = fold(engine.run(request(engine.pair.name, method, **settings)))
-    prompt = torch.tensor([[p.id for p in whole.started.prompt]])
-    expected = folders.model.generate(
-        prompt, do_sample=False, max_new_tokens=30, repetition_penalty=1.8, eos_token_id=1, pad_token_id=0
-    )
-    assert [t.id for t in whole.emitted] == expected[0, prompt.shape[1] :].tolist()
+    prompt, written = ids_of(run(engine, method, **settings))
+    assert written == generated(folders.model, prompt, 30, repetition_penalty=1.8)
 
 
 def test_to_the_very_end_of_the_context(folders, engine):
     """Where a whole γ no longer fits, shorter drafts are made and the text is still the target's own."""
-    room = 256 - len(fold(engine.run(request(engine.pair.name, max_new_tokens=1))).started.prompt)
-    asked = {"gamma": 7, "max_new_tokens": room, "temperature": 0.0}
-    whole = fold(engine.run(request(engine.pair.name, "eagle", **asked)))
-    assert [t.id for t in whole.emitted] == generated(folders.model, [p.id for p in whole.started.prompt], room)
+    room = 256 - len(run(engine, max_new_tokens=1).started.prompt)
+    prompt, written = ids_of(run(engine, "eagle", gamma=7, max_new_tokens=room))
+    assert written == generated(folders.model, prompt, room)
 
 
 def test_features_follow_the_path_of_a_tree(engine):
@@ -175,13 +161,12 @@ def test_its_costs_are_measured_like_any_other_drafts(engine):
 def test_auto_repeats_from_its_own_pins(engine, monkeypatch):
     asked = {"gamma": "auto", "max_new_tokens": 60, "temperature": 0.9}
     monkeypatch.setitem(engine._costs, "eagle", CostModel(0.1, {1: 1.0, 2: 1.02, 20: 1.4}, 200, 0.001))
-    first = fold(engine.run(request(engine.pair.name, "eagle", **asked)))
+    first = run(engine, "eagle", **asked)
     pins = [(r.gamma, r.draft_steps) for r in first.rounds]
     assert len(set(pins)) > 2
     monkeypatch.setitem(engine._costs, "eagle", CostModel(5.0, {1: 1.0, 2: 2.0}, 200, 0.001))  # now it pays nowhere
-    again = fold(engine.run(request(engine.pair.name, "eagle", **asked), gammas=pins))
-    assert without_clocks(again) == without_clocks(first)
-    assert {r.gamma for r in fold(engine.run(request(engine.pair.name, "eagle", **asked))).rounds} == {0}
+    assert without_clocks(run(engine, "eagle", pins, **asked)) == without_clocks(first)
+    assert {r.gamma for r in run(engine, "eagle", **asked).rounds} == {0}
 
 
 def test_a_folder_with_a_head_is_known_as_one(folders):
@@ -205,4 +190,4 @@ def test_a_target_without_hidden_states_to_read(folders, tmp_path):
     engine = load_engine(f"{tmp_path / 'gpt'}+{folders.root / 'head'}", "cpu")
     with pytest.raises(Unavailable, match="reads hidden states, which only our own decoder gives; use another method"):
         engine.drafter("eagle")
-    assert fold(engine.run(request(engine.pair.name, max_new_tokens=4))).emitted
+    assert run(engine, max_new_tokens=4).emitted

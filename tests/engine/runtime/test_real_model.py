@@ -4,13 +4,16 @@ Skipped with the reason where the weights are not here; with REQUIRE_WEIGHTS=1 t
 """
 
 import warnings
+from functools import cache
 from itertools import zip_longest
 
 import pytest
 import torch
 from real_model import PAIR, PROMPTS
+from tiny_pairs import generated, ids_of
 
 from engine.config import RunConfig
+from engine.decoding.tokenization import encode_prompt
 from engine.models.linear import packing_works
 from engine.models.llama import LlamaModel
 from engine.models.runner import DecoderRunner
@@ -49,22 +52,12 @@ def test_logits_equal_transformers(folder, reference, packed, tolerance):
 
 @pytest.fixture(scope="session")
 def truths(reference, engine):
-    """What transformers' own generate says to each prompt, asked once."""
-    made = {}
+    """Each prompt's ids, and what transformers' own generate says to them."""
 
+    @cache
     def get(name: str) -> tuple[list[int], list[int]]:
-        if name not in made:
-            from engine.decoding.tokenization import encode_prompt
-
-            ids = encode_prompt(engine.target.tokenizer, RunConfig(PROMPTS[name], pair=PAIR))
-            with torch.inference_mode():
-                out = reference.generate(
-                    torch.tensor([ids]), attention_mask=torch.ones(1, len(ids), dtype=torch.long), do_sample=False,
-                    max_new_tokens=TOKENS, eos_token_id=sorted(engine.target.eos),
-                    pad_token_id=engine.target.tokenizer.pad_token_id,
-                )  # fmt: skip
-            made[name] = ids, out[0, len(ids) :].tolist()
-        return made[name]
+        ids = encode_prompt(engine.target.tokenizer, RunConfig(PROMPTS[name], pair=PAIR))
+        return ids, generated(reference, ids, TOKENS, sorted(engine.target.eos))
 
     return get
 
@@ -96,9 +89,10 @@ def test_greedy_text_equals_generate(engine, reference, truths, method, gamma, p
     for name in prompts:
         whole = fold(engine.run(RunConfig(PROMPTS[name], PAIR, method, gamma, max_new_tokens=TOKENS)))
         ids, theirs = truths(name)
-        assert [p.id for p in whole.started.prompt] == ids
+        prompt, ours = ids_of(whole)
+        assert prompt == ids
         statuses |= {t.status for r in whole.rounds for t in r.tokens}
-        gap = near_tie(reference, ids, [t.id for t in whole.emitted], theirs)
+        gap = near_tie(reference, ids, ours, theirs)
         if gap is not None:
             ties.append(f"{name} (gap {gap:.1e})")
     if ties:

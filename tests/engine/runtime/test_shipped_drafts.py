@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 import torch
-from chi_squared import FALSE_ALARM, joint_p_value
+from chi_squared import FALSE_ALARM, joint_p_value, two_token_law
 from real_model import PAIR, PROMPTS
+from tiny_pairs import ids_of
 
 from engine.config import RunConfig, SamplingParams
 from engine.models.linear import QuantisedLinear, quantising_works
-from engine.sampling.warping import warp
 from engine.trace.metrics import compute_metrics
 from engine.trace.trace import fold
 from engine.weights.catalogue import get_pair
@@ -88,14 +88,8 @@ def test_sampled_text_keeps_the_targets_law(engine, reference, method, gamma):
     runs = [fold(engine.run(replace(asked, seed=seed, trace=False))) for seed in range(80)]
     first = Counter(t.status for r in runs for t in r.rounds[0].tokens)
     assert min(first["accepted"], first["rejected"]) > 10, "one side of the rule was hardly tried"
-    seen = Counter(tuple(t.id for t in r.emitted[:2]) for r in runs)
-    ids, law = [p.id for p in runs[0].started.prompt], {}
-    with torch.inference_mode():
-        head = warp(reference(torch.tensor([ids])).logits[0, -1:], asked.sampling)[0]
-        for a in head.nonzero()[:, 0].tolist():
-            tail = warp(reference(torch.tensor([[*ids, a]])).logits[0, -1:], asked.sampling)[0]
-            law |= {(a, b): float(head[a] * tail[b]) for b in tail.nonzero()[:, 0].tolist()}
-    assert joint_p_value(seen, law) > FALSE_ALARM
+    seen = Counter(tuple(ids_of(each)[1][:2]) for each in runs)
+    assert joint_p_value(seen, two_token_law(reference, ids_of(runs[0])[0], asked.sampling)) > FALSE_ALARM
 
 
 @pytest.mark.slow

@@ -23,8 +23,7 @@ def folder(tmp_path_factory):
 
 
 @pytest.fixture
-def real(monkeypatch, tmp_path):
-    monkeypatch.setenv("SPECLENS_CACHE", str(tmp_path))
+def real(own_cache):
     found = Worker("cpu", "fp32")
     yield found
     found.close()
