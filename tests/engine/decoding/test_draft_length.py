@@ -21,17 +21,47 @@ DRAFT = TARGET.with_noise(0.8, seed=1)
 PROMPT = [0, 1]
 
 
-def auto(c=0.1, v=CHEAP, **settings) -> AdaptiveGamma:
-    return AdaptiveGamma(c, v, PRIORS, **settings)
+def auto(c=0.1, v=CHEAP, priors=PRIORS, **settings) -> AdaptiveGamma:
+    return AdaptiveGamma(c, v, priors, **settings)
 
 
-# ---- its answers ----------------------------------------------------------------------------------------------
+# ---- one γ for the whole round ----------------------------------------------------------------------------------
 
 
-def test_a_fixed_gamma_ignores_the_confidence_key():
-    policy = FixedGamma(3)
-    assert [policy.choose(PER_TOKEN, most) for most in (0, 2, 9)] == [0, 2, 3]
-    assert policy.worth_verifying([0]) and policy.worth_drafting([0, 0, 0])
+def test_it_learns_to_draft_more_and_less_and_tries_again_after_a_while():
+    policy = auto(priors={0: 0.5})
+    at_first = policy.choose(0, 32)
+    for _ in range(30):
+        policy.observe(0, 4, 4)
+    high = policy.choose(0, 32)
+    for _ in range(60):
+        policy.observe(0, 1, 0)
+    assert high > at_first > policy.choose(0, 32) == 0
+    waited = next(i for i in range(1000) if policy.choose(0, 32) > 0)
+    assert 20 < waited < 400, "a probe should be rare, and come"
+
+
+def test_keys_are_kept_apart_and_followed_deeper():
+    policy = auto(0.0, priors={1: 0.1, 2: 0.9, 3: 0.9}, next_key=lambda n: min(n + 1, 3))
+    policy.observe(1, 3, 2)  # kept at 1 and 2, refused at 3
+    assert policy.alpha(1) > 0.1 and policy.alpha(2) > 0.9 and policy.alpha(3) < 0.9
+
+
+@pytest.mark.parametrize("most", [0, 1, 3, 16, 32])
+@pytest.mark.parametrize("policy", [auto(most=5), auto(0.0, priors={0: 0.99}), FixedGamma(9), ReplayedGamma([9])])
+def test_no_policy_exceeds_what_there_is_room_for(policy, most):
+    assert 0 <= policy.choose(0, most) <= min(most, getattr(policy, "most", most))
+
+
+def test_a_trace_that_is_over_drafts_nothing_more():
+    replayed, chosen = ReplayedGamma([3, 0, 2]), []
+    for _ in range(4):
+        chosen.append(replayed.choose(0, 32))
+        replayed.observe(0, 0, 0)
+    assert chosen == [3, 0, 2, 0]
+
+
+# ---- one decision a token ---------------------------------------------------------------------------------------
 
 
 def test_a_guess_is_kept_when_it_is_likelier_right_than_it_costs():
@@ -103,25 +133,6 @@ def test_a_draft_that_pays_never_rests():
     for i in range(300):
         assert policy.choose(PER_TOKEN, 9)
         policy.observe(PER_TOKEN, 3, 0 if i % 3 == 2 else 2, path=(7, 7, 7), steps=3)
-
-
-def test_pins_say_what_was_done_round_by_round():
-    """(γ, steps): one step more than drafts where the last guess was looked at and let go."""
-    pinned = ReplayedGamma([(2, 3), (0, 1), (0, 0), (2, 2), 1])
-    plan = []
-    for _ in range(7):
-        paths = [("x",) * n for n in (1, 2, 3)]
-        verify, draft = [pinned.worth_verifying(p) for p in paths], [pinned.worth_drafting(p) for p in paths]
-        plan.append((pinned.choose(PER_TOKEN, 9), verify, draft))
-        assert pinned.choose(PER_TOKEN, 1) <= 1
-        assert pinned.choose("chosen before", 9) == min(plan[-1][0], sum(verify))
-        pinned.observe(None, 0, 0)
-    yes, no = True, False
-    assert plan[:5] == [
-        (3, [yes, yes, no], [yes, yes, no]), (1, [no, no, no], [no, no, no]), (0, [no, no, no], [no, no, no]),
-        (2, [yes, yes, no], [yes, no, no]), (1, [yes, no, no], [no, no, no]),
-    ]  # fmt: skip
-    assert plan[5:] == [(0, [no] * 3, [no] * 3)] * 2
 
 
 @pytest.mark.parametrize("row, tenth", [([0.05, 0.3, 0.65], 6), ([0.55, 0.45], 5), ([1.0, 0.0], 9), ([0.05] * 20, 0)])
