@@ -130,4 +130,6 @@ def _load(folder: Path, dtype: torch.dtype):
 
 
 def first_line(error: Exception) -> str:
-    return next(iter(str(error).strip().splitlines()), type(error).__name__)[:300]
+    """Returns another library's words as the end of a sentence."""
+    line = next(iter(str(error).strip().splitlines()), type(error).__name__)[:300]
+    return f"{line.rstrip(' .:')}."

@@ -50,14 +50,10 @@ def read_by_transformers(folder: Path) -> bool:
     return type(load_config(folder)) is theirs
 
 
-@pytest.mark.parametrize("left_out", [name for name in READ if name != "model_type"] + ["rope_parameters"])
-def test_what_a_file_leaves_out_has_the_architectures_default(left_out, tmp_path):
-    assert read_by_transformers(changed(tmp_path, "config.json", **{left_out: None}))
-
-
 @pytest.mark.parametrize(
     "values",
     [
+        *({name: None} for name in (*READ[1:], "rope_parameters")),
         {"model_type": "mistral"},
         {"rope_parameters": {"rope_type": "linear", "rope_theta": 10000.0, "factor": 2.0}},
         {"rope_parameters": {"rope_type": "default"}},
@@ -71,14 +67,15 @@ def test_what_a_file_leaves_out_has_the_architectures_default(left_out, tmp_path
     ],
     ids=lambda values: str(values)[:40],
 )
-def test_what_is_out_of_the_ordinary_is_left_to_transformers(values, tmp_path):
+def test_what_is_left_out_or_out_of_the_ordinary_is_left_to_transformers(values, tmp_path):
+    """A field that the file leaves out has the architecture's default."""
     assert read_by_transformers(changed(tmp_path, "config.json", **values))
 
 
-def test_a_damaged_or_absent_config_is_refused_in_words(tmp_path):
-    with pytest.raises(Unavailable, match="no complete model folder"):
-        load_config(tmp_path)
-    (tmp_path / "config.json").write_text("{")
+@pytest.mark.parametrize("content", [None, "{", '{"model_type": "llama", "dtype": "no_such_type"}'])
+def test_an_absent_config_and_one_that_no_class_takes_are_refused_in_words(content, tmp_path):
+    if content:
+        (tmp_path / "config.json").write_text(content)
     with pytest.raises(Unavailable, match="no complete model folder"):
         load_config(tmp_path)
 
@@ -91,15 +88,7 @@ def test_the_tokenizer_is_the_one_that_transformers_would_choose(named, tmp_path
     text = "Why is the sky\n\n blue? \U0001f642 <|im_end|>"
     assert ours(text)["input_ids"] == theirs(text)["input_ids"]
     assert (ours.eos_token_id, ours.pad_token_id) == (theirs.eos_token_id, theirs.pad_token_id)
-
-
-def test_what_no_configuration_takes_is_refused_in_words(tmp_path):
-    with pytest.raises(Unavailable, match="no complete model folder"):
-        load_config(changed(tmp_path, "config.json", dtype="no_such_type"))
-
-
-def test_the_chat_template_comes_with_the_tokenizer():
-    assert load_tokenizer(DRAFT).chat_template == AutoTokenizer.from_pretrained(DRAFT).chat_template != ""
+    assert ours.chat_template == theirs.chat_template != ""
 
 
 def test_loading_a_model_imports_no_compiler():
@@ -109,7 +98,6 @@ def test_loading_a_model_imports_no_compiler():
         f"load_model(Path({str(DRAFT)!r}), 'cpu', 'fp32');"
         "print(*(name for name in ('sympy', 'torch._dynamo', 'transformers.models.llama') if name in sys.modules))"
     )
-    root = ROOT
-    done = subprocess.run([sys.executable, "-c", code], cwd=root, capture_output=True, text=True, timeout=120)
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip() == ""

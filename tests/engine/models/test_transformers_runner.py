@@ -1,14 +1,15 @@
 """Any transformers model whose cache can be cropped: same logits, exact rollback, same text as generate; no others."""
 
+import json
+
 import pytest
 import torch
-from tiny_pairs import generated, model_folder, request
+from tiny_pairs import generated, ids_of, model_folder, run
 
 from engine.errors import BadInput, Unavailable
 from engine.models.loader import load_model
 from engine.models.transformers_runner import TransformersRunner
 from engine.runtime.engine import load_engine
-from engine.trace.trace import fold
 
 CROPPABLE = ["gpt2", "gemma", "gemma2", "gemma3"]
 IDS = [(7 * i + 3) % 250 for i in range(40)]  # longer than the sliding windows of gemma2 and gemma3
@@ -25,11 +26,6 @@ def models(tmp_path_factory):
         return made[name]
 
     return get
-
-
-@pytest.fixture
-def cache(monkeypatch, tmp_path):
-    monkeypatch.setenv("SPECLENS_CACHE", str(tmp_path))
 
 
 def reference(model, ids) -> torch.Tensor:
@@ -79,26 +75,26 @@ def test_rolling_back_to_what_was_never_fed_is_a_bug(models):
 
 @pytest.mark.parametrize("method", ["none", "ngram", "lm"])
 @pytest.mark.parametrize("name", CROPPABLE)
-def test_greedy_output_equals_generate(models, cache, tmp_path, name, method):
+def test_greedy_output_equals_generate(models, own_cache, tmp_path, name, method):
     folder, model = models(name)
     model_folder(tmp_path / "draft", name, noise=0.05)
     engine = load_engine(f"{folder}+{tmp_path / 'draft'}", "cpu")
     assert isinstance(engine.target.runner, TransformersRunner)
-    found = fold(engine.run(request(engine.pair.name, method, max_new_tokens=40)))
-    truth = generated(model, [p.id for p in found.started.prompt], 40)
-    assert [t.id for t in found.emitted] == truth
+    found = run(engine, method, max_new_tokens=40)
+    prompt, written = ids_of(found)
+    assert written == generated(model, prompt, 40)
     if method == "lm":
         assert any(t.status == "accepted" for r in found.rounds for t in r.tokens)
         assert any(t.status == "rejected" for r in found.rounds for t in r.tokens)
     engine.close()
 
 
-def test_a_universal_model_drafts_for_the_fast_decoder(cache, tmp_path, models):
+def test_a_universal_model_drafts_for_the_fast_decoder(own_cache, tmp_path, models):
     model = model_folder(tmp_path / "llama")
     engine = load_engine(f"{tmp_path / 'llama'}+{models('gpt2')[0]}", "cpu")
-    found = fold(engine.run(request(engine.pair.name, "lm", max_new_tokens=12)))
+    prompt, written = ids_of(run(engine, "lm", max_new_tokens=12))
     assert isinstance(engine._drafts["lm"].runner, TransformersRunner)
-    assert [t.id for t in found.emitted] == generated(model, [p.id for p in found.started.prompt], 12)
+    assert written == generated(model, prompt, 12)
 
 
 @pytest.mark.parametrize("name", ["mamba", "recurrent_gemma"])
@@ -128,8 +124,6 @@ def test_logits_that_are_no_numbers_do_not_pass_the_trial(models, monkeypatch, w
 
 
 def test_encoder_decoders_and_unknown_kinds_are_refused_in_words(tmp_path, models):
-    import json
-
     model_folder(tmp_path / "odd", "gpt2")
     for kind in ("t5", "bert", "made-up"):
         (tmp_path / "odd" / "config.json").write_text(json.dumps({"model_type": kind, "vocab_size": 264}))
@@ -139,8 +133,6 @@ def test_encoder_decoders_and_unknown_kinds_are_refused_in_words(tmp_path, model
 
 
 def test_code_that_comes_with_a_checkpoint_is_never_run(tmp_path):
-    import json
-
     model_folder(tmp_path, "gpt2")
     config = json.loads((tmp_path / "config.json").read_text())
     config |= {"model_type": "mine", "auto_map": {"AutoConfig": "mine.Config", "AutoModelForCausalLM": "mine.Model"}}
@@ -160,24 +152,6 @@ def test_a_tensor_that_is_missing_is_not_filled_with_noise(tmp_path):
     save_file(weights, tmp_path / "model.safetensors", {"format": "pt"})
     with pytest.raises(Unavailable, match=r"no tensor 'model\.layers\.1\.mlp\.up_proj\.weight'"):
         load_model(tmp_path, "cpu", "fp32")
-
-
-@pytest.mark.parametrize(
-    "error", [torch.OutOfMemoryError("CUDA out of memory"), RuntimeError("DefaultCPUAllocator: can't allocate memory")]
-)
-@pytest.mark.parametrize("at", ["load", "try"])
-def test_running_out_of_memory_is_said_in_words(models, monkeypatch, error, at):
-    from transformers import AutoModelForCausalLM
-
-    def full(*args, **kwargs):
-        raise error
-
-    if at == "load":
-        monkeypatch.setattr(AutoModelForCausalLM, "from_pretrained", full)
-    else:
-        monkeypatch.setattr(TransformersRunner, "forward", full)
-    with pytest.raises(Unavailable, match="gpt2 does not fit into the memory of cpu; choose a smaller pair"):
-        load_model(models("gpt2")[0], "cpu", "fp32")
 
 
 def test_the_context_is_the_models_own(models):

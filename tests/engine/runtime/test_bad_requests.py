@@ -8,15 +8,33 @@ import shutil
 import pytest
 import torch
 from fake_engine import rest
-from sample_traces import small
 from tiny_models import fallback_tokenizer
 from tiny_pairs import model_folder, request
 
 from engine.config import RunConfig, SamplingParams
-from engine.errors import BadInput, EngineError, Unavailable
+from engine.errors import BadInput, EngineError
+from engine.models.loader import load_model
 from engine.runtime.worker import Worker
 from engine.trace.events import CostModel
-from engine.trace.trace import fold, from_json, to_json
+from engine.trace.trace import fold
+
+# A folder's name → one of its files, the new content (or what becomes of the old; None: no file), part of the sentence.
+BROKEN = {
+    "no weights": ("model.safetensors", None, "has no safetensors weights"),
+    "cut weights": ("model.safetensors", lambda data: data[:-100], "bytes instead of"),
+    "junk weights": ("model.safetensors", b"\xff" * 1000, "its header cannot be read"),
+    "no config": ("config.json", None, "has no config.json"),
+    "cut config": ("config.json", b"{", "config.json is damaged"),
+    "config list": ("config.json", b"[]", "config.json is damaged"),
+    "config of words": ("config.json", lambda data: data.replace(b'"hidden_size": 32', b'"hidden_size": "many"'),
+                        "gives no hidden_size"),
+    "another's config": ("config.json", lambda data: data.replace(b'"hidden_size": 32', b'"hidden_size": 64'),
+                         "(264, 32), but config.json says (264, 64)"),
+    "no tokenizer": ("tokenizer.json", None, "has no tokenizer"),
+    "junk tokenizer": ("tokenizer.json", b"junk", "junk tokenizer"),
+    "empty tokenizer": ("tokenizer.json", b"{}", "empty tokenizer"),
+    "junk end tokens": ("generation_config.json", b"junk", "generation_config.json is damaged"),
+}  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -26,16 +44,17 @@ def root(tmp_path_factory):
     model_folder(root / "draft", noise=0.05)
     model_folder(root / "bare", template=None)
     model_folder(root / "stranger", tokenizer=fallback_tokenizer(), vocab_size=300)
-    model_folder(root / "mamba", "mamba")
-    for name in ("no weights", "cut weights", "junk weights", "no config", "no tokenizer", "pickle"):
+    for name in ("mamba", "gpt2"):
+        model_folder(root / name, name)
+    for name in ("pickle", *BROKEN):
         shutil.copytree(root / "draft", root / name)
-    (root / "no weights" / "model.safetensors").unlink()
     (root / "pickle" / "model.safetensors").rename(root / "pickle" / "pytorch_model.bin")
-    (root / "no config" / "config.json").unlink()
-    (root / "no tokenizer" / "tokenizer.json").unlink()
-    (root / "junk weights" / "model.safetensors").write_bytes(b"\xff" * 1000)
-    cut = root / "cut weights" / "model.safetensors"
-    cut.write_bytes(cut.read_bytes()[:-100])
+    for name, (file, change, _) in BROKEN.items():
+        path = root / name / file
+        if change is None:
+            path.unlink()
+        else:
+            path.write_bytes(change(path.read_bytes()) if callable(change) else change)
     return root
 
 
@@ -68,12 +87,14 @@ def sentence(error: EngineError) -> str:
 def refused(worker, root):
     """Runs a bad request, with ``patch`` in force, between two good ones, which must agree; returns its sentence."""
 
-    def check(patch=None, **settings) -> str:
+    def check(patch: dict | None = None, **settings) -> str:
         before = answer(worker, root / "good")
         with pytest.MonkeyPatch.context() as patched, pytest.raises(EngineError) as caught:
             for name, value in (patch or {}).items():
                 patched.setattr(name, value)
-            answer(worker, **({"pair": root / "good"} | settings))
+            pair = settings.pop("pair", "good")
+            pair = "+".join(str(root / part) if (root / part).is_dir() else part for part in pair.split("+"))
+            answer(worker, pair, **settings)
         assert answer(worker, root / "good") == before
         return sentence(caught.value)
 
@@ -105,6 +126,7 @@ SETTINGS = [
     ({"seed": 2**63}, "seed is"),
     ({"stop": ("",)}, "Stop strings"),
     ({"stop": ("a",) * 17}, "Stop strings"),
+    ({"precision": "int1"}, "precision is 'int1'"),
 ]
 SAMPLING = [
     ({"temperature": -0.5}, "temperature is -0.5, but must be a number from 0"),
@@ -121,106 +143,68 @@ SAMPLING = [
 ]
 
 
-@pytest.mark.parametrize(("settings", "said"), SETTINGS, ids=str)
-def test_settings(settings, said):
-    with pytest.raises(BadInput) as caught:
-        RunConfig(**({"prompt": "hi"} | settings))
-    assert said in sentence(caught.value)
+ASKED = [(RunConfig, {"prompt": "hi"} | settings, said) for settings, said in SETTINGS]
 
 
-@pytest.mark.parametrize(("settings", "said"), SAMPLING, ids=str)
-def test_sampling_settings(settings, said):
+@pytest.mark.parametrize(("kind", "settings", "said"), [*ASKED, *((SamplingParams, *row) for row in SAMPLING)], ids=str)
+def test_settings(kind, settings, said):
     with pytest.raises(BadInput) as caught:
-        SamplingParams(**settings)
+        kind(**settings)
     assert said in sentence(caught.value)
 
 
 # --- requests that only the engine can judge -----------------------------------------------------------------------
 
 
-def test_a_prompt_longer_than_the_context(refused):
-    assert "The prompt has 5000 tokens and up to 16 new ones" in refused(prompt="a" * 5000)
+MEMORY = torch.OutOfMemoryError("CUDA out of memory."), RuntimeError("can't allocate memory: 12 TB"), MemoryError()
+FULL_MEMORY = {
+    "bare": ["engine.models.loader.LlamaModel"],
+    "gpt2": ["transformers.AutoModelForCausalLM.from_pretrained", "engine.models.loader.TransformersRunner.forward"],
+}
+LITTLE_MEMORY = {"engine.weights.preflight.available_memory": lambda device="cpu": 10**6}
+FULL_DISK = {"engine.weights.store.need_disk": failing(OSError(errno.ENOSPC, "No space left on device"))}
+NO_HUB = {"engine.weights.hub._probe": failing(ConnectionError("Connection refused"))}
+REQUESTS = [
+    ({"prompt": "a" * 5000}, {}, r"The prompt has 5000 tokens and up to 16 new ones"),
+    ({"pair": "smollm2-153m"}, {}, r"There is no pair 'smollm2-153m'; did you mean smollm2-135m"),
+    ({"pair": "/no/such/folder"}, {}, r"There is no folder"),
+    ({"method": "magic"}, {}, r"'magic' is not a method; choose from none, ngram\."),
+    ({"method": "lm"}, {}, r"has no 'lm' draft; choose from none, ngram\."),
+    ({"pair": "bare", "chat": True}, {}, r"no chat template; run it on raw text"),
+    ({"pair": "good+stranger", "method": "lm"}, {}, r"draft has another tokenizer"),
+    ({"pair": "bare"}, LITTLE_MEMORY, r"about [\d.]+ GB in fp32 .* cpu has 1.0 MB free; choose a smaller pair"),
+    *[({"pair": pair}, {where: failing(error)}, rf"{pair} does not fit into the memory of cpu; choose a smaller pair")
+      for pair, places in FULL_MEMORY.items() for where in places for error in MEMORY],
+    ({}, {"engine.models.llama.LlamaModel.new_cache": failing(MEMORY[0])}, r"request does not fit into the memory"),
+    ({"pair": "smollm2-135m"}, FULL_DISK, r"The disk that holds .* is full; free some space or name another cache"),
+    ({"pair": "qwen3-4b"}, NO_HUB, r"The hub cannot be reached for Qwen/Qwen3-4B"),
+]  # fmt: skip
 
 
-def test_an_unknown_pair(refused):
-    assert "There is no pair 'smollm2-153m'; did you mean smollm2-135m" in refused(pair="smollm2-153m")
-    assert "There is no folder" in refused(pair="/no/such/folder")
-
-
-def test_an_unknown_method_and_one_that_the_pair_lacks(refused):
-    assert "'magic' is not a method; choose from none, ngram." in refused(method="magic")
-    assert "has no 'lm' draft; choose from none, ngram." in refused(method="lm")
-
-
-def test_no_chat_template(refused, root):
-    assert "no chat template; run it on raw text" in refused(pair=root / "bare", chat=True)
+@pytest.mark.parametrize(("settings", "patch", "said"), REQUESTS, ids=[said[:40] for *_, said in REQUESTS])
+def test_a_request_that_only_the_engine_can_judge(refused, settings, patch, said):
+    assert re.search(said, refused(patch, **settings))
 
 
 @pytest.mark.parametrize(
     ("name", "said"),
     [
-        ("no weights", "has no safetensors weights"),
-        ("cut weights", "model.safetensors is damaged"),
-        ("junk weights", "model.safetensors is damaged"),
-        ("no config", "has no config.json"),
-        ("no tokenizer", "has no tokenizer"),
-        ("pickle", "is a pickle, which is never loaded"),
+        *((name, said) for name, (*_, said) in BROKEN.items()),
+        ("pickle", "a pickle, which is never loaded"),
         ("mamba", "cannot be rolled back"),
     ],
 )
-@pytest.mark.parametrize("role", ["target", "draft"])
-def test_missing_damaged_and_impossible_models(refused, root, name, said, role):
-    if role == "target":
-        assert said in refused(pair=root / name)
-    else:
-        assert said in refused(pair=f"{root / 'good'}+{root / name}", method="lm")
-
-
-def test_a_draft_with_another_tokenizer(refused, root):
-    assert "draft has another tokenizer" in refused(pair=f"{root / 'good'}+{root / 'stranger'}", method="lm")
+def test_missing_damaged_and_impossible_models(refused, root, name, said):
+    assert said in refused(pair=name)
+    assert said in refused(pair=f"good+{name}", method="lm")
+    with pytest.raises(EngineError) as caught:
+        load_model(root / name, "cpu", "fp32")
+    assert name in sentence(caught.value)
 
 
 def test_weights_that_went_bad_between_two_requests(refused, root, worker):
-    pair = f"{root / 'good'}+{root / 'gone'}"
+    pair = f"good+{root / 'gone'}"
     shutil.copytree(root / "draft", root / "gone")
-    answer(worker, pair)
+    answer(worker, f"{root}/{pair}")
     shutil.rmtree(root / "gone")
     assert "There is no folder" in refused(pair=pair, method="lm")
-
-
-def test_too_little_memory_before_loading(refused, root):
-    said = refused(pair=root / "bare", patch={"engine.weights.preflight.available_memory": lambda device="cpu": 10**6})
-    assert re.search(r"needs about [\d.]+ GB in fp32 .* cpu has 1.0 MB free; choose a smaller pair", said)
-
-
-@pytest.mark.parametrize(
-    "error",
-    [MemoryError(), torch.OutOfMemoryError("CUDA out of memory."), RuntimeError("can't allocate memory: 12 TB")],
-)
-def test_out_of_memory_while_loading(refused, root, error):
-    said = refused(pair=root / "bare", patch={"engine.models.loader.LlamaModel": failing(error)})
-    assert "bare does not fit into the memory of cpu; choose a smaller pair" in said
-
-
-def test_no_disk_space_for_the_cache(refused):
-    full = failing(OSError(errno.ENOSPC, "No space left on device"))
-    said = refused(pair="smollm2-135m", patch={"engine.weights.store.need_disk": full})
-    assert re.search(r"The disk that holds .* is full; free some space or name another cache folder", said)
-
-
-def test_a_hub_that_cannot_be_reached(refused):
-    gone = failing(ConnectionError("Connection refused"))
-    assert "The hub cannot be reached for Qwen/Qwen3-4B" in refused(
-        pair="qwen3-4b", patch={"engine.weights.hub._probe": gone}
-    )
-
-
-def test_a_corrupt_trace_stops_nothing(root, worker):
-    with pytest.raises(BadInput) as caught:
-        from_json(to_json(small())[:-20])
-    sentence(caught.value)
-    assert answer(worker, root / "good")
-
-
-def test_errors_are_of_the_two_kinds_that_people_may_read():
-    assert issubclass(BadInput, EngineError) and issubclass(Unavailable, EngineError)

@@ -18,11 +18,8 @@ ENOUGH = 10**12
 
 
 @pytest.fixture(autouse=True)
-def empty_caches(tmp_path, monkeypatch):
-    import huggingface_hub.constants
-
-    monkeypatch.setenv("SPECLENS_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_CACHE", str(tmp_path / "hub"))
+def empty_caches(own_cache, tmp_path, monkeypatch):
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "hub"))
     monkeypatch.delenv("HF_HUB_OFFLINE", raising=False)
 
 
@@ -134,34 +131,15 @@ def test_figures_of_other_architectures(tmp_path):
 
 
 def test_what_a_local_folder_lacks_is_named(tmp_path):
+    """Missing and damaged files one by one: runtime/test_bad_requests.py."""
+
     def says(words, name):
         with pytest.raises(BadInput, match=words) as caught:
             get_pair(str(name))
         assert str(caught.value).endswith(".") and "\n" not in str(caught.value)
 
-    says("There is no folder", tmp_path / "nowhere")
     says("There is no folder", f"{write_checkpoint(tmp_path / 'whole')}+{tmp_path / 'nowhere'}")
-    for number, (gone, words) in enumerate(
-        [
-            ("config.json", "has no config.json"),
-            ("tokenizer.json", "has no tokenizer"),
-            ("model.safetensors", "has no saf"),
-        ]
-    ):
-        folder = write_checkpoint(tmp_path / str(number))
-        (folder / gone).unlink()
-        says(words, folder)
-    (folder / "pytorch_model.bin").write_bytes(b"")
-    says("pytorch_model.bin is a pickle, which is never loaded", folder)
     says("gives no num_attention_heads", write_checkpoint(tmp_path / "vision", {"image_size": 3}))
-    cut = write_checkpoint(tmp_path / "cut")
-    data = (cut / "model.safetensors").read_bytes()
-    (cut / "model.safetensors").write_bytes(data[:-1])
-    says(f"is damaged .{len(data) - 1} bytes instead of {len(data)}.", cut)
-    (cut / "model.safetensors").write_bytes(b"\xff" * 64)
-    says("its header cannot be read", cut)
-    (cut / "config.json").write_text("[1]")
-    says("config.json is damaged", cut)
     sharded = write_checkpoint(tmp_path / "sharded")
     (sharded / "model.safetensors.index.json").write_text('{"weight_map": {"a": "model-00001-of-00002.safetensors"}}')
     says("lacks model-00001-of-00002.safetensors", sharded)
@@ -226,17 +204,13 @@ def test_shipped_drafts_say_their_sizes_and_a_missing_one_stops_nothing_else(tmp
         load_catalogue(tmp_path / "outside.toml")
 
 
-def test_free_memory_is_measured_here():
-    assert 2**20 < available_memory("cpu") < 2**50
-
-
 def test_a_containers_limit_counts(monkeypatch, tmp_path):
     for name, text in {"memory.max": "5000", "memory.current": "3000", "memory.stat": "inactive_file 400\n"}.items():
         (tmp_path / name).write_text(text)
     monkeypatch.setattr(preflight, "Path", lambda name: tmp_path)
     assert available_memory("cpu") == 2400
     (tmp_path / "memory.max").write_text("max\n")
-    assert available_memory("cpu") > 2**20
+    assert 2**20 < available_memory("cpu") < 2**50
 
 
 # --- tokenizers ---
@@ -257,11 +231,8 @@ def test_tokenizers_are_compared_by_their_tokens():
     problem = compare_tokenizers(ours, tokenizer(["?", "a", "x", "c"]))
     assert "another tokenizer" in problem and "1 of 4 shared ids differ: id 2 is 'b' there" in problem
     assert compare_tokenizers(ours, tokenizer(["?", "a", "b"])) is None, "padding is not a problem"
-
-
-def test_a_renamed_special_token_is_not_a_problem():
     one, two = tokenizer(["?", "a"], ["<|one|>"]), tokenizer(["?", "a"], ["<|two|>"])
-    assert compare_tokenizers(one, two) is None
+    assert compare_tokenizers(one, two) is None, "a renamed special token is none either"
     assert "id 2 is '<|one|>' there and 'b' here" in compare_tokenizers(one, tokenizer(["?", "a", "b"]))
 
 
