@@ -14,6 +14,7 @@ from engine.sampling.rejection import residual, verify_chain, verify_tree
 from engine.sampling.warping import draw, one_hot
 
 ONE = 1 - 2.0**-24  # the largest uniform there is
+SAME = 2e-6  # fp32 rows, and thresholds found to 2⁻²⁴
 quick = settings(max_examples=80, deadline=None, derandomize=True)
 
 
@@ -101,9 +102,9 @@ def expected_law(model, length: int, vocabulary: int) -> dict:
     return outputs
 
 
-def assert_same_law(found: dict, expected: dict):
-    for tokens in found.keys() | expected.keys():
-        assert found.get(tokens, 0.0) == pytest.approx(expected.get(tokens, 0.0), abs=2e-6), tokens
+def difference(found: dict, expected: dict) -> float:
+    """The largest difference between the chances that two laws give to the same tokens."""
+    return max(abs(found.get(tokens, 0.0) - expected.get(tokens, 0.0)) for tokens in found.keys() | expected.keys())
 
 
 def chain_q_law(draft, vocabulary: int, N: int):
@@ -132,14 +133,14 @@ def test_a_chain_has_the_targets_law(accept, vocabulary, N):
     parents = tuple(range(N))
     rule = as_rule(verify_chain) if accept == "chain" else as_rule(verify_tree, parents)
     found = output_law(rule, model, chain_q_law(draft, vocabulary, N), parents, N + 1)
-    assert_same_law(found, expected_law(model, N + 1, vocabulary))
+    assert difference(found, expected_law(model, N + 1, vocabulary)) < SAME
 
 
 def test_a_chain_that_was_no_draw_has_the_targets_law():
     model = table_model(6, 3)
     for tokens in ((0, 1), (3, 3), (5, 2)):
         found = output_law(as_rule(verify_chain), model, [(tokens, 1.0, None)], (0, 1), 3)
-        assert_same_law(found, expected_law(model, 3, 6))
+        assert difference(found, expected_law(model, 3, 6)) < SAME
 
 
 def sibling_q_law(q: torch.Tensor, count: int, replace: bool):
@@ -162,13 +163,13 @@ def test_siblings_have_the_targets_law(replace, count):
     model, q = table_model(4, 5), rows(1, 4, 6, holes=0.0)[0]
     parents = (0,) * count
     found = output_law(as_rule(verify_tree, parents), model, sibling_q_law(q, count, replace), parents, 2)
-    assert_same_law(found, expected_law(model, 2, 4))
+    assert difference(found, expected_law(model, 2, 4)) < SAME
 
 
 def test_top_siblings_have_the_targets_law():
     model, parents = table_model(5, 7), (0, 0, 0, 1)
     found = output_law(as_rule(verify_tree, parents), model, [((4, 1, 0, 2), 1.0, None)], parents, 3)
-    assert_same_law(found, expected_law(model, 3, 5))
+    assert difference(found, expected_law(model, 3, 5)) < SAME
 
 
 def test_a_two_level_tree_has_the_targets_law():
@@ -182,7 +183,7 @@ def test_a_two_level_tree_has_the_targets_law():
             if more > 0:
                 ways.append(((a, b, c, d), chance * more, torch.cat([q, draft((a,))[None], draft((b,))[None]])))
     found = output_law(as_rule(verify_tree, parents), model, ways, parents, 3)
-    assert_same_law(found, expected_law(model, 3, vocabulary))
+    assert difference(found, expected_law(model, 3, vocabulary)) < SAME
 
 
 # Mistakes in the drafter, in the warping, or in which uniform is used are not visible to a law over (p, q, tokens).
@@ -195,8 +196,7 @@ def test_the_law_tells_wrong_rules_apart(name):
     (mutant,) = [m for m in MUTANTS if m.name == name]
     model, draft = table_model(3, 1), table_model(3, 2)
     found = output_law(as_rule(mutant.rules.verify_chain), model, chain_q_law(draft, 3, 2), (0, 1), 3)
-    expected = expected_law(model, 3, 3)
-    assert max(abs(found.get(t, 0.0) - expected.get(t, 0.0)) for t in found.keys() | expected.keys()) > 1e-3
+    assert difference(found, expected_law(model, 3, 3)) > 1e-3
 
 
 @pytest.mark.parametrize("N", [0, 1, 2, 5])
@@ -302,12 +302,3 @@ def test_the_residual_is_a_distribution_over_what_p_has_more_of(case):
     more = (p > q).any(-1)
     assert torch.allclose(left.sum(-1), torch.ones(len(p)), atol=1e-4)
     assert (left[more][(p <= q)[more]] == 0).all()
-
-
-@pytest.mark.parametrize("u", [0.0, ONE])
-def test_point_masses_leave_nothing_to_chance(u):
-    p, u = one_hot(torch.tensor([2, 4]), 6), torch.tensor([u])
-    same = verify_chain(p, p[:1], torch.tensor([2]), u, u.expand(2))
-    assert same.path.all() and int(same.closing) == 4
-    other = verify_chain(p, one_hot(torch.tensor([5]), 6), torch.tensor([5]), u, u.expand(2))
-    assert not other.path.any() and int(other.closing) == 2

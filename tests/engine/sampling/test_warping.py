@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import settings
 from hypothesis import strategies as st
 from scipy.stats import kstest
 from transformers import GenerationConfig, LlamaConfig, LlamaForCausalLM, LogitsProcessorList
@@ -118,24 +118,6 @@ def test_penalty_by_position_equals_one_at_a_time():
 # ---- draws ---------------------------------------------------------------------------------------------------------
 
 
-@quick
-@given(
-    st.integers(0, 10_000),
-    st.integers(2, 60),
-    st.floats(0.05, 0.9),
-    st.lists(st.integers(0, 2**24 - 1), min_size=8, max_size=8),
-)
-def test_no_token_without_mass_is_drawn(seed, vocabulary, holes, draws):
-    generator = torch.Generator().manual_seed(seed)
-    probs = torch.rand(8, vocabulary, generator=generator) ** 4
-    probs[torch.rand(probs.shape, generator=generator) < holes] = 0.0
-    probs[torch.arange(8), torch.randint(vocabulary, (8,), generator=generator)] += 1e-6
-    u = torch.tensor(draws) / 2**24
-    u[0], u[1] = 0.0, ONE
-    ids = draw(probs, u)
-    assert (probs.gather(1, ids[:, None]) > 0).all()
-
-
 @pytest.mark.parametrize("total", [1.0, 0.999999, 1.000001, 1e-30, 3.0])
 def test_the_ends_of_the_interval(total):
     """The CDF of an fp32 row does not end at 1: the last token of positive mass still owns the end."""
@@ -144,15 +126,7 @@ def test_the_ends_of_the_interval(total):
     assert draw(probs, torch.tensor([ONE])).tolist() == [3]
 
 
-def test_a_draw_is_the_inverse_of_the_cdf():
-    """Every u on a fine grid: each token owns exactly its share."""
-    probs = torch.tensor([[0.125, 0.0, 0.5, 0.375]])
-    u = torch.arange(1024) / 1024
-    counts = torch.bincount(draw(probs.expand(1024, -1), u), minlength=4)
-    assert counts.tolist() == [128, 0, 512, 384]
-
-
-def test_a_large_vocabulary_is_drawn_fairly():
+def test_a_draw_is_the_inverse_of_the_cdf_in_a_large_vocabulary_too():
     probs = warp(logits_of(1, 150_000, 5, 1.0), SamplingParams(1.0))
     u = torch.arange(4096) / 4096
     ids = draw(probs.expand(4096, -1), u)

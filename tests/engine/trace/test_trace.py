@@ -1,29 +1,19 @@
 """A trace is a file: it round-trips exactly and replays without a model. Hostile ones: test_hostile_trace.py."""
 
 from dataclasses import replace
-from functools import cache
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sample_traces import small
 
+from engine.config import MAX_NEW_TOKENS
+from engine.exactness.toy_models import ToyLM, make_drafter, toy_decoder
 from engine.trace import trace as traces
 from engine.trace.events import Candidate, Distribution, PromptToken, Round, Timings, Token
-from engine.trace.metrics import compute_metrics
-from engine.trace.trace import Trace, fold, from_json, load, save, to_json
+from engine.trace.trace import Trace, fold, from_json, to_json
 
 # --- what goes out comes back ------------------------------------------------------------------------------------
-
-
-def test_round_trip_is_exact():
-    assert from_json(to_json(small())) == small()
-    assert from_json(to_json(small()).encode()) == small()
-
-
-def test_a_run_that_was_lost_round_trips():
-    lost = replace(small(), finished=None)
-    assert from_json(to_json(lost)) == lost
 
 
 def test_fold_gathers_events_in_order():
@@ -34,33 +24,6 @@ def test_fold_gathers_events_in_order():
         fold(whole.rounds)
     with pytest.raises(ValueError, match="not an event"):
         fold([whole.started, "round"])
-
-
-@cache
-def real_trace(method: str, temperature: float) -> Trace:
-    """A run of the real loop over the tabular LM's vocabulary: every kind of token, with all its numbers."""
-    from engine.config import SamplingParams
-    from engine.drafters.draft_model import DraftModelDrafter
-    from engine.drafters.ngram import NgramDrafter
-    from engine.exactness.toy_models import ToyLM, ToyRunner, ToyTreeDrafter, toy_decoder
-
-    target, draft = ToyLM.random(8, 1), ToyLM.random(8, 2)
-    drafters = {"lm": DraftModelDrafter(ToyRunner(draft)), "ngram": NgramDrafter(), "tree": ToyTreeDrafter(draft)}
-    drafter = drafters[method]
-    run = toy_decoder(target, drafter, [1, 2, 3], SamplingParams(temperature), gamma=3, max_new_tokens=40)
-    rounds = tuple(run.rounds())
-    return Trace(small().started, rounds, replace(small().finished, reason=run.reason, text=run.text))
-
-
-@pytest.mark.parametrize("temperature", [0.0, 1.0])
-@pytest.mark.parametrize("method", ["lm", "ngram", "tree"])
-def test_traces_of_the_loop_round_trip_and_replay_the_same_statistics(method, temperature):
-    whole = real_trace(method, temperature)
-    seen = {t.status for r in whole.rounds for t in r.tokens}
-    assert seen >= {"plain", "accepted"} or seen >= {"resampled", "rejected"}
-    again = from_json(to_json(whole))
-    assert again == whole
-    assert compute_metrics(again) == compute_metrics(whole)
 
 
 shares = st.floats(0, 1)
@@ -98,28 +61,20 @@ def made(draw) -> Trace:
         rounds.append(Round(index, draw(st.integers(0, 32)), tuple(tokens), tuple(parents), draw(st.integers(0, 9)),
                             draw(st.integers(0, 9999)), Timings(*times[:4]), start, clock))  # fmt: skip
     prompt = draw(st.lists(st.builds(PromptToken, st.integers(0, 2**31), texts), max_size=3).map(tuple))
-    return Trace(replace(small().started, prompt=prompt, pair=draw(texts)), tuple(rounds), small().finished)
+    finished = draw(st.sampled_from([small().finished, None]))  # None: of a run that was lost
+    return Trace(replace(small().started, prompt=prompt, pair=draw(texts)), tuple(rounds), finished)
 
 
 @given(made())
 @settings(max_examples=120, deadline=None)
 def test_any_trace_round_trips(whole):
-    again = from_json(to_json(whole))
+    again = from_json(to_json(whole).encode())
     assert again == whole and to_json(again) == to_json(whole)
-    assert compute_metrics(again).counts == compute_metrics(whole).counts
-
-
-def test_a_file_round_trips(tmp_path):
-    save(small(), tmp_path / "trace.json")
-    assert load(tmp_path / "trace.json") == small()
-    assert [f.name for f in tmp_path.iterdir()] == ["trace.json"]
 
 
 def test_limits_hold_what_the_engine_can_write():
     """A run at every limit of the settings, at the default width of the trace, stays readable."""
-    from engine.config import MAX_NEW_TOKENS
-
-    per_round = len(to_json(real_trace("lm", 1.0)).encode()) / len(real_trace("lm", 1.0).rounds)
-    assert MAX_NEW_TOKENS * per_round < traces.MAX_BYTES and MAX_NEW_TOKENS < traces.MAX_ROUNDS
-    commas = to_json(real_trace("lm", 1.0)).count(",") / len(real_trace("lm", 1.0).rounds)
-    assert MAX_NEW_TOKENS * commas < traces.MAX_VALUES
+    run = toy_decoder(ToyLM.random(8, 1), make_drafter("lm", ToyLM.random(8, 2)), [1, 2, 3], gamma=3, max_new_tokens=40)
+    text = to_json(Trace(small().started, rounds := tuple(run.rounds()), small().finished))
+    assert MAX_NEW_TOKENS * len(text.encode()) / len(rounds) < traces.MAX_BYTES and MAX_NEW_TOKENS < traces.MAX_ROUNDS
+    assert MAX_NEW_TOKENS * text.count(",") / len(rounds) < traces.MAX_VALUES

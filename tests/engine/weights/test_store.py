@@ -1,6 +1,7 @@
 """Bringing weights: the GGUF conversion, the cache folder, pip's failures, and a hub that runs on this machine."""
 
 import errno
+import hashlib
 import json
 import re
 import shutil
@@ -16,7 +17,8 @@ import pytest
 import torch
 from filelock import FileLock
 from safetensors.numpy import load_file, save_file
-from transformers import AutoModelForCausalLM, AutoTokenizer, LlamaConfig, LlamaForCausalLM
+from tiny_models import write
+from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from engine.errors import Unavailable
 from engine.files import cache_root
@@ -34,28 +36,19 @@ TEMPLATE = "{% for m in messages %}<|user|>{{ m.content }}<|end|>{% endfor %}"
 
 
 @pytest.fixture(autouse=True)
-def cache(tmp_path, monkeypatch):
-    monkeypatch.setenv("SPECLENS_CACHE", str(tmp_path / "cache"))
-    return tmp_path / "cache"
+def cache(own_cache):
+    return own_cache
 
 
 # --- a tiny model, written as GGUF the way llama.cpp does ---
 
 
-def tiny_model(tied=True):
-    torch.manual_seed(0)
-    config = LlamaConfig(
-        vocab_size=len(WORDS), hidden_size=32, intermediate_size=64, num_hidden_layers=2, num_attention_heads=HEADS,
-        num_key_value_heads=KV_HEADS, max_position_embeddings=128, tie_word_embeddings=tied, rms_norm_eps=1e-5,
-        rope_parameters={"rope_type": "default", "rope_theta": 5000.0}, bos_token_id=1, eos_token_id=0, pad_token_id=0,
+def tiny_model(folder, tied=True):
+    return write(
+        folder, "llama-tied" if tied else "llama", vocab_size=len(WORDS), intermediate_size=64, rms_norm_eps=1e-5,
+        max_position_embeddings=128, rope_parameters={"rope_type": "default", "rope_theta": 5000.0}, bos_token_id=1,
+        eos_token_id=0,
     )  # fmt: skip
-    model = LlamaForCausalLM(config).eval()
-    for name, weight in model.named_parameters():
-        if "norm" in name:
-            torch.nn.init.uniform_(weight, 0.5, 1.5)
-        elif not tied or "lm_head" not in name:
-            torch.nn.init.normal_(weight, std=0.5)
-    return model
 
 
 def permuted(weight, heads):
@@ -107,7 +100,8 @@ def write_gguf(path, model, quantise=None, pre="smollm", arch="llama", extra=Non
 
 @pytest.fixture(scope="module")
 def tiny_gguf(tmp_path_factory):
-    return write_gguf(tmp_path_factory.mktemp("gguf") / "tiny.gguf", tiny_model())
+    folder = tmp_path_factory.mktemp("gguf")
+    return write_gguf(folder / "tiny.gguf", tiny_model(folder))
 
 
 @pytest.fixture
@@ -118,14 +112,10 @@ def tiny(tiny_gguf, tmp_path, monkeypatch):
     (package / "__init__.py").write_text("raise ImportError('needs llama.cpp')")
     shutil.copy(tiny_gguf, package / "tiny.gguf")
     monkeypatch.syspath_prepend(str(package.parent))
-    return pair_of(tiny_gguf, "tiny-gguf-package")
-
-
-def pair_of(file, package):
-    base = get_pair("smollm2-135m").target
-    source = GgufSource(package, "1.0", file.name, file.stat().st_size, checkpoint_dir.sha256(file))
-    model = replace(base, name="tiny", gguf=source, parameters=10_000, repo="us/tiny", revision="c" * 40)
-    return PairSpec("tiny-pair", "Tiny", model)
+    size, digest = tiny_gguf.stat().st_size, checkpoint_dir.sha256(tiny_gguf)
+    source = GgufSource("tiny-gguf-package", "1.0", "tiny.gguf", size, digest)
+    known = {"name": "tiny", "gguf": source, "parameters": 10_000, "repo": "us/tiny", "revision": "c" * 40}
+    return PairSpec("tiny-pair", "Tiny", replace(get_pair("smollm2-135m").target, **known))
 
 
 def package_file(pair):
@@ -137,7 +127,7 @@ def package_file(pair):
 
 @pytest.mark.parametrize("tied", [True, False])
 def test_a_converted_model_is_the_model(tmp_path, tied):
-    model = tiny_model(tied)
+    model = tiny_model(tmp_path, tied)
     (tmp_path / "out").mkdir()
     seen = []
     convert(write_gguf(tmp_path / "m.gguf", model), tmp_path / "out", seen.append)
@@ -152,7 +142,7 @@ def test_a_converted_model_is_the_model(tmp_path, tied):
 
 def test_quantised_weights_are_kept_exactly(tmp_path):
     kind = gguf.GGMLQuantizationType.Q4_1
-    model = tiny_model()
+    model = tiny_model(tmp_path)
     (tmp_path / "out").mkdir()
     convert(write_gguf(tmp_path / "m.gguf", model, kind), tmp_path / "out")
     tensors = load_file(tmp_path / "out" / "model.safetensors")
@@ -184,7 +174,7 @@ def test_the_tokenizer_splits_digits_before_merging(tmp_path, tiny_gguf):
 )
 def test_another_kind_of_gguf_is_refused(tmp_path, change, words):
     with pytest.raises(Unavailable, match=words):
-        convert(write_gguf(tmp_path / "m.gguf", tiny_model(), **change), tmp_path)
+        convert(write_gguf(tmp_path / "m.gguf", tiny_model(tmp_path), **change), tmp_path)
 
 
 @pytest.mark.parametrize("keep", [0, 3, 30, 700, 5000])
@@ -251,11 +241,13 @@ def test_a_damaged_package_file_is_told(tiny, cache, how, words):
     assert leftovers(cache) == [] and locate(tiny.target) is None
 
 
-def test_too_little_disk_is_told_with_figures(tiny, cache, monkeypatch):
-    monkeypatch.setattr(shutil, "disk_usage", lambda path: shutil._ntuple_diskusage(10**9, 10**9, 1000))
-    with pytest.raises(Unavailable, match=r"tiny needs 0\.1 MB on disk, but .* has 0\.0 MB free; free some space"):
-        fetch_pair(tiny)
-    assert leftovers(cache) == []
+@pytest.mark.parametrize("what, name", [("tiny", "tiny"), ("remote", "remote")])
+def test_too_little_disk_is_told_with_figures(request, cache, monkeypatch, what, name):
+    pair = request.getfixturevalue(what)
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: shutil._ntuple_diskusage(10**9, 10**9, 10))
+    with pytest.raises(Unavailable, match=rf"{name} needs \d\.\d MB on disk, but .* has 0\.0 MB free; free some space"):
+        fetch_pair(pair)
+    assert not (cache / "models").exists() or leftovers(cache) == []
 
 
 @pytest.mark.parametrize(
@@ -387,8 +379,6 @@ class _Answers(BaseHTTPRequestHandler):
 
 
 def folder_oid(data):
-    import hashlib
-
     return hashlib.sha1(data).hexdigest()
 
 
@@ -413,7 +403,7 @@ def hub(monkeypatch, tmp_path):
 def remote(hub, tmp_path):
     """A hub pair whose files lie on the server, among them some that must not be brought."""
     made = tmp_path / "made"
-    tiny_model().save_pretrained(made)
+    tiny_model(made)
     hub.files = {file.name: file.read_bytes() for file in made.iterdir()}
     hub.files |= {"tokenizer.json": b"{}", "pytorch_model.bin": b"pickle", "modeling.py": b"code", "README.md": b"#"}
     hub.files |= {"onnx/config.json": b"{}", "consolidated.safetensors": b"twice"}
@@ -481,12 +471,6 @@ def test_a_repository_of_pickles_is_refused(hub, remote):
     with pytest.raises(Unavailable, match="us/remote has no safetensors weights"):
         fetch_pair(remote)
     assert not any("pytorch_model.bin" in path for path in hub.asked)
-
-
-def test_a_full_disk_while_the_hub_is_asked(hub, remote, monkeypatch):
-    monkeypatch.setattr(shutil, "disk_usage", lambda path: shutil._ntuple_diskusage(10**9, 10**9, 10))
-    with pytest.raises(Unavailable, match=r"remote needs .* on disk, but .* has 0\.0 MB free"):
-        fetch_pair(remote)
 
 
 def test_the_same_gguf_comes_from_the_hub(tiny, hub, tmp_path, monkeypatch):
