@@ -196,7 +196,7 @@ def counting(size: int = 24) -> ToyLM:
 def test_an_end_token_inside_a_block(method, room, at):
     """Nothing is emitted past the end, and the drafts after it count as discarded, accepted by the rule or not.
 
-    Where there is no more room than for the end token, it is still the reason.
+    It is the reason to end even where the run has no room for another token.
     """
     model = counting()
     settings = {"gamma": GAMMA, "max_new_tokens": room or at, "eos": (at,)}
