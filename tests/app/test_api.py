@@ -23,7 +23,7 @@ def who(name="a"):
 
 
 def test_run_streams_and_ends_with_text_figures_and_both_traces():
-    told = list(served(FakeWorker(step=0.02)).run(who(), "Hi", method="ngram", gamma=4, tokens=60))
+    told = list(served(FakeWorker(step=0.005)).run(who(), "Hi", method="ngram", gamma=4, tokens=60))
     text, figures, trace = told[-1]
     assert figures["status"] == "finished" and figures["tokens"] == 60 and figures["speedup"] > 1
     run, baseline = (from_json(json.dumps(trace[lane])) for lane in ("run", "baseline"))
@@ -65,11 +65,7 @@ def test_a_run_that_takes_too_long_says_so():
     [
         ({"prompt": " "}, "prompt is empty"),
         ({"prompt": "Hi", "pair": "/etc"}, "does not offer the pair"),
-        ({"prompt": "Hi", "method": "magic"}, "Method cannot be"),
-        ({"prompt": "Hi", "tokens": 600}, "this page allows"),
-        ({"prompt": "Hi", "tokens": -1}, "max_new_tokens is -1"),
         ({"prompt": "Hi", "gamma": "many"}, "gamma is 'many'"),
-        ({"prompt": {"a": 1}}, "Prompt must be text"),
     ],
 )
 def test_refusals_are_sentences(call, words):
@@ -81,9 +77,7 @@ def test_refusals_are_sentences(call, words):
 def url():
     service = Service(FakeEngine(FakeWorker(step=0.01)), Limits())
     demo = build(service)
-    _, url, _ = demo.launch(
-        prevent_thread_lock=True, quiet=True, server_name="127.0.0.1", **launch_options(service)
-    )  # fmt: skip
+    _, url, _ = demo.launch(prevent_thread_lock=True, quiet=True, server_name="127.0.0.1", **launch_options(service))
     yield url
     demo.close()
 

@@ -7,10 +7,11 @@ from collections import deque
 from dataclasses import asdict
 
 from app.jobs.service import Models, Pair
-from engine.config import RunConfig
+from engine.config import RunConfig, SamplingParams
 from engine.runtime.job import Job
 from engine.runtime.worker import Worker
 from engine.trace.events import Candidate, CostModel, Distribution, Round, RunFinished, RunStarted, Timings, Token
+from engine.trace.trace import Trace, fold
 
 TEXT = (
     "The lighthouse keeper climbs the stairs every evening at six. He cleans the glass,\nfills the lamp with oil, "
@@ -98,6 +99,20 @@ def play(config: RunConfig, text: str = TEXT, step: float = 0.0, draft: float = 
         index += 1
         time.sleep(step)
     yield RunFinished("length", text, 0.02, 0.05, clock - 0.02, clock)
+
+
+def recorded(method="ngram", gamma=4, tokens=60, temperature=0.0, prompt="Hi", seed=0) -> Trace:
+    """A run that has ended; of plain decoding with "none" and 0."""
+    sampling = SamplingParams(temperature)
+    config = RunConfig(prompt, method=method, gamma=gamma, sampling=sampling, max_new_tokens=tokens, seed=seed)
+    return fold(play(config))
+
+
+def wait_for(condition, seconds=20) -> None:
+    until = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < until, "it did not happen in time"
+        time.sleep(0.01)
 
 
 class FakeModel:

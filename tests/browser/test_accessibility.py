@@ -6,9 +6,15 @@ from playwright.sync_api import Page, expect
 
 pytestmark = pytest.mark.browser
 CHARTS = ("tokens", "prediction", "acceptance", "rounds", "times", "scoring", "idealised")
-# Contrast depends on the scheme and size on the width, so one diagonal shows nearly all; the other is left to test-all.
-SLOW = [pytest.param(*each, marks=pytest.mark.slow) for each in (("light", 390), ("dark", 1280))]
-COMBINATIONS = [("light", 1280), ("dark", 390), *SLOW]
+ALL = [(scheme, width) for scheme in ("light", "dark") for width in (1280, 390)]
+
+
+def fast_in(*fast: tuple[str, int]):
+    """Every scheme and width, all but ``fast`` left to test-all; contrast depends on the scheme, size on the width."""
+    slow = [pytest.param(*each, marks=pytest.mark.slow) for each in ALL if each not in fast]
+    return pytest.mark.parametrize(("scheme", "width"), [*fast, *slow])
+
+
 # Lesson, step, and the heading of what there is to play with.
 TOOLS = (
     (1, 3, "Where is the ceiling?"),
@@ -29,12 +35,9 @@ MOVING = """() => [...document.querySelectorAll('.gradio-container *')].filter(n
 }).map(node => `${node.tagName} ${node.id} ${node.getAttribute('class')}`)"""
 
 
-@pytest.mark.parametrize(
-    ("scheme", "width"), [("light", 1280), pytest.param("dark", 390, marks=pytest.mark.slow), *SLOW]
-)
+@fast_in(("light", 1280))
 def test_axe_finds_nothing_grave_in_any_state(visit, fake, scheme, width):
     page = visit(color_scheme=scheme, viewport={"width": width, "height": 900})
-    assert violations(page) == [], "on opening"
     fake(step=0.2)
     press_run(page, tokens="40")
     expect(page.locator(".sl-source")).to_have_text("Running now")
@@ -43,23 +46,23 @@ def test_axe_finds_nothing_grave_in_any_state(visit, fake, scheme, width):
     fake()
     wait_for_end(page)
     expect(page.locator("#trace-file")).to_be_enabled()
-    assert violations(page) == [], "after the run"
     page.locator(".sl-list .sl-rejected").last.click()
     page.get_by_role("button", name="Re-roll u").click()
     assert violations(page, "#ribbon") == [], "with a locked token"
+    page.keyboard.press("Escape")
     for name in CHARTS:
         drawn(page, name)
-    assert violations(page, "#charts") == [], "with the charts"
+    assert violations(page) == [], "after the run, with the charts"
     page.locator(".sl-ask-help").click()
     assert violations(page, "dialog.sl-help") == [], "with the help"
     page.keyboard.press("Escape")
     page.locator("#prompt textarea").fill(" ")
     page.locator("#run").click()
     expect(page.get_by_role("alert").filter(has_text="prompt is empty")).to_be_visible()
-    assert violations(page) == [], "with an error"
+    assert violations(page, "#notice") == [], "with an error"
 
 
-@pytest.mark.parametrize(("scheme", "width"), COMBINATIONS)
+@fast_in(("dark", 390))
 def test_axe_finds_nothing_grave_while_sharing_and_presenting(visit, scheme, width):
     page = visit(color_scheme=scheme, viewport={"width": width, "height": 900})
     page.get_by_role("button", name="Share", exact=True).click()
@@ -69,32 +72,30 @@ def test_axe_finds_nothing_grave_while_sharing_and_presenting(visit, scheme, wid
     page.keyboard.press("Escape")
     page.locator('[data-share="present"]').click()
     expect(page.get_by_role("button", name="Leave presentation")).to_be_visible()
-    assert violations(page) == [], "presenting"
     page.locator("#ribbon [data-do=end]").click()
     page.locator("#ribbon .sl-list .sl-rejected").last.click()
     expect(page.locator("#ribbon .sl-inspector")).to_have_attribute("data-open", "locked")
     assert violations(page) == [], "presenting, with a locked token"
 
 
-@pytest.mark.parametrize(("scheme", "width"), [pytest.param("light", 1280, marks=pytest.mark.slow), ("dark", 390)])
+@fast_in(("dark", 390))
 def test_axe_finds_nothing_grave_in_the_lessons(visit, scheme, width):
-    """The list, a prediction before and after the guess, each tool, a glowing token, the quiz, the way to the
-    playground; at last the same presented."""
+    """The list, a prediction after the guess, each tool, a glowing token, the quiz, the way to the playground; at last
+    the same presented."""
     page = visit(color_scheme=scheme, viewport={"width": width, "height": 900})
     page.locator("#lessons-tab-button").click()
     expect(page.locator(".sl-lesson-card").first).to_be_visible()
     assert violations(page, "#lesson") == [], "the list"
     open_step(page, 1, 4)
-    assert violations(page, "#lesson") == [], "a question"
     page.locator(".sl-option").first.click()
     expect(page.locator(".sl-reply")).to_contain_text("Measured before this run")
-    assert violations(page, "#lesson") == [], "an answer"
+    assert violations(page) == [], "a question and its answer"
     for lesson, step, name in TOOLS:
         open_step(page, lesson, step)
         expect(page.locator(".sl-figure-box h4")).to_have_text(name)
         for button in page.locator(".sl-figure-box button").all():
             button.click()  # then the tool's result is on the page, too
-        assert violations(page) == [], name
+        assert violations(page, "#lesson") == [], name
     open_step(page, 2, 2)
     expect(page.locator("[data-glow]")).to_have_count(1)
     assert violations(page, "#lesson") == [], "a glowing token"
@@ -165,7 +166,12 @@ def test_a_whole_visit_by_keyboard(visit):
     expect(page.locator(".sl-source")).to_have_text("Your run")
     expect(page.locator("#run")).to_have_text("Run")
     expect(page.locator("#trace-file")).to_be_enabled()
+    written = page.locator(".sl-text").inner_text()
     reach(page, "sl-rows")
+    page.keyboard.press("ArrowLeft")
+    expect(page.locator(".sl-text")).not_to_have_text(written)
+    page.keyboard.press("End")
+    expect(page.locator(".sl-text")).to_have_text(written)
     page.keyboard.press("?")
     expect(page.locator("dialog.sl-help")).to_be_visible()
     page.keyboard.press("Escape")

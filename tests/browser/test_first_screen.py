@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from page_actions import OVERFLOW, SPEEDUP, open_files, press_run, run, speedup, wait_for_end
+from page_actions import SPEEDUP, open_files, press_run, run, speedup, wait_for_end
 from playwright.sync_api import Page, expect
 
 pytestmark = pytest.mark.browser
@@ -74,55 +74,6 @@ def test_closing_the_tab_frees_the_device(visit, fake):
     wait_for_end(second)
 
 
-def test_errors_are_words_in_the_page_and_quote_safely(visit):
-    page = visit()
-    page.locator("#prompt textarea").fill("   ")
-    page.locator("#run").click()
-    expect(page.get_by_role("alert").filter(has_text="prompt is empty")).to_be_visible()
-    run(page, prompt="Hello")
-    expect(page.locator("#notice")).to_contain_text("measured just now")
-    expect(page.get_by_role("alert").filter(has_text="prompt")).to_have_count(0)
-
-
-def test_every_status_has_a_word_and_a_mark_and_keys_reach_each_token(visit):
-    page = visit()
-    run(page, tokens="60")
-    legend = page.locator(".sl-legend").inner_text()
-    for word in ("accepted", "rejected", "resampled", "bonus", "discarded", "plain"):
-        assert word in legend
-    expect(page.locator(".sl-rows .sl-accepted .sl-mark").first).to_have_text("✓")
-    expect(page.locator(".sl-rows .sl-resampled .sl-mark").first).to_have_text("↻")
-    assert "line-through" in page.locator(".sl-rows .sl-rejected .sl-piece").first.evaluate(
-        "node => getComputedStyle(node).textDecorationLine"
-    )
-    row = "() => Number(document.activeElement.closest('.sl-row').querySelector('.sl-index').textContent)"
-    page.locator(".sl-rows").focus()
-    page.keyboard.press("ArrowDown")
-    entered = page.evaluate(row)
-    page.keyboard.press("ArrowRight")
-    expect(page.get_by_role("tooltip")).to_be_visible()
-    page.keyboard.press("ArrowDown")
-    assert page.evaluate(row) == entered + 1
-    page.keyboard.press("Escape")
-    expect(page.locator(".sl-tip")).to_be_hidden()
-
-
-# ── room ──
-
-
-def test_nothing_is_clipped_at_any_width(visit):
-    page = visit()
-    run(page, tokens="40")
-    for width in (1920, 1280, 390):
-        page.set_viewport_size({"width": width, "height": 900})
-        page.wait_for_function(f"{OVERFLOW} <= 0")
-        for control in ("#prompt textarea", "#method input", "#gamma input[type=range]", "#temperature", "#seed"):
-            box = page.locator(control).first.bounding_box()
-            assert box and box["width"] > 40 and box["x"] >= 0 and box["x"] + box["width"] <= width, (control, width)
-        box = page.locator("#stop").bounding_box()
-        assert box["width"] > 40 and box["x"] >= 0 and box["x"] + box["width"] <= width, width
-
-
 @pytest.mark.slow
 def test_a_page_on_which_nothing_moves_asks_for_no_frames(visit):
     page = visit(init_script=COUNT_FRAMES)
@@ -137,22 +88,17 @@ def test_a_page_on_which_nothing_moves_asks_for_no_frames(visit):
 # ── the result is scrolled into sight ──
 
 
-@pytest.mark.parametrize(("width", "height"), [(1280, 720), (390, 844)])
-def test_who_presses_run_sees_the_rounds(visit, fake, width, height):
+@pytest.mark.parametrize(("width", "height"), [(1280, 720), (390, 844), (1280, 1400)])
+def test_who_presses_run_sees_the_rounds_and_a_page_that_shows_them_stays(visit, fake, width, height):
     page = visit(viewport={"width": width, "height": height})
-    fake(step=0.05)
+    fake(step=0.03)
     press_run(page, tokens="40")
     expect(page.locator(".sl-deck")).to_be_in_viewport(ratio=0.9)
     if width > 1000:
         expect(page.locator(".sl-rows")).to_be_in_viewport(ratio=0.6)
         expect(page.locator("#stop")).to_be_in_viewport()
     wait_for_end(page)
-
-
-def test_a_page_that_shows_the_rounds_already_stays_where_it_is(visit):
-    page = visit(viewport={"width": 1280, "height": 1400})
-    run(page)
-    assert page.evaluate("scrollY") == 0
+    assert height < 1400 or page.evaluate("scrollY") == 0
 
 
 def test_a_refusal_of_something_far_below_is_brought_into_sight(visit, tmp_path):

@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from page_actions import OVERFLOW, choose, fill, press_run, set_number, wait_for_end
+from page_actions import OVERFLOW, choose, fill, press_run, run, set_number, wait_for_end
 from playwright.sync_api import Page, expect
 
 pytestmark = pytest.mark.browser
@@ -51,28 +51,35 @@ def test_who_waits_is_told_their_place(visit, fake):
     expect(second.locator(".sl-asked")).to_contain_text("The one who waits")
 
 
-def test_a_pair_says_before_a_load_why_it_cannot_run(visit):
-    page = visit()
+def test_a_pair_says_why_it_cannot_run_and_brings_its_methods_its_switch_and_its_whole_name(visit):
+    page, note, name = visit(), ".sl-pair-note", ".sl-pair-name"
     choose(page, "pair", "A model too large")
-    expect(page.locator(".sl-pair-note")).to_contain_text("needs about 900 GB")
+    expect(page.locator(note)).to_contain_text("needs about 900 GB")
     page.locator("#run").click()
     expect(page.get_by_role("alert").filter(has_text="900 GB")).to_be_visible(timeout=10_000)
-    choose(page, "pair", "A model that thinks")
-    expect(page.locator(".sl-pair-note")).to_contain_text("downloads about 2.4 GB")
-    choose(page, "pair", "A small model")
-    expect(page.locator(".sl-pair-note")).to_be_hidden(timeout=10_000)
 
-
-def test_a_name_that_its_field_cuts_short_stands_below_as_a_whole(visit):
-    page = visit()
-    name = page.locator(".sl-pair-name")
+    page.get_by_role("button", name="More settings").click()
+    expect(page.locator("#form")).to_be_visible()
+    expect(page.locator("#thinking")).to_be_hidden()
+    expect(page.locator("#precision")).to_be_hidden()
+    choose(page, "method", "draft model")
     choose(page, "pair", "A model that thinks")
-    expect(page.locator("#pair input")).to_have_value("A model that thinks")
-    expect(name).to_be_hidden()
+    expect(page.locator(note)).to_contain_text("downloads about 2.4 GB")
+    expect(page.locator("#thinking")).to_be_visible(timeout=10_000)
+    expect(page.locator("#method input")).to_have_value(re.compile("^auto"))
+    page.locator("#method input").click()
+    expect(page.get_by_role("option", name="n-gram lookup")).to_be_visible()
+    assert page.get_by_role("option", name="draft model").count() == 0
+    page.keyboard.press("Escape")
+
+    expect(page.locator(name)).to_be_hidden()
     page.locator("#pair input").evaluate("node => { node.style.width = '90px'; node.style.flex = 'none'; }")
-    page.set_viewport_size({"width": 390, "height": 844})
-    expect(name).to_be_visible()
-    expect(name).to_have_text("A model that thinks")
+    page.set_viewport_size({"width": 390, "height": 844})  # the field cuts it short now
+    expect(page.locator(name)).to_have_text("A model that thinks")
+    expect(page.locator(name)).to_be_visible()
+    page.set_viewport_size({"width": 1280, "height": 900})
+    choose(page, "pair", "A small model")
+    expect(page.locator(note)).to_be_hidden(timeout=10_000)
 
 
 @pytest.mark.slow
@@ -120,22 +127,6 @@ def test_a_long_device_wraps_in_the_chip_on_a_phone(visit):
     assert chip["y"] < buttons["y"] + buttons["height"] and buttons["y"] < chip["y"] + chip["height"]  # beside it
 
 
-def test_methods_and_the_thinking_switch_follow_the_pair(visit):
-    page = visit()
-    page.get_by_role("button", name="More settings").click()
-    expect(page.locator("#form")).to_be_visible()
-    expect(page.locator("#thinking")).to_be_hidden()
-    expect(page.locator("#precision")).to_be_hidden()
-    choose(page, "method", "draft model")
-    choose(page, "pair", "A model that thinks")
-    expect(page.locator("#thinking")).to_be_visible(timeout=10_000)
-    expect(page.locator("#method input")).to_have_value(re.compile("^auto"))
-    page.locator("#method input").click()
-    expect(page.get_by_role("option", name="n-gram lookup")).to_be_visible()
-    assert page.get_by_role("option", name="draft model").count() == 0
-    page.keyboard.press("Escape")
-
-
 def test_reset_brings_every_default_back_and_the_dice_a_new_seed(visit):
     page = visit()
     page.get_by_role("button", name="More settings").click()
@@ -157,12 +148,15 @@ def test_reset_brings_every_default_back_and_the_dice_a_new_seed(visit):
     expect(page.get_by_label("chat", exact=True)).to_be_checked()
 
 
-def test_unfolded_controls_fit_at_any_width_and_each_has_its_hint(visit):
+def test_nothing_is_clipped_at_any_width_and_each_control_has_its_hint(visit):
     page = visit(viewport={"width": 390, "height": 900})
     page.get_by_role("button", name="More settings").click()
+    run(page, tokens="40")
     for width in (390, 1280, 1920):
         page.set_viewport_size({"width": width, "height": 900})
         assert_controls_fit(page, width)
+        box = page.locator("#stop").bounding_box()
+        assert box["width"] > 40 and box["x"] >= 0 and box["x"] + box["width"] <= width, width
 
 
 def assert_controls_fit(page: Page, width: int) -> None:

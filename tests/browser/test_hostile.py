@@ -1,9 +1,7 @@
 """What people and files may do to the page, in a real browser: nothing executes, nothing hangs, the next run works."""
 
-import json
 import os
 import re
-import time
 from dataclasses import replace
 
 import pytest
@@ -14,7 +12,7 @@ from server import APP, serving
 
 from engine.config import RunConfig
 from engine.files import cache_root
-from engine.trace.trace import MAX_BYTES, fold, to_json
+from engine.trace.trace import fold, to_json
 
 pytestmark = pytest.mark.browser
 FIRST_TOKEN = 200_000  # ms; the first run of the real app loads the model and measures the device
@@ -41,6 +39,7 @@ def ordinary_run(page: Page) -> None:
     run(page, prompt="All is well again and the keeper climbs the stairs", tokens="12")
     expect(page.locator("#notice")).to_contain_text("drafting")
     expect(speedup(page)).to_have_text(SPEEDUP)
+    expect(page.locator(".sl-alert")).to_be_empty()
 
 
 def press(page: Page, **fields: str) -> None:
@@ -52,7 +51,7 @@ def press(page: Page, **fields: str) -> None:
 # ── texts ──
 
 
-def test_a_hostile_text_is_only_text_everywhere_on_the_page(page, fake):
+def test_a_hostile_text_is_only_text_everywhere_and_one_that_no_model_can_read_is_refused(page, fake):
     fake(echo=True)
     run(page, prompt=ALL, tokens=str(len(ALL.split(" ")) + 4))
     assert text_of(page).startswith(ALL)
@@ -62,9 +61,6 @@ def test_a_hostile_text_is_only_text_everywhere_on_the_page(page, fake):
     page.locator("#race").scroll_into_view_if_needed()
     expect(page.locator(".sl-race-result")).not_to_be_empty()
     drawn(page, "idealised")
-
-
-def test_texts_that_no_model_can_read_are_refused_in_words(page):
     page.locator("#prompt textarea").evaluate(
         "node => { node.value = 'half ' + String.fromCharCode(0xd83d); node.dispatchEvent(new Event('input')); }"
     )
@@ -78,7 +74,7 @@ def test_texts_that_no_model_can_read_are_refused_in_words(page):
 # ── files ──
 
 
-def test_a_trace_of_hostile_tokens_is_only_text(page, tmp_path):
+def test_a_trace_of_hostile_tokens_is_only_text_and_one_with_half_a_character_is_refused(page, tmp_path):
     texts = [*TEXTS.values(), "🌊" * 10_000, "=1+1", ""]
     trace = fold(play(RunConfig(TEXTS["tags"], method="ngram", gamma=4, max_new_tokens=30)))
     spare = iter(texts * 20)
@@ -92,29 +88,11 @@ def test_a_trace_of_hostile_tokens_is_only_text(page, tmp_path):
     expect(page.locator(".sl-list .sl-token").first).to_be_visible()
     page.locator(".sl-list .sl-token").nth(1).click()
     expect(page.locator(".sl-inspector")).to_have_attribute("data-open", "locked")
-    ordinary_run(page)
-
-
-def test_a_trace_with_half_a_character_is_refused_in_words(page, tmp_path):
-    path = tmp_path / "half.json"
+    shown = text_of(page)
     path.write_text(to_json(fold(play(RunConfig("Hi", max_new_tokens=4)))).replace("lighthouse", "half \\ud83d"))
     open_files(page, path)
     expect(page.get_by_role("alert").filter(has_text="not a SpecLens trace")).to_be_visible()
-    ordinary_run(page)
-
-
-@pytest.mark.slow
-def test_a_trace_with_a_million_tokens_is_refused_in_words(page, tmp_path):
-    raw = json.loads(to_json(fold(play(RunConfig("Hi", method="none", gamma=0, max_new_tokens=1)))))
-    raw["rounds"][0]["tokens"] = "@@"
-    token = '{"id":1,"text":"","status":"plain","position":0,"depth":1}'
-    path = tmp_path / "million.json"
-    path.write_text(json.dumps(raw).replace('"@@"', f"[{','.join([token] * 1_000_000)}]"))
-    assert path.stat().st_size < MAX_BYTES, "else it would be refused for its size alone"
-    began = time.monotonic()
-    open_files(page, path)
-    expect(page.get_by_role("alert").filter(has_text=re.compile("values|tokens"))).to_be_visible(timeout=60_000)
-    assert time.monotonic() - began < 45
+    assert text_of(page) == shown, "the run stays on screen"
     ordinary_run(page)
 
 
@@ -131,7 +109,6 @@ def test_fast_clicks_on_run_make_one_run(page, fake):
     expect(page.locator("#run")).to_have_text("Run")
     expect(speedup(page)).to_have_text(SPEEDUP)
     expect(page.locator(".sl-alert")).to_be_empty()
-    ordinary_run(page)
 
 
 def test_two_tabs_of_one_browser_each_see_their_own_run(page, visit, fake):
@@ -145,6 +122,7 @@ def test_two_tabs_of_one_browser_each_see_their_own_run(page, visit, fake):
         assert set(written.split()) == {word}, written
 
 
+@pytest.mark.slow
 def test_stop_before_the_first_token(page, fake):
     fake(load=3)
     press_run(page, tokens="24")

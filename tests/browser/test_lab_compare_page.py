@@ -45,7 +45,7 @@ def row_count(page: Page) -> int:
     return int(page.locator(".sl-compare-table").get_attribute("aria-rowcount")) - 2  # names and facts
 
 
-def test_rounds_stand_beside_rounds_and_all_write_the_same(opened):
+def test_rounds_stand_beside_rounds_all_write_the_same_and_files_hold_it(opened):
     page = opened()
     expect(page.locator(".sl-compare-column:visible")).to_have_count(3)
     run_all(page)
@@ -62,6 +62,36 @@ def test_rounds_stand_beside_rounds_and_all_write_the_same(opened):
     expect(page.locator("#compare-table tbody tr")).to_have_count(3)
     expect(page.locator(".sl-compare-said").nth(1)).to_have_text("The same text as run 1, token for token.")
     expect(page.locator(".sl-compare-row .sl-parted")).to_have_count(0)
+    measured = list(csv.DictReader(io.StringIO(saved(page, "compare-csv"))))
+    assert [row["method"] for row in measured] == ["none", "ngram", "lm"] and measured[0]["passes"] == "32"
+    with page.expect_download() as download:
+        page.locator("#compare-traces").click()
+    assert download.value.suggested_filename == "speclens-compare.zip"
+    assert download.value.path().read_bytes()[:2] == b"PK"
+    page.locator('.sl-compare button[data-by="round"]').click()
+    walk_by_arrow_keys(page)
+
+
+def walk_by_arrow_keys(page: Page) -> None:
+    frame = page.locator(".sl-compare-frame")
+    expect(frame.locator(".sl-token").first).to_be_visible()
+    frame.focus()
+    page.keyboard.press("ArrowDown")
+    tip = page.locator(".sl-compare .sl-tip")
+    expect(tip).to_be_visible()
+    expect(tip.locator(".sl-tip-head")).to_contain_text("The")
+    frame.locator(".sl-compare-index").first.hover()  # a pointer on no token takes nothing away
+    expect(tip.locator(".sl-tip-head")).to_contain_text("The")
+    expect(tip).to_be_visible()
+    page.keyboard.press("ArrowDown")
+    expect(tip.locator(".sl-tip-head")).to_contain_text("lighthouse")
+    page.keyboard.press("ArrowRight")  # into the second column
+    at = page.evaluate("[...document.activeElement.closest('.sl-compare-row').children]"
+                       ".indexOf(document.activeElement.closest('.sl-compare-cell'))")  # fmt: skip
+    assert at == 2
+    page.keyboard.press("Escape")
+    expect(tip).to_be_hidden()
+    expect(frame).to_be_focused()
 
 
 def test_columns_come_and_go(opened):
@@ -81,18 +111,6 @@ def test_columns_come_and_go(opened):
     expect(page.locator(".sl-compare-speedup")).to_have_count(0)  # nothing plain to compare with
 
 
-def test_samples_part_and_are_marked(opened):
-    page = opened()
-    # The made-up model writes the same text for every seed, and all columns share one prompt. The claim is checked on
-    # the sentence: above temperature 0 the texts may differ.
-    for column in (1, 2, 3):
-        page.locator(f"#compare-temperature-{column} input[type=number]").fill("0.8")
-        page.locator(f"#compare-temperature-{column} input[type=number]").press("Tab")
-    run_all(page)
-    expect(page.locator(".sl-compare-said").nth(1)).to_contain_text("by chance")
-    expect(page.locator(".sl-compare-setting").first).to_have_text("temperature 0.8")
-
-
 def written(page: Page, column: int) -> list[tuple[str, bool]]:
     """(piece, marked as not the text of run 1) of every token that came out in a column."""
     return page.locator(f".sl-compare-row .sl-compare-cell:nth-child({column + 1})").locator(".sl-token").evaluate_all(
@@ -110,6 +128,7 @@ def test_texts_that_differ_are_marked_from_the_place_where_they_part(opened):
     told = page.locator(".sl-compare-said")
     expect(told.nth(1)).to_contain_text(f"another text from token {ALIKE + 1} on")
     expect(told.nth(2)).to_have_text("The same text as run 1, token for token.")
+    expect(page.locator(".sl-compare-setting").filter(has_text="temperature 1")).to_have_count(1)
     for by in ("round", "text"):
         page.locator(f'.sl-compare button[data-by="{by}"]').click()
         expect(page.locator(".sl-compare-row .sl-compare-cell:nth-child(3) .sl-parted").first).to_be_visible()
@@ -122,17 +141,6 @@ def test_texts_that_differ_are_marked_from_the_place_where_they_part(opened):
     last = page.locator(".sl-compare-row .sl-parted").last
     assert last.evaluate("node => getComputedStyle(node.querySelector('.sl-piece')).textDecorationLine") == "underline"
     expect(last.locator(".sl-unseen")).to_contain_text("not the text of run 1")  # not by a look alone
-
-
-def test_files_hold_what_was_measured(opened):
-    page = opened()
-    run_all(page)
-    rows = list(csv.DictReader(io.StringIO(saved(page, "compare-csv"))))
-    assert [row["method"] for row in rows] == ["none", "ngram", "lm"] and rows[0]["passes"] == "32"
-    with page.expect_download() as download:
-        page.locator("#compare-traces").click()
-    assert download.value.suggested_filename == "speclens-compare.zip"
-    assert download.value.path().read_bytes()[:2] == b"PK"
 
 
 def test_stop_keeps_what_there_is(opened, fake):
@@ -159,30 +167,6 @@ def test_long_runs_keep_few_tokens_in_the_document(opened):
     expect(last.locator(".sl-token").first).to_be_visible()
     expect(last.locator(".sl-compare-index")).to_contain_text("500")
     assert page.locator(".sl-compare-row").count() < 60
-
-
-def test_the_arrow_keys_walk_and_tell(opened):
-    page = opened()
-    run_all(page)
-    frame = page.locator(".sl-compare-frame")
-    expect(frame.locator(".sl-token").first).to_be_visible()
-    frame.focus()
-    page.keyboard.press("ArrowDown")
-    tip = page.locator(".sl-compare .sl-tip")
-    expect(tip).to_be_visible()
-    expect(tip.locator(".sl-tip-head")).to_contain_text("The")
-    frame.locator(".sl-compare-index").first.hover()  # a pointer on no token takes nothing away
-    expect(tip.locator(".sl-tip-head")).to_contain_text("The")
-    expect(tip).to_be_visible()
-    page.keyboard.press("ArrowDown")
-    expect(tip.locator(".sl-tip-head")).to_contain_text("lighthouse")
-    page.keyboard.press("ArrowRight")  # into the second column
-    at = page.evaluate("[...document.activeElement.closest('.sl-compare-row').children]"
-                       ".indexOf(document.activeElement.closest('.sl-compare-cell'))")  # fmt: skip
-    assert at == 2
-    page.keyboard.press("Escape")
-    expect(tip).to_be_hidden()
-    expect(frame).to_be_focused()
 
 
 @pytest.mark.slow

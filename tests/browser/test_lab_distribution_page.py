@@ -103,15 +103,6 @@ def test_stop_and_another_button_while_it_runs(opened):
     expect(page.locator("#lossless-stop")).to_be_disabled()
 
 
-def test_nonsense_is_told_beside_the_button(opened):
-    page = opened()
-    set_number(page, "lossless-runs", 20)
-    set_number(page, "lossless-temperature", 0.05)
-    set_number(page, "lossless-top_p", 0.05)
-    page.locator("#lossless-run").click()
-    ended(page, "This cannot tell")
-
-
 @pytest.mark.parametrize(("scheme", "width"), [pytest.param("light", 1280, marks=pytest.mark.slow), ("dark", 390)])
 def test_axe_finds_nothing_grave_and_nothing_is_too_wide(opened, scheme, width):
     page = opened(width, color_scheme=scheme)

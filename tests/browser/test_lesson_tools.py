@@ -211,6 +211,14 @@ def result(page: Page):
 
 def test_a_text_is_cut_by_both_and_what_is_left_of_the_draft_is_told(at_tool):
     page = at_tool(10, "Cut it twice")
+    code, prose = (bpe_demo.tokenizer(name).get_vocab() for name in ("code", "prose"))
+    shared = code.keys() & prose.keys()
+    same = sum(code[piece] == prose[piece] for piece in shared)
+    expect(page.locator(".sl-figure-box > .sl-figure-note").last).to_contain_text(
+        f"They share {len(shared)}, and {same} of these have the same number in both"
+    )
+    misread = bpe_demo.tokenizer("prose").decode(bpe_demo.tokenizer("code").encode(TEXTS[0]).ids[:4])
+    expect(page.locator(".sl-cut-wrong.sl-cut")).to_have_text(misread.replace(" ", "␣"))
     expect(result(page)).to_have_text("4 drafted, 3 to test. “u” may be unfinished. In the whole text it is “ut”.")
     slider = page.get_by_label("Tokens the draft proposes")
     slider.focus()
@@ -235,24 +243,15 @@ def test_a_text_is_cut_by_both_and_what_is_left_of_the_draft_is_told(at_tool):
     expect(result(page)).to_have_text("Nothing is drafted: write something.")
 
 
-def test_what_is_said_of_the_two_vocabularies_is_so(at_tool):
-    page = at_tool(10, "Cut it twice")
-    code, prose = (bpe_demo.tokenizer(name).get_vocab() for name in ("code", "prose"))
-    shared = code.keys() & prose.keys()
-    same = sum(code[piece] == prose[piece] for piece in shared)
-    expect(page.locator(".sl-figure-box > .sl-figure-note").last).to_contain_text(
-        f"They share {len(shared)}, and {same} of these have the same number in both"
-    )
-    misread = bpe_demo.tokenizer("prose").decode(bpe_demo.tokenizer("code").encode(TEXTS[0]).ids[:4])
-    expect(page.locator(".sl-cut-wrong.sl-cut")).to_have_text(misread.replace(" ", "␣"))
-
-
 def test_the_near_tie_turns_in_bf16_and_not_in_fp32(at_tool):
     page = at_tool(12, "Add it up yourself")
     told = lambda: json.loads(result(page).evaluate("node => JSON.stringify(node.dataset)"))  # noqa: E731
     assert int(told()["behind"]) > 0 and int(told()["ahead"]) > 0
     gap = page.get_by_label("True lead of A").locator("xpath=../output").inner_text()
+    row = page.locator(".sl-add-row").nth(1)
+    before = row.inner_text()
     chosen(page).select_option(label="fp32")
+    expect(row).not_to_have_text(before)
     expect(result(page)).to_have_text("A wins in all 400 shuffled orders: no rounding reaches that far.")
     assert gap == "0.0069"
     expect(page.locator(".sl-lesson-next")).to_have_text("Next")
@@ -264,17 +263,9 @@ def test_the_near_tie_turns_in_bf16_and_not_in_fp32(at_tool):
     page.keyboard.press("Home")
     expect(result(page)).to_contain_text("Neither leads in truth")
     assert sum(map(int, told().values())) == 400
-
-
-def test_other_numbers_are_other_sums(at_tool):
-    page = at_tool(12, "Add it up yourself")
-    row = page.locator(".sl-add-row").nth(1)
     before = row.inner_text()
-    chosen(page).select_option(label="fp32")
-    as_fp32 = row.inner_text()
     page.get_by_role("button", name="Other numbers").click()
-    expect(row).not_to_have_text(re.compile(re.escape(as_fp32.split("\n")[1])))
-    assert before != as_fp32
+    expect(row).not_to_have_text(re.compile(re.escape(before.split("\n")[1])))
 
 
 def test_the_bill_adds_up(at_tool):

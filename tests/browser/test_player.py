@@ -1,43 +1,35 @@
-"""The player in a real browser: alone on a page for what it does with a trace, then once in the real app."""
+"""The player in a real browser, alone on a page: what it does with a trace."""
 
 import re
 from dataclasses import replace
 
 import pytest
-from fake_worker import chances, play
-from page_actions import OVERFLOW, run, text_of
+from fake_worker import chances, recorded
+from page_actions import OVERFLOW, text_of
 from player_page import page as harness
 from playwright.sync_api import Page, expect
 
 from app.playground.startup_run import OPENING
 from app.views import player_feed
-from engine.config import RunConfig, SamplingParams
 from engine.trace.events import Round, Timings, Token
-from engine.trace.trace import Trace, fold, load
+from engine.trace.trace import Trace, load
 
 pytestmark = pytest.mark.browser
 HOSTILE = [
-    "<script>window.pwned=1</script>",
-    '<img src=x onerror="window.pwned=2">',
-    "{{1+1}}",
-    "${window.pwned=3}",
-    "</script>",
-    "\\u0041",
-    "\u202eright to left",
-    "\ud83d",  # half of an emoji
-    "🌊" * 300,
-    "a\n\n\tb  c",
-    "'\"`",
-]
+    "<script>window.pwned=1</script>", '<img src=x onerror="window.pwned=2">', "{{1+1}}", "${window.pwned=3}",
+    "</script>", "\\u0041", "\u202eright to left", "\ud83d",  # half of an emoji
+    "🌊" * 300, "a\n\n\tb  c", "'\"`", "  ",
+]  # fmt: skip
+PHONE = {"viewport": {"width": 390, "height": 844}, "has_touch": True, "is_mobile": True}
 
 
 @pytest.fixture
 def opened(open_page, tmp_path):
     """Opens the player on a trace, at its end."""
 
-    def open_(trace: Trace, recorded=False, at_end=True, **options) -> Page:
+    def open_(trace: Trace, is_recorded=False, at_end=True, **options) -> Page:
         file = tmp_path / "player.html"
-        file.write_text(harness(player_feed.complete("test", trace, recorded)), encoding="utf-8")
+        file.write_text(harness(player_feed.complete("test", trace, is_recorded)), encoding="utf-8")
         page = open_page(file.as_uri(), **options)
         if at_end:
             page.keyboard.press("End")
@@ -47,8 +39,7 @@ def opened(open_page, tmp_path):
 
 
 def made(tokens=60, gamma=4, temperature=0.8, method="ngram") -> Trace:
-    config = RunConfig("Hi", method=method, gamma=gamma, max_new_tokens=tokens, sampling=SamplingParams(temperature))
-    return fold(play(config))
+    return recorded(method, gamma, tokens, temperature)
 
 
 def with_texts(texts: list[str]) -> Trace:
@@ -122,7 +113,7 @@ def test_keys_step_rounds_and_steps_and_go_to_the_ends(opened):
     assert text_of(page) == trace.text
 
 
-def test_keys_are_not_taken_from_somebody_who_types(opened):
+def test_the_help_names_the_keys_which_are_not_taken_from_somebody_who_types(opened):
     page = opened(made())
     before = place(page)
     page.locator("#typing").focus()
@@ -130,7 +121,15 @@ def test_keys_are_not_taken_from_somebody_who_types(opened):
     page.keyboard.press("ArrowLeft")
     page.keyboard.press("Home")
     assert place(page) == before and page.locator("#typing").input_value() == "jk ? "
-    assert not page.locator(".sl-help").is_visible()
+    dialog = page.get_by_role("dialog")
+    expect(dialog).to_be_hidden()
+    page.locator(".sl-rows").focus()
+    page.keyboard.press("?")
+    expect(dialog).to_be_visible()
+    for key in ("Space", "Home", "End", "J", "K"):
+        assert key in dialog.inner_text()
+    page.keyboard.press("Escape")
+    expect(dialog).to_be_hidden()
 
 
 def test_play_pause_and_the_label_of_slow_motion(opened):
@@ -166,18 +165,19 @@ def test_a_round_is_summed_up_for_a_screen_reader(opened):
     assert live.inner_text() == said
 
 
-def test_the_help_names_the_keys_and_gives_the_focus_back(opened):
-    page = opened(made())
-    page.keyboard.press("?")
-    dialog = page.get_by_role("dialog")
-    expect(dialog).to_be_visible()
-    for key in ("Space", "Home", "End", "J", "K"):
-        assert key in dialog.inner_text()
-    page.keyboard.press("Escape")
-    expect(dialog).to_be_hidden()
-
-
 # ── inspecting ──
+
+
+def test_every_status_has_a_word_and_a_mark_and_a_chain_stays_on_one_line(opened):
+    page = opened(made())
+    legend = page.locator(".sl-legend").inner_text()
+    for word in ("accepted", "rejected", "resampled", "bonus", "discarded", "plain"):
+        assert word in legend
+    expect(page.locator(".sl-rows .sl-accepted .sl-mark").first).to_have_text("✓")
+    expect(page.locator(".sl-rows .sl-resampled .sl-mark").first).to_have_text("↻")
+    refused = page.locator(".sl-rows .sl-rejected .sl-piece").first
+    assert "line-through" in refused.evaluate("node => getComputedStyle(node).textDecorationLine")
+    assert page.locator(".sl-tree, [data-joins]").count() == 0
 
 
 def test_hover_previews_and_a_click_locks_until_it_is_let_go(opened):
@@ -267,20 +267,10 @@ def test_rerolling_u_flips_the_verdict_and_comes_back(opened):
     expect(page.locator(".sl-recorded")).to_have_count(1)  # the recorded u stays in view
     page.get_by_role("button", name="Back to the recorded u").click()
     expect(said).to_have_text("p and q stay as they are; only the dice are thrown again.")
-
-
-def test_a_hundred_rolls_come_out_near_what_is_expected(opened):
-    page = opened(made())
-    page.locator(".sl-list .sl-rejected").last.click()
+    page.evaluate("let state = 1; Math.random = () => (state = (state * 48271) % 2147483647) / 2147483647")
     page.get_by_role("button", name="100 times").click()
-    kept = int(re.search(r"So far (\d+) of 100 stayed", page.locator(".sl-rolled").inner_text())[1])
-    assert 50 <= kept <= 95  # 73.5 expected; outside this once in ten million
-
-
-def test_temperature_zero_says_why_p_is_one_hot(opened):
-    page = opened(made(temperature=0.0))
-    page.locator(".sl-list .sl-rejected").last.click()
-    expect(page.locator(".sl-inspector")).to_contain_text("p is one-hot")
+    kept = int(re.search(r"So far (\d+) of 100 stayed", said.inner_text())[1])
+    assert 60 <= kept <= 87  # 73.5 expected, 4.4 the standard deviation
 
 
 def greedy(status: str, **known) -> Trace:
@@ -297,20 +287,12 @@ def greedy(status: str, **known) -> Trace:
 def test_at_temperature_zero_no_u_is_spoken_of(opened, p, said):
     page = opened(greedy("discarded", p=p, q=1.0, accept=p))
     page.locator(".sl-list .sl-discarded").first.click()
+    expect(page.locator(".sl-inspector")).to_contain_text("p is one-hot")
     verdict = page.locator(".sl-inspector .sl-verdict")
     expect(verdict).to_contain_text(said)
     expect(verdict).not_to_contain_text("if u fell")
     page.locator(".sl-list .sl-bonus, .sl-list .sl-resampled").first.click()
     expect(page.locator(".sl-inspector")).to_contain_text("every u draws the same token")
-
-
-def test_a_token_of_spaces_is_seen(opened):
-    trace = made()
-    spaces = replace(trace.rounds[0].tokens[0], text="  ")
-    first = replace(trace.rounds[0], tokens=(spaces, *trace.rounds[0].tokens[1:]))
-    page = opened(replace(trace, rounds=(first, *trace.rounds[1:])))
-    page.locator(".sl-rows").evaluate("node => node.scrollTo(0, 0)")
-    expect(page.locator(".sl-list .sl-piece").first).to_have_text("␣␣")
 
 
 def test_stepping_by_hand_shows_only_what_is_known_by_then(opened):
@@ -340,9 +322,10 @@ def test_keyboard_alone_reaches_locks_and_leaves_a_token(opened):
     assert token.evaluate("node => getComputedStyle(node).outlineStyle") != "none"
     page.keyboard.press("Enter")
     expect(page.locator(".sl-inspector")).to_have_attribute("data-open", "locked")
-    before = place(page)
+    row = "Number(document.activeElement.closest('.sl-row').querySelector('.sl-index').textContent)"
+    before, entered = place(page), page.evaluate(row)
     page.keyboard.press("ArrowDown")  # walks; the story stays where it is
-    assert place(page) == before
+    assert place(page) == before and page.evaluate(row) == entered + 1
     page.keyboard.press("Escape")
     expect(page.locator(".sl-inspector")).to_have_attribute("data-open", "")
     expect(page.locator(".sl-rows")).to_be_focused()
@@ -387,12 +370,16 @@ def test_hostile_tokens_are_only_text(opened):
     for i in range(tokens.count()):
         tokens.nth(i).click()
         tokens.nth(i).hover()
+    expect(tokens.last.locator(".sl-piece")).to_have_text("␣␣")  # a token of spaces is seen
     assert page.locator("#ribbon script, #ribbon img").count() == 0
     assert page.evaluate(OVERFLOW) <= 0
 
 
-def test_an_empty_inspector_offers_a_refused_draft_once_the_story_rests(opened):
-    page = opened(load(OPENING), recorded=True, at_end=False)
+def test_the_recorded_run_plays_by_itself_and_an_empty_inspector_offers_a_refused_draft_once_it_rests(opened):
+    page = opened(load(OPENING), is_recorded=True, at_end=False)
+    expect(page.locator(".sl-source")).to_have_text("Recorded run")
+    assert "slow motion" in page.locator(".sl-pace-words").inner_text()
+    expect(page.locator(".sl-place")).to_have_text(re.compile(r"Round [1-9]"))
     inspector, question = page.locator(".sl-inspector"), page.get_by_role("button", name=re.compile("^Why was"))
     expect(page.get_by_role("button", name="Pause")).to_be_visible()
     expect(page.locator(".sl-rows .sl-rejected").first).to_be_visible()
@@ -407,21 +394,6 @@ def test_an_empty_inspector_offers_a_refused_draft_once_the_story_rests(opened):
     expect(inspector).to_have_attribute("data-open", "locked")
     expect(inspector.locator(".sl-inspected")).to_contain_text("rejected")
     expect(page.locator(".sl-list .sl-rejected[aria-current]")).to_be_visible()
-
-
-def test_on_a_phone_the_refused_draft_that_is_asked_about_comes_into_sight(opened):
-    page = opened(made(), viewport={"width": 390, "height": 844}, has_touch=True, is_mobile=True)
-    page.keyboard.press("Escape")
-    page.locator(".sl-list .sl-accepted").last.tap()
-    page.get_by_role("button", name="Let the token go").tap()
-    page.add_style_tag(content="body { padding-bottom: 900px }")
-    token, sheet = page.locator(".sl-list [aria-current]"), page.locator(".sl-inspector")
-    sheet.evaluate("node => node.scrollIntoView({ block: 'start', behavior: 'instant' })")
-    expect(page.locator(".sl-rows")).not_to_be_in_viewport()
-    page.get_by_role("button", name=re.compile("^Why was")).tap()
-    expect(token).to_be_in_viewport()
-    box = token.bounding_box()
-    assert box["y"] >= 0 and box["y"] + box["height"] <= sheet.bounding_box()["y"]
 
 
 # ── trees ──
@@ -467,11 +439,6 @@ def test_siblings_of_a_tree_stand_below_each_other(opened):
     branch = page.locator('.sl-token[data-joins="branch"]').first
     assert branch.evaluate("node => getComputedStyle(node, '::before').borderLeftWidth") == "2px"
     assert "another branch" in branch.evaluate("node => node.textContent")
-
-
-def test_a_chain_stays_on_one_line(opened):
-    page = opened(made())
-    assert page.locator(".sl-tree, [data-joins]").count() == 0
 
 
 def test_a_tree_is_told_step_by_step_and_fits_a_phone(opened):
@@ -530,66 +497,37 @@ def test_a_running_trace_can_be_stepped_back_and_followed_again(opened):
     assert place(page) == "Round 12 of 12, live"
 
 
-def test_the_recorded_run_plays_by_itself_and_is_labelled(opened):
-    page = opened(load(OPENING), recorded=True, at_end=False)
-    expect(page.locator(".sl-source")).to_have_text("Recorded run")
-    expect(page.get_by_role("button", name="Pause")).to_be_visible()
-    expect(page.locator(".sl-place")).to_have_text(re.compile(r"Round [1-9]"))
-    assert "slow motion" in page.locator(".sl-pace-words").inner_text()
-
-
 def test_with_reduced_motion_nothing_plays_by_itself(opened):
     trace = load(OPENING)
-    page = opened(trace, recorded=True, at_end=False, reduced_motion="reduce")
+    page = opened(trace, is_recorded=True, at_end=False, reduced_motion="reduce")
     expect(page.get_by_role("button", name="Play")).to_be_visible()
     assert text_of(page) == trace.text
 
 
-def test_on_a_phone_a_tap_brings_the_numbers_up(opened):
-    page = opened(made(), viewport={"width": 390, "height": 844}, has_touch=True, is_mobile=True)
-    token = page.locator(".sl-list .sl-rejected").last
+def test_on_a_phone_a_tap_brings_the_numbers_up_and_the_way_out_stays(opened):
+    page = opened(made(), **PHONE)
+    token, sheet = page.locator(".sl-list .sl-rejected").last, page.locator(".sl-inspector")
+    way_out = page.get_by_role("button", name="Let the token go")
     token.tap()
-    inspector = page.locator(".sl-inspector")
-    expect(inspector).to_be_in_viewport()
-    box, sheet = token.bounding_box(), inspector.bounding_box()
-    assert sheet["y"] + sheet["height"] == pytest.approx(844, abs=2)
-    assert box["y"] + box["height"] <= sheet["y"]  # the token is not covered
+    expect(sheet).to_be_in_viewport()
+    box, room = token.bounding_box(), sheet.bounding_box()
+    assert room["y"] + room["height"] == pytest.approx(844, abs=2)
+    assert box["y"] + box["height"] <= room["y"]  # the token is not covered
     assert page.evaluate(OVERFLOW) <= 0
-    page.get_by_role("button", name="Let the token go").tap()
-    expect(inspector).to_have_attribute("data-open", "")
-
-
-def test_on_a_phone_the_next_token_is_read_from_its_beginning_and_the_way_out_stays(opened):
-    page = opened(made(), viewport={"width": 390, "height": 844}, has_touch=True, is_mobile=True)
-    page.locator(".sl-list .sl-rejected").last.tap()
-    sheet, way_out = page.locator(".sl-inspector"), page.get_by_role("button", name="Let the token go")
     sheet.evaluate("node => node.scrollTo(0, node.scrollHeight)")
-    assert sheet.evaluate("node => node.scrollTop") > 50  # else this test shows nothing
+    assert sheet.evaluate("node => node.scrollTop") > 50  # else the next lines show nothing
     expect(way_out).to_be_in_viewport(ratio=1)
     page.locator(".sl-list .sl-resampled").last.tap()
-    assert sheet.evaluate("node => node.scrollTop") == 0
+    assert sheet.evaluate("node => node.scrollTop") == 0  # the next token is read from its beginning
     expect(sheet.locator(".sl-inspected")).to_be_in_viewport(ratio=1)
+    way_out.tap()
+    expect(sheet).to_have_attribute("data-open", "")
 
-
-# ── in the real app ──
-
-
-def test_run_inspect_reroll_step_back(visit):
-    page = visit()
-    run(page, tokens="60")
-    expect(page.locator(".sl-source")).to_have_text("Your run")
-    whole = text_of(page)
-    assert "{{1+1}} ${1+1}" in whole and "<script>window.pwned=1</script>" in whole
-    assert "glass,\nfills" in whole and "🌊" in whole
-    assert page.locator("#ribbon script").count() == 0
-    page.locator(".sl-list .sl-rejected").last.click()
-    page.get_by_role("button", name="100 times").click()
-    expect(page.locator(".sl-rolled")).to_contain_text("of 100 stayed")
-    page.keyboard.press("Escape")
-    page.locator(".sl-rows").focus()
-    page.keyboard.press("ArrowLeft")
-    page.keyboard.press("ArrowLeft")
-    shorter = text_of(page)
-    assert whole.startswith(shorter) and len(shorter) < len(whole)
-    page.keyboard.press("End")
-    assert text_of(page) == whole
+    page.add_style_tag(content="body { padding-bottom: 900px }")
+    sheet.evaluate("node => node.scrollIntoView({ block: 'start', behavior: 'instant' })")
+    expect(page.locator(".sl-rows")).not_to_be_in_viewport()
+    page.get_by_role("button", name=re.compile("^Why was")).tap()  # the refused draft comes into sight
+    asked = page.locator(".sl-list [aria-current]")
+    expect(asked).to_be_in_viewport()
+    box = asked.bounding_box()
+    assert box["y"] >= 0 and box["y"] + box["height"] <= sheet.bounding_box()["y"]

@@ -67,30 +67,20 @@ def test_what_a_link_may_not_say_is_said_and_the_next_run_works(visit):
     assert (value(page, "prompt"), value(page, "tokens"), value(page, "temperature")) == (HOSTILE, "12", "0")
     press_run(page)
     wait_for_end(page)
-
-
-def test_a_link_far_too_long_is_refused_and_the_page_stands(visit):
-    page = visit("?prompt=" + "x" * 20_000)
+    page.goto(f"{page.home.partition('?')[0]}?prompt=" + "x" * 20_000)
     expect(page.get_by_role("alert").filter(has_text="characters long")).to_be_visible()
-    press_run(page)
-    wait_for_end(page)
-
-
-def test_what_a_link_hides_leaves_no_empty_frame(visit):
-    page = visit("?hide=pair,method,auto,gamma")
-    expect(page.locator("#gamma")).to_be_hidden()
-    expect(page.locator("#temperature")).to_be_visible()
-    empty = page.locator(".sl-settings .form").evaluate_all(
-        "all => all.filter(one => one.offsetHeight && ![...one.children].some(child => child.offsetHeight)).length"
-    )
-    assert empty == 0
 
 
 def test_the_dialog_warns_copies_and_its_link_hides_and_presents(visit):
     page = visit(**CLIPBOARD)
+    dialog = page.get_by_role("dialog", name="Share this page")
+    page.locator("#prompt textarea").fill("  ")
+    page.locator("[data-share=open]").click()
+    expect(page.locator(".sl-share-said")).to_contain_text("prompt is empty")
+    expect(page.locator("[data-share=copy]")).to_be_disabled()
+    page.keyboard.press("Escape")
     page.locator("#prompt textarea").fill("A class's prompt")
     page.locator("[data-share=open]").click()
-    dialog = page.get_by_role("dialog", name="Share this page")
     expect(dialog).to_contain_text("The prompt is part of the link")
     plain = copied(page)
     assert "prompt=A+class%27s+prompt" in plain and "revision=" in plain and "hide" not in plain
@@ -108,6 +98,8 @@ def test_the_dialog_warns_copies_and_its_link_hides_and_presents(visit):
     expect(classroom.locator("#seed")).to_be_hidden()
     classroom.keyboard.press("p")
     expect(classroom.locator("body")).not_to_have_class(re.compile("sl-present"))
+    empty = "all => all.filter(one => one.offsetHeight && ![...one.children].some(child => child.offsetHeight)).length"
+    assert classroom.locator(".sl-settings .form").evaluate_all(empty) == 0, "what is hidden leaves an empty frame"
     for gone in ("#seed", "#temperature", "#dice", "#reset"):
         expect(classroom.locator(gone).first).to_be_hidden()
     expect(classroom.locator("#tokens")).to_be_visible()
@@ -120,21 +112,9 @@ def test_the_dialog_warns_copies_and_its_link_hides_and_presents(visit):
     expect(classroom.locator("#seed")).to_be_visible()
 
 
-def test_a_control_that_is_empty_gives_no_link_but_a_reason(visit):
-    page = visit()
-    page.locator("#prompt textarea").fill("  ")
-    page.locator("[data-share=open]").click()
-    expect(page.locator(".sl-share-said")).to_contain_text("prompt is empty")
-    expect(page.locator("[data-share=copy]")).to_be_disabled()
-
-
-def test_other_weights_are_told(visit):
-    page = visit("?revision=0123456789ab")
+def test_a_pair_and_its_method_come_together_and_other_weights_are_told(visit):
+    page = visit("?method=none&tokens=20&revision=0123456789ab&__theme=dark")
     expect(page.locator("#notice")).to_contain_text("made with revision 0123456789ab")
-
-
-def test_a_pair_and_its_method_come_together(visit):
-    page = visit("?method=none&tokens=20&__theme=dark")
     expect(page.locator("#method input")).to_have_value(re.compile("plain decoding"))
     with page.expect_response("**/speclens/state"):  # by its next look, what else the page asks on opening has come
         pass

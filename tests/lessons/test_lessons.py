@@ -42,25 +42,23 @@ def changed(lesson_file: str, old: str, new: str) -> str:
 # ── every lesson ──
 
 
-def test_there_are_as_many_lessons_as_promised():
+def test_there_are_as_many_lessons_as_promised_and_some_lead_to_each_experiment():
     assert [lesson.number for lesson in ALL] == list(range(1, COUNT + 1))
+    led = {step.lab for lesson in ALL for step in lesson.steps if step.lab}
+    assert {"sweep", "distribution", "theory", "compare"} <= led
 
 
 @each_lesson
 def test_its_page_has_all_that_a_learner_needs(lesson):
+    for name, trace in runs_of(lesson).items():
+        assert trace.rounds and trace.finished, name
+        assert trace.text == "".join(token.text for token in trace.emitted)
     told = shown(lesson)
     assert len(told["steps"]) == len(lesson.steps) >= 3
     assert any(step["ask"] or step["tool"] or step["points"] for step in told["steps"]), "nothing to do in it"
     assert all(step["blocks"] and step["run"] in told["runs"] for step in told["steps"])
     assert told["teacher"] and told["outcomes"] and told["live"]
     assert len(json.dumps(told)) < 400_000
-
-
-@each_lesson
-def test_its_runs_fold_into_rounds(lesson):
-    for name, trace in runs_of(lesson).items():
-        assert trace.rounds and trace.finished, name
-        assert trace.text == "".join(token.text for token in trace.emitted)
 
 
 @each_lesson
@@ -86,6 +84,8 @@ def test_every_question_has_one_right_answer_and_a_reason_for_every_wrong_one(le
 def test_what_it_claims_is_so(lesson):
     assert lesson.checks, "a lesson without a claim says nothing about its runs"
     assert view.broken_claims(lesson, runs_of(lesson)) == []
+    wrong = replace(lesson.checks[0], says="nothing was drafted", holds="tokens == 0")
+    assert view.broken_claims(replace(lesson, checks=(wrong,)), runs_of(lesson)) == ["nothing was drafted"]
 
 
 @each_lesson
@@ -156,12 +156,9 @@ def test_a_mistake_is_refused_with_the_file_and_the_place(old, new, said):
     assert said in str(error.value) and str(error.value).startswith("02_draft_then_verify.md")
 
 
-def test_a_wrong_file_name_is_refused():
+def test_a_wrong_file_name_and_a_gap_in_the_numbers_are_refused(tmp_path):
     with pytest.raises(LessonError, match=r"called like 03_accept"):
         loader.parse("third lesson.md", "", glossary())
-
-
-def test_a_gap_in_the_numbers_is_refused(tmp_path):
     for number in (1, 3):
         (tmp_path / f"0{number}_x.md").write_text(changed("02_draft_then_verify.md", "minutes = 6", "minutes = 7"))
     with pytest.raises(LessonError, match="without a gap"):
@@ -178,19 +175,9 @@ def test_a_sum_that_fails_says_which(field, value):
     step = replace(lesson.steps[at], ask=replace(lesson.steps[at].ask, **{field: value}))
     with pytest.raises(LessonError, match="lesson 2"):
         shown(replace(lesson, steps=(*lesson.steps[:at], step, *lesson.steps[at + 1 :])))
-
-
-def test_a_claim_that_does_not_hold_is_found():
-    lesson = ALL[1]
-    wrong = replace(lesson.checks[0], says="nothing was drafted", holds="drafted == 0")
-    assert view.broken_claims(replace(lesson, checks=(wrong,)), runs_of(lesson)) == ["nothing was drafted"]
-
-
-def test_a_control_that_is_not_there_is_refused():
-    lesson = ALL[1]
-    step = replace(lesson.steps[-1], points="control volume")
+    last = replace(lesson.steps[-1], points="control volume")
     with pytest.raises(LessonError, match="no control 'volume'"):
-        shown(replace(lesson, steps=(*lesson.steps[:-1], step)))
+        shown(replace(lesson, steps=(*lesson.steps[:-1], last)))
 
 
 # ── sums and prose ──
@@ -215,8 +202,10 @@ def test_prose_knows_its_marks():
     assert kinds == [("paragraph", 1), ("list", 2), ("paragraph", 1)]
 
 
-def test_the_numbers_of_a_run_are_what_the_rounds_say():
+def test_the_numbers_of_a_toy_run_are_what_its_rounds_say_every_time():
     toy = runs_of(ALL[1])["toy"]
+    again = loader.run.__wrapped__(ALL[1].scenarios[0])
+    assert [t.id for t in again.emitted] == [t.id for t in toy.emitted]
     known = names({"toy": toy})
     first = toy.rounds[0]
     assert known["tokens"] == len(toy.emitted) and known["passes"] == len(toy.rounds)
@@ -224,12 +213,6 @@ def test_the_numbers_of_a_run_are_what_the_rounds_say():
     assert known["toy"]["tau"] == known["tau"] == known["tokens"] / known["passes"]
     with pytest.raises(ValueError, match=r"no token 1\.9"):
         known["p"](1, 9)
-
-
-def test_a_toy_run_is_the_same_every_time():
-    first = ALL[1].scenarios[0]
-    again = loader.run.__wrapped__(first)
-    assert [t.id for t in again.emitted] == [t.id for t in run(first).emitted]
 
 
 # ── what the tab asks for ──
@@ -256,11 +239,6 @@ def test_run_it_live_fills_every_control():
 
 
 # ── ways to the lab ──
-
-
-def test_lessons_lead_to_experiments_that_there_are():
-    led = {step.lab for lesson in lessons() for step in lesson.steps if step.lab}
-    assert {"sweep", "distribution", "theory", "compare"} <= led
 
 
 @pytest.mark.parametrize("wrong", ['lab = "sweep"', 'hint = "Press it."', 'lab = "garage"\nhint = "x"'])

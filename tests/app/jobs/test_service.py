@@ -6,7 +6,7 @@ import time
 import weakref
 
 import pytest
-from fake_worker import FakeEngine, FakeWorker, play
+from fake_worker import FakeEngine, FakeWorker, recorded, wait_for
 
 from app.jobs.result_cache import RecordedRun, ResultCache
 from app.jobs.service import EngineFacade, Progress, Report, Service, Update, with_baseline
@@ -15,15 +15,15 @@ from app.server import hosting
 from app.views.status_chip import ago, chip
 from engine.config import RunConfig
 from engine.errors import BadInput, EngineError, Unavailable
-from engine.trace.trace import fold
 
 
 def asked(prompt="Hi", tokens=30, **more) -> RunConfig:
     return RunConfig(prompt, method="ngram", gamma=4, max_new_tokens=tokens, **more)
 
 
-def served(worker=None, **limits) -> Service:
-    return Service(FakeEngine(worker), Limits(**limits))
+def served(limits=Limits(), **engine) -> tuple[FakeWorker, Service]:  # noqa: B008
+    worker = FakeWorker(**engine)
+    return worker, Service(FakeEngine(worker), limits)
 
 
 class Visitor(threading.Thread):
@@ -57,19 +57,11 @@ class Visitor(threading.Thread):
         return [update.progress.message for update in self.shown if isinstance(update, Update) and update.progress]
 
 
-def wait_for(condition, seconds=10):
-    until = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < until, "it did not happen in time"
-        time.sleep(0.01)
-
-
 # ── cached and joined ──
 
 
 def test_a_class_of_thirty_costs_one_run():
-    worker = FakeWorker(step=0.02)
-    service = served(worker)
+    worker, service = served(step=0.02)
     crowd = [Visitor(service, f"v{i}", asked()) for i in range(30)]
     for visitor in crowd:
         visitor.join(20)
@@ -83,8 +75,7 @@ def test_a_class_of_thirty_costs_one_run():
 
 
 def test_only_exactly_the_same_settings_are_the_same_run():
-    worker = FakeWorker()
-    service = served(worker)
+    worker, service = served()
     configs = [asked(), asked("Hi!"), asked(seed=1), asked(tokens=29), asked(system="Be brief."), asked(chat=False)]
     for i, config in enumerate(configs):
         visitor = Visitor(service, f"v{i}", config)
@@ -94,8 +85,7 @@ def test_only_exactly_the_same_settings_are_the_same_run():
 
 
 def test_again_measures_anew_and_replaces_what_was_kept():
-    worker = FakeWorker()
-    service = served(worker)
+    worker, service = served()
     Visitor(service, "a", asked()).join(10)
     first = service.results.get(with_baseline(asked()))
     again = Visitor(service, "a", asked(), again=True)
@@ -105,8 +95,7 @@ def test_again_measures_anew_and_replaces_what_was_kept():
 
 
 def test_a_stopped_run_is_not_kept():
-    worker = FakeWorker(step=0.05)
-    service = served(worker)
+    _, service = served(step=0.05)
     visitor = Visitor(service, "a", asked(tokens=500))
     wait_for(lambda: visitor.events)
     assert service.stop("a")
@@ -115,12 +104,12 @@ def test_a_stopped_run_is_not_kept():
 
 
 def test_stop_does_not_end_a_run_that_others_wait_for():
-    worker = FakeWorker(step=0.02)
-    service = served(worker)
+    worker, service = served(step=0.02)
     first = Visitor(service, "a", asked(tokens=120))
     wait_for(lambda: first.events)
     second = Visitor(service, "b", asked(tokens=120))
     wait_for(lambda: second.stages and "already running exactly this" in second.stages[-1])
+    worker.step = 0  # of the baseline
     service.stop("a")
     first.join(1.5)
     assert not first.is_alive() and not worker.jobs[0].is_cancelled
@@ -129,8 +118,7 @@ def test_stop_does_not_end_a_run_that_others_wait_for():
 
 
 def test_when_the_last_one_leaves_the_device_is_free():
-    worker = FakeWorker(step=0.02)
-    service = served(worker)
+    worker, service = served(step=0.02)
     crowd = [Visitor(service, name, asked(tokens=500)) for name in "abc"]
     wait_for(lambda: worker.jobs and len(worker.jobs[0]._subscribers) == 3)
     for name in "abc":
@@ -145,8 +133,7 @@ def test_when_the_last_one_leaves_the_device_is_free():
 
 def test_stop_counts_before_there_is_a_job_to_stop():
     """Looking at the models' files can take seconds: torch is imported for it."""
-    worker, looking, go_on = FakeWorker(), threading.Event(), threading.Event()
-    service = served(worker)
+    (worker, service), looking, go_on = served(), threading.Event(), threading.Event()
 
     def problems(*choice):
         looking.set()
@@ -163,7 +150,7 @@ def test_stop_counts_before_there_is_a_job_to_stop():
 
 
 def test_a_bug_before_the_job_is_a_sentence_too():
-    service = served()
+    _, service = served()
     service.engine.prompt_tokens = lambda pair, text: 1 / 0
     visitor = Visitor(service, "a", asked())
     visitor.join(3)
@@ -171,8 +158,7 @@ def test_a_bug_before_the_job_is_a_sentence_too():
 
 
 def test_a_run_stopped_in_the_queue_never_reaches_the_engine():
-    worker = FakeWorker(step=0.05)
-    service = served(worker)
+    worker, service = served(step=0.05)
     first = Visitor(service, "a", asked(tokens=200))
     wait_for(lambda: worker.runs)
     second = Visitor(service, "b", asked("Other"))
@@ -185,38 +171,30 @@ def test_a_run_stopped_in_the_queue_never_reaches_the_engine():
     assert all(config.prompt == "Hi" for config in worker.runs)
 
 
-def test_a_failure_reaches_every_visitor_who_waits_and_the_next_run_works():
-    worker = FakeWorker(step=0.05, fail=Unavailable("The weights are damaged; fetch them again."))
-    service = served(worker)
+@pytest.mark.parametrize(
+    ("failure", "words"), [(Unavailable("The weights are damaged; fetch them again."), "damaged"),
+                           (ZeroDivisionError("oh"), "stumbled")]
+)  # fmt: skip
+def test_a_failure_or_a_bug_reaches_every_visitor_who_waits_and_the_next_run_works(failure, words):
+    worker, service = served(step=0.05, fail=failure)
     crowd = [Visitor(service, name, asked()) for name in "ab"]
     for visitor in crowd:
         visitor.join(5)
-        assert "damaged" in str(visitor.error)
-    worker.fail = None
+        assert words in str(visitor.error)
+    worker.fail, worker.step = None, 0
     after = Visitor(service, "a", asked())
     after.join(10)
     assert after.error is None and after.events
 
 
-def test_a_bug_does_not_take_the_queue_down():
-    service = served(FakeWorker(fail=ZeroDivisionError("oh")))
-    visitor = Visitor(service, "a", asked())
-    visitor.join(5)
-    assert "stumbled" in str(visitor.error)
-    service.engine.fake.fail = None
-    after = Visitor(service, "a", asked())
-    after.join(5)
-    assert after.error is None
-
-
 def test_runs_come_in_order_and_the_place_counts_visitors():
-    worker = FakeWorker(step=0.03)
-    service = served(worker)
+    worker, service = served(step=0.03)
     crowd = []
     for i in range(4):
         crowd.append(Visitor(service, f"v{i}", asked(f"Prompt {i}", tokens=40)))
         wait_for(lambda i=i: worker.runs if i == 0 else worker.waiting == i)
     wait_for(lambda: any("3 before you" in stage for stage in crowd[3].stages))
+    worker.step = 0
     for visitor in crowd:
         visitor.join(20)
     assert [config.prompt for config in worker.runs] == [f"Prompt {i}" for i in range(4) for _ in range(2)]
@@ -225,7 +203,7 @@ def test_runs_come_in_order_and_the_place_counts_visitors():
 
 
 def test_the_cache_is_bounded_in_number_and_size_and_the_unused_go_first():
-    trace = fold(play(asked(tokens=20)))
+    trace = recorded(tokens=20)
     cache = ResultCache(2)
     for key in ("a", "b"):
         cache.put(key, RecordedRun({"run": trace}, 0.0))
@@ -243,8 +221,7 @@ def test_the_cache_is_bounded_in_number_and_size_and_the_unused_go_first():
 
 
 def test_several_configs_of_one_request_run_with_no_other_request_in_between():
-    worker = FakeWorker(step=0.01)
-    service = served(worker)
+    worker, service = served(step=0.01)
     configs = tuple((f"run {seed}", asked(seed=seed)) for seed in range(3))
     updates = service.run("a", configs)
     while not worker.runs:
@@ -258,7 +235,7 @@ def test_several_configs_of_one_request_run_with_no_other_request_in_between():
 
 
 def test_work_without_a_model_runs_on_the_engines_thread():
-    service = served()
+    _, service = served()
 
     def work(engine, should_stop):
         yield Report((engine, threading.current_thread().name))
@@ -268,7 +245,7 @@ def test_work_without_a_model_runs_on_the_engines_thread():
 
 
 def test_an_experiment_keeps_its_reports_when_it_is_stopped_and_begins_no_further_work():
-    service, begun = served(), []
+    (_, service), begun = served(), []
 
     def work(engine, should_stop):
         begun.append(engine)
@@ -285,8 +262,7 @@ def test_an_experiment_keeps_its_reports_when_it_is_stopped_and_begins_no_furthe
 
 
 def test_an_ended_run_leaves_nothing_in_memory_but_the_cache():
-    worker = FakeWorker()
-    service = served(worker, cached_runs=0)
+    worker, service = served(Limits(cached_runs=0))
     Visitor(service, "a", asked()).join(10)
     gone = weakref.ref(worker.jobs.pop())
     wait_for(lambda: worker.running is None)
@@ -298,8 +274,7 @@ def test_an_ended_run_leaves_nothing_in_memory_but_the_cache():
 
 
 def test_a_full_queue_refuses_once_and_the_next_run_works():
-    worker = FakeWorker(step=0.05)
-    service = served(worker, queue=1)
+    worker, service = served(Limits(queue=1), step=0.05)
     crowd = [Visitor(service, "a", asked(tokens=400))]
     wait_for(lambda: worker.runs)
     crowd.append(Visitor(service, "b", asked("Other", tokens=4)))
@@ -312,16 +287,6 @@ def test_a_full_queue_refuses_once_and_the_next_run_works():
     for visitor in crowd:
         visitor.join(10)
     assert crowd[1].error is None and crowd[1].events
-
-
-def test_a_run_that_takes_too_long_is_ended_and_says_so():
-    worker = FakeWorker(step=0.05)
-    service = served(worker, seconds=1)
-    began = time.monotonic()
-    visitor = Visitor(service, "a", asked(tokens=500))
-    visitor.join(6)
-    assert time.monotonic() - began < 5 and not visitor.is_alive()
-    assert visitor.shown[-1].is_late and visitor.events and len(service.results) == 0
 
 
 @pytest.mark.parametrize(
@@ -341,27 +306,24 @@ def test_a_run_that_takes_too_long_is_ended_and_says_so():
     ],
 )
 def test_what_is_not_on_offer_is_refused_before_the_engine_sees_it(config, words):
-    worker = FakeWorker()
-    service = served(worker, prompt_tokens=20, prompt_chars=200 if "word" not in config.prompt else 8000, new_tokens=64)
+    chars = 200 if "word" not in config.prompt else 8000
+    worker, service = served(Limits(prompt_tokens=20, prompt_chars=chars, new_tokens=64))
     visitor = Visitor(service, "a", config)
     visitor.join(5)
     assert words in str(visitor.error) and worker.jobs == []
 
 
 def test_only_the_pairs_named_are_offered():
-    service = served(pairs=("thinker",))
+    _, service = served(Limits(pairs=("thinker",)))
     assert list(service.pairs) == ["thinker"] and service.pair == "thinker"
     with pytest.raises(BadInput, match="choose from thinker"):
         service.methods("smollm2-135m")
 
 
-def test_a_visitor_cannot_name_a_folder(tmp_path):
-    with pytest.raises(BadInput, match="does not offer"):
-        list(Service(EngineFacade(), Limits()).run("a", with_baseline(asked(pair=str(tmp_path)))))
-
-
-def test_the_real_pairs_are_checked_before_a_load():
+def test_the_real_pairs_are_checked_before_a_load(tmp_path):
     service = Service(EngineFacade(), Limits(fetch=False))
+    with pytest.raises(BadInput, match="does not offer"):
+        list(service.run("a", with_baseline(asked(pair=str(tmp_path)))))
     assert service.methods("smollm2-135m") == ("none", "ngram", "lm", "eagle")
     assert any("are not here yet" in reason or "GB" in reason for reason in service.problems("qwen3-8b"))
     assert "no method 'eagle'" in service.problems("qwen3-8b", "eagle")[0]
@@ -380,30 +342,29 @@ def test_the_embedded_pair_is_here_and_its_template_has_no_thinking_switch():
 
 
 def test_the_state_follows_the_engine():
-    service = served(FakeWorker(step=0.05, load=1.0))
+    worker, service = served(step=0.05, load=0.5)
     assert service.state().kind == "asleep"
     visitor = Visitor(service, "a", asked(tokens=60))
     wait_for(lambda: service.state().kind == "loading")
     wait_for(lambda: service.state().kind == "busy")
     other = Visitor(service, "b", asked("Other", tokens=8))
     wait_for(lambda: service.state().waiting == 1)
+    worker.step = 0
     visitor.join(20), other.join(20)
     wait_for(lambda: service.state().kind == "ready")
     assert service.state().device.startswith("cpu")
 
 
-def with_weights(worker, monkeypatch, wait=60.0, draw=0.0) -> Service:
+def with_weights(service, monkeypatch, wait=60.0, draw=0.0) -> None:
     monkeypatch.setattr("app.jobs.service._SECONDS_FOR_A_VISITOR", wait)
     monkeypatch.setattr("app.jobs.service._SECONDS_TO_DRAW", draw)
-    service = served(worker)
     service.engine.has_weights = lambda pair: True
     service.warm()
-    return service
 
 
 def test_the_model_is_loaded_once_the_first_page_stands_and_not_before(monkeypatch):
-    worker = FakeWorker(load=1.5)
-    service = with_weights(worker, monkeypatch)
+    worker, service = served(load=1.0)
+    with_weights(service, monkeypatch)
     time.sleep(0.2)
     assert not worker.jobs
     assert service.state().progress == Progress("Loading the model")  # the first page requests it
@@ -413,7 +374,8 @@ def test_the_model_is_loaded_once_the_first_page_stands_and_not_before(monkeypat
 
 
 def test_a_run_during_the_warm_up_is_next_and_shows_the_loading(monkeypatch):
-    service = with_weights(FakeWorker(load=1.0), monkeypatch, wait=0.0)
+    _, service = served(load=1.0)
+    with_weights(service, monkeypatch, wait=0.0)
     wait_for(lambda: service.worker.jobs)
     visitor = Visitor(service, "a", asked(tokens=8))
     wait_for(lambda: "Loading the model" in visitor.stages)
@@ -423,25 +385,17 @@ def test_a_run_during_the_warm_up_is_next_and_shows_the_loading(monkeypatch):
 
 
 def test_the_model_is_loaded_without_a_visitor_too(monkeypatch):
-    worker = FakeWorker(load=0.1)
-    service = with_weights(worker, monkeypatch, wait=0.1)
+    worker, service = served(load=0.1)
+    with_weights(service, monkeypatch, wait=0.1)
     wait_for(lambda: worker.jobs)
     wait_for(lambda: service.state().kind == "ready")
 
 
-def test_a_run_that_is_quicker_loads_what_it_needs_itself(monkeypatch):
-    worker = FakeWorker(load=0.5)
-    service = with_weights(worker, monkeypatch, draw=0.2)
-    visitor = Visitor(service, "a", asked(tokens=8))
-    visitor.join(20)
-    wait_for(lambda: service.state().kind == "ready")
-    assert [config.prompt for config in worker.runs] == ["Hi", "Hi"]
-
-
-def test_nothing_is_loaded_again_after_a_run_that_was_over_sooner(monkeypatch):
-    worker = FakeWorker()
-    service = with_weights(worker, monkeypatch, draw=0.5)
-    Visitor(service, "a", asked(tokens=2)).join(20)
+@pytest.mark.parametrize(("load", "draw"), [(0.5, 0.2), (0, 0.5)])
+def test_a_run_that_is_quicker_loads_what_it_needs_and_nothing_is_loaded_again(monkeypatch, load, draw):
+    worker, service = served(load=load)
+    with_weights(service, monkeypatch, draw=draw)
+    Visitor(service, "a", asked(tokens=8)).join(20)
     wait_for(lambda: service.state().kind == "ready")
     assert [config.prompt for config in worker.runs] == ["Hi", "Hi"]
 

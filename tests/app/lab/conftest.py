@@ -1,10 +1,25 @@
-"""Counts each batch of the toy's runs once a session: the same rule, settings and seeds give the same outcomes."""
+"""Shares among the lab's tests: a real engine on a tiny pair, and counts of the toy's runs.
+
+The same rule, settings and seeds give the same outcomes, so each batch of the toy's runs is counted once a session.
+"""
 
 import pytest
+from tiny_pairs import model_folder
 
 import engine.exactness.distribution_test as lab
+from engine.runtime.engine import load_engine
 
 OUTCOMES = {}
+
+
+@pytest.fixture(scope="module")
+def engine(tmp_path_factory):
+    root = tmp_path_factory.mktemp("lab")
+    model_folder(root / "target")
+    model_folder(root / "draft", noise=0.3)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("engine.runtime.engine.cache_root", lambda: root / "cache")
+        yield load_engine(f"{root / 'target'}+{root / 'draft'}", "cpu")
 
 
 @pytest.fixture(autouse=True)

@@ -4,18 +4,16 @@ import csv
 import io
 import json
 import threading
-import time
 from collections import Counter
 from dataclasses import replace
 
 import pytest
-from fake_worker import FakeEngine
+from fake_worker import FakeEngine, wait_for
 from lab_pages import VISITOR, notices, rows, said
-from tiny_pairs import model_folder
 
 from app.jobs.service import Limits, Service
 from app.lab.distribution import view, work
-from app.lab.distribution.handlers import CONTROLS, NAMES, QUICK, SKIP, TOY_START, RuleTestHandlers, parse_form
+from app.lab.distribution.handlers import CONTROLS, NAMES, SKIP, TOY_START, RuleTestHandlers, parse_form
 from app.lab.distribution.request import REVEALING, TOY, TOY_PROMPT, RuleReport, RuleTest, RuleTests
 from app.lab.experiment import PageState
 from engine.config import RunConfig, SamplingParams
@@ -23,19 +21,8 @@ from engine.exactness.distribution_test import count_outcomes, judge, sample_toy
 from engine.exactness.mutants import MUTANTS
 from engine.exactness.results import MISTAKES, RIGHT, TOY_METHODS, Draws, RuleTestResult
 from engine.exactness.toy_models import PLAIN, make_drafter, weather_pair
-from engine.runtime.engine import load_engine
 
 FEW = 300
-
-
-@pytest.fixture(scope="module")
-def engine(tmp_path_factory):
-    root = tmp_path_factory.mktemp("lossless")
-    model_folder(root / "target")
-    model_folder(root / "draft", noise=0.3)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("engine.runtime.engine.cache_root", lambda: root / "cache")
-        yield load_engine(f"{root / 'target'}+{root / 'draft'}", "cpu")
 
 
 def page(**limits) -> RuleTestHandlers:
@@ -77,12 +64,6 @@ def figure(name: str, result: RuleReport, results=None) -> dict:
     return json.loads(view.charts(result, results or {}))["figures"][f"lossless-{name}"]
 
 
-def test_every_toy_method_has_a_drafter_and_every_quick_button_a_mistake():
-    _, draft = weather_pair()
-    assert all(make_drafter(method, draft) for method in TOY_METHODS)
-    assert set(QUICK) | set(REVEALING) <= MISTAKES.keys()
-
-
 # ── runs that add up ──
 
 
@@ -91,6 +72,7 @@ def test_draws_of_other_seeds_add_up_to_the_whole():
     runs = toy_runs(target, draft, 2, PLAIN, 3, None, "lm")
     parts = count_outcomes(runs, range(40), 2) + count_outcomes(runs, range(40, 100), 2)
     assert parts == sample_toy(target, draft, 100)[1] and parts.runs == 100
+    assert all(make_drafter(method, draft) for method in TOY_METHODS)
 
 
 def measure(test: RuleTest, engine=None, cancelled=lambda: False) -> tuple[RuleReport, int]:
@@ -156,7 +138,6 @@ def test_a_run_that_was_stopped_is_no_outcome(engine, looks):
         ({"temperature": 0}, "one outcome and nothing to test"),
         ({"runs": None}, "Runs is empty"),
         ({"runs": 5}, "Runs is 5"),
-        ({"runs": 10**6}, "Runs is 1,000,000"),
         ({"length": 9}, "Tokens looked at is 9"),
         ({"gamma": 0}, "Draft length γ is 0"),
         ({"first": -1}, "First seed is -1"),
@@ -265,18 +246,14 @@ def test_stop_judges_the_runs_so_far_and_a_second_press_takes_the_page_over():
         updates, state.result = [], None
         thread = threading.Thread(target=lambda: updates.extend(press(handlers, state, runs=20_000)))  # noqa: B023
         thread.start()
-        until = time.monotonic() + 10
-        while not state.result:
-            assert time.monotonic() < until, "no runs came in"
-            time.sleep(0.01)
+        wait_for(lambda: state.result)
         ends()
         thread.join(5)
         assert not thread.is_alive()
         if RIGHT in state.result:
             stopped = state.result[RIGHT].result
-            assert (
-                0 < stopped.runs < 20_000 and f"Stopped early: {stopped.runs:,} of 20,000" in said(updates[-1])["text"]
-            )
+            assert 0 < stopped.runs < 20_000
+            assert f"Stopped early: {stopped.runs:,} of 20,000" in said(updates[-1])["text"]
             assert rows(updates[-1].rules)[0][-2].endswith("(stopped early)")
     assert list(state.result) == ["tail-kept"] and state.result["tail-kept"].complete
     assert not any("Stopped" in text for text in notices(updates)), "the page is the second press's"
@@ -339,12 +316,7 @@ def test_a_models_text_never_meets_a_chart_nor_a_formula():
 @pytest.mark.parametrize(
     ("test", "changes", "kind", "words"),
     [
-        (
-            toy(runs=100),
-            {},
-            "good",
-            "Lossless, as far as 100 runs can tell. χ² = 0.3 with 2 degrees of freedom, p",
-        ),
+        (toy(runs=100), {}, "good", "Lossless, as far as 100 runs can tell. χ² = 0.3 with 2 degrees of freedom, p"),
         (toy(runs=100), {"p_value": 1e-9}, "slow", "p = 1·10⁻⁹ after 100 runs"),
         (toy(runs=100), {"freedom": 0, "p_value": 1.0, "statistic": 0.0}, "quiet", "This cannot tell"),
         (toy(runs=100), {"draws": Draws(Counter({(0, 0): 100}))}, "good", "nothing was drafted"),

@@ -51,10 +51,9 @@ def test_a_plan_counts_its_work():
     assert [name for name, _ in plan.texts] == [OWN, "chat", "quote", "chat", "quote"]
     assert plan.turns == 5 * 2 * 3 and plan.runs == 30 * (1 + 2)
     assert plan.texts[1][1] == prompts()["chat"][0] and plan.texts[3][1] == prompts()["chat"][1]
-
-
-def test_the_shipped_prompts_have_as_many_of_each_kind_as_the_page_offers():
-    assert len(prompts()) == 6 and {len(texts) for texts in prompts().values()} == {8}
+    assert len(prompts()) == 6 and {len(texts) for texts in prompts().values()} == {8}, "as the page offers"
+    mine = SweepPlan(("ngram",), (1,), (0.0,), (), own="Mine")
+    assert mine.texts == [(OWN, "Mine")] and mine.runs == 2
 
 
 @pytest.mark.parametrize(
@@ -86,10 +85,8 @@ def figures(cells=CELLS, temperature=0.0) -> dict:
 
 def test_the_map_has_a_row_a_setting_and_one_is_its_middle():
     (heat,) = figures()["sweep-heat"]["data"]
-    assert heat["y"] == ["ngram, γ = 1", "ngram, γ = auto", "lm, γ = 1", "lm, γ = auto"] and heat["x"] == [
-        "all",
-        "chat",
-    ]
+    assert heat["y"] == ["ngram, γ = 1", "ngram, γ = auto", "lm, γ = 1", "lm, γ = auto"]
+    assert heat["x"] == ["all", "chat"]
     assert heat["z"] == [[1.2, 0.9], [1.5, 0.95], [0.8, 1.1], [0.9, 1.05]]
     assert (heat["zmin"] + heat["zmax"]) / 2 == 1.0 and heat["zmax"] >= 1.5
     assert heat["text"][1] == ["1.50", "0.95"]
@@ -226,33 +223,17 @@ def test_others_get_their_turn_between_two_turns_of_a_sweep(served):
     assert not state.result.is_complete, "the other visitor waited for the whole sweep"
 
 
-def test_what_this_server_does_not_offer_is_told(served):
+def test_the_size_and_what_this_server_does_not_offer_are_told(served):
     handlers, pair, _ = served
+    assert json.loads(handlers.size(*form(pair=pair)))["text"] == "1 turn, 3 runs of up to 6 tokens."
+    assert "at least one" in json.loads(handlers.size(*form(methods=[])))["text"]
     for changes, words in (
         ({"methods": ["lm"]}, "no method 'lm'"),
-        ({"pair": "elsewhere"}, "does not offer the pair"),
         ({"own": "x" * 9000}, "9,000 characters"),
-        ({"tokens": 600}, "600"),
         ({"methods": []}, "at least one method"),
     ):
         update = list(handlers.run(VISITOR, PageState(), *form(**({"pair": pair} | changes))))[-1]
         assert said(update)["kind"] == "error" and words in said(update)["text"], changes
-
-
-def test_a_shared_page_offers_none(served):
-    handlers, pair, _ = served
-    closed = SweepHandlers(Service(handlers.service.engine, Limits(pairs=(pair,), lab_seconds=0)))
-    assert "own machine" in said(list(closed.run(VISITOR, PageState(), *form(pair=pair)))[-1])["text"]
-
-
-def test_the_time_for_experiments_ends(served, monkeypatch):
-    handlers, pair, _ = served
-    service = Service(handlers.service.engine, Limits(pairs=(pair,), lab_seconds=1))
-    short = SweepHandlers(service)
-    last = list(
-        short.run(VISITOR, PageState(), *form(pair=pair, each=8, categories=list(prompts()), tokens=200, repeats=5))
-    )[-1]
-    assert said(last)["kind"] == "error" and "may take up to 1 s" in said(last)["text"]
 
 
 def test_old_sweeps_go(tmp_path, monkeypatch):
@@ -263,15 +244,3 @@ def test_old_sweeps_go(tmp_path, monkeypatch):
         os.utime(path, (number, number))
     experiment._tidy(tmp_path, keep=tmp_path / "sweep-0.jsonl")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["sweep-0.jsonl", "sweep-2.jsonl", "sweep-3.jsonl"]
-
-
-def test_the_size_is_told_before_it_is_begun(served):
-    handlers, pair, _ = served
-    told = json.loads(handlers.size(*form(pair=pair)))
-    assert told["text"] == "1 turn, 3 runs of up to 6 tokens."
-    assert "at least one" in json.loads(handlers.size(*form(methods=[])))["text"]
-
-
-def test_a_plan_of_one_text_of_ones_own():
-    plan = SweepPlan(("ngram",), (1,), (0.0,), (), own="Mine")
-    assert plan.texts == [(OWN, "Mine")] and plan.runs == 2

@@ -6,7 +6,7 @@ import json
 from dataclasses import replace
 
 import pytest
-from fake_worker import play
+from fake_worker import recorded
 from sample_traces import round_, small, token
 
 from app.jobs.visitor import Session
@@ -15,19 +15,14 @@ from app.lab.theory import view
 from app.lab.theory.handlers import curves, parse_form
 from app.lab.theory.request import DeviceCosts, Point, PointPlan, PointSet
 from engine.bench.sample import PairedRun, Sample
-from engine.config import RunConfig
 from engine.errors import BadInput
 from engine.trace.events import CostModel
 from engine.trace.metrics import compute_metrics
 from engine.trace.speedup_model import idealised_speedup
-from engine.trace.trace import Trace, fold
+from engine.trace.trace import Trace
 
 NOTHING_MEASURED = PointSet()
 MODEL = CostModel(0.1, {1: 1.0, 2: 1.1, 4: 1.3, 8: 1.7}, 256, 0.03, 0.01)
-
-
-def ran(**settings) -> Trace:
-    return fold(play(RunConfig("Hi", **({"method": "ngram", "gamma": 4, "max_new_tokens": 60} | settings))))
 
 
 def told(run, baseline=None, own=True, measured=NOTHING_MEASURED, gammas=()) -> dict:
@@ -49,12 +44,12 @@ def expected(alpha, gamma) -> float:
 
 
 def with_costs(costs: CostModel | None) -> Trace:
-    run = ran()
+    run = recorded()
     return replace(run, started=replace(run.started, costs=costs))
 
 
 def test_a_run_and_its_baseline_become_a_point():
-    run, plain = ran(), ran(method="none", gamma=0)
+    run, plain = recorded(), recorded("none", 0)
     found, numbers = told(run, plain), compute_metrics(run)
     assert found["own"] and found["alpha"] == pytest.approx(numbers.alpha.value, rel=1e-5)
     assert found["v"] == {"1": 1.0, "2": 1.1, "4": 1.3, "8": 1.7} and found["c"] == 0
@@ -69,10 +64,12 @@ def test_gamma_is_the_mean_of_the_rounds_that_drafted():
     found = told(run)
     assert found["gamma"] == 3.0 and "1 of 2 rounds drafted, 3.0 tokens each" in found["words"]
     assert found["alpha"] == 0.5 and "1 of 2 tested drafts" in found["words"]
+    run = replace(run, rounds=(round_(0, [token("rejected"), token("resampled")], [0]),))
+    assert told(run)["alpha"] == 0.0 and told(run)["gamma"] == 1.0
 
 
 def test_without_a_whole_baseline_nothing_was_measured():
-    run, plain = ran(), ran(method="none", gamma=0)
+    run, plain = recorded(), recorded("none", 0)
     stopped = replace(plain, finished=replace(plain.finished, reason="cancelled"))
     for baseline in (None, stopped):
         found = told(run, baseline)
@@ -81,7 +78,7 @@ def test_without_a_whole_baseline_nothing_was_measured():
 
 
 def test_plain_decoding_has_costs_and_no_point():
-    found = told(ran(method="none", gamma=0))
+    found = told(recorded("none", 0))
     assert found["alpha"] is found["gamma"] is found["measured"] is found["predicted"] is None
     assert found["v"]["1"] == 1.0 and "has no α" in found["words"]
 
@@ -102,20 +99,17 @@ def test_costs_that_no_device_has_are_left_out(costs):
     assert "costs were not measured" in found["words"]
 
 
-def test_a_busy_machine_is_told():
-    assert "busy" in told(with_costs(CostModel(0.1, {1: 1.0}, 256, 0.03, spread=0.5)))["where"]
-    assert "busy" not in told(with_costs(CostModel(0.1, {1: 1.0}, 256, 0.03, spread=0.05)))["where"]
-
-
-def test_passes_cheaper_than_a_single_token_are_told():
-    assert (
-        "cheaper than a single token" in told(with_costs(CostModel(0.1, {1: 1.0, 4: 0.8, 8: 1.2}, 256, 0.03)))["where"]
-    )
-    assert "cheaper" not in told(with_costs(CostModel(0.1, {1: 1.0, 4: 0.98, 8: 1.2}, 256, 0.03)))["where"]
+def test_a_busy_machine_and_passes_cheaper_than_a_single_token_are_told():
+    for word, odd, usual in (
+        ("busy", {"spread": 0.5}, {"spread": 0.05}),
+        ("cheaper than a single token", {"v": {1: 1.0, 4: 0.8, 8: 1.2}}, {"v": {1: 1.0, 4: 0.98, 8: 1.2}}),
+    ):
+        assert word in told(with_costs(replace(MODEL, **odd)))["where"]
+        assert word not in told(with_costs(replace(MODEL, **usual)))["where"]
 
 
 def test_nothing_a_file_claims_becomes_a_tag():
-    run = ran()
+    run = recorded()
     run = replace(run, started=replace(run.started, device="<script>{{1+1}}"))
     assert "<" not in view.curves(run, None, True, NOTHING_MEASURED) and told(run)["where"].count("<script>") == 1
 
@@ -123,31 +117,23 @@ def test_nothing_a_file_claims_becomes_a_tag():
 def test_the_recorded_run_stands_in_until_there_is_one():
     first = json.loads(curves(Session(), PageState()))
     assert first["own"] is False and first["alpha"] > 0 and first["words"].startswith("No run of yours yet")
-    run = ran()
+    run = recorded()
     assert json.loads(curves(Session(run), PageState()))["own"] is True
     assert json.loads(curves(Session(Trace(run.started)), PageState()))["own"] is False
-
-
-def test_with_no_recording_either_the_curves_stand_alone():
     assert told(None, own=False) == {"own": False, "words": view.NO_RUN, "here": None}
-
-
-def test_a_run_of_only_rejected_drafts_still_has_a_point():
-    run = replace(small(), rounds=(round_(0, [token("rejected"), token("resampled")], [0]),))
-    assert told(run)["alpha"] == 0.0 and told(run)["gamma"] == 1.0
 
 
 # ── points measured here ──
 
 
 def test_points_come_with_the_costs_their_curves_are_drawn_from():
-    here = told(ran(), measured=points(point(0.8, 4, 1.5), point(0.5, 2, 0.9)), gammas=(1,))["here"]
+    here = told(recorded(), measured=points(point(0.8, 4, 1.5), point(0.5, 2, 0.9)), gammas=(1,))["here"]
     assert here["gammas"] == [1, 2, 4] and here["points"] == [[0.5, 2, 0.9], [0.8, 4, 1.5]]
     assert (here["c"], here["v"]) == (0.1, {"1": 1.0, "2": 1.1, "4": 1.3, "8": 1.7})
     assert "on cpu, fp32, at 256 tokens of context" in here["where"] and "One plain step took 30 ms" in here["where"]
-    assert "busy" in told(ran(), measured=points(model=replace(MODEL, spread=0.5)))["here"]["where"]
-    assert told(ran())["here"] is None, "no costs, no curve"
-    assert told(ran(), measured=points(model=replace(MODEL, v={1: 1.0, 2: 0.5})))["here"]["v"] is None
+    assert "busy" in told(recorded(), measured=points(model=replace(MODEL, spread=0.5)))["here"]["where"]
+    assert told(recorded())["here"] is None, "no costs, no curve"
+    assert told(recorded(), measured=points(model=replace(MODEL, v={1: 1.0, 2: 0.5})))["here"]["v"] is None
 
 
 def test_every_point_comes_once_before_any_comes_twice():
@@ -185,11 +171,9 @@ def cells(table: str) -> list:
 
 def test_the_table_has_every_point_and_marks_the_fastest():
     rows = cells(view.points_table(points(point(0.8, 2, 1.4), point(0.5, 2, 0.9), point(0.8, 4, 1.2, turns=3))))
-    assert [[row[0][0], row[1][0], row[-1][0]] for row in rows] == [
-        ["0.5", "2", "1"],
-        ["0.8", "2", "1"],
-        ["0.8", "4", "3"],
-    ]
+    assert [(row[0][0], row[1][0], row[-1][0]) for row in rows] == [
+        ("0.5", "2", "1"), ("0.8", "2", "1"), ("0.8", "4", "3")
+    ]  # fmt: skip
     predicted = expected(0.5, 2)
     assert [cell for cell, _ in rows[0][5:8]] == ["0.90×", f"{predicted:.2f}×", f"{0.9 / predicted:.2f}"]
     assert [row[5] for row in rows if row[5][1]] == [["1.40×", "best"]]

@@ -6,7 +6,7 @@ import json
 import re
 from dataclasses import replace
 
-from fake_worker import play
+from fake_worker import recorded
 from sample_traces import small
 
 from app.jobs.visitor import Session
@@ -14,26 +14,14 @@ from app.playground import html_export
 from app.playground.startup_run import OPENING
 from app.playground.trace_files import Exports
 from app.views.run_facts import LONGEST, facts
-from engine.config import RunConfig
-from engine.trace.trace import Trace, fold, load
+from engine.trace.trace import Trace, load
 
-HOSTILE = [
-    "</script>",
-    "<!--",
-    "<script>",
-    "]]>",
-    "\u2028\u2029",
-    "${1+1}",
-    "{{1+1}}",
-    "\ud83d",
-    "\u202e",
-    "&lt;/script&gt;",
-]
+HOSTILE = "</script><!--<script>]]>\u2028\u2029${1+1}{{1+1}}\ud83d\u202e&lt;/script&gt;"
 
 
 def hostile() -> Trace:
     """Bad text everywhere that a trace has text."""
-    trace, bad = small(), "".join(HOSTILE)
+    trace, bad = small(), HOSTILE
     first, last = trace.rounds
     tokens = tuple(replace(token, text=bad, label=bad) for token in first.tokens)
     config = trace.started.config | {"prompt": bad, "method": bad, "system": bad, "stop": [bad]}
@@ -59,7 +47,7 @@ def test_nothing_that_a_trace_says_leaves_the_data_block():
     assert "<!--" not in script and "<!--" not in style
     around = page.replace(data, "")
     assert around == html_export.page(small()).replace(parts(html_export.page(small()))[1], ""), "all the rest is fixed"
-    assert json.loads(data)["prompt"] == "".join(HOSTILE)
+    assert json.loads(data)["prompt"] == HOSTILE
 
 
 def test_the_policy_names_exactly_the_script_and_the_styles_and_nothing_else():
@@ -77,15 +65,12 @@ def test_the_policy_names_exactly_the_script_and_the_styles_and_nothing_else():
 
 
 def test_the_file_holds_the_run_its_race_and_its_figures():
-    config = RunConfig("Hi", method="ngram", gamma=4, max_new_tokens=60)
-    run, baseline = fold(play(config)), fold(play(replace(config, method="none", gamma=0)))
+    run, baseline = recorded(), recorded("none", 0)
     values = json.loads(parts(html_export.page(run, baseline))[1])["values"]
     kinds = [json.loads(line)["type"] for line in values["ribbon"].splitlines()]
     assert kinds.count("round") == len(run.rounds) and kinds[-2:] == ["finish", "compared"]
-    assert json.loads(values["tiles"])["tiles"]["speedup"] == [
-        json.loads(values["tiles"])["tiles"]["speedup"][0],
-        "against no drafting, recorded with it, one run each",
-    ]
+    speedup = json.loads(values["tiles"])["tiles"]["speedup"]
+    assert speedup[1] == "against no drafting, recorded with it, one run each"
     assert len(json.loads(values["race"])["lanes"]) == 2
     alone = json.loads(parts(html_export.page(run))[1])["values"]
     assert json.loads(alone["race"])["lanes"] == []

@@ -48,7 +48,7 @@ def any_run(chance: random.Random) -> RunConfig:
     pair = chance.choice(PAIRS)
     method = chance.choice([AUTO, *pair.methods])
     return RunConfig(
-        prompt=chance.choice(["Hi", *HOSTILE]),
+        prompt=chance.choice(["Hi", "  spaced \n", *HOSTILE]),
         pair=pair.name,
         method=method,
         gamma=0 if method == "none" else chance.choice([AUTO, 0, 1, 16]),
@@ -72,7 +72,9 @@ def test_a_link_reproduces_its_run():
     chance = random.Random(7)
     for _ in range(400):
         config = any_run(chance)
-        text = query(read(config), CONTROLS)
+        values = read(config)
+        assert tuple(values) == NAMES and settings(values) == config
+        text = query(values, CONTROLS)
         assert text.isascii() and not set(text) & set("<>\"'` \n")
         link = opened("?" + text)
         assert link.refused == () and settings(defaults(LIMITS) | link.values) == config

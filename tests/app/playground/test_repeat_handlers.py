@@ -2,11 +2,10 @@
 
 import json
 import threading
-from types import SimpleNamespace
 
 import pytest
-from fake_worker import FakeEngine, FakeWorker, play
-from test_run_handlers import wait_for
+from fake_worker import FakeEngine, FakeWorker, recorded, wait_for
+from lab_pages import VISITOR, said
 
 from app.jobs.service import Service
 from app.jobs.visitor import Session
@@ -15,16 +14,13 @@ from app.playground.press import Press
 from app.playground.repeat_handlers import SKIP, RepeatHandlers, RepeatOutputs
 from app.playground.run_handlers import RunHandlers
 from app.views.repeats import medians
-from engine.config import RunConfig
 from engine.trace.metrics import compute_metrics
-from engine.trace.trace import Trace, fold, from_json, to_json
-
-WHO = SimpleNamespace(session_hash="a")
+from engine.trace.trace import Trace, from_json, to_json
 
 
-def whole(method="ngram", gamma=4, tokens=30, slower=1.0) -> Trace:
+def whole(method="ngram", gamma=4, slower=1.0) -> Trace:
     """A made-up run on a machine whose clock runs ``slower`` times as long."""
-    raw = json.loads(to_json(fold(play(RunConfig("Hi", method=method, gamma=gamma, max_new_tokens=tokens)))))
+    raw = json.loads(to_json(recorded(method, gamma, 30)))
     for event in raw["rounds"]:
         event["start"], event["end"] = slower * event["start"], slower * event["end"]
     raw["finished"]["decode_seconds"] *= slower
@@ -35,12 +31,18 @@ def plain(slower=1.0) -> Trace:
     return whole("none", 0, slower=slower)
 
 
+@pytest.fixture
+def worker() -> FakeWorker:
+    return FakeWorker()
+
+
+@pytest.fixture
+def repeats(worker) -> RepeatHandlers:
+    return RepeatHandlers(Service(FakeEngine(worker), Limits()))
+
+
 def measured(repeats: RepeatHandlers, session: Session, count=3, press=None) -> list[RepeatOutputs]:
-    return list(repeats.repeat(press or Press(), session, count, WHO))
-
-
-def said(again: RepeatOutputs) -> dict:
-    return json.loads(again.notice)
+    return list(repeats.repeat(press or Press(), session, count, VISITOR))
 
 
 def test_the_medians_and_the_spread_are_shown():
@@ -52,9 +54,8 @@ def test_the_medians_and_the_spread_are_shown():
     assert found.how == "medians of 3 runs each"
 
 
-def test_repeats_are_measured_in_turn_and_the_page_says_how_many():
-    worker = FakeWorker()
-    screens = measured(RepeatHandlers(Service(FakeEngine(worker), Limits())), Session(whole(), plain()), 5)
+def test_repeats_are_measured_in_turn_and_the_page_says_how_many(repeats, worker):
+    screens = measured(repeats, Session(whole(), plain()), 5)
     assert [config.method for config in worker.runs] == ["ngram", "none"] * 4
     last = screens[-1]
     assert "medians of 5 runs each" in said(last)["text"] and "tokens/s with drafting" in said(last)["text"]
@@ -73,36 +74,31 @@ def test_repeats_are_measured_in_turn_and_the_page_says_how_many():
         (Session(plain(), plain()), 3, "plain decoding"),
     ],
 )
-def test_a_session_that_cannot_be_repeated_is_refused_in_a_sentence(session, count, words):
-    worker = FakeWorker()
-    last = measured(RepeatHandlers(Service(FakeEngine(worker), Limits())), session, count)[-1]
+def test_a_session_that_cannot_be_repeated_is_refused_in_a_sentence(repeats, worker, session, count, words):
+    last = measured(repeats, session, count)[-1]
     assert said(last)["kind"] == "error" and words in said(last)["text"] and not worker.jobs
 
 
-def test_a_strangers_trace_cannot_smuggle_settings():
+def test_a_strangers_trace_cannot_smuggle_settings(repeats, worker):
     run = whole()
     run.started.config["max_new_tokens"] = 10**9
-    worker = FakeWorker()
-    last = measured(RepeatHandlers(Service(FakeEngine(worker), Limits())), Session(run, plain()))[-1]
+    last = measured(repeats, Session(run, plain()))[-1]
     assert said(last)["kind"] == "error" and not worker.jobs
     run.started.config["max_new_tokens"] = 30
     run.started.config["surprise"] = 1
-    assert (
-        "are incomplete"
-        in said(measured(RepeatHandlers(Service(FakeEngine(worker), Limits())), Session(run, plain()))[-1])["text"]
-    )
+    assert "are incomplete" in said(measured(repeats, Session(run, plain()))[-1])["text"]
 
 
-def test_stop_keeps_the_first_measurement():
-    worker = FakeWorker(step=0.05)
-    repeats, press, screens = RepeatHandlers(Service(FakeEngine(worker), Limits())), Press(), []
+def test_stop_keeps_the_first_measurement(repeats, worker):
+    worker.step = 0.05
+    press, screens = Press(), []
     assert repeats.begin(press)["interactive"] is True
     asked = Session(whole(), plain())
     thread = threading.Thread(target=lambda: screens.extend(measured(repeats, asked, press=press)))
     thread.start()
     wait_for(lambda: worker.jobs)
     assert repeats.end(press) is SKIP, "a run in progress keeps its Stop"
-    RunHandlers(repeats.service).stop(WHO, press)
+    RunHandlers(repeats.service).stop(VISITOR, press)
     thread.join(5)
     assert not thread.is_alive() and repeats.end(press)["interactive"] is False
     assert said(screens[-1])["text"].startswith("Stopped") and screens[-1].race is SKIP

@@ -6,24 +6,22 @@ from dataclasses import replace
 from itertools import pairwise
 
 import pytest
-from fake_worker import play
+from fake_worker import recorded
 
 from app.views import charts, figures, predictions, race
 from app.views.tiles import speedup
-from engine.config import RunConfig, SamplingParams
 from engine.trace.events import CostModel, Timings
 from engine.trace.metrics import PARTS, compute_metrics
 from engine.trace.speedup_model import idealised_speedup
-from engine.trace.trace import Trace, fold
+from engine.trace.trace import Trace
 
-HOSTILE = "<b>bold</b> <a href='https://example.com'>x</a> </script> ${1} {{1}}"
+HOSTILE = "<b>bold</b> <a href='https://example.com'>x</a> </script> ${1} {{1}} \ud800 🌊"
 COSTS = CostModel(0.25, {1: 1.0, 2: 1.1, 4: 1.3, 8: 2.0}, 256, 0.03)
 NAMES = {"tokens", "prediction", "acceptance", "rounds", "times", "scoring", "idealised"}
 
 
-def record(method="ngram", gamma=4, tokens=60, temperature=0.0, seed=0) -> Trace:
-    sampling = SamplingParams(temperature)
-    trace = fold(play(RunConfig("Hi", method=method, gamma=gamma, max_new_tokens=tokens, sampling=sampling, seed=seed)))
+def record(*settings, **more) -> Trace:
+    trace = recorded(*settings, **more)
     return replace(trace, started=replace(trace.started, costs=COSTS))
 
 
@@ -56,11 +54,14 @@ def parting(trace: Trace, position: int, gap: float | None) -> Trace:
 # ── the charts together ──
 
 
-def test_every_chart_of_a_finished_race_has_data_and_says_it_in_words(run, plain):
+def test_every_chart_of_a_finished_race_has_data_and_says_it_in_words_and_plain_decoding_has_its_own(run, plain):
     found = drawn(charts.complete(run, plain))
     assert set(found) == NAMES
     for name, figure in found.items():
         assert figure["data"] and figure["note"], name
+    found = drawn(charts.complete(plain, None))
+    assert found["acceptance"]["data"] == [] and found["prediction"]["data"] == []
+    assert [trace["name"] for trace in found["rounds"]["data"]] == ["plain"]
 
 
 def test_while_a_run_goes_on_one_chart_follows_it(run, plain):
@@ -76,11 +77,13 @@ def test_a_new_run_leaves_nothing_of_the_last(run):
     assert set(drawn(charts.complete(None))) == set(drawn(charts.complete(replace(run, rounds=())))) == NAMES
 
 
-def test_no_model_text_reaches_plotly(run, plain):
+def test_no_model_text_reaches_plotly_and_in_the_race_it_stays_text(run, plain):
     """Plotly reads tags in the texts it draws, so it gets none of the model's."""
     tokens = tuple(replace(token, text=HOSTILE, label=HOSTILE) for token in run.rounds[0].tokens)
     ours = replace(run, rounds=(replace(run.rounds[0], tokens=tokens), *run.rounds[1:]))
     assert "example.com" not in charts.complete(ours, parting(plain, 3, 0.1))
+    text = race.race(ours, plain)
+    assert "<" not in text and text.isascii() and "example.com" in text
 
 
 def test_a_trace_without_numbers_is_drawn_all_the_same(run):
@@ -94,12 +97,6 @@ def test_a_trace_without_numbers_is_drawn_all_the_same(run):
     for name in ("prediction", "scoring", "idealised"):
         assert found[name]["data"] == [] and found[name]["note"]
     assert found["acceptance"]["data"] and found["rounds"]["data"]
-
-
-def test_plain_decoding_has_its_own_charts(plain):
-    found = drawn(charts.complete(plain, None))
-    assert found["acceptance"]["data"] == [] and found["prediction"]["data"] == []
-    assert [trace["name"] for trace in found["rounds"]["data"]] == ["plain"]
 
 
 def still(trace: Trace) -> Trace:
@@ -142,18 +139,15 @@ def test_a_long_run_is_thinned_and_keeps_its_end(run):
     assert len(first["y"]) <= figures.MOST_BARS
 
 
-def test_the_first_divergence_is_marked_with_its_gap(run, plain):
+def test_the_first_divergence_is_marked_with_its_gap_and_samples_have_none(run, plain):
     figure = figures.tokens(run, parting(plain, 7, 0.00041), 1.5)
     mark = figure.data[-1]
     assert mark["y"] == [8] and "part at token 8" in figure.note and "0.00041 apart" in figure.note
     within = [event for event in run.rounds if any(token.position == 7 for token in event.emitted)]
     assert mark["x"] == [pytest.approx(within[0].end - run.rounds[0].start, rel=1e-5)]
     assert "apart" not in figures.tokens(run, parting(plain, 7, None), 1.5).note
-
-
-def test_samples_have_no_divergence():
-    run, plain = record(temperature=0.7), parting(record("none", 0, temperature=0.7), 2, 0.1)
-    assert len(figures.tokens(run, plain, 1.5).data) == 2
+    other = parting(record("none", 0, temperature=0.7), 2, 0.1)
+    assert len(figures.tokens(record(temperature=0.7), other, 1.5).data) == 2
 
 
 # ── acceptance, rounds, time ──
@@ -202,10 +196,9 @@ def test_the_formula_is_filled_in_with_this_runs_numbers(run, plain):
         "predicted": pytest.approx(predicted, rel=1e-5),
         "measured": pytest.approx(ratio, rel=1e-5),
     }
-
-
-def test_a_prediction_alone_where_nothing_was_measured_beside(run):
     assert [bar["y"] for bar in predictions.prediction(run, None, None).data] == [["predicted"]]
+    widths, _ = predictions.scoring(run, plain).data
+    assert dict(zip(widths["x"], widths["y"], strict=True)) == COSTS.v, "v at the widths that were measured"
 
 
 def test_the_idealised_curve_is_called_so_and_marks_its_best(run):
@@ -215,11 +208,6 @@ def test_the_idealised_curve_is_called_so_and_marks_its_best(run):
     assert curve["name"] == "idealised" and curve["y"][0] == 1.0
     assert curve["y"][4] == pytest.approx(idealised_speedup(alpha, 4, COSTS.c, COSTS.v), rel=1e-5)
     assert best["y"][0] == max(curve["y"])
-
-
-def test_v_is_drawn_at_the_widths_that_were_measured(run, plain):
-    measured, _ = predictions.scoring(run, plain).data
-    assert dict(zip(measured["x"], measured["y"], strict=True)) == COSTS.v
 
 
 @pytest.mark.parametrize(
@@ -232,17 +220,13 @@ def test_v_is_drawn_at_the_widths_that_were_measured(run, plain):
     ],
 )
 def test_costs_from_a_busy_machine_are_called_so(run, plain, costs, words):
+    """Without a baseline a round gives them away: no pass is cheaper than a plain one."""
+    dear, cheap = (replace(run, started=replace(run.started, costs=replace(costs, step=s))) for s in (1.5, 0.001))
+    assert costs.spread or "with care: a plain step took 1500 ms" in predictions.scoring(dear, None).note
+    assert costs.spread or "with care" not in predictions.scoring(cheap, None).note
     ours = replace(run, started=replace(run.started, costs=costs))
     for note in (predictions.scoring(ours, plain).note, predictions.prediction(ours, plain, 1.5).note):
         assert words in note if words else "care" not in note
-
-
-def test_without_a_baseline_a_round_cheaper_than_a_plain_step_gives_the_costs_away(run):
-    """No pass is cheaper than a plain one, so such costs were measured while the machine was busy."""
-    dear = replace(run, started=replace(run.started, costs=replace(COSTS, spread=0.1, step=1.5)))
-    assert "Take this with care: a plain step took 1500 ms" in predictions.scoring(dear, None).note
-    cheap = replace(run, started=replace(run.started, costs=replace(COSTS, spread=0.1, step=0.001)))
-    assert "with care" not in predictions.scoring(cheap, None).note
 
 
 # ── the race ──
@@ -262,9 +246,11 @@ def test_lanes_race_on_their_own_clocks(run, plain):
         assert lane["seconds"] == pytest.approx(trace.rounds[-1].end - trace.rounds[0].start, rel=1e-5)
     slow, fast = (lane["seconds"] for lane in state["lanes"])
     assert state["result"].startswith(f"{slow / fast:.2f}× faster"), "the bars and the number say the same"
+    late = tuple(replace(event, start=event.start * 9, end=event.end * 9) for event in run.rounds)
+    assert "× slower: " in json.loads(race.race(replace(run, rounds=late), plain))["result"]
 
 
-def test_samples_race_on_time_per_token_and_it_says_why():
+def test_samples_and_texts_of_different_length_race_on_time_per_token_and_it_says_why():
     run, plain = record(temperature=0.7, tokens=40), record("none", 0, temperature=0.7)
     state = json.loads(race.race(run, plain))
     assert state["unit"] == "token" and "different samples" in state["note"] and "40 and 60 tokens" in state["note"]
@@ -273,19 +259,9 @@ def test_samples_race_on_time_per_token_and_it_says_why():
     spent = [lane["seconds"] / lane["counts"][-1] for lane in state["lanes"]]
     assert state["result"].startswith(f"{spent[0] / spent[1]:.2f}× faster")
     assert f"{1000 * spent[1]:.1f} ms per token" in state["result"]
-
-
-def test_greedy_texts_of_different_length_race_on_time_per_token_too(run):
-    plain = parting(record("none", 0, tokens=50), 7, 0.1)
-    state = json.loads(race.race(run, plain))
-    assert state["unit"] == "token" and "part and have different lengths" in state["note"]
-    assert state["parted"] == 7 and "From token 8 on" in state["note"]
-
-
-def test_a_slower_run_is_said_to_be_slower(plain):
-    late = tuple(replace(event, start=event.start * 9, end=event.end * 9) for event in record().rounds)
-    state = json.loads(race.race(replace(record(), rounds=late), plain))
-    assert "× slower: " in state["result"]
+    greedy = json.loads(race.race(record(), parting(record("none", 0, tokens=50), 7, 0.1)))
+    assert greedy["unit"] == "token" and "part and have different lengths" in greedy["note"]
+    assert greedy["parted"] == 7 and "From token 8 on" in greedy["note"]
 
 
 @pytest.mark.parametrize("missing", ["baseline", "end", "cancelled"])
@@ -297,10 +273,3 @@ def test_half_a_race_is_none(run, plain, missing):
     }[missing]
     state = json.loads(race.race(run, other))
     assert state["lanes"] == [] and "no race" in state["note"]
-
-
-def test_a_race_keeps_model_text_as_text(run, plain):
-    token = replace(run.rounds[0].tokens[0], text=HOSTILE + "\ud800 🌊")
-    ours = replace(run, rounds=(replace(run.rounds[0], tokens=(token,)), *run.rounds[1:]))
-    text = race.race(ours, plain)
-    assert "<" not in text and text.isascii()

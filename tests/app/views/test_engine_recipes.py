@@ -5,14 +5,13 @@ import shlex
 
 import pytest
 import yaml
-from fake_worker import FakeEngine, play
+from fake_worker import FakeEngine, recorded
 
 from app.jobs.service import EngineFacade, Limits, Service
 from app.jobs.visitor import Session
 from app.playground.result_handlers import Results
 from app.views.engine_recipes import TARGETS, TYPICAL, Choice, production
-from engine.config import METHODS, RunConfig
-from engine.trace.trace import fold
+from engine.config import METHODS
 
 ENGINES = ("transformers", "vLLM", "SGLang", "TensorRT-LLM", "llama.cpp", "LMDeploy")
 SUPPORTED = {
@@ -52,6 +51,8 @@ def test_plain_decoding_needs_no_recipe(wanted):
 
 
 def test_a_new_method_is_not_described_yet():
+    known = {method for target in TARGETS for method in (*target.recipes, *target.missing)}
+    assert known <= {*METHODS}, "a recipe of a method that is gone"
     found = recipes(choice("oracle"))
     assert all(line["note"].startswith("Not described yet") and "code" not in line for line in found.values())
 
@@ -70,70 +71,58 @@ def test_auto_becomes_the_length_the_run_used_most_and_says_so():
 
 # ── engine by engine ──
 
-
-@pytest.mark.parametrize(
-    ("method", "greedy", "settings"),
-    [
-        ("ngram", True, {"method": "ngram", "prompt_lookup_min": 1, "prompt_lookup_max": 8}),
-        ("lm", True, {"method": "draft_model", "model": "owner/draft"}),
-        ("lm", False, {"method": "draft_model", "model": "owner/draft", "draft_sample_method": "probabilistic"}),
-        ("eagle", True, {"method": "eagle3", "model": "owner/draft"}),
-    ],
-)
-def test_vllm_takes_one_json_object(method, greedy, settings):
-    found = options(recipes(choice(method, greedy=greedy))["vLLM"]["code"])
-    assert json.loads(found["--speculative-config"]) == settings | {"num_speculative_tokens": 5}
-
-
-@pytest.mark.parametrize(("method", "algorithm"), [("lm", "STANDALONE"), ("eagle", "EAGLE3")])
-def test_sglang_verifies_one_more_than_it_drafts(method, algorithm):
-    found = options(recipes(choice(method))["SGLang"]["code"])
-    assert found["--speculative-algorithm"] == algorithm and found["--speculative-eagle-topk"] == "1"
-    assert (found["--speculative-num-steps"], found["--speculative-num-draft-tokens"]) == ("5", "6")
-    assert found["--speculative-draft-model-path"] == "owner/draft"
-
-
-def test_sglang_looks_up_a_chain():
-    found = options(recipes(choice())["SGLang"]["code"])
-    assert found["--speculative-algorithm"] == "NGRAM" and found["--speculative-num-draft-tokens"] == "6"
-    assert found["--speculative-ngram-max-bfs-breadth"] == "1"
+VLLM = {
+    ("ngram", True): {"method": "ngram", "prompt_lookup_min": 1, "prompt_lookup_max": 8},
+    ("lm", True): {"method": "draft_model", "model": "owner/draft"},
+    ("lm", False): {"method": "draft_model", "model": "owner/draft", "draft_sample_method": "probabilistic"},
+    ("eagle", True): {"method": "eagle3", "model": "owner/draft"},
+}
+TENSORRT = {
+    "ngram": {"decoding_type": "NGram", "max_matching_ngram_size": 8},
+    "lm": {"decoding_type": "DraftTarget", "speculative_model": "owner/draft"},
+    "eagle": {"decoding_type": "Eagle3", "speculative_model": "owner/draft"},
+}
+# Engine, method, and options of its command line.
+OPTIONS = [
+    ("SGLang", "ngram", {"algorithm": "NGRAM", "num-draft-tokens": "6", "ngram-max-bfs-breadth": "1"}),
+    ("SGLang", "lm", {"algorithm": "STANDALONE", "eagle-topk": "1", "num-steps": "5", "num-draft-tokens": "6",
+                      "draft-model-path": "owner/draft"}),
+    ("SGLang", "eagle", {"algorithm": "EAGLE3", "eagle-topk": "1", "num-steps": "5", "num-draft-tokens": "6",
+                         "draft-model-path": "owner/draft"}),
+    ("LMDeploy", "eagle", {"algorithm": "eagle3", "num-draft-tokens": "5"}),
+]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("method", "settings"),
-    [
-        ("ngram", {"decoding_type": "NGram", "max_matching_ngram_size": 8}),
-        ("lm", {"decoding_type": "DraftTarget", "speculative_model": "owner/draft"}),
-        ("eagle", {"decoding_type": "Eagle3", "speculative_model": "owner/draft"}),
-    ],
-)
-def test_tensorrt_llm_takes_a_yaml_file(method, settings):
-    found = yaml.safe_load(recipes(choice(method))["TensorRT-LLM"]["code"])
-    assert found["speculative_config"] == settings | {"max_draft_len": 5}
-    assert found.get("disable_overlap_scheduler", False) is (method != "eagle")
+@pytest.mark.parametrize(("engine", "method", "wanted"), OPTIONS)
+def test_an_engines_options_are_its_own(engine, method, wanted):
+    """SGLang verifies one more than it drafts, and looks up a chain."""
+    found = options(recipes(choice(method))[engine]["code"])
+    assert {name: found[f"--speculative-{name}"] for name in wanted} == wanted
 
 
-@pytest.mark.parametrize(("method", "kind"), [("lm", "draft-simple"), ("eagle", "draft-eagle3")])
-def test_llama_cpp_takes_a_draft_file(method, kind):
-    found = options(recipes(choice(method, greedy=False))["llama.cpp"]["code"])
-    assert (found["--spec-type"], found["--spec-draft-n-max"]) == (kind, "5")
-    assert found["--spec-draft-sampling"] == "probabilistic"
-    assert "--spec-draft-sampling" not in recipes(choice(method))["llama.cpp"]["code"]
+def test_vllm_takes_one_json_object_and_a_head_that_is_nowhere_is_a_gap_to_fill():
+    for (method, greedy), settings in VLLM.items():
+        found = options(recipes(choice(method, greedy=greedy))["vLLM"]["code"])
+        assert json.loads(found["--speculative-config"]) == settings | {"num_speculative_tokens": 5}
+    assert "PATH_OF_AN_EAGLE3_HEAD" in recipes(Choice("eagle", 3, "owner/target"))["vLLM"]["code"]
 
 
-def test_llama_cpp_takes_a_gguf_from_the_hub_where_there_is_one():
+def test_tensorrt_llm_takes_a_yaml_file():
+    for method, settings in TENSORRT.items():
+        found = yaml.safe_load(recipes(choice(method))["TensorRT-LLM"]["code"])
+        assert found["speculative_config"] == settings | {"max_draft_len": 5}
+        assert found.get("disable_overlap_scheduler", False) is (method != "eagle")
+
+
+def test_llama_cpp_takes_a_draft_file_and_a_gguf_from_the_hub_where_there_is_one():
+    for method, kind in (("lm", "draft-simple"), ("eagle", "draft-eagle3")):
+        found = options(recipes(choice(method, greedy=False))["llama.cpp"]["code"])
+        assert (found["--spec-type"], found["--spec-draft-n-max"]) == (kind, "5")
+        assert found["--spec-draft-sampling"] == "probabilistic"
+        assert "--spec-draft-sampling" not in recipes(choice(method))["llama.cpp"]["code"]
     found = recipes(choice(gguf="owner/target-GGUF:Q4_1"))["llama.cpp"]
     assert options(found["code"])["-hf"] == "owner/target-GGUF:Q4_1" and "convert" not in found["note"]
     assert "convert" in recipes(choice())["llama.cpp"]["note"]
-
-
-def test_lmdeploy_takes_a_trained_head():
-    found = options(recipes(choice("eagle"))["LMDeploy"]["code"])
-    assert found["--speculative-algorithm"] == "eagle3" and found["--speculative-num-draft-tokens"] == "5"
-
-
-def test_a_head_that_is_nowhere_is_a_gap_to_fill():
-    assert "PATH_OF_AN_EAGLE3_HEAD" in recipes(Choice("eagle", 3, "owner/target"))["vLLM"]["code"]
 
 
 def test_names_cannot_break_out_of_a_command():
@@ -161,13 +150,11 @@ def test_the_transformers_recipe_runs_as_it_is(method, tmp_path, capsys):
 
 def test_the_controls_become_recipes():
     page = Results(Service(FakeEngine(), Limits()))
-    run = fold(play(RunConfig("Hi", method="ngram", gamma=3, max_new_tokens=20)))
-    session = Session(run)
+    session = Session(recorded("ngram", 3, 20))
     assert "γ = 7" in json.loads(page.configure("smollm2-135m", "ngram", False, 7.0, 0, session))["lead"]
     assert "on screen: 3." in json.loads(page.configure("smollm2-135m", "ngram", True, 7, 0, session))["lead"]
-    assert f"gets {TYPICAL} until" in json.loads(page.configure("smollm2-135m", "lm", True, 7, 0, session))["lead"], (
-        "another method's run"
-    )
+    others = json.loads(page.configure("smollm2-135m", "lm", True, 7, 0, session))["lead"]
+    assert f"gets {TYPICAL} until" in others, "another method's run"
     assert "needs no" in json.loads(page.configure("smollm2-135m", "none", True, 4, 0, Session()))["lead"]
     assert not isinstance(page.configure("smollm2-135m", "ngram", False, None, 0, session), str), "left as it is"
 
@@ -176,8 +163,3 @@ def test_a_gguf_target_is_told_as_the_checkpoint_it_was_made_from():
     models = EngineFacade().models("smollm2-135m", "ngram")
     assert models.target == "HuggingFaceTB/SmolLM2-135M-Instruct" and models.gguf.endswith("-GGUF:Q4_1")
     assert EngineFacade().models("qwen3-8b", "lm").draft == "Qwen/Qwen3-0.6B"
-
-
-def test_all_recipes_belong_to_methods_of_this_engine():
-    known = {method for target in TARGETS for method in (*target.recipes, *target.missing)}
-    assert known <= {*METHODS}

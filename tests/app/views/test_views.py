@@ -4,32 +4,26 @@ import json
 from dataclasses import replace
 
 import pytest
-from fake_worker import play
+from fake_worker import recorded
 
 from app.playground.startup_run import OPENING, opening
 from app.views import player_feed, tiles
 from app.views.notice import notice
 from app.views.safe_json import encode, short
-from engine.config import RunConfig, SamplingParams
 from engine.trace.events import STATUSES, Round, Timings, Token
-from engine.trace.trace import Trace, fold, load
+from engine.trace.trace import Trace, load
 
 HOSTILE = '<script>alert(1)</script> </script> {{1+1}} ${1+1} \\u003c \u202e 🌊 \ud800 "\n'
 
 
-def record(method="ngram", gamma=4, tokens=60, temperature=0.0) -> Trace:
-    config = RunConfig("Hi", method=method, gamma=gamma, max_new_tokens=tokens, sampling=SamplingParams(temperature))
-    return fold(play(config))
-
-
 @pytest.fixture
 def run() -> Trace:
-    return record()
+    return recorded()
 
 
 @pytest.fixture
 def baseline() -> Trace:
-    return record("none", 0)
+    return recorded("none", 0)
 
 
 def slowed(trace: Trace, factor: float, part: str) -> Trace:
@@ -57,12 +51,8 @@ def test_a_line_per_round_with_every_token_in_order(run):
         assert [(t["text"], t["status"]) for t in line["tokens"]] == [(t.text, t.status) for t in event.tokens]
         assert line["kept"] == sum(token.status == "accepted" for token in event.tokens)
         assert line["drafted"] == len(event.parents)
-
-
-def test_the_emitted_pieces_join_to_the_output(run):
-    dropped = ("rejected", "discarded")
-    tokens = [token for line in lines(player_feed.rounds(run.rounds)) for token in line["tokens"]]
-    assert "".join(token["text"] for token in tokens if token["status"] not in dropped) == run.text
+    tokens = [token for line in drawn for token in line["tokens"] if token["status"] not in ("rejected", "discarded")]
+    assert "".join(token["text"] for token in tokens) == run.text
 
 
 def test_numbers_that_are_not_there_are_left_out():
@@ -72,6 +62,7 @@ def test_numbers_that_are_not_there_are_left_out():
 
 
 def test_hostile_text_stays_text(run):
+    assert "<" not in notice("error", HOSTILE) and json.loads(notice("error", HOSTILE))["text"] == HOSTILE
     token = replace(run.rounds[0].tokens[0], text=HOSTILE, label=HOSTILE)
     text = player_feed.rounds((replace(run.rounds[0], tokens=(token,)),))
     assert "<" not in text and text.isascii() and text.count("\n") == 1
@@ -93,7 +84,7 @@ def test_a_prompt_that_is_cut_says_so(run, length, shown):
 
 
 def test_a_resampled_token_leans_on_the_refused_draft_for_its_distributions():
-    trace = record(temperature=0.8)
+    trace = recorded(temperature=0.8)
     for line in lines(player_feed.rounds(trace.rounds)):
         refused = [t for t in line["tokens"] if t["status"] == "rejected"]
         for token in line["tokens"]:
@@ -101,12 +92,9 @@ def test_a_resampled_token_leans_on_the_refused_draft_for_its_distributions():
                 assert not {"p_top", "q_top", "residual"} & token.keys()
                 assert {"p_top", "q_top", "residual"} <= refused[-1].keys()
                 assert token["id"] in [candidate[0] for candidate in refused[-1]["residual"]["top"]]
-
-
-def test_distributions_that_differ_are_sent_with_both():
-    event = next(r for r in record().rounds if any(t.status == "resampled" for t in r.tokens))
+    event = next(r for r in recorded().rounds if any(t.status == "resampled" for t in r.tokens))
     closing = event.tokens[-1]
-    other = replace(closing, residual=replace(closing.residual, rest=0.5))
+    other = replace(closing, residual=replace(closing.residual, rest=0.5))  # one that differs is sent, too
     line = lines(player_feed.rounds((replace(event, tokens=(*event.tokens[:-1], other)),)))[0]
     assert line["tokens"][-1]["residual"]["rest"] == 0.5 and "p_top" not in line["tokens"][-1]
 
@@ -134,17 +122,11 @@ def test_a_value_starts_anew_before_it_grows_long_and_repeats_what_came_last():
         seen |= set(indices)
 
 
-def test_no_value_is_longer_than_the_longest():
+def test_no_value_is_longer_than_the_longest_but_one_long_update_is_sent_whole():
     feed, part = player_feed.Feed("run"), "x" * (player_feed.LONGEST // 8 - 1) + "\n"
     sizes = [len(feed.add(part)) for _ in range(40)]
-    assert (
-        7 * len(part) < max(sizes) <= player_feed.LONGEST
-    )  # eight parts alone would do, but not with their first line
-
-
-def test_one_long_update_is_sent_whole():
-    feed = player_feed.Feed("run")
-    feed.add("")
+    # Eight parts alone would do, but not with their first line.
+    assert 7 * len(part) < max(sizes) <= player_feed.LONGEST
     text = encode({"type": "round", "index": 0, "filling": "x" * (2 * player_feed.LONGEST)}) + "\n"
     assert feed.add(text).endswith(text)
     assert len(feed.add("{}\n")) < 100
@@ -164,38 +146,30 @@ def test_the_recording_that_opens_the_page_shows_everything():
     first = opening()
     assert first.ribbon.startswith('{"type":"start"') and len(first.ribbon) < 100_000
     assert json.loads(first.tiles)["tiles"]["tau"][0] != "–" and json.loads(first.charts)["figures"]["rounds"]["data"]
-    assert (
-        len(json.loads(first.race)["lanes"]) == 2 and "as fast as the same engine" in json.loads(first.notice)["text"]
-    )
+    assert len(json.loads(first.race)["lanes"]) == 2
+    assert "as fast as the same engine" in json.loads(first.notice)["text"]
     assert all(token.p is not None for event in trace.rounds for token in event.tokens)
 
 
-def test_greedy_runs_are_compared_token_by_token(run, baseline):
+def test_greedy_runs_are_compared_token_by_token_and_samples_are_not(run, baseline):
     assert lines(player_feed.compared(run, baseline))[0]["verdict"] == "same"
     first = baseline.rounds[0]
     odd = replace(first, tokens=(replace(first.tokens[0], id=12345, gap=0.0004),))
     other = replace(baseline, rounds=(odd, *baseline.rounds[1:]))
-    assert lines(player_feed.compared(run, other))[0] == {
-        "type": "compared",
-        "verdict": "differs",
-        "at": 0,
-        "gap": 0.0004,
-    }
-
-
-def test_samples_are_not_compared_token_by_token():
-    run, baseline = record(temperature=0.8), record("none", 0, temperature=0.8)
-    assert lines(player_feed.compared(run, baseline))[0]["verdict"] == "sampled"
+    assert lines(player_feed.compared(run, other)) == [
+        {"type": "compared", "verdict": "differs", "at": 0, "gap": 0.0004}
+    ]
+    sample, plain = recorded(temperature=0.8), recorded("none", 0, temperature=0.8)
+    assert lines(player_feed.compared(sample, plain))[0]["verdict"] == "sampled"
 
 
 # ── the numbers ──
 
 
-def test_tiles_before_a_run_are_dashes():
+def test_tiles_of_a_finished_race_of_plain_decoding_and_of_nothing(run, baseline):
     assert set(json.loads(tiles.tiles(None))["tiles"]) == {"alpha", "tau", "speed", "speedup"}
-
-
-def test_tiles_of_a_finished_race(run, baseline):
+    alone = json.loads(tiles.tiles(baseline))["tiles"]
+    assert alone["alpha"] == ["–", "no draft was tested"] and "this is the baseline" in alone["speedup"][1]
     drawn = json.loads(tiles.tiles(run, baseline))
     statuses = [token.status for event in run.rounds for token in event.tokens]
     kept, refused = statuses.count("accepted"), statuses.count("rejected")
@@ -223,12 +197,6 @@ def test_waiting_for_the_baseline_is_not_called_a_result(run):
     assert json.loads(tiles.tiles(run, None, measuring=True))["tiles"]["speedup"][0] == "…"
 
 
-def test_plain_decoding_has_no_acceptance_and_no_race(baseline):
-    drawn = json.loads(tiles.tiles(baseline))
-    assert drawn["tiles"]["alpha"] == ["–", "no draft was tested"]
-    assert "this is the baseline" in drawn["tiles"]["speedup"][1]
-
-
 @pytest.mark.parametrize(("part", "word"), [("draft", "drafting"), ("verify", "verifying"), ("host", "bookkeeping")])
 def test_a_slowdown_is_said_and_its_largest_cost_named(run, baseline, part, word):
     slow = slowed(run, 200, part)
@@ -238,22 +206,11 @@ def test_a_slowdown_is_said_and_its_largest_cost_named(run, baseline, part, word
 
 
 def test_noise_is_not_called_a_gain():
-    assert [tiles.tone(ratio) for ratio in (None, 0.9, 0.99, 1.0, 1.01, 1.3)] == [
-        "level",
-        "slower",
-        "level",
-        "level",
-        "level",
-        "faster",
-    ]
+    tones = {None: "level", 0.9: "slower", 0.99: "level", 1.0: "level", 1.01: "level", 1.3: "faster"}
+    assert {ratio: tiles.tone(ratio) for ratio in tones} == tones
 
 
 # ── encoding ──
-
-
-def test_notices_carry_text_as_text():
-    assert "<" not in notice("error", HOSTILE)
-    assert json.loads(notice("error", HOSTILE))["text"] == HOSTILE
 
 
 def test_numbers_are_short_and_finite():
