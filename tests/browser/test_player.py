@@ -324,8 +324,8 @@ def test_keyboard_alone_reaches_locks_and_leaves_a_token(opened):
     expect(page.locator(".sl-inspector")).to_have_attribute("data-open", "locked")
     row = "Number(document.activeElement.closest('.sl-row').querySelector('.sl-index').textContent)"
     before, entered = place(page), page.evaluate(row)
-    page.keyboard.press("ArrowDown")  # walks; the story stays where it is
-    assert place(page) == before and page.evaluate(row) == entered + 1
+    page.keyboard.press("ArrowUp")  # walks; the story stays where it is
+    assert place(page) == before and page.evaluate(row) == entered - 1
     page.keyboard.press("Escape")
     expect(page.locator(".sl-inspector")).to_have_attribute("data-open", "")
     expect(page.locator(".sl-rows")).to_be_focused()
