@@ -36,80 +36,63 @@ class Mutant:
         return self.drafts(ToyRunner(draft)) if self.drafts else make_drafter(self.mistake.method, draft)
 
 
-# ---- chains: the correct parts, and a rule made of parts -----------------------------------------------------------
+# ---- the correct rule in parts, of which most mutants replace one ---------------------------------------------------
 
 
-def passes_test(p, q, tokens, u):
-    """[N] bool: does each draft pass its own test, u < p/q?"""
-    p_x, q_x = drafted_probabilities(p, q, tokens)
-    return u * q_x < p_x
+def rules(
+    passes: Callable = lambda p_x, q_x, u: u * q_x < p_x,
+    test_row: Callable = lambda p, row, i: row,
+    test_q: Callable = lambda q, i, first: q[i],
+    test_u: Callable = lambda u, i: u[i],
+    sibling_row: Callable = residual,
+    closing_row: Callable = residual,
+    bonus_row: Callable = lambda p, q: p[-1],
+    closing_u: Callable = lambda u_closing, u_rejected: u_closing,
+) -> Rules:
+    """Returns replacements for `verify_tree` and `verify_chain`; with the default parts they give the same verdicts.
 
+    ``passes``: whether a draft passes its test, from its p, q and u, which ``test_row``, ``test_q`` and ``test_u``
+    choose for draft i, ``first`` being its first sibling. After a rejection: ``sibling_row`` is p for the next sibling,
+    ``closing_row`` for the closing token, ``u_rejected`` the draft's u. ``bonus_row``: after a fully accepted round.
+    """
 
-def cut_at_first_rejection(passed):
-    """Drafts after the first rejection do not count."""
-    return passed.long().cumprod(0)
-
-
-def closing_distribution(p, q, last):
-    """[V]: the row the closing token is drawn from. ``last``: number of accepted drafts."""
-    return residual(p[last], q[last]) if last < len(q) else p[last]
-
-
-def closing_uniform(u, u_closing, last):
-    return u_closing[last]
-
-
-def drafted_probabilities(p, q, tokens):
-    steps = torch.arange(len(tokens), device=tokens.device)
-    return p[steps, tokens], q[steps, tokens]
-
-
-def chain_rule(
-    passes=passes_test, cut=cut_at_first_rejection, close=closing_distribution, closing_uniform=closing_uniform
-) -> Callable:
-    """Returns a replacement for `verify_chain`; with the default parts it gives the same verdicts."""
-
-    def rule(p, q, tokens, u, u_closing) -> Verdict:
-        N, V = len(tokens), p.shape[-1]
-        if N == 0:
-            return verify_chain(p, q, tokens, u, u_closing)
+    def verify_tree(p, q, tokens, parents, u, u_closing) -> Verdict:
+        N, V, node, first, u_rejected = len(tokens), p.shape[-1], 0, None, None
+        row = left = p[0]
         q = one_hot(tokens, V) if q is None else q
-        path = cut(passes(p, q, tokens, u))
-        last = path.sum()
-        row = close(p, q, int(last))
-        closing = draw(row[None], closing_uniform(u, u_closing, int(last)).view(1))[0].clamp_max(V - 1)
-        p_x, q_x = drafted_probabilities(p, q, tokens)
-        tested = torch.arange(N, device=tokens.device) <= last
-        return Verdict(path.bool(), tested, (p_x / q_x).clamp_max(1.0), last, closing, row)
-
-    return rule
-
-
-# ---- trees ---------------------------------------------------------------------------------------------------------
-
-
-def tree_rule(next_row=residual, q_of=lambda q, i, first: q[i], closing_row=lambda row, untouched: row) -> Callable:
-    """Returns a replacement for `verify_tree`; with the default parts it gives the same verdicts. ``next_row``: p for
-    the next sibling after a rejection. ``first``: index of the first sibling. ``untouched``: p before any rejection."""
-
-    def rule(p, q, tokens, parents, u, u_closing) -> Verdict:
-        N, node, row, left, first = len(tokens), 0, p[0], p[0], None
-        q = one_hot(tokens, p.shape[-1]) if q is None else q
-        path, tested, accept = torch.zeros(N, dtype=torch.bool), torch.zeros(N, dtype=torch.bool), torch.zeros(N)
+        path, tested, accept = (torch.zeros(N, dtype=kind, device=p.device) for kind in (torch.bool, torch.bool, None))
         for i in range(N):
             if parents[i] != node:
                 continue
             first = i if first is None else first
-            x, q_i = tokens[i], q_of(q, i, first)
+            x, q_i = tokens[i], test_q(q, i, first)
             tested[i], accept[i] = True, (row[x] / q_i[x]).clamp_max(1.0)
-            if u[i] * q_i[x] < row[x]:
-                path[i], node, row, left, first = True, i + 1, p[i + 1], p[i + 1], None
+            if passes(test_row(p, row, i)[x], q_i[x], test_u(u, i)):
+                path[i], node, row, left, first, u_rejected = True, i + 1, p[i + 1], p[i + 1], None, None
             else:
-                row, left = next_row(row, q_i), residual(left, q_i)
-        row = closing_row(left, p[node])
-        return Verdict(path, tested, accept, torch.tensor(node), draw(row[None], u_closing[node].view(1))[0], row)
+                row, left, u_rejected = sibling_row(row, q_i), closing_row(left, q_i), u[i]
+        row = bonus_row(p, q) if node == N > 0 else left
+        closing = draw(row[None], closing_u(u_closing[node], u_rejected).view(1))[0].clamp_max(V - 1)
+        return Verdict(path, tested, accept, torch.tensor(node, device=p.device), closing, row)
 
-    return rule
+    def verify_chain(p, q, tokens, u, u_closing) -> Verdict:
+        return verify_tree(p, q, tokens, range(len(tokens)), u, u_closing)
+
+    return Rules(verify_chain=verify_chain, verify_tree=verify_tree)
+
+
+def verify_each_alone(p, q, tokens, u, u_closing) -> Verdict:
+    """Replaces `verify_chain`: a draft that passes its own test is kept, whatever became of those before it."""
+    if not len(tokens):
+        return verify_chain(p, q, tokens, u, u_closing)
+    q = one_hot(tokens, p.shape[-1]) if q is None else q
+    steps = torch.arange(len(tokens), device=p.device)
+    p_x, q_x = p[steps, tokens], q[steps, tokens]
+    path = u * q_x < p_x
+    last = path.sum()
+    row = residual(p[last], q[last]) if last < len(q) else p[last]
+    closing = draw(row[None], u_closing[last].view(1))[0]
+    return Verdict(path, steps <= last, (p_x / q_x).clamp_max(1.0), last, closing, row)
 
 
 # ---- drafters and warping with a mistake of their own ----------------------------------------------------------------
@@ -150,48 +133,24 @@ def temperature_last(logits, params: SamplingParams):
 # ---- the list ------------------------------------------------------------------------------------------------------
 
 
-def _chain(**parts) -> Rules:
-    return Rules(verify_chain=chain_rule(**parts))
-
-
 MUTANTS: tuple[Mutant, ...] = (
     Mutant("raw-q", drafts=RawQ),
     Mutant("argmax-drafts", drafts=ArgmaxDrafts),
-    Mutant("no-residual", _chain(close=lambda p, q, last: p[last])),
-    Mutant("residual-unclamped", _chain(close=lambda p, q, last: p[last] - q[last] if last < len(q) else p[last])),
-    Mutant(
-        "residual-absolute", _chain(close=lambda p, q, last: (p[last] - q[last]).abs() if last < len(q) else p[last])
-    ),
-    Mutant(
-        "u-reused-for-closing",
-        _chain(closing_uniform=lambda u, u_closing, last: u[last] if last < len(u) else u_closing[last]),
-    ),
-    Mutant(
-        "u-shared-by-drafts", _chain(passes=lambda p, q, tokens, u: passes_test(p, q, tokens, u[:1].expand(len(u))))
-    ),
-    Mutant("p-row-late", _chain(passes=lambda p, q, tokens, u: passes_test(p[1:], q, tokens, u))),
-    Mutant(
-        "closing-row-early",
-        _chain(close=lambda p, q, last: closing_distribution(p, q, last) if last < len(q) else p[last - 1]),
-    ),
-    Mutant(
-        "bonus-from-q",
-        _chain(close=lambda p, q, last: closing_distribution(p, q, last) if last < len(q) else q[last - 1]),
-    ),
-    Mutant("tail-kept", _chain(cut=lambda passed: passed.long())),
-    Mutant(
-        "ratio-inverted",
-        _chain(
-            passes=lambda p, q, tokens, u: (
-                u * drafted_probabilities(p, q, tokens)[0] < drafted_probabilities(p, q, tokens)[1]
-            )
-        ),
-    ),
-    Mutant("q-ignored", _chain(passes=lambda p, q, tokens, u: u < drafted_probabilities(p, q, tokens)[0])),
-    Mutant("good-enough", _chain(passes=lambda p, q, tokens, u: drafted_probabilities(p, q, tokens)[0] > 0.1)),
-    Mutant("sibling-residual", Rules(verify_tree=tree_rule(next_row=lambda row, q: row))),
-    Mutant("sibling-q", Rules(verify_tree=tree_rule(q_of=lambda q, i, first: q[first]))),
-    Mutant("sibling-closing", Rules(verify_tree=tree_rule(closing_row=lambda row, untouched: untouched))),
+    Mutant("no-residual", rules(closing_row=lambda row, q: row)),
+    Mutant("residual-unclamped", rules(closing_row=lambda row, q: row - q)),
+    Mutant("residual-absolute", rules(closing_row=lambda row, q: (row - q).abs())),
+    Mutant("u-reused-for-closing", rules(closing_u=lambda u, u_rejected: u if u_rejected is None else u_rejected)),
+    Mutant("u-shared-by-drafts", rules(test_u=lambda u, i: u[0])),
+    Mutant("p-row-late", rules(test_row=lambda p, row, i: p[i + 1])),
+    Mutant("closing-row-early", rules(bonus_row=lambda p, q: p[-2])),
+    Mutant("bonus-from-q", rules(bonus_row=lambda p, q: q[-1])),
+    Mutant("tail-kept", Rules(verify_chain=verify_each_alone)),
+    Mutant("ratio-inverted", rules(passes=lambda p_x, q_x, u: u * p_x < q_x)),
+    Mutant("q-ignored", rules(passes=lambda p_x, q_x, u: u < p_x)),
+    Mutant("good-enough", rules(passes=lambda p_x, q_x, u: p_x > 0.1)),
+    Mutant("sibling-residual", rules(sibling_row=lambda row, q: row)),
+    Mutant("sibling-q", rules(test_q=lambda q, i, first: q[first])),
+    Mutant("sibling-closing", rules(closing_row=lambda row, q: row)),
     Mutant("top-p-crossing", Rules(warp=top_p_without_crossing)),
     Mutant("temperature-last", Rules(warp=temperature_last)),
 )

@@ -61,30 +61,19 @@ def test_ten_words(method):
     assert markov_p_value(target, tokens, SamplingParams(1.0)) > FALSE_ALARM
 
 
-@pytest.mark.parametrize("method", ["lm", *slow("without_replacement")])
-def test_the_joint_law_of_whole_outputs(method):
+# With a penalty the law depends on everything said so far, drafts of the same round included.
+@pytest.mark.parametrize(
+    ("sampling", "seed", "runs"),
+    [(SamplingParams(0.8, top_k=4), 3, 700), (SamplingParams(1.0, repetition_penalty=3.0), 7, 500)],
+    ids=["top-k", "penalty"],
+)
+@pytest.mark.parametrize("method", ["lm", *slow("without_replacement", "independent")])
+def test_the_joint_law_of_whole_outputs(method, sampling, seed, runs):
     """Independent short runs, one a seed: three tokens at once, which also shows that seeds are independent."""
-    target, draft = pair(6, seed=3)
-    sampling = SamplingParams(0.8, top_k=4)
+    target, draft = pair(6, seed)
+    settings = {"sampling": sampling, "gamma": 2, "max_new_tokens": 3}
     outputs = Counter(
-        tuple(
-            generate(target, make_drafter(method, draft), PROMPT, sampling=sampling, gamma=2, max_new_tokens=3, seed=s)
-        )
-        for s in range(700)
-    )
-    assert joint_p_value(outputs, exact_distribution(target, PROMPT, 3, sampling)) > FALSE_ALARM
-
-
-@pytest.mark.parametrize("method", ["lm", *slow("independent")])
-def test_repetition_penalty_counts_drafts_before_a_position(method):
-    """With a penalty the law depends on everything said so far, drafts of the same round included."""
-    target, draft = pair(6, seed=7)
-    sampling = SamplingParams(1.0, repetition_penalty=3.0)
-    outputs = Counter(
-        tuple(
-            generate(target, make_drafter(method, draft), PROMPT, sampling=sampling, gamma=2, max_new_tokens=3, seed=s)
-        )
-        for s in range(500)
+        tuple(generate(target, make_drafter(method, draft), PROMPT, seed=s, **settings)) for s in range(runs)
     )
     assert joint_p_value(outputs, exact_distribution(target, PROMPT, 3, sampling)) > FALSE_ALARM
 

@@ -5,7 +5,7 @@ from chi_squared import FALSE_ALARM, is_caught, markov_p_value
 
 from engine.config import SamplingParams
 from engine.decoding.loop import Rules
-from engine.exactness.mutants import MUTANTS, chain_rule, tree_rule
+from engine.exactness.mutants import MUTANTS, rules
 from engine.exactness.toy_models import ToyLM, generate, make_drafter, toy_decoder
 
 PROMPT = [0, 1]
@@ -18,9 +18,9 @@ DRAFT = TARGET.with_noise(1.5, seed=1)
 FAST = ("p-row-late", "sibling-residual", "no-residual", "u-reused-for-closing", "bonus-from-q")
 
 
-def long_run(drafter, method: str, rules: Rules):
+def long_run(drafter, method: str, rule: Rules):
     settings = {"sampling": SAMPLING, "gamma": 3 if method == "lm" else 1, "max_new_tokens": 3000}
-    return toy_decoder(TARGET, drafter, PROMPT, rules=rules, trace=False, **settings)
+    return toy_decoder(TARGET, drafter, PROMPT, rules=rule, trace=False, **settings)
 
 
 @pytest.mark.parametrize(
@@ -42,8 +42,7 @@ def test_the_true_rules_pass_the_same_check(method):
 def test_the_parts_the_mutants_are_made_of_are_right(method):
     """Put together without a mistake they give the very tokens that the true rules give."""
     settings = {"sampling": SAMPLING, "gamma": 3, "max_new_tokens": 150}
-    parts = Rules(verify_chain=chain_rule(), verify_tree=tree_rule())
-    built = generate(TARGET, make_drafter(method, DRAFT), PROMPT, rules=parts, **settings)
+    built = generate(TARGET, make_drafter(method, DRAFT), PROMPT, rules=rules(), **settings)
     assert built == generate(TARGET, make_drafter(method, DRAFT), PROMPT, **settings)
 
 
