@@ -62,6 +62,13 @@ def write_atomically(path: Path, content: str | bytes | memoryview) -> None:
         raise
 
 
+def write_file(path: Path, content: str | bytes | memoryview) -> None:
+    """Replaces a file, after making the folders above it. Raises Unavailable for a full or read-only disk."""
+    with disk_errors(path.parent):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(path, content)
+
+
 def escape_formula(text: str) -> str:
     """A cell of a CSV that a spreadsheet shows and never runs: after an apostrophe if it would begin a formula.
 

@@ -6,48 +6,33 @@ from typing import Annotated
 
 import typer
 
+from engine.cli import options
 from engine.cli.console import progress, say
-from engine.cli.options import (
-    INTERRUPTED,
-    METHOD_LIST,
-    Device,
-    Gamma,
-    NewTokens,
-    Pair,
-    Precision,
-    Seed,
-    Temperature,
-    check_writable,
-    friendly,
-    load,
-    parse_gamma,
-    parse_list,
-)
 from engine.config import AUTO, RunConfig, SamplingParams
 from engine.errors import BadInput
 
 
-@friendly
 def compare(
-    prompts: Annotated[Path, typer.Option(metavar="FILE.jsonl", help="Rows with `prompt` or `turns`, and `category`.")],
-    pair: Pair = "smollm2-135m",
+    prompts: options.Prompts,
+    pair: options.Pair = "smollm2-135m",
     methods: Annotated[
-        str, typer.Option(help=f"Commas between: {METHOD_LIST}, METHOD-untraced, hf, hf-lookup, hf-assisted.")
+        str, typer.Option(help=f"Commas between: {options.METHOD_LIST}, METHOD-untraced, hf, hf-lookup, hf-assisted.")
     ] = "none,ngram,hf,hf-lookup",
-    limit: Annotated[int | None, typer.Option(min=1, help="So many prompts, evenly from the categories.")] = None,
-    max_new_tokens: NewTokens = 128,
-    temperature: Temperature = 0.0,
+    limit: options.Limit = None,
+    max_new_tokens: options.NewTokens = 128,
+    temperature: options.Temperature = 0.0,
     repeats: Annotated[int, typer.Option(min=1, max=100, help="The fastest repeat of each prompt counts.")] = 1,
-    gamma: Gamma = AUTO,
-    seed: Seed = 0,
-    device: Device = AUTO,
-    precision: Precision = AUTO,
+    gamma: options.Gamma = AUTO,
+    seed: options.Seed = 0,
+    device: options.Device = AUTO,
+    precision: options.Precision = AUTO,
     no_trace: Annotated[bool, typer.Option("--no-trace", help="Every method of ours also with tracing off.")] = False,
     out: Annotated[Path | None, typer.Option(metavar="FILE.json", help="Where the numbers go.")] = None,
 ):
     """Measure methods beside plain decoding and transformers, interleaved in one process."""
-    check_writable(out)
-    SamplingParams(temperature), RunConfig("-", gamma=parse_gamma(gamma), max_new_tokens=max_new_tokens, seed=seed)
+    options.check_writable(out)
+    length, sampling = options.parse_gamma(gamma), SamplingParams(temperature)
+    RunConfig("-", gamma=length, sampling=sampling, max_new_tokens=max_new_tokens, seed=seed)
 
     from engine.bench.comparison import Comparison, Settings
     from engine.bench.metrics import markdown
@@ -55,9 +40,9 @@ def compare(
     from engine.files import write_atomically
 
     chosen = read_prompts(prompts, limit)
-    names = tuple(name.strip() for name in methods.split(",") if name.strip())
-    settings = Settings(names, max_new_tokens, temperature, repeats, parse_gamma(gamma), seed, no_trace)
-    engine = load(pair, device, precision)
+    names = options.parse_list(methods, str)
+    settings = Settings(names, max_new_tokens, temperature, repeats, length, seed, no_trace)
+    engine = options.load(pair, device, precision)
     with progress() as show:
         engine.on_progress(show)
         comparison = Comparison(engine, settings, chosen, show)
@@ -72,10 +57,9 @@ def compare(
     print(markdown(report["rows"]))
     if comparison.interrupted:
         say(f"Stopped early: the numbers are of {report['environment']['prompts']['run']} of {len(chosen)} prompts.")
-        raise typer.Exit(INTERRUPTED)
+        raise typer.Exit(options.INTERRUPTED)
 
 
-@friendly
 def random_models(
     out: Annotated[Path, typer.Option(metavar="FILE.jsonl", help="Kept part by part; a table goes beside it.")],
     names: Annotated[str, typer.Option("--shapes", help="Commas between; none is empty.")] = "135M,1.5B,8B,32B",
@@ -86,18 +70,17 @@ def random_models(
     tokens: Annotated[int, typer.Option(min=8, max=4_096)] = 128,
     repeats: Annotated[int, typer.Option(min=1, max=20)] = 3,
     baseline: Annotated[bool, typer.Option("--transformers/--no-transformers", help="Time transformers, too.")] = True,
-    device: Device = AUTO, precision: Precision = AUTO,
+    device: options.Device = AUTO, precision: options.Precision = AUTO,
 ):  # fmt: skip
     """Measure passes at the sizes that people serve, and what drafting would save at an α set by hand."""
     from engine.bench import random_models as bench
     from engine.bench.result_file import ResultFile
-    from engine.files import disk_errors, write_atomically
+    from engine.files import write_file
     from engine.runtime.engine import PRECISIONS, choose_device, choose_precision, memory_errors
 
     device = choose_device(device)
     precision = choose_precision(precision, device)
-    shapes = [name.strip() for name in names.split(",") if name.strip()]
-    lengths = parse_list(contexts, int, "contexts")
+    shapes, lengths = options.parse_list(names, str), options.parse_list(contexts, int, "contexts")
     if not lengths or min(lengths) < 16:
         raise BadInput(f"contexts is {contexts[:40]!r}, but must be numbers from 16 up, with commas between.")
     if unknown := [name for name in shapes if name not in bench.SHAPES]:
@@ -107,8 +90,7 @@ def random_models(
     def keep(key: tuple, measure, *arguments) -> None:
         if key not in file.results:
             file.add(key, measure(*arguments))
-            with disk_errors(out.parent):
-                write_atomically(out.with_suffix(".md"), bench.markdown(file.header, file.results))
+            write_file(out.with_suffix(".md"), bench.markdown(file.header, file.results))
 
     kinds = {"ours": bench.measure} | ({"transformers": bench.measure_transformers} if baseline else {})
     for name, context in ((name, context) for name in shapes for context in lengths):
@@ -131,7 +113,7 @@ def _real_pair(pair: str, prompts: Path, limit: int, tokens: int, device: str, p
     from engine.bench.metrics import markdown
     from engine.bench.prompts import read_prompts
 
-    engine = load(pair, device, precision)
+    engine = options.load(pair, device, precision)
     try:
         assisted = ("hf-assisted",) if "lm" in engine.pair.drafts else ()
         settings = Settings((*engine.methods, "hf", *assisted), tokens, untraced=True)

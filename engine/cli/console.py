@@ -7,6 +7,7 @@ Status is never colour alone, so it reads the same through a pipe or with NO_COL
 import os
 import sys
 import unicodedata
+from collections.abc import Iterable
 from contextlib import contextmanager
 
 from rich.console import Console
@@ -141,10 +142,14 @@ def answer(console: Console, trace: Trace) -> None:
 
 def summary(console: Console, trace: Trace) -> None:
     """Prints every metric of a run with the counts it comes from."""
+    _print_rows(console, _rows(trace, compute_metrics(trace)))
+
+
+def _print_rows(console: Console, rows: Iterable[tuple[str, str]]) -> None:
     table = Table.grid(padding=(0, 2))
     table.add_column(style="bold", no_wrap=True)
     table.add_column()
-    for name, value in _rows(trace, compute_metrics(trace)):
+    for name, value in rows:
         table.add_row(name, visible(value))
     console.print(table)
 
@@ -184,14 +189,12 @@ def comparison(console: Console, trace: Trace, baseline: Trace) -> None:
     """Prints the comparison with the baseline; below 1× it names the largest cost."""
     result = compare(trace, baseline)
     ours, plain = compute_metrics(trace), compute_metrics(baseline)
-    table = Table.grid(padding=(0, 2))
-    table.add_column(style="bold", no_wrap=True)
-    table.add_column()
     speeds = f"{_number(ours.tokens_per_second, 1)} against {_number(plain.tokens_per_second, 1)} tokens/s"
-    table.add_row("measured speedup", f"{_number(result.speedup, 2)}×, {speeds} without drafting, one run each")
-    table.add_row("predicted", f"{_number(result.predicted, 2)}×, efficiency {_number(result.efficiency, 2)}")
-    table.add_row("first divergence", visible(_divergence(trace, result.divergence)))
-    console.print(table)
+    _print_rows(console, [
+        ("measured speedup", f"{_number(result.speedup, 2)}×, {speeds} without drafting, one run each"),
+        ("predicted", f"{_number(result.predicted, 2)}×, efficiency {_number(result.efficiency, 2)}"),
+        ("first divergence", _divergence(trace, result.divergence)),
+    ])  # fmt: skip
     console.print(Text(verdict(result.speedup, ours, plain)), soft_wrap=True)
 
 

@@ -14,30 +14,14 @@ from typing import Annotated
 
 import typer
 
-from engine.cli import bench, lab, training
+from engine.cli import bench, lab, options, training
 from engine.cli.console import costs_line, pairs_table, progress, say, screen
-from engine.cli.options import (
-    METHOD_LIST,
-    Device,
-    Gamma,
-    NewTokens,
-    Pair,
-    Precision,
-    Seed,
-    Temperature,
-    check_writable,
-    friendly,
-    load,
-    parse_gamma,
-)
 from engine.config import AUTO, RunConfig, SamplingParams
 from engine.errors import BadInput
 
-app = typer.Typer(
-    name="engine", add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False, rich_markup_mode=None,
-    help="Exact speculative decoding: runs a model and records the verdict on every drafted token.",
-    context_settings={"help_option_names": ["-h", "--help"]},
-)  # fmt: skip
+app = options.Commands(
+    "engine", "Exact speculative decoding: runs a model and records the verdict on every drafted token."
+)
 app.add_typer(lab.app, name="lab")
 app.add_typer(training.app, name="training")
 app.command("bench")(bench.compare)
@@ -102,26 +86,25 @@ def _follow(job, printer=None):
 
 
 @app.command()
-@friendly
 def run(
     prompt: Annotated[str, typer.Argument(help="The question or text for the model.")],
-    pair: Pair = "smollm2-135m",
-    method: Annotated[str, typer.Option(help=f"{METHOD_LIST}, or auto: the fastest on this device.")] = AUTO,
-    gamma: Gamma = AUTO,
-    temperature: Temperature = 0.0,
+    pair: options.Pair = "smollm2-135m",
+    method: Annotated[str, typer.Option(help=f"{options.METHOD_LIST}, or auto: the fastest on this device.")] = AUTO,
+    gamma: options.Gamma = AUTO,
+    temperature: options.Temperature = 0.0,
     top_k: Annotated[int, typer.Option(help="0 is off.")] = 0,
     top_p: Annotated[float, typer.Option(help="1 is off.")] = 1.0,
     min_p: Annotated[float, typer.Option(help="0 is off.")] = 0.0,
     repetition_penalty: Annotated[float, typer.Option(help="1 is off.")] = 1.0,
-    max_new_tokens: NewTokens = 128,
-    seed: Seed = 0,
+    max_new_tokens: options.NewTokens = 128,
+    seed: options.Seed = 0,
     stop: Annotated[list[str] | None, typer.Option(help="End at this text; may be given several times.")] = None,
     system: Annotated[str | None, typer.Option(help="A system prompt of your own.")] = None,
     thinking: Annotated[
         bool | None, typer.Option("--thinking/--no-thinking", help="For chat templates with a thinking switch.")
     ] = None,
-    device: Device = AUTO,
-    precision: Precision = AUTO,
+    device: options.Device = AUTO,
+    precision: options.Precision = AUTO,
     raw: Annotated[bool, typer.Option("--raw", help="Continue the text; no chat template.")] = False,
     compare: Annotated[bool, typer.Option("--compare", help="Also measure the same run without drafts.")] = False,
     trace: Annotated[
@@ -131,11 +114,11 @@ def run(
 ):
     """Answer a prompt and show every drafted token with its verdict."""
     config = RunConfig(
-        prompt, pair, method, parse_gamma(gamma),
+        prompt, pair, method, options.parse_gamma(gamma),
         SamplingParams(temperature, top_k, top_p, min_p, repetition_penalty),
         max_new_tokens, seed, tuple(stop or ()), not raw, system, thinking,
     )  # fmt: skip
-    check_writable(trace)
+    options.check_writable(trace)
     _check_method(pair, method)
 
     from engine.cli import console
@@ -167,7 +150,6 @@ def run(
 
 
 @app.command()
-@friendly
 def replay(file: Annotated[Path, typer.Argument(help="A trace file that `run --trace` saved.")]):
     """Show a recorded run again; no model is loaded."""
     from engine.cli import console
@@ -183,7 +165,6 @@ def replay(file: Annotated[Path, typer.Argument(help="A trace file that `run --t
 
 
 @app.command()
-@friendly
 def pairs():
     """List every pair: models, licence, size, memory, and whether its weights are here."""
     from engine.weights.catalogue import load_catalogue
@@ -192,7 +173,6 @@ def pairs():
 
 
 @app.command()
-@friendly
 def fetch(pair: Annotated[str, typer.Argument(help="A pair of `pairs`.")]):
     """Download a pair's weights."""
     from engine.weights.catalogue import get_pair
@@ -205,15 +185,14 @@ def fetch(pair: Annotated[str, typer.Argument(help="A pair of `pairs`.")]):
 
 
 @app.command()
-@friendly
 def calibrate(
-    pair: Pair = "smollm2-135m",
-    device: Device = AUTO,
-    precision: Precision = AUTO,
+    pair: options.Pair = "smollm2-135m",
+    device: options.Device = AUTO,
+    precision: options.Precision = AUTO,
     again: Annotated[bool, typer.Option("--again", help="Measure again even if costs are cached.")] = False,
 ):
     """Measure what a draft step and scoring several tokens at once cost on this device."""
-    engine, out = load(pair, device, precision), screen()
+    engine, out = options.load(pair, device, precision), screen()
     with progress() as show:
         engine.on_progress(show)
         measured = {m: engine.costs(m, again) for m in engine.methods if m != "none"}

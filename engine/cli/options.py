@@ -13,12 +13,29 @@ from engine.errors import BadInput, EngineError
 INTERRUPTED = 130
 METHOD_LIST = ", ".join(METHODS)
 Pair = Annotated[str, typer.Option(help="A pair of `pairs`, or your own folders: TARGET_DIR or TARGET_DIR+DRAFT_DIR.")]
+Prompts = Annotated[Path, typer.Option(metavar="FILE.jsonl", help="Rows with `prompt` or `turns`, and `category`.")]
+Limit = Annotated[int | None, typer.Option(min=1, help="So many prompts, evenly from the categories.")]
+Resumed = Annotated[Path | None, typer.Option(metavar="FILE.jsonl", help="Kept as it goes, and resumed.")]
 Gamma = Annotated[str, typer.Option(metavar="N|auto", help="Tokens drafted a round, 0 to 32, or auto.")]
 NewTokens = Annotated[int, typer.Option(help="Stop after this many tokens.")]
 Temperature = Annotated[float, typer.Option(help="0 is greedy.")]
 Seed = Annotated[int, typer.Option(help="Same seed, same output.")]
 Device = Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, mps.")]
 Precision = Annotated[str, typer.Option(help="auto, fp32, bf16, fp16.")]
+
+
+class Commands(typer.Typer):
+    """A group of commands, each of which is `friendly`."""
+
+    def __init__(self, name: str, help: str):
+        super().__init__(
+            name=name, help=help, add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False,
+            rich_markup_mode=None, context_settings={"help_option_names": ["-h", "--help"]},
+        )  # fmt: skip
+
+    def command(self, *names):
+        register = super().command(*names)
+        return lambda function: register(friendly(function))
 
 
 def friendly(command):
@@ -45,12 +62,12 @@ def parse_gamma(text: str) -> int | str:
         raise BadInput(f"gamma is {text[:40]!r}, but must be a whole number from 0 to 32, or auto.") from None
 
 
-def parse_list(text: str, of, name: str) -> tuple:
-    """``of`` (int, float) of each part between commas. BadInput for anything else."""
+def parse_list(text: str, of, name: str = "", form: str = "numbers with commas between") -> tuple:
+    """``of`` (int, float, str) of each part between commas. BadInput, which says the ``form``, for anything else."""
     try:
-        return tuple(of(part) for part in text.split(",") if part.strip())
+        return tuple(of(part.strip()) for part in text.split(",") if part.strip())
     except ValueError:
-        raise BadInput(f"{name} is {text[:40]!r}, but must be numbers with commas between.") from None
+        raise BadInput(f"{name} is {text[:40]!r}, but must be {form}.") from None
 
 
 def check_writable(path: Path | None) -> None:

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from engine.cli.console import progress, say
-from engine.cli.options import friendly
+from engine.cli.options import Commands, parse_list
 from engine.config import AUTO
 from engine.errors import BadInput
 
@@ -17,11 +17,7 @@ from engine.errors import BadInput
 # compute: 1.3 s an update on two cores, 0.75 s with large pages. Torch reads this when it first allocates.
 os.environ.setdefault("THP_MEM_ALLOC_ENABLE", "1")
 
-app = typer.Typer(
-    name="training", help="Make a draft for a target: prompts → sample → distil → export → evaluate.",
-    add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False, rich_markup_mode=None,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)  # fmt: skip
+app = Commands("training", "Make a draft for a target: prompts → sample → distil → export → evaluate.")
 
 Pair = Annotated[str, typer.Option(help="A pair of `python -m engine pairs`, or a target's own folder.")]
 Work = Annotated[Path | None, typer.Option(metavar="DIR", help="Where everything is kept (default: the cache).")]
@@ -47,7 +43,6 @@ def _known(student: str) -> str:
 
 
 @app.command()
-@friendly
 def prompts(
     count: Annotated[int, typer.Option(min=1, help="Attempts; a tenth or so is unusable.")] = 2000,
     pair: Pair = "smollm2-135m", work: Work = None, device: Device = AUTO, seed: Seed = 0, slots: Slots = 16,
@@ -55,18 +50,12 @@ def prompts(
     """Let the target write questions, each on a line of WORK/prompts.jsonl."""
     from engine.training.batched_sampler import BatchedSampler
     from engine.training.prompts import LONGEST, Attempts, question_prefix, write_questions
-    from engine.training.resume_guard import check_same_settings
-    from engine.weights.checkpoint_dir import weights_hash
 
     project = _project(pair, work, device)
     model = project.model()
     room = len(question_prefix(model.tokenizer)) + LONGEST
     attempts = Attempts(project.folder / "prompts" / "attempts.jsonl")
-    check_same_settings(
-        project.folder / "prompts" / "begun.json",
-        {"seed": seed, "target": weights_hash(model.folder)},
-        bool(attempts.texts),
-    )
+    project.start("prompts", {"seed": seed}, is_started=bool(attempts.texts))
     left = [i for i in range(count) if i not in attempts.texts]
     with progress() as show:
         sampler = BatchedSampler(model.runner, slots, room)
@@ -82,32 +71,27 @@ def prompts(
 
 
 @app.command()
-@friendly
 def tasks(
     count: Annotated[int, typer.Option(min=1)] = 2000,
     samples: Files = None, pair: Pair = "smollm2-135m", work: Work = None, seed: Seed = 0,
 ):  # fmt: skip
     """Make requests about texts (summarise, rewrite, quote …) of the target's own replies, into WORK/tasks.jsonl."""
+    from engine.models.transformers_config import load_tokenizer
     from engine.training.prompts import make_tasks
 
     project = _project(pair, work, "cpu", samples)
-    _write_prompts(
-        project.folder / "tasks.jsonl", list(make_tasks(project.samples(), project.tokenizer(), count, seed))
-    )
+    tokenizer = load_tokenizer(project.target)
+    _write_prompts(project.folder / "tasks.jsonl", list(make_tasks(project.samples(), tokenizer, count, seed)))
 
 
 def _write_prompts(path: Path, texts: list[str]) -> None:
-    from engine.files import disk_errors, write_atomically
+    from engine.files import write_file
 
-    with disk_errors(path.parent):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        lines = (json.dumps({"prompt": text}, ensure_ascii=False) for text in texts)
-        write_atomically(path, "".join(f"{line}\n" for line in lines))
+    write_file(path, "".join(json.dumps({"prompt": text}, ensure_ascii=False) + "\n" for text in texts))
     say(f"{len(texts)} prompts are in {path}.")
 
 
 @app.command()
-@friendly
 def sample(
     prompts: Annotated[list[Path] | None, typer.Option(metavar="FILE.jsonl", help="May be given again.")] = None,
     count: Annotated[int | None, typer.Option(min=1, help="Replies; one for each prompt unless told.")] = None,
@@ -118,21 +102,13 @@ def sample(
     from engine.training import generate as stage
     from engine.training.batched_sampler import BatchedSampler
     from engine.training.prompts import read_texts
-    from engine.training.resume_guard import check_same_settings
-    from engine.weights.checkpoint_dir import weights_hash
 
     project = _project(pair, work, device)
     texts = [text for path in prompts or [project.folder / "prompts.jsonl"] for text in read_texts(path)]
     model, count = project.model(), count or len(texts)
     longest = min(1024, model.runner.max_length)
-    settings = {
-        "seed": seed,
-        "prompts": stage.fingerprint(texts),
-        "max_new_tokens": max_new_tokens,
-        "target": weights_hash(model.folder),
-    }
-    folder = project.folder / "samples"
-    check_same_settings(folder / "begun.json", settings, any(folder.glob("*.npz")))
+    folder, settings = project.folder / "samples", {"seed": seed, "prompts": stage.fingerprint(texts)}
+    project.start("samples", settings | {"max_new_tokens": max_new_tokens}, is_started=any(folder.glob("*.npz")))
     with progress() as show:
         rows = stage.requests(model.tokenizer, texts, count, seed, longest - max_new_tokens)
         sampler = BatchedSampler(model.runner, slots, longest)
@@ -141,7 +117,6 @@ def sample(
 
 
 @app.command()
-@friendly
 def distil(
     student: Student,
     updates: Annotated[int, typer.Option(min=1, help="Optimiser steps; resuming needs the same number.")] = 2000,
@@ -154,7 +129,7 @@ def distil(
     samples: Files = None, pair: Pair = "smollm2-135m", work: Work = None, device: Device = AUTO, seed: Seed = 0,
 ):  # fmt: skip
     """Train a draft on the samples, resuming from its last checkpoint; logs α on held-out prompts as it goes."""
-    from engine.training.distil import Recipe, train
+    from engine.training.distil import Data, Recipe, train
     from engine.training.hidden_states import high_taps
     from engine.training.project import rollout_for
 
@@ -166,28 +141,24 @@ def distil(
     recipe = rollout_for(setup, Recipe(updates, rows, learning_rate, tv=tv, seed=seed))
     with progress() as show:
         features, teacher = project.features(dataset, chosen, show), project.teacher()
-        draft = project.student(setup, teacher, dataset, features)
+        draft, before = project.student(setup, teacher, dataset, features)
 
         def report(fraction: float, message: str) -> None:
             (say if message.startswith("{") else lambda m: show(fraction, m))(message)
 
-        data, before = project.data(setup, dataset, features), project.tokens_seen(setup, teacher)
+        data = Data(dataset, features, chosen if student == "eagle" else (), project.device)
         log = train(draft, teacher, data, recipe, project.folder / student, report, before)
     say(f"Trained: α on held-out prompts {json.dumps({k: log[-1][k] for k in ('greedy', 'sampled')})}.")
 
 
 def _layers(text: str) -> tuple[int, ...]:
-    try:
-        layers = tuple(int(part) for part in text.split(","))
-    except ValueError:
-        raise BadInput(f"taps is {text[:40]!r}, but must be layer numbers with commas between, or auto.") from None
-    if list(layers) != sorted({*layers}):
+    layers = parse_list(text, int, "taps", "layer numbers with commas between, or auto")
+    if not layers or list(layers) != sorted({*layers}):
         raise BadInput("Name each tapped layer once, from low to high.")
     return layers
 
 
 @app.command()
-@friendly
 def export(
     student: Student,
     out: Annotated[Path, typer.Option(metavar="DIR", help="A new folder, or an older draft to replace.")],
@@ -199,11 +170,11 @@ def export(
     from engine.training.project import StudentSetup
 
     project = _project(pair, work, device, samples)
-    setup = StudentSetup.read(project.folder / _known(student) / "setup.json")
+    setup = StudentSetup.read(project.folder / _known(student))
     dataset, teacher = project.samples(), project.teacher()
     if dataset.fingerprint() != setup.samples:
         raise BadInput("This draft was trained on other samples; name the same files with --samples.")
-    draft, state = project.load_trained(setup, teacher)
+    draft, state = project.restore(setup, teacher, project.folder / student)
     text = model_card.write(project, setup, state, dataset)
     if student == "eagle":
         stage.eagle(draft, teacher, setup.taps, out, text)
@@ -213,7 +184,6 @@ def export(
 
 
 @app.command()
-@friendly
 def evaluate(
     student: Student,
     prompts: Annotated[Path, typer.Option(metavar="FILE.jsonl", help="Prompts it was never trained on.")],
@@ -224,7 +194,7 @@ def evaluate(
 ):  # fmt: skip
     """Count α by draft position, τ and speedup in the real loop at temperatures 0 and 1."""
     from engine.bench.prompts import read_prompts
-    from engine.files import disk_errors, write_atomically
+    from engine.files import write_file
     from engine.runtime.engine import load_engine
     from engine.training.evaluate import evaluate as count
 
@@ -236,5 +206,4 @@ def evaluate(
         print(f"{one.method}, {one.line()}")
     folder = project.folder / student
     if folder.is_dir():
-        with disk_errors(folder):
-            write_atomically(folder / "evaluation.json", json.dumps([asdict(one) for one in results], indent=1))
+        write_file(folder / "evaluation.json", json.dumps([asdict(one) for one in results], indent=1))

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from engine.errors import BadInput
-from engine.files import disk_errors, write_atomically
+from engine.files import write_file
 
 _ARRAYS = ("tokens", "prompt_len", "reply_len", "temperature")
 HELD_OUT = 0.04  # share of the prompts that no draft is trained on
@@ -108,8 +108,6 @@ def _problem(arrays: dict[str, np.ndarray], vocab_size: int) -> str | None:
 
 def save(path: Path, samples: Samples) -> None:
     """Writes a file and the folders above it; where that fails, an older file stays as it was."""
-    path, content = Path(path), io.BytesIO()
-    with disk_errors(path.parent):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        np.savez_compressed(content, **{name: getattr(samples, name) for name in _ARRAYS})
-        write_atomically(path, content.getbuffer())
+    content = io.BytesIO()
+    np.savez_compressed(content, **{name: getattr(samples, name) for name in _ARRAYS})
+    write_file(Path(path), content.getbuffer())

@@ -19,7 +19,7 @@ import numpy as np
 import torch
 
 from engine.errors import BadInput
-from engine.files import disk_errors, write_atomically
+from engine.files import write_file
 from engine.trace.events import ProgressCallback
 from engine.training.dataset import Samples
 from engine.training.hidden_states import Features
@@ -206,11 +206,9 @@ def train(
 def _save(folder: Path, recipe: Recipe, student, optimizer, update: int, log: list[dict], seen: int) -> None:
     state = {"student": student.module.state_dict(), "optimizer": optimizer.state_dict(), "update": update,
              "log": log, "recipe": json.dumps(asdict(recipe)), "seen": seen, "words": student.words.cpu()}  # fmt: skip
-    with disk_errors(folder):
-        folder.mkdir(parents=True, exist_ok=True)
-        content = io.BytesIO()
-        torch.save(state, content)  # to memory, because torch.save to a path hides that the disk is full
-        write_atomically(folder / "checkpoint.pt", content.getbuffer())
+    content = io.BytesIO()
+    torch.save(state, content)  # to memory, because torch.save to a path hides that the disk is full
+    write_file(folder / "checkpoint.pt", content.getbuffer())
 
 
 def _resume(folder: Path, recipe: Recipe, student, optimizer) -> tuple[int, list[dict], int]:

@@ -12,7 +12,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from engine.models.attention import rotary_frequencies
+from engine.models.attention import apply_rotary, rotary_frequencies, rotary_tables
 
 
 class EagleHead(nn.Module):
@@ -65,10 +65,10 @@ class EagleHead(nn.Module):
 
     def _attend(self, x, step: int, keys: list, values: list):
         B, L, _ = x.shape
-        angle = (torch.arange(L, device=x.device)[:, None] + step - 1) * self.inverse
-        turn = torch.cat([angle, angle], -1)
+        places = torch.arange(L, device=x.device) + step - 1
+        rotary = [table[:, 0] for table in rotary_tables(places, self.inverse, self.scaling, x.dtype)]  # [L, D] each
         q, k, v = (part(x).view(B, L, -1, self.D).transpose(1, 2) for part in (self.q, self.k, self.v))
-        q, k = (rotate(one, turn) * self.scaling for one in (q, k))
+        q, k = (apply_rotary(one, *rotary) for one in (q, k))
         keys.append(k)
         values.append(v)
         if step == 1:
@@ -84,9 +84,3 @@ class EagleHead(nn.Module):
         for i, own in enumerate(v[1:]):
             out = out + weights[..., L + i : L + i + 1] * own
         return out.transpose(1, 2).reshape(B, L, -1)
-
-
-def rotate(x: torch.Tensor, turn: torch.Tensor) -> torch.Tensor:
-    """Llama's rotary embedding, halves convention; x […, L, D], turn [L, D] angles."""
-    left, right = x.chunk(2, -1)
-    return x * turn.cos() + torch.cat([-right, left], -1) * turn.sin()

@@ -45,6 +45,11 @@ def high_taps(layers: int) -> tuple[int, ...]:
     return tuple(sorted({round(0.3 * layers), min(round(0.77 * layers), layers - 1), layers - 1}))
 
 
+def check_taps(taps: Sequence[int], layers: int) -> None:
+    if not all(0 <= t < layers for t in taps):
+        raise BadInput(f"Taps must lie between 0 and {layers - 1}, the target's layers; got {list(taps)}.")
+
+
 def compute(
     runner: DecoderRunner,
     samples: Samples,
@@ -56,19 +61,19 @@ def compute(
     """Returns the features of all samples, computing those that ``folder`` lacks. ``target``: hash of the weights.
     Raises Unavailable if the disk is too small."""
     layers, E = runner.model.layers_count, runner.model.config.hidden_size
-    if not all(0 <= t < layers for t in taps):
-        raise BadInput(f"Taps must lie between 0 and {layers - 1}, the target's layers; got {list(taps)}.")
+    check_taps(taps, layers)
     taps = (*taps, layers)
     key = {"samples": samples.fingerprint(), "taps": list(taps), "hidden_size": E, "target": target}
     file, note = folder / "features.bin", folder / "features.json"
     shape = (len(samples.tokens), len(taps), E)
+    size = int(np.prod(shape)) * 2
     with disk_errors(folder):
         folder.mkdir(parents=True, exist_ok=True)
-        done = _done(file, note, key, int(np.prod(shape)) * 2)
+        done = _done(file, note, key, size)
         if not done:
-            need_disk(folder, int(np.prod(shape)) * 2, "Keeping the target's features")
+            need_disk(folder, size, "Keeping the target's features")
             note.unlink(missing_ok=True)
-            _reserve(file, int(np.prod(shape)) * 2)
+            _reserve(file, size)
         states = np.memmap(file, np.float16, "r+", shape=shape)
         _fill(runner, samples, states, taps, done, note, key, progress)
     return Features(np.memmap(file, np.float16, "r", shape=shape), taps[:-1])

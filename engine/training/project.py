@@ -10,18 +10,18 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from pydantic import TypeAdapter
 from transformers import AutoConfig
 
 from engine.errors import BadInput, Unavailable
-from engine.files import cache_root, disk_errors, write_atomically
+from engine.files import cache_root, write_file
 from engine.models.llama import unsupported
 from engine.models.loader import LoadedModel, choose_device, load_model
 from engine.models.runner import DecoderRunner
-from engine.models.transformers_config import load_tokenizer
 from engine.training import dataset as sample_file
 from engine.training import hidden_states as feature_file
 from engine.training.dataset import Samples
-from engine.training.distil import Data, Recipe
+from engine.training.distil import Recipe
 from engine.training.hidden_states import Features
 from engine.training.students import LmShape, new_eagle, new_lm
 from engine.training.teacher import Teacher
@@ -48,15 +48,15 @@ class StudentSetup:
     target: str = ""  # hash of the target's weights
 
     @classmethod
-    def read(cls, path: Path) -> "StudentSetup":
+    def read(cls, folder: Path) -> "StudentSetup":
+        path = folder / "setup.json"
         try:
-            raw = json.loads(path.read_text(encoding="utf-8"))
-            return cls(**raw | {"taps": tuple(raw["taps"]), "shape": LmShape(**raw["shape"])})
+            return TypeAdapter(cls).validate_json(path.read_bytes())
         except FileNotFoundError as error:
             raise BadInput(
-                f"Nothing was trained in {path.parent}; begin with `python -m engine training distil`."
+                f"Nothing was trained in {folder}; begin with `python -m engine training distil`."
             ) from error
-        except (OSError, ValueError, KeyError, TypeError) as error:
+        except (OSError, ValueError) as error:
             raise BadInput(f"{path} is damaged; delete its folder to begin anew.") from error
 
 
@@ -74,9 +74,6 @@ class TrainingProject:
         if folder is None:
             raise Unavailable(f"The target is not here yet; run `python -m engine fetch {self.pair.name}` first.")
         return folder
-
-    def tokenizer(self):
-        return load_tokenizer(self.target)
 
     def model(self) -> LoadedModel:
         model = load_model(self.target, self.device, "fp32")
@@ -96,48 +93,50 @@ class TrainingProject:
         target = weights_hash(model.folder)
         return feature_file.compute(model.runner, samples, self.folder / "features", taps, target, say)
 
+    def start(self, stage: str, settings: dict, is_started: bool) -> None:
+        """Writes the settings of a new stage; raises BadInput if it ``is_started`` with other settings."""
+        folder = self.folder / stage
+        note, settings = folder / "begun.json", settings | {"target": weights_hash(self.target)}
+        try:
+            stored = json.loads(note.read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            stored = None
+        except (OSError, ValueError) as error:
+            raise BadInput(f"{note} is damaged; delete {folder} to begin anew.") from error
+        if stored is None or not is_started:
+            write_file(note, json.dumps(settings, indent=1))
+        elif stored != settings:
+            names = [name for name in settings if not isinstance(stored, dict) or stored.get(name) != settings[name]]
+            changed = " and another ".join(names)
+            raise BadInput(f"{folder} was started with another {changed}; name another --work, or delete it.")
+
     def prepare(
         self, student: str, taps: Sequence[int], words: int, seed: int, samples: Samples, start: Path | None = None
     ) -> StudentSetup:
         """Writes the setup of a new student and returns it. BadInput if the folder holds a student with another one."""
-        path = self.folder / student / "setup.json"
         config = AutoConfig.from_pretrained(self.target, trust_remote_code=False, local_files_only=True)
         if unsupported(config):
             raise Unavailable(_ONLY)
-        layers = self.pair.target.layers
-        if not all(0 <= t < layers for t in taps):
-            raise BadInput(f"Taps must lie between 0 and {layers - 1}, the target's layers; got {list(taps)}.")
+        feature_file.check_taps(taps, self.pair.target.layers)
         frequent(samples, words)  # raises BadInput if there are too few
-        start_folder = str(Path(start).resolve()) if start else ""
-        target = weights_hash(self.target)
-        setup = StudentSetup(student, tuple(taps), words, samples.fingerprint(), seed, LmShape(), start_folder, target)
+        older, target = str(Path(start).resolve()) if start else "", weights_hash(self.target)
+        setup = StudentSetup(student, tuple(taps), words, samples.fingerprint(), seed, LmShape(), older, target)
         if start:
-            self._check_same_kind(setup, StudentSetup.read(Path(start) / "setup.json"))
-        if path.exists():
-            if StudentSetup.read(path) != setup:
-                raise BadInput(f"{path.parent} holds a draft with other settings; name another --work, or delete it.")
-            return setup
-        with disk_errors(path.parent):
-            path.parent.mkdir(parents=True, exist_ok=True)
-            write_atomically(path, json.dumps(asdict(setup), indent=1))
+            _check_same_kind(setup, StudentSetup.read(Path(start)))
+        folder = self.folder / student
+        if not (folder / "setup.json").exists():
+            write_file(folder / "setup.json", json.dumps(asdict(setup), indent=1))
+        elif StudentSetup.read(folder) != setup:
+            raise BadInput(f"{folder} holds a draft with other settings; name another --work, or delete it.")
         return setup
 
     def student(self, setup: StudentSetup, teacher: Teacher, samples: Samples, features: Features | None):
-        """Returns a student before training, initialised from the target or from an older draft."""
+        """Returns a student, initialised from the target or from an older draft, and the number of reply tokens that
+        the older draft was trained on."""
         if setup.start:
-            return self._restore(setup, teacher, Path(setup.start))[0]
-        return self._new(setup, teacher, frequent(samples, setup.words), features)
-
-    def tokens_seen(self, setup: StudentSetup, teacher: Teacher) -> int:
-        """Returns the number of reply tokens that the older draft was trained on."""
-        return self._restore(setup, teacher, Path(setup.start))[1]["seen"] if setup.start else 0
-
-    @staticmethod
-    def _check_same_kind(new: StudentSetup, old: StudentSetup) -> None:
-        if (new.student, new.taps, new.shape) != (old.student, old.taps, old.shape):
-            raise BadInput("The draft to start from is of another kind or reads other layers; name one that fits.")
-        if new.target != old.target:
-            raise BadInput("The draft to start from was made for another target; name one that fits.")
+            student, state = self.restore(setup, teacher, Path(setup.start))
+            return student, state["seen"]
+        return self._new(setup, teacher, frequent(samples, setup.words), features), 0
 
     def _new(self, setup: StudentSetup, teacher: Teacher, words: torch.Tensor, features: Features | None):
         torch.manual_seed(setup.seed)
@@ -146,14 +145,8 @@ class TrainingProject:
         scales = tap_scales(features, setup.taps) if features else torch.ones(len(setup.taps))
         return new_eagle(teacher, words, len(setup.taps), teacher.layer, scales).to(self.device)
 
-    def data(self, setup: StudentSetup, samples: Samples, features: Features) -> Data:
-        return Data(samples, features, setup.taps if setup.student == "eagle" else (), self.device)
-
-    def load_trained(self, setup: StudentSetup, teacher: Teacher):
-        """Returns the student with its latest checkpoint, and the checkpoint's state: log, recipe, tokens seen."""
-        return self._restore(setup, teacher, self.folder / setup.student)
-
-    def _restore(self, setup: StudentSetup, teacher: Teacher, folder: Path):
+    def restore(self, setup: StudentSetup, teacher: Teacher, folder: Path):
+        """Returns the student of the folder's checkpoint, and the checkpoint's state: log, recipe, tokens seen."""
         path = folder / "checkpoint.pt"
         try:
             state = torch.load(path, map_location=self.device, weights_only=True)
@@ -161,12 +154,17 @@ class TrainingProject:
             student.module.load_state_dict(state["student"])
             _ = state["log"][-1], state["seen"], json.loads(state["recipe"])  # used by the model card
         except FileNotFoundError as error:
-            raise BadInput(
-                f"There is no checkpoint in {path.parent} yet; `distil` writes one every 50 updates."
-            ) from error
+            raise BadInput(f"There is no checkpoint in {folder} yet; `distil` writes one every 50 updates.") from error
         except Exception as error:  # pickle, zip and shape errors alike
             raise BadInput(f"The checkpoint {path} cannot be read; delete it to begin anew.") from error
         return student, state
+
+
+def _check_same_kind(new: StudentSetup, old: StudentSetup) -> None:
+    if (new.student, new.taps, new.shape) != (old.student, old.taps, old.shape):
+        raise BadInput("The draft to start from is of another kind or reads other layers; name one that fits.")
+    if new.target != old.target:
+        raise BadInput("The draft to start from was made for another target; name one that fits.")
 
 
 def frequent(samples: Samples, count: int) -> torch.Tensor:

@@ -1,5 +1,6 @@
 """Runs the training command line on a tiny target, and makes samples and heads up for its tests."""
 
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -37,6 +38,12 @@ def run(*arguments, fails=False):
 
 def stage(root, name, *arguments, pair=None, work="work", **kwargs):
     return run(name, *arguments, "--pair", pair or root / "target", "--work", root / work, "--device", "cpu", **kwargs)
+
+
+def refused(words: str, root, name, *arguments, **kwargs):
+    """A stage that ends in one sentence, which matches ``words``."""
+    said = sentence(stage(root, name, *arguments, fails=True, **kwargs))
+    assert re.search(words, said), said
 
 
 def files(folder: Path) -> set[str]:

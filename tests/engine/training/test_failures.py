@@ -1,7 +1,9 @@
 """Bad samples, prompts, settings, checkpoints, heads and full disks: one sentence each, and earlier work is kept."""
 
 import errno
+import io
 import json
+import os
 import re
 import shutil
 import zipfile
@@ -13,7 +15,7 @@ import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from tiny_pairs import VOCABULARY, model_folder
-from training_project import CHAT, TRAIN, WORDS, files, made_up, part_of, run, sentence, stage
+from training_project import CHAT, TRAIN, WORDS, files, made_up, part_of, refused, run, sentence, stage
 from typer.testing import CliRunner
 
 from engine.cli.training import app
@@ -24,101 +26,82 @@ from engine.training import dataset as sample_file
 pytestmark = pytest.mark.xdist_group("training")
 
 
-def damaged(kind: str, source: Path, path: Path) -> None:
-    arrays = dict(np.load(source))
-    changes = {
-        "row missing": {"prompt_len": arrays["prompt_len"][1:]},
-        "length changed": {"reply_len": arrays["reply_len"] + np.uint16(1)},
-        "empty reply": {"reply_len": arrays["reply_len"] * np.uint16(0)},
-        "not flat": {"tokens": arrays["tokens"][None]},
-        "other ids": {"tokens": arrays["tokens"] + np.uint16(VOCABULARY - 50)},
-        "negative ids": {"tokens": arrays["tokens"].astype(np.int64) - VOCABULARY},
-        "fractions": {"tokens": arrays["tokens"].astype(np.float32)},
-        "no rows": {name: arrays[name][:0] for name in arrays},
-        "objects": {"tokens": np.array([{}, []], dtype=object)},
-    }
-    content = source.read_bytes()
-    if kind in changes:
-        np.savez_compressed(path, **{**arrays, **changes[kind]})
-    elif kind == "no temperatures":
-        np.savez_compressed(path, **{n: a for n, a in arrays.items() if n != "temperature"})
-    elif kind == "a single array":
-        with path.open("wb") as file:
-            np.save(file, arrays["tokens"])
-    elif kind == "another archive":
-        with zipfile.ZipFile(path, "w") as file:
-            for name in arrays:
-                file.writestr(name, "text")
-    else:
-        middle = content.index(b"tokens.npy") + 200
-        path.write_bytes({
-            "cut short": content[: len(content) // 2], "cut at the end": content[:-30], "empty": b"",
-            "text": b"these are no samples\n",
-            "bytes changed": content[:middle] + b"\x5a" * 40 + content[middle + 40 :],
-        }[kind])  # fmt: skip
-
-
 CUT = "are damaged or cut short; sample them again or copy them anew"
-
-SAMPLES = {
-    "cut short": CUT, "cut at the end": CUT, "empty": CUT, "text": CUT, "bytes changed": CUT, "objects": CUT,
-    "a single array": "is not a sample file|" + CUT, "another archive": "is not a sample file|" + CUT,
-    "no temperatures": "is not a sample file: it lacks the array 'temperature'",
-    "row missing": "one entry for each row",
-    "length changed": r"its rows add up to \d+ tokens but it holds \d+, so it is cut short",
-    "empty reply": "every row needs a prompt and a reply", "not flat": "arrays must be flat",
-    "other ids": rf"token id \d+ lies outside the target's {VOCABULARY} words: another tokenizer made it",
-    "negative ids": "outside the target's", "fractions": "must be whole numbers", "no rows": "every row needs a prompt",
+OTHER = "is not a sample file|" + CUT
+# what becomes of the arrays → what is said; None leaves one out
+CHANGED = {
+    "no temperatures": (lambda a: {"temperature": None}, "is not a sample file: it lacks the array 'temperature'"),
+    "row missing": (lambda a: {"prompt_len": a["prompt_len"][1:]}, "one entry for each row"),
+    "length changed": (lambda a: {"reply_len": a["reply_len"] + np.uint16(1)},
+                       r"its rows add up to \d+ tokens but it holds \d+, so it is cut short"),
+    "empty reply": (lambda a: {"reply_len": a["reply_len"] * np.uint16(0)}, "every row needs a prompt and a reply"),
+    "not flat": (lambda a: {"tokens": a["tokens"][None]}, "arrays must be flat"),
+    "other ids": (lambda a: {"tokens": a["tokens"] + np.uint16(VOCABULARY - 50)},
+                  rf"token id \d+ lies outside the target's {VOCABULARY} words: another tokenizer made it"),
+    "negative ids": (lambda a: {"tokens": a["tokens"].astype(np.int64) - VOCABULARY}, "outside the target's"),
+    "fractions": (lambda a: {"tokens": a["tokens"].astype(np.float32)}, "must be whole numbers"),
+    "no rows": (lambda a: {name: each[:0] for name, each in a.items()}, "every row needs a prompt"),
+    "objects": (lambda a: {"tokens": np.array([{}, []], dtype=object)}, CUT),
 }  # fmt: skip
+# what becomes of the file
+DAMAGED = {
+    "cut short": (lambda content: content[: len(content) // 2], CUT),
+    "cut at the end": (lambda content: content[:-30], CUT),
+    "empty": (lambda content: b"", CUT),
+    "text": (lambda content: b"these are no samples\n", CUT),
+    "bytes changed": (lambda content: content[:300] + b"\x5a" * 40 + content[340:], CUT),
+    "a single array": (lambda content: written(lambda file: np.save(file, np.arange(9))), OTHER),
+    "another archive": (lambda content: written(zip_texts), OTHER),
+}
 
 
-@pytest.mark.parametrize("kind", SAMPLES)
+def written(write) -> bytes:
+    content = io.BytesIO()
+    write(content)
+    return content.getvalue()
+
+
+def zip_texts(file) -> None:
+    with zipfile.ZipFile(file, "w") as archive:
+        for name in ("tokens", "prompt_len", "reply_len", "temperature"):
+            archive.writestr(name, "text")
+
+
+@pytest.mark.parametrize("kind", [*CHANGED, *DAMAGED])
 def test_bad_samples_are_told_before_anything_is_written(journey, root, tmp_path, kind):
-    path = tmp_path / "bad.npz"
-    damaged(kind, journey.work / "samples" / "samples.npz", path)
+    source, path = journey.work / "samples" / "samples.npz", tmp_path / "bad.npz"
+    if kind in CHANGED:
+        arrays = dict(np.load(source))
+        arrays |= CHANGED[kind][0](arrays)
+        np.savez_compressed(path, **{name: array for name, array in arrays.items() if array is not None})
+    else:
+        path.write_bytes(DAMAGED[kind][0](source.read_bytes()))
     said = run("distil", "eagle", "--samples", path, "--pair", root / "target", "--work", tmp_path / "work",
                "--device", "cpu", "--words", 20, fails=True)  # fmt: skip
-    assert re.search(SAMPLES[kind], sentence(said)) and "bad.npz" in said
+    assert re.search((CHANGED | DAMAGED)[kind][1], sentence(said)) and "bad.npz" in said
     assert not (tmp_path / "work").exists()
 
 
 def test_no_samples_at_all(root, tmp_path):
     for student in ("lm", "eagle"):
-        said = stage(root, "distil", student, work=tmp_path / "none", fails=True)
-        assert "There are no samples at" in sentence(said) and "python -m engine training sample" in said
-        assert "Nothing was trained in" in stage(
-            root, "export", student, "--out", tmp_path / "x", work=tmp_path / "none", fails=True
+        refused(
+            "There are no samples at .*python -m engine training sample", root, "distil", student, work=tmp_path / "w"
         )
-    assert not (tmp_path / "none").exists() and not (tmp_path / "x").exists()
+        refused("Nothing was trained in", root, "export", student, "--out", tmp_path / "x", work=tmp_path / "w")
+    assert not (tmp_path / "w").exists() and not (tmp_path / "x").exists()
 
 
-PROMPTS = {
-    '{"prompt": "one"}\n{"prompt": }\n': "Line 2 of .* is no JSON object with `prompt`",
-    '{"prompt": "one"}\nhello\n': "Line 2 of .* is no JSON object with `prompt`",
-    '["prompt"]\n': "Line 1 of .* is no JSON object",
-    '{"text": "one"}\n': "Line 1 of .* is no JSON object with `prompt`",
-    '{"prompt": "one"}\n{"prompt": "  "}\n': "Line 2 of .* has an empty prompt",
-    '{"prompt": 7}\n': "Line 1 of .* has an empty prompt",
-    "": "holds no prompts",
-    b"\xff\xfe": "cannot be read",
-    None: "cannot be read; make some with",
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("content", PROMPTS, ids=str)
-def test_bad_prompts_are_told_by_line(root, tmp_path, content):
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [('{"prompt": "one"}\nhello\n', "Line 2 of .* is no JSON object"), (None, "cannot be read; make some with")],
+)
+def test_bad_prompts_are_told(root, tmp_path, content, words):
+    """Other bad lines: engine/bench/test_benchmark.py, of the same reader."""
     path = tmp_path / "asked.jsonl"
     if content is not None:
-        path.write_bytes(content if isinstance(content, bytes) else content.encode())
-    said = stage(root, "sample", "--prompts", path, work=tmp_path / "work", fails=True)
-    assert re.search(PROMPTS[content], sentence(said)) and not (tmp_path / "work").exists()
-
-
-def test_prompts_that_leave_no_room(root, tmp_path):
-    path = tmp_path / "asked.jsonl"
-    path.write_text(json.dumps({"prompt": "x" * 300}) + "\n")
-    said = stage(root, "sample", "--prompts", path, "--max-new-tokens", 40, work=tmp_path / "work", fails=True)
-    assert "every prompt is too long to leave room" in sentence(said)
+        path.write_text(content)
+    refused(words, root, "sample", "--prompts", path, work=tmp_path / "work")
+    assert not (tmp_path / "work").exists()
 
 
 def test_a_target_that_our_decoder_does_not_run(tmp_path, journey):
@@ -127,8 +110,7 @@ def test_a_target_that_our_decoder_does_not_run(tmp_path, journey):
     asked = ("--words", 20, "--samples", journey.work / "samples" / "samples.npz")
     commands = [("prompts",), ("sample", "--prompts", tmp_path / "asked.jsonl")]
     for command in (*commands, ("distil", "lm", *asked), ("distil", "eagle", *asked)):
-        said = stage(tmp_path, *command, pair=tmp_path / "gpt", fails=True)
-        assert "targets that our own decoder runs: the Llama family" in sentence(said)
+        refused("targets that our own decoder runs: the Llama family", tmp_path, *command, pair=tmp_path / "gpt")
     assert not (tmp_path / "work").exists()
 
 
@@ -141,10 +123,9 @@ def test_a_target_that_our_decoder_does_not_run(tmp_path, journey):
     ("--taps", "x"): "must be layer numbers",
 }.items(), ids=str)  # fmt: skip
 def test_another_recipe_is_told_and_the_old_work_kept(copied, root, settings, words):
-    before = (copied / "eagle" / "checkpoint.pt").read_bytes(), (copied / "eagle" / "setup.json").read_text()
-    said = stage(root, "distil", "eagle", *TRAIN, *settings, work=copied, fails=True)
-    assert re.search(words, sentence(said))
-    assert before == ((copied / "eagle" / "checkpoint.pt").read_bytes(), (copied / "eagle" / "setup.json").read_text())
+    before = [(copied / "eagle" / name).read_bytes() for name in ("checkpoint.pt", "setup.json")]
+    refused(words, root, "distil", "eagle", *TRAIN, *settings, work=copied)
+    assert before == [(copied / "eagle" / name).read_bytes() for name in ("checkpoint.pt", "setup.json")]
 
 
 @pytest.mark.parametrize("settings, words", {
@@ -154,8 +135,7 @@ def test_another_recipe_is_told_and_the_old_work_kept(copied, root, settings, wo
 def test_a_mistake_at_the_start_can_be_put_right(journey, root, tmp_path, settings, words):
     """The mistaken attempt leaves nothing that stops the next."""
     asked = ("--samples", journey.work / "samples" / "samples.npz")
-    said = stage(root, "distil", "eagle", *TRAIN, *settings, *asked, work=tmp_path / "work", fails=True)
-    assert re.search(words, sentence(said))
+    refused(words, root, "distil", "eagle", *TRAIN, *settings, *asked, work=tmp_path / "work")
     stage(root, "distil", "eagle", *TRAIN, *asked, work=tmp_path / "work")
 
 
@@ -178,22 +158,18 @@ def not_a_checkpoint(path: Path, kind: str) -> None:
 )
 def test_a_damaged_checkpoint_is_told(copied, root, tmp_path, kind):
     not_a_checkpoint(copied / "eagle" / "checkpoint.pt", kind)
-    said = stage(root, "distil", "eagle", *TRAIN, work=copied, fails=True)
-    assert re.search(r"checkpoint\.pt (cannot be read; delete it to begin anew|has another recipe)", sentence(said))
+    words = r"checkpoint\.pt (cannot be read; delete it to begin anew|has another recipe)"
+    refused(words, root, "distil", "eagle", *TRAIN, work=copied)
     if kind != "update":
-        said = stage(root, "export", "eagle", "--out", tmp_path / "out", work=copied, fails=True)
-        assert "cannot be read; delete it to begin anew" in sentence(said) and not (tmp_path / "out").exists()
+        refused("cannot be read; delete it to begin", root, "export", "eagle", "--out", tmp_path / "out", work=copied)
+        assert not (tmp_path / "out").exists()
 
 
-def test_a_damaged_setup_is_told(copied, root, tmp_path):
-    for content in ("", "{}", "[]", '{"student": "eagle"}'):
-        (copied / "eagle" / "setup.json").write_text(content)
-        assert "setup.json is damaged; delete its folder" in sentence(
-            stage(root, "distil", "eagle", *TRAIN, work=copied, fails=True)
-        )
-        assert "setup.json is damaged" in sentence(
-            stage(root, "export", "eagle", "--out", tmp_path / "x", work=copied, fails=True)
-        )
+@pytest.mark.parametrize("content", ["", "{}", "[]", '{"student": "eagle"}'])
+def test_a_damaged_setup_is_told(copied, root, tmp_path, content):
+    (copied / "eagle" / "setup.json").write_text(content)
+    for command in (("distil", "eagle", *TRAIN), ("export", "eagle", "--out", tmp_path / "x")):
+        refused("setup.json is damaged; delete its folder", root, *command, work=copied)
 
 
 def test_a_damaged_part_of_the_samples_is_told(copied, root, journey):
@@ -203,82 +179,73 @@ def test_a_damaged_part_of_the_samples_is_told(copied, root, journey):
     for file in (part.with_suffix(".npy"), part):
         kept = file.read_bytes()
         file.write_bytes(kept[:40])
-        assert "damaged" in sentence(stage(root, "sample", *asked, work=copied, fails=True))
+        refused("damaged", root, "sample", *asked, work=copied)
         file.write_bytes(kept)
     stage(root, "sample", *asked, work=copied)
     assert (copied / "samples" / "samples.npz").exists()
 
 
 def test_other_samples_than_it_was_trained_on(copied, root, journey, tmp_path):
-    whole = sample_file.load(journey.work / "samples" / "samples.npz", VOCABULARY)
-    sample_file.save(copied / "samples" / "samples.npz", part_of(whole, 90))
-    said = stage(root, "export", "lm", "--out", tmp_path / "out", work=copied, fails=True)
-    assert "was trained on other samples; name the same files with --samples" in sentence(said)
+    whole, out = journey.work / "samples" / "samples.npz", ("--out", tmp_path / "out")
+    sample_file.save(copied / "samples" / "samples.npz", part_of(sample_file.load(whole, VOCABULARY), 90))
+    words = "was trained on other samples; name the same files with --samples"
+    refused(words, root, "export", "lm", *out, work=copied)
     assert not (tmp_path / "out").exists()
-    assert "with other settings" in sentence(
-        stage(root, "distil", "lm", *TRAIN[:-2], "--taps", "0,1", work=copied, fails=True)
-    )
-    original = ("--samples", journey.work / "samples" / "samples.npz")
-    stage(root, "export", "lm", "--out", tmp_path / "out", *original, work=copied)
+    refused("with other settings", root, "distil", "lm", *TRAIN, work=copied)
+    stage(root, "export", "lm", *out, "--samples", whole, work=copied)
 
 
 def test_too_few_rows_to_hold_some_out(root, tmp_path):
     sample_file.save(tmp_path / "few.npz", made_up(3))
     asked = ("--words", 20, "--taps", 1, "--samples", tmp_path / "few.npz")
-    said = stage(root, "distil", "lm", *asked, work=tmp_path / "w", fails=True)
-    assert "3 rows are too few to train on some and hold others out" in sentence(said)
+    words = "3 rows are too few to train on some and hold others out"
+    refused(words, root, "distil", "lm", *asked, work=tmp_path / "w")
 
 
-FULL = OSError(errno.ENOSPC, "No space left on device")
+FULL = "The disk that holds .* is full; free some space"
 
 
 def no_room(*args, **kwargs):
-    raise FULL
+    raise OSError(errno.ENOSPC, "No space left on device")
 
 
 @pytest.mark.parametrize("student", ["lm", "eagle"])
 def test_a_full_disk_at_export_leaves_the_older_draft(copied, root, tmp_path, monkeypatch, student):
     stage(root, "export", student, "--out", tmp_path / "out", work=copied)
     before = (tmp_path / "out" / "model.safetensors").read_bytes()
-    full = SafetensorError("Error while serializing: I/O error: No space left on device (os error 28)")
-    name = "engine.training.export.save_file" if student == "eagle" else "safetensors.torch.save_file"
 
     def no_room(*args, **kwargs):
-        raise full
+        raise SafetensorError("Error while serializing: I/O error: No space left on device (os error 28)")
 
-    monkeypatch.setattr(name, no_room)
+    monkeypatch.setattr("engine.training.export.save_file", no_room)
+    monkeypatch.setattr("safetensors.torch.save_file", no_room)
     monkeypatch.setattr("transformers.modeling_utils.safe_save_file", no_room)
-    said = stage(root, "export", student, "--out", tmp_path / "out", work=copied, fails=True)
-    assert re.search("The disk that holds .* is full; free some space", sentence(said))
+    refused(FULL, root, "export", student, "--out", tmp_path / "out", work=copied)
     assert (tmp_path / "out" / "model.safetensors").read_bytes() == before and not list(tmp_path.glob(".*"))
 
 
 def test_a_full_disk_at_every_other_stage(copied, root, journey, tmp_path, monkeypatch):
-    said = {}
     with monkeypatch.context() as patch:
-        patch.setattr("numpy.savez_compressed", no_room)
+        real = os.replace  # the samples themselves, after the note of how they were begun
+        patch.setattr("os.replace", lambda a, b: no_room() if b.suffix == ".npz" else real(a, b))
         asked = ("--prompts", journey.work / "prompts.jsonl", "--count", 4, "--max-new-tokens", 4)
-        said["sample"] = stage(root, "sample", *asked, work=tmp_path / "fresh", fails=True)
-        assert not list((tmp_path / "fresh").rglob("*.npz")) and not list((tmp_path / "fresh").rglob(".*"))
-    with monkeypatch.context() as patch:
+        refused(FULL, root, "sample", *asked, work=tmp_path / "fresh")
         patch.setattr("os.replace", no_room)
-        said["prompts"] = stage(root, "prompts", "--count", 20, work=tmp_path / "asked", fails=True)
-        assert not list((tmp_path / "asked").rglob("*.jsonl"))
+        refused(FULL, root, "prompts", "--count", 20, work=tmp_path / "fresh")
+        assert not [*(tmp_path / "fresh").rglob("*.npz"), *(tmp_path / "fresh").rglob("*.jsonl")]
+        assert not list((tmp_path / "fresh").rglob(".*"))
         before = files(copied)
         (copied / "eagle" / "checkpoint.pt").unlink()
-        said["distil"] = stage(root, "distil", "eagle", *TRAIN, work=copied, fails=True)
+        refused(FULL, root, "distil", "eagle", *TRAIN, work=copied)
         assert before - files(copied) == {"eagle/checkpoint.pt"} and files(copied) <= before
+    asked = ("distil", "eagle", *TRAIN, "--samples", journey.work / "samples" / "samples.npz")
     with monkeypatch.context() as patch:
         patch.setattr("os.posix_fallocate", no_room)  # at once, not as a signal in the middle
-        asked = ("--samples", journey.work / "samples" / "samples.npz")
-        said["features"] = stage(root, "distil", "eagle", *TRAIN, *asked, work=tmp_path / "features", fails=True)
-    with monkeypatch.context() as patch:
-        patch.setattr(shutil, "disk_usage", lambda path: shutil._ntuple_diskusage(10**9, 10**9, 1000))
-        short = stage(root, "distil", "eagle", *TRAIN, *asked, work=tmp_path / "short", fails=True)
-        assert re.search("Keeping the target's features needs .* on disk, but .* has 0.0 MB free", sentence(short))
-        assert not (tmp_path / "short" / "features" / "features.bin").exists()
-    for what, line in said.items():
-        assert re.search("The disk that holds .* is full; free some space", sentence(line)), what
+        refused(FULL, root, *asked, work=tmp_path / "features")
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: shutil._ntuple_diskusage(10**9, 10**9, 1000))
+    words = "Keeping the target's features needs .* on disk, but .* has 0.0 MB free"
+    refused(words, root, *asked, work=tmp_path / "short")
+    assert not (tmp_path / "short" / "features" / "features.bin").exists()
 
 
 HEADS = {
@@ -320,41 +287,34 @@ def test_a_head_that_does_not_fit_is_told(journey, root, tmp_path, kind):
 def test_work_begun_otherwise_is_not_mixed(copied, root, journey, tmp_path):
     """Another seed, other prompts, another length: said before a token is sampled; the same again goes on."""
     asked = ("--max-new-tokens", 12, "--slots", 7, "--count", 120)
-    before = (copied / "samples" / "samples.npz").read_bytes()
+    samples, other = copied / "samples" / "samples.npz", tmp_path / "other"
+    before = samples.read_bytes()
     for changed, what in ((("--seed", 5), "seed"), (("--prompts", root / "held.jsonl"), "prompts")):
-        said = stage(root, "sample", *asked, *changed, work=copied, fails=True)
-        assert f"started with another {what}; name another --work" in sentence(said)
-    said = stage(root, "sample", "--max-new-tokens", 11, work=copied, fails=True)
-    assert "started with another max_new_tokens" in sentence(said)
-    assert "started with another seed" in sentence(stage(root, "prompts", "--seed", 5, work=copied, fails=True))
-    other = tmp_path / "other"
+        refused(f"started with another {what}; name another --work", root, "sample", *asked, *changed, work=copied)
+    refused("started with another max_new_tokens", root, "sample", "--max-new-tokens", 11, work=copied)
+    refused("started with another seed", root, "prompts", "--seed", 5, work=copied)
     model_folder(other, template=CHAT)
-    assert "started with another" in sentence(stage(root, "sample", *asked, pair=other, work=copied, fails=True))
-    assert "with other settings" in sentence(
-        stage(root, "distil", "eagle", *TRAIN, pair=other, work=copied, fails=True)
-    )
-    start = ("--start", copied / "eagle", "--samples", copied / "samples" / "samples.npz")
-    said = stage(root, "distil", "eagle", *TRAIN, *start, pair=other, work=tmp_path / "new", fails=True)
-    assert "made for another target" in sentence(said)
-    assert (copied / "samples" / "samples.npz").read_bytes() == before
+    refused("started with another", root, "sample", *asked, pair=other, work=copied)
+    refused("with other settings", root, "distil", "eagle", *TRAIN, pair=other, work=copied)
+    start = ("--start", copied / "eagle", "--samples", samples)
+    refused("made for another target", root, "distil", "eagle", *TRAIN, *start, pair=other, work=tmp_path / "new")
+    assert samples.read_bytes() == before
     stage(root, "sample", *asked, work=copied)
-    assert (copied / "samples" / "samples.npz").read_bytes() == before
+    assert samples.read_bytes() == before
 
 
-def test_a_mistake_before_the_first_reply_can_be_put_right(root, tmp_path):
+def test_prompts_that_leave_no_room_can_be_put_right(root, tmp_path):
     """A note of how sampling was begun counts for nothing while there is nothing."""
-    path = tmp_path / "asked.jsonl"
+    path, work = tmp_path / "asked.jsonl", tmp_path / "work"
     path.write_text(json.dumps({"prompt": "x" * 300}) + "\n")
-    stage(root, "sample", "--prompts", path, "--max-new-tokens", 40, work=tmp_path / "work", fails=True)
+    asked = ("--prompts", path, "--max-new-tokens", 40)
+    refused("every prompt is too long to leave room", root, "sample", *asked, work=work)
     path.write_text(json.dumps({"prompt": "x"}) + "\n")
-    stage(root, "sample", "--prompts", path, "--max-new-tokens", 4, "--seed", 2, work=tmp_path / "work")
+    stage(root, "sample", *asked, "--seed", 2, work=work)
 
 
 def test_no_such_kind_of_draft_and_no_such_seed(root, tmp_path):
-    assert "'medusa' is no kind of draft; choose from lm, eagle" in sentence(
-        stage(root, "distil", "medusa", fails=True)
-    )
-    result = CliRunner().invoke(
-        app, ["prompts", "--seed", "-1", "--pair", str(root / "target"), "--work", str(tmp_path)]
-    )
+    refused("'medusa' is no kind of draft; choose from lm, eagle", root, "distil", "medusa")
+    asked = ["prompts", "--seed", "-1", "--pair", str(root / "target"), "--work", str(tmp_path)]
+    result = CliRunner().invoke(app, asked)
     assert result.exit_code == 2 and "seed" in result.output

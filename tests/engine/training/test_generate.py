@@ -72,14 +72,6 @@ def test_a_row_says_what_a_plain_run_of_its_seed_says(root, target):
     assert found == {i: prompt + [t.id for t in run.emitted] for i, run in enumerate(runs)}
 
 
-def test_temperatures_side_by_side_do_not_mix(root, target):
-    model = AutoModelForCausalLM.from_pretrained(root / "target")
-    rows = [Row(i, [7, 9, 30], (0.0, 1.0)[i % 2], i) for i in range(8)]
-    found = {r.index: r.tokens[3:] for r in BatchedSampler(target.runner, 8, 64).sample(rows, ENDS, 10)}
-    assert {tuple(found[i]) for i in range(0, 8, 2)} == {tuple(generated(model, [7, 9, 30], 10))}
-    assert len({tuple(found[i]) for i in range(1, 8, 2)}) == 4
-
-
 def test_a_slot_is_refilled_as_soon_as_its_row_ends(target, monkeypatch):
     live, real = [], batched_sampler.batched_step
     monkeypatch.setattr(

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import torch
-from training_project import made_up, stop_after
+from training_project import made_up, quiet, stop_after
 from transformers import AutoModelForCausalLM
 
 from engine.training import hidden_states
@@ -38,21 +38,25 @@ def test_a_teacher_turns_the_last_states_into_the_targets_distribution(root, tea
     assert torch.allclose(teacher.logits(final, some), teacher.logits(final)[:, some], atol=1e-5)
 
 
-def test_features_go_on_where_they_were_interrupted(target, tmp_path, monkeypatch):
+def test_features_go_on_where_they_were_interrupted_and_serve_only_what_they_are_of(target, tmp_path, monkeypatch):
     monkeypatch.setattr(hidden_states, "_EVERY", 7)
     samples, rows, real = made_up(30), [], target.runner.prefill
     monkeypatch.setattr(target.runner, "prefill", lambda ids, **more: rows.append(ids) or real(ids, **more))
-    whole = hidden_states.compute(target.runner, samples, tmp_path / "whole", (0, 1), "a target")
+
+    def compute(folder="parts", samples=samples, whose="a target", stop=quiet):
+        return hidden_states.compute(target.runner, samples, tmp_path / folder, (0, 1), whose, stop)
+
+    whole = compute("whole")
     rows.clear()
     with pytest.raises(KeyboardInterrupt):
-        hidden_states.compute(target.runner, samples, tmp_path / "parts", (0, 1), "a target", stop_after(2))
-    resumed = hidden_states.compute(target.runner, samples, tmp_path / "parts", (0, 1), "a target")
-    assert len(rows) == 30, "none twice"
-    assert np.array_equal(whole.states, resumed.states)
-    hidden_states.compute(target.runner, samples, tmp_path / "parts", (0, 1), "a target")
+        compute(stop=stop_after(2))
+    assert np.array_equal(whole.states, compute().states) and len(rows) == 30, "none twice"
+    compute()
     assert len(rows) == 30
-    other = hidden_states.compute(target.runner, made_up(30, seed=1), tmp_path / "parts", (0, 1), "a target")
-    assert len(rows) == 60 and other.states.shape[1:] == (3, 32)
+    assert compute(samples=made_up(30, seed=1)).states.shape[1:] == (3, 32) and len(rows) == 60
+    for whose, computed in (("a target", 90), ("another", 120), ("another", 120)):
+        compute(whose=whose)
+        assert len(rows) == computed
 
 
 def test_features_begun_for_other_taps_are_not_taken_for_these(target, tmp_path, monkeypatch):
@@ -62,14 +66,3 @@ def test_features_begun_for_other_taps_are_not_taken_for_these(target, tmp_path,
         patch.setattr(target.runner, "prefill", lambda ids: stop_after(1)(0.0, ""))
         hidden_states.compute(target.runner, samples, tmp_path, (1,), "a target")
     assert np.array_equal(hidden_states.compute(target.runner, samples, tmp_path, (0,), "a target").states, first)
-
-
-def test_features_of_another_target_are_not_taken_for_this_ones(target, tmp_path):
-    samples, filled = made_up(30), []
-    hidden_states.compute(target.runner, samples, tmp_path, (0,), "a target")
-    for whose, fresh in (("a target", 0), ("another", 1), ("another", 0)):
-        filled.clear()
-        hidden_states.compute(
-            target.runner, samples, tmp_path, (0,), whose, lambda fraction, message: filled.append(fraction)
-        )
-        assert bool(filled) == bool(fresh)
