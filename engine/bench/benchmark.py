@@ -10,7 +10,7 @@ from typing import Protocol
 
 from engine.bench.result_file import ResultFile
 from engine.bench.sample import Sample, from_rows, to_rows
-from engine.config import RunConfig, needs_draft
+from engine.config import AUTO, RunConfig, SamplingParams, needs_draft
 from engine.runtime.engine import Engine, device_name
 from engine.trace.events import ProgressCallback
 
@@ -43,6 +43,16 @@ class Turn:
 def sample_file(path=None, about: dict | None = None) -> ResultFile:
     """Results that are the samples of a turn: {(name, setting): Sample}."""
     return ResultFile(path, about, to_rows, from_rows)
+
+
+def request(
+    engine: Engine, prompt: str, temperature: float, max_new_tokens: int, seed: int, gamma: int | str = AUTO
+) -> RunConfig:
+    """The request that every system gets; with the chat template where the target has one."""
+    return RunConfig(
+        prompt, engine.pair.name, gamma=gamma, sampling=SamplingParams(temperature), max_new_tokens=max_new_tokens,
+        seed=seed, chat=bool(engine.target.tokenizer.chat_template),
+    )  # fmt: skip
 
 
 def describe(engine: Engine, methods: Iterable[str]) -> dict:

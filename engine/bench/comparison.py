@@ -9,18 +9,18 @@ import os
 import platform
 import statistics
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import torch
 
-from engine.bench.benchmark import Benchmark, System, Turn, warm_up
+from engine.bench.benchmark import Benchmark, System, Turn, request, warm_up
 from engine.bench.metrics import Results, end_to_end, rows
 from engine.bench.prompts import Prompt
 from engine.bench.sample import BASELINE, UNTRACED, Sample, fastest
 from engine.bench.systems import Models, SpecLensSystem, check_names, our_gamma, systems
-from engine.config import AUTO, RunConfig, SamplingParams, needs_draft
+from engine.config import AUTO, RunConfig, needs_draft
 from engine.decoding.tokenization import encode_prompt
 from engine.errors import BadInput
 from engine.runtime import calibration
@@ -53,7 +53,10 @@ class Comparison:
         names = check_names(list(settings.methods), engine.methods, engine.pair.drafts)
         if settings.untraced:
             names += [n + UNTRACED for n in names if n in engine.methods and n + UNTRACED not in names]
-        configs = [self._config(prompt) for prompt in self.prompts]
+        s = settings
+        configs = [
+            request(engine, prompt.text, s.temperature, s.max_new_tokens, s.seed, s.gamma) for prompt in self.prompts
+        ]
         lengths = [self._length(config) for config in configs]
         self.context = int(statistics.median(lengths)) + settings.max_new_tokens // 2
         self.gammas: dict[str, int] = {}
@@ -65,13 +68,6 @@ class Comparison:
         ])  # fmt: skip
         self._costs: list[dict[str, CostModel]] = [self._measure_costs()]
         self.interrupted = False
-
-    def _config(self, prompt: Prompt) -> RunConfig:
-        s = self.settings
-        return RunConfig(
-            prompt.text, self.engine.pair.name, gamma=s.gamma, sampling=SamplingParams(s.temperature),
-            max_new_tokens=s.max_new_tokens, seed=s.seed, chat=bool(self.engine.target.tokenizer.chat_template),
-        )  # fmt: skip
 
     def _length(self, config: RunConfig) -> int:
         """The prompt's tokens. BadInput now and not after hours of the other prompts where they are too many."""
@@ -137,20 +133,15 @@ class Comparison:
         return [fastest([turns[i, repeat][of] for repeat in repeats]) for i in range(self._finished())]
 
     def results(self) -> Results:
+        """Of the settings of one system those of the fastest end to end."""
         categories = [prompt.category for prompt in self.prompts[: self._finished()]]
         results = Results(categories, {}, greedy=self.settings.temperature == 0)
-        for system, samples in self._best():
-            results.samples[system.name] = samples
-            if system.setting:
-                results.settings[system.name] = system.setting
+        for system in self.systems:
+            column, best = self._column(system), results.samples.get(system.name)
+            if best is None or _speed(column) > _speed(best):
+                results.samples[system.name], results.settings[system.name] = column, system.setting
         results.costs = {method: _mean([c[method] for c in self._costs]) for method in self._costs[0]}
         return results
-
-    def _best(self) -> Iterator[tuple[System, list[Sample]]]:
-        """Of the settings of one system the fastest end to end."""
-        for name in dict.fromkeys(system.name for system in self.systems):
-            same = [(system, self._column(system)) for system in self.systems if system.name == name]
-            yield max(same, key=lambda entry: _speed(entry[1]))
 
     def report(self, prompts_file: Path | None = None) -> dict:
         """The JSON: environment, rows, and under ``samples`` the numbers that the rows were added up from."""

@@ -64,6 +64,19 @@ def interval(ours: np.ndarray, theirs: np.ndarray, seed: int = 0) -> list[float]
     return [float(x) for x in np.percentile(ratios, [2.5, 97.5])] if len(ratios) else None
 
 
+def summary(ours: Sequence[Sample], plain: Sequence[Sample]) -> dict:
+    """The numbers of every table: of these runs alone, and beside the plain runs of the same turns."""
+    (tokens, seconds), passes = decoding(ours).sum(0).tolist(), sum(s.passes for s in ours)
+    tested = sum(s.tested for s in ours)
+    return {
+        "tokens_per_second": tokens / seconds if seconds else None,
+        "tau": sum(s.tokens for s in ours) / passes if passes else None,
+        "acceptance": sum(s.accepted for s in ours) / tested if tested else None,
+        "speedup": ratio(decoding(ours), decoding(plain)),
+        "ci95": interval(decoding(ours), decoding(plain)),
+    }
+
+
 def rows(results: Results) -> list[dict]:
     """One for each method over all prompts, then one for each of its categories."""
     names = [ALL, *dict.fromkeys(results.categories)]
@@ -77,32 +90,25 @@ def _row(results: Results, method: str, category: str) -> dict:
         return [results.samples[name][i] for i in which] if name in results.samples else None
 
     ours, plain, hf, untraced = of(method), of(BASELINE), of("hf"), of(method + UNTRACED)
-    tokens, passes = sum(s.tokens for s in ours), sum(s.passes for s in ours)
-    rounds = [r for s in ours for r in s.rounds]
-    accepted, tested = sum(s.accepted for s in ours), sum(s.tested for s in ours)
+    rounds, accepted = [r for s in ours for r in s.rounds], sum(s.accepted for s in ours)
     drafted = sum(number for _, _, number in rounds)
     costs = results.costs.get(method.removesuffix(UNTRACED))
-    speedup = ratio(decoding(ours), decoding(plain))
+    numbers = summary(ours, plain)
     predicted = predicted_speedup(rounds, costs.c, costs.v) if costs and rounds else None
-    decode_tokens, decode_seconds = decoding(ours).sum(0).tolist()
     return {
         "method": method,
         "category": category,
         "prompts": len(which),
         "setting": results.settings.get(method),
-        "tokens": tokens,
+        "tokens": sum(s.tokens for s in ours),
         "seconds": sum(s.seconds for s in ours),
-        "decode_seconds": decode_seconds,
-        "tokens_per_second": decode_tokens / decode_seconds if decode_seconds else None,
-        "tau": tokens / passes if passes else None,
-        "acceptance": accepted / tested if tested else None,
+        "decode_seconds": sum(s.decode_seconds for s in ours),
+        **numbers,
         "wasted": (drafted - accepted) / (drafted + len(rounds)) if rounds else None,
         "c": costs.c if costs else None,
         "v": {str(w): x for w, x in sorted(costs.v.items())} if costs else None,
-        "speedup": speedup,
         "predicted_speedup": predicted,
-        "efficiency": speedup / predicted if speedup and predicted else None,
-        "ci95": interval(decoding(ours), decoding(plain)),
+        "efficiency": numbers["speedup"] / predicted if numbers["speedup"] and predicted else None,
         "ttft": statistics.median(s.ttft for s in ours),
         "peak_memory": max(s.peak_memory or 0 for s in ours) or None,
         "speedup_end_to_end": ratio(end_to_end(ours), end_to_end(plain)),
@@ -110,7 +116,7 @@ def _row(results: Results, method: str, category: str) -> dict:
         "over_hf_end_to_end": ratio(end_to_end(ours), end_to_end(hf)) if hf else None,
         "over_hf_ci95": interval(end_to_end(ours), end_to_end(hf)) if hf else None,
         # Extra seconds per token for keeping the trace, as a share of what it takes without.
-        "trace_cost": ratio(decoding(untraced), decoding(ours)) - 1 if untraced and speedup else None,
+        "trace_cost": ratio(decoding(untraced), decoding(ours)) - 1 if untraced and numbers["speedup"] else None,
         **(_differences(ours, plain, which) if results.greedy else {"differs": None, "divergences": []}),
     }
 

@@ -23,6 +23,7 @@ from engine.decoding.draft_length import FixedGamma
 from engine.decoding.loop import TRUE_RULES, Rules, SpeculativeDecoder
 from engine.decoding.trace_recorder import TraceRecorder
 from engine.device import out_of_memory, peak_memory, reset_peak
+from engine.exactness.toy_models import ToyTokenizer
 from engine.models.eagle3_head import EagleConfig, EagleModel
 from engine.models.llama import LlamaModel
 from engine.models.runner import DecoderRunner
@@ -52,9 +53,13 @@ class Shape:
     draft: str | None = None
 
 
-def _qwen3(name: str, width: int, layers: int, heads: int, shared: int, inner: int, tied: bool, draft=None) -> Shape:
+def _qwen3(
+    name: str, width: int, layers: int, heads: int, shared: int, inner: int, tied: bool, draft=None,
+    vocabulary=151_936, head_dim=128,
+) -> Shape:  # fmt: skip
     return Shape(name, Qwen3Config(
-        vocab_size=151_936, hidden_size=width, num_hidden_layers=layers, num_attention_heads=heads, head_dim=128,
+        vocab_size=vocabulary, hidden_size=width, num_hidden_layers=layers, num_attention_heads=heads,
+        head_dim=head_dim,
         num_key_value_heads=shared, intermediate_size=inner, tie_word_embeddings=tied, rms_norm_eps=1e-6,
         max_position_embeddings=40_960, rope_parameters={"rope_type": "default", "rope_theta": 1_000_000.0},
     ), draft)  # fmt: skip
@@ -71,11 +76,7 @@ SHAPES = {shape.name: shape for shape in (
     _qwen3("1.5B", 1_536, 28, 12, 2, 8_960, True, draft="0.6B"),
     _qwen3("8B", 4_096, 36, 32, 8, 12_288, False, draft="0.6B"),
     _qwen3("32B", 5_120, 64, 64, 8, 25_600, False, draft="0.6B"),
-    Shape("tiny", Qwen3Config(
-        vocab_size=320, hidden_size=64, num_hidden_layers=4, num_attention_heads=4, head_dim=16,
-        num_key_value_heads=2, intermediate_size=96, tie_word_embeddings=True, max_position_embeddings=40_960,
-        rms_norm_eps=1e-6, rope_parameters={"rope_type": "default", "rope_theta": 1_000_000.0},
-    ), draft="tiny"),
+    _qwen3("tiny", 64, 4, 4, 2, 96, True, draft="tiny", vocabulary=320, head_dim=16),
 )}  # fmt: skip
 
 
@@ -145,22 +146,9 @@ def bytes_a_step(runner: DecoderRunner, context: int) -> int:
 # ── measuring ──
 
 
-class TokenIdTokenizer:
-    """Names every token by its id, because the words of random weights mean nothing."""
-
-    all_special_ids: Sequence[int] = ()
-    chat_template = None
-
-    def decode(self, ids, **_) -> str:
-        return "".join(f" {i}" for i in ids)
-
-    def convert_ids_to_tokens(self, token: int) -> str:
-        return str(token)
-
-
 @dataclass
 class RandomSystem:
-    """The loop on a random target, from prompt ids instead of a text."""
+    """The loop on a random target, from prompt ids instead of a text. A token's word is its id."""
 
     target: DecoderRunner
     prompt: Sequence[int]
@@ -174,7 +162,7 @@ class RandomSystem:
         return self.drafter.name
 
     def run(self, config: RunConfig, cancelled: Cancelled = never) -> Sample:
-        recorder = TraceRecorder(config, TokenIdTokenizer())
+        recorder = TraceRecorder(config, ToyTokenizer([str(i) for i in range(self.target.vocab_size)]))
         run = SpeculativeDecoder(
             config, self.prompt, self.target, self.drafter, FixedGamma(self.gamma), frozenset(), recorder, cancelled,
             self.rules,

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.errors import BadInput
-from engine.files import disk_errors, write_atomically
+from engine.files import disk_errors, write_file
 
 
 class ResultFile:
@@ -48,9 +48,7 @@ class ResultFile:
             except (ValueError, KeyError, TypeError, AttributeError) as error:
                 raise BadInput(f"Line {number} of {self.path} is damaged; delete that line or the file.") from error
         if not complete or rest:
-            with disk_errors(self.path.parent):
-                self.path.parent.mkdir(parents=True, exist_ok=True)
-                write_atomically(self.path, "".join(f"{line}\n" for line in complete or [json.dumps(self.header)]))
+            write_file(self.path, "".join(f"{line}\n" for line in complete or [json.dumps(self.header)]))
 
     def _check_header(self, line: str) -> None:
         try:

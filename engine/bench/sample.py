@@ -3,7 +3,8 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from engine.trace.events import TESTED, Round
+from engine.trace.events import Round
+from engine.trace.metrics import depths
 
 BASELINE, UNTRACED = "none", "-untraced"
 _SAVED = ("tokens", "passes", "seconds", "decode_seconds", "decode_tokens", "ttft", "by_depth")
@@ -37,9 +38,6 @@ class Sample:
     def of(cls, rounds: Sequence[Round], peak_memory: int | None = None) -> "Sample":
         """The sample of a run of ours; zeros where it was cancelled before its first round."""
         emitted = [token for round_ in rounds for token in round_.emitted]
-        tested = [token for round_ in rounds for token in round_.tokens if token.status in TESTED]
-        deepest = max((token.depth for token in tested), default=0)
-        depths = [[t.status == "accepted" for t in tested if t.depth == d] for d in range(1, deepest + 1)]
         start, first, last = (rounds[0].start, rounds[0].end, rounds[-1].end) if rounds else (0.0, 0.0, 0.0)
         return cls(
             tokens=len(emitted),
@@ -48,7 +46,7 @@ class Sample:
             decode_tokens=len(emitted),
             ttft=first,
             passes=len(rounds),
-            by_depth=tuple((sum(accepted), len(accepted)) for accepted in depths),
+            by_depth=tuple(depths(rounds).values()),
             peak_memory=peak_memory,
             ids=tuple(token.id for token in emitted),
             rounds=tuple((len(r.emitted), r.draft_steps, len(r.parents)) for r in rounds),

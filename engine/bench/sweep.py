@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from engine.bench.benchmark import Benchmark, Cancelled, Turn, describe, never, sample_file, warm_up
+from engine.bench.benchmark import Benchmark, Cancelled, Turn, describe, never, request, sample_file, warm_up
 from engine.bench.prompts import Prompt
 from engine.bench.sample import BASELINE
 from engine.bench.sweep_results import Cell, cells
@@ -90,22 +90,17 @@ class Sweep:
         return describe(self.engine, self.grid.methods) | {"grid": grid, "prompts": digest}
 
     def _turns(self) -> list[Turn]:
-        g = self.grid
+        g, each = self.grid, list(enumerate(self.prompts))
         systems = [SpecLensSystem(self.engine, method, gamma=gamma) for method, gamma in g.settings()]
-        order = [(t, i, r) for r in range(g.repeats) for i in range(len(self.prompts)) for t in g.temperatures]
+        order = [(t, i, prompt, r) for r in range(g.repeats) for i, prompt in each for t in g.temperatures]
+        requests = (
+            request(self.engine, prompt.text, t, g.max_new_tokens, g.seed + repeat * len(each) + i)
+            for t, i, prompt, repeat in order
+        )
         return [
-            Turn(
-                (t, i, repeat), f"{self.prompts[i].category}, temperature {t:g}",
-                self._config(self.prompts[i], t, g.seed + repeat * len(self.prompts) + i), systems,
-            )
-            for t, i, repeat in order
-        ]  # fmt: skip
-
-    def _config(self, prompt: Prompt, temperature: float, seed: int) -> RunConfig:
-        return RunConfig(
-            prompt.text, self.engine.pair.name, sampling=SamplingParams(temperature), seed=seed,
-            max_new_tokens=self.grid.max_new_tokens, chat=bool(self.engine.target.tokenizer.chat_template),
-        )  # fmt: skip
+            Turn((t, i, repeat), f"{prompt.category}, temperature {t:g}", config, systems)
+            for (t, i, prompt, repeat), config in zip(order, requests, strict=True)
+        ]
 
     def warm(self, cancelled: Cancelled = never) -> None:
         """Runs each method on a few tokens."""

@@ -5,7 +5,7 @@ import io
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 
-from engine.bench.metrics import ALL, decoding, interval, ratio, table
+from engine.bench.metrics import ALL, summary, table
 from engine.bench.sample import BASELINE, Sample
 from engine.files import escape_formula
 
@@ -48,13 +48,10 @@ def cells(
 
 def _cell(setting: tuple[str, int | str], temperature: float, category: str, turns: Sequence[Mapping]) -> Cell:
     ours, plain = [turn[setting] for turn in turns], [turn[BASELINE, 0] for turn in turns]
-    low, high = interval(decoding(ours), decoding(plain)) or (None, None)
-    tested, (tokens, seconds) = sum(s.tested for s in ours), decoding(ours).sum(0).tolist()
+    numbers = summary(ours, plain)
     return Cell(
-        *setting, temperature, category, len(turns), ratio(decoding(ours), decoding(plain)) or 0.0, low, high,
-        tokens / seconds if seconds else 0.0,
-        sum(s.accepted for s in ours) / tested if tested else None,
-        tokens / max(1, sum(s.passes for s in ours)),
+        *setting, temperature, category, len(turns), numbers["speedup"] or 0.0, *(numbers["ci95"] or (None, None)),
+        numbers["tokens_per_second"] or 0.0, numbers["acceptance"], numbers["tau"] or 0.0,
     )  # fmt: skip
 
 

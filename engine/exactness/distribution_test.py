@@ -87,23 +87,6 @@ def sample_toy(
     return law, count_outcomes(runs_by_seed, range(runs), length, progress)
 
 
-def sample_engine(
-    engine,
-    config: RunConfig,
-    runs: int,
-    length: int = 2,
-    rules: Rules = TRUE_RULES,
-    cancelled: Callable[[], bool] = lambda: False,
-    progress: ShareCallback = lambda share: None,
-) -> tuple[Law, Draws]:
-    """The same for a real pair. Raises BadInput if the law has too many outcomes: use a small top-k and a temperature
-    above 0."""
-    law = exact_law(engine, config, length)
-    return law, count_outcomes(
-        engine_runs(engine, config, length, rules, cancelled), range(runs), length, progress, cancelled
-    )
-
-
 def toy_runs(
     target: ToyLM, draft: ToyLM, length: int, sampling: SamplingParams, gamma: int, mutant: Mutant | None, method: str
 ) -> Runs:
@@ -124,6 +107,7 @@ def engine_runs(
     rules: Rules = TRUE_RULES,
     cancelled: Callable[[], bool] = lambda: False,
 ) -> Runs:
+    """The same for a real pair."""
     spare = 1 if config.gamma == AUTO else max(1, config.gamma)  # a run's last positions get shorter drafts
     short = replace(config, max_new_tokens=length + spare, trace=False)
 

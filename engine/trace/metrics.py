@@ -70,7 +70,8 @@ def _mean(values: list[int]) -> Interval | None:
     return Interval(mean, mean - half, mean + half)
 
 
-def _depths(rounds: Iterable[Round]) -> dict[int, tuple[int, int]]:
+def depths(rounds: Iterable[Round]) -> dict[int, tuple[int, int]]:
+    """Depth → (accepted, tested) drafts, from 1 on without a gap."""
     counts: dict[int, tuple[int, int]] = {}
     for token in (t for r in rounds for t in r.tokens if t.status in TESTED):
         accepted, tested = counts.get(token.depth, (0, 0))
@@ -97,7 +98,7 @@ def compute_metrics(trace: Trace) -> RunMetrics:
         passes=len(rounds),
         alpha=wilson(counts["accepted"], counts["accepted"] + counts["rejected"]),
         tau=_mean([len(r.emitted) for r in rounds]),
-        by_depth=_depths(rounds),
+        by_depth=depths(rounds),
         wasted=(counts["rejected"] + counts["discarded"]) / scored if scored else None,
         time={phase: sum(getattr(r.timings, phase) for r in rounds) for phase in PARTS},
         decode_seconds=seconds,

@@ -28,18 +28,17 @@ def sample(tokens: int, seconds: float, **more) -> Sample:
 # ── arithmetic ──
 
 
-def test_a_speedup_is_a_ratio_of_sums():
-    ours, plain = [sample(10, 1.0), sample(30, 9.0)], [sample(10, 4.0), sample(30, 16.0)]
-    assert ratio(decoding(ours), decoding(plain)) == pytest.approx(2.0)  # the mean of ratios would be 2.89
-
-
-def test_outputs_of_different_length_are_compared_by_tokens_per_second():
-    assert ratio(decoding([sample(20, 2.0)]), decoding([sample(10, 2.0)])) == pytest.approx(2.0)
-
-
-def test_nothing_to_divide_by_gives_none():
-    assert ratio(decoding([sample(0, 0.0)]), decoding([sample(10, 1.0)])) is None
-    assert interval(decoding([sample(5, 1.0)]), decoding([sample(5, 1.0)])) is None, "one prompt has no spread"
+@pytest.mark.parametrize(
+    ("ours", "plain", "speedup"),
+    [
+        ([(10, 1.0), (30, 9.0)], [(10, 4.0), (30, 16.0)], 2.0),  # of sums; the mean of ratios would be 2.89
+        ([(20, 2.0)], [(10, 2.0)], 2.0),  # outputs of different length are compared by tokens a second
+        ([(0, 0.0)], [(10, 1.0)], None),  # nothing to divide by
+    ],
+)
+def test_a_speedup_is_a_ratio_of_sums(ours, plain, speedup):
+    ours, plain = (decoding([sample(*each) for each in some]) for some in (ours, plain))
+    assert ratio(ours, plain) == (speedup and pytest.approx(speedup))
 
 
 def test_the_interval_is_a_paired_bootstrap_that_repeats_itself():
@@ -51,6 +50,7 @@ def test_the_interval_is_a_paired_bootstrap_that_repeats_itself():
     low, high = interval(noisy, plain)
     assert low < ratio(noisy, plain) < high and 1.8 < low < high < 2.2
     assert interval(noisy, plain) == [low, high]
+    assert interval(noisy[:1], plain[:1]) is None, "one prompt has no spread"
 
 
 def test_of_repeats_the_smallest_of_each_time_counts():
@@ -88,10 +88,12 @@ def test_rows_by_hand():
     assert "| lm |" in table and "1.33 (1.00–2.00)" in table and "gaps up to 0.0001" in table and "lm +7.1%" in table
 
 
-def test_first_differences():
-    assert first_difference((1, 2), (1, 2)) is None
-    assert first_difference((1, 2), (1, 3)) == 1
-    assert first_difference((1,), (1, 3)) == 1, "one ended where the other went on"
+@pytest.mark.parametrize(
+    ("other", "where"),
+    [((1, 2), None), ((1, 3), 1), ((1,), 1)],  # the last one ended where the other went on
+)
+def test_first_differences(other, where):
+    assert first_difference((1, 2), other) == where
 
 
 # ── prompts ──
@@ -118,22 +120,6 @@ def test_a_limit_takes_from_each_category_in_turn():
 
 
 # ── a comparison ──
-
-
-@pytest.fixture(scope="module")
-def engine(tiny_pair, tmp_path_factory):
-    import torch
-
-    from engine.runtime.engine import load_engine
-
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)  # threads only get in each other's way on matrices this small
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("SPECLENS_CACHE", str(tmp_path_factory.mktemp("cache")))
-        loaded = load_engine(tiny_pair, "cpu", "fp32")
-        yield loaded
-        loaded.close()
-    torch.set_num_threads(threads)
 
 
 PROMPTS = [Prompt("the cat sat on the mat the cat", "one"), Prompt("abcabcabc", "two"), Prompt("hello", "one")]

@@ -4,13 +4,11 @@ import json
 
 import pytest
 import torch
-from tiny_pairs import model_folder
 from transformers import AutoModelForCausalLM
 from typer.testing import CliRunner
 
 from engine.bench.random_models import (
     SHAPES,
-    RandomSystem,
     bytes_a_step,
     environment,
     markdown,
@@ -18,10 +16,8 @@ from engine.bench.random_models import (
     random_head,
     random_model,
 )
-from engine.bench.result_file import ResultFile
 from engine.bench.sample import Sample
 from engine.cli.main import app
-from engine.errors import BadInput
 
 
 def arguments(out, *more) -> list[str]:
@@ -97,33 +93,17 @@ def test_a_part_without_transformers_gets_only_them_when_it_is_resumed(tmp_path)
     assert after.pop(("tiny", 16, "transformers")) and after == before
 
 
-def test_the_real_pair_is_measured_as_well(tmp_path, monkeypatch):
-    model_folder(tmp_path / "target")
-    model_folder(tmp_path / "draft", noise=0.3)
-    monkeypatch.setattr("engine.runtime.engine.cache_root", lambda: tmp_path / "cache")
-    prompts = tmp_path / "prompts.jsonl"
+def test_the_real_pair_is_measured_as_well(tmp_path, monkeypatch, tiny_pair):
+    monkeypatch.setenv("SPECLENS_CACHE", str(tmp_path / "cache"))
+    prompts, out = tmp_path / "prompts.jsonl", tmp_path / "shapes.jsonl"
     prompts.write_text('{"prompt": "say a thing", "category": "chat"}\n')
-    pair = f"{tmp_path / 'target'}+{tmp_path / 'draft'}"
-    out = tmp_path / "shapes.jsonl"
-    result = CliRunner().invoke(
-        app, arguments(out, "--shapes", "", "--pair", pair, "--prompts", str(prompts), "--limit", "1")
-    )
+    more = ("--shapes", "", "--pair", tiny_pair, "--prompts", str(prompts), "--limit", "1")
+    result = CliRunner().invoke(app, arguments(out, *more))
     assert result.exit_code == 0, result.output
-    table = parts(out)["pair", pair]["table"]
+    table = parts(out)["pair", tiny_pair]["table"]
     for method in ("none", "none-untraced", "ngram", "lm", "hf-assisted"):
         assert f"| {method}" in table, method
     assert table in (tmp_path / "shapes.md").read_text()
-
-
-def test_another_machines_numbers_and_damaged_files_are_refused(tmp_path):
-    out = tmp_path / "shapes.jsonl"
-    ResultFile(out, environment("cpu", "fp32")).add(("pair", "x"), {"table": ""})
-    with pytest.raises(BadInput, match="another precision"):
-        ResultFile(out, environment("cpu", "bf16"))
-    assert ResultFile(out, environment("cpu", "fp32")).results.keys() == {("pair", "x")}
-    out.write_text("[]\n")
-    with pytest.raises(BadInput, match="holds no results of this kind"):
-        ResultFile(out, environment("cpu", "fp32"))
 
 
 @pytest.mark.parametrize(
@@ -148,14 +128,3 @@ def test_a_mode_that_could_not_run_says_why_in_the_table():
 def test_the_median_run_counts():
     samples = [Sample(10, seconds, seconds, 10, 0.1, 10) for seconds in (1.0, 5.0, 2.0)]
     assert median_run(samples).seconds == 2.0
-
-
-def test_a_chance_set_by_hand_decides_how_many_drafts_stay():
-    from engine.bench.fixed_acceptance import accept_with_probability
-    from engine.config import RunConfig
-    from engine.runtime.engine import drafter_class
-
-    target, draft = (random_model(SHAPES["tiny"], torch.float32, "cpu", seed) for seed in (0, 1))
-    system = RandomSystem(target, range(20), drafter_class("lm")(draft), 3, accept_with_probability(0.5))
-    sample = system.run(RunConfig("-", max_new_tokens=200, trace=False))
-    assert sample.tokens == 200 and sample.accepted / sample.tested == pytest.approx(0.5, abs=0.14)  # 4 standard errors

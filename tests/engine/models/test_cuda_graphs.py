@@ -14,7 +14,7 @@ from transformers import AutoModelForCausalLM
 
 from engine.config import RunConfig, SamplingParams
 from engine.drafters.base import DrafterSetup
-from engine.exactness.distribution_test import judge, sample_engine
+from engine.exactness.distribution_test import count_outcomes, engine_runs, exact_law, judge
 from engine.models.cuda_graphs import EagerGraphs
 from engine.runtime.engine import load_engine
 from engine.sampling.random_streams import Uniforms
@@ -173,7 +173,9 @@ def test_greedy_in_fp32_through_graphs_is_what_transformers_writes(root, engine_
 def test_sampling_in_bf16_through_graphs_keeps_the_targets_distribution(engine_on, method):
     """False-alarm rate 1e-3, had the seeds not been fixed."""
     engine = engine_on("bf16", method)
-    test = judge(*sample_engine(engine, asked(engine, method, sampling=SamplingParams(1.0, top_k=3)), 500, length=2))
+    config = asked(engine, method, sampling=SamplingParams(1.0, top_k=3))
+    draws = count_outcomes(engine_runs(engine, config, 2), range(500), 2)
+    test = judge(exact_law(engine, config, 2), draws)
     assert test.lossless, f"p = {test.p_value:.2g}, distance {test.distance:.3f} beside {test.band}"
 
 
