@@ -53,7 +53,7 @@ def measure(
         for each in (each for each in benchmark.missing() if each.key in group):
             if not benchmark.measure(each, cancelled):
                 return
-        yield point(*group[0][:2], [paired(benchmark.samples[key]) for key in group])
+        yield point(*group[0][:2], [PairedRun(*benchmark.samples[key].values()) for key in group])
 
 
 def turn(engine: Engine, config: RunConfig, alpha: float, gamma: int, repeat: int = 0) -> Turn:
@@ -79,12 +79,10 @@ def measure_turn(
 ) -> PairedRun | None:
     """One turn; None where it was cancelled."""
     benchmark = Benchmark([turn(engine, config, alpha, gamma)])
-    return paired(*benchmark.samples.values()) if benchmark.run(cancelled=cancelled) else None
-
-
-def paired(samples: dict) -> PairedRun:
-    """The two samples of a turn."""
-    return PairedRun(*(samples[system] for system in sorted(samples, key=lambda system: system[0] != BASELINE)))
+    if not benchmark.run(cancelled=cancelled):
+        return None
+    (samples,) = benchmark.samples.values()
+    return PairedRun(*samples.values())
 
 
 def point(alpha: float, gamma: int, turns: Sequence[PairedRun]) -> Point:

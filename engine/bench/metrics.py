@@ -142,9 +142,12 @@ def first_difference(a: Sequence[int], b: Sequence[int]) -> int | None:
 
 def table(heads: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
     """A Markdown table."""
-    cells = ([cell.replace("|", "\\|").replace("\n", " ") for cell in line] for line in [heads, *lines])
-    shown = [f"| {' | '.join(line)} |" for line in cells]
-    return "\n".join([shown[0], f"|{' --- |' * len(heads)}", *shown[1:]])
+    return "\n".join([table_row(heads), f"|{' --- |' * len(heads)}", *map(table_row, lines)])
+
+
+def table_row(cells: Sequence[str]) -> str:
+    plain = (cell.replace("|", "\\|").replace("\n", " ") for cell in cells)
+    return f"| {' | '.join(plain)} |"
 
 
 def markdown(rows_: Sequence[dict]) -> str:

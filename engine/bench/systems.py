@@ -5,7 +5,7 @@ All get the same ids, dtype, device and threads, and stop at the same ids.
 
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
@@ -111,11 +111,11 @@ class TransformersSystem:
     name: str
     models: "Models"
     number: int | None = None
-    setting: str | None = field(init=False, default=None)
 
-    def __post_init__(self):
-        if self.name != "hf":
-            self.setting = f"{self.number} tokens" if self.number else "default"
+    @property
+    def setting(self) -> str | None:
+        tokens = f"{self.number} tokens" if self.number else "default"
+        return tokens if self.name != "hf" else None
 
     def run(self, config: RunConfig, cancelled: Cancelled = never) -> Sample:
         ids = torch.tensor([encode_prompt(self.engine.target.tokenizer, config)], device=self.engine.device)

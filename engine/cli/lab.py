@@ -74,7 +74,7 @@ def distribution(
     """Seeded runs against the target's own distribution, which is known exactly."""
     from engine.exactness import distribution_test as lab
     from engine.exactness.mutants import MUTANTS
-    from engine.exactness.toy_models import weather_pair
+    from engine.exactness.toy_models import exact_distribution, weather_pair
 
     sampling = SamplingParams(temperature, top_k=top_k)
     mutants = {mutant.name: mutant for mutant in MUTANTS}
@@ -84,7 +84,7 @@ def distribution(
     with progress() as show:
         if pair == TOY:
             target, draft = weather_pair()
-            law = lab.exact_distribution(target, [0], length, sampling)
+            law = exact_distribution(target, [0], length, sampling)
             rounds = lab.toy_runs(target, draft, length, sampling, gamma, mutants.get(wrong), method)
         else:
             config = RunConfig(prompt, pair, method, gamma, sampling, max_new_tokens=length + 1)
@@ -119,14 +119,15 @@ def synthetic(
 ):  # fmt: skip
     """Measured beside predicted speedup for an α set by hand. The text is not the model's and is not shown."""
     from engine.bench.fixed_acceptance import measure
+    from engine.bench.metrics import show, table, table_row
     from engine.trace.speedup_model import expected_tokens, idealised_speedup
 
     config = RunConfig(prompt, pair, method, max_new_tokens=max_new_tokens, seed=seed)
     levels, lengths = options.parse_list(alphas, float, "alphas"), options.parse_list(gammas, int, "gammas")
     engine = options.load(pair, device, precision)
-    print("| α set | γ | α seen | τ | expected τ | speedup | predicted |\n| --- | --- | --- | --- | --- | --- | --- |")
+    print(table(["α set", "γ", "α seen", "τ", "expected τ", "speedup", "predicted"], []))
     for p in measure(engine, config, levels, lengths, repeats, out):
-        costs, seen = engine.costs(method), "–" if p.seen is None else f"{p.seen:.2f}"
+        costs = engine.costs(method)
         expected, predicted = expected_tokens(p.alpha, p.gamma), idealised_speedup(p.alpha, p.gamma, costs.c, costs.v)
-        shown = f"{p.tau:.2f} | {expected:.2f} | {p.speedup:.2f} | {predicted:.2f}"
-        print(f"| {p.alpha:g} | {p.gamma} | {seen} | {shown} |", flush=True)
+        numbers = (show(number, ".2f") for number in (p.seen, p.tau, expected, p.speedup, predicted))
+        print(table_row([f"{p.alpha:g}", str(p.gamma), *numbers]), flush=True)

@@ -42,9 +42,6 @@ def _ctrl_c():
     """Yields an event that the first Ctrl-C sets, so that the tokens so far are still shown; the second one
     interrupts."""
     interrupted = threading.Event()
-    if threading.current_thread() is not threading.main_thread():
-        yield interrupted
-        return
 
     def note(number, frame):
         signal.signal(signal.SIGINT, before)

@@ -19,7 +19,7 @@ from engine.decoding.tokenization import Detokenizer, encode_prompt
 from engine.errors import BadInput
 from engine.exactness.mutants import Mutant
 from engine.exactness.results import FALSE_ALARM, Draws, Law, Outcome, RuleTestResult
-from engine.exactness.toy_models import PLAIN, ToyLM, exact_distribution, make_drafter, toy_decoder
+from engine.exactness.toy_models import ToyLM, make_drafter, toy_decoder
 from engine.sampling.warping import History, penalise, warp
 from engine.trace.events import TESTED, Round, Token
 
@@ -70,32 +70,15 @@ def _band(law: Law, runs: int, seed: int) -> tuple[float, float]:
     return float(low), float(high)
 
 
-def sample_toy(
-    target: ToyLM,
-    draft: ToyLM,
-    runs: int,
-    length: int = 2,
-    sampling: SamplingParams = PLAIN,
-    gamma: int = 3,
-    mutant: Mutant | None = None,
-    method: str = "lm",
-    progress: ShareCallback = lambda share: None,
-) -> tuple[Law, Draws]:
-    """Returns the law of a toy pair's first ``length`` tokens, and draws by the correct rules or a mutant."""
-    runs_by_seed = toy_runs(target, draft, length, sampling, gamma, mutant, method)
-    law = exact_distribution(target, [0], length, sampling)
-    return law, count_outcomes(runs_by_seed, range(runs), length, progress)
-
-
 def toy_runs(
     target: ToyLM, draft: ToyLM, length: int, sampling: SamplingParams, gamma: int, mutant: Mutant | None, method: str
 ) -> Runs:
     """Returns seed → rounds, of runs just long enough that each of the first ``length`` tokens can be a draft."""
-    rules = mutant.rules if mutant else TRUE_RULES
+    settings = {"max_new_tokens": length + gamma, "rules": mutant.rules if mutant else TRUE_RULES, "trace": False}
 
     def rounds(seed: int) -> Iterator[Round]:
         drafter = mutant.drafter(draft) if mutant else make_drafter(method, draft)
-        return toy_decoder(target, drafter, [0], sampling, gamma, length + gamma, seed, rules, trace=False).rounds()
+        return toy_decoder(target, drafter, [0], sampling, gamma, seed=seed, **settings).rounds()
 
     return rounds
 

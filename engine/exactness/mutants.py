@@ -82,7 +82,7 @@ def rules(
 
 
 def verify_each_alone(p, q, tokens, u, u_closing) -> Verdict:
-    """Replaces `verify_chain`: a draft that passes its own test is kept, whatever became of those before it."""
+    """Replaces `verify_chain`: a draft that passes its own test is kept, after a rejected one too."""
     if not len(tokens):
         return verify_chain(p, q, tokens, u, u_closing)
     q = one_hot(tokens, p.shape[-1]) if q is None else q

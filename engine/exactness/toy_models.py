@@ -9,7 +9,7 @@ Dimension key: V vocabulary, W tokens fed at once, N drafts.
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
-from types import MappingProxyType
+from types import MappingProxyType, SimpleNamespace
 
 import torch
 
@@ -154,7 +154,7 @@ class ToyTokenizer:
         return len(self.words)
 
     def __call__(self, text: str):
-        return _Encoded([self.words.index(word) for word in text.split()])
+        return SimpleNamespace(input_ids=[self.words.index(word) for word in text.split()])
 
     def decode(self, ids, skip_special_tokens: bool = False, clean_up_tokenization_spaces: bool = False) -> str:
         hidden = self.all_special_ids if skip_special_tokens else []
@@ -162,11 +162,6 @@ class ToyTokenizer:
 
     def convert_ids_to_tokens(self, token: int) -> str:
         return self.words[token]
-
-
-class _Encoded:
-    def __init__(self, ids: list[int]):
-        self.input_ids = ids
 
 
 class ToyTreeDrafter(Drafter):
@@ -237,17 +232,14 @@ def toy_decoder(
     prompt: Sequence[int],
     sampling: SamplingParams = PLAIN,
     gamma: int = 4,
-    max_new_tokens: int = 32,
-    seed: int = 0,
     rules: Rules = TRUE_RULES,
     eos: Sequence[int] = (),
     gamma_policy=None,
     **config,
 ) -> SpeculativeDecoder:
     """The real loop on a toy target; ``list(toy_decoder(…).rounds())`` runs it, ``.committed`` then has all tokens."""
-    run_config = RunConfig(
-        "toy", method=drafter.name, gamma=gamma, sampling=sampling, max_new_tokens=max_new_tokens, seed=seed, **config
-    )
+    config = {"method": drafter.name, "max_new_tokens": 32} | config
+    run_config = RunConfig("toy", gamma=gamma, sampling=sampling, **config)
     recorder = TraceRecorder(run_config, ToyTokenizer(target.words, eos))
     policy = gamma_policy or FixedGamma(gamma)
     return SpeculativeDecoder(

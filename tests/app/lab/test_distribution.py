@@ -17,10 +17,10 @@ from app.lab.distribution.handlers import CONTROLS, NAMES, SKIP, TOY_START, Rule
 from app.lab.distribution.request import REVEALING, TOY, TOY_PROMPT, RuleReport, RuleTest, RuleTests
 from app.lab.experiment import PageState
 from engine.config import RunConfig, SamplingParams
-from engine.exactness.distribution_test import count_outcomes, judge, sample_toy, toy_runs
+from engine.exactness.distribution_test import count_outcomes, judge, toy_runs
 from engine.exactness.mutants import MUTANTS
 from engine.exactness.results import MISTAKES, RIGHT, TOY_METHODS, Draws, RuleTestResult
-from engine.exactness.toy_models import PLAIN, make_drafter, weather_pair
+from engine.exactness.toy_models import PLAIN, exact_distribution, make_drafter, weather_pair
 
 FEW = 300
 
@@ -71,7 +71,7 @@ def test_draws_of_other_seeds_add_up_to_the_whole():
     target, draft = weather_pair()
     runs = toy_runs(target, draft, 2, PLAIN, 3, None, "lm")
     parts = count_outcomes(runs, range(40), 2) + count_outcomes(runs, range(40, 100), 2)
-    assert parts == sample_toy(target, draft, 100)[1] and parts.runs == 100
+    assert parts == count_outcomes(runs, range(100), 2) and parts.runs == 100
     assert all(make_drafter(method, draft) for method in TOY_METHODS)
 
 
@@ -103,7 +103,9 @@ def test_another_first_seed_makes_other_runs():
 def test_the_result_is_that_of_the_engines_own_test():
     mutant = next(mutant for mutant in MUTANTS if mutant.name == "no-residual")
     test = toy("no-residual")
-    result = judge(*sample_toy(*weather_pair(), FEW, 3, test.config.sampling, 2, mutant, "lm"))
+    target, draft = weather_pair()
+    runs = toy_runs(target, draft, 3, test.config.sampling, 2, mutant, "lm")
+    result = judge(exact_distribution(target, [0], 3, test.config.sampling), count_outcomes(runs, range(FEW), 3))
     assert measure(test)[0].result == result and result.runs == FEW
 
 

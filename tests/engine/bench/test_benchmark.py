@@ -229,11 +229,3 @@ def test_the_assistant_starts_fresh_on_every_prompt(engine):
     assistant.generation_config.assistant_confidence_threshold = 0.99
     again = system._drafting(config)["assistant_model"].generation_config
     assert again.num_assistant_tokens != 99 and again.assistant_confidence_threshold != 0.99
-
-
-def test_costs_can_be_measured_again_after_a_run(engine):
-    """A drafter's buffers come and go between the loop and the calibration; both must be in inference mode."""
-    from engine.config import RunConfig
-
-    list(engine.run(RunConfig("abcabc", engine.pair.name, "lm", gamma=3, max_new_tokens=12)))
-    assert engine.costs("lm", again=True).c > 0

@@ -11,8 +11,7 @@ import torch
 from scipy.stats import chi2
 from typer.testing import CliRunner
 
-from engine.bench.benchmark import Benchmark
-from engine.bench.fixed_acceptance import accept_with_probability, measure, turn
+from engine.bench.fixed_acceptance import accept_with_probability, measure
 from engine.bench.prompts import Prompt
 from engine.bench.sample import Sample
 from engine.bench.sweep import Grid, Sweep
@@ -20,32 +19,35 @@ from engine.bench.sweep_results import Cell, best, cells, markdown, to_csv
 from engine.cli.lab import app
 from engine.config import AUTO, RunConfig, SamplingParams
 from engine.errors import BadInput
-from engine.exactness.distribution_test import chi_squared, exact_law, judge, sample_toy
+from engine.exactness.distribution_test import chi_squared, count_outcomes, exact_law, judge, toy_runs
 from engine.exactness.mutants import MUTANTS
-from engine.exactness.results import Draws
-from engine.exactness.toy_models import weather_pair
+from engine.exactness.results import Draws, RuleTestResult
+from engine.exactness.toy_models import PLAIN, exact_distribution, weather_pair
 
-MUTANT = {mutant.name: mutant for mutant in MUTANTS}
 PROMPTS = [Prompt("say a thing", "chat"), Prompt("=1+1", "=code"), Prompt("say another", "chat")]
 
 
 # ---- the distribution test -----------------------------------------------------------------------------------------
 
 
+def judged(runs: int, sampling=PLAIN, mutant=None, method="lm") -> RuleTestResult:
+    target, draft = weather_pair()
+    draws = count_outcomes(toy_runs(target, draft, 2, sampling, 3, mutant, method), range(runs), 2)
+    return judge(exact_distribution(target, [0], 2, sampling), draws)
+
+
 def test_a_wrong_rule_is_accused_and_strays_beyond_the_band():
-    law, draws = sample_toy(*weather_pair(), 1500, mutant=MUTANT["no-residual"])
-    test = judge(law, draws)
+    (mutant,) = (mutant for mutant in MUTANTS if mutant.name == "no-residual")
+    test = judged(1500, mutant=mutant)
     assert not test.lossless and test.distance > test.band[1]
 
 
 @pytest.mark.parametrize("method", ["lm", "ngram", "independent"])
 def test_the_right_rules_are_not(method):
     """Seeds are fixed; at 1e-3 for each of three tests a failure is a change in the code."""
-    law, draws = sample_toy(*weather_pair(), 600, sampling=SamplingParams(0.7), method=method)
-    test = judge(law, draws)
-    assert test.lossless and test.distance < 2 * test.band[1]
-    assert sum(draws.counts.values()) == test.runs == 600
-    assert draws.tested > draws.accepted > 0 or method == "ngram"
+    test = judged(600, SamplingParams(0.7), method=method)
+    assert test.lossless and test.distance < 2 * test.band[1] and test.runs == 600
+    assert test.draws.tested > test.draws.accepted > 0 or method == "ngram"
 
 
 def test_p_values_are_those_of_the_chi_squared_law():
@@ -116,14 +118,6 @@ def test_points_in_a_file_are_not_measured_again(engine, tmp_path):
     assert len(path.read_text().splitlines()) == 5
     with pytest.raises(BadInput, match="another max_new_tokens"):
         next(measure(engine, replace(config, max_new_tokens=13), [0.5], [2], out=path))
-
-
-def test_a_run_is_compared_with_the_plain_run_of_its_own_turn(engine):
-    benchmark = Benchmark(
-        [turn(engine, RunConfig("say", engine.pair.name, "lm", max_new_tokens=6, chat=False), 0.5, 2)]
-    )
-    order = [system.name for system in benchmark.steps(benchmark.turns[0])]
-    assert order == ["none", "lm"] and benchmark.samples.keys() == {(0.5, 2, 0)}
 
 
 def test_the_text_goes_on_behind_an_end_of_text(engine):

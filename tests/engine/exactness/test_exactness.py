@@ -53,21 +53,13 @@ def test_trees(siblings, sampling, gamma):
     assert markov_p_value(target, generate(target, drafter, PROMPT, **settings), SAMPLINGS[sampling]) > FALSE_ALARM
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("method", ["none", "lm"])
-def test_ten_words(method):
-    target, draft = pair(10, seed=9)
-    tokens = generate(target, make_drafter(method, draft), PROMPT, gamma=4, max_new_tokens=2000)
-    assert markov_p_value(target, tokens, SamplingParams(1.0)) > FALSE_ALARM
-
-
 # With a penalty the law depends on everything said so far, drafts of the same round included.
 @pytest.mark.parametrize(
     ("sampling", "seed", "runs"),
     [(SamplingParams(0.8, top_k=4), 3, 700), (SamplingParams(1.0, repetition_penalty=3.0), 7, 500)],
     ids=["top-k", "penalty"],
 )
-@pytest.mark.parametrize("method", ["lm", *slow("without_replacement", "independent")])
+@pytest.mark.parametrize("method", ["lm", *slow("none", "without_replacement", "independent")])
 def test_the_joint_law_of_whole_outputs(method, sampling, seed, runs):
     """Independent short runs, one a seed: three tokens at once, which also shows that seeds are independent."""
     target, draft = pair(6, seed)

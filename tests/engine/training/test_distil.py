@@ -33,20 +33,6 @@ def test_held_out_prompts_are_never_trained_on():
         assert next(data.batches(Recipe(10, rows=8), start)).tolist() == first[start]
 
 
-def test_a_batch_holds_each_row_where_it_belongs(learning):
-    data, s = learning.data("eagle"), learning.samples
-    rows = data.training[[3, 0, 11]]
-    batch = data.batch(rows)
-    for b, i in enumerate(rows):
-        n = s.length(i)
-        assert batch.ids[b, :n].tolist() == s.row(i).tolist() and not batch.ids[b, n:].any()
-        states = learning.features.states[s.starts[i] : s.starts[i + 1]].astype(np.float32)
-        assert np.array_equal(batch.features[b, :n].numpy(), states[:, :2].reshape(n, -1))
-        assert np.array_equal(batch.final[b, :n].numpy(), states[:, 2])
-        assert (int(batch.prompt_len[b]), int(batch.length[b])) == (s.prompt_len[i], n)
-    assert learning.data("lm").batch(rows).features is None
-
-
 def by_hand(learning, kind, student, rows, steps):
     """For each step (guesses, agreements, overlap, KL summed over positions), a token of the text at a time."""
     s, teacher, table = learning.samples, learning.teacher, []

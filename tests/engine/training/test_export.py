@@ -52,7 +52,7 @@ def test_a_head_is_stored_as_other_engines_load_it(journey, root):
     assert {name: config[name] for name in wanted} == wanted
 
 
-@pytest.mark.parametrize("name", ["llama", "llama3-rope", "yarn-rope", "qwen3", "qwen2"])
+@pytest.mark.parametrize("name", ["llama-wide-head", "multi-query", "llama3-rope", "yarn-rope", "qwen3", "qwen2"])
 def test_an_exported_head_says_what_the_trained_one_said(tmp_path, monkeypatch, name):
     """With features at every position, beyond the length where scaled rotary embeddings differ from plain ones."""
     monkeypatch.setattr(

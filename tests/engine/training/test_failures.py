@@ -28,7 +28,7 @@ pytestmark = pytest.mark.xdist_group("training")
 
 CUT = "are damaged or cut short; sample them again or copy them anew"
 OTHER = "is not a sample file|" + CUT
-# what becomes of the arrays → what is said; None leaves one out
+# changes of the arrays (None leaves one out) and the sentence
 CHANGED = {
     "no temperatures": (lambda a: {"temperature": None}, "is not a sample file: it lacks the array 'temperature'"),
     "row missing": (lambda a: {"prompt_len": a["prompt_len"][1:]}, "one entry for each row"),
@@ -43,7 +43,7 @@ CHANGED = {
     "no rows": (lambda a: {name: each[:0] for name, each in a.items()}, "every row needs a prompt"),
     "objects": (lambda a: {"tokens": np.array([{}, []], dtype=object)}, CUT),
 }  # fmt: skip
-# what becomes of the file
+# changes of the file and the sentence
 DAMAGED = {
     "cut short": (lambda content: content[: len(content) // 2], CUT),
     "cut at the end": (lambda content: content[:-30], CUT),

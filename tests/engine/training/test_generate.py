@@ -89,11 +89,9 @@ def test_a_slot_is_refilled_as_soon_as_its_row_ends(target, monkeypatch):
     assert live == [4] * max(busy) + [sum(end > t for end in ends) for t in range(max(busy), max(ends))]
 
 
-def test_rows_end_at_the_context_and_when_asked_to(target):
+def test_rows_end_at_the_context(target):
     found = sampled(target.runner, [[3] * 10, [4]], 2, ends=frozenset(), longest=16, most=100)
     assert [len(found[0]), len(found[1])] == [16, 16]
-    rows = (Row(i, [5, 6], 1.0, i) for i in range(50))
-    assert list(BatchedSampler(target.runner, 4, 64).sample(rows, frozenset(), 30, cancelled=lambda: True)) == []
 
 
 def test_sampling_goes_on_where_it_was_interrupted(target, tmp_path, monkeypatch):
