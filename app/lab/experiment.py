@@ -16,12 +16,10 @@ from gradio.components import Component
 from app.jobs.service import Progress, Service, Work
 from app.jobs.visitor import lab_visitor_id
 from app.playground.trace_files import Exports
-from app.ui.widgets import PRIVATE, QUIET
+from app.ui.widgets import PRIVATE, QUIET, SKIP
 from app.views.notice import notice
 from engine.config import RunConfig
 from engine.errors import BadInput, EngineError
-
-SKIP = gr.skip()
 
 
 @dataclass

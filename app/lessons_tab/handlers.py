@@ -10,12 +10,11 @@ from starlette.routing import Route
 from app.form import METHOD_LABELS, NAMES, choices, described
 from app.jobs.service import Service
 from app.lessons_tab import view
+from app.ui.widgets import SKIP
 from app.views.notice import notice
 from app.views.safe_json import encode
 from engine.config import AUTO
 from lessons.loader import glossary, lessons, run
-
-SKIP = gr.skip()
 
 
 def contents() -> str:

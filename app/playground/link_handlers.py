@@ -11,12 +11,11 @@ from app.form import read as controls_of
 from app.jobs.service import Service
 from app.jobs.visitor import Session
 from app.playground import links
+from app.ui.widgets import SKIP
 from app.views.notice import notice
 from app.views.safe_json import encode
 from engine.config import AUTO, RunConfig, SamplingParams
 from engine.errors import BadInput
-
-SKIP = gr.skip()
 
 
 class LinkHandlers:

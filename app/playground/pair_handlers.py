@@ -1,26 +1,19 @@
 """Handles the choice of a pair: its methods and switches, and the pairs that cannot run here."""
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import gradio as gr
 
 from app.form import METHOD_LABELS, choices
 from app.jobs.service import Service
+from app.ui.widgets import SKIP, outputs
 from app.views.notice import about_pair, notice
 from engine.config import AUTO
 from engine.errors import EngineError
 
-SKIP = gr.skip()
 UNUSABLE = " (not on this machine)"
-
-
-class PairOptions(NamedTuple):
-    """The outputs that depend on the pair."""
-
-    method: Any = SKIP
-    thinking: Any = SKIP
-    precision: Any = SKIP
-    note: Any = SKIP
+# The outputs that depend on the pair.
+PairOptions = outputs("method", "thinking", "precision", "note")
 
 
 class PairHandlers:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import gradio as gr
 
@@ -11,6 +11,7 @@ from app.jobs.service import NamedConfigs, Service, Update, baseline_of, is_base
 from app.jobs.visitor import Session, visitor_id
 from app.playground.press import Press
 from app.playground.run_handlers import NOTICE_KINDS
+from app.ui.widgets import SKIP, outputs
 from app.views import charts, race, tiles
 from app.views.notice import notice
 from app.views.repeats import medians
@@ -18,17 +19,8 @@ from engine.config import RunConfig, SamplingParams
 from engine.errors import BadInput, EngineError
 from engine.trace.trace import TraceBuilder
 
-SKIP = gr.skip()
 COUNTS = (3, 5)  # odd, so that the median is one of the runs
-
-
-class RepeatOutputs(NamedTuple):
-    """The streamed outputs; an unnamed one stays as it is."""
-
-    tiles: Any = SKIP
-    notice: Any = SKIP
-    race: Any = SKIP
-    charts: Any = SKIP
+RepeatOutputs = outputs("tiles", "notice", "race", "charts")
 
 
 class RepeatHandlers:

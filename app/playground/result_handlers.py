@@ -2,7 +2,6 @@
 
 import uuid
 from pathlib import Path
-from typing import Any, NamedTuple
 
 import gradio as gr
 
@@ -11,6 +10,7 @@ from app.jobs.service import Service
 from app.jobs.visitor import Session, visitor_id
 from app.playground import html_export
 from app.playground.trace_files import Exports, Written, read
+from app.ui.widgets import SKIP, outputs
 from app.views import charts, player_feed, race, tiles
 from app.views.engine_recipes import Choice, production
 from app.views.notice import notice
@@ -19,27 +19,10 @@ from engine.errors import EngineError
 from engine.trace.metrics import compute_metrics
 from engine.trace.trace import Trace
 
-SKIP = gr.skip()
-
-
-class Shown(NamedTuple):
-    """The outputs below the rounds, by name."""
-
-    race: Any = SKIP
-    charts: Any = SKIP
-    trace_file: Any = SKIP
-    baseline_file: Any = SKIP
-    table_file: Any = SKIP
-    page_file: Any = SKIP
-
-
-class Opened(NamedTuple):
-    """The outputs of an opened trace file."""
-
-    player: Any = SKIP
-    tiles: Any = SKIP
-    notice: Any = SKIP
-    session: Any = SKIP
+# The outputs below the rounds, by name.
+Shown = outputs("race", "charts", "trace_file", "baseline_file", "table_file", "page_file")
+# The outputs of an opened trace file.
+Opened = outputs("player", "tiles", "notice", "session")
 
 
 class Results:

@@ -9,7 +9,6 @@ import time
 import uuid
 from collections.abc import Iterator
 from contextlib import closing
-from typing import Any, NamedTuple
 
 import gradio as gr
 
@@ -17,6 +16,7 @@ from app.form import NAMES, settings
 from app.jobs.service import RecordedRun, Service, Update, is_baseline, with_baseline
 from app.jobs.visitor import Session, lab_visitor_id, visitor_id
 from app.playground.press import Press
+from app.ui.widgets import SKIP, outputs
 from app.views import charts, player_feed, race, tiles
 from app.views.notice import notice
 from app.views.status_chip import ago
@@ -26,18 +26,9 @@ from engine.trace.events import Round, RunFinished, RunStarted
 from engine.trace.trace import TraceBuilder
 
 _log = logging.getLogger(__name__)
-SKIP = gr.skip()
 SECONDS_BETWEEN_CHARTS = 0.5  # drawing them takes time from the run that is being measured
 NOTICE_KINDS = {"faster": "good", "slower": "slow", "level": "quiet"}
-
-
-class Outputs(NamedTuple):
-    """The streamed outputs; an unnamed one stays as it is."""
-
-    player: Any = SKIP
-    tiles: Any = SKIP
-    notice: Any = SKIP
-    charts: Any = SKIP
+Outputs = outputs("player", "tiles", "notice", "charts")
 
 
 class RunHandlers:

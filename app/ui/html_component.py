@@ -28,33 +28,24 @@ class Part(NamedTuple):
     scripts: tuple[str, ...]
 
 
+def _scripts(folder: str, *names: str) -> tuple[str, ...]:
+    return tuple(f"{folder}/{name}.js" for name in names)
+
+
 _TOKENS = (
-    "lib/statuses.js",
-    "lib/format.js",
-    "lib/ndjson_reader.js",
-    "lib/virtual_rows.js",
-    "player/timeline.js",
-    "player/sentences.js",
-    "player/tooltip.js",
-    "player/token_chip.js",
-    "player/row_navigation.js",
+    *_scripts("lib", "statuses", "format", "ndjson_reader", "virtual_rows"),
+    *_scripts("player", "timeline", "sentences", "tooltip", "token_chip", "row_navigation"),
 )
 _PLAYER = (
     *_TOKENS,
-    "player/probabilities.js",
-    "player/rounds_view.js",
-    "player/output_view.js",
-    "player/distribution_bars.js",
-    "player/inspector.js",
-    "player/playback.js",
-    "player/shortcuts.js",
-    "player/player.js",
+    *_scripts("player", "probabilities", "rounds_view", "output_view", "distribution_bars", "inspector", "playback"),
+    *_scripts("player", "shortcuts", "player"),
 )
-_LESSON_TOOLS = (
-    *("widgets", "roofline", "rejection_demo", "curve", "memory", "batching", "merges", "tokenizer_mismatch"),
-    *("float_sums", "cost"),
+_LESSONS = (
+    *_scripts("lessons", "markup", "questions", "widgets", "roofline", "rejection_demo", "curve", "memory", "batching"),
+    *_scripts("lessons", "merges", "tokenizer_mismatch", "float_sums", "cost", "progress", "playground_hint", "print"),
+    *_scripts("lessons", "lesson_player", "lesson"),
 )
-_LESSONS = ("markup", "questions", *_LESSON_TOOLS, "progress", "playground_hint", "print", "lesson_player", "lesson")
 
 
 def _beside(*names: str) -> Part:
@@ -66,10 +57,7 @@ PARTS = {
     "charts": _beside("playground/charts"),
     "compare": Part("lab/compare.html", (*_TOKENS, "lab/compare_cells.js", "lab/compare.js")),
     "engine_recipes": _beside("playground/copy_button", "playground/engine_recipes"),
-    "lesson": Part(
-        "lessons/lesson.html",
-        (*_PLAYER, "lib/speedup_model.js", *(f"lessons/{name}.js" for name in _LESSONS)),
-    ),
+    "lesson": Part("lessons/lesson.html", (*_PLAYER, "lib/speedup_model.js", *_LESSONS)),
     "notice": _beside("playground/heartbeat", "playground/notice"),
     "pair_note": _beside("playground/pair_note"),
     "player": Part("player/player.html", (*_PLAYER, "player/gradio_mount.js")),

@@ -1,4 +1,6 @@
-"""Builds the widgets that several tabs share: a control from its description, and the buttons of an experiment."""
+"""Builds the widgets that several tabs share, and names what a handler returns."""
+
+from collections import namedtuple
 
 import gradio as gr
 from gradio.components import Component
@@ -7,6 +9,12 @@ from app.form import Control, choices
 
 PRIVATE = {"show_progress": "hidden", "api_visibility": "private"}
 QUIET = {"queue": False, **PRIVATE}  # at once: Stop, for one, must not wait for the run it cancels
+SKIP = gr.skip()
+
+
+def outputs(*names: str) -> type:
+    """A named tuple for the outputs of a handler, in order. One that a handler does not name stays as it is."""
+    return namedtuple("Outputs", names, defaults=[SKIP] * len(names))
 
 
 def control(described: Control, **layout) -> Component:

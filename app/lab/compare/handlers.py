@@ -5,7 +5,6 @@ import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
 
 import gradio as gr
 
@@ -13,7 +12,8 @@ from app.form import METHOD_LABELS, choices, settings
 from app.jobs.service import RecordedRun, Update
 from app.lab.compare import view
 from app.lab.compare.view import Column
-from app.lab.experiment import SKIP, Experiment, PageState
+from app.lab.experiment import Experiment, PageState
+from app.ui.widgets import SKIP, outputs
 from app.views.notice import notice
 from app.views.player_feed import Feed
 from app.views.status_chip import ago
@@ -30,15 +30,7 @@ START = ({"method": "none", "auto": False, "gamma": 4, "temperature": 0},
          {"method": "ngram", "auto": False, "gamma": 4, "temperature": 0},
          {"method": "lm", "auto": False, "gamma": 2, "temperature": 0},
          {"method": "eagle", "auto": True, "gamma": 2, "temperature": 0})  # fmt: skip
-
-
-class Outputs(NamedTuple):
-    """The streamed outputs; an unnamed one stays as it is."""
-
-    notice: Any = SKIP
-    grid: Any = SKIP
-    table: Any = SKIP
-    charts: Any = SKIP
+Outputs = outputs("notice", "grid", "table", "charts")
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """Tests rules on the page: the form, the numbers as runs come in, and the files."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import gradio as gr
 
@@ -10,7 +10,8 @@ from app.jobs.service import Progress
 from app.lab.distribution import view
 from app.lab.distribution.request import REVEALING, TOY, TOY_PROMPT, RuleReport, RuleTest, RuleTests
 from app.lab.distribution.work import work_units
-from app.lab.experiment import SKIP, Experiment, PageState, whole_number
+from app.lab.experiment import Experiment, PageState, whole_number
+from app.ui.widgets import SKIP, outputs
 from app.views.notice import notice
 from engine.config import RunConfig, SamplingParams
 from engine.exactness.results import RIGHT, TOY_METHODS
@@ -45,29 +46,9 @@ CONTROLS = (
 )  # fmt: skip
 NAMES = tuple(control.name for control in CONTROLS)
 QUICK = ("raw-q", "argmax-drafts", "no-residual")  # have a button of their own
-
-
-class Outputs(NamedTuple):
-    """The streamed outputs; an unnamed one stays as it is."""
-
-    notice: Any = SKIP
-    charts: Any = SKIP
-    rules: Any = SKIP
-    outcomes: Any = SKIP
-
-
-class PairOptions(NamedTuple):
-    """What the controls offer for a model."""
-
-    rule: Any
-    method: Any
-    temperature: Any
-    top_k: Any
-    top_p: Any
-    runs: Any
-    length: Any
-    prompt: Any
-    notice: Any
+Outputs = outputs("notice", "charts", "rules", "outcomes")
+# What the controls offer for a model.
+PairOptions = outputs("rule", "method", "temperature", "top_k", "top_p", "runs", "length", "prompt", "notice")
 
 
 class RuleTestHandlers(Experiment):

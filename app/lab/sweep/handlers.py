@@ -3,14 +3,15 @@
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import gradio as gr
 
 from app.jobs.service import Progress
-from app.lab.experiment import SKIP, Experiment, PageState, whole_number
+from app.lab.experiment import Experiment, PageState, whole_number
 from app.lab.sweep import view
 from app.lab.sweep.work import SweepPlan, SweepProgress, prompts, work_units
+from app.ui.widgets import SKIP, outputs
 from app.views.engine_recipes import Choice, production
 from app.views.notice import notice
 from app.views.table import empty
@@ -23,14 +24,7 @@ GAMMAS = ("1", "2", "3", "4", "6", "8", AUTO)
 TEMPERATURES = (0.0, 0.5, 1.0)
 MOST_EACH, MOST_REPEATS = 8, 5
 SECONDS_BETWEEN_NOTICES = 0.5
-
-
-class Outputs(NamedTuple):
-    """The streamed outputs; an unnamed one stays as it is."""
-
-    notice: Any = SKIP
-    charts: Any = SKIP
-    table: Any = SKIP
+Outputs = outputs("notice", "charts", "table")
 
 
 @dataclass(frozen=True)

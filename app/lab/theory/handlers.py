@@ -4,7 +4,6 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
-from typing import Any, NamedTuple
 
 import gradio as gr
 
@@ -12,12 +11,13 @@ from app.form import METHOD_LABELS, choices
 from app.jobs.service import Progress
 from app.jobs.updates import SECONDS_BETWEEN_UPDATES
 from app.jobs.visitor import Session
-from app.lab.experiment import SKIP, Experiment, PageState, whole_number
+from app.lab.experiment import Experiment, PageState, whole_number
 from app.lab.theory import view
 from app.lab.theory.request import AlphaGamma, DeviceCosts, Point, PointPlan, PointSet, PointStarted
 from app.lab.theory.work import PROMPT, work_units
 from app.playground.startup_run import recorded
 from app.playground.trace_files import safe_letters
+from app.ui.widgets import SKIP, outputs
 from app.views.notice import notice
 from engine.config import RunConfig
 from engine.errors import BadInput
@@ -36,13 +36,7 @@ def curves(session: Session, state: PageState, gammas: Sequence[int] = ()) -> st
     return view.curves(*_recorded(), False, measured, gammas)
 
 
-class Outputs(NamedTuple):
-    """The streamed outputs; an unnamed one stays as it is."""
-
-    notice: Any = SKIP
-    curves: Any = SKIP
-    break_even: Any = SKIP
-    points: Any = SKIP
+Outputs = outputs("notice", "curves", "break_even", "points")
 
 
 class TheoryHandlers(Experiment):

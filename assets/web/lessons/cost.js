@@ -7,14 +7,13 @@ const perMillion = (hour, speed) => hour / (3600 * speed) * 1e6;
 const turningShare = (good, bad) => (1 - 1 / good) / (1 / bad - 1 / good);
 
 function makeCost(settings, touched) {
-  const change = () => { draw(); touched(); };
-  const hour = slider('Price of the machine, an hour', { low: 0.1, high: 20, step: 0.1, value: 2 }, change);
-  const plain = slider('Tokens a second without drafts', { low: 5, high: 500, step: 5, value: 50 }, change);
-  const share = slider('Tokens that the draft fits badly', { low: 0, high: 1, step: 0.01, value: 0.2, words: x => `${Math.round(100 * x)} %` }, change);
-  const good = slider('Speedup where it fits well', { low: 1, high: 5, step: 0.01, value: settings.good }, change);
-  const bad = slider('Speedup where it fits badly', { low: 0.2, high: 1, step: 0.01, value: settings.bad }, change);
+  const hour = slider('Price of the machine, an hour', { low: 0.1, high: 20, step: 0.1, value: 2 });
+  const plain = slider('Tokens a second without drafts', { low: 5, high: 500, step: 5, value: 50 });
+  const share = slider('Tokens that the draft fits badly', { low: 0, high: 1, step: 0.01, value: 0.2, words: x => `${Math.round(100 * x)} %` });
+  const good = slider('Speedup where it fits well', { low: 1, high: 5, step: 0.01, value: settings.good });
+  const bad = slider('Speedup where it fits badly', { low: 0.2, high: 1, step: 0.01, value: settings.bad });
   const NAMES = { always: 'always', never: 'never', off: 'not for the bad kind' };
-  const policy = picker('Draft', Object.entries(NAMES).map(([name, words]) => [words, name]), change);
+  const policy = picker('Draft', Object.entries(NAMES).map(([name, words]) => [words, name]));
   const bars = Object.fromEntries(Object.keys(NAMES).map(name => [name, meter()])), result = makeResult(), aside = make('p', 'sl-figure-note');
 
   // The policy's speedups on tokens that fit well and badly.
@@ -38,6 +37,5 @@ function makeCost(settings, touched) {
       + ' The time of both kinds adds up, so the speed overall is a harmonic mean.';
     Object.assign(result.dataset, { cost: now.toFixed(4), plain: than.toFixed(4) });
   }
-  draw();
-  return figure('What a million tokens costs', share.row, policy.row, good.row, bad.row, hour.row, plain.row, ...Object.values(bars).map(each => each.row), result, aside);
+  return figure('What a million tokens costs', draw, touched, share.row, policy.row, good.row, bad.row, hour.row, plain.row, ...Object.values(bars).map(each => each.row), result, aside);
 }

@@ -2,10 +2,9 @@
 
 function makeCurve(settings, touched) {
   const MOST = 10, chart = make('div'), result = makeResult(), aside = make('p', 'sl-figure-note');
-  const change = () => { draw(); touched(); };
-  const alpha = slider('α, chance that a draft stays', { low: 0, high: 0.98, step: 0.01, value: settings.alpha ?? 0.6 }, change);
-  const cost = slider('c, cost of one draft step', { low: 0, high: 1, step: 0.01, value: settings.c ?? 0.1 }, change);
-  const wide = slider('extra cost of each token scored', { low: 0, high: 1, step: 0.01, value: settings.slope ?? 0.08 }, change);
+  const alpha = slider('α, chance that a draft stays', { low: 0, high: 0.98, step: 0.01, value: settings.alpha ?? 0.6 });
+  const cost = slider('c, cost of one draft step', { low: 0, high: 1, step: 0.01, value: settings.c ?? 0.1 });
+  const wide = slider('extra cost of each token scored', { low: 0, high: 1, step: 0.01, value: settings.slope ?? 0.08 });
 
   function draw() {
     const v = { 1: 1, 2: 1 + wide.value };
@@ -17,6 +16,5 @@ function makeCurve(settings, touched) {
       : 'Best: γ = 0. Here no draft pays.';
     aside.textContent = `A round of γ = ${best} costs ${short(best * cost.value)} for drafting and ${short(1 + wide.value * best)} for scoring, in plain steps.`;
   }
-  draw();
-  return figure('Speedup for every draft length γ', alpha.row, cost.row, wide.row, chart, result, aside);
+  return figure('Speedup for every draft length γ', draw, touched, alpha.row, cost.row, wide.row, chart, result, aside);
 }

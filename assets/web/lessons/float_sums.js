@@ -68,16 +68,15 @@ function orders([a, b], how, times, seed) {
 
 function makeFloatSums(settings, touched) {
   const TIMES = 400, start = settings.lead || 0.01, QUARTERS = 4;
-  const change = () => { draw(); touched(); };
   // The slider is logarithmic and the run's own gap is one of its values; its left end is a lead of zero.
   const lowest = Math.ceil(QUARTERS * Math.log10(1e-7 / start)), highest = Math.floor(QUARTERS * Math.log10(10 / start));
   const leadAt = place => (place < lowest ? 0 : start * 10 ** (place / QUARTERS));
   const words = x => (x === 0 ? '0' : x >= 0.001 ? x.toPrecision(2) : format(x));
-  const lead = slider('True lead of A', { low: lowest - 1, high: highest, step: 1, value: 0, words: place => words(leadAt(place)) }, change);
-  const precision = picker('Precision', [['bf16', 'bf16'], ['fp16', 'fp16'], ['fp32', 'fp32'], ['bf16, added up in fp32', 'mixed']], change);
+  const lead = slider('True lead of A', { low: lowest - 1, high: highest, step: 1, value: 0, words: place => words(leadAt(place)) });
+  const precision = picker('Precision', [['bf16', 'bf16'], ['fp16', 'fp16'], ['fp32', 'fp32'], ['bf16, added up in fp32', 'mixed']]);
   const rows = make('div', 'sl-add-rows'), result = makeResult(), shares = ['A ahead', 'equal', 'B ahead'].map(name => ({ name, bar: meter() }));
   let seed = 1;
-  const buttons = make('div', 'sl-buttons', [makeButton('Other numbers', () => { seed++; change(); })]);
+  const buttons = make('div', 'sl-buttons', [makeButton('Other numbers', () => { seed++; draw(); touched(); })]);
 
   const row = (cells, kind) => make('div', `sl-add-row ${kind}`, cells.map(text => make('span', '', text)));
   const digits = x => (precision.value === 'fp32' ? x.toFixed(6) : String(Number(x.toFixed(6))));
@@ -95,8 +94,7 @@ function makeFloatSums(settings, touched) {
       : lost ? `A leads in truth, and does not come out ahead in ${lost} of ${TIMES} shuffled orders.` : `A wins in all ${TIMES} shuffled orders: no rounding reaches that far.`;
     Object.assign(result.dataset, counts);
   }
-  draw();
-  return figure('Add it up in another order', lead.row, precision.row, rows, ...shares.map(each => each.bar.row), result, buttons,
+  return figure('Add it up in another order', draw, touched, lead.row, precision.row, rows, ...shares.map(each => each.bar.row), result, buttons,
     make('p', 'sl-figure-note', `Each logit is a sum of ${TERMS} products near 20. Both have the same numbers in another arrangement, so their true sums are equal, but for A’s lead. `
       + 'Many devices add in fp32 and round at the end: the last precision.'));
 }

@@ -5,12 +5,11 @@
 function makeRejectionDemo(settings, touched) {
   const words = ['sun', 'rain', 'wind'], MANY = 10_000;
   const start = { p: [6, 3, 1], q: [4, 4, 2] };
-  const change = () => { tally.hidden = true; draw(); };
   const bars = ['p', 'q'].map(name => words.map((word, i) =>
-    slider(`${name}(${word})`, { low: 0, high: 10, step: 0.5, value: start[name][i], words: () => '' }, change)));
-  const heat = slider('Temperature', { low: 0.3, high: 1, step: 0.05, value: settings.temperature ?? 1 }, change);
+    slider(`${name}(${word})`, { low: 0, high: 10, step: 0.5, value: start[name][i], words: () => '' })));
+  const heat = slider('Temperature', { low: 0.3, high: 1, step: 0.05, value: settings.temperature ?? 1 });
   const RULES = [['the right rule', right], ['q taken before temperature', rawQ], ['drafts are q’s favourite', argmax], ['no residual: redraw from p', noResidual]];
-  const rule = picker('Rule', settings.rules ? RULES : RULES.slice(0, 1), change);
+  const rule = picker('Rule', settings.rules ? RULES : RULES.slice(0, 1));
   const chances = make('div', 'sl-dice-chances'), one = makeResult(), tally = make('div', 'sl-dice-tally');
 
   const normal = row => { const sum = row.reduce((a, b) => a + b, 0) || 1; return row.map(x => x / sum); };
@@ -54,6 +53,7 @@ function makeRejectionDemo(settings, touched) {
       return make('div', 'sl-dice-row', [make('span', 'sl-dice-word', word), ...texts.map(text => make('span', '', text))]);
     }));
     one.textContent = '';
+    tally.hidden = true;
   }
 
   function drawOne() {
@@ -85,7 +85,5 @@ function makeRejectionDemo(settings, touched) {
 
   const buttons = make('div', 'sl-buttons', [makeButton('Draw one', drawOne), makeButton('Draw 10,000', drawMany)]);
   const sides = make('div', 'sl-dice-sides', bars.map(row => make('div', '', row.map(each => each.row))));
-  tally.hidden = true;
-  draw();
-  return figure('One place, three words', sides, heat.row, ...(settings.rules ? [rule.row] : []), chances, buttons, one, tally);
+  return figure('One place, three words', draw, () => {}, sides, heat.row, ...(settings.rules ? [rule.row] : []), chances, buttons, one, tally);
 }

@@ -7,8 +7,7 @@ function makeRoofline(settings, touched) {
   const devices = [['PC with DDR4-3200, 51 GB/s', 51.2], ['PC with DDR5-5600, 90 GB/s', 89.6], ['Apple M3 Max, 400 GB/s', 400],
     ['RTX 4090, 1,008 GB/s', 1008], ['A100 80 GB, 2,039 GB/s', 2039], ['H100 SXM, 3,350 GB/s', 3350], ['H200, 4,800 GB/s', 4800]];
   const result = makeResult(), aside = make('p', 'sl-figure-note'), bar = meter();
-  const change = () => { draw(); touched(); };
-  const size = picker('Model', sizes, change, 3), width = picker('Precision', widths, change, 1), device = picker('Memory', devices, change, 3);
+  const size = picker('Model', sizes, 3), width = picker('Precision', widths, 1), device = picker('Memory', devices, 3);
 
   function draw() {
     const gigabytes = size.value * width.value, ceiling = device.value / gigabytes;
@@ -16,6 +15,5 @@ function makeRoofline(settings, touched) {
     aside.textContent = `${short(device.value)} GB/s ÷ ${short(gigabytes)} GB of weights. The real speed is lower: the cache of the text is read, too.`;
     bar.set('of 500', ceiling / 500, `${short(ceiling)}/s`);
   }
-  draw();
-  return figure('Where is the ceiling?', size.row, width.row, device.row, result, bar.row, aside);
+  return figure('Where is the ceiling?', draw, touched, size.row, width.row, device.row, result, bar.row, aside);
 }

@@ -61,11 +61,9 @@ function translated(draft, target, full, count) {
 
 function makeTokenizerMismatch(settings, touched) {
   const draft = makeTokenizer(MERGES.code), target = makeTokenizer(MERGES.prose);
-  const change = () => { draw(); touched(); };
   const words = make('textarea', '', settings.text, { rows: 2, maxlength: 200, spellcheck: false });
-  words.addEventListener('input', change);
   const field = make('label', 'sl-cut-field', [make('span', '', 'Your text'), words]);
-  const count = slider('Tokens the draft proposes', { low: 1, high: 20, step: 1, value: settings.proposed ?? 4 }, change);
+  const count = slider('Tokens the draft proposes', { low: 1, high: 20, step: 1, value: settings.proposed ?? 4 });
   const both = make('div', 'sl-cut-both'), aligned = make('p', 'sl-figure-note'), way = make('ol', 'sl-cut-way'), result = makeResult();
   const shared = draft.pieces.filter(piece => target.number.has(piece)), same = shared.filter(piece => draft.number.get(piece) === target.number.get(piece));
 
@@ -96,8 +94,7 @@ function makeTokenizerMismatch(settings, touched) {
     result.textContent = last.length ? `${proposed.length} drafted, ${left.length} to test. “${seenPiece(last[0])}” may be unfinished. ${end}` : 'Nothing is drafted: write something.';
     Object.assign(result.dataset, { drafted: proposed.length, tested: left.length });
   }
-  draw();
-  return figure('One text, two tokenizers', field, both, aligned, count.row, way, result,
+  return figure('One text, two tokenizers', draw, touched, field, both, aligned, count.row, way, result,
     make('p', 'sl-figure-note', `The draft’s was trained on this program’s code, the target’s on these lessons; each knows ${draft.pieces.length} pieces. `
       + `They share ${shared.length}, and ${same.length} of these have the same number in both: mostly single letters.`));
 }

@@ -3,27 +3,32 @@
 const short = x => Number.isInteger(x) ? String(x) : Math.abs(x) >= 100 ? x.toFixed(0) : Math.abs(x) >= 10 ? x.toFixed(1) : x.toFixed(2);
 
 // A labelled slider; ``words`` turns its value into the text beside it.
-function slider(label, { low, high, step, value, words = short }, changed) {
+function slider(label, { low, high, step, value, words = short }) {
   const input = make('input', '', '', { type: 'range', min: low, max: high, step, value }), shown = make('output', '', words(value));
   input.addEventListener('input', () => {
     shown.textContent = words(Number(input.value));
     input.setAttribute('aria-valuetext', shown.textContent);
-    changed();
   });
   return { row: make('label', 'sl-slide', [make('span', '', label), input, shown]), get value() { return Number(input.value); } };
 }
 
 // A labelled list; ``options``: [words, value].
-function picker(label, options, changed, chosen = 0) {
+function picker(label, options, chosen = 0) {
   const select = make('select', '', options.map(([words], index) => make('option', '', words, { value: index })));
   select.selectedIndex = chosen;
-  select.addEventListener('change', changed);
   return { row: make('label', 'sl-pick', [make('span', '', label), select]), get value() { return options[select.selectedIndex][1]; } };
 }
 
 // A line of result, which a screen reader reads when it changes.
 const makeResult = (text = '') => make('p', 'sl-result', text, { role: 'status' });
-const figure = (title, ...parts) => make('div', 'sl-figure-box', [make('h4', '', title), ...parts]);
+
+// A tool in its box. ``draw`` shows the values of the sliders and lists, now and after each change, which is ``touched()``.
+function figure(title, draw, touched, ...parts) {
+  const box = make('div', 'sl-figure-box', [make('h4', '', title), ...parts]);
+  box.addEventListener('input', () => { draw(); touched(); });
+  draw();
+  return box;
+}
 
 // One of several bars on the same scale: its name, its length (0 to 1), and its number.
 function meter(kind = '') {

@@ -1,7 +1,13 @@
 // Writes the four numbers. The value is views.tiles: finished texts.
-const tiles = {};
-for (const tile of element.querySelectorAll('.sl-tile')) tiles[tile.dataset.tile] = tile;
-const bars = element.querySelector('.sl-bars');
+const TITLES = { alpha: ['Acceptance', 'α'], tau: ['Tokens per pass', 'τ'], speed: ['Tokens per second', ''], speedup: ['Speedup', ''] };
+const bars = make('div', 'sl-bars'), tiles = {};
+
+for (const [name, [title, symbol]] of Object.entries(TITLES)) {
+  const number = make('p', 'sl-number', '–'), note = make('p', 'sl-note'), label = make('p', 'sl-title', [`${title} `, make('span', 'sl-symbol', symbol)]);
+  const node = make('div', 'sl-tile', [label, number, name === 'speedup' && bars, note], { 'data-tile': name, role: 'group', 'aria-label': title });
+  tiles[name] = { node, number, note };
+  element.querySelector('.sl-tiles').append(node);
+}
 
 function bar({ label, value, width }) {
   const fill = make('i');
@@ -13,9 +19,9 @@ onValue(value => {
   if (!value) return;
   const state = JSON.parse(value);
   for (const [name, [number, note]] of Object.entries(state.tiles)) {
-    tiles[name].querySelector('.sl-number').textContent = number;
-    tiles[name].querySelector('.sl-note').textContent = note;
+    tiles[name].number.textContent = number;
+    tiles[name].note.textContent = note;
   }
-  tiles.speedup.dataset.tone = state.tone || 'level';
+  tiles.speedup.node.dataset.tone = state.tone || 'level';
   bars.replaceChildren(...state.bars.map(bar));
 });
