@@ -327,18 +327,12 @@ def to_json(results: Tested) -> str:
 
 def _content(report: RuleReport) -> dict:
     result = report.result
-    return {
+    names = ("runs", "freedom", "p_value", "false_alarm", "distance", "band", "verdict")
+    return {name: getattr(result, name) for name in names} | {
         "asked": _settings(report.test),
-        "runs": result.runs,
         "accepted": result.draws.accepted,
         "tested": result.draws.tested,
         "chi_squared": None if math.isinf(result.statistic) else result.statistic,
-        "freedom": result.freedom,
-        "p_value": result.p_value,
-        "false_alarm": result.false_alarm,
-        "distance": result.distance,
-        "band": list(result.band),
-        "verdict": result.verdict,
         "outcomes": [
             {"tokens": list(outcome), "text": list(report.words.get(outcome, ())),
              "probability": report.mass(outcome), "seen": report.count(outcome)}

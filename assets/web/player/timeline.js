@@ -30,10 +30,18 @@ function placeTree(round) {
 }
 
 function makeTimeline() {
-  // first[i]: steps before round i, the last entry being the number of all steps; text: that of all rounds
-  let rounds, first, text, about, ended, compared;
+  let first, text;      // first[i]: steps before round i, the last entry being the number of all steps; text: that of all rounds
+  const timeline = {
+    clear, add, locate,
+    get steps() { return first.at(-1); },
+    textFrom: (from, to) => text.slice(from, to),
+    startOf: index => first[Math.max(0, Math.min(index, timeline.rounds.length))],
+  };
 
-  function clear() { rounds = []; first = [0]; text = ''; about = {}; ended = compared = null; }
+  function clear() {
+    Object.assign(timeline, { rounds: [], about: {}, ended: null, compared: null });
+    [first, text] = [[0], ''];
+  }
   clear();
 
   // Counts once, so that a step costs no more in a long trace than in a short one.
@@ -52,13 +60,13 @@ function makeTimeline() {
     Object.assign(round, { drafts, tested, steps: Math.max(1, steps), emitted });
     round.offset = text.length;                                 // where its text begins
     text += emitted.map(token => token.text).join('');
-    rounds.push(round);
+    timeline.rounds.push(round);
     first.push(first.at(-1) + round.steps);
   }
 
   // After ``at`` steps: the index of the round under way, and the steps done in it.
   function locate(at) {
-    let low = 0, high = rounds.length;           // the last round with first < at
+    let low = 0, high = timeline.rounds.length;  // the last round with first < at
     while (high - low > 1) {
       const middle = (low + high) >> 1;
       if (first[middle] < at) low = middle; else high = middle;
@@ -66,19 +74,7 @@ function makeTimeline() {
     return { index: at > 0 ? low : -1, step: at > 0 ? at - first[low] : 0 };
   }
 
-  return {
-    clear, add, locate,
-    get rounds() { return rounds; },
-    get about() { return about; },
-    set about(value) { about = value; },
-    get ended() { return ended; },
-    set ended(value) { ended = value; },
-    get compared() { return compared; },
-    set compared(value) { compared = value; },
-    get steps() { return first.at(-1); },
-    textFrom: (from, to) => text.slice(from, to),
-    startOf: index => first[Math.max(0, Math.min(index, rounds.length))],
-  };
+  return timeline;
 }
 
 // A token's stage after ``step`` steps of its round: hidden, waiting (drafted), scored, or its status.
