@@ -1,7 +1,10 @@
-"""Shares one tiny pair among all tests of the engine."""
+"""Shares one tiny pair among all tests of the engine, and folders of unlike models."""
+
+from types import SimpleNamespace
 
 import pytest
-from tiny_pairs import model_folder
+from tiny_models import fallback_tokenizer
+from tiny_pairs import VOCABULARY, model_folder
 
 
 @pytest.fixture(scope="session")
@@ -11,6 +14,24 @@ def tiny_pair(tmp_path_factory) -> str:
     for name, layers in (("target", 2), ("draft", 1)):
         model_folder(root / name, num_hidden_layers=layers, max_position_embeddings=512)
     return f"{root / 'target'}+{root / 'draft'}"
+
+
+@pytest.fixture(scope="session")
+def pairs(tmp_path_factory):
+    """``root``: a folder of models, of which "draft" often agrees with "target"; ``models``: transformers' own."""
+    root = tmp_path_factory.mktemp("pairs")
+    settings = {
+        "target": {},
+        "draft": {"noise": 0.05},
+        "other": {"seed": 3},
+        "wider": {"vocab_size": VOCABULARY + 40},
+        "short": {"max_position_embeddings": 48},
+        "bare": {"template": None},
+        "stranger": {"tokenizer": fallback_tokenizer(), "vocab_size": 300},
+        "gpt2": {"name": "gpt2"},
+        "mamba": {"name": "mamba"},
+    }
+    return SimpleNamespace(root=root, models={name: model_folder(root / name, **own) for name, own in settings.items()})
 
 
 @pytest.fixture

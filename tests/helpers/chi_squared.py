@@ -8,8 +8,8 @@ bound ten looks would accuse a right rule with a chance of 1e-5 at most. Power: 
 
 from collections import Counter
 
-import torch
 from scipy.stats import chi2
+from tiny_models import logits_of
 
 from engine.exactness.distribution_test import chi_squared
 from engine.sampling.warping import warp
@@ -28,12 +28,10 @@ def joint_p_value(outputs: Counter, law: dict) -> float:
 
 def two_token_law(model, prompt: list[int], sampling) -> dict:
     """A transformers model's own joint law of the two tokens after ``prompt``."""
-    law = {}
-    with torch.inference_mode():
-        first = warp(model(torch.tensor([prompt])).logits[0, -1:], sampling)[0]
-        for a in first.nonzero()[:, 0].tolist():
-            second = warp(model(torch.tensor([[*prompt, a]])).logits[0, -1:], sampling)[0]
-            law |= {(a, b): float(first[a] * second[b]) for b in second.nonzero()[:, 0].tolist()}
+    law, first = {}, warp(logits_of(model, prompt)[-1:], sampling)[0]
+    for a in first.nonzero()[:, 0].tolist():
+        second = warp(logits_of(model, [*prompt, a])[-1:], sampling)[0]
+        law |= {(a, b): float(first[a] * second[b]) for b in second.nonzero()[:, 0].tolist()}
     return law
 
 

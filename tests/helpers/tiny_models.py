@@ -65,6 +65,12 @@ def write(folder: Path, name: str = "llama", seed: int = 0, shards: str | None =
     return model
 
 
+def logits_of(model, ids) -> torch.Tensor:
+    """transformers' own logits [len(ids), V]."""
+    with torch.inference_mode():
+        return model(torch.tensor([list(ids)])).logits[0]
+
+
 def runner_of(folder: Path, model, packed: bool | None = False, device: str = "cpu", dtype=torch.float32):
     return DecoderRunner(LlamaModel(folder, model.config, dtype, device, packed=packed))
 

@@ -7,6 +7,7 @@ import torch
 from tiny_models import byte_tokenizer, write
 
 from engine.config import RunConfig, SamplingParams
+from engine.runtime.engine import Engine, load_engine
 from engine.trace.events import Timings
 from engine.trace.trace import Trace, fold, to_json
 
@@ -42,6 +43,12 @@ def request(pair: str | Path, method="none", **settings) -> RunConfig:
     if "temperature" in asked:
         asked["sampling"] = SamplingParams(asked.pop("temperature"))
     return RunConfig(pair=str(pair), method=method, **asked)
+
+
+def engine_of(pairs, target="target", draft=None, **settings) -> Engine:
+    """An engine of the models of these names."""
+    names = f"{pairs.root / target}+{pairs.root / draft}" if draft else str(pairs.root / target)
+    return load_engine(names, "cpu", **settings)
 
 
 def run(engine, method="none", gammas=None, **settings) -> Trace:

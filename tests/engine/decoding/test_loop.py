@@ -9,7 +9,7 @@ from tiny_models import runner_of, write
 from tiny_pairs import generated
 
 from engine.config import RunConfig, SamplingParams
-from engine.decoding.draft_length import FixedGamma
+from engine.decoding.draft_length import FixedGamma, ReplayedGamma
 from engine.decoding.loop import SpeculativeDecoder
 from engine.decoding.trace_recorder import TraceRecorder
 from engine.drafters.base import Draft
@@ -70,19 +70,6 @@ class ForkedScript:
 
     def release(self):
         pass
-
-
-class Alternating(FixedGamma):
-    """γ 0 and 4 in turn."""
-
-    def __init__(self):
-        self.turn = 0
-
-    def choose(self, key, most):
-        return min(most, 4 if self.turn % 2 else 0)
-
-    def observe(self, *seen):
-        self.turn += 1
 
 
 # ---- counts -----------------------------------------------------------------------------------------------
@@ -282,7 +269,7 @@ def test_generate_ends_at_the_same_token(models, method):
 def test_drafts_after_idle_rounds_equal_a_fresh_prefill(models):
     """γ 0 and 4 in turn: q of every draft is what the draft model says with nothing cached."""
     drafter = draft_for("lm", models)
-    run = on_models(models, drafter, sampling=WARM, most=60, policy=Alternating())
+    run = on_models(models, drafter, sampling=WARM, most=60, policy=ReplayedGamma([0, 4] * 30))
     drafts, checked = [], 0
     propose = drafter.propose
 

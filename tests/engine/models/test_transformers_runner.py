@@ -4,6 +4,7 @@ import json
 
 import pytest
 import torch
+from tiny_models import logits_of
 from tiny_pairs import generated, ids_of, model_folder, run
 
 from engine.errors import BadInput, Unavailable
@@ -28,11 +29,6 @@ def models(tmp_path_factory):
     return get
 
 
-def reference(model, ids) -> torch.Tensor:
-    with torch.inference_mode():
-        return model(torch.tensor([ids])).logits[0]
-
-
 def close_to(ours: torch.Tensor, theirs: torch.Tensor) -> bool:
     return float((ours - theirs).abs().max()) <= 1e-5 * max(1.0, float(theirs.abs().max()))
 
@@ -40,7 +36,7 @@ def close_to(ours: torch.Tensor, theirs: torch.Tensor) -> bool:
 @pytest.mark.parametrize("name", CROPPABLE)
 def test_logits_equal_transformers(models, name):
     folder, model = models(name)
-    runner, truth = TransformersRunner(folder, torch.float32, "cpu"), reference(model, IDS)
+    runner, truth = TransformersRunner(folder, torch.float32, "cpu"), logits_of(model, IDS)
     runner.reset(64)
     runner.prefill(IDS[:20])
     assert runner.length == 20
@@ -55,7 +51,7 @@ def test_logits_equal_transformers(models, name):
 def test_rollback_is_exact(models, name):
     """Wrong drafts are fed and taken back, past the window too; what follows scores as if they had never been."""
     folder, model = models(name)
-    runner, truth = TransformersRunner(folder, torch.float32, "cpu"), reference(model, IDS)
+    runner, truth = TransformersRunner(folder, torch.float32, "cpu"), logits_of(model, IDS)
     runner.reset(64)
     for at in range(0, 36, 3):
         runner.forward(torch.tensor([99, 98, 97, 96]))
@@ -63,14 +59,6 @@ def test_rollback_is_exact(models, name):
         assert close_to(runner.forward(torch.tensor([*IDS[at : at + 3], 5, 6]))[:3], truth[at : at + 3])
         runner.keep(at, [0, 1, 2])
         assert runner.length == at + 3
-
-
-def test_rolling_back_to_what_was_never_fed_is_a_bug(models):
-    runner = TransformersRunner(models("gpt2")[0], torch.float32, "cpu")
-    runner.reset(8)
-    runner.forward(torch.tensor([1, 2]))
-    with pytest.raises(AssertionError):
-        runner.rollback(3)
 
 
 @pytest.mark.parametrize("method", ["none", "ngram", "lm"])
@@ -161,9 +149,12 @@ def test_the_context_is_the_models_own(models):
         runner.reset(257)
 
 
-def test_trees_are_declined(models):
+def test_trees_and_rolling_back_to_what_was_never_fed_are_bugs(models):
     runner = TransformersRunner(models("gpt2")[0], torch.float32, "cpu")
     assert not runner.trees
     runner.reset(8)
     with pytest.raises(AssertionError, match="chains only"):
         runner.forward(torch.tensor([1, 2]), parents=[0])
+    runner.forward(torch.tensor([1, 2]))
+    with pytest.raises(AssertionError):
+        runner.rollback(3)

@@ -8,8 +8,7 @@ import shutil
 import pytest
 import torch
 from fake_engine import rest
-from tiny_models import fallback_tokenizer
-from tiny_pairs import model_folder, request
+from tiny_pairs import request
 
 from engine.config import RunConfig, SamplingParams
 from engine.errors import BadInput, EngineError
@@ -38,14 +37,8 @@ BROKEN = {
 
 
 @pytest.fixture(scope="module")
-def root(tmp_path_factory):
-    root = tmp_path_factory.mktemp("pairs")
-    model_folder(root / "good")
-    model_folder(root / "draft", noise=0.05)
-    model_folder(root / "bare", template=None)
-    model_folder(root / "stranger", tokenizer=fallback_tokenizer(), vocab_size=300)
-    for name in ("mamba", "gpt2"):
-        model_folder(root / name, name)
+def root(pairs):
+    root = pairs.root
     for name in ("pickle", *BROKEN):
         shutil.copytree(root / "draft", root / name)
     (root / "pickle" / "model.safetensors").rename(root / "pickle" / "pytorch_model.bin")
@@ -88,14 +81,14 @@ def refused(worker, root):
     """Runs a bad request, with ``patch`` in force, between two good ones, which must agree; returns its sentence."""
 
     def check(patch: dict | None = None, **settings) -> str:
-        before = answer(worker, root / "good")
+        before = answer(worker, root / "target")
         with pytest.MonkeyPatch.context() as patched, pytest.raises(EngineError) as caught:
             for name, value in (patch or {}).items():
                 patched.setattr(name, value)
-            pair = settings.pop("pair", "good")
+            pair = settings.pop("pair", "target")
             pair = "+".join(str(root / part) if (root / part).is_dir() else part for part in pair.split("+"))
             answer(worker, pair, **settings)
-        assert answer(worker, root / "good") == before
+        assert answer(worker, root / "target") == before
         return sentence(caught.value)
 
     return check
@@ -171,7 +164,7 @@ REQUESTS = [
     ({"method": "magic"}, {}, r"'magic' is not a method; choose from none, ngram\."),
     ({"method": "lm"}, {}, r"has no 'lm' draft; choose from none, ngram\."),
     ({"pair": "bare", "chat": True}, {}, r"no chat template; run it on raw text"),
-    ({"pair": "good+stranger", "method": "lm"}, {}, r"draft has another tokenizer"),
+    ({"pair": "target+stranger", "method": "lm"}, {}, r"draft has another tokenizer"),
     ({"pair": "bare"}, LITTLE_MEMORY, r"about [\d.]+ GB in fp32 .* cpu has 1.0 MB free; choose a smaller pair"),
     *[({"pair": pair}, {where: failing(error)}, rf"{pair} does not fit into the memory of cpu; choose a smaller pair")
       for pair, places in FULL_MEMORY.items() for where in places for error in MEMORY],
@@ -196,14 +189,14 @@ def test_a_request_that_only_the_engine_can_judge(refused, settings, patch, said
 )
 def test_missing_damaged_and_impossible_models(refused, root, name, said):
     assert said in refused(pair=name)
-    assert said in refused(pair=f"good+{name}", method="lm")
+    assert said in refused(pair=f"target+{name}", method="lm")
     with pytest.raises(EngineError) as caught:
         load_model(root / name, "cpu", "fp32")
     assert name in sentence(caught.value)
 
 
 def test_weights_that_went_bad_between_two_requests(refused, root, worker):
-    pair = f"good+{root / 'gone'}"
+    pair = f"target+{root / 'gone'}"
     shutil.copytree(root / "draft", root / "gone")
     answer(worker, f"{root}/{pair}")
     shutil.rmtree(root / "gone")

@@ -4,27 +4,13 @@ import json
 from dataclasses import asdict, replace
 
 import pytest
-from tiny_pairs import model_folder, run, without_clocks
+from tiny_pairs import engine_of, model_folder, run, without_clocks
 
 from engine.models.loader import load_model
 from engine.runtime import calibration
-from engine.runtime.engine import load_engine
 from engine.trace.events import CostModel
 
 pytestmark = pytest.mark.usefixtures("own_cache")
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    root = tmp_path_factory.mktemp("pairs")
-    model_folder(root / "target")
-    model_folder(root / "draft", noise=0.05)
-    model_folder(root / "other", seed=3)
-    return root
-
-
-def engine_of(folder, target="target", draft=None, **settings):
-    return load_engine(f"{folder / target}+{folder / draft}" if draft else str(folder / target), "cpu", **settings)
 
 
 @pytest.fixture
@@ -41,18 +27,18 @@ def measured(monkeypatch):
     return calls
 
 
-def test_costs_are_measured_once_a_device_and_pair(folder, measured):
-    first = engine_of(folder, draft="draft")
+def test_costs_are_measured_once_a_device_and_pair(pairs, measured):
+    first = engine_of(pairs, draft="draft")
     costs = first.costs("none")
     assert first.costs("ngram") == costs and len(measured) == 1
     assert costs.v[1] == 1.0 and costs.c == 0.0 and set(costs.v) == set(calibration.WIDTHS) and costs.step > 0
     with_draft = first.costs("lm")
     assert with_draft.c > 0 and len(measured) == 2
-    again = engine_of(folder, draft="draft")
+    again = engine_of(pairs, draft="draft")
     again.drafter("lm")
     assert (again.costs("none"), again.costs("lm")) == (costs, with_draft) and len(measured) == 2
-    engine_of(folder, "other").costs("none")
-    engine_of(folder, precision="bf16").costs("none")
+    engine_of(pairs, "other").costs("none")
+    engine_of(pairs, precision="bf16").costs("none")
     assert len(measured) == 4
     again.costs("none", again=True)
     assert len(measured) == 5
@@ -102,11 +88,11 @@ def test_an_unsteady_measurement_serves_but_is_neither_kept_nor_believed_where_i
 
 
 @pytest.mark.parametrize("busy", UNSTEADY)
-def test_unsteady_costs_are_measured_at_the_next_runs_a_few_times(folder, monkeypatch, busy):
+def test_unsteady_costs_are_measured_at_the_next_runs_a_few_times(pairs, monkeypatch, busy):
     calls, quiet = [], CostModel(0.0, {1: 1.0, 2: 1.1}, 256, 0.03)
     monkeypatch.setattr(calibration, "measure", lambda *args, **kwargs: calls.append(1) or found)
     for found, times in ((busy, 3), (quiet, 1)):
-        engine = engine_of(folder)
+        engine = engine_of(pairs)
         assert {engine.costs("none").step for _ in range(5)} == {found.step} and len(calls) == times
         calls.clear()
 
@@ -117,7 +103,7 @@ def test_costs_are_unsteady_where_a_wide_pass_is_cheaper_than_a_plain_one(v, ste
     assert not CostModel(0.1, v, 256, 0.03, spread=0.21).steady
 
 
-def test_who_is_told_of_the_progress_slows_no_width_more_than_another(folder, monkeypatch):
+def test_who_is_told_of_the_progress_slows_no_width_more_than_another(pairs, monkeypatch):
     """A page redraws just after each word of it: here the pass that follows takes ten times as long."""
     now, dear, passes = [0.0], [False], []
 
@@ -131,7 +117,7 @@ def test_who_is_told_of_the_progress_slows_no_width_more_than_another(folder, mo
         dear[0] = True
 
     monkeypatch.setattr(calibration, "_seconds", seconds)
-    engine = engine_of(folder, draft="draft")
+    engine = engine_of(pairs, draft="draft")
     costs = calibration.measure(engine.target.runner, engine.drafter("lm"), progress=told)
     assert set(costs.v.values()) == {1.0} and costs.step == 1.0 and costs.c == 0.25 and costs.steady
     assert len(passes) == 8 * (len(calibration.WIDTHS) + 1)
@@ -145,8 +131,8 @@ def test_a_short_context_is_calibrated_at_what_it_has(tmp_path, length):
     assert costs.context < length and costs.v[1] == 1.0 and runner.cache is None
 
 
-def test_breaking_off_a_calibration_frees_the_cache(folder):
-    engine = engine_of(folder, draft="draft")
+def test_breaking_off_a_calibration_frees_the_cache(pairs):
+    engine = engine_of(pairs, draft="draft")
     engine.drafter("lm")
 
     def stop(share, message):
@@ -164,9 +150,9 @@ CHEAP = {1: 1.0, 2: 1.1, 4: 1.2, 8: 1.5, 16: 3.0}
 
 
 @pytest.mark.parametrize("method", ["ngram", "lm"])
-def test_pinned_gammas_repeat_an_auto_run_exactly(folder, method):
+def test_pinned_gammas_repeat_an_auto_run_exactly(pairs, method):
     """Rounds with nothing to draft lie between those where γ was chosen, so the pins must be counted by round."""
-    engine = engine_of(folder, draft="draft")
+    engine = engine_of(pairs, draft="draft")
     engine._costs[method] = CostModel(0.05, CHEAP, 200, 0.001)
     settings = {"gamma": "auto", "max_new_tokens": 80, "temperature": 0.7, "prompt": "the cat, the hat, 1212, the cat"}
     first = run(engine, method, **settings)

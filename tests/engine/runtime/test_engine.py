@@ -3,8 +3,8 @@
 import json
 
 import pytest
-from tiny_models import byte_tokenizer, fallback_tokenizer
-from tiny_pairs import VOCABULARY, generated, ids_of, model_folder, request, run, without_clocks
+from tiny_models import byte_tokenizer
+from tiny_pairs import VOCABULARY, engine_of, generated, ids_of, model_folder, request, run, without_clocks
 
 from engine.decoding.tokenization import join
 from engine.errors import BadInput, Unavailable
@@ -16,37 +16,18 @@ from engine.trace.trace import fold, from_json, to_json
 pytestmark = pytest.mark.usefixtures("own_cache")
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    """target, draft (often right), and others that do not fit it; ``.model`` is transformers' own target."""
-    root = tmp_path_factory.mktemp("pairs")
-    models = {
-        "target": model_folder(root / "target"),
-        "draft": model_folder(root / "draft", noise=0.05),
-        "wider": model_folder(root / "wider", vocab_size=VOCABULARY + 40),
-        "stranger": model_folder(root / "stranger", tokenizer=fallback_tokenizer(), vocab_size=300),
-        "short": model_folder(root / "short", max_position_embeddings=48),
-    }
-    return root, models
-
-
-def engine_of(folder, target="target", draft=None, **settings):
-    root = folder[0]
-    return load_engine(f"{root / target}+{root / draft}" if draft else str(root / target), "cpu", **settings)
-
-
 # --- runs ----------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("gamma", [4, "auto"])
 @pytest.mark.parametrize("method", ["none", "ngram", "lm"])
-def test_a_run_is_a_start_rounds_and_an_end_and_equals_generate(folder, method, gamma):
-    engine = engine_of(folder, draft="draft")
+def test_a_run_is_a_start_rounds_and_an_end_and_equals_generate(pairs, method, gamma):
+    engine = engine_of(pairs, draft="draft")
     events = list(engine.run(request(engine.pair.name, method, gamma=gamma, max_new_tokens=24)))
     assert [type(e) for e in (events[0], events[1], events[-1])] == [RunStarted, Round, RunFinished]
     whole = fold(events)
     prompt, ids = ids_of(whole)
-    assert ids == generated(folder[1]["target"], prompt, 24)
+    assert ids == generated(pairs.models["target"], prompt, 24)
     assert whole.text == whole.finished.text == byte_tokenizer().decode(ids, skip_special_tokens=True)
     assert whole.finished.reason == "length" and from_json(to_json(whole)) == whole
     assert set(whole.started.weights) == ({"target", "draft"} if method == "lm" else {"target"})
@@ -55,9 +36,9 @@ def test_a_run_is_a_start_rounds_and_an_end_and_equals_generate(folder, method, 
 
 
 @pytest.mark.parametrize("reason", ["length", "cancelled"])
-def test_pieces_join_to_the_decoded_text_wherever_the_run_ends(folder, reason):
+def test_pieces_join_to_the_decoded_text_wherever_the_run_ends(pairs, reason):
     """Random bytes are rarely whole characters: nearly every end lies within one."""
-    engine = engine_of(folder, draft="draft")
+    engine = engine_of(pairs, draft="draft")
 
     def tokens_and_end(most: int):
         rounds, config = [], request(engine.pair.name, "lm", temperature=1.0, max_new_tokens=most)
@@ -75,31 +56,31 @@ def test_pieces_join_to_the_decoded_text_wherever_the_run_ends(folder, reason):
 
 @pytest.mark.parametrize(("target", "draft"), [("wider", "draft"), ("target", "wider")])
 @pytest.mark.parametrize("temperature", [0.0, 1.0])
-def test_padded_vocabularies_of_different_sizes_fit(folder, target, draft, temperature):
+def test_padded_vocabularies_of_different_sizes_fit(pairs, target, draft, temperature):
     """q is 0 where the draft has no word; a token that only the target knows is fed to the draft as another."""
-    engine = engine_of(folder, target, draft)
+    engine = engine_of(pairs, target, draft)
     whole = run(engine, "lm", temperature=temperature, max_new_tokens=40)
     assert target == "target" or any(t.id >= VOCABULARY for t in whole.emitted), "only the target has that word"
     if not temperature:
         prompt, written = ids_of(whole)
-        assert written == generated(folder[1][target], prompt, 40)
+        assert written == generated(pairs.models[target], prompt, 40)
     known = VOCABULARY + (0 if draft == "draft" else 40)
     drafted = [t for r in whole.rounds for t in r.tokens if t.status in ("accepted", "rejected", "discarded")]
     assert drafted and all(t.id < min(known, engine.target.runner.vocab_size) for t in drafted)
 
 
-def test_a_draft_with_another_tokenizer_is_refused_before_its_weights_are_read(folder):
-    engine = engine_of(folder, draft="stranger")
-    (folder[0] / "stranger" / "model.safetensors").rename(folder[0] / "stranger" / "model-00001.safetensors")
+def test_a_draft_with_another_tokenizer_is_refused_before_its_weights_are_read(pairs):
+    engine = engine_of(pairs, draft="stranger")
+    (pairs.root / "stranger" / "model.safetensors").rename(pairs.root / "stranger" / "model-00001.safetensors")
     try:
         with pytest.raises(Unavailable, match=r"draft has another tokenizer than the target .* ids differ"):
             run(engine, "lm")
     finally:
-        (folder[0] / "stranger" / "model-00001.safetensors").rename(folder[0] / "stranger" / "model.safetensors")
+        (pairs.root / "stranger" / "model-00001.safetensors").rename(pairs.root / "stranger" / "model.safetensors")
     assert run(engine, "ngram").text == run(engine).text
 
 
-def test_every_end_token_of_the_generation_config_ends_the_text(folder, tmp_path):
+def test_every_end_token_of_the_generation_config_ends_the_text(pairs, tmp_path):
     model = model_folder(tmp_path / "many", eos_token_id=[END_A := 7, 8])
     free = run(load_engine(str(tmp_path / "many"), "cpu"), max_new_tokens=30)
     third = free.emitted[2].id
@@ -112,21 +93,21 @@ def test_every_end_token_of_the_generation_config_ends_the_text(folder, tmp_path
     assert written == generated(model, prompt, 30, eos=(END_A, third))
 
 
-def test_a_stop_string_ends_the_text_before_it(folder):
-    engine = engine_of(folder)
+def test_a_stop_string_ends_the_text_before_it(pairs):
+    engine = engine_of(pairs)
     free = run(engine, max_new_tokens=30)
     stop = free.text[5:7]
     stopped = run(engine, "ngram", max_new_tokens=30, stop=(stop,))
     assert stopped.finished.reason == "stop" and stopped.finished.text == free.text[: free.text.index(stop)]
 
 
-def test_the_chat_template_is_used(folder):
-    whole = run(engine_of(folder), chat=True, system="Be brief.")
+def test_the_chat_template_is_used(pairs):
+    whole = run(engine_of(pairs), chat=True, system="Be brief.")
     assert "".join(p.text for p in whole.started.prompt).startswith("[system] Be brief.\n[user] the cat")
 
 
-def test_what_does_not_fit_the_context_is_said_with_figures(folder):
-    engine = engine_of(folder, draft="short")
+def test_what_does_not_fit_the_context_is_said_with_figures(pairs):
+    engine = engine_of(pairs, draft="short")
     with pytest.raises(BadInput, match=r"has 300 tokens and up to 16 new ones .* target attends to 256; shorten"):
         run(engine, prompt="a" * 300)
     with pytest.raises(BadInput, match=r"has 40 tokens and up to 16 new ones .* short attends to 48; shorten"):
@@ -136,22 +117,22 @@ def test_what_does_not_fit_the_context_is_said_with_figures(folder):
     assert ids_of(full) == ids_of(run(engine, prompt="a" * 32))
 
 
-def test_the_draft_must_fit_beside_the_target(folder, monkeypatch):
-    engine = engine_of(folder, draft="draft")
+def test_the_draft_must_fit_beside_the_target(pairs, monkeypatch):
+    engine = engine_of(pairs, draft="draft")
     monkeypatch.setattr("engine.runtime.engine.available_memory", lambda device: 10_000)
     with pytest.raises(Unavailable, match=r"draft needs about .* beside the target, but cpu has 0.0 MB free"):
         run(engine, "lm")
     assert run(engine, "ngram").text
 
 
-def test_the_same_seed_gives_the_same_trace(folder):
-    engine = engine_of(folder, draft="draft")
+def test_the_same_seed_gives_the_same_trace(pairs):
+    engine = engine_of(pairs, draft="draft")
     one, two, other = (run(engine, "lm", temperature=1.0, seed=seed, max_new_tokens=40) for seed in (5, 5, 6))
     assert without_clocks(one) == without_clocks(two) and one.text != other.text
 
 
-def test_closing_gives_the_weights_back(folder):
-    engine = engine_of(folder, draft="draft")
+def test_closing_gives_the_weights_back(pairs):
+    engine = engine_of(pairs, draft="draft")
     run(engine, "lm")
     engine.close()
     assert engine.target.runner is None and not engine._drafts
@@ -171,8 +152,8 @@ def test_choices_by_default():
 
 
 @pytest.mark.parametrize("precision", ["bf16", "fp16"])
-def test_lower_precisions_run(folder, precision):
-    whole = run(engine_of(folder, precision=precision), "ngram")
+def test_lower_precisions_run(pairs, precision):
+    whole = run(engine_of(pairs, precision=precision), "ngram")
     assert whole.started.dtype == precision and len(whole.emitted) == 16
 
 
@@ -183,8 +164,8 @@ STEEP = {1: 1.0, 2: 2.0, 16: 16.0}  # nothing pays
 
 
 @pytest.mark.parametrize("c, v, fastest", [(0.01, FLAT, "lm"), (3.0, FLAT, "ngram"), (2.0, STEEP, "none")])
-def test_auto_is_the_method_that_this_device_runs_fastest(folder, c, v, fastest):
-    engine = engine_of(folder, draft="draft")
+def test_auto_is_the_method_that_this_device_runs_fastest(pairs, c, v, fastest):
+    engine = engine_of(pairs, draft="draft")
     for method in ("ngram", "lm"):
         engine._costs[method] = CostModel(c if method == "lm" else 0.0, v, 200, 0.001)
     assert engine.fastest() == fastest
@@ -192,9 +173,9 @@ def test_auto_is_the_method_that_this_device_runs_fastest(folder, c, v, fastest)
     assert whole.started.config["method"] == fastest and from_json(to_json(whole)) == whole
 
 
-def test_methods_are_compared_on_the_steadiest_costs_of_their_one_target(folder):
+def test_methods_are_compared_on_the_steadiest_costs_of_their_one_target(pairs):
     """Measured beside a busy page, a slow plain step makes wide passes look cheap; no method earned that."""
-    engine = engine_of(folder, draft="draft")
+    engine = engine_of(pairs, draft="draft")
     quiet = CostModel(0.0, {1: 1.0, 8: 1.5, 16: 2.0}, 256, 0.035)
     for lm in (CostModel(0.02, {1: 1.0, 8: 0.9, 16: 1.0}, 256, 0.074), CostModel(0.2, quiet.v, 256, 0.036)):
         engine._costs = {"ngram": quiet, "lm": lm}
@@ -202,7 +183,7 @@ def test_methods_are_compared_on_the_steadiest_costs_of_their_one_target(folder)
         assert engine.fastest() == "ngram"
 
 
-def test_a_draft_that_cannot_be_loaded_is_not_the_fastest(folder):
-    engine = engine_of(folder, draft="stranger")
+def test_a_draft_that_cannot_be_loaded_is_not_the_fastest(pairs):
+    engine = engine_of(pairs, draft="stranger")
     engine._costs["ngram"] = CostModel(0.0, {1: 1.0, 16: 1.5}, 200, 0.001)
     assert engine.fastest() == "ngram" and not engine.has("auto")

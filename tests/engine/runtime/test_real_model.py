@@ -10,6 +10,7 @@ from itertools import zip_longest
 import pytest
 import torch
 from real_model import PAIR, PROMPTS
+from tiny_models import logits_of
 from tiny_pairs import generated, ids_of
 
 from engine.config import RunConfig
@@ -23,11 +24,6 @@ TOKENS = 48
 NEAR_TIE = 1e-3
 
 pytestmark = pytest.mark.xdist_group("real-model")
-
-
-def logits_of(model, ids: list[int]) -> torch.Tensor:
-    with torch.inference_mode():
-        return model(torch.tensor([ids])).logits[0]
 
 
 @pytest.mark.parametrize(("packed", "tolerance"), [(False, 1e-5), (True, 5e-4)])

@@ -5,21 +5,12 @@ import weakref
 
 import pytest
 from fake_engine import rest
-from tiny_pairs import model_folder, request
+from tiny_pairs import request
 
 from engine.errors import EngineError
 from engine.runtime.worker import Worker
 from engine.trace.events import Round
 from engine.trace.trace import fold
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("pair")
-    model_folder(folder / "target")
-    model_folder(folder / "draft", noise=0.05)
-    model_folder(folder / "gpt2", "gpt2")
-    return folder
 
 
 @pytest.fixture
@@ -33,8 +24,10 @@ def ask_for(worker, config):
     return worker.submit([("run", config)])
 
 
-def test_after_a_cancel_the_caches_are_free(real, folder):
-    job = ask_for(real, request(f"{folder / 'target'}+{folder / 'draft'}", "lm", max_new_tokens=200, prompt="a b c d"))
+def test_after_a_cancel_the_caches_are_free(real, pairs):
+    job = ask_for(
+        real, request(f"{pairs.root / 'target'}+{pairs.root / 'draft'}", "lm", max_new_tokens=200, prompt="a b c d")
+    )
     stream = (e for _, e in job.entries() if isinstance(e, Round))
     rounds = [next(stream), next(stream)]
     runners = [real.engine.target.runner, real.engine._drafts["lm"].runner]
@@ -45,8 +38,8 @@ def test_after_a_cancel_the_caches_are_free(real, folder):
     assert [c() for c in caches] == [None] * len(caches), "the keys and values are still held by something"
 
 
-def test_after_a_bug_in_the_loop_the_cache_is_free_and_the_next_run_works(real, folder, monkeypatch):
-    pair = str(folder / "target")
+def test_after_a_bug_in_the_loop_the_cache_is_free_and_the_next_run_works(real, pairs, monkeypatch):
+    pair = str(pairs.root / "target")
     before = fold(rest(ask_for(real, request(pair))))
     runner = real.engine.target.runner
     with monkeypatch.context() as patch:
@@ -58,19 +51,19 @@ def test_after_a_bug_in_the_loop_the_cache_is_free_and_the_next_run_works(real, 
 
 
 @pytest.mark.parametrize("first", ["target", "gpt2"])
-def test_switching_pairs_frees_the_first_models_weights(real, folder, first):
-    rest(ask_for(real, request(folder / first, max_new_tokens=2)))
+def test_switching_pairs_frees_the_first_models_weights(real, pairs, first):
+    rest(ask_for(real, request(pairs.root / first, max_new_tokens=2)))
     runner = real.engine.target.runner
     weights = runner.model.embed if first == "target" else next(runner.model.parameters())
     gone = weakref.ref(weights)
     del runner, weights
-    rest(ask_for(real, request(folder / "draft", max_new_tokens=2)))
+    rest(ask_for(real, request(pairs.root / "draft", max_new_tokens=2)))
     gc.collect()
     assert gone() is None and real.engine.pair.target.name == "draft"
 
 
-def test_a_method_first_asked_for_later_loads_its_draft(real, folder):
-    pair = f"{folder / 'target'}+{folder / 'draft'}"
+def test_a_method_first_asked_for_later_loads_its_draft(real, pairs):
+    pair = f"{pairs.root / 'target'}+{pairs.root / 'draft'}"
     plain = fold(rest(ask_for(real, request(pair))))
     engine = real.engine
     assert not engine.has("lm")

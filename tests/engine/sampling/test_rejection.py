@@ -14,7 +14,6 @@ from engine.sampling.rejection import residual, verify_chain, verify_tree
 from engine.sampling.warping import draw, one_hot
 
 ONE = 1 - 2.0**-24  # the largest uniform there is
-SAME = 2e-6  # fp32 rows, and thresholds found to 2⁻²⁴
 quick = settings(max_examples=80, deadline=None, derandomize=True)
 
 
@@ -96,7 +95,7 @@ def table_model(vocabulary: int, seed: int):
     return lambda path: table[path[-1] if path else vocabulary]
 
 
-def expected_law(model, length: int, vocabulary: int) -> dict:
+def expected_law(model, length: int) -> dict:
     outputs = defaultdict(float)
     _extend(outputs, (), 1.0, model, length)
     return outputs
@@ -105,6 +104,10 @@ def expected_law(model, length: int, vocabulary: int) -> dict:
 def difference(found: dict, expected: dict) -> float:
     """The largest difference between the chances that two laws give to the same tokens."""
     return max(abs(found.get(tokens, 0.0) - expected.get(tokens, 0.0)) for tokens in found.keys() | expected.keys())
+
+
+def assert_target_law(rule_for, model, q_law, parents, length: int):
+    assert difference(output_law(rule_for, model, q_law, parents, length), expected_law(model, length)) < 2e-6
 
 
 def chain_q_law(draft, vocabulary: int, N: int):
@@ -132,15 +135,13 @@ def test_a_chain_has_the_targets_law(accept, vocabulary, N):
     model, draft = table_model(vocabulary, 1), table_model(vocabulary, 2)
     parents = tuple(range(N))
     rule = as_rule(verify_chain) if accept == "chain" else as_rule(verify_tree, parents)
-    found = output_law(rule, model, chain_q_law(draft, vocabulary, N), parents, N + 1)
-    assert difference(found, expected_law(model, N + 1, vocabulary)) < SAME
+    assert_target_law(rule, model, chain_q_law(draft, vocabulary, N), parents, N + 1)
 
 
 def test_a_chain_that_was_no_draw_has_the_targets_law():
     model = table_model(6, 3)
     for tokens in ((0, 1), (3, 3), (5, 2)):
-        found = output_law(as_rule(verify_chain), model, [(tokens, 1.0, None)], (0, 1), 3)
-        assert difference(found, expected_law(model, 3, 6)) < SAME
+        assert_target_law(as_rule(verify_chain), model, [(tokens, 1.0, None)], (0, 1), 3)
 
 
 def sibling_q_law(q: torch.Tensor, count: int, replace: bool):
@@ -162,14 +163,12 @@ def sibling_q_law(q: torch.Tensor, count: int, replace: bool):
 def test_siblings_have_the_targets_law(replace, count):
     model, q = table_model(4, 5), rows(1, 4, 6, holes=0.0)[0]
     parents = (0,) * count
-    found = output_law(as_rule(verify_tree, parents), model, sibling_q_law(q, count, replace), parents, 2)
-    assert difference(found, expected_law(model, 2, 4)) < SAME
+    assert_target_law(as_rule(verify_tree, parents), model, sibling_q_law(q, count, replace), parents, 2)
 
 
 def test_top_siblings_have_the_targets_law():
     model, parents = table_model(5, 7), (0, 0, 0, 1)
-    found = output_law(as_rule(verify_tree, parents), model, [((4, 1, 0, 2), 1.0, None)], parents, 3)
-    assert difference(found, expected_law(model, 3, 5)) < SAME
+    assert_target_law(as_rule(verify_tree, parents), model, [((4, 1, 0, 2), 1.0, None)], parents, 3)
 
 
 def test_a_two_level_tree_has_the_targets_law():
@@ -182,8 +181,7 @@ def test_a_two_level_tree_has_the_targets_law():
             more = float(draft((a,))[c].double() * draft((b,))[d].double())
             if more > 0:
                 ways.append(((a, b, c, d), chance * more, torch.cat([q, draft((a,))[None], draft((b,))[None]])))
-    found = output_law(as_rule(verify_tree, parents), model, ways, parents, 3)
-    assert difference(found, expected_law(model, 3, vocabulary)) < SAME
+    assert_target_law(as_rule(verify_tree, parents), model, ways, parents, 3)
 
 
 # Mistakes in the drafter, in the warping, or in which uniform is used are not visible to a law over (p, q, tokens).
@@ -196,7 +194,7 @@ def test_the_law_tells_wrong_rules_apart(name):
     (mutant,) = [m for m in MUTANTS if m.name == name]
     model, draft = table_model(3, 1), table_model(3, 2)
     found = output_law(as_rule(mutant.rules.verify_chain), model, chain_q_law(draft, 3, 2), (0, 1), 3)
-    assert difference(found, expected_law(model, 3, 3)) > 1e-3
+    assert difference(found, expected_law(model, 3)) > 1e-3
 
 
 @pytest.mark.parametrize("N", [0, 1, 2, 5])

@@ -156,16 +156,18 @@ def test_a_page_for_strangers_takes_no_folders(tmp_path):
 # --- checks before loading ---
 
 
-def test_not_fetched_names_the_command():
-    assert check_pair(get_pair("smollm2-135m"), available_bytes=ENOUGH) == [
-        "The weights of smollm2-135m-q4 are not here yet; run `python -m engine fetch smollm2-135m`."
-    ]
-
-
-def test_offline_says_so(monkeypatch):
-    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    (problem,) = check_pair(get_pair("qwen3-4b"), available_bytes=ENOUGH)
-    assert problem.endswith("HF_HUB_OFFLINE is set; unset it and run `python -m engine fetch qwen3-4b`.")
+@pytest.mark.parametrize(
+    ("pair", "method", "offline", "problem"),
+    [
+        ("smollm2-135m", None, "", "smollm2-135m-q4 are not here yet; run `python -m engine fetch smollm2-135m`."),
+        ("qwen3-4b", None, "1", "HF_HUB_OFFLINE is set; unset it and run `python -m engine fetch qwen3-4b`."),
+        ("smollm2-135m-bf16", "lm", "", "smollm2-135m-bf16 has no method 'lm'; choose from none, ngram."),
+    ],
+)
+def test_a_pair_that_cannot_run_yet_is_one_sentence(monkeypatch, pair, method, offline, problem):
+    monkeypatch.setenv("HF_HUB_OFFLINE", offline)
+    (found,) = check_pair(get_pair(pair), method, available_bytes=ENOUGH)
+    assert found.endswith(problem)
 
 
 @pytest.mark.parametrize("token", [None, "hf_x"])
@@ -183,11 +185,6 @@ def test_too_little_memory_gives_the_figures(tmp_path):
     assert problem.endswith("choose a smaller pair or bf16.")
     problem = check_pair(get_pair("qwen3-8b"), "lm", "cuda", "bf16", available_bytes=8 * 10**9)[-1]
     assert "needs about 18.9 GB in bf16" in problem and problem.endswith("cuda has 8.0 GB free; choose a smaller pair.")
-
-
-def test_a_method_the_pair_lacks():
-    (problem,) = check_pair(get_pair("smollm2-135m-bf16"), "lm", available_bytes=ENOUGH)
-    assert problem == "smollm2-135m-bf16 has no method 'lm'; choose from none, ngram."
 
 
 def test_shipped_drafts_say_their_sizes_and_a_missing_one_stops_nothing_else(tmp_path):
