@@ -3,7 +3,7 @@
 from types import SimpleNamespace
 
 import pytest
-from tiny_models import fallback_tokenizer
+from tiny_models import OTHERS, fallback_tokenizer
 from tiny_pairs import VOCABULARY, model_folder
 
 
@@ -28,8 +28,7 @@ def pairs(tmp_path_factory):
         "short": {"max_position_embeddings": 48},
         "bare": {"template": None},
         "stranger": {"tokenizer": fallback_tokenizer(), "vocab_size": 300},
-        "gpt2": {"name": "gpt2"},
-        "mamba": {"name": "mamba"},
+        **{name: {"name": name} for name in OTHERS},
     }
     return SimpleNamespace(root=root, models={name: model_folder(root / name, **own) for name, own in settings.items()})
 

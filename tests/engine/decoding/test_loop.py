@@ -259,13 +259,6 @@ def test_greedy_output_is_transformers_own(models, method, gamma):
         assert len(rounds) == -(-24 // (gamma + 1))
 
 
-@pytest.mark.parametrize("method", ["none", "lm", "self"])
-def test_generate_ends_at_the_same_token(models, method):
-    eos = (generated(models[0][1], PROMPT, 24, eos=())[7], 95)
-    run = on_models(models, draft_for(method, models), eos=eos)
-    assert emitted_ids(run.rounds()) == generated(models[0][1], PROMPT, 24, eos) and run.reason == "eos"
-
-
 def test_drafts_after_idle_rounds_equal_a_fresh_prefill(models):
     """γ 0 and 4 in turn: q of every draft is what the draft model says with nothing cached."""
     drafter = draft_for("lm", models)

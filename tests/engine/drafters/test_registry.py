@@ -37,9 +37,6 @@ def test_a_new_method_is_on_the_page(echo):
     assert echo["form"] == "echo" and echo["label"] == "echo: repeats the last token"
     controls = {"method", "sweep-methods", "theory-method", "lossless-method", "compare-method-1"}
     assert controls <= set(echo["controls"])
-
-
-def test_other_engines_recipes_say_that_a_new_method_is_not_described(echo):
     assert echo["recipes"] == ["Not described yet for this method."]
 
 

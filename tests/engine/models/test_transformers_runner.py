@@ -16,17 +16,10 @@ CROPPABLE = ["gpt2", "gemma", "gemma2", "gemma3"]
 IDS = [(7 * i + 3) % 250 for i in range(40)]  # longer than the sliding windows of gemma2 and gemma3
 
 
-@pytest.fixture(scope="module")
-def models(tmp_path_factory):
-    """Folder and transformers model of each architecture, written when first asked for."""
-    root, made = tmp_path_factory.mktemp("universal"), {}
-
-    def get(name: str):
-        if name not in made:
-            made[name] = root / name, model_folder(root / name, name)
-        return made[name]
-
-    return get
+@pytest.fixture
+def models(pairs):
+    """Folder and transformers model of an architecture."""
+    return lambda name: (pairs.root / name, pairs.models[name])
 
 
 def close_to(ours: torch.Tensor, theirs: torch.Tensor) -> bool:
@@ -34,21 +27,7 @@ def close_to(ours: torch.Tensor, theirs: torch.Tensor) -> bool:
 
 
 @pytest.mark.parametrize("name", CROPPABLE)
-def test_logits_equal_transformers(models, name):
-    folder, model = models(name)
-    runner, truth = TransformersRunner(folder, torch.float32, "cpu"), logits_of(model, IDS)
-    runner.reset(64)
-    runner.prefill(IDS[:20])
-    assert runner.length == 20
-    for i in range(20, 23):
-        assert close_to(runner.forward(torch.tensor(IDS[i : i + 1])), truth[i : i + 1])
-    assert close_to(runner.forward(torch.tensor(IDS[23:30])), truth[23:30])
-    last = runner.forward(torch.tensor(IDS[30:]), last=True)
-    assert last.shape == (1, runner.vocab_size) and close_to(last, truth[-1:])
-
-
-@pytest.mark.parametrize("name", CROPPABLE)
-def test_rollback_is_exact(models, name):
+def test_logits_equal_transformers_after_exact_rollbacks(models, name):
     """Wrong drafts are fed and taken back, past the window too; what follows scores as if they had never been."""
     folder, model = models(name)
     runner, truth = TransformersRunner(folder, torch.float32, "cpu"), logits_of(model, IDS)
@@ -59,6 +38,11 @@ def test_rollback_is_exact(models, name):
         assert close_to(runner.forward(torch.tensor([*IDS[at : at + 3], 5, 6]))[:3], truth[at : at + 3])
         runner.keep(at, [0, 1, 2])
         assert runner.length == at + 3
+    runner.reset(64)
+    runner.prefill(IDS[:20])
+    assert runner.length == 20 and close_to(runner.forward(torch.tensor(IDS[20:21])), truth[20:21])
+    last = runner.forward(torch.tensor(IDS[21:]), last=True)
+    assert last.shape == (1, runner.vocab_size) and close_to(last, truth[-1:])
 
 
 @pytest.mark.parametrize("method", ["none", "ngram", "lm"])

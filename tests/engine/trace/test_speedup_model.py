@@ -19,10 +19,11 @@ FREE = {1: 1.0, 2: 1.0, 32: 1.0}
 FLAT = {1: 1.0, 2: 1.08, 32: 1.08 + 30 * 0.05}
 
 
-def test_expected_tokens_is_the_geometric_sum():
+def test_expected_tokens_is_the_geometric_sum_and_drafts_and_verifying_are_its_cost():
     assert expected_tokens(0.5, 3) == pytest.approx(1 + 0.5 + 0.25 + 0.125)
     assert expected_tokens(0.0, 5) == 1
     assert expected_tokens(1.0, 5) == 6
+    assert idealised_speedup(0.5, 3, 0.1, V) == pytest.approx(1.875 / (0.3 + 1.3))
 
 
 @pytest.mark.parametrize(
@@ -30,10 +31,6 @@ def test_expected_tokens_is_the_geometric_sum():
 )
 def test_interpolation_is_linear_and_goes_on_with_the_last_slope(v, width, cost):
     assert interpolate(v, width) == pytest.approx(cost)
-
-
-def test_idealised_speedup_has_draft_and_verify_in_its_cost():
-    assert idealised_speedup(0.5, 3, 0.1, V) == pytest.approx(1.875 / (0.3 + 1.3))
 
 
 @given(st.floats(0, 1), st.floats(0, 1), st.integers(0, 12))

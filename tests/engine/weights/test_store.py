@@ -432,27 +432,34 @@ def test_a_damaged_hub_file_is_told_and_brought_again(hub, remote):
     assert fetch_pair(remote) == {"target": locate(remote.target)}
 
 
+def close(hub):
+    hub.shutdown()
+    hub.server_close()
+
+
+def hold_no_weights(hub):
+    hub.files = {name: data for name, data in hub.files.items() if not name.endswith(".safetensors")}
+
+
 @pytest.mark.parametrize(
-    "refusal, words",
+    "change, words",
     [
         ((403, "GatedRepo"), "us/remote is gated: accept its licence .* log in with `hf auth login`"),
         ((401, "RepoNotFound"), "has no public repository us/remote"),
         ((404, "RevisionNotFound"), "no longer has the revision in the catalogue"),
         ((403, ""), "The hub answered 403 for us/remote; try again later"),
+        (close, r"The hub cannot be reached for us/remote \(.+\); check the connection"),
+        (hold_no_weights, "us/remote has no safetensors weights"),
     ],
 )
-def test_what_the_hub_refuses_is_told(hub, remote, refusal, words):
-    hub.refusal = refusal
+def test_what_the_hub_refuses_or_lacks_is_told(hub, remote, change, words):
+    if callable(change):
+        change(hub)
+    else:
+        hub.refusal = change
     with pytest.raises(Unavailable, match=words) as caught:
         fetch_pair(remote)
-    assert "\n" not in str(caught.value)
-
-
-def test_no_network_is_told_at_once(hub, remote):
-    hub.shutdown()
-    hub.server_close()
-    with pytest.raises(Unavailable, match=r"The hub cannot be reached for us/remote \(.+\); check the connection"):
-        fetch_pair(remote)
+    assert "\n" not in str(caught.value) and not any("pytorch_model.bin" in path for path in hub.asked)
 
 
 def test_offline_mode_is_told(remote, monkeypatch):
@@ -464,13 +471,6 @@ def test_offline_mode_is_told(remote, monkeypatch):
         with pytest.raises(Unavailable, match="HF_HUB_OFFLINE is set; unset it"):
             fetch_pair(remote)
     utils.close_session()
-
-
-def test_a_repository_of_pickles_is_refused(hub, remote):
-    hub.files.pop("model.safetensors"), hub.files.pop("consolidated.safetensors")
-    with pytest.raises(Unavailable, match="us/remote has no safetensors weights"):
-        fetch_pair(remote)
-    assert not any("pytorch_model.bin" in path for path in hub.asked)
 
 
 def test_the_same_gguf_comes_from_the_hub(tiny, hub, tmp_path, monkeypatch):
