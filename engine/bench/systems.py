@@ -201,15 +201,15 @@ def check_names(names: list[str], offered: tuple[str, ...], drafts) -> list[str]
 
 def systems(names: list[str], engine: Engine, models: Models, gammas: dict[str, int]) -> Iterator[System]:
     """One for each name; lookup and assistant at transformers' defaults and at our γ, of which the faster counts."""
+    numbers = {
+        "hf": [None],
+        "hf-lookup": [LOOKUP_DEFAULT, gammas.get("ngram")],
+        "hf-assisted": [None, gammas.get("lm")],
+    }
     for name in names:
-        if name == "hf":
-            yield TransformersSystem(engine, name, models)
-        elif name == "hf-lookup":
-            for number in dict.fromkeys([LOOKUP_DEFAULT, gammas["ngram"]]):
+        if name in TRANSFORMERS:
+            for number in dict.fromkeys(numbers[name]):
                 yield TransformersSystem(engine, name, models, number)
-        elif name == "hf-assisted":
-            yield TransformersSystem(engine, name, models)
-            yield TransformersSystem(engine, name, models, gammas["lm"])
         else:
             yield SpecLensSystem(engine, name.removesuffix(UNTRACED), not name.endswith(UNTRACED))
 
