@@ -71,8 +71,8 @@ bench-gpu: $(DEV)
 bench-ui: $(DEV)
 	$(PY) -m engine fetch $(PAIR)
 	@$(PY) tests/browser/chromium.py --install
-	PYTHONPATH=. $(PY) tests/browser/measure.py player
-	PYTHONPATH=. $(PY) tests/browser/measure.py class
+	PYTHONPATH=.:tests/helpers $(PY) tests/browser/measure.py player
+	PYTHONPATH=.:tests/helpers $(PY) tests/browser/measure.py class
 
 $(PY):
 	@test -n "$(PYTHON)" || { echo "SpecLens needs Python 3.11 or later on the PATH."; exit 1; }

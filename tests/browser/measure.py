@@ -1,6 +1,6 @@
 """Measures the player, the page and a class of thirty, in a headless browser on a quiet machine.
 
-PYTHONPATH=. python tests/browser/measure.py player|page|class [--tokens N] [--runs 3] [--fake] [--apart]
+PYTHONPATH=.:tests/helpers python tests/browser/measure.py player|page|class [--tokens N] [--runs 3] [--fake] [--apart]
 
 ``player`` needs no model: frames a second while stepping a made-up trace of 2,000 tokens, then DOM latency and CPU
 during a run through the real app. ``page``: how soon the page is ready, how soon a token is seen, and how fast the real
