@@ -211,21 +211,22 @@ def test_the_idealised_curve_is_called_so_and_marks_its_best(run):
 
 
 @pytest.mark.parametrize(
-    ("costs", "words"),
+    ("costs", "is_beside", "words"),
     [
-        (COSTS, None),
-        (replace(COSTS, spread=0.5), "was busy while c and v were measured"),
-        (replace(COSTS, step=0.3), "300 ms when c and v were measured, and 30 ms in the baseline"),
-        (replace(COSTS, step=0.01), "10 ms when c and v were measured, and 30 ms in the baseline"),
+        (COSTS, True, None),
+        (replace(COSTS, spread=0.5), True, "was busy while c and v were measured"),
+        (replace(COSTS, step=0.3), True, "300 ms when c and v were measured, and 30 ms in the baseline"),
+        (replace(COSTS, step=0.01), True, "10 ms when c and v were measured, and 30 ms in the baseline"),
+        (replace(COSTS, step=1.5), False, "Take this with care: a plain step took 1500 ms"),
+        (replace(COSTS, step=0.001), False, None),
     ],
 )
-def test_costs_from_a_busy_machine_are_called_so(run, plain, costs, words):
+def test_costs_from_a_busy_machine_are_called_so(run, plain, costs, is_beside, words):
     """Without a baseline a round gives them away: no pass is cheaper than a plain one."""
-    dear, cheap = (replace(run, started=replace(run.started, costs=replace(costs, step=s))) for s in (1.5, 0.001))
-    assert costs.spread or "with care: a plain step took 1500 ms" in predictions.scoring(dear, None).note
-    assert costs.spread or "with care" not in predictions.scoring(cheap, None).note
-    ours = replace(run, started=replace(run.started, costs=costs))
-    for note in (predictions.scoring(ours, plain).note, predictions.prediction(ours, plain, 1.5).note):
+    ours, other = replace(run, started=replace(run.started, costs=costs)), plain if is_beside else None
+    notes = predictions.scoring(ours, other).note, predictions.prediction(ours, other, 1.5 if other else None).note
+    assert f"One plain step took {1000 * costs.step:.1f} ms" in notes[0]
+    for note in notes:
         assert words in note if words else "care" not in note
 
 
