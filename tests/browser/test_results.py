@@ -160,7 +160,7 @@ def test_dark_mode_draws_in_its_own_colours(visit):
 # ── files ──
 
 
-def test_a_run_goes_out_as_files_and_comes_back_with_its_race(visit, tmp_path):
+def test_a_run_goes_out_as_files_and_comes_back_labelled_with_its_race(visit, tmp_path):
     page = visit()
     run(page, tokens="60")
     before = speedup(page).inner_text()
@@ -178,11 +178,16 @@ def test_a_run_goes_out_as_files_and_comes_back_with_its_race(visit, tmp_path):
     page.reload()
     open_files(page, *paths)
     expect(page.locator("#notice")).to_contain_text("Opened from a file")
+    expect(page.locator(".sl-source")).to_have_text("From a file")
+    expect(page.locator(".sl-origin")).to_have_text(re.compile("^Recorded: date unknown · cpu · float32"))
+    expect(page.locator(".sl-asked")).to_contain_text(trace.started.config["prompt"][:30])
     expect(speedup(page)).to_have_text(before)
     page.locator("#race").scroll_into_view_if_needed()
     expect(page.locator(".sl-race-result")).not_to_be_empty()
     drawn(page, "rounds")
     assert json.loads(saved(page, "trace-file")) == json.loads(texts["trace-file"])
+    run(page, tokens="20")
+    expect(page.locator(".sl-origin")).to_be_hidden()
 
 
 @pytest.mark.slow

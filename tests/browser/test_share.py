@@ -1,16 +1,11 @@
 """Links and presentation in a real browser: a link fills the controls and never runs, a run writes the address."""
 
 import re
-from dataclasses import replace
 from urllib.parse import parse_qs, quote, urlsplit
 
 import pytest
-from fake_worker import play
-from page_actions import OVERFLOW, open_files, press_run, text_of, wait_for_end
+from page_actions import OVERFLOW, press_run, text_of, wait_for_end
 from playwright.sync_api import Page, expect
-
-from engine.config import RunConfig
-from engine.trace.trace import fold, to_json
 
 pytestmark = pytest.mark.browser
 HOSTILE = (
@@ -122,32 +117,6 @@ def test_a_pair_and_its_method_come_together_and_other_weights_are_told(visit):
     press_run(page)
     wait_for_end(page)
     expect(page).to_have_url(re.compile("__theme=dark&method=none"))  # others' parts stay
-
-
-def test_a_brought_trace_is_labelled_and_waits_for_a_run_to_end(visit, fake, tmp_path):
-    path = tmp_path / "brought.json"
-    config = RunConfig("Brought", method="ngram", gamma=4, max_new_tokens=20)
-    trace = fold(play(config))
-    path.write_text(to_json(replace(trace, started=replace(trace.started, at="2026-11-21T10:43:34+00:00"))))
-    page = visit("?tokens=500")
-    expect(page.locator("#notice")).to_contain_text("press Run")
-    fake(step=0.05)
-    press_run(page)
-    open_files(page, path)
-    expect(page.get_by_text("press Stop or let it end")).to_be_visible()
-    assert "from a file" not in page.locator(".sl-deck-head").inner_text().lower()
-    page.evaluate("document.querySelector('#stop').click()")
-    expect(page.locator("#run")).to_have_text("Run")
-    open_files(page, path)
-    expect(page.locator(".sl-source")).to_have_text("From a file")
-    expect(page.locator(".sl-origin")).to_have_text(re.compile("^Recorded: 2026-11-21 10:43 UTC · cpu · float32"))
-    expect(page.locator(".sl-asked")).to_have_text("Prompt: Brought")
-    page.keyboard.press("End")
-    assert text_of(page) == trace.text
-    fake(step=0.002)
-    press_run(page)
-    wait_for_end(page)
-    expect(page.locator(".sl-origin")).to_be_hidden()
 
 
 @pytest.mark.parametrize("width", [390, *(pytest.param(width, marks=pytest.mark.slow) for width in (1280, 1920))])
