@@ -201,14 +201,10 @@ def check_names(names: list[str], offered: tuple[str, ...], drafts) -> list[str]
 
 def systems(names: list[str], engine: Engine, models: Models, gammas: dict[str, int]) -> Iterator[System]:
     """One for each name; lookup and assistant at transformers' defaults and at our γ, of which the faster counts."""
-    numbers = {
-        "hf": [None],
-        "hf-lookup": [LOOKUP_DEFAULT, gammas.get("ngram")],
-        "hf-assisted": [None, gammas.get("lm")],
-    }
+    numbers = {"hf-lookup": [LOOKUP_DEFAULT, gammas.get("ngram")], "hf-assisted": [None, gammas.get("lm")]}
     for name in names:
         if name in TRANSFORMERS:
-            for number in dict.fromkeys(numbers[name]):
+            for number in dict.fromkeys(numbers.get(name, [None])):
                 yield TransformersSystem(engine, name, models, number)
         else:
             yield SpecLensSystem(engine, name.removesuffix(UNTRACED), not name.endswith(UNTRACED))
