@@ -274,7 +274,7 @@ REFUSALS = [
 ]
 
 
-@pytest.mark.parametrize(("attempt", "settings", "words"), REFUSALS, ids=lambda value: str(value)[:40])
+@pytest.mark.parametrize(("attempt", "settings", "words"), REFUSALS, ids=lambda x: getattr(x, "__name__", str(x)[:40]))
 def test_nonsense_is_refused_before_anything_is_measured(engine, attempt, settings, words):
     with pytest.raises(BadInput, match=words):
         attempt(engine, **settings)
