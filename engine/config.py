@@ -9,7 +9,7 @@ from engine.errors import BadInput
 MAX_GAMMA = 32
 MAX_NEW_TOKENS = 8192
 AUTO = "auto"
-PRECISIONS = (AUTO, "fp32", "bf16", "fp16")
+PRECISIONS = (AUTO, "fp32", "bf16", "fp16", "int4")
 EAGLE3_HEAD = "LlamaForCausalLMEagle3"  # the architecture of an EAGLE-3 head's config.json in vLLM and SGLang
 
 

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from engine.cli.console import progress, say
-from engine.config import AUTO, METHODS
+from engine.config import AUTO, METHODS, PRECISIONS
 from engine.errors import BadInput, EngineError
 
 INTERRUPTED = 130
@@ -21,7 +21,7 @@ NewTokens = Annotated[int, typer.Option(help="Stop after this many tokens.")]
 Temperature = Annotated[float, typer.Option(help="0 is greedy.")]
 Seed = Annotated[int, typer.Option(help="Same seed, same output.")]
 Device = Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, mps.")]
-Precision = Annotated[str, typer.Option(help="auto, fp32, bf16, fp16.")]
+Precision = Annotated[str, typer.Option(help=f"{', '.join(PRECISIONS)}.")]
 
 
 class Commands(typer.Typer):

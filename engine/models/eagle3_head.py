@@ -87,7 +87,7 @@ class EagleModel:
 
     def _load(self, weights: TensorReader, packed: bool | None) -> None:
         E, Vd, heads, shared, at = self.width, self.vocab_size, self.H * self.D, self.K * self.D, "midlayer."
-        linear = linear_for(self.dtype, self.device, packed, quantised=True)
+        linear = linear_for(self.dtype, self.device, packed, bits=8)
 
         def fused(names: dict[str, int], width: int):
             return linear(torch.cat([weights(f"{at}{n}_proj.weight", (size, width)) for n, size in names.items()]))
@@ -116,7 +116,7 @@ class EagleModel:
         hidden = self.fc(features) if state is None else state
         rotary = rotary_tables(positions, self.frequencies, self.rope_scaling, hidden.dtype)
         mask = grouped_mask(mask, self.H // self.K, self.dtype)
-        embedded = self._rms_norm(F.embedding(ids, self.target.embed), self.norm_embed)
+        embedded = self._rms_norm(self.target.embedding(ids), self.norm_embed)
         x = torch.cat([embedded, self._rms_norm(hidden, self.norm_hidden)], -1)
         hidden = hidden + self._attend(x, rotary, slots, mask, visible, cache.keys[0], cache.values[0])
         gate_up = self.gate_up(self._rms_norm(hidden, self.norm_mid))

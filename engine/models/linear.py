@@ -13,6 +13,8 @@ from functools import cache
 import torch
 import torch.nn.functional as F
 
+from engine.models.int4 import Int4Linear
+
 _ROWS_HINT = 8  # the row count that oneDNN chooses its weight layout for
 _LARGEST = 127  # of an 8-bit weight
 
@@ -79,9 +81,12 @@ def _agrees(linear: type, tolerance: float) -> bool:
         return False
 
 
-def linear_for(dtype: torch.dtype, device: str, packed: bool | None = None, quantised: bool = False) -> type:
-    """The class to build linears with; ``packed`` None means wherever it works, ``quantised`` likewise."""
+def linear_for(dtype: torch.dtype, device: str, packed: bool | None = None, bits: int | None = None) -> type:
+    """The class to build linears with; ``packed`` None means wherever it works. ``bits`` 8 means 8-bit products
+    wherever they work, for drafts only; 4 means `Int4Linear`, whether it is fast here or not."""
+    if bits == 4:
+        return Int4Linear
     can = dtype == torch.float32 and torch.device(device).type == "cpu" and packed is not False
-    if can and quantised and quantising_works():
+    if can and bits == 8 and quantising_works():
         return QuantisedLinear
     return PackedLinear if can and packing_works() else PlainLinear

@@ -16,9 +16,10 @@ from transformers import PretrainedConfig
 
 from engine.errors import Unavailable
 from engine.models.attention import cached_attention, grouped_mask, rope, rotary_frequencies, rotary_tables
+from engine.models.gguf_reader import open_weights
+from engine.models.int4 import GroupedWeight, Int4Head, Int4Linear, grouped
 from engine.models.kv_cache import KVCache
 from engine.models.linear import linear_for
-from engine.models.safetensors_reader import TensorReader
 
 FAMILIES = ("llama", "mistral", "qwen2", "qwen3")
 _ROPE_KINDS = ("default", "linear", "llama3", "yarn")  # those whose frequencies do not change with the length
@@ -62,11 +63,12 @@ class Layer:
 
 class LlamaModel:
     """Loads a checkpoint folder and scores tokens. ``taps``: layers whose incoming hidden states are returned too.
-    ``weights``: a replacement for the folder's `TensorReader`. Raises Unavailable for other architectures."""
+    ``bits``: as for `linear_for`. ``weights``: a replacement for the folder's reader. Raises Unavailable for other
+    architectures."""
 
     def __init__(
         self, folder: Path, config: PretrainedConfig, dtype: torch.dtype, device: str, packed=None, progress=None,
-        quantised=False, weights=None,
+        bits=None, weights=None,
     ):  # fmt: skip
         reason = unsupported(config)
         if reason:
@@ -78,32 +80,39 @@ class LlamaModel:
         self.vocab_size, self.max_length = config.vocab_size, context_length(config)
         self.width = config.hidden_size
         self.taps: tuple[int, ...] = ()
-        self._load(
-            weights or TensorReader(folder, dtype, device), linear_for(dtype, device, packed, quantised), progress
-        )
+        self._linear = linear_for(dtype, device, packed, bits)
+        self._load(weights or open_weights(folder, dtype, device), progress)
         self.frequencies, self.rope_scaling = rotary_frequencies(config, self.D, device)
 
-    def _load(self, weights: TensorReader, linear: type, progress) -> None:
+    def _load(self, weights, progress) -> None:
         E, V = self.config.hidden_size, self.vocab_size
-        self.embed = weights("model.embed_tokens.weight", (V, E))
+        self.embed = self._read(weights, {"model.embed_tokens.weight": V}, E, bits=8)
         self.layers = []
         for i in range(self.layers_count):
-            self.layers.append(self._layer(weights, linear, f"model.layers.{i}."))
+            self.layers.append(self._layer(weights, f"model.layers.{i}."))
             if progress:
                 progress((i + 1) / self.layers_count)
         self.norm = weights("model.norm.weight", (E,))
         tied = self.config.tie_word_embeddings or "lm_head.weight" not in weights
-        self.head = linear(self.embed if tied else weights("lm_head.weight", (V, E)))
+        head = self.embed if tied else self._read(weights, {"lm_head.weight": V}, E, bits=8)
+        self.head = Int4Head(head) if isinstance(head, GroupedWeight) else self._linear(head)
 
-    def _layer(self, weights: TensorReader, linear: type, at: str) -> Layer:
+    def _read(self, weights, rows: dict[str, int], width: int, bits: int = 4) -> torch.Tensor | GroupedWeight:
+        """Stacks tensors, given by name with their numbers of rows: as they are, or in groups for int4 (those that are
+        not stored so are rounded to ``bits``)."""
+        if self._linear is Int4Linear:
+            return grouped(weights, {name: (size, width) for name, size in rows.items()}, bits)
+        return torch.cat([weights(name, (size, width)) for name, size in rows.items()])
+
+    def _layer(self, weights, at: str) -> Layer:
         E, heads, shared = self.config.hidden_size, self.H * self.D, self.K * self.D
 
         def fused(block: str, sizes: dict[str, int], width: int):
             parts = {f"{at}{block}.{name}_proj": size for name, size in sizes.items()}
-            rows = torch.cat([weights(f"{p}.weight", (size, width)) for p, size in parts.items()])
+            rows = self._read(weights, {f"{p}.weight": size for p, size in parts.items()}, width)
             if not any(f"{p}.bias" in weights for p in parts):
-                return linear(rows)
-            return linear(rows, torch.cat([weights(f"{p}.bias", (size,)) for p, size in parts.items()]))
+                return self._linear(rows)
+            return self._linear(rows, torch.cat([weights(f"{p}.bias", (size,)) for p, size in parts.items()]))
 
         def optional(name: str, size: int):
             return weights(at + name, (size,)) if at + name in weights else None
@@ -119,6 +128,12 @@ class LlamaModel:
             fused("mlp", {"down": E}, self.inner),
         )
 
+    def embedding(self, ids: torch.Tensor) -> torch.Tensor:
+        """ids [W] → [W, E]"""
+        if isinstance(self.embed, GroupedWeight):
+            return self.embed.rows(ids).dense()
+        return F.embedding(ids, self.embed)
+
     def new_cache(self, slots: int) -> KVCache:
         return KVCache(self.layers_count, self.K, slots, self.D, self.dtype, self.device)
 
@@ -127,7 +142,7 @@ class LlamaModel:
 
         Returns logits [rows, V] (None when ``rows`` is None) and features [W, taps·E] (None without taps).
         """
-        x = F.embedding(ids, self.embed)  # [W, E]
+        x = self.embedding(ids)  # [W, E]
         rotary = rotary_tables(positions, self.frequencies, self.rope_scaling, x.dtype)
         mask = grouped_mask(mask, self.H // self.K, self.dtype)
         tapped = []

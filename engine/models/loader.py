@@ -12,12 +12,14 @@ from transformers import GenerationConfig
 from engine.config import AUTO
 from engine.device import out_of_memory
 from engine.errors import BadInput, Unavailable
+from engine.models.int4 import int4_works
 from engine.models.llama import LlamaModel, unsupported
 from engine.models.runner import DecoderRunner, Runner
 from engine.models.transformers_config import load_config, load_tokenizer
 from engine.models.transformers_runner import TransformersRunner, first_line
 
-PRECISIONS = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
+# The type of activations, keys and values. int4 rounds the weights only; its products take bf16 (`models/int4.py`).
+PRECISIONS = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16, "int4": torch.float32}
 _KINDS = ("cuda", "mps", "cpu")
 
 
@@ -47,6 +49,8 @@ def choose_precision(name: str, device: str) -> str:
         return "bf16" if torch.device(device).type == "cuda" else "fp32"
     if name not in PRECISIONS:
         raise BadInput(f"Unknown precision {name[:40]!r}; choose from {', '.join([AUTO, *PRECISIONS])}.")
+    if name == "int4" and (torch.device(device).type != "cpu" or not int4_works()):
+        raise Unavailable(f"int4 needs a processor with torch's 4-bit product, which {device!r} lacks; choose fp32.")
     return name
 
 
@@ -74,14 +78,17 @@ def load_model(
 
     ``quantised``: 8-bit products where they are faster, for drafts only (`engine/models/linear.py`).
     """
+    bits = 8 if quantised else 4 if precision == "int4" else None
     config, tokenizer, dtype = load_config(folder), load_tokenizer(folder), PRECISIONS[precision]
     with memory_errors(f"{folder.name} does not fit into the memory of {device}"):
         try:
-            if unsupported(config):
+            if reason := unsupported(config):
+                if precision == "int4":
+                    raise Unavailable(f"{folder.name} cannot run in int4: {reason}. Choose fp32.")
                 runner = TransformersRunner(folder, dtype, device)
             else:
                 with torch.inference_mode():
-                    decoder = LlamaModel(folder, config, dtype, device, progress=progress, quantised=quantised)
+                    decoder = LlamaModel(folder, config, dtype, device, progress=progress, bits=bits)
                 runner = DecoderRunner(decoder)
         except (RuntimeError, TypeError, AttributeError, KeyError) as error:
             if out_of_memory(error):

@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 from transformers import AutoConfig, PretrainedConfig
 
-from engine.models.safetensors_reader import TensorReader
+from engine.models.gguf_reader import open_weights
 
 _LAYER = (
     *(f"self_attn.{name}_proj.weight" for name in "qkvo"),
@@ -29,7 +29,7 @@ class Teacher:
     @classmethod
     def load(cls, folder: Path, device: str) -> "Teacher":
         config = AutoConfig.from_pretrained(folder, trust_remote_code=False, local_files_only=True)
-        weights = TensorReader(folder, torch.float32, device)  # of shapes that were checked when the target was loaded
+        weights = open_weights(folder, torch.float32, device)  # of shapes that were checked when the target was loaded
         embed = weights("model.embed_tokens.weight")
         tied = config.tie_word_embeddings or "lm_head.weight" not in weights
         head = embed if tied else weights("lm_head.weight")

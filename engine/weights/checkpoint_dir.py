@@ -1,4 +1,6 @@
-"""Checks a checkpoint folder in the transformers format: missing or damaged files, model sizes, a hash of the weights.
+"""Checks a checkpoint folder: missing or damaged files, model sizes, a hash of the weights.
+
+It has the transformers format; a folder prepared here may hold a GGUF file instead of safetensors.
 
 Reads only headers (except for the hash), so it needs neither torch nor transformers.
 """
@@ -14,14 +16,17 @@ from engine.errors import BadInput, Unavailable
 from engine.files import cache_root, read_json, sha256, write_atomically
 
 TOKENIZERS = ("tokenizer.json", "tokenizer.model", "vocab.json")
-MANIFEST = "speclens.json"  # in folders that were converted here: file sizes and the hash of the weights
+MANIFEST = "speclens.json"  # in folders that were prepared here: file sizes and the hash of the weights
+GGUF, LAYOUT = "model.gguf", "tensors.json"  # its weights, and where each tensor of them lies
 AGAIN = "Run `python -m engine fetch PAIR` to download it again."
 _INDEX = "model.safetensors.index.json"
 _MAX_HEADER = 100_000_000
 
 
 def weight_files(folder: Path) -> list[Path]:
-    """Returns the safetensors files to load: those of the index, else model.safetensors, else all in the folder."""
+    """Returns the files to load: model.gguf, else those of the index, else model.safetensors, else all safetensors."""
+    if (folder / GGUF).is_file():
+        return [folder / GGUF]
     if (folder / _INDEX).is_file():
         shards = json.loads((folder / _INDEX).read_text(encoding="utf-8"))["weight_map"].values()
         return [folder / Path(shard).name for shard in sorted(set(shards))]
@@ -72,7 +77,10 @@ def damage(folder: Path) -> str | None:
 
 
 def _layout(file: Path) -> tuple[list[list[int]], int]:
-    """Returns the shapes of the tensors and the expected file size, from a safetensors header."""
+    """Returns the shapes of the tensors and the expected file size, from the header or the list beside a GGUF file."""
+    if file.name == GGUF:
+        places = json.loads((file.parent / LAYOUT).read_text(encoding="utf-8")).values()
+        return [p["shape"] for p in places], max(p["offset"] + p["bytes"] for p in places)
     with open(file, "rb") as f:
         length = struct.unpack("<Q", f.read(8))[0]
         if length > _MAX_HEADER:
@@ -111,7 +119,7 @@ def weights_hash(folder: Path) -> str:
     """Returns the SHA-256 of the weights a folder loads: of the file, or of the shards' names and hashes.
 
     Cached by file size and time of change, in the cache folder, because the checkpoint's own folder may be read-only.
-    Raises Unavailable if weights that were converted here have changed since.
+    Raises Unavailable if weights that were prepared here have changed since.
     """
     folder = Path(folder).resolve()
     cache = cache_root() / "hashes" / f"{hashlib.sha256(str(folder).encode()).hexdigest()[:32]}.json"
@@ -140,9 +148,9 @@ def weights_hash(folder: Path) -> str:
 
 
 def write_manifest(folder: Path) -> None:
-    """Writes the manifest of a converted folder, which `manifest_problem` compares."""
+    """Writes the manifest of a prepared folder, which `manifest_problem` compares."""
     sizes = {f.name: f.stat().st_size for f in sorted(folder.iterdir()) if f.name != MANIFEST}
-    manifest = {"weights": sha256(folder / "model.safetensors"), "sizes": sizes}
+    manifest = {"weights": sha256(folder / GGUF), "sizes": sizes}
     (folder / MANIFEST).write_text(json.dumps(manifest, indent=1), encoding="utf-8")
 
 

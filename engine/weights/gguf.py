@@ -1,19 +1,18 @@
-"""Converts a Llama-family GGUF file to a folder in the transformers format: config, tokenizer, float32 safetensors.
+"""Prepares a folder for a Llama-family GGUF file: config and tokenizer as transformers reads them, beside the file.
 
-Float32 because it alone keeps the dequantised values exactly: a 4-bit weight is scale × nibble + offset with both
-factors in fp16, which fp16 and bf16 would round.
+The weights stay as they are. `tensors.json` lists their places, because reading the file's own header takes a second.
 """
 
 import json
 import os
 import re
-import struct
-from collections.abc import Callable
+import shutil
 from pathlib import Path
 
 import numpy as np
 
 from engine.errors import Unavailable
+from engine.weights.checkpoint_dir import GGUF, LAYOUT
 
 _TOP = {"token_embd": "model.embed_tokens", "output_norm": "model.norm", "output": "lm_head"}
 _BLOCK = {
@@ -30,15 +29,15 @@ _BLOCK = {
 _CONTROL, _USER_DEFINED = 3, 4  # GGUF's token types that no merge produces
 
 
-def convert(gguf_file: Path, folder: Path, progress: Callable[[float], None] = lambda fraction: None) -> None:
-    """Writes ``folder`` (which must exist) from ``gguf_file``. Unavailable if it is damaged or of another family."""
+def prepare(gguf_file: Path, folder: Path) -> None:
+    """Fills ``folder`` (which must exist) from ``gguf_file``. Unavailable if it is damaged or of another family."""
     import gguf
 
     try:
         reader = gguf.GGUFReader(gguf_file)
         meta = {name: field.contents() for name, field in reader.fields.items()}
-        tensors = {_rename(t.name): t for t in reader.tensors}
-        config = _config(meta, tensors)
+        layout = {_rename(t.name): _place(t) for t in reader.tensors}
+        config = _config(meta, layout)
         tokenizer = _tokenizer(meta)
     except (ValueError, KeyError, IndexError, TypeError, OverflowError) as error:
         raise Unavailable(
@@ -47,7 +46,23 @@ def convert(gguf_file: Path, folder: Path, progress: Callable[[float], None] = l
         ) from error
     _write_config(folder, config)
     tokenizer.save_pretrained(folder)
-    _write_safetensors(folder / "model.safetensors", tensors, config, progress)
+    (folder / LAYOUT).write_text(json.dumps(layout), encoding="utf-8")
+    _copy(gguf_file, folder / GGUF)
+
+
+def _place(tensor) -> dict:
+    shape = [int(n) for n in reversed(tensor.shape)]  # GGUF counts dimensions from the innermost
+    return {
+        "type": tensor.tensor_type.name, "shape": shape, "offset": int(tensor.data_offset), "bytes": int(tensor.n_bytes)
+    }  # fmt: skip
+
+
+def _copy(source: Path, target: Path) -> None:
+    """A full disk raises OSError."""
+    with open(source, "rb") as data, open(target, "wb") as out:
+        shutil.copyfileobj(data, out, 2**20)
+        out.flush()
+        os.fsync(out.fileno())
 
 
 def _rename(name: str) -> str:
@@ -60,14 +75,14 @@ def _rename(name: str) -> str:
     return f"model.layers.{block[1]}.{_BLOCK[block[2]]}.weight"
 
 
-def _config(meta: dict, tensors: dict) -> dict:
+def _config(meta: dict, layout: dict) -> dict:
     if meta["general.architecture"] != "llama":
         raise ValueError(f"its architecture is {meta['general.architecture']}")
     if any(key.startswith("llama.rope.scaling") for key in meta):
         raise ValueError("it scales its rotary embedding")
     heads, hidden = meta["llama.attention.head_count"], meta["llama.embedding_length"]
     return {
-        "vocab_size": int(tensors["model.embed_tokens.weight"].shape[1]),
+        "vocab_size": layout["model.embed_tokens.weight"]["shape"][0],
         "hidden_size": hidden,
         "intermediate_size": meta["llama.feed_forward_length"],
         "num_hidden_layers": meta["llama.block_count"],
@@ -78,7 +93,7 @@ def _config(meta: dict, tensors: dict) -> dict:
         # Stored as a float32: 1e-05 would otherwise come back as 9.999999747378752e-06.
         "rms_norm_eps": float(str(np.float32(meta["llama.attention.layer_norm_rms_epsilon"]))),
         "rope_parameters": {"rope_type": "default", "rope_theta": meta.get("llama.rope.freq_base", 10000.0)},
-        "tie_word_embeddings": "lm_head.weight" not in tensors,
+        "tie_word_embeddings": "lm_head.weight" not in layout,
         "bos_token_id": meta.get("tokenizer.ggml.bos_token_id"),
         "eos_token_id": meta.get("tokenizer.ggml.eos_token_id"),
         "pad_token_id": meta.get("tokenizer.ggml.padding_token_id"),
@@ -124,42 +139,3 @@ def _tokenizer(meta: dict):
         clean_up_tokenization_spaces=False,
         **{role: tokens[i] for role, i in ids.items() if i is not None},
     )
-
-
-def _write_safetensors(path: Path, tensors: dict, config: dict, progress: Callable[[float], None]) -> None:
-    """Writes one tensor at a time, so that it fits into little memory; a full disk raises OSError."""
-    header, offset = {"__metadata__": {"format": "pt"}}, 0
-    for name, tensor in tensors.items():
-        shape = [int(n) for n in reversed(tensor.shape)]  # GGUF counts dimensions from the innermost
-        end = offset + 4 * int(np.prod(shape))
-        header[name] = {"dtype": "F32", "shape": shape, "data_offsets": [offset, end]}
-        offset = end
-    text = json.dumps(header).encode()
-    text += b" " * (-len(text) % 8)
-    with open(path, "wb") as out:
-        out.write(struct.pack("<Q", len(text)) + text)
-        for name, tensor in tensors.items():
-            values = _values(name, tensor, config)
-            assert list(values.shape) == header[name]["shape"], name
-            out.write(values.tobytes())
-            progress(header[name]["data_offsets"][1] / offset)
-        out.flush()
-        os.fsync(out.fileno())
-
-
-def _values(name: str, tensor, config: dict) -> np.ndarray:
-    from gguf.quants import dequantize
-
-    values = dequantize(tensor.data, tensor.tensor_type).astype("<f4", copy=False)
-    if ".q_proj." in name:
-        return _unpermute(values, config["num_attention_heads"])
-    if ".k_proj." in name:
-        return _unpermute(values, config["num_key_value_heads"])
-    return values
-
-
-def _unpermute(values: np.ndarray, heads: int) -> np.ndarray:
-    """Reorders the rows of each head from a0 b0 a1 b1 … to a0 a1 … b0 b1 …, because GGUF stores the halves of a rotary
-    pair adjacent, and transformers half a head apart."""
-    rows, columns = values.shape
-    return values.reshape(heads, rows // heads // 2, 2, columns).swapaxes(1, 2).reshape(rows, columns)

@@ -11,7 +11,8 @@ from pydantic.dataclasses import dataclass
 from engine.config import AUTO, METHODS, needs_draft
 from engine.errors import BadInput, matching
 
-BYTES = {"fp32": 4, "bf16": 2, "fp16": 2, "float32": 4, "bfloat16": 2, "float16": 2}
+BYTES = {"fp32": 4, "bf16": 2, "fp16": 2, "float32": 4, "bfloat16": 2, "float16": 2, "int4": 4}  # but not its weights
+_INT4_BYTES = 0.5 + 4 / 32  # a nibble, and scale and zero in bf16 for 32 of them
 CONTEXT = 4096  # tokens that a memory estimate assumes by default
 _WORKING_ROOM = 256 * 2**20  # bytes for activations, logits and scratch buffers beside weights and KV
 STRICT = ConfigDict(extra="forbid", strict=True)
@@ -55,7 +56,10 @@ class ModelSpec:
     alpha: float | None = None
 
     def weight_bytes(self, dtype: str) -> int:
-        return self.parameters * byte_width(dtype)
+        if dtype != "int4":
+            return self.parameters * byte_width(dtype)
+        vocabulary = self.vocab_size * self.hidden_size  # in 8 bits: once for the embedding, once for the output layer
+        return int((self.parameters - vocabulary) * _INT4_BYTES + vocabulary * (2 * _INT4_BYTES + 1 + 4 / 32))
 
     def kv_bytes(self, dtype: str, context: int = CONTEXT) -> int:
         """Returns the bytes of keys and values for ``context`` tokens, at most as many as the model attends to."""
@@ -93,5 +97,5 @@ def methods(pair: PairSpec) -> tuple[str, ...]:
 def byte_width(dtype: str) -> int:
     """Raises BadInput for an unknown precision."""
     if dtype not in BYTES:
-        raise BadInput(f"Unknown precision {dtype!r}; choose from fp32, bf16, fp16.")
+        raise BadInput(f"Unknown precision {dtype!r}; choose from fp32, bf16, fp16, int4.")
     return BYTES[dtype]

@@ -1,7 +1,7 @@
 """Locates a pair's weights and downloads them. Only `fetch_pair` uses the network.
 
-A hub model stays in the hub's own cache. A GGUF model is converted once into our cache folder: in a temporary folder
-that is then renamed, so that the model is either complete or absent.
+A hub model stays in the hub's own cache. A GGUF file is copied once into our cache folder with the files that belong to
+it: in a temporary folder that is then renamed, so that the model is either complete or absent.
 """
 
 import errno
@@ -23,7 +23,7 @@ from engine.weights.specs import GgufSource, ModelSpec, PairSpec
 
 __all__ = ["cache_root", "fetch_pair", "locate", "weights_hash"]
 
-_CONVERTER = 1  # version of the conversion; a higher number invalidates folders converted before
+_VERSION = 2  # of the prepared folders; a higher number invalidates those of before
 
 
 def locate(model: ModelSpec) -> Path | None:
@@ -33,7 +33,7 @@ def locate(model: ModelSpec) -> Path | None:
             raise Unavailable(f"{problem} Repair that folder or name another.")
         return model.folder
     if model.gguf:
-        folder = _converted(model)
+        folder = _prepared(model)
         if not folder.is_dir():
             return None
         problem = manifest_problem(folder) or missing(folder) or damage(folder)
@@ -78,16 +78,16 @@ def _fetch(model: ModelSpec, say: ProgressCallback) -> Path:
     return _fetch_gguf(model, say) if model.gguf else hub.download(model, say, is_damaged)
 
 
-def _converted(model: ModelSpec) -> Path:
-    return cache_root() / "models" / f"{model.name}-{model.gguf.sha256[:12]}-{_CONVERTER}"
+def _prepared(model: ModelSpec) -> Path:
+    return cache_root() / "models" / f"{model.name}-{model.gguf.sha256[:12]}-{_VERSION}"
 
 
 def _fetch_gguf(model: ModelSpec, say: ProgressCallback) -> Path:
     from filelock import FileLock, Timeout
 
-    from engine.weights.gguf import convert
+    from engine.weights.gguf import prepare
 
-    final = _converted(model)
+    final = _prepared(model)
     with disk_errors(final.parent):
         final.parent.mkdir(parents=True, exist_ok=True)
         lock = FileLock(final.parent / f".{final.name}.lock")
@@ -98,16 +98,16 @@ def _fetch_gguf(model: ModelSpec, say: ProgressCallback) -> Path:
             lock.acquire()
         try:
             if final.is_dir() and not manifest_problem(final):
-                return final  # converted by the process that held the lock
+                return final  # prepared by the process that held the lock
             for left in final.parent.glob(f".{final.name}-*"):  # left by a killed process, because we hold the lock
                 shutil.rmtree(left, ignore_errors=True)
             work = Path(tempfile.mkdtemp(dir=final.parent, prefix=f".{final.name}-"))
             try:
-                need_disk(final.parent, model.weight_bytes("fp32") + model.gguf.size, model.name)
-                file = _gguf_file(model, work, lambda f, message: say(0.6 * f, message))
-                say(0.6, f"Converting {model.name}")
+                need_disk(final.parent, 2 * model.gguf.size, model.name)
+                file = _gguf_file(model, work, lambda f, message: say(0.8 * f, message))
+                say(0.8, f"Preparing {model.name}")
                 (work / "model").mkdir()
-                convert(file, work / "model", lambda f: say(0.6 + 0.35 * f, f"Converting {model.name}"))
+                prepare(file, work / "model")
                 write_manifest(work / "model")
                 if final.exists():
                     os.replace(final, work / "damaged")
