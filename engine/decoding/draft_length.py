@@ -10,7 +10,9 @@ because otherwise the output would not be exact.
 """
 
 from collections.abc import Mapping, Sequence
+from itertools import accumulate
 from math import prod
+from operator import mul
 
 from engine.drafters.base import PER_TOKEN
 from engine.trace.speedup_model import best_length, interpolate
@@ -42,18 +44,33 @@ class FixedGamma:
         pass
 
 
+class Rate:
+    """Tokens per cost of the recent rounds; a cost of 1 is a plain step."""
+
+    def __init__(self):
+        self._tokens = self._cost = _RATE_MEMORY / 4  # a prior rate of 1: as good as plain
+
+    @property
+    def value(self) -> float:
+        return max(1.0, self._tokens / self._cost)
+
+    def add(self, tokens: float, cost: float) -> None:
+        fade = 1 - 1 / _RATE_MEMORY
+        self._tokens, self._cost = fade * self._tokens + tokens, fade * self._cost + cost
+
+
 class AdaptiveGamma:
     """Chooses the γ ≥ 0 with the most expected tokens per cost.
 
     ``c``: cost of a draft step, ``v``: cost of scoring W tokens, both in plain target steps. ``next_key`` maps a key to
     the key after an accepted draft, because acceptance changes with depth: an n-gram match grows by one.
-    ``priors[PER_TOKEN]`` is α averaged over all keys.
+    ``priors[PER_TOKEN]`` is α averaged over all keys. ``rate``: shared by the drafters that compete for a round.
     """
 
-    def __init__(self, c: float, v: Mapping[int, float], priors: Mapping, next_key=lambda key: key, most=16):
+    def __init__(self, c: float, v: Mapping[int, float], priors: Mapping, next_key=lambda key: key, most=16, rate=None):
         self.c, self.v, self.priors, self.next_key, self.most = c, v, priors, next_key, most
+        self.rate = rate or Rate()
         self._seen: dict = {}  # key -> (accepted, rejected), both decayed
-        self._tokens = self._cost = _RATE_MEMORY / 4  # a prior rate of 1: as good as plain
         self._balance, self._rest, self._rested = 0.0, _REST, 0
 
     def alpha(self, key) -> float:
@@ -70,26 +87,44 @@ class AdaptiveGamma:
                 return 0
             return min(self.most, most)
         gamma = best_length([self.alpha(s) for s in self._path(key, min(self.most, most))], self.c, self.v)
-        if gamma == 0 and key in self._seen:
-            self._fade(key, 1 - RECOVERY)
+        if gamma == 0:
+            self.forget(key)
         return gamma
+
+    def promise(self, key, gamma: int) -> tuple[int, float, float]:
+        """(γ, expected tokens, cost) of a round that drafts ``gamma`` tokens."""
+        tokens = sum(accumulate((self.alpha(s) for s in self._path(key, gamma)), mul, initial=1.0))
+        return gamma, tokens, gamma * self.c + interpolate(self.v, gamma + 1)
+
+    def best_promise(self, key, most: int) -> tuple[int, float, float]:
+        """The promise that beats the recent rate the most; γ = 0 if none does."""
+        best, excess, reached, tokens = (0, 1.0, 1.0), 1.0 - self.rate.value, 1.0, 1.0
+        for gamma, s in enumerate(self._path(key, min(self.most, most)), start=1):
+            reached *= self.alpha(s)
+            tokens += reached
+            cost = gamma * self.c + interpolate(self.v, gamma + 1)
+            if tokens - self.rate.value * cost > excess:
+                best, excess = (gamma, tokens, cost), tokens - self.rate.value * cost
+        return best
+
+    def forget(self, key) -> None:
+        """Goes a little of the way back to the prior."""
+        if key in self._seen:
+            self._fade(key, 1 - RECOVERY)
 
     def worth_verifying(self, path: Sequence) -> bool:
         """Whether verifying the last guess pays: the chance that it is accepted, against the tokens that the same time
         yields on average. ``path``: keys of the guesses so far."""
         reached = prod(self.alpha(s) for s in path)
-        return reached >= self._rate() * self._scoring(len(path))
+        return reached >= self.rate.value * self._scoring(len(path))
 
     def worth_drafting(self, path: Sequence) -> bool:
         """The same for the next guess, which also costs a draft step."""
         reached = prod(self.alpha(s) for s in path) * self.alpha(PER_TOKEN)
-        return reached >= self._rate() * (self._scoring(len(path) + 1) + self.c)
+        return reached >= self.rate.value * (self._scoring(len(path) + 1) + self.c)
 
     def _scoring(self, drafts: int) -> float:
         return interpolate(self.v, drafts + 1) - interpolate(self.v, drafts)
-
-    def _rate(self) -> float:
-        return max(1.0, self._tokens / self._cost)
 
     def observe(self, key, tested: int, accepted: int, path: Sequence = (), steps: int = 0) -> None:
         """Updates α from a round: the first ``accepted`` of ``tested`` drafts were accepted. For ``PER_TOKEN``,
@@ -104,9 +139,8 @@ class AdaptiveGamma:
     def _account(self, tokens: int, cost: float) -> None:
         """Tracks the net gain of per-token decisions. After losing ``_DEBT`` plain steps drafting pauses, with
         exponential back-off."""
-        fade = 1 - 1 / _RATE_MEMORY
-        self._tokens, self._cost = fade * self._tokens + tokens, fade * self._cost + cost
-        self._balance = fade * self._balance + tokens - cost
+        self.rate.add(tokens, cost)
+        self._balance = (1 - 1 / _RATE_MEMORY) * self._balance + tokens - cost
         if self._balance < -_DEBT:
             self._balance, self._rested = 0.0, self._rest
             self._rest = min(2 * self._rest, _LONGEST_REST)
@@ -131,15 +165,22 @@ class AdaptiveGamma:
 class ReplayedGamma:
     """Repeats the γ of each recorded round, so that a run with γ = auto can be repeated exactly.
 
-    ``gammas``: γ, or (γ, draft steps) where a draft model may have taken one more step than it drafted tokens.
-    `observe` counts the rounds, because `choose` is not called in a round in which nothing can be drafted.
+    ``gammas``: γ, or (γ, draft steps) where a draft model may have taken one more step than it drafted tokens, or with
+    the drafter's name as third. `observe` counts the rounds, because `choose` is not called in a round in which nothing
+    can be drafted.
     """
 
-    def __init__(self, gammas: Sequence[int | tuple[int, int]]):
+    def __init__(self, gammas: Sequence[int | tuple]):
         self.rounds, self._round = [g if isinstance(g, tuple) else (g, g) for g in gammas], 0
 
+    @property
+    def drafter(self) -> str:
+        return (*self._recorded(), "")[2]
+
     def choose(self, key, most: int) -> int:
-        return min(max(self._recorded()) if key == PER_TOKEN else self._recorded()[0], most)
+        if isinstance(key, Mapping):  # of several drafters
+            key = key.get(self.drafter)
+        return min(max(self._recorded()[:2]) if key == PER_TOKEN else self._recorded()[0], most)
 
     def worth_verifying(self, path: Sequence) -> bool:
         return len(path) <= self._recorded()[0]

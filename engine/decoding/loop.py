@@ -17,7 +17,7 @@ import torch
 from engine.config import MAX_GAMMA, RunConfig
 from engine.decoding.trace_recorder import TraceRecorder
 from engine.device import DeviceTimer, to_device
-from engine.drafters.base import PER_TOKEN, Draft, Drafter, DrafterSetup
+from engine.drafters.base import Draft, Drafter, DrafterSetup
 from engine.models.runner import Runner, tree_shape
 from engine.sampling.random_streams import ACCEPTING, CLOSING, Uniforms
 from engine.sampling.rejection import Verdict, verify_chain, verify_tree
@@ -132,7 +132,7 @@ class SpeculativeDecoder:
         tokens = self.recorder.tokens(verdict, draft, draft_texts, texts, tail, u, u_closing, depth, position)
         end, laps = self._now(), timer.laps()
         timings = Timings(*laps, host=max(0.0, end - start - sum(laps)))
-        return Round(index, gamma, tokens, self._parents(draft), draft.steps, base, timings, start, end)
+        return Round(index, gamma, tokens, self._parents(draft), draft.steps, base, timings, start, end, draft.drafter)
 
     def _now(self) -> float:
         return time.perf_counter() - self.started
@@ -145,7 +145,7 @@ class SpeculativeDecoder:
         if gamma == 0:
             return 0, key, Draft(torch.zeros(0, dtype=torch.long, device=self.target.device))
         draft = self.drafter.propose(self.committed, gamma, position)
-        return len(draft) if key == PER_TOKEN else gamma, key, draft
+        return len(draft) if draft.parents is None else gamma, key, draft
 
     def _accept(self, p: torch.Tensor, draft: Draft, u, u_closing) -> Verdict:
         draws = [to_device(x, self.target.device, torch.float32) for x in (u, u_closing)]

@@ -29,6 +29,7 @@ class AutoregressiveDrafter(Drafter):
     """
 
     name: str
+    starts_late = True
     words: torch.Tensor | None = None  # [Vd] the target's id of each draft word; None where the ids are the same
     # Share of greedy drafts accepted at each certainty, over the shipped drafts' held-out prompts. It nearly equals
     # the certainty itself, at any draft position, for the head and the small model alike.
@@ -91,8 +92,10 @@ class AutoregressiveDrafter(Drafter):
         return token, q
 
     def _uniforms(self, position: int, gamma: int) -> torch.Tensor:
-        table = self.setup.uniforms.table(DRAFTING)[position : position + gamma]
-        return self._buffer("u", table, torch.float32)
+        """[gamma] by position and step of the round. A discarded token decides how far its round drafted, and so when
+        its place is drafted again; that draft must not use the same number."""
+        tables = (self.setup.uniforms.table(DRAFTING, step) for step in range(gamma))
+        return self._buffer("u", [table[position + step] for step, table in enumerate(tables)], torch.float32)
 
     def _buffer(self, name: str, values, dtype: torch.dtype) -> torch.Tensor:
         """Copies ``values`` into a buffer with a fixed address, as a captured graph needs."""

@@ -19,13 +19,14 @@ UNMEASURED_ALPHA = 0.6  # acceptance to expect of a draft that was never measure
 class Draft:
     """tokens [N] on the device. q [N, V]: the row each token was drawn from, None for deterministic drafts (one-hot).
     parents [N] for a tree, None for a chain. steps: forward passes of the draft model. confidence_keys [N]: set by
-    drafters that decide per token."""
+    drafters that decide per token. drafter: the member that proposed it, where several compete."""
 
     tokens: torch.Tensor
     q: torch.Tensor | None = None
     parents: tuple[int, ...] | None = None
     steps: int = 0
     confidence_keys: tuple[Hashable, ...] = ()
+    drafter: str = ""
 
     def __len__(self) -> int:
         return len(self.tokens)
@@ -64,6 +65,7 @@ class Drafter:
     """
 
     priors: ClassVar[Mapping[Hashable, float]] = MappingProxyType({})
+    starts_late: ClassVar[bool] = False  # whether `start` may wait for the first proposal, with what is committed then
 
     @classmethod
     def usual_places(cls, longest: int, alpha: float | None = None) -> list[tuple[float, list[float]]]:

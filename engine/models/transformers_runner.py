@@ -8,11 +8,13 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import torch
-from transformers import AutoModelForCausalLM, DynamicCache
+from transformers import AutoConfig, AutoModelForCausalLM, DynamicCache
 from transformers.utils import logging as transformers_logging
 
 from engine.device import out_of_memory
 from engine.errors import BadInput, EngineError, Unavailable
+from engine.models.gguf_reader import open_weights
+from engine.weights.checkpoint_dir import GGUF
 
 _PREFILL_CHUNK = 512
 _TOLERANCE = {torch.float32: 1e-3, torch.float16: 0.1, torch.bfloat16: 0.5}
@@ -25,7 +27,7 @@ class TransformersRunner:
     captured = False
 
     def __init__(self, folder: Path, dtype: torch.dtype, device: str):
-        self.model = _load(folder, dtype).to(device).eval()
+        self.model = load_transformers(folder, dtype).to(device).eval()
         self.dtype, self.device = dtype, device
         text = self.model.config.get_text_config()
         self.vocab_size = text.vocab_size
@@ -106,15 +108,14 @@ class TransformersRunner:
         self.model = None
 
 
-def _load(folder: Path, dtype: torch.dtype):
-    """Loads the model on the CPU. Raises Unavailable with transformers' reason; memory errors pass through."""
+def load_transformers(folder: Path, dtype: torch.dtype):
+    """Returns transformers' own model on the CPU. Raises Unavailable with the reason; memory errors pass through."""
     bars = transformers_logging.is_progress_bar_enabled()
     transformers_logging.disable_progress_bar()
     try:
-        model, loaded = AutoModelForCausalLM.from_pretrained(
-            folder, dtype=dtype, trust_remote_code=False, use_safetensors=True, local_files_only=True,
-            output_loading_info=True,
-        )  # fmt: skip
+        model, absent = (_from_gguf if (folder / GGUF).is_file() else _from_folder)(folder, dtype)
+    except EngineError:
+        raise
     except Exception as error:  # architectures fail to load in many ways
         if out_of_memory(error):
             raise
@@ -122,11 +123,32 @@ def _load(folder: Path, dtype: torch.dtype):
     finally:
         if bars:
             transformers_logging.enable_progress_bar()
-    if absent := sorted(loaded["missing_keys"]):  # transformers would fill them with random values
+    if absent:  # transformers would fill them with random values
         raise Unavailable(
-            f"{folder} has no tensor {absent[0]!r}; its weights do not fit its config.json. Fetch the pair again."
+            f"{folder} has no tensor {min(absent)!r}; its weights do not fit its config.json. Fetch the pair again."
         )
     return model
+
+
+def _from_folder(folder: Path, dtype: torch.dtype):
+    model, loaded = AutoModelForCausalLM.from_pretrained(
+        folder, dtype=dtype, trust_remote_code=False, use_safetensors=True, local_files_only=True,
+        output_loading_info=True,
+    )  # fmt: skip
+    return model, loaded["missing_keys"]
+
+
+def _from_gguf(folder: Path, dtype: torch.dtype):
+    """Fills the model tensor by tensor, because transformers' own GGUF reader needs one more package."""
+    config = AutoConfig.from_pretrained(folder, trust_remote_code=False, local_files_only=True)
+    model, weights = AutoModelForCausalLM.from_config(config, dtype=dtype), open_weights(folder, dtype, "cpu")
+    absent = []
+    for name, parameter in model.named_parameters():  # a tied output layer is not among them
+        if name in weights:
+            parameter.data.copy_(weights(name, tuple(parameter.shape)))
+        else:
+            absent.append(name)
+    return model, absent
 
 
 def first_line(error: Exception) -> str:

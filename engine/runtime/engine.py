@@ -3,7 +3,7 @@
 import gc
 import platform
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
@@ -14,13 +14,15 @@ import transformers
 
 import engine
 from engine.config import AUTO, METHODS, RunConfig, needs_draft
-from engine.decoding.draft_length import AdaptiveGamma, FixedGamma, ReplayedGamma
+from engine.decoding.draft_length import AdaptiveGamma, FixedGamma, Rate, ReplayedGamma
+from engine.decoding.drafter_choice import DrafterChoice
 from engine.decoding.loop import TRUE_RULES, Rules, SpeculativeDecoder
 from engine.decoding.tokenization import Detokenizer, encode_prompt
 from engine.decoding.trace_recorder import TraceRecorder
 from engine.device import peak_memory, reset_peak
 from engine.drafters import drafter_class
 from engine.drafters.base import Drafter
+from engine.drafters.hybrid import HybridDrafter
 from engine.errors import BadInput, Unavailable
 from engine.files import cache_root, gigabytes
 from engine.models.eagle3_head import EagleModel
@@ -37,7 +39,6 @@ from engine.models.runner import DecoderRunner
 from engine.models.transformers_config import load_tokenizer
 from engine.runtime import calibration
 from engine.trace.events import CostModel, Event, ProgressCallback, PromptToken, RunFinished, RunStarted
-from engine.trace.speedup_model import expected_speedup
 from engine.weights.catalogue import get_pair
 from engine.weights.checkpoint_dir import weights_hash
 from engine.weights.preflight import available_memory, check_pair, compare_tokenizers
@@ -47,7 +48,6 @@ from engine.weights.store import locate
 __all__ = ["PRECISIONS", "Engine", "device_name", "drafter_class", "load_engine"]
 
 
-_LONGEST = 16  # draft length up to which `fastest` looks
 _CALIBRATIONS = 3  # attempts on a machine that stays busy, because each takes seconds
 
 
@@ -63,11 +63,6 @@ class Engine:
         self._drafters: dict[str, Drafter] = {}
         self._costs: dict[str, CostModel] = {}
         self._calibrations: dict[str, int] = {}  # how often each was measured
-
-    def _places(self, method: str) -> list[tuple[float, list[float]]]:
-        """The kinds of places in a text for this method: (share of the tokens, α by depth)."""
-        draft = self.pair.drafts.get(method)
-        return drafter_class(method).usual_places(_LONGEST, draft and draft.alpha)
 
     def on_progress(self, progress: ProgressCallback) -> None:
         """Sets the callback for the progress of loading and calibrating."""
@@ -98,20 +93,6 @@ class Engine:
         """Whether everything the method needs is loaded."""
         needed = self.pair.drafts if method == AUTO else {method} & self.pair.drafts.keys()
         return all(name in self._drafts for name in needed)
-
-    def fastest(self) -> str:
-        """The method with the highest idealised speedup, from the costs of this device and the shipped α.
-
-        All methods share the target and so one v: that of the calibration with the fastest plain step.
-        """
-        costs = {}
-        for method in self.methods:
-            if method != "none":
-                with suppress(Unavailable):  # a draft that cannot be loaded here is not a candidate
-                    costs[method] = self.costs(method)
-        v = min(costs.values(), key=lambda each: each.step).v
-        speedups = {"none": 1.0} | {m: expected_speedup(self._places(m), each.c, v) for m, each in costs.items()}
-        return max(speedups, key=speedups.get)
 
     def drafter(self, method: str) -> Drafter:
         """The method's drafter. Raises BadInput for an unknown method, Unavailable if its draft cannot run here."""
@@ -158,6 +139,22 @@ class Engine:
         self._hashes[folder] = weights_hash(folder)
         return LoadedModel(DecoderRunner(head), target.tokenizer, target.eos, folder)
 
+    def _competitors(self, length: int) -> dict[str, Drafter]:
+        """The drafters of method auto: all that can be loaded here and attend to ``length`` tokens."""
+        found = {}
+        for method in self.methods:
+            if method != "none":
+                with suppress(Unavailable):
+                    found[method] = self.drafter(method)
+        short = {name for name, draft in self._drafts.items() if draft.runner.max_length < length}
+        return {name: drafter for name, drafter in found.items() if name not in short}
+
+    def _shared_costs(self, methods: Iterable[str]) -> CostModel:
+        """All methods share the target and so one v: that of the calibration with the fastest plain step."""
+        costs = {method: self.costs(method) for method in methods}
+        best = min(costs.values(), key=lambda each: each.step)
+        return replace(best, c=0.0, draft_costs={method: each.c for method, each in costs.items()})
+
     def costs(self, method: str, again: bool = False) -> CostModel:
         """c and v(W) of a method on this device, from the calibration cache or measured now.
 
@@ -184,7 +181,11 @@ class Engine:
         return self._costs[method]
 
     def weights(self, method: str) -> dict[str, str]:
-        """Hashes of the loaded weights: of the target, and of the method's draft if it has one."""
+        """Hashes of the loaded weights: of the target, and of the method's draft if it has one; auto has them all."""
+        if method == AUTO:
+            return {"target": self._hashes[self.target.folder]} | {
+                name: self._hashes[draft.folder] for name, draft in self._drafts.items()
+            }
         hashes = {"target": self._hashes[self.target.folder]}
         if method in self._drafts:
             hashes["draft"] = self._hashes[self._drafts[method].folder]
@@ -198,20 +199,22 @@ class Engine:
         rules: Rules = TRUE_RULES,
         ends: bool = True,
     ) -> Iterator[Event]:
-        """Yields RunStarted, Rounds, RunFinished. ``gammas``: the γ of each round, to repeat a recorded run. For
+        """Yields RunStarted, Rounds, RunFinished. ``gammas``: the γ of each round, to repeat a recorded run (see `ReplayedGamma`). For
         experiments: other ``rules``; ``ends`` False ignores end-of-text tokens. Raises BadInput and Unavailable."""
         with memory_errors(f"This request does not fit into the memory of {self.device}"):
             yield from self._run(config, cancelled, gammas, rules, ends)
 
     def _run(self, config: RunConfig, cancelled, gammas, rules: Rules, ends: bool) -> Iterator[Event]:
-        if config.method == AUTO:
-            config = replace(config, method=self.fastest())
         prompt = encode_prompt(self.target.tokenizer, config)
         self._check_length(self.target, self.pair.target.name, len(prompt), config)
-        drafter = self.drafter(config.method)
-        if config.method in self._drafts:
-            self._check_length(self._draft(config.method), self.pair.drafts[config.method].name, len(prompt), config)
-        costs = self.costs(config.method)
+        if config.method == AUTO:
+            drafter = HybridDrafter(self._competitors(len(prompt) + config.max_new_tokens))
+            costs = self._shared_costs(drafter.members)
+        else:
+            drafter, costs = self.drafter(config.method), self.costs(config.method)
+            if config.method in self._drafts:
+                draft = self._draft(config.method)
+                self._check_length(draft, self.pair.drafts[config.method].name, len(prompt), config)
         reset_peak(self.device)
         yield self._started(config, prompt, costs)
         decoding = SpeculativeDecoder(
@@ -244,6 +247,13 @@ class Engine:
     def _gamma_policy(self, config: RunConfig, drafter: Drafter, costs: CostModel, gammas):
         if gammas is not None:
             return ReplayedGamma(gammas)
+        if config.method == AUTO:
+            rate = Rate()
+            members = {
+                name: AdaptiveGamma(costs.draft_costs[name], costs.v, member.priors, member.next_key, rate=rate)
+                for name, member in drafter.members.items()
+            }
+            return DrafterChoice(members, rate, None if config.gamma == AUTO else config.gamma)
         if config.gamma == AUTO:
             return AdaptiveGamma(costs.c, costs.v, drafter.priors, drafter.next_key)
         return FixedGamma(config.gamma)

@@ -108,6 +108,7 @@ class Round:
     ``parents`` [N]: for each draft the index of its parent node, 0 being the pending token and i the i-th draft
     (1-based). ``gamma``: the draft length asked for; N may be smaller. ``draft_steps``: passes of the draft model.
     ``start`` and ``end`` are seconds since the run started; ``context``: tokens in the target's cache before it.
+    ``drafter``: the method that drafted it, where several compete; else empty, as in a round without drafts.
     """
 
     index: int
@@ -119,6 +120,7 @@ class Round:
     timings: Timings
     start: float
     end: float
+    drafter: str = ""
 
     @property
     def emitted(self) -> tuple[Token, ...]:
@@ -139,13 +141,19 @@ CHEAPEST = 0.9  # a v(W) below this is a timing error: no pass is much cheaper t
 class CostModel:
     """Measured costs on this device: ``c`` = one draft step ÷ one plain target step (0 where drafting is free),
     ``v[W]`` = scoring W tokens at once ÷ scoring one, at ``context`` tokens; ``step`` is one plain step in seconds.
-    ``spread``: median ÷ minimum of that step − 1, large when other programs kept the machine busy."""
+    ``spread``: median ÷ minimum of that step − 1, large when other programs kept the machine busy. ``draft_costs``: c
+    of each drafter by its method, where several compete."""
 
     c: float
     v: dict[int, float]
     context: int
     step: float
     spread: float = 0.0
+    draft_costs: dict[str, float] = field(default_factory=dict)
+
+    def draft_cost(self, drafter: str = "") -> float:
+        """c of a round's drafter."""
+        return self.draft_costs.get(drafter, self.c)
 
     @property
     def steady(self) -> bool:

@@ -112,6 +112,9 @@ def _fetch_gguf(model: ModelSpec, say: ProgressCallback) -> Path:
                 if final.exists():
                     os.replace(final, work / "damaged")
                 os.replace(work / "model", final)
+                for older in final.parent.glob(f"{final.name.rpartition('-')[0]}-*"):
+                    if older != final:
+                        shutil.rmtree(older, ignore_errors=True)
             finally:
                 shutil.rmtree(work, ignore_errors=True)
         finally:

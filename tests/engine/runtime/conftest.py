@@ -36,9 +36,7 @@ def folder():
 
 @pytest.fixture(scope="session")
 def reference(folder):
-    from transformers import AutoModelForCausalLM
-
-    return AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32, local_files_only=True).eval()
+    return load_transformers(folder, torch.float32).eval()
 
 
 @pytest.fixture(scope="session")

@@ -1,4 +1,4 @@
-"""Bringing weights: the GGUF conversion, the cache folder, pip's failures, and a hub that runs on this machine."""
+"""Bringing weights: GGUF files, the cache folder, pip's failures, and a hub that runs on this machine."""
 
 import errno
 import hashlib
@@ -16,16 +16,18 @@ import numpy as np
 import pytest
 import torch
 from filelock import FileLock
-from safetensors.numpy import load_file, save_file
+from safetensors.numpy import save_file
 from tiny_models import write
-from transformers import AutoModelForCausalLM, AutoTokenizer
+from transformers import AutoConfig, AutoTokenizer
 
 from engine.errors import Unavailable
 from engine.files import cache_root
+from engine.models.gguf_reader import GgufReader
+from engine.models.transformers_runner import load_transformers
 from engine.weights import checkpoint_dir, store
 from engine.weights.catalogue import get_pair
 from engine.weights.checkpoint_dir import weights_hash
-from engine.weights.gguf import convert
+from engine.weights.gguf import prepare
 from engine.weights.hub import download_file
 from engine.weights.specs import GgufSource, PairSpec
 from engine.weights.store import fetch_pair, locate
@@ -122,39 +124,44 @@ def package_file(pair):
     return store._packaged_file(pair.target.gguf)
 
 
-# --- conversion ---
+# --- preparing a GGUF file ---
 
 
 @pytest.mark.parametrize("tied", [True, False])
-def test_a_converted_model_is_the_model(tmp_path, tied):
+def test_a_prepared_file_is_the_model(tmp_path, tied):
     model = tiny_model(tmp_path, tied)
     (tmp_path / "out").mkdir()
-    seen = []
-    convert(write_gguf(tmp_path / "m.gguf", model), tmp_path / "out", seen.append)
-    assert seen == sorted(seen) and seen[-1] == 1
-    again = AutoModelForCausalLM.from_pretrained(tmp_path / "out", trust_remote_code=False).eval()
+    prepare(write_gguf(tmp_path / "m.gguf", model), tmp_path / "out")
+    config = AutoConfig.from_pretrained(tmp_path / "out", trust_remote_code=False)
+    weights, right = GgufReader(tmp_path / "out", torch.float32, "cpu"), model.state_dict()
+    assert all(torch.equal(weights(name, tuple(w.shape)), w) for name, w in right.items() if name in weights)
+    assert {*right} - {name for name in right if name in weights} == ({"lm_head.weight"} if tied else set())
+    assert config.rms_norm_eps == 1e-5 and config.tie_word_embeddings == tied
+    assert config.eos_token_id == 0 and config.architectures == ["LlamaForCausalLM"]
+    again = load_transformers(tmp_path / "out", torch.float32).eval()
     ids = torch.tensor([[1, 2, 3, 4, 5, 9, 7, 8]])
     with torch.inference_mode():
-        assert torch.equal(model(ids).logits, again(ids).logits)
-    assert again.config.rms_norm_eps == 1e-5 and again.config.tie_word_embeddings == tied
-    assert again.generation_config.eos_token_id == 0 and again.config.architectures == ["LlamaForCausalLM"]
+        torch.testing.assert_close(model(ids).logits, again(ids).logits, atol=1e-5, rtol=1e-5)
 
 
-def test_quantised_weights_are_kept_exactly(tmp_path):
-    kind = gguf.GGMLQuantizationType.Q4_1
+@pytest.mark.parametrize("kind", [gguf.GGMLQuantizationType.Q4_1, gguf.GGMLQuantizationType.Q8_0])
+def test_quantised_weights_are_kept_exactly(tmp_path, kind):
+    """As stored, and against the gguf package's own arithmetic; q is also put back in transformers' order of rows."""
     model = tiny_model(tmp_path)
     (tmp_path / "out").mkdir()
-    convert(write_gguf(tmp_path / "m.gguf", model, kind), tmp_path / "out")
-    tensors = load_file(tmp_path / "out" / "model.safetensors")
-    weight = model.model.layers[1].mlp.down_proj.weight.detach().numpy()
-    kept = tensors["model.layers.1.mlp.down_proj.weight"]
-    assert np.array_equal(kept, gguf.quants.dequantize(gguf.quants.quantize(weight, kind), kind))
-    assert not np.array_equal(kept, kept.astype("f2").astype("f4")), "fp16 would do after all"
+    prepare(write_gguf(tmp_path / "m.gguf", model, kind), tmp_path / "out")
+    weights = GgufReader(tmp_path / "out", torch.float32, "cpu")
+    for name in ("mlp.down_proj", "self_attn.q_proj", "self_attn.k_proj"):
+        weight = model.get_parameter(f"model.layers.1.{name}.weight").detach().numpy()
+        right = gguf.quants.dequantize(gguf.quants.quantize(weight, kind), kind)
+        kept = weights(f"model.layers.1.{name}.weight")
+        assert np.array_equal(kept, right) and torch.equal(weights.blocks(f"model.layers.1.{name}.weight").dense(), kept)
+    assert not np.array_equal(kept, kept.half().float()), "fp16 would do after all"
 
 
 def test_the_tokenizer_splits_digits_before_merging(tmp_path, tiny_gguf):
     """transformers' own GGUF reader drops this, and then cuts the blank line before a numbered item in two."""
-    convert(tiny_gguf, tmp_path)
+    prepare(tiny_gguf, tmp_path)
     tokenizer = AutoTokenizer.from_pretrained(tmp_path, trust_remote_code=False)
     assert tokenizer.tokenize("ab\n\n12") == ["ab", "ĊĊ", "1", "2"]
     assert tokenizer.decode(tokenizer("a 1\n\n2b").input_ids) == "a 1\n\n2b"
@@ -174,14 +181,14 @@ def test_the_tokenizer_splits_digits_before_merging(tmp_path, tiny_gguf):
 )
 def test_another_kind_of_gguf_is_refused(tmp_path, change, words):
     with pytest.raises(Unavailable, match=words):
-        convert(write_gguf(tmp_path / "m.gguf", tiny_model(tmp_path), **change), tmp_path)
+        prepare(write_gguf(tmp_path / "m.gguf", tiny_model(tmp_path), **change), tmp_path)
 
 
 @pytest.mark.parametrize("keep", [0, 3, 30, 700, 5000])
 def test_a_cut_gguf_is_refused(tmp_path, tiny_gguf, keep):
     (tmp_path / "cut.gguf").write_bytes(tiny_gguf.read_bytes()[:keep])
     with pytest.raises(Unavailable, match=r"cut\.gguf is damaged, or is not a Llama-family GGUF file"):
-        convert(tmp_path / "cut.gguf", tmp_path)
+        prepare(tmp_path / "cut.gguf", tmp_path)
 
 
 # --- the cache folder ---
@@ -195,8 +202,8 @@ def test_fetching_the_packaged_file(tiny, cache):
     assert AutoTokenizer.from_pretrained(folder, trust_remote_code=False).eos_token == "<|end|>"
     assert [f for f, _ in seen] == sorted(f for f, _ in seen) and seen[-1] == (1.0, "tiny-pair is ready")
     assert "tiny_gguf_package" not in sys.modules
-    before = (folder / "model.safetensors").stat().st_mtime_ns
-    assert fetch_pair(tiny) == {"target": folder} and (folder / "model.safetensors").stat().st_mtime_ns == before
+    before = (folder / "model.gguf").stat().st_mtime_ns
+    assert fetch_pair(tiny) == {"target": folder} and (folder / "model.gguf").stat().st_mtime_ns == before
     assert leftovers(cache) == []
 
 
@@ -204,7 +211,7 @@ def leftovers(cache):
     return [p.name for p in (cache / "models").iterdir() if p.name.startswith(".") and not p.name.endswith(".lock")]
 
 
-@pytest.mark.parametrize("file", ["model.safetensors", "config.json", "speclens.json"])
+@pytest.mark.parametrize("file", ["model.gguf", "config.json", "speclens.json"])
 @pytest.mark.parametrize("how", ["cut", "gone"])
 def test_a_damaged_cache_is_told_and_mended(tiny, cache, file, how):
     (folder,) = fetch_pair(tiny).values()
@@ -223,9 +230,9 @@ def test_a_damaged_cache_is_told_and_mended(tiny, cache, file, how):
 
 def test_a_flipped_bit_is_found_by_the_hash(tiny):
     (folder,) = fetch_pair(tiny).values()
-    data = bytearray((folder / "model.safetensors").read_bytes())
+    data = bytearray((folder / "model.gguf").read_bytes())
     data[-3] ^= 1
-    (folder / "model.safetensors").write_bytes(data)
+    (folder / "model.gguf").write_bytes(data)
     assert locate(tiny.target)
     with pytest.raises(Unavailable, match="are damaged; delete that folder and fetch the pair again"):
         weights_hash(folder)
@@ -275,7 +282,7 @@ def test_a_cache_path_that_is_a_file_is_told(tiny, tmp_path, monkeypatch):
 
 
 def test_two_at_once_and_the_rest_of_a_killed_one(tiny, cache):
-    stale = cache / "models" / f".{store._converted(tiny.target).name}-killed"
+    stale = cache / "models" / f".{store._prepared(tiny.target).name}-killed"
     stale.mkdir(parents=True)
     told, folders_ = [], []
 
@@ -283,14 +290,14 @@ def test_two_at_once_and_the_rest_of_a_killed_one(tiny, cache):
         folders_.append(fetch_pair(tiny, lambda fraction, message: told.append(message))["target"])
 
     threads = [threading.Thread(target=one) for _ in range(2)]
-    with FileLock(cache / "models" / f".{store._converted(tiny.target).name}.lock"):
+    with FileLock(cache / "models" / f".{store._prepared(tiny.target).name}.lock"):
         [thread.start() for thread in threads]
         deadline = time.monotonic() + 20
         while told.count("Another process is preparing tiny; waiting for it") < 2 and time.monotonic() < deadline:
             time.sleep(0.01)
         assert folders_ == []
     [thread.join() for thread in threads]
-    assert folders_ == [locate(tiny.target)] * 2 and told.count("Converting tiny") > 0
+    assert folders_ == [locate(tiny.target)] * 2 and told.count("Preparing tiny") > 0
     assert len([message for message in told if message.startswith("Checking")]) == 1, "made twice"
     assert not stale.exists() and leftovers(cache) == []
 

@@ -1,0 +1,47 @@
+"""Lets several drafters compete for every round (method auto); `engine.decoding.drafter_choice` decides between them."""
+
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import replace
+
+from engine.drafters.base import Draft, Drafter, DrafterSetup
+
+
+class HybridDrafter(Drafter):
+    """``members``: the drafters by method. The policy names the one that drafts a round in its attribute ``drafter``."""
+
+    name = "auto"
+
+    def __init__(self, members: Mapping[str, Drafter]):
+        self.members = members
+
+    def start(self, prompt: Sequence[int], setup: DrafterSetup) -> None:
+        self.setup, self._started, self._proposer = setup, set(), None
+        for name, member in self.members.items():
+            if not member.starts_late:
+                self._start(name, prompt)
+
+    def _start(self, name: str, committed: Sequence[int]) -> None:
+        self.members[name].start(committed, self.setup)
+        self._started.add(name)
+
+    def confidence_key(self, committed: Sequence[int]) -> dict[str, Hashable] | None:
+        """The keys of all members that have something to propose."""
+        keys = {name: member.confidence_key(committed) for name, member in self.members.items()}
+        return {name: key for name, key in keys.items() if key is not None} or None
+
+    def propose(self, committed: Sequence[int], gamma: int, position: int) -> Draft:
+        name = self.setup.policy.drafter
+        if name not in self._started:
+            self._start(name, committed)
+        self._proposer = self.members[name]
+        return replace(self._proposer.propose(committed, gamma, position), drafter=name)
+
+    def commit(self, accepted: int) -> None:
+        if self._proposer is not None:
+            self._proposer.commit(accepted)
+        self._proposer = None
+
+    def release(self) -> None:
+        for name in self._started:
+            self.members[name].release()
+        self._started = set()

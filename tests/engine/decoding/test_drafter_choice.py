@@ -1,0 +1,135 @@
+"""Several drafters on one run: who drafts which round, that it repeats, and that the output stays exact."""
+
+from collections import Counter
+
+import pytest
+from chi_squared import CAUGHT, FALSE_ALARM, chi_squared, markov_p_value
+from scipy.stats import chi2
+
+from engine.config import SamplingParams
+from engine.decoding.draft_length import AdaptiveGamma, FixedGamma, Rate, ReplayedGamma
+from engine.decoding.drafter_choice import DrafterChoice
+from engine.drafters.base import PER_TOKEN
+from engine.drafters.hybrid import HybridDrafter
+from engine.exactness.toy_models import PLAIN, ToyLM, generate, make_drafter, toy_decoder
+from engine.sampling.random_streams import Uniforms
+
+COSTS = {1: 1.0, 2: 1.08, 3: 1.16, 20: 2.5}
+PROMPT = [0, 1]
+TARGET = ToyLM.random(6, 0, spread=0.8)
+DRAFT = TARGET.with_noise(1.0, 1)
+
+
+def members(names=("ngram", "lm"), draft=DRAFT):
+    return {name: make_drafter(name, draft) for name in names}
+
+
+def choice(drafters, c=0.05, gamma=None, v=COSTS):
+    rate = Rate()
+    costs = {"ngram": 0.0, "lm": c}
+    each = {n: AdaptiveGamma(costs[n], v, d.priors, d.next_key, rate=rate) for n, d in drafters.items()}
+    return DrafterChoice(each, rate, gamma)
+
+
+def run(drafters, policy, sampling=PLAIN, tokens=60, **settings):
+    decoder = toy_decoder(
+        TARGET, HybridDrafter(drafters), PROMPT, sampling, max_new_tokens=tokens, gamma_policy=policy, **settings
+    )
+    return list(decoder.rounds())
+
+
+def ids(rounds):
+    return [token.id for r in rounds for token in r.emitted]
+
+
+@pytest.mark.parametrize("gamma", [None, 3])
+def test_the_output_is_the_targets_own(gamma):
+    drafters = members()
+    tokens = generate(
+        TARGET, HybridDrafter(drafters), PROMPT, max_new_tokens=1500, gamma_policy=choice(drafters, gamma=gamma)
+    )
+    assert markov_p_value(TARGET, tokens, PLAIN) > FALSE_ALARM
+
+
+def test_greedy_output_is_plain_decoding_whoever_drafts():
+    plain = generate(TARGET, make_drafter("none", DRAFT), PROMPT, sampling=SamplingParams(), max_new_tokens=60)
+    drafters = members()
+    rounds = run(drafters, choice(drafters), SamplingParams())
+    assert ids(rounds) == plain
+    assert {r.drafter for r in rounds if r.parents} == {"ngram", "lm"}, "both were needed"
+    assert all(r.drafter == "" for r in rounds if not r.draft_steps and not r.parents)
+
+
+def test_a_run_repeats_with_its_choices_pinned():
+    drafters = members()
+    first = run(drafters, choice(drafters))
+    pinned = ReplayedGamma([(r.gamma, r.draft_steps, r.drafter) for r in first])
+    again = run(members(), pinned)
+    assert ids(again) == ids(first) and [r.drafter for r in again] == [r.drafter for r in first]
+
+
+def test_each_takes_the_rounds_that_suit_it():
+    sure, unsure = AdaptiveGamma(0.0, COSTS, {1: 0.9, 2: 0.1}), AdaptiveGamma(0.05, COSTS, {PER_TOKEN: 0.5})
+    policy = DrafterChoice({"ngram": sure, "lm": unsure}, Rate())
+    assert policy.choose({"ngram": 1, "lm": PER_TOKEN}, 8) > 2 and policy.drafter == "ngram"
+    assert policy.choose({"ngram": 2, "lm": PER_TOKEN}, 8) == 8 and policy.drafter == "lm", "it stops by itself"
+    assert policy.choose({"lm": PER_TOKEN}, 3) == 3 and policy.drafter == "lm"
+
+
+def test_nobody_drafts_where_it_does_not_pay():
+    dear = {1: 1.0, 2: 1.9, 20: 18.0}
+    policy = choice(members(), c=0.8, v=dear)
+    assert policy.choose({"ngram": 1, "lm": PER_TOKEN}, 8) == 0 and policy.drafter == ""
+    fixed = choice(members(), c=0.8, v=dear, gamma=4)
+    assert fixed.choose({"ngram": 1, "lm": PER_TOKEN}, 8) == 4 and fixed.drafter, "a fixed length is always drafted"
+
+
+def test_a_drafter_that_fails_is_left_and_tried_again_later():
+    drafters = members()
+    policy, keys, chosen = choice(drafters), {"lm": PER_TOKEN}, []
+    for _ in range(400):
+        gamma = policy.choose(keys, 8)
+        chosen.append(policy.drafter)
+        policy.observe(keys, min(gamma, 1), 0, (0,) * min(gamma, 1), steps=min(gamma, 1))
+    assert "" in chosen and "lm" in chosen[chosen.index("") :]
+
+
+class Nosy(FixedGamma):
+    """Drafts a place again only if the token that was discarded there was one of the first three words."""
+
+    def __init__(self):
+        super().__init__(3)
+        self.discarded, self.at = {}, 0
+
+    def choose(self, key, most):
+        return min(3, most) if self.discarded.get(self.at, 0) < 3 else 0
+
+    def watch(self, round_):
+        self.discarded |= {token.position: token.id for token in round_.tokens[: len(round_.parents)]}
+        self.at += len(round_.emitted)
+
+
+def p_value_of_places_drafted_again(tokens=4000):
+    policy, observed, expected = Nosy(), Counter(), Counter()
+    decoder = toy_decoder(
+        TARGET, make_drafter("lm", DRAFT), PROMPT, max_new_tokens=tokens, gamma_policy=policy, trace=False
+    )
+    for round_ in decoder.rounds():
+        if round_.gamma and policy.at in policy.discarded:
+            before = [*PROMPT, *decoder.committed[len(PROMPT) :][: policy.at]]
+            observed[round_.emitted[0].id] += 1
+            expected.update(dict(enumerate(TARGET.probabilities(before, PLAIN).tolist())))
+        policy.watch(round_)
+    statistic, freedom = chi_squared(observed, expected)
+    return chi2.sf(statistic, freedom)
+
+
+def test_what_was_discarded_may_decide_whether_its_place_is_drafted_again():
+    """γ = auto counts what a round cost, and so depends on discarded tokens; every draft draws a number of its own."""
+    assert p_value_of_places_drafted_again() > FALSE_ALARM
+
+
+def test_one_number_for_every_draft_of_a_place_is_caught(monkeypatch):
+    table = Uniforms.table
+    monkeypatch.setattr(Uniforms, "table", lambda self, stream, sibling=0: table(self, stream))
+    assert p_value_of_places_drafted_again() < CAUGHT
