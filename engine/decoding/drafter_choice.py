@@ -16,8 +16,8 @@ _SITUATIONS = 10
 
 
 class DrafterChoice:
-    """A γ policy over several drafters. ``members``: the policy of each, all with one ``rate``. ``gamma``: draft so many
-    tokens every round, by whom it pays most; None also decides how many. ``drafter``: who was chosen, "" for nobody."""
+    """A γ policy over several drafters. ``members``: the policy of each, all with one ``rate``. ``gamma``: a fixed
+    draft length; None decides about it, too. ``drafter``: the one chosen for this round, "" for none."""
 
     def __init__(self, members: Mapping[str, AdaptiveGamma], rate: Rate, gamma: int | None = None):
         self.members, self.rate, self.gamma = members, rate, gamma
@@ -89,6 +89,7 @@ class DrafterChoice:
                 self._forget(other, key)
 
     def _forget(self, name: str, key: Hashable) -> None:
+        """Believes a little less in what was not tried, so that it is tried again."""
         if key == PER_TOKEN:
             self._yield(name, self._situation).fade(1 - RECOVERY)
         else:

@@ -12,7 +12,6 @@ from engine.sampling.random_streams import Uniforms
 from engine.sampling.warping import History
 
 PER_TOKEN = "per token"  # the confidence key of a drafter that knows its confidence only after each pass
-UNMEASURED_ALPHA = 0.6  # acceptance to expect of a draft that was never measured with its target
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,12 +65,6 @@ class Drafter:
 
     priors: ClassVar[Mapping[Hashable, float]] = MappingProxyType({})
     starts_late: ClassVar[bool] = False  # whether `start` may wait for the first proposal, with what is committed then
-
-    @classmethod
-    def usual_places(cls, longest: int, alpha: float | None = None) -> list[tuple[float, list[float]]]:
-        """Returns (share of positions, acceptance at draft 1 … ``longest`` there) for typical text, from which the
-        fastest method is predicted. ``alpha``: the acceptance that was measured for this draft model."""
-        return [(1.0, [alpha or UNMEASURED_ALPHA] * longest)]
 
     def start(self, prompt: Sequence[int], setup: DrafterSetup) -> None:
         """Prepares for a new run."""

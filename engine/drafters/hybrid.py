@@ -1,4 +1,4 @@
-"""Lets several drafters compete for every round (method auto); `engine.decoding.drafter_choice` decides between them."""
+"""Lets several drafters compete for every round (method auto); `engine.decoding.drafter_choice` decides."""
 
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import replace
@@ -7,7 +7,7 @@ from engine.drafters.base import Draft, Drafter, DrafterSetup
 
 
 class HybridDrafter(Drafter):
-    """``members``: the drafters by method. The policy names the one that drafts a round in its attribute ``drafter``."""
+    """``members``: the drafters by method. The run's policy names the one that drafts next: its ``drafter``."""
 
     name = "auto"
 

@@ -10,9 +10,6 @@ from engine.device import to_device
 from engine.drafters.base import Draft, Drafter, DrafterSetup
 
 LONGEST = 8  # tokens of the longest match that is looked up
-# Share of positions by the length of the longest match there (0: no match), counted over 62,000 tokens written by the
-# embedded target, about a third of them in answers to requests about a text.
-_SHARES = {0: 0.22, 1: 0.24, 2: 0.11, 3: 0.07, 4: 0.05, 5: 0.04, 6: 0.03, 7: 0.02, 8: 0.22}
 
 
 class NgramDrafter(Drafter):
@@ -25,12 +22,6 @@ class NgramDrafter(Drafter):
     # Acceptance rate by length of the match: counted over 100,000 tokens written by the embedded target (greedy and
     # sampled), in answers that mostly do not quote a text.
     priors: ClassVar = {1: 0.16, 2: 0.42, 3: 0.52, 4: 0.62, 5: 0.67, 6: 0.71, 7: 0.75, 8: 0.92}
-
-    @classmethod
-    def usual_places(cls, longest: int, alpha: float | None = None) -> list[tuple[float, list[float]]]:
-        """Places by the length of the match; each accepted draft makes the match one longer."""
-        rates = [cls.priors[min(n, LONGEST)] for n in range(1, LONGEST + longest + 1)]
-        return [(share, rates[n - 1 : n - 1 + longest] if n else []) for n, share in _SHARES.items()]
 
     def start(self, prompt: Sequence[int], setup: DrafterSetup) -> None:
         self._device = setup.device

@@ -83,7 +83,7 @@ class GgufReader:
 
 
 def _q4_1(blocks: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Bytes [N, G, 20]: d, m, then 16 bytes whose low halves are the first 16 weights and whose high halves the rest."""
+    """Bytes [N, G, 20]: d, m, 16 bytes: in their low halves the first 16 weights, in their high halves the rest."""
     d, m = (_fp16(blocks[..., at : at + 2]) for at in (0, 2))
     nibbles = np.concatenate([blocks[..., 4:] & 15, blocks[..., 4:] >> 4], -1)
     return nibbles.reshape(len(blocks), -1), d, m

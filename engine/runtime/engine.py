@@ -199,8 +199,8 @@ class Engine:
         rules: Rules = TRUE_RULES,
         ends: bool = True,
     ) -> Iterator[Event]:
-        """Yields RunStarted, Rounds, RunFinished. ``gammas``: the γ of each round, to repeat a recorded run (see `ReplayedGamma`). For
-        experiments: other ``rules``; ``ends`` False ignores end-of-text tokens. Raises BadInput and Unavailable."""
+        """Yields RunStarted, Rounds, RunFinished. ``gammas``: those of `ReplayedGamma`, to repeat a recorded run.
+        For experiments: other ``rules``; ``ends`` False ignores end-of-text tokens. Raises BadInput and Unavailable."""
         with memory_errors(f"This request does not fit into the memory of {self.device}"):
             yield from self._run(config, cancelled, gammas, rules, ends)
 

@@ -4,8 +4,6 @@ Costs are relative to one plain target step: c for one draft step, v(W) for scor
 """
 
 from collections.abc import Mapping, Sequence
-from itertools import accumulate
-from operator import mul
 
 
 def expected_tokens(alpha: float, gamma: int) -> float:
@@ -55,18 +53,6 @@ def break_even(gamma: int, c: float, v: Mapping[int, float]) -> float | None:
         middle = (low + high) / 2
         low, high = (middle, high) if expected_tokens(middle, gamma) < cost else (low, middle)
     return high
-
-
-def expected_speedup(places: Sequence[tuple[float, Sequence[float]]], c: float, v: Mapping[int, float]) -> float:
-    """The speedup on a text with several kinds of places, each given as (its share of the tokens, the chance of draft
-    1, 2, … to be accepted there, given those before it) and drafted as far as it pays: 1 ÷ Σ share · cost ÷ tokens, of
-    a round that starts there."""
-    time = 0.0
-    for share, alphas in places:
-        gamma = best_length(alphas, c, v)
-        tokens = sum(accumulate(alphas[:gamma], mul, initial=1.0))
-        time += share * (gamma * c + interpolate(v, gamma + 1)) / tokens
-    return sum(share for share, _ in places) / time
 
 
 def best_length(alphas: Sequence[float], c: float, v: Mapping[int, float]) -> int:

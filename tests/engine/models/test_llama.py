@@ -227,10 +227,10 @@ def test_packed_products_are_products_and_those_in_eight_bits_nearly(linear, row
 
 def test_packing_and_eight_bits_are_only_for_fp32_on_cpu_where_asked(monkeypatch):
     for dtype, packed in ((torch.bfloat16, None), (torch.float32, False)):
-        assert linear_for(dtype, "cpu", packed) is linear_for(dtype, "cpu", packed, quantised=True) is PlainLinear
+        assert linear_for(dtype, "cpu", packed) is linear_for(dtype, "cpu", packed, bits=8) is PlainLinear
     assert linear_for(torch.float32, "cpu") is not QuantisedLinear
     monkeypatch.setattr("engine.models.linear.quantising_works", lambda: False)
-    assert linear_for(torch.float32, "cpu", quantised=True) is linear_for(torch.float32, "cpu")
+    assert linear_for(torch.float32, "cpu", bits=8) is linear_for(torch.float32, "cpu")
 
 
 def test_a_build_without_eight_bits_is_found_out(monkeypatch):

@@ -11,6 +11,7 @@ import torch
 from real_model import PAIR
 
 from engine.errors import Unavailable
+from engine.models.transformers_runner import load_transformers
 from engine.runtime.engine import load_engine
 from engine.trace.events import CostModel
 from engine.weights.catalogue import get_pair

@@ -114,6 +114,7 @@ def test_lm_assists_plain_transformers(engine, reference):
     assert torch.equal(assisted, plain) and len(passes) - alone < alone
 
 
-def test_auto_takes_a_method_that_pays_here(engine):
-    whole = run(engine, "auto", "Say hello.", gamma="auto", max_new_tokens=4)
-    assert whole.started.config["method"] == engine.fastest() in {"none", "ngram", *DRAFTS}
+def test_auto_drafts_with_several_methods_and_writes_what_plain_decoding_writes(engine):
+    runs = [run(engine, method, PROMPTS["rewrite-1"], gamma="auto", max_new_tokens=48) for method in ("auto", "none")]
+    assert [t.id for t in runs[0].emitted] == [t.id for t in runs[1].emitted]
+    assert {"ngram", "eagle"} <= {r.drafter for r in runs[0].rounds} <= {"", "ngram", *DRAFTS}

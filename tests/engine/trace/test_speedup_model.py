@@ -8,7 +8,6 @@ from engine.trace.speedup_model import (
     best_gamma,
     best_length,
     break_even,
-    expected_speedup,
     expected_tokens,
     idealised_speedup,
     interpolate,
@@ -55,14 +54,3 @@ def test_break_even_parts_what_is_slower_from_what_is_not(gamma, c, v):
 def test_depths_that_differ_are_weighed_one_by_one():
     assert best_length([0.9, 0.0, 1.0], 0.05, FREE) == 1  # nothing survives the second draft
     assert best_length([0.2, 1.0, 1.0, 1.0], 0.0, FREE) == 4
-
-
-def test_expected_speedup_weighs_places_by_their_tokens():
-    """Half the tokens come at one a pass, half where four drafts are always kept: 1 ÷ (0.5 + 0.5 · v(5) ÷ 5)."""
-    v = {1: 1.0, 2: 1.25, 3: 1.5, 4: 1.75, 5: 2.0}
-    places = [(0.5, []), (0.5, [1.0, 1.0, 1.0, 1.0])]
-    assert expected_speedup(places, 0.0, v) == pytest.approx(1 / (0.5 + 0.5 * 2.0 / 5))
-    assert expected_speedup([(1.0, [0.6] * 4)], 0.1, FLAT) == pytest.approx(
-        max(idealised_speedup(0.6, gamma, 0.1, FLAT) for gamma in range(5))
-    )
-    assert expected_speedup([(1.0, [0.01])], 0.5, FLAT) == 1.0, "what does not pay is not drafted"

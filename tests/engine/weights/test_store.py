@@ -155,7 +155,9 @@ def test_quantised_weights_are_kept_exactly(tmp_path, kind):
         weight = model.get_parameter(f"model.layers.1.{name}.weight").detach().numpy()
         right = gguf.quants.dequantize(gguf.quants.quantize(weight, kind), kind)
         kept = weights(f"model.layers.1.{name}.weight")
-        assert np.array_equal(kept, right) and torch.equal(weights.blocks(f"model.layers.1.{name}.weight").dense(), kept)
+        assert np.array_equal(kept, right) and torch.equal(
+            weights.blocks(f"model.layers.1.{name}.weight").dense(), kept
+        )
     assert not np.array_equal(kept, kept.half().float()), "fp16 would do after all"
 
 
