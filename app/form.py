@@ -27,7 +27,7 @@ START = next(iter(EXAMPLES.values()))
 
 Kind = Literal["text", "choice", "switch", "slider", "number"]
 MAX_GAMMA = 16  # the engine allows 32, but chains longer than 16 only lose time
-METHOD_LABELS = {AUTO: "auto: fastest here"}
+METHOD_LABELS = {AUTO: "auto: the best for each round"}
 METHOD_LABELS |= {name: f"{method.title}: {method.description}" for name, method in METHODS.items()}
 THINKING = {None: "default", True: "on", False: "off"}
 

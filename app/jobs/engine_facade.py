@@ -92,9 +92,11 @@ class EngineFacade:
             return None
 
     def precisions(self) -> tuple[str, ...]:
+        from engine.models.int4 import int4_works
         from engine.runtime.engine import choose_device
 
-        return PRECISIONS[choose_device(AUTO)]
+        device = choose_device(AUTO)
+        return (AUTO, "int4") if device == "cpu" and int4_works() else PRECISIONS[device]
 
     def device(self) -> str | None:
         """The loaded engine's device by name; None while nothing is loaded."""

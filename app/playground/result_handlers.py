@@ -70,7 +70,7 @@ class Results:
     def configure(self, pair: str, method: str, auto: bool, gamma: float, temperature: float, session: Session) -> str:
         """The current settings for other engines, as JSON for the engine recipes."""
         if method == AUTO and session.trace:
-            method = session.trace.started.config["method"]  # the method that auto chose
+            method = _most_used(session.trace)
         try:
             values = {"pair": pair, "method": method, "auto": auto, "gamma": gamma, "temperature": temperature}
             config = settings(values)
@@ -97,7 +97,14 @@ def _chosen(run: Trace | None, method: str) -> int | None:
 
     The mean, because the most frequent length may be a cautious 1 that few tokens came from.
     """
-    if run is None or run.started.config.get("method") != method:
+    if run is None:
         return None
-    drafted = {gamma: count for gamma, count in compute_metrics(run).gammas.items() if gamma}
-    return round(sum(gamma * count for gamma, count in drafted.items()) / sum(drafted.values())) if drafted else None
+    own = run.started.config.get("method")
+    drafted = [r.gamma for r in run.rounds if r.gamma and (r.drafter or own) == method]
+    return round(sum(drafted) / len(drafted)) if drafted else None
+
+
+def _most_used(run: Trace) -> str:
+    """The method of a run; of several drafters the one of most rounds."""
+    method = run.started.config.get("method", "none")
+    return next(iter(compute_metrics(run).drafters), "none") if method == AUTO else method

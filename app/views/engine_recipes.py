@@ -84,7 +84,7 @@ def production(choice: Choice, whence: str = "as set above") -> str:
 
 def _lead(choice: Choice, whence: str) -> str:
     if choice.method == AUTO:
-        return "Press Run or choose a method: auto finds the fastest when a run begins."
+        return "Press Run or choose a method: auto takes the best drafter for each round."
     if _plain(choice):
         return f"Plain decoding, {whence}, needs no configuration."
     drafting = METHODS[choice.method].title if choice.method in METHODS else choice.method

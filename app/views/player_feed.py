@@ -9,7 +9,7 @@ from collections import deque
 from app.views import run_facts
 from app.views.safe_json import encode, short
 from app.views.tiles import speedup
-from engine.config import METHODS
+from engine.config import AUTO, METHODS
 from engine.trace.events import TESTED, Distribution, Round, RunFinished, RunStarted, Token
 from engine.trace.metrics import first_divergence
 from engine.trace.trace import Trace
@@ -19,7 +19,7 @@ OVERLAP = 8  # updates that a value repeats at least: more than a second's worth
 LONGEST = 120_000  # characters; a value that would be longer repeats fewer updates
 LEAN = 10_000  # a trace of more tokens is sent without its distributions, which make up nearly all of its size
 PROMPT = 300  # characters of it that are shown beside the output
-TITLES = {name: method.title for name, method in METHODS.items()} | {"toy-tree": "token tree"}
+TITLES = {name: method.title for name, method in METHODS.items()} | {AUTO: "auto", "toy-tree": "token tree"}
 
 
 class Feed:
@@ -134,7 +134,7 @@ def round_line(event: Round, lean: bool) -> dict:
         "start": round(event.start, 5),
         "end": round(event.end, 5),
         "tokens": [_token(token, refused, lean) for token in event.tokens],
-    } | ({"parents": event.parents} if branched else {})
+    } | ({"parents": event.parents} if branched else {}) | ({"by": TITLES[event.drafter]} if event.drafter in TITLES else {})
 
 
 def _token(token: Token, refused: Token | None, lean: bool) -> dict:

@@ -1,5 +1,7 @@
 """Draws predicted beside measured speedup, the cost curve v(W), and the idealised speedup by draft length."""
 
+from collections import Counter
+
 from app.views.figures import Figure, axes, filled, level, mean_round, points
 from app.views.safe_json import short
 from engine.trace.metrics import RunMetrics, compare
@@ -54,10 +56,18 @@ def _number(name: str, value: float) -> dict:
 def _formula(run: Trace, predicted: float) -> str:
     costs = run.started.costs
     emitted = sum(len(event.emitted) for event in run.rounds)
-    steps = sum(event.draft_steps for event in run.rounds)
+    drafting = _drafting(run)
     scoring = sum(interpolate(costs.v, len(event.parents) + 1) for event in run.rounds)
-    filled = f"{emitted} ÷ ({steps} · {costs.c:.3f} + {scoring:.1f})"
+    filled = f"{emitted} ÷ ({drafting} + {scoring:.1f})"
     return f"Predicted = Σ emitted ÷ (Σ draft steps · c + Σ v(N + 1)) = {filled} = {predicted:.2f}×."
+
+
+def _drafting(run: Trace) -> str:
+    """Σ draft steps · c, filled in: a product for each drafter."""
+    costs, steps = run.started.costs, Counter()
+    for event in run.rounds:
+        steps[costs.draft_cost(event.drafter)] += event.draft_steps
+    return " + ".join(f"{number} · {c:.3f}" for c, number in steps.items() if number or len(steps) == 1)
 
 
 def scoring(run: Trace, baseline: Trace | None) -> Figure:
@@ -74,6 +84,8 @@ def scoring(run: Trace, baseline: Trace | None) -> Figure:
     note = f"One plain step took {1000 * costs.step:.1f} ms at a context of {costs.context} tokens."
     if costs.c:
         note += f" A draft step costs c = {costs.c:.3f} of that."
+    if dear := {name: c for name, c in costs.draft_costs.items() if c}:
+        note += f" A draft step costs {', '.join(f'{c:.3f} ({name})' for name, c in dear.items())} of that."
     return Figure([measured, alone], layout, note + _steadiness(run, baseline))
 
 
@@ -102,6 +114,8 @@ def idealised(run: Trace, numbers: RunMetrics) -> Figure:
         return Figure(note="This curve needs a tested draft and measured costs.")
     if not _possible(run):
         return Figure(note=IMPOSSIBLE)
+    if costs.draft_costs:
+        return Figure(note="This curve is about one drafter, and here several took turns. Choose one to see its curve.")
     lengths = list(range(MOST_GAMMA + 1))
     speeds = [idealised_speedup(alpha.value, gamma, costs.c, costs.v) for gamma in lengths]
     data = [_curve("idealised", lengths, speeds, "@predicted", "lines+markers")]

@@ -19,7 +19,7 @@ from engine.bench.benchmark import Benchmark, System, Turn, request, warm_up
 from engine.bench.metrics import Results, end_to_end, rows
 from engine.bench.prompts import Prompt
 from engine.bench.sample import BASELINE, UNTRACED, Sample, fastest
-from engine.bench.systems import Models, SpecLensSystem, check_names, our_gamma, systems
+from engine.bench.systems import Engines, Models, SpecLensSystem, check_names, our_gamma, systems
 from engine.config import AUTO, RunConfig, needs_draft
 from engine.decoding.tokenization import encode_prompt
 from engine.errors import BadInput
@@ -52,7 +52,8 @@ class Comparison:
         self.engine, self.settings, self.prompts, self.progress = engine, settings, list(prompts), progress
         names = check_names(list(settings.methods), engine.methods, engine.pair.drafts)
         if settings.untraced:
-            names += [n + UNTRACED for n in names if n in engine.methods and n + UNTRACED not in names]
+            ours = (*engine.methods, AUTO)
+            names += [n + UNTRACED for n in names if n.partition(":")[0] in ours and n + UNTRACED not in names]
         s = settings
         configs = [
             request(engine, prompt.text, s.temperature, s.max_new_tokens, s.seed, s.gamma) for prompt in self.prompts
@@ -88,23 +89,30 @@ class Comparison:
         for method, name in (("ngram", "hf-lookup"), ("lm", "hf-assisted")):
             if name in names:
                 self.gammas[method] = our_gamma(self.engine, method, short)
-        warmed = list(systems(names, self.engine, Models(self.engine, self.progress), self.gammas))
+        engines, models = Engines(self.engine, self.progress), Models(self.engine, self.progress)
+        warmed = list(systems(names, engines, models, self.gammas))
         warm_up(warmed, short[0], _WARM_UP_TOKENS)
         return warmed
 
     def _measure_costs(self) -> dict[str, CostModel]:
-        """c and v of each method of ours; those without a draft model share one measurement."""
-        costs: dict[str, CostModel] = {}
-        for method in dict.fromkeys(s.method for s in self.systems if isinstance(s, SpecLensSystem)):
-            if not needs_draft(method) and BASELINE in costs:
-                costs[method] = costs[BASELINE]
-                continue
-            drafter = self.engine.drafter(method) if needs_draft(method) else None
-            costs[method] = calibration.measure(
-                self.engine.target.runner, drafter, context=self.context, repeats=_COST_REPEATS,
+        """c and v of each method of ours in each precision."""
+        ours = {s.costs_name: s for s in self.systems if isinstance(s, SpecLensSystem)}
+        measured: dict[tuple, CostModel] = {}
+        return {name: self._costs_of(system.engine, system.method, measured) for name, system in ours.items()}
+
+    def _costs_of(self, engine: Engine, method: str, measured: dict[tuple, CostModel]) -> CostModel:
+        """Measured once a call of `_measure_costs`; methods without a draft model share one measurement."""
+        if method == AUTO:
+            each = {name: self._costs_of(engine, name, measured) for name in engine.competitors()}
+            return replace(self._costs_of(engine, BASELINE, measured), draft_costs={n: c.c for n, c in each.items()})
+        key = engine.precision, method if needs_draft(method) else BASELINE
+        if key not in measured:
+            drafter = engine.drafter(method) if needs_draft(method) else None
+            measured[key] = calibration.measure(
+                engine.target.runner, drafter, context=self.context, repeats=_COST_REPEATS,
                 progress=lambda share: self.progress(share, "Measuring costs at the prompts' length"),
             )  # fmt: skip
-        return costs
+        return measured[key]
 
     def run(self) -> None:
         """Ctrl-C ends it early and keeps the prompts that every system has finished; without one it is passed on."""
@@ -195,7 +203,9 @@ def _speed(samples: Sequence[Sample]) -> float:
 def _mean(costs: Sequence[CostModel]) -> CostModel:
     n = len(costs)
     v = {w: sum(c.v[w] for c in costs) / n for w in costs[0].v}
-    return CostModel(sum(c.c for c in costs) / n, v, costs[0].context, sum(c.step for c in costs) / n)
+    drafts = {name: sum(c.draft_costs[name] for c in costs) / n for name in costs[0].draft_costs}
+    step = sum(c.step for c in costs) / n
+    return CostModel(sum(c.c for c in costs) / n, v, costs[0].context, step, draft_costs=drafts)
 
 
 def _processor() -> str:

@@ -6,6 +6,7 @@ is the ratio of tokens per second.
 """
 
 import statistics
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -91,10 +92,11 @@ def _row(results: Results, method: str, category: str) -> dict:
 
     ours, plain, hf, untraced = of(method), of(BASELINE), of("hf"), of(method + UNTRACED)
     rounds, accepted = [r for s in ours for r in s.rounds], sum(s.accepted for s in ours)
-    drafted = sum(number for _, _, number in rounds)
+    drafted = sum(number for _, _, number, _ in rounds)
     costs = results.costs.get(method.removesuffix(UNTRACED))
     numbers = summary(ours, plain)
-    predicted = predicted_speedup(rounds, costs.c, costs.v) if costs and rounds else None
+    shape = [(emitted, steps * costs.draft_cost(by), number) for emitted, steps, number, by in rounds] if costs else []
+    predicted = predicted_speedup(shape, costs.v) if shape else None
     return {
         "method": method,
         "category": category,
@@ -105,6 +107,7 @@ def _row(results: Results, method: str, category: str) -> dict:
         "decode_seconds": sum(s.decode_seconds for s in ours),
         **numbers,
         "wasted": (drafted - accepted) / (drafted + len(rounds)) if rounds else None,
+        "drafters": dict(Counter(by for *_, by in rounds if by).most_common()),
         "c": costs.c if costs else None,
         "v": {str(w): x for w, x in sorted(costs.v.items())} if costs else None,
         "predicted_speedup": predicted,

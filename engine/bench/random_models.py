@@ -242,7 +242,8 @@ def _at_every_alpha(plain, drafted, costs: CostModel, tokens: int, repeats: int,
         progress(0.5, f"drafting: {drafted.name}, α = {alpha:g}, γ = {gamma}")
         at_alpha = replace(drafted, gamma=gamma, rules=accept_with_probability(alpha))
         base, ours = interleaved([plain, at_alpha], tokens, repeats)
-        speedup, predicted = ours.rate / base.rate, predicted_speedup(ours.rounds, c, costs.v)
+        rounds = [(emitted, steps * c, number) for emitted, steps, number, _ in ours.rounds]
+        speedup, predicted = ours.rate / base.rate, predicted_speedup(rounds, costs.v)
         rows.append({
             "alpha": alpha, "gamma": gamma, "alpha_seen": ours.accepted / ours.tested if ours.tested else None,
             "tau": ours.tokens / ours.passes, "tokens_per_second": ours.rate, "speedup": speedup,

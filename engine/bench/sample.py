@@ -18,8 +18,8 @@ class Sample:
     start. Of transformers the first pass is prefill, so decoding runs from the first emission to the last and the
     tokens of the first do not count. ``by_depth``: (accepted, tested) of the drafts at depth 1, 2, …
 
-    Not in files: ``ids`` of the tokens; ``rounds``: (emitted, draft steps, drafted) of each; ``gaps``: the target's
-    top-2 logit gap at each token.
+    Not in files: ``ids`` of the tokens; ``rounds``: (emitted, draft steps, drafted, drafter) of each; ``gaps``: the
+    target's top-2 logit gap at each token.
     """
 
     tokens: int
@@ -31,7 +31,7 @@ class Sample:
     by_depth: tuple[tuple[int, int], ...] = ()
     peak_memory: int | None = None
     ids: tuple[int, ...] = ()
-    rounds: tuple[tuple[int, int, int], ...] = ()
+    rounds: tuple[tuple[int, int, int, str], ...] = ()
     gaps: tuple[float | None, ...] = ()
 
     @classmethod
@@ -49,7 +49,7 @@ class Sample:
             by_depth=tuple(depths(rounds).values()),
             peak_memory=peak_memory,
             ids=tuple(token.id for token in emitted),
-            rounds=tuple((len(r.emitted), r.draft_steps, len(r.parents)) for r in rounds),
+            rounds=tuple((len(r.emitted), r.draft_steps, len(r.parents), r.drafter) for r in rounds),
             gaps=tuple(token.gap for token in emitted),
         )
 

@@ -10,17 +10,19 @@ from pathlib import Path
 
 import torch
 import transformers
-from transformers import AutoModelForCausalLM, GenerationConfig
+from transformers import GenerationConfig
 from transformers.generation import BaseStreamer
 
 from engine.bench.benchmark import Cancelled, System, never
+from engine.bench.llama_cpp import LLAMA_CPP, LlamaCppSystem
 from engine.bench.sample import BASELINE, UNTRACED, Sample
 from engine.config import AUTO, RunConfig
 from engine.decoding.loop import TRUE_RULES, Rules
 from engine.decoding.tokenization import encode_prompt
 from engine.device import peak_memory, reset_peak
-from engine.errors import BadInput, Unavailable
-from engine.runtime.engine import PRECISIONS, Engine
+from engine.errors import BadInput
+from engine.models.transformers_runner import load_transformers
+from engine.runtime.engine import PRECISIONS, Engine, load_engine, memory_errors
 from engine.trace.events import ProgressCallback, Round, RunFinished
 
 TRANSFORMERS = ("hf", "hf-lookup", "hf-assisted")
@@ -30,7 +32,8 @@ LOOKUP_DEFAULT = 10  # what transformers' documentation sets; its generate has n
 @dataclass
 class SpecLensSystem:
     """A method of the engine, driven on this very thread. ``gamma``: a draft length of its own, instead of the
-    request's. ``rules`` and ``ends`` as in `Engine.run`."""
+    request's. ``precision``: that of ``engine``, where it is part of the name. ``rules`` and ``ends`` as in
+    `Engine.run`."""
 
     engine: Engine
     method: str
@@ -38,10 +41,15 @@ class SpecLensSystem:
     gamma: int | str | None = None
     rules: Rules = TRUE_RULES
     ends: bool = True
+    precision: str = ""
 
     @property
     def name(self) -> str:
-        return self.method + ("" if self.traced else UNTRACED)
+        return self.costs_name + ("" if self.traced else UNTRACED)
+
+    @property
+    def costs_name(self) -> str:
+        return f"{self.method}:{self.precision}" if self.precision else self.method
 
     @property
     def setting(self) -> int | str | None:
@@ -158,6 +166,21 @@ class TransformersSystem:
         return {"assistant_model": assistant, "tokenizer": tokenizer, "assistant_tokenizer": tokenizer}
 
 
+class Engines:
+    """The engine of a benchmark, and further ones of the same pair in other precisions, loaded when first needed."""
+
+    def __init__(self, first: Engine, progress: ProgressCallback):
+        self.first, self._progress, self._others = first, progress, {}
+
+    def of(self, precision: str) -> Engine:
+        """An empty ``precision`` is the benchmark's own."""
+        if precision in ("", self.first.precision):
+            return self.first
+        if precision not in self._others:
+            self._others[precision] = load_engine(self.first.pair.name, self.first.device, precision, self._progress)
+        return self._others[precision]
+
+
 class Models:
     """The pair's checkpoints as transformers loads them, once and only when they are needed."""
 
@@ -173,16 +196,9 @@ class Models:
     def _load(self, folder: Path):
         if folder not in self._loaded:
             self._progress(0.0, f"Loading {folder.name} with transformers")
-            transformers.logging.disable_progress_bar()
             transformers.logging.set_verbosity_error()  # it warns about its own assistant's arguments on every call
-            try:
-                model = AutoModelForCausalLM.from_pretrained(
-                    folder, dtype=PRECISIONS[self.engine.precision], trust_remote_code=False, use_safetensors=True,
-                    local_files_only=True,
-                )  # fmt: skip
-                model = model.to(self.engine.device).eval()
-            except Exception as error:  # many reasons, all of them the checkpoint's or the memory's
-                raise Unavailable(f"transformers cannot load {folder}: {str(error).splitlines()[0][:300]}") from error
+            with memory_errors(f"{folder.name} does not fit into memory a second time"):
+                model = load_transformers(folder, PRECISIONS[self.engine.precision]).to(self.engine.device).eval()
             model.generation_config = GenerationConfig()
             self._loaded[folder] = model
         return self._loaded[folder]
@@ -190,24 +206,30 @@ class Models:
 
 def check_names(names: list[str], offered: tuple[str, ...], drafts) -> list[str]:
     """The systems of these names, the baseline first and each once. BadInput for one that cannot run here."""
-    known = [*offered, *(m + UNTRACED for m in offered), *TRANSFORMERS]
+    known = [*offered, AUTO, *(m + UNTRACED for m in (*offered, AUTO)), *TRANSFORMERS, *LLAMA_CPP]
     for name in names:
-        if name not in known:
-            raise BadInput(f"{name[:40]!r} cannot be measured here; choose from {', '.join(known)}.")
+        base, _, precision = name.removesuffix(UNTRACED).partition(":")
+        if name not in known and (base not in (*offered, AUTO) or precision not in PRECISIONS):
+            listed = f"{', '.join(known)}; a method of ours also with a precision, as in none:int4"
+            raise BadInput(f"{name[:40]!r} cannot be measured here; choose from {listed}.")
         if name == "hf-assisted" and "lm" not in drafts:
             raise BadInput("hf-assisted needs a pair with a draft model; choose another pair or leave it out.")
     return list(dict.fromkeys([BASELINE, *names]))
 
 
-def systems(names: list[str], engine: Engine, models: Models, gammas: dict[str, int]) -> Iterator[System]:
+def systems(names: list[str], engines: "Engines", models: Models, gammas: dict[str, int]) -> Iterator[System]:
     """One for each name; lookup and assistant at transformers' defaults and at our γ, of which the faster counts."""
+    engine = engines.first
     numbers = {"hf-lookup": [LOOKUP_DEFAULT, gammas.get("ngram")], "hf-assisted": [None, gammas.get("lm")]}
     for name in names:
         if name in TRANSFORMERS:
             for number in dict.fromkeys(numbers.get(name, [None])):
                 yield TransformersSystem(engine, name, models, number)
+        elif name in LLAMA_CPP:
+            yield LlamaCppSystem(engine, name)
         else:
-            yield SpecLensSystem(engine, name.removesuffix(UNTRACED), not name.endswith(UNTRACED))
+            method, _, precision = name.removesuffix(UNTRACED).partition(":")
+            yield SpecLensSystem(engines.of(precision), method, not name.endswith(UNTRACED), precision=precision)
 
 
 def our_gamma(engine: Engine, method: str, configs: list[RunConfig], otherwise: int = 4) -> int:
@@ -215,5 +237,5 @@ def our_gamma(engine: Engine, method: str, configs: list[RunConfig], otherwise: 
     if configs[0].gamma != AUTO:
         return max(1, configs[0].gamma)
     system = SpecLensSystem(engine, method)
-    drafted = [number for config in configs for _, _, number in system.run(config).rounds if number]
+    drafted = [number for config in configs for *_, number, _ in system.run(config).rounds if number]
     return max(1, round(sum(drafted) / len(drafted))) if drafted else otherwise

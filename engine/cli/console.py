@@ -170,6 +170,8 @@ def _rows(trace: Trace, s: RunMetrics):
         yield "τ, tokens per pass", _interval(s.tau)
     if s.gammas:
         yield "γ, rounds of each", ", ".join(f"{gamma}: {n}" for gamma, n in s.gammas.items())
+    if s.drafters:
+        yield "rounds drafted by", ", ".join(f"{method}: {n}" for method, n in s.drafters.items())
     if s.wasted is not None:
         yield "wasted work", f"{s.wasted:.1%} of what was scored"
     yield "decode speed", f"{_number(s.tokens_per_second, 1)} tokens/s, {_number(s.end_to_end, 1)} with the prompt"

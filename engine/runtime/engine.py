@@ -139,7 +139,7 @@ class Engine:
         self._hashes[folder] = weights_hash(folder)
         return LoadedModel(DecoderRunner(head), target.tokenizer, target.eos, folder)
 
-    def _competitors(self, length: int) -> dict[str, Drafter]:
+    def competitors(self, length: int = 0) -> dict[str, Drafter]:
         """The drafters of method auto: all that can be loaded here and attend to ``length`` tokens."""
         found = {}
         for method in self.methods:
@@ -208,7 +208,7 @@ class Engine:
         prompt = encode_prompt(self.target.tokenizer, config)
         self._check_length(self.target, self.pair.target.name, len(prompt), config)
         if config.method == AUTO:
-            drafter = HybridDrafter(self._competitors(len(prompt) + config.max_new_tokens))
+            drafter = HybridDrafter(self.competitors(len(prompt) + config.max_new_tokens))
             costs = self._shared_costs(drafter.members)
         else:
             drafter, costs = self.drafter(config.method), self.costs(config.method)

@@ -1,6 +1,7 @@
 """Computes the metrics of a trace and its comparison with a baseline: α, τ, speed, divergence. Imports no torch."""
 
 import math
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
@@ -27,7 +28,7 @@ class RunMetrics:
 
     alpha: accepted ÷ tested (Wilson interval). tau: tokens emitted per target pass. by_depth: depth → (accepted,
     tested). wasted: drafted and scored but not emitted ÷ scored. time: seconds by phase. tokens_per_second counts
-    decoding, end_to_end the prompt too.
+    decoding, end_to_end the prompt too. drafters: rounds drafted by each method, where several competed.
     """
 
     counts: dict[str, int]
@@ -47,6 +48,7 @@ class RunMetrics:
     predicted_speedup: float | None = None
     costs: CostModel | None = None
     gammas: dict[int, int] = field(default_factory=dict)
+    drafters: dict[str, int] = field(default_factory=dict)
 
 
 def wilson(successes: int, trials: int) -> Interval | None:
@@ -79,6 +81,11 @@ def depths(rounds: Iterable[Round]) -> dict[int, tuple[int, int]]:
     return dict(sorted(counts.items()))
 
 
+def _predicted(rounds: Iterable[Round], costs: CostModel) -> float:
+    shape = [(len(r.emitted), r.draft_steps * costs.draft_cost(r.drafter), len(r.parents)) for r in rounds]
+    return predicted_speedup(shape, costs.v)
+
+
 def compute_metrics(trace: Trace) -> RunMetrics:
     rounds = trace.rounds
     counts = dict.fromkeys(STATUSES, 0)
@@ -91,7 +98,6 @@ def compute_metrics(trace: Trace) -> RunMetrics:
     scored = sum(len(r.parents) + 1 for r in rounds)
     seconds = rounds[-1].end - rounds[0].start if rounds else 0.0
     finished, costs = trace.finished, trace.started.costs
-    shape = [(len(r.emitted), r.draft_steps, len(r.parents)) for r in rounds]
     return RunMetrics(
         counts=counts,
         tokens=emitted,
@@ -107,9 +113,10 @@ def compute_metrics(trace: Trace) -> RunMetrics:
         ttft=finished.ttft if finished else None,
         prefill=finished.prefill if finished else None,
         peak_memory=finished.peak_memory if finished else None,
-        predicted_speedup=predicted_speedup(shape, costs.c, costs.v) if costs and rounds else None,
+        predicted_speedup=_predicted(rounds, costs) if costs and rounds else None,
         costs=costs,
         gammas=dict(sorted(gammas.items())),
+        drafters=dict(Counter(r.drafter for r in rounds if r.drafter).most_common()),
     )
 
 

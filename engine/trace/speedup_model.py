@@ -30,9 +30,9 @@ def idealised_speedup(alpha: float, gamma: int, c: float, v: Mapping[int, float]
     return expected_tokens(alpha, gamma) / (gamma * c + interpolate(v, gamma + 1))
 
 
-def predicted_speedup(rounds: Sequence[tuple[int, int, int]], c: float, v: Mapping[int, float]) -> float:
-    """From what happened: Σ emitted ÷ Σ (draft steps · c + v(N + 1)) over rounds of (emitted, draft steps, N)."""
-    cost = sum(steps * c + interpolate(v, drafted + 1) for _, steps, drafted in rounds)
+def predicted_speedup(rounds: Sequence[tuple[int, float, int]], v: Mapping[int, float]) -> float:
+    """From what happened: Σ emitted ÷ Σ (draft steps · c + v(N + 1)) over rounds of (emitted, draft steps · c, N)."""
+    cost = sum(drafting + interpolate(v, drafted + 1) for _, drafting, drafted in rounds)
     return sum(emitted for emitted, _, _ in rounds) / cost if cost else float("nan")
 
 

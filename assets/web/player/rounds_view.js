@@ -76,7 +76,8 @@ function makeRoundsView(frame, list, timeline) {
     const round = timeline.rounds[from], many = last - from > 1;
     setText(row.firstChild, many ? `${from + 1}–${last}` : `${from + 1}`);
     const done = last < shownRounds || shownStep >= timeline.rounds[last - 1]?.steps;
-    setText(row.lastChild, round.drafts && done ? `${round.kept} of ${round.drafted} kept` : '');
+    const by = round.by ? ` · ${round.by}` : '';
+    setText(row.lastChild, round.drafts && done ? `${round.kept} of ${round.drafted} kept${by}` : '');
     row.setAttribute('aria-label', many ? `Rounds ${from + 1} to ${last}, without drafts` : `Round ${from + 1}`);
     if (to >= shownRounds) row.dataset.open = '1'; else delete row.dataset.open;
   }
