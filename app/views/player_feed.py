@@ -125,16 +125,20 @@ def round_line(event: Round, lean: bool) -> dict:
     tested = sum(token.status in TESTED for token in event.tokens)
     refused = next((token for token in reversed(event.tokens) if token.status == "rejected"), None)
     branched = event.parents != tuple(range(len(event.parents)))  # parents of a chain are not sent
-    return {
-        "type": "round",
-        "index": event.index,
-        "kept": sum(token.status == "accepted" for token in event.tokens),
-        "tested": tested,
-        "drafted": len(event.parents),
-        "start": round(event.start, 5),
-        "end": round(event.end, 5),
-        "tokens": [_token(token, refused, lean) for token in event.tokens],
-    } | ({"parents": event.parents} if branched else {}) | ({"by": TITLES[event.drafter]} if event.drafter in TITLES else {})
+    return (
+        {
+            "type": "round",
+            "index": event.index,
+            "kept": sum(token.status == "accepted" for token in event.tokens),
+            "tested": tested,
+            "drafted": len(event.parents),
+            "start": round(event.start, 5),
+            "end": round(event.end, 5),
+            "tokens": [_token(token, refused, lean) for token in event.tokens],
+        }
+        | ({"parents": event.parents} if branched else {})
+        | ({"by": TITLES[event.drafter]} if event.drafter in TITLES else {})
+    )
 
 
 def _token(token: Token, refused: Token | None, lean: bool) -> dict:

@@ -82,14 +82,12 @@ class DrafterChoice:
                 for situation in (-1, self._situation):
                     self._yield(name, situation).add(tokens, cost)
         self.drafter = ""
-        for other, key in (
-            keys or {}
-        ).items():  # what was not tried is believed a little less, so that it is tried again
+        for other, key in (keys or {}).items():
             if other != name:
                 self._forget(other, key)
 
     def _forget(self, name: str, key: Hashable) -> None:
-        """Believes a little less in what was not tried, so that it is tried again."""
+        """Believes a little less in an unused drafter's past, so that it gets another chance."""
         if key == PER_TOKEN:
             self._yield(name, self._situation).fade(1 - RECOVERY)
         else:
@@ -110,6 +108,6 @@ class _Yield:
         self.rounds, self.tokens, self.cost = self.rounds * share, self.tokens * share, self.cost * share
 
     def mean(self, tokens: float, cost: float) -> tuple[float, float]:
-        """``tokens`` and ``cost`` are what is assumed before anything was seen."""
+        """``tokens`` and ``cost``: the prior means."""
         weight = self.rounds + PRIOR_WEIGHT
         return (self.tokens + PRIOR_WEIGHT * tokens) / weight, (self.cost + PRIOR_WEIGHT * cost) / weight

@@ -64,7 +64,7 @@ class Drafter:
     """
 
     priors: ClassVar[Mapping[Hashable, float]] = MappingProxyType({})
-    starts_late: ClassVar[bool] = False  # whether `start` may wait for the first proposal, with what is committed then
+    starts_late: ClassVar[bool] = False  # whether `start` may wait for the first proposal
 
     def start(self, prompt: Sequence[int], setup: DrafterSetup) -> None:
         """Prepares for a new run."""

@@ -65,9 +65,9 @@ class GgufReader:
     def _place(self, name: str, shape: tuple[int, ...] | None = None) -> dict:
         if name not in self._layout:
             raise Unavailable(f"{self.folder} has no tensor {name!r}; its weights do not fit its config.json.")
-        found = tuple(self._layout[name]["shape"])
-        if shape and found != shape:
-            raise Unavailable(f"{name} in {self.folder} is {found}, but config.json says {shape}.")
+        stored = tuple(self._layout[name]["shape"])
+        if shape and stored != shape:
+            raise Unavailable(f"{name} in {self.folder} is {stored}, but config.json says {shape}.")
         return self._layout[name]
 
     def _bytes(self, place: dict) -> np.ndarray:

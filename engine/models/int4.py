@@ -132,7 +132,7 @@ def int4_works() -> bool:
     draw = torch.Generator().manual_seed(0)
     weight, x = torch.randn(32, 64, generator=draw), torch.randn(3, 64, generator=draw)
     try:
-        kept = GroupedWeight.rounded(weight)
-        return bool(torch.allclose(Int4Linear(kept)(x), x @ kept.dense().T, atol=0.5))
+        grouped_weight = GroupedWeight.rounded(weight)
+        return bool(torch.allclose(Int4Linear(grouped_weight)(x), x @ grouped_weight.dense().T, atol=0.5))
     except (AttributeError, RuntimeError):
         return False

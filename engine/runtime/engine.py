@@ -141,13 +141,13 @@ class Engine:
 
     def competitors(self, length: int = 0) -> dict[str, Drafter]:
         """The drafters of method auto: all that can be loaded here and attend to ``length`` tokens."""
-        found = {}
+        drafters = {}
         for method in self.methods:
             if method != "none":
                 with suppress(Unavailable):
-                    found[method] = self.drafter(method)
+                    drafters[method] = self.drafter(method)
         short = {name for name, draft in self._drafts.items() if draft.runner.max_length < length}
-        return {name: drafter for name, drafter in found.items() if name not in short}
+        return {name: drafter for name, drafter in drafters.items() if name not in short}
 
     def _shared_costs(self, methods: Iterable[str]) -> CostModel:
         """All methods share the target and so one v: that of the calibration with the fastest plain step."""

@@ -60,7 +60,7 @@ def test_of_repeats_the_smallest_of_each_time_counts():
 
 def test_rows_by_hand():
     costs = CostModel(0.1, {1: 1.0, 5: 1.5}, 100, 0.05)
-    drafted = {"rounds": ((5, 4, 4), (1, 4, 4)), "by_depth": ((2, 2), (2, 3)), "passes": 2}
+    drafted = {"rounds": ((5, 4, 4, ""), (1, 4, 4, "")), "by_depth": ((2, 2), (2, 3)), "passes": 2}
     results = Results(
         ["a", "b"],
         {

@@ -53,7 +53,7 @@ def test_the_largest_logits_are_as_exact_as_fp32():
 
 
 def test_a_model_in_int4_is_the_model_with_its_weights_rounded(tmp_path):
-    """The same decoder on the rounded weights in fp32: what is left is the rounding of activations to bf16."""
+    """Beside the same decoder in fp32 on the rounded weights, only activations differ: they are rounded to bf16."""
     config = write(tmp_path, **SIZES).config
     model = LlamaModel(tmp_path, config, torch.float32, "cpu", bits=4)
 

@@ -168,7 +168,7 @@ def test_auto_drafts_every_round_with_the_method_that_pays_there(pairs, c, v, dr
     engine = engine_of(pairs, draft="draft")
     for method in ("ngram", "lm"):
         engine._costs[method] = CostModel(c if method == "lm" else 0.0, v, 200, 0.001)
-    whole = run(engine, "auto", max_new_tokens=40)
+    whole = run(engine, "auto", gamma="auto", max_new_tokens=40)
     assert {r.drafter for r in whole.rounds} - {""} == drafters
     assert whole.started.config["method"] == "auto" and from_json(to_json(whole)) == whole
     assert whole.started.costs.draft_costs == {"ngram": 0.0, "lm": c} and {*whole.started.weights} == {"target", "lm"}
