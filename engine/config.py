@@ -16,12 +16,13 @@ EAGLE3_HEAD = "LlamaForCausalLMEagle3"  # the architecture of an EAGLE-3 head's 
 @dataclass(frozen=True, slots=True)
 class Method:
     """A drafting method. ``drafter`` is "module:Class", imported when the method is first used, because the page reads
-    this list without torch. ``needs``: the weights beside the target's; a head reads the target's hidden states."""
+    this list without torch. ``needs``: the model that drafts; a head reads the target's hidden states, a copy is the
+    target itself, rounded."""
 
     title: str
     description: str
     drafter: str
-    needs: Literal["nothing", "draft model", "head"] = "nothing"
+    needs: Literal["nothing", "copy", "draft model", "head"] = "nothing"
 
 
 # The one registry: the command line, the page, the benchmark and the sweep are made from it, in this order.
@@ -31,11 +32,20 @@ METHODS = {
     "lm": Method(
         "draft model", "a small model guesses", "engine.drafters.draft_model:DraftModelDrafter", "draft model"
     ),
+    "quantised": Method(
+        "int4 copy", "the model itself, rounded, guesses", "engine.drafters.quantised:QuantisedDrafter", "copy"
+    ),
     "eagle": Method("EAGLE head", "reads the model's own states", "engine.drafters.eagle3:Eagle3Drafter", "head"),
 }
 
 
 def needs_draft(method: str) -> bool:
+    """Whether a pair must bring weights for it."""
+    return method in METHODS and METHODS[method].needs in ("draft model", "head")
+
+
+def runs_model(method: str) -> bool:
+    """Whether drafting takes passes of a model."""
     return method in METHODS and METHODS[method].needs != "nothing"
 
 

@@ -13,7 +13,7 @@ import torch
 import transformers
 
 import engine
-from engine.config import AUTO, METHODS, RunConfig, needs_draft
+from engine.config import AUTO, METHODS, RunConfig, needs_draft, runs_model
 from engine.decoding.draft_length import AdaptiveGamma, FixedGamma, Rate, ReplayedGamma
 from engine.decoding.drafter_choice import DrafterChoice
 from engine.decoding.loop import TRUE_RULES, Rules, SpeculativeDecoder
@@ -82,11 +82,14 @@ class Engine:
             )
         return folder
 
-    def _load(self, spec: ModelSpec, what: str, quantised: bool = False) -> LoadedModel:
+    def _load(self, spec: ModelSpec, what: str, precision: str = "", quantised: bool = False) -> LoadedModel:
         folder, step = self.folder(spec), f"Loading {what}, {spec.name}"
         self._progress(0.0, step)
-        model = load_model(folder, self.device, self.precision, lambda share: self._progress(share, step), quantised)
-        self._hashes[folder] = weights_hash(folder)
+        model = load_model(
+            folder, self.device, precision or self.precision, lambda share: self._progress(share, step), quantised
+        )
+        if not precision:  # a copy in another precision drafts for the same weights
+            self._hashes[folder] = weights_hash(folder) + ("-int4" if self.precision == "int4" else "")
         return model
 
     def has(self, method: str) -> bool:
@@ -102,9 +105,11 @@ class Engine:
             reason = f"{self.pair.name} has no {method!r} draft" if known else f"{method[:40]!r} is not a method"
             raise BadInput(f"{reason}; choose from {', '.join(offered)}.")
         if method not in self._drafters:
-            # A drafter is constructed with its draft's runner if it needs one, a head with the target's runner too.
+            # A drafter is constructed with its model's runner if it has one, a head or a copy with the target's, too.
+            needs = METHODS[method].needs
             runners = [self._draft(method).runner] if needs_draft(method) else []
-            runners += [self.target.runner] if METHODS[method].needs == "head" else []
+            runners += [self._copy()] if needs == "copy" else []
+            runners += [self.target.runner] if needs in ("head", "copy") else []
             self._drafters[method] = drafter_class(method)(*runners)
         return self._drafters[method]
 
@@ -116,17 +121,32 @@ class Engine:
                 problem = compare_tokenizers(self.target.tokenizer, load_tokenizer(self.folder(spec)))
                 if problem:
                     raise Unavailable(problem)
-            needed, free = spec.memory(self.precision), available_memory(self.device)
-            if free is not None and needed > free:
-                raise Unavailable(
-                    f"The draft {spec.name} needs about {gigabytes(needed)} beside the target, but {self.device} has "
-                    f"{gigabytes(free)} free; choose another method or a smaller pair."
-                )
+            self._check_memory(f"The draft {spec.name}", spec.memory(self.precision))
             # Only a draft whose α was measured in 8 bits runs in 8 bits, because outliers can ruin another model's
             # guesses.
-            quantised = spec.alpha is not None
-            self._drafts[method] = self._load_head(spec) if spec.head else self._load(spec, "the draft", quantised)
+            eight_bits = spec.alpha is not None
+            draft = self._load_head(spec) if spec.head else self._load(spec, "the draft", quantised=eight_bits)
+            self._drafts[method] = draft
         return self._drafts[method]
+
+    def _copy(self) -> DecoderRunner:
+        """The target in int4, loaded on first use. Raises Unavailable where it would not be faster than the target."""
+        if self.precision != "fp32" or not isinstance(self.target.runner, DecoderRunner):
+            raise Unavailable(
+                f"An int4 copy drafts for a target in fp32 on our own decoder, not in {self.precision}; use another "
+                "method."
+            )
+        choose_precision("int4", self.device)
+        self._check_memory("An int4 copy", self.pair.target.weight_bytes("int4"))
+        return self._load(self.pair.target, "the target's int4 copy", "int4").runner
+
+    def _check_memory(self, what: str, needed: int) -> None:
+        free = available_memory(self.device)
+        if free is not None and needed > free:
+            raise Unavailable(
+                f"{what} needs about {gigabytes(needed)} beside the target, but {self.device} has {gigabytes(free)} "
+                "free; choose another method or a smaller pair."
+            )
 
     def _load_head(self, spec: ModelSpec) -> LoadedModel:
         target, folder = self.target, self.folder(spec)
@@ -162,7 +182,7 @@ class Engine:
         """
         known, tries = self._costs.get(method), self._calibrations.get(method, 0)
         if again or known is None or (not known.steady and tries < _CALIBRATIONS):
-            drafter = self.drafter(method) if needs_draft(method) else None
+            drafter = self.drafter(method) if runs_model(method) else None
             key = {
                 "device": device_name(self.device),
                 "precision": self.precision,

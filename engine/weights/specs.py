@@ -86,7 +86,8 @@ class PairSpec:
         return (self.target, self.drafts[method]) if method in self.drafts else (self.target,)
 
     def memory(self, dtype: str, method: str | None = None, context: int = CONTEXT) -> int:
-        return sum(model.memory(dtype, context) for model in self.models(method)) + _WORKING_ROOM
+        copy = self.target.weight_bytes("int4") if method in METHODS and METHODS[method].needs == "copy" else 0
+        return sum(model.memory(dtype, context) for model in self.models(method)) + copy + _WORKING_ROOM
 
 
 def methods(pair: PairSpec) -> tuple[str, ...]:
