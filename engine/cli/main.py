@@ -192,7 +192,7 @@ def calibrate(
     engine, out = options.load(pair, device, precision), screen()
     with progress() as show:
         engine.on_progress(show)
-        measured = {m: engine.costs(m, again) for m in engine.methods if m != "none"}
+        measured = {method: engine.costs(method, again) for method in engine.competitors()}
     for method, costs in measured.items():
         out.print(f"{method}: {costs_line(costs)}", soft_wrap=True)
     engine.close()

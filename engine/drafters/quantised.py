@@ -1,8 +1,8 @@
 """Drafts with the target's own int4 copy: no training, and nearly always right. (QSpec, Zhao et al. 2024, shares like
 this; there both copies have 4-bit weights.)
 
-The copy reads the target's keys and values, and writes its own behind them as scratch: the verify pass overwrites them.
-So it has nothing to catch up with, whoever drafted the rounds before.
+The copy reads the target's keys and values, and writes its own after them as scratch: the verify pass overwrites them.
+So it has nothing to catch up with after rounds that another drafter drafted.
 """
 
 from collections.abc import Sequence

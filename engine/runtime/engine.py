@@ -170,20 +170,21 @@ class Engine:
         return {name: drafter for name, drafter in drafters.items() if name not in short}
 
     def _shared_costs(self, methods: Iterable[str]) -> CostModel:
-        """All methods share the target and so one v: that of the calibration with the fastest plain step."""
-        costs = {method: self.costs(method) for method in methods}
-        best = min(costs.values(), key=lambda each: each.step)
-        return replace(best, c=0.0, draft_costs={method: each.c for method, each in costs.items()})
+        """Of drafters that compete: the one v of their target, and c of each."""
+        return replace(self.costs("none"), draft_costs={method: self.costs(method).c for method in methods})
 
     def costs(self, method: str, again: bool = False) -> CostModel:
-        """c and v(W) of a method on this device, from the calibration cache or measured now.
+        """c and v(W) of a method on this device, from the calibration cache or measured now. All methods share v, which
+        is measured without a draft.
 
         Costs measured on a busy machine are measured again at the next runs, a few times; ``again`` forces it.
         """
         known, tries = self._costs.get(method), self._calibrations.get(method, 0)
         if again or known is None or (not known.steady and tries < _CALIBRATIONS):
-            drafter = self.drafter(method) if runs_model(method) else None
+            has_model = runs_model(method)
+            drafter = self.drafter(method) if has_model else None
             key = {
+                "drafter": method if has_model else "",
                 "device": device_name(self.device),
                 "precision": self.precision,
                 "weights": self.weights(method),
@@ -194,9 +195,16 @@ class Engine:
 
             def measure() -> CostModel:
                 step = "Calibrating: what scoring several tokens at once costs on this device"
-                return calibration.measure(self.target.runner, drafter, progress=lambda f: self._progress(f, step))
+                widths = (1,) if has_model else calibration.WIDTHS
+                return calibration.measure(
+                    self.target.runner, drafter, widths, progress=lambda f: self._progress(f, step)
+                )
 
-            self._costs[method] = calibration.cached(cache_root() / "calibration", key, measure, again)
+            costs = calibration.cached(cache_root() / "calibration", key, measure, again)
+            if has_model:
+                scoring = self.costs("none", again)
+                costs = replace(scoring, c=costs.c, spread=max(scoring.spread, costs.spread))
+            self._costs[method] = costs
             self._calibrations[method] = tries + 1
         return self._costs[method]
 
