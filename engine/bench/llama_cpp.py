@@ -15,7 +15,6 @@ from engine.decoding.tokenization import encode_prompt
 from engine.device import peak_memory
 from engine.errors import BadInput, Unavailable
 from engine.runtime.engine import Engine
-from engine.weights.checkpoint_dir import GGUF
 
 LLAMA_CPP = ("llama-cpp", "llama-cpp-lookup")
 _LOOKUP_TOKENS = 10  # drafted at a time: the default of its own class
@@ -29,8 +28,7 @@ class LlamaCppSystem:
     _models: dict = field(default_factory=dict)  # by context length
 
     def __post_init__(self):
-        file = self.engine.target.folder / GGUF
-        if not file.is_file():
+        if self.engine.gguf is None:
             raise BadInput(f"{self.name} reads GGUF files, but {self.engine.pair.name} has none; leave it out.")
 
     def run(self, config: RunConfig, cancelled: Cancelled = never) -> Sample:
@@ -64,7 +62,7 @@ class LlamaCppSystem:
             threads = torch.get_num_threads()
             self._models = {
                 context: llama_cpp.Llama(
-                    str(self.engine.target.folder / GGUF), n_ctx=context, n_threads=threads, n_threads_batch=threads,
+                    str(self.engine.gguf), n_ctx=context, n_threads=threads, n_threads_batch=threads,
                     draft_model=lookup, logits_all=lookup is not None, verbose=False,
                 )
             }  # fmt: skip

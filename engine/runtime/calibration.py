@@ -58,7 +58,7 @@ def measure(
     passes = {w: _scoring(target, prompt[:w], context) for w in widths}
     times: dict = {}
     try:
-        target.reset(context + max(widths))
+        target.reset(context + max(*widths, _DRAFT_STEPS + 2))
         target.prefill(prompt)
         if drafter is not None:
             passes["draft"] = _drafting(drafter, target, prompt)

@@ -40,7 +40,7 @@ from engine.models.transformers_config import load_tokenizer
 from engine.runtime import calibration
 from engine.trace.events import CostModel, Event, ProgressCallback, PromptToken, RunFinished, RunStarted
 from engine.weights.catalogue import get_pair
-from engine.weights.checkpoint_dir import weights_hash
+from engine.weights.checkpoint_dir import GGUF, weights_hash
 from engine.weights.preflight import available_memory, check_pair, compare_tokenizers
 from engine.weights.specs import ModelSpec, PairSpec, methods
 from engine.weights.store import locate
@@ -72,6 +72,12 @@ class Engine:
     def methods(self) -> tuple[str, ...]:
         """The pair's drafting methods, the baseline first."""
         return methods(self.pair)
+
+    @property
+    def gguf(self) -> Path | None:
+        """The file that the target was read from, where it is a GGUF file."""
+        file = self.target.folder / GGUF
+        return file if file.is_file() else None
 
     def folder(self, spec: ModelSpec) -> Path:
         """The folder of a model's weights. Raises Unavailable if they are not on this machine."""

@@ -20,7 +20,7 @@ MOST_RUNS, MOST_LENGTH, MOST_SEED = 20_000, 4, 2**53 - 1
 # The settings that the toy and a pair start with: few outcomes, so that they can be counted in little time.
 # A length above γ, or a bonus token would never be seen.
 STARTS = {
-    True: {"method": "lm", "temperature": 0.5, "top_k": 0, "top_p": 0.95, "runs": 1_000, "length": 3},
+    True: {"method": "lm", "temperature": 0.5, "top_k": 0, "top_p": 0.95, "runs": 2_000, "length": 3},
     False: {"temperature": 1.0, "top_k": 3, "top_p": 1.0, "runs": 150, "length": 2},
 }
 TOY_START = STARTS[True]

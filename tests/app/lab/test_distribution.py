@@ -230,8 +230,8 @@ def test_a_button_loads_settings_that_reveal_a_mistake(rule):
 def test_acceptance_rises_with_a_wrong_rule_and_rules_gather_in_the_table():
     """With the page's first settings. Seeds are fixed, so this is not a matter of luck."""
     handlers, state = page(), PageState()
-    press(handlers, state, runs=1000)
-    last = press(handlers, state, rules=["raw-q"], runs=1000)[-1]
+    press(handlers, state, runs=2000)
+    last = press(handlers, state, rules=["raw-q"], runs=2000)[-1]
     assert list(state.result) == [RIGHT, "raw-q"]
     right, wrong = (each.result for each in state.result.values())
     assert right.verdict == "right" and wrong.verdict == "wrong" and wrong.alpha > right.alpha

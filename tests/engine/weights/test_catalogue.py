@@ -49,7 +49,7 @@ def test_the_shipped_catalogue_lists_the_pairs_people_use():
         pairs["smollm2-135m"].target,
         *pairs["smollm2-135m"].drafts.values(),
     )
-    assert methods(pairs["qwen3-8b"]) == ("none", "ngram", "lm")
+    assert methods(pairs["qwen3-8b"]) == ("none", "ngram", "quantised", "lm")
     assert pairs["qwen3-8b"].target.repo == "Qwen/Qwen3-8B"
     assert pairs["llama-3.1-8b"].target.gated and not pairs["qwen3-8b"].target.gated
     assert all(m.revision != "main" for p in pairs.values() for m in (p.target, *p.drafts.values()))
@@ -113,7 +113,7 @@ def test_an_unknown_pair_gets_the_nearest_names():
 def test_local_folders_make_a_pair(tmp_path):
     one, two = write_checkpoint(tmp_path / "a+b"), write_checkpoint(tmp_path / "c")
     alone, both = get_pair(str(one)), get_pair(f"{one}+{two}")
-    assert methods(alone) == ("none", "ngram") and methods(both) == ("none", "ngram", "lm")
+    assert methods(alone) == ("none", "ngram", "quantised") and methods(both) == ("none", "ngram", "quantised", "lm")
     assert both.target.folder == one and both.drafts["lm"].folder == two
     assert (alone.target.parameters, alone.target.head_dim, alone.target.kv_heads) == (17, 2, 2)
     assert check_pair(both, "lm", available_bytes=ENOUGH) == []
@@ -160,7 +160,7 @@ def test_a_page_for_strangers_takes_no_folders(tmp_path):
     [
         ("smollm2-135m", None, "", "smollm2-135m-q4 are not here yet; run `python -m engine fetch smollm2-135m`."),
         ("qwen3-4b", None, "1", "HF_HUB_OFFLINE is set; unset it and run `python -m engine fetch qwen3-4b`."),
-        ("smollm2-135m-bf16", "lm", "", "smollm2-135m-bf16 has no method 'lm'; choose from none, ngram."),
+        ("smollm2-135m-bf16", "lm", "", "smollm2-135m-bf16 has no method 'lm'; choose from none, ngram, quantised."),
     ],
 )
 def test_a_pair_that_cannot_run_yet_is_one_sentence(monkeypatch, pair, method, offline, problem):
