@@ -45,14 +45,15 @@ class FixedGamma:
 
 
 class Rate:
-    """Tokens per cost of the recent rounds; a cost of 1 is a plain step."""
+    """Tokens per cost of the recent rounds; a cost of 1 is a plain step. ``floor``: what can be had in any round."""
 
     def __init__(self):
+        self.floor = 1.0
         self._tokens = self._cost = _RATE_MEMORY / 4  # a prior rate of 1: as good as plain
 
     @property
     def value(self) -> float:
-        return max(1.0, self._tokens / self._cost)
+        return max(self.floor, self._tokens / self._cost)
 
     def add(self, tokens: float, cost: float) -> None:
         fade = 1 - 1 / _RATE_MEMORY
@@ -106,6 +107,11 @@ class AdaptiveGamma:
             if tokens - self.rate.value * cost > excess:
                 best, excess = (gamma, tokens, cost), tokens - self.rate.value * cost
         return best
+
+    def best_rate(self, key, most: int) -> float:
+        """The most tokens per cost that rounds of this key promise; 1 if none beats plain decoding."""
+        promises = (self.promise(key, gamma) for gamma in range(1, min(self.most, most) + 1))
+        return max((tokens / cost for _, tokens, cost in promises), default=1.0)
 
     def forget(self, key) -> None:
         """Goes a little of the way back to the prior."""

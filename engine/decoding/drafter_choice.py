@@ -1,7 +1,8 @@
 """Decides for every round which of several drafters drafts, and how far.
 
-Each drafter promises some tokens for some cost. The one that beats the recent average the most is taken:
-argmax tokens − R · cost, with R the tokens per cost of the recent rounds (Dinkelbach's rule for a ratio of sums).
+Each drafter promises some tokens for some cost. The one that beats the average the most is taken: argmax
+tokens − R · cost (Dinkelbach's rule for a ratio of sums). R is the tokens per cost of the recent rounds, or what a
+drafter with a model promises if that is more, because such a drafter can draft any round.
 Promises are made of committed text and of past rounds, never of a drawn draft, because otherwise the output would not
 be exact.
 """
@@ -23,6 +24,9 @@ class DrafterChoice:
 
     def choose(self, keys: Mapping[str, Hashable], most: int) -> int:
         """``keys``: the confidence key of each drafter that has something to propose. Returns its draft length."""
+        self.rate.floor = max(
+            [1.0, *(self.members[name].best_rate(key, most) for name, key in keys.items() if key == PER_TOKEN)]
+        )
         promises = {name: self._promise(name, key, most) for name, key in keys.items()}
         rate = self.rate.value
         gains = {name: tokens - rate * cost for name, (_, tokens, cost) in promises.items()}
