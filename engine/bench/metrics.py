@@ -97,6 +97,8 @@ def _row(results: Results, method: str, category: str) -> dict:
     numbers = summary(ours, plain)
     shape = [(emitted, steps * costs.draft_cost(by), number) for emitted, steps, number, by in rounds] if costs else []
     predicted = predicted_speedup(shape, costs.v) if shape else None
+    if predicted and ":" in method and BASELINE in results.costs:  # in another precision a plain step is another, too
+        predicted *= results.costs[BASELINE].step / costs.step
     return {
         "method": method,
         "category": category,

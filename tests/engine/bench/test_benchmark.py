@@ -1,7 +1,9 @@
 """The benchmark: its arithmetic on numbers made by hand, its loop and file, and a comparison on tiny checkpoints."""
 
 import json
+import sys
 from dataclasses import replace
+from types import ModuleType
 
 import numpy as np
 import pytest
@@ -11,7 +13,7 @@ from engine.bench.comparison import Comparison, Settings
 from engine.bench.metrics import Results, decoding, first_difference, interval, markdown, ratio, rows
 from engine.bench.prompts import Prompt, read_prompts, spread
 from engine.bench.sample import Sample, fastest
-from engine.errors import BadInput
+from engine.errors import BadInput, Unavailable
 from engine.trace.events import CostModel
 
 KEYS = {
@@ -229,3 +231,32 @@ def test_the_assistant_starts_fresh_on_every_prompt(engine):
     assistant.generation_config.assistant_confidence_threshold = 0.99
     again = system._drafting(config)["assistant_model"].generation_config
     assert again.num_assistant_tokens != 99 and again.assistant_confidence_threshold != 0.99
+
+
+def test_a_method_in_another_precision_and_auto_stand_beside_the_others(engine):
+    """bf16, because the tiny pair's widths are not multiples of 32; its rows are named as they were asked for."""
+    comparison = Comparison(engine, Settings(("auto", "none:bf16"), 16), PROMPTS[:2])
+    comparison.run()
+    rows = {r["method"]: r for r in comparison.report()["rows"] if r["category"] == "all"}
+    assert list(rows) == ["none", "auto", "none:bf16"]
+    assert {s.name: s.engine.precision for s in comparison.systems} == {
+        "none": "fp32", "auto": "fp32", "none:bf16": "bf16"
+    }  # fmt: skip
+    steps = [comparison.results().costs[name].step for name in ("none", "none:bf16")]
+    assert rows["none:bf16"]["predicted_speedup"] == pytest.approx(steps[0] / steps[1])
+    assert rows["auto"]["differs"] == 0 and {*rows["auto"]["drafters"]} <= {"ngram", "lm"}
+
+
+def test_llama_cpp_says_what_it_lacks(engine, monkeypatch, tmp_path):
+    with pytest.raises(BadInput, match=r"llama-cpp reads GGUF files, but .* has none; leave it out"):
+        Comparison(engine, Settings(("llama-cpp",), 8), PROMPTS[:1])
+    monkeypatch.setattr(type(engine), "gguf", tmp_path / "model.gguf")
+    for package, words in (
+        (None, "pip install llama-cpp-python"),
+        (ModuleType("llama_cpp"), "is not llama-cpp-python"),
+    ):
+        monkeypatch.setitem(sys.modules, "llama_cpp", package)
+        with pytest.raises(Unavailable, match=words):
+            Comparison(engine, Settings(("llama-cpp",), 8), PROMPTS[:1])
+    with pytest.raises(BadInput, match="compared at temperature 0 without a penalty; set --temperature 0"):
+        Comparison(engine, Settings(("llama-cpp",), 8, temperature=1.0), PROMPTS[:1])
