@@ -234,7 +234,7 @@ def test_the_assistant_starts_fresh_on_every_prompt(engine):
 
 
 def test_a_method_in_another_precision_and_auto_stand_beside_the_others(engine):
-    """bf16, because the tiny pair's widths are not multiples of 32; its rows are named as they were asked for."""
+    """bf16, because 32 does not divide the tiny pair's widths; a row has the name that the command line gave it."""
     comparison = Comparison(engine, Settings(("auto", "none:bf16"), 16), PROMPTS[:2])
     comparison.run()
     rows = {r["method"]: r for r in comparison.report()["rows"] if r["category"] == "all"}
