@@ -185,9 +185,10 @@ class Engine:
 
         Costs measured on a busy machine are measured again at the next runs, a few times; ``again`` forces it.
         """
+        has_model = runs_model(method)
+        method = method if has_model else "none"
         known, tries = self._costs.get(method), self._calibrations.get(method, 0)
         if again or known is None or (not known.steady and tries < _CALIBRATIONS):
-            has_model = runs_model(method)
             drafter = self.drafter(method) if has_model else None
             key = {
                 "drafter": method if has_model else "",

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from itertools import count
 
 import pytest
 from paths import ROOT
@@ -14,6 +15,8 @@ from tiny_pairs import model_folder
 from typer.testing import CliRunner
 
 from engine.cli.main import app
+from engine.runtime import calibration
+from engine.trace.events import CostModel
 from engine.trace.metrics import compute_metrics
 from engine.trace.trace import load
 
@@ -124,8 +127,15 @@ def test_fetch_says_when_a_pair_is_ready(tiny_pair):
     assert result.exit_code == 0 and "is ready" in result.stderr
 
 
-@pytest.mark.timing  # costs of a busy machine are not cached
-def test_calibrate_measures_and_remembers(tiny_pair):
+def test_calibrate_measures_and_remembers(tiny_pair, monkeypatch):
+    """With steps of a made-up length, because a busy machine's costs are measured anew; `runtime/test_calibration.py`
+    measures real ones."""
+    steps = count(1)
+
+    def measure(target, drafter=None, widths=calibration.WIDTHS, **settings):
+        return CostModel(0.25 if drafter else 0.0, {w: 1 + 0.1 * (w - 1) for w in widths}, 256, next(steps) / 1000)
+
+    monkeypatch.setattr(calibration, "measure", measure)
     first, second = (call("calibrate", "--pair", tiny_pair) for _ in range(2))
     assert first.exit_code == 0, first.stderr
     assert re.search(r"^ngram: c 0\.000, v\(1\) 1\.00", first.stdout, re.M)

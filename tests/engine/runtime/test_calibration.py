@@ -153,7 +153,7 @@ CHEAP = {1: 1.0, 2: 1.1, 4: 1.2, 8: 1.5, 16: 3.0}
 def test_pinned_gammas_repeat_an_auto_run_exactly(pairs, method):
     """Rounds with nothing to draft lie between those where γ was chosen, so the pins must be counted by round."""
     engine = engine_of(pairs, draft="draft")
-    engine._costs[method] = CostModel(0.05, CHEAP, 200, 0.001)
+    engine._costs |= dict.fromkeys(("none", method), CostModel(0.05, CHEAP, 200, 0.001))
     settings = {"gamma": "auto", "max_new_tokens": 80, "temperature": 0.7, "prompt": "the cat, the hat, 1212, the cat"}
     first = run(engine, method, **settings)
     gammas = [r.gamma for r in first.rounds]
@@ -161,7 +161,9 @@ def test_pinned_gammas_repeat_an_auto_run_exactly(pairs, method):
     assert len(set(gammas)) > 2, "an auto run that never changes its mind shows nothing"
     if method == "ngram":
         assert 0 in gammas[: gammas.index(max(gammas))] or 0 in gammas[1:-1]
-    engine._costs[method] = CostModel(5.0, CHEAP, 200, 0.001)  # left to itself it would now draft nothing
+    engine._costs |= dict.fromkeys(
+        ("none", method), CostModel(5.0, CHEAP, 200, 0.001)
+    )  # left to itself it would now draft nothing
     again = run(engine, method, gammas=pins, **settings)
     assert without_clocks(again) == without_clocks(first)
     assert method == "ngram" or {r.gamma for r in run(engine, method, **settings).rounds} == {0}
