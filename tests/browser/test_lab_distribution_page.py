@@ -86,7 +86,7 @@ def test_a_real_pair_and_back_to_the_toy(opened):
     page.locator("#lossless-pair input").click()
     page.get_by_role("option").first.click()
     expect(page.locator("#lossless-prompt")).to_be_hidden()
-    expect(page.locator("#lossless-runs input")).to_have_value("1000")
+    expect(page.locator("#lossless-runs input")).to_have_value("2000")
 
 
 def test_stop_and_another_button_while_it_runs(opened):
