@@ -4,7 +4,6 @@ import gc
 import platform
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import suppress
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -61,6 +60,7 @@ class Engine:
         self.target = self._load(pair.target, "the target")
         self._drafts: dict[str, LoadedModel] = {}
         self._drafters: dict[str, Drafter] = {}
+        self._unusable: set[str] = set()  # methods that auto goes without
         self._costs: dict[str, CostModel] = {}
         self._calibrations: dict[str, int] = {}  # how often each was measured
 
@@ -169,9 +169,11 @@ class Engine:
         """The drafters of method auto: all that can be loaded here and attend to ``length`` tokens."""
         drafters = {}
         for method in self.methods:
-            if method != "none":
-                with suppress(Unavailable):
+            if method != "none" and method not in self._unusable:
+                try:
                     drafters[method] = self.drafter(method)
+                except Unavailable:
+                    self._unusable.add(method)  # it is not loaded again at every run
         short = {name for name, draft in self._drafts.items() if draft.runner.max_length < length}
         return {name: drafter for name, drafter in drafters.items() if name not in short}
 

@@ -93,3 +93,7 @@ def test_where_it_cannot_run_it_says_so_and_auto_does_without(pairs, target, set
     with pytest.raises(Unavailable, match=words):
         engine.drafter("quantised")
     assert {*engine.competitors()} == {"ngram"} and run(engine, "auto", max_new_tokens=4).finished
+    notes = []
+    engine.on_progress(lambda share, note: notes.append(note))
+    assert run(engine, "auto", max_new_tokens=4).finished
+    assert not any("int4 copy" in note for note in notes), "it is not loaded again"
