@@ -13,9 +13,11 @@ class HybridDrafter(Drafter):
 
     def __init__(self, members: Mapping[str, Drafter]):
         self.members = members
+        self._started: set[str] = set()
+        self._proposer: Drafter | None = None
 
     def start(self, prompt: Sequence[int], setup: DrafterSetup) -> None:
-        self.setup, self._started, self._proposer = setup, set(), None
+        self.setup = setup
         for name, member in self.members.items():
             if not member.starts_late:
                 self._start(name, prompt)
