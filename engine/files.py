@@ -18,7 +18,7 @@ _STARTS_FORMULA = tuple("=+-@|%\t\r\n＝＋－＠")
 
 
 def cache_root() -> Path:
-    """The folder of converted weights and measurements: SPECLENS_CACHE, or the platform's cache folder."""
+    """The folder of prepared weights and measurements: SPECLENS_CACHE, or the platform's cache folder."""
     if chosen := os.environ.get("SPECLENS_CACHE"):
         return Path(chosen).expanduser().absolute()
     if sys.platform == "win32":

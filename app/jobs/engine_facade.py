@@ -16,7 +16,7 @@ from engine.weights.preflight import available_memory, check_pair
 from engine.weights.specs import methods
 from engine.weights.store import locate
 
-PRECISIONS = {"cuda": (AUTO, "bf16", "fp16", "fp32"), "mps": (AUTO, "fp32", "fp16"), "cpu": (AUTO,)}
+PRECISIONS = {"cuda": (AUTO, "bf16", "fp16", "fp32"), "mps": (AUTO, "fp32", "fp16"), "cpu": (AUTO, "int4")}
 
 
 @dataclass(frozen=True)
@@ -95,8 +95,8 @@ class EngineFacade:
         from engine.models.int4 import int4_works
         from engine.runtime.engine import choose_device
 
-        device = choose_device(AUTO)
-        return (AUTO, "int4") if device == "cpu" and int4_works() else PRECISIONS[device]
+        offered = PRECISIONS[choose_device(AUTO)]
+        return offered if int4_works() else tuple(name for name in offered if name != "int4")
 
     def device(self) -> str | None:
         """The loaded engine's device by name; None while nothing is loaded."""
@@ -110,7 +110,7 @@ class EngineFacade:
     def models(self, pair: str, method: str) -> Models:
         spec = get_pair(pair)
         draft, target, gguf = spec.drafts.get(method), spec.target, None
-        if target.gguf:  # most engines want the checkpoint that it was converted from
+        if target.gguf:  # most engines want the checkpoint that it was rounded from
             gguf = f"{target.repo}:{target.gguf.file.removesuffix('.gguf').rsplit('.', 1)[-1]}"
             alike = [one.target for one in load_catalogue().values() if _shape(one.target) == _shape(target)]
             target = next((model for model in alike if not model.gguf), target)

@@ -108,10 +108,13 @@ class Comparison:
         key = engine.precision, method if runs_model(method) else BASELINE
         if key not in measured:
             drafter = engine.drafter(method) if runs_model(method) else None
-            measured[key] = calibration.measure(
+            costs = calibration.measure(
                 engine.target.runner, drafter, context=self.context, repeats=_COST_REPEATS,
                 progress=lambda share: self.progress(share, "Measuring costs at the prompts' length"),
             )  # fmt: skip
+            if drafter is not None:
+                costs = calibration.with_draft(self._costs_of(engine, BASELINE, measured), costs)
+            measured[key] = costs
         return measured[key]
 
     def run(self) -> None:

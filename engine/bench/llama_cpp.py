@@ -4,7 +4,7 @@ It reads the very GGUF file of the pair, gets the same ids and as many threads, 
 """
 
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import torch
 
@@ -24,8 +24,8 @@ _LOOKUP_TOKENS = 10  # drafted at a time: the default of its own class
 class LlamaCppSystem:
     engine: Engine
     name: str
-    setting: None = None
-    _models: dict = field(default_factory=dict)  # by context length
+    setting: str | None = None  # it has none; every system says
+    _model: object = None
 
     def __post_init__(self):
         if self.engine.gguf is None:
@@ -36,37 +36,46 @@ class LlamaCppSystem:
         if not config.sampling.greedy or config.sampling.repetition_penalty != 1.0:
             raise BadInput(f"{self.name} is compared at temperature 0 without a penalty; set --temperature 0.")
         prompt, eos = encode_prompt(self.engine.target.tokenizer, config), self.engine.target.eos
-        model = self._model(len(prompt) + config.max_new_tokens + _LOOKUP_TOKENS + 1)
+        model = self._load(len(prompt) + config.max_new_tokens + _LOOKUP_TOKENS + 1)
         model.reset()
+        before = 0 if model.draft_model is None else model.draft_model.calls
         ids, times, start = [], [], time.perf_counter()
         for token in model.generate(prompt, temp=0.0, repeat_penalty=1.0, reset=True):
             ids.append(int(token))
             times.append(time.perf_counter())
             if token in eos or len(ids) >= config.max_new_tokens or cancelled():
                 break
+        passes = len(ids) if model.draft_model is None else model.draft_model.calls - before + 1
         # As with transformers: the first token comes out of the pass over the prompt.
         return Sample(
             tokens=len(ids), seconds=times[-1] - start, decode_seconds=times[-1] - times[0], decode_tokens=len(ids) - 1,
-            ttft=times[0] - start, passes=len(ids), peak_memory=peak_memory("cpu"), ids=tuple(ids),
+            ttft=times[0] - start, passes=passes, peak_memory=peak_memory("cpu"), ids=tuple(ids),
         )  # fmt: skip
 
-    def _model(self, context: int):
-        context = -(-context // 512) * 512
-        if context not in self._models:
+    def _load(self, context: int):
+        """The model with room for ``context`` tokens or more."""
+        if self._model is None or self._model.n_ctx() < context:
             llama_cpp = _package()
-            lookup = None
-            if self.name == "llama-cpp-lookup":
-                from llama_cpp.llama_speculative import LlamaPromptLookupDecoding
-
-                lookup = LlamaPromptLookupDecoding(num_pred_tokens=_LOOKUP_TOKENS)
+            lookup = _Lookup() if self.name == "llama-cpp-lookup" else None
             threads = torch.get_num_threads()
-            self._models = {
-                context: llama_cpp.Llama(
-                    str(self.engine.gguf), n_ctx=context, n_threads=threads, n_threads_batch=threads,
-                    draft_model=lookup, logits_all=lookup is not None, verbose=False,
-                )
-            }  # fmt: skip
-        return self._models[context]
+            self._model = llama_cpp.Llama(
+                str(self.engine.gguf), n_ctx=-(-context // 512) * 512, n_threads=threads, n_threads_batch=threads,
+                draft_model=lookup, logits_all=lookup is not None, verbose=False,
+            )  # fmt: skip
+        return self._model
+
+
+class _Lookup:
+    """llama-cpp-python's own prompt lookup; ``calls`` counts how often it drafted: after every pass but the last."""
+
+    def __init__(self):
+        from llama_cpp.llama_speculative import LlamaPromptLookupDecoding
+
+        self.calls, self._lookup = 0, LlamaPromptLookupDecoding(num_pred_tokens=_LOOKUP_TOKENS)
+
+    def __call__(self, ids, **options):
+        self.calls += 1
+        return self._lookup(ids, **options)
 
 
 def _package():

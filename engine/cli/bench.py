@@ -16,7 +16,11 @@ def compare(
     prompts: options.Prompts,
     pair: options.Pair = "smollm2-135m",
     methods: Annotated[
-        str, typer.Option(help=f"Commas between: {options.METHOD_LIST}, METHOD-untraced, hf, hf-lookup, hf-assisted.")
+        str,
+        typer.Option(
+            help=f"Commas between: {options.METHOD_LIST}, auto, METHOD:PRECISION (as in none:int4), METHOD-untraced, "
+            "hf, hf-lookup, hf-assisted, llama-cpp."
+        ),
     ] = "none,ngram,hf,hf-lookup",
     limit: options.Limit = None,
     max_new_tokens: options.NewTokens = 128,

@@ -86,7 +86,7 @@ def _follow(job, printer=None):
 def run(
     prompt: Annotated[str, typer.Argument(help="The question or text for the model.")],
     pair: options.Pair = "smollm2-135m",
-    method: Annotated[str, typer.Option(help=f"{options.METHOD_LIST}, or auto: the fastest on this device.")] = AUTO,
+    method: Annotated[str, typer.Option(help=f"{options.METHOD_LIST}, or auto: the best for each round.")] = AUTO,
     gamma: options.Gamma = AUTO,
     temperature: options.Temperature = 0.0,
     top_k: Annotated[int, typer.Option(help="0 is off.")] = 0,

@@ -9,10 +9,8 @@ and is another draft step worth its cost? Both use the distribution the token is
 because otherwise the output would not be exact.
 """
 
-from collections.abc import Mapping, Sequence
-from itertools import accumulate
+from collections.abc import Iterator, Mapping, Sequence
 from math import prod
-from operator import mul
 
 from engine.drafters.base import PER_TOKEN
 from engine.trace.speedup_model import best_length, interpolate
@@ -92,26 +90,13 @@ class AdaptiveGamma:
             self.forget(key)
         return gamma
 
-    def promise(self, key, gamma: int) -> tuple[int, float, float]:
-        """(γ, expected tokens, cost) of a round that drafts ``gamma`` tokens."""
-        tokens = sum(accumulate((self.alpha(s) for s in self._path(key, gamma)), mul, initial=1.0))
-        return gamma, tokens, gamma * self.c + interpolate(self.v, gamma + 1)
-
-    def best_promise(self, key, most: int) -> tuple[int, float, float]:
-        """The promise that beats the recent rate the most; γ = 0 if none does."""
-        best, excess, reached, tokens = (0, 1.0, 1.0), 1.0 - self.rate.value, 1.0, 1.0
+    def promises(self, key, most: int) -> Iterator[tuple[int, float, float]]:
+        """(γ, expected tokens, cost) of rounds that draft 1, 2, … ``most`` tokens."""
+        tokens = reached = 1.0
         for gamma, s in enumerate(self._path(key, min(self.most, most)), start=1):
             reached *= self.alpha(s)
             tokens += reached
-            cost = gamma * self.c + interpolate(self.v, gamma + 1)
-            if tokens - self.rate.value * cost > excess:
-                best, excess = (gamma, tokens, cost), tokens - self.rate.value * cost
-        return best
-
-    def best_rate(self, key, most: int) -> float:
-        """The most tokens per cost that rounds of this key promise; 1 if none beats plain decoding."""
-        promises = (self.promise(key, gamma) for gamma in range(1, min(self.most, most) + 1))
-        return max((tokens / cost for _, tokens, cost in promises), default=1.0)
+            yield gamma, tokens, gamma * self.c + interpolate(self.v, gamma + 1)
 
     def forget(self, key) -> None:
         """Goes a little of the way back to the prior."""

@@ -24,29 +24,21 @@ class DrafterChoice:
 
     def choose(self, keys: Mapping[str, Hashable], most: int) -> int:
         """``keys``: the confidence key of each drafter that has something to propose. Returns its draft length."""
-        self.rate.floor = max(
-            [1.0, *(self.members[name].best_rate(key, most) for name, key in keys.items() if key == PER_TOKEN)]
+        promises = {name: list(self.members[name].promises(key, most)) for name, key in keys.items()}
+        anywhere = (promise for name, key in keys.items() if key == PER_TOKEN for promise in promises[name])
+        self.rate.floor = max([1.0, *(tokens / cost for _, tokens, cost in anywhere)])
+        gain, gamma, name = max(
+            (tokens - self.rate.value * cost, gamma, name)
+            for name, lengths in promises.items()
+            for gamma, tokens, cost in (lengths if self.gamma is None else lengths[: self.gamma][-1:])
         )
-        promises = {name: self._promise(name, key, most) for name, key in keys.items()}
-        rate = self.rate.value
-        gains = {name: tokens - rate * cost for name, (_, tokens, cost) in promises.items()}
-        best = max(gains, key=gains.get, default="")
-        if self.gamma is None and gains.get(best, 0.0) <= 1.0 - rate:
-            best = ""  # a plain step yields one token for a cost of one
-        self.drafter, self._length = best, self._longest(keys[best], promises[best][0], best, most) if best else 0
+        self.drafter, self._length = name, gamma
+        if self.gamma is None:
+            if gain <= 1.0 - self.rate.value:  # a plain step yields one token for a cost of one
+                self.drafter, self._length = "", 0
+            elif keys[name] == PER_TOKEN:
+                self._length = len(promises[name])  # it may go on for as long as it is sure
         return self._length
-
-    def _promise(self, name: str, key: Hashable, most: int) -> tuple[int, float, float]:
-        member = self.members[name]
-        if self.gamma is not None:
-            return member.promise(key, min(self.gamma, most))
-        return member.best_promise(key, most)
-
-    def _longest(self, key: Hashable, promised: int, name: str, most: int) -> int:
-        """A drafter that decides per token may go on for as long as it is sure."""
-        if key != PER_TOKEN or self.gamma is not None:
-            return promised
-        return min(self.members[name].most, most)
 
     def worth_verifying(self, path: Sequence[Hashable]) -> bool:
         return self.gamma is not None or self.members[self.drafter].worth_verifying(path)

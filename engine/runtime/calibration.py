@@ -11,7 +11,7 @@ import math
 import statistics
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import torch
@@ -44,13 +44,15 @@ def _seconds(step: Callable[[], object], device: str) -> float:
 def measure(
     target: Runner,
     drafter: Drafter | None = None,
-    widths: Sequence[int] = WIDTHS,
+    widths: Sequence[int] = (),
     context: int = CONTEXT,
     repeats: int = 7,
     progress: Callable[[float], None] | None = None,
 ) -> CostModel:
-    """Returns v for each width, and c for ``drafter`` (0 if it has no model), at ``context`` tokens or fewer if a
-    model's own context is shorter. ``progress`` may raise to cancel."""
+    """Returns v for each width, and c for ``drafter`` (0 without one), at ``context`` tokens or fewer if a model's own
+    context is shorter. Without ``widths`` they are WIDTHS; beside a drafter 1, because methods share v (`with_draft`).
+    ``progress`` may raise to cancel."""
+    widths = widths or (WIDTHS if drafter is None else (1,))
     longest = min([target.max_length] + ([drafter.runner.max_length] if drafter else []))
     widths = [w for w in widths if w <= longest // 3] or [1]
     context = max(1, min(context, longest - max(*widths, _DRAFT_STEPS + 2)))
@@ -75,6 +77,11 @@ def measure(
     spread = statistics.median(times[1][1:]) / best[1] - 1
     c = best.get("draft", 0.0) / _DRAFT_STEPS / best[1]
     return CostModel(c, {w: best[w] / best[1] for w in widths}, context, best[1], spread)
+
+
+def with_draft(scoring: CostModel, drafting: CostModel) -> CostModel:
+    """A method's costs: v as measured without a draft, c as measured with it."""
+    return replace(scoring, c=drafting.c, spread=max(scoring.spread, drafting.spread))
 
 
 def _rotated(keys: list, by: int) -> list:

@@ -204,15 +204,11 @@ class Engine:
 
             def measure() -> CostModel:
                 step = "Calibrating: what scoring several tokens at once costs on this device"
-                widths = (1,) if has_model else calibration.WIDTHS
-                return calibration.measure(
-                    self.target.runner, drafter, widths, progress=lambda f: self._progress(f, step)
-                )
+                return calibration.measure(self.target.runner, drafter, progress=lambda f: self._progress(f, step))
 
             costs = calibration.cached(cache_root() / "calibration", key, measure, again)
             if has_model:
-                scoring = self.costs("none", again)
-                costs = replace(scoring, c=costs.c, spread=max(scoring.spread, costs.spread))
+                costs = calibration.with_draft(self.costs("none", again), costs)
             self._costs[method] = costs
             self._calibrations[method] = tries + 1
         return self._costs[method]

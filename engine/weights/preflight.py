@@ -9,7 +9,7 @@ import psutil
 from engine.config import AUTO
 from engine.errors import EngineError
 from engine.files import gigabytes
-from engine.weights.specs import CONTEXT, ModelSpec, PairSpec, byte_width, methods
+from engine.weights.specs import CONTEXT, ModelSpec, PairSpec, methods
 from engine.weights.store import locate
 
 
@@ -41,7 +41,7 @@ def check_pair(
     if free is not None and needed > free:
         problems.append(
             f"{pair.name} needs about {gigabytes(needed)} in {dtype} for a context of {context} tokens, but {device} "
-            f"has {gigabytes(free)} free; choose a smaller pair{' or bf16' if byte_width(dtype) > 2 else ''}."
+            f"has {gigabytes(free)} free; choose a smaller pair{' or bf16' if dtype == 'fp32' else ''}."
         )
     return problems
 

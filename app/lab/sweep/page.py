@@ -12,6 +12,7 @@ from app.ui.charts import charts
 from app.ui.html_component import component
 from app.ui.notice import notice
 from app.ui.widgets import QUIET, control, download, run_and_stop
+from engine.config import METHODS
 
 LEAD = """<p class="sl-lab-lead">Each turn runs one prompt without drafting, then once with every setting. The speedup
 is their ratio, so both share whatever else the machine is doing. Stop at any time: the same sweep goes on where it
@@ -42,12 +43,13 @@ def sweep(service: Service) -> None:
 def _controls(service: Service, handlers: SweepHandlers) -> list:
     """In the order of handlers.parse_form."""
     methods = handlers.drafting_methods(service.pair)
+    usual = [name for name in methods if METHODS[name].needs != "copy"]  # which not every device and precision has
     with gr.Row():
         pair = control(
             described(service.limits)["pair"], choices=choices(service.titles), elem_id="sweep-pair", min_width=220
         )
         ticked = gr.CheckboxGroup(
-            methods, value=methods, label="Methods", info="What guesses ahead.", elem_id="sweep-methods", min_width=220
+            methods, value=usual, label="Methods", info="What guesses ahead.", elem_id="sweep-methods", min_width=220
         )
     with gr.Row():
         gammas = gr.CheckboxGroup(

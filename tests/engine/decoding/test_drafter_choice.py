@@ -94,6 +94,14 @@ def test_a_drafter_that_fails_is_left_and_tried_again_later():
     assert "" in chosen and "lm" in chosen[chosen.index("") :]
 
 
+def test_a_run_that_fails_before_its_drafters_start_ends_with_its_own_error(monkeypatch):
+    drafters = members()
+    decoder = toy_decoder(TARGET, HybridDrafter(drafters), PROMPT, gamma_policy=choice(drafters))
+    monkeypatch.setattr(decoder.target, "prefill", lambda ids: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        list(decoder.rounds())
+
+
 class Nosy(FixedGamma):
     """Drafts a place again only if the token that was discarded there was one of the first three words."""
 

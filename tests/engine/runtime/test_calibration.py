@@ -118,7 +118,7 @@ def test_who_is_told_of_the_progress_slows_no_width_more_than_another(pairs, mon
 
     monkeypatch.setattr(calibration, "_seconds", seconds)
     engine = engine_of(pairs, draft="draft")
-    costs = calibration.measure(engine.target.runner, engine.drafter("lm"), progress=told)
+    costs = calibration.measure(engine.target.runner, engine.drafter("lm"), calibration.WIDTHS, progress=told)
     assert set(costs.v.values()) == {1.0} and costs.step == 1.0 and costs.c == 0.25 and costs.steady
     assert len(passes) == 8 * (len(calibration.WIDTHS) + 1)
 
