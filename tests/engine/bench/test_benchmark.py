@@ -16,6 +16,7 @@ from engine.bench.sample import Sample, fastest
 from engine.errors import BadInput, Unavailable
 from engine.trace.events import CostModel
 
+pytestmark = pytest.mark.xdist_group("benchmark")
 KEYS = {
     "method", "category", "tokens", "seconds", "decode_seconds", "tokens_per_second", "tau", "acceptance", "wasted",
     "c", "v", "speedup", "predicted_speedup", "efficiency", "ci95", "ttft", "peak_memory",

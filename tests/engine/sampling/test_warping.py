@@ -128,8 +128,8 @@ def test_the_ends_of_the_interval(total):
 
 def test_a_draw_is_the_inverse_of_the_cdf_in_a_large_vocabulary_too():
     probs = warp(logits_of(1, 150_000, 5, 1.0), SamplingParams(1.0))
-    u = torch.arange(4096) / 4096
-    ids = draw(probs.expand(4096, -1), u)
+    u = torch.arange(1024) / 1024
+    ids = draw(probs.expand(1024, -1), u)
     below = probs.double().cumsum(-1)[0]
     below /= below[-1].clone()
     share = probs[0, ids].double()
