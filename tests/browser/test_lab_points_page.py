@@ -13,6 +13,14 @@ pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("tiny server")]
 MEASURE = "Measure these points here"
 
 
+# Whether a chart is drawn no larger than its place; charts are drawn again a moment after a resize.
+FITS = """name => {
+  const place = document.querySelector(`[data-plot=${name}]`).getBoundingClientRect();
+  const drawn = document.querySelector(`[data-plot=${name}] svg`).getBoundingClientRect();
+  return place.width > 250 && drawn.width <= place.width + 1 && drawn.height <= place.height + 1;
+}"""
+
+
 @pytest.fixture
 def opened(visit, tiny_server):
     """Opens the theory as a new visitor."""
@@ -113,7 +121,5 @@ def test_it_fits_and_axe_finds_nothing_grave(opened, scheme, width):
         page.set_viewport_size({"width": each, "height": 900})
         page.wait_for_function(f"{OVERFLOW} <= 0")
         for name in ("gamma", "alpha", "map"):
-            box = page.locator(f"[data-plot={name}]").bounding_box()
-            drawn = page.locator(f"[data-plot={name}] svg").bounding_box()
-            assert box["width"] > 250 and drawn["width"] <= box["width"] + 1 and drawn["height"] <= box["height"] + 1
+            page.wait_for_function(FITS, arg=name)
     assert violations(page) == []
