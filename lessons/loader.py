@@ -31,6 +31,10 @@ def lessons(folder: Path = FOLDER) -> tuple[Lesson, ...]:
     numbers = [lesson.number for lesson in parsed]
     if numbers != list(range(1, len(parsed) + 1)):
         raise LessonError(f"{folder.name}: the lessons are numbered {numbers}; they must run from 1 without a gap.")
+    for lesson in parsed:
+        for where, spans in prose_lines(lesson):
+            if unknown := [span.text for span in spans if span.style == "lesson" and int(span.more) not in numbers]:
+                raise LessonError(f"lesson {lesson.number}, {where}: there is no {unknown[0]}.")
     return parsed
 
 

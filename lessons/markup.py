@@ -1,23 +1,26 @@
-"""Parses the Markdown of the lessons: paragraphs, lists, and six marks inside a line.
+"""Parses the Markdown of the lessons: paragraphs, lists, and seven marks inside a line.
 
 ``**bold**``, ``*italic*``, ```code```, ``$formula$`` with ^ and one ÷, ``[[word]]`` or ``[[word|as shown]]`` for the
-glossary, and ``{expression}`` or ``{expression:format}`` for a number that is evaluated from the lesson's runs.
+glossary, ``[[lesson 3]]`` for a link to a lesson, and ``{expression}`` or ``{expression:format}`` for a number that is
+evaluated from the lesson's runs.
 """
 
 import re
 from dataclasses import dataclass
 from typing import Literal
 
-Style = Literal["text", "bold", "italic", "code", "formula", "word", "sum"]
+Style = Literal["text", "bold", "italic", "code", "formula", "lesson", "word", "sum"]
 _MARK = re.compile(
     r"\*\*(?P<bold>[^*\[{]+)\*\*|\*(?P<italic>[^*\[{]+)\*|`(?P<code>[^`]+)`|\$(?P<formula>[^$]+)\$"
+    r"|\[\[lesson (?P<lesson>\d+)\]\]"
     r"|\[\[(?P<word>[^\]|]+)(?:\|(?P<shown>[^\]]+))?\]\]|\{(?P<sum>[^{}:]+)(?::(?P<format>[^{}]*))?\}"
 )
 
 
 @dataclass(frozen=True)
 class Span:
-    """A piece of a line. ``more``: a word's entry in the glossary, or an expression's format ("sum" is its style)."""
+    """A piece of a line. ``more``: a word's entry in the glossary, the number of a lesson, or the format of an
+    expression, whose style is "sum"."""
 
     style: Style
     text: str
@@ -48,7 +51,9 @@ def line(text: str) -> tuple[Span, ...]:
 
 
 def _span(mark: re.Match) -> Span:
-    style = next(name for name in ("bold", "italic", "code", "formula", "word", "sum") if mark[name] is not None)
+    style = next(name for name in ("bold", "italic", "code", "formula", "lesson", "word", "sum") if mark[name] is not None)
+    if style == "lesson":
+        return Span(style, f"lesson {mark['lesson']}", mark["lesson"])
     if style == "word":
         return Span(style, mark["shown"] or mark["word"], mark["word"].lower())
     return Span(style, mark[style], (mark["format"] or "") if style == "sum" else "")

@@ -47,7 +47,7 @@ Position = matching(
 )
 Token = matching(r"token \d+\.\d+", '"token ROUND.N"')
 Lab = matching("|".join(["", *LABS]), f"one of {', '.join(LABS)}")
-Tool = Literal["", "roofline", "dice", "curve", "memory", "crowd", "cuts", "adding", "price"]
+Tool = Literal["", "roofline", "heat", "dice", "curve", "memory", "crowd", "cuts", "adding", "price"]
 
 
 @dataclass(frozen=True, config=STRICT)

@@ -11,18 +11,19 @@ from engine.trace.events import Distribution, Round, Token
 from engine.trace.metrics import PARTS, compute_metrics
 from engine.trace.speedup_model import best_gamma, expected_tokens, idealised_speedup, interpolate
 from engine.trace.trace import Trace
-from lessons import bpe_demo
+from lessons import bpe_demo, measurements
 
 MOST_DRAFTS = 16
 
 
 def names(runs: Mapping[str, Trace]) -> dict[str, Any]:
     """The first run's numbers by their own names, those of every run under its name (`sky.alpha`), the speedup
-    formulas, and the tokenizers of lesson ten."""
+    formulas, the tokenizers of lesson ten, and the published benchmarks."""
     numbers = {name: of(trace) for name, trace in runs.items()}
     first = next(iter(numbers.values()))
     common = {"min": min, "max": max, "abs": abs, "round": round, "expected": expected_tokens}
     common |= {"pieces": bpe_demo.pieces, "testable": bpe_demo.testable}
+    common |= {name: getattr(measurements, name) for name in ("measured", "measured_prediction", "measured_alpha", "measured_c")}
 
     def same(one: str, other: str) -> bool:
         """Whether two runs wrote the same tokens, as far as both go."""
@@ -57,6 +58,7 @@ def of(trace: Trace) -> dict[str, Any]:
         **_tokens(trace),
     }
     numbers |= {f"alpha_{depth}": accepted / tested for depth, (accepted, tested) in metrics.by_depth.items()}
+    numbers["second_accepted"], numbers["second_tested"] = metrics.by_depth.get(2, (0, 0))
     return {name: value for name, value in numbers.items() if value is not None}
 
 
@@ -90,6 +92,8 @@ def _tokens(trace: Trace) -> dict[str, Any]:
         "top": lambda r, i: token(r, i).p_top.top[0].text.strip(),
         "p_of": lambda r, i, word: _shares(token(r, i).p_top)[word],
         "q_of": lambda r, i, word: _shares(token(r, i).q_top)[word],
+        "residual_of": lambda r, i, word: _residual(token(r, i))[word],
+        "overlap": lambda r, i: sum(min(a, b) for a, b in _pairs(token(r, i))),
         "out": lambda r, i, word: _comes_out(token(r, i), word),
         "out_from_p": lambda r, i, word: _comes_out(token(r, i), word, from_p=True),
         "drafts": lambda r: len(one_round(r).parents),
@@ -105,14 +109,24 @@ def _shares(distribution: Distribution | None) -> dict[str, float]:
     return {candidate.text.strip(): candidate.mass for candidate in distribution.top}
 
 
+def _pairs(token: Token) -> list[tuple[float, float]]:
+    """(p, q) of every word."""
+    p, q = _shares(token.p_top), _shares(token.q_top)
+    return [(p[word], q[word]) for word in p]
+
+
+def _residual(token: Token) -> dict[str, float]:
+    p, q = _shares(token.p_top), _shares(token.q_top)
+    missing = {each: max(p[each] - q[each], 0.0) for each in p}
+    return {each: mass / sum(missing.values()) for each, mass in missing.items()}
+
+
 def _comes_out(token: Token, word: str, from_p: bool = False) -> float:
     """The probability that this position emits ``word``: accepted as a draft, or drawn after a rejection from the
     residual (``from_p``: from p, as a wrong rule would). Leviathan et al. 2023, appendix A.1."""
     p, q = _shares(token.p_top), _shares(token.q_top)
-    accepted = {each: min(p[each], q[each]) for each in p}
-    residual = {each: max(p[each] - q[each], 0.0) for each in p}
-    rejected, source = 1 - sum(accepted.values()), p if from_p else residual
-    return accepted[word] + rejected * source[word] / sum(source.values())
+    rejected = 1 - sum(min(a, b) for a, b in _pairs(token))
+    return min(p[word], q[word]) + rejected * (p if from_p else _residual(token))[word]
 
 
 def at(trace: Trace, round_: int, place: int) -> Token:

@@ -13,7 +13,7 @@ from engine.trace.trace import Trace
 from lessons import expressions, markup
 from lessons.schema import LABS, Answer, Ask, Lesson, LessonError, Option, Step
 
-TRUE_TO = {"accepted": "It stays.", "rejected": "It goes.", "discarded": "It is never tested."}
+TRUE_TO = {"accepted": "It is accepted.", "rejected": "It is rejected.", "discarded": "It is discarded untested."}
 
 
 def contents(lessons: Sequence[Lesson]) -> list[dict]:
@@ -75,7 +75,7 @@ class LessonRenderer:
         return self.pieces(markup.line(text))
 
     def pieces(self, runs: Sequence[markup.Span]) -> list[list[str]]:
-        """[style, text] of each piece, and of a glossary word its entry."""
+        """[style, text] of each piece, and a glossary word's entry or a lesson's number."""
         pieces = []
         for run in runs:
             if run.style == "sum":
@@ -83,6 +83,8 @@ class LessonRenderer:
             elif run.style == "word":
                 self.words.add(run.more)
                 pieces.append(["word", run.text, run.more])
+            elif run.style == "lesson":
+                pieces.append(["lesson", run.text, int(run.more)])
             else:
                 pieces.append([run.style, run.text])
         return pieces

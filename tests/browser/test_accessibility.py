@@ -17,9 +17,10 @@ def fast_in(*fast: tuple[str, int]):
 
 # Lesson, step, and the heading of what there is to play with.
 TOOLS = (
-    (1, 3, "Where is the ceiling?"),
-    (3, 6, "One place, three words"),
-    (5, 6, "Speedup for every draft length γ"),
+    (1, 4, "Where is the ceiling?"),
+    (3, 1, "From logits to chances"),
+    (3, 8, "One place, three words"),
+    (5, 7, "Speedup for every draft length γ"),
     (10, 3, "What both models take"),
     (11, 4, "The same device, a crowd of users"),
 )
@@ -86,7 +87,7 @@ def test_axe_finds_nothing_grave_in_the_lessons(visit, scheme, width):
     page.locator("#lessons-tab-button").click()
     expect(page.locator(".sl-lesson-card").first).to_be_visible()
     assert violations(page, "#lesson") == [], "the list"
-    open_step(page, 1, 4)
+    open_step(page, 1, 5)
     page.locator(".sl-option").first.click()
     expect(page.locator(".sl-reply")).to_contain_text("Measured before this run")
     assert violations(page) == [], "a question and its answer"
@@ -131,7 +132,7 @@ def test_axe_reports_pale_words_on_the_page_in_a_dialog_and_in_a_lesson(visit):
     page.keyboard.press("Escape")
     assert any(line.startswith("color-contrast") for line in violations(page)), "what the dialog covered"
     page.locator("#lessons-tab-button").click()
-    open_step(page, 1, 3)
+    open_step(page, 1, 4)
     page.evaluate("document.querySelector('.sl-figure-note').style.color = '#ccc'")
     assert any("sl-figure-note" in line for line in violations(page, "#lesson"))
 

@@ -1,10 +1,11 @@
-// Draws the idealised speedup for every draft length, from α, c and the cost of scoring several tokens.
+// Draws the idealised speedup for every draft length, from α, c and the cost of a wider pass; one length can be held.
 
 function makeCurve(settings, touched) {
   const MOST = 10, chart = make('div'), result = makeResult(), aside = make('p', 'sl-figure-note');
-  const alpha = slider('α, chance that a draft stays', { low: 0, high: 0.98, step: 0.01, value: settings.alpha ?? 0.6 });
+  const alpha = slider('α, chance to be accepted', { low: 0, high: 0.98, step: 0.01, value: settings.alpha ?? 0.6 });
   const cost = slider('c, cost of one draft step', { low: 0, high: 1, step: 0.01, value: settings.c ?? 0.1 });
   const wide = slider('extra cost of each token scored', { low: 0, high: 1, step: 0.01, value: settings.slope ?? 0.08 });
+  const held = slider('γ to look at', { low: 0, high: MOST, step: 1, value: settings.gamma ?? 4 }), one = makeResult();
 
   function draw() {
     const v = { 1: 1, 2: 1 + wide.value };
@@ -12,9 +13,11 @@ function makeCurve(settings, touched) {
     const best = speedups.indexOf(Math.max(...speedups)), tokens = expectedTokens(alpha.value, best);
     chart.replaceChildren(columns(speedups, { marked: best, level: 1, top: Math.max(1.5, ...speedups), name: `Speedup for draft lengths 0 to ${MOST}; best at ${best}` }));
     result.textContent = best
-      ? `Best: γ = ${best}, ${short(speedups[best])} × as fast, ${short(tokens)} tokens a round.`
+      ? `Best: γ = ${best}${best === MOST ? ' or more' : ''}, ${short(speedups[best])} × as fast, ${short(tokens)} tokens a round.`
       : 'Best: γ = 0. Here no draft pays.';
+    one.textContent = held.value ? `γ = ${held.value}: ${short(speedups[held.value])} × as fast. ${pays(breakEven(held.value, cost.value, v))}` : 'γ = 0 is plain decoding: 1 × as fast.';
     aside.textContent = `A round of γ = ${best} costs ${short(best * cost.value)} for drafting and ${short(1 + wide.value * best)} for scoring, in plain steps.`;
   }
-  return figure('Speedup for every draft length γ', draw, touched, alpha.row, cost.row, wide.row, chart, result, aside);
+  const pays = from => (from === null ? 'At no α does it pay.' : from === 0 ? 'It loses at no α.' : `It pays from α = ${from.toFixed(2)} on.`);
+  return figure('Speedup for every draft length γ', draw, touched, alpha.row, cost.row, wide.row, held.row, chart, result, one, aside);
 }

@@ -90,7 +90,8 @@ function makeFloatSums(settings, touched) {
     const counts = orders(pair, how, TIMES, seed);
     [counts.ahead, counts.equal, counts.behind].forEach((times, i) => shares[i].bar.set(shares[i].name, times / TIMES, `${times} of ${TIMES}`));
     const lost = TIMES - counts.ahead;
-    result.textContent = leadAt(lead.value) === 0 ? 'Neither leads in truth: the order of adding alone decides.'
+    result.textContent = counts.equal === TIMES ? `Equal in all ${TIMES} shuffled orders. Then the lower token number wins, the same each time.`
+      : leadAt(lead.value) === 0 ? 'Neither leads in truth: the order of adding alone decides.'
       : lost ? `A leads in truth, and does not come out ahead in ${lost} of ${TIMES} shuffled orders.` : `A wins in all ${TIMES} shuffled orders: no rounding reaches that far.`;
     Object.assign(result.dataset, counts);
   }

@@ -1,24 +1,27 @@
-// Adds up the memory of two models and their caches: weights × bytes, and a key and a value per token and layer.
+// Adds up the memory of two models and their caches, and says whether a device holds them.
 
 function makeMemory(settings, touched) {
-  // [parameters in billions, layers, key and value heads, head size]
-  const models = [['none', [0, 0, 0, 0]], ['SmolLM2 135M', [0.135, 30, 3, 64]], ['Qwen3 0.6B', [0.596, 28, 8, 128]], ['Llama 3.2 1B', [1.236, 16, 8, 64]],
-    ['Qwen3 4B', [4.022, 36, 8, 128]], ['Llama 3.1 8B', [8.03, 32, 8, 128]], ['Qwen3 8B', [8.19, 36, 8, 128]], ['Llama 3.3 70B', [70.55, 80, 8, 128]]];
-  const widths = [['bf16', 2], ['8-bit', 1], ['4-bit', 0.5], ['fp32', 4]];
-  const target = picker('Target', models.slice(1), 4), draft = picker('Draft', models, 3), width = picker('Weights', widths);
+  const target = pickerOf('Target', MODELS, 'Llama 3.1 8B'), draft = picker('Draft model', [['none', null], ...Object.entries(MODELS)], 3);
+  const widths = { 'bf16': 2, '8-bit': 1, '4-bit': 0.5, 'fp32': 4 }, device = chosenDevice('Device');
+  const targetWidth = pickerOf('Target in', widths, 'bf16'), draftWidth = pickerOf('Draft in', widths, 'bf16');
   const context = slider('Tokens of text', { low: 512, high: 131072, step: 512, value: 8192, words: x => x.toLocaleString('en') });
   const users = slider('Users at once', { low: 1, high: 64, step: 1, value: 1 });
   const lines = ['target, weights', 'draft, weights', 'target, cache', 'draft, cache'].map(name => ({ name, bar: meter() }));
-  const result = makeResult();
-  const cache = ([, layers, heads, size]) => 2 * layers * heads * size * 2 * context.value * users.value / 1e9;
+  const result = makeResult(), aside = make('p', 'sl-figure-note');
 
   function draw() {
-    const sizes = [target.value[0] * width.value, draft.value[0] * width.value, cache(target.value), cache(draft.value)];
-    const all = sizes.reduce((a, b) => a + b, 0);
-    lines.forEach(({ name, bar }, i) => bar.set(name, sizes[i] / all, `${short(sizes[i])} GB`));
-    const extra = sizes[1] + sizes[3];
-    result.textContent = `${short(all)} GB together; ${short(extra)} GB of it is the price of the draft.`;
+    const tokens = context.value * users.value, [large, small] = [target.value, draft.value];
+    const sizes = [large.weights * targetWidth.value, small ? small.weights * draftWidth.value : 0, cacheOf(large, tokens), cacheOf(small, tokens)];
+    const all = sizes.reduce((a, b) => a + b, 0), { memory } = device.value, fits = all <= memory, extra = sizes[1] + sizes[3];
+    lines.forEach(({ name, bar }, i) => bar.set(name, sizes[i] / Math.max(all, memory), `${short(sizes[i])} GB`));
+    result.dataset.fits = fits;
+    result.textContent = `${short(all)} GB together: ${fits ? 'fits into' : 'does not fit into'} ${memory} GB. The draft model takes ${short(extra)} GB of it.`;
+    aside.textContent = `${note(large, small)} A GB is a billion bytes. The cache has 16 bits a number, and working memory comes on top.`;
   }
-  return figure('What both models take', draw, touched, target.row, draft.row, width.row, context.row, users.row, ...lines.map(each => each.bar.row), result,
-    make('p', 'sl-figure-note', 'The cache is counted in 16 bits. Working memory comes on top.'));
+  function note(large, small) {
+    if (!small) return 'Without a draft model there is nothing more to store.';
+    if (large.family !== small.family) return `A ${small.family} tokenizer does not fit a ${large.family} target: this pair would need its drafts translated.`;
+    return `A token of text takes ${Math.round(100 * cacheOf(small, 1) / cacheOf(large, 1))} % as much cache in the draft model as in the target.`;
+  }
+  return figure('What both models take', draw, touched, target.row, targetWidth.row, draft.row, draftWidth.row, device.row, context.row, users.row, ...lines.map(each => each.bar.row), result, aside);
 }

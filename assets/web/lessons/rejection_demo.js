@@ -1,15 +1,19 @@
-// Demonstrates rejection sampling at one place of the text: shape p and q, draw once or 10,000 times, break the rule.
+// Demonstrates rejection sampling at one place of the text: shape p and q, draw once or many times, break the rule.
 //
 // The arithmetic runs in the browser on three words; engine/sampling/rejection.py does the same for a model.
 
 function makeRejectionDemo(settings, touched) {
-  const words = ['sun', 'rain', 'wind'], MANY = 10_000;
+  const words = ['sun', 'rain', 'wind'], MANY = 10_000, MILLION = 1_000_000;
   const start = { p: [6, 3, 1], q: [4, 4, 2] };
   const bars = ['p', 'q'].map(name => words.map((word, i) =>
     slider(`${name}(${word})`, { low: 0, high: 10, step: 0.5, value: start[name][i], words: () => '' })));
   const heat = slider('Temperature', { low: 0.3, high: 1, step: 0.05, value: settings.temperature ?? 1 });
-  const RULES = [['the right rule', right], ['q taken before temperature', rawQ], ['drafts are q’s favourite', argmax], ['no residual: redraw from p', noResidual]];
-  const rule = picker('Rule', settings.rules ? RULES : RULES.slice(0, 1));
+  const RULES = [
+    ['the right rule', right, 'right'], ['favourite, tested with q = 1', certain, 'certain'], ['favourite, accepted if p draws it too', match, 'match'],
+    ['q taken before temperature', rawQ, 'raw'], ['favourite, tested as if drawn', argmax, 'argmax'], ['no residual: redraw from p', noResidual, 'redraw'],
+    ['one draft in 100 accepted untested', untested, 'rare'],
+  ];
+  const rule = picker('Rule', settings.rules ? RULES : RULES.slice(0, 1), Math.max(0, RULES.findIndex(([, , name]) => name === settings.rule)));
   const chances = make('div', 'sl-dice-chances'), one = makeResult(), tally = make('div', 'sl-dice-tally');
 
   const normal = row => { const sum = row.reduce((a, b) => a + b, 0) || 1; return row.map(x => x / sum); };
@@ -29,8 +33,20 @@ function makeRejectionDemo(settings, touched) {
   }
   function right(at) { return test(at, pick(at.q), at.q, residual(at.p, at.q)); }
   function rawQ(at) { return test(at, pick(at.q), at.before, residual(at.p, at.before)); }
-  function argmax(at) { return test(at, at.q.indexOf(Math.max(...at.q)), at.q, residual(at.p, at.q)); }
+  const favourite = row => row.indexOf(Math.max(...row));
+  const oneHot = x => words.map((word, i) => Number(i === x));
+  function argmax(at) { return test(at, favourite(at.q), at.q, residual(at.p, at.q)); }
+  function certain(at) { const x = favourite(at.q); return test(at, x, oneHot(x), residual(at.p, oneHot(x))); }
+  function match(at) {
+    const x = favourite(at.q), drawn = pick(at.p);
+    return { x, target: drawn, kept: drawn === x, out: drawn };
+  }
   function noResidual(at) { return test(at, pick(at.q), at.q, at.p); }
+  function untested(at) {
+    if (Math.random() >= 0.01) return right(at);
+    const x = pick(at.q);
+    return { x, kept: true, out: x };
+  }
 
   function sample(times, draw) {
     const seen = words.map(() => 0);
@@ -38,17 +54,18 @@ function makeRejectionDemo(settings, touched) {
     return seen.map(x => x / times);
   }
   const distance = (a, b) => a.reduce((sum, x, i) => sum + Math.abs(x - b[i]), 0) / 2;
-  // The distance that 99 of 100 samples of this size from p itself stay within.
-  function noise(p) {
-    const all = Array.from({ length: 100 }, () => distance(sample(MANY, () => pick(p)), p)).sort((a, b) => a - b);
-    return all[98];
+  // The second-highest distance of 200 honest samples from p: a new one is beyond it with chance 2/201. It is measured at
+  // 10,000 draws and scaled, because it shrinks with the square root of their number.
+  function noise(p, times) {
+    const all = Array.from({ length: 200 }, () => distance(sample(MANY, () => pick(p)), p)).sort((a, b) => a - b);
+    return all[198] * Math.sqrt(MANY / times);
   }
 
   function draw() {
     const { p, q } = now(), rest = residual(p, q);
     chances.replaceChildren(...words.map((word, i) => {
       const texts = [`p ${p[i].toFixed(2)}`, `q ${q[i].toFixed(2)}`,
-        q[i] > 0 ? `stays with ${Math.min(1, p[i] / q[i]).toFixed(2)}` : 'never drafted',
+        q[i] > 0 ? `accepted with ${Math.min(1, p[i] / q[i]).toFixed(2)}` : 'never drafted',
         `residual ${p.some((x, k) => x > q[k] + 1e-12) ? rest[i].toFixed(2) : '–'}`];
       return make('div', 'sl-dice-row', [make('span', 'sl-dice-word', word), ...texts.map(text => make('span', '', text))]);
     }));
@@ -57,33 +74,40 @@ function makeRejectionDemo(settings, touched) {
   }
 
   function drawOne() {
-    const { x, u, accept, kept, out } = rule.value(now());
-    one.textContent = kept ? `Draft ${words[x]}: u = ${u.toFixed(2)} is below ${accept.toFixed(2)}. It stays.`
-      : `Draft ${words[x]}: u = ${u.toFixed(2)} is not below ${accept.toFixed(2)}. It goes, and ${words[out]} is drawn instead.`;
+    const { x, u, accept, target, kept, out } = rule.value(now());
+    const test = target !== undefined ? `the target draws ${words[target]}.` : u === undefined ? 'no test this time.'
+      : `u = ${u.toFixed(2)} is ${kept ? '' : 'not '}below ${accept.toFixed(2)}.`;
+    one.textContent = `Draft ${words[x]}: ${test} ${kept ? 'It is accepted.' : `It is rejected, and ${words[out]} comes instead.`}`;
     touched();
   }
 
-  function drawMany() {
+  function drawMany(times) {
     const at = now();
     let accepted = 0;
-    const seen = sample(MANY, () => { const drawn = rule.value(at); accepted += drawn.kept; return drawn.out; });
-    const away = distance(seen, at.p), band = noise(at.p), fair = away <= band;
+    const seen = sample(times, () => { const drawn = rule.value(at); accepted += drawn.kept; return drawn.out; });
+    const away = distance(seen, at.p), band = noise(at.p, times), fair = away <= band;
     tally.replaceChildren(...words.flatMap((word, i) => [['wanted', at.p[i], 'sl-meter-p'], ['came out', seen[i], '']].map(([name, share, kind]) => {
       const bar = meter(kind);
       bar.set(`${word}, ${name}`, share, share.toFixed(3));
       return bar.row;
     })));
     const verdict = makeResult(fair
-      ? `Distance ${away.toFixed(4)}, within the noise of honest samples (${band.toFixed(4)}): nothing tells it from the target.`
+      ? `Distance ${away.toFixed(4)}, within the noise of honest samples (${band.toFixed(4)}): this count cannot tell it from the target.`
       : `Distance ${away.toFixed(4)}, beyond the noise of honest samples (${band.toFixed(4)}): this is not the target any more.`);
-    verdict.dataset.fair = fair;
-    tally.append(verdict, make('p', 'sl-figure-note', `${(100 * accepted / MANY).toFixed(1)} % of the drafts were kept. Of honest samples, one in a hundred lies beyond the noise, too.`));
+    Object.assign(verdict.dataset, { fair, accepted: (accepted / times).toFixed(4) });
+    tally.append(verdict, make('p', 'sl-figure-note', `${(100 * accepted / times).toFixed(1)} % of the drafts were accepted. Of honest samples, one in a hundred lies beyond the noise, too.`));
     tally.hidden = false;
     touched();
     tally.scrollIntoView({ block: 'nearest' });
   }
 
-  const buttons = make('div', 'sl-buttons', [makeButton('Draw one', drawOne), makeButton('Draw 10,000', drawMany)]);
+  // A row of zeros is not a distribution, so the last slider of a row that reaches 0 goes back one step.
+  function holdAboveZero() { for (const row of bars) if (row.every(each => each.value === 0)) row[moved(row)].value = 0.5; }
+  const moved = row => Math.max(0, row.findIndex(each => each.row.contains(document.activeElement)));
+
+  const many = settings.rules ? [MANY, MILLION] : [MANY];
+  const buttons = make('div', 'sl-buttons', [makeButton('Draw one', drawOne), ...many.map(times => makeButton(`Draw ${times.toLocaleString('en')}`, () => drawMany(times)))]);
   const sides = make('div', 'sl-dice-sides', bars.map(row => make('div', '', row.map(each => each.row))));
+  sides.addEventListener('input', holdAboveZero);
   return figure('One place, three words', draw, () => {}, sides, heat.row, ...(settings.rules ? [rule.row] : []), chances, buttons, one, tally);
 }

@@ -1,19 +1,19 @@
 // Works out the memory wall: every weight is read once for each pass, so bandwidth ÷ bytes is the ceiling.
 
 function makeRoofline(settings, touched) {
-  const sizes = [['SmolLM2 135M', 0.135], ['Llama 3.2 1B', 1.24], ['Qwen3 4B', 4.02], ['Llama 3.1 8B', 8.03], ['a 32B model', 32], ['Llama 3.3 70B', 70.6]];
-  const widths = [['fp32, 4 bytes a weight', 4], ['bf16, 2 bytes', 2], ['8-bit, 1 byte', 1], ['4-bit, half a byte', 0.5]];
-  // GB/s by the makers' data sheets: two channels of DDR4-3200 and DDR5-5600, then unified or graphics memory
-  const devices = [['PC with DDR4-3200, 51 GB/s', 51.2], ['PC with DDR5-5600, 90 GB/s', 89.6], ['Apple M3 Max, 400 GB/s', 400],
-    ['RTX 4090, 1,008 GB/s', 1008], ['A100 80 GB, 2,039 GB/s', 2039], ['H100 SXM, 3,350 GB/s', 3350], ['H200, 4,800 GB/s', 4800]];
+  const OTHER_COSTS = 1000;      // passes a second; above, starting the operations takes longer than reading the weights
   const result = makeResult(), aside = make('p', 'sl-figure-note'), bar = meter();
-  const size = picker('Model', sizes, 3), width = picker('Precision', widths, 1), device = picker('Memory', devices, 3);
+  const model = pickerOf('Model', MODELS, 'Llama 3.1 8B'), width = pickerOf('Precision', PRECISIONS_OF_WEIGHTS, 'bf16, 2 bytes'), device = chosenDevice('Device');
 
   function draw() {
-    const gigabytes = size.value * width.value, ceiling = device.value / gigabytes;
-    result.textContent = `At most ${short(ceiling)} tokens per second, one at a time.`;
-    aside.textContent = `${short(device.value)} GB/s ÷ ${short(gigabytes)} GB of weights. The real speed is lower: the cache of the text is read, too.`;
-    bar.set('of 500', ceiling / 500, `${short(ceiling)}/s`);
+    const gigabytes = model.value.weights * width.value, { speed, memory } = device.value, ceiling = speed / gigabytes, fits = gigabytes < memory;
+    bar.set('of 500', fits ? ceiling / 500 : 0, fits ? `${short(ceiling)}/s` : 'does not fit');
+    result.dataset.fits = fits;
+    result.textContent = !fits ? `Does not fit: ${short(gigabytes)} GB of weights, and the device has ${memory}.`
+      : ceiling > OTHER_COSTS ? `Over ${OTHER_COSTS.toLocaleString('en')} passes per second: other costs decide before this ceiling does.`
+      : `At most ${short(ceiling)} passes per second.`;
+    aside.textContent = fits ? `${short(speed)} GB/s ÷ ${short(gigabytes)} GB of weights. The real speed is lower, because the text so far is read, too.`
+      : 'Fewer bits a weight, or a smaller model, would fit. Or several such devices together.';
   }
-  return figure('Where is the ceiling?', draw, touched, size.row, width.row, device.row, result, bar.row, aside);
+  return figure('Where is the ceiling?', draw, touched, model.row, width.row, device.row, result, bar.row, aside);
 }

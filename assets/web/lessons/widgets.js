@@ -5,11 +5,16 @@ const short = x => Number.isInteger(x) ? String(x) : Math.abs(x) >= 100 ? x.toFi
 // A labelled slider; ``words`` turns its value into the text beside it.
 function slider(label, { low, high, step, value, words = short }) {
   const input = make('input', '', '', { type: 'range', min: low, max: high, step, value }), shown = make('output', '', words(value));
-  input.addEventListener('input', () => {
+  function say() {
     shown.textContent = words(Number(input.value));
     input.setAttribute('aria-valuetext', shown.textContent);
-  });
-  return { row: make('label', 'sl-slide', [make('span', '', label), input, shown]), get value() { return Number(input.value); } };
+  }
+  input.addEventListener('input', say);
+  return {
+    row: make('label', 'sl-slide', [make('span', '', label), input, shown]),
+    get value() { return Number(input.value); },
+    set value(to) { input.value = to; say(); },
+  };
 }
 
 // A labelled list; ``options``: [words, value].

@@ -1,0 +1,34 @@
+"""Reads the published benchmarks (assets/data/benchmarks), whose measured speedups the lessons quote."""
+
+import json
+from functools import lru_cache
+
+from engine.files import ASSETS
+
+FILES = {0: "cpu.json", 1: "cpu-temperature-1.json"}
+
+
+@lru_cache(maxsize=len(FILES))
+def _rows(temperature: int) -> dict[tuple[str, str], dict]:
+    report = json.loads((ASSETS / "data" / "benchmarks" / FILES[temperature]).read_text(encoding="utf-8"))
+    return {(row["method"], row["category"]): row for row in report["rows"]}
+
+
+def measured(method: str, category: str) -> float:
+    """Returns the speedup over plain decoding by the same engine, greedy, on this category of prompts ("all": on all)."""
+    return _rows(0)[method, category]["speedup"]
+
+
+def measured_prediction(method: str, category: str) -> float:
+    """Returns the speedup that was predicted for the same runs, from their rounds and the costs measured before."""
+    return _rows(0)[method, category]["predicted_speedup"]
+
+
+def measured_c(method: str) -> float:
+    """Returns the cost of one draft step, in plain steps of the target."""
+    return _rows(0)[method, "all"]["c"]
+
+
+def measured_alpha(method: str, temperature: int) -> float:
+    """Returns accepted ÷ tested drafts over all prompts, at temperature 0 or 1."""
+    return _rows(temperature)[method, "all"]["acceptance"]
