@@ -51,7 +51,9 @@ def line(text: str) -> tuple[Span, ...]:
 
 
 def _span(mark: re.Match) -> Span:
-    style = next(name for name in ("bold", "italic", "code", "formula", "lesson", "word", "sum") if mark[name] is not None)
+    style = next(
+        name for name in ("bold", "italic", "code", "formula", "lesson", "word", "sum") if mark[name] is not None
+    )
     if style == "lesson":
         return Span(style, f"lesson {mark['lesson']}", mark["lesson"])
     if style == "word":

@@ -23,7 +23,10 @@ def names(runs: Mapping[str, Trace]) -> dict[str, Any]:
     first = next(iter(numbers.values()))
     common = {"min": min, "max": max, "abs": abs, "round": round, "expected": expected_tokens}
     common |= {"pieces": bpe_demo.pieces, "testable": bpe_demo.testable}
-    common |= {name: getattr(measurements, name) for name in ("measured", "measured_prediction", "measured_alpha", "measured_c")}
+    common |= {
+        name: getattr(measurements, name)
+        for name in ("measured", "measured_prediction", "measured_alpha", "measured_c")
+    }
 
     def same(one: str, other: str) -> bool:
         """Whether two runs wrote the same tokens, as far as both go."""

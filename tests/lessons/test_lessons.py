@@ -146,7 +146,11 @@ def in_reading_order(lesson):
             yield markup.line(next(scenario.title for scenario in lesson.scenarios if scenario.name == step.run))
         if step.ask:
             options = getattr(step.ask, "options", ())
-            texts = [step.ask.text, *(part for option in options for part in (option.text, option.why)), step.ask.explain]
+            texts = [
+                step.ask.text,
+                *(part for option in options for part in (option.text, option.why)),
+                step.ask.explain,
+            ]
             yield from map(markup.line, texts)
         if step.live:
             yield markup.line(lesson.live_hint)
