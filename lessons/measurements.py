@@ -15,7 +15,7 @@ def _rows(temperature: int) -> dict[tuple[str, str], dict]:
 
 
 def measured(method: str, category: str) -> float:
-    """Returns the speedup over plain decoding by the same engine, greedy, on this category of prompts ("all": on all)."""
+    """Returns the speedup over plain decoding by the same engine, greedy, on a category of prompts or on "all"."""
     return _rows(0)[method, category]["speedup"]
 
 

@@ -123,7 +123,7 @@ def test_its_sentences_are_short(lesson):
 
 @each_lesson
 def test_it_has_one_word_for_what_happens_to_a_draft(lesson):
-    """Accepted, rejected, discarded, as on the screen: a draft neither stays nor goes, and is neither kept nor refused."""
+    """Accepted, rejected or discarded, as on the screen: a draft is not kept or refused, and does not stay or go."""
     for where, spans in loader.prose_lines(lesson):
         assert not re.search(r"\b(refus\w+|stay\w*|kept|drafts? goe?s?)\b", text_of(spans), re.I), where
 
