@@ -3,7 +3,7 @@
 `AdaptiveGamma` (γ = auto) keeps one decaying estimate of α for each confidence key of the drafter (n-gram: the length
 of the match; draft model: its highest probability), starting from a shipped prior.
 
-If the key is known before drafting, it chooses the length with the most expected tokens per cost. A draft model has a
+If the keys are known before drafting, it chooses the length with the most expected tokens per cost. A draft model has a
 key only after each of its steps (``PER_TOKEN``). Two decisions are then made per token: is this guess worth verifying,
 and is another draft step worth its cost? Both use the distribution the token is drawn from, never the drawn token,
 because otherwise the output would not be exact.
@@ -29,7 +29,7 @@ class FixedGamma:
     def __init__(self, gamma: int):
         self.gamma = gamma
 
-    def choose(self, key, most: int) -> int:
+    def choose(self, keys, most: int) -> int:
         return min(self.gamma, most)
 
     def worth_verifying(self, path: Sequence) -> bool:
@@ -38,7 +38,7 @@ class FixedGamma:
     def worth_drafting(self, path: Sequence) -> bool:
         return True
 
-    def observe(self, key, tested: int, accepted: int, path: Sequence = (), steps: int = 0) -> None:
+    def observe(self, keys, tested: int, accepted: int, path: Sequence = (), steps: int = 0) -> None:
         pass
 
 
@@ -61,13 +61,13 @@ class Rate:
 class AdaptiveGamma:
     """Chooses the γ ≥ 0 with the most expected tokens per cost.
 
-    ``c``: cost of a draft step, ``v``: cost of scoring W tokens, both in plain target steps. ``next_key`` maps a key to
-    the key after an accepted draft, because acceptance changes with depth: an n-gram match grows by one.
-    ``priors[PER_TOKEN]`` is α averaged over all keys. ``rate``: shared by the drafters that compete for a round.
+    ``c``: cost of a draft step, ``v``: cost of scoring W tokens, both in plain target steps. ``priors[PER_TOKEN]`` is α
+    averaged over all keys. ``rate``: shared by the drafters that compete for a round. ``keys``, wherever they are asked
+    for: as `Drafter.confidence_keys` returns them.
     """
 
-    def __init__(self, c: float, v: Mapping[int, float], priors: Mapping, next_key=lambda key: key, most=16, rate=None):
-        self.c, self.v, self.priors, self.next_key, self.most = c, v, priors, next_key, most
+    def __init__(self, c: float, v: Mapping[int, float], priors: Mapping, most=16, rate=None):
+        self.c, self.v, self.priors, self.most = c, v, priors, most
         self.rate = rate or Rate()
         self._seen: dict = {}  # key -> (accepted, rejected), both decayed
         self._balance, self._rest, self._rested = 0.0, _REST, 0
@@ -77,29 +77,30 @@ class AdaptiveGamma:
         accepted, rejected = self._seen.get(key, (0.0, 0.0))
         return (accepted + PRIOR_WEIGHT * prior) / (accepted + rejected + PRIOR_WEIGHT)
 
-    def choose(self, key, most: int) -> int:
-        if key == PER_TOKEN:
+    def choose(self, keys, most: int) -> int:
+        if keys == PER_TOKEN:
             if self.c + self._scoring(1) >= 1.0:
                 return 0  # even a draft that is always accepted costs more than it saves
             if self._rested:
                 self._rested -= 1
                 return 0
             return min(self.most, most)
-        gamma = best_length([self.alpha(s) for s in self._path(key, min(self.most, most))], self.c, self.v)
+        gamma = best_length([self.alpha(key) for key in keys[: min(self.most, most)]], self.c, self.v)
         if gamma == 0:
-            self.forget(key)
+            self.forget(keys)
         return gamma
 
-    def promises(self, key, most: int) -> Iterator[tuple[int, float, float]]:
+    def promises(self, keys, most: int) -> Iterator[tuple[int, float, float]]:
         """(γ, expected tokens, cost) of rounds that draft 1, 2, … ``most`` tokens."""
-        tokens = reached = 1.0
-        for gamma, s in enumerate(self._path(key, min(self.most, most)), start=1):
-            reached *= self.alpha(s)
+        tokens, reached, most = 1.0, 1.0, min(self.most, most)
+        for gamma, key in enumerate((PER_TOKEN,) * most if keys == PER_TOKEN else keys[:most], start=1):
+            reached *= self.alpha(key)
             tokens += reached
             yield gamma, tokens, gamma * self.c + interpolate(self.v, gamma + 1)
 
-    def forget(self, key) -> None:
-        """Goes a little of the way back to the prior."""
+    def forget(self, keys) -> None:
+        """Goes a little of the way back to the prior of the first key."""
+        key = keys if keys == PER_TOKEN else keys[0]
         if key in self._seen:
             self._fade(key, 1 - RECOVERY)
 
@@ -117,14 +118,14 @@ class AdaptiveGamma:
     def _scoring(self, drafts: int) -> float:
         return interpolate(self.v, drafts + 1) - interpolate(self.v, drafts)
 
-    def observe(self, key, tested: int, accepted: int, path: Sequence = (), steps: int = 0) -> None:
+    def observe(self, keys, tested: int, accepted: int, path: Sequence = (), steps: int = 0) -> None:
         """Updates α from a round: the first ``accepted`` of ``tested`` drafts were accepted. For ``PER_TOKEN``,
         ``path`` has the keys of the round's drafts and ``steps`` the draft steps it took."""
-        for i, s in enumerate(path[:tested] if key == PER_TOKEN else self._path(key, tested)):
-            self._count(s, i < accepted)
-            if key == PER_TOKEN:
+        for i, key in enumerate((path if keys == PER_TOKEN else keys or ())[:tested]):
+            self._count(key, i < accepted)
+            if keys == PER_TOKEN:
                 self._count(PER_TOKEN, i < accepted)
-        if key == PER_TOKEN and steps:
+        if keys == PER_TOKEN and steps:
             self._account(accepted + 1, steps * self.c + interpolate(self.v, len(path) + 1))
 
     def _account(self, tokens: int, cost: float) -> None:
@@ -142,11 +143,6 @@ class AdaptiveGamma:
         self._fade(key, 1 - 1 / MEMORY)
         accepted, rejected = self._seen[key]
         self._seen[key] = (accepted + is_accepted, rejected + (not is_accepted))
-
-    def _path(self, key, length: int):
-        for _ in range(length):
-            yield key
-            key = self.next_key(key)
 
     def _fade(self, key, share: float) -> None:
         accepted, rejected = self._seen.get(key, (0.0, 0.0))
@@ -168,10 +164,10 @@ class ReplayedGamma:
     def drafter(self) -> str:
         return (*self._recorded(), "")[2]
 
-    def choose(self, key, most: int) -> int:
-        if isinstance(key, Mapping):  # of several drafters
-            key = key.get(self.drafter)
-        return min(max(self._recorded()[:2]) if key == PER_TOKEN else self._recorded()[0], most)
+    def choose(self, keys, most: int) -> int:
+        if isinstance(keys, Mapping):  # of several drafters
+            keys = keys.get(self.drafter)
+        return min(max(self._recorded()[:2]) if keys == PER_TOKEN else self._recorded()[0], most)
 
     def worth_verifying(self, path: Sequence) -> bool:
         return len(path) <= self._recorded()[0]
@@ -182,5 +178,5 @@ class ReplayedGamma:
     def _recorded(self) -> tuple[int, int]:
         return self.rounds[self._round] if self._round < len(self.rounds) else (0, 0)
 
-    def observe(self, key, tested: int, accepted: int, path: Sequence = (), steps: int = 0) -> None:
+    def observe(self, keys, tested: int, accepted: int, path: Sequence = (), steps: int = 0) -> None:
         self._round += 1

@@ -22,10 +22,10 @@ class DrafterChoice:
         self.members, self.rate, self.gamma = members, rate, gamma
         self.drafter, self._length = "", 0
 
-    def choose(self, keys: Mapping[str, Hashable], most: int) -> int:
-        """``keys``: the confidence key of each drafter that has something to propose. Returns its draft length."""
-        promises = {name: list(self.members[name].promises(key, most)) for name, key in keys.items()}
-        anywhere = (promise for name, key in keys.items() if key == PER_TOKEN for promise in promises[name])
+    def choose(self, keys: Mapping[str, Sequence], most: int) -> int:
+        """``keys``: the confidence keys of each drafter that has something to propose. Returns the draft length."""
+        promises = {name: list(self.members[name].promises(own, most)) for name, own in keys.items()}
+        anywhere = (promise for name, own in keys.items() if own == PER_TOKEN for promise in promises[name])
         self.rate.floor = max([1.0, *(tokens / cost for _, tokens, cost in anywhere)])
         gain, gamma, name = max(
             (tokens - self.rate.value * cost, gamma, name)
@@ -51,11 +51,11 @@ class DrafterChoice:
         if not name:
             self.rate.add(1.0, 1.0)
         else:
-            member, key = self.members[name], keys[name]
-            drafted = len(path) if key == PER_TOKEN else self._length
-            member.observe(key, tested, accepted, path)
+            member, own = self.members[name], keys[name]
+            drafted = len(path) if own == PER_TOKEN else self._length
+            member.observe(own, tested, accepted, path)
             self.rate.add(accepted + 1, steps * member.c + interpolate(member.v, drafted + 1))
         self.drafter = ""
-        for other, key in (keys or {}).items():
+        for other, own in (keys or {}).items():
             if other != name:
-                self.members[other].forget(key)  # so that it gets another chance
+                self.members[other].forget(own)  # so that it gets another chance

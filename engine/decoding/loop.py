@@ -106,7 +106,7 @@ class SpeculativeDecoder:
         start, base, position, timer = self._now(), self.target.length, self.emitted, DeviceTimer(self.target.device)
         timer.mark()
         # 1 draft
-        gamma, key, draft = self._draft(position)
+        gamma, keys, draft = self._draft(position)
         timer.mark()
         # 2 verify: one pass over the pending token and the drafts
         pending = to_device(self.committed[-1:], self.target.device)
@@ -125,7 +125,7 @@ class SpeculativeDecoder:
         path = [node for node, accepted in enumerate(verdict.path, start=1) if accepted]
         self.target.keep(base, [0, *path])
         self.drafter.commit(len(path))
-        self.gamma_policy.observe(key, int(verdict.tested.sum()), len(path), draft.confidence_keys, draft.steps)
+        self.gamma_policy.observe(keys, int(verdict.tested.sum()), len(path), draft.confidence_keys, draft.steps)
         draft_texts = self.recorder.draft_texts(verdict, draft)
         texts, tail = self._commit([*(verdict.tokens[node - 1] for node in path), verdict.closing])
         # 5 yield
@@ -138,14 +138,14 @@ class SpeculativeDecoder:
         return time.perf_counter() - self.started
 
     def _draft(self, position: int):
-        """γ of this round, the confidence key and the drafts; leaves one place for the token that closes the round."""
+        """γ of this round, the confidence keys and the drafts; leaves one place for the token that closes the round."""
         most = min(self.config.max_new_tokens - position - 1, MAX_GAMMA, self.room - self.target.length - 2)
-        key = self.drafter.confidence_key(self.committed)
-        gamma = 0 if key is None or most < 1 else self.gamma_policy.choose(key, most)
+        keys = self.drafter.confidence_keys(self.committed)
+        gamma = 0 if keys is None or most < 1 else self.gamma_policy.choose(keys, most)
         if gamma == 0:
-            return 0, key, Draft(torch.zeros(0, dtype=torch.long, device=self.target.device))
+            return 0, keys, Draft(torch.zeros(0, dtype=torch.long, device=self.target.device))
         draft = self.drafter.propose(self.committed, gamma, position)
-        return len(draft) if draft.parents is None else gamma, key, draft
+        return len(draft) if draft.parents is None else gamma, keys, draft
 
     def _accept(self, p: torch.Tensor, draft: Draft, u, u_closing) -> Verdict:
         draws = [to_device(x, self.target.device, torch.float32) for x in (u, u_closing)]

@@ -9,6 +9,7 @@ from typing import ClassVar
 import torch
 import torch.nn.functional as F
 
+from engine.config import MAX_GAMMA
 from engine.device import to_device
 from engine.drafters.base import PER_TOKEN, Draft, Drafter, DrafterSetup
 from engine.models.runner import Runner
@@ -43,8 +44,8 @@ class AutoregressiveDrafter(Drafter):
         self.setup = setup
         self.runner.reset(min(setup.capacity, self.runner.max_length))
 
-    def confidence_key(self, committed: Sequence[int]) -> str:
-        return _CAPTURED if self.runner.captured else PER_TOKEN
+    def confidence_keys(self, committed: Sequence[int]) -> Sequence[str]:
+        return (_CAPTURED,) * MAX_GAMMA if self.runner.captured else PER_TOKEN
 
     def release(self) -> None:
         self.runner.release()

@@ -11,7 +11,7 @@ from engine.config import SamplingParams
 from engine.sampling.random_streams import Uniforms
 from engine.sampling.warping import History
 
-PER_TOKEN = "per token"  # the confidence key of a drafter that knows its confidence only after each pass
+PER_TOKEN = "per token"  # the confidence keys of a drafter that knows its confidence only after each pass
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,13 +69,9 @@ class Drafter:
     def start(self, prompt: Sequence[int], setup: DrafterSetup) -> None:
         """Prepares for a new run."""
 
-    def confidence_key(self, committed: Sequence[int]) -> Hashable | None:
-        """Returns the class of the next guess (a key into ``priors``), PER_TOKEN if that shows only while drafting, or
-        None if there is nothing to propose."""
-
-    def next_key(self, key: Hashable) -> Hashable:
-        """Returns the key of the draft that follows an accepted draft of class ``key``."""
-        return key
+    def confidence_keys(self, committed: Sequence[int]) -> Sequence[Hashable] | None:
+        """Returns the class of each guess that could be proposed (keys into ``priors``), PER_TOKEN if they show only
+        while drafting, or None if there is nothing to propose."""
 
     def propose(self, committed: Sequence[int], gamma: int, position: int) -> Draft:
         """Returns up to gamma ≥ 1 tokens to follow ``committed``. ``position``: index of the first one among the new

@@ -26,10 +26,10 @@ class HybridDrafter(Drafter):
         self.members[name].start(committed, self.setup)
         self._started.add(name)
 
-    def confidence_key(self, committed: Sequence[int]) -> dict[str, Hashable] | None:
+    def confidence_keys(self, committed: Sequence[int]) -> dict[str, Sequence[Hashable]] | None:
         """The keys of all members that have something to propose."""
-        keys = {name: member.confidence_key(committed) for name, member in self.members.items()}
-        return {name: key for name, key in keys.items() if key is not None} or None
+        keys = {name: member.confidence_keys(committed) for name, member in self.members.items()}
+        return {name: own for name, own in keys.items() if own is not None} or None
 
     def propose(self, committed: Sequence[int], gamma: int, position: int) -> Draft:
         name = self.setup.policy.drafter

@@ -6,10 +6,12 @@ Needs no model, and q is one-hot. It pays where the answer quotes the prompt: su
 from collections.abc import Sequence
 from typing import ClassVar
 
+from engine.config import MAX_GAMMA
 from engine.device import to_device
 from engine.drafters.base import Draft, Drafter, DrafterSetup
 
 LONGEST = 8  # tokens of the longest match that is looked up
+_GROWING = (*range(1, LONGEST), *(LONGEST,) * MAX_GAMMA)
 
 
 class NgramDrafter(Drafter):
@@ -29,9 +31,9 @@ class NgramDrafter(Drafter):
         self._indexed = 0  # n-grams ending before this index are in the tables
         self._match = 0  # index of the token that followed the match
 
-    def confidence_key(self, committed: Sequence[int]):
-        """Returns the length of the longest match, or None. The last token's own n-gram is not indexed yet, because it
-        has no successor and would match itself."""
+    def confidence_keys(self, committed: Sequence[int]) -> Sequence[int] | None:
+        """Returns the length of the longest match, and how it grows with every accepted draft; or None. The last
+        token's own n-gram is not indexed yet, because it has no successor and would match itself."""
         for end in range(self._indexed + 1, len(committed)):
             for n in range(1, min(LONGEST, end) + 1):
                 self._follow[n][tuple(committed[end - n : end])] = end
@@ -40,12 +42,8 @@ class NgramDrafter(Drafter):
             after = self._follow[n].get(tuple(committed[-n:]))
             if after is not None:
                 self._match = after
-                return n
+                return _GROWING[n - 1 :]
         return None
-
-    def next_key(self, key: int) -> int:
-        """An accepted draft makes the match one longer."""
-        return min(key + 1, LONGEST)
 
     def propose(self, committed: Sequence[int], gamma: int, position: int) -> Draft:
         """Copies the tokens after the match, and then its own copy, so that a repeating pattern is continued."""

@@ -13,7 +13,7 @@ from types import MappingProxyType, SimpleNamespace
 
 import torch
 
-from engine.config import METHODS, RunConfig, SamplingParams, runs_model
+from engine.config import MAX_GAMMA, METHODS, RunConfig, SamplingParams, runs_model
 from engine.decoding.draft_length import FixedGamma
 from engine.decoding.loop import TRUE_RULES, Rules, SpeculativeDecoder
 from engine.decoding.trace_recorder import TraceRecorder
@@ -182,8 +182,8 @@ class ToyTreeDrafter(Drafter):
     def start(self, prompt: Sequence[int], setup: DrafterSetup) -> None:
         self.setup = setup
 
-    def confidence_key(self, committed: Sequence[int]):
-        return 0
+    def confidence_keys(self, committed: Sequence[int]) -> Sequence[int]:
+        return (0,) * MAX_GAMMA
 
     def propose(self, committed: Sequence[int], gamma: int, position: int) -> Draft:
         tokens, rows, parents = [], [], []

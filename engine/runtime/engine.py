@@ -283,12 +283,12 @@ class Engine:
         if config.method == AUTO:
             rate = Rate()
             members = {
-                name: AdaptiveGamma(costs.draft_costs[name], costs.v, member.priors, member.next_key, rate=rate)
+                name: AdaptiveGamma(costs.draft_costs[name], costs.v, member.priors, rate=rate)
                 for name, member in drafter.members.items()
             }
             return DrafterChoice(members, rate, None if config.gamma == AUTO else config.gamma)
         if config.gamma == AUTO:
-            return AdaptiveGamma(costs.c, costs.v, drafter.priors, drafter.next_key)
+            return AdaptiveGamma(costs.c, costs.v, drafter.priors)
         return FixedGamma(config.gamma)
 
     def _started(self, config: RunConfig, prompt: list[int], costs: CostModel) -> RunStarted:

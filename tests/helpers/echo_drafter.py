@@ -8,8 +8,8 @@ from engine.drafters.base import Draft, Drafter
 class EchoDrafter(Drafter):
     name = "echo"
 
-    def confidence_key(self, committed):
-        return 0
+    def confidence_keys(self, committed):
+        return (0,) * 32
 
     def propose(self, committed, gamma, position) -> Draft:
         return Draft(torch.tensor([committed[-1]] * gamma))

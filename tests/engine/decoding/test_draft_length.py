@@ -19,6 +19,7 @@ PRIORS = {PER_TOKEN: 0.5, **{tenth: (tenth + 0.5) / 10 for tenth in range(10)}}
 TARGET = ToyLM.random(6, seed=0, spread=0.8)
 DRAFT = TARGET.with_noise(0.8, seed=1)
 PROMPT = [0, 1]
+SAME = (0,) * 32  # the keys of a drafter whose guesses are all alike
 
 
 def auto(c=0.1, v=CHEAP, priors=PRIORS, **settings) -> AdaptiveGamma:
@@ -30,34 +31,34 @@ def auto(c=0.1, v=CHEAP, priors=PRIORS, **settings) -> AdaptiveGamma:
 
 def test_it_learns_to_draft_more_and_less_and_tries_again_after_a_while():
     policy = auto(priors={0: 0.5})
-    at_first = policy.choose(0, 32)
+    at_first = policy.choose(SAME, 32)
     for _ in range(30):
-        policy.observe(0, 4, 4)
-    high = policy.choose(0, 32)
+        policy.observe(SAME, 4, 4)
+    high = policy.choose(SAME, 32)
     for _ in range(60):
-        policy.observe(0, 1, 0)
-    assert high > at_first > policy.choose(0, 32) == 0
-    waited = next(i for i in range(1000) if policy.choose(0, 32) > 0)
+        policy.observe(SAME, 1, 0)
+    assert high > at_first > policy.choose(SAME, 32) == 0
+    waited = next(i for i in range(1000) if policy.choose(SAME, 32) > 0)
     assert 20 < waited < 400, "a probe should be rare, and come"
 
 
 def test_keys_are_kept_apart_and_followed_deeper():
-    policy = auto(0.0, priors={1: 0.1, 2: 0.9, 3: 0.9}, next_key=lambda n: min(n + 1, 3))
-    policy.observe(1, 3, 2)  # kept at 1 and 2, refused at 3
+    policy = auto(0.0, priors={1: 0.1, 2: 0.9, 3: 0.9})
+    policy.observe((1, 2, 3), 3, 2)  # kept at 1 and 2, refused at 3
     assert policy.alpha(1) > 0.1 and policy.alpha(2) > 0.9 and policy.alpha(3) < 0.9
 
 
 @pytest.mark.parametrize("most", [0, 1, 3, 16, 32])
 @pytest.mark.parametrize("policy", [auto(most=5), auto(0.0, priors={0: 0.99}), FixedGamma(9), ReplayedGamma([9])])
 def test_no_policy_exceeds_what_there_is_room_for(policy, most):
-    assert 0 <= policy.choose(0, most) <= min(most, getattr(policy, "most", most))
+    assert 0 <= policy.choose(SAME, most) <= min(most, getattr(policy, "most", most))
 
 
 def test_a_trace_that_is_over_drafts_nothing_more():
     replayed, chosen = ReplayedGamma([3, 0, 2]), []
     for _ in range(4):
-        chosen.append(replayed.choose(0, 32))
-        replayed.observe(0, 0, 0)
+        chosen.append(replayed.choose(SAME, 32))
+        replayed.observe(SAME, 0, 0)
     assert chosen == [3, 0, 2, 0]
 
 

@@ -16,6 +16,7 @@ from engine.sampling.random_streams import Uniforms
 
 COSTS = {1: 1.0, 2: 1.08, 3: 1.16, 20: 2.5}
 PROMPT = [0, 1]
+SURE, UNSURE = (1,) * 8, (2,) * 8
 TARGET = ToyLM.random(6, 0, spread=0.8)
 DRAFT = TARGET.with_noise(1.0, 1)
 
@@ -27,7 +28,7 @@ def members(names=("ngram", "lm"), draft=DRAFT):
 def choice(drafters, c=0.05, gamma=None, v=COSTS):
     rate = Rate()
     costs = {"ngram": 0.0, "lm": c}
-    each = {n: AdaptiveGamma(costs[n], v, d.priors, d.next_key, rate=rate) for n, d in drafters.items()}
+    each = {n: AdaptiveGamma(costs[n], v, d.priors, rate=rate) for n, d in drafters.items()}
     return DrafterChoice(each, rate, gamma)
 
 
@@ -71,17 +72,17 @@ def test_a_run_repeats_with_its_choices_pinned():
 def test_each_takes_the_rounds_that_suit_it():
     sure, unsure = AdaptiveGamma(0.0, COSTS, {1: 0.9, 2: 0.1}), AdaptiveGamma(0.05, COSTS, {PER_TOKEN: 0.5})
     policy = DrafterChoice({"ngram": sure, "lm": unsure}, Rate())
-    assert policy.choose({"ngram": 1, "lm": PER_TOKEN}, 8) > 2 and policy.drafter == "ngram"
-    assert policy.choose({"ngram": 2, "lm": PER_TOKEN}, 8) == 8 and policy.drafter == "lm", "it stops by itself"
+    assert policy.choose({"ngram": SURE, "lm": PER_TOKEN}, 8) > 2 and policy.drafter == "ngram"
+    assert policy.choose({"ngram": UNSURE, "lm": PER_TOKEN}, 8) == 8 and policy.drafter == "lm", "it stops by itself"
     assert policy.choose({"lm": PER_TOKEN}, 3) == 3 and policy.drafter == "lm"
 
 
 def test_nobody_drafts_where_it_does_not_pay():
     dear = {1: 1.0, 2: 1.9, 20: 18.0}
     policy = choice(members(), c=0.8, v=dear)
-    assert policy.choose({"ngram": 1, "lm": PER_TOKEN}, 8) == 0 and policy.drafter == ""
+    assert policy.choose({"ngram": SURE, "lm": PER_TOKEN}, 8) == 0 and policy.drafter == ""
     fixed = choice(members(), c=0.8, v=dear, gamma=4)
-    assert fixed.choose({"ngram": 1, "lm": PER_TOKEN}, 8) == 4 and fixed.drafter, "a fixed length is always drafted"
+    assert fixed.choose({"ngram": SURE, "lm": PER_TOKEN}, 8) == 4 and fixed.drafter, "a fixed length is always drafted"
 
 
 def test_a_drafter_that_fails_is_left_and_tried_again_later():

@@ -54,8 +54,8 @@ class ForkedScript:
     def start(self, prompt, setup):
         pass
 
-    def confidence_key(self, committed):
-        return 0
+    def confidence_keys(self, committed):
+        return (0,) * 32
 
     def propose(self, committed, gamma, position):
         tokens, parents, node = [], [], 0
