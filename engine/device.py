@@ -3,6 +3,7 @@
 import sys
 import time
 
+import numpy as np
 import torch
 
 
@@ -12,6 +13,11 @@ def to_device(values, device: str, dtype: torch.dtype = torch.long) -> torch.Ten
     if torch.device(device).type == "cuda":
         return tensor.pin_memory().to(device, non_blocking=True)
     return tensor.to(device)
+
+
+def read(tensor: torch.Tensor) -> np.ndarray:
+    """Copies a tensor to the host, which waits for the device: the only wait of a round."""
+    return tensor.cpu().numpy()
 
 
 class DeviceTimer:

@@ -157,7 +157,7 @@ class SpeculativeDecoder:
         """u [N] for the accept draws (each sibling has its own stream), u_closing [N+1] by the node that the closing
         token follows, depth [N+1] of each node; all on the host."""
         parents = self._parents(draft)
-        depth = np.arange(len(draft) + 1) if draft.parents is None else tree_shape(parents)[0].numpy()
+        depth = np.arange(len(draft) + 1) if draft.parents is None else tree_shape(parents)[0]
         sibling = [parents[:i].count(parents[i]) for i in range(len(parents))] if draft.parents else [0] * len(draft)
         tables = [self.uniforms.table(ACCEPTING, s) for s in sibling]
         u = [float(t[position + d - 1]) for t, d in zip(tables, depth[1:].tolist(), strict=True)]

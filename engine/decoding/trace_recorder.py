@@ -11,7 +11,7 @@ import torch
 
 from engine.config import RunConfig
 from engine.decoding.tokenization import Detokenizer
-from engine.device import to_device
+from engine.device import read, to_device
 from engine.drafters.base import Draft
 from engine.sampling.rejection import Verdict, residual
 from engine.sampling.warping import one_hot
@@ -34,7 +34,7 @@ class HostVerdict:
 
 def to_host(tensors: dict[str, torch.Tensor]) -> dict[str, np.ndarray]:
     """Copies all tensors in one transfer, as fp32 (token ids stay exact below 2²⁴)."""
-    flat = torch.cat([t.reshape(-1).float() for t in tensors.values()]).cpu().numpy()
+    flat = read(torch.cat([t.reshape(-1).float() for t in tensors.values()]))
     result, at = {}, 0
     for name, tensor in tensors.items():
         result[name] = flat[at : at + tensor.numel()].reshape(tensor.shape)
@@ -103,8 +103,8 @@ class TraceRecorder:
         # [N, V]: the row that draft i was tested against
         before = p[:N] if draft.parents is None else p[to_device(draft.parents, p.device)]
         numbers["p"] = before.gather(1, tokens[:, None])[:, 0]
-        # The closing token's residual was computed with the q of the draft that was rejected last.
-        refused = last.clamp_max(N - 1) if draft.parents is None else verdict.tested.nonzero()[-1]
+        # The closing token's residual was computed with the q of the draft that was tested last.
+        refused = (verdict.tested * torch.arange(N, device=p.device)).amax(0, keepdim=True)
         if draft.q is None:
             numbers["q"], numbers["closing_q"] = torch.ones_like(numbers["p"]), tokens[refused] == closing
         else:

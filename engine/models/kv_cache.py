@@ -6,6 +6,8 @@ the first `length` slots are valid, and the ones after them are never read.
 
 import torch
 
+from engine.device import to_device
+
 
 class KVCache:
     def __init__(self, layers: int, kv_heads: int, slots: int, head_dim: int, dtype: torch.dtype, device: str):
@@ -30,7 +32,7 @@ class KVCache:
         A chain's accepted path is a prefix, so nothing moves; only a tree pays for the copy.
         """
         if nodes != list(range(len(nodes))):
-            source = torch.tensor([base + n for n in nodes], device=self.keys.device)
+            source = to_device([base + n for n in nodes], self.keys.device)
             for side in (self.keys, self.values):
                 side[:, :, base : base + len(nodes)] = side.index_select(2, source)
         self.length = base + len(nodes)

@@ -7,6 +7,7 @@
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
+import numpy as np
 import torch
 
 from engine.device import to_device
@@ -53,14 +54,14 @@ class Runner(Protocol):
         """Releases the cache's memory."""
 
 
-def tree_shape(parents: Sequence[int]) -> tuple[torch.Tensor, torch.Tensor]:
-    """parents [N] → depth [N+1] and ancestors [N+1, N+1] bool (a node counts as its own ancestor).
+def tree_shape(parents: Sequence[int]) -> tuple[np.ndarray, np.ndarray]:
+    """parents [N] → depth [N+1] and ancestors [N+1, N+1] bool (a node counts as its own ancestor), on the host.
 
     >>> tree_shape([0, 0, 1])[0].tolist()      # two siblings, and a child of the first
     [0, 1, 1, 2]
     """
     W = len(parents) + 1
-    depth, ancestors = torch.zeros(W, dtype=torch.long), torch.eye(W, dtype=torch.bool)
+    depth, ancestors = np.zeros(W, dtype=np.int64), np.eye(W, dtype=bool)
     for node, parent in enumerate(parents, start=1):
         assert 0 <= parent < node, f"node {node} must come after its parent {parent}"
         depth[node] = depth[parent] + 1
@@ -168,7 +169,8 @@ class DecoderRunner:
         positions, mask = slots, None
         seen = torch.arange(visible, device=self.device)
         if shape is not None:
-            depth, ancestors = (t.to(self.device) for t in shape)
+            depth, ancestors = shape
+            depth, ancestors = to_device(depth, self.device), to_device(ancestors, self.device, torch.bool)
             positions = self._base + offset + depth
             inside = seen - slots[0]  # node number at that slot; negative for the committed context
             in_tree = (inside >= 0) & (inside < W)
@@ -202,7 +204,7 @@ class DecoderRunner:
     def keep(self, base: int, nodes: list[int]) -> None:
         self.cache.keep(base, nodes)
         if self.tapped is not None and nodes != list(range(len(nodes))):
-            source = torch.tensor([base + n for n in nodes], device=self.device)
+            source = to_device([base + n for n in nodes], self.device)
             self.tapped[base : base + len(nodes)] = self.tapped[source]
 
     def release(self) -> None:

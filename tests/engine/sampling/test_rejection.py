@@ -1,5 +1,6 @@
 """The acceptance rules by themselves: exact laws by enumeration, and what must hold for any p, q and u."""
 
+import random
 from collections import defaultdict
 from itertools import product
 
@@ -9,7 +10,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.exactness.mutants import MUTANTS
+from engine.exactness.mutants import MUTANTS, rules
 from engine.sampling.rejection import residual, verify_chain, verify_tree
 from engine.sampling.warping import draw, one_hot
 
@@ -209,6 +210,24 @@ def test_a_chain_as_a_tree_gives_the_same_verdict(drawn, N):
                 ours, theirs = ours[chain.tested], theirs[chain.tested]
             # a chain normalises the bonus row once more, which may cost its last bit
             torch.testing.assert_close(ours, theirs, rtol=0, atol=2e-7 if name == "row" else 0)
+
+
+@quick
+@given(st.integers(0, 10_000), st.integers(1, 9), st.booleans())
+def test_a_tree_gives_the_verdict_of_a_walk_from_node_to_node(seed, N, drawn):
+    """The walk is written out in `mutants.rules`. It tests a draft only when it comes by."""
+    chance = random.Random(seed)
+    parents = tuple(chance.randrange(max(0, i - 3), i + 1) for i in range(N))
+    p, q, u = rows(N + 1, 6, seed), rows(N, 6, seed + 1), torch.rand(2 * N + 1, generator=torch.manual_seed(seed))
+    q = torch.stack([q[parent] for parent in parents])  # siblings of one q
+    tokens = draw(q, u[:N].flip(0))
+    tree, walk = (
+        rule(p, q if drawn else None, tokens, parents, u[:N], u[N:]) for rule in (verify_tree, rules().verify_tree)
+    )
+    for name in ("path", "tested", "last", "closing"):
+        assert torch.equal(getattr(tree, name), getattr(walk, name)), name
+    torch.testing.assert_close(tree.accept[walk.tested], walk.accept[walk.tested], rtol=1e-5, atol=1e-7)
+    torch.testing.assert_close(tree.row, walk.row, rtol=0, atol=1e-6)
 
 
 def test_the_verdict_of_a_round_worked_out_by_hand():
