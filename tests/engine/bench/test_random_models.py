@@ -1,12 +1,24 @@
 """Random models: sizes as published, bytes as read, parts kept and resumed, tables that say so."""
 
 import json
+import re
 
 import pytest
 import torch
+from paths import ROOT
 from transformers import AutoModelForCausalLM
 from typer.testing import CliRunner
 
+from engine.bench.expectations import (
+    H200_COPY,
+    LEAST_EFFICIENCY,
+    LEAST_SPEEDUP,
+    MOST_DRAFT_C,
+    MOST_HEAD_C,
+    MOST_V5,
+    SMALL_MODEL_RATE,
+    expected_rate,
+)
 from engine.bench.random_models import (
     SHAPES,
     bytes_a_step,
@@ -123,6 +135,48 @@ def test_a_mode_that_could_not_run_says_why_in_the_table():
     text = markdown(header, {("8B", 256, "ours"): ours, ("8B", 256, "transformers"): baseline})
     row = next(line for line in text.splitlines() if "| 8B" in line)
     assert row == "| 8B | 256 | 100.0 | 70% | 20.0 | 5.00 | out of memory | – | 17.0 GB |"
+
+
+def gpu_part(**changed) -> dict:
+    """8B at 256 as expected on an H200."""
+    drafts = {
+        method: {"c": c, "synthetic": [
+            {"alpha": 0.8, "gamma": 5, "tau": 3.7, "tokens_per_second": 520.0, "speedup": 2.6, "predicted": 2.7,
+             "efficiency": 0.96}]}
+        for method, c in (("lm", 0.09), ("eagle", 0.04))
+    }  # fmt: skip
+    part = {"shape": "8B", "context": 256, "tokens_per_second": 200.0, "share_of_bandwidth": 0.72, "v": {"5": 1.02},
+            "copy_bandwidth": 4.2e12, "bytes_a_step": 15.2e9, "drafts": drafts, "peak_memory": None}  # fmt: skip
+    return part | changed
+
+
+@pytest.mark.parametrize(
+    ("changed", "missed"),
+    [
+        ({}, "None was missed."),
+        ({"tokens_per_second": 190.0}, "Missed: 8B at 256: tokens/s."),
+        ({"v": {"5": 1.2}, "copy_bandwidth": 3.9e12}, "Missed: 8B at 256: copy, TB/s; 8B at 256: v(5)."),
+    ],
+)
+def test_a_gpu_table_ends_with_the_expectations_and_the_missed_ones(changed, missed):
+    header = environment("cpu", "bf16") | {"time": "now", "device": "NVIDIA H200"}
+    header["versions"]["cuda"] = "13.0"
+    text = markdown(header, {("8B", 256, "ours"): gpu_part(**changed)})
+    assert text.endswith(f"\n\n{missed}\n")
+    assert "| 8B at 256, eagle: c | 0.040 | at most 0.050 | met |" in text
+    on_cpu = markdown(header | {"device": "cpu (x86_64, 2 threads)"}, {("8B", 256, "ours"): gpu_part(**changed)})
+    assert "expectations" not in on_cpu
+
+
+def test_the_expected_rates_are_those_of_the_readme():
+    """70 % of 4.2 TB/s, as its table has it; its tokens/s are rounded."""
+    text = (ROOT / "assets/data/benchmarks/README.md").read_text()
+    for name in ("1.5B", "8B", "32B"):
+        (row,) = re.findall(rf"^\| {name} \| ([\d.]+) GB .* (\d+) \|$", text, re.M)
+        assert expected_rate(4.2e12, float(row[0]) * 1e9) == pytest.approx(float(row[1]), rel=0.01)
+    bounds = (H200_COPY / 1e12, MOST_V5, MOST_DRAFT_C, MOST_HEAD_C, LEAST_SPEEDUP, LEAST_EFFICIENCY)
+    table = text[text.index("| figure | missed if |") :]
+    assert all(f"{bound:g}" in table for bound in bounds) and f"{SMALL_MODEL_RATE:,}" in table
 
 
 def test_the_median_run_counts():
