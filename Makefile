@@ -16,7 +16,10 @@ SUM_DEV := $(shell cat requirements.txt requirements-dev.txt | cksum | cut -d' '
 APP     := $(VENV)/.app-$(SUM)
 DEV     := $(VENV)/.dev-$(SUM_DEV)
 
-.PHONY: run test test-all test-gpu check map format bench bench-ui bench-gpu clean
+GPU_VENV  ?= .venv-gpu
+REHEARSAL := $(GPU_VENV)/.rehearsal-$(SUM_DEV)
+
+.PHONY: run test test-all test-gpu rehearse-gpu check map format bench bench-ui bench-gpu clean
 .DEFAULT_GOAL := run
 
 run: $(APP)
@@ -42,6 +45,20 @@ test-all: test
 test-gpu: $(DEV)
 	@$(PY) -c "import torch, sys; sys.exit(not torch.cuda.is_available() and 'test-gpu needs a CUDA device')"
 	$(PY) -m pytest -m gpu $(ARGS)
+
+# The CUDA path on fake tensors: torch's CUDA build, but no GPU. "===" refuses a CPU build of the same version.
+TORCH_CUDA := $(subst ==,===,$(shell grep '^torch==' requirements.txt))
+rehearse-gpu: $(REHEARSAL)
+	$(GPU_VENV)/bin/python -m pytest -m rehearse tests/rehearsal $(ARGS)
+
+$(REHEARSAL):
+	@test -n "$(PYTHON)" || { echo "SpecLens needs Python 3.11 or later on the PATH."; exit 1; }
+	@echo "Downloading torch's CUDA build into $(GPU_VENV): 3 GB, 5 GB installed, no GPU needed; once, some minutes."
+	@$(PYTHON) -m venv $(GPU_VENV)
+	@$(GPU_VENV)/bin/python -m pip install --disable-pip-version-check --quiet \
+		-r requirements.txt -r requirements-dev.txt "$(TORCH_CUDA)"
+	@rm -f $(GPU_VENV)/.rehearsal-*
+	@touch $@
 
 check: $(DEV)
 	$(PY) -m ruff check .
@@ -92,4 +109,4 @@ $(DEV): $(APP)
 	@touch $@
 
 clean:
-	rm -rf $(VENV) out
+	rm -rf $(VENV) $(GPU_VENV) out

@@ -1,4 +1,4 @@
-"""Which tests can run here: a browser where there is one, CUDA where there is one. A skip is never silent."""
+"""Which tests can run here: a browser, CUDA and its build of torch where there is one. A skip is never silent."""
 
 import os
 import sys
@@ -17,12 +17,20 @@ NO_BROWSER = "no Chromium here: `python tests/browser/chromium.py --install` bri
 
 def pytest_collection_modifyitems(items):
     gpu = [item for item in items if item.get_closest_marker("gpu")]
-    if gpu:
-        import torch
+    rehearsed = [item for item in items if item.get_closest_marker("rehearse")]
+    if not gpu and not rehearsed:
+        return
+    import torch
 
-        if not torch.cuda.is_available():
-            for item in gpu:
-                item.add_marker(pytest.mark.skip(reason="needs CUDA, and this machine has none"))
+    if not torch.cuda.is_available():
+        _skip(gpu, "needs CUDA, and this machine has none")
+    if torch.version.cuda is None:
+        _skip(rehearsed, "needs torch's CUDA build, but no GPU: `make rehearse-gpu` brings it")
+
+
+def _skip(items, reason: str) -> None:
+    for item in items:
+        item.add_marker(pytest.mark.skip(reason=reason))
 
 
 @pytest.fixture(scope="session")

@@ -62,8 +62,8 @@ class AdaptiveGamma:
     """Chooses the γ ≥ 0 with the most expected tokens per cost.
 
     ``c``: cost of a draft step, ``v``: cost of scoring W tokens, both in plain target steps. ``priors[PER_TOKEN]`` is α
-    averaged over all keys. ``rate``: shared by the drafters that compete for a round. ``keys``, wherever they are asked
-    for: as `Drafter.confidence_keys` returns them.
+    averaged over all keys. ``rate``: shared by the drafters that compete for a round. ``keys`` are always those of
+    `Drafter.confidence_keys`.
     """
 
     def __init__(self, c: float, v: Mapping[int, float], priors: Mapping, most=16, rate=None):

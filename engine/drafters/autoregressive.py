@@ -50,12 +50,12 @@ class AutoregressiveDrafter(Drafter):
     def release(self) -> None:
         self.runner.release()
 
-    def _draft(self, advance: Callable, u: torch.Tensor, gamma: int, policy) -> Draft:
+    def _draft(self, advance: Callable, u: torch.Tensor, seen: torch.Tensor | None, gamma: int, policy) -> Draft:
         """Drafts up to ``gamma`` tokens. ``advance(token)`` runs one pass after ``token`` (None: the first pass) and
         returns logits [1, Vd]. With a ``policy`` the chain ends before a token that is not worth verifying is drawn.
         """
         tokens, rows, path, token, steps = [], [], [], None, 0
-        seen = None if self.setup.history is None else self.setup.history.seen[None].clone()
+        seen = None if seen is None else seen.clone()
         while len(tokens) < gamma:
             logits = advance(token)[:, : self.setup.vocab_size].float()
             steps += 1
@@ -98,10 +98,21 @@ class AutoregressiveDrafter(Drafter):
         tables = (self.setup.uniforms.table(DRAFTING, step) for step in range(gamma))
         return self._buffer("u", [table[position + step] for step, table in enumerate(tables)], torch.float32)
 
+    def _seen(self) -> torch.Tensor | None:
+        """[1, V] bool: the tokens that the repetition penalty counts; None without one."""
+        history = self.setup.history
+        return None if history is None else self._at_fixed_address("seen", history.seen[None])
+
     def _buffer(self, name: str, values, dtype: torch.dtype) -> torch.Tensor:
-        """Copies ``values`` into a buffer with a fixed address, as a captured graph needs."""
-        key, fresh = (name, len(values)), to_device(values, self.setup.device, dtype)
-        return self._buffers.setdefault(key, torch.empty_like(fresh)).copy_(fresh)
+        return self._at_fixed_address(name, to_device(values, self.setup.device, dtype))
+
+    def _at_fixed_address(self, name: str, fresh: torch.Tensor) -> torch.Tensor:
+        """Copies ``fresh`` into the buffer of this name and shape. A captured graph reads that buffer in later runs
+        too."""
+        key = (name, fresh.shape)
+        if key not in self._buffers:
+            self._buffers[key] = torch.empty_like(fresh)
+        return self._buffers[key].copy_(fresh)
 
 
 def certainty(logits: torch.Tensor) -> int:

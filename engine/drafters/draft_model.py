@@ -30,7 +30,7 @@ class DraftModelDrafter(AutoregressiveDrafter):
             runner.prefill(feed[:-2])
             feed = feed[-2:]
         ids = self._buffer("ids", feed, torch.long)
-        u = self._uniforms(position, gamma)
+        u, seen = self._uniforms(position, gamma), self._seen()
         policy = None if runner.captured else self.setup.policy
         base = runner.length
 
@@ -44,7 +44,7 @@ class DraftModelDrafter(AutoregressiveDrafter):
                 offset += len(fed)
                 return logits
 
-            return self._draft(advance, u, gamma, policy)
+            return self._draft(advance, u, seen, gamma, policy)
 
         key = (len(feed), gamma, self.setup.sampling)
         draft = runner.loop(key, len(feed) + gamma - 1, body)

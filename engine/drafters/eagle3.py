@@ -41,8 +41,8 @@ class Eagle3Drafter(AutoregressiveDrafter):
         runner.rollback(min(runner.length, known - 1))  # a repeated proposal feeds the last position again
         start = runner.length
         ids = self._buffer("ids", committed[start + 1 :], torch.long)
-        features = self._features(start, known)
-        u = self._uniforms(position, gamma)
+        features = self._at_fixed_address("features", self.target.tapped[start:known])
+        u, seen = self._uniforms(position, gamma), self._seen()
         policy = None if runner.captured else self.setup.policy
 
         def body(step) -> Draft:
@@ -58,12 +58,8 @@ class Eagle3Drafter(AutoregressiveDrafter):
                     offset += 1
                 return logits
 
-            return self._draft(advance, u, gamma, policy)
+            return self._draft(advance, u, seen, gamma, policy)
 
         draft = runner.loop((len(ids), gamma, self.setup.sampling), len(ids) + gamma - 1, body)
         runner.rollback(known)  # the next round feeds the drafted positions again, with features
         return draft
-
-    def _features(self, start: int, end: int) -> torch.Tensor:
-        fresh = self.target.tapped[start:end]
-        return self._buffers.setdefault(("features", end - start), torch.empty_like(fresh)).copy_(fresh)

@@ -35,7 +35,7 @@ class QuantisedDrafter(AutoregressiveDrafter):
         runner, length = self.runner, self.target.length
         runner.rollback(len(committed) - 1)
         pending = self._buffer("pending", committed[-1:], dtype=torch.long)
-        u = self._uniforms(position, gamma)
+        u, seen = self._uniforms(position, gamma), self._seen()
 
         def body(step) -> Draft:
             offset = 0
@@ -46,7 +46,7 @@ class QuantisedDrafter(AutoregressiveDrafter):
                 offset += 1
                 return logits
 
-            return self._draft(advance, u, gamma, self.setup.policy)
+            return self._draft(advance, u, seen, gamma, self.setup.policy)
 
         draft = runner.loop((gamma, self.setup.sampling), gamma, body)
         self.target.cache.length = length

@@ -92,7 +92,8 @@ class History:
         self.add(ids)
 
     def add(self, ids) -> None:
-        self.seen[to_device(list(ids), self.seen.device)] = True
+        # Not by index assignment: on CUDA that waits for a copy of the scalar (torch 2.13).
+        self.seen.index_fill_(0, to_device(list(ids), self.seen.device), True)
 
     def rows(self, tokens: torch.Tensor, parents=None) -> torch.Tensor:
         """tokens [N] → [N+1, V] bool: the tokens seen before the successor of each node."""

@@ -1,0 +1,180 @@
+"""Builds runs on fake CUDA tensors: tiny models of every family, drafters, trees, and verdicts that the test plays."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import torch
+import transformers
+from fake_cuda import DEVICE, FakeCuda
+from tiny_models import CHECKPOINTS, SMALL
+
+from engine.config import MAX_GAMMA, RunConfig, SamplingParams
+from engine.decoding.draft_length import AdaptiveGamma, FixedGamma, Rate, ReplayedGamma
+from engine.decoding.drafter_choice import DrafterChoice
+from engine.decoding.loop import SpeculativeDecoder
+from engine.decoding.trace_recorder import HostVerdict, TraceRecorder
+from engine.device import to_device
+from engine.drafters.base import Draft, Drafter
+from engine.drafters.draft_model import DraftModelDrafter
+from engine.drafters.eagle3 import Eagle3Drafter
+from engine.drafters.hybrid import HybridDrafter
+from engine.drafters.ngram import NgramDrafter
+from engine.drafters.none import NoDrafter
+from engine.exactness.toy_models import ToyTokenizer
+from engine.models.eagle3_head import EagleConfig, EagleModel
+from engine.models.llama import LlamaModel
+from engine.models.runner import DecoderRunner
+from engine.trace.events import Round
+
+V = SMALL["vocab_size"]
+PROMPT = [5, 9, 13, 21, 5, 9, 13]  # its end repeats, so that prompt lookup has a match
+TREE = (0, 0, 1, 1, 2, 3)  # siblings at two depths, and one branch that is longer
+COSTS = {1: 1.0, 8: 1.1, 33: 1.5}
+
+
+class FakeWeights:
+    """Has the interface of a TensorReader: tensors without numbers, of the names that transformers' own model has."""
+
+    folder = Path("fake weights")
+
+    def __init__(self, dtype: torch.dtype, names=(), words: int = 0):
+        self.dtype, self.names, self.words = dtype, set(names), words
+
+    def __contains__(self, name: str) -> bool:
+        return name in self.names
+
+    def __call__(self, name: str, shape: tuple[int, ...]) -> torch.Tensor:
+        return torch.empty(shape, dtype=self.dtype, device=DEVICE)
+
+    def raw(self, name: str) -> torch.Tensor:
+        return torch.zeros(self.words, dtype=torch.long)
+
+
+def config_of(family: str, **overrides) -> transformers.PretrainedConfig:
+    """With one layer, because a second one would dispatch the same operators."""
+    kind, settings = CHECKPOINTS[family]
+    return getattr(transformers, f"{kind}Config")(**{**SMALL, "num_hidden_layers": 1, **settings, **overrides})
+
+
+def model_runner(cuda: FakeCuda, family: str = "qwen3", dtype=torch.bfloat16, **overrides) -> DecoderRunner:
+    config = config_of(family, **overrides)
+    with torch.device("meta"):
+        names = transformers.AutoModelForCausalLM.from_config(config).state_dict()
+    with cuda.loading():
+        weights = FakeWeights(dtype, names)
+        return DecoderRunner(LlamaModel(weights.folder, config, dtype, DEVICE, weights=weights))
+
+
+def head_runner(cuda: FakeCuda, target: DecoderRunner, patch, words: int = V // 2) -> DecoderRunner:
+    """An EAGLE head that reads two layers of the target and can guess ``words`` words."""
+    model = target.model
+    config = EagleConfig(
+        hidden_size=model.width, vocab_size=V, draft_vocab_size=words, num_attention_heads=model.H,
+        num_key_value_heads=model.K, head_dim=model.D, intermediate_size=model.inner, rms_norm_eps=model.eps,
+        eagle_config={"eagle_aux_hidden_state_layer_ids": (0, 1)},
+    )  # fmt: skip
+    patch.setattr("engine.models.eagle3_head.word_ids", lambda d2t, *_: d2t)  # it reads the map's numbers
+    with cuda.loading():
+        head = EagleModel(Path("head"), model, config=config, weights=FakeWeights(model.dtype, words=words))
+        target.tap(head.reads)
+        return DecoderRunner(head)
+
+
+class TreeScript(Drafter):
+    """Proposes the same tree every round, cut to the depth γ. ``drawn``: with rows of q."""
+
+    name, priors = "tree", {0: 0.5}
+
+    def __init__(self, parents: Sequence[int] = TREE, drawn: bool = True):
+        self.parents, self.drawn = tuple(parents), drawn
+
+    def start(self, prompt, setup) -> None:
+        self.setup = setup
+
+    def confidence_keys(self, committed) -> list[int]:
+        return [0] * MAX_GAMMA
+
+    def propose(self, committed, gamma: int, position: int) -> Draft:
+        depth, parents = [0], []
+        for parent in self.parents:
+            if depth[parent] == gamma:
+                break
+            depth.append(depth[parent] + 1)
+            parents.append(parent)
+        N, device = len(parents), self.setup.device
+        q = torch.full((N, self.setup.vocab_size), 0.1, device=device) if self.drawn else None
+        return Draft(to_device(range(3, 3 + N), device), q, tuple(parents), steps=gamma)
+
+
+def drafter_of(method: str, cuda: FakeCuda, target: DecoderRunner, patch) -> Drafter:
+    dtype = target.model.dtype
+    if method == "lm":
+        return DraftModelDrafter(model_runner(cuda, "llama", dtype, max_position_embeddings=target.max_length))
+    if method == "eagle":
+        return Eagle3Drafter(head_runner(cuda, target, patch), target)
+    if method == "auto":
+        members = {name: drafter_of(name, cuda, target, patch) for name in ("ngram", "lm", "eagle")}
+        return HybridDrafter(members)
+    simple = {"none": NoDrafter, "ngram": NgramDrafter, "tree": TreeScript}
+    return TreeScript(drawn=False) if method == "one-hot tree" else simple[method]()
+
+
+class PlayedRecorder(TraceRecorder):
+    """Does all of the device's work, then gives the host a verdict of the test's: in turn all drafts are accepted, none
+    and some; in a tree the path that takes each node's last child, so that the cache is compacted."""
+
+    rounds = 0
+
+    def fetch(self, p, logits, draft: Draft, verdict) -> HostVerdict:
+        N = len(draft)
+        assert p.shape == (N + 1, V) and p.dtype == torch.float32
+        shapes = {"path": (N,), "tested": (N,), "accept": (N,), "last": (), "closing": (), "row": (V,)}
+        for name, tensor in zip(verdict._fields, verdict, strict=True):
+            assert tensor.device.type == "cuda" and tuple(tensor.shape) == shapes[name], name
+        got = super().fetch(p, logits, draft, verdict)
+        most = (N, 0, 1, N - 1)[self.rounds % 4]
+        self.rounds += 1
+        return replace(got, tokens=[3 + i for i in range(N)], closing=5, **self._verdict(draft, max(0, most)))
+
+    @staticmethod
+    def _verdict(draft: Draft, most: int) -> dict:
+        parents = range(len(draft)) if draft.parents is None else draft.parents
+        children = [[i for i, parent in enumerate(parents) if parent == node] for node in range(len(draft) + 1)]
+        path, tested, last = np.zeros(len(draft), bool), np.zeros(len(draft), bool), 0
+        while children[last]:
+            tested[children[last]] = True
+            if path.sum() == most:
+                break
+            path[children[last][-1]] = True
+            last = children[last][-1] + 1
+        return {"path": path, "tested": tested, "last": last}
+
+
+def policy_of(drafter: Drafter, gamma: int | Sequence[int]):
+    if not isinstance(gamma, int):
+        return ReplayedGamma(gamma)
+    if not isinstance(drafter, HybridDrafter):
+        return FixedGamma(gamma)
+    rate = Rate()
+    members = {name: AdaptiveGamma(0.1, COSTS, member.priors, rate=rate) for name, member in drafter.members.items()}
+    return DrafterChoice(members, rate, gamma)
+
+
+GREEDY = SamplingParams()
+
+
+def run(
+    cuda: FakeCuda, target: DecoderRunner, drafter: Drafter, sampling: SamplingParams = GREEDY,
+    gamma: int | Sequence[int] = 3, tokens: int = 10, prompt: Sequence[int] = PROMPT, policy=None, trace: bool = True,
+) -> list[Round]:  # fmt: skip
+    """The rounds of one run; each has read the device once."""
+    config = RunConfig("-", sampling=sampling, max_new_tokens=tokens, trace=trace, seed=3)
+    recorder, reads = PlayedRecorder(config, ToyTokenizer([str(i) for i in range(V)])), cuda.reads
+    with cuda.running():
+        policy = policy or policy_of(drafter, gamma)
+        decoder = SpeculativeDecoder(config, list(prompt), target, drafter, policy, frozenset(), recorder)
+        rounds = list(decoder.rounds())
+    assert decoder.reason == "length" and cuda.reads - reads == len(rounds), "a round reads the device once"
+    return rounds
