@@ -12,7 +12,7 @@ function makeRoofline(settings, touched) {
     result.textContent = !fits ? `Does not fit: ${short(gigabytes)} GB of weights, and the device has ${memory}.`
       : ceiling > OTHER_COSTS ? `Over ${OTHER_COSTS.toLocaleString('en')} passes per second: other costs decide before this ceiling does.`
       : `At most ${short(ceiling)} passes per second.`;
-    aside.textContent = fits ? `${short(speed)} GB/s ÷ ${short(gigabytes)} GB of weights. The real speed is lower, because the text so far is read, too.`
+    aside.textContent = fits ? `${speed.toLocaleString('en')} GB/s ÷ ${short(gigabytes)} GB of weights. The real speed is lower, because the text so far is read, too.`
       : 'Fewer bits a weight, or a smaller model, would fit. Or several such devices together.';
   }
   return figure('Where is the ceiling?', draw, touched, model.row, width.row, device.row, result, bar.row, aside);
