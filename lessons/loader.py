@@ -16,7 +16,7 @@ from pydantic import TypeAdapter, ValidationError
 from engine.errors import explain
 from engine.trace.trace import Trace, load
 from lessons import expressions, markup
-from lessons.schema import TRACES, Lesson, LessonError, Scenario, Text
+from lessons.schema import PARTS, TRACES, Lesson, LessonError, Scenario, Text
 
 FOLDER = Path(__file__).resolve().parent
 _FILE = re.compile(r"(\d\d)_([a-z0-9_]+)\.md")
@@ -25,12 +25,14 @@ _TEACHER = "For the teacher"
 
 @lru_cache(maxsize=1)
 def lessons(folder: Path = FOLDER) -> tuple[Lesson, ...]:
-    """Returns all lessons in order. LessonError unless their numbers run from 1 without a gap."""
+    """Returns all lessons in order. LessonError unless they run from 0 without a gap, part by part."""
     files = sorted(folder.glob("[0-9]*.md"))
     parsed = tuple(parse(path.name, path.read_text(encoding="utf-8"), glossary()) for path in files)
     numbers = [lesson.number for lesson in parsed]
-    if numbers != list(range(1, len(parsed) + 1)):
-        raise LessonError(f"{folder.name}: the lessons are numbered {numbers}; they must run from 1 without a gap.")
+    if numbers != list(range(len(parsed))):
+        raise LessonError(f"{folder.name}: the lessons are numbered {numbers}; they must run from 0 without a gap.")
+    if [lesson.number for lesson in sorted(parsed, key=lambda lesson: PARTS.index(lesson.part))] != numbers:
+        raise LessonError(f"{folder.name}: the lessons of a part must follow each other, in the order {PARTS}.")
     for lesson in parsed:
         for where, spans in prose_lines(lesson):
             if unknown := [span.text for span in spans if span.style == "lesson" and int(span.more) not in numbers]:

@@ -19,6 +19,8 @@ LABS = {
     "compare": "Compare",
     "distribution": "Is it lossless?",
 }
+# The list shows the lessons in these parts, each of lessons that follow each other.
+PARTS = ("Start here", "How it works", "Is it right?", "Does it pay?", "Who guesses?", "Use it")
 STRICT = ConfigDict(extra="forbid", strict=True)
 
 
@@ -47,7 +49,7 @@ Position = matching(
 )
 Token = matching(r"token \d+\.\d+", '"token ROUND.N"')
 Lab = matching("|".join(["", *LABS]), f"one of {', '.join(LABS)}")
-Tool = Literal["", "roofline", "heat", "dice", "curve", "memory", "crowd", "cuts", "adding", "price"]
+Tool = Literal["", "roofline", "heat", "dice", "curve", "memory", "crowd", "cuts", "adding", "price", "duel"]
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -124,7 +126,7 @@ class Step:
     """``run``: the scenario shown beside it, at position ``at``; it moves to ``then`` once the learner has answered.
 
     ``points``: the token of the run, or the control of the playground, to highlight. ``lab``: the experiment to open,
-    where ``hint`` says what to try.
+    where ``hint`` says what to try. ``vote``: a class votes on the options of ``ask`` before its answer is shown.
     """
 
     title: Text
@@ -136,6 +138,7 @@ class Step:
     tool: Tool = ""
     settings: Mapping[str, Any] = field(default_factory=dict)
     ask: Ask | None = None
+    vote: bool = False
     live: bool = False
     lab: Lab = ""
     hint: Line = ""
@@ -143,6 +146,8 @@ class Step:
     def __post_init__(self):
         if bool(self.lab) != bool(self.hint):
             raise ValueError("'lab' and 'hint' go together: which experiment to open, and what to try there")
+        if self.vote and (self.ask is None or self.ask.kind == "number"):
+            raise ValueError("'vote' needs a question with options")
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -188,6 +193,7 @@ class Lesson:
     number: int
     title: Text
     summary: Text
+    part: Literal[PARTS]
     minutes: Annotated[int, Field(ge=2, le=45)]
     outcomes: Annotated[tuple[Text, ...], Field(min_length=2)]
     scenarios: Annotated[tuple[Scenario, ...], Field(min_length=1)]

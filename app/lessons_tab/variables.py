@@ -56,6 +56,7 @@ def of(trace: Trace) -> dict[str, Any]:
         **{f"{part}_ms": 1000 * metrics.time[part] / max(metrics.tokens, 1) for part in PARTS},
         "gap": min((t.gap for t in trace.emitted if t.gap is not None), default=None),
         "prompt": len(trace.started.prompt),
+        "pace": _pace(trace),
         "with_gamma": lambda gamma: metrics.gammas.get(gamma, 0),
         **_costs(trace),
         **_tokens(trace),
@@ -63,6 +64,15 @@ def of(trace: Trace) -> dict[str, Any]:
     numbers |= {f"alpha_{depth}": accepted / tested for depth, (accepted, tested) in metrics.by_depth.items()}
     numbers["second_accepted"], numbers["second_tested"] = metrics.by_depth.get(2, (0, 0))
     return {name: value for name, value in numbers.items() if value is not None}
+
+
+def _pace(trace: Trace) -> list | None:
+    """[plain steps since the start, texts of the new tokens] of each round, by the costs measured before the run."""
+    costs, clock, rounds = trace.started.costs, 0.0, []
+    for r in trace.rounds if costs else ():
+        clock += r.draft_steps * costs.draft_cost(r.drafter) + interpolate(costs.v, len(r.parents) + 1)
+        rounds.append([clock, [token.text for token in r.emitted]])
+    return rounds or None
 
 
 def _costs(trace: Trace) -> dict[str, Any]:

@@ -17,7 +17,7 @@ TRUE_TO = {"accepted": "It is accepted.", "rejected": "It is rejected.", "discar
 
 
 def contents(lessons: Sequence[Lesson]) -> list[dict]:
-    return [_about(each) | {"summary": each.summary} for each in lessons]
+    return [_about(each) | {"summary": each.summary, "part": each.part, "steps": len(each.steps)} for each in lessons]
 
 
 def _about(lesson: Lesson) -> dict[str, Any]:
@@ -104,7 +104,7 @@ class LessonRenderer:
             "blocks": self.blocks(step.text),
             "points": self.target(step),
             "settings": {key: self.sum(v) if isinstance(v, str) else v for key, v in step.settings.items()},
-            "ask": self.ask(step.ask, self.runs[step.run]) if step.ask else None,
+            "ask": self.ask(step.ask, self.runs[step.run]) | {"vote": step.vote} if step.ask else None,
             "lab": {"name": step.lab, "title": LABS[step.lab], "hint": step.hint} if step.lab else None,
         }
 

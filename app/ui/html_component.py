@@ -42,11 +42,9 @@ _PLAYER = (
     *_scripts("player", "shortcuts", "player"),
 )
 _LESSONS = (
-    *_scripts(
-        "lessons", "markup", "questions", "widgets", "devices", "roofline", "temperature", "rejection_demo", "curve"
-    ),
-    *_scripts("lessons", "memory", "batching", "merges", "tokenizer_mismatch", "float_sums", "cost"),
-    *_scripts("lessons", "progress", "playground_hint", "print"),
+    *_scripts("lessons", "markup", "questions", "widgets", "devices", "roofline", "temperature", "duel"),
+    *_scripts("lessons", "rejection_demo", "curve", "memory", "batching", "merges", "tokenizer_mismatch"),
+    *_scripts("lessons", "float_sums", "cost", "progress", "playground_hint", "print"),
     *_scripts("lessons", "lesson_player", "lesson"),
 )
 

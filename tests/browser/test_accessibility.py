@@ -17,6 +17,7 @@ def fast_in(*fast: tuple[str, int]):
 
 # Lesson, step, and the heading of what there is to play with.
 TOOLS = (
+    (0, 1, "One after the other, or several at once"),
     (1, 4, "Where is the ceiling?"),
     (3, 1, "From logits to chances"),
     (3, 8, "One place, three words"),

@@ -6,6 +6,8 @@ import pytest
 from page_actions import OVERFLOW, violations
 from playwright.sync_api import Page, expect
 
+from lessons.schema import PARTS
+
 pytestmark = pytest.mark.browser
 IN_ITS_FRAME = """node => {
   const frame = node.closest('.sl-rows').getBoundingClientRect(), { top, bottom } = node.getBoundingClientRect();
@@ -29,7 +31,7 @@ def test_a_whole_lesson_by_keyboard(visit):
     assert page.locator("#lesson").count() == 0  # nothing of the lessons is drawn before their tab is opened
     page.locator("#lessons-tab-button").focus()
     page.keyboard.press("Enter")
-    page.locator(".sl-lesson-card").nth(1).focus()
+    page.locator('[href="#lesson-2"]').focus()
     page.keyboard.press("Enter")
     expect(page.locator("#sl-lesson-title")).to_have_text("2. Draft, then verify")
     expect(page.locator("#sl-lesson-title")).to_be_focused()
@@ -99,10 +101,10 @@ def test_a_whole_lesson_by_keyboard(visit):
     # kept in this browser
     again = visit(context=page.context)  # one browser keeps it for all its pages
     again.locator("#lessons-tab-button").click()
-    expect(again.locator(".sl-lesson-card").nth(1)).to_contain_text("✓ done")
-    expect(again.locator(".sl-lesson-card").nth(0)).to_contain_text("minutes")
+    expect(again.locator('[href="#lesson-2"]')).to_contain_text("✓ done")
+    expect(again.locator('[href="#lesson-1"]')).to_contain_text("minutes")
     again.get_by_role("button", name="Forget my progress").click()
-    expect(again.locator(".sl-lesson-card").nth(1)).to_contain_text("minutes")
+    expect(again.locator('[href="#lesson-2"]')).to_contain_text("minutes")
 
 
 def test_live_fills_the_playground_and_the_coach_points_at_what_the_lesson_speaks_of(visit):
@@ -147,7 +149,7 @@ def test_a_link_opens_its_lesson_and_an_unknown_one_says_so(visit):
     page.evaluate("location.hash = '#lesson-99'")
     expect(page.locator(".sl-lesson-problem")).to_have_text("There is no lesson 99.")
     expect(page.locator(".sl-lesson-card").first).to_be_visible()
-    page.locator(".sl-lesson-card").first.click()
+    page.locator('[href="#lesson-1"]').click()
     expect(page.locator("#sl-lesson-title")).to_contain_text("1. ")
     expect(page.locator(".sl-lesson-problem")).to_be_empty()
 
@@ -156,7 +158,7 @@ def test_every_lesson_can_be_walked_through_and_is_no_wider_than_the_page(visit)
     page = visit("#lesson-1", viewport={"width": 390, "height": 900})
     lessons = page.evaluate("fetch('speclens/lessons/13').then(answer => answer.ok)")
     assert lessons, "the thirteenth lesson is not served"
-    for number in range(1, 14):
+    for number in range(14):
         page.evaluate(f"location.hash = '#lesson-{number}'")
         expect(page.locator("#sl-lesson-title")).to_contain_text(f"{number}. ")
         for _ in range(page.locator(".sl-dot").count() - 1):
@@ -170,6 +172,43 @@ def test_every_lesson_can_be_walked_through_and_is_no_wider_than_the_page(visit)
         for width in (1280, 1920):
             page.set_viewport_size({"width": width, "height": 900})
             page.wait_for_function(f"{OVERFLOW} <= 0")
+
+
+def test_lesson_0_is_given_to_a_class_by_keyboard(visit):
+    """The list in parts, a race, votes that are counted and cleared, and the answer. Two races end as predicted."""
+    page = visit("#lesson-0", viewport={"width": 1280, "height": 720}, reduced_motion="reduce")
+    expect(page.locator("#sl-lesson-title")).to_have_text("0. In five minutes")
+    press(page, "Start the race")
+    result = page.locator(".sl-figure-box .sl-result")
+    expect(result).to_contain_text("times as fast")
+    assert float(result.get_attribute("data-ratio")) > 2
+    expect(page.locator(".sl-duel-text").nth(1)).to_contain_text("glad of")
+    assert page.locator(".sl-duel-text").first.inner_text() in page.locator(".sl-duel-text").nth(1).inner_text()
+    page.keyboard.press("n")
+
+    page.keyboard.press("3")
+    press(page, "Clear the votes")
+    page.locator("#sl-lesson-title").focus()
+    for key in "1112":
+        page.keyboard.press(key)
+    expect(page.locator(".sl-option").first).to_contain_text("3 hands")
+    expect(page.locator(".sl-option").nth(1)).to_contain_text("1 hand")
+    expect(page.locator(".sl-reply")).to_be_empty()
+    press(page, "Show the answer")
+    expect(page.locator(".sl-reply")).to_contain_text("3 of 4 hands had it.")
+    page.keyboard.press("1")
+    expect(page.locator(".sl-option").first).to_contain_text("3 hands")  # the vote is over
+    page.keyboard.press("n")
+    press(page, "Show the answer")
+    expect(page.locator(".sl-reply")).to_contain_text("Without a vote")
+    expect(page.locator("#lesson .sl-accepted.sl-token[data-stage]")).to_have_count(1)
+
+    page.locator('.sl-dot[title="The same race, on a story"]').click()
+    press(page, "Start the race")
+    expect(result).to_contain_text("longer")
+    page.get_by_role("button", name="All lessons").click()
+    expect(page.locator(".sl-lesson-part")).to_have_text(list(PARTS))
+    expect(page.locator('[href="#lesson-0"]')).to_contain_text("step 6 of 8")
 
 
 @pytest.mark.parametrize("motion", ["reduce", "no-preference"])

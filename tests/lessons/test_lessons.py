@@ -19,7 +19,7 @@ from lessons import expressions, loader, markup
 from lessons.loader import glossary, lessons, run
 from lessons.schema import TRACES, LessonError
 
-COUNT = 13
+COUNT = 14
 ALL = lessons()
 each_lesson = pytest.mark.parametrize("lesson", ALL, ids=lambda lesson: lesson.slug)
 
@@ -43,7 +43,7 @@ def changed(lesson_file: str, old: str, new: str) -> str:
 
 
 def test_there_are_as_many_lessons_as_promised_and_some_lead_to_each_experiment():
-    assert [lesson.number for lesson in ALL] == list(range(1, COUNT + 1))
+    assert [lesson.number for lesson in ALL] == list(range(COUNT))
     led = {step.lab for lesson in ALL for step in lesson.steps if step.lab}
     assert {"sweep", "distribution", "theory", "compare"} <= led
 
@@ -230,7 +230,7 @@ def test_a_wrong_file_name_and_a_gap_in_the_numbers_are_refused(tmp_path):
     [("answer", "emitted(99)"), ("answer", "nothing_of_the_kind"), ("within", "0"), ("answer", "1 / (alpha - alpha)")],
 )
 def test_a_sum_that_fails_says_which(field, value):
-    lesson = ALL[1]
+    lesson = ALL[2]
     at = next(i for i, step in enumerate(lesson.steps) if step.ask and step.ask.kind == "number")
     step = replace(lesson.steps[at], ask=replace(lesson.steps[at].ask, **{field: value}))
     with pytest.raises(LessonError, match="lesson 2"):
@@ -263,8 +263,8 @@ def test_prose_knows_its_marks():
 
 
 def test_the_numbers_of_a_toy_run_are_what_its_rounds_say_every_time():
-    toy = runs_of(ALL[1])["toy"]
-    again = loader.run.__wrapped__(ALL[1].scenarios[0])
+    toy = runs_of(ALL[2])["toy"]
+    again = loader.run.__wrapped__(ALL[2].scenarios[0])
     assert [t.id for t in again.emitted] == [t.id for t in toy.emitted]
     known = names({"toy": toy})
     first = toy.rounds[0]

@@ -5,7 +5,7 @@ const frame = find('.sl-lessons'), body = find('.sl-lesson-body'), turn = find('
 const dots = find('.sl-lesson-steps'), nextButton = find('[data-lesson="next"]'), liveButton = find('[data-lesson="live"]');
 const markup = makeMarkup(find('.sl-define')), progress = makeProgress(), stage = makeLessonPlayer(find('.sl-lesson-stage'), find('.sl-lesson-caption'));
 const hintBar = makePlaygroundHint({ back: openTab });
-const TOOLS = { roofline: makeRoofline, heat: makeTemperature, dice: makeRejectionDemo, curve: makeCurve, memory: makeMemory, crowd: makeBatching,
+const TOOLS = { roofline: makeRoofline, heat: makeTemperature, duel: makeDuel, dice: makeRejectionDemo, curve: makeCurve, memory: makeMemory, crowd: makeBatching,
   cuts: makeTokenizerMismatch, adding: makeFloatSums, price: makeCost };
 const pages = new Map();
 let page = null, at = 0, complete = false;
@@ -21,15 +21,20 @@ const say = text => { turn.textContent = text; };
 
 // ── the list ──
 function drawList() {
-  const cards = find('.sl-lesson-cards');
-  cards.replaceChildren(...lessons.map(lesson => {
-    const { at: step, done, over } = progress.of(lesson.slug);
-    const state = over ? '✓ done' : done.length || step ? `step ${Math.min(step + 1, lesson.steps + 1)} of ${lesson.steps + 1}` : `${lesson.minutes} minutes`;
-    const content = [make('span', 'sl-lesson-number', String(lesson.number)), make('strong', '', lesson.title),
-      make('span', 'sl-lesson-summary', lesson.summary), make('span', 'sl-lesson-state', state)];
-    const link = make('a', 'sl-lesson-card', content, { href: `#lesson-${lesson.number}`, ...(over && { 'data-over': '' }) });
-    return make('li', '', [link]);
-  }));
+  const parts = [...new Set(lessons.map(lesson => lesson.part))];
+  find('.sl-lesson-parts').replaceChildren(...parts.flatMap((part, index) => [
+    make('h3', 'sl-lesson-part', part, { id: `sl-lesson-part-${index}` }),
+    make('ol', 'sl-lesson-cards', lessons.filter(lesson => lesson.part === part).map(card), { 'aria-labelledby': `sl-lesson-part-${index}` }),
+  ]));
+}
+
+function card(lesson) {
+  const { at: step, done, over } = progress.of(lesson.slug);
+  const state = over ? '✓ done' : done.length || step ? `step ${Math.min(step + 1, lesson.steps + 1)} of ${lesson.steps + 1}` : `${lesson.minutes} minutes`;
+  const content = [make('span', 'sl-lesson-number', String(lesson.number)), make('strong', '', lesson.title),
+    make('span', 'sl-lesson-summary', lesson.summary), make('span', 'sl-lesson-state', state)];
+  const link = make('a', 'sl-lesson-card', content, { href: `#lesson-${lesson.number}`, ...(over && { 'data-over': '' }) });
+  return make('li', '', [link]);
 }
 
 function list() {
@@ -124,7 +129,7 @@ function labButton({ name, title, hint }) {
 
 function begin(content) {
   stage.show(content.run, page.runs[content.run], content.at);
-  if (content.ask) say('Your turn: make a guess.');
+  if (content.ask) say(content.ask.vote ? 'Your turn: count the hands.' : 'Your turn: make a guess.');
   else if (content.tool) say('Your turn: move something and watch what changes.');
   else if (content.live) say('Your turn: “Run it live” fills the playground’s controls. You press Run there.');
   else if (content.lab) say('Your turn: the button opens an experiment; the way back stands below it.');
@@ -220,8 +225,9 @@ function address(hash) {
   try { history.replaceState(history.state, '', location.pathname + location.search + hash); } catch { /* a page without an address */ }
 }
 const here = () => (page ? '#lesson-' + page.number : '#lessons');
-const lessonInAddress = () => Number(/^#lesson-(\d{1,3})$/.exec(location.hash)?.[1]);
-window.addEventListener('hashchange', () => { if (element.isConnected && lessonInAddress()) open(lessonInAddress()); });
+const isLesson = () => /^#lesson-\d{1,3}$/.test(location.hash);
+const openFromAddress = () => open(Number(location.hash.replace('#lesson-', '')));
+window.addEventListener('hashchange', () => { if (element.isConnected && isLesson()) openFromAddress(); });
 // The address names the lesson only while its tab is open, because the playground has an address of its own.
 document.addEventListener('click', event => {
   if (!event.isTrusted) return;                            // a link that opens the tab has its own address
@@ -229,4 +235,4 @@ document.addEventListener('click', event => {
   if (event.target.closest?.('#lessons-tab-button')) address(here());
 }, true);
 
-if (lessonInAddress()) open(lessonInAddress()); else list();
+if (isLesson()) openFromAddress(); else list();

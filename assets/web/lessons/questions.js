@@ -1,4 +1,5 @@
-// Draws questions. A prediction has one guess, then shows the measured answer; a quiz may be tried again.
+// Draws questions. A prediction has one guess, then shows the measured answer; a class votes before it; a quiz may be tried
+// again.
 
 function optionList(markup, options, chosen) {
   return make('div', 'sl-options', options.map((option, index) => {
@@ -43,6 +44,7 @@ function makePrediction(markup, ask, answered) {
     });
     return make('div', 'sl-question', [...head, form, reply]);
   }
+  if (ask.vote) return makeVote(markup, ask, head, reply, reveal);
   const list = optionList(markup, ask.options, (option, button) => {
     for (const each of list.children) each.setAttribute('aria-disabled', 'true');
     settle(button, option.right);
@@ -50,6 +52,23 @@ function makePrediction(markup, ask, answered) {
     reveal(option.right, option.right ? 'You saw it coming.' : 'The machine says otherwise.', option.why);
   });
   return make('div', 'sl-question', [...head, list, reply]);
+}
+
+// A click on an option, or its number key, counts one hand.
+function makeVote(markup, ask, [, text], reply, reveal) {
+  const votes = ask.options.map(() => 0), shown = ask.options.map(() => make('span', 'sl-vote'));
+  const list = optionList(markup, ask.options, option => { votes[ask.options.indexOf(option)]++; count(); });
+  [...list.children].forEach((button, i) => button.append(shown[i]));
+  const buttons = make('div', 'sl-buttons', [makeButton('Show the answer', answer), makeButton('Clear the votes', () => { votes.fill(0); count(); })]);
+
+  function count() { votes.forEach((hands, i) => setText(shown[i], hands ? `${hands} ${hands === 1 ? 'hand' : 'hands'}` : '')); }
+  function answer() {
+    const all = votes.reduce((a, b) => a + b, 0), right = ask.options.findIndex(option => option.right);
+    [...list.children].forEach((button, i) => { button.setAttribute('aria-disabled', 'true'); if (i === right) settle(button, true); });
+    buttons.remove();
+    reveal(true, all ? `${votes[right]} of ${all} ${all === 1 ? 'hand' : 'hands'} had it.` : 'Without a vote, then.', ask.options[right].why);
+  }
+  return make('div', 'sl-question', [make('p', 'sl-question-kind', 'Vote, then look'), text, list, buttons, reply]);
 }
 
 // ``answered(index)`` is called once for each question, after its right answer.
