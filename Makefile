@@ -49,7 +49,7 @@ test-gpu: $(DEV)
 # The CUDA path on fake tensors: torch's CUDA build, but no GPU. "===" refuses a CPU build of the same version.
 TORCH_CUDA := $(subst ==,===,$(shell grep '^torch==' requirements.txt))
 rehearse-gpu: $(REHEARSAL)
-	$(GPU_VENV)/bin/python -m pytest -m rehearse tests/rehearsal $(ARGS)
+	$(GPU_VENV)/bin/python -m pytest -n 2 -m rehearse tests/rehearsal $(ARGS)
 
 $(REHEARSAL):
 	@test -n "$(PYTHON)" || { echo "SpecLens needs Python 3.11 or later on the PATH."; exit 1; }

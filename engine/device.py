@@ -20,17 +20,24 @@ def read(tensor: torch.Tensor) -> np.ndarray:
     return tensor.cpu().numpy()
 
 
+def now(device: str) -> float:
+    """Returns the time in seconds once the device has done all its work."""
+    if torch.device(device).type == "cuda":
+        torch.cuda.synchronize(device)
+    return time.perf_counter()
+
+
 class DeviceTimer:
     """Times stretches of device work: mark() between them, and laps() after a synchronisation."""
 
     def __init__(self, device: str):
-        self._cuda = torch.device(device).type == "cuda"
+        self._device, self._cuda = device, torch.device(device).type == "cuda"
         self._marks: list = []
 
     def mark(self) -> None:
         if self._cuda:
             event = torch.cuda.Event(enable_timing=True)
-            event.record()
+            event.record(torch.cuda.current_stream(self._device))
             self._marks.append(event)
         else:
             self._marks.append(time.perf_counter())

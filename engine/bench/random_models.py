@@ -18,12 +18,12 @@ from engine.bench.benchmark import Benchmark, Cancelled, Turn, never, warm_up
 from engine.bench.fixed_acceptance import accept_with_probability
 from engine.bench.metrics import show, table
 from engine.bench.sample import BASELINE, Sample
-from engine.bench.systems import generate, now
+from engine.bench.systems import generate
 from engine.config import RunConfig
 from engine.decoding.draft_length import FixedGamma
 from engine.decoding.loop import TRUE_RULES, Rules, SpeculativeDecoder
 from engine.decoding.trace_recorder import TraceRecorder
-from engine.device import out_of_memory, peak_memory, reset_peak
+from engine.device import now, out_of_memory, peak_memory, reset_peak
 from engine.exactness.toy_models import ToyTokenizer
 from engine.models.eagle3_head import EagleConfig, EagleModel
 from engine.models.llama import LlamaModel

@@ -19,7 +19,7 @@ from engine.bench.sample import BASELINE, UNTRACED, Sample
 from engine.config import AUTO, RunConfig
 from engine.decoding.loop import TRUE_RULES, Rules
 from engine.decoding.tokenization import encode_prompt
-from engine.device import peak_memory, reset_peak
+from engine.device import now, peak_memory, reset_peak
 from engine.errors import BadInput
 from engine.models.transformers_runner import load_transformers
 from engine.runtime.engine import PRECISIONS, Engine, load_engine, memory_errors
@@ -100,12 +100,6 @@ def generate(model, ids: torch.Tensor, config: GenerationConfig, **options) -> S
         peak_memory=peak_memory(device),
         ids=tokens,
     )
-
-
-def now(device: str) -> float:
-    if torch.device(device).type == "cuda":
-        torch.cuda.synchronize()
-    return time.perf_counter()
 
 
 @dataclass

@@ -32,12 +32,6 @@ class FixedGamma:
     def choose(self, keys, most: int) -> int:
         return min(self.gamma, most)
 
-    def worth_verifying(self, path: Sequence) -> bool:
-        return True
-
-    def worth_drafting(self, path: Sequence) -> bool:
-        return True
-
     def observe(self, keys, tested: int, accepted: int, path: Sequence = (), steps: int = 0) -> None:
         pass
 

@@ -16,8 +16,8 @@ import torch
 
 from engine.config import MAX_GAMMA, RunConfig
 from engine.decoding.trace_recorder import TraceRecorder
-from engine.device import DeviceTimer, to_device
-from engine.drafters.base import Draft, Drafter, DrafterSetup
+from engine.device import DeviceTimer, now, to_device
+from engine.drafters.base import Draft, Drafter, DrafterSetup, DraftPolicy
 from engine.models.runner import Runner, tree_shape
 from engine.sampling.random_streams import ACCEPTING, CLOSING, Uniforms
 from engine.sampling.rejection import Verdict, verify_chain, verify_tree
@@ -88,13 +88,12 @@ class SpeculativeDecoder:
         self.target.reset(self.room)
         self.target.prefill(self.prompt[:-1])  # the last one is the first pending token
         target = self.target
+        policy = self.gamma_policy if isinstance(self.gamma_policy, DraftPolicy) else None
         setup = DrafterSetup(
-            config.sampling, target.vocab_size, self.uniforms, self.history, self.room, target.device, self.gamma_policy
+            config.sampling, target.vocab_size, self.uniforms, self.history, self.room, target.device, policy
         )
         self.drafter.start(self.prompt, setup)
-        if torch.device(self.target.device).type == "cuda":
-            torch.cuda.synchronize()
-        self.prefill_seconds = time.perf_counter() - before
+        self.prefill_seconds = now(target.device) - before
 
     def _has_ended(self) -> bool:
         """Polls the cancel flag; returns whether the run is over."""

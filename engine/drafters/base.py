@@ -3,7 +3,7 @@
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import ClassVar, Protocol
+from typing import ClassVar, Protocol, runtime_checkable
 
 import torch
 
@@ -31,6 +31,7 @@ class Draft:
         return len(self.tokens)
 
 
+@runtime_checkable
 class DraftPolicy(Protocol):
     """Decides after each token whether drafting goes on. ``path``: the confidence keys of the drafts so far."""
 

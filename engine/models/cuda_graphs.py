@@ -11,6 +11,7 @@ import torch
 
 SWITCH = "SPECLENS_CUDA_GRAPHS"  # 0 in the environment: nothing is captured
 _WARM_UPS = 3
+MOST_GRAPHS = 128  # of one model; each holds the scratch memory of its passes
 
 
 class EagerGraphs:
@@ -27,18 +28,21 @@ class EagerGraphs:
 
 class CudaGraphs:
     """One graph per key, each with memory of its own: in a shared pool one graph's scratch space may be another's
-    result, and a round holds the draft's q while the verify graph replays."""
+    result, and a round holds the draft's q while the verify graph replays. The ones used last are kept, because every
+    sampling setting brings graphs of its own."""
 
     captured = True
 
-    def __init__(self):
-        self._graphs: dict[Hashable, tuple[torch.cuda.CUDAGraph, object]] = {}
+    def __init__(self, device: str):
+        self._device = torch.device(device)
+        self._graphs: dict[Hashable, tuple[torch.cuda.CUDAGraph, object]] = {}  # the one used last is at the end
 
     def run(self, key: Hashable, step: Callable):
-        if key not in self._graphs:
-            self._graphs[key] = self._capture(step)
-        graph, outputs = self._graphs[key]
-        graph.replay()
+        with torch.cuda.device(self._device):  # otherwise a stream belongs to the first device
+            graph, outputs = self._graphs[key] = self._graphs.pop(key, None) or self._capture(step)
+            if len(self._graphs) > MOST_GRAPHS:
+                del self._graphs[next(iter(self._graphs))]
+            graph.replay()
         return outputs
 
     def _capture(self, step: Callable):
@@ -50,7 +54,8 @@ class CudaGraphs:
                 step()
         torch.cuda.current_stream().wait_stream(side)
         graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph, capture_error_mode="thread_local"):
+        # The stream by name, because torch's default one belongs to the device that was captured on first (torch 2.13).
+        with torch.cuda.graph(graph, stream=side, capture_error_mode="thread_local"):
             outputs = step()
         return graph, outputs
 
@@ -60,4 +65,4 @@ class CudaGraphs:
 
 def graphs_for(device: str):
     use_graphs = torch.device(device).type == "cuda" and os.environ.get(SWITCH, "1") != "0"
-    return CudaGraphs() if use_graphs else EagerGraphs()
+    return CudaGraphs(device) if use_graphs else EagerGraphs()

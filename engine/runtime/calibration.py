@@ -9,7 +9,6 @@ import hashlib
 import json
 import math
 import statistics
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -17,6 +16,7 @@ from pathlib import Path
 import torch
 
 from engine.config import SamplingParams
+from engine.device import now, to_device
 from engine.drafters.base import Drafter, DrafterSetup
 from engine.files import write_atomically
 from engine.models.runner import Runner
@@ -30,14 +30,9 @@ _GREEDY = SamplingParams()
 
 
 def _seconds(step: Callable[[], object], device: str) -> float:
-    cuda = torch.device(device).type == "cuda"
-    if cuda:
-        torch.cuda.synchronize()
-    start = time.perf_counter()
+    start = now(device)
     step()
-    if cuda:
-        torch.cuda.synchronize()
-    return time.perf_counter() - start
+    return now(device) - start
 
 
 @torch.inference_mode()  # as the loop is, because a drafter's buffers serve both
@@ -90,7 +85,7 @@ def _rotated(keys: list, by: int) -> list:
 
 
 def _scoring(target: Runner, ids: Sequence[int], context: int):
-    tokens = torch.tensor(ids, device=target.device)
+    tokens = to_device(ids, target.device)
 
     def score():
         target.forward(tokens)

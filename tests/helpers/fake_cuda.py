@@ -10,6 +10,7 @@ from collections.abc import Callable, Hashable
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import torch
@@ -20,7 +21,6 @@ from torch.utils._pytree import tree_flatten
 
 from engine.models.cuda_graphs import EagerGraphs
 
-DEVICE = "cuda"
 _COPIES = ("aten.to.", "aten._to_copy.", "aten.copy_.")
 
 
@@ -178,29 +178,21 @@ class RecordedGraphs:
         self.recordings.clear()
 
 
-class _Event:
-    def __init__(self, enable_timing: bool = False):
-        pass
-
-    def record(self) -> None:
-        pass
-
-    def elapsed_time(self, other: "_Event") -> float:
-        return 1.0
-
-
 class FakeCuda:
     """Replaces the device: ``captured`` says whether passes are graphs. ``reads``: waits of the rounds so far, each at
-    the one seam, `engine.device.read`; ``synchronisations``: other waits, as after a prefill; ``replays``: captured
-    steps that ran again and were equal."""
+    the one seam, `engine.device.read`; ``waits``: the device of each other wait, as after a prefill; ``marks``: the
+    device of each time that was taken; ``replays``: captured steps that ran again and were equal."""
 
     def __init__(self, patch, captured: bool = True):
-        self.watch, self.reads, self.synchronisations, self.replays = Watch(), 0, 0, 0
+        self.watch, self.reads, self.replays = Watch(), 0, 0
+        self.waits: list[str] = []
+        self.marks: list[str] = []
         self._fake = FakeTensorMode(allow_non_fake_inputs=True)
         patch.setattr("engine.models.runner.graphs_for", lambda _: RecordedGraphs(self) if captured else EagerGraphs())
         patch.setattr("engine.decoding.trace_recorder.read", self._read)
-        patch.setattr(torch.cuda, "synchronize", self._synchronise)
-        patch.setattr(torch.cuda, "Event", _Event)
+        patch.setattr(torch.cuda, "synchronize", self.waits.append)
+        patch.setattr(torch.cuda, "current_stream", lambda device: device)
+        patch.setattr(torch.cuda, "Event", self._event)
         patch.setattr(torch.Tensor, "pin_memory", _pinned)  # torch 2.13 cannot pin a fake tensor
 
     @contextmanager
@@ -220,8 +212,8 @@ class FakeCuda:
         self.reads += 1
         return np.full(len(tensor), 0.5, dtype=np.float32)
 
-    def _synchronise(self, device=None) -> None:
-        self.synchronisations += 1
+    def _event(self, enable_timing: bool) -> SimpleNamespace:
+        return SimpleNamespace(record=self.marks.append, elapsed_time=lambda other: 1.0)
 
 
 def _pinned(tensor: torch.Tensor) -> torch.Tensor:

@@ -7,13 +7,13 @@ from pathlib import Path
 import numpy as np
 import torch
 import transformers
-from fake_cuda import DEVICE, FakeCuda
+from fake_cuda import FakeCuda
 from tiny_models import CHECKPOINTS, SMALL
 
 from engine.config import MAX_GAMMA, RunConfig, SamplingParams
 from engine.decoding.draft_length import AdaptiveGamma, FixedGamma, Rate, ReplayedGamma
 from engine.decoding.drafter_choice import DrafterChoice
-from engine.decoding.loop import SpeculativeDecoder
+from engine.decoding.loop import TRUE_RULES, Rules, SpeculativeDecoder
 from engine.decoding.trace_recorder import HostVerdict, TraceRecorder
 from engine.device import to_device
 from engine.drafters.base import Draft, Drafter
@@ -39,14 +39,14 @@ class FakeWeights:
 
     folder = Path("fake weights")
 
-    def __init__(self, dtype: torch.dtype, names=(), words: int = 0):
-        self.dtype, self.names, self.words = dtype, set(names), words
+    def __init__(self, dtype: torch.dtype, device: str, names=(), words: int = 0):
+        self.dtype, self.device, self.names, self.words = dtype, device, set(names), words
 
     def __contains__(self, name: str) -> bool:
         return name in self.names
 
     def __call__(self, name: str, shape: tuple[int, ...]) -> torch.Tensor:
-        return torch.empty(shape, dtype=self.dtype, device=DEVICE)
+        return torch.empty(shape, dtype=self.dtype, device=self.device)
 
     def raw(self, name: str) -> torch.Tensor:
         return torch.zeros(self.words, dtype=torch.long)
@@ -58,13 +58,15 @@ def config_of(family: str, **overrides) -> transformers.PretrainedConfig:
     return getattr(transformers, f"{kind}Config")(**{**SMALL, "num_hidden_layers": 1, **settings, **overrides})
 
 
-def model_runner(cuda: FakeCuda, family: str = "qwen3", dtype=torch.bfloat16, **overrides) -> DecoderRunner:
+def model_runner(
+    cuda: FakeCuda, family: str = "qwen3", dtype=torch.bfloat16, device: str = "cuda", **overrides
+) -> DecoderRunner:
     config = config_of(family, **overrides)
     with torch.device("meta"):
         names = transformers.AutoModelForCausalLM.from_config(config).state_dict()
     with cuda.loading():
-        weights = FakeWeights(dtype, names)
-        return DecoderRunner(LlamaModel(weights.folder, config, dtype, DEVICE, weights=weights))
+        weights = FakeWeights(dtype, device, names)
+        return DecoderRunner(LlamaModel(weights.folder, config, dtype, device, weights=weights))
 
 
 def head_runner(cuda: FakeCuda, target: DecoderRunner, patch, words: int = V // 2) -> DecoderRunner:
@@ -77,7 +79,9 @@ def head_runner(cuda: FakeCuda, target: DecoderRunner, patch, words: int = V // 
     )  # fmt: skip
     patch.setattr("engine.models.eagle3_head.word_ids", lambda d2t, *_: d2t)  # it reads the map's numbers
     with cuda.loading():
-        head = EagleModel(Path("head"), model, config=config, weights=FakeWeights(model.dtype, words=words))
+        head = EagleModel(
+            Path("head"), model, config=config, weights=FakeWeights(model.dtype, model.device, words=words)
+        )
         target.tap(head.reads)
         return DecoderRunner(head)
 
@@ -109,9 +113,9 @@ class TreeScript(Drafter):
 
 
 def drafter_of(method: str, cuda: FakeCuda, target: DecoderRunner, patch) -> Drafter:
-    dtype = target.model.dtype
     if method == "lm":
-        return DraftModelDrafter(model_runner(cuda, "llama", dtype, max_position_embeddings=target.max_length))
+        same = target.model.dtype, target.device
+        return DraftModelDrafter(model_runner(cuda, "llama", *same, max_position_embeddings=target.max_length))
     if method == "eagle":
         return Eagle3Drafter(head_runner(cuda, target, patch), target)
     if method == "auto":
@@ -168,13 +172,14 @@ GREEDY = SamplingParams()
 def run(
     cuda: FakeCuda, target: DecoderRunner, drafter: Drafter, sampling: SamplingParams = GREEDY,
     gamma: int | Sequence[int] = 3, tokens: int = 10, prompt: Sequence[int] = PROMPT, policy=None, trace: bool = True,
+    rules: Rules = TRUE_RULES,
 ) -> list[Round]:  # fmt: skip
     """The rounds of one run; each has read the device once."""
     config = RunConfig("-", sampling=sampling, max_new_tokens=tokens, trace=trace, seed=3)
     recorder, reads = PlayedRecorder(config, ToyTokenizer([str(i) for i in range(V)])), cuda.reads
     with cuda.running():
         policy = policy or policy_of(drafter, gamma)
-        decoder = SpeculativeDecoder(config, list(prompt), target, drafter, policy, frozenset(), recorder)
+        decoder = SpeculativeDecoder(config, list(prompt), target, drafter, policy, frozenset(), recorder, rules=rules)
         rounds = list(decoder.rounds())
     assert decoder.reason == "length" and cuda.reads - reads == len(rounds), "a round reads the device once"
     return rounds

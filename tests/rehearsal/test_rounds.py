@@ -7,11 +7,13 @@ import torch
 from rehearsal import GREEDY, TREE, TreeScript, V, drafter_of, model_runner, run
 from tiny_models import CHECKPOINTS
 
+from engine.bench.fixed_acceptance import accept_with_probability
 from engine.config import METHODS, SamplingParams
 from engine.drafters.draft_model import DraftModelDrafter
 from engine.drafters.none import NoDrafter
 from engine.errors import Unavailable
 from engine.models.loader import choose_precision
+from engine.runtime import calibration
 
 pytestmark = pytest.mark.rehearse
 
@@ -69,7 +71,7 @@ def test_a_long_prompt_is_prefilled_in_chunks(cuda, monkeypatch, method):
     target = model_runner(cuda, max_position_embeddings=2048)
     prompt = [3 + i % 90 for i in range(1100)]
     run(cuda, target, drafter_of(method, cuda, target, monkeypatch), prompt=prompt, tokens=8)
-    assert cuda.synchronisations == 1, "the prefill is waited for once"
+    assert cuda.waits == ["cuda"], "the prefill is waited for once"
 
 
 @pytest.mark.parametrize("method", ["lm", "eagle"])
@@ -98,8 +100,9 @@ def test_an_untraced_run(cuda, monkeypatch, method):
     run(cuda, target, drafter_of(method, cuda, target, monkeypatch), SAMPLING["all"], trace=False)
 
 
-@pytest.mark.parametrize("method", ["none", "ngram", "tree"])
+@pytest.mark.parametrize("method", ["none", "ngram", "tree", "lm", "eagle"])
 def test_without_graphs(eager_cuda, monkeypatch, method):
+    """With a fixed γ. Otherwise a draft model's confidence decides after each token, which the host waits for."""
     target = model_runner(eager_cuda)
     run(eager_cuda, target, drafter_of(method, eager_cuda, target, monkeypatch), PENALISED)
 
@@ -109,6 +112,24 @@ def test_a_draft_with_fewer_or_more_words_than_the_target(cuda):
     target = model_runner(cuda)
     for words in (V - 8, V + 8):
         run(cuda, target, DraftModelDrafter(model_runner(cuda, "llama", vocab_size=words)), PENALISED)
+
+
+@pytest.mark.parametrize("method", ["lm", "eagle", "tree"])
+def test_a_run_on_the_second_device(cuda, monkeypatch, method):
+    target = model_runner(cuda, device="cuda:1")
+    run(cuda, target, drafter_of(method, cuda, target, monkeypatch), PENALISED)
+    assert {*cuda.waits, *cuda.marks} == {"cuda:1"}
+
+
+@pytest.mark.parametrize("method", ["lm", "eagle"])
+def test_the_measurements_of_bench_gpu(cuda, monkeypatch, method):
+    """Costs, and rounds at an α set by hand."""
+    target = model_runner(cuda)
+    drafter = drafter_of(method, cuda, target, monkeypatch)
+    with cuda.running():
+        assert calibration.measure(target, None, (1, 2, 5), context=20, repeats=1).v.keys() == {1, 2, 5}
+        assert calibration.measure(target, drafter, (1,), context=20, repeats=1).c > 0
+    run(cuda, target, drafter, rules=accept_with_probability(0.8), trace=False)
 
 
 def test_a_second_run_uses_the_same_cache_and_graphs(cuda):

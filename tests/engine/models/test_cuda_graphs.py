@@ -4,6 +4,10 @@ Everything that is not about CUDA itself also runs on a CPU, with graphs that ar
 """
 
 import gc
+import inspect
+from contextlib import contextmanager
+from functools import partial
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -15,7 +19,7 @@ from transformers import AutoModelForCausalLM
 from engine.config import RunConfig, SamplingParams
 from engine.drafters.base import DrafterSetup
 from engine.exactness.distribution_test import count_outcomes, engine_runs, exact_law, judge
-from engine.models.cuda_graphs import EagerGraphs
+from engine.models.cuda_graphs import MOST_GRAPHS, CudaGraphs, EagerGraphs
 from engine.runtime.engine import load_engine
 from engine.sampling.random_streams import Uniforms
 from engine.sampling.warping import draw
@@ -155,6 +159,60 @@ def test_a_round_waits_for_the_device_once(engine_on, method):
     finally:
         torch.cuda.set_sync_debug_mode("default")
     assert len(caught) == 1
+
+
+class RecordedTorch:
+    """Replaces torch.cuda's streams and graphs: ``calls`` in order. Arguments must fit the real functions."""
+
+    def __init__(self, patch):
+        self.calls = []
+        stream = SimpleNamespace(wait_stream=lambda other: None)
+        for name in ("Stream", "current_stream"):
+            patch.setattr(torch.cuda, name, self._checked(name, lambda *_: stream))
+        for name in ("device", "stream"):
+            patch.setattr(torch.cuda, name, self._checked(name, partial(self._within, name)))
+        patch.setattr(torch.cuda, "graph", self._checked("graph", lambda *_, **__: self._within("graph", None)))
+        patch.setattr(torch.cuda, "CUDAGraph", lambda: SimpleNamespace(replay=lambda: self.calls.append("replay")))
+
+    def _checked(self, name: str, fake):
+        signature = inspect.signature(getattr(torch.cuda, name))
+
+        def call(*args, **kwargs):
+            signature.bind(*args, **kwargs)
+            return fake(*args, **kwargs)
+
+        return call
+
+    @contextmanager
+    def _within(self, name: str, given):
+        entered = str(given) if name == "device" else name
+        self.calls.append(f"enter {entered}")
+        yield
+        self.calls.append(f"leave {entered}")
+
+
+def test_a_step_is_warmed_up_captured_once_and_replayed_on_its_own_device(monkeypatch):
+    recorded = RecordedTorch(monkeypatch)
+    graphs = CudaGraphs("cuda:1")
+    step = lambda: recorded.calls.append("step") or "result"  # noqa: E731
+    assert [graphs.run("key", step), graphs.run("key", step)] == ["result", "result"]
+    warm_up, capture = ["enter stream", *["step"] * 3, "leave stream"], ["enter graph", "step", "leave graph"]
+    first = ["enter cuda:1", *warm_up, *capture, "replay", "leave cuda:1"]
+    assert recorded.calls == [*first, "enter cuda:1", "replay", "leave cuda:1"]
+
+
+def test_the_graphs_used_last_are_kept(monkeypatch):
+    """Every sampling setting brings graphs of its own, and visitors choose those."""
+    recorded = RecordedTorch(monkeypatch)
+    graphs = CudaGraphs("cuda")
+
+    def captures(key) -> bool:
+        before = recorded.calls.count("enter graph")
+        graphs.run(key, lambda: None)
+        return recorded.calls.count("enter graph") > before
+
+    assert all(captures(key) for key in range(MOST_GRAPHS)) and not captures(0)
+    assert captures("one more") and not captures(0) and captures(1)
 
 
 # ---- in the precision that a GPU runs in ---------------------------------------------------------------------------
