@@ -16,19 +16,22 @@ EAGLE3_HEAD = "LlamaForCausalLMEagle3"  # the architecture of an EAGLE-3 head's 
 @dataclass(frozen=True, slots=True)
 class Method:
     """A drafting method. ``drafter`` is "module:Class", imported when the method is first used, because the page reads
-    this list without torch. ``needs``: the model that drafts; a head reads the target's hidden states, a copy is the
-    target itself, rounded."""
+    this list without torch. ``needs``: what drafts; a corpus is texts, a copy the target itself, rounded, and a head
+    reads the target's hidden states."""
 
     title: str
     description: str
     drafter: str
-    needs: Literal["nothing", "copy", "draft model", "head"] = "nothing"
+    needs: Literal["nothing", "corpus", "copy", "draft model", "head"] = "nothing"
 
 
 # The one registry: the command line, the page, the benchmark and the sweep are made from it, in this order.
 METHODS = {
     "none": Method("plain decoding", "the baseline", "engine.drafters.none:NoDrafter"),
     "ngram": Method("n-gram lookup", "copies what came before", "engine.drafters.ngram:NgramDrafter"),
+    "corpus": Method(
+        "corpus lookup", "copies what followed in other texts", "engine.drafters.corpus:CorpusDrafter", "corpus"
+    ),
     "lm": Method(
         "draft model", "a small model guesses", "engine.drafters.draft_model:DraftModelDrafter", "draft model"
     ),
@@ -46,7 +49,7 @@ def needs_draft(method: str) -> bool:
 
 def runs_model(method: str) -> bool:
     """Whether drafting takes passes of a model."""
-    return method in METHODS and METHODS[method].needs != "nothing"
+    return method in METHODS and METHODS[method].needs not in ("nothing", "corpus")
 
 
 def _check_number(name: str, value, low: float, high: float, advice: str) -> None:

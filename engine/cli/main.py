@@ -14,7 +14,7 @@ from typing import Annotated
 
 import typer
 
-from engine.cli import bench, lab, options, training
+from engine.cli import bench, corpus, lab, options, training
 from engine.cli.console import costs_line, pairs_table, progress, say, screen
 from engine.config import AUTO, RunConfig, SamplingParams
 from engine.errors import BadInput
@@ -26,6 +26,7 @@ app.add_typer(lab.app, name="lab")
 app.add_typer(training.app, name="training")
 app.command("bench")(bench.compare)
 app.command("random-models")(bench.random_models)
+app.command("corpus")(corpus.corpus)
 
 
 def _check_method(pair: str, method: str) -> None:
@@ -192,7 +193,7 @@ def calibrate(
     engine, out = options.load(pair, device, precision), screen()
     with progress() as show:
         engine.on_progress(show)
-        measured = {method: engine.costs(method, again) for method in engine.competitors()}
+        measured = {method: engine.costs(method, again) for method in engine.usable()}
     for method, costs in measured.items():
         out.print(f"{method}: {costs_line(costs)}", soft_wrap=True)
     engine.close()

@@ -13,7 +13,7 @@ from types import MappingProxyType, SimpleNamespace
 
 import torch
 
-from engine.config import MAX_GAMMA, METHODS, RunConfig, SamplingParams, runs_model
+from engine.config import MAX_GAMMA, METHODS, RunConfig, SamplingParams
 from engine.decoding.draft_length import FixedGamma
 from engine.decoding.loop import TRUE_RULES, Rules, SpeculativeDecoder
 from engine.decoding.trace_recorder import TraceRecorder
@@ -221,7 +221,7 @@ class ToyTreeDrafter(Drafter):
 
 def make_drafter(method: str, draft: ToyLM):
     """Returns the drafter of a method without a model, of "lm", or of a tree named by how its siblings are chosen."""
-    if method in METHODS and not runs_model(method):
+    if method in METHODS and METHODS[method].needs == "nothing":
         return drafter_class(method)()
     return DraftModelDrafter(ToyRunner(draft)) if method == "lm" else ToyTreeDrafter(draft, method)
 

@@ -36,6 +36,7 @@ class _Pair:
     title: Text
     target: str
     drafts: dict[str, str] = field(default_factory=dict)
+    corpus: Text | None = None
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -99,7 +100,8 @@ def _pair(name: str, entry: _Pair, models: dict[str, ModelSpec]) -> PairSpec:
             takes = ", ".join(filter(needs_draft, METHODS))
             raise BadInput(f"{where}: the method {method!r} takes no draft model; those that do are {takes}.")
     drafts = MappingProxyType({method: models[draft] for method, draft in entry.drafts.items()})
-    return PairSpec(name, entry.title, models[entry.target], drafts)
+    corpus = None if entry.corpus is None else ASSETS / entry.corpus
+    return PairSpec(name, entry.title, models[entry.target], drafts, corpus)
 
 
 def get_pair(name: str, allow_local: bool = True) -> PairSpec:

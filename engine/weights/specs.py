@@ -1,6 +1,8 @@
 """Describes models and pairs as data: sizes, sources, methods, and the memory they need."""
 
 import dataclasses
+import hashlib
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
@@ -10,6 +12,7 @@ from pydantic.dataclasses import dataclass
 
 from engine.config import AUTO, METHODS, needs_draft
 from engine.errors import BadInput, matching
+from engine.files import cache_root
 
 BYTES = {"fp32": 4, "bf16": 2, "fp16": 2, "float32": 4, "bfloat16": 2, "float16": 2, "int4": 4}  # but not its weights
 _INT4_BYTES = 0.5 + 4 / 32  # a nibble, and scale and zero in bf16 for 32 of them
@@ -71,12 +74,19 @@ class ModelSpec:
 
 @dataclasses.dataclass(frozen=True)
 class PairSpec:
-    """A target, and for each method that needs one the draft model it uses."""
+    """A target, for each method that needs one the draft model it uses, and texts to draft from."""
 
     name: str
     title: str
     target: ModelSpec
     drafts: Mapping[str, ModelSpec] = dataclasses.field(default_factory=lambda: MappingProxyType({}))
+    shipped_corpus: Path | None = None
+
+    @property
+    def corpus(self) -> Path | None:
+        """The texts that method corpus drafts from: the user's own for this pair before those shipped with it."""
+        own = own_corpus(self.name)
+        return own if own.is_file() else self.shipped_corpus
 
     def models(self, method: str | None = None) -> tuple[ModelSpec, ...]:
         """Returns the models that a method loads: the target, and its draft if it has one. AUTO loads every draft,
@@ -92,7 +102,14 @@ class PairSpec:
 
 def methods(pair: PairSpec) -> tuple[str, ...]:
     """Returns the methods that a pair offers: those that need no draft, and one for each of its drafts."""
-    return (*(name for name in METHODS if not needs_draft(name)), *pair.drafts)
+    absent = "corpus" if pair.corpus is None else ""
+    return (*(name for name in METHODS if not needs_draft(name) and name != absent), *pair.drafts)
+
+
+def own_corpus(pair: str) -> Path:
+    """Where `python -m engine corpus` keeps a pair's own corpus. A pair may be named by folders."""
+    name = re.sub(r"[^a-z0-9.-]+", "-", pair.lower()).strip("-")[-60:]
+    return cache_root() / "corpora" / f"{name}-{hashlib.sha256(pair.encode()).hexdigest()[:8]}.npz"
 
 
 def byte_width(dtype: str) -> int:

@@ -16,6 +16,7 @@ from engine.config import METHODS
 ENGINES = ("transformers", "vLLM", "SGLang", "TensorRT-LLM", "llama.cpp", "LMDeploy")
 SUPPORTED = {
     "ngram": {"transformers", "vLLM", "SGLang", "TensorRT-LLM", "llama.cpp"},
+    "corpus": {"vLLM", "SGLang"},
     "lm": {"transformers", "vLLM", "SGLang", "TensorRT-LLM", "llama.cpp"},
     "eagle": {"vLLM", "SGLang", "TensorRT-LLM", "llama.cpp", "LMDeploy"},
 }
@@ -73,6 +74,7 @@ def test_auto_becomes_the_length_the_run_used_most_and_says_so():
 
 VLLM = {
     ("ngram", True): {"method": "ngram", "prompt_lookup_min": 1, "prompt_lookup_max": 8},
+    ("corpus", False): {"method": "suffix"},
     ("lm", True): {"method": "draft_model", "model": "owner/draft"},
     ("lm", False): {"method": "draft_model", "model": "owner/draft", "draft_sample_method": "probabilistic"},
     ("eagle", True): {"method": "eagle3", "model": "owner/draft"},
@@ -85,6 +87,7 @@ TENSORRT = {
 # Engine, method, and options of its command line.
 OPTIONS = [
     ("SGLang", "ngram", {"algorithm": "NGRAM", "num-draft-tokens": "6", "ngram-max-bfs-breadth": "1"}),
+    ("SGLang", "corpus", {"algorithm": "NGRAM", "num-draft-tokens": "6", "ngram-external-sam-budget": "5"}),
     ("SGLang", "lm", {"algorithm": "STANDALONE", "eagle-topk": "1", "num-steps": "5", "num-draft-tokens": "6",
                       "draft-model-path": "owner/draft"}),
     ("SGLang", "eagle", {"algorithm": "EAGLE3", "eagle-topk": "1", "num-steps": "5", "num-draft-tokens": "6",

@@ -1,0 +1,60 @@
+"""Runs `python -m engine corpus`."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from engine.cli import options
+from engine.cli.console import say
+from engine.errors import BadInput
+
+
+def corpus(
+    files: Annotated[
+        list[Path] | None,
+        typer.Argument(metavar="FILES", help="Texts in UTF-8, or .npz files of `training sample`, for the replies."),
+    ] = None,
+    pair: options.Pair = "smollm2-135m",
+    out: Annotated[Path | None, typer.Option(metavar="FILE.npz", help="Elsewhere than where the pair looks.")] = None,
+    remove: Annotated[bool, typer.Option("--remove", help="Go back to the corpus shipped with the pair.")] = False,
+):
+    """Make texts of your own the corpus that `--method corpus` drafts from."""
+    from engine.models.transformers_config import load_tokenizer
+    from engine.weights import corpus_file
+    from engine.weights.catalogue import get_pair
+    from engine.weights.specs import own_corpus
+    from engine.weights.store import fetch_pair, locate
+
+    spec = get_pair(pair)
+    if remove:
+        own_corpus(pair).unlink(missing_ok=True)
+        say(f"{pair} has {'the corpus shipped with it' if spec.shipped_corpus else 'no corpus'}.")
+        return
+    if not files:
+        raise BadInput("A corpus needs texts; name at least one file.")
+    tokenizer = load_tokenizer(locate(spec.target) or fetch_pair(spec)["target"])
+    texts = [text for file in files for text in _texts(file, tokenizer, spec.target.vocab_size)]
+    path = out or own_corpus(pair)
+    count = corpus_file.save(path, texts, tokenizer)
+    say(f"{count:,} tokens of {len(texts):,} texts are in {path}.")
+
+
+def _texts(file: Path, tokenizer, vocab_size: int):
+    """The token ids of each text in a file."""
+    import numpy as np
+
+    if file.suffix == ".npz":
+        from engine.training import dataset
+
+        samples = dataset.load(file, vocab_size)
+        yield from (samples.row(i)[samples.prompt_len[i] :] for i in range(len(samples)))
+        return
+    try:
+        text = file.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise BadInput(f"{file} cannot be read as text: {getattr(error, 'strerror', None) or error}.") from error
+    ids = tokenizer(text, add_special_tokens=False)["input_ids"]
+    if not ids:
+        raise BadInput(f"{file} is empty; leave it out.")
+    yield np.array(ids)

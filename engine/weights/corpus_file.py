@@ -1,0 +1,53 @@
+"""Reads and writes corpora to draft from: token ids in one `.npz` file, without pickles.
+
+Arrays: ``tokens`` [T], texts one after the other with END after each, an id that no token has; ``tokenizer``, a
+hash of the vocabulary.
+"""
+
+import hashlib
+import io
+import json
+import zipfile
+import zlib
+from collections.abc import Iterable
+from pathlib import Path
+
+import numpy as np
+
+from engine.errors import BadInput
+from engine.files import write_file
+
+END = np.iinfo(np.uint32).max
+
+
+def vocabulary_hash(tokenizer) -> str:
+    listed = json.dumps(sorted(tokenizer.get_vocab().items()))
+    return hashlib.sha256(listed.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+
+
+def save(path: Path, texts: Iterable[np.ndarray], tokenizer) -> int:
+    """Returns the number of tokens written."""
+    parts = [part for text in texts for part in (text.astype(np.uint32), np.uint32([END]))]
+    tokens = np.concatenate(parts)
+    if tokens[tokens != END].max() < np.iinfo(np.uint16).max:
+        tokens = tokens.astype(np.uint16)  # END wraps to the largest id of 16 bits
+    buffer = io.BytesIO()
+    np.savez_compressed(buffer, tokens=tokens, tokenizer=np.array(vocabulary_hash(tokenizer)))
+    write_file(path, buffer.getvalue())
+    return len(tokens) - len(parts) // 2
+
+
+def load(path: Path, tokenizer) -> np.ndarray:
+    """Returns tokens [T]. Raises BadInput for a file that is damaged, cut short, or of another tokenizer."""
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            tokens, made_with = file["tokens"], str(file["tokenizer"])
+    except (OSError, ValueError, TypeError, KeyError, EOFError, zipfile.BadZipFile, zlib.error) as error:
+        raise BadInput(f"The corpus {path} is damaged or cut short; make it again or copy it anew.") from error
+    if made_with != vocabulary_hash(tokenizer):
+        raise BadInput(
+            f"The corpus {path} has another tokenizer than the target; make one with `python -m engine corpus`."
+        )
+    if tokens.ndim != 1 or tokens.dtype.kind != "u" or not len(tokens) or tokens[-1] != np.iinfo(tokens.dtype).max:
+        raise BadInput(f"The corpus {path} is cut short; make it again or copy it anew.")
+    return tokens

@@ -1,0 +1,152 @@
+"""Drafting from a corpus: it finds every place, the output stays the target's own, bad files are refused."""
+
+import copy
+
+import numpy as np
+import pytest
+from chi_squared import CAUGHT, FALSE_ALARM, markov_p_value
+from hypothesis import given
+from hypothesis import strategies as st
+from tiny_models import byte_tokenizer
+from tiny_pairs import engine_of, generated, ids_of, model_folder, run
+from typer.testing import CliRunner
+
+from engine.cli.main import app
+from engine.config import SamplingParams
+from engine.decoding.loop import TRUE_RULES
+from engine.drafters.base import DrafterSetup
+from engine.drafters.context_index import DEPTH, ContextIndex
+from engine.drafters.corpus import CorpusDrafter
+from engine.errors import BadInput
+from engine.exactness.mutants import MUTANTS
+from engine.exactness.toy_models import ToyLM, generate, make_drafter
+from engine.sampling.random_streams import Uniforms
+from engine.weights import corpus_file
+from engine.weights.specs import own_corpus
+
+TARGET, PROMPT, ALL = ToyLM.random(6, 0, spread=0.8), [0, 1], SamplingParams(0.7, top_k=5)
+END = 99
+
+
+# ---- the index ------------------------------------------------------------------------------------------------------
+
+
+def places(text: list[int], context: list[int]) -> set[int]:
+    n = len(context)
+    return {i for i in range(n, len(text) + 1) if text[i - n : i] == context}
+
+
+@given(st.lists(st.integers(0, 2), min_size=1, max_size=80), st.lists(st.integers(0, 2), min_size=1, max_size=20))
+def test_every_place_of_a_context_is_found_and_no_other(text, context):
+    found = [set(m.tolist()) for m in ContextIndex(np.array(text)).matches(context)]
+    expected = [places(text, context[-n:]) for n in range(1, min(DEPTH, len(context)) + 1)]
+    assert found == [place for place in expected if place]
+
+
+# ---- the rule -------------------------------------------------------------------------------------------------------
+
+
+def started(texts: list[list[int]]) -> CorpusDrafter:
+    drafter = CorpusDrafter(ContextIndex(np.array([token for text in texts for token in (*text, END)])))
+    drafter.start([], DrafterSetup(SamplingParams(), 50, Uniforms(0, 8), None, 64, "cpu"))
+    return drafter
+
+
+def proposal(drafter: CorpusDrafter, context: list[int]) -> list[int]:
+    keys = drafter.confidence_keys(context)
+    return [] if keys is None else drafter.propose(context, len(keys), 0).tokens.tolist()
+
+
+def test_it_follows_what_most_texts_say_and_stops_where_they_part():
+    drafter = started([[1, 2, 3, 4, 5, 6]] * 20 + [[1, 2, 3, 4, n, n] for n in range(10, 50)])
+    assert proposal(drafter, [7, 1, 2]) == [3, 4, 5, 6], "a third of them go on with 5"
+    assert drafter.confidence_keys([7, 1, 2]) == [9, 9, 3, 8], "60, 60, 20 of 60 and 20 of 20 places, each with 3 more"
+    assert proposal(drafter, [5, 6]) == [], "never across the end of a text"
+    assert proposal(drafter, [8]) == []
+
+
+def test_a_longer_match_goes_first_where_it_promises_more():
+    drafter = started([[1, 2, 3]] * 30 + [[9, 1, 2, 4, 5, 6, 7, 8]] * 20)
+    assert proposal(drafter, [1, 2]) == [3]
+    assert proposal(drafter, [9, 1, 2]) == [4, 5, 6, 7, 8]
+
+
+# ---- exactness ------------------------------------------------------------------------------------------------------
+
+
+def text_of_the_target(seed: int, tokens: int) -> list[int]:
+    return generate(TARGET, make_drafter("none", TARGET), PROMPT, sampling=ALL, max_new_tokens=tokens, seed=seed)
+
+
+def p_value(corpus: list[int], rules=TRUE_RULES, tokens=1500) -> float:
+    drafter = CorpusDrafter(ContextIndex(np.array([*corpus, END])))
+    written = generate(TARGET, drafter, PROMPT, sampling=ALL, max_new_tokens=tokens, rules=rules)
+    return markov_p_value(TARGET, written, ALL)
+
+
+def test_the_output_is_the_targets_own():
+    assert p_value(text_of_the_target(seed=1, tokens=600)) > FALSE_ALARM
+
+
+@pytest.mark.parametrize("name", ["no-residual", "u-reused-for-closing"])
+def test_a_wrong_rule_is_caught_with_it(name):
+    wrong = next(mutant.rules for mutant in MUTANTS if mutant.name == name)
+    assert p_value(text_of_the_target(seed=1, tokens=600), wrong) < CAUGHT
+
+
+# ---- real checkpoints and files -------------------------------------------------------------------------------------
+
+
+class Pairs:
+    def __init__(self, root):
+        self.root, self.model = root, model_folder(root / "target")
+
+
+@pytest.fixture
+def pairs(tmp_path, own_cache):
+    return Pairs(tmp_path)
+
+
+def make_corpus(pairs, *arguments) -> str:
+    result = CliRunner().invoke(app, ["corpus", "--pair", str(pairs.root / "target"), *map(str, arguments)])
+    return result.output + str(result.exception or "")
+
+
+def test_a_pairs_own_texts_become_its_method(pairs):
+    assert "corpus" not in engine_of(pairs).methods
+    plain = run(engine_of(pairs), max_new_tokens=40)
+    text = pairs.root / "text.txt"
+    text.write_text(plain.text * 3)
+    assert "of 1 texts are in" in make_corpus(pairs, text)
+    engine = engine_of(pairs)
+    whole = run(engine, "corpus", max_new_tokens=40)
+    prompt, ids = ids_of(whole)
+    assert ids == generated(pairs.model, prompt, 40) == ids_of(plain)[1]
+    assert any(token.status == "accepted" for r in whole.rounds for token in r.tokens)
+    assert len(whole.started.weights["corpus"]) == 64
+    assert {*engine.competitors()} >= {"ngram", "corpus"}
+    assert "no corpus" in make_corpus(pairs, "--remove") and "corpus" not in engine_of(pairs).methods
+
+
+def test_bad_files_are_refused_with_a_sentence(pairs, tmp_path):
+    path = own_corpus(engine_of(pairs).pair.name)
+    assert "name at least one file" in make_corpus(pairs)
+    assert "cannot be read as text" in make_corpus(pairs, tmp_path / "nothing.txt")
+    (tmp_path / "empty.txt").write_text("")
+    assert "is empty" in make_corpus(pairs, tmp_path / "empty.txt")
+    corpus_file.save(path, [np.arange(2, 200)], byte_tokenizer())
+    assert run(engine_of(pairs), "corpus").finished
+    whole = path.read_bytes()
+    other = copy.deepcopy(byte_tokenizer())
+    other.add_tokens(["cat"])
+    corpus_file.save(tmp_path / "other.npz", [np.arange(2, 200)], other)
+    for content, words in (
+        (whole[: len(whole) // 2], "damaged or cut short"),
+        (b"", "damaged or cut short"),
+        ((tmp_path / "other.npz").read_bytes(), "another tokenizer"),
+    ):
+        path.write_bytes(content)
+        engine = engine_of(pairs)
+        with pytest.raises(BadInput, match=words):
+            run(engine, "corpus")
+        assert run(engine, "auto").finished, "auto goes without it"
