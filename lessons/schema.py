@@ -49,7 +49,7 @@ Position = matching(
 )
 Token = matching(r"token \d+\.\d+", '"token ROUND.N"')
 Lab = matching("|".join(["", *LABS]), f"one of {', '.join(LABS)}")
-Tool = Literal["", "roofline", "heat", "dice", "curve", "memory", "crowd", "cuts", "adding", "price", "duel"]
+Tool = Literal["", "roofline", "heat", "dice", "curve", "memory", "crowd", "cuts", "adding", "price", "duel", "log"]
 
 
 @dataclass(frozen=True, config=STRICT)

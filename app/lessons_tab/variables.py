@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from engine.trace.events import Distribution, Round, Token
-from engine.trace.metrics import PARTS, compute_metrics
+from engine.trace.metrics import PARTS, RunMetrics, compute_metrics
 from engine.trace.speedup_model import best_gamma, expected_tokens, idealised_speedup, interpolate
 from engine.trace.trace import Trace
 from lessons import bpe_demo, measurements
@@ -57,6 +57,7 @@ def of(trace: Trace) -> dict[str, Any]:
         "gap": min((t.gap for t in trace.emitted if t.gap is not None), default=None),
         "prompt": len(trace.started.prompt),
         "pace": _pace(trace),
+        "vllm_line": _vllm_line(metrics),
         "with_gamma": lambda gamma: metrics.gammas.get(gamma, 0),
         **_costs(trace),
         **_tokens(trace),
@@ -64,6 +65,23 @@ def of(trace: Trace) -> dict[str, Any]:
     numbers |= {f"alpha_{depth}": accepted / tested for depth, (accepted, tested) in metrics.by_depth.items()}
     numbers["second_accepted"], numbers["second_tested"] = metrics.by_depth.get(2, (0, 0))
     return {name: value for name, value in numbers.items() if value is not None}
+
+
+def _vllm_line(metrics: RunMetrics) -> str | None:
+    """The run's acceptance as vLLM logs it: a rate by position counts rounds, not tests."""
+    if metrics.alpha is None:
+        return None
+    accepted, drafted = (
+        metrics.counts["accepted"],
+        sum(metrics.counts[s] for s in ("accepted", "rejected", "discarded")),
+    )
+    depths = range(1, max(metrics.gammas) + 1)
+    rates = ", ".join(f"{metrics.by_depth.get(depth, (0, 0))[0] / metrics.passes:.3f}" for depth in depths)
+    return (
+        f"SpecDecoding metrics: Mean acceptance length: {1 + accepted / metrics.passes:.2f}, "
+        f"Accepted: {accepted} tokens, Drafted: {drafted} tokens, Per-position acceptance rate: {rates}, "
+        f"Avg Draft acceptance rate: {accepted / drafted:.1%}"
+    )
 
 
 def _pace(trace: Trace) -> list | None:

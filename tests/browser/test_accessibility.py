@@ -21,6 +21,7 @@ TOOLS = (
     (1, 4, "Where is the ceiling?"),
     (3, 1, "From logits to chances"),
     (3, 8, "One place, three words"),
+    (5, 3, "Paste your engine’s log"),
     (5, 7, "Speedup for every draft length γ"),
     (10, 3, "What both models take"),
     (11, 4, "The same device, a crowd of users"),

@@ -3,20 +3,23 @@
 import json
 import random
 import re
+import time
 
 import pytest
 import torch
 from playwright.sync_api import Page, expect
 
 from app.ui.html_component import WEB
+from engine.trace.speedup_model import expected_tokens
 from lessons import bpe_demo
 
 pytestmark = pytest.mark.browser
 SCRIPTS = (
     "lib/dom.js",
     "lib/format.js",
+    "lib/speedup_model.js",
     "lessons/widgets.js",
-    *(f"lessons/{n}.js" for n in ("merges", "tokenizer_mismatch", "float_sums", "cost")),
+    *(f"lessons/{n}.js" for n in ("merges", "tokenizer_mismatch", "float_sums", "cost", "acceptance_log")),
 )
 TEXTS = (
     "The target cuts anew\n    return tokens[0]  # done ✓",
@@ -178,6 +181,95 @@ def test_times_add_up(bare, share, good, bad):
     assert (1 - turn) / good + turn / bad == pytest.approx(1)  # there a token takes as long as a plain one
 
 
+# ── other engines' logs ──
+
+# Lines as the engines print them: vLLM 0.19 and before positions were logged, SGLang 0.5 with the rate of either
+# version, llama.cpp before and after PR 24536, and the report of trtllm-bench.
+VLLM = (
+    "(APIServer pid=1) INFO 08-04 20:51:08 [metrics.py:120] SpecDecoding metrics: Mean acceptance length: 3.49,"
+    " Accepted throughput: 0.12 tokens/s, Drafted throughput: 0.34 tokens/s, Accepted: 92 tokens, Drafted: 259 tokens,"
+    " Per-position acceptance rate: 0.757, 0.622, 0.432, 0.324, 0.189, 0.108, 0.054, Avg Draft acceptance rate: 35.5%"
+)
+VLLM_LATER = (
+    VLLM.replace("3.49", "7.24")
+    .replace("92 tokens", "231 tokens")
+    .replace("0.757, 0.622, 0.432, 0.324, 0.189, 0.108, 0.054", "1.000, 1.000, 0.973, 0.973, 0.892, 0.784, 0.622")
+)
+VLLM_OLD = "SpecDecoding metrics: Draft acceptance rate: 100.0%, Accepted: 66 tokens, Drafted: 66 tokens"
+SGLANG = "\n".join(
+    f"[2025-10-22 10:27:57 TP0] Decode batch. #running-req: 1, #token: 108, token usage: 0.00, accept len: {length},"
+    f" accept rate: {rate}, cuda graph: True, gen throughput (token/s): 178.86, #queue-req: 0, "
+    for length, rate in ((2.17, 0.54), (1.95, 0.49), (1.80, 0.45), (2.05, 0.51), (1.57, 0.39))
+)
+SGLANG_NEW = SGLANG.replace("0.54", "0.39").replace("0.49", "0.32").replace("0.45", "0.27").replace("0.51", "0.35")
+SGLANG_NEW = SGLANG_NEW.replace("accept len: 1.57, accept rate: 0.39", "accept len: 1.57, accept rate: 0.19")
+LLAMA = (
+    "0.06.896.015 I slot print_timing: id  1 | task 0 | draft acceptance = 0.64479 (  167 accepted /   259 generated),"
+    " mean acceptance length =  2.92, acceptance rate per position = (0.805, 0.632, 0.483)\n"
+    "0.06.896.057 I statistics     draft-eagle3: #calls(b,g,a) =    1     87     87, #gen drafts =     87,"
+    " #acc drafts =    70, #gen tokens =    259, #acc tokens =   167, #mean acc len = 2.92,"
+    " #acc rate/pos = (0.805, 0.632, 0.483)"
+)
+LLAMA_OLD = "draft acceptance rate = 0.57576 (  171 accepted /   297 generated)"
+LLAMA_TOTALS = (
+    "statistics draft-mtp: #calls(b,g,a) = 11 796 796, #gen drafts = 796, #acc drafts = 694, #gen tokens = 1585,"
+    " #acc tokens = 1252, dur(b,g,a) = 0.008, 33271.024, 1.264 ms"
+)
+TENSORRT = (
+    "= DECODING STATISTICS (Eagle3)\n[DT] MINIMUM: 90.00\n[DT] AVERAGE: 120.00\n[ADT] AVERAGE: 66.00\n"
+    "[DAR] AVERAGE: 0.55\n[AL] MINIMUM: 2.10\n[AL] AVERAGE: 2.65\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("log", "engine", "tau", "gamma", "per_drafted", "alphas"),
+    [
+        (VLLM, "vLLM", 3.49, 7, 92 / 259, [0.757, 0.622 / 0.757]),
+        (VLLM + "\n" + VLLM_LATER, "vLLM", 5.365, 7, 323 / 518, [(0.757 + 1) / 2, (0.622 + 1) / 1.757]),
+        (VLLM_OLD, "vLLM", 5, 4, 1, [1, 1]),
+        (SGLANG, "SGLang", 1.908, 3, 0.908 / 3, None),
+        (SGLANG_NEW, "SGLang", 1.908, 3, 0.908 / 3, None),
+        (LLAMA, "llama.cpp", 2.92, 3, 167 / 259, [0.805, 0.632 / 0.805, 0.483 / 0.632]),
+        (LLAMA_OLD, "llama.cpp", 1 + 171 / (297 / 4), 4, 171 / 297, None),
+        (LLAMA_TOTALS, "llama.cpp", 1 + 1252 / 796, 2, 1252 / 1585, None),
+        (TENSORRT, "TensorRT-LLM", 2.65, 3, 0.55, None),
+    ],
+    ids=["vllm", "two-of-vllm", "old-vllm", "sglang", "new-sglang", "llama", "old-llama", "llama-totals", "tensorrt"],
+)
+def test_a_log_of_another_engine_gives_alpha_and_tau(bare, log, engine, tau, gamma, per_drafted, alphas):
+    found = bare.evaluate("log => readAcceptance(log, 4)", log)
+    assert (found["engine"], found["gamma"]) == (engine, gamma)
+    assert found["tau"] == pytest.approx(tau, rel=0.01) and found["perDrafted"] == pytest.approx(per_drafted, rel=0.01)
+    assert found["exact"] == ("per position" in log or "Per-position" in log)
+    for known, alpha in zip(found["alphas"], alphas or (), strict=False):
+        assert known == pytest.approx(alpha, rel=0.01)
+    if not found["exact"]:  # one α for all positions, which gives this τ
+        assert expected_tokens(found["alphas"][0], gamma) == pytest.approx(found["tau"], rel=0.001)
+
+
+def test_the_best_length_follows_alpha_by_position_and_what_is_no_log_gets_a_sentence(bare):
+    found, speedups = bare.evaluate(
+        "log => { const found = readAcceptance(log, 4); return [found, speedupsOf(found, 0.1, 0.02, 16)]; }", LLAMA
+    )
+    tokens = [1, 1 + 0.805, 1 + 0.805 + 0.632, 1 + 0.805 + 0.632 + 0.483]
+    assert speedups[:4] == pytest.approx([n / (1 + 0.12 * gamma) for gamma, n in enumerate(tokens)], rel=1e-3)
+    advice = "([found, best]) => adviceFor(found, best, 16)"
+    assert bare.evaluate(advice, [found, 2]) == "Draft 2 instead of 3: the last drafts cost more than they bring."
+    assert "turn drafting off" in bare.evaluate(advice, [found, 0])
+    assert "Try 16 or more" in bare.evaluate(advice, [found, 16])
+    assert "chat template" in bare.evaluate(advice, [found | {"alphas": [0.2]}, 3])
+    for log, said in (
+        ("", "Paste a line"), ("   ", "Paste a line"), ("INFO: Uvicorn running", "No acceptance found"),
+        ("<img src=x onerror=alert(1)>", "No acceptance found"),
+        (VLLM[: VLLM.index("Accepted:")], "ends before its numbers"), ("[AL] AVERAGE: 2.65", "ends before its numbers"),
+        (LLAMA.replace("167 accepted", "999 accepted"), "cannot be"), (VLLM.replace("0.622", "0.922"), "cannot be"),
+    ):  # fmt: skip
+        assert said in bare.evaluate("log => readAcceptance(log, 4).problem", log), log
+    started = time.monotonic()
+    assert bare.evaluate("log => readAcceptance('x '.repeat(5e6) + log, 4).engine", VLLM) == "vLLM"
+    assert time.monotonic() - started < 10
+
+
 # ── on the page ──
 
 
@@ -266,6 +358,22 @@ def test_the_near_tie_turns_in_bf16_and_not_in_fp32(at_tool):
     before = row.inner_text()
     page.get_by_role("button", name="Other numbers").click()
     expect(row).not_to_have_text(re.compile(re.escape(before.split("\n")[1])))
+
+
+def test_a_pasted_log_is_read_with_the_costs_that_are_set(at_tool):
+    page = at_tool(5, "Which acceptance rate?")
+    box = page.get_by_label("Lines of your engine’s log")
+    expect(box).to_have_value(re.compile("Mean acceptance length: 1.45.*0.364, 0.091, 0.000, 0.000"))
+    expect(result(page).first).to_contain_text("vLLM: τ 1.45, α 0.36 for the first draft, 11.9 %")
+    expect(result(page).nth(1)).to_contain_text("Draft 1 instead of 4")
+    expect(page.locator(".sl-figure-box .sl-meter")).to_have_count(4)
+    box.fill(SGLANG)
+    expect(result(page).first).to_contain_text("SGLang: τ 1.91")
+    expect(page.locator(".sl-lesson-next")).to_have_text("Next")
+    box.fill("<img src=x onerror=alert(1)>")
+    expect(result(page).first).to_contain_text("No acceptance found")
+    expect(page.locator(".sl-figure-box .sl-meter")).to_have_count(0)
+    assert page.locator(".sl-figure-box img").count() == 0
 
 
 def test_the_bill_adds_up(at_tool):

@@ -65,7 +65,7 @@ function makeRejectionDemo(settings, touched) {
     const { p, q } = now(), rest = residual(p, q);
     chances.replaceChildren(...words.map((word, i) => {
       const texts = [`p ${p[i].toFixed(2)}`, `q ${q[i].toFixed(2)}`,
-        q[i] > 0 ? `accepted with ${Math.min(1, p[i] / q[i]).toFixed(2)}` : 'never drafted',
+        q[i] > 0 ? `accepted ${Math.min(1, p[i] / q[i]).toFixed(2)}` : 'never drafted',
         `residual ${p.some((x, k) => x > q[k] + 1e-12) ? rest[i].toFixed(2) : '–'}`];
       return make('div', 'sl-dice-row', [make('span', 'sl-dice-word', word), ...texts.map(text => make('span', '', text))]);
     }));
