@@ -10,8 +10,9 @@ from pathlib import Path
 
 from engine.config import AUTO
 from engine.errors import EngineError
-from engine.files import ASSETS
+from engine.files import ASSETS, cache_root
 from engine.weights.catalogue import get_pair, load_catalogue
+from engine.weights.checkpoint_dir import weights_hash
 from engine.weights.preflight import available_memory, check_pair
 from engine.weights.specs import methods
 from engine.weights.store import locate
@@ -97,6 +98,18 @@ class EngineFacade:
 
         offered = PRECISIONS[choose_device(AUTO)]
         return offered if int4_works() else tuple(name for name in offered if name != "int4")
+
+    def known_steps(self, pair: str) -> dict[str, float]:
+        """Seconds of a plain step in each precision that was measured on this machine."""
+        from engine.runtime import calibration
+        from engine.runtime.engine import choose_device, device_name
+
+        folder = self._folder(pair)
+        if folder is None:
+            return {}
+        return calibration.known_steps(
+            cache_root() / "calibration", device_name(choose_device(AUTO)), weights_hash(folder)
+        )
 
     def device(self) -> str | None:
         """The loaded engine's device by name; None while nothing is loaded."""

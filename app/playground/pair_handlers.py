@@ -1,5 +1,6 @@
 """Handles the choice of a pair: its methods and switches, and the pairs that cannot run here."""
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import gradio as gr
@@ -26,13 +27,16 @@ class PairHandlers:
             methods = (AUTO, *self.service.methods(pair))
             reasons, size = self.service.problems(pair), self.service.to_fetch(pair)
             thinking, precisions = self.service.engine.thinking(pair), self.service.engine.precisions()
+            steps = self.service.engine.known_steps(pair)
         except EngineError as error:
             return PairOptions(note=notice("error", str(error)))
         return PairOptions(
             # A method that stays is not sent, because a link may be filling it in meanwhile.
             method=gr.update(choices=choices(METHOD_LABELS, methods), **({} if method in methods else {"value": AUTO})),
             thinking=gr.update(visible=thinking),
-            precision=gr.update(visible=len(precisions) > 1),
+            precision=gr.update(
+                visible=len(precisions) > 1, choices=choices({}, precisions), info=precision_info(precisions, steps)
+            ),
             note=_note(self.service.pairs[pair].title, reasons, size),
         )
 
@@ -46,6 +50,19 @@ class PairHandlers:
             name: f"{pair.title}{UNUSABLE if name in unusable else ''}" for name, pair in self.service.pairs.items()
         }
         return gr.update(choices=choices(labels))
+
+
+def precision_info(offered: Sequence[str], steps: Mapping[str, float]) -> str:
+    """What a precision brings here: the steps that were measured, and that int4 is a model of its own."""
+    info = ["Of weights and arithmetic; another one loads the model anew."]
+    if "int4" in offered:
+        info.append("int4 rounds the weights: another model, with a baseline of its own.")
+    measured = [f"{1000 * steps[name]:.0f} ms in {name}" for name in ("bf16", "fp16", "fp32", "int4") if name in steps]
+    if measured:
+        info.append(f"A plain step takes {' and '.join(measured)} on this machine.")
+    if "int4" in offered and "int4" not in steps:
+        info.append("Run once in int4 to measure its step here, too.")
+    return " ".join(info)
 
 
 def _note(title: str, reasons: list[str], size: int) -> str:

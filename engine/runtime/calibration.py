@@ -18,7 +18,7 @@ import torch
 from engine.config import SamplingParams
 from engine.device import now, to_device
 from engine.drafters.base import Drafter, DrafterSetup
-from engine.files import write_atomically
+from engine.files import read_json, write_atomically
 from engine.models.runner import Runner
 from engine.sampling.random_streams import Uniforms
 from engine.trace.events import CostModel
@@ -127,6 +127,18 @@ def cached(folder: Path, key: dict, measure_now: Callable[[], CostModel], again:
     except OSError:
         pass
     return costs
+
+
+def known_steps(folder: Path, device: str, target: str) -> dict[str, float]:
+    """Returns the seconds of a plain step by precision, as far as they are cached for the target of this hash."""
+    steps = {}
+    for path in sorted(folder.glob("*.json"), key=lambda path: path.stat().st_mtime):
+        key, costs = read_json(path).get("key"), _read(path)
+        if costs and isinstance(key, dict) and (key.get("drafter"), key.get("device")) == ("", device):
+            weights = key.get("weights", {}).get("target", "")
+            if weights.removesuffix("-int4") == target:
+                steps[key["precision"]] = costs.step
+    return steps
 
 
 def _read(path: Path) -> CostModel | None:

@@ -211,6 +211,9 @@ class FakeEngine:
     def precisions(self):
         return ("auto",)
 
+    def known_steps(self, pair):
+        return {}
+
     def device(self):
         return "cpu (made up, 2 threads)" if not self.fake.load else None
 

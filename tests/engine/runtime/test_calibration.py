@@ -6,7 +6,7 @@ from dataclasses import asdict, replace
 import pytest
 from tiny_pairs import engine_of, model_folder, run, without_clocks
 
-from engine.models.loader import load_model
+from engine.models.loader import device_name, load_model
 from engine.runtime import calibration
 from engine.trace.events import CostModel
 
@@ -121,6 +121,19 @@ def test_who_is_told_of_the_progress_slows_no_width_more_than_another(pairs, mon
     costs = calibration.measure(engine.target.runner, engine.drafter("lm"), calibration.WIDTHS, progress=told)
     assert set(costs.v.values()) == {1.0} and costs.step == 1.0 and costs.c == 0.25 and costs.steady
     assert len(passes) == 8 * (len(calibration.WIDTHS) + 1)
+
+
+def test_the_steps_of_each_precision_are_known_from_the_cache(pairs, measured, own_cache):
+    expected = {}
+    for precision in ("fp32", "bf16"):
+        engine = engine_of(pairs, precision=precision)
+        engine.costs("ngram")
+        expected[precision] = engine.costs("none").step
+    target = engine.weights("none")["target"]
+    device = device_name(engine.device)
+    assert calibration.known_steps(own_cache / "calibration", device, target) == pytest.approx(expected)
+    assert calibration.known_steps(own_cache / "calibration", "another", target) == {}
+    assert calibration.known_steps(own_cache / "calibration", device, "another") == {}
 
 
 @pytest.mark.parametrize("length", [8, 24, 64])
