@@ -23,6 +23,7 @@ STYLES = [
     "playground/controls.css",
     "playground/results.css",
     "player/player.css",
+    "player/stage.css",
     "playground/charts.css",
     "playground/files.css",
     "playground/share_dialog.css",
@@ -40,13 +41,8 @@ OPEN_LESSON = """() => {
   window.addEventListener('hashchange', open);
   open();
 }"""
-HEADING = """
-<header class="sl-heading">
-<h1>SpecLens</h1>
-<p>A language model writes one token at a time; speculative decoding guesses several ahead and lets the model check
-them all in one pass. Run a prompt to see every guess, the model's verdict on it, and how much time it saved here.</p>
-</header>
-"""
+HEADING = """<header class="sl-heading"><h1>SpecLens</h1>
+<a class="sl-skip" href="#stage-rounds-title">To the rounds</a></header>"""
 
 
 def build(service: Service) -> gr.Blocks:
@@ -58,9 +54,9 @@ def build(service: Service) -> gr.Blocks:
             state, shared = component("status_chip", elem_id="chip"), share_panel.bar(service)
         with gr.Tabs(elem_id="tabs") as tabs:
             with gr.Tab("Playground", id="playground", elem_id="playground-tab"):
-                above, controls, session = playground(service, state, shared)
+                stage, controls, session = playground(service, state, shared)
             with gr.Tab("Lessons", id="lessons", elem_id="lessons-tab"):  # drawn when first opened
-                lessons(service, tabs, above, controls)
+                lessons(service, tabs, stage, controls)
             with gr.Tab("Lab", id="lab", elem_id="lab-tab"):
                 lab(service, session)
         demo.load(None, None, None, js=OPEN_LESSON, api_visibility="private")

@@ -3,7 +3,8 @@
 import threading
 from collections import OrderedDict
 from collections.abc import Hashable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
 from engine.trace.trace import Trace
 
@@ -12,10 +13,14 @@ MOST_TOKENS = 60_000  # drafted ones included; with its candidates a token takes
 
 @dataclass(frozen=True)
 class RecordedRun:
-    """The traces of a job whose runs all finished by themselves, by name, and when (seconds since the epoch)."""
+    """The traces of a job whose runs all finished by themselves, by name, and when (seconds since the epoch).
+
+    ``repeats``: how often it was measured and the spread, as views.tiles takes them; empty for one run each.
+    """
 
     traces: Mapping[str, Trace]
     at: float
+    repeats: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def run(self) -> Trace:

@@ -11,7 +11,7 @@ from app.form import METHOD_LABELS, NAMES, choices, described
 from app.jobs.service import Service
 from app.lessons_tab import view
 from app.ui.widgets import SKIP
-from app.views.notice import notice
+from app.views import player_feed
 from app.views.safe_json import encode
 from engine.config import AUTO
 from lessons.loader import glossary, lessons, run
@@ -47,7 +47,7 @@ class LessonHandlers:
         self.controls = described(service.limits)
 
     def live(self, event: gr.EventData) -> list[Any]:
-        """The notice and every control in the order of form.NAMES, filled from a lesson; starts no run."""
+        """The stage's sentence and every control in the order of form.NAMES, filled from a lesson; starts no run."""
         number = event._data.get("lesson") if isinstance(event._data, dict) else None
         lesson = next((each for each in lessons() if each.number == number and each.live), None)
         if lesson is None:
@@ -61,4 +61,4 @@ class LessonHandlers:
             values["method"] = AUTO
         filled = [gr.update(value=values[name]) for name in NAMES]
         filled[NAMES.index("method")] = gr.update(choices=choices(METHOD_LABELS, offered), value=values["method"])
-        return [notice("quiet", words), *filled]
+        return [player_feed.say("quiet", words), *filled]

@@ -8,8 +8,8 @@ from app.ui.html_component import component, template
 from app.ui.widgets import QUIET
 
 
-def lessons(service: Service, tabs: gr.Tabs, above: gr.HTML, controls: list) -> None:
-    """``above``: the playground's notice; ``controls``: all of them, in the order of form.NAMES."""
-    shown = component("lesson", contents(), player=template("player", id="lesson-player"))
-    filled = shown.live(LessonHandlers(service).live, None, [above, *controls], **QUIET)
+def lessons(service: Service, tabs: gr.Tabs, stage: gr.HTML, controls: list) -> None:
+    """``stage``: the playground's; ``controls``: all of them, in the order of form.NAMES."""
+    shown = component("lesson", contents(), player=template("stage", id="lesson-player"))
+    filled = shown.live(LessonHandlers(service).live, None, [stage, *controls], **QUIET)
     filled.then(lambda: gr.Tabs(selected="playground"), None, tabs, **QUIET)

@@ -1,4 +1,4 @@
-"""Lays out the controls of a run: the prompt, the settings, and the rarer settings folded."""
+"""Lays out the controls of a run: the prompt line, a row of quick controls, and a drawer with the others."""
 
 from typing import NamedTuple
 
@@ -17,9 +17,12 @@ LIMITS = "A run and its baseline: up to {:,} s together. Visitors in the queue: 
 
 
 class Controls(NamedTuple):
-    """``widgets``: each control's component by name."""
+    """``widgets``: each control's component by name; ``note``: on the chosen models."""
 
     widgets: dict[str, Component]
+    note: Component
+    dice: gr.Button
+    reset: gr.Button
 
     @property
     def inputs(self) -> list[Component]:
@@ -29,60 +32,57 @@ class Controls(NamedTuple):
         return [self.widgets[name] for name in names]
 
 
-def prompt(service: Service) -> gr.Textbox:
-    box = control(described(service.limits)["prompt"])
-    with gr.Row(elem_classes="sl-examples"):
-        for name, text in EXAMPLES.items():
-            example = gr.Button(name, size="sm", variant="secondary", min_width=60)
-            example.click(lambda text=text: text, None, box, **QUIET)
-    return box
+def prompt_line(service: Service) -> tuple[gr.Textbox, gr.Button, gr.Button]:
+    """The prompt, Run and Stop."""
+    with gr.Row(elem_classes="sl-ask"):
+        box = control(described(service.limits)["prompt"])
+        run = gr.Button("Run", variant="primary", elem_id="run", scale=0, min_width=112)
+        stop = gr.Button("Stop", variant="secondary", elem_id="stop", interactive=False, scale=0, min_width=64)
+    return box, run, stop
 
 
-def settings(service: Service, prompt_box: gr.Textbox, state: gr.HTML) -> Controls:
-    """``state``: the status chip, whose `settled` event fires once the engine can answer questions."""
-    specs, widgets = described(service.limits), {"prompt": prompt_box}
-
-    def place(name: str, **layout) -> Component:
-        widgets[name] = control(specs[name], **layout)
-        return widgets[name]
-
-    place("pair", choices=choices(service.titles))  # a name needs the whole width
-    note = component("pair_note", elem_id="pair-note")
-    with gr.Row(equal_height=True):
+def quick_row(service: Service, prompt: gr.Textbox) -> dict[str, Component]:
+    """The examples, and the controls that are changed most. Returns each control's component by name."""
+    specs = described(service.limits)
+    with gr.Row(elem_id="quick"):
+        with gr.Row(elem_classes="sl-examples"):
+            for name, text in EXAMPLES.items():
+                example = gr.Button(name, size="sm", variant="secondary", min_width=40)
+                example.click(lambda text=text: text, None, prompt, **QUIET)
         offered = choices(METHOD_LABELS, (AUTO, *service.methods(service.pair)))
-        place("method", choices=offered, min_width=300, scale=7)
-        place("seed", scale=2, min_width=90)
-        place("tokens", scale=2, min_width=90)
-    with gr.Row(equal_height=True):
-        with gr.Row(elem_classes="sl-gamma", equal_height=True, scale=3):
-            place("auto", info=None, scale=0, min_width=0)
-            place("gamma", interactive=False)
-        place("temperature", scale=2, min_width=220)
-    with gr.Accordion("More settings", open=False, elem_id="more"):
-        with gr.Row(equal_height=True):
-            place("form", min_width=160)
-            place("thinking", min_width=160)
-        place("system")
-        for name in ("top_k", "top_p", "min_p", "repetition_penalty"):
-            place(name)
-        place("precision", visible=False)
-    with gr.Row(elem_classes="sl-small-actions"):
-        dice = gr.Button("New seed", size="sm", elem_id="dice", min_width=90)
-        reset = gr.Button("Reset all", size="sm", elem_id="reset", min_width=90)
+        method = control(specs["method"], choices=offered, info=None)
+        gamma = control(specs["gamma"], label="γ", info=None, interactive=False)
+        auto = control(specs["auto"], info=None)
+        temperature = control(specs["temperature"], info=None)
+        gr.Button("Settings", size="sm", elem_id="settings", min_width=40)
+    return {"prompt": prompt, "method": method, "gamma": gamma, "auto": auto, "temperature": temperature}
+
+
+def drawer(service: Service, quick: dict[str, Component]) -> Controls:
+    """All other controls, closed until Settings is pressed (drawer.js). Returns every control."""
+    specs, widgets = described(service.limits), dict(quick)
+    with gr.Column(elem_id="drawer"):
+        widgets["pair"] = control(specs["pair"], choices=choices(service.titles))
+        note = component("pair_note", elem_id="pair-note")
+        for name in NAMES:
+            if name not in widgets:
+                widgets[name] = control(specs[name], visible=name != "precision")
+        with gr.Row(elem_classes="sl-small-actions"):
+            dice = gr.Button("New seed", size="sm", elem_id="dice", min_width=90)
+            reset = gr.Button("Reset settings", size="sm", elem_id="reset", min_width=90)
         limits = LIMITS.format(service.limits.seconds, service.limits.queue)
         gr.HTML(f'<p class="sl-limits">{limits}</p>', apply_default_css=False)
-    controls = Controls(widgets)
-    _wire(service, controls, state, note, dice, reset)
-    return controls
+    return Controls(widgets, note, dice, reset)
 
 
-def _wire(service: Service, controls: Controls, state, note, dice, reset) -> None:
+def wire(service: Service, controls: Controls, state: gr.HTML) -> None:
+    """``state``: the status chip, whose `settled` event fires once the engine can answer questions."""
     widgets, handlers = controls.widgets, PairHandlers(service)
     widgets["auto"].change(lambda on: gr.update(interactive=not on), widgets["auto"], widgets["gamma"], **QUIET)
-    dice.click(None, None, widgets["seed"], js=DICE, api_visibility="private")
-    start = list(defaults(service.limits).values())
-    reset.click(lambda: start, None, controls.inputs, **QUIET)
-    follows = [widgets["method"], widgets["thinking"], widgets["precision"], note]
+    controls.dice.click(None, None, widgets["seed"], js=DICE, api_visibility="private")
+    start = {name: value for name, value in defaults(service.limits).items() if name != "prompt"}
+    controls.reset.click(lambda: list(start.values()), None, controls.some(*start), **QUIET)
+    follows = [widgets["method"], widgets["thinking"], widgets["precision"], controls.note]
     widgets["pair"].change(handlers.select, controls.some("pair", "method"), follows, **QUIET)
     state.settled(handlers.select, controls.some("pair", "method"), follows, **QUIET)
     state.settled(handlers.list_pairs, None, widgets["pair"], **QUIET)

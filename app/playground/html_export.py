@@ -1,6 +1,6 @@
 """Renders a run as one HTML file that replays by double-click: no server, no request, nothing installed.
 
-It is the page's own player, race and figures with a recorded run beside them. All that a model or a visitor wrote is
+It is the page's own stage with a recorded run on it. All that a model or a visitor wrote is
 JSON in a data block, and meets textContent alone. The policy in the file's head lets only this script and these styles
 run, known by their hashes, forbids every request, and every way from text to HTML.
 """
@@ -11,29 +11,25 @@ import json
 from string import Template
 
 from app.ui.html_component import read, script, template
-from app.views import player_feed, race, run_facts, tiles
+from app.views import player_feed, run_facts
 from app.views.safe_json import encode
 from engine.trace.trace import Trace
 
-STYLES = ("page.css", "playground/results.css", "player/player.css", "playground/charts.css", "offline/page.css")
-PARTS = {"ribbon": "player", "tiles": "tiles", "race": "race"}  # the element's id → its part
+STYLES = ("page.css", "playground/results.css", "player/player.css", "player/stage.css", "offline/page.css")
+PARTS = {"stage": "stage"}  # the element's id → its part
 
 
 def page(run: Trace, baseline: Trace | None = None) -> str:
     """The file's text. A trace of more than player_feed.LEAN tokens comes without its candidates, as on the page."""
     style, code = "\n".join(map(read, STYLES)), _script()
     fields = {"style": style, "script": code, "policy": _policy(code, style), "data": _data(run, baseline)}
-    fields |= {name: template(part, id=name) for name, part in PARTS.items()}
+    fields |= {name: template(part, id=name, look="sl-stage") for name, part in PARTS.items()}
     return Template(read("offline/page.html")).substitute(fields)
 
 
 def _data(run: Trace, baseline: Trace | None) -> str:
     """ASCII JSON without ``<``, so that neither a tag nor a comment can begin in it."""
-    values = {
-        "ribbon": player_feed.replay("file", run, baseline),
-        "tiles": tiles.tiles(run, baseline, recorded=True),
-        "race": race.race(run, baseline),
-    }
+    values = {"stage": player_feed.replay("file", run, baseline)}
     return encode({"values": values, "facts": run_facts.facts(run), "prompt": run_facts.prompt(run)})
 
 

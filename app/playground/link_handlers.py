@@ -1,5 +1,6 @@
 """Handles opening a page from a link, sharing it, and the address bar. links.py reads and writes the links."""
 
+import json
 import uuid
 from collections.abc import Callable
 from typing import Any
@@ -8,13 +9,14 @@ import gradio as gr
 
 from app.form import METHOD_LABELS, NAMES, choices, described, settings
 from app.form import read as controls_of
-from app.jobs.service import Service
+from app.jobs.service import RecordedRun, Service, with_baseline
 from app.jobs.visitor import Session
 from app.playground import links
+from app.playground.run_handlers import recorded
 from app.ui.widgets import SKIP
-from app.views.notice import notice
+from app.views import player_feed
 from app.views.safe_json import encode
-from engine.config import AUTO, RunConfig, SamplingParams
+from engine.config import AUTO, RunConfig
 from engine.errors import BadInput
 
 
@@ -24,18 +26,39 @@ class LinkHandlers:
         self.controls = described(service.limits)
 
     def opened(self, event: gr.EventData) -> list[Any]:
-        """Fills the controls from the query that the page was opened with; starts no run.
+        """Fills the controls from the query that the page was opened with.
 
-        Returns the share dialog's value, the notice, and every control in the order of form.NAMES.
+        Starts no run, but shows one of exactly these settings that has run here.
+
+        Returns the share dialog's value, the stage's, the session, and every control in the order of form.NAMES.
         """
-        text = event._data.get("query") if isinstance(event._data, dict) else None
-        pairs = list(self.service.pairs.values())
-        link = links.read(str(text or ""), self.controls, pairs, self.service.limits.prompt_chars)
+        data = event._data if isinstance(event._data, dict) else {}
+        text, pairs = str(data.get("query") or ""), list(self.service.pairs.values())
+        link = links.read(text, self.controls, pairs, self.service.limits.prompt_chars)
+        stage, session = self._shown(link, bool(data.get("reload")))
+        shared = _value(hide=link.hide, present=link.present)
+        return [shared, stage, session, *(self._filled(link, name) for name in NAMES)]
+
+    def _shown(self, link: links.Link, is_reload: bool) -> tuple[Any, Any]:
+        """The stage and the session of a page that a link has opened."""
         words = links.sentence(link, self.controls)
-        is_partly_usable = link.values or link.hide or link.present
-        kind = "quiet" if not link.refused else "slow" if is_partly_usable else "error"
-        shown = notice(kind, words) if words else SKIP
-        return [_value(hide=link.hide, present=link.present), shown, *(self._filled(link, name) for name in NAMES)]
+        if not words:
+            return SKIP, SKIP
+        if link.refused:
+            is_partly_usable = link.values or link.hide or link.present
+            return player_feed.say("slow" if is_partly_usable else "error", words), SKIP
+        if result := self._result(link):
+            return recorded(result), Session(result.run, result.baseline)
+        if is_reload:
+            words = "Your settings are back. Press Run to see the run again."
+        return player_feed.start(uuid.uuid4().hex) + player_feed.status("quiet", words), Session()
+
+    def _result(self, link: links.Link) -> RecordedRun | None:
+        values = {name: control.default for name, control in self.controls.items()} | dict(link.values)
+        try:
+            return self.service.results.get(with_baseline(settings(values))) if link.values else None
+        except BadInput:
+            return None
 
     def _filled(self, link: links.Link, name: str) -> Any:
         if name == "method" and "pair" in link.values:  # the value must be among the choices of this pair
@@ -47,11 +70,11 @@ class LinkHandlers:
         """A link to the current controls. ``values``: of every control, in the order of form.NAMES."""
         return self._query("link", lambda: settings(dict(zip(NAMES, values, strict=True))))
 
-    def address(self, session: Session) -> str:
-        """The query for the address bar: the settings of the run that has ended, not those of the controls."""
-        if session.trace is None:
-            return SKIP
-        return self._query("address", lambda: _config(session.trace.started.config))
+    def address(self, *values: Any) -> str:
+        """The query for the address bar once Run is pressed, so that a reload brings the run back."""
+        told = self.link(*values)
+        query = json.loads(told)["link"]
+        return _value(address=query) if query else SKIP
 
     def _query(self, kind: str, config: Callable[[], RunConfig]) -> str:
         """The query; empty with the reason if there can be no link."""
@@ -61,11 +84,6 @@ class LinkHandlers:
             return _value(**{kind: links.query(values, self.controls, pair.revision if pair else "")})
         except BadInput as error:
             return _value(**{kind: ""}, problem=str(error))
-
-
-def _config(config: dict) -> RunConfig:
-    """The request of a trace, which stores it as plain data."""
-    return RunConfig(**config | {"sampling": SamplingParams(**config["sampling"])})
 
 
 def _value(**value: Any) -> str:

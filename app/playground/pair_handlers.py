@@ -8,7 +8,7 @@ import gradio as gr
 from app.form import METHOD_LABELS, choices
 from app.jobs.service import Service
 from app.ui.widgets import SKIP, outputs
-from app.views.notice import about_pair, notice
+from app.views.notice import about_pair
 from engine.config import AUTO
 from engine.errors import EngineError
 
@@ -29,7 +29,7 @@ class PairHandlers:
             thinking, precisions = self.service.engine.thinking(pair), self.service.engine.precisions()
             steps = self.service.engine.known_steps(pair)
         except EngineError as error:
-            return PairOptions(note=notice("error", str(error)))
+            return PairOptions(note=about_pair("", "error", str(error)))
         return PairOptions(
             # A method that stays is not sent, because a link may be filling it in meanwhile.
             method=gr.update(choices=choices(METHOD_LABELS, methods), **({} if method in methods else {"value": AUTO})),

@@ -2,9 +2,10 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from app.jobs.visitor import Session
+from engine.config import RunConfig
 
 
 @dataclass
@@ -12,18 +13,17 @@ class Press:
     """In gr.State, changed in place and only ever an input. Otherwise each streamed update would also cost time on the
     machine that is being measured.
 
-    ``is_stopped``: Stop was pressed, perhaps before the stream began. ``session``: the result. ``is_recorded``: the
-    result was measured earlier.
+    ``is_stopped``: Stop was pressed, perhaps before the stream began. ``session``: the result, None until there is one.
+    ``shown``: the request whose result is on the stage, which another press runs again.
     """
 
     is_stopped: bool = False
-    is_recorded: bool = False
-    session: Session = field(default_factory=Session)
+    session: Session | None = None
+    shown: RunConfig | None = None
     _stream: object = None
 
     def begin(self) -> None:
-        self.is_stopped = self.is_recorded = False
-        self.session = Session()
+        self.is_stopped, self.session = False, None
 
     @contextmanager
     def streaming(self) -> Iterator[None]:

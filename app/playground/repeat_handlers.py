@@ -1,43 +1,49 @@
-"""Repeats the measurements of the run on screen: drafting and plain in turn, so that a slowing machine slows both."""
+"""Repeats the measurements of the run on the stage: with drafting and without in turn.
 
+Because a machine that slows down then slows both.
+"""
+
+import time
+import uuid
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
-from typing import Any
 
 import gradio as gr
 
-from app.jobs.service import NamedConfigs, Service, Update, baseline_of, is_baseline
+from app.jobs.service import NamedConfigs, RecordedRun, Service, Update, baseline_of, is_baseline, with_baseline
 from app.jobs.visitor import Session, visitor_id
 from app.playground.press import Press
-from app.playground.run_handlers import NOTICE_KINDS
-from app.ui.widgets import SKIP, outputs
-from app.views import charts, race, tiles
-from app.views.notice import notice
+from app.playground.run_handlers import conclusion
+from app.ui.widgets import SKIP
+from app.views import player_feed, tiles
 from app.views.repeats import medians
 from engine.config import RunConfig, SamplingParams
 from engine.errors import BadInput, EngineError
 from engine.trace.trace import TraceBuilder
 
 COUNTS = (3, 5)  # odd, so that the median is one of the runs
-RepeatOutputs = outputs("tiles", "notice", "race", "charts")
+AGAIN = "Measure both again"
 
 
 class RepeatHandlers:
     def __init__(self, service: Service):
         self.service = service
 
-    def begin(self, press: Press) -> Any:
-        """Enables Stop."""
-        press.is_stopped = False
-        return gr.update(interactive=True)
+    def begin(self, press: Press) -> list:
+        """Stop, and the button, which says what goes on."""
+        press.is_stopped, press.session = False, None
+        return [gr.update(interactive=True), gr.update(value="Measuring…", interactive=False)]
 
-    def end(self, press: Press) -> Any:
-        """Disables Stop, unless a run has replaced the repeats."""
-        return SKIP if press.is_streaming else gr.update(interactive=False)
+    def end(self, press: Press) -> list:
+        """Stop, the button, and the session with the medians."""
+        button = gr.update(value=AGAIN, interactive=True)
+        if press.is_streaming:  # a run has replaced the repeats
+            return [SKIP, button, SKIP]
+        return [gr.update(interactive=False), button, press.session or SKIP]
 
-    def repeat(self, press: Press, session: Session, count: int, request: gr.Request) -> Iterator[RepeatOutputs]:
-        """The run on screen counts as the first of ``count``; its text and its numbers stay."""
+    def repeat(self, press: Press, session: Session, count: int, request: gr.Request) -> Iterator[str]:
+        """The run on the stage counts as the first of ``count``; the medians take its place."""
         visitor = visitor_id(request)
         try:
             if count not in COUNTS:
@@ -45,48 +51,45 @@ class RepeatHandlers:
             if self.service.is_busy(visitor):
                 raise BadInput("Let the run in progress end, then measure it again.")
             if tiles.speedup(session.trace, session.baseline) is None:
-                raise BadInput("Press Run first: there is no finished race to measure again.")
+                raise BadInput("Press Run first: there is no finished comparison to measure again.")
             configs = repeated(request_of(session), count)
         except EngineError as error:
-            yield RepeatOutputs(notice=notice("error", str(error)))
+            yield player_feed.say("error", str(error))
             return
         with press.streaming():
             yield from self._repeat(visitor, press, session, configs, count)
 
-    def _repeat(
-        self, visitor: str, press: Press, session: Session, configs: NamedConfigs, count: int
-    ) -> Iterator[RepeatOutputs]:
+    def _repeat(self, visitor: str, press: Press, session: Session, configs: NamedConfigs, count: int) -> Iterator[str]:
         builders = {name: TraceBuilder() for name, _ in configs}
-        yield RepeatOutputs(notice=notice("progress", "Measuring again"))
+        yield player_feed.say("progress", "Measuring again")
         try:
             with closing(self.service.run(visitor, configs, again=True)) as updates:
                 for update in updates:
                     if press.is_stopped:  # perhaps before the service knew of this request
                         self.service.stop(visitor)
                     builders[update.name].add(update.events)
-                    yield RepeatOutputs(notice=notice("progress", _progress(update, builders[update.name], count)))
+                    yield player_feed.say("progress", _progress(update, builders[update.name], count))
         except EngineError as error:
-            yield RepeatOutputs(notice=notice("error", str(error)))
+            yield player_feed.say("error", str(error))
             return
         traces = [builders[name].trace for name, _ in configs]
         pairs = [(session.trace, session.baseline), *zip(traces[::2], traces[1::2], strict=True)]
         if all(tiles.speedup(*pair) is not None for pair in pairs):
-            yield summary(pairs)
+            yield self._medians(press, configs[0][1], pairs)
         elif not self.service.is_busy(visitor):  # otherwise a new run owns the screen
-            yield RepeatOutputs(notice=notice("quiet", "Stopped. The first measurement stays on screen."))
+            yield player_feed.say("quiet", "Stopped. The first measurement stays.")
 
-
-def summary(pairs: list) -> RepeatOutputs:
-    """The medians of (run, baseline) pairs, and their spread."""
-    median = medians(pairs)
-    run, baseline = median.run, median.baseline
-    words = f"{tiles.verdict(run, baseline, how=median.how)} {median.spread}"
-    return RepeatOutputs(
-        tiles=tiles.tiles(run, baseline, how=median.how),
-        notice=notice(NOTICE_KINDS[tiles.tone(tiles.speedup(run, baseline))], words),
-        race=race.race(run, baseline, median.spread),
-        charts=charts.complete(run, baseline, median.how),
-    )
+    def _medians(self, press: Press, config: RunConfig, pairs: list) -> str:
+        """The medians of (run, baseline) pairs and their spread; also kept for whoever runs these settings next."""
+        median = medians(pairs)
+        run, baseline, how = median.run, median.baseline, {"how": median.how, "spread": median.spread}
+        press.session, key = Session(run, baseline), with_baseline(config)
+        if self.service.results.get(key):  # measured here, not brought in a file
+            traces = {"run": run, "baseline": baseline}
+            self.service.results.put(key, RecordedRun(traces, time.time(), how))
+        kind, words = conclusion(run, baseline, **how)
+        text = player_feed.complete(uuid.uuid4().hex, run) + player_feed.numbers(run, baseline, **how)
+        return text + player_feed.status(kind, f"{words} {median.words}")
 
 
 def repeated(config: RunConfig, count: int) -> NamedConfigs:
@@ -104,7 +107,7 @@ def request_of(session: Session) -> RunConfig:
     except TypeError as error:
         raise BadInput("The settings of this trace are incomplete, so it cannot be measured again.") from error
     if is_baseline(config):
-        raise BadInput("This was plain decoding; there is no race to measure again.")
+        raise BadInput("This was plain decoding; there is nothing to measure again.")
     return replace(config, trace=True)
 
 

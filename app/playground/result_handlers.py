@@ -1,4 +1,4 @@
-"""Handles the end of a run: race, charts and files; opens trace files; renders settings for other engines."""
+"""Handles the end of a run: charts and files; opens trace files; renders settings for other engines."""
 
 import uuid
 from pathlib import Path
@@ -11,18 +11,17 @@ from app.jobs.visitor import Session, visitor_id
 from app.playground import html_export
 from app.playground.trace_files import Exports, Written, read
 from app.ui.widgets import SKIP, outputs
-from app.views import charts, player_feed, race, tiles
+from app.views import charts, player_feed
 from app.views.engine_recipes import Choice, production
-from app.views.notice import notice
 from engine.config import AUTO
 from engine.errors import EngineError
 from engine.trace.metrics import compute_metrics
 from engine.trace.trace import Trace
 
-# The outputs below the rounds, by name.
-Shown = outputs("race", "charts", "trace_file", "baseline_file", "table_file", "page_file")
+# The outputs below the stage, by name.
+Shown = outputs("race", "acceptance", "time", "trace_file", "baseline_file", "table_file", "page_file")
 # The outputs of an opened trace file.
-Opened = outputs("player", "tiles", "notice", "session")
+Opened = outputs("stage", "session")
 
 
 class Results:
@@ -30,7 +29,7 @@ class Results:
         self.service, self.exports = service, Exports()
 
     def show(self, session: Session) -> Shown:
-        """Race, charts and files of the session's run.
+        """Charts and files of the session's run.
 
         Files are written now, because a DownloadButton that fills itself on click serves the file before (gradio 6.31).
         """
@@ -40,7 +39,7 @@ class Results:
         except OSError:  # a full disk must not break the page
             gr.Warning("The files of this run could not be written on the server.")
             written = Written()
-        return Shown(race.race(run, baseline), charts.complete(run, baseline), *map(_file, written))
+        return Shown(*charts.complete(run, baseline), *map(_file, written))
 
     def bring(self, paths: list[str] | None, request: gr.Request) -> Opened:
         """Shows an uploaded trace like a run that has just ended, and deletes the upload.
@@ -55,17 +54,13 @@ class Results:
                 words = "A run is in progress here: press Stop or let it end, then open the file again."
                 raise gr.Error(words, title="Not now", print_exception=False)
         except EngineError as error:
-            return Opened(notice=notice("error", str(error)))
+            return Opened(player_feed.say("error", str(error)))
         finally:
             for path in paths:
                 Path(path).unlink(missing_ok=True)
         run, baseline = session.trace, session.baseline
-        return Opened(
-            player=player_feed.replay(uuid.uuid4().hex, run, baseline),
-            tiles=tiles.tiles(run, baseline, recorded=True),
-            notice=notice("quiet", _about(session)),
-            session=session,
-        )
+        text = player_feed.replay(uuid.uuid4().hex, run, baseline)
+        return Opened(text + player_feed.status("quiet", _about(session)), session)
 
     def configure(self, pair: str, method: str, auto: bool, gamma: float, temperature: float, session: Session) -> str:
         """The current settings for other engines, as JSON for the engine recipes."""

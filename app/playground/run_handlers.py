@@ -1,7 +1,7 @@
 """Handles a run on the page: one event begins it, one streams it, one ends it.
 
-The streaming event has four outputs only. Because Gradio rebuilds even the skipped outputs of every update, each would
-take time from the run that is being measured.
+The streaming event has one output. Because Gradio rebuilds even the skipped outputs of every update, each would take
+time from the run that is being measured.
 """
 
 import logging
@@ -16,19 +16,17 @@ from app.form import NAMES, settings
 from app.jobs.service import RecordedRun, Service, Update, is_baseline, with_baseline
 from app.jobs.visitor import Session, lab_visitor_id, visitor_id
 from app.playground.press import Press
-from app.ui.widgets import SKIP, outputs
-from app.views import charts, player_feed, race, tiles
-from app.views.notice import notice
+from app.ui.widgets import SKIP
+from app.views import player_feed, tiles
+from app.views.predictions import steadiness
 from app.views.status_chip import ago
 from engine.config import RunConfig
 from engine.errors import EngineError
 from engine.trace.events import Round, RunFinished, RunStarted
-from engine.trace.trace import TraceBuilder
+from engine.trace.trace import Trace, TraceBuilder
 
 _log = logging.getLogger(__name__)
-SECONDS_BETWEEN_CHARTS = 0.5  # drawing them takes time from the run that is being measured
-NOTICE_KINDS = {"faster": "good", "slower": "slow", "level": "quiet"}
-Outputs = outputs("player", "tiles", "notice", "charts")
+STATUS_KINDS = {"faster": "good", "slower": "slow", "level": "quiet"}
 
 
 class RunHandlers:
@@ -36,22 +34,22 @@ class RunHandlers:
         self.service = service
 
     def begin(self, press: Press) -> list:
-        """Sets Run, Stop, Run again and the session, and clears the race and the four files of the run before."""
+        """Sets Run and Stop. The run on the stage, its charts and its files stay until the new one has begun."""
         press.begin()
-        running = gr.update(value="Running…")  # not disabled, because that would drop the keyboard's focus
-        no_file = gr.update(value=None, interactive=False)
-        return [running, gr.update(interactive=True), gr.update(visible=False), Session(), race.empty(), *[no_file] * 4]
+        # Run is not disabled, because that would drop the keyboard's focus.
+        return [gr.update(value="Running…"), gr.update(interactive=True)]
 
-    def run(self, request: gr.Request, press: Press, again: bool, *values) -> Iterator[Outputs]:
+    def run(self, request: gr.Request, press: Press, *values) -> Iterator[str]:
         """Runs the request and its baseline, or shows the cached result of exactly these settings.
 
-        ``again``: never from the cache. ``values``: of every control, in the order of form.NAMES.
+        Never from the cache if that result is on the stage already. ``values``: of every control, in the order of
+        form.NAMES.
         """
         live = LiveRun()
         with press.streaming():
             try:
                 live.config = settings(dict(zip(NAMES, values, strict=True)))
-                yield from self._updates(visitor_id(request), press, live, again)
+                yield from self._updates(visitor_id(request), press, live)
             except EngineError as error:
                 press.session = live.session
                 yield live.fail(str(error))
@@ -59,14 +57,15 @@ class RunHandlers:
                 _log.exception("the page stumbled on a run")
                 press.session = live.session
                 words = f"The page stumbled on this run ({type(error).__name__}); try again."
-                yield Outputs(notice=notice("error", words))
+                yield player_feed.say("error", words)
 
     def end(self, press: Press) -> list:
-        """Run, Stop, Run again and the session, whether the run has ended, failed or was never begun."""
+        """Run, Stop, the session and the four files, whether the run has ended, failed or was never begun."""
         if press.is_streaming:  # another press has replaced this one
-            return [SKIP] * 4
-        again = gr.update(visible=press.is_recorded)
-        return [gr.update(value="Run"), gr.update(interactive=False), again, press.session]
+            return [SKIP] * 7
+        # The files of the run before must not be saved as those of this one, which are still to be written.
+        file = gr.update(value=None, interactive=False) if press.session else SKIP
+        return [gr.update(value="Run"), gr.update(interactive=False), press.session or SKIP, *[file] * 4]
 
     def stop(self, request: gr.Request, press: Press) -> None:
         """Sets the engine's cancel flag at once; the running handler then shows the rounds so far."""
@@ -80,24 +79,25 @@ class RunHandlers:
 
     def replay(self, press: Press, session: Session) -> str:
         """The whole run once more, for a page that missed some of its rounds."""
-        trace = session.trace or press.session.trace  # the session is set only after the stream
-        return player_feed.complete(uuid.uuid4().hex, trace) if trace else SKIP
+        shown = press.session or session  # the session is set only after the stream
+        if shown.trace is None:
+            return SKIP
+        text = player_feed.complete(uuid.uuid4().hex, shown.trace)
+        return text + player_feed.numbers(shown.trace, shown.baseline)
 
-    def _updates(self, visitor: str, press: Press, live: "LiveRun", again: bool) -> Iterator[Outputs]:
-        has_begun = False
+    def _updates(self, visitor: str, press: Press, live: "LiveRun") -> Iterator[str]:
+        again, press.shown = press.shown == live.config, None
         with closing(self.service.run(visitor, with_baseline(live.config), again)) as updates:
             for update in updates:
                 if press.is_stopped:  # perhaps before the service knew of this run
                     self.service.stop(visitor)
                 if isinstance(update, RecordedRun):
-                    press.session, press.is_recorded = Session(update.run, update.baseline), True
+                    press.session, press.shown = Session(update.run, update.baseline), live.config
                     yield recorded(update)
                     return
-                if not has_begun:
-                    has_begun = True
-                    yield live.start()
                 yield live.update(update)
         press.session = live.session
+        press.shown = live.config if live.is_complete else None
         yield live.finish(self.service.limits.seconds)
 
 
@@ -107,50 +107,50 @@ class LiveRun:
     def __init__(self):
         self.config: RunConfig | None = None
         self.run, self.baseline = TraceBuilder(), TraceBuilder()
-        self._feed, self._charts_due, self._is_late = player_feed.Feed(uuid.uuid4().hex), 0.0, False
+        self._feed, self._is_late = player_feed.Feed(uuid.uuid4().hex), False
 
     @property
-    def session(self) -> Session:
-        return Session(self.run.trace, self.baseline.trace)
+    def session(self) -> Session | None:
+        """None before the first round, so that the run before stays."""
+        run = self.run.trace
+        return Session(run, self.baseline.trace) if run and run.rounds else None
 
-    def start(self) -> Outputs:
-        return Outputs(self._feed.add(""), tiles.tiles(None), notice("progress", "Starting", place=0), charts.empty())
+    @property
+    def is_complete(self) -> bool:
+        run = self.run.trace
+        return bool(run and run.finished) and not self._is_late
 
-    def update(self, update: Update) -> Outputs:
+    def update(self, update: Update) -> str:
         self._is_late = self._is_late or update.is_late
         builder = self.run if update.name == "run" else self.baseline
         builder.add(update.events)
-        run, baseline = self.run.trace, self.baseline.trace
+        status = self._progress(update, builder)
+        run = self.run.trace
+        if run is None:
+            return player_feed.say(*status)
         is_measuring = not is_baseline(self.config) and self.baseline.finished is None
         lines = self._lines(update) if update.name == "run" else ""
-        return Outputs(
-            self._feed.add(lines) if lines else SKIP,
-            tiles.tiles(run, baseline, measuring=is_measuring),
-            self._progress(update, builder),
-            self._live_charts(),
-        )
+        numbers = tiles.tiles(run, self.baseline.trace, measuring=is_measuring)
+        return self._feed.add(f"{lines}{numbers}\n{player_feed.status(*status)}")
 
-    def finish(self, seconds: int) -> Outputs:
+    def finish(self, seconds: int) -> str:
         """``seconds``: the limit of a run, for one that exceeded it."""
-        run, baseline = self.run.trace, self.baseline.trace
-        is_complete = run and baseline and tiles.speedup(run, baseline)
-        lines = (player_feed.compared(run, baseline) if is_complete else "") + player_feed.over()
-        words = self._conclusion()
+        kind, words = self._conclusion()
         if self._is_late:
-            words = notice("error", f"This run was ended: a run may take up to {seconds} s here. Ask for fewer tokens.")
-        return Outputs(self._feed.add(lines), tiles.tiles(run, baseline), words)
-
-    def fail(self, words: str) -> Outputs:
+            kind, words = "error", f"This run was ended: a run may take up to {seconds} s here. Ask for fewer tokens."
         run = self.run.trace
-        # Otherwise the player would wait for the next round, and call that "live".
-        lines = player_feed.complete(uuid.uuid4().hex, run) if run and run.finished is None else SKIP
-        return Outputs(lines, tiles.tiles(run, self.baseline.trace), notice("error", words))
+        if run is None:
+            return player_feed.say(kind, words)
+        numbers = player_feed.numbers(run, self.baseline.trace)
+        return self._feed.add(numbers + player_feed.over() + player_feed.status(kind, words))
 
-    def _live_charts(self):
-        if time.monotonic() < self._charts_due:
-            return SKIP
-        self._charts_due = time.monotonic() + SECONDS_BETWEEN_CHARTS
-        return charts.live(self.run.trace, self.baseline.trace) or SKIP
+    def fail(self, words: str) -> str:
+        run = self.run.trace
+        if run is None or not run.rounds:
+            return player_feed.say("error", words)
+        # Otherwise the player would wait for the next round, and call that "live".
+        text = player_feed.complete(uuid.uuid4().hex, run) + player_feed.numbers(run, self.baseline.trace)
+        return text + player_feed.status("error", words)
 
     def _lines(self, update: Update) -> str:
         """The player's lines for the newest events."""
@@ -160,34 +160,42 @@ class LiveRun:
             text += player_feed.finish(self.run.finished, self.run.tokens)
         return text
 
-    def _progress(self, update: Update, builder: TraceBuilder) -> str:
+    def _progress(self, update: Update, builder: TraceBuilder) -> tuple:
         if update.progress:
-            return notice("progress", update.progress.message, update.progress.fraction, update.place)
-        doing = "Measuring the baseline: the same prompt without drafting" if builder is self.baseline else "Running"
-        return notice("progress", f"{doing}: {builder.tokens} of up to {self.config.max_new_tokens} tokens", place=0)
+            return "progress", update.progress.message, update.progress.fraction, update.place
+        most = self.config.max_new_tokens
+        if builder is self.baseline:
+            words = f"Measuring the same without drafting: {builder.tokens} of up to {most} tokens"
+        else:
+            words = (
+                f"Round {len(builder.trace.rounds) if builder.trace else 0}: {builder.tokens} of up to {most} tokens"
+            )
+        return "progress", words, builder.tokens / most, 0
 
-    def _conclusion(self) -> str:
+    def _conclusion(self) -> tuple[str, str]:
         run, baseline = self.run.trace, self.baseline.trace
         if run is None or run.finished is None or run.finished.reason == "cancelled":
             has_rounds = run is not None and run.rounds
-            words = "Stopped. The rounds so far stay on screen." if has_rounds else "Stopped before the first token."
-            return notice("quiet", words)
+            return "quiet", "Stopped. The rounds so far stay." if has_rounds else "Stopped before the first token."
         if is_baseline(self.config):
-            return notice("quiet", "This was plain decoding. Choose a method and a draft length to race it.")
-        verdict = tiles.verdict(run, baseline) if baseline else ""
-        if not verdict:
-            return notice("quiet", "Stopped before the baseline was measured, so there is no speedup to show.")
-        return notice(NOTICE_KINDS[tiles.tone(tiles.speedup(run, baseline))], verdict)
+            return "quiet", "This was plain decoding. Choose a method and a draft length to compare it."
+        if baseline is None or tiles.speedup(run, baseline) is None:
+            return "quiet", "Stopped before the baseline was measured, so there is no speedup to show."
+        return conclusion(run, baseline)
 
 
-def recorded(result: RecordedRun) -> Outputs:
-    """A cached result of exactly these settings."""
-    run, baseline = result.run, result.baseline
-    verdict = tiles.verdict(run, baseline, recorded=True) if baseline else "This was plain decoding."
-    words = f"Recorded {ago(time.time() - result.at)}: exactly these settings have run here before. {verdict}"
-    text = player_feed.complete(uuid.uuid4().hex, run, recorded=True)
-    return Outputs(
-        text + (player_feed.compared(run, baseline) if baseline and tiles.speedup(run, baseline) else ""),
-        tiles.tiles(run, baseline, recorded=True),
-        notice("slow" if baseline and tiles.tone(tiles.speedup(run, baseline)) == "slower" else "quiet", words),
-    )
+def conclusion(run: Trace, baseline: Trace, **how) -> tuple[str, str]:
+    """The status of a complete comparison. ``how``: see tiles.verdict."""
+    kind = STATUS_KINDS[tiles.tone(tiles.speedup(run, baseline), how.get("spread"))]
+    return kind, tiles.verdict(run, baseline, **how) + steadiness(run, baseline)
+
+
+def recorded(result: RecordedRun) -> str:
+    """A cached result of exactly these settings: played from its first round."""
+    run, baseline, how = result.run, result.baseline, {"recorded": True} | result.repeats
+    kind, verdict = "quiet", "This was plain decoding."
+    if baseline and tiles.speedup(run, baseline):
+        kind, verdict = conclusion(run, baseline, **how)
+    when = f"Recorded {ago(time.time() - result.at)}, played again. Press Run once more to run it live."
+    text = player_feed.complete(uuid.uuid4().hex, run, recorded=True) + player_feed.numbers(run, baseline, **how)
+    return text + player_feed.status("slow" if kind == "slow" else "quiet", f"{verdict} {when}")

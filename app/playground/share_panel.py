@@ -1,4 +1,4 @@
-"""Lays out the share bar and wires it: a link fills the controls, a run updates the address bar."""
+"""Lays out the share bar and wires it: a link fills the controls."""
 
 import gradio as gr
 
@@ -21,10 +21,7 @@ def _tick(control: Control) -> str:
     return f'<label><input type="checkbox" name="hide" value="{control.name}"{rare}> {label(control)}</label>'
 
 
-def connect(shared: gr.HTML, service: Service, notice: gr.HTML, session: gr.State, runs: list, controls: list) -> None:
-    """``runs``: the events that end a run; ``controls``: all of them, in the order of form.NAMES."""
-    handlers = LinkHandlers(service)
-    shared.opened(handlers.opened, None, [shared, notice, *controls], **QUIET)
+def connect(shared: gr.HTML, handlers: LinkHandlers, stage: gr.HTML, session: gr.State, controls: list) -> None:
+    """``controls``: all of them, in the order of form.NAMES."""
+    shared.opened(handlers.opened, None, [shared, stage, session, *controls], **QUIET)
     shared.asked(handlers.link, controls, shared, **QUIET)
-    for run in runs:
-        run.then(handlers.address, session, shared, **QUIET)

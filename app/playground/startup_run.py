@@ -1,25 +1,16 @@
 """Loads the recorded run that the page shows when it opens, before a model is loaded."""
 
-from typing import NamedTuple
-
-from app.views import charts, player_feed, race, tiles
-from app.views.notice import notice
+from app.views import charts, player_feed
 from engine.errors import BadInput
 from engine.files import ASSETS
 from engine.trace.trace import Trace, load
 
 OPENING = ASSETS / "data" / "traces" / "opening.json"
 BASELINE = ASSETS / "data" / "traces" / "opening-baseline.json"
-
-
-class Opening(NamedTuple):
-    """The first value of each component."""
-
-    ribbon: str
-    tiles: str
-    charts: str
-    race: str
-    notice: str
+SENTENCE = (
+    "The draft guesses up to {} tokens; the model checks them all in one pass "
+    "and keeps them up to the first it refuses."
+)
 
 
 def recorded() -> tuple[Trace | None, Trace | None]:
@@ -31,15 +22,11 @@ def recorded() -> tuple[Trace | None, Trace | None]:
         return None, None
 
 
-def opening() -> Opening:
+def opening() -> tuple[str, list[str]]:
+    """The first value of the stage, and of the charts of each tab."""
     run, baseline = recorded()
     if run is None:
-        return Opening("", tiles.tiles(None), charts.empty(), race.race(None, None), notice("quiet"))
-    words = f"This run was recorded earlier, on {run.started.device}. {tiles.verdict(run, baseline, recorded=True)}"
-    return Opening(
-        player_feed.complete("recorded", run, recorded=True) + player_feed.compared(run, baseline),
-        tiles.tiles(run, baseline, recorded=True),
-        charts.complete(run, baseline),
-        race.race(run, baseline),
-        notice("quiet", words),
-    )
+        return "", charts.complete(None)
+    text = player_feed.complete("recorded", run, recorded=True) + player_feed.numbers(run, baseline, recorded=True)
+    sentence = SENTENCE.format(run.started.config["gamma"])
+    return text + player_feed.status("quiet", sentence), charts.complete(run, baseline)

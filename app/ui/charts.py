@@ -11,15 +11,6 @@ import plotly
 from app.ui.html_component import component
 
 PLOTLY_JS = Path(plotly.__file__).parent / "package_data" / "plotly.min.js"
-TITLES = {
-    "tokens": "Tokens against time",
-    "prediction": "Measured beside predicted speedup",
-    "acceptance": "Acceptance by draft position",
-    "rounds": "Tokens per round",
-    "times": "Time per round",
-    "scoring": "Scoring W tokens at once, v(W)",
-    "idealised": "Which draft length should pay",
-}
 
 
 def _chart(name: str, title: str) -> str:
@@ -30,7 +21,7 @@ def _chart(name: str, title: str) -> str:
     )
 
 
-def charts(value: str, name: str = "charts", titles: dict[str, str] = TITLES) -> gr.HTML:
+def charts(value: str, name: str, titles: dict[str, str]) -> gr.HTML:
     """``titles``: of each chart by its name, which no other chart of the page has."""
     gr.set_static_paths([PLOTLY_JS])
     # Relative, so that it also works where a proxy serves the page under a path.

@@ -39,7 +39,7 @@ _TOKENS = (
 _PLAYER = (
     *_TOKENS,
     *_scripts("player", "probabilities", "rounds_view", "output_view", "distribution_bars", "inspector", "playback"),
-    *_scripts("player", "shortcuts", "player"),
+    *_scripts("player", "shortcuts", "strip", "status", "player"),
 )
 _LESSONS = (
     *_scripts("lessons", "markup", "questions", "widgets", "devices", "roofline", "temperature", "duel"),
@@ -61,13 +61,13 @@ PARTS = {
     "lesson": Part("lessons/lesson.html", (*_PLAYER, "lib/speedup_model.js", *_LESSONS)),
     "notice": _beside("playground/heartbeat", "playground/notice"),
     "pair_note": _beside("playground/pair_note"),
-    "player": Part("player/player.html", (*_PLAYER, "player/gradio_mount.js")),
-    "race": _beside("playground/race"),
-    "share_dialog": _beside("playground/copy_button", "playground/url_query", "playground/share_dialog"),
+    "share_dialog": _beside(
+        "playground/copy_button", "playground/url_query", "playground/drawer", "playground/share_dialog"
+    ),
+    "stage": Part("player/stage.html", (*_PLAYER, "playground/heartbeat.js", "player/gradio_mount.js")),
     "status_chip": _beside("playground/status_chip"),
     "table": _beside("lib/table"),
     "theory": _beside("lib/speedup_model", "lib/svg_chart", "lab/theory_charts", "lab/theory"),
-    "tiles": _beside("playground/tiles"),
 }
 
 
@@ -77,7 +77,7 @@ def read(name: str) -> str:
 
 def template(part: str, **fields: str) -> str:
     """The part's HTML with each ``$name`` replaced by the field of that name; raises KeyError for one without."""
-    return Template(read(PARTS[part].template)).substitute(fields, legend=statuses.legend())
+    return Template(read(PARTS[part].template)).substitute({"look": ""} | fields, legend=statuses.legend())
 
 
 def script(part: str) -> str:

@@ -14,4 +14,8 @@ def about_pair(title: str, kind: Kind = "quiet", text: str = "") -> str:
 
 def notice(kind: Kind, text: str = "", fraction: float | None = None, place: int | None = None) -> str:
     """``place``: the number of runs ahead of this visitor's, for the status chip; 0 while it runs."""
-    return encode({"kind": kind, "text": text, "fraction": fraction} | ({} if place is None else {"place": place}))
+    return encode(fields(kind, text, fraction, place))
+
+
+def fields(kind: Kind, text: str = "", fraction: float | None = None, place: int | None = None) -> dict:
+    return {"kind": kind, "text": text, "fraction": fraction} | ({} if place is None else {"place": place})

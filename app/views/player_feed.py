@@ -1,14 +1,15 @@
-"""Renders a run as NDJSON for the player: a line about the run, one per round, one for its end.
+"""Renders a run as NDJSON for the stage: a line about the run, one per round, one for its end, its numbers, a status.
 
 Each value repeats the last 8 updates, because a busy browser may drop all but the last of several values; the page
 passes over rounds that it has. Old rounds are cut off, because a long value costs the browser more at every update.
 """
 
+import uuid
 from collections import deque
 
-from app.views import run_facts
+from app.views import run_facts, tiles
+from app.views.notice import Kind, fields
 from app.views.safe_json import encode, short
-from app.views.tiles import speedup
 from engine.config import AUTO, METHODS
 from engine.trace.events import TESTED, Distribution, Round, RunFinished, RunStarted, Token
 from engine.trace.metrics import first_divergence
@@ -54,12 +55,24 @@ def start(run: str, segment: int = 0) -> str:
     return encode({"type": "start", "run": run, "segment": segment}) + "\n"
 
 
+def status(kind: Kind, text: str = "", fraction: float | None = None, place: int | None = None) -> str:
+    """The one sentence of the stage. ``place``: the number of runs ahead, for the status chip."""
+    return encode({"type": "status"} | fields(kind, text, fraction, place)) + "\n"
+
+
+def say(kind: Kind, text: str = "", fraction: float | None = None, place: int | None = None) -> str:
+    """A value that changes the sentence alone and leaves the run on the stage."""
+    return encode({"type": "start", "run": None, "at": uuid.uuid4().hex}) + "\n" + status(kind, text, fraction, place)
+
+
 def about(started: RunStarted, recorded: bool = False, lean: bool = False, origin: str = "") -> str:
     """``origin``: device and time of a run that was opened from a file."""
     line = {"type": "about", "greedy": _greedy(started), "words": _words(started), "recorded": recorded}
     prompt = " ".join(str(started.config.get("prompt", "")).split())
     if len(prompt) > PROMPT:
         prompt = prompt[:PROMPT].rstrip() + "…"
+    if isinstance(most := started.config.get("max_new_tokens"), int):
+        line["most"] = most
     more = ({"lean": True} if lean else {}) | ({"origin": origin} if origin else {})
     return encode(line | {"prompt": prompt} | more) + "\n"
 
@@ -72,9 +85,15 @@ def complete(run: str, trace: Trace, recorded: bool = False, origin: str = "") -
 
 
 def replay(run: str, trace: Trace, baseline: Trace | None) -> str:
-    """A run from a file, and the comparison of its text with its baseline's where both are complete."""
+    """A run from a file, with its numbers."""
     text = complete(run, trace, recorded=True, origin=run_facts.origin(trace))
-    return text + (compared(trace, baseline) if speedup(trace, baseline) else "")
+    return text + numbers(trace, baseline, recorded=True)
+
+
+def numbers(run: Trace, baseline: Trace | None, **how) -> str:
+    """The numbers, and the comparison of the two texts where both runs are complete. ``how``: see tiles.tiles."""
+    is_complete = tiles.speedup(run, baseline) is not None
+    return tiles.tiles(run, baseline, **how) + "\n" + (compared(run, baseline) if is_complete else "")
 
 
 def rounds(events: tuple[Round, ...], lean: bool = False) -> str:

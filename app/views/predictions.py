@@ -33,7 +33,7 @@ def prediction(run: Trace, baseline: Trace | None, speedup: float | None) -> Fig
     note = f"{_formula(run, result.predicted)} c and v measured at a context of {costs.context} tokens."
     if speedup is not None:
         note += f" Engine efficiency, measured ÷ predicted: {speedup / result.predicted:.2f}."
-    return Figure(data, layout, note + _steadiness(run, baseline))
+    return Figure(data, layout, note + steadiness(run, baseline))
 
 
 def _possible(run: Trace) -> bool:
@@ -86,10 +86,10 @@ def scoring(run: Trace, baseline: Trace | None) -> Figure:
         note += f" A draft step costs c = {costs.c:.3f} of that."
     if dear := {name: c for name, c in costs.draft_costs.items() if c}:
         note += f" A draft step costs {', '.join(f'{c:.3f} ({name})' for name, c in dear.items())} of that."
-    return Figure([measured, alone], layout, note + _steadiness(run, baseline))
+    return Figure([measured, alone], layout, note + steadiness(run, baseline))
 
 
-def _steadiness(run: Trace, baseline: Trace | None) -> str:
+def steadiness(run: Trace, baseline: Trace | None) -> str:
     """A warning if the machine was busy while c and v were measured, or changed its speed since; else empty."""
     costs = run.started.costs
     if not costs.steady:

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from app.views.tiles import speedup
+from app.views.tiles import Spread, speedup
 from engine.trace.metrics import compute_metrics
 from engine.trace.trace import Trace
 
@@ -12,12 +12,13 @@ Pair = tuple[Trace, Trace]  # a run and the baseline measured right after it
 
 @dataclass(frozen=True, slots=True)
 class Medians:
-    """The run and the baseline of median speed. ``how`` continues a sentence, ``spread`` is one."""
+    """The run and the baseline of median speed. ``how`` continues a sentence, ``words`` are one on the spread."""
 
     run: Trace
     baseline: Trace
     how: str
-    spread: str
+    words: str
+    spread: Spread
 
 
 def medians(pairs: Sequence[Pair]) -> Medians:
@@ -25,11 +26,11 @@ def medians(pairs: Sequence[Pair]) -> Medians:
     runs, plains = ([pair[lane] for pair in pairs] for lane in (0, 1))
     ratios = [speedup(run, plain) for run, plain in pairs]
     how = f"medians of {len(pairs)} runs each"
-    spread = (
+    words = (
         f"Measured {len(pairs)} times in turn: {_range(ratios)}× from pair to pair, {_range(map(_speed, runs))} "
         f"tokens/s with drafting and {_range(map(_speed, plains))} without."
     )
-    return Medians(_middle(runs, _speed), _middle(plains, _speed), how, spread)
+    return Medians(_middle(runs, _speed), _middle(plains, _speed), how, words, (min(ratios), max(ratios)))
 
 
 def _middle(traces: Sequence[Trace], key: Callable[[Trace], float]) -> Trace:

@@ -23,6 +23,6 @@ def legend() -> str:
     rows |= {name: (status.mark, name, status.meaning) for name, status in STATUSES.items()}
     return "".join(
         f'<li><span class="sl-token sl-{name}"><span class="sl-mark" aria-hidden="true">{mark}</span>'
-        f'<span class="sl-piece">{word}</span></span> {meaning}</li>'
+        f'<span class="sl-piece">{word}</span></span> <span class="sl-meaning">{meaning}</span></li>'
         for name, (mark, word, meaning) in rows.items()
     )

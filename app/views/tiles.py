@@ -1,10 +1,12 @@
 """Renders the four numbers of a run with a note each, and one sentence that compares it with its baseline."""
 
+from app.views import lanes
 from app.views.safe_json import encode
 from engine.trace.metrics import Interval, RunMetrics, compare, compute_metrics, largest_cost
 from engine.trace.trace import Trace
 
-LEVEL = (0.98, 1.02)  # one run each cannot tell a smaller difference from noise
+LEVEL = (0.95, 1.05)  # one run each cannot tell a smaller difference from noise
+Spread = tuple[float, float]  # the lowest and the highest speedup of repeated pairs
 DASH = "–"
 ONCE = "one run each"
 
@@ -15,27 +17,30 @@ def tiles(
     measuring: bool = False,
     recorded: bool = False,
     how: str = ONCE,
+    spread: Spread | None = None,
 ) -> str:
-    """The tiles as one JSON object: [number, note] for each, two bars of speed, and a tone.
+    """A line of the stage's value: [number, note] for each number, the baseline's lane, a note on it, and a tone.
 
     ``measuring``: the baseline is running or comes next. ``recorded``: both were measured earlier. ``how``: the number
     of measurements, in words.
     """
+    line = {"type": "numbers", "measuring": measuring}
     if run is None or not run.rounds:
-        return encode({"tiles": {name: [DASH, ""] for name in ("alpha", "tau", "speed", "speedup")}, "bars": []})
+        return encode(line | {"tiles": {name: [DASH, ""] for name in ("alpha", "tau", "speed", "speedup")}})
     ours = compute_metrics(run)
-    plain = compute_metrics(baseline) if baseline and baseline.rounds else None
     ratio = speedup(run, baseline)
     return encode(
-        {
+        line
+        | {
             "tiles": {
                 "alpha": _alpha(ours),
                 "tau": [number(ours.tau, 2), "tokens per target pass; plain decoding writes 1"],
                 "speed": [number(ours.tokens_per_second, 1), f"{ours.tokens} tokens, reading the prompt not counted"],
                 "speedup": _speedup(run, ours, ratio, measuring, recorded, how),
             },
-            "bars": _bars(ours.tokens_per_second, plain.tokens_per_second if plain else None),
-            "tone": tone(ratio),
+            "plain": lanes.lane(baseline),
+            "note": lanes.note(run, baseline) if ratio is not None else "",
+            "tone": tone(ratio, spread),
         }
     )
 
@@ -48,25 +53,28 @@ def speedup(run: Trace | None, baseline: Trace | None) -> float | None:
     return compare(run, baseline).speedup
 
 
-def tone(ratio: float | None) -> str:
-    if ratio is None or LEVEL[0] <= ratio <= LEVEL[1]:
+def tone(ratio: float | None, spread: Spread | None = None) -> str:
+    """ "level" also where the repeated pairs lie on both sides of 1×."""
+    if ratio is None or (spread[0] <= 1 <= spread[1] if spread else LEVEL[0] <= ratio <= LEVEL[1]):
         return "level"
     return "faster" if ratio > 1 else "slower"
 
 
-def verdict(run: Trace, baseline: Trace, recorded: bool = False, how: str = ONCE) -> str:
+def verdict(run: Trace, baseline: Trace, recorded: bool = False, how: str = ONCE, spread: Spread | None = None) -> str:
     """One sentence on the speedup; below 1× it names the largest cost. Empty without a speedup."""
     ratio = speedup(run, baseline)
     if ratio is None:
         return ""
-    if tone(ratio) == "faster":
-        when = "measured then" if recorded else "measured just now"
-        return f"{ratio:.2f}× as fast as the same engine without drafting: {_spent(run, baseline)} ({when}, {how})."
+    found = tone(ratio, spread)
+    when = "measured then" if recorded else "measured just now"
+    if found == "level":
+        swing = f"; it swung from {spread[0]:.2f} to {spread[1]:.2f}×" if spread else ""
+        return f"About as fast as without drafting ({ratio:.2f}×, {when}, {how}{swing})."
+    if found == "faster":
+        return f"{_spent(run, baseline).capitalize()} without drafting ({when}, {how})."
     cost = largest_cost(compute_metrics(run), compute_metrics(baseline)).sentence
-    if tone(ratio) == "level":
-        return f"About as fast as without drafting ({ratio:.2f}×, {how}). {cost if ratio < 1 else ''}".strip()
     spent = _spent(run, baseline)
-    return f"Slower here: {ratio:.2f}× the speed of the same engine without drafting: {spent}. {cost}"
+    return f"Slower here: {ratio:.2f}× the speed without drafting: {spent} ({how}). {cost}"
 
 
 def _spent(run: Trace, baseline: Trace) -> str:
@@ -98,17 +106,6 @@ def _speedup(
     if run.started.config.get("method") == "none" or not any(numbers.gammas):
         return [DASH, "nothing was drafted: this is the baseline"]
     return [DASH, "recorded without a complete baseline" if recorded else "stopped before both runs had ended"]
-
-
-def _bars(ours: float | None, plain: float | None) -> list[dict]:
-    """Two bars on one scale: longer is faster."""
-    fastest = max(ours or 0, plain or 0) or 1
-    rows = [("this run", ours), ("no drafting", plain)]
-    return [
-        {"label": label, "value": f"{speed:.1f} tok/s", "width": round(speed / fastest, 3)}
-        for label, speed in rows
-        if speed
-    ]
 
 
 def number(value: Interval | float | None, digits: int) -> str:

@@ -75,8 +75,7 @@ def visit(open_page, fake_server):
 
     def open_(path: str = "", server: str = fake_server, **options) -> Page:
         page = open_page(f"{server}/{path}", **options)
-        expect(page.locator("#ribbon .sl-source")).to_have_text("Recorded run")
-        expect(page.locator("#race .sl-race-note")).not_to_be_empty()
+        expect(page.locator("#stage-notice .sl-words")).not_to_be_empty()
         return page
 
     yield open_

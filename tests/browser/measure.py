@@ -370,7 +370,7 @@ def measure_class(browser, url: str, tokens: int) -> list[str]:
     for page in pages:
         press_run(page, prompt=SAME, tokens=str(tokens))
     for page in pages:
-        expect(page.locator("#notice")).to_contain_text(VERDICT, timeout=WAIT)
+        expect(page.locator("#stage-notice")).to_contain_text(VERDICT, timeout=WAIT)
     broken = report("the same prompt", requests)
 
     for i, page in enumerate(pages):  # first in the line, so that they inspect while the others keep the engine busy
@@ -380,8 +380,8 @@ def measure_class(browser, url: str, tokens: int) -> list[str]:
     for i, page in enumerate(pages):
         wait_for_end(page)
         expect(page.locator(".sl-asked")).to_contain_text(f"Student {i} says")
-        if not VERDICT.search(page.locator("#notice").inner_text()):
-            broken.append(f"browser {i}: {page.locator('#notice').inner_text()}")
+        if not VERDICT.search(page.locator("#stage-notice").inner_text()):
+            broken.append(f"browser {i}: {page.locator('#stage-notice').inner_text()}")
     times = [milliseconds for page in pages for milliseconds in page.evaluate(INSPECT)]
     still = sum(request.is_alive() for request in requests)
     broken += report("a prompt of one's own", requests)

@@ -1,9 +1,12 @@
 """Does with a page what a visitor does, and reads what the visitor sees."""
 
 import re
+from contextlib import contextmanager
 
 from axe_playwright_python.base import AXE_SCRIPT
 from playwright.sync_api import Locator, Page, expect
+
+from app.views.charts import TABS
 
 SPEEDUP = re.compile(r"^\d+\.\d\d×$")
 OVERFLOW = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
@@ -30,19 +33,41 @@ _VIOLATIONS = """async within => {
 
 
 def fill(page: Page, **values: str) -> None:
+    """Also controls in the closed drawer, which is opened for them."""
     for name, value in values.items():
-        page.locator(f"#{name} :is(textarea, input)").first.fill(value)
+        field = page.locator(f"#{name} :is(textarea, input)").first
+        with settings_for(page, field):
+            field.fill(value)
+
+
+@contextmanager
+def settings_for(page: Page, field: Locator):
+    """Opens the drawer where the field is in it, and closes it again."""
+    is_inside = not field.is_visible()
+    if is_inside:
+        page.locator("#settings").click()
+    yield
+    if is_inside:
+        page.locator("#settings").click()
+
+
+def open_tab(page: Page, name: str) -> None:
+    """Opens a result tab below the stage."""
+    page.locator("#results").get_by_role("tab", name=name).click()
 
 
 def choose(page: Page, control: str, words: str | re.Pattern) -> None:
-    page.locator(f"#{control} input").click()
-    page.get_by_role("option", name=words).click()
+    field = page.locator(f"#{control} input")
+    with settings_for(page, field):
+        field.click()
+        page.get_by_role("option", name=words).click()
 
 
 def set_number(page: Page, name: str, value: float | str) -> None:
     field = page.locator(f"#{name} input[type=number]")
-    field.fill(str(value))
-    field.press("Tab")
+    with settings_for(page, field):
+        field.fill(str(value))
+        field.press("Tab")
 
 
 def tick(page: Page, group: str, *labels: str) -> None:
@@ -69,6 +94,7 @@ def run(page: Page, tokens: str = "24", **fields: str) -> None:
     """A whole run with its baseline, up to where its files are ready."""
     press_run(page, tokens=tokens, **fields)
     wait_for_end(page)
+    open_tab(page, "Files")
     expect(page.locator("#trace-file")).to_be_enabled()
 
 
@@ -87,6 +113,9 @@ def speedup(page: Page) -> Locator:
 
 def drawn(page: Page, name: str) -> Locator:
     """The chart, scrolled to and with a picture in it."""
+    tab = next((tab for tab, charts in TABS.items() if name in charts), None)
+    if tab:
+        page.locator(f"#result-{tab}-button").click()
     chart = page.locator(f'[data-chart="{name}"]')
     chart.scroll_into_view_if_needed()
     expect(chart).to_have_attribute("data-drawn", re.compile("[1-9]"))
@@ -95,6 +124,7 @@ def drawn(page: Page, name: str) -> Locator:
 
 def saved(page: Page, button: str) -> str:
     """The text of the file that a button downloads."""
+    open_tab(page, "Files")
     expect(page.locator(f"#{button}")).to_be_enabled()
     with page.expect_download() as download:
         page.locator(f"#{button}").click()
@@ -102,6 +132,7 @@ def saved(page: Page, button: str) -> str:
 
 
 def open_files(page: Page, *paths) -> None:
+    open_tab(page, "Files")
     page.locator("input[type=file]").first.set_input_files(paths)
 
 

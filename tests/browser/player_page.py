@@ -4,7 +4,7 @@ import json
 
 from app.ui.html_component import read, script, template
 
-STYLES = ("page.css", "playground/results.css", "player/player.css")
+STYLES = ("page.css", "playground/results.css", "player/player.css", "player/stage.css")
 
 
 def literal(text: str) -> str:
@@ -24,11 +24,11 @@ def page(value: str = "", dark: bool = False) -> str:
 <meta name="viewport" content="width=device-width"><title>The player</title>
 <style>body {{ margin: 12px; font: 15px/1.5 system-ui; {shades} --color-accent: #6366f1;
 background: var(--body-background-fill); color: var(--body-text-color) }} {styles}</style></head>
-<body class="gradio-container"><textarea id="typing" rows="1"></textarea><div id="ribbon"></div><script>
-const element = document.getElementById('ribbon'), props = {{ value: {literal(value)} }};
+<body class="gradio-container"><textarea id="typing" rows="1"></textarea><div id="stage"></div><script>
+const element = document.getElementById('stage'), props = {{ value: {literal(value)} }};
 const watchers = [], asked = [];
 const watch = (name, callback) => watchers.push(callback), trigger = (name) => asked.push(name);
 const feed = value => {{ props.value = value; for (const callback of watchers) callback(); }};
-element.innerHTML = {literal(template("player", id="player"))};
-{script("player")}
+element.innerHTML = {literal(template("stage", id="player", look="sl-stage"))};
+{script("stage")}
 </script></body></html>"""

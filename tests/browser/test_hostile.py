@@ -37,7 +37,7 @@ def page(visit):
 def ordinary_run(page: Page) -> None:
     """The page still works: a run, up to its measured speedup."""
     run(page, prompt="All is well again and the keeper climbs the stairs", tokens="12")
-    expect(page.locator("#notice")).to_contain_text("drafting")
+    expect(page.locator("#stage-notice")).to_contain_text("drafting")
     expect(speedup(page)).to_have_text(SPEEDUP)
     expect(page.locator(".sl-alert")).to_be_empty()
 
@@ -58,8 +58,6 @@ def test_a_hostile_text_is_only_text_everywhere_and_one_that_no_model_can_read_i
     page.locator(".sl-list .sl-token").first.hover()
     page.locator(".sl-list .sl-token").first.click()
     expect(page.locator(".sl-inspector")).to_have_attribute("data-open", "locked")
-    page.locator("#race").scroll_into_view_if_needed()
-    expect(page.locator(".sl-race-result")).not_to_be_empty()
     drawn(page, "idealised")
     page.locator("#prompt textarea").evaluate(
         "node => { node.value = 'half ' + String.fromCharCode(0xd83d); node.dispatchEvent(new Event('input')); }"
@@ -83,7 +81,7 @@ def test_a_trace_of_hostile_tokens_is_only_text_and_one_with_half_a_character_is
     path = tmp_path / "hostile.json"
     path.write_text(to_json(trace), encoding="utf-8")
     open_files(page, path)
-    expect(page.locator("#notice")).to_contain_text("Opened from a file")
+    expect(page.locator("#stage-notice")).to_contain_text("Opened from a file")
     page.keyboard.press("End")
     expect(page.locator(".sl-list .sl-token").first).to_be_visible()
     page.locator(".sl-list .sl-token").nth(1).click()
@@ -101,11 +99,11 @@ def test_a_trace_of_hostile_tokens_is_only_text_and_one_with_half_a_character_is
 
 def test_fast_clicks_on_run_make_one_run(page, fake):
     fake(step=0.02)
-    page.locator("#tokens input").fill("30")
+    fill(page, tokens="30")
     page.locator("#run").dblclick()
     for _ in range(6):
         page.locator("#run").click(delay=0)
-    expect(page.locator("#notice")).to_contain_text("measured just now")
+    expect(page.locator("#stage-notice")).to_contain_text("measured just now")
     expect(page.locator("#run")).to_have_text("Run")
     expect(speedup(page)).to_have_text(SPEEDUP)
     expect(page.locator(".sl-alert")).to_be_empty()
@@ -126,9 +124,9 @@ def test_two_tabs_of_one_browser_each_see_their_own_run(page, visit, fake):
 def test_stop_before_the_first_token(page, fake):
     fake(load=3)
     press_run(page, tokens="24")
-    expect(page.locator("#notice")).to_contain_text("Loading")
+    expect(page.locator("#stage-notice")).to_contain_text("Loading")
     page.locator("#stop").click()
-    expect(page.locator("#notice")).to_contain_text("Stopped")
+    expect(page.locator("#stage-notice")).to_contain_text("Stopped")
     expect(page.locator("#run")).to_have_text("Run")
     assert page.locator(".sl-list .sl-token").count() == 0
     ordinary_run(page)

@@ -81,7 +81,7 @@ def test_a_whole_lesson_by_keyboard(visit):
     page.locator("#run").focus()
     page.keyboard.press("Enter")
     expect(page.locator(".sl-coach")).to_contain_text("Done")
-    expect(page.locator("#ribbon .sl-source")).to_have_text("Your run")
+    expect(page.locator("#stage .sl-source")).to_have_text("Your run")
     press(page, "Back to the lesson")
     expect(page.locator(".sl-lesson-next")).to_have_text("Next")
     expect(page.locator(".sl-coach")).to_be_hidden()
@@ -115,8 +115,8 @@ def test_live_fills_the_playground_and_the_coach_points_at_what_the_lesson_speak
     expect(page.locator("#tokens input")).to_have_value("56")
     expect(page.locator("#method input")).to_have_value(re.compile("^auto"))  # these models have no EAGLE head
     expect(page.locator("#auto input")).to_be_checked()
-    expect(page.locator("#notice")).to_contain_text("Settings of lesson 6 are filled in")
-    expect(page.locator("#notice")).to_contain_text("no eagle draft")
+    expect(page.locator("#stage-notice")).to_contain_text("Settings of lesson 6 are filled in")
+    expect(page.locator("#stage-notice")).to_contain_text("no eagle draft")
     expect(page.locator(".sl-glow")).to_have_count(1)
     expect(page.locator("#auto.sl-glow")).to_be_in_viewport()
     expect(page.locator(".sl-coach")).to_be_in_viewport()
@@ -135,8 +135,8 @@ def on_a_phone(visit, number: int, step: int) -> Page:
 def test_on_a_phone_the_coach_hides_nothing_that_it_speaks_of(visit):
     page = on_a_phone(visit, 2, 5)
     page.get_by_role("button", name="Run it live").click()
-    expect(page.locator("#gamma.sl-glow")).to_be_in_viewport(ratio=1)
-    glow, coach = (page.locator(place).bounding_box() for place in ("#gamma", ".sl-coach"))
+    expect(page.locator("#settings.sl-glow")).to_be_in_viewport(ratio=1)  # γ is behind it
+    glow, coach = (page.locator(place).bounding_box() for place in ("#settings", ".sl-coach"))
     assert glow["y"] >= 0 and glow["y"] + glow["height"] <= coach["y"]
     words, home = (page.locator(place).bounding_box() for place in (".sl-coach p", ".sl-coach .sl-button"))
     assert home["y"] >= words["y"] + words["height"], "the words have the whole width"
@@ -250,7 +250,7 @@ def test_formulas_words_and_lists_of_a_step_can_be_seen_and_heard(visit):
     open_step(page, 1, 3)
     above, below = page.locator(".sl-lesson-body .sl-over > span").all()
     assert above.bounding_box()["width"] >= below.bounding_box()["width"] - 1, "the line is as long as its longer side"
-    lists = page.locator("#lesson select").or_(page.locator(".sl-race-speed"))
+    lists = page.locator("#lesson select")
     expect(lists.first).to_be_attached()
     arrows = lists.evaluate_all("found => found.map(each => getComputedStyle(each).appearance)")
     assert set(arrows) == {"auto"}, "Gradio takes the arrow from every list"

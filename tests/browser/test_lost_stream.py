@@ -2,6 +2,7 @@
 the next run before it has heard of that goes on waiting at a stream that is gone. Here that moment is held open."""
 
 import pytest
+from page_actions import fill, open_tab
 from playwright.sync_api import Page, expect
 
 pytestmark = pytest.mark.browser
@@ -32,12 +33,13 @@ SLOW_GOODBYE = """() => {
 def page(visit, fake):
     fake(step=0.02)
     page = visit(init_script=f"({SLOW_GOODBYE})()")
-    page.locator("#tokens input").fill("24")
+    fill(page, tokens="24")
     return page
 
 
 def ended(page: Page) -> None:
     expect(page.locator("#run")).to_have_text("Run")
+    open_tab(page, "Files")
     expect(page.locator("#trace-file")).to_be_enabled()
     expect(page.locator("#stop")).to_be_disabled()
 
@@ -45,7 +47,7 @@ def ended(page: Page) -> None:
 @pytest.mark.slow
 def test_a_run_asked_for_as_the_stream_ends_is_shown_to_its_end(page):
     page.locator("#run").click()
-    expect(page.locator("#notice")).to_contain_text("measured just now")
+    expect(page.locator("#stage-notice")).to_contain_text("measured just now")
     ended(page)
     page.locator("#prompt textarea").fill("The second")
     page.wait_for_function("goodbyes > 0")  # of what follows a run, or of a request for nothing

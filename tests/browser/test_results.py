@@ -1,4 +1,4 @@
-"""Below the rounds, in a real browser on the fake worker: the race plays, charts fill, files go out and come back."""
+"""The lanes and the result tabs, in a real browser on the fake worker: charts fill, files go out and come back."""
 
 import csv
 import io
@@ -7,8 +7,8 @@ import re
 import time
 
 import pytest
-from page_actions import choose, drawn, open_files, press_run, run, saved, set_number, speedup, wait_for_end
-from playwright.sync_api import expect
+from page_actions import choose, drawn, open_files, open_tab, run, saved, set_number, speedup
+from playwright.sync_api import Page, expect
 
 from engine.trace.trace import from_json
 
@@ -16,72 +16,51 @@ pytestmark = pytest.mark.browser
 CHARTS = ("tokens", "prediction", "acceptance", "rounds", "times", "scoring", "idealised")
 
 
-# ── the race ──
+# ── the two lanes ──
 
 
-def test_the_race_plays_from_its_clocks_and_samples_race_on_time_per_token(visit):
+def counts(page: Page) -> list[int]:
+    """The tokens that each lane has at the position in the rounds."""
+    return [int(bar.get_attribute("data-tokens")) for bar in page.locator("#stage .sl-bar").all()]
+
+
+def test_one_clock_runs_through_the_rounds_and_both_lanes(visit):
     page = visit()
     run(page, tokens="30")
-    page.locator("#race").scroll_into_view_if_needed()
-    lanes = page.locator(".sl-lane-count")
-    expect(lanes.first).to_contain_text(re.compile(r"^[1-9]\d* of 30 tokens"))  # it began by itself
-    expect(page.locator(".sl-race-result")).to_have_text(re.compile(r"^\d\.\d\d× faster: "))
-    plain, ours = (float(re.search(r"([\d.]+) s", text)[1]) for text in lanes.all_inner_texts())
-    assert ours < plain
-    tile = speedup(page).inner_text()
-    assert page.locator(".sl-race-result").inner_text().startswith(tile)
-    assert page.locator(".sl-race-axis").inner_text() == f"0 to {plain:.2f} seconds"
+    ours, plain = (from_json(saved(page, name)) for name in ("trace-file", "baseline-file"))
+    assert counts(page)[0] == 30
+    page.locator("#stage .sl-rows").focus()
+    page.keyboard.press("Home")
+    for event in ours.rounds:
+        page.keyboard.press("ArrowRight")
+        time = event.end - ours.rounds[0].start
+        by_then = [len(r.emitted) for r in plain.rounds if r.end - plain.rounds[0].start <= time + 1e-5]
+        assert counts(page) == [sum(len(r.emitted) for r in ours.rounds[: event.index + 1]), sum(by_then)]
     run(page, tokens="40", temperature="0.8")
-    expect(page.locator(".sl-race-note")).to_contain_text("different samples")
-    page.locator("#race").scroll_into_view_if_needed()
-    expect(page.locator(".sl-race-result")).to_contain_text("ms per token")
-    expect(page.locator(".sl-race-axis")).to_contain_text("ms per token")
-
-
-@pytest.mark.slow
-def test_slow_motion_is_labelled_and_takes_that_much_longer(visit):
-    page = visit()
-    run(page, tokens="24")
-    page.locator("#race").scroll_into_view_if_needed()
-    expect(page.locator(".sl-race-result")).not_to_be_empty()
-    page.locator(".sl-race-speed").select_option("0.25")
-    expect(page.locator(".sl-race-pace")).to_have_text("Slow motion: 4 times slower than it ran")
-    page.locator(".sl-race-play").click()
-    expect(page.locator(".sl-race-play")).to_have_text("Pause")
-    began = time.monotonic()
-    expect(page.locator(".sl-race-result")).not_to_be_empty()
-    slowest = float(re.search(r"([\d.]+) s", page.locator(".sl-lane-count").first.inner_text())[1])
-    assert time.monotonic() - began > 0.8 * 4 * slowest  # how much longer is the machine's affair
-
-
-def test_reduced_motion_shows_the_end_at_once(visit):
-    page = visit(reduced_motion="reduce")
-    run(page)
-    expect(page.locator(".sl-race-result")).not_to_be_empty(timeout=1_000)
+    expect(page.locator("#stage .sl-axis")).to_have_attribute("title", re.compile("different samples"))
 
 
 def test_a_slowdown_is_said_in_the_banner_with_its_largest_cost(visit, fake):
     page = visit()
     fake(draft=0.04)
     run(page)
-    banner = page.locator("#notice .sl-notice")
+    banner = page.locator("#stage-notice")
     expect(banner).to_have_attribute("data-kind", "slow")
     expect(banner).to_contain_text(re.compile(r"Slower here: 0\.\d\d×.*largest extra cost was drafting"))
     expect(page.locator('[data-tile="speedup"]')).to_have_attribute("data-tone", "slower")
-    page.locator("#race").scroll_into_view_if_needed()
-    expect(page.locator(".sl-race-result")).to_contain_text("× slower")
 
 
 def test_repeats_replace_one_run_by_medians(visit, fake):
     page = visit()
     run(page, tokens="24")
     fake(step=0.03)  # long enough to be seen
+    open_tab(page, "Race & speed")
     page.locator("#repeat").click()
-    expect(page.locator("#notice")).to_contain_text("Measuring again")
-    expect(page.locator("#notice")).to_contain_text("medians of 3 runs each")
+    expect(page.locator("#repeat")).to_have_text("Measuring…")
+    expect(page.locator("#stage-notice")).to_contain_text("Measuring again")
+    expect(page.locator("#stage-notice")).to_contain_text("medians of 3 runs each")
     expect(page.locator('[data-tile="speedup"] .sl-note')).to_contain_text("medians of 3")
-    expect(page.locator(".sl-race-note")).to_contain_text("Measured 3 times in turn")
-    expect(page.locator('[data-chart="tokens"] figcaption')).to_contain_text("medians of 3")
+    expect(page.locator("#stage-notice")).to_contain_text("Measured 3 times in turn")
     run(page, tokens="20")
     expect(page.locator('[data-tile="speedup"] .sl-note')).to_contain_text("one run each")
 
@@ -91,7 +70,7 @@ def test_repeats_replace_one_run_by_medians(visit, fake):
 
 def test_a_second_run_fills_the_same_charts_and_saves_its_own_file(visit):
     page = visit()
-    page.evaluate("document.querySelector('#charts .sl-charts').dataset.mine = 'yes'")
+    page.evaluate("document.querySelector('#charts-race .sl-charts').dataset.mine = 'yes'")
     run(page, tokens="60")
     for name in CHARTS:
         chart = drawn(page, name)
@@ -99,7 +78,7 @@ def test_a_second_run_fills_the_same_charts_and_saves_its_own_file(visit):
     assert len(from_json(saved(page, "trace-file")).emitted) == 60
     run(page, tokens="30")
     drawn(page, "rounds")
-    assert page.locator("#charts .sl-charts").get_attribute("data-mine") == "yes"
+    assert page.locator("#charts-race .sl-charts").get_attribute("data-mine") == "yes"
     assert len(from_json(saved(page, "trace-file")).emitted) == 30
 
     chart = drawn(page, "acceptance")  # its one button saves a picture and sends it nowhere
@@ -133,20 +112,6 @@ def test_no_number_stands_on_the_line_and_no_camera_on_the_legend(visit, fake, w
 
 
 @pytest.mark.slow
-def test_the_one_live_chart_follows_the_run(visit, fake):
-    page = visit()
-    fake(step=0.05)
-    press_run(page, tokens="500")
-    expect(page.locator(".sl-rows")).to_be_in_viewport(ratio=0.6)  # where a run takes the reader; the chart is below
-    drawn(page, "tokens")
-    expect(page.locator("#run")).to_have_text("Running…")
-    expect(page.locator('[data-chart="tokens"]')).to_have_attribute("data-drawn", "2")
-    expect(page.locator("#run")).to_have_text("Running…")
-    page.locator("#stop").click()
-    wait_for_end(page)
-
-
-@pytest.mark.slow
 def test_dark_mode_draws_in_its_own_colours(visit):
     papers = []
     for scheme in ("light", "dark"):
@@ -177,13 +142,11 @@ def test_a_run_goes_out_as_files_and_comes_back_labelled_with_its_race(visit, tm
         paths.append(path)
     page.reload()
     open_files(page, *paths)
-    expect(page.locator("#notice")).to_contain_text("Opened from a file")
+    expect(page.locator("#stage-notice")).to_contain_text("Opened from a file")
     expect(page.locator(".sl-source")).to_have_text("From a file")
     expect(page.locator(".sl-origin")).to_have_text(re.compile("^Recorded: date unknown · cpu · float32"))
     expect(page.locator(".sl-asked")).to_contain_text(trace.started.config["prompt"][:30])
     expect(speedup(page)).to_have_text(before)
-    page.locator("#race").scroll_into_view_if_needed()
-    expect(page.locator(".sl-race-result")).not_to_be_empty()
     drawn(page, "rounds")
     assert json.loads(saved(page, "trace-file")) == json.loads(texts["trace-file"])
     run(page, tokens="20")
@@ -208,6 +171,7 @@ def test_a_200_mb_file_is_refused_in_words_within_seconds(visit, tmp_path):
 
 def test_recipes_follow_the_controls_and_can_be_copied(visit):
     page = visit(permissions=["clipboard-read", "clipboard-write"])
+    open_tab(page, "Use it elsewhere")
     choose(page, "method", "n-gram lookup")
     expect(page.locator(".sl-recipe-code")).to_contain_text('"num_speculative_tokens": 4')
     page.locator("#auto input").uncheck()

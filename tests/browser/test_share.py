@@ -4,7 +4,7 @@ import re
 from urllib.parse import parse_qs, quote, urlsplit
 
 import pytest
-from page_actions import OVERFLOW, press_run, text_of, wait_for_end
+from page_actions import OVERFLOW, fill, press_run, text_of, wait_for_end
 from playwright.sync_api import Page, expect
 
 pytestmark = pytest.mark.browser
@@ -35,8 +35,7 @@ def test_a_run_writes_the_address_and_the_address_makes_the_run_again(visit):
     page = visit()
     assert query(page) == {}
     page.locator("#prompt textarea").fill(HOSTILE)
-    page.locator("#tokens input").fill("30")
-    page.locator("#seed input").first.fill("7")
+    fill(page, tokens="30", seed="7")
     press_run(page)
     wait_for_end(page)
     expect(page).to_have_url(re.compile("tokens=30"))
@@ -44,9 +43,9 @@ def test_a_run_writes_the_address_and_the_address_makes_the_run_again(visit):
     found = query(page)
     assert found["prompt"] == HOSTILE and found["seed"] == "7" and "temperature" not in found
     again = visit(f"?{urlsplit(page.url).query}")
-    expect(again.locator("#notice")).to_contain_text("press Run")
+    expect(again.locator("#stage-notice")).to_contain_text("press Run")
     assert (value(again, "prompt"), value(again, "tokens"), value(again, "seed")) == (HOSTILE, "30", "7")
-    expect(again.locator(".sl-source")).to_have_text("Recorded run")  # nothing has run
+    expect(again.locator(".sl-row")).to_have_count(0)  # nothing has run
     again.locator("#run").click()
     expect(again.locator(".sl-text")).to_have_text(text)
     expect(again).to_have_url(page.url)
@@ -54,7 +53,7 @@ def test_a_run_writes_the_address_and_the_address_makes_the_run_again(visit):
 
 def test_what_a_link_may_not_say_is_said_and_the_next_run_works(visit):
     page = visit(f"?temperature=1e99&seed=%3Cb%3E9&tokens=12&prompt={quote(HOSTILE)}&method=hack&hide=nothing&x=%00")
-    told = page.locator("#notice .sl-notice")
+    told = page.locator("#stage-notice")
     expect(told).to_contain_text("Temperature cannot be")
     expect(told).to_contain_text("Seed cannot be '<b>9'")
     expect(told).to_contain_text("hides 1 control that this page does not have")
@@ -94,22 +93,27 @@ def test_the_dialog_warns_copies_and_its_link_hides_and_presents(visit):
     classroom.keyboard.press("p")
     expect(classroom.locator("body")).not_to_have_class(re.compile("sl-present"))
     empty = "all => all.filter(one => one.offsetHeight && ![...one.children].some(child => child.offsetHeight)).length"
-    assert classroom.locator(".sl-settings .form").evaluate_all(empty) == 0, "what is hidden leaves an empty frame"
+    assert classroom.locator(":is(#quick, #drawer) .form").evaluate_all(empty) == 0, (
+        "what is hidden leaves an empty frame"
+    )
     for gone in ("#seed", "#temperature", "#dice", "#reset"):
         expect(classroom.locator(gone).first).to_be_hidden()
+    classroom.locator("#settings").click()
     expect(classroom.locator("#tokens")).to_be_visible()
+    classroom.locator("#settings").click()
     press_run(classroom)
     wait_for_end(classroom)
     expect(classroom).to_have_url(re.compile(r"hide=temperature,seed&present=1$"))
     classroom.locator("[data-share=open]").click()
     classroom.get_by_role("button", name="Show all controls here").click()
     classroom.locator("[data-share=close]").click()
+    classroom.locator("#settings").click()
     expect(classroom.locator("#seed")).to_be_visible()
 
 
 def test_a_pair_and_its_method_come_together_and_other_weights_are_told(visit):
     page = visit("?method=none&tokens=20&revision=0123456789ab&__theme=dark")
-    expect(page.locator("#notice")).to_contain_text("made with revision 0123456789ab")
+    expect(page.locator("#stage-notice")).to_contain_text("made with revision 0123456789ab")
     expect(page.locator("#method input")).to_have_value(re.compile("plain decoding"))
     with page.expect_response("**/speclens/state"):  # by its next look, what else the page asks on opening has come
         pass
@@ -127,13 +131,12 @@ def test_presentation_is_large_and_nothing_is_clipped(visit, width):
     size = "node => parseFloat(getComputedStyle(node).fontSize)"
     token, text = page.locator(".sl-list .sl-accepted").last, page.locator(".sl-text")
     before = token.evaluate(size), text.evaluate(size)
-    page.get_by_role("button", name="Present").click()
-    expect(page.get_by_role("button", name="Leave presentation")).to_have_attribute("aria-pressed", "true")
+    page.evaluate("document.querySelector('[data-share=present]').click()")  # on a phone by the key P
     grown = [after / old for after, old in zip((token.evaluate(size), text.evaluate(size)), before, strict=True)]
     assert min(grown) > (1.15 if width == 390 else 1.5), grown
-    for clutter in (".sl-settings", ".sl-files", "#production", "#charts", ".sl-legend"):
+    for clutter in ("#quick", "#results", ".sl-heading", "#chip"):
         expect(page.locator(clutter).first).to_be_hidden()
-    for kept in ("#prompt", "#run", ".sl-text", ".sl-rows", ".sl-tiles", "#race"):
+    for kept in ("#prompt", "#run", ".sl-text", ".sl-rows", ".sl-strip"):
         expect(page.locator(kept)).to_be_visible()
     assert page.evaluate(OVERFLOW) <= 0
     page.locator("#prompt textarea").focus()

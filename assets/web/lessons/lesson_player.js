@@ -2,7 +2,7 @@
 
 function makeLessonPlayer(root, caption) {
   const box = root.querySelector('.sl-player');
-  box.dataset.opened = '1';                                // only the lesson starts it
+  box.dataset.told = 'lesson';                             // only the lesson starts it
   const player = makePlayer(box), { timeline, playback, rows } = player;
   const panel = root.querySelector('.sl-inspector');
   let shown = null, glowing = null, acted = null;

@@ -11,10 +11,10 @@ function makePlaygroundHint({ back }) {
 
   function calm() { clearTimeout(later); glowing?.classList.remove('sl-glow'); glowing = null; stop?.abort(); }
 
-  // The control itself, or the folded section around it, or Run if this page lacks it (a device with one precision).
+  // The control itself, or the button that brings it into sight, or Run if this page lacks it (a device with one precision).
   function seen(name) {
     const node = document.getElementById(name);
-    return node?.getClientRects().length ? node : node?.closest('#more') || document.getElementById('run');
+    return node?.getClientRects().length ? node : document.getElementById(node ? 'settings' : 'run');
   }
 
   // The playground's tab opens only when the server has answered.

@@ -13,7 +13,7 @@ function makeNdjsonReader(started, readers, ended) {
       head = value.slice(0, lineEnd);
       offset = lineEnd;
       const start = JSON.parse(head);
-      if (start.run !== run) { run = start.run; started(start); }
+      if (start.run && start.run !== run) { run = start.run; started(start); }   // without a run: more about the one there is
     }
     const end = value.lastIndexOf('\n') + 1;
     for (const text of value.slice(offset, end).split('\n')) {

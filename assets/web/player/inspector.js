@@ -1,7 +1,7 @@
 // Draws the inspector: the numbers of one token's verdict, from the trace alone.
 
-// ``ask(token)``: the reader wants to inspect this token.
-function makeInspector(box, ask = () => {}) {
+// ``ask(token)``: the reader wants to inspect this token; ``legend``: what the marks mean, shown while there is no token.
+function makeInspector(box, ask, legend) {
   let token = null, round = null, about = null, stage = null;
   let rolled = null, tally = null;        // a u drawn anew, and how often the token stayed
 
@@ -20,6 +20,7 @@ function makeInspector(box, ask = () => {}) {
     box.replaceChildren(make('p', 'sl-empty-inspector',
       'Click a token, or pause and step, to see the numbers behind its verdict.'));
     if (example) box.append(makeButton(`Why was ${quote(example)} refused?`, () => ask(example)));
+    box.append(legend.cloneNode(true));
   }
 
   function draw() {

@@ -1,9 +1,18 @@
-// Writes the output up to the player's position, in one text node: a step adds or removes its end.
+// Writes the output up to the player's position, in one text node: a step adds or removes its end. An underline says how
+// each token came about.
 
-function makeOutputView(box, timeline) {
-  const text = document.createTextNode('');
+const MOST_UNDERLINED = 3000;   // tokens; more would cost a step too much
+
+function makeOutputView(box, timeline, frame = box) {
+  const text = document.createTextNode(''), highlights = window.CSS?.highlights && window.Highlight ? CSS.highlights : null;
+  let lines = [];                 // {range, status, end} of each underlined token, in order
   box.append(text);
-  const highlights = window.CSS?.highlights && window.Highlight ? CSS.highlights : null;
+
+  function highlight(name) {
+    if (!highlights.has(name)) highlights.set(name, new Highlight());
+    return highlights.get(name);
+  }
+  function rangeOf(from, to) { return new StaticRange({ startContainer: text, startOffset: from, endContainer: text, endOffset: to }); }
 
   // The length of the output after ``step`` steps of round ``index``.
   function lengthAt(index, step) {
@@ -15,12 +24,35 @@ function makeOutputView(box, timeline) {
   }
 
   function show({ index, step }) {
-    const length = lengthAt(index, step), stick = box.scrollHeight - box.scrollTop - box.clientHeight < 40;
+    const length = lengthAt(index, step), stick = frame.scrollHeight - frame.scrollTop - frame.clientHeight < 40;
     if (length > text.length) text.appendData(timeline.textFrom(text.length, length));
     else if (length < text.length) text.deleteData(length, text.length - length);
     else return;
-    if (stick) box.scrollTop = box.scrollHeight;
+    underline(index);
+    if (stick) frame.scrollTop = frame.scrollHeight;
   }
+
+  function underline(last) {
+    if (!highlights) return;
+    while (lines.length && lines.at(-1).end > text.length) drop(lines.pop());
+    if (timeline.tokensBefore(last + 1) > MOST_UNDERLINED) return;
+    let at = lines.at(-1)?.end ?? 0;
+    for (let index = lines.at(-1)?.round ?? 0; index <= last; index++) {
+      let from = timeline.rounds[index].offset;
+      for (const token of timeline.rounds[index].emitted) {
+        const end = from + token.text.length;
+        if (end > at && end <= text.length) lines.push(add(token.status, from, end, index));
+        from = end;
+      }
+      at = Math.max(at, lines.at(-1)?.end ?? 0);
+    }
+  }
+  function add(status, from, end, round) {
+    const range = rangeOf(from, end);
+    highlight(`sl-${status}`).add(range);
+    return { range, status, end, round };
+  }
+  const drop = ({ status, range }) => highlight(`sl-${status}`).delete(range);
 
   function mark(token) {
     if (!highlights) return;
@@ -29,12 +61,16 @@ function makeOutputView(box, timeline) {
     const round = timeline.rounds[token.round];
     let from = round.offset;
     for (const other of round.emitted) { if (other === token) break; from += other.text.length; }
-    if (from + token.text.length > text.length) return;
-    const range = new Range();
-    range.setStart(text, from);
-    range.setEnd(text, from + token.text.length);
-    highlights.set('sl-locked', new Highlight(range));
+    if (from + token.text.length <= text.length) highlight('sl-locked').add(rangeOf(from, from + token.text.length));
   }
 
-  return { show, mark, reset() { text.data = ''; highlights?.delete('sl-locked'); } };
+  function reset() {
+    text.data = '';
+    if (!highlights) return;
+    lines.forEach(drop);
+    lines = [];
+    highlights.delete('sl-locked');
+  }
+
+  return { show, mark, reset };
 }

@@ -62,9 +62,10 @@ function makePlayback(timeline, changed) {
     playing = live = false;
   }
 
-  // Picks the pace at which a median round takes COMFORT seconds, unless the reader has chosen one.
-  function settle() {
+  // Picks the pace at which a median round takes COMFORT seconds, or ``rate``, unless the reader has chosen one.
+  function settle(rate) {
     if (chosen) return;
+    if (rate) { pace = rate; return; }
     const all = timeline.rounds.map((_, index) => seconds(index)).sort((a, b) => a - b);
     const want = (all[all.length >> 1] || 0.05) / COMFORT;
     pace = PACES.reduce((best, notch) => Math.abs(Math.log(notch / want)) < Math.abs(Math.log(best / want)) ? notch : best);

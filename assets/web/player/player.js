@@ -1,14 +1,15 @@
 // Connects the parts of the player: timeline and playback move rows, output and inspector.
 
-// ``askAgain()``: rounds were lost on the way; ``runStarted()``: a run takes the place of the one on screen.
-function makePlayer(root, { askAgain = () => {}, runStarted = () => {} } = {}) {
+// ``askAgain()``: rounds were lost on the way; ``runStarted()``: a run takes the place of the one on screen;
+// ``heard(status)``: a sentence came.
+function makePlayer(root, { askAgain = () => {}, runStarted = () => {}, heard = () => {} } = {}) {
   const find = selector => root.querySelector(selector);
   const frame = find('.sl-rows'), scrub = find('.sl-scrub'), panel = find('.sl-inspector'), help = find('.sl-help');
   const calm = window.matchMedia('(prefers-reduced-motion: reduce)');
   const timeline = makeTimeline();
-  const rows = makeRoundsView(frame, find('.sl-list'), timeline), output = makeOutputView(find('.sl-text'), timeline);
-  const inspector = makeInspector(find('.sl-inspected-token'), lock), tooltip = makeTooltip(find('.sl-tip'), frame);
-  const playback = makePlayback(timeline, moved);
+  const rows = makeRoundsView(frame, find('.sl-list'), timeline), output = makeOutputView(find('.sl-text'), timeline, find('.sl-text-box'));
+  const inspector = makeInspector(find('.sl-inspected-token'), lock, find('.sl-legend')), tooltip = makeTooltip(find('.sl-tip'), frame);
+  const playback = makePlayback(timeline, moved), strip = makeStrip(find('.sl-strip'), timeline), say = makeStatus(find('.sl-notice'));
   let locked = null, opening = false, sight = false, announced = -1, announcedAt = 0;
 
   // ── drawing ──
@@ -38,6 +39,7 @@ function makePlayer(root, { askAgain = () => {}, runStarted = () => {} } = {}) {
     if (by === 'reader' || by === 'pace') tooltip.hide();
     announce(at);
     transport(at);
+    strip.show(timeline.locate(playback.at));
     ending();
     root.dataset.rounds = timeline.rounds.length;
   }
@@ -48,7 +50,9 @@ function makePlayer(root, { askAgain = () => {}, runStarted = () => {} } = {}) {
     setText(find('.sl-compared'), ended && playback.at >= timeline.steps ? words.filter(Boolean).join(' ') : '');
   }
 
-  const words = find('.sl-place'), pace = find('.sl-pace'), paceWords = find('.sl-pace-words'), playButton = find('[data-do="play"]');
+  const words = find('.sl-place'), pace = find('.sl-pace'), playButton = find('[data-do="play"]');
+
+  pace.append(...PACES.map(rate => make('option', '', paceSentence(rate), { value: rate })));
 
   function transport({ index }) {
     const rounds = timeline.rounds.length, where = rounds ? `Round ${index + 1} of ${rounds}` : 'No rounds yet';
@@ -63,10 +67,7 @@ function makePlayer(root, { askAgain = () => {}, runStarted = () => {} } = {}) {
       playButton.setAttribute('aria-label', moving ? 'Pause' : 'Play');
       playButton.title = moving ? 'Pause (Space)' : 'Play (Space)';
     }
-    pace.value = PACES.indexOf(playback.pace);
-    const sentence = paceSentence(playback.pace);
-    setText(paceWords, playback.live ? 'live, as it is made' : sentence);
-    pace.setAttribute('aria-valuetext', sentence);
+    pace.value = playback.pace;
   }
 
   // Announces each round to screen readers, at most one a second.
@@ -86,7 +87,8 @@ function makePlayer(root, { askAgain = () => {}, runStarted = () => {} } = {}) {
     setText(chip, { file: 'From a file', recorded: 'Recorded run', yours: 'Your run', running: 'Running now' }[kind] || '');
     setText(find('.sl-about'), about.words || '');
     setText(find('.sl-origin'), about.origin ? `Recorded: ${about.origin}` : '');
-    setText(find('.sl-asked'), about.prompt ? `Prompt: ${about.prompt}` : '');
+    setText(find('.sl-asked'), about.prompt || '');
+    root.dataset.kind = kind;
     ending();
     find('.sl-empty').hidden = Boolean(about.prompt || timeline.rounds.length);
   }
@@ -159,7 +161,7 @@ function makePlayer(root, { askAgain = () => {}, runStarted = () => {} } = {}) {
     if (token) { if (token === locked) unlock(); else lock(token); }
   });
   scrub.addEventListener('input', () => playback.move(Number(scrub.value), 'reader'));
-  pace.addEventListener('input', () => { playback.pace = PACES[pace.value]; });
+  pace.addEventListener('input', () => { playback.pace = Number(pace.value); });
   listenForShortcuts(root, {
     ' ': actions.play, arrowleft: actions['round-back'], arrowright: actions['round-on'], home: actions.start,
     end: actions.end, j: actions['token-back'], k: actions['token-on'], '?': actions.help,
@@ -183,7 +185,7 @@ function makePlayer(root, { askAgain = () => {}, runStarted = () => {} } = {}) {
   }
 
   // ── lines from the server ──
-  let missing = false, over = false;
+  let missing = false, over = false, numbers = null, status = null;   // of which only the last one of a value counts
   const readValue = makeNdjsonReader(started, {
     about(line) { timeline.about = line; labels(); },
     round(line) {
@@ -198,6 +200,8 @@ function makePlayer(root, { askAgain = () => {}, runStarted = () => {} } = {}) {
       if (!timeline.about.recorded) setText(find('.sl-live'), endSentence(line));
     },
     compared(line) { timeline.compared = line; labels(); },
+    numbers(line) { numbers = line; },
+    status(line) { status = line; },
     over() { over = true; },
   }, arrived);
 
@@ -205,6 +209,7 @@ function makePlayer(root, { askAgain = () => {}, runStarted = () => {} } = {}) {
     missing = over = opening = false;
     announced = -1;
     timeline.clear();
+    strip.clear();
     rows.reset();
     output.reset();
     playback.reset();
@@ -218,23 +223,28 @@ function makePlayer(root, { askAgain = () => {}, runStarted = () => {} } = {}) {
   function arrived() {
     const news = added;
     added = false;
-    if (news || timeline.ended) showNews(news);
+    if (numbers) strip.read(numbers);
+    if (news || (timeline.ended && numbers)) showNews(news); else if (numbers) strip.show(timeline.locate(playback.at));
+    if (status) { say(status); heard(status); }
+    numbers = status = null;
     if (over && missing) { missing = false; askAgain(); }
   }
 
   function showNews(added) {
-    if (timeline.about.recorded && !root.dataset.opened) return open();
-    root.dataset.opened = '1';
+    const { recorded, origin } = timeline.about;
+    if (recorded && !origin && added && !root.dataset.told) return open();       // plays from its first round
     if (added && playback.at === 0 && !playback.playing) { playback.settle(); playback.follow(); } else playback.arrivals();
     labels();
   }
 
-  // The recorded run plays when it comes into sight; with reduced motion it is shown to its end instead.
+  // A recorded run plays when it comes into sight: the first slowly, others as fast as they ran. With reduced motion it is
+  // shown to its end instead.
   function open() {
-    root.dataset.opened = '1';
-    playback.settle();
+    playback.settle(root.dataset.played ? 1 : undefined);
+    root.dataset.played = '1';
     labels();
     if (calm.matches) return playback.move(timeline.steps, 'clock');
+    playback.move(0, 'clock');
     opening = true;
     moved('clock');
     begin();

@@ -49,8 +49,8 @@ function makeRoundsView(frame, list, timeline) {
 
   function rowNode(number) {
     const round = timeline.rounds[rows[number].from], line = make('span', round.parents ? 'sl-line sl-tree' : 'sl-line');
-    const parts = [make('span', 'sl-index'), line, make('span', 'sl-kept')];
-    const row = make('li', plain(round) ? 'sl-row sl-strip' : 'sl-row', parts, { 'data-number': number });
+    const parts = [make('span', 'sl-index'), line, make('span', 'sl-kept'), make('span', 'sl-took')];
+    const row = make('li', plain(round) ? 'sl-row sl-plain-row' : 'sl-row', parts, { 'data-number': number, 'data-part': 'round' });
     fill(row, number);
     return row;
   }
@@ -77,7 +77,9 @@ function makeRoundsView(frame, list, timeline) {
     setText(row.firstChild, many ? `${from + 1}–${last}` : `${from + 1}`);
     const done = last < shownRounds || shownStep >= timeline.rounds[last - 1]?.steps;
     const by = round.by ? ` · ${round.by}` : '';
-    setText(row.lastChild, round.drafts && done ? `${round.kept} of ${round.drafted} kept${by}` : '');
+    setText(row.children[2], round.drafts && done ? `${round.kept} of ${round.drafted} kept${by}` : '');
+    setText(row.lastChild, !many && done ? `${Math.round(1000 * (round.end - round.start))} ms` : '');
+    row.toggleAttribute('data-told', !many && from === shownRounds - 1);
     row.setAttribute('aria-label', many ? `Rounds ${from + 1} to ${last}, without drafts` : `Round ${from + 1}`);
     if (to >= shownRounds) row.dataset.open = '1'; else delete row.dataset.open;
   }

@@ -88,8 +88,8 @@ function comparedSentence({ verdict, at, gap }) {
   }[verdict] || '';
 }
 
-// 0.05 → "20× slower than it ran".
+// 0.05 → "20× slower".
 function paceSentence(speed) {
   if (speed === 1) return 'real time';
-  return speed < 1 ? `slow motion, ${Math.round(1 / speed)}× slower than it ran` : `${speed}× faster than it ran`;
+  return speed < 1 ? `${Math.round(1 / speed)}× slower` : `${speed}× faster`;
 }

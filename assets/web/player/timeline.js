@@ -30,17 +30,18 @@ function placeTree(round) {
 }
 
 function makeTimeline() {
-  let first, text;      // first[i]: steps before round i, the last entry being the number of all steps; text: that of all rounds
+  let first, text, before;   // steps before round i, one more entry being all; the text of all rounds; tokens before round i
   const timeline = {
     clear, add, locate,
     get steps() { return first.at(-1); },
     textFrom: (from, to) => text.slice(from, to),
+    tokensBefore: index => before[index],
     startOf: index => first[Math.max(0, Math.min(index, timeline.rounds.length))],
   };
 
   function clear() {
     Object.assign(timeline, { rounds: [], about: {}, ended: null, compared: null });
-    [first, text] = [[0], ''];
+    [first, text, before] = [[0], '', [0]];
   }
   clear();
 
@@ -62,6 +63,7 @@ function makeTimeline() {
     text += emitted.map(token => token.text).join('');
     timeline.rounds.push(round);
     first.push(first.at(-1) + round.steps);
+    before.push(before.at(-1) + emitted.length);
   }
 
   // After ``at`` steps: the index of the round under way, and the steps done in it.

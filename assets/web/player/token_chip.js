@@ -1,8 +1,10 @@
 // One token as a button: its mark, its text, and its status in words for a screen reader.
 
 function makeTokenChip(token) {
-  const mark = make('span', 'sl-mark', '', { 'aria-hidden': 'true' });
-  const node = make('button', '', [mark, make('bdi', 'sl-piece', shown(token)), make('span', 'sl-unseen')], { type: 'button', tabindex: -1 });
+  const mark = make('span', 'sl-mark', '', { 'aria-hidden': 'true' }), text = shown(token);
+  const lead = /^\u00a0(?=[^\u00a0])/.test(text);        // a leading space is a thin gap, and nothing strikes it out
+  const piece = make('bdi', text.trim().length > 2 ? 'sl-piece' : 'sl-piece sl-short', lead ? text.slice(1) : text);
+  const node = make('button', '', [mark, lead && make('span', 'sl-lead', '\u00a0'), piece, make('span', 'sl-unseen')], { type: 'button', tabindex: -1 });
   if (token.place) placeInTree(node, token.place);
   return node;
 }
@@ -21,5 +23,5 @@ function setStage(node, stage, more = '') {
   node.className = `sl-token sl-${stage}`;
   node.hidden = stage === 'hidden';
   node.children[0].textContent = STATUSES[stage]?.mark ?? '';
-  node.children[2].textContent = ` ${STATUSES[stage]?.word ?? stage}${more}`;
+  node.lastChild.textContent = ` ${STATUSES[stage]?.word ?? stage}${more}`;
 }

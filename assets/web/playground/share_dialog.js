@@ -16,9 +16,7 @@ function hide(listed) {
   const selectors = hidden.map(name => `#${name}`);
   if (hidden.includes('seed')) selectors.push('#dice');
   if (hidden.length) selectors.push('#reset');                   // it would also reset hidden controls
-  if (hidden.includes('auto') && hidden.includes('gamma')) selectors.push('.sl-gamma');
-  if (selectors.length) selectors.push(`.sl-settings .form:not(:has(> :not(${selectors.join(', ')})))`);   // gradio's frame around only hidden ones
-  if (ticks.every(tick => !tick.hasAttribute('data-advanced') || hidden.includes(tick.value))) selectors.push('#more');
+  if (selectors.length) selectors.push(`:is(#quick, #drawer) .form:not(:has(> :not(${selectors.join(', ')})))`);   // gradio's frame around only hidden ones
   sheet.replaceSync(selectors.map(selector => `${selector} { display: none !important; }`).join('\n'));
   for (const tick of ticks) tick.checked = hidden.includes(tick.value);
   reveal.hidden = !hidden.length;
@@ -29,12 +27,8 @@ function show(on) {
   document.body.classList.toggle('sl-present', on);
   presenting.setAttribute('aria-pressed', on);
   presenting.textContent = on ? 'Leave presentation' : 'Present';
-  window.dispatchEvent(new Event('resize'));                // charts and the race measure themselves again
+  window.dispatchEvent(new Event('resize'));                // charts measure themselves again
 }
-const two = matchMedia('(min-width: 1000px) and (max-width: 1499px)');
-const arrange = () => document.body.classList.toggle('sl-two', two.matches);   // see present.css
-two.addEventListener('change', arrange);
-arrange();
 const toggle = () => show(!document.body.classList.contains('sl-present'));
 
 document.addEventListener('keydown', event => {
@@ -81,4 +75,4 @@ onValue(value => {
   if (news.link !== undefined) { query = news.link; write(news.problem); }
   if (news.address !== undefined) address.show(news.address, hidden, openedPresenting);
 });
-if (address.asks()) trigger('opened', { query: location.search });
+if (address.asks()) trigger('opened', { query: location.search, reload: performance.getEntriesByType('navigation')[0]?.type === 'reload' });

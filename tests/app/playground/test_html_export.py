@@ -66,20 +66,22 @@ def test_the_policy_names_exactly_the_script_and_the_styles_and_nothing_else():
 
 def test_the_file_holds_the_run_its_race_and_its_figures():
     run, baseline = recorded(), recorded("none", 0)
-    values = json.loads(parts(html_export.page(run, baseline))[1])["values"]
-    kinds = [json.loads(line)["type"] for line in values["ribbon"].splitlines()]
-    assert kinds.count("round") == len(run.rounds) and kinds[-2:] == ["finish", "compared"]
-    speedup = json.loads(values["tiles"])["tiles"]["speedup"]
-    assert speedup[1] == "against no drafting, recorded with it, one run each"
-    assert len(json.loads(values["race"])["lanes"]) == 2
-    alone = json.loads(parts(html_export.page(run))[1])["values"]
-    assert json.loads(alone["race"])["lanes"] == []
-    assert "without a complete baseline" in json.loads(alone["tiles"])["tiles"]["speedup"][1]
+
+    def lines(*traces: Trace) -> list[dict]:
+        return list(map(json.loads, json.loads(parts(html_export.page(*traces))[1])["values"]["stage"].splitlines()))
+
+    kinds = [line["type"] for line in lines(run, baseline)]
+    assert kinds.count("round") == len(run.rounds) and kinds[-3:] == ["finish", "numbers", "compared"]
+    numbers = lines(run, baseline)[-2]
+    assert numbers["tiles"]["speedup"][1] == "against no drafting, recorded with it, one run each"
+    assert numbers["plain"]["counts"][-1] == len(baseline.emitted)
+    alone = lines(run)[-1]
+    assert alone["plain"] is None and "without a complete baseline" in alone["tiles"]["speedup"][1]
 
 
 def test_a_run_that_broke_off_is_over_all_the_same():
-    lines = json.loads(parts(html_export.page(replace(small(), finished=None)))[1])["values"]["ribbon"].splitlines()
-    assert json.loads(lines[-1]) == {"type": "finish", "reason": "lost", "tokens": 3}
+    lines = json.loads(parts(html_export.page(replace(small(), finished=None)))[1])["values"]["stage"].splitlines()
+    assert json.loads(lines[-2]) == {"type": "finish", "reason": "lost", "tokens": 3}
 
 
 def test_the_file_is_small():

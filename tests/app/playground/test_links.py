@@ -2,12 +2,12 @@
 
 import json
 import random
-from dataclasses import asdict, replace
 from types import SimpleNamespace
 from urllib.parse import quote, urlencode
 
 import pytest
-from fake_worker import FakeEngine, play
+from fake_worker import FakeEngine
+from test_run_handlers import Screen, line, said
 
 from app.form import NAMES, defaults, described, read, settings
 from app.jobs.service import Pair, Service
@@ -16,10 +16,10 @@ from app.limits import Limits
 from app.playground.link_handlers import LinkHandlers
 from app.playground.links import MOST, Link, query, sentence
 from app.playground.links import read as read_link
-from app.playground.run_handlers import SKIP
+from app.playground.press import Press
+from app.playground.run_handlers import SKIP, RunHandlers
 from engine.config import AUTO, RunConfig, SamplingParams
 from engine.errors import BadInput
-from engine.trace.trace import fold
 
 LIMITS = Limits(new_tokens=512, prompt_chars=8_000)
 CONTROLS = described(LIMITS)
@@ -191,22 +191,23 @@ def event(text) -> SimpleNamespace:
 
 
 def test_opening_fills_the_controls_and_runs_nothing(sharing):
-    told, notice, *filled = sharing.opened(event("?prompt=Hello&seed=7&hide=seed&present=1"))
+    told, stage, session, *filled = sharing.opened(event("?prompt=Hello&seed=7&hide=seed&present=1"))
     controls = dict(zip(NAMES, filled, strict=True))
     assert controls["prompt"]["value"] == "Hello" and controls["seed"]["value"] == 7
     assert [name for name, update in controls.items() if update != SKIP] == ["prompt", "seed"]
-    assert "press Run" in json.loads(notice)["text"] and json.loads(notice)["kind"] == "quiet"
+    assert "press Run" in said(Screen(stage))["text"] and said(Screen(stage))["kind"] == "quiet"
+    assert session == Session(), "the recorded run makes way"
     assert json.loads(told) | {"at": ""} == {"hide": ["seed"], "present": True, "at": ""}
     assert sharing.service.engine.fake.jobs == []
 
 
 def test_a_bad_link_is_an_error_in_words(sharing):
-    _, notice, *filled = sharing.opened(event("temperature=99"))
-    assert json.loads(notice)["kind"] == "error" and all(update == SKIP for update in filled)
-    _, notice, *filled = sharing.opened(event("temperature=99&seed=7"))
-    assert json.loads(notice)["kind"] == "slow" and dict(zip(NAMES, filled, strict=True))["seed"]["value"] == 7
+    _, stage, _, *filled = sharing.opened(event("temperature=99"))
+    assert said(Screen(stage))["kind"] == "error" and all(update == SKIP for update in filled)
+    _, stage, _, *filled = sharing.opened(event("temperature=99&seed=7"))
+    assert said(Screen(stage))["kind"] == "slow" and dict(zip(NAMES, filled, strict=True))["seed"]["value"] == 7
     for text in ("temperature=99&hide=seed", "temperature=99&present=1"):
-        assert json.loads(sharing.opened(event(text))[1])["kind"] == "slow"
+        assert said(Screen(sharing.opened(event(text))[1]))["kind"] == "slow"
     for data in (None, [], {"query": None}, {"query": ["x"]}, {"query": 10**10}):
         sharing.opened(SimpleNamespace(_data=data))
 
@@ -215,21 +216,24 @@ def test_the_link_of_the_controls_opens_as_them(sharing):
     values = defaults() | {"prompt": "Hé & <b>", "temperature": 0.5, "seed": 3.0}
     told = json.loads(sharing.link(*values.values()))
     again = sharing.opened(event(told["link"]))
-    filled = dict(zip(NAMES, again[2:], strict=True))
+    filled = dict(zip(NAMES, again[3:], strict=True))
     assert filled["prompt"]["value"] == "Hé & <b>" and filled["seed"]["value"] == 3
     assert json.loads(sharing.link(*values.values()))["at"] != told["at"], "asked twice, answered twice"
     empty = json.loads(sharing.link(*(values | {"seed": None}).values()))
     assert empty["link"] == "" and "Seed is empty" in empty["problem"]
 
 
-def test_the_address_after_a_run_is_of_that_run(sharing):
-    config = RunConfig("Hello", method="ngram", gamma=3, sampling=SamplingParams(0.5), seed=9, max_new_tokens=8)
-    trace = fold(play(config))
-    trace = replace(trace, started=replace(trace.started, config=asdict(config) | {"stop": []}))
-    text = json.loads(sharing.address(Session(trace)))["address"]
-    link = read_link(text, sharing.controls, list(sharing.service.pairs.values()), 8_000)
-    assert settings(defaults() | link.values) == config
-    assert sharing.address(Session()) == SKIP
+def test_the_address_of_a_press_opens_as_its_run_where_that_is_kept(sharing):
+    values = defaults() | {"prompt": "Hello", "seed": 9, "tokens": 8}  # with method auto
+    query = json.loads(sharing.address(*values.values()))["address"]
+    link = read_link(query, sharing.controls, list(sharing.service.pairs.values()), 8_000)
+    assert settings(defaults() | link.values) == settings(values)
+    assert sharing.address(*(values | {"prompt": ""}).values()) == SKIP, "a refused press leaves the address"
+    reloaded = SimpleNamespace(_data={"query": query, "reload": True})
+    assert "Press Run to see the run again" in said(Screen(sharing.opened(reloaded)[1]))["text"]
+    list(RunHandlers(sharing.service).run(None, Press(), *values.values()))
+    _, stage, session, *_ = sharing.opened(reloaded)
+    assert line(Screen(stage), "about")["recorded"] and len(session.trace.emitted) == 8
 
 
 def test_nothing_of_a_link_is_trusted_by_its_length():

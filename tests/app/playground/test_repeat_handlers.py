@@ -5,13 +5,16 @@ import threading
 
 import pytest
 from fake_worker import FakeEngine, FakeWorker, recorded, wait_for
-from lab_pages import VISITOR, said
+from lab_pages import VISITOR
+from test_run_handlers import Screen, line
+from test_run_handlers import said as said_on
 
+from app.form import defaults
 from app.jobs.service import Service
 from app.jobs.visitor import Session
 from app.limits import Limits
 from app.playground.press import Press
-from app.playground.repeat_handlers import SKIP, RepeatHandlers, RepeatOutputs
+from app.playground.repeat_handlers import SKIP, RepeatHandlers
 from app.playground.run_handlers import RunHandlers
 from app.views.repeats import medians
 from engine.trace.metrics import compute_metrics
@@ -41,7 +44,11 @@ def repeats(worker) -> RepeatHandlers:
     return RepeatHandlers(Service(FakeEngine(worker), Limits()))
 
 
-def measured(repeats: RepeatHandlers, session: Session, count=3, press=None) -> list[RepeatOutputs]:
+def said(value: str) -> dict:
+    return said_on(Screen(value))
+
+
+def measured(repeats: RepeatHandlers, session: Session, count=3, press=None) -> list[str]:
     return list(repeats.repeat(press or Press(), session, count, VISITOR))
 
 
@@ -50,7 +57,7 @@ def test_the_medians_and_the_spread_are_shown():
     found = medians(pairs)
     assert found.run is pairs[2][0] and found.baseline is pairs[1][1]
     speeds = sorted(compute_metrics(run).tokens_per_second for run, _ in pairs)
-    assert f"{speeds[0]:.3g}–{speeds[2]:.3g} tokens/s with drafting" in found.spread
+    assert f"{speeds[0]:.3g}–{speeds[2]:.3g} tokens/s with drafting" in found.words
     assert found.how == "medians of 3 runs each"
 
 
@@ -58,10 +65,8 @@ def test_repeats_are_measured_in_turn_and_the_page_says_how_many(repeats, worker
     screens = measured(repeats, Session(whole(), plain()), 5)
     assert [config.method for config in worker.runs] == ["ngram", "none"] * 4
     last = screens[-1]
-    assert "medians of 5 runs each" in said(last)["text"] and "tokens/s with drafting" in said(last)["text"]
-    assert "medians of 5" in json.loads(last.tiles)["tiles"]["speedup"][1]
-    assert "Measured 5 times in turn" in json.loads(last.race)["note"]
-    assert "medians of 5" in json.loads(last.charts)["figures"]["tokens"]["note"]
+    assert "medians of 5 runs each" in said(last)["text"] and "Measured 5 times in turn" in said(last)["text"]
+    assert "medians of 5" in line(Screen(last), "numbers")["tiles"]["speedup"][1]
     assert any("3 of 5, with drafting" in said(screen)["text"] for screen in screens)
 
 
@@ -92,14 +97,27 @@ def test_a_strangers_trace_cannot_smuggle_settings(repeats, worker):
 def test_stop_keeps_the_first_measurement(repeats, worker):
     worker.step = 0.05
     press, screens = Press(), []
-    assert repeats.begin(press)["interactive"] is True
+    assert repeats.begin(press)[0]["interactive"] is True
     asked = Session(whole(), plain())
     thread = threading.Thread(target=lambda: screens.extend(measured(repeats, asked, press=press)))
     thread.start()
     wait_for(lambda: worker.jobs)
-    assert repeats.end(press) is SKIP, "a run in progress keeps its Stop"
+    assert repeats.end(press)[0] is SKIP, "a run in progress keeps its Stop"
     RunHandlers(repeats.service).stop(VISITOR, press)
     thread.join(5)
-    assert not thread.is_alive() and repeats.end(press)["interactive"] is False
-    assert said(screens[-1])["text"].startswith("Stopped") and screens[-1].race is SKIP
+    assert not thread.is_alive() and repeats.end(press)[0]["interactive"] is False
+    assert said(screens[-1])["text"].startswith("Stopped") and "round" not in screens[-1]
     assert all(job.is_cancelled for job in worker.jobs)
+
+
+def test_medians_take_the_place_of_the_recording_and_a_spread_around_one_is_level(repeats, worker):
+    handlers = RunHandlers(repeats.service)
+    values = defaults() | {"prompt": "Hi", "method": "ngram", "auto": False, "tokens": 30}
+    press = Press()
+    list(handlers.run(VISITOR, press, *values.values()))
+    worker.draft = 0.5  # the repeats are slow, the first pair was fast
+    last = measured(repeats, press.session, 3, repeating := Press())[-1]
+    assert said(last)["kind"] == "quiet" and "it swung from" in said(last)["text"]
+    again = list(handlers.run(VISITOR, Press(), *values.values()))[-1]
+    assert "medians of 3 runs each" in said(again)["text"] and "it swung from" in said(again)["text"]
+    assert repeats.end(repeating)[2] == repeating.session != press.session

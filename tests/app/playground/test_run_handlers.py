@@ -12,7 +12,6 @@ from typing import Any, NamedTuple
 
 import pytest
 from fake_worker import FakeEngine, FakeWorker, wait_for
-from lab_pages import said
 
 from app.form import NAMES, defaults
 from app.jobs.service import Limits, Service
@@ -30,22 +29,26 @@ def visitor(name="a"):
     return SimpleNamespace(session_hash=name)
 
 
-BUTTONS = ("run", "stop", "again", "session")
+BUTTONS = ("run", "stop", "session")
 
 
 class Screen(NamedTuple):
     """All outputs of a run's three events."""
 
-    player: Any = SKIP
-    tiles: Any = SKIP
-    notice: Any = SKIP
-    charts: Any = SKIP
+    stage: Any = SKIP
     run: Any = SKIP
     stop: Any = SKIP
-    again: Any = SKIP
     session: Any = SKIP
-    race: Any = SKIP
-    files: Any = SKIP
+
+
+def line(screen: Screen, kind: str) -> dict:
+    """The newest line of its type in an update."""
+    return [read for read in map(json.loads, screen.stage.splitlines()) if read["type"] == kind][-1]
+
+
+def said(screen: Screen) -> dict:
+    """The status of an update."""
+    return {name: value for name, value in line(screen, "status").items() if name != "type"}
 
 
 def page(worker=None, **limits) -> RunHandlers:
@@ -66,13 +69,13 @@ def press_run(handlers, who="a", **changes) -> list[Screen]:
 def pressed(handlers, who="a", **changes) -> Iterator[Screen]:
     """Run's three events, as the page chains them; the end repeats the last update."""
     press = handlers.presses[who]
-    *begun, race, file, _, _, _ = handlers.begin(press)
-    screen = Screen(**dict(zip(BUTTONS, begun, strict=True)), race=race, files=file)
-    for outputs in handlers.run(visitor(who), press, False, *form(**changes)):
-        screen = screen._replace(**outputs._asdict())
+    run, stop = handlers.begin(press)
+    screen = Screen(run=run, stop=stop)
+    for value in handlers.run(visitor(who), press, *form(**changes)):
+        screen = screen._replace(stage=value)
         yield screen
-        screen = Screen(*outputs)
-    yield screen._replace(**dict(zip(BUTTONS, handlers.end(press), strict=True)))
+        screen = Screen(value)
+    yield screen._replace(**dict(zip(BUTTONS, handlers.end(press), strict=False)))
 
 
 def press_stop(handlers, who="a") -> None:
@@ -80,13 +83,14 @@ def press_stop(handlers, who="a") -> None:
 
 
 def player_values(screens) -> list[str]:
-    return [screen.player for screen in screens if screen.player is not SKIP]
+    """The values of a run, without those that change the status alone."""
+    return [screen.stage for screen in screens if json.loads(screen.stage.splitlines()[0])["run"]]
 
 
 def told(screens) -> list[dict]:
     """What a page has read in the end: values overlap, and a line that it has is passed over."""
     lines = dict.fromkeys(line for value in player_values(screens) for line in value.splitlines())
-    return [line for line in map(json.loads, lines) if line["type"] != "start"]
+    return [line for line in map(json.loads, lines) if line["type"] not in ("start", "status", "numbers")]
 
 
 # ── a run ──
@@ -101,7 +105,7 @@ def test_a_run_shows_its_rounds_then_the_measured_baseline():
     assert kinds[0] == "about" and kinds[-3:] == ["finish", "compared", "over"] and set(kinds[1:-3]) == {"round"}
     assert [(config.method, config.gamma) for config in worker.runs] == [("ngram", 4), ("none", 0)]
     assert worker.runs[0].prompt == worker.runs[1].prompt
-    assert json.loads(screens[-1].tiles)["tiles"]["speedup"][0].endswith("×")
+    assert line(screens[-1], "numbers")["tiles"]["speedup"][0].endswith("×")
     session = screens[-1].session
     assert len(session.trace.emitted) == len(session.baseline.emitted) == 40
 
@@ -111,7 +115,7 @@ def test_no_update_carries_the_whole_run_and_none_leaves_a_gap():
     handlers = page(worker)
     for screen in pressed(handlers, tokens=400):
         screens.append(screen)
-        if screen.player is not SKIP:
+        if player_values([screen]):
             worker.step = 0  # of the baseline
     values = player_values(screens)
     rounds = [line["index"] for line in told(screens) if line["type"] == "round"]
@@ -126,8 +130,8 @@ def test_a_page_that_missed_rounds_is_given_them_again():
     handlers = page()
     session = press_run(handlers)[-1].session
     again = [json.loads(line) for line in handlers.replay(Press(), session).splitlines()]
-    assert [line["type"] for line in again[:2]] == ["start", "about"] and again[-1]["type"] == "finish"
-    assert len(again) == len(session.trace.rounds) + 3
+    assert [line["type"] for line in again[:2]] == ["start", "about"] and again[-1]["type"] == "compared"
+    assert len(again) == len(session.trace.rounds) + 5
     assert len(handlers.replay(handlers.presses["a"], Session()).splitlines()) == len(again), "before the end event"
     assert handlers.replay(Press(), Session()) is SKIP
 
@@ -150,7 +154,7 @@ def test_plain_decoding_is_not_raced_against_itself():
 
 def test_loading_is_shown():
     screens = press_run(page(FakeWorker(load=0.8)))
-    loading = [said(s) for s in screens if s.notice is not SKIP and "Loading" in said(s)["text"]]
+    loading = [said(s) for s in screens if "Loading" in said(s)["text"]]
     assert loading and all(0 <= state["fraction"] <= 1 for state in loading)
 
 
@@ -173,7 +177,7 @@ def test_bad_input_is_a_sentence_on_the_page_and_the_next_run_works(changes, wor
     handlers = page(worker, prompt_chars=100, new_tokens=64)
     screens = press_run(handlers, **changes)
     assert said(screens[-1])["kind"] == "error" and words in said(screens[-1])["text"]
-    assert screens[-1].notice.isascii()
+    assert screens[-1].stage.isascii() and screens[-1].session is SKIP, "the run before stays"
     assert worker.jobs == [], "nothing may reach the engine"
     assert said(press_run(handlers)[-1])["kind"] != "error"
 
@@ -187,11 +191,11 @@ def test_a_failing_run_keeps_what_it_made_and_the_next_works(fail_at):
     assert said(last) == {"kind": "error", "text": "The weights are damaged; fetch them again.", "fraction": None}
     assert last.run["value"] == "Run" and last.stop["interactive"] is False
     if fail_at is None:
-        assert last.session == Session()
+        assert last.session is SKIP and player_values([last]) == [], "the run before stays"
     else:
-        lines = [json.loads(line) for line in last.player.splitlines()]
+        lines = [json.loads(line) for line in last.stage.splitlines()]
         assert [line["index"] for line in lines if line["type"] == "round"] == [0, 1]
-        assert lines[-1] == {"type": "finish", "reason": "lost", "tokens": len(last.session.trace.emitted)}
+        assert line(last, "finish")["reason"] == "lost"
     worker.fail = None
     assert said(press_run(handlers)[-1])["kind"] == "good"
 
@@ -219,7 +223,7 @@ def test_a_mistake_in_drawing_leaves_no_page_that_says_it_is_running(monkeypatch
 
 def test_an_error_that_quotes_a_tag_stays_text():
     screens = press_run(page(FakeWorker(fail=Unavailable("<img src=x onerror=alert(1)> {{1+1}}"))))
-    assert "<" not in screens[-1].notice
+    assert "<" not in screens[-1].stage
 
 
 def test_whatever_happens_the_buttons_come_back():
@@ -227,23 +231,24 @@ def test_whatever_happens_the_buttons_come_back():
     press = Press()
     running = dict(zip(BUTTONS, handlers.begin(press), strict=False))
     assert running["stop"]["interactive"] and running["run"]["value"] == "Running…"
-    ended = dict(zip(BUTTONS, handlers.end(press), strict=True))  # as if the run had never reached the server
-    assert ended["run"]["value"] == "Run" and not ended["stop"]["interactive"] and ended["session"] == Session()
+    ended = dict(zip(BUTTONS, handlers.end(press), strict=False))  # as if the run had never reached the server
+    assert ended["run"]["value"] == "Run" and not ended["stop"]["interactive"] and ended["session"] is SKIP
 
 
-def test_a_run_begins_with_nothing_of_the_last_below():
-    first = next(pressed(page()))
-    assert json.loads(first.race)["lanes"] == [] and first.session == Session()
-    assert not any(figure["data"] for figure in json.loads(first.charts)["figures"].values())
-    assert first.files["value"] is None and not first.files["interactive"]
+def test_a_refused_request_leaves_the_run_on_the_stage_and_its_session():
+    handlers = page()
+    press_run(handlers)
+    refused = press_run(handlers, prompt=" ")
+    assert player_values(refused) == [] and refused[-1].session is SKIP
+    assert said(refused[-1])["kind"] == "error"
 
 
-def test_a_streaming_event_has_at_most_four_outputs():
+def test_a_streaming_event_has_one_output():
     demo = build(Service(FakeEngine(), Limits()))
     streams = [event for event in demo.fns.values() if event.fn and inspect.isgeneratorfunction(event.fn)]
     playground = [event for event in streams if event.fn.__module__.startswith("app.playground")]
     assert {event.fn.__name__ for event in playground} == {"run", "repeat"}
-    assert all(len(event.outputs) == 4 for event in playground)
+    assert all(len(event.outputs) == 1 for event in playground)
 
 
 # ── stopping ──
@@ -255,8 +260,8 @@ def test_stop_pressed_before_the_stream_has_begun_ends_the_run():
     press = Press()
     handlers.begin(press)
     handlers.stop(visitor(), press)
-    outputs = list(handlers.run(visitor(), press, False, *form(tokens=500)))
-    assert said(outputs[-1])["text"].startswith("Stopped") and worker.runs == []
+    outputs = list(handlers.run(visitor(), press, *form(tokens=500)))
+    assert said(Screen(outputs[-1]))["text"].startswith("Stopped") and worker.runs == []
     worker.step = 0
     assert said(press_run(handlers, tokens=20)[-1])["kind"] == "good", "the next press is not stopped"
 
@@ -264,12 +269,12 @@ def test_stop_pressed_before_the_stream_has_begun_ends_the_run():
 def test_the_end_of_a_replaced_run_leaves_the_buttons_to_the_run_that_replaced_it():
     handlers = page(FakeWorker(step=0.05))
     press = handlers.presses["a"]
-    first = handlers.run(visitor(), press, False, *form(tokens=500))
+    first = handlers.run(visitor(), press, *form(tokens=500))
     next(first)
-    second = handlers.run(visitor(), press, False, *form(tokens=500, seed=1))
+    second = handlers.run(visitor(), press, *form(tokens=500, seed=1))
     next(second)
     first.close()
-    assert handlers.end(press) == [SKIP] * 4
+    assert handlers.end(press) == [SKIP] * 7
     second.close()
     assert handlers.end(press)[0]["value"] == "Run"
 
@@ -322,7 +327,7 @@ def test_stop_ends_only_the_visitors_own_run():
 
 def test_closing_the_stream_cancels_the_run():
     worker = FakeWorker(step=0.05)
-    stream = page(worker).run(visitor(), Press(), False, *form(tokens=500))
+    stream = page(worker).run(visitor(), Press(), *form(tokens=500))
     while not worker.jobs:
         next(stream)
     stream.close()
@@ -334,7 +339,17 @@ def test_a_recording_that_was_slower_says_so_in_colour_too(draft, kind):
     handlers = page(FakeWorker(draft=draft))
     first, again = press_run(handlers)[-1], press_run(handlers, "b")[-1]
     assert said(first)["kind"] == {"quiet": "good"}.get(kind, kind)
-    assert said(again)["text"].startswith("Recorded") and said(again)["kind"] == kind
+    assert "Recorded just now, played again" in said(again)["text"] and said(again)["kind"] == kind
+
+
+def test_run_shows_a_recording_once_and_then_runs_live():
+    worker = FakeWorker()
+    handlers = page(worker)
+    press_run(handlers)
+    assert line(press_run(handlers, "b")[-1], "about")["recorded"] and len(worker.jobs) == 1
+    assert not line(press_run(handlers, "b")[1], "about")["recorded"] and len(worker.jobs) == 2
+    press_run(handlers, "b", seed=1)
+    assert line(press_run(handlers, "b")[-1], "about")["recorded"], "other settings have been on the stage meanwhile"
 
 
 # ── many visitors ──
@@ -347,7 +362,7 @@ def test_visitors_never_see_each_other():
         thread.join(20)
     for who, (_, screens) in runs.items():
         assert screens[-1].session.trace.started.config["prompt"] == f"Prompt of {who}"
-        assert len({json.loads(s.player.splitlines()[0])["run"] for s in screens if s.player is not SKIP}) == 1
+        assert len({json.loads(value.splitlines()[0])["run"] for value in player_values(screens)}) == 1
 
 
 def test_the_place_in_the_queue_is_shown():
@@ -358,10 +373,10 @@ def test_the_place_in_the_queue_is_shown():
     second, _ = start(handlers, "b", tokens=500, seed=1)
     wait_for(lambda: handlers.service.worker.waiting == 1)
     third, screens = start(handlers, "c", tokens=20, seed=2)
-    wait_for(lambda: any("2 before you" in s.notice for s in screens if s.notice is not SKIP))
-    assert any(said(s).get("place") == 2 for s in screens if s.notice is not SKIP), "for the chip"
+    wait_for(lambda: any("2 before you" in s.stage for s in screens))
+    assert any(said(s).get("place") == 2 for s in screens), "for the chip"
     handlers.leave(visitor("b"))
-    wait_for(lambda: any("1 before you" in s.notice for s in screens if s.notice is not SKIP))
+    wait_for(lambda: any("1 before you" in s.stage for s in screens))
     worker.step = 0
     press_stop(handlers, "a")
     for thread in (first, second, third):

@@ -13,6 +13,7 @@ import pytest
 from fake_worker import FakeEngine, FakeWorker, recorded
 from lab_pages import VISITOR
 from sample_traces import small
+from test_run_handlers import Screen, line, said
 
 from app.form import defaults
 from app.jobs.service import Limits, Service
@@ -214,18 +215,18 @@ def test_a_brought_trace_is_shown_as_recorded_and_not_kept(page, session, tmp_pa
     paths = [file(tmp_path, to_json(session.trace), "a.json"), file(tmp_path, to_json(session.baseline), "b.json")]
     screen = page.bring(paths, VISITOR)
     assert screen.session == session and not any(Path(path).exists() for path in paths)
-    assert "Opened from a file" in json.loads(screen.notice)["text"]
-    assert json.loads(screen.tiles)["tiles"]["speedup"][0].endswith("×")
-    kinds = [json.loads(line)["type"] for line in screen.player.splitlines()]
+    assert "Opened from a file" in said(Screen(screen.stage))["text"]
+    assert line(Screen(screen.stage), "numbers")["tiles"]["speedup"][0].endswith("×")
+    kinds = [json.loads(line)["type"] for line in screen.stage.splitlines()]
     assert kinds.count("round") == len(session.trace.rounds)
 
 
 def test_a_refused_file_changes_nothing_but_the_notice(page, tmp_path):
     path = file(tmp_path, "<b>no</b>")
     screen = page.bring([path], VISITOR)
-    assert json.loads(screen.notice)["kind"] == "error" and not Path(path).exists()
-    assert screen.session == screen.player == screen.tiles, "all left as they are"
-    assert json.loads(page.bring(None, VISITOR).notice)["kind"] == "error"
+    assert said(Screen(screen.stage))["kind"] == "error" and not Path(path).exists()
+    assert screen.session == SKIP and "about" not in screen.stage, "all left as they are"
+    assert said(Screen(page.bring(None, VISITOR).stage))["kind"] == "error"
 
 
 def test_a_file_is_never_opened_into_a_run(session, tmp_path):
@@ -233,10 +234,8 @@ def test_a_file_is_never_opened_into_a_run(session, tmp_path):
     worker = FakeWorker(step=0.05)
     page = Results(Service(FakeEngine(worker), Limits()))
     text = to_json(session.trace)
-    run = RunHandlers(page.service).run(
-        VISITOR, Press(), False, *(defaults() | {"prompt": "Hi", "tokens": 40}).values()
-    )
-    next(screen for screen in run if screen.player is not SKIP)
+    run = RunHandlers(page.service).run(VISITOR, Press(), *(defaults() | {"prompt": "Hi", "tokens": 40}).values())
+    next(value for value in run if '"about"' in value)
     with pytest.raises(gr.Error, match="press Stop or let it end"):
         page.bring([file(tmp_path, text)], VISITOR)
     somebody_else = page.bring([file(tmp_path, text)], SimpleNamespace(session_hash="b"))
@@ -251,17 +250,17 @@ def test_a_brought_run_says_where_it_comes_from(page, session, tmp_path):
     started = replace(session.trace.started, at="2026-11-21T12:43:34+02:00", versions={"speclens": "0.1.0"})
     for trace, date in ((replace(session.trace, started=started), "2026-11-21 10:43 UTC"), (session.trace, "unknown")):
         screen = page.bring([file(tmp_path, to_json(trace))], VISITOR)
-        about = json.loads(screen.player.splitlines()[1])
+        about = json.loads(screen.stage.splitlines()[1])
         assert date in about["origin"] and "cpu" in about["origin"] and about["recorded"] is True
     started = replace(started, at="<b>" * 999, device="x" * 9999, versions={"<i>": "y" * 9999})
     screen = page.bring([file(tmp_path, to_json(replace(session.trace, started=started)))], VISITOR)
-    assert len(json.loads(screen.player.splitlines()[1])["origin"]) < 400
+    assert len(json.loads(screen.stage.splitlines()[1])["origin"]) < 400
 
 
 def test_files_are_ready_when_the_run_ends(page, session):
     shown = page.show(session)
-    assert all(Path(f["value"]).exists() and f["interactive"] for f in shown[2:])
-    assert json.loads(shown.race)["lanes"] and json.loads(shown.charts)["figures"]["tokens"]["data"]
+    assert all(Path(f["value"]).exists() and f["interactive"] for f in shown[3:])
+    assert json.loads(shown.race)["figures"]["tokens"]["data"]
 
 
 def test_a_full_disk_takes_the_files_and_not_the_page(page, session, monkeypatch):
@@ -271,4 +270,4 @@ def test_a_full_disk_takes_the_files_and_not_the_page(page, session, monkeypatch
     monkeypatch.setattr(page.exports, "write", full)
     with pytest.warns(UserWarning, match="could not be written"):
         shown = page.show(session)
-    assert json.loads(shown.race)["lanes"] and not shown.trace_file["interactive"]
+    assert json.loads(shown.race)["figures"]["tokens"]["data"] and not shown.trace_file["interactive"]

@@ -1,4 +1,4 @@
-"""Charts and race as data, on recorded runs, without a server or a browser."""
+"""Charts and lanes as data, on recorded runs, without a server or a browser."""
 
 import json
 import re
@@ -8,7 +8,7 @@ from itertools import pairwise
 import pytest
 from fake_worker import recorded
 
-from app.views import charts, figures, predictions, race
+from app.views import charts, figures, lanes, predictions, tiles
 from app.views.tiles import speedup
 from engine.trace.events import CostModel, Timings
 from engine.trace.metrics import PARTS, compute_metrics
@@ -35,8 +35,9 @@ def plain() -> Trace:
     return record("none", 0)
 
 
-def drawn(text: str) -> dict:
-    return json.loads(text)["figures"]
+def drawn(texts: list[str]) -> dict:
+    """The figures of all tabs."""
+    return {name: figure for text in texts for name, figure in json.loads(text)["figures"].items()}
 
 
 def parting(trace: Trace, position: int, gap: float | None) -> Trace:
@@ -64,26 +65,16 @@ def test_every_chart_of_a_finished_race_has_data_and_says_it_in_words_and_plain_
     assert [trace["name"] for trace in found["rounds"]["data"]] == ["plain"]
 
 
-def test_while_a_run_goes_on_one_chart_follows_it(run, plain):
-    assert charts.live(None) is None and charts.live(replace(run, rounds=())) is None
-    assert set(drawn(charts.live(replace(run, finished=None)))) == {"tokens"}
-    assert len(drawn(charts.live(run, plain))["tokens"]["data"]) == 2
-    assert drawn(charts.live(run, plain))["tokens"]["note"] == "", "no speedup before both have ended"
-
-
-def test_a_new_run_leaves_nothing_of_the_last(run):
-    found = drawn(charts.empty())
-    assert set(found) == NAMES and not any(figure["data"] for figure in found.values())
+def test_a_trace_without_rounds_has_a_note_for_every_chart(run):
     assert set(drawn(charts.complete(None))) == set(drawn(charts.complete(replace(run, rounds=())))) == NAMES
 
 
-def test_no_model_text_reaches_plotly_and_in_the_race_it_stays_text(run, plain):
+def test_no_model_text_reaches_plotly_or_the_lanes(run, plain):
     """Plotly reads tags in the texts it draws, so it gets none of the model's."""
     tokens = tuple(replace(token, text=HOSTILE, label=HOSTILE) for token in run.rounds[0].tokens)
     ours = replace(run, rounds=(replace(run.rounds[0], tokens=tokens), *run.rounds[1:]))
-    assert "example.com" not in charts.complete(ours, parting(plain, 3, 0.1))
-    text = race.race(ours, plain)
-    assert "<" not in text and text.isascii() and "example.com" in text
+    texts = [*charts.complete(ours, parting(plain, 3, 0.1)), tiles.tiles(plain, ours)]
+    assert not any("example.com" in text for text in texts)
 
 
 def test_a_trace_without_numbers_is_drawn_all_the_same(run):
@@ -117,7 +108,7 @@ def test_costs_and_clocks_that_cannot_be_are_survived(run, plain, v, shape):
     """What a valid file may claim, however absurd, gives charts or words and no error."""
     ours = shape(replace(run, started=replace(run.started, costs=CostModel(0.0, v, 0, 0.0))))
     assert set(drawn(charts.complete(ours, shape(plain)))) == NAMES
-    json.loads(race.race(ours, shape(plain)))
+    json.loads(tiles.tiles(ours, shape(plain)))
 
 
 # ── tokens against time ──
@@ -230,47 +221,23 @@ def test_costs_from_a_busy_machine_are_called_so(run, plain, costs, is_beside, w
         assert words in note if words else "care" not in note
 
 
-# ── the race ──
+# ── the lanes ──
 
 
-def test_lanes_race_on_their_own_clocks(run, plain):
-    state = json.loads(race.race(run, plain))
-    assert (
-        state["unit"] == "run"
-        and state["parted"] is None
-        and [lane["kind"] for lane in state["lanes"]] == ["plain", "run"]
-    )
-    for lane, trace in zip(state["lanes"], (plain, run), strict=True):
-        assert len(lane["ends"]) == len(lane["counts"]) == len(lane["texts"]) == len(trace.rounds)
+def test_a_lane_has_its_own_clock_and_the_speedup_says_the_same(run, plain):
+    found = [lanes.lane(trace) for trace in (run, plain)]
+    for lane, trace in zip(found, (run, plain), strict=True):
+        assert len(lane["ends"]) == len(lane["counts"]) == len(trace.rounds)
         assert all(a < b for a, b in pairwise(lane["ends"])) and lane["counts"][-1] == len(trace.emitted)
-        assert "".join(lane["texts"]) == trace.text
         assert lane["seconds"] == pytest.approx(trace.rounds[-1].end - trace.rounds[0].start, rel=1e-5)
-    slow, fast = (lane["seconds"] for lane in state["lanes"])
-    assert state["result"].startswith(f"{slow / fast:.2f}× faster"), "the bars and the number say the same"
-    late = tuple(replace(event, start=event.start * 9, end=event.end * 9) for event in run.rounds)
-    assert "× slower: " in json.loads(race.race(replace(run, rounds=late), plain))["result"]
+    assert f"{found[1]['seconds'] / found[0]['seconds']:.2f}" == f"{speedup(run, plain):.2f}"
+    assert lanes.lane(replace(plain, finished=None)).keys() == {"tokens", "seconds"}, "while it is being measured"
+    assert lanes.lane(None) is lanes.lane(replace(plain, rounds=())) is None
 
 
-def test_samples_and_texts_of_different_length_race_on_time_per_token_and_it_says_why():
-    run, plain = record(temperature=0.7, tokens=40), record("none", 0, temperature=0.7)
-    state = json.loads(race.race(run, plain))
-    assert state["unit"] == "token" and "different samples" in state["note"] and "40 and 60 tokens" in state["note"]
-    alike = json.loads(race.race(record(temperature=0.7), plain))
-    assert alike["unit"] == "token", "samples of the same length are different samples all the same"
-    spent = [lane["seconds"] / lane["counts"][-1] for lane in state["lanes"]]
-    assert state["result"].startswith(f"{spent[0] / spent[1]:.2f}× faster")
-    assert f"{1000 * spent[1]:.1f} ms per token" in state["result"]
-    greedy = json.loads(race.race(record(), parting(record("none", 0, tokens=50), 7, 0.1)))
-    assert greedy["unit"] == "token" and "part and have different lengths" in greedy["note"]
-    assert greedy["parted"] == 7 and "From token 8 on" in greedy["note"]
-
-
-@pytest.mark.parametrize("missing", ["baseline", "end", "cancelled"])
-def test_half_a_race_is_none(run, plain, missing):
-    other = {
-        "baseline": None,
-        "end": replace(plain, finished=None),
-        "cancelled": replace(plain, finished=replace(plain.finished, reason="cancelled")),
-    }[missing]
-    state = json.loads(race.race(run, other))
-    assert state["lanes"] == [] and "no race" in state["note"]
+def test_samples_and_texts_of_different_length_are_compared_per_token_and_it_says_why(run, plain):
+    sample = lanes.note(record(temperature=0.7, tokens=40), record("none", 0, temperature=0.7))
+    assert "different samples" in sample and "40 and 60 tokens" in sample and "per token" in sample
+    greedy = lanes.note(record(), parting(record("none", 0, tokens=50), 7, 0.1))
+    assert "different lengths" in greedy and "From token 8 on" in greedy
+    assert lanes.note(run, plain) == ""

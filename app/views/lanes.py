@@ -1,0 +1,43 @@
+"""Renders the baseline as a lane: when each of its rounds ended, and how many tokens it had by then.
+
+It is drawn beside the run's own rounds on one time axis, as if both had started together.
+"""
+
+from app.views.figures import sampled
+from app.views.safe_json import short
+from engine.trace.metrics import Divergence, first_divergence
+from engine.trace.trace import Trace
+
+
+def lane(trace: Trace | None) -> dict | None:
+    """``ends`` and ``counts`` [rounds]: seconds from the first round's start to each round's end, tokens by then. Only
+    ``tokens`` and ``seconds`` while the baseline is being measured."""
+    if trace is None or not trace.rounds:
+        return None
+    start, count, counts = trace.rounds[0].start, 0, []
+    for event in trace.rounds:
+        count += len(event.emitted)
+        counts.append(count)
+    known = {"tokens": count, "seconds": short(trace.rounds[-1].end - start)}
+    if trace.finished is None:
+        return known
+    return known | {"ends": [short(event.end - start) for event in trace.rounds], "counts": counts}
+
+
+def note(run: Trace, baseline: Trace) -> str:
+    """Why the two texts are compared per token, or where they part; empty for equal texts."""
+    parted = None if sampled(run) else first_divergence(run, baseline)
+    lengths = f"{len(run.emitted)} and {len(baseline.emitted)} tokens"
+    if sampled(run):
+        return (
+            f"Above temperature 0 the two texts are different samples of the same distribution, here {lengths}. "
+            "So speeds are compared per token."
+        )
+    differ = _parting(parted)
+    if len(run.emitted) != len(baseline.emitted):
+        return f"The two texts have different lengths, {lengths}. So speeds are compared per token. {differ}".strip()
+    return differ
+
+
+def _parting(parted: Divergence | None) -> str:
+    return f"From token {parted.position + 1} on the two texts differ." if parted else ""

@@ -1,0 +1,19 @@
+// Shows the one sentence of the stage: progress, a verdict or an error. Its text may quote the visitor, so it is only text.
+
+// Returns a function that shows a status line, and is called again for each.
+function makeStatus(box) {
+  const find = selector => box.querySelector(selector);
+  const words = find('.sl-words'), alert = find('.sl-alert'), progress = find('.sl-progress');
+
+  return function show({ kind = 'quiet', text = '', fraction }) {
+    box.dataset.kind = kind;
+    words.setAttribute('aria-live', kind === 'progress' ? 'off' : 'polite');   // numbers that count up are not read aloud
+    const [full, empty] = kind === 'error' ? [alert, words] : [words, alert];
+    setText(full, text);
+    full.title = text;                                                         // the whole of a sentence that is cut
+    empty.textContent = '';
+    if (kind === 'error') box.scrollIntoView({ block: 'nearest' });            // it may be about a button far below
+    progress.hidden = kind !== 'progress' || fraction == null;
+    if (!progress.hidden) progress.firstElementChild.style.transform = `scaleX(${fraction})`;
+  };
+}

@@ -1,0 +1,76 @@
+// Draws the strip above the rounds: four numbers, and both lanes as bars on one time axis. The position in the rounds is
+// the one clock: it runs through both bars.
+
+// ``timeline``: the run's own rounds; the baseline's lane comes with the numbers.
+function makeStrip(box, timeline) {
+  const tiles = Object.fromEntries([...box.querySelectorAll('.sl-tile')].map(node => [node.dataset.tile, node]));
+  const ours = laneNode('run', 'this run'), theirs = laneNode('plain', 'no drafting'), axis = make('span', 'sl-axis');
+  box.querySelector('.sl-lanes').append(ours.node, theirs.node, axis);
+  let plain = null, isMeasuring = false, note = '';
+
+  function laneNode(kind, name) {
+    const bar = make('span', 'sl-bar', [make('i'), make('i'), make('b')], { 'aria-hidden': 'true' }), count = make('span', 'sl-count');
+    return { bar, count, node: make('span', `sl-lane sl-lane-${kind}`, [make('span', 'sl-lane-name', name), bar, count]) };
+  }
+
+  function read(line) {
+    box.hidden = false;
+    [plain, isMeasuring, note] = [line.plain || null, line.measuring, line.note || ''];
+    for (const [name, [number, words]] of Object.entries(line.tiles)) {
+      setText(tiles[name].querySelector('.sl-number'), number);
+      const shown = tiles[name].querySelector('.sl-note');
+      if (shown) setText(shown, words); else tiles[name].title = words;
+    }
+    tiles.speedup.dataset.tone = line.tone || 'level';
+  }
+
+  // The rounds of a lane that ended by ``time``, in seconds since its first round began.
+  function endedBy(ends, time) {
+    let low = 0, high = ends.length;
+    while (low < high) {
+      const middle = (low + high) >> 1;
+      if (ends[middle] <= time + 1e-9) low = middle + 1; else high = middle;
+    }
+    return low;
+  }
+
+  // The clock of a position: within a round its steps share the time evenly.
+  function timeAt({ index, step }) {
+    if (index < 0) return 0;
+    const { start, end, steps } = timeline.rounds[index], zero = timeline.rounds[0].start;
+    return start - zero + (end - start) * Math.min(1, step / steps);
+  }
+
+  function lane({ bar, count }, longest, end, time, tokens, total, words) {
+    const share = seconds => `${100 * Math.min(1, seconds / longest)}%`;
+    bar.style.setProperty('--end', share(end));
+    bar.style.setProperty('--now', share(Math.min(time, end)));
+    bar.dataset.tokens = tokens;
+    setText(count, words ?? `${tokens} of ${total} tokens, ${end.toFixed(2)} s`);
+  }
+
+  function show(place) {
+    if (box.hidden) return;
+    const { rounds } = timeline, zero = rounds[0]?.start ?? 0, end = rounds.length ? rounds.at(-1).end - zero : 0;
+    const time = timeAt(place), done = place.index < 0 ? 0 : place.step >= rounds[place.index].steps ? place.index + 1 : place.index;
+    const tokens = done ? timeline.tokensBefore(done) : 0, all = timeline.tokensBefore(rounds.length);
+    const most = timeline.ended ? all : timeline.about.most;
+    // While a lane grows, its bar ends where its pace will bring it.
+    const reach = (seconds, written, isOver) => isOver || !written || !most ? seconds : seconds * Math.max(1, most / written);
+    const longest = Math.max(1e-6, reach(end, all, timeline.ended), plain ? reach(plain.seconds, plain.tokens, plain.ends) : 0);
+    lane(ours, longest, end, time, tokens, all);
+    if (!plain) lane(theirs, longest, 0, 0, 0, 0, isMeasuring ? 'comes next' : 'not measured');
+    else if (!plain.ends) lane(theirs, longest, plain.seconds, plain.seconds, plain.tokens, 0, `${plain.tokens} tokens so far`);
+    else {
+      const ended = endedBy(plain.ends, time);
+      lane(theirs, longest, plain.seconds, time, ended ? plain.counts[ended - 1] : 0, plain.tokens);
+    }
+    box.style.setProperty('--at', Math.min(1, time / longest));
+    setText(axis, longest > 1e-6 ? `0 to ${longest.toFixed(2)} s` : '');
+    axis.title = note;
+  }
+
+  function clear() { [plain, isMeasuring, note] = [null, false, '']; }
+
+  return { read, show, clear };
+}

@@ -1,0 +1,17 @@
+// Opens and closes the drawer with the rarer settings: its button, Escape, and a click beside it.
+const opener = () => document.getElementById('settings'), drawer = () => document.getElementById('drawer');
+const isOpen = () => drawer()?.classList.contains('sl-open');
+
+function setDrawer(on) {
+  drawer().classList.toggle('sl-open', on);
+  opener().setAttribute('aria-expanded', on);
+  drawer().tabIndex = -1;
+  (on ? drawer() : opener()).focus({ preventScroll: true });
+}
+
+document.addEventListener('click', event => {
+  if (event.target.closest?.('#settings')) setDrawer(!isOpen());
+});
+document.addEventListener('keydown', event => {
+  if (event.key === 'Escape' && isOpen() && !event.defaultPrevented && drawer().contains(event.target)) setDrawer(false);
+});
