@@ -72,8 +72,8 @@ class LinkHandlers:
 
     def address(self, *values: Any) -> str:
         """The query for the address bar once Run is pressed, so that a reload brings the run back."""
-        told = self.link(*values)
-        query = json.loads(told)["link"]
+        answer = self.link(*values)
+        query = json.loads(answer)["link"]
         return _value(address=query) if query else SKIP
 
     def _query(self, kind: str, config: Callable[[], RunConfig]) -> str:

@@ -39,8 +39,8 @@ def playground(service: Service, chip: gr.HTML, shared: gr.HTML) -> tuple[gr.HTM
     # The engine's own queue decides who is next, so every visitor who may wait in it is let in here.
     queued = {"concurrency_limit": 2 * service.limits.queue + 2, "concurrency_id": "run"}
     inputs = [press, *controls.inputs]
-    begun = gr.on([run.click, text.submit], begin, inputs, [run, stop, shared], **QUIET)
-    stream = begun.then(handlers.run, inputs, stage, **queued, **PRIVATE)
+    start = gr.on([run.click, text.submit], begin, inputs, [run, stop, shared], **QUIET)
+    stream = start.then(handlers.run, inputs, stage, **queued, **PRIVATE)
     files = list(below.shown)[-4:]
     ended = stream.then(handlers.end, press, [run, stop, session, *files], **QUIET)
     connect(below, stage, session, press, stop, ended, choices)

@@ -79,9 +79,9 @@ def connect(
     below.upload.upload(None, js=FORGET, api_visibility="private")
     opened = opening.success(handlers.show, session, shown, **PRIVATE)
     limit = 2 * repeats.service.limits.queue + 2  # the engine's own queue decides who is next
-    begun = below.repeat.click(repeats.begin, press, [stop, below.repeat], **QUIET)
+    start = below.repeat.click(repeats.begin, press, [stop, below.repeat], **QUIET)
     inputs = [press, session, below.count]
-    stream = begun.then(repeats.repeat, inputs, stage, concurrency_limit=limit, **PRIVATE)
+    stream = start.then(repeats.repeat, inputs, stage, concurrency_limit=limit, **PRIVATE)
     repeated = stream.then(repeats.end, press, [stop, below.repeat, session], **QUIET)
     again = repeated.then(handlers.show, session, shown, **last, **PRIVATE)
     inputs = [*choices, session]

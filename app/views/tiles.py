@@ -65,12 +65,12 @@ def verdict(run: Trace, baseline: Trace, recorded: bool = False, how: str = ONCE
     ratio = speedup(run, baseline)
     if ratio is None:
         return ""
-    found = tone(ratio, spread)
+    word = tone(ratio, spread)
     when = "measured then" if recorded else "measured just now"
-    if found == "level":
+    if word == "level":
         swing = f"; it swung from {spread[0]:.2f} to {spread[1]:.2f}×" if spread else ""
         return f"About as fast as without drafting ({ratio:.2f}×, {when}, {how}{swing})."
-    if found == "faster":
+    if word == "faster":
         return f"{_spent(run, baseline).capitalize()} without drafting ({when}, {how})."
     cost = largest_cost(compute_metrics(run), compute_metrics(baseline)).sentence
     spent = _spent(run, baseline)

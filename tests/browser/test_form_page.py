@@ -140,13 +140,13 @@ def test_reset_brings_every_setting_back_but_not_the_prompt_and_the_dice_a_new_s
     expect(page.locator("#top_k input[type=number]")).to_have_value("0")
     expect(page.locator("#temperature input[type=number]")).to_have_value("0")
     expect(page.locator("#system textarea")).to_have_value("")
-    expect(page.locator("#prompt textarea")).to_have_value("Something else")  # the prompt is no setting
+    expect(page.locator("#prompt textarea")).to_have_value("Something else")  # the prompt stays
     expect(page.locator("#auto input")).to_be_checked()
     expect(page.get_by_label("chat", exact=True)).to_be_checked()
 
 
 def test_nothing_is_clipped_at_any_width_and_a_closed_drawer_takes_no_focus(visit):
-    page = visit(viewport={"width": 390, "height": 900})
+    page = visit()
     run(page, tokens="40")
     for width in (320, 390, 1280, 1920):
         page.set_viewport_size({"width": width, "height": 900})

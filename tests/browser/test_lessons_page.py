@@ -135,7 +135,7 @@ def on_a_phone(visit, number: int, step: int) -> Page:
 def test_on_a_phone_the_coach_hides_nothing_that_it_speaks_of(visit):
     page = on_a_phone(visit, 2, 5)
     page.get_by_role("button", name="Run it live").click()
-    expect(page.locator("#settings.sl-glow")).to_be_in_viewport(ratio=1)  # γ is behind it
+    expect(page.locator("#settings.sl-glow")).to_be_in_viewport(ratio=1)  # it opens the drawer of γ
     glow, coach = (page.locator(place).bounding_box() for place in ("#settings", ".sl-coach"))
     assert glow["y"] >= 0 and glow["y"] + glow["height"] <= coach["y"]
     words, home = (page.locator(place).bounding_box() for place in (".sl-coach p", ".sl-coach .sl-button"))

@@ -1,6 +1,6 @@
 // Draws the inspector: the numbers of one token's verdict, from the trace alone.
 
-// ``ask(token)``: the reader wants to inspect this token; ``legend``: what the marks mean, shown while there is no token.
+// ``ask(token)``: the reader wants to inspect this token; ``legend``: what the marks mean, shown until there is a token.
 function makeInspector(box, ask, legend) {
   let token = null, round = null, about = null, stage = null;
   let rolled = null, tally = null;        // a u drawn anew, and how often the token stayed

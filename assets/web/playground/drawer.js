@@ -13,5 +13,5 @@ document.addEventListener('click', event => {
   if (event.target.closest?.('#settings')) setDrawer(!isOpen());
 });
 document.addEventListener('keydown', event => {
-  if (event.key === 'Escape' && isOpen() && !event.defaultPrevented && drawer().contains(event.target)) setDrawer(false);
+  if (event.key === 'Escape' && isOpen() && (drawer().contains(event.target) || event.target === opener())) setDrawer(false);
 });
