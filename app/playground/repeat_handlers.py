@@ -80,7 +80,7 @@ class RepeatHandlers:
             yield player_feed.say("quiet", "Stopped. The first measurement stays.")
 
     def _medians(self, press: Press, config: RunConfig, pairs: list) -> str:
-        """The medians of (run, baseline) pairs and their spread; also cached for the next visitor with these settings."""
+        """The medians of (run, baseline) pairs and their spread, also cached for the next visitor."""
         median = medians(pairs)
         run, baseline, how = median.run, median.baseline, {"how": median.how, "spread": median.spread}
         press.session, key = Session(run, baseline), with_baseline(config)
