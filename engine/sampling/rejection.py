@@ -8,13 +8,13 @@ Dimension key: N drafts, V vocabulary. Node 0 is the pending token, node i (1-ba
 p [N+1, V]: row i is the target's distribution *after* node i. q [N, V]: what draft i was drawn from, None = one-hot.
 """
 
-from collections.abc import Sequence
 from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
 
 from engine.device import to_device
+from engine.sampling.siblings import Siblings
 from engine.sampling.warping import draw, one_hot
 
 
@@ -71,25 +71,14 @@ def verify_tree(p, q, tokens, parents, u, u_closing) -> Verdict:
 
     parents [N]: node numbers on the host, each smaller than its child's; children of one node in the order they are
     tried. Every draft is tested as if its parent were reached and its elder siblings rejected; then the path is read
-    off. Because the rows of all branches are computed side by side, nothing waits for the device. A chain gives exactly
-    `verify_chain`'s verdict.
+    off. So nothing waits for the device. A chain gives exactly `verify_chain`'s verdict.
     """
     if not parents:
         return verify_chain(p, q, tokens, u, u_closing)
-    N, V, tree, steps = len(parents), p.shape[-1], TreeShape.of(parents), torch.arange(len(parents), device=p.device)
-
-    def drawn_from(drafts: torch.Tensor) -> torch.Tensor:
-        return one_hot(tokens[drafts], V) if q is None else q[drafts]
-
+    N, tree, steps = len(parents), Siblings.of(parents), torch.arange(len(parents), device=p.device)
     parent = to_device(parents, p.device)
-    p_x = p[parent, tokens]  # [N]
+    p_x, left_to_youngest = _after_elders(p, q, tokens, parent, tree)
     q_x = torch.ones_like(p_x) if q is None else q[steps, tokens]
-    branch_rows, finished = p[to_device(tree.branches, p.device)], []
-    for siblings in tree.siblings:
-        elder, younger = to_device(siblings, p.device)
-        finished.insert(0, branch_rows[len(elder) :])
-        branch_rows = residual(branch_rows[: len(elder)], drawn_from(elder))
-        p_x[younger] = branch_rows.gather(1, tokens[younger, None])[:, 0]
     passes = u * q_x < p_x
     elders = (parent == parent[:, None]) & (steps < steps[:, None])  # [N, N]: column before row
     has_turn = ~(elders & passes).any(1)
@@ -99,42 +88,27 @@ def verify_tree(p, q, tokens, parents, u, u_closing) -> Verdict:
         reached = F.pad(path, (1, 0), value=True)
     last = torch.where(path, steps + 1, 0).amax().view(1)
     branch, youngest = to_device([tree.branch_of, tree.youngest], p.device)[:, last]
-    row = p[last]
-    if tree.branches:
-        row = torch.where(branch[:, None] >= 0, torch.cat([branch_rows, *finished])[branch], row)
+    row = torch.where(branch[:, None] >= 0, left_to_youngest[branch], p[last])
     # Of a leaf q counts as 0, and the residual is p itself.
-    row = residual(row, drawn_from(youngest) * (youngest >= 0))
+    row = residual(row, _drawn_from(q, tokens, youngest, p) * (youngest >= 0))
     closing = draw(row, u_closing[last])[0]
     return Verdict(path, reached[parent] & has_turn, (p_x / q_x).clamp_max(1.0), last[0], closing, row[0])
 
 
-class TreeShape(NamedTuple):
-    """Describes a tree on the host. branches: the nodes with several children, those with the most first. siblings: by
-    rank, [elders, the drafts tried after them], a pair of each branch that has so many. By node [N+1], −1 for none:
-    branch_of, its index in ``branches``, and youngest, the child tried last. depth: of the deepest node."""
+def _after_elders(p, q, tokens, parent, tree: Siblings) -> tuple[torch.Tensor, torch.Tensor]:
+    """Each draft's p [N] after its elder siblings were rejected, and the row that is left to the youngest child of each
+    branch [branches, V] (p itself without branches)."""
+    p_x = p[parent, tokens]
+    if not tree.branches:
+        return p_x, p
+    rows, finished = p[to_device(tree.branches, p.device)], []
+    for pairs in tree.pairs:
+        elder, younger = to_device(pairs, p.device)
+        finished.insert(0, rows[len(elder) :])  # branches without so many children
+        rows = residual(rows[: len(elder)], _drawn_from(q, tokens, elder, p))
+        p_x[younger] = rows.gather(1, tokens[younger, None])[:, 0]
+    return p_x, torch.cat([rows, *finished])
 
-    branches: list[int]
-    siblings: list[list[list[int]]]
-    branch_of: list[int]
-    youngest: list[int]
-    depth: int
 
-    @staticmethod
-    def of(parents: Sequence[int]) -> "TreeShape":
-        """
-        >>> TreeShape.of([0, 0, 1])  # two siblings, and a child of the first
-        TreeShape(branches=[0], siblings=[[[0], [1]]], branch_of=[0, -1, -1, -1], youngest=[1, 2, -1, -1], depth=2)
-        """
-        children: list[list[int]] = [[] for _ in range(len(parents) + 1)]
-        depths = [0]
-        for draft, parent in enumerate(parents):
-            children[parent].append(draft)
-            depths.append(depths[parent] + 1)
-        nodes = range(len(children))
-        branches = sorted((n for n in nodes if len(children[n]) > 1), key=lambda n: -len(children[n]))
-        siblings = []
-        for rank in range(1, max(map(len, children))):
-            members = [children[n] for n in branches if len(children[n]) > rank]
-            siblings.append([[c[rank - 1] for c in members], [c[rank] for c in members]])
-        branch_of = [branches.index(n) if n in branches else -1 for n in nodes]
-        return TreeShape(branches, siblings, branch_of, [c[-1] if c else -1 for c in children], max(depths))
+def _drawn_from(q, tokens, drafts, p) -> torch.Tensor:
+    return one_hot(tokens[drafts], p.shape[-1]) if q is None else q[drafts]

@@ -78,22 +78,24 @@ class Watch(TorchDispatchMode):
         return result
 
     def _check(self, name: str, given: list, args, kwargs) -> None:
-        devices = {x.device.type for x in given}
-        to_cuda = str(kwargs.get("device", "")).startswith("cuda") or any(
-            isinstance(x, torch.device) and x.type == "cuda" for x in args
-        )
-        if name.startswith(_COPIES) and (devices == {"cpu", "cuda"} or (devices == {"cpu"} and to_cuda)):
-            source = args[1] if name.startswith("aten.copy_") else args[0]
-            non_blocking = kwargs.get("non_blocking") or True in args[2:]
-            if not (source.device.type == "cpu" and getattr(source, "is_fake_pinned", False) and non_blocking):
-                raise HostReached(at_line(f"{name} waits for a copy from memory that is not pinned"))
-        elif devices == {"cpu", "cuda"}:
+        if name.startswith(_COPIES):
+            self._check_copy(name, args, kwargs)
+        elif {x.device.type for x in given} == {"cpu", "cuda"}:
             raise HostReached(at_line(f"{name} mixes a CPU tensor with CUDA tensors"))
-        if name.startswith("aten.index") and any(x.dtype in (torch.bool, torch.uint8) for x in _indices(args)):
+        elif name.startswith("aten.index") and any(x.dtype in (torch.bool, torch.uint8) for x in _indices(args)):
             raise HostReached(at_line(f"{name} waits to count a mask"))
-        leaves = devices == {"cuda"} and str(kwargs.get("device", "")) == "cpu"
-        if leaves:
+
+    @staticmethod
+    def _check_copy(name: str, args, kwargs) -> None:
+        """Copies to the device must start from pinned memory, and not wait."""
+        goal, source = args[:2] if name.startswith("aten.copy_") else (args[0], args[0])
+        named = [x for x in (*args, *kwargs.values()) if isinstance(x, torch.device)]
+        start, end = source.device.type, named[0].type if named else goal.device.type
+        if (start, end) == ("cuda", "cpu"):
             raise HostReached(at_line(f"{name} copies from the device, which waits for it"))
+        non_blocking = kwargs.get("non_blocking") or True in args[2:]
+        if (start, end) == ("cpu", "cuda") and not (getattr(source, "is_fake_pinned", False) and non_blocking):
+            raise HostReached(at_line(f"{name} waits for a copy from memory that is not pinned"))
 
 
 def _indices(args) -> list:

@@ -52,6 +52,19 @@ def test_an_item_in_the_draft_loop(cuda, monkeypatch):
     assert str(raised.value).startswith(line_of(sample, "waits for the device"))
 
 
+@pytest.mark.parametrize("read", [torch.Tensor.cpu, float, bool, torch.Tensor.nonzero, torch.unique])
+def test_other_ways_to_read_a_cuda_tensor(cuda, monkeypatch, read):
+    def accept(self, p, draft, u, u_closing):
+        read(p[0, :1])  # waits as well
+        return accepting(self, p, draft, u, u_closing)
+
+    accepting = SpeculativeDecoder._accept
+    monkeypatch.setattr(SpeculativeDecoder, "_accept", accept)
+    with pytest.raises(HostReached) as raised:
+        run(cuda, model_runner(cuda), NoDrafter())
+    assert str(raised.value).startswith(line_of(accept, "waits as well"))
+
+
 def test_a_tensor_of_a_new_size_in_a_captured_step(cuda, monkeypatch):
     def step(self, ids, offset, *arguments, **inputs):
         torch.zeros(self.length, device=self.device)  # another size each round
@@ -66,14 +79,14 @@ def test_a_tensor_of_a_new_size_in_a_captured_step(cuda, monkeypatch):
 
 def test_a_number_of_the_round_in_a_captured_step(cuda, monkeypatch):
     def step(self, ids, offset, *arguments, **inputs):
-        ids = ids + 0 * self.length + self.length - self.length  # only the last two read the length
+        ids = ids + self.length - self.length  # numbers that are others each round
         return stepping(self, ids, offset, *arguments, **inputs)
 
     stepping = DecoderRunner.step
     monkeypatch.setattr(DecoderRunner, "step", step)
     with pytest.raises(NotRepeatable) as raised:
         run(cuda, model_runner(cuda), NoDrafter())
-    assert str(raised.value).startswith(line_of(step, "read the length"))
+    assert str(raised.value).startswith(line_of(step, "others each round"))
 
 
 def test_a_buffer_of_the_run_in_a_captured_loop(cuda, monkeypatch):
