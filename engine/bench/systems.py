@@ -192,7 +192,7 @@ class Models:
             self._progress(0.0, f"Loading {folder.name} with transformers")
             transformers.logging.set_verbosity_error()  # it warns about its own assistant's arguments on every call
             with memory_errors(f"{folder.name} does not fit into memory a second time"):
-                model = load_transformers(folder, PRECISIONS[self.engine.precision]).to(self.engine.device).eval()
+                model = load_transformers(folder, PRECISIONS[self.engine.precision], self.engine.device)
             model.generation_config = GenerationConfig()
             self._loaded[folder] = model
         return self._loaded[folder]

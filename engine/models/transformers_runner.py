@@ -5,6 +5,7 @@ appends tokens, rolls them back and appends them again: the logits must be the s
 """
 
 from collections.abc import Callable, Sequence
+from importlib.util import find_spec
 from pathlib import Path
 
 import torch
@@ -27,7 +28,7 @@ class TransformersRunner:
     captured = False
 
     def __init__(self, folder: Path, dtype: torch.dtype, device: str):
-        self.model = load_transformers(folder, dtype).to(device).eval()
+        self.model = load_transformers(folder, dtype, device)
         self.dtype, self.device = dtype, device
         text = self.model.config.get_text_config()
         self.vocab_size = text.vocab_size
@@ -108,12 +109,13 @@ class TransformersRunner:
         self.model = None
 
 
-def load_transformers(folder: Path, dtype: torch.dtype):
-    """Returns transformers' own model on the CPU. Raises Unavailable with the reason; memory errors pass through."""
+def load_transformers(folder: Path, dtype: torch.dtype, device: str):
+    """Returns transformers' own model on the device, in evaluation mode; a quantised checkpoint as the package that it
+    names runs it. Raises Unavailable with the reason; memory errors pass through."""
     bars = transformers_logging.is_progress_bar_enabled()
     transformers_logging.disable_progress_bar()
     try:
-        model, absent = (_from_gguf if (folder / GGUF).is_file() else _from_folder)(folder, dtype)
+        model, absent = (_from_gguf if (folder / GGUF).is_file() else _from_folder)(folder, dtype, device)
     except EngineError:
         raise
     except Exception as error:  # architectures fail to load in many ways
@@ -127,18 +129,23 @@ def load_transformers(folder: Path, dtype: torch.dtype):
         raise Unavailable(
             f"{folder} has no tensor {min(absent)!r}; its weights do not fit its config.json. Fetch the pair again."
         )
-    return model
+    return model.eval()
 
 
-def _from_folder(folder: Path, dtype: torch.dtype):
+def _from_folder(folder: Path, dtype: torch.dtype, device: str):
+    config = AutoConfig.from_pretrained(folder, trust_remote_code=False, local_files_only=True)
+    # Quantised weights are put on the device as they are loaded and cannot be moved later; it takes accelerate.
+    quantised = getattr(config, "quantization_config", None) is not None
+    if quantised and find_spec("accelerate") is None:
+        raise Unavailable(f"The weights of {folder} are quantised; run `pip install accelerate` to load them.")
     model, loaded = AutoModelForCausalLM.from_pretrained(
         folder, dtype=dtype, trust_remote_code=False, use_safetensors=True, local_files_only=True,
-        output_loading_info=True,
+        output_loading_info=True, device_map={"": device} if quantised else None,
     )  # fmt: skip
-    return model, loaded["missing_keys"]
+    return model if quantised else model.to(device), loaded["missing_keys"]
 
 
-def _from_gguf(folder: Path, dtype: torch.dtype):
+def _from_gguf(folder: Path, dtype: torch.dtype, device: str):
     """Fills the model tensor by tensor, because transformers' own GGUF reader needs one more package."""
     config = AutoConfig.from_pretrained(folder, trust_remote_code=False, local_files_only=True)
     model, weights = AutoModelForCausalLM.from_config(config, dtype=dtype), open_weights(folder, dtype, "cpu")
@@ -148,7 +155,7 @@ def _from_gguf(folder: Path, dtype: torch.dtype):
             parameter.data.copy_(weights(name, tuple(parameter.shape)))
         else:
             absent.append(name)
-    return model, absent
+    return model.to(device), absent
 
 
 def first_line(error: Exception) -> str:

@@ -6,6 +6,7 @@ import pytest
 import torch
 from tiny_models import logits_of
 from tiny_pairs import generated, ids_of, model_folder, run
+from transformers import AutoModelForCausalLM, BitsAndBytesConfig
 
 from engine.errors import BadInput, Unavailable
 from engine.models.loader import load_model
@@ -124,6 +125,39 @@ def test_a_tensor_that_is_missing_is_not_filled_with_noise(tmp_path):
     save_file(weights, tmp_path / "model.safetensors", {"format": "pt"})
     with pytest.raises(Unavailable, match=r"no tensor 'model\.layers\.1\.mlp\.up_proj\.weight'"):
         load_model(tmp_path, "cpu", "fp32")
+
+
+def quantised_pair(root):
+    """A checkpoint in 4 bits by bitsandbytes, which runs on CPUs, too."""
+    model_folder(root / "plain", hidden_size=64, intermediate_size=96, vocab_size=272)
+    four_bits = BitsAndBytesConfig(load_in_4bit=True, bnb_4bit_compute_dtype=torch.float32)
+    model = AutoModelForCausalLM.from_pretrained(root / "plain", quantization_config=four_bits, device_map="cpu")
+    for file in (root / "plain").iterdir():
+        if file.name not in ("config.json", "model.safetensors"):
+            (root / "quantised").mkdir(exist_ok=True)
+            (root / "quantised" / file.name).write_bytes(file.read_bytes())
+    model.save_pretrained(root / "quantised")
+    return model
+
+
+def test_a_quantised_checkpoint_runs_where_its_package_is_installed(own_cache, tmp_path):
+    pytest.importorskip("bitsandbytes")
+    pytest.importorskip("accelerate")
+    model = quantised_pair(tmp_path)
+    engine = load_engine(str(tmp_path / "quantised"), "cpu")
+    whole = run(engine, "ngram", max_new_tokens=12)
+    prompt, ids = ids_of(whole)
+    assert ids == generated(model, prompt, 12) and isinstance(engine.target.runner, TransformersRunner)
+
+
+def test_a_quantised_checkpoint_names_what_it_lacks(monkeypatch, own_cache, tmp_path):
+    model_folder(tmp_path)
+    config = json.loads((tmp_path / "config.json").read_text())
+    config["quantization_config"] = {"quant_method": "bitsandbytes", "load_in_4bit": True}
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    monkeypatch.setattr("engine.models.transformers_runner.find_spec", lambda name: None)
+    with pytest.raises(Unavailable, match="pip install accelerate"):
+        load_engine(str(tmp_path), "cpu")
 
 
 def test_the_context_is_the_models_own(models):

@@ -37,7 +37,7 @@ def folder():
 
 @pytest.fixture(scope="session")
 def reference(folder):
-    return load_transformers(folder, torch.float32).eval()
+    return load_transformers(folder, torch.float32, "cpu")
 
 
 @pytest.fixture(scope="session")

@@ -138,7 +138,7 @@ def test_a_prepared_file_is_the_model(tmp_path, tied):
     assert {*right} - {name for name in right if name in weights} == ({"lm_head.weight"} if tied else set())
     assert config.rms_norm_eps == 1e-5 and config.tie_word_embeddings == tied
     assert config.eos_token_id == 0 and config.architectures == ["LlamaForCausalLM"]
-    again = load_transformers(tmp_path / "out", torch.float32).eval()
+    again = load_transformers(tmp_path / "out", torch.float32, "cpu")
     ids = torch.tensor([[1, 2, 3, 4, 5, 9, 7, 8]])
     with torch.inference_mode():
         torch.testing.assert_close(model(ids).logits, again(ids).logits, atol=1e-5, rtol=1e-5)
