@@ -17,6 +17,8 @@ from engine.decoding.loop import TRUE_RULES, Rules, SpeculativeDecoder
 from engine.decoding.trace_recorder import HostVerdict, TraceRecorder
 from engine.device import to_device
 from engine.drafters.base import Draft, Drafter
+from engine.drafters.context_index import ContextIndex
+from engine.drafters.corpus import CorpusDrafter
 from engine.drafters.draft_model import DraftModelDrafter
 from engine.drafters.eagle3 import Eagle3Drafter
 from engine.drafters.hybrid import HybridDrafter
@@ -119,8 +121,10 @@ def drafter_of(method: str, cuda: FakeCuda, target: DecoderRunner, patch) -> Dra
     if method == "eagle":
         return Eagle3Drafter(head_runner(cuda, target, patch), target)
     if method == "auto":
-        members = {name: drafter_of(name, cuda, target, patch) for name in ("ngram", "lm", "eagle")}
+        members = {name: drafter_of(name, cuda, target, patch) for name in ("ngram", "corpus", "lm", "eagle")}
         return HybridDrafter(members)
+    if method == "corpus":
+        return CorpusDrafter(ContextIndex(np.array([9, 13, 5, 3, 4, 5, 6, 7] * 50)))
     simple = {"none": NoDrafter, "ngram": NgramDrafter, "tree": TreeScript}
     return TreeScript(drawn=False) if method == "one-hot tree" else simple[method]()
 

@@ -17,7 +17,7 @@ from engine.runtime import calibration
 
 pytestmark = pytest.mark.rehearse
 
-DRAFTERS = ["none", "ngram", "lm", "eagle", "auto", "tree", "one-hot tree"]
+DRAFTERS = ["none", "ngram", "corpus", "lm", "eagle", "auto", "tree", "one-hot tree"]
 TYPES = [torch.bfloat16, torch.float16]
 SAMPLING = {
     "greedy": GREEDY,
