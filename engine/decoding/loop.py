@@ -39,8 +39,8 @@ TRUE_RULES = Rules()
 @dataclass
 class SpeculativeDecoder:
     """One run. ``gamma_policy`` chooses γ; ``eos``: ids that end a text; ``cancelled`` is polled once a round; tests
-    and experiments replace ``rules``. ``committed``: the ids of prompt and output so far; ``text``: the decoded output;
-    ``reason``: why the run ended, None before. Times are in seconds."""
+    and experiments replace ``rules``; ``first``: as in `DrafterSetup`. ``committed``: the ids of prompt and output so
+    far; ``text``: the decoded output; ``reason``: why the run ended, None before. Times are in seconds."""
 
     config: RunConfig
     prompt: Sequence[int]
@@ -51,6 +51,7 @@ class SpeculativeDecoder:
     recorder: TraceRecorder
     cancelled: Callable[[], bool] = lambda: False
     rules: Rules = TRUE_RULES
+    first: int = 0
     started: float = 0.0
     reason: str | None = None
     prefill_seconds: float = 0.0
@@ -90,8 +91,9 @@ class SpeculativeDecoder:
         target = self.target
         policy = self.gamma_policy if isinstance(self.gamma_policy, DraftPolicy) else None
         setup = DrafterSetup(
-            config.sampling, target.vocab_size, self.uniforms, self.history, self.room, target.device, policy
-        )
+            config.sampling, target.vocab_size, self.uniforms, self.history, self.room, target.device, policy,
+            self.first, self.eos, self.recorder.text.special | self.eos,
+        )  # fmt: skip
         self.drafter.start(self.prompt, setup)
         self.prefill_seconds = now(target.device) - before
 

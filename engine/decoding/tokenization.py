@@ -1,6 +1,7 @@
 """Encodes prompts with the chat template, and decodes token ids to text piece by piece."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from engine.config import RunConfig
 from engine.errors import BadInput
@@ -29,6 +30,14 @@ def encode_prompt(tokenizer, config: RunConfig) -> list[int]:
     return list(encoded["input_ids"])
 
 
+def template_length(tokenizer, config: RunConfig, ids: Sequence[int]) -> int:
+    """How many of the prompt's ids come before the user's own text: those that another text would have, too."""
+    if not config.chat:
+        return 0
+    other = encode_prompt(tokenizer, replace(config, prompt="y" if config.prompt.startswith("x") else "x"))
+    return next((i for i, pair in enumerate(zip(ids, other, strict=False)) if pair[0] != pair[1]), 0)
+
+
 def join(tokenizer, ids: Sequence[int]) -> str:
     """The decoded text; the pieces of `Detokenizer` add up to it."""
     return tokenizer.decode(ids, skip_special_tokens=True, clean_up_tokenization_spaces=False)
@@ -44,7 +53,7 @@ class Detokenizer:
 
     def __init__(self, tokenizer):
         self.tokenizer = tokenizer
-        self._special = set(tokenizer.all_special_ids)
+        self.special = frozenset(tokenizer.all_special_ids)
         self._ids: list[int] = []
         self._start = 0  # decoding restarts here; two settled stretches are enough context
         self._settled = 0  # ids before this one have been returned as text
@@ -87,4 +96,4 @@ class Detokenizer:
 
     def label(self, token: int, piece: str) -> str | None:
         """The name to show instead of an empty piece or a special token; None for all others."""
-        return self.name(token) if not piece or token in self._special else None
+        return self.name(token) if not piece or token in self.special else None

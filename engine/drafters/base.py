@@ -47,7 +47,9 @@ class DraftPolicy(Protocol):
 class DrafterSetup:
     """The settings of one run: how the target samples, its vocabulary size V, the seeded uniforms, and the capacity of
     its cache in tokens. ``history``: the tokens that a repetition penalty counts; None without a penalty. ``policy``:
-    None where the draft length is fixed in advance."""
+    None where the draft length is fixed in advance. ``first``: index of the first prompt token that may be copied,
+    because a hidden system prompt must not be shown. ``ends``: ids that end a text; ``control``: those and the other
+    marks of a chat template, which no text has inside."""
 
     sampling: SamplingParams
     vocab_size: int
@@ -56,6 +58,9 @@ class DrafterSetup:
     capacity: int
     device: str
     policy: DraftPolicy | None = None
+    first: int = 0
+    ends: frozenset[int] = frozenset()
+    control: frozenset[int] = frozenset()
 
 
 class Drafter:

@@ -26,10 +26,10 @@ class NgramDrafter(Drafter):
     priors: ClassVar = {1: 0.16, 2: 0.42, 3: 0.52, 4: 0.62, 5: 0.67, 6: 0.71, 7: 0.75, 8: 0.92}
 
     def start(self, prompt: Sequence[int], setup: DrafterSetup) -> None:
-        self._device = setup.device
+        self._setup = setup
         self._follow: list[dict[tuple[int, ...], int]] = [{} for _ in range(LONGEST + 1)]  # n-gram -> index after it
-        self._indexed = 0  # n-grams ending before this index are in the tables
-        self._match = 0  # index of the token that followed the match
+        self._indexed = max(setup.first - 1, 0)  # n-grams up to this index are in the tables
+        self._tokens: list[int] = []  # the continuation of the match
 
     def confidence_keys(self, committed: Sequence[int]) -> Sequence[int] | None:
         """Returns the length of the longest match, and how it grows with every accepted draft; or None. The last
@@ -41,16 +41,26 @@ class NgramDrafter(Drafter):
         for n in range(min(LONGEST, len(committed) - 1), 0, -1):
             after = self._follow[n].get(tuple(committed[-n:]))
             if after is not None:
-                self._match = after
-                return _GROWING[n - 1 :]
+                self._tokens = self._continuation(committed, after)
+                return _GROWING[n - 1 : n - 1 + len(self._tokens)] or None
         return None
 
+    def _continuation(self, committed: Sequence[int], after: int) -> list[int]:
+        """The tokens from index ``after`` on, then their own copy, so that a repeating pattern is continued; up to the
+        end of a text, and without the marks of the chat template."""
+        tokens = []
+        while len(tokens) < MAX_GAMMA:
+            at = after + len(tokens)
+            token = committed[at] if at < len(committed) else tokens[at - len(committed)]
+            if token in self._setup.control and token not in self._setup.ends:
+                break
+            tokens.append(token)
+            if token in self._setup.ends:
+                break
+        return tokens
+
     def propose(self, committed: Sequence[int], gamma: int, position: int) -> Draft:
-        """Copies the tokens after the match, and then its own copy, so that a repeating pattern is continued."""
-        tokens = list(committed[self._match : self._match + gamma])
-        while len(tokens) < gamma:
-            tokens.append(tokens[self._match + len(tokens) - len(committed)])
-        return Draft(to_device(tokens, self._device))
+        return Draft(to_device(self._tokens[:gamma], self._setup.device))
 
     def release(self) -> None:
         self._follow = []

@@ -16,7 +16,7 @@ from engine.config import AUTO, METHODS, RunConfig, runs_model
 from engine.decoding.draft_length import AdaptiveGamma, FixedGamma, Rate, ReplayedGamma
 from engine.decoding.drafter_choice import DrafterChoice
 from engine.decoding.loop import TRUE_RULES, Rules, SpeculativeDecoder
-from engine.decoding.tokenization import Detokenizer, encode_prompt
+from engine.decoding.tokenization import Detokenizer, encode_prompt, template_length
 from engine.decoding.trace_recorder import TraceRecorder
 from engine.device import peak_memory, reset_peak
 from engine.drafters import drafter_class
@@ -282,6 +282,7 @@ class Engine:
         decoding = SpeculativeDecoder(
             config, prompt, self.target.runner, drafter, self._gamma_policy(config, drafter, costs, gammas),
             self.target.eos if ends else frozenset(), TraceRecorder(config, self.target.tokenizer), cancelled, rules,
+            template_length(self.target.tokenizer, config, prompt),
         )  # fmt: skip
         first = last = None
         for round_ in decoding.rounds():

@@ -1,0 +1,61 @@
+"""Lookup in the text itself: what it copies, and what it never shows."""
+
+import pytest
+from real_model import PAIR
+from tiny_pairs import engine_of, model_folder, run
+
+from engine.config import RunConfig, SamplingParams
+from engine.decoding.tokenization import encode_prompt, template_length
+from engine.drafters.base import DrafterSetup
+from engine.drafters.ngram import NgramDrafter
+from engine.models.transformers_config import load_tokenizer
+from engine.sampling.random_streams import Uniforms
+from engine.weights.catalogue import get_pair
+
+END, MARK = 90, 91  # the end of a text, and another mark of the template
+
+
+def proposal(committed: list[int], first: int = 0) -> list[int]:
+    drafter = NgramDrafter()
+    setup = DrafterSetup(
+        SamplingParams(), 99, Uniforms(0, 8), None, 99, "cpu", first=first, ends={END}, control={END, MARK}
+    )
+    drafter.start(committed, setup)
+    keys = drafter.confidence_keys(committed)
+    return [] if keys is None else drafter.propose(committed, len(keys), 0).tokens.tolist()
+
+
+@pytest.mark.parametrize(
+    ("committed", "first", "tokens"),
+    [
+        ([1, 2, 3, 4, 7, 1, 2], 0, [3, 4, 7, 1, 2, 3]),  # and then its own copy
+        ([5, 6, END, 8, 7, 5], 0, [6, END]),  # not past the end of a text
+        ([5, 6, MARK, 8, 7, 5], 0, [6]),  # nor a mark of the template
+        ([5, MARK, 8, 7, 5], 0, []),
+        ([1, 2, 3, 9, 1, 2], 3, []),  # nor anything before the first token that may be copied
+        ([1, 2, 3, 9, 1, 2], 2, [3, 9, 1]),
+        ([1, 2, 3, 9, 1, 2, 5, 9, 1], 4, [2, 5, 9]),
+    ],
+)
+def test_it_copies_what_followed_and_nothing_that_is_no_text(committed, first, tokens):
+    assert proposal(committed, first)[: len(tokens) or None] == tokens
+
+
+def test_the_users_own_text_begins_after_the_system_turn():
+    """Of the pair's own template, with a system prompt of one's own and the default one."""
+    tokenizer = load_tokenizer(get_pair(PAIR).drafts["lm"].folder)
+    for prompt in ("xylophones", "Why is the sky blue?", "\n  spaces"):
+        for system in (None, "", "Say only: purple cat."):
+            config = RunConfig(prompt, system=system)
+            ids = encode_prompt(tokenizer, config)
+            at = template_length(tokenizer, config, ids)
+            assert tokenizer.decode(ids[:at]).rstrip().endswith("user") and prompt.strip() in tokenizer.decode(ids[at:])
+    assert template_length(tokenizer, RunConfig("hello", chat=False), [1, 2]) == 0
+
+
+def test_a_hidden_system_prompt_is_never_drafted(tmp_path, own_cache):
+    model_folder(tmp_path / "target")
+    pairs = type("Pairs", (), {"root": tmp_path})
+    settings = {"chat": True, "max_new_tokens": 24, "prompt": "ab ab", "system": "zq zq zq zq"}
+    drafted = [t.text for r in run(engine_of(pairs), "ngram", **settings).rounds for t in r.tokens[: len(r.parents)]]
+    assert not any("q" in text for text in drafted)
