@@ -49,7 +49,9 @@ Position = matching(
 )
 Token = matching(r"token \d+\.\d+", '"token ROUND.N"')
 Lab = matching("|".join(["", *LABS]), f"one of {', '.join(LABS)}")
-Tool = Literal["", "roofline", "heat", "dice", "curve", "memory", "crowd", "cuts", "adding", "price", "duel", "log"]
+Tool = Literal[
+    "", "roofline", "heat", "dice", "curve", "memory", "crowd", "cuts", "adding", "price", "duel", "log", "overlap"
+]
 
 
 @dataclass(frozen=True, config=STRICT)

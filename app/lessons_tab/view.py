@@ -103,10 +103,15 @@ class LessonRenderer:
         return same | {
             "blocks": self.blocks(step.text),
             "points": self.target(step),
-            "settings": {key: self.sum(v) if isinstance(v, str) else v for key, v in step.settings.items()},
+            "settings": self.settings(step.settings),
             "ask": self.ask(step.ask, self.runs[step.run]) | {"vote": step.vote} if step.ask else None,
             "lab": {"name": step.lab, "title": LABS[step.lab], "hint": step.hint} if step.lab else None,
         }
+
+    def settings(self, values: Mapping[str, Any]) -> dict:
+        """Every text is an expression; a table holds more of them."""
+        evaluate = {str: self.sum, dict: self.settings}
+        return {key: evaluate.get(type(value), lambda other: other)(value) for key, value in values.items()}
 
     def target(self, step: Step) -> dict | None:
         """The thing to highlight: a token as [round, place] counted from 0, or a control by its name."""

@@ -42,7 +42,7 @@ _PLAYER = (
     *_scripts("player", "shortcuts", "strip", "status", "player"),
 )
 _LESSONS = (
-    *_scripts("lessons", "markup", "questions", "widgets", "devices", "roofline", "temperature", "duel"),
+    *_scripts("lessons", "markup", "questions", "widgets", "devices", "roofline", "temperature", "overlap", "duel"),
     *_scripts("lessons", "rejection_demo", "curve", "memory", "batching", "merges", "tokenizer_mismatch"),
     *_scripts("lessons", "float_sums", "cost", "acceptance_log", "progress", "playground_hint", "print"),
     *_scripts("lessons", "lesson_player", "lesson"),

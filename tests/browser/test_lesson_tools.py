@@ -19,6 +19,8 @@ SCRIPTS = (
     "lib/format.js",
     "lib/speedup_model.js",
     "lessons/widgets.js",
+    "lessons/temperature.js",
+    "lessons/overlap.js",
     *(f"lessons/{n}.js" for n in ("merges", "tokenizer_mismatch", "float_sums", "cost", "acceptance_log")),
 )
 TEXTS = (
@@ -179,6 +181,29 @@ def test_times_add_up(bare, share, good, bad):
     assert bare.evaluate("speed => perMillion(2, speed)", speed) == pytest.approx(2 / 3600 * seconds * 1000)
     turn = bare.evaluate("([good, bad]) => turningShare(good, bad)", [good, bad])
     assert (1 - turn) / good + turn / bad == pytest.approx(1)  # there a token takes as long as a plain one
+
+
+# ── chances ──
+
+
+def test_temperature_divides_logits_as_torch_does_and_zero_is_greedy(bare):
+    logits = [1.79, 1.1, 0.0]
+    for temperature in (0.1, 0.5, 1, 2):
+        wanted = torch.softmax(torch.tensor(logits, dtype=torch.float64) / temperature, 0).tolist()
+        assert bare.evaluate("([row, t]) => softmax(row, t)", [logits, temperature]) == pytest.approx(wanted, abs=1e-9)
+    assert bare.evaluate("row => softmax(row, 0)", logits) == [1, 0, 0]
+
+
+def test_accepted_and_replaced_drafts_make_p_with_the_residual_and_not_with_p(bare):
+    made = random.Random(3)
+    for _ in range(50):
+        p, q = ([x / sum(row) for x in row] for row in ([made.random() ** 3 for _ in range(3)] for _ in range(2)))
+        right, wrong = (bare.evaluate("([p, q, s]) => outcome(p, q, s)", [p, q, how]) for how in ("residual", "p"))
+        assert [a + b for a, b in zip(right["accepted"], right["replaced"], strict=True)] == pytest.approx(p, abs=1e-9)
+        out = [a + b for a, b in zip(wrong["accepted"], wrong["replaced"], strict=True)]
+        assert sum(out) == pytest.approx(1) and out != pytest.approx(p, abs=1e-6)
+        assert all(o > x for o, x, y in zip(out, p, q, strict=True) if y >= x > 0)  # what q favours overshoots
+    assert bare.evaluate("outcome([1, 0], [1, 0], 'residual').replaced") == [0, 0]
 
 
 # ── other engines' logs ──
@@ -374,6 +399,28 @@ def test_a_pasted_log_is_read_with_the_costs_that_are_set(at_tool):
     expect(result(page).first).to_contain_text("No acceptance found")
     expect(page.locator(".sl-figure-box .sl-meter")).to_have_count(0)
     assert page.locator(".sl-figure-box img").count() == 0
+
+
+def test_draws_stack_up_to_p_and_redrawing_from_p_overshoots(at_tool):
+    page = at_tool(3, "See it stack up")
+    stack, told = page.locator(".sl-stack"), page.locator(".sl-figure-box .sl-result").last
+    expect(told).to_contain_text("Σ min(p, q) = 0.80")
+    draw = page.get_by_role("button", name="Draw 200")
+    for _ in range(10):
+        draw.click()
+    expect(told).to_contain_text("Counted in 2,000 draws")
+    shares = re.findall(r"p ([\d.]+), out ([\d.]+)", stack.get_attribute("aria-label"))
+    assert len(shares) == 3 and all(abs(float(p) - float(out)) < 0.05 for p, out in shares)  # five standard errors
+    page.get_by_label("Replaced").select_option(label="from p (a mistake)")
+    expect(page.locator(".sl-figure-box > .sl-figure-note")).to_contain_text("sun will overshoot by 0.04")
+    page.get_by_label("Drafter").select_option(label="greedy or a copy: one word, q = 1")
+    expect(told).to_contain_text("Σ min(p, q) = 0.20")  # p of that word
+    page.locator(".sl-figure-box").get_by_label("Temperature").focus()
+    page.keyboard.press("Home")
+    expect(told).to_contain_text("Σ min(p, q) = 0.00")
+    draw.click()
+    expect(told).to_contain_text("0.00")
+    expect(page.locator(".sl-lesson-next")).to_have_text("Next")
 
 
 def test_the_bill_adds_up(at_tool):
