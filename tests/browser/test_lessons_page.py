@@ -281,8 +281,8 @@ def test_a_tree_of_drafts_is_tried_by_hand(visit):
 
 
 def test_counting_tells_the_right_rules_from_the_broken_ones(visit):
-    """A right rule is beyond the noise once in a hundred times, a broken one with a million draws always. A mistake in
-    one draft of a hundred is hidden by the noise of 10,000."""
+    """A right rule is beyond the noise once in a hundred times, a broken one nearly always. A mistake in one draft of a
+    hundred is hidden by the noise of 10,000 draws, and a million find it."""
     page = visit("#lesson-4")
     expect(title(page)).to_be_visible()
     page.locator(".sl-dot").nth(3).click()
@@ -301,11 +301,11 @@ def test_counting_tells_the_right_rules_from_the_broken_ones(visit):
     for fair, _ in (draws("the right rule"), certain, match):
         assert fair.count("true") >= 3
     assert sum(certain[1]) / 5 == pytest.approx(sum(match[1]) / 5, abs=0.02)  # one and the same rule
-    for rule in ("q taken before temperature", "favourite, tested as if drawn", "no residual: redraw from p"):
-        assert draws(rule, "1,000,000", 2)[0] == ["false"] * 2, rule
-    assert draws("favourite, tested as if drawn", repeats=1)[1] == [1.0]
+    assert draws("q taken before temperature")[0].count("false") >= 4  # twice the noise away, on average
+    assert draws("no residual: redraw from p", repeats=2)[0] == ["false"] * 2
+    assert draws("favourite, tested as if drawn", repeats=2) == (["false"] * 2, [1.0] * 2)
     rare = "one draft in 100 accepted untested"
-    assert "true" in draws(rare)[0] and draws(rare, "1,000,000", 2)[0] == ["false"] * 2
+    assert "true" in draws(rare)[0] and draws(rare, "1,000,000", 1)[0] == ["false"]
 
     open_step(page, 3, 8)  # sliders at their ends: something is always offered
     for word in ("sun", "rain", "wind"):

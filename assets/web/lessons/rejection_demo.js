@@ -55,10 +55,15 @@ function makeRejectionDemo(settings, touched) {
   }
   const distance = (a, b) => a.reduce((sum, x, i) => sum + Math.abs(x - b[i]), 0) / 2;
   // The second-highest distance of 200 honest samples from p: a new one is beyond it with chance 2/201. It is measured at
-  // 10,000 draws and scaled, because it shrinks with the square root of their number.
+  // 10,000 draws, once for each p, and scaled, because it shrinks with the square root of their number.
+  let measured = { p: '', band: 0 };
   function noise(p, times) {
+    if (measured.p !== String(p)) measured = { p: String(p), band: bandAround(p) };
+    return measured.band * Math.sqrt(MANY / times);
+  }
+  function bandAround(p) {
     const all = Array.from({ length: 200 }, () => distance(sample(MANY, () => pick(p)), p)).sort((a, b) => a - b);
-    return all[198] * Math.sqrt(MANY / times);
+    return all[198];
   }
 
   function draw() {
