@@ -39,7 +39,7 @@ _TOKENS = (
 _PLAYER = (
     *_TOKENS,
     *_scripts("player", "probabilities", "rounds_view", "output_view", "distribution_bars", "inspector", "playback"),
-    *_scripts("player", "shortcuts", "strip", "status", "player"),
+    *_scripts("player", "shortcuts", "strip", "status", "captions", "player"),
 )
 _LESSONS = (
     *_scripts("lessons", "markup", "questions", "widgets", "devices", "roofline", "temperature", "overlap", "duel"),

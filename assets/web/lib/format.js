@@ -17,6 +17,8 @@ function format(x) {
   const [digits, power] = x.toExponential(1).split('e');
   return `${digits}·10${[...power].map(sign => '⁻⁰¹²³⁴⁵⁶⁷⁸⁹'['-0123456789'.indexOf(sign)] || '').join('')}`;
 }
+// One side of p / q: three digits that count, so that dividing them gives the ratio shown.
+const ratioPart = x => x > 0 && x < 0.1 && x >= 1e-4 ? String(Number(x.toPrecision(3))) : format(x);
 const percent = x => `${x > 0 && x < 0.001 ? '<0.1' : x < 1 && x > 0.999 ? '>99.9' : (100 * x).toFixed(1)}\u00a0%`;   // no line breaks before the sign
 // The same within a sentence, where < and > would be misread.
 const spoken = x => percent(x).replace('<', 'less than ').replace('>', 'more than ');

@@ -1,55 +1,46 @@
-// Draws distributions as bars: p and q side by side, and the residual.
+// Draws the candidates of one place as one table: q to the left of a middle line, p to the right; the part of p over q,
+// which the residual keeps, is hatched.
 
-const BARS = 6;   // candidates shown of each; the trace keeps a few more
+const BARS = 5;   // candidates shown; the trace keeps a few more
 const note = text => make('p', 'sl-aside', text);
 
-function besideNode(token, { p, q }) {
-  return make('div', 'sl-beside', [p && distribution(token, 'p', 'target', p), q && distribution(token, 'q', 'draft', q)]);
+// ``drawn``: the token that a re-draw from the residual gave, after a refusal.
+function candidatesNode(token, { p, q, residual }, drawn) {
+  const rows = candidates(token, p, q, residual, drawn), head = ['token', q ? 'draft’s q' : '', '', p ? 'target’s p' : ''];
+  const parts = [make('div', 'sl-candidate-head', head.map(words => make('span', '', words))), make('ul', 'sl-candidates', rows.map(row => candidateNode(row, token, drawn)))];
+  if (residual && drawn) parts.push(note(residualSentence(residualRows({ p, q, residual }), drawn)));
+  return make('div', 'sl-candidate-table', parts);
 }
 
-function distribution(token, symbol, word, { top, rest }) {
-  const at = top.findIndex(candidate => candidate[0] === token.id);
-  const rows = top.slice(0, BARS).map(candidate => candidateRow(candidate, candidate[0] === token.id));
-  if (at >= BARS) rows.push(candidateRow(top[at], true));
-  if (at < 0 && token[symbol] !== undefined) rows.push(candidateRow([token.id, shown(token), token[symbol]], true));
-  const others = rest + top.slice(BARS).reduce((sum, candidate, i) => sum + (i + BARS === at ? 0 : candidate[2]), 0)
-    - (at < 0 ? token[symbol] || 0 : 0);
-  if (others > 5e-5) rows.push(candidateRow([-1, 'others', others], false, true));
-  return make('div', `sl-distribution sl-${symbol}`, [make('h3', '', [make('i', '', symbol), ` ${word}`]), make('ul', '', rows)]);
+// {id, text, p, q} of the likeliest candidates, always with the token itself and the one drawn; a mass that the trace does
+// not have is undefined. The last row is of all others.
+function candidates(token, p, q, residual, drawn) {
+  const known = new Map();
+  for (const { top } of [p, q, residual].filter(Boolean)) for (const [id, text] of top) if (!known.has(id)) known.set(id, text);
+  for (const own of [token, drawn].filter(Boolean)) if (!known.has(own.id)) known.set(own.id, shown(own));
+  const mass = (distribution, symbol, id) => distribution && (massOf(distribution, id).mass ?? [token, drawn].find(own => own?.id === id)?.[symbol]);
+  const all = [...known].map(([id, text]) => ({ id, text, p: mass(p, 'p', id), q: mass(q, 'q', id) }));
+  const weight = row => row.id === token.id ? 3 : row.id === drawn?.id ? 2 : Math.max(row.p ?? 0, row.q ?? 0);
+  const rows = all.sort((a, b) => weight(b) - weight(a)).slice(0, BARS);
+  rows.sort((a, b) => Math.max(b.p ?? 0, b.q ?? 0) - Math.max(a.p ?? 0, a.q ?? 0));
+  const others = symbol => 1 - rows.reduce((sum, row) => sum + (row[symbol] ?? 0), 0);
+  const rest = { id: null, text: 'others', p: p && others('p'), q: q && others('q') };
+  return Math.max(rest.p ?? 0, rest.q ?? 0) > 5e-5 ? [...rows, rest] : rows;
 }
 
-function candidateRow([, text, mass], here, rest = false) {
-  const name = make('bdi', 'sl-name', [rest ? text : visible(text), here && make('span', 'sl-unseen', ' (this token)')]);
-  const track = make('span', 'sl-mass', [make('i')], { '--mass': mass });
-  return make('li', here ? 'sl-here' : rest ? 'sl-others' : '', [name, track, make('span', 'sl-figure', percent(mass))]);
-}
-
-// The residual max(p − q, 0), and the token drawn from it.
-function leftOverNode(token, round, probabilities) {
-  const { rows, total } = residualRows(probabilities);
-  const drawn = token.status === 'resampled' ? token : round.tokens.find(other => other.status === 'resampled');
-  const title = make('h3', '', 'Residual: what is left of p where q is taken away');
-  const later = drawn && rows.slice(BARS).find(row => row.id === drawn.id);
-  const list = [...rows.slice(0, BARS), later].filter(Boolean).map(row => residualRow(row, drawn));
-  if (drawn && !rows.some(row => row.id === drawn.id)) list.push(residualRow(beyond(drawn, total), drawn));
-  if (probabilities.residual.rest > 5e-5) list.push(candidateRow([-1, 'others', probabilities.residual.rest], false, true));
-  const scale = total ? `p − q adds up to ${format(total)}; divided by that, it is the residual (right).` : '';
-  return make('div', 'sl-residual', [title, make('ul', '', list), note(`Hatched: p − q. Grey: the part that q covers. ${scale}`)]);
-}
-
-// The row of a drawn token that is not among the kept candidates; the trace has its own p and q.
-function beyond(drawn, total) {
-  const left = drawn.p !== undefined && drawn.q !== undefined ? drawn.p - drawn.q : undefined;
-  return { id: drawn.id, text: shown(drawn), p: drawn.p, q: drawn.q, share: total ? left / total : undefined };
-}
-
-function residualRow({ id, text, share, p, q }, drawn) {
-  const here = drawn && id === drawn.id, known = p !== undefined && q !== undefined;
-  const picked = here && make('span', 'sl-picked', '↻ drawn:');       // first, because the end may be cut off
-  const track = make('span', 'sl-mass', [make('i', 'sl-covered'), make('i', 'sl-left-over')], {
-    '--covered': known ? Math.min(p, q) : 0, '--left': known ? Math.max(0, p - q) : share ?? 0,
-    title: known ? `p ${format(p)} − q ${format(q)} = ${format(p - q)}` : 'p and q of this token were not kept',
+function candidateNode({ id, text, p, q }, token, drawn) {
+  const here = id === token.id, picked = drawn && id === drawn.id, both = Math.min(p ?? 0, q ?? p ?? 0);
+  const name = make('bdi', 'sl-name', [picked && make('span', 'sl-picked', '↻ drawn '), id === null ? text : visible(text).trim() || visible(text),
+    here && make('span', 'sl-unseen', ' (this token)')]);
+  const bar = make('span', 'sl-mass', [make('i', 'sl-mass-q'), make('i', 'sl-covered'), make('i', 'sl-left-over')], {
+    '--q': q ?? 0, '--covered': both, '--left': Math.max(0, (p ?? 0) - both), 'aria-hidden': 'true',
   });
-  return make('li', here ? 'sl-drawn' : '', [make('bdi', 'sl-name', [picked, visible(text)]), track,
-    make('span', 'sl-figure', share === undefined ? '–' : percent(share))]);
+  const figure = (symbol, value) => make('span', `sl-figure sl-${symbol}`, value === undefined ? '' : percent(Math.max(0, value)));
+  return make('li', [here && 'sl-here', picked && 'sl-drawn', id === null && 'sl-others'].filter(Boolean).join(' '), [name, figure('q', q), bar, figure('p', p)]);
+}
+
+function residualSentence({ rows, total }, drawn) {
+  const share = rows.find(row => row.id === drawn.id)?.share ?? (total ? (drawn.p - drawn.q) / total : undefined);
+  const part = share === undefined ? '' : `; ${quote(drawn)} has ${spoken(share)} of it`;
+  return `Hatched, the residual: p over q${total ? `, in sum ${format(total)}` : ''}${part}.`;
 }

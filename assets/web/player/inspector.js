@@ -25,28 +25,31 @@ function makeInspector(box, ask, legend) {
 
   function draw() {
     empty = false;
-    const judged = stage === token.status, parts = [head(), sentence()];
+    const judged = stage === token.status, parts = [head(), sentence()], probabilities = probabilitiesOf(token, round);
     const draft = isDrafted(token);
-    if (draft && stage !== 'waiting' && !about?.greedy && chanceSentence(token)) parts.push(make('p', 'sl-why', chanceSentence(token)));
     if (draft && stage !== 'waiting' && token.accept !== undefined) parts.push(bar());
+    if (stage === 'waiting') delete probabilities.p;
+    const refused = judged && ['rejected', 'resampled'].includes(token.status) && !about?.greedy;
+    const drawn = !refused ? null : token.status === 'resampled' ? token : round.tokens.find(other => other.status === 'resampled');
+    if (!refused) delete probabilities.residual;
+    if (probabilities.p || probabilities.q) parts.push(candidatesNode(token, probabilities, drawn));
     if (judged && canRoll()) parts.push(rolling());
     if (about?.greedy) parts.push(note(GREEDY(token)));
+    if (draft && stage !== 'waiting' && !about?.greedy && chanceSentence(token)) parts.push(make('p', 'sl-why', chanceSentence(token)));
     if (token.sibling) parts.push(note(SIBLING));
-    const probabilities = probabilitiesOf(token, round);
-    if (stage === 'waiting') delete probabilities.p;
     if (about?.lean) parts.push(note('Long trace: candidate lists are left out. p, q and u are all there.'));
-    if (probabilities.p || probabilities.q) parts.push(besideNode(token, probabilities));
-    if (judged && ['rejected', 'resampled'].includes(token.status) && probabilities.residual) parts.push(leftOverNode(token, round, probabilities));
     if (judged && token.p === undefined) parts.push(note('This trace was recorded without its numbers.'));
     box.replaceChildren(...parts);
   }
 
   // ── the token and its verdict ──
   function head() {
-    const chip = make('span', `sl-token sl-${stage}`, [make('span', 'sl-mark', STATUSES[stage].mark), make('bdi', 'sl-piece', shown(token))]);
+    const chip = make('span', '', [...makeTokenChip({ ...token, place: undefined }).childNodes].slice(0, -1));
+    chip.className = `sl-token sl-${stage}`;
+    chip.firstChild.textContent = STATUSES[stage].mark;
     const drafted = isDrafted(token) ? `draft ${token.index + 1} of ${round.drafted}` : 'closes the round';
     return make('p', 'sl-inspected', [chip, make('strong', '', STATUSES[stage].word),
-      make('span', 'sl-where', `round ${round.index + 1}, ${drafted}, token number ${token.id}`)]);
+      make('span', 'sl-where', `round ${round.index + 1}, ${drafted}, vocabulary id ${token.id}`)]);
   }
 
   function sentence() {
@@ -69,7 +72,7 @@ function makeInspector(box, ask, legend) {
   function bar() {
     const u = rolled ?? (stage === token.status ? token.u : undefined);
     const exact = make('p', 'sl-formula', ['min(1, p/q) = ', make('strong', '', format(token.accept))]);
-    if (!token.sibling) exact.lastChild.before(make('span', '', `min(1, ${format(token.p)} / ${format(token.q)}) = `));
+    if (!token.sibling) exact.lastChild.before(make('span', '', `min(1, ${ratioPart(token.p)} / ${ratioPart(token.q)}) = `));
     const word = (share, text) => (share >= 0.14 ? text : ''), spoken = u === undefined ? '' : `; u is ${format(u)}`;
     const track = make('div', 'sl-chance', [
       make('span', 'sl-stays', word(token.accept, 'stays')), make('span', 'sl-goes', word(1 - token.accept, 'goes')),

@@ -1,5 +1,7 @@
 // Connects the parts of the player: timeline and playback move rows, output and inspector.
 
+const SECONDS_TO_READ = 2.8;     // the captions, before the recorded run plays on
+
 // ``askAgain()``: rounds were lost on the way; ``runStarted()``: a run takes the place of the one on screen;
 // ``heard(status)``: a sentence came.
 function makePlayer(root, { askAgain = () => {}, runStarted = () => {}, heard = () => {} } = {}) {
@@ -47,7 +49,9 @@ function makePlayer(root, { askAgain = () => {}, runStarted = () => {}, heard = 
   // Shows how the run ended, once the position is at its end.
   function ending() {
     const { ended, compared } = timeline, words = [ended && endSentence(ended), compared && comparedSentence(compared)];
-    setText(find('.sl-compared'), ended && playback.at >= timeline.steps ? words.filter(Boolean).join(' ') : '');
+    const text = ended && playback.at >= timeline.steps ? words.filter(Boolean).reverse().join(' ') : '';
+    setText(find('.sl-compared'), text);
+    find('.sl-compared').title = text;
   }
 
   const words = find('.sl-place'), pace = find('.sl-pace'), playButton = find('[data-do="play"]');
@@ -216,8 +220,12 @@ function makePlayer(root, { askAgain = () => {}, runStarted = () => {}, heard = 
     unlock();
     moved('clock');                                       // clears the place and the counts of the run before
     labels();
+    endCaptionsOfAnother();
     runStarted();
   }
+
+  // The first run of a visitor ends the captions for good.
+  function endCaptionsOfAnother() { if (root.dataset.played && !wasSeen()) endCaptions(root); }
 
   let added = false;
   function arrived() {
@@ -240,17 +248,23 @@ function makePlayer(root, { askAgain = () => {}, runStarted = () => {}, heard = 
   // A recorded run plays when it comes into sight: the first slowly, others as fast as they ran. With reduced motion it is
   // shown to its end instead.
   function open() {
-    playback.settle(root.dataset.played ? 1 : undefined);
+    const isFirst = !root.dataset.played, explained = isFirst && roundToExplain(timeline);
+    playback.settle(isFirst ? undefined : 1);
     root.dataset.played = '1';
     labels();
-    if (calm.matches) return playback.move(timeline.steps, 'clock');
-    playback.move(0, 'clock');
+    playback.move(calm.matches ? timeline.steps : explained ? timeline.startOf(explained.index + 1) : 0, 'clock');
+    if (explained && !wasSeen()) explain(explained);
+    if (calm.matches) return;
     opening = true;
     moved('clock');
-    begin();
+    setTimeout(begin, explained ? SECONDS_TO_READ * 1000 : 0);
   }
-  function begin() { if (opening && sight) { opening = false; playback.play(); } }
-  new IntersectionObserver(entries => { sight = entries.at(-1).isIntersecting; begin(); }).observe(frame);
+  function explain(round) {
+    const row = rows.nodeOf(round.tokens[0])?.closest('.sl-row');
+    if (row) showCaptions(root, row, () => rows.follow());
+  }
+  function begin() { if (opening && sight) { opening = false; rows.follow(); playback.play(); } }
+  new IntersectionObserver(entries => { sight = entries.at(-1).isIntersecting; if (!root.querySelector('.sl-captions')) begin(); }).observe(frame);
 
   moved('clock');
   labels();

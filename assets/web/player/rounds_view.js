@@ -78,7 +78,7 @@ function makeRoundsView(frame, list, timeline) {
     const done = last < shownRounds || shownStep >= timeline.rounds[last - 1]?.steps;
     const by = round.by ? ` · ${round.by}` : '';
     setText(row.children[2], round.drafts && done ? `${round.kept} of ${round.drafted} kept${by}` : '');
-    setText(row.lastChild, !many && done ? `${Math.round(1000 * (round.end - round.start))} ms` : '');
+    setText(row.children[3], !many && done ? `${Math.round(1000 * (round.end - round.start))} ms` : '');
     row.toggleAttribute('data-told', !many && from === shownRounds - 1);
     row.setAttribute('aria-label', many ? `Rounds ${from + 1} to ${last}, without drafts` : `Round ${from + 1}`);
     if (to >= shownRounds) row.dataset.open = '1'; else delete row.dataset.open;

@@ -1,0 +1,28 @@
+// Points at a kept, a refused and a redrawn token of the recorded run, for a visitor who has never run anything.
+
+const SEEN = 'speclens-captions';
+const CAPTIONS = [['resampled', 'Redrawn', 'the model’s own word takes its place.'],
+  ['rejected', 'Refused', 'it ends the round.'], ['accepted', 'Kept', 'the model would write it too.']];
+
+// The first round of at least ten that has all three; undefined for none.
+function roundToExplain({ rounds }) {
+  const has = (round, status) => round.tokens.some(token => token.status === status);
+  return rounds.find(round => round.index >= 9 && !round.parents && CAPTIONS.every(([status]) => has(round, status)));
+}
+
+const wasSeen = () => { try { return Boolean(localStorage.getItem(SEEN)); } catch { return false; } };
+function endCaptions(root) {
+  root.querySelector('.sl-captions')?.remove();
+  try { localStorage.setItem(SEEN, '1'); } catch { /* a page without storage shows them again */ }
+}
+
+// ``row``: the element of the round's row, below which they stand; they scroll with it.
+function showCaptions(root, row, ended) {
+  const box = make('div', 'sl-captions', [], { role: 'note' }), left = row.getBoundingClientRect().left;
+  for (const [status, word, text] of CAPTIONS) {
+    const chip = row.querySelector(`.sl-token.sl-${status}`)?.getBoundingClientRect();
+    if (chip) box.append(make('p', '', [make('b', '', word), `: ${text}`], { '--from': `${chip.left + chip.width / 2 - left}px` }));
+  }
+  box.append(makeButton('Got it', () => { endCaptions(root); ended(); }));
+  row.append(box);
+}

@@ -1,0 +1,125 @@
+"""The stage: everything that a run says is in sight at once, on a desktop, on a projector and on a phone."""
+
+import pytest
+from page_actions import OVERFLOW, fill, press_run, run, saved, speedup, text_of, wait_for_end
+from playwright.sync_api import Page, expect
+
+pytestmark = pytest.mark.browser
+ROWS = """() => {
+  const list = document.querySelector('#stage .sl-rows').getBoundingClientRect();
+  return [...document.querySelectorAll('#stage [data-part=round]')].map(row => row.getBoundingClientRect())
+    .filter(row => row.top >= list.top - 1 && row.bottom <= list.bottom + 1 && row.bottom <= innerHeight).length;
+}"""
+SMALL = """() => [...document.querySelectorAll('body *')]
+  .filter(node => node.checkVisibility({ visibilityProperty: true })
+  && [...node.childNodes].some(child => child.nodeType === 3 && child.data.trim())
+  && node.getBoundingClientRect().width > 1 && parseFloat(getComputedStyle(node).fontSize) < 20)
+  .map(node => `${node.className}: ${node.textContent}`)"""
+TOKENS_THAT_SCROLL = """async () => {
+  const panel = document.querySelector('#stage .sl-inspector'), rows = document.querySelector('#stage .sl-rows');
+  const long = [];
+  let count = 0;
+  for (let top = 0; top < rows.scrollHeight; top += 300) {
+    rows.scrollTop = top;
+    await new Promise(done => setTimeout(done, 100));
+    for (const token of rows.querySelectorAll('.sl-token')) {
+      token.click();
+      count++;
+      if (panel.scrollHeight > panel.clientHeight + 1) long.push(token.textContent);
+      token.click();
+    }
+  }
+  return { count, long };
+}"""
+PARTS = ("[data-part=speedup]", ".sl-lane-run", ".sl-lane-plain", "[data-part=output]", "[data-part=inspector]",
+         "[data-part=transport]")  # fmt: skip
+PLACES = """() => ['.sl-stage', '.sl-stage .sl-rows']
+  .map(one => Object.values(document.querySelector(one).getBoundingClientRect().toJSON()))"""
+
+
+def assert_in_sight(page: Page, height: int) -> None:
+    page.wait_for_function(f"({ROWS})() >= 8")
+    for part in PARTS:
+        expect(page.locator(f"#stage {part}")).to_be_in_viewport(ratio=1)
+    expect(page.locator("#result-race-button")).to_be_in_viewport()
+    stage = page.locator(".sl-stage").bounding_box()
+    assert page.evaluate("scrollY") == 0 and stage["y"] <= 150 and stage["y"] + stage["height"] <= height - 30
+
+
+def test_everything_is_in_sight_before_and_after_a_run_and_nothing_moves(visit):
+    page = visit(viewport={"width": 1280, "height": 800})
+    captions = page.locator(".sl-captions p")
+    expect(captions).to_have_count(3)
+    assert_in_sight(page, 800)
+    for _ in range(8):  # seven stops before Run
+        page.keyboard.press("Tab")
+    expect(page.locator("#run")).to_be_focused()
+    places = page.evaluate(PLACES)
+    page.locator("#prompt textarea").focus()
+    page.locator("#prompt textarea").fill("line\n" * 12)
+    assert page.locator("#prompt textarea").bounding_box()["height"] > 100
+    page.locator("#settings").click()
+    expect(page.locator("#seed")).to_be_in_viewport()
+    expect(page.locator("#stage .sl-rows")).to_be_in_viewport()
+    assert page.evaluate(PLACES) == places
+    page.locator("#settings").click()
+    page.keyboard.press("End")
+    found = page.evaluate(TOKENS_THAT_SCROLL)
+    assert found["count"] >= 97 and found["long"] == []
+    run(page, tokens="60", prompt="The keeper climbs the stairs")
+    expect(captions).to_have_count(0)  # the first run ends them for good
+    assert page.evaluate(PLACES) == places
+    assert_in_sight(page, 800)
+    for tab in ("race", "acceptance", "time", "files", "elsewhere"):
+        page.locator(f"#result-{tab}-button").click()
+        page.wait_for_timeout(300)
+        assert page.evaluate("document.documentElement.scrollHeight") <= 1700, tab
+    page.set_viewport_size({"width": 1440, "height": 900})
+    page.evaluate("scrollTo(0, 0)")
+    assert_in_sight(page, 900)
+
+
+def test_a_refused_prompt_leaves_the_run_its_numbers_and_its_files(visit):
+    page = visit()
+    run(page, tokens="40")
+    before = [text_of(page), speedup(page).inner_text(), saved(page, "trace-file")]
+    fill(page, prompt=" ")
+    page.locator("#run").click()
+    expect(page.get_by_role("alert").filter(has_text="prompt is empty")).to_be_visible()
+    expect(page.locator("#run")).to_have_text("Run")
+    assert [text_of(page), speedup(page).inner_text(), saved(page, "trace-file")] == before
+    expect(page.locator("#stage .sl-source")).to_have_text("Your run")
+
+
+def test_presentation_is_the_stage_alone_in_large_type(visit):
+    page = visit(viewport={"width": 1280, "height": 720})
+    press_run(page, tokens="40", temperature="0.8")
+    wait_for_end(page)
+    page.locator("[data-share=present]").click()
+    assert page.evaluate("document.documentElement.scrollHeight") <= 720 and page.evaluate(OVERFLOW) <= 0
+    page.wait_for_function(f"({ROWS})() >= 6")
+    assert page.evaluate(SMALL) == []
+    assert page.locator(".sl-ask").bounding_box()["height"] <= 50
+    page.locator("#stage .sl-list .sl-rejected").last.click()
+    assert page.evaluate(SMALL) == [], "in the inspector"
+    strip = page.locator("#stage .sl-strip").bounding_box()
+    for bar in page.locator("#stage .sl-bar").all():
+        box = bar.bounding_box()
+        assert strip["x"] < box["x"] and box["x"] + box["width"] < strip["x"] + strip["width"]
+
+
+def test_on_a_phone_the_rounds_come_right_after_run_and_the_sheet_stands_on_the_transport(visit):
+    page = visit(viewport={"width": 390, "height": 844})
+    press_run(page, tokens="40")
+    wait_for_end(page)
+    page.wait_for_function(f"({ROWS})() >= 8")
+    assert page.locator("#stage .sl-rows").bounding_box()["y"] <= 420 and page.evaluate("scrollY") == 0
+    bar = page.locator("#stage [data-part=transport]").bounding_box()
+    assert bar["y"] + bar["height"] == pytest.approx(844, abs=1)
+    token = page.locator("#stage .sl-list .sl-rejected").last
+    token.click()
+    sheet, box = page.locator("#stage .sl-inspector").bounding_box(), token.bounding_box()
+    assert sheet["y"] + sheet["height"] == pytest.approx(bar["y"], abs=1) and box["y"] + box["height"] <= sheet["y"]
+    for width in (390, 320):
+        page.set_viewport_size({"width": width, "height": 844})
+        page.wait_for_function(f"{OVERFLOW} <= 0")
