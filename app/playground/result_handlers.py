@@ -11,8 +11,8 @@ from app.jobs.visitor import Session, visitor_id
 from app.playground import html_export
 from app.playground.trace_files import Exports, Written, read
 from app.ui.widgets import SKIP, outputs
-from app.views import charts, player_feed
-from app.views.engine_recipes import Choice, production
+from app.views import charts, player_feed, tiles
+from app.views.engine_recipes import Choice, measured, production
 from engine.config import AUTO
 from engine.errors import EngineError
 from engine.trace.metrics import compute_metrics
@@ -64,6 +64,7 @@ class Results:
 
     def configure(self, pair: str, method: str, auto: bool, gamma: float, temperature: float, session: Session) -> str:
         """The current settings for other engines, as JSON for the engine recipes."""
+        sentence = _measured(session, method)
         if method == AUTO and session.trace:
             method = _most_used(session.trace)
         try:
@@ -74,11 +75,20 @@ class Results:
             return SKIP  # pressing Run will show the reason
         chosen = _chosen(session.trace, method) if config.gamma == AUTO else None
         greedy = config.sampling.greedy
-        return production(Choice(method, config.gamma, models.target, models.draft, models.gguf, greedy, chosen))
+        choice = Choice(method, config.gamma, models.target, models.draft, models.gguf, greedy, chosen)
+        return production(choice, measured=sentence)
 
 
 def _file(path: str | None):
     return gr.update(value=path, interactive=path is not None)
+
+
+def _measured(session: Session, method: str) -> str:
+    """What this method brought in the run on the stage; empty for another method's run."""
+    ratio = tiles.speedup(session.trace, session.baseline)
+    if ratio is None or session.trace.started.config.get("method") != method:
+        return ""
+    return measured(ratio, session.trace.started.device)
 
 
 def _about(session: Session) -> str:

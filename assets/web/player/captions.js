@@ -1,4 +1,4 @@
-// Points at a kept, a refused and a redrawn token of the recorded run, for a visitor who has never run anything.
+// Points at a kept, a refused and a redrawn token of the recorded run, until the visitor runs something.
 
 const SEEN = 'speclens-captions';
 const CAPTIONS = [['resampled', 'Redrawn', 'the model’s own word takes its place.'],

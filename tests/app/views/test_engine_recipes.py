@@ -151,6 +151,17 @@ def test_the_transformers_recipe_runs_as_it_is(method, tmp_path, capsys):
 # ── from the page ──
 
 
+def test_recipes_say_whether_the_method_paid_in_the_run_on_the_stage():
+    page, run, plain = Results(Service(FakeEngine(), Limits())), recorded("ngram", 3, 20), recorded("none", 0, 20)
+
+    def lead(method: str, *traces) -> str:
+        return json.loads(page.configure("smollm2-135m", method, True, 4, 0, Session(*traces)))["lead"]
+
+    assert "Measure again on your server" in lead("ngram", run, plain)
+    assert "Measured 1.00× here: not worth switching on" in lead("ngram", run, run)
+    assert "Measured" not in lead("lm", run, plain) and "Measured" not in lead("ngram", run)
+
+
 def test_the_controls_become_recipes():
     page = Results(Service(FakeEngine(), Limits()))
     session = Session(recorded("ngram", 3, 20))
