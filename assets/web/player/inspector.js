@@ -71,7 +71,7 @@ function makeInspector(box, ask, legend) {
   // ── min(1, p/q) from 0 to 1, and where u fell ──
   function bar() {
     const u = rolled ?? (stage === token.status ? token.u : undefined);
-    const exact = make('p', 'sl-formula', ['min(1, p/q) = ', make('strong', '', format(token.accept))]);
+    const exact = make('p', u > 0.5 ? 'sl-formula sl-aside-u' : 'sl-formula', ['min(1, p/q) = ', make('strong', '', format(token.accept))]);
     if (!token.sibling) exact.lastChild.before(make('span', '', `min(1, ${ratioPart(token.p)} / ${ratioPart(token.q)}) = `));
     const word = (share, text) => (share >= 0.14 ? text : ''), spoken = u === undefined ? '' : `; u is ${format(u)}`;
     const track = make('div', 'sl-chance', [
