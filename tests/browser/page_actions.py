@@ -56,7 +56,12 @@ def open_tab(page: Page, name: str) -> None:
     size = page.viewport_size
     if size["width"] < 700:
         page.set_viewport_size(size | {"width": 1280})
-    page.locator("#results").get_by_role("tab", name=name).click()
+    tab = page.locator("#results").get_by_role("tab", name=name)
+    for _ in range(10):  # a click while gradio lays its tabs out anew is lost
+        tab.click()
+        if tab.get_attribute("aria-selected") == "true":
+            break
+        page.wait_for_timeout(200)
     page.set_viewport_size(size)
 
 
