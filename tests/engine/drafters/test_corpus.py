@@ -7,6 +7,7 @@ import pytest
 from chi_squared import CAUGHT, FALSE_ALARM, markov_p_value
 from hypothesis import given
 from hypothesis import strategies as st
+from paths import ROOT
 from tiny_models import byte_tokenizer
 from tiny_pairs import engine_of, generated, ids_of, model_folder, run
 from typer.testing import CliRunner
@@ -22,6 +23,7 @@ from engine.exactness.mutants import MUTANTS
 from engine.exactness.toy_models import ToyLM, generate, make_drafter
 from engine.sampling.random_streams import Uniforms
 from engine.weights import corpus_file
+from engine.weights.catalogue import get_pair
 from engine.weights.specs import own_corpus
 
 TARGET, PROMPT, ALL = ToyLM.random(6, 0, spread=0.8), [0, 1], SamplingParams(0.7, top_k=5)
@@ -150,3 +152,18 @@ def test_bad_files_are_refused_with_a_sentence(pairs, tmp_path):
         with pytest.raises(BadInput, match=words):
             run(engine, "corpus")
         assert run(engine, "auto").finished, "auto goes without it"
+
+
+def test_the_shipped_corpus_holds_none_of_the_benchmarks_prompts():
+    """Answers to them would be drafted by copying them."""
+    from engine.bench.prompts import read_prompts
+    from engine.models.transformers_config import load_tokenizer
+    from engine.weights.store import locate
+
+    pair = get_pair("smollm2-135m")
+    tokenizer = load_tokenizer(locate(pair.target) or pair.drafts["lm"].folder)
+    index = ContextIndex(corpus_file.load(pair.shipped_corpus, tokenizer))
+    assert len(index.tokens) > 50_000 and pair.shipped_corpus.stat().st_size < 4 * 2**20
+    for prompt in read_prompts(ROOT / "assets/data/prompts.jsonl"):
+        ids = tokenizer(prompt.text, add_special_tokens=False)["input_ids"][:DEPTH]
+        assert len([*index.matches(ids)]) < len(ids), prompt.text

@@ -75,9 +75,11 @@ def near_tie(reference, prompt: list[int], ours: list[int], theirs: list[int]) -
     [
         ("none", 0, ("code-2",)),
         ("ngram", 4, ("code-2", "rewrite-1")),
+        ("corpus", 4, ("code-2",)),
         pytest.param("none", 0, tuple(PROMPTS), marks=pytest.mark.slow),
         pytest.param("ngram", 4, tuple(PROMPTS), marks=pytest.mark.slow),
         pytest.param("ngram", "auto", tuple(PROMPTS), marks=pytest.mark.slow),
+        pytest.param("corpus", "auto", tuple(PROMPTS), marks=pytest.mark.slow),
     ],
 )
 def test_greedy_text_equals_generate(engine, reference, truths, method, gamma, prompts):
