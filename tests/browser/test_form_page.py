@@ -105,6 +105,7 @@ def test_a_page_asks_nothing_of_the_engine_while_a_model_is_being_loaded(open_pa
     expect(page.locator(".sl-chip-words")).to_have_text("Ready on CPU")
     wait_for_looks(2)
     assert len(asked) == 2, "why this pair cannot run, and which cannot; once"
+    page.locator("#settings").click()
     page.locator("#pair input").click()
     expect(page.get_by_role("option", name=re.compile(r"\(not on this machine\)"))).to_have_count(1)
     for kind in ("loading", "ready"):
