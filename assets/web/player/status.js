@@ -6,7 +6,7 @@ function makeStatus(box) {
   const words = find('.sl-words'), alert = find('.sl-alert'), progress = find('.sl-progress');
 
   return function show({ kind = 'quiet', text = '', fraction }) {
-    box.dataset.kind = kind;
+    box.dataset.kind = box.closest('.sl-player').dataset.notice = kind;
     words.setAttribute('aria-live', kind === 'progress' ? 'off' : 'polite');   // numbers that count up are not read aloud
     const [full, empty] = kind === 'error' ? [alert, words] : [words, alert];
     setText(full, text);

@@ -15,6 +15,7 @@ function makeStrip(box, timeline) {
 
   function read(line) {
     box.hidden = false;
+    box.closest('.sl-player').dataset.strip = '';
     [plain, isMeasuring, note] = [line.plain || null, line.measuring, line.note || ''];
     for (const [name, [number, words]] of Object.entries(line.tiles)) {
       setText(tiles[name].querySelector('.sl-number'), number);
