@@ -58,7 +58,8 @@ def wilson(successes: int, trials: int) -> Interval | None:
     share, z2 = successes / trials, _Z95**2
     middle = (share + z2 / (2 * trials)) / (1 + z2 / trials)
     half = _Z95 / (1 + z2 / trials) * math.sqrt(share * (1 - share) / trials + z2 / (4 * trials**2))
-    return Interval(share, max(0.0, middle - half), min(1.0, middle + half))
+    # At 0 and 1 rounding may put an end on the wrong side of the share.
+    return Interval(share, max(0.0, min(share, middle - half)), min(1.0, max(share, middle + half)))
 
 
 def _mean(values: list[int]) -> Interval | None:
