@@ -128,7 +128,7 @@ def test_stop_before_the_first_token(page, fake):
     page.locator("#stop").click()
     expect(page.locator("#stage-notice")).to_contain_text("Stopped")
     expect(page.locator("#run")).to_have_text("Run")
-    expect(page.locator("#stage .sl-source")).to_have_text("Recorded run")  # what was on the stage stays there
+    expect(page.locator("#stage .sl-source")).to_have_text("Recorded run")  # the stage keeps its run
     ordinary_run(page)
 
 
