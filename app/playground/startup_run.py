@@ -8,8 +8,8 @@ from engine.trace.trace import Trace, load
 OPENING = ASSETS / "data" / "traces" / "opening.json"
 BASELINE = ASSETS / "data" / "traces" / "opening-baseline.json"
 SENTENCE = (
-    "The draft guesses up to {} tokens; the model checks them all in one pass "
-    "and keeps them up to the first it refuses."
+    "The draft guesses up to {} tokens. The target checks them in one pass, "
+    "and accepts them up to the first it rejects."
 )
 
 

@@ -22,11 +22,11 @@ class StatusRow(NamedTuple):
 
 
 STATUSES: dict[str, StatusRow] = {
-    "accepted": StatusRow(True, True, True, "✓", "a draft the target kept"),
-    "rejected": StatusRow(True, True, False, "✗", "the first draft it refused"),
+    "accepted": StatusRow(True, True, True, "✓", "a draft that passed its test"),
+    "rejected": StatusRow(True, True, False, "✗", "the first draft that failed its test"),
     "resampled": StatusRow(False, False, True, "↻", "drawn in its place"),
-    "bonus": StatusRow(False, False, True, "+", "one more after a fully kept round"),
-    "discarded": StatusRow(True, False, False, "┊", "never tested: after a refusal, or past the end"),
+    "bonus": StatusRow(False, False, True, "+", "one more after a fully accepted round"),
+    "discarded": StatusRow(True, False, False, "┊", "never tested: after a rejection, or past the end"),
     "plain": StatusRow(False, False, True, "", "made without a draft"),
 }
 DRAFTED = frozenset(name for name, status in STATUSES.items() if status.drafted)

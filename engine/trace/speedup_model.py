@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 
 def expected_tokens(alpha: float, gamma: int) -> float:
-    """Tokens per round when each draft is kept with chance alpha: (1 − α^(γ+1)) / (1 − α) (Leviathan 2023, eq. 1)."""
+    """Tokens per round if each draft is accepted with chance alpha: (1 − α^(γ+1)) / (1 − α) (Leviathan 2023, eq. 1)."""
     if alpha >= 1.0:
         return gamma + 1.0
     return (1.0 - alpha ** (gamma + 1)) / (1.0 - alpha)

@@ -56,7 +56,7 @@ def test_points_are_measured_stopped_gone_on_with_saved_and_cleared(opened):
     expect(page.locator("#theory-notice .sl-alert")).to_contain_text("Tick at least one α")
     expect(page.locator("#theory-run")).to_have_text(MEASURE)
     words = page.locator("#theory-notice .sl-words")
-    expect(page.locator(".sl-lab-label")).to_contain_text("Kept by chance")
+    expect(page.locator(".sl-lab-label")).to_contain_text("Accepted by chance")
     measure(page, ("0.1", "0.5", "0.9", "0.95"), ("1", "2", "4", "8"), tokens=192, repeats=5)
     expect(page.locator("#theory-run")).to_have_text("Running…")
     expect(words).to_contain_text(re.compile(r"Measuring \d+ of 80: α = 0\.\d+ with γ = \d"))

@@ -157,7 +157,7 @@ def test_a_round_is_summed_up_for_a_screen_reader(opened):
     live = page.locator(".sl-live")
     expect(live).to_have_attribute("aria-live", "polite")
     expect(live).to_contain_text("Round 1:")
-    expect(live).to_contain_text("drafts kept")
+    expect(live).to_contain_text("drafts accepted")
     said = live.inner_text()
     page.keyboard.press("k")  # a step inside the next round is not announced
     assert live.inner_text() == said
@@ -186,12 +186,12 @@ def test_hover_previews_and_a_click_locks_until_it_is_let_go(opened):
     expect(page.get_by_role("tooltip")).to_contain_text("min(1, p/q)")
     token.click()
     inspector = page.locator(".sl-inspector")
-    expect(inspector).to_contain_text(re.compile(r"u = 0\.\d{3} was below 0\.735, so it stays\."))
+    expect(inspector).to_contain_text(re.compile(r"u = 0\.\d{3} was below 0\.735, so it is accepted\."))
     expect(inspector.locator(".sl-formula")).to_contain_text("min(1, 0.610 / 0.830)")
     expect(inspector.locator(".sl-candidates li")).to_have_count(4)  # three candidates and the rest
     expect(inspector.locator(".sl-here .sl-q")).to_have_text("83.0 %")
     page.locator(".sl-list .sl-bonus").last.hover()
-    expect(inspector).to_contain_text("so it stays")  # locked: hovering elsewhere changes nothing
+    expect(inspector).to_contain_text("so it is accepted")  # locked: hovering elsewhere changes nothing
     page.keyboard.press("Escape")
     expect(inspector).to_contain_text("Click a token")
 
@@ -232,12 +232,12 @@ def test_rows_that_scroll_beneath_a_resting_mouse_are_not_pointed_at(opened):
     expect(tip).not_to_have_text(told)
 
 
-def test_a_refusal_shows_the_residual_and_what_was_drawn_from_it(opened):
+def test_a_rejection_shows_the_residual_and_what_was_drawn_from_it(opened):
     trace = made()
     page = opened(trace)
     page.locator(".sl-list .sl-rejected").last.click()
     inspector = page.locator(".sl-inspector")
-    expect(inspector).to_contain_text("was not below 0.735, so it goes.")
+    expect(inspector).to_contain_text("was not below 0.735, so it is rejected.")
     drawn = inspector.locator(".sl-candidates .sl-drawn")
     expect(drawn).to_contain_text("↻ drawn")
     expect(inspector).to_contain_text("has 90.9 % of it")
@@ -247,8 +247,8 @@ def test_a_refusal_shows_the_residual_and_what_was_drawn_from_it(opened):
     assert parts == pytest.approx([0.05, 0.2], abs=1e-3)
     expect(inspector).to_contain_text("p over q, in sum 0.220")
     page.locator(".sl-list .sl-resampled").last.click()
-    expect(inspector).to_contain_text("was refused, so this came from the residual: u = 0.200 drew it")
-    expect(inspector.locator(".sl-candidates .sl-drawn")).to_have_count(1)  # sent once, with the refused draft
+    expect(inspector).to_contain_text("was rejected, so this came from the residual: u = 0.200 drew it")
+    expect(inspector.locator(".sl-candidates .sl-drawn")).to_have_count(1)  # sent once, with the rejected draft
 
 
 def test_rerolling_u_flips_the_verdict_and_comes_back(opened):
@@ -257,19 +257,19 @@ def test_rerolling_u_flips_the_verdict_and_comes_back(opened):
     said, roll = page.locator(".sl-rolled"), page.get_by_role("button", name="Re-roll u")
     page.evaluate("Math.random = () => 0.9")
     roll.click()
-    expect(said).to_contain_text("u = 0.900 is not below 0.735: it would go. The verdict flips.")
+    expect(said).to_contain_text("u = 0.900 is not below 0.735: it would be rejected. The verdict flips.")
     expect(said).to_contain_text("Its replacement, drawn from the residual")
     page.evaluate("Math.random = () => 0.1")
     roll.click()
-    expect(said).to_contain_text("it would stay. The same verdict. So far 1 of 2 stayed; expected 73.5 %")
+    expect(said).to_contain_text("it would be accepted. The same verdict. So far 1 of 2 accepted; expected 73.5 %")
     expect(roll).to_be_focused()
     expect(page.locator(".sl-recorded")).to_have_count(1)  # the recorded u stays in view
     page.get_by_role("button", name="Back to the recorded u").click()
     expect(said).to_have_text("p and q stay as they are; only the dice are thrown again.")
     page.evaluate("let state = 1; Math.random = () => (state = (state * 48271) % 2147483647) / 2147483647")
     page.get_by_role("button", name="100 times").click()
-    kept = int(re.search(r"So far (\d+) of 100 stayed", said.inner_text())[1])
-    assert 60 <= kept <= 87  # 73.5 expected, 4.4 the standard deviation
+    accepted = int(re.search(r"So far (\d+) of 100 accepted", said.inner_text())[1])
+    assert 60 <= accepted <= 87  # 73.5 expected, 4.4 the standard deviation
 
 
 def greedy(status: str, **known) -> Trace:
@@ -282,14 +282,29 @@ def greedy(status: str, **known) -> Trace:
     )
 
 
-@pytest.mark.parametrize(("p", "said"), [(0.0, "would have gone"), (1.0, "would have stayed")])
-def test_at_temperature_zero_no_u_is_spoken_of(opened, p, said):
-    page = opened(greedy("discarded", p=p, q=1.0, accept=p))
+def never_rejected(trace: Trace) -> Trace:
+    """Its discarded drafts then come after the end of the text."""
+
+    def accepted(event: Round) -> Round:
+        tokens = (replace(t, status="accepted") if t.status == "rejected" else t for t in event.tokens)
+        return replace(event, tokens=tuple(tokens))
+
+    return replace(trace, rounds=tuple(map(accepted, trace.rounds)))
+
+
+@pytest.mark.parametrize(
+    ("p", "why", "said"),
+    [(0.0, "it came after a rejection", "have been rejected"), (1.0, "the text had ended", "have been accepted")],
+)
+def test_at_temperature_zero_no_u_is_spoken_of(opened, p, why, said):
+    trace = greedy("discarded", p=p, q=1.0, accept=p)
+    page = opened(trace if p == 0 else never_rejected(trace))
     page.locator(".sl-list .sl-discarded").first.click()
     expect(page.locator(".sl-inspector")).to_contain_text("p is one-hot")
     verdict = page.locator(".sl-inspector .sl-verdict")
     expect(verdict).to_contain_text(said)
-    expect(verdict).not_to_contain_text("if u fell")
+    expect(verdict).to_contain_text(f"Never tested: {why}.")
+    expect(verdict).not_to_contain_text("with a u")
     page.locator(".sl-list .sl-bonus, .sl-list .sl-resampled").first.click()
     expect(page.locator(".sl-inspector")).to_contain_text("every u draws the same token")
 
@@ -303,7 +318,7 @@ def test_stepping_by_hand_shows_only_what_is_known_by_then(opened):
     expect(inspector.locator(".sl-p:not(:empty), .sl-chance")).to_have_count(0)
     for _ in range(4):
         page.keyboard.press("k")
-    expect(inspector).to_contain_text("it stays if u falls below 0.735")
+    expect(inspector).to_contain_text("it is accepted if u falls below 0.735")
     expect(inspector.locator(".sl-chance")).to_have_count(1)
     expect(inspector.locator(".sl-tick")).to_have_count(0)
     page.keyboard.press("k")
@@ -374,7 +389,7 @@ def test_hostile_tokens_are_only_text(opened):
     assert page.evaluate(OVERFLOW) <= 0
 
 
-def test_the_recorded_run_plays_by_itself_and_an_empty_inspector_offers_a_refused_draft_once_it_rests(opened):
+def test_the_recorded_run_plays_by_itself_and_an_empty_inspector_offers_a_rejected_draft_once_it_rests(opened):
     page = opened(load(OPENING), is_recorded=True, at_end=False)
     expect(page.locator(".sl-source")).to_have_text("Recorded run")
     assert "slower" in page.locator(".sl-pace option:checked").inner_text()
@@ -434,7 +449,7 @@ def test_siblings_of_a_tree_stand_below_each_other(opened):
     assert max(column("b")) < min(column("d")) < min(column("g")) < min(column("z"))
     assert len(lane("a", "b")) == 2 and len(lane("d", "e", "f")) == 3  # siblings apart
     assert len(lane("a", "c")) == len(lane("b", "d")) == len(lane("f", "g", "z")) == 1  # each on its parent's lane
-    assert text_of(page) == "bfz" and page.locator(".sl-kept").inner_text() == "2 of 7 kept"
+    assert text_of(page) == "bfz" and page.locator(".sl-kept").inner_text() == "2 of 7 accepted"
     branch = page.locator('.sl-token[data-joins="branch"]').first
     assert branch.evaluate("node => getComputedStyle(node, '::before').borderLeftWidth") == "2px"
     assert "another branch" in branch.evaluate("node => node.textContent")
@@ -526,7 +541,7 @@ def test_on_a_phone_a_tap_brings_the_numbers_up_and_the_way_out_stays(opened):
     page.add_style_tag(content="body { padding-bottom: 900px }")
     sheet.evaluate("node => node.scrollIntoView({ block: 'start', behavior: 'instant' })")
     expect(page.locator(".sl-rows")).not_to_be_in_viewport()
-    page.get_by_role("button", name=re.compile("^Why was")).tap()  # the refused draft comes into sight
+    page.get_by_role("button", name=re.compile("^Why was")).tap()  # the rejected draft comes into sight
     asked = page.locator(".sl-list [aria-current]")
     expect(asked).to_be_in_viewport()
     box = asked.bounding_box()

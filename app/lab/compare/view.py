@@ -100,7 +100,7 @@ def _facts(column: Column) -> list[tuple[str, str]]:
         ("tokens per second", number(numbers.tokens_per_second, 1)),
         ("target passes", f"{numbers.passes} for {numbers.tokens} tokens"),
         ("τ, tokens per pass", number(numbers.tau, 2)),
-        ("α, drafts kept", number(numbers.alpha, 2)),
+        ("α, drafts accepted", number(numbers.alpha, 2)),
     ]
 
 

@@ -155,8 +155,8 @@ def _rules_note(results: Tested) -> str:
         if each.result.verdict == "wrong" and (each.result.alpha or 0) > right + LARGER
     ]  # fmt: skip
     if not tempting:
-        return "Further right: further from the target. Higher: more drafts are kept."
-    several = "rule keeps" if len(tempting) == 1 else "rules keep"
+        return "Further right: further from the target. Higher: more drafts are accepted."
+    several = "rule accepts" if len(tempting) == 1 else "rules accept"
     return (
         f"{len(tempting)} wrong {several} more drafts than the right one (α = {right:.3f}). Acceptance or speed alone "
         f"would call that an improvement: {', '.join(tempting)}."

@@ -120,7 +120,7 @@ def table(cells: Sequence[Cell], temperature: float) -> str:
         cells_ += ["–" if overall.alpha is None else f"{overall.alpha:.2f}", f"{overall.tau:.2f}"]
         each = [cells_by_place.get((*setting, kind)) for kind in kinds]
         rows.append([named(*setting), *cells_, *("–" if cell is None else _speedup(cell, top) for cell in each)])
-    heads = ["setting", "all texts", "tokens/s", "α, share kept", "τ, tokens a pass", *kinds]
+    heads = ["setting", "all texts", "tokens/s", "α, share accepted", "τ, tokens a pass", *kinds]
     return sheet(
         f"Speedup over plain decoding at temperature {temperature:g}; ★ is the fastest on its text", heads, rows
     )

@@ -27,14 +27,15 @@ from app.ui.widgets import QUIET, control, download, run_and_stop
 from app.views.notice import notice as notice_value
 
 LEAD = """<p class="sl-lab-lead">Move a slider. A round drafts γ tokens and has the target score them all at once. Each
-is kept with the chance α, until the first refusal. Drafting costs c a token; scoring W tokens costs v(W). Both are
-counted in plain steps: the time the target takes to write one token by itself. These four say whether drafting
+is accepted with the chance α, until the first rejection. Drafting costs c a token; scoring W tokens costs v(W). Both
+are counted in plain steps: the time the target takes to write one token by itself. These four say whether drafting
 pays.</p>"""
 MEASURE = """<h3 class="sl-theory-measure">Is it true on this machine?</h3>
 <p class="sl-lab-lead">A real run only shows you one α: that of its models and its text. Here you set α by hand. Drafts
-are made and scored at their real cost; then each is kept with the chance α. The points appear on the curves above.</p>
-<p class="sl-lab-label" role="note"><strong>Kept by chance.</strong> No model judges these drafts, so the text is not
-the target's and is never shown. The time it took is real.</p>"""
+are made and scored at their real cost; then each is accepted with the chance α. The points appear on the curves
+above.</p>
+<p class="sl-lab-label" role="note"><strong>Accepted by chance.</strong> No model judges these drafts, so the text is
+not the target's and is never shown. The time it took is real.</p>"""
 NO_MODELS = "This page is shared and measures no points. Run SpecLens on your own machine."
 
 
@@ -83,7 +84,7 @@ def _controls(service: Service, handlers: TheoryHandlers) -> list[Component]:
     with gr.Row(equal_height=True):
         alphas = gr.CheckboxGroup(
             [(f"{alpha:g}", alpha) for alpha in ALPHAS], value=[0.3, 0.5, 0.7, 0.9], label="Acceptance α",
-            info="The chance that a drafted token is kept.", elem_id="theory-alphas", scale=4, min_width=280,
+            info="The chance that a draft is accepted.", elem_id="theory-alphas", scale=4, min_width=280,
         )  # fmt: skip
         gammas = gr.CheckboxGroup(
             [(str(gamma), gamma) for gamma in GAMMAS], value=[2, 4], label="Draft lengths γ",

@@ -112,7 +112,7 @@ def _words(run: Trace, numbers: RunMetrics, point: dict, drafted: list[int], cos
         words.append("It tested no draft, so it has no α.")
     else:
         accepted, tested = numbers.counts["accepted"], numbers.counts["accepted"] + numbers.counts["rejected"]
-        words.append(f"α = {numbers.alpha.value:.2f}: {accepted} of {tested} tested drafts were kept.")
+        words.append(f"α = {numbers.alpha.value:.2f}: {accepted} of {tested} tested drafts were accepted.")
     if drafted:
         words.append(
             f"{len(drafted)} of {len(run.rounds)} rounds drafted, {point['gamma']:.1f} tokens each on average."
@@ -223,7 +223,7 @@ def to_json(measured: PointSet) -> str:
         | {"turns": [{"plain": turn.plain.row(), "ours": turn.ours.row()} for turn in point.turns]}
         for point in measured.ordered
     ]
-    note = "Drafts were kept by chance, so the text was not the model's and was not kept."
+    note = "Drafts were accepted by chance, so the text was not the model's and was not stored."
     where = {"device": costs.device, "precision": costs.precision} | asdict(costs.model)
     content = {"speclens": "any-alpha", "note": note, **_settings(measured), "costs": where, "points": points}
     return json.dumps(content, indent=1, allow_nan=False)

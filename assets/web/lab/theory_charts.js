@@ -3,7 +3,7 @@
 const MOST = 16, FAINT = [0.3, 0.5, 0.7, 0.9];
 const times = value => `${value.toFixed(2)}×`;
 const GAMMA_AXIS = { low: 0, high: MOST, step: 2, name: 'γ, tokens drafted in a round' };
-const ALPHA_AXIS = { low: 0, high: 1, step: 0.2, name: 'α, chance that a draft is kept' };
+const ALPHA_AXIS = { low: 0, high: 1, step: 0.2, name: 'α, chance that a draft is accepted' };
 
 function speedAxis(most) {
   const step = niceStep(Math.max(1.5, most), 4);

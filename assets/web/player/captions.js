@@ -1,8 +1,8 @@
-// Points at a kept, a refused and a redrawn token of the recorded run, until the visitor runs something.
+// Points at an accepted, a rejected and a resampled token of the recorded run, until the visitor runs something.
 
 const SEEN = 'speclens-captions';
-const CAPTIONS = [['resampled', 'Redrawn', 'the model’s own word takes its place.'],
-  ['rejected', 'Refused', 'it ends the round.'], ['accepted', 'Kept', 'the model would write it too.']];
+const CAPTIONS = [['resampled', 'Resampled', 'the model’s own word takes its place.'],
+  ['rejected', 'Rejected', 'it ends the round.'], ['accepted', 'Accepted', 'the model would write it too.']];
 
 // The first round of at least ten that has all three; undefined for none.
 function roundToExplain({ rounds }) {

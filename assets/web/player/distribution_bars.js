@@ -4,7 +4,7 @@
 const BARS = 5;   // candidates shown; the trace keeps a few more
 const note = text => make('p', 'sl-aside', text);
 
-// ``drawn``: the token that a re-draw from the residual gave, after a refusal.
+// ``drawn``: the token that a re-draw from the residual gave, after a rejection.
 function candidatesNode(token, { p, q, residual }, drawn) {
   const rows = candidates(token, p, q, residual, drawn), head = ['token', q ? 'draft’s q' : '', '', p ? 'target’s p' : ''];
   const parts = [make('div', 'sl-candidate-head', head.map(words => make('span', '', words))), make('ul', 'sl-candidates', rows.map(row => candidateNode(row, token, drawn)))];

@@ -3,7 +3,7 @@
 // ``ask(token)``: the reader wants to inspect this token; ``legend``: what the marks mean, shown until there is a token.
 function makeInspector(box, ask, legend) {
   let token = null, round = null, about = null, stage = null;
-  let rolled = null, tally = null;        // a u drawn anew, and how often the token stayed
+  let rolled = null, tally = null;        // a u drawn anew, and how often it was accepted
 
   function show(nextToken, nextRound, nextAbout, nextStage) {
     if (nextToken !== token) rolled = tally = null;
@@ -19,7 +19,7 @@ function makeInspector(box, ask, legend) {
     [empty, offered] = [true, example];
     box.replaceChildren(make('p', 'sl-empty-inspector',
       'Click a token, or pause and step, to see the numbers behind its verdict.'));
-    if (example) box.append(makeButton(`Why was ${quote(example)} refused?`, () => ask(example)));
+    if (example) box.append(makeButton(`Why was ${quote(example)} rejected?`, () => ask(example)));
     box.append(legend.cloneNode(true));
   }
 
@@ -29,9 +29,9 @@ function makeInspector(box, ask, legend) {
     const draft = isDrafted(token);
     if (draft && stage !== 'waiting' && token.accept !== undefined) parts.push(bar());
     if (stage === 'waiting') delete probabilities.p;
-    const refused = judged && ['rejected', 'resampled'].includes(token.status) && !about?.greedy;
-    const drawn = !refused ? null : token.status === 'resampled' ? token : round.tokens.find(other => other.status === 'resampled');
-    if (!refused) delete probabilities.residual;
+    const isReplaced = judged && ['rejected', 'resampled'].includes(token.status) && !about?.greedy;
+    const drawn = !isReplaced ? null : token.status === 'resampled' ? token : round.tokens.find(other => other.status === 'resampled');
+    if (!isReplaced) delete probabilities.residual;
     if (probabilities.p || probabilities.q) parts.push(candidatesNode(token, probabilities, drawn));
     if (judged && canRoll()) parts.push(rolling());
     if (about?.greedy) parts.push(note(GREEDY(token)));
@@ -55,9 +55,9 @@ function makeInspector(box, ask, legend) {
   function sentence() {
     const words = make('p', 'sl-verdict', tokenSentence(token, stage, about?.greedy));
     if (token.status === 'resampled' && stage === token.status) {
-      const refused = round.tokens.findLast(other => other.status === 'rejected');
-      if (refused) words.textContent = about?.greedy ? `${quote(refused)} was refused; the target’s own first choice takes its place.`
-        : `${quote(refused)} was refused, so this came from the residual${share()}.`;
+      const rejected = round.tokens.findLast(other => other.status === 'rejected');
+      if (rejected) words.textContent = about?.greedy ? `${quote(rejected)} was rejected; the target’s own first choice takes its place.`
+        : `${quote(rejected)} was rejected, so this came from the residual${share()}.`;
     }
     return words;
   }
@@ -73,12 +73,12 @@ function makeInspector(box, ask, legend) {
     const u = rolled ?? (stage === token.status ? token.u : undefined);
     const exact = make('p', u > 0.5 ? 'sl-formula sl-aside-u' : 'sl-formula', ['min(1, p/q) = ', make('strong', '', format(token.accept))]);
     if (!token.sibling) exact.lastChild.before(make('span', '', `min(1, ${ratioPart(token.p)} / ${ratioPart(token.q)}) = `));
-    const word = (share, text) => (share >= 0.14 ? text : ''), spoken = u === undefined ? '' : `; u is ${format(u)}`;
+    const word = (share, text) => (share >= 0.2 ? text : ''), spoken = u === undefined ? '' : `; u is ${format(u)}`;
     const track = make('div', 'sl-chance', [
-      make('span', 'sl-stays', word(token.accept, 'stays')), make('span', 'sl-goes', word(1 - token.accept, 'goes')),
+      make('span', 'sl-stays', word(token.accept, 'accepted')), make('span', 'sl-goes', word(1 - token.accept, 'rejected')),
       rolled !== null && token.u !== undefined && make('i', 'sl-tick sl-recorded', '', { '--u': token.u }),
       u !== undefined && make('i', 'sl-tick', [make('b', u > 0.5 ? 'sl-left' : '', `u = ${format(u)}`)], { '--u': u }),
-    ], { '--accept': token.accept, role: 'img', 'aria-label': `Stays below ${format(token.accept)}${spoken}` });
+    ], { '--accept': token.accept, role: 'img', 'aria-label': `Accepted below ${format(token.accept)}${spoken}` });
     return make('div', 'sl-accept', [exact, track, make('div', 'sl-scale', ['0', '0.5', '1'].map(text => make('span', '', text)))]);
   }
 
@@ -91,7 +91,7 @@ function makeInspector(box, ask, legend) {
   }
 
   function roll(times) {
-    tally ||= { times: 0, kept: 0, tokens: new Map() };
+    tally ||= { times: 0, accepted: 0, tokens: new Map() };
     for (let i = 0; i < times; i++) {
       rolled = Math.random();
       tally.times++;
@@ -99,7 +99,7 @@ function makeInspector(box, ask, legend) {
         const drawn = drawFrom(source(), rolled);
         const name = drawn ? visible(drawn[1]) : null;
         tally.tokens.set(name, (tally.tokens.get(name) || 0) + 1);
-      } else if (rolled < token.accept) tally.kept++;
+      } else if (rolled < token.accept) tally.accepted++;
     }
     keepFocus();
   }
@@ -121,18 +121,18 @@ function makeInspector(box, ask, legend) {
   }
 
   function rolledDraft() {
-    const stays = rolled < token.accept, flipped = stays !== (token.status === 'accepted');
-    let words = stays ? `u = ${format(rolled)} is below ${format(token.accept)}: it would stay.`
-      : `u = ${format(rolled)} is not below ${format(token.accept)}: it would go.`;
+    const isAccepted = rolled < token.accept, flipped = isAccepted !== (token.status === 'accepted');
+    let words = isAccepted ? `u = ${format(rolled)} is below ${format(token.accept)}: it would be accepted.`
+      : `u = ${format(rolled)} is not below ${format(token.accept)}: it would be rejected.`;
     words += flipped ? ' The verdict flips.' : ' The same verdict.';
     const residual = probabilitiesOf(token, round).residual;
-    if (!stays && flipped && residual) {
+    if (!isAccepted && flipped && residual) {
       const drawn = drawFrom(residual, Math.random());
       words += drawn ? ` Its replacement, drawn from the residual: “${isolated(visible(drawn[1]))}”.`
         : ` Its replacement would be one of the tokens the trace did not keep (${percent(residual.rest)} of the residual).`;
     }
     if (flipped) words += ' What would follow needs the models, so it is not shown.';
-    return `${words} So far ${tally.kept} of ${tally.times} stayed; expected ${spoken(token.accept)}.`;
+    return `${words} So far ${tally.accepted} of ${tally.times} accepted; expected ${spoken(token.accept)}.`;
   }
 
   function rolledClosing() {
@@ -154,4 +154,4 @@ const GREEDY = token => {
     : ' So min(1, p/q) is 0 or 1, and no u can change the verdict.';
   return `Temperature 0: the target always takes its first choice, so p is one-hot: 1 for that token, 0 for all others.${fixed}${gap}`;
 };
-const SIBLING = 'An earlier sibling was refused here, so its share had been taken away from p before this one was tried.';
+const SIBLING = 'An earlier sibling was rejected here, so its share had been taken away from p before this one was tried.';

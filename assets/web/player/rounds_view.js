@@ -77,7 +77,7 @@ function makeRoundsView(frame, list, timeline) {
     setText(row.firstChild, many ? `${from + 1}–${last}` : `${from + 1}`);
     const done = last < shownRounds || shownStep >= timeline.rounds[last - 1]?.steps;
     const by = round.by ? ` · ${round.by}` : '';
-    setText(row.children[2], round.drafts && done ? `${round.kept} of ${round.drafted} kept${by}` : '');
+    setText(row.children[2], round.drafts && done ? `${round.kept} of ${round.drafted} accepted${by}` : '');
     setText(row.children[3], !many && done ? `${Math.round(1000 * (round.end - round.start))} ms` : '');
     row.toggleAttribute('data-told', !many && from === shownRounds - 1);
     row.setAttribute('aria-label', many ? `Rounds ${from + 1} to ${last}, without drafts` : `Round ${from + 1}`);

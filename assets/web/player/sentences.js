@@ -7,38 +7,39 @@ const ENDS = {
 const quote = token => `“${isolated(shown(token))}”`;
 
 function verdictSentence(token, u = token.u) {
-  if (token.accept === undefined || u === undefined) return token.status === 'accepted' ? 'Kept.' : 'Refused.';
+  if (token.accept === undefined || u === undefined) return token.status === 'accepted' ? 'Accepted.' : 'Rejected.';
   return u < token.accept
-    ? `u = ${format(u)} was below ${format(token.accept)}, so it stays.`
-    : `u = ${format(u)} was not below ${format(token.accept)}, so it goes.`;
+    ? `u = ${format(u)} was below ${format(token.accept)}, so it is accepted.`
+    : `u = ${format(u)} was not below ${format(token.accept)}, so it is rejected.`;
 }
 
 const drawnBy = ({ u, p }) => u === undefined || p === undefined ? ', drawn from p'
   : `: u = ${format(u)} drew it from p, where it had ${spoken(p)}`;
 
-// In a tree only one branch is kept.
-const toTheEnd = token => token.place ? 'A branch was kept to its end' : 'Every draft was kept';
+// In a tree only one branch is accepted.
+const toTheEnd = token => token.place ? 'A branch was accepted to its end' : 'Every draft was accepted';
 
 // At temperature 0 the target's first choice decides; u has no influence.
 function greedySentence(token) {
   const first = token.p_top?.top[0];
   switch (token.status) {
-    case 'accepted': return 'This is the target’s own first choice here, so it stays.';
-    case 'rejected': return first ? `The target’s first choice here is “${isolated(visible(first[1]))}”, so this draft goes.`
-      : 'This is not the target’s first choice here, so it goes.';
-    case 'resampled': return 'The refused draft makes way for the target’s own first choice.';
+    case 'accepted': return 'This is the target’s own first choice here, so it is accepted.';
+    case 'rejected': return first ? `The target’s first choice here is “${isolated(visible(first[1]))}”, so this draft is rejected.`
+      : 'This is not the target’s first choice here, so it is rejected.';
+    case 'resampled': return 'The rejected draft makes way for the target’s own first choice.';
     case 'bonus': return `${toTheEnd(token)}, so the same target pass gives one more token: its first choice there.`;
     default: return 'No draft in this round: one target pass, one token, the target’s first choice.';
   }
 }
 
-// A draft that was not tested, and its chance to stay; at temperature 0 without u.
-function untestedSentence({ accept }, greedy) {
-  const untested = 'Never tested: it came after a refusal, or after the end.';
+// A draft that was not tested, and its chance of being accepted; at temperature 0 without u.
+function untestedSentence({ accept, place, isPastEnd }, greedy) {
+  const why = place ? 'the text went another way' : isPastEnd ? 'the text had ended' : 'it came after a rejection';
+  const untested = `Never tested: ${why}.`;
   if (accept === undefined) return untested;
-  if (greedy) return `${untested} ${accept ? 'It was the target’s first choice there and would have stayed.'
-    : 'It was not the target’s first choice there and would have gone.'}`;
-  return `${untested} It would have stayed if u fell below ${format(accept)}.`;
+  if (greedy) return `${untested} ${accept ? 'It was the target’s first choice there and would have been accepted.'
+    : 'It was not the target’s first choice there and would have been rejected.'}`;
+  return `${untested} It would have been accepted with a u below ${format(accept)}.`;
 }
 
 function tokenSentence(token, stage, greedy = false) {
@@ -46,10 +47,10 @@ function tokenSentence(token, stage, greedy = false) {
   if (greedy && stage !== 'scored' && token.status !== 'discarded') return greedySentence(token);
   if (stage === 'scored') return token.accept === undefined ? 'Scored by the target; no verdict yet.'
     : greedy ? `Scored by the target: this is ${token.accept ? '' : 'not '}its own first choice here.`
-    : `Scored by the target: it stays if u falls below ${format(token.accept)}.`;
+    : `Scored by the target: it is accepted if u falls below ${format(token.accept)}.`;
   switch (token.status) {
     case 'accepted': case 'rejected': return verdictSentence(token);
-    case 'resampled': return 'Drawn from the residual: what p has left where the refused draft’s q is taken away.';
+    case 'resampled': return 'Drawn from the residual: what p has left where the rejected draft’s q is taken away.';
     case 'bonus': return `${toTheEnd(token)}, so the same target pass gives one more token${drawnBy(token)}.`;
     case 'discarded': return untestedSentence(token, greedy);
     default: return `No draft in this round: one target pass, one token${drawnBy(token)}.`;
@@ -61,8 +62,8 @@ function chanceSentence({ p, q, accept, sibling, status }) {
   if (p === undefined || q === undefined || accept === undefined || sibling) return '';
   const gave = `The draft gave it ${spoken(q)}, the target ${spoken(p)}`, tested = status !== 'discarded';
   const often = accept < 0.001 ? spoken(accept) : `only ${spoken(accept)}`;
-  return p >= q ? `${gave}: guessed no more often than the target would write it, so it ${tested ? 'always stays' : 'would always have stayed'}.`
-    : `${gave}: guessed too often, so it ${tested ? 'may stay' : 'could have stayed'} ${often} of the time.`;
+  return p >= q ? `${gave}: guessed no more often than the target would write it, so it ${tested ? 'is' : 'would'} always ${tested ? '' : 'have been '}accepted.`
+    : `${gave}: guessed too often, so it ${tested ? 'is' : 'would have been'} accepted ${often} of the time.`;
 }
 
 // A round in one line, for screen readers.
@@ -70,9 +71,9 @@ function roundSentence(round) {
   const closing = round.tokens[round.drafts];
   const end = closing ? `${closing.status} ${quote(closing)}` : 'no closing token';
   if (!round.drafts) return `Round ${round.index + 1}: ${end}.`;
-  const refused = round.tokens.find(token => token.status === 'rejected');
-  const why = refused ? `, ${quote(refused)} refused` : '';
-  return `Round ${round.index + 1}: ${round.kept} of ${round.drafted} drafts kept${why}, then ${end}.`;
+  const rejected = round.tokens.find(token => token.status === 'rejected');
+  const why = rejected ? `, ${quote(rejected)} rejected` : '';
+  return `Round ${round.index + 1}: ${round.kept} of ${round.drafted} drafts accepted${why}, then ${end}.`;
 }
 
 function endSentence({ reason, tokens }) {

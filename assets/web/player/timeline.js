@@ -50,11 +50,13 @@ function makeTimeline() {
     const drafts = round.tokens.filter(isDrafted).length;
     const tested = round.tokens.filter(isTested).length;
     const steps = (drafts ? drafts + 1 + tested : 0) + (round.tokens.length - drafts);
+    const isRejected = round.tokens.some(token => token.status === 'rejected');
     let order = 0;
     round.tokens.forEach((token, index) => {
       token.round = round.index;
       token.index = index;
       if (isTested(token)) token.order = ++order;    // when its verdict comes
+      token.isPastEnd = token.status === 'discarded' && !isRejected;
     });
     const emitted = round.tokens.filter(isEmitted);
     if (round.parents) placeTree(round);
