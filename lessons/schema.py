@@ -93,7 +93,8 @@ class VerdictAsk:
 
 @dataclass(frozen=True, config=STRICT)
 class NumberAsk:
-    """Predict the value of ``answer``; a guess is right if it is off by at most ``within``."""
+    """Predict the value of ``answer``; a guess is right if it is off by at most ``within``. ``share``: of 1, so that 75 %
+    is understood."""
 
     kind: Literal["number"]
     text: Text
@@ -101,6 +102,7 @@ class NumberAsk:
     answer: Expression
     within: Expression
     unit: Line = ""
+    share: bool = False
 
 
 @dataclass(frozen=True, config=STRICT)

@@ -140,7 +140,7 @@ class LessonRenderer:
             answer, within = float(self.sum(ask.answer)), float(self.sum(ask.within))
             if within <= 0:
                 raise LessonError(f"lesson {self.lesson.number}: {ask.text!r} accepts no guess")
-            return question | {"answer": answer, "within": within, "unit": ask.unit}
+            return question | {"answer": answer, "within": within, "unit": ask.unit, "share": ask.share}
         if ask.kind == "verdict":
             status = self.token(trace, ask.token).status
             if status not in TRUE_TO:

@@ -51,9 +51,16 @@ def test_a_whole_lesson_by_keyboard(visit):
     # a number is guessed, then the round is played to its end
     expect(title(page)).to_have_text("Step three: accept")
     expect(page.locator("#lesson .sl-bonus.sl-token[data-stage]")).to_have_count(0)
+    page.locator("#lesson .sl-list .sl-token").first.click()
+    expect(page.locator("#lesson .sl-guess-first")).to_be_visible()
+    expect(page.locator("#lesson .sl-verdict")).to_be_hidden()  # it would answer the question
+    page.get_by_label("Your guess").fill("three")
+    page.keyboard.press("Enter")
+    expect(page.locator(".sl-reply")).to_have_text("Type a number.")
     page.get_by_label("Your guess").fill("3")
     page.keyboard.press("Enter")
-    expect(page.locator(".sl-reply")).to_contain_text("It is 4 tokens.")
+    expect(page.locator("#lesson .sl-guess-first")).to_be_hidden()
+    expect(page.locator(".sl-reply")).to_contain_text("You said 3, it is 4 tokens.")
     expect(page.locator("#lesson .sl-bonus.sl-token[data-stage]")).to_have_count(1)
     expect(page.locator(".sl-lesson-next")).to_be_focused()
     page.keyboard.press("Enter")
@@ -80,7 +87,7 @@ def test_a_whole_lesson_by_keyboard(visit):
     expect(page.locator(".sl-glow")).to_have_count(0)
     page.locator("#run").focus()
     page.keyboard.press("Enter")
-    expect(page.locator(".sl-coach")).to_contain_text("Done")
+    expect(page.locator(".sl-coach")).to_contain_text("Press Run, then Space to play the rounds slowly. ✓ It has run.")
     expect(page.locator("#stage .sl-source")).to_have_text("Your run")
     press(page, "Back to the lesson")
     expect(page.locator(".sl-lesson-next")).to_have_text("Next")
@@ -103,6 +110,9 @@ def test_a_whole_lesson_by_keyboard(visit):
     again.locator("#lessons-tab-button").click()
     expect(again.locator('[href="#lesson-2"]')).to_contain_text("✓ done")
     expect(again.locator('[href="#lesson-1"]')).to_contain_text("minutes")
+    again.locator('[href="#lesson-2"]').click()
+    expect(again.locator(".sl-lesson-where")).to_have_text(re.compile("^Step 1 of"))  # a finished one begins anew
+    press(again, "All lessons")
     again.get_by_role("button", name="Forget my progress").click()
     expect(again.locator('[href="#lesson-2"]')).to_contain_text("minutes")
 
@@ -216,8 +226,9 @@ def test_a_jump_over_many_rounds_shows_the_last_of_them(visit, motion):
     """With reduced motion sizes once changed a frame late, and the list stayed blank where it had jumped to."""
     page = visit("#lesson-5", reduced_motion=motion)
     page.locator(".sl-dot").nth(1).click()
-    page.get_by_label("Your guess").fill("1")
+    page.get_by_label("Your guess").fill("67 %")
     page.keyboard.press("Enter")
+    expect(page.locator(".sl-reply")).to_contain_text("Right: it is 0.67.")
     expect(page.locator("#lesson .sl-place")).to_contain_text("Round 33 of 33")
     page.evaluate("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
     last = page.locator('#lesson .sl-row[aria-label="Round 33"] .sl-token').last

@@ -79,7 +79,8 @@ async function open(number) {
   find('.sl-lesson-teacher').open = false;
   liveButton.hidden = !page.live;
   address(`#lesson-${number}`);
-  go(Math.min(progress.of(page.slug).at, page.steps.length));
+  const { at: left, over } = progress.of(page.slug);
+  go(over ? 0 : left);                                      // a finished lesson begins anew
   find('#sl-lesson-title').focus({ preventScroll: true });
   find('.sl-lesson-open').scrollIntoView({ block: 'start' });   // text and run need the full height
 }
@@ -93,11 +94,13 @@ function go(to) {
   complete = false;
   hintBar.hide();
   stage.calm();
+  stage.hideNumbers(false);
   say('');
   body.replaceChildren(...(at === last() ? quiz() : step(page.steps[at])));
-  if (at < last()) begin(page.steps[at]);
+  if (at < last()) begin(page.steps[at]); else showRun(page.steps.at(-1));
   drawNav();
 }
+const showRun = ({ run, at: place }) => stage.show(run, page.runs[run], place);
 
 function step(content) {
   const parts = [];
@@ -105,7 +108,7 @@ function step(content) {
   parts.push(make('h3', '', content.title), ...content.blocks.map(markup.block));
   if (content.lab) parts.push(labButton(content.lab));
   if (content.tool) parts.push(TOOLS[content.tool](content.settings, () => done('')));
-  if (content.ask) parts.push(makePrediction(markup, content.ask, () => { if (content.then) stage.go(content.then); point(content); done(''); showReply(); }));
+  if (content.ask) parts.push(makePrediction(markup, content.ask, () => { stage.hideNumbers(false); if (content.then) stage.go(content.then); point(content); done(''); showReply(); }));
   return parts;
 }
 
@@ -128,7 +131,8 @@ function labButton({ name, title, hint }) {
 }
 
 function begin(content) {
-  stage.show(content.run, page.runs[content.run], content.at);
+  showRun(content);
+  stage.hideNumbers(Boolean(content.ask));                  // otherwise they would answer the question beside them
   if (content.ask) say(content.ask.vote ? 'Your turn: count the hands.' : 'Your turn: make a guess.');
   else if (content.tool) say('Your turn: move something and watch what changes.');
   else if (content.live) say('Your turn: “Run it live” fills the playground’s controls. You press Run there.');

@@ -5,6 +5,7 @@ function makeLessonPlayer(root, caption) {
   box.dataset.told = 'lesson';                             // only the lesson starts it
   const player = makePlayer(box), { timeline, playback, rows } = player;
   const panel = root.querySelector('.sl-inspector');
+  panel.append(make('p', 'sl-guess-first', 'Guess first. Then the numbers of a token stand here.'));
   let shown = null, glowing = null, acted = null;
 
   // "2 scored" → steps of the timeline; rounds are counted from 1.
@@ -51,5 +52,5 @@ function makeLessonPlayer(root, caption) {
     node?.click();
   }
 
-  return { show, go, glow, calm, press };
+  return { show, go, glow, calm, press, hideNumbers: isAsking => root.toggleAttribute('data-asking', isAsking) };
 }

@@ -62,7 +62,7 @@ function makePlaygroundHint({ back }) {
       words.textContent = hint;
       bar.hidden = false;
       glow(control || 'run');
-      watchRun(() => { words.textContent = 'Done: look at it, change something, run it again, or go back to the lesson.'; ran(); });
+      watchRun(() => { words.textContent = `${hint} ✓ It has run.`; ran(); });
     },
   };
 }

@@ -17,6 +17,12 @@ function settle(button, right) {
 // Three decimals where they are exact (0.125), else two.
 const exact = x => Math.abs(1000 * x - Math.round(1000 * x)) < 1e-6 ? String(Number(x.toFixed(3))) : short(x);
 
+// "0.75", "0,75", "75 %" and, for a ``share``, "75" are one number; NaN for what is none.
+function guessOf(text, share) {
+  const words = text.replace(',', '.').replace(/\s/g, ''), number = words ? Number(words.replace(/%$/, '')) : NaN;
+  return share && (words.endsWith('%') || number > 1) ? number / 100 : number;
+}
+
 // ``answered(right)`` is called once, after the guess.
 function makePrediction(markup, ask, answered) {
   const reply = make('div', 'sl-reply', '', { role: 'status' });
@@ -31,16 +37,18 @@ function makePrediction(markup, ask, answered) {
   }
 
   if (ask.kind === 'number') {
-    const field = make('input', '', '', { type: 'number', step: 'any', required: '', 'aria-label': 'Your guess' });
+    const field = make('input', '', '', { inputmode: 'decimal', required: '', autocomplete: 'off', 'aria-label': 'Your guess' });
     const go = make('button', 'sl-button', 'Reveal', { type: 'submit' });
     const form = make('form', 'sl-guess', [field, make('span', '', ask.unit), go]);
     form.addEventListener('submit', event => {
       event.preventDefault();
-      if (go.disabled || field.value === '') return;
+      const guess = guessOf(field.value, ask.share), answer = `${exact(ask.answer)}${ask.unit ? ` ${ask.unit}` : ''}`;
+      if (Number.isNaN(guess)) setText(reply, 'Type a number.');
+      if (go.disabled || Number.isNaN(guess)) return;
       go.disabled = field.readOnly = true;
-      const right = Math.abs(Number(field.value) - ask.answer) <= ask.within;
-      const answer = `${exact(ask.answer)}${ask.unit ? ` ${ask.unit}` : ''}`;
-      reveal(right, right ? `Close: it is ${answer}.` : `It is ${answer}.`);
+      reply.replaceChildren();
+      const right = Math.abs(guess - ask.answer) <= ask.within, said = right ? 'Close: you said' : 'You said';
+      reveal(right, exact(guess) === exact(ask.answer) ? `Right: it is ${answer}.` : `${said} ${exact(guess)}, it is ${answer}.`);
     });
     return make('div', 'sl-question', [...head, form, reply]);
   }
