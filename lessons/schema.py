@@ -93,8 +93,9 @@ class VerdictAsk:
 
 @dataclass(frozen=True, config=STRICT)
 class NumberAsk:
-    """Predict the value of ``answer``; a guess is right if it is off by at most ``within``. ``share``: of 1, so that 75 %
-    is understood."""
+    """Predict the value of ``answer``; a guess is right if it is off by at most ``within``.
+
+    ``share``: the answer is a part of 1, so that 75 % is understood, too."""
 
     kind: Literal["number"]
     text: Text

@@ -21,10 +21,10 @@ def lab(service: Service, session: gr.State) -> None:
     """``session``: what the visitor last ran in the playground."""
     pages = {
         "theory": lambda: theory(service, session), "sweep": lambda: sweep(service),
-        "compare": lambda: compare(service), "distribution": lambda: distribution(service),
+        "compare": lambda: compare(service, session, tab), "distribution": lambda: distribution(service),
     }  # fmt: skip
     with gr.Tabs(elem_id="lab-tabs"):
         for name, title in LABS.items():
-            with gr.Tab(title, id=f"lab-{name}", elem_id=f"lab-{name}"):
+            with gr.Tab(title, id=f"lab-{name}", elem_id=f"lab-{name}") as tab:
                 gr.HTML(f'<h2 class="sl-lab-question">{QUESTIONS[name]}</h2>', apply_default_css=False)
                 pages[name]()

@@ -125,7 +125,7 @@ def idealised(run: Trace, numbers: RunMetrics) -> Figure:
     layout = axes("γ, tokens drafted in a round", "× plain decoding", shapes=[level(1.0)])
     note = (
         f"From α = {alpha.value:.2f} alone, as if every draft had that chance: "
-        f"(1 − α^(γ+1)) / (1 − α) ÷ (γ · c + v(γ + 1)). Best: γ = {best} with {speeds[best]:.2f}×."
+        f"(1 − α^(γ+1)) / (1 − α) ÷ (γ · c + v(γ + 1)). Best: γ = {best} with {speeds[best]:.2f}×, if that were so."
     )
     return Figure([*data, mark], layout, note)
 

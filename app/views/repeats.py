@@ -27,8 +27,8 @@ def medians(pairs: Sequence[Pair]) -> Medians:
     ratios = [speedup(run, plain) for run, plain in pairs]
     how = f"medians of {len(pairs)} runs each"
     words = (
-        f"Measured {len(pairs)} times in turn: {_range(ratios)}× from pair to pair, {_range(map(_speed, runs))} "
-        f"tokens/s with drafting and {_range(map(_speed, plains))} without."
+        f"Measured {len(pairs)} times in turn: {min(ratios):.2f}–{max(ratios):.2f}× from pair to pair, "
+        f"{_range(map(_speed, runs))} tokens/s with drafting and {_range(map(_speed, plains))} without."
     )
     return Medians(_middle(runs, _speed), _middle(plains, _speed), how, words, (min(ratios), max(ratios)))
 

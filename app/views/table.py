@@ -11,7 +11,7 @@ BEST = "best"
 
 
 def sheet(caption: str, heads: Sequence[str], rows: Sequence[Sequence[str | tuple[str, str]]]) -> str:
-    """A cell is its text, or (text, mark) where it stands out; the one mark there is: BEST."""
+    """A cell is its text, or (text, mark) where it stands out: BEST, or a verdict, "right" or "wrong"."""
     cells = [[cell if isinstance(cell, tuple) else (cell, "") for cell in row] for row in rows]
     return encode({"caption": caption, "heads": list(heads), "rows": cells})
 

@@ -5,11 +5,14 @@ import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
+from typing import Any
 
 import gradio as gr
 
 from app.form import METHOD_LABELS, choices, settings
+from app.form import START as START_PROMPT
 from app.jobs.service import RecordedRun, Update
+from app.jobs.visitor import Session
 from app.lab.compare import view
 from app.lab.compare.view import Column
 from app.lab.experiment import Experiment, PageState
@@ -72,6 +75,13 @@ class CompareHandlers(Experiment):
         options = choices(METHOD_LABELS, methods)
         updates = (gr.update(choices=options, value=value if value in methods else AUTO) for value in values)
         return [self.pair_notice(pair), *updates]
+
+    @staticmethod
+    def own_prompt(session: Session, prompt: str) -> Any:
+        """The prompt of the playground's run, in place of the one at the start."""
+        if session.trace is None or prompt != START_PROMPT:
+            return SKIP
+        return str(session.trace.started.config.get("prompt") or prompt)
 
     @staticmethod
     def add(shown: int) -> list:

@@ -24,7 +24,8 @@ best tokens are as good as tied may rounding decide differently. The text is mar
 TOKENS = 96  # of each run at the start: four of them are done in a quarter of a minute
 
 
-def compare(service: Service) -> None:
+def compare(service: Service, session: gr.State, tab: gr.Tab) -> None:
+    """``session``: what the visitor last ran in the playground, whose prompt is offered when ``tab`` is opened."""
     handlers, state = CompareHandlers(service), gr.State(PageState())
     methods = service.methods(service.pair)
     shown = gr.State(count(methods))
@@ -61,6 +62,7 @@ def compare(service: Service) -> None:
         remove.click(handlers.remove(number), [shown, *own], [*layout, *own], **QUIET)
         _follow(widgets)
     method_lists = [widgets["method"] for _, widgets, _ in places]
+    tab.select(handlers.own_prompt, [session, shared["prompt"]], shared["prompt"], **QUIET)
     shared["pair"].input(handlers.select_pair, [shared["pair"], *method_lists], [words, *method_lists], **QUIET)
 
 

@@ -33,13 +33,6 @@ BREAK = """<h3 class="sl-lossless-break">Break it</h3>
 α.</p>"""
 HIDING = """<p class="sl-lab-lead">Two bugs do not show up with the default settings. These buttons load settings that
 reveal them, and test the correct rule first.</p>"""
-NAMED = {
-    "raw-q": "q before temperature",
-    "argmax-drafts": "Favourites tested as draws",
-    "no-residual": "Replacement from p",
-    "u-reused-for-closing": "One u, used twice",
-    "sibling-q": "The first sibling's q",
-}
 NO_MODELS = "This page is shared and tests no real pair; the toy below needs no model."
 
 
@@ -51,11 +44,11 @@ def distribution(service: Service) -> None:
         run, stop = run_and_stop(handlers.RUN, "lossless")
     gr.HTML(BREAK, apply_default_css=False)
     with gr.Row(elem_classes="sl-lossless-quick"):
-        quick = {RIGHT: _small("The right rule", RIGHT)} | {rule: _small(NAMED[rule], rule) for rule in QUICK}
+        quick = {RIGHT: _small("The right rule", RIGHT)} | {rule: _small(view.BUTTONS[rule], rule) for rule in QUICK}
         every = _small("Right, then every mistake", "every")
     gr.HTML(HIDING, apply_default_css=False)
     with gr.Row(elem_classes="sl-lossless-quick"):
-        revealing = {rule: _small(NAMED[rule], rule) for rule in REVEALING}
+        revealing = {rule: _small(view.BUTTONS[rule], rule) for rule in REVEALING}
     words = notice("lossless-notice", "" if service.limits.lab_seconds else notice_value("quiet", NO_MODELS))
     rules = component("table", view.rules({}), "lossless-rules")
     drawn = charts(view.blank(), "lossless-charts", view.TITLES)

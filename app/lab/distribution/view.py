@@ -14,6 +14,13 @@ from app.views.safe_json import short
 from app.views.table import csv_text, empty, sheet
 from engine.exactness.results import MISTAKES, RIGHT, TOY_WORDS, Outcome, RuleTestResult
 
+BUTTONS = {
+    "raw-q": "q before temperature",
+    "argmax-drafts": "Favourites tested as draws",
+    "no-residual": "Replacement from p",
+    "u-reused-for-closing": "One u, used twice",
+    "sibling-q": "The first sibling's q",
+}
 NAMED = 6  # points of a chart that have their names beside them
 MOST_OUTCOMES = 20  # of a chart and its table
 Z95 = 1.96
@@ -200,7 +207,7 @@ def tally(results: Sequence[RuleReport], of: int) -> tuple[str, str]:
     hidden = [each.rule for each in wrong if each.result.verdict != "wrong"]
     words += f". Not noticed with these settings: {', '.join(hidden)}." if hidden else "."
     if offered := [rule for rule in hidden if rule in REVEALING and not _reveals(results[0].test, rule)]:
-        words += f" Buttons above load settings that show {' and '.join(offered)}."
+        words += f" Buttons above load settings that show {' and '.join(f'“{BUTTONS[rule]}”' for rule in offered)}."
     if len(results) < of or not all(each.complete for each in results):
         words += f" Stopped early, in rule {len(results)} of {of}."
     return "quiet", words
@@ -279,9 +286,10 @@ def rules(results: Tested, at_work: str = "") -> str:
     return sheet("Every rule tried with these settings", RULE_HEADS, rows)
 
 
-def _row(report: RuleReport, at_work: bool) -> list[str]:
+def _row(report: RuleReport, at_work: bool) -> list[str | tuple[str, str]]:
     result = report.result
     low, high = result.band
+    early = "" if report.complete else " (stopped early)"
     chi = "∞" if math.isinf(result.statistic) else f"{result.statistic:.1f}"
     return [
         _name(report.rule),
@@ -291,7 +299,7 @@ def _row(report: RuleReport, at_work: bool) -> list[str]:
         f"{chi} ({result.freedom})",
         _p(result.p_value),
         f"{result.runs:,}",
-        "being counted" if at_work else VERDICTS[result.verdict] + ("" if report.complete else " (stopped early)"),
+        "being counted" if at_work else (VERDICTS[result.verdict] + early, result.verdict),
         "–" if report.rule == RIGHT else MISTAKES[report.rule].words,
     ]
 

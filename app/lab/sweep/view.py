@@ -6,11 +6,13 @@ from collections.abc import Sequence
 from dataclasses import asdict
 
 from app.views.figures import Figure, axes, encode_figures, level, points, whiskers
+from app.views.player_feed import TITLES
 from app.views.safe_json import short
 from app.views.table import BEST, sheet
 from engine.bench.metrics import ALL
 from engine.bench.sample import BASELINE
 from engine.bench.sweep_results import Cell, best
+from engine.config import AUTO
 
 WAITING = Figure(note="Drawn as soon as the first text has been through every setting.")
 MARKS = ("circle", "square", "diamond", "triangle-up", "x")
@@ -29,7 +31,8 @@ def drawn(cells: Sequence[Cell], temperature: float) -> str:
 
 
 def named(method: str, gamma: int | str) -> str:
-    return "plain decoding" if method == BASELINE else f"{method}, γ = {gamma}"
+    title = TITLES.get(method, method)
+    return title if method == BASELINE else f"{title}, γ = {gamma}"
 
 
 def _settings(cells: Sequence[Cell]) -> list[tuple[str, int | str]]:
@@ -94,14 +97,17 @@ def lengths(cells: Sequence[Cell]) -> Figure:
 
 def _line(method: str, cells: Sequence[Cell], place: int) -> dict:
     colour = COLOURS[place % len(COLOURS)]
-    known = all(cell.low is not None for cell in cells)
-    up = [cell.high - cell.speedup if known else 0 for cell in cells]
-    down = [cell.speedup - cell.low if known else 0 for cell in cells]
+    known, name = all(cell.low is not None for cell in cells), TITLES.get(method, method)
+    lengths = [cell for cell in cells if cell.gamma != AUTO]
+    drawn = [*lengths, *(gap for cell in cells if cell.gamma == AUTO for gap in (None, cell))]  # no line to auto
+    up = [cell.high - cell.speedup if cell and known else 0 for cell in drawn]
+    down = [cell.speedup - cell.low if cell and known else 0 for cell in drawn]
     return points(
-        method, [str(cell.gamma) for cell in cells], [cell.speedup for cell in cells], mode="lines+markers",
+        name, [str(cell.gamma) if cell else AUTO for cell in drawn], [cell and cell.speedup for cell in drawn],
+        mode="lines+markers",
         error_y=whiskers(up, down), line={"width": 3, "color": colour},
         marker={"size": 10, "symbol": MARKS[place % len(MARKS)], "color": colour},
-        hovertemplate=f"{method}, γ = %{{x}}: %{{y:.2f}}×",
+        hovertemplate=f"{name}, γ = %{{x}}: %{{y:.2f}}×",
     )  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-// Draws a table of finished texts. The value is views.table; a cell may be marked as the best of its column.
+// Draws a table of finished texts. The value is views.table; a cell may be marked, as the best of its column or by a verdict.
 const panel = element.querySelector('.sl-sheet'), region = panel.querySelector('.sl-sheet-scroll');
 const caption = panel.querySelector('.sl-sheet-caption'), head = panel.querySelector('thead'), body = panel.querySelector('tbody');
 

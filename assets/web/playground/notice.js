@@ -1,9 +1,16 @@
-// Draws the banner: a sentence, and a thin bar while something loads. Its text may quote the visitor, so it is only text.
+// Draws the banner of an experiment: a sentence, and a thin bar while it works. Its text may quote the visitor, so it is
+// only text.
 const box = element.querySelector('.sl-notice'), progress = element.querySelector('.sl-progress');
 const words = element.querySelector('.sl-words'), alert = element.querySelector('.sl-alert');
 
+// The results begin below the notice.
+function bringIntoSight() {
+  if (box.getBoundingClientRect().top > window.innerHeight / 2) box.scrollIntoView({ block: 'start' });
+}
+
 onValue(value => {
-  const { kind = 'quiet', text = '', fraction, place = null } = JSON.parse(value || '{}');
+  const { kind = 'quiet', text = '', fraction } = JSON.parse(value || '{}');
+  if (kind === 'progress' && box.dataset.kind !== kind) bringIntoSight();
   box.dataset.kind = kind;
   words.setAttribute('aria-live', kind === 'progress' ? 'off' : 'polite');   // numbers that count up are not read aloud
   const [full, empty] = kind === 'error' ? [alert, words] : [words, alert];
@@ -11,7 +18,6 @@ onValue(value => {
   empty.textContent = '';
   if (kind === 'error') box.scrollIntoView({ block: 'nearest' });       // it may be about a button far below
   if (value) expectValues(kind === 'progress');
-  if (element.closest('#notice')) document.dispatchEvent(new CustomEvent('speclens-place', { detail: place }));
   progress.hidden = kind !== 'progress' || fraction == null;
   if (!progress.hidden) progress.firstElementChild.style.transform = `scaleX(${fraction})`;
 });

@@ -85,7 +85,7 @@ def figures(cells=CELLS, temperature=0.0) -> dict:
 
 def test_the_map_has_a_row_a_setting_and_one_is_its_middle():
     (heat,) = figures()["sweep-heat"]["data"]
-    assert heat["y"] == ["ngram, γ = 1", "ngram, γ = auto", "lm, γ = 1", "lm, γ = auto"]
+    assert heat["y"] == [f"{name}, γ = {gamma}" for name in ("n-gram lookup", "draft model") for gamma in (1, "auto")]
     assert heat["x"] == ["all", "chat"]
     assert heat["z"] == [[1.2, 0.9], [1.5, 0.95], [0.8, 1.1], [0.9, 1.05]]
     assert (heat["zmin"] + heat["zmax"]) / 2 == 1.0 and heat["zmax"] >= 1.5
@@ -113,13 +113,17 @@ def test_the_table_marks_the_best_on_each_kind():
     table = json.loads(view.table(CELLS, 0.0))
     assert table["heads"][-1] == "chat" and len(table["rows"]) == 5
     marked = {(row[0][0], place) for row in table["rows"] for place, (_, mark) in enumerate(row) if mark}
-    assert marked == {("ngram, γ = auto", 1), ("lm, γ = 1", 5)}
+    assert marked == {("n-gram lookup, γ = auto", 1), ("draft model, γ = 1", 5)}
     assert table["rows"][2][1][0] == "1.50 (0.90–2.00)" and table["rows"][0][1][0] == "1"
 
 
 def test_advice_says_what_is_best_how_sure_it_is_and_where_not():
     said = view.advice(CELLS, 0.0)
-    assert "ngram, γ = auto, 1.50×" in said and "may be chance" in said and "chat: lm, γ = 1 (1.10×)" in said
+    assert (
+        "n-gram lookup, γ = auto, 1.50×" in said
+        and "may be chance" in said
+        and "chat: draft model, γ = 1 (1.10×)" in said
+    )
     sure = view.advice((CELLS[0], CELLS[1]), 0.0)
     assert "may be chance" not in sure and "other" not in sure
     assert "No setting of this sweep was faster" in view.advice((CELLS[0], CELLS[3]), 0.0)
