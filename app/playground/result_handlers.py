@@ -93,11 +93,8 @@ def _measured(session: Session, method: str) -> str:
 
 def _about(session: Session) -> str:
     started = session.trace.started
-    beside = (
-        "with its baseline"
-        if session.baseline
-        else ("without its baseline. Choose both files together to see the speedup")
-    )
+    alone = "without its baseline. Choose both files together to see the speedup"
+    beside = "with its baseline" if session.baseline else alone
     return f"Opened from a file: a recorded run on {started.device}, {beside}. Nothing was computed here."
 
 

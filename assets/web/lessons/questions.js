@@ -17,7 +17,7 @@ function settle(button, right) {
 // Three decimals where they are exact (0.125), else two.
 const exact = x => Math.abs(1000 * x - Math.round(1000 * x)) < 1e-6 ? String(Number(x.toFixed(3))) : short(x);
 
-// "0.75", "0,75", "75 %" and, for a ``share``, "75" are one number; NaN for what is none.
+// "0.75", "0,75" and, for a ``share``, "75 %" and "75" are one number; NaN for any other text.
 function guessOf(text, share) {
   const words = text.replace(',', '.').replace(/\s/g, ''), number = words ? Number(words.replace(/%$/, '')) : NaN;
   return share && (words.endsWith('%') || number > 1) ? number / 100 : number;
