@@ -30,7 +30,7 @@ def complete(run: Trace | None, baseline: Trace | None = None, how: str = ONCE) 
 _DRAW = {
     "tokens": figures.tokens,
     "prediction": lambda run, baseline, ratio, how: predictions.prediction(run, baseline, ratio),
-    "acceptance": lambda run, baseline, ratio, how: figures.acceptance(compute_metrics(run)),
+    "acceptance": lambda run, baseline, ratio, how: figures.acceptance(run, compute_metrics(run)),
     "rounds": lambda run, baseline, ratio, how: figures.per_round(run, compute_metrics(run)),
     "times": lambda run, baseline, ratio, how: figures.times(run, compute_metrics(run), baseline),
     "scoring": lambda run, baseline, ratio, how: predictions.scoring(run, baseline),

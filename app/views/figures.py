@@ -8,12 +8,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from app.views.safe_json import encode, short
-from engine.trace.events import STATUSES, Round
+from engine.config import AUTO, METHODS
+from engine.trace.events import STATUSES, TESTED, Round
 from engine.trace.metrics import PARTS, Divergence, RunMetrics, compute_metrics, first_divergence, wilson
 from engine.trace.trace import Trace
 
 MOST_POINTS = 400  # of a line; a screen has no room for more
 MOST_BARS = 120
+TITLES = {name: method.title for name, method in METHODS.items()} | {AUTO: "auto", "toy-tree": "token tree"}
 CLOSING = tuple(name for name, status in STATUSES.items() if not status.drafted)
 
 
@@ -118,7 +120,7 @@ def _speed(trace: Trace) -> str:
 # ── acceptance by draft position ──
 
 
-def acceptance(numbers: RunMetrics) -> Figure:
+def acceptance(run: Trace, numbers: RunMetrics) -> Figure:
     if not numbers.by_depth:
         return Figure(note="No draft was tested, so there is nothing to accept.")
     shares = [wilson(accepted, tested) for accepted, tested in numbers.by_depth.values()]
@@ -144,7 +146,22 @@ def acceptance(numbers: RunMetrics) -> Figure:
         f"Accepted ÷ tested at each position, with 95 % intervals. Drafts after a rejection are not tested. "
         f"All positions together: α = {alpha.value:.2f} ({alpha.low:.2f}–{alpha.high:.2f})."
     )
-    return Figure([bars], layout, note)
+    return Figure([bars], layout, note + _by_drafter(run, numbers))
+
+
+def _by_drafter(run: Trace, numbers: RunMetrics) -> str:
+    """What auto chose, with α of each drafter; empty for one method."""
+    parts = []
+    for method, rounds in numbers.drafters.items():
+        tokens = [token for event in run.rounds if event.drafter == method for token in event.tokens]
+        tested, accepted = (sum(token.status in among for token in tokens) for among in (TESTED, ("accepted",)))
+        alpha = f", α = {accepted / tested:.2f}" if tested else ""
+        parts.append(f"{TITLES.get(method, method)} in {rounds} rounds{alpha}")
+    return f" auto chose {'; '.join(parts)}; no draft in {_undrafted(run)}." if parts else ""
+
+
+def _undrafted(run: Trace) -> int:
+    return sum(not event.drafter for event in run.rounds)
 
 
 # ── rounds ──

@@ -8,11 +8,12 @@ import uuid
 from collections import deque
 
 from app.views import run_facts, tiles
+from app.views.figures import TITLES
 from app.views.notice import Kind, fields
 from app.views.safe_json import encode, short
-from engine.config import AUTO, METHODS
+from engine.config import AUTO
 from engine.trace.events import TESTED, Distribution, Round, RunFinished, RunStarted, Token
-from engine.trace.metrics import first_divergence
+from engine.trace.metrics import compute_metrics, first_divergence
 from engine.trace.trace import Trace
 
 SEGMENT = 24_000  # characters; a longer value is cut at its old end
@@ -20,7 +21,7 @@ OVERLAP = 8  # updates that a value repeats at least: more than a second's worth
 LONGEST = 120_000  # characters; a value that would be longer repeats fewer updates
 LEAN = 10_000  # a trace of more tokens is sent without its distributions, which make up nearly all of its size
 PROMPT = 300  # characters of it that are shown beside the output
-TITLES = {name: method.title for name, method in METHODS.items()} | {AUTO: "auto", "toy-tree": "token tree"}
+WHY = "In each round auto takes the drafter that promises the most tokens for its time, from what it got so far."
 
 
 class Feed:
@@ -93,7 +94,7 @@ def replay(run: str, trace: Trace, baseline: Trace | None) -> str:
 def numbers(run: Trace, baseline: Trace | None, **how) -> str:
     """The numbers, and the comparison of the two texts where both runs are complete. ``how``: see tiles.tiles."""
     is_complete = tiles.speedup(run, baseline) is not None
-    return tiles.tiles(run, baseline, **how) + "\n" + (compared(run, baseline) if is_complete else "")
+    return tiles.tiles(run, baseline, **how) + "\n" + chosen(run) + (compared(run, baseline) if is_complete else "")
 
 
 def rounds(events: tuple[Round, ...], lean: bool = False) -> str:
@@ -106,6 +107,17 @@ def finish(finished: RunFinished, tokens: int) -> str:
 
 def _end(reason: str, tokens: int) -> str:
     return encode({"type": "finish", "reason": reason, "tokens": tokens}) + "\n"
+
+
+def chosen(run: Trace) -> str:
+    """What ran, with the drafters that auto chose; empty for one method."""
+    rounds = [(TITLES.get(method, method), count) for method, count in compute_metrics(run).drafters.items()]
+    if not rounds:
+        return ""
+    rounds.append(("no draft", sum(not event.drafter for event in run.rounds)))
+    drafting = ", ".join(f"{name} in {count}" for name, count in rounds if count)
+    words = {"words": _words(run.started, f"auto: {drafting} of {len(run.rounds)} rounds"), "why": WHY}
+    return encode({"type": "chosen"} | words) + "\n"
 
 
 def compared(run: Trace, baseline: Trace) -> str:
@@ -128,16 +140,21 @@ def _greedy(started: RunStarted) -> bool:
     return not started.config.get("sampling", {}).get("temperature", 0)
 
 
-def _words(started: RunStarted) -> str:
+def _words(started: RunStarted, drafting: str = "") -> str:
     """The line above the player: pair, drafting, temperature, device."""
     config = started.config
-    method, gamma = config.get("method", ""), config.get("gamma")
-    drafting = TITLES.get(method, method)
-    if method != "none" and gamma is not None:
-        drafting += f", γ {gamma}" if gamma == "auto" else f", γ = {gamma}"
     temperature = config.get("sampling", {}).get("temperature", 0)
-    parts = [started.pair, drafting, f"temperature {temperature:g}", f"on {started.device.split(' ')[0]}"]
+    where = f"on {started.device.split(' ')[0]}"
+    parts = [started.pair, drafting or _drafting(config), f"temperature {temperature:g}", where]
     return " · ".join(part for part in parts if part)
+
+
+def _drafting(config: dict) -> str:
+    method, gamma = config.get("method", ""), config.get("gamma")
+    title = TITLES.get(method, method)
+    if method == "none" or gamma is None:
+        return title
+    return f"{title}, γ {gamma}" if gamma == AUTO else f"{title}, γ = {gamma}"
 
 
 def round_line(event: Round, lean: bool) -> dict:

@@ -5,8 +5,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import asdict
 
-from app.views.figures import Figure, axes, encode_figures, level, points, whiskers
-from app.views.player_feed import TITLES
+from app.views.figures import TITLES, Figure, axes, encode_figures, level, points, whiskers
 from app.views.safe_json import short
 from app.views.table import BEST, sheet
 from engine.bench.metrics import ALL

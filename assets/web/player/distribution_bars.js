@@ -18,7 +18,7 @@ function candidates(token, p, q, residual, drawn) {
   const known = new Map();
   for (const { top } of [p, q, residual].filter(Boolean)) for (const [id, text] of top) if (!known.has(id)) known.set(id, text);
   for (const own of [token, drawn].filter(Boolean)) if (!known.has(own.id)) known.set(own.id, shown(own));
-  const mass = (distribution, symbol, id) => distribution && (massOf(distribution, id).mass ?? [token, drawn].find(own => own?.id === id)?.[symbol]);
+  const mass = (distribution, symbol, id) => distribution && ([token, drawn].find(own => own?.id === id)?.[symbol] ?? massOf(distribution, id).mass);
   const all = [...known].map(([id, text]) => ({ id, text, p: mass(p, 'p', id), q: mass(q, 'q', id) }));
   const weight = row => row.id === token.id ? 3 : row.id === drawn?.id ? 2 : Math.max(row.p ?? 0, row.q ?? 0);
   const rows = all.sort((a, b) => weight(b) - weight(a)).slice(0, BARS);

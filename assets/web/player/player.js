@@ -90,6 +90,7 @@ function makePlayer(root, { askAgain = () => {}, runStarted = () => {}, heard = 
     chip.dataset.kind = kind;
     setText(chip, { file: 'From a file', recorded: 'Recorded run', yours: 'Your run', running: 'Running now' }[kind] || '');
     setText(find('.sl-about'), about.words || '');
+    find('.sl-about').title = [about.words, about.why].filter(Boolean).join('. ');
     setText(find('.sl-origin'), about.origin ? `Recorded: ${about.origin}` : '');
     setText(find('.sl-asked'), about.prompt || '');
     root.dataset.kind = kind;
@@ -203,6 +204,7 @@ function makePlayer(root, { askAgain = () => {}, runStarted = () => {}, heard = 
       playback.settle();
       if (!timeline.about.recorded) setText(find('.sl-live'), endSentence(line));
     },
+    chosen({ words, why }) { Object.assign(timeline.about, { words, why }); labels(); },
     compared(line) { timeline.compared = line; labels(); },
     numbers(line) { numbers = line; },
     status(line) { status = line; },

@@ -18,6 +18,7 @@ function makeRoundsView(frame, list, timeline) {
     let next = rows.length ? rows.at(-1).to : 0;
     for (; next < timeline.rounds.length; next++) {
       const last = rows.at(-1);
+      if (timeline.rounds[next].by) frame.dataset.several = '';
       const joins = last && plain(timeline.rounds[next]) && plain(timeline.rounds[last.from]) && next - last.from < STRIP;
       if (joins) last.to = next + 1; else rows.push({ from: next, to: next + 1 });
     }
@@ -49,10 +50,15 @@ function makeRoundsView(frame, list, timeline) {
 
   function rowNode(number) {
     const round = timeline.rounds[rows[number].from], line = make('span', round.parents ? 'sl-line sl-tree' : 'sl-line');
-    const parts = [make('span', 'sl-index'), line, make('span', 'sl-kept'), make('span', 'sl-took')];
+    const parts = [make('span', 'sl-index'), tagNode(round), line, make('span', 'sl-kept'), make('span', 'sl-took')];
     const row = make('li', plain(round) ? 'sl-row sl-plain-row' : 'sl-row', parts, { 'data-number': number, 'data-part': 'round' });
     fill(row, number);
     return row;
+  }
+
+  // Who drafted the round, where several compete: square for a lookup, round for a model.
+  function tagNode({ by = '' }) {
+    return make('span', 'sl-tag', by.replace(/ (lookup|head|copy)$/, ''), { title: by, 'data-kind': by.endsWith('lookup') ? 'lookup' : 'model' });
   }
 
   // The newest row is filled once more after the position has left it.
@@ -62,7 +68,7 @@ function makeRoundsView(frame, list, timeline) {
 
   // Brings a row up to what may be shown; cheap when nothing changed.
   function fill(row, number) {
-    const { from, to } = rows[number], line = row.children[1], last = Math.min(to, shownRounds);
+    const { from, to } = rows[number], [place, , line, kept, took] = row.children, last = Math.min(to, shownRounds);
     let at = 0;
     for (let index = from; index < last; index++) {
       const round = timeline.rounds[index];
@@ -74,11 +80,10 @@ function makeRoundsView(frame, list, timeline) {
     }
     while (line.children.length > at) line.lastChild.remove();
     const round = timeline.rounds[from], many = last - from > 1;
-    setText(row.firstChild, many ? `${from + 1}–${last}` : `${from + 1}`);
+    setText(place, many ? `${from + 1}–${last}` : `${from + 1}`);
     const done = last < shownRounds || shownStep >= timeline.rounds[last - 1]?.steps;
-    const by = round.by ? ` · ${round.by}` : '';
-    setText(row.children[2], round.drafts && done ? `${round.kept} of ${round.drafted} accepted${by}` : '');
-    setText(row.children[3], !many && done ? `${Math.round(1000 * (round.end - round.start))} ms` : '');
+    setText(kept, round.drafts && done ? `${round.kept} of ${round.drafted} accepted` : '');
+    setText(took, !many && done ? `${Math.round(1000 * (round.end - round.start))} ms` : '');
     row.toggleAttribute('data-told', !many && from === shownRounds - 1);
     row.setAttribute('aria-label', many ? `Rounds ${from + 1} to ${last}, without drafts` : `Round ${from + 1}`);
     if (to >= shownRounds) row.dataset.open = '1'; else delete row.dataset.open;
@@ -97,6 +102,7 @@ function makeRoundsView(frame, list, timeline) {
     rows = [];
     shownRounds = 0;
     marked = null;
+    frame.removeAttribute('data-several');
     virtual.clear();
     virtual.stick();
   }

@@ -144,12 +144,12 @@ def test_the_first_divergence_is_marked_with_its_gap_and_samples_have_none(run, 
 # ── acceptance, rounds, time ──
 
 
-def test_acceptance_bars_are_kept_over_tested_with_wilson_whiskers(run):
+def test_acceptance_bars_are_accepted_over_tested_with_wilson_whiskers(run):
     numbers = compute_metrics(run)
-    (bars,) = figures.acceptance(numbers).data
-    for depth, (kept, tested) in numbers.by_depth.items():
+    (bars,) = figures.acceptance(run, numbers).data
+    for depth, (accepted, tested) in numbers.by_depth.items():
         i = depth - 1
-        assert bars["text"][i] == f"{kept}/{tested}" and bars["y"][i] == pytest.approx(kept / tested, rel=1e-5)
+        assert bars["text"][i] == f"{accepted}/{tested}" and bars["y"][i] == pytest.approx(accepted / tested, rel=1e-5)
         assert bars["y"][i] - bars["error_y"]["arrayminus"][i] >= 0
         assert bars["y"][i] + bars["error_y"]["array"][i] <= 1 + 1e-6
 

@@ -9,10 +9,11 @@ from fake_worker import recorded
 
 from app.playground.startup_run import OPENING, SENTENCE, opening
 from app.ui.html_component import WEB
-from app.views import player_feed, tiles
+from app.views import figures, player_feed, tiles
 from app.views.notice import notice
 from app.views.safe_json import encode, short
 from engine.trace.events import STATUSES, Round, Timings, Token
+from engine.trace.metrics import compute_metrics
 from engine.trace.trace import Trace, load
 
 HOSTILE = '<script>alert(1)</script> </script> {{1+1}} ${1+1} \\u003c \u202e 🌊 \ud800 "\n'
@@ -77,6 +78,20 @@ def test_a_run_is_introduced_in_words(run):
     assert line["words"] == "smollm2-135m · n-gram lookup, γ = 4 · temperature 0 · on cuda"
     assert line["greedy"] is True and line["recorded"] is False
     assert line["prompt"].startswith("line one x") and line["prompt"].endswith("x…") and len(line["prompt"]) == 301
+
+
+def test_a_run_with_auto_says_what_auto_chose_and_why(run, baseline):
+    config, names = run.started.config | {"method": "auto", "gamma": "auto"}, ("ngram", "eagle", "")
+    rounds = tuple(replace(event, drafter=names[event.index % 3]) for event in run.rounds[:8])
+    several = Trace(replace(run.started, config=config), rounds, run.finished)
+    (line,) = (line for line in lines(player_feed.numbers(several, baseline)) if line["type"] == "chosen")
+    assert "· auto: n-gram lookup in 3, EAGLE head in 3, no draft in 2 of 8 rounds ·" in line["words"]
+    assert "most tokens for its time" in line["why"]
+    note = figures.acceptance(several, compute_metrics(several)).note
+    tokens = [token for event in rounds if event.drafter == "eagle" for token in event.tokens]
+    accepted, rejected = (sum(token.status == status for token in tokens) for status in ("accepted", "rejected"))
+    assert f"EAGLE head in 3 rounds, α = {accepted / (accepted + rejected):.2f}; no draft in 2." in note
+    assert "chosen" not in player_feed.numbers(run, baseline)
 
 
 @pytest.mark.parametrize("length, shown", [(300, "x" * 300), (301, "x" * 300 + "…")])
