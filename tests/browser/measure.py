@@ -215,7 +215,7 @@ def measure_player(browser, tokens: int) -> None:
 
 
 def played(page: Page, notch: int) -> None:
-    page.locator(".sl-pace").fill(str(notch))
+    page.locator(".sl-pace").select_option(index=notch)
     page.locator('[data-do="play"]').click()
     page.wait_for_timeout(5000)
 

@@ -75,7 +75,7 @@ function makeInspector(box, ask, legend) {
     if (!token.sibling) exact.lastChild.before(make('span', '', `min(1, ${ratioPart(token.p)} / ${ratioPart(token.q)}) = `));
     const word = (share, text) => (share >= 0.2 ? text : ''), spoken = u === undefined ? '' : `; u is ${format(u)}`;
     const track = make('div', 'sl-chance', [
-      make('span', 'sl-stays', word(token.accept, 'accepted')), make('span', 'sl-goes', word(1 - token.accept, 'rejected')),
+      make('span', 'sl-part-accepted', word(token.accept, 'accepted')), make('span', 'sl-part-rejected', word(1 - token.accept, 'rejected')),
       rolled !== null && token.u !== undefined && make('i', 'sl-tick sl-recorded', '', { '--u': token.u }),
       u !== undefined && make('i', 'sl-tick', [make('b', u > 0.5 ? 'sl-left' : '', `u = ${format(u)}`)], { '--u': u }),
     ], { '--accept': token.accept, role: 'img', 'aria-label': `Accepted below ${format(token.accept)}${spoken}` });

@@ -7,7 +7,7 @@ const COMFORT = 1.4;     // seconds a round needs to be followed easily
 
 function makePlayback(timeline, changed) {
   let at = 0, playing = false, live = false, pace = 1 / 20;
-  let before = 0, spent = 0, chosen = false;
+  let before = 0, spent = 0, chosen = false, timer = null, request = null;
 
   const seconds = index => {
     const { start, end } = timeline.rounds[index], next = timeline.rounds[index + 1];
@@ -21,21 +21,29 @@ function makePlayback(timeline, changed) {
     changed(by);
   }
 
-  function frame(now) {
+  function frame() {
     if (!playing) return;
-    const passed = Math.min(0.25, (now - before) / 1000);    // no jump after a tab was asleep
+    const now = performance.now();
+    spent += Math.min(0.25, (now - before) / 1000) * pace;   // no jump after a tab was asleep
     before = now;
-    spent += passed * pace;
-    let to = at;
+    let to = at, cost = 0;
     while (to < timeline.steps) {
-      const { index } = timeline.locate(to + 1), cost = seconds(index) / timeline.rounds[index].steps;
+      const { index } = timeline.locate(to + 1);
+      cost = seconds(index) / timeline.rounds[index].steps;
       if (cost > spent) break;
       spent -= cost;
       to++;
     }
     if (to !== at) { at = to; changed('clock'); }
     if (at >= timeline.steps) return arrived();
-    requestAnimationFrame(frame);
+    waitFor((cost - spent) / pace);
+  }
+
+  // Sleeps until the next step is due, because a browser that is called at every frame is never at rest.
+  function waitFor(rest) {
+    clearTimeout(timer);
+    cancelAnimationFrame(request);
+    if (rest > 0.03) timer = setTimeout(waitFor, 1000 * Math.min(0.2, rest - 0.016), 0); else request = requestAnimationFrame(frame);
   }
 
   function arrived() {
@@ -54,7 +62,7 @@ function makePlayback(timeline, changed) {
     live = false;
     spent = 0;
     before = performance.now();
-    requestAnimationFrame(frame);
+    waitFor(0);
     changed('clock');
   }
 

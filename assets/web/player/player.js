@@ -64,7 +64,6 @@ function makePlayer(root, { askAgain = () => {}, runStarted = () => {}, heard = 
     scrub.max = timeline.steps;
     scrub.value = playback.at;
     scrub.setAttribute('aria-valuetext', where);
-    scrub.style.setProperty('--done', timeline.steps ? playback.at / timeline.steps : 0);
     const moving = playback.playing || playback.live;
     if (playButton.dataset.moving !== String(moving)) {
       playButton.dataset.moving = moving;
