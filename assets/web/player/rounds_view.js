@@ -50,7 +50,7 @@ function makeRoundsView(frame, list, timeline) {
 
   function rowNode(number) {
     const round = timeline.rounds[rows[number].from], line = make('span', round.parents ? 'sl-line sl-tree' : 'sl-line');
-    const parts = [make('span', 'sl-index'), tagNode(round), line, make('span', 'sl-kept'), make('span', 'sl-took')];
+    const parts = [make('span', 'sl-index'), tagNode(round), line, make('span', 'sl-kept', [make('span'), make('span', 'sl-kept-word', ' accepted')]), make('span', 'sl-took')];
     const row = make('li', plain(round) ? 'sl-row sl-plain-row' : 'sl-row', parts, { 'data-number': number, 'data-part': 'round' });
     fill(row, number);
     return row;
@@ -82,7 +82,8 @@ function makeRoundsView(frame, list, timeline) {
     const round = timeline.rounds[from], many = last - from > 1;
     setText(place, many ? `${from + 1}–${last}` : `${from + 1}`);
     const done = last < shownRounds || shownStep >= timeline.rounds[last - 1]?.steps;
-    setText(kept, round.drafts && done ? `${round.kept} of ${round.drafted} accepted` : '');
+    kept.hidden = !round.drafts || !done;
+    setText(kept.firstChild, `${round.kept} of ${round.drafted}`);
     setText(took, !many && done ? `${Math.round(1000 * (round.end - round.start))} ms` : '');
     row.toggleAttribute('data-told', !many && from === shownRounds - 1);
     row.setAttribute('aria-label', many ? `Rounds ${from + 1} to ${last}, without drafts` : `Round ${from + 1}`);

@@ -9,8 +9,8 @@ const quote = token => `“${isolated(shown(token))}”`;
 function verdictSentence(token, u = token.u) {
   if (token.accept === undefined || u === undefined) return token.status === 'accepted' ? 'Accepted.' : 'Rejected.';
   return u < token.accept
-    ? `u = ${format(u)} was below ${format(token.accept)}, so it is accepted.`
-    : `u = ${format(u)} was not below ${format(token.accept)}, so it is rejected.`;
+    ? `u = ${format(u)} was below ${format(token.accept)}: accepted.`
+    : `u = ${format(u)} was not below ${format(token.accept)}: rejected.`;
 }
 
 const drawnBy = ({ u, p }) => u === undefined || p === undefined ? ', drawn from p'

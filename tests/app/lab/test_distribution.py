@@ -236,7 +236,7 @@ def test_acceptance_rises_with_a_wrong_rule_and_rules_gather_in_the_table():
     right, wrong = (each.result for each in state.result.values())
     assert right.verdict == "right" and wrong.verdict == "wrong" and wrong.alpha > right.alpha
     note = json.loads(last.charts)["figures"]["lossless-rules"]["note"]
-    assert note.startswith("1 wrong rule keeps more drafts than the right one") and note.endswith(": raw-q.")
+    assert note.startswith("1 wrong rule accepts more drafts than the right one") and note.endswith(": raw-q.")
     assert "On purpose: q is taken before temperature" in said(last)["text"]
     press(handlers, state, gamma=1, runs=20)
     assert list(state.result) == [RIGHT], "rules are only compared under the same settings"

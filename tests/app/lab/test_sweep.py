@@ -96,8 +96,9 @@ def test_lengths_stand_in_order_with_their_intervals():
     figure = figures((*CELLS, cell("ngram", 8, speedup=1.1, low=1.0, high=1.2)))["sweep-lengths"]
     ngram, lm = figure["data"]
     assert figure["layout"]["xaxis"]["categoryarray"] == ["1", "8", "auto"]
-    assert ngram["x"] == ["1", "8", "auto"] and ngram["y"] == [1.2, 1.1, 1.5] and lm["x"] == ["1", "auto"]
-    assert ngram["error_y"]["array"] == [0.1, 0.1, 0.5] and ngram["error_y"]["arrayminus"] == [0.1, 0.1, 0.6]
+    assert ngram["x"] == ["1", "8", "auto", "auto"] and ngram["y"] == [1.2, 1.1, None, 1.5]  # a gap before auto
+    assert lm["x"] == ["1", "auto", "auto"]
+    assert ngram["error_y"]["array"] == [0.1, 0.1, 0, 0.5] and ngram["error_y"]["arrayminus"] == [0.1, 0.1, 0, 0.6]
     assert "2 turns" in figure["note"]
     assert "no interval yet" in figures((CELLS[0], cell("lm", 1, turns=1)))["sweep-lengths"]["note"]
 
