@@ -50,8 +50,9 @@ Position = matching(
 Token = matching(r"token \d+\.\d+", '"token ROUND.N"')
 Lab = matching("|".join(["", *LABS]), f"one of {', '.join(LABS)}")
 Tool = Literal[
-    "", "roofline", "heat", "dice", "curve", "memory", "crowd", "cuts", "adding", "price", "duel", "log", "overlap"
-]
+    "", "roofline", "heat", "dice", "curve", "memory", "crowd", "cuts", "adding", "price", "duel", "log", "overlap",
+    "places",
+]  # fmt: skip
 
 
 @dataclass(frozen=True, config=STRICT)

@@ -57,6 +57,7 @@ def of(trace: Trace) -> dict[str, Any]:
         "gap": min((t.gap for t in trace.emitted if t.gap is not None), default=None),
         "prompt": len(trace.started.prompt),
         "pace": _pace(trace),
+        "places": lambda round_: _places(trace, round_),
         "vllm_line": _vllm_line(metrics),
         "with_gamma": lambda gamma: metrics.gammas.get(gamma, 0),
         **_costs(trace),
@@ -91,6 +92,43 @@ def _pace(trace: Trace) -> list | None:
         clock += r.draft_steps * costs.draft_cost(r.drafter) + interpolate(costs.v, len(r.parents) + 1)
         rounds.append([clock, [token.text for token in r.emitted]])
     return rounds or None
+
+
+def _places(trace: Trace, round_: int) -> dict[str, Any]:
+    """All that the pass of a round reads: the text before, the drafts with their parents and q, and the p that each row
+    gives, the last token of the text first. ValueError unless the run shows the chances after each of these words."""
+    one = trace.rounds[round_ - 1]
+    drafts = one.tokens[: len(one.parents)]
+    text = [token.text.strip() for token in (*trace.started.prompt, *_emitted_before(trace, round_))]
+    words = [token.text.strip() for token in drafts]
+    chances = _chances_after(trace)
+    if missing := {text[-1], *words} - chances.keys():
+        raise ValueError(f"the run does not show the chances after {', '.join(sorted(missing))}")
+    return {
+        "text": text,
+        "words": words,
+        "parents": list(one.parents),
+        "p": [chances[word] for word in (text[-1], *words)],
+        "q": [_shares(token.q_top) for token in drafts],
+    }
+
+
+def _emitted_before(trace: Trace, round_: int) -> list[Token]:
+    return [token for earlier in trace.rounds[: round_ - 1] for token in earlier.emitted]
+
+
+def _chances_after(trace: Trace) -> dict[str, dict[str, float]]:
+    """p of the next word, by the word before it. ValueError where a run has two: its model looks further back."""
+    chances: dict[str, dict[str, float]] = {}
+    for number, one in enumerate(trace.rounds, 1):
+        words = [token.text.strip() for token in one.tokens]
+        last = (*trace.started.prompt, *_emitted_before(trace, number))[-1].text.strip()
+        first_children = {parent: child for child, parent in reversed(list(enumerate(one.parents)))}
+        for parent, child in first_children.items():  # a later sibling is tested with the rest of p
+            before, shares = words[parent - 1] if parent else last, _shares(one.tokens[child].p_top)
+            if chances.setdefault(before, shares) != shares:
+                raise ValueError(f"the run gives two sets of chances after {before!r}")
+    return chances
 
 
 def _costs(trace: Trace) -> dict[str, Any]:

@@ -19,6 +19,7 @@ def fast_in(*fast: tuple[str, int]):
 TOOLS = (
     (0, 1, "One after the other, or several at once"),
     (1, 4, "Where is the ceiling?"),
+    (2, 6, "Who sees whom"),
     (3, 1, "From logits to chances"),
     (3, 8, "What is accepted, what is replaced"),
     (3, 9, "One place, three words"),
@@ -105,7 +106,7 @@ def test_axe_finds_nothing_grave_in_the_lessons(visit, scheme, width):
     open_step(page, 2, 2)
     expect(page.locator("[data-glow]")).to_have_count(1)
     assert violations(page, "#lesson") == [], "a glowing token"
-    open_step(page, 2, 7)
+    open_step(page, 2, 8)
     for option in page.locator(".sl-option").all():
         if option.get_attribute("aria-disabled") != "true":
             option.click()

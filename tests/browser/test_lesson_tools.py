@@ -10,6 +10,8 @@ import torch
 from playwright.sync_api import Page, expect
 
 from app.ui.html_component import WEB
+from engine.exactness.toy_models import make_drafter, record_trace, weather_pair
+from engine.models.runner import tree_shape
 from engine.trace.speedup_model import expected_tokens
 from lessons import bpe_demo
 
@@ -22,6 +24,7 @@ SCRIPTS = (
     "lessons/temperature.js",
     "lessons/overlap.js",
     *(f"lessons/{n}.js" for n in ("merges", "tokenizer_mismatch", "float_sums", "cost", "acceptance_log")),
+    "lessons/pass_places.js",
 )
 TEXTS = (
     "The target cuts anew\n    return tokens[0]  # done ✓",
@@ -204,6 +207,49 @@ def test_accepted_and_replaced_drafts_make_p_with_the_residual_and_not_with_p(ba
         assert sum(out) == pytest.approx(1) and out != pytest.approx(p, abs=1e-6)
         assert all(o > x for o, x, y in zip(out, p, q, strict=True) if y >= x > 0)  # what q favours overshoots
     assert bare.evaluate("outcome([1, 0], [1, 0], 'residual').replaced") == [0, 0]
+
+
+# ── one pass, many places ──
+
+
+def test_a_row_sees_what_the_mask_of_the_engine_lets_it_see(bare):
+    made = random.Random(2)
+    chains = [tuple(range(n)) for n in range(4)]
+    for parents in (*chains, *(tuple(made.randint(0, i) for i in range(8)) for _ in range(10))):
+        rows = bare.evaluate(
+            "parents => [0, ...parents].map((_, row) => [0, ...parents].map((_, column) =>"
+            " column <= row && sees(parents, row, column)))",
+            parents,
+        )
+        assert rows == tree_shape(parents)[1].tolist(), parents
+
+
+@pytest.mark.parametrize(("method", "gamma"), [("lm", 3), ("without_replacement", 2)])
+def test_a_round_is_judged_as_the_engine_did(bare, method, gamma):
+    """Runs of the lesson's models: with the engine's rejections, the same drafts are accepted, and the same kind of
+    token closes the round. Its chances are the residual of each rejected sibling after the other."""
+    target, draft = weather_pair()
+    seen = set()
+    for seed in range(12):
+        trace = record_trace(target, make_drafter(method, draft), [2, 1, 0], gamma=gamma, max_new_tokens=8, seed=seed)
+        one = trace.rounds[0]
+        *drafts, closing = one.tokens
+        rejected = [i for i, token in enumerate(drafts, 1) if token.status == "rejected"]
+        found = bare.evaluate("([parents, rejected]) => judged(parents, new Set(rejected))", [one.parents, rejected])
+        path = [i for i, token in enumerate(drafts, 1) if token.status == "accepted"]
+        assert (found["path"], found["closing"]) == ([0, *path], closing.status), seed
+        states = {"rejected": "rejected", "accepted": "accepted"}
+        assert [states.get(token.status) for token in drafts] == [states.get(state) for state in found["states"][1:]]
+        shares, offers = (lambda d: {c.text.strip(): c.mass for c in d.top}), [drafts[i - 1] for i in found["failed"]]
+        chances = bare.evaluate(
+            "([p, offers]) => closingChances(p, offers)", [shares(closing.p_top), [shares(t.q_top) for t in offers]]
+        )
+        assert chances[closing.text.strip()] > 0 and sum(chances.values()) == pytest.approx(1)
+        if len(offers) == 1:
+            assert {word: mass for word, mass in chances.items() if mass} == pytest.approx(shares(closing.residual))
+        seen.add(len(offers))
+    assert seen == ({0, 1} if method == "lm" else {0, 2})
+    assert bare.evaluate("closingChances({ a: 0.5, b: 0.5 }, [{ a: 0.5, b: 0.5 }])") is None
 
 
 # ── other engines' logs ──
@@ -421,6 +467,43 @@ def test_draws_stack_up_to_p_and_redrawing_from_p_overshoots(at_tool):
     draw.click()
     expect(told).to_contain_text("0.00")
     expect(page.locator(".sl-lesson-next")).to_have_text("Next")
+
+
+def test_one_pass_gives_a_row_for_each_place_and_a_rejection_greys_those_after_it(at_tool):
+    page = at_tool(2, "One pass, many places")
+    rows, slots = page.locator(".sl-places tbody tr"), page.locator(".sl-slots li")
+    states = lambda found: found.evaluate_all("all => all.map(each => each.dataset.state)")  # noqa: E731
+    expect(rows).to_have_count(4)
+    expect(page.get_by_role("button", name="Reject draft 1, rain")).to_be_disabled()
+    page.get_by_role("button", name="Run the pass").focus()
+    page.keyboard.press("Enter")
+    expect(result(page)).to_have_text("4 rows, 4 sets of chances: 3 for the drafts, one for the bonus.")
+    expect(page.locator(".sl-lesson-next")).to_have_text("Next")
+    assert states(slots) == ["old", "old", *["new"] * 4]
+    rows.nth(3).locator(".sl-place-name").focus()
+    expect(page.locator(".sl-places-knows")).to_have_text("Reads “wind”. Knows “wind rain sun rain sun wind”.")
+    expect(page.locator(".sl-figure-box")).to_contain_text("No draft stands there: it is for the bonus.")
+    expect(page.locator(".sl-meter-number")).to_have_text(["0.30", "0.30", "0.40"])  # the target after wind
+    page.get_by_role("button", name="Reject draft 2, sun").focus()
+    page.keyboard.press("Space")
+    assert states(rows) == ["accepted", "accepted", "rejected", "gone"]
+    assert states(slots) == ["old", "old", "new", "new", "cut", "cut"]
+    expect(page.locator(".sl-figure-box")).to_contain_text("Resampled: rain 0.50, wind 0.50. The cache keeps 4 of 6")
+    page.keyboard.press("Space")
+    assert states(rows) == ["accepted"] * 4
+    chosen(page).select_option(label="a tree, two words a place")
+    expect(rows).to_have_count(7)
+    seen = rows.evaluate_all("all => all.map(row => [...row.querySelectorAll('td')].map(one => +!!one.className))")
+    assert [row[2:-1] for row in seen[1:]] == [
+        [1, 0, 0, 0, 0, 0], [0, 1, 0, 0, 0, 0], [1, 0, 1, 0, 0, 0], [1, 0, 0, 1, 0, 0], [0, 1, 0, 0, 1, 0],
+        [0, 1, 0, 0, 0, 1],
+    ]  # fmt: skip
+    page.get_by_role("button", name="Run the pass").click()
+    page.get_by_role("button", name="Reject draft 1, rain").click()
+    assert states(rows) == ["accepted", "rejected", "accepted", "gone", "gone", "accepted", "branch"]
+    for number, word in ((2, "sun"), (5, "sun"), (6, "rain")):
+        page.get_by_role("button", name=f"Reject draft {number}, {word}").click()
+    expect(result(page)).to_have_text("Nothing is accepted. 4 more rows assume a token that is gone.")
 
 
 def test_the_bill_adds_up(at_tool):

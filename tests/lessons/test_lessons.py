@@ -192,11 +192,11 @@ def test_every_recording_is_small_valid_and_used():
     ("old", "new", "said"),
     [
         ('title = "', 'titel = "', "title: it is missing"),
-        ("minutes = 6", 'minutes = "6"', "minutes: Input should be a valid integer"),
-        ("minutes = 6", "minutes = 600", "minutes: Input should be less than or equal to 45"),
-        ("minutes = 6", "minutes = 6\nsurprise = 1", "surprise: there is no such field"),
+        ("minutes = 8", 'minutes = "6"', "minutes: Input should be a valid integer"),
+        ("minutes = 8", "minutes = 600", "minutes: Input should be less than or equal to 45"),
+        ("minutes = 8", "minutes = 8\nsurprise = 1", "surprise: there is no such field"),
         ("+++\n", "", "line 1: the front matter"),
-        ("minutes = 6", "minutes = = 6", "is not TOML"),
+        ("minutes = 8", "minutes = = 6", "is not TOML"),
         ("## Step one: draft", "Step one: draft", "sections of prose"),
         ("## For the teacher", "## For nobody", "For the teacher"),
         ('points = "token 1.1"', 'points = "the left one"', "steps.1.points: 'the left one' must be \"token ROUND.N\""),
@@ -220,7 +220,7 @@ def test_a_wrong_file_name_and_a_gap_in_the_numbers_are_refused(tmp_path):
     with pytest.raises(LessonError, match=r"called like 03_accept"):
         loader.parse("third lesson.md", "", glossary())
     for number in (1, 3):
-        (tmp_path / f"0{number}_x.md").write_text(changed("02_draft_then_verify.md", "minutes = 6", "minutes = 7"))
+        (tmp_path / f"0{number}_x.md").write_text(changed("02_draft_then_verify.md", "minutes = 8", "minutes = 7"))
     with pytest.raises(LessonError, match="without a gap"):
         loader.lessons.__wrapped__(tmp_path)
 

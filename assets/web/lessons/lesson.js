@@ -5,7 +5,7 @@ const frame = find('.sl-lessons'), body = find('.sl-lesson-body'), turn = find('
 const dots = find('.sl-lesson-steps'), nextButton = find('[data-lesson="next"]'), liveButton = find('[data-lesson="live"]');
 const markup = makeMarkup(find('.sl-define')), progress = makeProgress(), stage = makeLessonPlayer(find('.sl-lesson-stage'), find('.sl-lesson-caption'));
 const hintBar = makePlaygroundHint({ back: openTab });
-const TOOLS = { roofline: makeRoofline, heat: makeTemperature, duel: makeDuel, log: makeAcceptanceLog, overlap: makeOverlap, dice: makeRejectionDemo, curve: makeCurve, memory: makeMemory, crowd: makeBatching,
+const TOOLS = { roofline: makeRoofline, heat: makeTemperature, duel: makeDuel, log: makeAcceptanceLog, overlap: makeOverlap, places: makePassPlaces, dice: makeRejectionDemo, curve: makeCurve, memory: makeMemory, crowd: makeBatching,
   cuts: makeTokenizerMismatch, adding: makeFloatSums, price: makeCost };
 const pages = new Map();
 let page = null, at = 0, complete = false;
