@@ -63,6 +63,16 @@ def _check_integer(name: str, value, low: int, high: int) -> None:
         raise BadInput(f"{name} is {value!r}, but must be a whole number from {low} to {high}.")
 
 
+def _check_prefix(prefix: tuple, most: int) -> None:
+    if not all(isinstance(i, int) and not isinstance(i, bool) and 0 <= i < 2**31 for i in prefix):
+        raise BadInput("The tokens that the output begins with must be numbers of tokens.")
+    if len(prefix) >= max(most, 1):
+        raise BadInput(
+            f"The forced token would be number {len(prefix)} of the {most} allowed, so nothing could follow it; force "
+            "an earlier one or ask for more tokens."
+        )
+
+
 def is_text(value) -> bool:
     """Whether it is a string that UTF-8 can hold (a lone surrogate cannot)."""
     if not isinstance(value, str):
@@ -111,7 +121,8 @@ class RunConfig:
 
     ``seed`` fixes every random draw. ``thinking`` None leaves the chat template's default. ``trace_top``: candidates of
     p, q and the residual that each token records; ``trace`` False records only ids and statuses. ``precision`` "auto"
-    is the fastest one of the device.
+    is the fastest one of the device. ``prefix``: ids that the output begins with, counted as output; the last one is
+    the token that a branch forces.
     """
 
     prompt: str
@@ -128,6 +139,7 @@ class RunConfig:
     trace: bool = True
     trace_top: int = 8
     precision: str = AUTO
+    prefix: tuple[int, ...] = ()
 
     def __post_init__(self):
         if not isinstance(self.prompt, str) or not self.prompt.strip():
@@ -141,6 +153,9 @@ class RunConfig:
         _check_integer("trace_top", self.trace_top, 1, 50)
         if self.precision not in PRECISIONS:
             raise BadInput(f"precision is {str(self.precision)[:40]!r}; choose from {', '.join(PRECISIONS)}.")
+        object.__setattr__(self, "prefix", tuple(self.prefix))
+        if self.prefix:
+            _check_prefix(self.prefix, self.max_new_tokens)
         object.__setattr__(self, "stop", tuple(self.stop))
         if len(self.stop) > 16 or not all(isinstance(s, str) and 0 < len(s) <= 200 for s in self.stop):
             raise BadInput("Stop strings must be at most 16 non-empty texts of up to 200 characters.")

@@ -7,7 +7,6 @@ import time
 import uuid
 from collections.abc import Iterator
 from contextlib import closing
-from dataclasses import replace
 
 import gradio as gr
 
@@ -18,9 +17,10 @@ from app.playground.run_handlers import conclusion
 from app.ui.widgets import SKIP
 from app.views import player_feed, tiles
 from app.views.repeats import medians
-from engine.config import RunConfig, SamplingParams
+from engine.config import RunConfig
 from engine.errors import BadInput, EngineError
-from engine.trace.trace import TraceBuilder
+from engine.trace.branch import request_of
+from engine.trace.trace import Trace, TraceBuilder, with_branch
 
 COUNTS = (3, 5)  # odd, so that the median is one of the runs
 AGAIN = "Measure both again"
@@ -52,7 +52,7 @@ class RepeatHandlers:
                 raise BadInput("Let the run in progress end, then measure it again.")
             if tiles.speedup(session.trace, session.baseline) is None:
                 raise BadInput("Press Run first: there is no finished comparison to measure again.")
-            configs = repeated(request_of(session), count)
+            configs = repeated(_drafting(request_of(session.trace)), count)
         except EngineError as error:
             yield player_feed.say("error", str(error))
             return
@@ -83,13 +83,21 @@ class RepeatHandlers:
         """The medians of (run, baseline) pairs and their spread, also cached for the next visitor."""
         median = medians(pairs)
         run, baseline, how = median.run, median.baseline, {"how": median.how, "spread": median.spread}
-        press.session, key = Session(run, baseline), with_baseline(config)
+        press.session, key = Session(_with_branch_of(run, pairs[0][0]), baseline), with_baseline(config)
         if self.service.results.get(key):  # measured here, not brought in a file
             traces = {"run": run, "baseline": baseline}
             self.service.results.put(key, RecordedRun(traces, time.time(), how))
         kind, words = conclusion(run, baseline, **how)
-        text = player_feed.complete(uuid.uuid4().hex, run) + player_feed.numbers(run, baseline, **how)
+        text = player_feed.complete(uuid.uuid4().hex, press.session.trace) + player_feed.numbers(run, baseline, **how)
         return text + player_feed.status(kind, f"{words} {median.words}")
+
+
+def _with_branch_of(run: Trace, first: Trace) -> Trace:
+    """The run with the branch of the first measurement, where it wrote the same text up to there."""
+    try:
+        return with_branch(run, first.branch) if first.branch else run
+    except BadInput:
+        return run
 
 
 def repeated(config: RunConfig, count: int) -> NamedConfigs:
@@ -98,17 +106,10 @@ def repeated(config: RunConfig, count: int) -> NamedConfigs:
     return tuple(named for run, drafting, plain, baseline in pairs for named in ((run, drafting), (plain, baseline)))
 
 
-def request_of(session: Session) -> RunConfig:
-    """The request of the run on screen. Validated anew, because an uploaded trace may hold anything."""
-    try:
-        settings = dict(session.trace.started.config)
-        sampling = SamplingParams(**settings.pop("sampling", {}))
-        config = RunConfig(**{**settings, "sampling": sampling, "pair": session.trace.started.pair})
-    except TypeError as error:
-        raise BadInput("The settings of this trace are incomplete, so it cannot be measured again.") from error
+def _drafting(config: RunConfig) -> RunConfig:
     if is_baseline(config):
         raise BadInput("This was plain decoding; there is nothing to measure again.")
-    return replace(config, trace=True)
+    return config
 
 
 def _progress(update: Update, builder: TraceBuilder, count: int) -> str:

@@ -133,6 +133,13 @@ class RoundPrinter:
         self._open = False
 
 
+def forced(console: Console, trace: Trace) -> None:
+    """Says which token a branch begins with; nothing for another run."""
+    if prefix := trace.started.prefix:
+        text = visible(prefix[-1].text or prefix[-1].label or "", keep="")
+        console.print(Text(f"At place {len(prefix) - 1} the token {text!r} was forced. The draws stay the same."))
+
+
 def answer(console: Console, trace: Trace) -> None:
     text = trace.finished.text if trace.finished else trace.text
     console.print()

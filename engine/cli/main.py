@@ -154,12 +154,43 @@ def replay(file: Annotated[Path, typer.Argument(help="A trace file that `run --t
     from engine.trace.trace import load
 
     result, out = load(file), screen()
-    printer = console.RoundPrinter(out)
-    for round_ in result.rounds:
-        printer.show(round_)
-    printer.end()
-    console.answer(out, result)
-    console.summary(out, result)
+    for each in filter(None, (result, result.branch)):
+        printer = console.RoundPrinter(out)
+        for round_ in each.rounds:
+            printer.show(round_)
+        printer.end()
+        console.forced(out, each)
+        console.answer(out, each)
+        console.summary(out, each)
+
+
+@app.command()
+def branch(
+    file: Annotated[Path, typer.Argument(help="A trace file that `run --trace` saved.")],
+    force: Annotated[str, typer.Option(metavar="PLACE:ID", help="A place in the output, from 0, and a token's id.")],
+    device: options.Device = AUTO,
+    trace: Annotated[Path | None, typer.Option(metavar="FILE", help="Save the run and its branch.")] = None,
+):
+    """Go on from a recorded run with another token at one place, with the same draws."""
+    from engine.cli import console
+    from engine.runtime.worker import Worker
+    from engine.trace.branch import branch_request, check_models
+    from engine.trace.trace import load, save, with_branch
+
+    result, out = load(file), screen()
+    config = branch_request(result, *options.parse_force(force))
+    options.check_writable(trace)
+    _check_method(config.pair, config.method)
+    worker = Worker(device)
+    forked = _follow(worker.submit([("branch", config)]), console.RoundPrinter(out))
+    check_models(result.started, forked.started)
+    console.forced(out, forked)
+    console.answer(out, forked)
+    console.summary(out, forked)
+    if trace is not None:
+        save(with_branch(result, forked), trace)
+        say(f"The trace is in {trace}.")
+    worker.close()
 
 
 @app.command()

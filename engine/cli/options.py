@@ -55,6 +55,14 @@ def friendly(command):
     return run_it
 
 
+def parse_force(text: str) -> tuple[int, int]:
+    """A place and a token's id, as in 12:345. Raises BadInput."""
+    place, _, token = text.partition(":")
+    if not (place.isdecimal() and token.isdecimal() and len(text) <= 20):
+        raise BadInput(f"--force is {text[:40]!r}, but must be a place and a token's id, as in 12:345.")
+    return int(place), int(token)
+
+
 def parse_gamma(text: str) -> int | str:
     try:
         return AUTO if text == AUTO else int(text)

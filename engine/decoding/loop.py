@@ -18,6 +18,7 @@ from engine.config import MAX_GAMMA, RunConfig
 from engine.decoding.trace_recorder import TraceRecorder
 from engine.device import DeviceTimer, now, to_device
 from engine.drafters.base import Draft, Drafter, DrafterSetup, DraftPolicy
+from engine.errors import BadInput
 from engine.models.runner import Runner, tree_shape
 from engine.sampling.random_streams import ACCEPTING, CLOSING, Uniforms
 from engine.sampling.rejection import Verdict, verify_chain, verify_tree
@@ -64,7 +65,18 @@ class SpeculativeDecoder:
         self.room = min(room, max(self.target.max_length, len(self.prompt) + self.config.max_new_tokens))
         self.uniforms = Uniforms(self.config.seed, self.config.max_new_tokens + MAX_GAMMA + 2)
         penalised = self.config.sampling.repetition_penalty != 1.0
-        self.history = History(self.prompt, self.target.vocab_size, self.target.device) if penalised else None
+        self._commit_prefix()
+        self.history = History(self.committed, self.target.vocab_size, self.target.device) if penalised else None
+
+    def _commit_prefix(self) -> None:
+        """Commits the tokens that the output begins with. Raises BadInput for one that does not exist or ends the
+        text."""
+        for token in self.config.prefix:
+            if token >= self.target.vocab_size:
+                raise BadInput(f"Token {token} does not exist: the vocabulary has {self.target.vocab_size:,} tokens.")
+            self._append(token)
+            if self.reason is not None:
+                raise BadInput("The forced token ends the text, so nothing would follow it; force another one.")
 
     @property
     def emitted(self) -> int:
@@ -87,14 +99,14 @@ class SpeculativeDecoder:
     def _prefill(self) -> None:
         config, before = self.config, time.perf_counter()
         self.target.reset(self.room)
-        self.target.prefill(self.prompt[:-1])  # the last one is the first pending token
+        self.target.prefill(self.committed[:-1])  # the last one is the first pending token
         target = self.target
         policy = self.gamma_policy if isinstance(self.gamma_policy, DraftPolicy) else None
         setup = DrafterSetup(
             config.sampling, target.vocab_size, self.uniforms, self.history, self.room, target.device, policy,
             self.first, self.eos, self.recorder.text.special | self.eos,
         )  # fmt: skip
-        self.drafter.start(self.prompt, setup)
+        self.drafter.start(self.committed, setup)
         self.prefill_seconds = now(target.device) - before
 
     def _has_ended(self) -> bool:
@@ -174,10 +186,8 @@ class SpeculativeDecoder:
         as they are, because after the end no later token completes their character."""
         texts, tail = [], ""
         for token in ids:
-            self.committed.append(token)
-            texts.append(self.recorder.text.push(token))
-            self.text += texts[-1]
-            if self._reached_end(token, len(texts[-1])):
+            texts.append(self._append(token))
+            if self.reason is not None:
                 break
         if self.history is not None:
             self.history.add(self.committed[-len(texts) :])
@@ -186,12 +196,15 @@ class SpeculativeDecoder:
             self.text += tail
         return texts, tail
 
-    def _reached_end(self, token: int, fresh: int) -> bool:
-        """Sets ``reason`` if the text ends with this token, which added ``fresh`` characters."""
+    def _append(self, token: int) -> str:
+        """Commits a token and returns its text. Sets ``reason`` if the text ends with it."""
+        piece = self.recorder.text.push(token)
+        self.committed.append(token)
+        self.text += piece
         if token in self.eos:
             self.reason = "eos"
-        elif any(s in self.text[-(len(s) + fresh) :] for s in self.config.stop):
+        elif any(s in self.text[-(len(s) + len(piece)) :] for s in self.config.stop):
             self.reason = "stop"
         elif self.emitted >= self.config.max_new_tokens:
             self.reason = "length"
-        return self.reason is not None
+        return piece

@@ -260,9 +260,10 @@ def record_trace(target: ToyLM, drafter, prompt: Sequence[int], **settings) -> T
     run = toy_decoder(target, drafter, prompt, **settings)
     rounds = tuple(run.rounds())
     seconds = rounds[-1].end if rounds else 0.0
+    settings = asdict(run.config) | {"stop": list(run.config.stop)}
+    del settings["prefix"]
     started = RunStarted(
-        config=asdict(run.config)
-        | {"stop": list(run.config.stop), "prompt": " ".join(target.words[i] for i in prompt)},
+        config=settings | {"prompt": " ".join(target.words[i] for i in prompt)},
         prompt=tuple(PromptToken(i, target.words[i]) for i in prompt),
         pair="toy",
         revision="",

@@ -278,12 +278,12 @@ class Engine:
                 draft = self._draft(config.method)
                 self._check_length(draft, self.pair.drafts[config.method].name, len(prompt), config)
         reset_peak(self.device)
-        yield self._started(config, prompt, costs)
         decoding = SpeculativeDecoder(
             config, prompt, self.target.runner, drafter, self._gamma_policy(config, drafter, costs, gammas),
             self.target.eos if ends else frozenset(), TraceRecorder(config, self.target.tokenizer), cancelled, rules,
             template_length(self.target.tokenizer, config, prompt),
         )  # fmt: skip
+        yield self._started(config, prompt, costs)
         first = last = None
         for round_ in decoding.rounds():
             first, last = first or round_, round_
@@ -323,8 +323,10 @@ class Engine:
 
     def _started(self, config: RunConfig, prompt: list[int], costs: CostModel) -> RunStarted:
         detokenizer = Detokenizer(self.target.tokenizer)
+        settings = asdict(config) | {"stop": list(config.stop)}
+        del settings["prefix"]  # its tokens are in the trace itself
         return RunStarted(
-            config=asdict(config) | {"stop": list(config.stop)},
+            config=settings,
             prompt=tuple(PromptToken(i, detokenizer.name(i)) for i in prompt),
             pair=self.pair.name,
             revision=self.pair.target.revision or "",
@@ -334,7 +336,15 @@ class Engine:
             versions=versions(),
             costs=costs,
             at=datetime.now(UTC).isoformat(timespec="seconds"),
+            prefix=tuple(self._prefix(config)),
         )
+
+    def _prefix(self, config: RunConfig) -> Iterator[PromptToken]:
+        """The tokens that the output begins with, with the text that each adds."""
+        detokenizer = Detokenizer(self.target.tokenizer)
+        for token in config.prefix:
+            piece = detokenizer.push(token)
+            yield PromptToken(token, piece, detokenizer.label(token, piece))
 
     def close(self) -> None:
         """Releases all memory, even if other objects still refer to this one."""

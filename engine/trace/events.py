@@ -37,6 +37,10 @@ Reason = Literal["eos", "stop", "length", "cancelled"]
 REASONS: tuple[str, ...] = ("eos", "stop", "length", "cancelled")
 
 
+# A token that a branch begins with. No round has it, because it was neither drafted nor drawn.
+FORCED = StatusRow(False, False, True, "⤳", "forced by you, not drawn")
+
+
 @dataclass(frozen=True, slots=True)
 class Candidate:
     """One token of a distribution and its probability."""
@@ -129,8 +133,11 @@ class Round:
 
 @dataclass(frozen=True, slots=True)
 class PromptToken:
+    """``label``: as in `Token`, of a token that the output begins with."""
+
     id: int
     text: str
+    label: str | None = None
 
 
 BUSY = 0.2  # spread of a plain step above which its costs were measured on a busy machine
@@ -165,7 +172,8 @@ class CostModel:
 class RunStarted:
     """Everything needed to repeat the run. ``config`` is RunConfig as a plain dict; ``weights`` maps "target" and
     "draft" to a hash of the loaded weights; ``prompt`` are the tokens after the chat template. ``at``: its start in
-    ISO 8601; empty in older traces."""
+    ISO 8601; empty in older traces. ``prefix``: the tokens that the output begins with, decoded without a round; the
+    last one was forced."""
 
     config: dict
     prompt: tuple[PromptToken, ...]
@@ -177,6 +185,7 @@ class RunStarted:
     versions: dict[str, str]
     costs: CostModel | None = None
     at: str = ""
+    prefix: tuple[PromptToken, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

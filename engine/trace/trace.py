@@ -5,7 +5,7 @@ error, and ranges and references (a parent, a position) after. Error messages qu
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any, Literal
@@ -24,20 +24,28 @@ _LARGEST = 2**53  # beyond this a JSON number is no longer the integer that was 
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """``finished`` is None while the run goes on, or if its end was lost."""
+    """``finished`` is None while the run goes on, or if its end was lost. ``branch``: a run that begins with a part of
+    this output and another token after it; it has no branch of its own."""
 
     started: RunStarted
     rounds: tuple[Round, ...] = ()
     finished: RunFinished | None = None
+    branch: "Trace | None" = None
 
     @property
     def emitted(self) -> list[Token]:
+        """Without its prefix."""
         return [t for r in self.rounds for t in r.tokens if t.status in EMITTED]
 
     @property
     def text(self) -> str:
         """The decoded output so far."""
-        return "".join(t.text for t in self.emitted)
+        return "".join(t.text for t in (*self.started.prefix, *self.emitted))
+
+    @property
+    def output(self) -> list[int]:
+        """The ids of the whole output, its prefix included."""
+        return [t.id for t in (*self.started.prefix, *self.emitted)]
 
 
 class TraceBuilder:
@@ -82,11 +90,19 @@ def fold(events: Iterable[Event]) -> Trace:
 
 
 @dataclass(frozen=True, slots=True)
+class _Branch:
+    started: RunStarted
+    rounds: tuple[Round, ...]
+    finished: RunFinished | None
+
+
+@dataclass(frozen=True, slots=True)
 class _File:
     schema: Literal[1]
     started: RunStarted
     rounds: tuple[Round, ...]
     finished: RunFinished | None
+    branch: _Branch | None = None
 
 
 @cache
@@ -112,7 +128,8 @@ def _validator():
 
 
 def to_json(trace: Trace) -> str:
-    return _adapter().dump_json(_File(SCHEMA, trace.started, trace.rounds, trace.finished)).decode()
+    branch = trace.branch and _Branch(trace.branch.started, trace.branch.rounds, trace.branch.finished)
+    return _adapter().dump_json(_File(SCHEMA, trace.started, trace.rounds, trace.finished, branch)).decode()
 
 
 def from_json(data: str | bytes) -> Trace:
@@ -129,9 +146,21 @@ def from_json(data: str | bytes) -> Trace:
         raise BadInput(_explain(error)) from error
     except (ValueError, RecursionError) as error:
         raise BadInput("This file is not a SpecLens trace: it cannot be read as JSON.") from error
+    branch = file.branch and Trace(file.branch.started, file.branch.rounds, file.branch.finished)
     trace = Trace(file.started, file.rounds, file.finished)
     _check(trace)
-    return trace
+    return with_branch(trace, branch) if branch else trace
+
+
+def with_branch(trace: Trace, branch: Trace) -> Trace:
+    """The trace with a branch, which must begin as this run does. Raises BadInput."""
+    prefix, output = [t.id for t in branch.started.prefix], trace.output
+    _require(bool(prefix), "its branch forces no token")
+    _require(len(prefix) <= len(output), "its branch forces a token beyond the output")
+    _require(prefix[:-1] == output[: len(prefix) - 1], "its branch begins with another text")
+    _require(branch.started.prompt == trace.started.prompt, "its branch has another prompt")
+    _check(branch)
+    return replace(trace, branch=branch)
 
 
 def _explain(error) -> str:
@@ -152,13 +181,15 @@ def _require(condition: bool, what: str) -> None:
 def _check(trace: Trace) -> None:
     """Checks ranges and references, which types cannot express. Raises BadInput."""
     _require(len(trace.rounds) <= MAX_ROUNDS, f"it has over {MAX_ROUNDS} rounds")
-    count = sum(len(r.tokens) for r in trace.rounds) + len(trace.started.prompt)
+    known = (*trace.started.prompt, *trace.started.prefix)
+    count = sum(len(r.tokens) for r in trace.rounds) + len(known)
     _require(count <= MAX_TOKENS, f"it has over {MAX_TOKENS} tokens")
-    _require(all(0 <= t.id <= _LARGEST for t in trace.started.prompt), "a token of its prompt is out of range")
+    _require(all(0 <= t.id <= _LARGEST for t in known), "a token of its prompt is out of range")
+    _require(all(len(t.text) <= 10_000 for t in trace.started.prefix), "a token of its output is out of range")
     _check_json(trace.started.config)
     if costs := trace.started.costs:
         _check_costs(costs)
-    position = 0
+    position = len(trace.started.prefix)
     for index, round_ in enumerate(trace.rounds):
         _require(round_.index == index, f"round {index} has another number")
         _check_round(round_, position)
@@ -245,4 +276,16 @@ def _why(error: Exception) -> str:
     return getattr(error, "strerror", None) or str(error) or type(error).__name__
 
 
-__all__ = ["SCHEMA", "PromptToken", "Status", "Trace", "TraceBuilder", "fold", "from_json", "load", "save", "to_json"]
+__all__ = [
+    "SCHEMA",
+    "PromptToken",
+    "Status",
+    "Trace",
+    "TraceBuilder",
+    "fold",
+    "from_json",
+    "load",
+    "save",
+    "to_json",
+    "with_branch",
+]

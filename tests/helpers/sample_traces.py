@@ -1,6 +1,7 @@
 """Traces made by hand, for tests that need no model."""
 
 import json
+from dataclasses import replace
 
 from engine.trace.events import (
     Candidate,
@@ -13,7 +14,7 @@ from engine.trace.events import (
     Timings,
     Token,
 )
-from engine.trace.trace import Trace, to_json
+from engine.trace.trace import Trace, to_json, with_branch
 
 
 def token(status="plain", position=0, depth=1, **known) -> Token:
@@ -45,9 +46,17 @@ def small() -> Trace:
     return Trace(started, (first, round_(1, [token("plain", 2)])), end)
 
 
+def small_with_branch() -> Trace:
+    """The small trace, and a branch in which its second token was another one."""
+    run = small()
+    prefix = (PromptToken(run.output[0], "x"), PromptToken(9, "y"))
+    branch = Trace(replace(run.started, prefix=prefix), (round_(0, [token("plain", 2)]),), run.finished)
+    return with_branch(run, branch)
+
+
 def changed(*path, to) -> str:
     """The small trace as JSON with one value replaced; ``to`` is JSON text, so it may hold what json cannot write."""
-    raw = json.loads(to_json(small()))
+    raw = json.loads(to_json(small_with_branch() if path[0] == "branch" else small()))
     place = raw
     for step in path[:-1]:
         place = place[step]

@@ -62,6 +62,21 @@ def test_run_shows_tokens_answer_and_summary_and_keeps_the_trace(tiny_pair, tmp_
     assert again.exit_code == 0 and again.stdout == result.stdout
 
 
+def test_a_branch_of_a_saved_run_is_shown_and_kept_beside_it(tiny_pair, tmp_path):
+    file, both = tmp_path / "t.json", tmp_path / "both.json"
+    assert run(tiny_pair, "--gamma", 3, "--trace", file).exit_code == 0
+    result = call("branch", file, "--force", "4:70", "--trace", both)
+    assert result.exit_code == 0, result.stderr
+    kept = load(both)
+    assert kept.rounds == load(file).rounds and kept.branch.output[:5] == [*kept.output[:4], 70]
+    forced = kept.branch.started.prefix[-1]
+    assert f"At place 4 the token {forced.text or forced.label!r} was forced" in result.stdout
+    assert result.stdout in call("replay", both).stdout.replace(call("replay", file).stdout, "")
+    for force in ("4", "x:1", "99:1", "4:9999"):
+        refused = call("branch", file, "--force", force)
+        assert refused.exit_code == 1 and refused.stderr.strip().endswith(".") and "Traceback" not in refused.stderr
+
+
 def test_compare_measures_the_baseline_and_keeps_both_traces(tiny_pair, tmp_path):
     result = run(tiny_pair, "--compare", "--method", "lm", "--gamma", 2, "--trace", tmp_path / "one.json")
     assert result.exit_code == 0, result.stderr

@@ -1,6 +1,7 @@
 """From a folder to a run: pairs on disk, drafts that fit or do not, calibration, γ = auto and its replay."""
 
 import json
+from dataclasses import replace
 
 import pytest
 from tiny_models import byte_tokenizer
@@ -10,8 +11,9 @@ from engine.decoding.tokenization import join
 from engine.errors import BadInput, Unavailable
 from engine.models.loader import choose_device, choose_precision
 from engine.runtime.engine import load_engine
+from engine.trace.branch import branch_request, check_models
 from engine.trace.events import CostModel, Round, RunFinished, RunStarted
-from engine.trace.trace import fold, from_json, to_json
+from engine.trace.trace import fold, from_json, to_json, with_branch
 
 pytestmark = pytest.mark.usefixtures("own_cache")
 
@@ -67,6 +69,26 @@ def test_padded_vocabularies_of_different_sizes_fit(pairs, target, draft, temper
     known = VOCABULARY + (0 if draft == "draft" else 40)
     drafted = [t for r in whole.rounds for t in r.tokens if t.status in ("accepted", "rejected", "discarded")]
     assert drafted and all(t.id < min(known, engine.target.runner.vocab_size) for t in drafted)
+
+
+@pytest.mark.parametrize("method", ["none", "ngram", "lm"])
+def test_a_branch_goes_on_from_the_given_tokens_and_its_baseline_begins_with_them(pairs, method):
+    """With the tokens that were there, at the end of a round: the rest of the run. With another one: generate's."""
+    engine = engine_of(pairs, draft="draft")
+    sampled = {"temperature": 1.0, "seed": 4, "max_new_tokens": 24}
+    first = run(engine, method, **sampled)
+    ended = [token.id for each in first.rounds[:3] for token in each.emitted]
+    again = run(engine, method, prefix=ended, **sampled)
+    assert ended + ids_of(again)[1] == ids_of(first)[1] == again.output and again.text == first.text
+    assert again.finished.text == first.finished.text and again.started.prompt == first.started.prompt
+    greedy = run(engine, method, max_new_tokens=24)
+    config = branch_request(greedy, 5, other := (greedy.output[5] + 1) % VOCABULARY)
+    branch, plain = (fold(engine.run(replace(config, method=one))) for one in (method, "none"))
+    prompt = ids_of(greedy)[0] + greedy.output[:5] + [other]
+    assert ids_of(branch)[1] == ids_of(plain)[1] == generated(pairs.models["target"], prompt, 18)
+    whole = with_branch(greedy, branch)
+    assert from_json(to_json(whole)) == whole and "prefix" not in branch.started.config
+    check_models(greedy.started, branch.started)
 
 
 def test_a_draft_with_another_tokenizer_is_refused_before_its_weights_are_read(pairs):

@@ -90,6 +90,16 @@ HOSTILE = {
     "a negative cost": changed("started", "costs", "c", to="-1"),
     "a width that is a word": changed("started", "costs", "v", to='{"wide": 1}'),
     "a text of 20,000 characters": changed("rounds", 0, "tokens", 0, "text", to=json.dumps("a" * 20_000)),
+    "a branch of nothing": changed("branch", "started", "prefix", to="[]"),
+    "a branch that begins elsewhere": changed("branch", "started", "prefix", 0, "id", to="12"),
+    "a branch beyond the output": changed("branch", "started", "prefix", to=json.dumps([{"id": 7, "text": "x"}] * 4)),
+    "a branch of a branch": changed("branch", "branch", to=json.dumps(json.loads(BASE))),
+    "a branch of another prompt": changed("branch", "started", "prompt", to="[]"),
+    "a forced token of 2**70": changed("branch", "started", "prefix", 1, "id", to=str(2**70)),
+    "a forced token of -1": changed("branch", "started", "prefix", 1, "id", to="-1"),
+    "a forced text of 20,000 letters": changed("branch", "started", "prefix", 1, "text", to=json.dumps("a" * 20_000)),
+    "a branch at the wrong place": changed("branch", "rounds", 0, "tokens", 0, "position", to="0"),
+    "a branch without a start": changed("branch", "started", to="null"),
     "wide settings": changed("started", "config", to=json.dumps({str(i): i for i in range(5000)})),
 }  # fmt: skip
 
@@ -105,6 +115,7 @@ def test_the_sentence_names_the_place_and_what_to_do():
     )
     assert "rounds.0.tokens.0.status" in refusal(HOSTILE["an unknown status"])
     assert "a parent in round 0 does not exist" in refusal(HOSTILE["a parent to come"])
+    assert "forces a token beyond the output" in refusal(HOSTILE["a branch beyond the output"])
 
 
 def test_markup_in_texts_passes_as_plain_text():

@@ -11,7 +11,7 @@ from engine.config import MAX_NEW_TOKENS
 from engine.exactness.toy_models import ToyLM, make_drafter, toy_decoder
 from engine.trace import trace as traces
 from engine.trace.events import Candidate, Distribution, PromptToken, Round, Timings, Token
-from engine.trace.trace import Trace, fold, from_json, to_json
+from engine.trace.trace import Trace, fold, from_json, to_json, with_branch
 
 # --- what goes out comes back ------------------------------------------------------------------------------------
 
@@ -36,9 +36,10 @@ numbers |= {name: distributions for name in ("p_top", "q_top", "residual")} | {"
 
 
 @st.composite
-def made(draw) -> Trace:
-    """Any trace that keeps the rules: trees and chains, one closing token or none, numbers anywhere in range."""
-    rounds, position, clock = [], 0, 0.0
+def made(draw, prefix=()) -> Trace:
+    """Any trace that keeps the rules: trees and chains, one closing token or none, numbers anywhere in range.
+    ``prefix``: the tokens that its output begins with."""
+    rounds, position, clock = [], len(prefix), 0.0
     for index in range(draw(st.integers(0, 4))):
         parents, depth = [], [0]
         for i in range(draw(st.integers(0, 5))):
@@ -62,11 +63,25 @@ def made(draw) -> Trace:
                             draw(st.integers(0, 9999)), Timings(*times[:4]), start, clock))  # fmt: skip
     prompt = draw(st.lists(st.builds(PromptToken, st.integers(0, 2**31), texts), max_size=3).map(tuple))
     finished = draw(st.sampled_from([small().finished, None]))  # None: of a run that was lost
-    return Trace(replace(small().started, prompt=prompt, pair=draw(texts)), tuple(rounds), finished)
+    started = replace(small().started, prompt=prompt, pair=draw(texts), prefix=prefix)
+    return Trace(started, tuple(rounds), finished)
 
 
-@given(made())
-@settings(max_examples=120, deadline=None)
+@st.composite
+def forked(draw) -> Trace:
+    """Any trace, perhaps with a branch from any place of its output, perhaps a branch that was kept."""
+    known = st.builds(PromptToken, st.integers(0, 2**31), texts, st.none() | texts)
+    run = draw(made(draw(st.lists(known, max_size=2).map(tuple))))
+    if not run.output or draw(st.booleans()):
+        return run
+    place = draw(st.integers(0, len(run.output) - 1))
+    prefix = (*(PromptToken(i, "x") for i in run.output[:place]), draw(known))
+    branch = draw(made(prefix))
+    return with_branch(run, replace(branch, started=replace(branch.started, prompt=run.started.prompt)))
+
+
+@given(forked())
+@settings(max_examples=80, deadline=None)
 def test_any_trace_round_trips(whole):
     again = from_json(to_json(whole).encode())
     assert again == whole and to_json(again) == to_json(whole)

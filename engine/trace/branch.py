@@ -1,0 +1,43 @@
+"""Forms the request of a branch: a recorded run again, up to a place of its output, with another token there.
+
+A branch has the draws of its run: the same numbers for the same places. Plain decoding then differs only by the forced
+token, and so does any method at temperature 0. Above it a draft is drawn by its place and its step in the round, so
+that drafting goes on equally where a round of both runs begins at the same place, with a fixed draft length.
+"""
+
+from dataclasses import replace
+
+from engine.config import RunConfig, SamplingParams
+from engine.errors import BadInput
+from engine.trace.events import RunStarted
+from engine.trace.trace import Trace
+
+
+def request_of(trace: Trace) -> RunConfig:
+    """The request that a recorded run answered. Validated anew, because an uploaded trace may hold anything. Raises
+    BadInput."""
+    try:
+        settings = dict(trace.started.config)
+        sampling = SamplingParams(**settings.pop("sampling", {}))
+        known = {"sampling": sampling, "pair": trace.started.pair, "prefix": [t.id for t in trace.started.prefix]}
+        return replace(RunConfig(**settings | known), trace=True)
+    except TypeError as error:
+        raise BadInput("The settings of this trace are incomplete, so it cannot be run again.") from error
+
+
+def branch_request(trace: Trace, place: int, token: int) -> RunConfig:
+    """The request of a branch: ``token`` forced at ``place`` of the output, counted from 0. Raises BadInput."""
+    config, output, known = request_of(trace), trace.output, len(trace.started.prefix)
+    if not known <= place < len(output):
+        raise BadInput(
+            f"A token can be forced at the places {known + 1} to {len(output)} of this output, not at {place + 1}."
+        )
+    return replace(config, prefix=(*output[:place], token))
+
+
+def check_models(run: RunStarted, branch: RunStarted) -> None:
+    """Raises BadInput where a branch has begun with other models, or another prompt, than its run."""
+    if branch.weights.get("target") != run.weights.get("target"):
+        raise BadInput("This run was recorded with other weights than those here; press Run, then force a token.")
+    if [t.id for t in branch.prompt] != [t.id for t in run.prompt]:
+        raise BadInput("The models here read this prompt in other tokens; press Run, then force a token.")
