@@ -85,7 +85,7 @@ def test_axe_finds_nothing_grave_while_sharing_and_presenting(visit, scheme, wid
     assert violations(page) == [], "presenting, with a locked token"
 
 
-@fast_in(("dark", 390))
+@fast_in()
 def test_axe_finds_nothing_grave_in_the_lessons(visit, scheme, width):
     """The list, a prediction after the guess, each tool, a glowing token, the quiz, the way to the playground; at last
     the same presented."""
@@ -127,6 +127,7 @@ def open_step(page: Page, lesson: int, step: int) -> None:
     page.locator(".sl-dot").nth(step - 1).click()
 
 
+@pytest.mark.slow
 def test_axe_reports_pale_words_on_the_page_in_a_dialog_and_in_a_lesson(visit):
     """Otherwise the tests above could pass because axe leaves out a dialog or another tab."""
     page = visit()

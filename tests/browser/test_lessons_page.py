@@ -166,6 +166,7 @@ def test_a_link_opens_its_lesson_and_an_unknown_one_says_so(visit):
     expect(page.locator(".sl-lesson-problem")).to_be_empty()
 
 
+@pytest.mark.slow
 def test_every_lesson_can_be_walked_through_and_is_no_wider_than_the_page(visit):
     page = visit("#lesson-1", viewport={"width": 390, "height": 900})
     lessons = page.evaluate("fetch('speclens/lessons/13').then(answer => answer.ok)")
@@ -294,6 +295,7 @@ def test_a_tree_of_drafts_is_tried_by_hand(visit):
     expect(tree.locator(".sl-bonus")).to_be_visible()
 
 
+@pytest.mark.slow
 def test_counting_tells_the_right_rules_from_the_broken_ones(visit):
     """A right rule is beyond the noise once in a hundred times, a broken one nearly always. A mistake in one draft of a
     hundred is hidden by the noise of 10,000 draws, and a million find it."""
