@@ -9,7 +9,7 @@ from starlette.routing import Route
 
 from app.form import METHOD_LABELS, NAMES, choices, described
 from app.jobs.service import Service
-from app.lessons_tab import view
+from app.lessons_tab import sheets, view
 from app.ui.widgets import SKIP
 from app.views import player_feed
 from app.views.safe_json import encode
@@ -21,24 +21,33 @@ def contents() -> str:
     return encode({"lessons": view.contents(lessons())})
 
 
-@lru_cache(maxsize=32)
-def page(number: int) -> str | None:
-    """A lesson with its runs as JSON, cached; None for an unknown number."""
+FORMS = {
+    "": (encode, "application/json"),
+    "teacher": (sheets.teacher, "text/html"),
+    "class": (sheets.class_sheet, "text/html"),
+}
+
+
+@lru_cache(maxsize=64)
+def page(number: int, form: str = "") -> str | None:
+    """A lesson with its runs as JSON, or one of its printed pages, cached; None for an unknown number or form."""
     lesson = next((each for each in lessons() if each.number == number), None)
-    if lesson is None:
+    if lesson is None or form not in FORMS:
         return None
-    return encode(view.page(lesson, {scenario.name: run(scenario) for scenario in lesson.scenarios}, glossary()))
+    runs = {scenario.name: run(scenario) for scenario in lesson.scenarios}
+    return FORMS[form][0](view.page(lesson, runs, glossary()))
 
 
 def _answer(request) -> Response:
-    text = page(request.path_params["number"])
+    form = request.path_params.get("form", "")
+    text = page(request.path_params["number"], form)
     if text is None:
         return JSONResponse({"problem": "There is no such lesson."}, status_code=404)
-    return Response(text, media_type="application/json", headers={"Cache-Control": "no-cache"})
+    return Response(text, media_type=FORMS[form][1], headers={"Cache-Control": "no-cache"})
 
 
 # A plain route and no gradio event, because a class of thirty opens the same text at once.
-ROUTES = [Route("/speclens/lessons/{number:int}", _answer)]
+ROUTES = [Route(f"/speclens/lessons/{{number:int}}{end}", _answer) for end in ("", "/{form}")]
 
 
 class LessonHandlers:

@@ -44,7 +44,7 @@ _PLAYER = (
 _LESSONS = (
     *_scripts("lessons", "markup", "questions", "widgets", "devices", "roofline", "temperature", "overlap", "duel"),
     *_scripts("lessons", "rejection_demo", "curve", "memory", "batching", "merges", "tokenizer_mismatch"),
-    *_scripts("lessons", "float_sums", "cost", "acceptance_log", "pass_places", "progress", "playground_hint", "print"),
+    *_scripts("lessons", "float_sums", "cost", "acceptance_log", "pass_places", "progress", "playground_hint"),
     *_scripts("lessons", "lesson_player", "lesson"),
 )
 

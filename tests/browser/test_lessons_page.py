@@ -334,26 +334,20 @@ def test_counting_tells_the_right_rules_from_the_broken_ones(visit):
     expect(page.locator(".sl-figure-box > .sl-result")).to_contain_text("Draft wind")
 
 
-def test_on_paper_it_is_the_whole_lesson_for_the_teacher(visit):
+def test_the_printed_pages_are_one_click_away(visit):
     page = visit("?__theme=dark#lesson-2")
     page.locator(".sl-lesson-teacher summary").click()
-    expect(page.get_by_role("button", name="Print the whole lesson")).to_be_visible()
-    steps = page.locator(".sl-dot").evaluate_all("dots => dots.map(dot => dot.title)")
-    page.locator(".sl-lesson-teacher summary").click()
-    page.emulate_media(media="print")
-    page.evaluate("window.dispatchEvent(new Event('beforeprint'))")
-    sheet = page.locator(".sl-lesson-sheet")
-    numbered = [f"{number}. {title}" for number, title in enumerate(steps[:-1], 1)]
-    expect(sheet.locator("h3")).to_have_text([*numbered, "Run it live", "What stays"])
-    expect(sheet).to_contain_text("As many as were accepted, and one ✓")
-    expect(page.get_by_text("A picture that helps: an assistant drafts")).to_be_visible()
-    for pressed in (".sl-lesson-nav", ".sl-lesson-stage", ".sl-lesson-body", ".sl-share-bar"):
-        expect(page.locator(pressed).first).to_be_hidden()
-    assert page.evaluate("document.body.classList.contains('dark')") is False  # white words on white paper are none
-    page.evaluate("window.dispatchEvent(new Event('afterprint'))")
-    page.emulate_media(media="screen")
-    expect(sheet).to_have_count(0)
-    expect(page.locator("body.dark .sl-lesson-nav")).to_be_visible()
+    titles = page.locator(".sl-dot").evaluate_all("dots => dots.map(dot => dot.title)")
+    with page.context.expect_page() as opened:
+        page.get_by_role("link", name="Print the whole lesson").click()
+    numbered = [f"{number}. {title}" for number, title in enumerate(titles[:-1], 1)]
+    expect(opened.value.locator("h2")).to_have_text(["For the teacher", *numbered, "What stays", "Words"])
+    expect(opened.value.locator(".sl-right").first).to_contain_text("As many as were accepted, and one")
+    opened.value.close()
+    with page.context.expect_page() as opened:
+        page.get_by_role("link", name="Print one page for the class").click()
+    expect(opened.value.locator("h2")).to_have_text(["Words", "Guess first", "What stays"])
+    opened.value.close()
 
 
 def test_a_browser_that_keeps_nothing_still_plays(visit):

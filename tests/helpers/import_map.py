@@ -28,7 +28,7 @@ ORDER = {
         ["limits", "form", "server", "views"],
         ["jobs", "ui"],
         ["playground", "lab", "lessons_tab"],
-        ["api"],
+        ["api", "static_site"],
         ["page"],
     ],
 }

@@ -1,16 +1,16 @@
 // Runs the Lessons tab: the list, the steps of the open lesson, its keys, its address and the progress.
 
-const find = selector => element.querySelector(selector), lessons = JSON.parse(props.value || '{"lessons":[]}').lessons;
+// A site without a server has every lesson in ``stored``; the live page fetches a lesson when it is opened.
+const find = selector => element.querySelector(selector), { lessons, pages: stored } = JSON.parse(props.value || '{"lessons":[]}');
 const frame = find('.sl-lessons'), body = find('.sl-lesson-body'), turn = find('.sl-lesson-turn'), problem = find('.sl-lesson-problem');
 const dots = find('.sl-lesson-steps'), nextButton = find('[data-lesson="next"]'), liveButton = find('[data-lesson="live"]');
 const markup = makeMarkup(find('.sl-define')), progress = makeProgress(), stage = makeLessonPlayer(find('.sl-lesson-stage'), find('.sl-lesson-caption'));
 const hintBar = makePlaygroundHint({ back: openTab });
 const TOOLS = { roofline: makeRoofline, heat: makeTemperature, duel: makeDuel, log: makeAcceptanceLog, overlap: makeOverlap, places: makePassPlaces, dice: makeRejectionDemo, curve: makeCurve, memory: makeMemory, crowd: makeBatching,
   cuts: makeTokenizerMismatch, adding: makeFloatSums, price: makeCost };
-const pages = new Map();
+const pages = new Map(Object.entries(stored ?? {}).map(([number, lesson]) => [Number(number), lesson]));
 let page = null, at = 0, complete = false;
 markup.listen(frame);
-listenForPrinting(frame, markup, () => page);
 
 function openTab() {
   document.getElementById('lessons-tab-button')?.click();
@@ -77,7 +77,8 @@ async function open(number) {
   find('#sl-lesson-title').textContent = `${page.number}. ${page.title}`;
   find('.sl-lesson-teacher > div').replaceChildren(...page.teacher.map(markup.block));
   find('.sl-lesson-teacher').open = false;
-  liveButton.hidden = !page.live;
+  for (const link of element.querySelectorAll('[data-sheet]')) link.href = sheetOf(page.number, link.dataset.sheet);
+  liveButton.hidden = !page.live || Boolean(stored);
   address(`#lesson-${number}`);
   const { at: left, over } = progress.of(page.slug);
   go(over ? 0 : left);                                      // a finished lesson begins anew
@@ -102,6 +103,10 @@ function go(to) {
 }
 const showRun = ({ run, at: place }) => stage.show(run, page.runs[run], place);
 
+// How long it takes, and what a learner can say afterwards.
+const outcomes = (markup, page) =>
+  [make('p', '', `${page.minutes} minutes. Afterwards you can say:`), make('ul', '', page.outcomes.map(line => markup.line('li', line)))];
+
 function step(content) {
   const parts = [];
   if (at === 0) parts.push(make('div', 'sl-outcomes', outcomes(markup, page)));
@@ -120,7 +125,10 @@ function openLab(name, title, tries = 100) {
   if (tab) tab.click(); else if (tries) setTimeout(openLab, 50, name, title, tries - 1);
 }
 
+const sheetOf = (number, kind) => stored ? `sheets/${kind}-${number}.html` : new URL(`speclens/lessons/${number}/${kind}`, document.baseURI);
+
 function labButton({ name, title, hint }) {
+  if (stored) return make('p', '', [name === 'theory' ? make('a', 'sl-lesson-link', 'Open the theory', { href: 'theory.html' }) : `On the live page, in the lab under ${title}: ${hint}`]);
   return make('p', '', [makeButton(`Open the lab: ${title}`, () => {
     done('');
     document.getElementById('lab-tab-button')?.click();
@@ -135,6 +143,7 @@ function begin(content) {
   stage.hideNumbers(Boolean(content.ask));                  // otherwise they would answer the question beside them
   if (content.ask) say(content.ask.vote ? 'Your turn: count the hands.' : 'Your turn: make a guess.');
   else if (content.tool) say('Your turn: move something and watch what changes.');
+  else if (stored && (content.live || content.lab)) complete = true;
   else if (content.live) say('Your turn: “Run it live” fills the playground’s controls. You press Run there.');
   else if (content.lab) say('Your turn: the button opens an experiment; the way back stands below it.');
   else if (!content.points) complete = true;
@@ -209,7 +218,7 @@ function live() {
   trigger('live', { lesson: page.number });
 }
 
-const actions = { list, back, next, live, print: () => window.print(), forget() { progress.forget(); drawList(); } };
+const actions = { list, back, next, live, forget() { progress.forget(); drawList(); } };
 element.addEventListener('click', event => actions[event.target.closest('[data-lesson]')?.dataset.lesson]?.());
 
 document.addEventListener('keydown', event => {

@@ -1,0 +1,63 @@
+"""Builds HTML files that open by double-click: no server, no request, nothing installed.
+
+Parts of the live page run in them with values that came once. All that a model or a visitor wrote is JSON in a data
+block, and meets textContent alone. The policy in the file's head lets only this script and these styles run, known by
+their hashes, forbids every request, and every way from text to HTML.
+"""
+
+import base64
+import hashlib
+import html
+import json
+from collections.abc import Mapping, Sequence
+from string import Template
+
+from app.ui.html_component import read, script, template
+from app.views.safe_json import encode
+
+BASE = ("page.css", "offline/page.css")
+
+
+def document(
+    title: str,
+    body: str,
+    styles: Sequence[str],
+    parts: Sequence[str] = (),
+    data: Mapping | None = None,
+    scripts: Sequence[str] = (),
+) -> str:
+    """The file's text. ``body`` is HTML, ``styles`` and ``scripts`` are paths below assets/web/. Each of ``parts`` is
+    drawn into the element of its name, with its value of ``data["values"]``; without parts the file has no script."""
+    style = "\n".join(map(read, (BASE[0], *styles, BASE[1])))
+    code = "\n".join([*map(read, ("offline/page.js", *scripts)), *map(_mounted, parts)]) if parts else ""
+    # ASCII without ``<``, so that neither a tag nor a comment can begin in the data.
+    blocks = f'<script type="application/json" id="data">{encode(data)}</script>\n<script>{code}</script>'
+    fields = {"title": html.escape(title), "body": body, "style": style, "policy": _policy(code, style)}
+    return Template(read("offline/page.html")).substitute(fields, scripts=blocks if parts else "")
+
+
+def mount(part: str, **fields: str) -> str:
+    """The element that ``document`` draws the part into, as HTML."""
+    return f'<div id="{part}">{template(part, id=part, **fields)}</div>'
+
+
+def _mounted(part: str) -> str:
+    """The part's script in a function of its own, as gradio would call it; offline/page.js defines ``part``."""
+    return f"part({json.dumps(part)}, (element, props, watch, trigger) => {{\n{script(part)}\n}});"
+
+
+def _policy(script: str, style: str) -> str:
+    rules = {
+        "default-src": "'none'",
+        "script-src": _hash(script) if script else "'none'",
+        "style-src": _hash(style),
+        "base-uri": "'none'",
+        "form-action": "'none'",
+        "require-trusted-types-for": "'script'",
+        "trusted-types": "'none'",
+    }
+    return "; ".join(f"{name} {value}" for name, value in rules.items())
+
+
+def _hash(text: str) -> str:
+    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"

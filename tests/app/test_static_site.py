@@ -1,0 +1,54 @@
+"""The site without a server: every link leads to a file, nothing leaves it, and answers stay off the class's page."""
+
+import re
+from html import unescape
+from pathlib import PurePosixPath
+
+import pytest
+from typer.testing import CliRunner
+
+from app import static_site
+from lessons.__main__ import app
+from lessons.loader import lessons
+
+pytestmark = pytest.mark.xdist_group("static-site")
+
+
+@pytest.fixture(scope="module")
+def site() -> dict[str, str]:
+    return dict(static_site.files())
+
+
+def test_every_link_leads_to_a_file_and_nothing_is_asked_of_others(site):
+    links = [(name, link) for name, text in site.items() for link in re.findall(r'\b(?:href|src)="([^"]*)"', text)]
+    assert len(links) > 50
+    for name, link in links:
+        target = (PurePosixPath(name).parent / link).as_posix()
+        assert target in site or link in ("#", ""), f"{name} links to {link}"
+    assert all("default-src 'none'" in unescape(text) for text in site.values())
+
+
+def test_it_fits_where_it_should(site):
+    assert sum(len(text.encode()) for text in site.values()) < 8_000_000
+
+
+def test_a_lesson_on_paper_has_every_step_and_question_and_the_class_gets_no_answer(site):
+    for lesson in lessons():
+        whole, sheet = (site[f"sheets/{kind}-{lesson.number}.html"] for kind in ("teacher", "class"))
+        asked = [step.ask for step in lesson.steps if step.ask]
+        assert re.findall(r"<h2>\d+\. (.*?)</h2>", unescape(whole)) == [step.title for step in lesson.steps]
+        assert whole.count('class="sl-question"') == len(asked) + len(lesson.quiz)
+        assert whole.count('class="sl-right"') == len(lesson.quiz) + sum(ask.kind != "number" for ask in asked)
+        assert sheet.count('class="sl-boxes"') + sheet.count('class="sl-blank"') == len(asked) + len(lesson.quiz)
+        body = sheet[sheet.index("<main") :]
+        assert "sl-right" not in body and "<em>" not in body.split("Guess first")[-1].split("What stays")[-1]
+        assert "<script" not in whole + sheet
+
+
+def test_the_command_writes_it_or_says_why_not(tmp_path):
+    done = CliRunner().invoke(app, ["site", str(tmp_path / "new" / "site")])
+    assert done.exit_code == 0 and "MB in" in done.output
+    assert (tmp_path / "new" / "site" / "sheets" / "class-3.html").is_file()
+    (tmp_path / "file").write_text("taken")
+    refused = CliRunner().invoke(app, ["site", str(tmp_path / "file")])
+    assert refused.exit_code == 1 and "cannot be written" in refused.output

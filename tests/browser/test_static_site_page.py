@@ -1,0 +1,89 @@
+"""The site opened from disk, with the network cut off: lessons, theory, a run, text without JavaScript, the sheets."""
+
+import re
+
+import pytest
+from page_actions import OVERFLOW, violations
+from playwright.sync_api import expect
+
+from app import static_site
+from lessons.loader import lessons
+
+pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("static-site")]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    path = tmp_path_factory.mktemp("site")
+    static_site.write(path)
+    return path
+
+
+@pytest.fixture
+def opened(open_page, folder):
+    """Opens one of the site's files; at the end it has asked for nothing but files and logged nothing."""
+    pages = []
+
+    def open_(name: str = "index.html", **options):
+        page = open_page("about:blank", offline=True, **options)
+        page.messages = []
+        page.on("console", lambda message: page.messages.append(message.text))  # a breach of the policy is said here
+        page.home = (folder / name).as_uri()
+        page.goto(page.home)
+        pages.append(page)
+        return page
+
+    yield open_
+    for page in pages:
+        assert page.messages == [] and all(url.startswith(("file:", "about:")) for url in page.requests)
+
+
+def test_lessons_theory_and_runs_work_from_disk(opened):
+    page = opened()
+    page.locator(".sl-lesson-card").nth(2).click()
+    expect(page.locator("#sl-lesson-title")).to_have_text("2. Draft, then verify")
+    expect(page.locator("#lesson .sl-row").first).to_be_visible()
+    expect(page.get_by_role("button", name="Run it live")).to_be_hidden()
+    page.keyboard.press("n")
+    expect(page.locator(".sl-lesson-where")).to_contain_text("Step 2")
+    page.get_by_role("button", name="All lessons").click()
+    page.locator(".sl-lesson-card").nth(2).click()
+    expect(page.locator(".sl-lesson-where")).to_contain_text("Step 2")  # the same card twice, and the progress is there
+    page.get_by_role("link", name="Theory", exact=True).click()
+    page.locator("input[name=alpha]").focus()
+    before = page.locator(".sl-theory-sentence").text_content()
+    page.keyboard.press("End")
+    expect(page.locator(".sl-theory-sentence")).not_to_have_text(before)
+    page.get_by_role("link", name="Recorded runs").click()
+    page.locator("main a").first.click()
+    page.keyboard.press("Home")
+    expect(page.locator(".sl-place")).to_have_text(re.compile("^Round 0 of"))
+
+
+def test_without_javascript_every_lesson_is_text(opened):
+    page = opened(java_script_enabled=False)
+    links = page.locator("noscript a, p + ul a")
+    expect(links).to_have_count(len(lessons()))
+    links.nth(3).click()
+    expect(page.locator("h1")).to_contain_text("3. ")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_every_lesson_can_be_walked_from_disk(opened, scheme):
+    page = opened(viewport={"width": 390, "height": 800}, color_scheme=scheme)
+    for lesson in lessons():
+        page.evaluate(f"location.hash = '#lesson-{lesson.number}'")
+        expect(page.locator("#sl-lesson-title")).to_contain_text(f"{lesson.number}. ")
+        for _ in range(page.locator(".sl-dot").count() - 1):
+            page.keyboard.press("n")
+            assert page.locator(".sl-lesson-body").inner_text().strip()
+            page.wait_for_function(f"{OVERFLOW} <= 0")
+        assert violations(page) == [], lesson.title
+
+
+@pytest.mark.slow
+def test_a_class_sheet_is_one_page(opened):
+    for lesson in lessons():
+        page = opened(f"sheets/class-{lesson.number}.html")
+        assert len(re.findall(rb"/Type\s*/Page\b", page.pdf(format="A4"))) == 1, lesson.title
