@@ -7,6 +7,7 @@ import statistics as mean
 from collections.abc import Mapping
 from typing import Any
 
+from app.views import engine_recipes
 from engine.trace.events import Distribution, Round, Token
 from engine.trace.metrics import PARTS, RunMetrics, compute_metrics
 from engine.trace.speedup_model import best_gamma, expected_tokens, idealised_speedup, interpolate
@@ -22,7 +23,7 @@ def names(runs: Mapping[str, Trace]) -> dict[str, Any]:
     numbers = {name: of(trace) for name, trace in runs.items()}
     first = next(iter(numbers.values()))
     common = {"min": min, "max": max, "abs": abs, "round": round, "expected": expected_tokens}
-    common |= {"pieces": bpe_demo.pieces, "testable": bpe_demo.testable}
+    common |= {"pieces": bpe_demo.pieces, "testable": bpe_demo.testable, "recipes": engine_recipes.examples}
     common |= {
         name: getattr(measurements, name)
         for name in ("measured", "measured_prediction", "measured_alpha", "measured_c")

@@ -42,9 +42,11 @@ _PLAYER = (
     *_scripts("player", "shortcuts", "strip", "status", "captions", "player"),
 )
 _LESSONS = (
+    "playground/copy_button.js",
     *_scripts("lessons", "markup", "questions", "widgets", "devices", "roofline", "temperature", "overlap", "duel"),
     *_scripts("lessons", "rejection_demo", "curve", "memory", "batching", "merges", "tokenizer_mismatch"),
-    *_scripts("lessons", "float_sums", "cost", "acceptance_log", "pass_places", "progress", "playground_hint"),
+    *_scripts("lessons", "float_sums", "cost", "grow_tree", "recipe", "acceptance_log", "pass_places", "progress"),
+    "lessons/playground_hint.js",
     *_scripts("lessons", "lesson_player", "lesson"),
 )
 

@@ -84,6 +84,24 @@ def production(choice: Choice, whence: str = "as set above", measured: str = "")
     return encode({"lead": lead, "engines": [_answer(target, choice) for target in targets]})
 
 
+def examples() -> list[dict]:
+    """Every engine's recipe for models that many know, by method and γ: the first settings that lesson 15 names."""
+    drafts = {"ngram": None, "lm": "Qwen/Qwen3-0.6B", "eagle": None}
+    lengths = {"ngram": (8,), "lm": (2, 4), "eagle": (2, 4)}
+
+    def recipe(target: Target, method: str, gamma: int) -> dict:
+        return _answer(target, Choice(method, gamma, "Qwen/Qwen3-8B", drafts[method], "Qwen/Qwen3-8B-GGUF"))
+
+    return [
+        {
+            "name": target.name,
+            "version": target.version,
+            "methods": {m: {str(g): recipe(target, m, g) for g in gammas} for m, gammas in lengths.items()},
+        }
+        for target in TARGETS
+    ]
+
+
 def measured(ratio: float, device: str) -> str:
     """Whether drafting paid off in the run on screen."""
     if ratio < PAYS:

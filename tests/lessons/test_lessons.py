@@ -19,7 +19,7 @@ from lessons import expressions, loader, markup
 from lessons.loader import glossary, lessons, run
 from lessons.schema import TRACES, LessonError
 
-COUNT = 14
+COUNT = 18
 ALL = lessons()
 each_lesson = pytest.mark.parametrize("lesson", ALL, ids=lambda lesson: lesson.slug)
 

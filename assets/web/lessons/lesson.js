@@ -6,8 +6,8 @@ const frame = find('.sl-lessons'), body = find('.sl-lesson-body'), turn = find('
 const dots = find('.sl-lesson-steps'), nextButton = find('[data-lesson="next"]'), liveButton = find('[data-lesson="live"]');
 const markup = makeMarkup(find('.sl-define')), progress = makeProgress(), stage = makeLessonPlayer(find('.sl-lesson-stage'), find('.sl-lesson-caption'));
 const hintBar = makePlaygroundHint({ back: openTab });
-const TOOLS = { roofline: makeRoofline, heat: makeTemperature, duel: makeDuel, log: makeAcceptanceLog, overlap: makeOverlap, places: makePassPlaces, dice: makeRejectionDemo, curve: makeCurve, memory: makeMemory, crowd: makeBatching,
-  cuts: makeTokenizerMismatch, adding: makeFloatSums, price: makeCost };
+const TOOLS = { roofline: makeRoofline, heat: makeTemperature, duel: makeDuel, log: makeAcceptanceLog, overlap: makeOverlap, places: makePassPlaces, dice: makeRejectionDemo, curve: makeCurve, memory: makeMemory,
+  crowd: makeBatching, cuts: makeTokenizerMismatch, adding: makeFloatSums, price: makeCost, grow: makeGrowTree, recipe: makeRecipe };
 const pages = new Map(Object.entries(stored ?? {}).map(([number, lesson]) => [Number(number), lesson]));
 let page = null, at = 0, complete = false;
 markup.listen(frame);
@@ -176,12 +176,14 @@ function showReply() {
 }
 
 function quiz() {
-  const right = new Set(), end = make('p', 'sl-lesson-end', '', { role: 'status' });
-  const box = makeQuiz(markup, page.quiz, index => {
+  const right = new Set(), firsts = new Set(), end = make('p', 'sl-lesson-end', '', { role: 'status' });
+  const box = makeQuiz(markup, page.quiz, (index, first) => {
     right.add(index);
+    if (first) firsts.add(index);
     if (right.size < page.quiz.length) return;
     progress.over(page.slug);
-    end.textContent = lessons.some(each => each.number === page.number + 1) ? 'That was this lesson. On to the next?' : 'That was the last lesson.';
+    const score = `${firsts.size} of ${page.quiz.length} at the first try.`;
+    end.textContent = `${score} ${lessons.some(each => each.number === page.number + 1) ? 'That was this lesson. On to the next?' : 'That was the last lesson.'}`;
     done('');
   });
   return [make('h3', '', 'What stays'), box, end];

@@ -79,18 +79,20 @@ function makeVote(markup, ask, [, text], reply, reveal) {
   return make('div', 'sl-question', [make('p', 'sl-question-kind', 'Vote, then look'), text, list, buttons, reply]);
 }
 
-// ``answered(index)`` is called once for each question, after its right answer.
+// ``answered(index, first)`` is called once for each question, after its right answer; ``first``: at the first try.
 function makeQuiz(markup, questions, answered) {
   return make('div', 'sl-quiz', questions.map((question, index) => {
     const reply = make('p', 'sl-reply', '', { role: 'status' });
+    let tries = 0;
     const list = optionList(markup, question.options, (option, button) => {
+      tries++;
       settle(button, option.right);
       button.setAttribute('aria-disabled', 'true');
       reply.dataset.right = option.right;
       reply.replaceChildren(make('strong', '', option.right ? 'Right. ' : 'Not this one. '), markup.line('span', option.why));
       if (!option.right) return;
       for (const each of list.children) each.setAttribute('aria-disabled', 'true');
-      answered(index);
+      answered(index, tries === 1);
     });
     return make('div', 'sl-question', [markup.line('p', question.text, 'sl-question-text'), list, reply]);
   }));

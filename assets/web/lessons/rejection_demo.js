@@ -11,9 +11,10 @@ function makeRejectionDemo(settings, touched) {
   const RULES = [
     ['the right rule', right, 'right'], ['favourite, tested with q = 1', certain, 'certain'], ['favourite, accepted if p draws it too', match, 'match'],
     ['q taken before temperature', rawQ, 'raw'], ['favourite, tested as if drawn', argmax, 'argmax'], ['no residual: redraw from p', noResidual, 'redraw'],
-    ['one draft in 100 accepted untested', untested, 'rare'],
+    ['one draft in 100 accepted untested', untested, 'rare'], ['typical acceptance: lossy on purpose', typical, 'typical'],
   ];
   const rule = picker('Rule', settings.rules ? RULES : RULES.slice(0, 1), Math.max(0, RULES.findIndex(([, , name]) => name === settings.rule)));
+  const threshold = slider('Threshold ε of typical acceptance', { low: 0, high: 0.5, step: 0.01, value: 0.09 });
   const chances = make('div', 'sl-dice-chances'), one = makeResult(), tally = make('div', 'sl-dice-tally');
 
   const normal = row => { const sum = row.reduce((a, b) => a + b, 0) || 1; return row.map(x => x / sum); };
@@ -48,6 +49,13 @@ function makeRejectionDemo(settings, touched) {
     return { x, kept: true, out: x };
   }
 
+  // Medusa, 2024: accepted if p is likely enough, however often q drafts it. δ = 0.3 is its default.
+  function typical({ p, q }) {
+    const x = pick(q), entropy = -p.reduce((sum, each) => sum + (each > 0 ? each * Math.log(each) : 0), 0);
+    const enough = Math.min(threshold.value, 0.3 * Math.exp(-entropy)), kept = p[x] > enough;
+    return { x, enough, kept, out: kept ? x : favourite(p) };
+  }
+
   function sample(times, draw) {
     const seen = words.map(() => 0);
     for (let i = 0; i < times; i++) seen[draw()]++;
@@ -74,13 +82,14 @@ function makeRejectionDemo(settings, touched) {
         `residual ${p.some((x, k) => x > q[k] + 1e-12) ? rest[i].toFixed(2) : '–'}`];
       return make('div', 'sl-dice-row', [make('span', 'sl-dice-word', word), ...texts.map(text => make('span', '', text))]);
     }));
+    threshold.row.hidden = rule.value !== typical;
     one.textContent = '';
     tally.hidden = true;
   }
 
   function drawOne() {
-    const { x, u, accept, target, kept, out } = rule.value(now());
-    const test = target !== undefined ? `the target draws ${words[target]}.` : u === undefined ? 'no test this time.'
+    const at = now(), { x, u, accept, target, enough, kept, out } = rule.value(at);
+    const test = enough !== undefined ? `p = ${at.p[x].toFixed(2)} is ${kept ? '' : 'not '}above ${enough.toFixed(2)}.` : target !== undefined ? `the target draws ${words[target]}.` : u === undefined ? 'no test this time.'
       : `u = ${u.toFixed(2)} is ${kept ? '' : 'not '}below ${accept.toFixed(2)}.`;
     one.textContent = `Draft ${words[x]}: ${test} ${kept ? 'It is accepted.' : `It is rejected, and ${words[out]} comes instead.`}`;
     touched();
@@ -114,5 +123,5 @@ function makeRejectionDemo(settings, touched) {
   const buttons = make('div', 'sl-buttons', [makeButton('Draw one', drawOne), ...many.map(times => makeButton(`Draw ${times.toLocaleString('en')}`, () => drawMany(times)))]);
   const sides = make('div', 'sl-dice-sides', bars.map(row => make('div', '', row.map(each => each.row))));
   sides.addEventListener('input', holdAboveZero);
-  return figure('One place, three words', draw, () => {}, sides, heat.row, ...(settings.rules ? [rule.row] : []), chances, buttons, one, tally);
+  return figure('One place, three words', draw, () => {}, sides, heat.row, ...(settings.rules ? [rule.row, threshold.row] : []), chances, buttons, one, tally);
 }

@@ -1,0 +1,30 @@
+// Leads from what somebody serves to a drafter, a first γ and the command of their engine.
+
+// ``engines``: [{ name, version, methods: { ngram: { code, note }, … } }]
+function makeRecipe({ engines }, touched) {
+  const text = picker('What do you serve?', [['Texts that quote their prompt', 'quotes'], ['Chat, reasoning, stories', 'new']]);
+  const head = picker('Is there a trained head for your model?', [['Yes', 'head'], ['No, but a small model of its family', 'small'], ['Neither', 'none']]);
+  const device = picker('Where does it run?', [['On a GPU, few users', 'gpu'], ['On a GPU, many users', 'full'], ['On a CPU', 'cpu']]);
+  const engine = picker('Your engine', engines.map(each => [each.name, each]));
+  const answer = makeResult(), code = make('pre', 'sl-command', '', { tabindex: '0', role: 'region', 'aria-label': 'Command' }), note = make('p', 'sl-figure-note');
+  const copy = makeButton('Copy', async () => { setText(copy, await copyText(code.textContent, () => getSelection().selectAllChildren(code))); });
+
+  function choice() {
+    const guesser = { head: ['eagle', 'the trained head', device.value === 'cpu' ? 2 : 4], small: ['lm', 'the small model', device.value === 'cpu' ? 2 : 4] }[head.value];
+    const [method, name, gamma] = text.value === 'quotes' || !guesser ? ['ngram', 'n-gram lookup', 8] : guesser;
+    return { method, name, gamma };
+  }
+
+  function draw() {
+    const { method, name, gamma } = choice(), { version, methods } = engine.value, recipe = methods[method][gamma];
+    const busy = device.value === 'full' ? ' With many users let γ fall with the load, or measure whether drafts pay at all.' : '';
+    const poor = method === 'ngram' && text.value === 'new' ? ' On such texts it finds little to copy: expect a small gain.' : '';
+    answer.textContent = `Start with ${name} and γ = ${gamma}.${poor}${busy}`;
+    code.hidden = copy.hidden = !recipe.code;
+    code.textContent = recipe.code ?? '';
+    note.textContent = `${engine.value.name} ${version}. ${recipe.note}`;
+    setText(copy, 'Copy');
+    Object.assign(answer.dataset, { method, gamma });
+  }
+  return figure('From your traffic to a command', draw, touched, text.row, head.row, device.row, engine.row, answer, code, copy, note);
+}
