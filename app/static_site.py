@@ -20,7 +20,7 @@ from lessons.loader import glossary, lessons, run
 
 PAGES = {"index.html": "Lessons", "theory.html": "Theory", "runs.html": "Recorded runs", "sheets.html": "On paper"}
 LESSON_STYLES = (*html_export.STYLES, "lessons/lessons.css")
-THEORY_STYLES = ("playground/results.css", "lab/theory.css")
+THEORY_STYLES = (*html_export.STYLES, "playground/charts.css", "lab/lab.css", "lab/theory.css")
 LIVE = "This copy runs no model. Its runs are recorded; the live page runs your own prompts and measures this machine."
 
 
@@ -80,7 +80,8 @@ def _page(name: str, body: str, styles: tuple[str, ...], part: str, value: str) 
 
 def _list(name: str, links: dict[str, str]) -> str:
     items = "".join(f"<li>{_link(target, title)}</li>" for target, title in links.items())
-    return document(f"SpecLens: {PAGES[name]}", f"{_head(name)}<main><ul>{items}</ul></main>", ())
+    body = f'{_head(name)}<main><ul class="sl-site-list">{items}</ul></main>'
+    return document(f"SpecLens: {PAGES[name]}", body, ())
 
 
 def _sheet_links(rendered: list[dict]) -> Iterator[tuple[str, str]]:

@@ -25,8 +25,10 @@ TOOLS = (
     (3, 9, "One place, three words"),
     (5, 3, "Paste your engine’s log"),
     (5, 7, "Speedup for every draft length γ"),
-    (10, 3, "What both models take"),
-    (11, 4, "The same device, a crowd of users"),
+    (11, 5, "A tree of your own"),
+    (12, 3, "What both models take"),
+    (13, 4, "The same device, a crowd of users"),
+    (15, 2, "From your traffic to a command"),
 )
 FOCUSED = """() => {
   const node = document.activeElement, style = getComputedStyle(node), box = node.getBoundingClientRect();

@@ -1,4 +1,4 @@
-"""What there is to play with in lessons ten, twelve and thirteen: sums beside the libraries', and the page."""
+"""What there is to play with in the lessons: sums beside the libraries', and the page."""
 
 import json
 import random
@@ -23,7 +23,7 @@ SCRIPTS = (
     "lessons/widgets.js",
     "lessons/temperature.js",
     "lessons/overlap.js",
-    *(f"lessons/{n}.js" for n in ("merges", "tokenizer_mismatch", "float_sums", "cost", "acceptance_log")),
+    *(f"lessons/{n}.js" for n in ("merges", "tokenizer_mismatch", "float_sums", "cost", "grow_tree", "acceptance_log")),
     "lessons/pass_places.js",
 )
 TEXTS = (
@@ -184,6 +184,36 @@ def test_times_add_up(bare, share, good, bad):
     assert bare.evaluate("speed => perMillion(2, speed)", speed) == pytest.approx(2 / 3600 * seconds * 1000)
     turn = bare.evaluate("([good, bad]) => turningShare(good, bad)", [good, bad])
     assert (1 - turn) / good + turn / bad == pytest.approx(1)  # there a token takes as long as a plain one
+
+
+# ── trees ──
+
+
+@pytest.mark.parametrize(("first", "second", "row"), [(0.6, 0.5, 0.05), (0.9, 0.1, 0.2), (0.3, 0.3, 0), (0, 0, 0.1)])
+def test_the_best_tree_is_the_best_of_all_shapes(bare, first, second, row):
+    """Of up to five words, by trying every shape; the chance of each word from the definition."""
+
+    def shapes(words: int) -> list[list]:
+        """Every list of subtrees with so many words in all."""
+        if words == 0:
+            return [[]]
+        return [[head, *rest] for n in range(words) for head in shapes(n) for rest in shapes(words - 1 - n)]
+
+    def tokens(tree: list) -> float:
+        total, left = 0.0, 1.0
+        for rank, child in enumerate(tree):
+            accepted = left * (first if rank == 0 else second)
+            total, left = total + accepted * (1 + tokens(child)), left - accepted
+        return total
+
+    def speed(tree: list, words: int) -> float:
+        return (1 + tokens(tree)) / (1 + row * words)
+
+    best = max(speed(tree, words) for words in range(6) for tree in shapes(words))
+    script = "([f, s, r]) => { const tree = bestTree(f, s, r, 5); return [tree, worth(tree, f, s, r)]; }"
+    tree, found = bare.evaluate(script, [first, second, row])
+    assert found["tokens"] == pytest.approx(1 + tokens(tree))
+    assert found["speedup"] == pytest.approx(speed(tree, found["words"])) == pytest.approx(best)
 
 
 # ── chances ──
@@ -373,7 +403,7 @@ def result(page: Page):
 
 
 def test_a_text_is_cut_by_both_and_what_is_left_of_the_draft_is_told(at_tool):
-    page = at_tool(10, "Cut it twice")
+    page = at_tool(12, "Cut it twice")
     code, prose = (bpe_demo.tokenizer(name).get_vocab() for name in ("code", "prose"))
     shared = code.keys() & prose.keys()
     same = sum(code[piece] == prose[piece] for piece in shared)
@@ -407,7 +437,7 @@ def test_a_text_is_cut_by_both_and_what_is_left_of_the_draft_is_told(at_tool):
 
 
 def test_the_near_tie_turns_in_bf16_and_not_in_fp32(at_tool):
-    page = at_tool(12, "Add it up yourself")
+    page = at_tool(14, "Add it up yourself")
     told = lambda: json.loads(result(page).evaluate("node => JSON.stringify(node.dataset)"))  # noqa: E731
     assert int(told()["behind"]) > 0 and int(told()["ahead"]) > 0
     gap = page.get_by_label("True lead of A").locator("xpath=../output").inner_text()
@@ -445,6 +475,30 @@ def test_a_pasted_log_is_read_with_the_costs_that_are_set(at_tool):
     expect(result(page).first).to_contain_text("No acceptance found")
     expect(page.locator(".sl-figure-box .sl-meter")).to_have_count(0)
     assert page.locator(".sl-figure-box img").count() == 0
+
+
+def test_a_tree_is_grown_by_keyboard_and_a_command_follows_from_the_traffic(at_tool):
+    page = at_tool(11, "Grow one")
+    page.get_by_role("button", name="last token, 0 children; add one").press("Enter")
+    expect(result(page)).to_contain_text("1.60 tokens expected from a pass over 2 rows: 1.52 ×")
+    expect(page.get_by_role("button", name="last token, 1 child; add one")).to_be_focused()
+    page.get_by_role("button", name="Undo").click()
+    expect(result(page)).to_contain_text("1 tokens expected from a pass over 1 rows: 1.00 ×")
+    page.get_by_role("button", name="Chain of four").click()
+    expect(result(page)).to_contain_text("a pass over 5 rows")
+    for label, key in (("First guess", "Home"), ("Cost of a row", "End")):
+        page.get_by_label(label).press(key)
+    page.get_by_role("button", name="Best shape").click()
+    expect(result(page)).to_contain_text("tokens expected")
+    page.evaluate("location.hash = '#lesson-15'")
+    page.locator('.sl-dot[title="Your command"]').click()
+    page.get_by_label("Engine").select_option(label="vLLM")
+    expect(page.locator(".sl-command")).to_contain_text('"method": "ngram", "num_speculative_tokens": 8')
+    page.get_by_label("You serve").select_option(label="chat, reasoning, stories")
+    expect(page.locator(".sl-command")).to_contain_text('"method": "eagle3"')
+    page.get_by_label("Engine").select_option(label="transformers")
+    expect(page.locator(".sl-command")).to_be_hidden()
+    expect(page.locator(".sl-figure-note").last).to_contain_text("no EAGLE head")
 
 
 def test_draws_stack_up_to_p_and_redrawing_from_p_overshoots(at_tool):

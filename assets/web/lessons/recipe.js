@@ -2,10 +2,10 @@
 
 // ``engines``: [{ name, version, methods: { ngram: { code, note }, … } }]
 function makeRecipe({ engines }, touched) {
-  const text = picker('What do you serve?', [['Texts that quote their prompt', 'quotes'], ['Chat, reasoning, stories', 'new']]);
-  const head = picker('Is there a trained head for your model?', [['Yes', 'head'], ['No, but a small model of its family', 'small'], ['Neither', 'none']]);
-  const device = picker('Where does it run?', [['On a GPU, few users', 'gpu'], ['On a GPU, many users', 'full'], ['On a CPU', 'cpu']]);
-  const engine = picker('Your engine', engines.map(each => [each.name, each]));
+  const text = picker('You serve', [['texts that quote their prompt', 'quotes'], ['chat, reasoning, stories', 'new']]);
+  const head = picker('Beside it', [['a head trained for the model', 'head'], ['a small model of its family', 'small'], ['neither', 'none']]);
+  const device = picker('It runs on', [['a GPU, few users', 'gpu'], ['a GPU, many users', 'full'], ['a CPU', 'cpu']]);
+  const engine = picker('Engine', engines.map(each => [each.name, each]));
   const answer = makeResult(), code = make('pre', 'sl-command', '', { tabindex: '0', role: 'region', 'aria-label': 'Command' }), note = make('p', 'sl-figure-note');
   const copy = makeButton('Copy', async () => { setText(copy, await copyText(code.textContent, () => getSelection().selectAllChildren(code))); });
 
