@@ -16,9 +16,9 @@ from app.ui.html_component import template
 from app.ui.static_page import document, mount
 from app.views.safe_json import encode
 from engine.errors import BadInput
-from lessons.loader import glossary, lessons, run
+from lessons.loader import FOLDER, glossary, lessons, run
 
-PAGES = {"index.html": "Lessons", "theory.html": "Theory", "runs.html": "Recorded runs", "sheets.html": "On paper"}
+PAGES = {"index.html": "Lessons", "theory.html": "Theory", "runs.html": "Recorded runs", "sheets.html": "To take away"}
 LESSON_STYLES = (*html_export.STYLES, "lessons/lessons.css")
 THEORY_STYLES = (*html_export.STYLES, "playground/charts.css", "lab/lab.css", "lab/theory.css")
 LIVE = "This copy runs no model. Its runs are recorded; the live page runs your own prompts and measures this machine."
@@ -48,9 +48,13 @@ def files() -> Iterator[tuple[str, str]]:
             if scenario.trace:
                 runs[scenario.trace] = (scenario.title, traces[scenario.name], None)
     yield "index.html", _lessons(rendered)
+    yield "check_server.py", (FOLDER / "check_server.py").read_text(encoding="utf-8")
     yield "theory.html", _theory()
     yield "runs.html", _list("runs.html", {f"runs/{name}.html": title for name, (title, *_) in runs.items()})
-    yield "sheets.html", _list("sheets.html", dict(_sheet_links(rendered)))
+    papers = {"check_server.py": "A script that tests whether a server is lossless (lesson 14)"} | dict(
+        _sheet_links(rendered)
+    )
+    yield "sheets.html", _list("sheets.html", papers)
     for name, (_, trace, baseline) in runs.items():
         yield f"runs/{name}.html", html_export.page(trace, baseline)
     for lesson in rendered:

@@ -104,9 +104,7 @@ def test_a_whole_lesson_by_keyboard(visit):
     page.keyboard.press("2")
     expect(page.locator(".sl-reply").first).to_contain_text("Right.")
     page.keyboard.press("2")
-    expect(page.locator(".sl-lesson-end")).to_contain_text(
-        "1 of 2 at the first try. That was this lesson. On"
-    )
+    expect(page.locator(".sl-lesson-end")).to_contain_text("1 of 2 at the first try. That was this lesson. On")
     page.keyboard.press("n")
     expect(page.locator("#sl-lesson-title")).to_have_text("3. Accept, reject, resample")
 

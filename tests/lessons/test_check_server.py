@@ -1,0 +1,95 @@
+"""The script that tests other people's servers, against small servers that are right, lossy, or no servers at all."""
+
+import json
+import math
+import random
+import subprocess
+import sys
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+from paths import ROOT
+from scipy.stats import chi2
+
+from lessons.check_server import chi_squared
+
+LAW = {" upon": 0.5, " a": 0.3, " the": 0.2}
+
+
+def serving(law: dict[str, float], favourite: str = " upon", gap: float = 2.0):
+    """A server that draws each token from ``law``; greedy it writes ``favourite``, ``gap`` ahead of the next."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self):
+            asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            draw, count = random.Random(asked["seed"]), asked["max_tokens"]
+            words = [favourite] * count
+            if asked["temperature"]:
+                words = draw.choices(list(law), list(law.values()), k=count)
+            tops = [{word: -0.1, "other": -0.1 - gap} for word in words]
+            numbers = {"tokens": words, "token_logprobs": [-0.1] * count, "top_logprobs": tops}
+            body = json.dumps({"choices": [{"logprobs": numbers}]}).encode()
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_):
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    return server
+
+
+@pytest.fixture
+def check():
+    servers = []
+
+    def run(*sides) -> subprocess.CompletedProcess:
+        servers.extend(serving(*side) for side in sides)
+        urls = [f"http://127.0.0.1:{server.server_port}/v1" for server in servers]
+        command = [sys.executable, str(ROOT / "lessons" / "check_server.py"), *urls, "--model", "m", "--tokens", "5"]
+        return subprocess.run(command, capture_output=True, text=True, timeout=100)
+
+    yield run
+    for server in servers:
+        server.shutdown()
+
+
+def test_a_right_server_passes(check):
+    done = check((LAW,), (LAW,))
+    assert done.returncode == 0 and "No difference found" in done.stdout, done.stderr
+    assert "Greedy, with drafts: 0 of 5 texts differ; none." in done.stdout
+
+
+def test_counts_that_are_off_are_found(check):
+    done = check(({" upon": 0.8, " a": 0.15, " the": 0.05},), (LAW,))
+    assert done.returncode == 1 and done.stdout.endswith("Not lossless.\n")
+    assert "0 of 5 texts differ" in done.stdout
+
+
+@pytest.mark.parametrize(("gap", "code"), [(0.02, 0), (1.5, 1)])
+def test_another_greedy_text_needs_a_near_tie(check, gap, code):
+    done = check((LAW, " a", gap), (LAW, " upon", gap))
+    assert done.returncode == code and f"5 of 5 texts differ; token 0: gap {gap:.3f}" in done.stdout
+
+
+def test_no_server_is_a_sentence():
+    command = [
+        sys.executable,
+        str(ROOT / "lessons" / "check_server.py"),
+        *["http://127.0.0.1:9/v1"] * 2,
+        "--model",
+        "m",
+    ]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=100)
+    assert done.returncode == 1 and done.stderr.startswith("A server did not answer as expected")
+
+
+def test_the_p_value_is_scipys_within_a_tenth():
+    for ones, others in (((50, 30, 20), (60, 20, 20)), ((500, 300, 200), (430, 320, 250))):
+        rows = [[word for word, n in zip("abc", counts, strict=True) for _ in range(n)] for counts in (ones, others)]
+        statistic, freedom, p = chi_squared(*rows)
+        assert freedom == 2 and math.isclose(p, chi2.sf(statistic, freedom), rel_tol=0.1)
+    assert chi_squared("aaaa", "aaaa") == (0.0, 0, 1.0)
