@@ -561,7 +561,7 @@ def test_one_pass_gives_a_row_for_each_place_and_a_rejection_greys_those_after_i
 
 
 def test_the_bill_adds_up(at_tool):
-    page = at_tool(13, "The bill")
+    page = at_tool(16, "The bill")
     good, bad = (float(page.get_by_label(f"Speedup where it fits {how}").input_value()) for how in ("well", "badly"))
     assert good > 2.5 and bad < 0.6  # the lesson's two runs, to two digits
 

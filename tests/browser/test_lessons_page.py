@@ -388,6 +388,6 @@ def test_a_lesson_leads_to_the_lab_and_back(visit):
 
 
 def test_on_a_phone_a_tab_of_the_lab_that_has_no_room_opens_from_its_menu(visit):
-    page = on_a_phone(visit, 4, 7)
+    page = on_a_phone(visit, 4, 8)
     page.get_by_role("button", name="Open the lab: Is it lossless?").click()
     expect(page.locator("#lossless-json")).to_be_visible()
