@@ -66,7 +66,7 @@ def test_a_hostile_trace_steps_locks_and_rolls_from_disk(opened, tmp_path):
     page.get_by_role("button", name="Re-roll u").click()
     expect(page.locator(".sl-rolled")).to_contain_text("u = 0.900 is not below 0.830: it would be rejected.")
     page.get_by_role("button", name="100 times").click()
-    expect(page.locator(".sl-rolled")).to_contain_text("of 101 stayed")
+    expect(page.locator(".sl-rolled")).to_contain_text("of 101 accepted")
     page.keyboard.press("Escape")
     expect(page.locator(".sl-inspector")).to_have_attribute("data-open", "")
     facts = page.locator(".sl-facts")
