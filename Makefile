@@ -19,7 +19,7 @@ DEV     := $(VENV)/.dev-$(SUM_DEV)
 GPU_VENV  ?= .venv-gpu
 REHEARSAL := $(GPU_VENV)/.rehearsal-$(SUM_DEV)
 
-.PHONY: run test test-all test-gpu rehearse-gpu check map format bench bench-ui bench-gpu clean
+.PHONY: run test test-all test-gpu rehearse-gpu check map format bench bench-ui bench-gpu load clean
 .DEFAULT_GOAL := run
 
 run: $(APP)
@@ -90,6 +90,12 @@ bench-ui: $(DEV)
 	@$(PY) tests/browser/chromium.py --install
 	PYTHONPATH=.:tests/helpers $(PY) tests/browser/measure.py player
 	PYTHONPATH=.:tests/helpers $(PY) tests/browser/measure.py class
+
+# Many users at once over the public API, each with a prompt of their own: make load USERS=30
+USERS ?= 30
+load: $(DEV)
+	$(PY) -m engine fetch $(PAIR)
+	PYTHONPATH=.:tests/helpers:tests/browser $(PY) tests/browser/load.py --users $(USERS) $(ARGS)
 
 $(PY):
 	@test -n "$(PYTHON)" || { echo "SpecLens needs Python 3.11 or later on the PATH."; exit 1; }

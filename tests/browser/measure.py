@@ -21,12 +21,12 @@ import re
 import statistics
 import sys
 import tempfile
-import threading
 import time
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import player_page
+from api_request import Request
 from chromium import ARGS, find
 from fake_worker import FakeEngine, FakeWorker, play
 from gradio_client import Client
@@ -42,7 +42,7 @@ from app.views import player_feed
 from app.views.tiles import speedup
 from engine.config import RunConfig
 from engine.runtime.worker import get_worker
-from engine.trace.events import EMITTED, Progress
+from engine.trace.events import Progress
 from engine.trace.metrics import compute_metrics
 from engine.trace.trace import Trace, fold, from_json
 
@@ -143,47 +143,6 @@ def cpu_seconds() -> float:
     while children := {pid for pid, parent in parents.items() if parent in family} - family:
         family |= children
     return sum(ticks[pid] for pid in family) / os.sysconf("SC_CLK_TCK")
-
-
-class Request(threading.Thread):
-    """One run over the API, with all its updates."""
-
-    def __init__(self, client: Client, prompt: str, tokens: int):
-        super().__init__(daemon=True)
-        self.client, self.prompt, self.tokens, self.updates, self.error = client, prompt, tokens, [], None
-        self.began, self.first_word, self.seconds = time.monotonic(), None, None
-        self.start()
-
-    def run(self) -> None:
-        try:
-            job, over = self.client.submit(self.prompt, tokens=self.tokens, api_name="/run"), False
-            while not over:  # `for update in job` would look a thousand times a second, and there are many of us
-                time.sleep(0.05)
-                over = job.done()
-                self.updates = job.outputs()
-                if self.updates:
-                    self.first_word = self.first_word or time.monotonic() - self.began
-            job.result()  # raises what it ended with
-        except Exception as error:
-            self.error = error
-        self.seconds = time.monotonic() - self.began
-
-    @property
-    def places(self) -> list[int]:
-        return [figures["place"] for _, figures, _ in self.updates if figures.get("place")]
-
-    def problem(self) -> str | None:
-        """The promise to this client that was broken, or None."""
-        if self.error or not self.updates:
-            return f"{self.prompt!r} failed: {self.error}"
-        text, figures, trace = self.updates[-1]
-        if figures["status"] not in ("finished", "recorded"):
-            return f"{self.prompt!r} ended as {figures['status']}"
-        for lane in ("run", "baseline"):
-            if trace[lane]["started"]["config"]["prompt"] != self.prompt:
-                return f"{self.prompt!r} was shown the {lane} of somebody else"
-        emitted = [t for r in trace["run"]["rounds"] for t in r["tokens"] if t["status"] in EMITTED]
-        return None if "".join(t["text"] for t in emitted) == text else f"{self.prompt!r}: text and trace differ"
 
 
 # ── the player ──
@@ -354,7 +313,7 @@ def report(what: str, requests: list[Request]) -> list[str]:
     print(
         f"{what}: {len(requests)} clients, {len(requests) - recorded} computed and {recorded} shown a recording; the "
         f"last was through after {max(times):.1f} s, the median after {percentile(times, 0.5):.1f} s; first word after "
-        f"{percentile([r.first_word or 0 for r in requests], 0.95):.2f} s (p95); {placed} were told a place (up to "
+        f"{percentile([r.first_answer or 0 for r in requests], 0.95):.2f} s (p95); {placed} were told a place (up to "
         f"{max((place for r in requests for place in r.places), default=0)} before them)"
     )
     return [problem for r in requests if (problem := r.problem())]

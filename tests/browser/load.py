@@ -1,0 +1,93 @@
+"""Loads the app as a class does: many users, each with a prompt of their own, over the public API.
+
+    PYTHONPATH=.:tests/helpers:tests/browser python tests/browser/load.py --users 30 [--tokens 32] [--url http://…]
+
+Starts the app unless ``--url`` names one. Prints how long users waited for their first token and for their run, and how
+evenly they were served; exits with 1 if a run failed or brought somebody else's text.
+"""
+
+import argparse
+import statistics
+import sys
+import tempfile
+import time
+from contextlib import nullcontext
+from pathlib import Path
+
+from api_request import Request
+from gradio_client import Client
+from server import APP, serving
+
+TOPICS = (
+    "rivers", "bread", "trains", "bees", "clocks", "glass", "snow", "salt", "maps", "ships", "tea", "wool", "bridges",
+    "owls", "paper", "copper",
+)  # fmt: skip
+SHAPES = ("Write three sentences about {}.", "Explain {} to a child.", "List four facts about {}.")
+
+
+def prompt_of(user: int) -> str:
+    """Another prompt for each of the first 48 users; then they differ by a number."""
+    topic, shape, again = TOPICS[user % 16], SHAPES[user // 16 % 3], user // 48
+    return shape.format(topic) + (f" ({again})" if again else "")
+
+
+def drive(url: str, users: int, tokens: int) -> list[Request]:
+    """Starts a run for each user at once and returns them when all have ended."""
+    clients = [Client(url, verbose=False) for _ in range(users)]
+    requests = [Request(client, prompt_of(i), tokens) for i, client in enumerate(clients)]
+    for request in requests:
+        request.join()
+    return requests
+
+
+def report(requests: list[Request], seconds: float) -> tuple[list[str], list[str]]:
+    """The lines to print, and the problems."""
+    problems = [problem for request in requests if (problem := request.problem())]
+    good = [request for request in requests if not request.problem()]
+    lines = [f"{len(requests)} users, {len(problems)} failed, all done after {seconds:.1f} s"]
+    if good:
+        written = sum(request.updates[-1][1]["tokens"] for request in good)
+        lines += [
+            f"tokens/s, all users together: {written / seconds:.1f}, without the baselines",
+            "| seconds | median | 90 % | longest |",
+            "|---|---|---|---|",
+            _row("to the first token", [request.first_token for request in good]),
+            _row("to the end of the run", [request.seconds for request in good]),
+            f"fairness of the waits for a first token (Jain, 1 is even): {_jain([r.first_token for r in good]):.2f}",
+        ]
+    return lines, problems
+
+
+def _row(name: str, values: list[float]) -> str:
+    ordered = sorted(values)
+    figures = statistics.median(ordered), ordered[int(0.9 * (len(ordered) - 1))], ordered[-1]
+    return f"| {name} | " + " | ".join(f"{value:.1f}" for value in figures) + " |"
+
+
+def _jain(values: list[float]) -> float:
+    """(Σx)² ÷ (n · Σx²); Jain, Chiu and Hawe, 1984."""
+    return sum(values) ** 2 / (len(values) * sum(value * value for value in values) or 1)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--users", type=int, default=30)
+    parser.add_argument("--tokens", type=int, default=32)
+    parser.add_argument("--url", help="an app that runs already")
+    options = parser.parse_args()
+    if options.users < 1 or options.tokens < 1:
+        parser.error("users and tokens must be at least 1")
+    with tempfile.TemporaryDirectory() as folder:
+        log = Path(folder) / "app.log"
+        queue = str(max(30, options.users))
+        with nullcontext(options.url) if options.url else serving(APP, log, SPECLENS_MAX_QUEUE=queue) as url:
+            drive(url, 1, 1)  # the model is loaded and measured before anybody's clock runs
+            began = time.monotonic()
+            requests = drive(url, options.users, options.tokens)
+            lines, problems = report(requests, time.monotonic() - began)
+    print("\n".join([*lines, *problems]))
+    sys.exit(bool(problems))
+
+
+if __name__ == "__main__":
+    main()
