@@ -1,6 +1,6 @@
 """Writes the lessons, their runs, the theory and the printed pages as files that need no server.
 
-Any web host or a USB stick can serve them: links are relative, and nothing is asked of another server.
+Any web host or a USB stick can serve them: links are relative, and no other server gets a request.
 """
 
 from collections.abc import Iterator

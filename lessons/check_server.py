@@ -34,9 +34,9 @@ def complete(url, model, prompt, tokens, temperature, seed=0):
         f"{url}/completions", json.dumps(body).encode(), {"Content-Type": "application/json"}
     )
     with urllib.request.urlopen(request, timeout=300) as answer:
-        told = json.load(answer)["choices"][0]["logprobs"]
+        numbers = json.load(answer)["choices"][0]["logprobs"]
     rows = []
-    for token, own, top in zip(told["tokens"], told["token_logprobs"], told["top_logprobs"], strict=True):
+    for token, own, top in zip(numbers["tokens"], numbers["token_logprobs"], numbers["top_logprobs"], strict=True):
         others = sorted((top or {}).values(), reverse=True)
         rows.append((token, own, others[0] - others[1] if len(others) > 1 else math.inf))
     return rows
@@ -97,11 +97,11 @@ def main():
     except (urllib.error.URLError, OSError, KeyError, TypeError, ValueError) as error:
         sys.exit(f"A server did not answer as expected: {error!r}. Both must offer /completions with logprobs.")
     wide = 0
-    for name, found in (
+    for name, parting in (
         ("yardstick, no drafts", differences(alone, together)),
         ("with drafts", differences(alone, drafted)),
     ):
-        rows = list(found)
+        rows = list(parting)
         gaps = ", ".join(f"token {place}: gap {gap:.3f}" for place, gap in rows) or "none"
         print(f"Greedy, {name}: {len(rows)} of {len(greedy)} texts differ; {gaps}.")
         wide = sum(gap > NEAR_TIE for _, gap in rows)

@@ -24,8 +24,8 @@ def teacher(lesson: Mapping) -> str:
 
 def class_sheet(lesson: Mapping) -> str:
     """The words to know, and the questions without their answers."""
-    asked = [step["ask"] for step in lesson["steps"] if step["ask"]]
-    guesses = "".join(f"<li>{_line(ask['text'])}{_open(ask)}</li>" for ask in asked)
+    predictions = [step["ask"] for step in lesson["steps"] if step["ask"]]
+    guesses = "".join(f"<li>{_line(ask['text'])}{_open(ask)}</li>" for ask in predictions)
     quiz = "".join(f"<li>{_line(question['text'])}{_open(question)}</li>" for question in lesson["quiz"])
     parts = [_words(lesson), _section("Guess first", f"<ol>{guesses}</ol>"), _section("What stays", f"<ol>{quiz}</ol>")]
     return _document(lesson, "class", ['<p class="sl-name">Name</p>', *parts])

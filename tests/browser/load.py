@@ -3,7 +3,7 @@
     PYTHONPATH=.:tests/helpers:tests/browser python tests/browser/load.py --users 30 [--tokens 32] [--url http://…]
 
 Starts the app unless ``--url`` names one. Prints how long users waited for their first token and for their run, and how
-evenly they were served; exits with 1 if a run failed or brought somebody else's text.
+evenly they were served; exits with 1 if a run failed or brought another user's text.
 """
 
 import argparse

@@ -1,4 +1,4 @@
-// Leads from what somebody serves to a drafter, a first γ and the command of their engine.
+// Leads from the texts a reader serves to a drafter, a first γ and the command of their engine.
 
 // ``engines``: [{ name, version, methods: { ngram: { code, note }, … } }]
 function makeRecipe({ engines }, touched) {
