@@ -25,4 +25,12 @@ function showCaptions(root, row, ended) {
   }
   box.append(makeButton('Got it', () => { endCaptions(root); ended(); }));
   row.append(box);
+  for (const line of box.querySelectorAll('p')) fit(line, box.getBoundingClientRect().right - 6);
+}
+
+// Without room a caption loses its second half, then stands to the left of its leader.
+function fit(line, right) {
+  const isTooWide = () => line.getBoundingClientRect().right > right;
+  if (isTooWide()) line.lastChild.remove();
+  line.toggleAttribute('data-left', isTooWide());
 }
