@@ -19,6 +19,13 @@ def measured(method: str, category: str) -> float:
     return _rows(0)[method, category]["speedup"]
 
 
+def measured_kinds() -> dict[str, dict[str, float]]:
+    """Returns the speedup of each drafter on each category of prompts."""
+    names = {"ngram": "copying", "lm": "small model", "eagle": "EAGLE head"}
+    kinds = dict.fromkeys(category for _, category in _rows(0) if category != "all")
+    return {kind: {name: measured(method, kind) for method, name in names.items()} for kind in kinds}
+
+
 def measured_prediction(method: str, category: str) -> float:
     """Returns the speedup that was predicted for the same runs, from their rounds and the costs measured before."""
     return _rows(0)[method, category]["predicted_speedup"]

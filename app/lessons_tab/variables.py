@@ -7,6 +7,7 @@ import statistics as mean
 from collections.abc import Mapping
 from typing import Any
 
+from app.lessons_tab.guessing import game
 from app.views import engine_recipes
 from engine.trace.events import Distribution, Round, Token
 from engine.trace.metrics import PARTS, RunMetrics, compute_metrics
@@ -26,14 +27,17 @@ def names(runs: Mapping[str, Trace]) -> dict[str, Any]:
     common |= {"pieces": bpe_demo.pieces, "testable": bpe_demo.testable, "recipes": engine_recipes.examples}
     common |= {
         name: getattr(measurements, name)
-        for name in ("measured", "measured_prediction", "measured_alpha", "measured_c")
+        for name in ("measured", "measured_kinds", "measured_prediction", "measured_alpha", "measured_c")
     }
 
     def same(one: str, other: str) -> bool:
         """Whether two runs wrote the same tokens, as far as both go."""
         return all(a.id == b.id for a, b in zip(runs[one].emitted, runs[other].emitted, strict=False))
 
-    return common | {"same": same} | first | numbers
+    def guesses(wide: str, *drafted: str) -> dict[str, Any]:
+        return game(runs[wide], [runs[name] for name in drafted])
+
+    return common | {"same": same, "guesses": guesses} | first | numbers
 
 
 def of(trace: Trace) -> dict[str, Any]:

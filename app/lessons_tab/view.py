@@ -35,6 +35,7 @@ def page(lesson: Lesson, runs: Mapping[str, Trace], words: Mapping[str, str]) ->
         "runs": {
             scenario.name: {"title": scenario.title, "value": _value(lesson, scenario.name, runs[scenario.name])}
             for scenario in lesson.scenarios
+            if any(step.run == scenario.name for step in lesson.steps)
         },
         "live": live(lesson) if lesson.live else None,
     }

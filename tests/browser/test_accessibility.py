@@ -25,6 +25,8 @@ TOOLS = (
     (3, 9, "One place, three words"),
     (5, 3, "Paste your engine’s log"),
     (5, 7, "Speedup for every draft length γ"),
+    (7, 6, "Be the drafter"),
+    (7, 7, "Which drafter is the fastest?"),
     (11, 5, "A tree of your own"),
     (12, 3, "What both models take"),
     (13, 4, "The same device, a crowd of users"),

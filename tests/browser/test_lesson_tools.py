@@ -9,11 +9,16 @@ import pytest
 import torch
 from playwright.sync_api import Page, expect
 
+from app.lessons_tab.guessing import game
+from app.lessons_tab.variables import of
 from app.ui.html_component import WEB
 from engine.exactness.toy_models import make_drafter, record_trace, weather_pair
 from engine.models.runner import tree_shape
 from engine.trace.speedup_model import expected_tokens
+from engine.trace.trace import load
 from lessons import bpe_demo
+from lessons.measurements import measured_kinds
+from lessons.schema import TRACES
 
 pytestmark = pytest.mark.browser
 SCRIPTS = (
@@ -25,6 +30,7 @@ SCRIPTS = (
     "lessons/overlap.js",
     *(f"lessons/{n}.js" for n in ("merges", "tokenizer_mismatch", "float_sums", "cost", "grow_tree", "acceptance_log")),
     "lessons/pass_places.js",
+    "lessons/guess_words.js",
 )
 TEXTS = (
     "The target cuts anew\n    return tokens[0]  # done ✓",
@@ -280,6 +286,23 @@ def test_a_round_is_judged_as_the_engine_did(bare, method, gamma):
         seen.add(len(offers))
     assert seen == ({0, 1} if method == "lm" else {0, 2})
     assert bare.evaluate("closingChances({ a: 0.5, b: 0.5 }, [{ a: 0.5, b: 0.5 }])") is None
+
+
+# ── be the drafter ──
+
+
+@pytest.mark.parametrize("method", ["lm", "eagle", "ngram"])
+def test_guesses_are_judged_and_counted_as_the_engine_did(bare, method):
+    """The drafts of each recorded round as the guesses: the same α and τ."""
+    trace, at, rounds = load(TRACES / f"guess_note_{method}.json"), 0, []
+    text = [token.text for token in trace.emitted]
+    for one in trace.rounds:
+        drafts = [token.text for token in one.tokens[: len(one.parents)]]
+        rounds.append(bare.evaluate("([drafts, text]) => judgeGuesses(drafts, text)", [drafts, text[at:]]))
+        at += rounds[-1]["emitted"]
+    numbers, score = of(trace), bare.evaluate("rounds => guessScore(rounds)", rounds)
+    assert at == len(text) and (score["alpha"], score["tau"]) == pytest.approx((numbers["alpha"], numbers["tau"]))
+    assert bare.evaluate("guessScore([])") == {"alpha": None, "tau": 0}
 
 
 # ── other engines' logs ──
@@ -558,6 +581,46 @@ def test_one_pass_gives_a_row_for_each_place_and_a_rejection_greys_those_after_i
     for number, word in ((2, "sun"), (5, "sun"), (6, "rain")):
         page.get_by_role("button", name=f"Reject draft {number}, {word}").click()
     expect(result(page)).to_have_text("Nothing is accepted. 4 more rows assume a token that is gone.")
+
+
+def test_a_learner_who_knows_the_text_beats_every_drafter_and_one_who_does_not_is_told(at_tool):
+    page = at_tool(7, "Be the drafter")
+    chosen(page).select_option(label="A story")
+    runs = {name: load(TRACES / f"guess_story_{name}.json") for name in ("wide", "ngram", "lm", "eagle")}
+    known = game(runs.pop("wide"), list(runs.values()))
+    assert all(len({text.strip() for text in four}) == 4 for four in known["candidates"])
+    options, scores = page.locator(".sl-guess-options .sl-option"), page.locator(".sl-guess-scores .sl-meter-number")
+    for place in [*range(4), *range(5, 9), *range(10, 14), *range(15, 19), *range(20, 23)]:  # the rest are bonus tokens
+        four = known["candidates"][place]
+        expect(options.nth(3)).to_have_text(re.compile(re.escape(four[3].strip())))
+        page.keyboard.press(str(four.index(known["tokens"][place]) + 1))
+    expect(scores).to_have_count(4)
+    shown = [float(number) for number in re.findall(r"[\d.]+", " ".join(scores.all_inner_texts()))]
+    assert shown == pytest.approx(
+        [4.8, 1, *(numbers[name] for numbers in map(of, runs.values()) for name in ("tau", "alpha"))], abs=0.0051
+    )
+    expect(page.locator(".sl-lesson-next")).to_have_text("Next")
+    page.get_by_role("button", name="Start over").focus()
+    page.keyboard.press("Enter")
+    expect(scores).to_have_count(0)
+    wrong = next(i for i, text in enumerate(known["candidates"][0]) if text != known["tokens"][0])
+    for number in (wrong, 0, 0, 0):
+        options.nth(number).focus()
+        page.keyboard.press("Enter")
+    expect(result(page)).to_have_text(
+        f"0 accepted. “{known['candidates'][0][wrong].strip()}” is rejected: the target writes “Once”. 3 discarded."
+    )
+    expect(options.first).to_be_focused()
+
+    page.locator('.sl-dot[title="Six kinds of text"]').click()
+    table = measured_kinds()
+    for i, (kind, speedups) in enumerate(table.items()):
+        chosen(page).nth(i).select_option(max(speedups, key=speedups.get) if kind != "chat" else "copying")
+    page.get_by_role("button", name="Show what was measured").click()
+    expect(result(page)).to_have_text("5 of 6 found.")
+    expect(page.locator(".sl-kinds td:not(:empty)")).to_have_text(
+        [f"{x:.2f}" for row in table.values() for x in row.values()]
+    )
 
 
 def test_the_bill_adds_up(at_tool):

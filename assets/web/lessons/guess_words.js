@@ -1,0 +1,83 @@
+// Lets the learner be the drafter: guesses the next tokens of a recorded run, which then judges, and compares α and τ with the drafters’.
+
+// One round: how many guesses are accepted, and how many tokens that gives. Greedy, so a guess is accepted if it is the token.
+function judgeGuesses(guesses, tokens) {
+  const wrong = guesses.findIndex((guess, i) => guess !== tokens[i]), accepted = wrong < 0 ? guesses.length : wrong;
+  return { accepted, tested: accepted + (wrong < 0 ? 0 : 1), emitted: accepted + 1 };
+}
+
+// α and τ of rounds such as judgeGuesses gives. α is null where nothing was tested.
+function guessScore(rounds) {
+  const sum = name => rounds.reduce((all, round) => all + round[name], 0);
+  return { alpha: sum('tested') ? sum('accepted') / sum('tested') : null, tau: rounds.length ? sum('emitted') / rounds.length : 0 };
+}
+
+// ``texts``: by name, the prompt, the tokens, four candidates for each, and [drafter, α, τ] of the recorded runs.
+function makeGuessWords({ texts, gamma }, touched) {
+  const text = picker('Text', Object.entries(texts)), prompt = make('p', 'sl-guess-prompt'), written = make('p', 'sl-guess-text'), where = make('p', 'sl-question-kind');
+  const options = make('div', 'sl-options sl-guess-options'), question = make('div', 'sl-question', [where, options]), result = makeResult();
+  const table = make('div', 'sl-guess-scores'), again = makeButton('Start over', restart);
+  let now, at, guesses, rounds, kinds;
+
+  function restart() {
+    now = text.value;
+    [at, guesses, rounds, kinds] = [0, [], [], []];
+    prompt.textContent = now.prompt;
+    result.textContent = '';
+    ask();
+  }
+
+  // The last token of the text needs no draft: a pass gives it.
+  const wanted = () => Math.min(gamma, now.tokens.length - at - 1);
+
+  function ask() {
+    const isOver = at >= now.tokens.length, place = at + guesses.length;
+    written.replaceChildren(...now.tokens.slice(0, at).map((token, i) => make('span', `sl-guess-${kinds[i]}`, token)), ...guesses.map(guess => make('span', 'sl-guess-draft', guess)), isOver ? '' : '▏');
+    question.hidden = isOver;
+    table.replaceChildren(...(isOver ? scores() : []));
+    if (isOver) return;
+    where.textContent = `Round ${rounds.length + 1}: draft ${guesses.length + 1} of ${wanted()}`;
+    options.replaceChildren(...now.candidates[place].map((candidate, i) => makeButton([make('kbd', '', String(i + 1)), make('span', '', visible(candidate.replace(/^ /, '')))], () => guess(candidate), 'sl-option')));
+  }
+
+  function guess(candidate) {
+    const hadFocus = options.contains(document.activeElement);
+    guesses.push(candidate);
+    if (guesses.length === wanted()) judge();
+    ask();
+    if (hadFocus) (options.isConnected && !question.hidden ? options.children[0] : again).focus();
+  }
+
+  function judge() {
+    const round = judgeGuesses(guesses, now.tokens.slice(at)), own = now.tokens[at + round.accepted].trim();
+    rounds.push(round);
+    kinds.push(...Array(round.accepted).fill('accepted'), round.accepted === guesses.length ? 'bonus' : 'resampled');
+    const lost = guesses.length - round.tested;
+    result.textContent = round.accepted === guesses.length ? `All ${guesses.length} accepted, and “${own}” as the bonus.`
+      : `${round.accepted} accepted. “${guesses[round.accepted].trim()}” is rejected: the target writes “${own || '⏎'}”.${lost ? ` ${lost} discarded.` : ''}`;
+    at += round.emitted;
+    guesses = [];
+    if (now.tokens.length - at === 1) {
+      rounds.push({ accepted: 0, tested: 0, emitted: 1 });
+      kinds.push('plain');
+      at++;
+    }
+    touched();
+  }
+
+  function scores() {
+    const { alpha, tau } = guessScore(rounds), lines = [['you', alpha, tau], ...now.drafters], most = Math.max(...lines.map(line => line[2]));
+    result.dataset.tau = tau.toFixed(4);
+    return lines.map(([name, share, tokens]) => {
+      const bar = meter(name === 'you' ? 'sl-meter-p' : '');
+      bar.set(name, tokens / most, `τ ${tokens.toFixed(2)}, α ${share === null ? '–' : share.toFixed(2)}`);
+      return bar.row;
+    });
+  }
+
+  const box = figure('Be the drafter', () => {}, () => {}, text.row, prompt, written, question, result, table, make('div', 'sl-buttons', [again]),
+    make('p', 'sl-figure-note', `Greedy, γ = ${gamma} for all. The candidates continue the recorded text, even after a wrong guess. They are the target’s likeliest, or else rejected drafts and tokens of the text.`));
+  text.row.addEventListener('change', restart);
+  restart();
+  return box;
+}
