@@ -36,6 +36,6 @@ def measured_c(method: str) -> float:
     return _rows(0)[method, "all"]["c"]
 
 
-def measured_alpha(method: str, temperature: int) -> float:
-    """Returns accepted ÷ tested drafts over all prompts, at temperature 0 or 1."""
-    return _rows(temperature)[method, "all"]["acceptance"]
+def measured_alpha(method: str, temperature: int, category: str = "all") -> float:
+    """Returns accepted ÷ tested drafts on a category of prompts, at temperature 0 or 1."""
+    return _rows(temperature)[method, category]["acceptance"]

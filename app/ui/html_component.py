@@ -46,7 +46,7 @@ _LESSONS = (
     *_scripts("lessons", "markup", "questions", "widgets", "devices", "roofline", "temperature", "overlap", "duel"),
     *_scripts("lessons", "rejection_demo", "curve", "memory", "batching", "merges", "tokenizer_mismatch"),
     *_scripts("lessons", "float_sums", "cost", "grow_tree", "recipe", "acceptance_log", "pass_places", "progress"),
-    *_scripts("lessons", "guess_words", "kinds_of_text"),
+    *_scripts("lessons", "guess_words", "kinds_of_text", "ruler"),
     "lessons/playground_hint.js",
     *_scripts("lessons", "lesson_player", "lesson"),
 )

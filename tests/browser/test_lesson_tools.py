@@ -14,7 +14,7 @@ from app.lessons_tab.variables import of
 from app.ui.html_component import WEB
 from engine.exactness.toy_models import make_drafter, record_trace, weather_pair
 from engine.models.runner import tree_shape
-from engine.trace.speedup_model import expected_tokens
+from engine.trace.speedup_model import expected_tokens, idealised_speedup
 from engine.trace.trace import load
 from lessons import bpe_demo
 from lessons.measurements import measured_kinds
@@ -31,6 +31,7 @@ SCRIPTS = (
     *(f"lessons/{n}.js" for n in ("merges", "tokenizer_mismatch", "float_sums", "cost", "grow_tree", "acceptance_log")),
     "lessons/pass_places.js",
     "lessons/guess_words.js",
+    "lessons/ruler.js",
 )
 TEXTS = (
     "The target cuts anew\n    return tokens[0]  # done ✓",
@@ -286,6 +287,44 @@ def test_a_round_is_judged_as_the_engine_did(bare, method, gamma):
         seen.add(len(offers))
     assert seen == ({0, 1} if method == "lm" else {0, 2})
     assert bare.evaluate("closingChances({ a: 0.5, b: 0.5 }, [{ a: 0.5, b: 0.5 }])") is None
+
+
+# ── the time of a round ──
+
+HEALTHY = {"alpha": 0.526, "gamma": 2, "c": 0.035, "slope": 0.077, "users": 1, "launch": 0}  # as in lesson 8
+
+
+def round_time(page: Page, values: dict) -> dict:
+    return page.evaluate("values => roundTime(values)", values)
+
+
+def test_a_round_takes_the_time_of_the_speedup_formula(bare):
+    made = random.Random(4)
+    for _ in range(40):
+        alpha, c, slope = made.choice([0, 1, made.random()]), made.choice([0, 1, made.random()]), made.random()
+        gamma, users, launch = made.randint(0, 16), made.choice([1, 40, 128, 256]), made.random()
+        alone = {"alpha": alpha, "gamma": gamma, "c": c, "slope": slope, "users": 1, "launch": 0}
+        assert round_time(bare, alone)["speedup"] == pytest.approx(
+            idealised_speedup(alpha, gamma, c, {1: 1.0, 2: 1 + slope})
+        )
+        time = round_time(bare, alone | {"users": users, "launch": launch})
+        assert time["drafting"] + time["pass"] + time["overhead"] == pytest.approx(time["total"])
+        assert time["pass"] == pytest.approx(max(1, users * (gamma + 1) / 128) + slope * gamma)
+        assert time["overhead"] == pytest.approx(launch * (gamma + 1) if gamma else 0)
+        assert time["plain"] == pytest.approx(expected_tokens(alpha, gamma) * max(1, users / 128))
+
+
+def test_each_cause_makes_a_healthy_round_lose_and_mending_it_is_what_helps(bare):
+    causes, cases = bare.evaluate("[CAUSES, MYSTERIES]")
+    speed = lambda values: round_time(bare, values)["speedup"]  # noqa: E731
+    assert speed(HEALTHY) > 1.4
+    assert all(speed(HEALTHY | {cause["setting"]: cause["value"]}) < 0.95 for cause in causes.values())
+    assert len({case["cause"] for case in cases}) == len(cases) == 5
+    for case in cases:
+        assert speed(case) < 0.95
+        for name, cause in causes.items():
+            mended = speed(case | {cause["setting"]: HEALTHY[cause["setting"]]})
+            assert (mended > 1.2) if name == case["cause"] else (mended < 1), (case, name)
 
 
 # ── be the drafter ──
@@ -621,6 +660,49 @@ def test_a_learner_who_knows_the_text_beats_every_drafter_and_one_who_does_not_i
     expect(page.locator(".sl-kinds td:not(:empty)")).to_have_text(
         [f"{x:.2f}" for row in table.values() for x in row.values()]
     )
+
+
+def test_a_round_is_drawn_to_scale_broken_in_six_ways_and_its_cause_is_found(at_tool):
+    page = at_tool(8, "Fix it")
+    bar = lambda: page.locator(".sl-ruler-bar").first.bounding_box()  # noqa: E731
+    speed = lambda: float(result(page).get_attribute("data-speedup"))  # noqa: E731
+    widths = lambda: page.locator(".sl-ruler-bar").evaluate_all(  # noqa: E731
+        "bars => bars.map(bar => [...bar.children].reduce((sum, each) => sum + each.getBoundingClientRect().width, 0))"
+    )
+    assert speed() < 0.6
+    assert widths()[1] / widths()[0] == pytest.approx(speed(), rel=0.02)
+    page.get_by_label("γ, tokens drafted").focus()
+    page.keyboard.press("Home")
+    expect(result(page)).to_have_text("1 token in 1 plain step: as fast as plain.")
+    expect(page.locator(".sl-lesson-next")).to_have_text("Next")
+    page.keyboard.press("ArrowRight")
+    expect(page.locator(".sl-figure-box")).to_contain_text("The best γ here is 1")
+    for key in ("End", "Home"):  # every slider
+        for each in page.locator(".sl-figure-box input").all():
+            each.focus()
+            page.keyboard.press(key)
+        assert "NaN" not in page.locator(".sl-figure-box").inner_text() and max(widths()) <= bar()["width"] + 1
+
+    page.locator('.sl-dot[title="Which cause is it?"]').click()
+    assert speed() > 1.4
+    for name in ("few accepted", "γ too long", "dear draft", "dear width", "full batch", "launches"):
+        page.get_by_role("button", name=name).click()
+        expect(result(page)).to_contain_text("slower than plain")
+    page.get_by_role("button", name="A healthy run").click()
+    assert speed() > 1.4
+
+    page.locator('.sl-dot[title="Name the cause"]').click()
+    for number, (name, sign) in enumerate(
+        [("dear draft", "draft steps"), ("few accepted", "hardly more"), ("full batch", "many users"),
+         ("γ too long", "never tested"), ("dear draft", "Not this one. It is “launches”")], 1
+    ):  # fmt: skip
+        expect(page.locator(".sl-figure-box")).to_contain_text(f"Case {number} of 5. It is slower")
+        page.get_by_role("button", name=name).focus()
+        page.keyboard.press("Enter")
+        expect(result(page)).to_contain_text(sign)
+        if number < 5:
+            page.get_by_role("button", name="Next case").click()
+    expect(page.locator(".sl-figure-box")).to_contain_text("You found 4 of 5 causes.")
 
 
 def test_the_bill_adds_up(at_tool):

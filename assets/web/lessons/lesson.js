@@ -7,7 +7,8 @@ const dots = find('.sl-lesson-steps'), nextButton = find('[data-lesson="next"]')
 const markup = makeMarkup(find('.sl-define')), progress = makeProgress(), stage = makeLessonPlayer(find('.sl-lesson-stage'), find('.sl-lesson-caption'));
 const hintBar = makePlaygroundHint({ back: openTab });
 const TOOLS = { roofline: makeRoofline, heat: makeTemperature, duel: makeDuel, log: makeAcceptanceLog, overlap: makeOverlap, places: makePassPlaces, dice: makeRejectionDemo, curve: makeCurve, memory: makeMemory,
-  crowd: makeBatching, cuts: makeTokenizerMismatch, adding: makeFloatSums, price: makeCost, grow: makeGrowTree, recipe: makeRecipe, guess: makeGuessWords, kinds: makeKindsOfText };
+  crowd: makeBatching, cuts: makeTokenizerMismatch, adding: makeFloatSums, price: makeCost, grow: makeGrowTree, recipe: makeRecipe,
+  guess: makeGuessWords, kinds: makeKindsOfText, ruler: makeRuler, mystery: makeMystery };
 const pages = new Map(Object.entries(stored ?? {}).map(([number, lesson]) => [Number(number), lesson]));
 let page = null, at = 0, complete = false;
 markup.listen(frame);
