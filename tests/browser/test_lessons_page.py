@@ -179,22 +179,9 @@ def test_every_lesson_can_be_walked_through_and_is_no_wider_than_the_page(visit)
             assert page.locator(".sl-lesson-body").inner_text().strip()
             page.wait_for_function(f"{OVERFLOW} <= 0")
         expect(title(page)).to_have_text("What stays")
-    widest = (
-        (1, 3),
-        (2, 5),
-        (4, 3),
-        (5, 6),
-        (7, 6),
-        (8, 5),
-        (11, 4),
-        (12, 3),
-        (13, 3),
-        (14, 4),
-        (15, 1),
-        (16, 2),
-    )  # tools
-    for number, dot in widest:
-        open_step(page, number, dot)
+    widest = "1.3 2.5 4.3 5.6 7.6 8.5 11.4 12.3 13.3 14.4 15.1 16.2"  # lesson and step of the tools
+    for place in widest.split():
+        open_step(page, *map(int, place.split(".")))
         for width in (1280, 1920):
             page.set_viewport_size({"width": width, "height": 900})
             page.wait_for_function(f"{OVERFLOW} <= 0")
