@@ -49,6 +49,7 @@ class Api:
         min_p: float = 0.0,
         repetition_penalty: float = 1.0,
         precision: str = AUTO,
+        acceptance: str = "token",
         again: bool = False,
     ) -> tuple[str, dict, dict | None]:
         """Run a prompt, then the same without drafting, and compare. `gamma` None chooses the draft length anew each
@@ -63,7 +64,7 @@ class Api:
             "prompt": prompt, "pair": pair, "method": method, "auto": gamma is None, "gamma": gamma or 0,
             "temperature": temperature, "seed": seed, "tokens": tokens, "form": form, "thinking": thinking,
             "system": system, "top_k": top_k, "top_p": top_p, "min_p": min_p,
-            "repetition_penalty": repetition_penalty, "precision": precision,
+            "repetition_penalty": repetition_penalty, "precision": precision, "acceptance": acceptance,
         }  # fmt: skip
         with _as_gradio_error():
             config = settings(values)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from app.limits import PAIR, Limits
-from engine.config import AUTO, METHODS, PRECISIONS, RunConfig, SamplingParams
+from engine.config import ACCEPTANCE, AUTO, METHODS, PRECISIONS, RunConfig, SamplingParams
 from engine.errors import BadInput
 
 # One-click prompts. The page starts with the first, because drafting pays most for text that repeats itself.
@@ -29,6 +29,7 @@ Kind = Literal["text", "choice", "switch", "slider", "number"]
 MAX_GAMMA = 16  # the engine allows 32, but chains longer than 16 only lose time
 METHOD_LABELS = {AUTO: "auto: the best for each round"}
 METHOD_LABELS |= {name: f"{method.title}: {method.description}" for name, method in METHODS.items()}
+ACCEPTANCE_LABELS = {name: f"{rule.title}: {rule.description}" for name, rule in ACCEPTANCE.items()}
 THINKING = {None: "default", True: "on", False: "off"}
 
 
@@ -76,13 +77,17 @@ CONTROLS: tuple[Control, ...] = (
     Control("repetition_penalty", "Repetition penalty", "Above 1, repeating costs; 1 is off.", 1, "slider", 0.5, 2,
             0.05, advanced=True),
     Control(
+        "acceptance", "Acceptance rule", "Both are exact. Block accepts a little more above temperature 0.", "token",
+        "choice", choices=ACCEPTANCE_LABELS, advanced=True,
+    ),
+    Control(
         "precision", "Precision", "Of weights and arithmetic; another one loads the model anew.", AUTO, "choice",
         choices={name: name for name in PRECISIONS}, advanced=True,
     ),
 )  # fmt: skip
 NAMES = tuple(control.name for control in CONTROLS)
 # Controls that are a field of the request, or of its sampling, by the same name.
-_FIELDS = ("prompt", "pair", "method", "seed", "precision")
+_FIELDS = ("prompt", "pair", "method", "seed", "acceptance", "precision")
 _SAMPLING = ("temperature", "top_k", "top_p", "min_p", "repetition_penalty")
 
 

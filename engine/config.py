@@ -42,6 +42,21 @@ METHODS = {
 }
 
 
+@dataclass(frozen=True, slots=True)
+class AcceptanceRule:
+    """How the target decides on the drafts of a chain."""
+
+    title: str
+    description: str
+
+
+# Every rule keeps the target's distribution. A tree's drafts are always tested one by one.
+ACCEPTANCE = {
+    "token": AcceptanceRule("token by token", "each draft has a test of its own"),
+    "block": AcceptanceRule("block verification", "the drafts of a round are tested together"),
+}
+
+
 def needs_draft(method: str) -> bool:
     """Whether a pair must bring weights for it."""
     return method in METHODS and METHODS[method].needs in ("draft model", "head")
@@ -122,7 +137,7 @@ class RunConfig:
     ``seed`` fixes every random draw. ``thinking`` None leaves the chat template's default. ``trace_top``: candidates of
     p, q and the residual that each token records; ``trace`` False records only ids and statuses. ``precision`` "auto"
     is the fastest one of the device. ``prefix``: ids that the output begins with, counted as output; the last one is
-    the token that a branch forces.
+    the token that a branch forces. ``acceptance``: the rule for chains, one of ``ACCEPTANCE``.
     """
 
     prompt: str
@@ -140,6 +155,7 @@ class RunConfig:
     trace_top: int = 8
     precision: str = AUTO
     prefix: tuple[int, ...] = ()
+    acceptance: str = "token"
 
     def __post_init__(self):
         if not isinstance(self.prompt, str) or not self.prompt.strip():
@@ -156,6 +172,8 @@ class RunConfig:
         object.__setattr__(self, "prefix", tuple(self.prefix))
         if self.prefix:
             _check_prefix(self.prefix, self.max_new_tokens)
+        if self.acceptance not in ACCEPTANCE:
+            raise BadInput(f"acceptance is {str(self.acceptance)[:40]!r}; choose from {', '.join(ACCEPTANCE)}.")
         object.__setattr__(self, "stop", tuple(self.stop))
         if len(self.stop) > 16 or not all(isinstance(s, str) and 0 < len(s) <= 200 for s in self.stop):
             raise BadInput("Stop strings must be at most 16 non-empty texts of up to 200 characters.")

@@ -48,7 +48,7 @@ def of(trace: Trace) -> dict[str, Any]:
         "passes": metrics.passes,
         "wasted": metrics.wasted,
         "drafted": sum(metrics.counts[status] for status in ("accepted", "rejected", "discarded")),
-        "tested": metrics.counts["accepted"] + metrics.counts["rejected"],
+        "tested": metrics.tested,
         **metrics.counts,
         "alpha": metrics.alpha and metrics.alpha.value,
         "tau": metrics.tau and metrics.tau.value,

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from app.views.safe_json import encode, short
 from engine.config import AUTO, METHODS
-from engine.trace.events import STATUSES, TESTED, Round
+from engine.trace.events import ACCEPTED, STATUSES, TESTED, Round
 from engine.trace.metrics import PARTS, Divergence, RunMetrics, compute_metrics, first_divergence, wilson
 from engine.trace.trace import Trace
 
@@ -146,6 +146,9 @@ def acceptance(run: Trace, numbers: RunMetrics) -> Figure:
         f"Accepted ÷ tested at each position, with 95 % intervals. Drafts after a rejection are not tested. "
         f"All positions together: α = {alpha.value:.2f} ({alpha.low:.2f}–{alpha.high:.2f})."
     )
+    if numbers.by_rule:
+        block, token = numbers.by_rule["block"], numbers.by_rule["token"]
+        note += f" On these drafts blocks accept {block:.2f} a round on average, single tests {token:.2f}."
     return Figure([bars], layout, note + _by_drafter(run, numbers))
 
 
@@ -174,10 +177,11 @@ def per_round(run: Trace, numbers: RunMetrics) -> Figure:
         return sum(token.status == status for token in event.tokens)
 
     data, size = [], _bin_size(run.rounds)
-    for status in ("accepted", *CLOSING):
+    for status in (*sorted(ACCEPTED), *CLOSING):
         if numbers.counts[status]:
             heights = _binned(run.rounds, lambda event, status=status: count(event, status))
-            data.append(_stack(status, f"@{status}", run.rounds, heights, f"%{{y:.3~g}} {status}"))
+            colour, pattern = ("@accepted", "/") if status == "rescued" else (f"@{status}", "")
+            data.append(_stack(status, colour, run.rounds, heights, f"%{{y:.3~g}} {status}", pattern))
     tau = numbers.tau
     note = f"τ = {tau.value:.2f} tokens per target pass (95 %: {tau.low:.2f}–{tau.high:.2f}); plain decoding writes 1."
     return Figure(data, axes("round", "tokens", barmode="stack", bargap=0.15), note + _binning(size))

@@ -11,8 +11,8 @@ from app.views import run_facts, tiles
 from app.views.figures import TITLES
 from app.views.notice import Kind, fields
 from app.views.safe_json import encode, short
-from engine.config import AUTO
-from engine.trace.events import TESTED, Distribution, Round, RunFinished, RunStarted, Token
+from engine.config import ACCEPTANCE, AUTO
+from engine.trace.events import ACCEPTED, TESTED, Distribution, Round, RunFinished, RunStarted, Token
 from engine.trace.metrics import compute_metrics, first_divergence
 from engine.trace.trace import Trace
 
@@ -74,6 +74,8 @@ def about(started: RunStarted, recorded: bool = False, lean: bool = False, origi
         prompt = prompt[:PROMPT].rstrip() + "…"
     if isinstance(most := started.config.get("max_new_tokens"), int):
         line["most"] = most
+    if started.config.get("acceptance") == "block":
+        line["block"] = True
     more = ({"lean": True} if lean else {}) | ({"origin": origin} if origin else {})
     return encode(line | {"prompt": prompt} | more) + "\n"
 
@@ -143,9 +145,10 @@ def _greedy(started: RunStarted) -> bool:
 def _words(started: RunStarted, drafting: str = "") -> str:
     """The line above the player: pair, drafting, temperature, device."""
     config = started.config
+    rule = ACCEPTANCE["block"].title if config.get("acceptance") == "block" else ""
     temperature = config.get("sampling", {}).get("temperature", 0)
     where = f"on {started.device.split(' ')[0]}"
-    parts = [started.pair, drafting or _drafting(config), f"temperature {temperature:g}", where]
+    parts = [started.pair, drafting or _drafting(config), rule, f"temperature {temperature:g}", where]
     return " · ".join(part for part in parts if part)
 
 
@@ -165,7 +168,7 @@ def round_line(event: Round, lean: bool) -> dict:
         {
             "type": "round",
             "index": event.index,
-            "kept": sum(token.status == "accepted" for token in event.tokens),
+            "kept": sum(token.status in ACCEPTED for token in event.tokens),
             "tested": tested,
             "drafted": len(event.parents),
             "start": round(event.start, 5),
@@ -182,7 +185,7 @@ def _token(token: Token, refused: Token | None, lean: bool) -> dict:
     line = {"text": token.text, "status": token.status, "position": token.position, "id": token.id}
     if token.label is not None:
         line["label"] = token.label
-    for name in ("p", "q", "u", "accept", "gap"):
+    for name in ("p", "q", "u", "accept", "gap", "running", "h"):
         number = short(getattr(token, name))
         if number is not None:
             line[name] = number

@@ -18,6 +18,7 @@ SETTINGS = {
     "top_p": ("top-p", 1),
     "min_p": ("min-p", 0),
     "repetition_penalty": ("Repetition penalty", 1),
+    "acceptance": ("Acceptance rule", "token"),
     "seed": ("Seed", None),
     "max_new_tokens": ("Most tokens", None),
     "chat": ("Chat template", None),

@@ -22,7 +22,8 @@ def legend() -> str:
     rows = {name: row for name, row in STAGES.items() if row[2]}
     rows |= {name: (status.mark, name, status.meaning) for name, status in STATUSES.items()}
     return "".join(
-        f'<li><span class="sl-token sl-{name}"><span class="sl-mark" aria-hidden="true">{mark}</span>'
-        f'<span class="sl-piece">{word}</span></span> <span class="sl-meaning">{meaning}</span></li>'
+        f'<li class="sl-means-{name}"><span class="sl-token sl-{name}">'
+        f'<span class="sl-mark" aria-hidden="true">{mark}</span><span class="sl-piece">{word}</span></span> '
+        f'<span class="sl-meaning">{meaning}</span></li>'
         for name, (mark, word, meaning) in rows.items()
     )

@@ -90,8 +90,7 @@ def _spent(run: Trace, baseline: Trace) -> str:
 def _alpha(numbers: RunMetrics) -> list[str]:
     if numbers.alpha is None:
         return [DASH, "no draft was tested"]
-    accepted, rejected = numbers.counts["accepted"], numbers.counts["rejected"]
-    return [f"{numbers.alpha.value:.2f}", f"{accepted} of {accepted + rejected} tested drafts were accepted"]
+    return [f"{numbers.alpha.value:.2f}", f"{numbers.accepted} of {numbers.tested} tested drafts were accepted"]
 
 
 def _speedup(

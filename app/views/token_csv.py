@@ -4,7 +4,8 @@ from app.views.table import csv_text
 from engine.trace.events import Round, Token
 from engine.trace.trace import Trace
 
-COLUMNS = ("round", "gamma", "position", "depth", "status", "id", "text", "p", "q", "u", "accept", "gap")
+NUMBERS = ("p", "q", "u", "accept", "gap", "running", "h")
+COLUMNS = ("round", "gamma", "position", "depth", "status", "id", "text", *NUMBERS)
 
 
 def tokens_csv(trace: Trace) -> str:
@@ -13,5 +14,5 @@ def tokens_csv(trace: Trace) -> str:
 
 
 def _row(event: Round, token: Token) -> tuple:
-    text, numbers = token.text or token.label or "", (token.p, token.q, token.u, token.accept, token.gap)
+    text, numbers = token.text or token.label or "", (getattr(token, name) for name in NUMBERS)
     return event.index, event.gamma, token.position, token.depth, token.status, token.id, text, *numbers

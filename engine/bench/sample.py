@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from engine.trace.events import Round
 from engine.trace.metrics import depths
 
-BASELINE, UNTRACED = "none", "-untraced"
+BASELINE, UNTRACED, BLOCK = "none", "-untraced", "-block"
 _SAVED = ("tokens", "passes", "seconds", "decode_seconds", "decode_tokens", "ttft", "by_depth")
 
 

@@ -15,7 +15,7 @@ from transformers.generation import BaseStreamer
 
 from engine.bench.benchmark import Cancelled, System, never
 from engine.bench.llama_cpp import LLAMA_CPP, LlamaCppSystem
-from engine.bench.sample import BASELINE, UNTRACED, Sample
+from engine.bench.sample import BASELINE, BLOCK, UNTRACED, Sample
 from engine.config import AUTO, RunConfig
 from engine.decoding.loop import TRUE_RULES, Rules
 from engine.decoding.tokenization import encode_prompt
@@ -32,8 +32,8 @@ LOOKUP_DEFAULT = 10  # what transformers' documentation sets; its generate has n
 @dataclass
 class SpecLensSystem:
     """A method of the engine, driven on this very thread. ``gamma``: a draft length of its own, instead of the
-    request's. ``precision``: that of ``engine``, where it is part of the name. ``rules`` and ``ends`` as in
-    `Engine.run`."""
+    request's. ``precision``: that of ``engine``, where it is part of the name. ``acceptance``: the rule for chains.
+    ``rules`` and ``ends`` as in `Engine.run`."""
 
     engine: Engine
     method: str
@@ -42,6 +42,7 @@ class SpecLensSystem:
     rules: Rules = TRUE_RULES
     ends: bool = True
     precision: str = ""
+    acceptance: str = "token"
 
     @property
     def name(self) -> str:
@@ -49,7 +50,8 @@ class SpecLensSystem:
 
     @property
     def costs_name(self) -> str:
-        return f"{self.method}:{self.precision}" if self.precision else self.method
+        method = self.method + (BLOCK if self.acceptance == "block" else "")
+        return f"{method}:{self.precision}" if self.precision else method
 
     @property
     def setting(self) -> int | str | None:
@@ -58,7 +60,8 @@ class SpecLensSystem:
     def run(self, config: RunConfig, cancelled: Cancelled = never) -> Sample:
         gamma = config.gamma if self.gamma is None else self.gamma
         gamma = 0 if self.method == BASELINE else gamma
-        config = replace(config, method=self.method, gamma=gamma, trace=config.trace and self.traced)
+        config = replace(config, method=self.method, gamma=gamma, acceptance=self.acceptance)
+        config = replace(config, trace=config.trace and self.traced)
         events = self.engine.run(config, cancelled, rules=self.rules, ends=self.ends)
         *rounds, finished = [event for event in events if isinstance(event, Round | RunFinished)]
         return Sample.of(rounds, finished.peak_memory)
@@ -200,11 +203,12 @@ class Models:
 
 def check_names(names: list[str], offered: tuple[str, ...], drafts) -> list[str]:
     """The systems of these names, the baseline first and each once. BadInput for one that cannot run here."""
-    known = [*offered, AUTO, *(m + UNTRACED for m in (*offered, AUTO)), *TRANSFORMERS, *LLAMA_CPP]
+    ours = (*offered, AUTO)
+    known = [*ours, *(m + UNTRACED for m in ours), *TRANSFORMERS, *LLAMA_CPP]
     for name in names:
-        base, _, precision = name.removesuffix(UNTRACED).partition(":")
-        if name not in known and (base not in (*offered, AUTO) or precision not in PRECISIONS):
-            listed = f"{', '.join(known)}; a method of ours also with a precision, as in none:int4"
+        method, _, precision = _parts(name)
+        if name not in known and (method not in ours or precision not in ("", *PRECISIONS)):
+            listed = f"{', '.join(known)}; a method of ours also with {BLOCK} and a precision, as in none:int4"
             raise BadInput(f"{name[:40]!r} cannot be measured here; choose from {listed}.")
         if name == "hf-assisted" and "lm" not in drafts:
             raise BadInput("hf-assisted needs a pair with a draft model; choose another pair or leave it out.")
@@ -222,8 +226,20 @@ def systems(names: list[str], engines: "Engines", models: Models, gammas: dict[s
         elif name in LLAMA_CPP:
             yield LlamaCppSystem(engine, name)
         else:
-            method, _, precision = name.removesuffix(UNTRACED).partition(":")
-            yield SpecLensSystem(engines.of(precision), method, not name.endswith(UNTRACED), precision=precision)
+            method, acceptance, precision = _parts(name)
+            yield SpecLensSystem(
+                engines.of(precision), method, not name.endswith(UNTRACED), precision=precision, acceptance=acceptance
+            )
+
+
+def _parts(name: str) -> tuple[str, str, str]:
+    """Method, acceptance rule and precision.
+
+    >>> _parts("lm-block:int4-untraced")
+    ('lm', 'block', 'int4')
+    """
+    method, _, precision = name.removesuffix(UNTRACED).partition(":")
+    return method.removesuffix(BLOCK), "block" if method.endswith(BLOCK) else "token", precision
 
 
 def our_gamma(engine: Engine, method: str, configs: list[RunConfig], otherwise: int = 4) -> int:

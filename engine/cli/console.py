@@ -22,6 +22,7 @@ from engine.trace.trace import Trace
 # status -> (its mark where the terminal has no Unicode, style)
 STATUS_STYLES = {
     "accepted": ("+", "black on #56B4E9"),
+    "rescued": ("o", "black on #56B4E9 underline"),
     "rejected": ("x", "black on #D55E00 strike"),
     "resampled": ("~", "black on #F0E442"),
     "bonus": ("*", "white on #332288"),
@@ -162,19 +163,21 @@ def _print_rows(console: Console, rows: Iterable[tuple[str, str]]) -> None:
 
 
 def _rows(trace: Trace, s: RunMetrics):
-    started, tested = trace.started, s.counts["accepted"] + s.counts["rejected"]
+    started = trace.started
     settings, reason = started.config, trace.finished.reason if trace.finished else "being cut off"
     yield "run", f"{settings.get('method')} on {started.pair}, {started.dtype}, {started.device}"
     yield "tokens", f"{s.tokens} in {s.passes} target passes, ended by {reason}"
     yield "statuses", ", ".join(f"{n} {status}" for status, n in s.counts.items() if n) or "none"
     if s.alpha:
-        yield "acceptance α", f"{_interval(s.alpha)}, {s.counts['accepted']} of {tested} tested drafts"
+        yield "acceptance α", f"{_interval(s.alpha)}, {s.accepted} of {s.tested} tested drafts"
         depths = ", ".join(f"{d}: {n}/{of} = {n / of:.0%}" for d, (n, of) in s.by_depth.items())
         yield "by depth", depths
     else:
         yield "acceptance α", "no draft was tested"
     if s.tau:
         yield "τ, tokens per pass", _interval(s.tau)
+    if s.by_rule:
+        yield "accepted a round", "expected {block:.3f} by blocks; {token:.3f} token by token".format(**s.by_rule)
     if s.gammas:
         yield "γ, rounds of each", ", ".join(f"{gamma}: {n}" for gamma, n in s.gammas.items())
     if s.drafters:

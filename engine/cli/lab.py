@@ -69,6 +69,7 @@ def distribution(
     runs: Annotated[int, typer.Option(min=20)] = 2000,
     length: Annotated[int, typer.Option(min=1, max=6, help="Tokens of each run that are looked at.")] = 2,
     prompt: str = "Tell me about dogs.",
+    acceptance: options.Acceptance = "token",
     device: options.Device = AUTO, precision: options.Precision = AUTO,
 ):  # fmt: skip
     """Seeded runs against the target's own distribution, which is known exactly."""
@@ -77,6 +78,7 @@ def distribution(
     from engine.exactness.toy_models import exact_distribution, weather_pair
 
     sampling = SamplingParams(temperature, top_k=top_k)
+    RunConfig("-", acceptance=acceptance)
     mutants = {mutant.name: mutant for mutant in MUTANTS}
     if wrong is not None and (wrong not in mutants or pair != TOY):
         known = f"choose from {', '.join(mutants)}" if wrong not in mutants else "leave --pair out: the toy shows them"
@@ -85,9 +87,9 @@ def distribution(
         if pair == TOY:
             target, draft = weather_pair()
             law = exact_distribution(target, [0], length, sampling)
-            rounds = lab.toy_runs(target, draft, length, sampling, gamma, mutants.get(wrong), method)
+            rounds = lab.toy_runs(target, draft, length, sampling, gamma, mutants.get(wrong), method, acceptance)
         else:
-            config = RunConfig(prompt, pair, method, gamma, sampling, max_new_tokens=length + 1)
+            config = RunConfig(prompt, pair, method, gamma, sampling, length + 1, acceptance=acceptance)
             engine = options.load(pair, device, precision)
             law, rounds = lab.exact_law(engine, config, length), lab.engine_runs(engine, config, length)
         where = "sampling the toy" if pair == TOY else "sampling"

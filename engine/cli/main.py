@@ -103,6 +103,7 @@ def run(
     ] = None,
     device: options.Device = AUTO,
     precision: options.Precision = AUTO,
+    acceptance: options.Acceptance = "token",
     raw: Annotated[bool, typer.Option("--raw", help="Continue the text; no chat template.")] = False,
     compare: Annotated[bool, typer.Option("--compare", help="Also measure the same run without drafts.")] = False,
     trace: Annotated[
@@ -114,7 +115,7 @@ def run(
     config = RunConfig(
         prompt, pair, method, options.parse_gamma(gamma),
         SamplingParams(temperature, top_k, top_p, min_p, repetition_penalty),
-        max_new_tokens, seed, tuple(stop or ()), not raw, system, thinking,
+        max_new_tokens, seed, tuple(stop or ()), not raw, system, thinking, acceptance=acceptance,
     )  # fmt: skip
     options.check_writable(trace)
     _check_method(pair, method)

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from engine.cli.console import progress, say
-from engine.config import AUTO, METHODS, PRECISIONS
+from engine.config import ACCEPTANCE, AUTO, METHODS, PRECISIONS
 from engine.errors import BadInput, EngineError
 
 INTERRUPTED = 130
@@ -20,6 +20,7 @@ Gamma = Annotated[str, typer.Option(metavar="N|auto", help="Tokens drafted a rou
 NewTokens = Annotated[int, typer.Option(help="Stop after this many tokens.")]
 Temperature = Annotated[float, typer.Option(help="0 is greedy.")]
 Seed = Annotated[int, typer.Option(help="Same seed, same output.")]
+Acceptance = Annotated[str, typer.Option(help=f"The rule for chains: {' or '.join(ACCEPTANCE)}; a tree keeps token.")]
 Device = Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, mps.")]
 Precision = Annotated[str, typer.Option(help=f"{', '.join(PRECISIONS)}.")]
 

@@ -20,6 +20,7 @@ from engine.device import DeviceTimer, now, to_device
 from engine.drafters.base import Draft, Drafter, DrafterSetup, DraftPolicy
 from engine.errors import BadInput
 from engine.models.runner import Runner, tree_shape
+from engine.sampling.block_verification import verify_block
 from engine.sampling.random_streams import ACCEPTING, CLOSING, Uniforms
 from engine.sampling.rejection import Verdict, verify_chain, verify_tree
 from engine.sampling.warping import History, penalise, warp
@@ -27,11 +28,14 @@ from engine.trace.events import Round, Timings
 
 
 class Rules(NamedTuple):
-    """The three functions that make the output exact; `engine.exactness.mutants` has wrong ones."""
+    """The functions that make the output exact; `engine.exactness.mutants` has wrong ones. ``block_stream`` numbers the
+    accept draws of a block by the step of the round."""
 
     warp: Callable = warp
     verify_chain: Callable = verify_chain
     verify_tree: Callable = verify_tree
+    verify_block: Callable = verify_block
+    block_stream: Callable[[int], int] = lambda step: step
 
 
 TRUE_RULES = Rules()
@@ -163,16 +167,21 @@ class SpeculativeDecoder:
     def _accept(self, p: torch.Tensor, draft: Draft, u, u_closing) -> Verdict:
         draws = [to_device(x, self.target.device, torch.float32) for x in (u, u_closing)]
         if draft.parents is None:
-            return self.rules.verify_chain(p, draft.q, draft.tokens, *draws)
+            verify = self.rules.verify_block if self.config.acceptance == "block" else self.rules.verify_chain
+            return verify(p, draft.q, draft.tokens, *draws)
         return self.rules.verify_tree(p, draft.q, draft.tokens, draft.parents, *draws)
 
     def _uniforms(self, draft: Draft, position: int):
-        """u [N] for the accept draws (each sibling has its own stream), u_closing [N+1] by the node that the closing
-        token follows, depth [N+1] of each node; all on the host."""
-        parents = self._parents(draft)
-        depth = np.arange(len(draft) + 1) if draft.parents is None else tree_shape(parents)[0]
-        sibling = [parents[:i].count(parents[i]) for i in range(len(parents))] if draft.parents else [0] * len(draft)
-        tables = [self.uniforms.table(ACCEPTING, s) for s in sibling]
+        """u [N] for the accept draws, u_closing [N+1] by the node that the closing token follows, depth [N+1] of each
+        node; all on the host. Each sibling of a tree has its own stream. So has each step of a block: otherwise a draw
+        that discarded a draft would decide again about the same position in the next round."""
+        N, parents = len(draft), draft.parents
+        depth = np.arange(N + 1) if parents is None else tree_shape(parents)[0]
+        if parents is not None:
+            streams = [parents[:i].count(parents[i]) for i in range(N)]
+        else:
+            streams = [self.rules.block_stream(i) if self.config.acceptance == "block" else 0 for i in range(N)]
+        tables = [self.uniforms.table(ACCEPTING, stream) for stream in streams]
         u = [float(t[position + d - 1]) for t, d in zip(tables, depth[1:].tolist(), strict=True)]
         closing = self.uniforms.table(CLOSING)[position + depth]
         return u, closing, depth.tolist()

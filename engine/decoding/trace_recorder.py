@@ -21,7 +21,7 @@ from engine.trace.events import EMITTED, TESTED, Candidate, Distribution, Status
 @dataclass(slots=True)
 class HostVerdict:
     """A verdict on the host. tokens, path, tested, accept [N]; last, closing as in `Verdict`. ``numbers``: the arrays
-    of `TraceRecorder._numbers`, empty if tracing is off."""
+    of `TraceRecorder._numbers`, empty if tracing is off. ``rescued``: the drafts that are, of a block."""
 
     tokens: list[int]
     path: np.ndarray
@@ -30,6 +30,7 @@ class HostVerdict:
     last: int
     closing: int
     numbers: dict[str, np.ndarray]
+    rescued: frozenset[int] = frozenset()
 
 
 def to_host(tensors: dict[str, torch.Tensor]) -> dict[str, np.ndarray]:
@@ -49,10 +50,12 @@ def classify(verdict: HostVerdict, parents: Sequence[int], emitted: int) -> list
     the accepted drafts and the closing token. Drafts after the end are discarded even if the target accepted them.
     """
     statuses, accepted = [], 0
-    for on_path, tested in zip(verdict.path, verdict.tested, strict=True):
-        has_ended = accepted == emitted
-        statuses.append("discarded" if has_ended else "accepted" if on_path else "rejected" if tested else "discarded")
-        accepted += statuses[-1] == "accepted"
+    for i, (on_path, tested) in enumerate(zip(verdict.path, verdict.tested, strict=True)):
+        if on_path and accepted < emitted:
+            statuses.append("rescued" if i in verdict.rescued else "accepted")
+            accepted += 1
+        else:
+            statuses.append("rejected" if tested and not on_path and accepted < emitted else "discarded")
     if accepted < emitted:
         replaces = _rejected_after(verdict.last, statuses, parents)
         statuses.append("plain" if not statuses else "resampled" if replaces else "bonus")
@@ -80,16 +83,21 @@ class TraceRecorder:
             "accept": verdict.accept,
             "ends": torch.stack([verdict.last, verdict.closing]),
         }
+        if verdict.block is not None:
+            tensors["rescued"] = verdict.block.rescued
         if self.config.trace:
             tensors |= self._numbers(p, logits, draft, verdict)
         got = to_host(tensors)
         last, closing = got.pop("ends").astype(int).tolist()
         path, tested = got.pop("path") > 0, got.pop("tested") > 0
-        return HostVerdict(got.pop("tokens").astype(int).tolist(), path, tested, got.pop("accept"), last, closing, got)
+        rescued = frozenset(got.pop("rescued", np.zeros(0)).nonzero()[0].tolist())
+        tokens, accept = got.pop("tokens").astype(int).tolist(), got.pop("accept")
+        return HostVerdict(tokens, path, tested, accept, last, closing, got, rescued)
 
     def _numbers(self, p, logits, draft: Draft, verdict: Verdict) -> dict[str, torch.Tensor]:
         """p, q [N] of every draft, discarded ones included; mass and ids [·, k] of the top of p, q and the residual
-        (p_, q_, r_); the closing token's p and q [1]; top-2 logit gaps [N+1] if greedy."""
+        (p_, q_, r_); the closing token's p and q [1]; top-2 logit gaps [N+1] if greedy; a block's
+        running and h [N]."""
         N, tokens = len(draft), draft.tokens
         # Indexed by one-element tensors throughout: a 0-dim index would be read by the host.
         last, closing = verdict.last.view(1), verdict.closing.view(1)
@@ -111,9 +119,13 @@ class TraceRecorder:
             numbers["q"] = draft.q.gather(1, tokens[:, None])[:, 0]
             numbers["closing_q"] = draft.q[refused, closing]
             numbers["q_mass"], numbers["q_ids"] = self._top(draft.q)
+        weight = 1.0  # of p, where a draft ends the block: p_i of the drafts before it
+        if verdict.block is not None:
+            numbers["running"], numbers["h"] = verdict.block.running, verdict.block.h
+            weight = torch.cat([torch.ones_like(numbers["running"][:1]), numbers["running"][:-1]])[:, None]
         if not (self.greedy and draft.q is None):  # then the residual is p itself, or empty
             q = one_hot(tokens, before.shape[-1]) if draft.q is None else draft.q
-            numbers["r_mass"], numbers["r_ids"] = self._top(residual(before, q))
+            numbers["r_mass"], numbers["r_ids"] = self._top(residual(before, q, weight))
         return numbers
 
     def _top(self, rows):
@@ -146,7 +158,8 @@ class TraceRecorder:
         for i, status in enumerate(statuses):
             if i < N:
                 token, text, at = verdict.tokens[i], draft_texts[i], depth[i + 1]
-                numbers = self._draft_numbers(verdict, i, parents[i], u[i] if status in TESTED else None)
+                is_decided = status in TESTED or "running" in verdict.numbers
+                numbers = self._draft_numbers(verdict, i, parents[i], u[i] if is_decided else None)
             else:
                 token, text, at = verdict.closing, texts[-1], depth[verdict.last] + 1
                 refused = [tokens[k] for k in _rejected_after(verdict.last, statuses, parents)]
@@ -170,13 +183,22 @@ class TraceRecorder:
         else:
             token = verdict.tokens[i]
             numbers["q_top"] = Distribution((Candidate(token, self.text.name(token), 1.0),), 0.0)
-        if p < q:
+        if "running" in arrays:
+            numbers |= {"running": float(arrays["running"][i]), "h": float(arrays["h"][i])}
+        if self._can_end_before(verdict, i, p, q):
             mass, ids = ("r_mass", "r_ids") if "r_mass" in arrays else ("p_mass", "p_ids")
             row = i if mass == "r_mass" else parent
             numbers["residual"] = self._distribution(arrays[mass][row], arrays[ids][row])
         if "gap" in arrays:
             numbers["gap"] = float(arrays["gap"][parent])
         return numbers
+
+    @staticmethod
+    def _can_end_before(verdict: HostVerdict, i: int, p: float, q: float) -> bool:
+        """Whether draft i may be the first one rejected, so that its residual matters."""
+        if "running" not in verdict.numbers:
+            return p < q
+        return verdict.numbers["running"][i] < 1 and (i == 0 or verdict.numbers["h"][i - 1] > 0)
 
     def _closing_numbers(self, verdict: HostVerdict, u: float, refused: Sequence[Token]) -> dict:
         """The same of the closing token; ``refused``: the drafts it replaces."""

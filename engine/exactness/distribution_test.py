@@ -21,7 +21,7 @@ from engine.exactness.mutants import Mutant
 from engine.exactness.results import FALSE_ALARM, Draws, Law, Outcome, RuleTestResult
 from engine.exactness.toy_models import ToyLM, make_drafter, toy_decoder
 from engine.sampling.warping import History, penalise, warp
-from engine.trace.events import TESTED, Round, Token
+from engine.trace.events import ACCEPTED, TESTED, Round, Token
 
 _FEWEST = 5.0  # expected in a cell for chi-squared to hold; rarer outcomes are counted together
 _BAND = 2_000  # simulated sets of runs that the noise band is read from
@@ -71,10 +71,13 @@ def _band(law: Law, runs: int, seed: int) -> tuple[float, float]:
 
 
 def toy_runs(
-    target: ToyLM, draft: ToyLM, length: int, sampling: SamplingParams, gamma: int, mutant: Mutant | None, method: str
-) -> Runs:
-    """Returns seed → rounds, of runs just long enough that each of the first ``length`` tokens can be a draft."""
+    target: ToyLM, draft: ToyLM, length: int, sampling: SamplingParams, gamma: int, mutant: Mutant | None, method: str,
+    acceptance: str = "token",
+) -> Runs:  # fmt: skip
+    """Returns seed → rounds, of runs just long enough that each of the first ``length`` tokens can be a draft. A mutant
+    brings the ``acceptance`` rule that it breaks."""
     settings = {"max_new_tokens": length + gamma, "rules": mutant.rules if mutant else TRUE_RULES, "trace": False}
+    settings["acceptance"] = mutant.mistake.acceptance if mutant else acceptance
 
     def rounds(seed: int) -> Iterator[Round]:
         drafter = mutant.drafter(draft) if mutant else make_drafter(method, draft)
@@ -115,7 +118,7 @@ def count_outcomes(
         if cancelled():
             break
         counts[tuple(token.id for token in tokens if token.emitted)[:length]] += 1
-        accepted += sum(token.status == "accepted" for token in tokens)
+        accepted += sum(token.status in ACCEPTED for token in tokens)
         tested += sum(token.status in TESTED for token in tokens)
         progress(done / len(seeds))
     return Draws(counts, accepted, tested)

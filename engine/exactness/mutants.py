@@ -16,6 +16,7 @@ from engine.decoding.loop import TRUE_RULES, Rules
 from engine.drafters.draft_model import DraftModelDrafter
 from engine.exactness.results import MISTAKES, Mistake
 from engine.exactness.toy_models import ToyLM, ToyRunner, make_drafter
+from engine.sampling.block_verification import verify_block
 from engine.sampling.rejection import Verdict, residual, verify_chain
 from engine.sampling.warping import draw, one_hot, warp
 
@@ -95,6 +96,31 @@ def verify_each_alone(p, q, tokens, u, u_closing) -> Verdict:
     return Verdict(path, steps <= last, (p_x / q_x).clamp_max(1.0), last, closing, row)
 
 
+# ---- block verification ----------------------------------------------------------------------------------------------
+
+
+def block_rules(
+    last: Callable = lambda passes, steps: torch.where(passes, steps + 1, 0).amax(),
+    closing_row: Callable = residual,
+) -> Rules:
+    """The same for `verify_block`. ``last``: how many drafts are accepted, from those that passed. ``closing_row``: the
+    row of the closing token from p, q and p_i."""
+
+    def verify(p, q, tokens, u, u_closing) -> Verdict:
+        right = verify_block(p, q, tokens, u, u_closing)
+        if right.block is None:
+            return right
+        N, steps = len(tokens), torch.arange(len(tokens), device=p.device)
+        at = last(u < right.block.h, steps)
+        q_rows = torch.cat([one_hot(tokens, p.shape[-1]) if q is None else q, torch.zeros_like(p[:1])])
+        weight = torch.cat([torch.ones_like(p[0, :1]), right.block.running])[at]
+        row = closing_row(p[at], q_rows[at], weight) if at < N else p[N]
+        closing = draw(row[None], u_closing[at].view(1))[0]
+        return Verdict(steps < at, steps <= at, right.accept, at, closing, row, right.block)
+
+    return Rules(verify_block=verify)
+
+
 # ---- drafters and warping with a mistake of their own ----------------------------------------------------------------
 
 
@@ -153,6 +179,9 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant("sibling-closing", rules(closing_row=lambda row, q: row)),
     Mutant("top-p-crossing", Rules(warp=top_p_without_crossing)),
     Mutant("temperature-last", Rules(warp=temperature_last)),
+    Mutant("block-stops", block_rules(last=lambda passes, steps: passes.long().cumprod(0).sum())),
+    Mutant("block-same-u", Rules(block_stream=lambda step: 0)),
+    Mutant("block-residual", block_rules(closing_row=lambda p, q, weight: residual(p, q))),
 )
 # One mutant for each mistake, in the same order, with a drafter of its own where the mistake is the drafter's.
 assert [(mutant.name, mutant.drafts is not None) for mutant in MUTANTS] == [

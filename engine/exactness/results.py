@@ -28,11 +28,12 @@ TOY_METHODS = {
 @dataclass(frozen=True)
 class Mistake:
     """One mistake in rejection sampling, in a sentence. ``method``: the toy's method that shows it; ``own_drafter``:
-    the drafter is wrong, not the rule."""
+    the drafter is wrong, not the rule; ``acceptance``: the rule that it breaks."""
 
     words: str
     method: str = "lm"
     own_drafter: bool = False
+    acceptance: str = "token"
 
     @property
     def on_pairs(self) -> bool:
@@ -64,6 +65,11 @@ MISTAKES: Mapping[str, Mistake] = {
     "sibling-closing": Mistake("After all siblings are refused the closing token is drawn from p.", "independent"),
     "top-p-crossing": Mistake("Top-p drops the token that crosses the line."),
     "temperature-last": Mistake("Temperature is applied after top-p."),
+    "block-stops": Mistake("Block verification ends at the first draft that fails.", acceptance="block"),
+    "block-same-u": Mistake(
+        "Block verification draws u by position, so the next round meets it again.", acceptance="block"
+    ),
+    "block-residual": Mistake("Block verification takes the residual of p alone.", acceptance="block"),
 }
 
 

@@ -18,10 +18,20 @@ from engine.sampling.siblings import Siblings
 from engine.sampling.warping import draw, one_hot
 
 
+class Block(NamedTuple):
+    """The numbers of block verification, each [N]: p_i, h_i, and whether a draft that its own ratio would have rejected
+    was rescued by a later one."""
+
+    running: torch.Tensor
+    h: torch.Tensor
+    rescued: torch.Tensor
+
+
 class Verdict(NamedTuple):
     """path [N] bool: draft i is on the accepted path. tested [N] bool. accept [N]: min(1, p/q) of the tested ones.
     last: the node that the closing token follows. closing: that token. row [V]: the distribution it was drawn from.
-    All are tensors on the device; computing them does not wait for it."""
+    block: None where each draft had a test of its own. All are tensors on the device; computing them does not wait for
+    it."""
 
     path: torch.Tensor
     tested: torch.Tensor
@@ -29,11 +39,13 @@ class Verdict(NamedTuple):
     last: torch.Tensor
     closing: torch.Tensor
     row: torch.Tensor
+    block: Block | None = None
 
 
-def residual(p: torch.Tensor, q: torch.Tensor) -> torch.Tensor:
-    """Normalised max(p − q, 0) over the last axis; p itself where that is 0 everywhere (p == q up to rounding)."""
-    left = (p - q).clamp_min(0.0)
+def residual(p: torch.Tensor, q: torch.Tensor, weight: torch.Tensor | float = 1.0) -> torch.Tensor:
+    """Normalised max(weight · p − q, 0) over the last axis; p itself where that is 0 everywhere (p == q up to
+    rounding)."""
+    left = (weight * p - q).clamp_min(0.0)
     total = left.sum(-1, keepdim=True)
     return torch.where(total > 0, left / total.clamp_min(1e-38), p)
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
-Status = Literal["accepted", "rejected", "resampled", "bonus", "discarded", "plain"]
+Status = Literal["accepted", "rescued", "rejected", "resampled", "bonus", "discarded", "plain"]
 
 
 class StatusRow(NamedTuple):
@@ -23,14 +23,16 @@ class StatusRow(NamedTuple):
 
 STATUSES: dict[str, StatusRow] = {
     "accepted": StatusRow(True, True, True, "✓", "a draft that passed its test"),
+    "rescued": StatusRow(True, True, True, "◎", "would fail alone; a later draft of its block passed"),
     "rejected": StatusRow(True, True, False, "✗", "the first draft that failed its test"),
     "resampled": StatusRow(False, False, True, "↻", "drawn in its place"),
     "bonus": StatusRow(False, False, True, "+", "one more after a fully accepted round"),
-    "discarded": StatusRow(True, False, False, "┊", "never tested: after a rejection, or past the end"),
+    "discarded": StatusRow(True, False, False, "┊", "not used: after a rejection, or past the end"),
     "plain": StatusRow(False, False, True, "", "made without a draft"),
 }
 DRAFTED = frozenset(name for name, status in STATUSES.items() if status.drafted)
 TESTED = frozenset(name for name, status in STATUSES.items() if status.tested)
+ACCEPTED = frozenset(name for name, status in STATUSES.items() if status.drafted and status.emitted)
 EMITTED = frozenset(name for name, status in STATUSES.items() if status.emitted)
 
 Reason = Literal["eos", "stop", "length", "cancelled"]
@@ -67,7 +69,9 @@ class Token:
     draft. ``p``, ``q``: target's and draft's probability after warping; ``q`` is None where nothing was drafted.
     ``u``: the uniform that decided: the accept draw of a tested draft, the residual/bonus draw of a closing token,
     None for a discarded draft. ``accept``: min(1, p/q). ``residual`` is set where p < q. ``gap``: the target's top-2
-    logit gap at this position after penalties, which shows near ties. All of these are None with tracing off.
+    logit gap at this position after penalties, which shows near ties. ``running``, ``h``: p_i and h_i of block
+    verification, where u decides about all drafts up to this one; there every draft has a u, and the residual is that
+    of running · p. All of these are None with tracing off.
     """
 
     id: int
@@ -84,6 +88,8 @@ class Token:
     p_top: Distribution | None = None
     q_top: Distribution | None = None
     residual: Distribution | None = None
+    running: float | None = None
+    h: float | None = None
 
     @property
     def emitted(self) -> bool:

@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from engine.trace.events import EMITTED, STATUSES, TESTED, CostModel, Round
+from engine.trace.events import ACCEPTED, EMITTED, STATUSES, TESTED, CostModel, Round
 from engine.trace.speedup_model import predicted_speedup
 from engine.trace.trace import Trace
 
@@ -28,7 +28,8 @@ class RunMetrics:
 
     alpha: accepted ÷ tested (Wilson interval). tau: tokens emitted per target pass. by_depth: depth → (accepted,
     tested). wasted: drafted and scored but not emitted ÷ scored. time: seconds by phase. tokens_per_second counts
-    decoding, end_to_end the prompt too. drafters: rounds drafted by each method, where several competed.
+    decoding, end_to_end the prompt too. drafters: rounds drafted by each method, where several competed. by_rule: as
+    `expected_lengths`.
     """
 
     counts: dict[str, int]
@@ -49,6 +50,15 @@ class RunMetrics:
     costs: CostModel | None = None
     gammas: dict[int, int] = field(default_factory=dict)
     drafters: dict[str, int] = field(default_factory=dict)
+    by_rule: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def accepted(self) -> int:
+        return sum(self.counts[status] for status in ACCEPTED)
+
+    @property
+    def tested(self) -> int:
+        return sum(self.counts[status] for status in TESTED)
 
 
 def wilson(successes: int, trials: int) -> Interval | None:
@@ -78,8 +88,24 @@ def depths(rounds: Iterable[Round]) -> dict[int, tuple[int, int]]:
     counts: dict[int, tuple[int, int]] = {}
     for token in (t for r in rounds for t in r.tokens if t.status in TESTED):
         accepted, tested = counts.get(token.depth, (0, 0))
-        counts[token.depth] = (accepted + (token.status == "accepted"), tested + 1)
+        counts[token.depth] = (accepted + (token.status in ACCEPTED), tested + 1)
     return dict(sorted(counts.items()))
+
+
+def expected_lengths(rounds: Iterable[Round]) -> dict[str, float]:
+    """Drafts that each acceptance rule would accept in a round, on average over its uniforms, on the same drafts. Empty
+    without rounds of block verification."""
+    block, token, count = 0.0, 0.0, 0
+    for drafts in ([t for t in r.tokens if t.h is not None] for r in rounds):
+        reached, fails = 1.0, 1.0
+        for draft in drafts:
+            reached *= draft.accept or 0.0
+            token += reached
+        for draft in reversed(drafts):
+            fails *= 1 - draft.h
+            block += 1 - fails
+        count += bool(drafts)
+    return {"token": token / count, "block": block / count} if count else {}
 
 
 def _predicted(rounds: Iterable[Round], costs: CostModel) -> float:
@@ -103,7 +129,7 @@ def compute_metrics(trace: Trace) -> RunMetrics:
         counts=counts,
         tokens=emitted,
         passes=len(rounds),
-        alpha=wilson(counts["accepted"], counts["accepted"] + counts["rejected"]),
+        alpha=wilson(sum(counts[s] for s in ACCEPTED), sum(counts[s] for s in TESTED)),
         tau=_mean([len(r.emitted) for r in rounds]),
         by_depth=depths(rounds),
         wasted=(counts["rejected"] + counts["discarded"]) / scored if scored else None,
@@ -118,6 +144,7 @@ def compute_metrics(trace: Trace) -> RunMetrics:
         costs=costs,
         gammas=dict(sorted(gammas.items())),
         drafters=dict(Counter(r.drafter for r in rounds if r.drafter).most_common()),
+        by_rule=expected_lengths(rounds),
     )
 
 

@@ -44,6 +44,7 @@ def test_browsers_send_floats_and_get_whole_numbers():
         ({"method": ["ngram"]}, "Method cannot be"),
         ({"method": "<script>"}, "Method cannot be"),
         ({"precision": "int1"}, "Precision cannot be 'int1'"),
+        ({"acceptance": "typical"}, "Acceptance rule cannot be 'typical'; choose from token, block"),
         ({"thinking": True}, "Thinking cannot be 'True'"),
         ({"pair": 7}, "Models cannot be '7'"),
         ({"pair": {"a": 1}}, "Models cannot be"),
@@ -73,7 +74,7 @@ def test_limits_are_written_into_the_controls():
 
 
 def test_every_control_says_what_it_is_and_starts_within_its_range():
-    assert len(set(NAMES)) == len(CONTROLS) == 16
+    assert len(set(NAMES)) == len(CONTROLS) == 17
     for control in described(Limits()).values():
         assert control.label and control.hint.endswith("."), control.name
         if control.kind in ("slider", "number"):

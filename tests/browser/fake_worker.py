@@ -51,7 +51,7 @@ def play(config: RunConfig, text: str = TEXT, step: float = 0.0, draft: float = 
     """The events of one run: rounds of γ drafts, about 70 % kept, closed by a resampled or bonus token."""
     chance, queue = random.Random(config.seed), deque((pieces(text) * 40)[: config.max_new_tokens])
     gamma = 4 if config.gamma == "auto" else config.gamma
-    started = asdict(config) | {"stop": list(config.stop)}
+    started = asdict(config) | {"stop": list(config.stop), "prefix": list(config.prefix)}
     costs = CostModel(0.0, {w: 0.9 + 0.1 * w for w in (1, 2, 4, 8)}, 256, 0.03)  # as the rounds below take
     yield RunStarted(started, (), config.pair, "fake", {}, "cpu", "float32", {}, costs)
     position = index = 0

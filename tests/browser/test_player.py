@@ -1,5 +1,6 @@
 """The player in a real browser, alone on a page: what it does with a trace."""
 
+import math
 import re
 from dataclasses import replace
 
@@ -11,6 +12,8 @@ from playwright.sync_api import Page, expect
 
 from app.playground.startup_run import OPENING
 from app.views import player_feed
+from engine.config import SamplingParams
+from engine.exactness.toy_models import ToyLM, make_drafter, record_trace
 from engine.trace.events import Round, Timings, Token
 from engine.trace.trace import Trace, load
 
@@ -177,6 +180,50 @@ def test_every_status_has_a_word_and_a_mark_and_a_chain_stays_on_one_line(opened
     refused = page.locator(".sl-rows .sl-rejected .sl-piece").first
     assert "line-through" in refused.evaluate("node => getComputedStyle(node).textDecorationLine")
     assert page.locator(".sl-tree, [data-joins]").count() == 0
+    expect(page.locator(".sl-rounds .sl-means-rescued")).to_be_hidden()  # only a block rescues
+
+
+def by_blocks() -> Trace:
+    """A run of the toy with block verification; drafts were rescued in it."""
+    target = ToyLM.random(8, seed=1, spread=1.2)
+    settings = {"sampling": SamplingParams(0.8), "gamma": 4, "max_new_tokens": 60, "seed": 1, "acceptance": "block"}
+    return record_trace(target, make_drafter("lm", target.with_noise(0.8, seed=2)), [0, 1], **settings)
+
+
+def test_a_rescued_draft_shows_the_numbers_of_its_whole_block(opened):
+    trace = by_blocks()
+    round_, token = next((r, t) for r in trace.rounds for t in r.tokens if t.status == "rescued")
+    page = opened(trace)
+    expect(page.locator(".sl-about")).to_contain_text("block verification")
+    expect(page.locator(".sl-rounds .sl-means-rescued")).to_be_visible()
+    chip = page.locator(".sl-list .sl-rescued").first
+    expect(chip.locator(".sl-mark")).to_have_text("◎")
+    expect(chip.locator(".sl-unseen")).to_have_text(" rescued")
+    chip.click()
+    inspector, drafts = page.locator(".sl-inspector"), round_.tokens[: len(round_.parents)]
+    last = max(i for i, draft in enumerate(drafts, 1) if draft.u < draft.h)
+    expect(inspector.locator(".sl-verdict")).to_have_text(
+        f"u = {token.u:.3f} was not below {token.accept:.3f}, but draft {last} passed: rescued."
+    )
+    expect(inspector.locator(".sl-formula")).to_have_text(f"h = {token.h:.3f}")
+    rows = inspector.locator(".sl-block tbody tr")
+    expect(rows).to_have_count(len(drafts))
+    numbers = [f"{number:.3f}" for number in (token.accept, token.running, token.h, token.u)]
+    assert inspector.locator(".sl-block .sl-here td").all_inner_texts()[1:] == [*numbers, "fails"]
+    expect(rows.nth(last - 1)).to_contain_text("passes, last")
+    inspector.get_by_role("button", name="100 times").click()
+    expected = 1 - math.prod(1 - draft.h for draft in drafts[drafts.index(token) :])
+    expect(inspector.locator(".sl-rolled")).to_contain_text(f"of 100 accepted; expected {100 * expected:.1f}")
+    inspector.get_by_role("button", name="Back to the recorded u").click()
+    expect(inspector.locator(".sl-block .sl-here td").nth(4)).to_have_text(numbers[3])
+    page.locator(".sl-list .sl-resampled").first.click()  # drawn from what p_i · p has over q
+    expect(inspector.locator(".sl-drawn")).to_be_visible()
+    page.keyboard.press("Home")
+    for _ in range(round_.index):
+        page.keyboard.press("ArrowRight")
+    page.wait_for_timeout(1100)
+    page.keyboard.press("ArrowRight")
+    expect(page.locator(".sl-live")).to_contain_text(" rescued, ")
 
 
 def test_hover_previews_and_a_click_locks_until_it_is_let_go(opened):

@@ -244,8 +244,10 @@ def _name(rule: str) -> str:
 
 
 def rule_choices(toy: bool) -> list[tuple[str, str]]:
-    """(label, rule): the right rule, and the mistakes that can be made with the toy or with a real pair."""
-    offered = [(f"Mistake {name}: {m.words}", name) for name, m in MISTAKES.items() if toy or m.on_pairs]
+    """(label, rule): the right rule for single tokens, and its mistakes with the toy or with a real pair. Those of
+    block verification show in settings of their own (tests/engine/exactness/test_mutants.py)."""
+    kinds = {name: mistake for name, mistake in MISTAKES.items() if mistake.acceptance == "token"}
+    offered = [(f"Mistake {name}: {m.words}", name) for name, m in kinds.items() if toy or m.on_pairs]
     return [("Rejection sampling as the papers have it.", RIGHT), *offered]
 
 

@@ -6,6 +6,7 @@ A unit needs only the result of the one before it, so it may run in another proc
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 from app.jobs.service import Report, Work
 from app.lab.distribution.request import RuleReport, RuleTest, RuleTests
@@ -46,7 +47,8 @@ def _pair(test: RuleTest, earlier: RuleReport | None) -> Work:
         law = earlier.result.law if earlier else lab.exact_law(engine, test.config, test.length)
         mutant = _mutant(test.rule)
         rules = {"rules": mutant.rules} if mutant else {}
-        runs = lab.engine_runs(engine, test.config, test.length, cancelled=cancelled, **rules)
+        config = replace(test.config, acceptance=mutant.mistake.acceptance) if mutant else test.config
+        runs = lab.engine_runs(engine, config, test.length, cancelled=cancelled, **rules)
         seeded = SeededRuns(lab, test, law, lambda outcomes: lab.outcome_words(engine, outcomes), earlier, first=0)
         yield from seeded.reports(runs, 1, cancelled)
 

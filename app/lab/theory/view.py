@@ -111,8 +111,9 @@ def _words(run: Trace, numbers: RunMetrics, point: dict, drafted: list[int], cos
     if numbers.alpha is None:
         words.append("It tested no draft, so it has no α.")
     else:
-        accepted, tested = numbers.counts["accepted"], numbers.counts["accepted"] + numbers.counts["rejected"]
-        words.append(f"α = {numbers.alpha.value:.2f}: {accepted} of {tested} tested drafts were accepted.")
+        words.append(
+            f"α = {numbers.alpha.value:.2f}: {numbers.accepted} of {numbers.tested} tested drafts were accepted."
+        )
     if drafted:
         words.append(
             f"{len(drafted)} of {len(run.rounds)} rounds drafted, {point['gamma']:.1f} tokens each on average."

@@ -1,46 +1,46 @@
 // Draws the candidates of one place as one table: q to the left of a middle line, p to the right; the part of p over q,
 // which the residual keeps, is hatched.
 
-const BARS = 5;   // candidates shown; the trace keeps a few more
+const BARS = 5, FEW_BARS = 3;   // candidates shown, alone and beside a block; the trace keeps a few more
 const note = text => make('p', 'sl-aside', text);
 
 // ``drawn``: the token that a re-draw from the residual gave, after a rejection.
-function candidatesNode(token, { p, q, residual }, drawn) {
-  const rows = candidates(token, p, q, residual, drawn), head = ['token', q ? 'draft’s q' : '', '', p ? 'target’s p' : ''];
-  const parts = [make('div', 'sl-candidate-head', head.map(words => make('span', '', words))), make('ul', 'sl-candidates', rows.map(row => candidateNode(row, token, drawn)))];
-  if (residual && drawn) parts.push(note(residualSentence(residualRows({ p, q, residual }), drawn)));
+function candidatesNode(token, { p, q, residual, weight = 1 }, drawn, most = BARS) {
+  const rows = candidates(token, p, q, residual, drawn, most), head = ['token', q ? 'draft’s q' : '', '', p ? 'target’s p' : ''];
+  const parts = [make('div', 'sl-candidate-head', head.map(words => make('span', '', words))), make('ul', 'sl-candidates', rows.map(row => candidateNode(row, token, drawn, weight)))];
+  if (residual && drawn) parts.push(note(residualSentence(residualRows({ p, q, residual, weight }), drawn, weight)));
   return make('div', 'sl-candidate-table', parts);
 }
 
 // {id, text, p, q} of the likeliest candidates, always with the token itself and the one drawn; a mass that the trace does
 // not have is undefined. The last row is of all others.
-function candidates(token, p, q, residual, drawn) {
+function candidates(token, p, q, residual, drawn, most) {
   const known = new Map();
   for (const { top } of [p, q, residual].filter(Boolean)) for (const [id, text] of top) if (!known.has(id)) known.set(id, text);
   for (const own of [token, drawn].filter(Boolean)) if (!known.has(own.id)) known.set(own.id, shown(own));
   const mass = (distribution, symbol, id) => distribution && ([token, drawn].find(own => own?.id === id)?.[symbol] ?? massOf(distribution, id).mass);
   const all = [...known].map(([id, text]) => ({ id, text, p: mass(p, 'p', id), q: mass(q, 'q', id) }));
   const weight = row => row.id === token.id ? 3 : row.id === drawn?.id ? 2 : Math.max(row.p ?? 0, row.q ?? 0);
-  const rows = all.sort((a, b) => weight(b) - weight(a)).slice(0, BARS);
+  const rows = all.sort((a, b) => weight(b) - weight(a)).slice(0, most);
   rows.sort((a, b) => Math.max(b.p ?? 0, b.q ?? 0) - Math.max(a.p ?? 0, a.q ?? 0));
   const others = symbol => 1 - rows.reduce((sum, row) => sum + (row[symbol] ?? 0), 0);
   const rest = { id: null, text: 'others', p: p && others('p'), q: q && others('q') };
   return Math.max(rest.p ?? 0, rest.q ?? 0) > 5e-5 ? [...rows, rest] : rows;
 }
 
-function candidateNode({ id, text, p, q }, token, drawn) {
-  const here = id === token.id, picked = drawn && id === drawn.id, both = Math.min(p ?? 0, q ?? p ?? 0);
+function candidateNode({ id, text, p, q }, token, drawn, weight) {
+  const here = id === token.id, picked = drawn && id === drawn.id, left = Math.max(0, weight * (p ?? 0) - (q ?? p ?? 0));
   const name = make('bdi', 'sl-name', [picked && make('span', 'sl-picked', '↻ drawn '), id === null ? text : visible(text).trim() || visible(text),
     here && make('span', 'sl-unseen', ' (this token)')]);
   const bar = make('span', 'sl-mass', [make('i', 'sl-mass-q'), make('i', 'sl-covered'), make('i', 'sl-left-over')], {
-    '--q': q ?? 0, '--covered': both, '--left': Math.max(0, (p ?? 0) - both), 'aria-hidden': 'true',
+    '--q': q ?? 0, '--covered': (p ?? 0) - left, '--left': left, 'aria-hidden': 'true',
   });
   const figure = (symbol, value) => make('span', `sl-figure sl-${symbol}`, value === undefined ? '' : percent(Math.max(0, value)));
   return make('li', [here && 'sl-here', picked && 'sl-drawn', id === null && 'sl-others'].filter(Boolean).join(' '), [name, figure('q', q), bar, figure('p', p)]);
 }
 
-function residualSentence({ rows, total }, drawn) {
-  const share = rows.find(row => row.id === drawn.id)?.share ?? (total ? (drawn.p - drawn.q) / total : undefined);
+function residualSentence({ rows, total }, drawn, weight) {
+  const share = rows.find(row => row.id === drawn.id)?.share ?? (total ? (weight * drawn.p - drawn.q) / total : undefined);
   const part = share === undefined ? '' : `; ${quote(drawn)} has ${spoken(share)} of it`;
-  return `Hatched, the residual: p over q${total ? `, in sum ${format(total)}` : ''}${part}.`;
+  return `Hatched, the residual: ${weight < 1 ? `${format(weight)} · ` : ''}p over q${total ? `, in sum ${format(total)}` : ''}${part}.`;
 }

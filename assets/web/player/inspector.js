@@ -4,9 +4,10 @@
 function makeInspector(box, ask, legend) {
   let token = null, round = null, about = null, stage = null;
   let rolled = null, tally = null;        // a u drawn anew, and how often it was accepted
+  let rolledBlock = null;                 // of a block, the u of every draft
 
   function show(nextToken, nextRound, nextAbout, nextStage) {
-    if (nextToken !== token) rolled = tally = null;
+    if (nextToken !== token) rolled = tally = rolledBlock = null;
     [token, round, about, stage] = [nextToken, nextRound, nextAbout, nextStage];
     draw();
   }
@@ -32,10 +33,12 @@ function makeInspector(box, ask, legend) {
     const isReplaced = judged && ['rejected', 'resampled'].includes(token.status) && !about?.greedy;
     const drawn = !isReplaced ? null : token.status === 'resampled' ? token : round.tokens.find(other => other.status === 'resampled');
     if (!isReplaced) delete probabilities.residual;
-    if (probabilities.p || probabilities.q) parts.push(candidatesNode(token, probabilities, drawn));
+    const isBlock = judged && token.h !== undefined && !about?.greedy;
+    if (isBlock) parts.push(blockNode(round, token, rolledBlock));
+    if (probabilities.p || probabilities.q) parts.push(candidatesNode(token, probabilities, drawn, isBlock ? FEW_BARS : BARS));
     if (judged && canRoll()) parts.push(rolling());
     if (about?.greedy) parts.push(note(GREEDY(token)));
-    if (draft && stage !== 'waiting' && !about?.greedy && chanceSentence(token)) parts.push(make('p', 'sl-why', chanceSentence(token)));
+    if (draft && !isBlock && stage !== 'waiting' && !about?.greedy && chanceSentence(token)) parts.push(make('p', 'sl-why', chanceSentence(token)));
     if (token.sibling) parts.push(note(SIBLING));
     if (about?.lean) parts.push(note('Long trace: candidate lists are left out. p, q and u are all there.'));
     if (judged && token.p === undefined) parts.push(note('This trace was recorded without its numbers.'));
@@ -63,22 +66,23 @@ function makeInspector(box, ask, legend) {
   }
 
   function share() {
-    const { rows, total } = residualRows(probabilitiesOf(token, round));
-    const part = rows.find(row => row.id === token.id)?.share ?? (total ? (token.p - token.q) / total : undefined);
+    const known = probabilitiesOf(token, round), { rows, total } = residualRows(known), { weight } = known;
+    const part = rows.find(row => row.id === token.id)?.share ?? (total ? (weight * token.p - token.q) / total : undefined);
     return token.u === undefined || !(part > 0) ? '' : `: u = ${format(token.u)} drew it, with a share of ${spoken(part)}`;
   }
 
-  // ── min(1, p/q) from 0 to 1, and where u fell ──
+  // ── min(1, p/q) or the h of a block from 0 to 1, and where u fell ──
   function bar() {
-    const u = rolled ?? (stage === token.status ? token.u : undefined);
-    const exact = make('p', u > 0.5 ? 'sl-formula sl-aside-u' : 'sl-formula', ['min(1, p/q) = ', make('strong', '', format(token.accept))]);
-    if (!token.sibling) exact.lastChild.before(make('span', '', `min(1, ${ratioPart(token.p)} / ${ratioPart(token.q)}) = `));
+    const u = rolled ?? (stage === token.status ? token.u : undefined), isBlock = token.h !== undefined && !about?.greedy;
+    const below = isBlock ? token.h : token.accept, [passes, fails] = isBlock ? ['passes', 'fails'] : ['accepted', 'rejected'];
+    const exact = make('p', u > 0.5 ? 'sl-formula sl-aside-u' : 'sl-formula', [isBlock ? 'h = ' : 'min(1, p/q) = ', make('strong', '', format(below))]);
+    if (!token.sibling && !isBlock) exact.lastChild.before(make('span', '', `min(1, ${ratioPart(token.p)} / ${ratioPart(token.q)}) = `));
     const word = (share, text) => (share >= 0.2 ? text : ''), spoken = u === undefined ? '' : `; u is ${format(u)}`;
     const track = make('div', 'sl-chance', [
-      make('span', 'sl-part-accepted', word(token.accept, 'accepted')), make('span', 'sl-part-rejected', word(1 - token.accept, 'rejected')),
+      make('span', 'sl-part-accepted', word(below, passes)), make('span', 'sl-part-rejected', word(1 - below, fails)),
       rolled !== null && token.u !== undefined && make('i', 'sl-tick sl-recorded', '', { '--u': token.u }),
       u !== undefined && make('i', 'sl-tick', [make('b', u > 0.5 ? 'sl-left' : '', `u = ${format(u)}`)], { '--u': u }),
-    ], { '--accept': token.accept, role: 'img', 'aria-label': `Accepted below ${format(token.accept)}${spoken}` });
+    ], { '--accept': below, role: 'img', 'aria-label': `${isBlock ? 'Passes' : 'Accepted'} below ${format(below)}${spoken}` });
     return make('div', 'sl-accept', [exact, track, make('div', 'sl-scale', ['0', '0.5', '1'].map(text => make('span', '', text)))]);
   }
 
@@ -99,6 +103,10 @@ function makeInspector(box, ask, legend) {
         const drawn = drawFrom(source(), rolled);
         const name = drawn ? visible(drawn[1]) : null;
         tally.tokens.set(name, (tally.tokens.get(name) || 0) + 1);
+      } else if (token.h !== undefined) {
+        rolledBlock = rollBlock(round);
+        rolled = rolledBlock[token.index];
+        if (lastToPass(round, rolledBlock) > token.index) tally.accepted++;
       } else if (rolled < token.accept) tally.accepted++;
     }
     keepFocus();
@@ -112,8 +120,8 @@ function makeInspector(box, ask, legend) {
   }
 
   function rolling() {
-    const back = rolled !== null && makeButton('Back to the recorded u', () => { rolled = tally = null; keepFocus(); });
-    const words = rolled === null ? 'p and q stay as they are; only the dice are thrown again.' : closing() ? rolledClosing() : rolledDraft();
+    const back = rolled !== null && makeButton('Back to the recorded u', () => { rolled = tally = rolledBlock = null; keepFocus(); });
+    const words = rolled === null ? 'p and q stay as they are; only the dice are thrown again.' : closing() ? rolledClosing() : rolledBlock ? blockRollSentence(round, token, rolledBlock, tally) : rolledDraft();
     return make('div', 'sl-roll', [
       make('div', 'sl-buttons', [makeButton('Re-roll u', () => roll(1)), makeButton('100 times', () => roll(100)), back]),
       make('p', 'sl-rolled', words, { 'aria-live': 'polite' }),

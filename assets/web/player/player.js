@@ -93,6 +93,7 @@ function makePlayer(root, { askAgain = () => {}, runStarted = () => {}, heard = 
     setText(find('.sl-origin'), about.origin ? `Recorded: ${about.origin}` : '');
     setText(find('.sl-asked'), about.prompt || '');
     root.dataset.kind = kind;
+    root.dataset.rule = about.block ? 'block' : '';
     ending();
     find('.sl-empty').hidden = Boolean(about.prompt || timeline.rounds.length);
   }

@@ -9,7 +9,8 @@ function probabilitiesOf(token, round) {
   if (token.status === 'resampled') {
     from = round.tokens.findLast(other => other.status === 'rejected') || token;
   }
-  return { p: from.p_top || token.p_top, q: from.q_top || token.q_top, residual: from.residual || token.residual };
+  const weight = from.h === undefined ? 1 : round.tokens[from.index - 1]?.running ?? 1;   // of p in the residual of a block
+  return { p: from.p_top || token.p_top, q: from.q_top || token.q_top, residual: from.residual || token.residual, weight };
 }
 
 // A token's probability: {mass} where the trace kept it, else {most}, an upper bound from the last candidate kept.
@@ -21,13 +22,13 @@ function massOf(distribution, id) {
   return most < 1e-6 ? { mass: 0 } : { most };
 }
 
-// The residual is max(p − q, 0) ÷ Z. One token whose p, q and share are all known gives Z, and Z the rest.
-function residualRows({ p, q, residual }) {
+// The residual is max(weight · p − q, 0) ÷ Z. One token whose p, q and share are all known gives Z, and Z the rest.
+function residualRows({ p, q, residual, weight = 1 }) {
   if (!residual) return { rows: [], total: undefined };
   const known = residual.top.map(([id, text, share]) => ({ id, text, share, p: massOf(p, id).mass, q: massOf(q, id).mass }));
-  const pivot = known.find(row => row.p !== undefined && row.q !== undefined && row.share > 0 && row.p > row.q);
-  const total = pivot && (pivot.p - pivot.q) / pivot.share;
-  if (total) for (const row of known) if (row.q === undefined && row.p !== undefined) row.q = Math.max(0, row.p - row.share * total);
+  const pivot = known.find(row => row.p !== undefined && row.q !== undefined && row.share > 0 && weight * row.p > row.q);
+  const total = pivot && (weight * pivot.p - pivot.q) / pivot.share;
+  if (total) for (const row of known) if (row.q === undefined && row.p !== undefined) row.q = Math.max(0, weight * row.p - row.share * total);
   return { rows: known, total };
 }
 

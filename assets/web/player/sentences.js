@@ -7,10 +7,22 @@ const ENDS = {
 const quote = token => `“${isolated(shown(token))}”`;
 
 function verdictSentence(token, u = token.u) {
-  if (token.accept === undefined || u === undefined) return token.status === 'accepted' ? 'Accepted.' : 'Rejected.';
+  if (token.accept === undefined || u === undefined)
+    return { accepted: 'Accepted.', rescued: 'Rescued by a later draft.' }[token.status] ?? 'Rejected.';
   return u < token.accept
     ? `u = ${format(u)} was below ${format(token.accept)}: accepted.`
     : `u = ${format(u)} was not below ${format(token.accept)}: rejected.`;
+}
+
+// In a block the last draft whose u falls below its h decides about all drafts before it.
+function blockSentence({ status, index, u, h, accept, block }) {
+  const against = `u = ${format(u)} was ${u < h ? '' : 'not '}below h = ${format(h)}`, last = `draft ${block}`;
+  switch (status) {
+    case 'rescued': return `u = ${format(u)} was not below ${format(accept)}, but ${last} passed: rescued.`;
+    case 'rejected': return `${against}, nor was any later one: rejected.`;
+    case 'discarded': return index < block ? 'Not used: the text had ended.' : `Not used: ${against}.`;
+    default: return index + 1 === block ? `${against}: accepted, with all before it.` : `${against}; ${last} passed: accepted.`;
+  }
 }
 
 const drawnBy = ({ u, p }) => u === undefined || p === undefined ? ', drawn from p'
@@ -46,10 +58,12 @@ function tokenSentence(token, stage, greedy = false) {
   if (stage === 'waiting') return 'Guessed by the draft; the target has not looked at it yet.';
   if (greedy && stage !== 'scored' && token.status !== 'discarded') return greedySentence(token);
   if (stage === 'scored') return token.accept === undefined ? 'Scored by the target; no verdict yet.'
+    : !greedy && token.h !== undefined ? `Scored by the target: the block may end here if u falls below ${format(token.h)}.`
     : greedy ? `Scored by the target: this is ${token.accept ? '' : 'not '}its own first choice here.`
     : `Scored by the target: it is accepted if u falls below ${format(token.accept)}.`;
+  if (token.h !== undefined && token.u !== undefined && !greedy) return blockSentence(token);
   switch (token.status) {
-    case 'accepted': case 'rejected': return verdictSentence(token);
+    case 'accepted': case 'rescued': case 'rejected': return verdictSentence(token);
     case 'resampled': return 'Drawn from the residual: what p has left where the rejected draft’s q is taken away.';
     case 'bonus': return `${toTheEnd(token)}, so the same target pass gives one more token${drawnBy(token)}.`;
     case 'discarded': return untestedSentence(token, greedy);
@@ -58,7 +72,8 @@ function tokenSentence(token, stage, greedy = false) {
 }
 
 // Explains min(1, p/q) without a formula. Empty for a sibling, whose p was reduced by those tried before it.
-function chanceSentence({ p, q, accept, sibling, status }) {
+function chanceSentence({ p, q, accept, sibling, status, h }) {
+  if (h !== undefined) return 'The running product is cut at 1; h follows from it and from what p has left after this draft.';
   if (p === undefined || q === undefined || accept === undefined || sibling) return '';
   const gave = `The draft gave it ${spoken(q)}, the target ${spoken(p)}`, tested = status !== 'discarded';
   const often = accept < 0.001 ? spoken(accept) : `only ${spoken(accept)}`;
@@ -72,7 +87,8 @@ function roundSentence(round) {
   const end = closing ? `${closing.status} ${quote(closing)}` : 'no closing token';
   if (!round.drafts) return `Round ${round.index + 1}: ${end}.`;
   const rejected = round.tokens.find(token => token.status === 'rejected');
-  const why = rejected ? `, ${quote(rejected)} rejected` : '';
+  const rescued = round.tokens.filter(token => token.status === 'rescued');
+  const why = (rescued.length ? `, ${rescued.map(quote).join(' and ')} rescued` : '') + (rejected ? `, ${quote(rejected)} rejected` : '');
   return `Round ${round.index + 1}: ${round.kept} of ${round.drafted} drafts accepted${why}, then ${end}.`;
 }
 

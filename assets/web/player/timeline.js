@@ -24,7 +24,7 @@ function branches(parents) {
 function placeTree(round) {
   const places = branches(round.parents), drafts = round.tokens.slice(0, places.length);
   const column = Math.max(...places.map(place => place.depth)) + 1;
-  const followed = drafts.findLastIndex(token => token.status === 'accepted');
+  const followed = drafts.findLastIndex(isEmitted);
   const closing = { depth: column, row: followed < 0 ? 0 : places[followed].row, up: 0, closes: true };
   round.tokens.forEach((token, i) => { token.place = places[i] ?? closing; });
 }
@@ -59,6 +59,8 @@ function makeTimeline() {
       token.isPastEnd = token.status === 'discarded' && !isRejected;
     });
     const emitted = round.tokens.filter(isEmitted);
+    const block = round.tokens.findLastIndex(token => token.u < token.h) + 1;     // so many drafts it accepts
+    for (const token of round.tokens) if (token.h !== undefined) token.block = block;
     if (round.parents) placeTree(round);
     Object.assign(round, { drafts, tested, steps: Math.max(1, steps), emitted });
     round.offset = text.length;                                 // where its text begins

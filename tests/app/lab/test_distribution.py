@@ -200,7 +200,8 @@ def test_a_pair_is_refused_in_words_where_experiments_are_off():
 def test_every_rule_is_tested_in_turn():
     state = PageState()
     last = list(page().every(VISITOR, state, *values(runs=40)))[-1]
-    assert list(state.result) == [RIGHT, *MISTAKES] and all(each.complete for each in state.result.values())
+    mistakes = [name for name, mistake in MISTAKES.items() if mistake.acceptance == "token"]
+    assert list(state.result) == [RIGHT, *mistakes] and all(each.complete for each in state.result.values())
     hidden = [rule for rule, each in state.result.items() if each.result.verdict != "wrong" and rule != RIGHT]
     text = said(last)["text"]
     assert text.startswith(f"{19 - len(hidden)} of 19 mistakes were noticed; the right rule passed")

@@ -62,6 +62,7 @@ def any_run(chance: random.Random) -> RunConfig:
         system=chance.choice([None, "Be brief.", *HOSTILE[:3]]),
         thinking=chance.choice([None, True, False]),
         precision=chance.choice([AUTO, "fp32", "bf16"]),
+        acceptance=chance.choice(["token", "block"]),
     )  # fmt: skip
 
 

@@ -130,7 +130,7 @@ PROMPTS = [Prompt("the cat sat on the mat the cat", "one"), Prompt("abcabcabc", 
 
 @pytest.fixture(scope="module")
 def report(engine):
-    names = ("ngram", "lm", "hf", "hf-lookup", "hf-assisted")
+    names = ("ngram", "lm", "lm-block", "hf", "hf-lookup", "hf-assisted")
     notes = []
     comparison = Comparison(
         engine, Settings(names, 24, gamma=3, repeats=2, untraced=True), PROMPTS, lambda _, note: notes.append(note)
@@ -142,7 +142,7 @@ def report(engine):
 
 
 def test_every_system_has_rows_with_real_numbers(report):
-    ours = {"none", "ngram", "lm"}
+    ours = {"none", "ngram", "lm", "lm-block"}
     methods = ours | {f"{method}-untraced" for method in ours} | {"hf", "hf-lookup", "hf-assisted"}
     assert {(r["method"], r["category"]) for r in report["rows"]} == {
         (m, c) for m in methods for c in ("all", "one", "two")

@@ -92,13 +92,13 @@ def test_compare_measures_the_baseline_and_keeps_both_traces(tiny_pair, tmp_path
 def test_all_settings_reach_the_engine(tiny_pair, tmp_path):
     file = tmp_path / "t.json"
     options = "--method none --gamma 2 --temperature 0.7 --top-k 5 --top-p 0.8 --min-p 0.05 --repetition-penalty 1.1"
-    more = "--seed 7 --stop zz --stop yy --system Be --device cpu --precision fp32 --no-thinking"
+    more = "--seed 7 --stop zz --stop yy --system Be --device cpu --precision fp32 --no-thinking --acceptance block"
     assert run(tiny_pair, *options.split(), *more.split(), "--trace", file).exit_code == 0
     config = load(file).started.config
     sampling = {"temperature": 0.7, "top_k": 5, "top_p": 0.8, "min_p": 0.05, "repetition_penalty": 1.1}
     assert config["sampling"] == sampling and config["stop"] == ["zz", "yy"] and config["system"] == "Be"
     got = (config["method"], config["gamma"], config["seed"], config["thinking"], config["chat"])
-    assert got == ("none", 2, 7, False, True)
+    assert got == ("none", 2, 7, False, True) and config["acceptance"] == "block"
     raw = run(tiny_pair, "--raw", "--trace", file)
     assert raw.exit_code == 0 and len(load(file).started.prompt) == len("abcabcabc")
 

@@ -227,13 +227,14 @@ class Peeking(DraftModelDrafter):
         return Draft(draft.tokens[:n], draft.q[:n], steps=draft.steps, confidence_keys=("any",) * n)
 
 
-@pytest.mark.parametrize("policy", ["auto", "picky"])
-def test_chains_that_are_judged_keep_the_targets_law(policy):
+@pytest.mark.parametrize(("policy", "acceptance"), [("auto", "token"), ("picky", "token"), ("picky", "block")])
+def test_chains_that_are_judged_keep_the_targets_law(policy, acceptance):
     sampling = SamplingParams(0.7, top_k=5, top_p=0.95)
     policy = Picky() if policy == "picky" else auto(c=0.15, v={1: 1.0, 2: 1.2, 20: 4.8})
     run = toy_decoder(
-        TARGET, make_drafter("lm", DRAFT), PROMPT, sampling=sampling, max_new_tokens=1500, gamma_policy=policy
-    )
+        TARGET, make_drafter("lm", DRAFT), PROMPT, sampling=sampling, max_new_tokens=1500, gamma_policy=policy,
+        acceptance=acceptance,
+    )  # fmt: skip
     rounds = list(run.rounds())
     shapes = Counter((r.gamma, r.draft_steps - r.gamma) for r in rounds)
     assert len({gamma for gamma, _ in shapes}) > 2 and {0, 1} == {more for _, more in shapes}, "too much alike to tell"

@@ -43,12 +43,13 @@ def ids(rounds):
     return [token.id for r in rounds for token in r.emitted]
 
 
-@pytest.mark.parametrize("gamma", [None, 3])
-def test_the_output_is_the_targets_own(gamma):
+@pytest.mark.parametrize(("gamma", "acceptance"), [(None, "token"), (3, "token"), (None, "block")])
+def test_the_output_is_the_targets_own(gamma, acceptance):
     drafters = members()
     tokens = generate(
-        TARGET, HybridDrafter(drafters), PROMPT, max_new_tokens=1500, gamma_policy=choice(drafters, gamma=gamma)
-    )
+        TARGET, HybridDrafter(drafters), PROMPT, max_new_tokens=1500, gamma_policy=choice(drafters, gamma=gamma),
+        acceptance=acceptance,
+    )  # fmt: skip
     assert markov_p_value(TARGET, tokens, PLAIN) > FALSE_ALARM
 
 

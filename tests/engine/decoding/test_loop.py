@@ -18,6 +18,7 @@ from engine.drafters.ngram import NgramDrafter
 from engine.drafters.none import NoDrafter
 from engine.exactness.toy_models import ToyLM, ToyTokenizer, ToyTreeDrafter, make_drafter, toy_decoder
 from engine.trace.events import EMITTED
+from engine.trace.metrics import expected_lengths
 
 PROMPT = [5, 9, 13, 21, 5, 9]
 GREEDY, WARM = SamplingParams(), SamplingParams(0.8)
@@ -126,12 +127,51 @@ def test_the_numbers_beside_a_token_explain_its_verdict():
                 assert top is None or sum(c.mass for c in top.top) + top.rest == pytest.approx(1, abs=1e-5)
 
 
+def test_the_numbers_of_a_block_explain_its_verdicts():
+    settings = {"gamma": 4, "max_new_tokens": 300, "acceptance": "block", "seed": 1}
+    seen = Counter()
+    rounds = list(toy_decoder(TARGET, make_drafter("lm", DRAFT), [0, 1], WARM, **settings).rounds())
+    for r in rounds:
+        drafts = r.tokens[: len(r.parents)]
+        last = max((i for i, t in enumerate(drafts, 1) if t.u < t.h), default=0)
+        product = 1.0
+        for i, token in enumerate(drafts):
+            seen[token.status] += 1
+            before, product = product, min(1.0, product * token.p / token.q)
+            assert token.accept == pytest.approx(min(1.0, token.p / token.q), rel=1e-5)
+            assert token.running == pytest.approx(product, rel=1e-3) and 0 <= token.h <= token.running + 1e-6
+            if i < last:
+                assert token.status == ("rescued" if token.u >= token.accept else "accepted")
+            else:
+                assert token.status == ("rejected" if i == last else "discarded")
+            if i == last:
+                (top, *_), p = token.residual.top, {c.id: c.mass for c in token.p_top.top}
+                assert before * p[top.id] > {c.id: c.mass for c in token.q_top.top}.get(top.id, 0.0)
+                assert r.tokens[-1].status == "resampled" and r.tokens[-1].residual == token.residual
+    assert min(seen[status] for status in ("accepted", "rescued", "rejected", "discarded")) > 5
+    expected = expected_lengths(rounds)
+    accepted = sum(len(r.emitted) - 1 for r in rounds) / len(rounds)
+    assert expected["token"] < expected["block"] == pytest.approx(accepted, abs=0.35)
+
+
+def test_rounds_with_a_tree_keep_the_token_rule():
+    settings = {"gamma": 2, "max_new_tokens": 60}
+    token, block = (
+        timeless(toy_decoder(TARGET, make_drafter("top", DRAFT), [0, 1], WARM, acceptance=rule, **settings).rounds())
+        for rule in ("token", "block")
+    )
+    assert token == block
+
+
 def test_a_trace_costs_no_token():
-    for method in METHODS:
+    for method, rule in [*((method, "token") for method in METHODS), ("lm", "block")]:
         runs = [
-            toy_decoder(TARGET, make_drafter(method, DRAFT), [0, 1], WARM, gamma=3, max_new_tokens=40, trace=trace)
+            toy_decoder(
+                TARGET, make_drafter(method, DRAFT), [0, 1], WARM, gamma=3, max_new_tokens=40, trace=trace,
+                acceptance=rule,
+            )
             for trace in (True, False)
-        ]
+        ]  # fmt: skip
         (with_numbers, without) = [[(t.id, t.status, t.text) for t in tokens_of(run.rounds())] for run in runs]
         assert with_numbers == without
 

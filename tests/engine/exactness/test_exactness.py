@@ -9,7 +9,7 @@ from collections import Counter
 import pytest
 from chi_squared import FALSE_ALARM, joint_p_value, markov_p_value
 
-from engine.config import SamplingParams
+from engine.config import ACCEPTANCE, SamplingParams
 from engine.exactness.toy_models import ToyLM, ToyTreeDrafter, exact_distribution, generate, make_drafter, weather_pair
 
 PROMPT = [0, 1]
@@ -43,6 +43,17 @@ def test_chains(method, name, gamma):
     assert markov_p_value(target, tokens, sampling) > FALSE_ALARM
 
 
+@pytest.mark.parametrize("gamma", [4, *slow(2)])
+@pytest.mark.parametrize("name", ["plain", "all", *slow(*(name for name in SAMPLINGS if name not in ("plain", "all")))])
+def test_blocks(name, gamma):
+    """Drafts that are decided on together."""
+    settings = {"sampling": SAMPLINGS[name], "gamma": gamma, "max_new_tokens": 1200, "acceptance": "block"}
+    target, draft = pair(6)
+    assert markov_p_value(target, generate(target, make_drafter("lm", draft), PROMPT, **settings), SAMPLINGS[name]) > (
+        FALSE_ALARM
+    )
+
+
 @pytest.mark.parametrize("gamma", [4, *slow(1)])
 @pytest.mark.parametrize("sampling", ["plain", *slow("all")])
 @pytest.mark.parametrize("siblings", ["independent", "without_replacement", "top"])
@@ -70,6 +81,17 @@ def test_the_joint_law_of_whole_outputs(method, sampling, seed, runs):
     assert joint_p_value(outputs, exact_distribution(target, PROMPT, 3, sampling)) > FALSE_ALARM
 
 
+@pytest.mark.parametrize("sampling", [SamplingParams(1.0), *slow(SamplingParams(0.8, top_k=4, top_p=0.9))])
+def test_the_joint_law_of_whole_outputs_by_blocks(sampling):
+    """Four tokens at once, of runs in which a block of three drafts can be accepted whole."""
+    target, draft = pair(4, 5)
+    settings = {"sampling": sampling, "gamma": 3, "max_new_tokens": 6, "acceptance": "block"}
+    outputs = Counter(
+        tuple(generate(target, make_drafter("lm", draft), PROMPT, seed=s, **settings)[:4]) for s in range(700)
+    )
+    assert joint_p_value(outputs, exact_distribution(target, PROMPT, 4, sampling)) > FALSE_ALARM
+
+
 def test_the_weather_pair_is_what_the_lessons_say():
     target, draft = weather_pair()
     assert target.probabilities([0], SamplingParams(1.0)).tolist() == pytest.approx([0.6, 0.3, 0.1])
@@ -79,9 +101,10 @@ def test_the_weather_pair_is_what_the_lessons_say():
     assert markov_p_value(target, tokens, SamplingParams(1.0)) > FALSE_ALARM
 
 
+@pytest.mark.parametrize("acceptance", ACCEPTANCE)
 @pytest.mark.parametrize("method", ["none", "ngram", "lm", "independent", "without_replacement", "top"])
-def test_greedy_has_one_answer(method):
+def test_greedy_has_one_answer(method, acceptance):
     target, draft = pair(6, seed=2)
     (expected,) = [tokens for tokens, mass in exact_distribution(target, PROMPT, 4, SamplingParams()).items() if mass]
-    settings = {"sampling": SamplingParams(), "gamma": 3, "max_new_tokens": 4}
+    settings = {"sampling": SamplingParams(), "gamma": 3, "max_new_tokens": 4, "acceptance": acceptance}
     assert tuple(generate(target, make_drafter(method, draft), PROMPT, **settings)) == expected

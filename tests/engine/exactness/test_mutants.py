@@ -5,8 +5,8 @@ from chi_squared import FALSE_ALARM, is_caught, markov_p_value
 
 from engine.config import SamplingParams
 from engine.decoding.loop import Rules
-from engine.exactness.mutants import MUTANTS, rules
-from engine.exactness.toy_models import ToyLM, generate, make_drafter, toy_decoder
+from engine.exactness.mutants import MUTANTS, block_rules, rules
+from engine.exactness.toy_models import PLAIN, ToyLM, generate, make_drafter, toy_decoder
 
 PROMPT = [0, 1]
 SAMPLING = SamplingParams(0.6, top_p=0.97)
@@ -15,12 +15,28 @@ DRAFT = TARGET.with_noise(1.5, seed=1)
 
 
 # One each of: drafts tested, siblings tested, what a refusal leaves, a draw used twice, the closing row.
-FAST = ("p-row-late", "sibling-residual", "no-residual", "u-reused-for-closing", "bonus-from-q")
+FAST = ("p-row-late", "sibling-residual", "no-residual", "u-reused-for-closing", "bonus-from-q", "block-stops")
 
 
-def long_run(drafter, method: str, rule: Rules):
+# Rows after each word, of pairs on which these mistakes show; the others show on any.
+REVEALING = {
+    "block-same-u": ([[0.67, 0.33], [0.33, 0.67]], [[0.98, 0.02], [0.98, 0.02]]),
+    "block-residual": (
+        [[0.41, 0.58, 0.01], [0.36, 0.63, 0.01], [0.74, 0.25, 0.01]],
+        [[0.01, 0.27, 0.72], [0.8, 0.18, 0.02], [0.11, 0.85, 0.04]],
+    ),
+}
+
+
+def long_run(drafter, method: str, rule: Rules, acceptance: str = "token"):
     settings = {"sampling": SAMPLING, "gamma": 3 if method == "lm" else 1, "max_new_tokens": 3000}
-    return toy_decoder(TARGET, drafter, PROMPT, rules=rule, trace=False, **settings)
+    return toy_decoder(TARGET, drafter, PROMPT, rules=rule, trace=False, acceptance=acceptance, **settings)
+
+
+def revealing_run(name: str, rule: Rules):
+    target, draft = (ToyLM.from_rows(rows, "abc"[: len(rows)]) for rows in REVEALING[name])
+    settings = {"sampling": PLAIN, "gamma": 5, "max_new_tokens": 3000, "acceptance": "block", "trace": False}
+    return target, toy_decoder(target, make_drafter("lm", draft), [0, 1], rules=rule, **settings)
 
 
 @pytest.mark.parametrize(
@@ -28,12 +44,28 @@ def long_run(drafter, method: str, rule: Rules):
     [pytest.param(m, id=m.name, marks=() if m.name in FAST else pytest.mark.slow) for m in MUTANTS],
 )
 def test_every_mutant_is_caught(mutant):
-    assert is_caught(long_run(mutant.drafter(DRAFT), mutant.mistake.method, mutant.rules), TARGET, SAMPLING)
+    if mutant.name in REVEALING:
+        target, run = revealing_run(mutant.name, mutant.rules)
+        assert is_caught(run, target, PLAIN)
+        return
+    mistake = mutant.mistake
+    run = long_run(mutant.drafter(DRAFT), mistake.method, mutant.rules, mistake.acceptance)
+    assert is_caught(run, TARGET, SAMPLING)
 
 
-@pytest.mark.parametrize("method", ["lm", "independent", "without_replacement"])
-def test_the_true_rules_pass_the_same_check(method):
-    run = long_run(make_drafter(method, DRAFT), method, Rules())
+@pytest.mark.slow
+@pytest.mark.parametrize("name", REVEALING)
+def test_block_verification_passes_where_its_mistakes_show(name):
+    target, run = revealing_run(name, Rules())
+    assert not is_caught(run, target, PLAIN)
+
+
+@pytest.mark.parametrize(
+    ("method", "acceptance"),
+    [("lm", "token"), ("lm", "block"), ("independent", "token"), ("without_replacement", "token")],
+)
+def test_the_true_rules_pass_the_same_check(method, acceptance):
+    run = long_run(make_drafter(method, DRAFT), method, Rules(), acceptance)
     assert not is_caught(run, TARGET, SAMPLING)
     assert markov_p_value(TARGET, run.committed[len(PROMPT) :], SAMPLING) > FALSE_ALARM
 
@@ -44,6 +76,12 @@ def test_the_parts_the_mutants_are_made_of_are_right(method):
     settings = {"sampling": SAMPLING, "gamma": 3, "max_new_tokens": 150}
     built = generate(TARGET, make_drafter(method, DRAFT), PROMPT, rules=rules(), **settings)
     assert built == generate(TARGET, make_drafter(method, DRAFT), PROMPT, **settings)
+
+
+def test_the_parts_of_block_verification_are_right():
+    settings = {"sampling": SAMPLING, "gamma": 3, "max_new_tokens": 150, "acceptance": "block"}
+    built = generate(TARGET, make_drafter("lm", DRAFT), PROMPT, rules=block_rules(), **settings)
+    assert built == generate(TARGET, make_drafter("lm", DRAFT), PROMPT, **settings)
 
 
 def test_the_list_is_long_enough_and_names_are_unique():

@@ -120,6 +120,7 @@ SETTINGS = [
     ({"stop": ("",)}, "Stop strings"),
     ({"stop": ("a",) * 17}, "Stop strings"),
     ({"precision": "int1"}, "precision is 'int1'"),
+    ({"acceptance": "typical"}, "acceptance is 'typical'; choose from token, block"),
 ]
 SAMPLING = [
     ({"temperature": -0.5}, "temperature is -0.5, but must be a number from 0"),

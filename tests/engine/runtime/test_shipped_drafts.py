@@ -77,14 +77,21 @@ def test_greedy_text_is_the_targets_own_and_tau_is_as_good_as_it_was(engine, pla
     assert compute_metrics(drafted).tau.value == pytest.approx(GOLDEN[method, prompt], rel=0.05)
 
 
+def test_greedy_text_is_the_targets_own_by_blocks_too(engine, plain_text):
+    drafted = run(engine, "eagle", PROMPTS["code-2"], acceptance="block")
+    assert drafted.text == plain_text("code-2") and compute_metrics(drafted).counts["rescued"] == 0
+    assert compute_metrics(drafted).tau.value == pytest.approx(GOLDEN["eagle", "code-2"], rel=0.05)
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("gamma", [2, "auto"])
+@pytest.mark.parametrize(("gamma", "acceptance"), [(2, "token"), ("auto", "token"), (3, "block")])
 @pytest.mark.parametrize("method", DRAFTS)
-def test_sampled_text_keeps_the_targets_law(engine, reference, method, gamma):
+def test_sampled_text_keeps_the_targets_law(engine, reference, method, gamma, acceptance):
     """The first two tokens of seeded runs against the target's own joint law; false alarm 1e-4, seeds fixed."""
     asked = RunConfig(
-        BEGUN, method=method, gamma=gamma, sampling=SamplingParams(1.3, top_k=3), max_new_tokens=3, chat=False
-    )
+        BEGUN, method=method, gamma=gamma, sampling=SamplingParams(1.3, top_k=3), max_new_tokens=3, chat=False,
+        acceptance=acceptance,
+    )  # fmt: skip
     runs = [fold(engine.run(replace(asked, seed=seed, trace=False))) for seed in range(80)]
     first = Counter(t.status for r in runs for t in r.rounds[0].tokens)
     assert min(first["accepted"], first["rejected"]) > 10, "one side of the rule was hardly tried"

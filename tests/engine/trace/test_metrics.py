@@ -12,7 +12,8 @@ from engine.trace.events import CostModel, Timings
 from engine.trace.metrics import PARTS, Cost, compare, compute_metrics, first_divergence, largest_cost, wilson
 from engine.trace.trace import Trace
 
-STATUS = {"A": "accepted", "R": "rejected", "D": "discarded", "s": "resampled", "b": "bonus", "p": "plain"}
+STATUS = {"A": "accepted", "B": "rescued", "R": "rejected", "D": "discarded", "s": "resampled", "b": "bonus",
+          "p": "plain"}  # fmt: skip
 COSTS = CostModel(0.25, {1: 1.0, 2: 1.2, 4: 1.6}, 256, 0.03)
 
 
@@ -20,11 +21,11 @@ def trace(*rounds: str, seconds: float = 0.1, steps: int = 0, costs: CostModel |
     """A round a word, a letter a token: "AARDs" is two accepted drafts, a rejected, a discarded, a resampled token."""
     made, position, clock = [], 0, 0.5  # the prompt took half a second
     for index, letters in enumerate(rounds):
-        tokens, at, drafts = [], position, sum(letter in "ARD" for letter in letters)
+        tokens, at, drafts = [], position, sum(letter in "ABRD" for letter in letters)
         for depth, letter in enumerate(letters, start=1):
-            placed = at if letter in "Asbp" else position + depth - 1
+            placed = at if letter in "ABsbp" else position + depth - 1
             tokens.append(replace(token(STATUS[letter], placed, depth), id=first + placed))
-            at += letter in "Asbp"
+            at += letter in "ABsbp"
         times = Timings(0.1 * seconds, 0.6 * seconds, 0.1 * seconds, 0.2 * seconds)
         made.append(replace(round_(index, tokens, range(drafts), draft_steps=steps, timings=times),
                             start=clock, end=clock + seconds))  # fmt: skip
@@ -34,8 +35,10 @@ def trace(*rounds: str, seconds: float = 0.1, steps: int = 0, costs: CostModel |
 
 
 def test_the_counts_of_a_run_and_their_shares():
-    found = compute_metrics(trace("AARDs", "RDDDs", "AAAAb", "p"))  # 5 + 5 + 5 + 1 scored
-    assert found.counts == {"accepted": 6, "rejected": 2, "resampled": 2, "bonus": 1, "plain": 1, "discarded": 4}
+    found = compute_metrics(trace("BARDs", "RDDDs", "AAAAb", "p"))  # 5 + 5 + 5 + 1 scored
+    closing = {"resampled": 2, "bonus": 1, "plain": 1}
+    assert found.counts == {"accepted": 5, "rescued": 1, "rejected": 2, "discarded": 4} | closing
+    assert found.accepted == 6 and found.tested == 8
     assert found.alpha.value == 6 / 8, "drafts count up to the first rejection"
     assert found.by_depth == {1: (2, 3), 2: (2, 2), 3: (1, 2), 4: (1, 1)}, "each depth has its own denominator"
     assert found.wasted == 6 / 16, "scored but not emitted, over scored"
@@ -95,14 +98,14 @@ def test_wilson_holds_the_value(successes, more):
     assert 0 <= found.low <= found.value <= found.high <= 1
 
 
-@given(st.lists(st.sampled_from(["p", "Ab", "Rs", "ARs", "AAAb", "ARDDs", "A"]), min_size=1, max_size=12))
-def test_emitted_is_accepted_resampled_bonus_and_plain(rounds):
+@given(st.lists(st.sampled_from(["p", "Ab", "Rs", "ARs", "BAAb", "ARDDs", "A"]), min_size=1, max_size=12))
+def test_emitted_is_accepted_rescued_resampled_bonus_and_plain(rounds):
     whole = trace(*rounds)
     counts = compute_metrics(whole).counts
     assert (
         compute_metrics(whole).tokens
         == len(whole.emitted)
-        == sum(counts[s] for s in ("accepted", "resampled", "bonus", "plain"))
+        == sum(counts[s] for s in ("accepted", "rescued", "resampled", "bonus", "plain"))
     )
     assert [t.position for t in whole.emitted] == list(range(len(whole.emitted)))
 

@@ -31,7 +31,7 @@ texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
 distributions = st.none() | st.builds(
     Distribution, st.lists(st.builds(Candidate, st.integers(0, 2**31), texts, shares), max_size=3).map(tuple), shares
 )
-numbers = {name: st.none() | shares for name in ("p", "q", "u", "accept")}
+numbers = {name: st.none() | shares for name in ("p", "q", "u", "accept", "running", "h")}
 numbers |= {name: distributions for name in ("p_top", "q_top", "residual")} | {"label": st.none() | texts}
 
 
@@ -49,7 +49,11 @@ def made(draw, prefix=()) -> Trace:
         known = [draw(st.fixed_dictionaries(numbers)) for _ in range(len(parents) + 1)]
         tokens = []
         for i in range(len(parents)):
-            status = "accepted" if i < kept else draw(st.sampled_from(["rejected", "discarded"]))
+            status = (
+                draw(st.sampled_from(["accepted", "rescued"]))
+                if i < kept
+                else draw(st.sampled_from(["rejected", "discarded"]))
+            )
             at = position + i if i < kept else draw(st.integers(0, 200_000))
             tokens.append(Token(draw(st.integers(0, 2**31)), draw(texts), status, at, depth[i + 1], **known[i]))
         position += kept
