@@ -10,6 +10,12 @@ from app.views.charts import TABS
 
 SPEEDUP = re.compile(r"^\d+\.\d\d×$")
 OVERFLOW = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
+# The rounds that are wholly in the list and in the window.
+ROWS = """() => {
+  const list = document.querySelector('#stage .sl-rows').getBoundingClientRect();
+  return [...document.querySelectorAll('#stage [data-part=round]')].map(row => row.getBoundingClientRect())
+    .filter(row => row.top >= list.top - 1 && row.bottom <= list.bottom + 1 && row.bottom <= innerHeight).length;
+}"""
 # Notes that Run was pressed, runs and has ended. Otherwise a run of a few milliseconds would pass unseen.
 _WATCH = """() => {
   const button = document.querySelector('#run'), words = () => button.textContent.trim();

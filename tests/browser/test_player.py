@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 from fake_worker import chances, recorded
-from page_actions import OVERFLOW, text_of
+from page_actions import OVERFLOW, ROWS, text_of
 from player_page import page as harness
 from playwright.sync_api import Page, expect
 
@@ -453,8 +453,24 @@ def test_the_recorded_run_plays_by_itself_and_an_empty_inspector_offers_a_reject
     expect(question).to_have_count(1)
     question.click()
     expect(inspector).to_have_attribute("data-open", "locked")
+    expect(page.locator(".sl-close")).to_be_focused()
     expect(inspector.locator(".sl-inspected")).to_contain_text("rejected")
     expect(page.locator(".sl-list .sl-rejected[aria-current]")).to_be_visible()
+    page.keyboard.press("Escape")
+    expect(page.locator(".sl-rows")).to_be_focused()
+
+
+def test_tags_of_competing_drafters_leave_room_for_eight_rounds(opened):
+    trace, names = load(OPENING), ("ngram", "eagle", "lm")
+    rounds = [replace(r, drafter=names[r.index % 3] if r.parents else "") for r in trace.rounds]
+    page = opened(replace(trace, rounds=tuple(rounds)), viewport={"width": 1280, "height": 800})
+    tags = [row.locator(".sl-tag") for row in page.locator(".sl-row").all()[-6:]]
+    assert {tag.inner_text() for tag in tags} >= {"n-gram", "EAGLE", "draft model"}
+    assert {tag.get_attribute("data-kind") for tag in tags if tag.inner_text()} == {"lookup", "model"}
+    assert page.evaluate(f"({ROWS})()") >= 10  # two of which the strip takes on the page
+    page.locator(".sl-list .sl-token").last.click()
+    page.evaluate("text => feed(text)", player_feed.complete("other", trace))
+    expect(page.locator(".sl-tag").first).to_be_hidden()  # one drafter needs none
 
 
 # ── trees ──

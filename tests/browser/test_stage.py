@@ -1,15 +1,10 @@
 """The stage: everything that a run says is in sight at once, on a desktop, on a projector and on a phone."""
 
 import pytest
-from page_actions import OVERFLOW, fill, press_run, run, saved, speedup, text_of, wait_for_end
+from page_actions import OVERFLOW, ROWS, fill, press_run, run, saved, speedup, text_of, wait_for_end
 from playwright.sync_api import Page, expect
 
 pytestmark = pytest.mark.browser
-ROWS = """() => {
-  const list = document.querySelector('#stage .sl-rows').getBoundingClientRect();
-  return [...document.querySelectorAll('#stage [data-part=round]')].map(row => row.getBoundingClientRect())
-    .filter(row => row.top >= list.top - 1 && row.bottom <= list.bottom + 1 && row.bottom <= innerHeight).length;
-}"""
 SMALL = """() => [...document.querySelectorAll('body *')]
   .filter(node => node.checkVisibility({ visibilityProperty: true })
   && [...node.childNodes].some(child => child.nodeType === 3 && child.data.trim())
@@ -96,6 +91,7 @@ def test_presentation_is_the_stage_alone_in_large_type(visit):
     press_run(page, tokens="40", temperature="0.8")
     wait_for_end(page)
     page.locator("[data-share=present]").click()
+    expect(page.locator(".sl-source:visible")).to_have_text(["Your run"])  # one chip says whose run it is
     assert page.evaluate("document.documentElement.scrollHeight") <= 720 and page.evaluate(OVERFLOW) <= 0
     page.wait_for_function(f"({ROWS})() >= 6")
     page.wait_for_function(f"({SMALL})().length === 0")  # once the larger type is laid out
@@ -108,10 +104,14 @@ def test_presentation_is_the_stage_alone_in_large_type(visit):
         assert strip["x"] < box["x"] and box["x"] + box["width"] < strip["x"] + strip["width"]
 
 
-def test_on_a_phone_the_rounds_come_right_after_run_and_the_sheet_stands_on_the_transport(visit):
+def test_on_a_phone_the_rounds_come_right_after_run_and_the_sheet_stands_on_the_transport(visit, fake):
     page = visit(viewport={"width": 390, "height": 844})
+    fake(step=0.03)  # long enough to be seen
     press_run(page, tokens="40")
+    expect(page.locator("#stage .sl-source")).to_have_text("Running now")
+    running = page.locator("#stage .sl-rows").bounding_box()["y"]
     wait_for_end(page)
+    assert abs(page.locator("#stage .sl-rows").bounding_box()["y"] - running) <= 20
     page.wait_for_function(f"({ROWS})() >= 8")
     assert page.locator("#stage .sl-rows").bounding_box()["y"] <= 420 and page.evaluate("scrollY") == 0
     bar = page.locator("#stage [data-part=transport]").bounding_box()

@@ -146,9 +146,11 @@ function makeInspector(box, ask, legend) {
   function rolledClosing() {
     const drawn = drawFrom(source(), rolled);
     const words = drawn ? `This time: “${isolated(visible(drawn[1]))}”.` : 'This time: a token that the trace did not keep.';
-    const often = [...tally.tokens].sort((a, b) => b[1] - a[1]).slice(0, 3)
-      .map(([name, times]) => `${name === null ? 'others' : `“${isolated(name)}”`} ${times}`).join(', ');
-    return `${words} So far: ${often}. The trace keeps ${source().top.length} of the possible tokens ` +
+    const { top, rest } = source(), own = visible(shown(token)), all = top.reduce((sum, [, , mass]) => sum + mass, rest);
+    const expected = name => name === null ? rest : top.filter(([, text]) => visible(text) === name).reduce((sum, [, , mass]) => sum + mass, 0);
+    const often = [...tally.tokens].sort((a, b) => (b[0] === own) - (a[0] === own) || b[1] - a[1]).slice(0, 3)
+      .map(([name, times]) => `${name === null ? 'others' : `“${isolated(name)}”`} ${times} (${spoken(expected(name) / all)} expected)`).join(', ');
+    return `${words} Of ${tally.times}: ${often}. The trace keeps ${source().top.length} of the possible tokens ` +
       `(${percent(keptShare(source()))} of the mass); the rest is one lot here.`;
   }
 

@@ -10,7 +10,7 @@ function makePlayer(root, { askAgain = () => {}, runStarted = () => {}, heard = 
   const calm = window.matchMedia('(prefers-reduced-motion: reduce)');
   const timeline = makeTimeline();
   const rows = makeRoundsView(frame, find('.sl-list'), timeline), output = makeOutputView(find('.sl-text'), timeline, find('.sl-text-box'));
-  const inspector = makeInspector(find('.sl-inspected-token'), lock, find('.sl-legend')), tooltip = makeTooltip(find('.sl-tip'), frame);
+  const inspector = makeInspector(find('.sl-inspected-token'), lockByButton, find('.sl-legend')), tooltip = makeTooltip(find('.sl-tip'), frame);
   const playback = makePlayback(timeline, moved), strip = makeStrip(find('.sl-strip'), timeline), say = makeStatus(find('.sl-notice'));
   let locked = null, opening = false, sight = false, announced = -1, announcedAt = 0;
 
@@ -43,6 +43,7 @@ function makePlayer(root, { askAgain = () => {}, runStarted = () => {}, heard = 
     transport(at);
     strip.show(timeline.locate(playback.at));
     ending();
+    find('.sl-empty').hidden = at.index >= 0;
     root.dataset.rounds = timeline.rounds.length;
   }
 
@@ -95,7 +96,6 @@ function makePlayer(root, { askAgain = () => {}, runStarted = () => {}, heard = 
     root.dataset.kind = kind;
     root.dataset.rule = about.block ? 'block' : '';
     ending();
-    find('.sl-empty').hidden = Boolean(about.prompt || timeline.rounds.length);
   }
 
   // ── inspecting ──
@@ -114,6 +114,12 @@ function makePlayer(root, { askAgain = () => {}, runStarted = () => {}, heard = 
     panel.scrollTop = 0;                                  // on a phone it scrolls
     tooltip.hide();
     keepAbove(rows.nodeOf(token));
+  }
+
+  // The button that was pressed is gone, so the focus goes to the one that closes.
+  function lockByButton(token) {
+    lock(token);
+    find('.sl-close').focus({ preventScroll: true });
   }
 
   // Keeps the token in sight above the inspector, which on a phone covers the lower part.
@@ -170,7 +176,12 @@ function makePlayer(root, { askAgain = () => {}, runStarted = () => {}, heard = 
   listenForShortcuts(root, {
     ' ': actions.play, arrowleft: actions['round-back'], arrowright: actions['round-on'], home: actions.start,
     end: actions.end, j: actions['token-back'], k: actions['token-on'], '?': actions.help,
-    escape: () => { if (locked) unlock(); tooltip.hide(); },
+    escape() {
+      const isLeaving = locked && panel.contains(document.activeElement);
+      if (locked) unlock();
+      if (isLeaving) frame.focus({ preventScroll: true });
+      tooltip.hide();
+    },
   });
   navigateRows(frame, {
     tokenOf: rows.tokenOf, neighbour, hide: tooltip.hide, leave: actions.close,
