@@ -32,6 +32,8 @@ SCRIPTS = (
     "lessons/pass_places.js",
     "lessons/guess_words.js",
     "lessons/ruler.js",
+    "lessons/devices.js",
+    "lessons/batching.js",
 )
 TEXTS = (
     "The target cuts anew\n    return tokens[0]  # done ✓",
@@ -287,6 +289,26 @@ def test_a_round_is_judged_as_the_engine_did(bare, method, gamma):
         seen.add(len(offers))
     assert seen == ({0, 1} if method == "lm" else {0, 2})
     assert bare.evaluate("closingChances({ a: 0.5, b: 0.5 }, [{ a: 0.5, b: 0.5 }])") is None
+
+
+# ── one device in all calculators ──
+
+
+def pass_time(tokens: int, users: int, free: float, cache: float, experts: bool) -> float:
+    """In readings of the weights for one token: reading or arithmetic, whichever takes longer."""
+    read = (1 - (1 - 8 / 128) ** tokens) / (8 / 128) if experts else 1
+    return max(read + users * cache, tokens / free)
+
+
+def test_a_pass_of_many_users_takes_as_long_as_reading_or_arithmetic(bare):
+    made = random.Random(6)
+    for _ in range(30):
+        users, gamma = made.randint(1, 256), made.randint(0, 8)
+        free, cache = made.choice([2, 32, 128, 512]), made.choice([0, 0.01, 1])
+        for experts in (False, True):
+            values = [users * (gamma + 1), users, {"free": free, "cache": cache, "experts": experts}]
+            found = bare.evaluate("([tokens, users, rest]) => passTime(tokens, users, rest)", values)
+            assert found == pytest.approx(pass_time(users * (gamma + 1), users, free, cache, experts))
 
 
 # ── the time of a round ──
@@ -703,6 +725,52 @@ def test_a_round_is_drawn_to_scale_broken_in_six_ways_and_its_cause_is_found(at_
         if number < 5:
             page.get_by_role("button", name="Next case").click()
     expect(page.locator(".sl-figure-box")).to_contain_text("You found 4 of 5 causes.")
+
+
+def test_a_device_is_kept_between_calculators_and_long_texts_experts_and_bits_change_what_drafts_bring(at_tool):
+    page = at_tool(1, "The ceiling")
+    lists = lambda label: page.locator(".sl-figure-box").get_by_label(label)  # noqa: E731
+    lists("Device").select_option(index=0)  # the machine of the run, measured
+    expect(result(page)).to_contain_text("passes per second")
+    lists("Device").select_option(label="H200: 141 GB at 4,800 GB/s")
+    lists("Model").select_option(label="Qwen3 8B")
+    lists("Precision").select_option(label="4-bit, half a byte")
+    expect(result(page)).to_have_text("Over 1,000 passes per second: other costs decide before this ceiling does.")
+
+    page.evaluate("location.hash = '#lesson-12'")
+    page.locator('.sl-dot[title="Does it fit?"]').click()
+    expect(lists("Device").locator("option:checked")).to_have_text("H200: 141 GB at 4,800 GB/s")
+    expect(lists("Target in").locator("option:checked")).to_have_text("4-bit")
+    cache, draft_cache = (2 * layers * 8 * 128 * 2 * 8192 / 1e9 for layers in (36, 28))  # Qwen3 8B, Qwen3 0.6B
+    lists("Draft model").select_option(label="Qwen3 0.6B")
+    alone, both = (141 - 8.19 / 2) // cache, (141 - 8.19 / 2 - 0.596 * 2) // (cache + draft_cache)
+    expect(page.locator(".sl-figure-box")).to_contain_text(f"{alone:.0f} without a draft model, {both:.0f} with it")
+
+    page.evaluate("location.hash = '#lesson-13'")
+    page.locator('.sl-dot[title="Find the turning point"]').click()
+    gain = lambda: float(result(page).get_attribute("data-gain"))  # noqa: E731
+    tokens = expected_tokens(0.7, 4)
+
+    def brings(users, free, cache=0.0, experts=False):
+        times = [pass_time(users * width, users, free, cache, experts) for width in (1, 5)]
+        return pytest.approx(tokens * times[0] / times[1], abs=1e-3)
+
+    expect(lists("Weights in").locator("option:checked")).to_have_text("4-bit")
+    slide(page, "Users at once", 20)
+    assert gain() == brings(20, 128 / 4)
+    lists("Weights in").select_option(label="bf16")
+    assert gain() == brings(20, 128)
+    lists("Device").select_option(label="H200")
+    assert gain() == brings(20, 208) and lists("Tokens a pass scores for free in bf16").input_value() == "208"
+    lists("Layers").select_option(index=1)
+    assert gain() == brings(20, 208, experts=True)
+    for key in ("End", "Home"):
+        for each in page.locator(".sl-figure-box input").all():
+            each.focus()
+            page.keyboard.press(key)
+        assert "NaN" not in page.locator(".sl-figure-box").inner_text() and gain() > 0
+    page.locator('.sl-dot[title="Long texts turn it around"]').click()
+    assert gain() == brings(64, 128, cache / (8.19 * 2))
 
 
 def test_the_bill_adds_up(at_tool):

@@ -1,22 +1,40 @@
-// Models many users on one device. A pass costs the same until the arithmetic is full; then it grows with the tokens.
+// Models many users on one device. A pass takes as long as the slower of reading and arithmetic.
 
+const EXPERTS = { all: 128, used: 8 };       // for each token, as in Qwen3-30B-A3B
+const expertsRead = tokens => 1 - (1 - EXPERTS.used / EXPERTS.all) ** tokens;
+
+// The time of a pass over ``tokens`` of all users, in readings of the weights for one token. ``free``: how many tokens are
+// computed in that time. ``cache``: what a user's text adds to each reading. ``experts``: whether tokens choose weights.
+function passTime(tokens, users, { free, cache, experts }) {
+  const weights = experts ? expertsRead(tokens) / expertsRead(1) : 1;
+  return Math.max(weights + users * cache, tokens / free);
+}
+
+// ``settings``: users, text and experts to begin with.
 function makeBatching(settings, touched) {
-  const users = slider('Users at once', { low: 1, high: 256, step: 1, value: 1 });
-  const full = slider('Tokens a pass scores for free', { low: 8, high: 512, step: 8, value: 128 });
+  const users = slider('Users at once', { low: 1, high: 256, step: 1, value: settings.users ?? 1 });
+  const full = slider('Tokens a pass scores for free in bf16', { low: 8, high: 512, step: 8, value: 128 });
   const gamma = slider('γ, tokens drafted', { low: 0, high: 8, step: 1, value: 4 });
   const alpha = slider('α, chance to be accepted', { low: 0, high: 0.98, step: 0.01, value: 0.7 });
-  const plain = meter(), drafted = meter(), result = makeResult();
-  const time = tokens => Math.max(1, tokens / full.value);
+  const text = slider('Tokens of text for each user', { low: 0, high: 131072, step: 1024, value: settings.text ?? 0, words: x => (x ? x.toLocaleString('en') : 'short') });
+  const device = picker('Device', [['as set above', null], ...Object.entries(DEVICES).filter(([, each]) => each.operations)]);
+  const model = chosenModel('Target'), width = chosenWidth('Weights in', { 'bf16': 2, '8-bit': 1, '4-bit': 0.5 });
+  const kind = picker('Layers', [['dense', false], [`${EXPERTS.used} of ${EXPERTS.all} experts for each token`, true]], Number(settings.experts ?? false));
+  const plain = meter(), drafted = meter(), result = makeResult(), aside = make('p', 'sl-figure-note');
+  device.row.addEventListener('input', () => { if (device.value) full.value = 8 * Math.round(1000 * device.value.operations / device.value.speed / 8); });
 
   function draw() {
-    const without = users.value / time(users.value);
-    const wide = users.value * (gamma.value + 1), withDrafts = users.value * expectedTokens(alpha.value, gamma.value) / time(wide);
+    const weights = model.value.weights * width.value, cache = cacheOf(model.value, text.value), free = full.value * width.value / 2;
+    const time = tokens => passTime(tokens, users.value, { free, cache: cache / weights, experts: kind.value });
+    const wide = users.value * (gamma.value + 1), without = users.value / time(users.value), withDrafts = users.value * expectedTokens(alpha.value, gamma.value) / time(wide);
     const top = Math.max(without, withDrafts), gain = withDrafts / without;
     plain.set('plain', without / top, `${short(without)} per step`);
     drafted.set('with drafts', withDrafts / top, `${short(withDrafts)} per step`);
     result.textContent = gain >= 1.005 ? `Drafting gives ${short(gain)} × as many tokens.`
       : gain > 0.995 ? 'Drafting changes nothing here.' : `Drafting slows everybody down: ${short(gain)} × as many tokens.`;
+    result.dataset.gain = gain.toFixed(4);
+    aside.textContent = `${wide.toLocaleString('en')} tokens in a pass, and arithmetic for ${short(free)} while the weights are read.${cache ? ` Caches add ${short(users.value * cache)} GB to ${short(weights)} GB of weights.` : ''}`;
   }
-  return figure('The same device, a crowd of users', draw, touched, users.row, gamma.row, alpha.row, full.row, plain.row, drafted.row, result,
-    make('p', 'sl-figure-note', 'A model, not a measurement. Drafts cost nothing here, and texts are short, so that their caches do not count.'));
+  return figure('The same device, a crowd of users', draw, touched, users.row, gamma.row, alpha.row, full.row, text.row, device.row, model.row, width.row, kind.row, plain.row, drafted.row, result, aside,
+    make('p', 'sl-figure-note', 'A model, not a measurement. Drafts cost nothing here. Operations and bandwidth are those of data sheets. Experts are chosen independently, and all weights are theirs: the worst case.'));
 }

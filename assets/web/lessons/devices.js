@@ -11,17 +11,34 @@ const MODELS = {
   'Qwen3 32B': { weights: 32.8, layers: 64, heads: 8, size: 128, family: 'Qwen3' },
   'Llama 3.3 70B': { weights: 70.6, layers: 80, heads: 8, size: 128, family: 'Llama 3' },
 };
-// GB/s and GB of memory. A PC's memory varies; these are common sizes.
+// GB/s, GB of memory, and trillions of bf16 operations a second without sparsity, where the maker says. A PC's memory varies.
 const DEVICES = {
   'PC, DDR4-3200': { speed: 51.2, memory: 32 }, 'PC, DDR5-5600': { speed: 89.6, memory: 64 }, 'Apple M3 Max, 40-core GPU': { speed: 400, memory: 128 },
-  'RTX 4090': { speed: 1008, memory: 24 }, 'A100 80 GB': { speed: 2039, memory: 80 }, 'H100 SXM': { speed: 3350, memory: 80 }, 'H200': { speed: 4800, memory: 141 },
+  'RTX 4090': { speed: 1008, memory: 24, operations: 165.2 }, 'A100 80 GB': { speed: 2039, memory: 80, operations: 312 },
+  'H100 SXM': { speed: 3350, memory: 80, operations: 989.4 }, 'H200': { speed: 4800, memory: 141, operations: 989.4 },
 };
 const PRECISIONS_OF_WEIGHTS = { 'fp32, 4 bytes a weight': 4, 'bf16, 2 bytes': 2, '8-bit, 1 byte': 1, '4-bit, half a byte': 0.5 };
 
-// A list of such entries; ``chosen`` is a name.
-const pickerOf = (label, entries, chosen) => picker(label, Object.entries(entries), Object.keys(entries).indexOf(chosen));
-const deviceNames = () => Object.fromEntries(Object.entries(DEVICES).map(([name, device]) => [`${name}: ${device.memory} GB at ${device.speed.toLocaleString('en')} GB/s`, device]));
-const chosenDevice = label => picker(label, Object.entries(deviceNames()), Object.keys(DEVICES).indexOf('RTX 4090'));
+// The choices of one calculator are those of the next one, stored in this browser alone.
+const calculator = (() => {
+  const KEY = 'speclens-calculator';
+  let chosen = {};
+  try { chosen = { ...JSON.parse(localStorage.getItem(KEY)) }; } catch { /* nothing stored, or not ours */ }
+  return { chosen, save() { try { localStorage.setItem(KEY, JSON.stringify(chosen)); } catch { /* not allowed here */ } } };
+})();
+
+// ``options``: [words, value, key]. ``kept``: under which name the key of the choice is kept.
+function keptPicker(label, kept, options, first) {
+  const index = key => options.findIndex(option => option[2] === key), known = index(calculator.chosen[kept]);
+  const list = picker(label, options, known < 0 ? index(first) : known);
+  list.row.addEventListener('input', event => { calculator.chosen[kept] = options[event.target.selectedIndex][2]; calculator.save(); });
+  return list;
+}
+
+const chosenModel = label => keptPicker(label, 'model', Object.entries(MODELS).map(([name, model]) => [name, model, name]), 'Llama 3.1 8B');
+const chosenWidth = (label, widths) => keptPicker(label, 'width', Object.entries(widths).map(([words, bytes]) => [words, bytes, bytes]), 2);
+const deviceWords = (name, { memory, speed }) => `${name}: ${memory ? `${memory} GB at ` : ''}${Number(short(speed)).toLocaleString('en')} GB/s`;
+const chosenDevice = (label, devices = DEVICES) => keptPicker(label, 'device', Object.entries(devices).map(([name, device]) => [deviceWords(name, device), device, name]), 'RTX 4090');
 
 // GB of a key and a value of 16 bits for every token, layer and key-value head.
 const cacheOf = (model, tokens) => (model ? 2 * model.layers * model.heads * model.size * 2 * tokens / 1e9 : 0);

@@ -1,18 +1,19 @@
 // Works out the memory wall: every weight is read once for each pass, so bandwidth ÷ bytes is the ceiling.
 
-function makeRoofline(settings, touched) {
+// ``machine``: GB/s that were measured on the machine of the lesson's run.
+function makeRoofline({ machine }, touched) {
   const OTHER_COSTS = 1000;      // passes a second; above, starting the operations takes longer than reading the weights
   const result = makeResult(), aside = make('p', 'sl-figure-note'), bar = meter();
-  const model = pickerOf('Model', MODELS, 'Llama 3.1 8B'), width = pickerOf('Precision', PRECISIONS_OF_WEIGHTS, 'bf16, 2 bytes'), device = chosenDevice('Device');
+  const model = chosenModel('Model'), width = chosenWidth('Precision', PRECISIONS_OF_WEIGHTS), device = chosenDevice('Device', { 'The machine of this run, measured': { speed: machine }, ...DEVICES });
 
   function draw() {
-    const gigabytes = model.value.weights * width.value, { speed, memory } = device.value, ceiling = speed / gigabytes, fits = gigabytes < memory;
+    const gigabytes = model.value.weights * width.value, { speed, memory } = device.value, ceiling = speed / gigabytes, fits = !memory || gigabytes < memory;
     bar.set('of 500', fits ? ceiling / 500 : 0, fits ? `${short(ceiling)}/s` : 'does not fit');
     result.dataset.fits = fits;
     result.textContent = !fits ? `Does not fit: ${short(gigabytes)} GB of weights, and the device has ${memory}.`
       : ceiling > OTHER_COSTS ? `Over ${OTHER_COSTS.toLocaleString('en')} passes per second: other costs decide before this ceiling does.`
       : `At most ${short(ceiling)} passes per second.`;
-    aside.textContent = fits ? `${speed.toLocaleString('en')} GB/s ÷ ${short(gigabytes)} GB of weights. The real speed is lower, because the text so far is read, too.`
+    aside.textContent = fits ? `${Number(short(speed)).toLocaleString('en')} GB/s ÷ ${short(gigabytes)} GB of weights. The real speed is lower, because the text so far is read, too.`
       : 'Fewer bits a weight, or a smaller model, would fit. Or several such devices together.';
   }
   return figure('Where is the ceiling?', draw, touched, model.row, width.row, device.row, result, bar.row, aside);
