@@ -14,7 +14,7 @@ function guessScore(rounds) {
 
 // ``texts``: by name, the prompt, the tokens, four candidates for each, and [drafter, α, τ] of the recorded runs.
 function makeGuessWords({ texts, gamma }, touched) {
-  const text = picker('Text', Object.entries(texts)), prompt = make('p', 'sl-guess-prompt'), written = make('p', 'sl-guess-text'), where = make('p', 'sl-question-kind');
+  const text = picker('Text', Object.entries(texts)), prompt = make('p'), note = make('details', 'sl-guess-prompt', [make('summary', '', 'The prompt'), prompt], { open: '' }), written = make('p', 'sl-guess-text'), where = make('p', 'sl-question-kind');
   const options = make('div', 'sl-options sl-guess-options'), question = make('div', 'sl-question', [where, options]), result = makeResult();
   const table = make('div', 'sl-guess-scores'), again = makeButton('Start over', restart);
   let now, at, guesses, rounds, kinds;
@@ -75,7 +75,7 @@ function makeGuessWords({ texts, gamma }, touched) {
     });
   }
 
-  const box = figure('Be the drafter', () => {}, () => {}, text.row, prompt, written, question, result, table, make('div', 'sl-buttons', [again]),
+  const box = figure('Be the drafter', () => {}, () => {}, text.row, note, written, question, result, table, make('div', 'sl-buttons', [again]),
     make('p', 'sl-figure-note', `Greedy, γ = ${gamma} for all. The candidates continue the recorded text, even after a wrong guess. They are the target’s likeliest, or else rejected drafts and tokens of the text.`));
   text.row.addEventListener('change', restart);
   restart();
