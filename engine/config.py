@@ -7,6 +7,7 @@ from typing import Literal
 from engine.errors import BadInput
 
 MAX_GAMMA = 32
+MAX_NODES = 64  # drafts of a tree
 MAX_NEW_TOKENS = 8192
 AUTO = "auto"
 PRECISIONS = (AUTO, "fp32", "bf16", "fp16", "int4")
@@ -17,12 +18,13 @@ EAGLE3_HEAD = "LlamaForCausalLMEagle3"  # the architecture of an EAGLE-3 head's 
 class Method:
     """A drafting method. ``drafter`` is "module:Class", imported when the method is first used, because the page reads
     this list without torch. ``needs``: what drafts; a corpus is texts, a copy the target itself, rounded, and a head
-    reads the target's hidden states."""
+    reads the target's hidden states. ``shares``: the method whose weights it uses; auto leaves such a one out."""
 
     title: str
     description: str
     drafter: str
     needs: Literal["nothing", "corpus", "copy", "draft model", "head"] = "nothing"
+    shares: str = ""
 
 
 # The one registry: the command line, the page, the benchmark and the sweep are made from it, in this order.
@@ -38,7 +40,15 @@ METHODS = {
     "quantised": Method(
         "int4 copy", "the model itself, rounded, guesses", "engine.drafters.quantised:QuantisedDrafter", "copy"
     ),
-    "eagle": Method("EAGLE head", "reads the model's own states", "engine.drafters.eagle3:Eagle3Drafter", "head"),
+    "eagle": Method(
+        "EAGLE head",
+        "reads the model's states, branches where it pays",
+        "engine.drafters.eagle_tree:EagleTreeDrafter",
+        "head",
+    ),
+    "eagle-chain": Method(
+        "EAGLE chain", "the same head, never branching", "engine.drafters.eagle3:Eagle3Drafter", "head", shares="eagle"
+    ),
 }
 
 
@@ -60,6 +70,11 @@ ACCEPTANCE = {
 def needs_draft(method: str) -> bool:
     """Whether a pair must bring weights for it."""
     return method in METHODS and METHODS[method].needs in ("draft model", "head")
+
+
+def draft_of(method: str) -> str:
+    """The method under which a pair brings the weights that this one drafts with."""
+    return METHODS[method].shares or method if method in METHODS else method
 
 
 def runs_model(method: str) -> bool:

@@ -16,7 +16,7 @@ def to_device(values, device: str, dtype: torch.dtype = torch.long) -> torch.Ten
 
 
 def read(tensor: torch.Tensor) -> np.ndarray:
-    """Copies a tensor to the host, which waits for the device: the only wait of a round."""
+    """Copies a tensor to the host, which waits for the device: once a round, and for each level of an EAGLE tree."""
     return tensor.cpu().numpy()
 
 

@@ -122,7 +122,7 @@ class EngineFacade:
 
     def models(self, pair: str, method: str) -> Models:
         spec = get_pair(pair)
-        draft, target, gguf = spec.drafts.get(method), spec.target, None
+        draft, target, gguf = spec.draft(method), spec.target, None
         if target.gguf:  # most engines want the checkpoint that it was rounded from
             gguf = f"{target.repo}:{target.gguf.file.removesuffix('.gguf').rsplit('.', 1)[-1]}"
             alike = [one.target for one in load_catalogue().values() if _shape(one.target) == _shape(target)]

@@ -38,8 +38,8 @@ _TOKENS = (
 )
 _PLAYER = (
     *_TOKENS,
-    *_scripts("player", "probabilities", "rounds_view", "output_view", "distribution_bars", "block", "inspector"),
-    *_scripts("player", "playback"),
+    *_scripts("player", "probabilities", "rounds_view", "output_view", "distribution_bars", "block", "siblings"),
+    *_scripts("player", "inspector", "playback"),
     *_scripts("player", "shortcuts", "strip", "status", "captions", "player"),
 )
 _LESSONS = (

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from string import Template
 
 from app.views.safe_json import encode
-from engine.config import AUTO, METHODS
+from engine.config import AUTO, METHODS, draft_of
 from engine.files import ASSETS
 
 NGRAM_LONGEST = 8  # tokens of the longest match, as in engine.drafters.ngram
@@ -131,11 +131,12 @@ def _answer(target: Target, choice: Choice) -> dict:
     line = {"name": target.name, "version": target.version}
     if _plain(choice):
         return line | {"note": "Nothing to configure: plain decoding is what it does by itself."}
-    if choice.method in target.missing:
-        return line | {"note": f"Not supported: {target.missing[choice.method]}"}
-    if choice.method not in target.recipes:
+    method = draft_of(choice.method)  # these engines are configured with the draft alone
+    if method in target.missing:
+        return line | {"note": f"Not supported: {target.missing[method]}"}
+    if method not in target.recipes:
         return line | {"note": "Not described yet for this method."}
-    return line | _filled(target.recipes[choice.method], choice)
+    return line | _filled(target.recipes[method], choice)
 
 
 def _filled(recipe: Mapping[str, str], choice: Choice) -> dict[str, str]:

@@ -176,6 +176,7 @@ def round_line(event: Round, lean: bool) -> dict:
             "tokens": [_token(token, refused, lean) for token in event.tokens],
         }
         | ({"parents": event.parents} if branched else {})
+        | ({"row": short(event.row_cost)} if event.row_cost is not None else {})
         | ({"by": TITLES[event.drafter]} if event.drafter in TITLES else {})
     )
 
@@ -185,7 +186,7 @@ def _token(token: Token, refused: Token | None, lean: bool) -> dict:
     line = {"text": token.text, "status": token.status, "position": token.position, "id": token.id}
     if token.label is not None:
         line["label"] = token.label
-    for name in ("p", "q", "u", "accept", "gap", "running", "h"):
+    for name in ("p", "q", "u", "accept", "gap", "running", "h", "expected"):
         number = short(getattr(token, name))
         if number is not None:
             line[name] = number

@@ -20,6 +20,7 @@ from engine.runtime.engine import Engine
 from engine.trace.events import CostModel
 
 _WARM_UP_TOKENS = 8
+_CHAINS = {"eagle": "eagle-chain"}  # α is that of a chain
 
 
 def accept_with_probability(alpha: float) -> Rules:
@@ -56,22 +57,26 @@ def measure(
         yield point(*group[0][:2], [PairedRun(*benchmark.samples[key].values()) for key in group])
 
 
+def _chain(config: RunConfig) -> str:
+    return _CHAINS.get(config.method, config.method)
+
+
 def turn(engine: Engine, config: RunConfig, alpha: float, gamma: int, repeat: int = 0) -> Turn:
     """A plain run, and one whose drafts are accepted by chance. BadInput for an α or γ that cannot be set by hand."""
     if not 0 <= alpha <= 1:
         raise BadInput("α is a chance: choose values from 0 to 1.")
     if type(gamma) is not int or gamma < 1:
         raise BadInput("γ must be fixed here, 1 or more: auto would choose it from the α that is to be seen.")
-    drafted = SpecLensSystem(engine, config.method, gamma=gamma, rules=accept_with_probability(alpha), ends=False)
+    drafted = SpecLensSystem(engine, _chain(config), gamma=gamma, rules=accept_with_probability(alpha), ends=False)
     systems = SpecLensSystem(engine, BASELINE, ends=False), drafted
     return Turn((alpha, gamma, repeat), f"α = {alpha:g}, γ = {gamma}", replace(config, trace=False), systems)
 
 
 def warm(engine: Engine, config: RunConfig, cancelled: Cancelled = never) -> CostModel:
     """Runs both kinds for a few tokens; returns the method's costs on this device."""
-    systems = (SpecLensSystem(engine, method, gamma=1, ends=False) for method in (BASELINE, config.method))
+    systems = (SpecLensSystem(engine, method, gamma=1, ends=False) for method in (BASELINE, _chain(config)))
     warm_up(systems, replace(config, trace=False), _WARM_UP_TOKENS, cancelled)
-    return engine.costs(config.method)
+    return engine.costs(_chain(config))
 
 
 def measure_turn(

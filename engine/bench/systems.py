@@ -23,7 +23,7 @@ from engine.device import now, peak_memory, reset_peak
 from engine.errors import BadInput
 from engine.models.transformers_runner import load_transformers
 from engine.runtime.engine import PRECISIONS, Engine, load_engine, memory_errors
-from engine.trace.events import ProgressCallback, Round, RunFinished
+from engine.trace.events import CostModel, ProgressCallback, Round, RunFinished
 
 TRANSFORMERS = ("hf", "hf-lookup", "hf-assisted")
 LOOKUP_DEFAULT = 10  # what transformers' documentation sets; its generate has no default
@@ -33,7 +33,7 @@ LOOKUP_DEFAULT = 10  # what transformers' documentation sets; its generate has n
 class SpecLensSystem:
     """A method of the engine, driven on this very thread. ``gamma``: a draft length of its own, instead of the
     request's. ``precision``: that of ``engine``, where it is part of the name. ``acceptance``: the rule for chains.
-    ``rules`` and ``ends`` as in `Engine.run`."""
+    ``rules``, ``ends`` and ``costs`` as in `Engine.run`."""
 
     engine: Engine
     method: str
@@ -43,6 +43,7 @@ class SpecLensSystem:
     ends: bool = True
     precision: str = ""
     acceptance: str = "token"
+    costs: CostModel | None = None
 
     @property
     def name(self) -> str:
@@ -62,7 +63,7 @@ class SpecLensSystem:
         gamma = 0 if self.method == BASELINE else gamma
         config = replace(config, method=self.method, gamma=gamma, acceptance=self.acceptance)
         config = replace(config, trace=config.trace and self.traced)
-        events = self.engine.run(config, cancelled, rules=self.rules, ends=self.ends)
+        events = self.engine.run(config, cancelled, rules=self.rules, ends=self.ends, costs=self.costs)
         *rounds, finished = [event for event in events if isinstance(event, Round | RunFinished)]
         return Sample.of(rounds, finished.peak_memory)
 

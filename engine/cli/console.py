@@ -269,7 +269,7 @@ def pairs_table(pairs) -> Table:
         table.add_row(
             pair.name,
             pair.target.name,
-            ", ".join(f"{m} ({pair.drafts[m].name})" if m in pair.drafts else m for m in methods(pair)),
+            ", ".join(f"{m} ({draft.name})" if (draft := pair.draft(m)) else m for m in methods(pair)),
             ", ".join(dict.fromkeys(m.licence for m in models)),
             " + ".join(_count(m.parameters) for m in models),
             *(gigabytes(pair.memory(dtype, next(iter(pair.drafts), None))) for dtype in ("fp32", "bf16")),

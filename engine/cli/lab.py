@@ -1,4 +1,4 @@
-"""Runs `python -m engine lab`: a sweep over settings, the distribution test, and speedups for any α set by hand."""
+"""Runs `python -m engine lab`: a sweep, the distribution test, speedups for any α set by hand, chains beside trees."""
 
 from pathlib import Path
 from typing import Annotated
@@ -111,7 +111,7 @@ def distribution(
 def synthetic(
     alphas: Annotated[str, typer.Option(help="Chances that a draft is accepted; commas between.")] = "0.3,0.5,0.7,0.9",
     gammas: Annotated[str, typer.Option(help="Draft lengths; commas between.")] = "1,2,4",
-    method: Annotated[str, typer.Option(help="Whose costs: its drafts are made, and accepted by chance.")] = "eagle",
+    method: Annotated[str, typer.Option(help="Whose costs; its drafts are accepted by chance.")] = "eagle-chain",
     repeats: Annotated[int, typer.Option(min=1, max=100)] = 1,
     max_new_tokens: options.NewTokens = 96,
     prompt: str = "Tell me about dogs.",
@@ -133,3 +133,33 @@ def synthetic(
         expected, predicted = expected_tokens(p.alpha, p.gamma), idealised_speedup(p.alpha, p.gamma, costs.c, costs.v)
         numbers = (show(number, ".2f") for number in (p.seen, p.tau, expected, p.speedup, predicted))
         print(table_row([f"{p.alpha:g}", str(p.gamma), *numbers]), flush=True)
+
+
+@app.command()
+def shapes(
+    prompts: options.Prompts,
+    slope: Annotated[float, typer.Option(min=0.0, max=2.0, help="What scoring one more token costs elsewhere.")] = 0.01,
+    temperature: options.Temperature = 0.0,
+    limit: options.Limit = 12,
+    max_new_tokens: options.NewTokens = 96,
+    pair: options.Pair = "smollm2-135m", seed: options.Seed = 0,
+    device: options.Device = AUTO, precision: options.Precision = AUTO,
+):  # fmt: skip
+    """A chain and a tree of one EAGLE head: timed here, and predicted where one more row costs --slope of a step."""
+    from engine.bench.metrics import table, table_row
+    from engine.bench.prompts import read_prompts
+    from engine.bench.shapes import HERE, compare
+
+    engine = options.load(pair, device, precision)
+    with progress() as show:
+        results = compare(engine, read_prompts(prompts, limit), max_new_tokens, slope, temperature, seed, show)
+    print(table(["method", "costs", "tokens/s", "τ", "drafts a round", "steps a round", "predicted"], []))
+    for each in results:
+        where = "measured here" if each.where == HERE else f"v(W) = 1 + {slope:g} (W − 1)"
+        numbers = (f"{x:.2f}" for x in (each.rate, each.tau, each.drafted, each.steps, each.predicted))
+        print(table_row([each.method, where, *numbers]))
+    chain, tree, assumed_chain, assumed_tree = results
+    print(
+        f"Tree over chain: {tree.rate / chain.rate:.3f} timed here, {tree.predicted / chain.predicted:.3f} by this "
+        f"device's costs, {assumed_tree.predicted / assumed_chain.predicted:.3f} by the assumed ones."
+    )

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from math import prod
 
 from engine.drafters.base import PER_TOKEN
+from engine.drafters.token_tree import Recorded, Worthwhile, is_first
 from engine.trace.speedup_model import best_length, interpolate
 
 PRIOR_WEIGHT = 4.0  # tests that the prior counts for
@@ -32,7 +33,7 @@ class FixedGamma:
     def choose(self, keys, most: int) -> int:
         return min(self.gamma, most)
 
-    def observe(self, keys, tested: int, accepted: int, path: Sequence = (), steps: int = 0) -> None:
+    def observe(self, keys, outcomes: Sequence[bool | None], path: Sequence = (), steps: int = 0) -> None:
         pass
 
 
@@ -112,15 +113,22 @@ class AdaptiveGamma:
     def _scoring(self, drafts: int) -> float:
         return interpolate(self.v, drafts + 1) - interpolate(self.v, drafts)
 
-    def observe(self, keys, tested: int, accepted: int, path: Sequence = (), steps: int = 0) -> None:
-        """Updates α from a round: the first ``accepted`` of ``tested`` drafts were accepted. For ``PER_TOKEN``,
-        ``path`` has the keys of the round's drafts and ``steps`` the draft steps it took."""
-        for i, key in enumerate((path if keys == PER_TOKEN else keys or ())[:tested]):
-            self._count(key, i < accepted)
-            if keys == PER_TOKEN:
-                self._count(PER_TOKEN, i < accepted)
+    def tree_shape(self) -> Worthwhile:
+        """Keeps the guesses of a tree by the rule of `worth_verifying` and `worth_drafting`."""
+        rate = self.rate.value
+        return Worthwhile(self.alpha, lambda n: rate * (interpolate(self.v, n + 1) - 1.0), rate * self.c)
+
+    def observe(self, keys, outcomes: Sequence[bool | None], path: Sequence = (), steps: int = 0) -> None:
+        """Updates α from a round. ``outcomes``: whether each draft was accepted, None if it was not tested. For
+        ``PER_TOKEN``, ``path`` has the keys of the round's drafts and ``steps`` the draft steps it took."""
+        for key, outcome in zip(path if keys == PER_TOKEN else keys or (), outcomes, strict=False):
+            if outcome is None:
+                continue
+            self._count(key, outcome)
+            if keys == PER_TOKEN and is_first(key):
+                self._count(PER_TOKEN, outcome)
         if keys == PER_TOKEN and steps:
-            self._account(accepted + 1, steps * self.c + interpolate(self.v, len(path) + 1))
+            self._account(outcomes.count(True) + 1, steps * self.c + interpolate(self.v, len(path) + 1))
 
     def _account(self, tokens: int, cost: float) -> None:
         """Tracks the net gain of per-token decisions. After losing ``_DEBT`` plain steps drafting pauses, with
@@ -147,8 +155,8 @@ class ReplayedGamma:
     """Repeats the γ of each recorded round, so that a run with γ = auto can be repeated exactly.
 
     ``gammas``: γ, or (γ, draft steps) where a draft model may have taken one more step than it drafted tokens, or with
-    the drafter's name as third. `observe` counts the rounds, because `choose` is not called in a round in which nothing
-    can be drafted.
+    the drafter's name as third and a tree's parents as fourth. `observe` counts the rounds, because `choose` is not
+    called in a round in which nothing can be drafted.
     """
 
     def __init__(self, gammas: Sequence[int | tuple]):
@@ -172,5 +180,10 @@ class ReplayedGamma:
     def _recorded(self) -> tuple[int, int]:
         return self.rounds[self._round] if self._round < len(self.rounds) else (0, 0)
 
-    def observe(self, keys, tested: int, accepted: int, path: Sequence = (), steps: int = 0) -> None:
+    def tree_shape(self) -> Recorded | None:
+        """The shape of the recorded tree; None where the round's was a chain."""
+        parents = (*self._recorded(), "", None)[3]
+        return parents and Recorded(parents)
+
+    def observe(self, keys, outcomes: Sequence[bool | None], path: Sequence = (), steps: int = 0) -> None:
         self._round += 1

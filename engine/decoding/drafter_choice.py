@@ -11,6 +11,7 @@ from collections.abc import Hashable, Mapping, Sequence
 
 from engine.decoding.draft_length import AdaptiveGamma, Rate
 from engine.drafters.base import PER_TOKEN
+from engine.drafters.token_tree import Worthwhile
 from engine.trace.speedup_model import interpolate
 
 
@@ -46,15 +47,18 @@ class DrafterChoice:
     def worth_drafting(self, path: Sequence[Hashable]) -> bool:
         return self.gamma is not None or self.members[self.drafter].worth_drafting(path)
 
-    def observe(self, keys, tested: int, accepted: int, path: Sequence = (), steps: int = 0) -> None:
+    def tree_shape(self) -> Worthwhile | None:
+        return self.members[self.drafter].tree_shape() if self.gamma is None else None
+
+    def observe(self, keys, outcomes: Sequence[bool | None], path: Sequence = (), steps: int = 0) -> None:
         name = self.drafter
         if not name:
             self.rate.add(1.0, 1.0)
         else:
             member, own = self.members[name], keys[name]
             drafted = len(path) if own == PER_TOKEN else self._length
-            member.observe(own, tested, accepted, path)
-            self.rate.add(accepted + 1, steps * member.c + interpolate(member.v, drafted + 1))
+            member.observe(own, outcomes, path)
+            self.rate.add(outcomes.count(True) + 1, steps * member.c + interpolate(member.v, drafted + 1))
         self.drafter = ""
         for other, own in (keys or {}).items():
             if other != name:

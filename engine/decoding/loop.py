@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
-from engine.config import MAX_GAMMA, RunConfig
+from engine.config import AUTO, MAX_GAMMA, MAX_NODES, RunConfig
 from engine.decoding.trace_recorder import TraceRecorder
 from engine.device import DeviceTimer, now, to_device
 from engine.drafters.base import Draft, Drafter, DrafterSetup, DraftPolicy
@@ -65,7 +65,7 @@ class SpeculativeDecoder:
         self.started = self.started or time.perf_counter()
         self.committed = list(self.prompt)
         self.text = ""
-        room = len(self.prompt) + self.config.max_new_tokens + MAX_GAMMA + 2
+        room = len(self.prompt) + self.config.max_new_tokens + MAX_NODES + 2
         self.room = min(room, max(self.target.max_length, len(self.prompt) + self.config.max_new_tokens))
         self.uniforms = Uniforms(self.config.seed, self.config.max_new_tokens + MAX_GAMMA + 2)
         penalised = self.config.sampling.repetition_penalty != 1.0
@@ -142,14 +142,17 @@ class SpeculativeDecoder:
         path = [node for node, accepted in enumerate(verdict.path, start=1) if accepted]
         self.target.keep(base, [0, *path])
         self.drafter.commit(len(path))
-        self.gamma_policy.observe(keys, int(verdict.tested.sum()), len(path), draft.confidence_keys, draft.steps)
+        self.gamma_policy.observe(keys, verdict.outcomes, draft.confidence_keys, draft.steps)
         draft_texts = self.recorder.draft_texts(verdict, draft)
         texts, tail = self._commit([*(verdict.tokens[node - 1] for node in path), verdict.closing])
         # 5 yield
         tokens = self.recorder.tokens(verdict, draft, draft_texts, texts, tail, u, u_closing, depth, position)
         end, laps = self._now(), timer.laps()
         timings = Timings(*laps, host=max(0.0, end - start - sum(laps)))
-        return Round(index, gamma, tokens, self._parents(draft), draft.steps, base, timings, start, end, draft.drafter)
+        return Round(
+            index, gamma, tokens, self._parents(draft), draft.steps, base, timings, start, end, draft.drafter,
+            draft.row_cost if self.config.trace else None,
+        )  # fmt: skip
 
     def _now(self) -> float:
         return time.perf_counter() - self.started
@@ -162,7 +165,12 @@ class SpeculativeDecoder:
         if gamma == 0:
             return 0, keys, Draft(torch.zeros(0, dtype=torch.long, device=self.target.device))
         draft = self.drafter.propose(self.committed, gamma, position)
-        return len(draft) if draft.parents is None else gamma, keys, draft
+        if len(draft) > MAX_NODES:
+            raise BadInput(
+                f"{self.drafter.name!r} drafted {len(draft)} tokens in one round; at most {MAX_NODES} are scored."
+            )
+        is_asked = draft.parents is not None and self.config.gamma != AUTO
+        return gamma if is_asked else len(draft), keys, draft
 
     def _accept(self, p: torch.Tensor, draft: Draft, u, u_closing) -> Verdict:
         draws = [to_device(x, self.target.device, torch.float32) for x in (u, u_closing)]

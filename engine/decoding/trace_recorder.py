@@ -32,6 +32,11 @@ class HostVerdict:
     numbers: dict[str, np.ndarray]
     rescued: frozenset[int] = frozenset()
 
+    @property
+    def outcomes(self) -> list[bool | None]:
+        """Whether each draft was accepted; None if it was not tested."""
+        return [bool(on_path) if tested else None for on_path, tested in zip(self.path, self.tested, strict=True)]
+
 
 def to_host(tensors: dict[str, torch.Tensor]) -> dict[str, np.ndarray]:
     """Copies all tensors in one transfer, as fp32 (token ids stay exact below 2²⁴)."""
@@ -160,6 +165,8 @@ class TraceRecorder:
                 token, text, at = verdict.tokens[i], draft_texts[i], depth[i + 1]
                 is_decided = status in TESTED or "running" in verdict.numbers
                 numbers = self._draft_numbers(verdict, i, parents[i], u[i] if is_decided else None)
+                if numbers and draft.expected:
+                    numbers["expected"] = draft.expected[i]
             else:
                 token, text, at = verdict.closing, texts[-1], depth[verdict.last] + 1
                 refused = [tokens[k] for k in _rejected_after(verdict.last, statuses, parents)]

@@ -42,7 +42,11 @@ class AutoregressiveDrafter(Drafter):
 
     def start(self, prompt: Sequence[int], setup: DrafterSetup) -> None:
         self.setup = setup
-        self.runner.reset(min(setup.capacity, self.runner.max_length))
+        self.runner.reset(min(self._capacity(setup), self.runner.max_length))
+
+    def _capacity(self, setup: DrafterSetup) -> int:
+        """Tokens that the draft's cache must hold."""
+        return setup.capacity
 
     def confidence_keys(self, committed: Sequence[int]) -> Sequence[str]:
         return (_CAPTURED,) * MAX_GAMMA if self.runner.captured else PER_TOKEN

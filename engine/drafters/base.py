@@ -18,7 +18,8 @@ PER_TOKEN = "per token"  # the confidence keys of a drafter that knows its confi
 class Draft:
     """tokens [N] on the device. q [N, V]: the row each token was drawn from, None for deterministic drafts (one-hot).
     parents [N] for a tree, None for a chain. steps: forward passes of the draft model. confidence_keys [N]: set by
-    drafters that decide per token. drafter: the member that proposed it, where several compete."""
+    drafters that decide per token. drafter: the member that proposed it, where several compete. expected [N] and
+    row_cost: as in a trace, of a tree whose nodes were chosen by cost."""
 
     tokens: torch.Tensor
     q: torch.Tensor | None = None
@@ -26,6 +27,8 @@ class Draft:
     steps: int = 0
     confidence_keys: tuple[Hashable, ...] = ()
     drafter: str = ""
+    expected: tuple[float, ...] = ()
+    row_cost: float | None = None
 
     def __len__(self) -> int:
         return len(self.tokens)
@@ -41,6 +44,10 @@ class DraftPolicy(Protocol):
 
     def worth_drafting(self, path: Sequence[Hashable]) -> bool:
         """Returns whether one more pass of the draft model is worth its cost."""
+
+    def tree_shape(self):
+        """Returns which guesses of a tree are kept (a shape of `engine.drafters.token_tree`), or None for the most
+        probable γ."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from engine.models.runner import DecoderRunner
 class Eagle3Drafter(AutoregressiveDrafter):
     """``runner`` runs the head; ``target`` stores the features of every token it has scored."""
 
-    name = "eagle"
+    name = "eagle-chain"
 
     def __init__(self, runner: DecoderRunner, target: DecoderRunner):
         super().__init__(runner)
@@ -35,13 +35,8 @@ class Eagle3Drafter(AutoregressiveDrafter):
 
     def propose(self, committed: Sequence[int], gamma: int, position: int) -> Draft:
         """Feeds the tokens committed since the last proposal with their features, then drafts from its own state."""
-        runner, known = self.runner, len(committed) - 1  # positions whose features the target has
-        if known - runner.length > LONGEST_CATCH_UP:
-            self._catch_up(committed, known - 1)
-        runner.rollback(min(runner.length, known - 1))  # a repeated proposal feeds the last position again
-        start = runner.length
-        ids = self._buffer("ids", committed[start + 1 :], torch.long)
-        features = self._at_fixed_address("features", self.target.tapped[start:known])
+        runner = self.runner
+        ids, features = self._not_yet_fed(committed)
         u, seen = self._uniforms(position, gamma), self._seen()
         policy = None if runner.captured else self.setup.policy
 
@@ -61,5 +56,15 @@ class Eagle3Drafter(AutoregressiveDrafter):
             return self._draft(advance, u, seen, gamma, policy)
 
         draft = runner.loop((len(ids), gamma, self.setup.sampling), len(ids) + gamma - 1, body)
-        runner.rollback(known)  # the next round feeds the drafted positions again, with features
+        runner.rollback(len(committed) - 1)  # the next round feeds the drafted positions again, with features
         return draft
+
+    def _not_yet_fed(self, committed: Sequence[int]) -> tuple[torch.Tensor, torch.Tensor]:
+        """The tokens committed since the last proposal, and their features. Catches up first if they are many."""
+        runner, known = self.runner, len(committed) - 1  # positions whose features the target has
+        if known - runner.length > LONGEST_CATCH_UP:
+            self._catch_up(committed, known - 1)
+        runner.rollback(min(runner.length, known - 1))  # a repeated proposal feeds the last position again
+        start = runner.length
+        ids = self._buffer("ids", committed[start + 1 :], torch.long)
+        return ids, self._at_fixed_address("features", self.target.tapped[start:known])

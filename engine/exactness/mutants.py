@@ -13,9 +13,10 @@ import torch
 
 from engine.config import SamplingParams
 from engine.decoding.loop import TRUE_RULES, Rules
+from engine.drafters.base import Drafter
 from engine.drafters.draft_model import DraftModelDrafter
 from engine.exactness.results import MISTAKES, Mistake
-from engine.exactness.toy_models import ToyLM, ToyRunner, make_drafter
+from engine.exactness.toy_models import ToyLM, ToyRunner, ToyTreeDrafter, make_drafter
 from engine.sampling.block_verification import verify_block
 from engine.sampling.rejection import Verdict, residual, verify_chain
 from engine.sampling.warping import draw, one_hot, warp
@@ -27,7 +28,7 @@ class Mutant:
 
     name: str
     rules: Rules = TRUE_RULES
-    drafts: type[DraftModelDrafter] | None = None  # a drafter with a mistake of its own
+    drafts: Callable[[ToyRunner], Drafter] | None = None  # a drafter with a mistake of its own
 
     @property
     def mistake(self) -> Mistake:
@@ -140,6 +141,18 @@ class ArgmaxDrafts(DraftModelDrafter):
         return logits.argmax(-1), q
 
 
+class ChosenSiblings(ToyTreeDrafter):
+    """Three siblings are drawn, and the two that q likes best go on, as a tree's rerank would have it; their q says
+    nothing of that choice. A tree whose nodes are chosen by their tokens must be one-hot."""
+
+    def __init__(self, runner: ToyRunner):
+        super().__init__(runner.model)
+
+    def _children(self, context, width, position):
+        drawn = super()._children(context, width + 1, position)
+        return sorted(drawn, key=lambda child: -float(child[1][child[0]]))[:width]
+
+
 def top_p_without_crossing(logits, params: SamplingParams):
     """Keeps only tokens whose mass together stays below top-p: the one that crosses it is lost."""
     probs = warp(logits, replace(params, top_p=1.0))
@@ -176,6 +189,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant("good-enough", rules(passes=lambda p_x, q_x, u: p_x > 0.1)),
     Mutant("sibling-residual", rules(sibling_row=lambda row, q: row)),
     Mutant("sibling-q", rules(test_q=lambda q, i, first: q[first])),
+    Mutant("sibling-choice", drafts=ChosenSiblings),
     Mutant("sibling-closing", rules(closing_row=lambda row, q: row)),
     Mutant("top-p-crossing", Rules(warp=top_p_without_crossing)),
     Mutant("temperature-last", Rules(warp=temperature_last)),

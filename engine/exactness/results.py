@@ -62,6 +62,11 @@ MISTAKES: Mapping[str, Mistake] = {
     "sibling-q": Mistake(
         "Siblings drawn without replacement are tested with the first one's q.", "without_replacement"
     ),
+    "sibling-choice": Mistake(
+        "The likelier siblings of those drawn are chosen, and tested as if drawn from q.",
+        "independent",
+        own_drafter=True,
+    ),
     "sibling-closing": Mistake("After all siblings are refused the closing token is drawn from p.", "independent"),
     "top-p-crossing": Mistake("Top-p drops the token that crosses the line."),
     "temperature-last": Mistake("Temperature is applied after top-p."),

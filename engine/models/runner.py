@@ -161,7 +161,11 @@ class DecoderRunner:
         return min(self._bucket(self.length + more), self.cache.slots)
 
     def step(self, ids: torch.Tensor, offset: int, rows=slice(None), shape=None, visible: int | None = None, **inputs):
-        """One pass, at slots base + offset + 0 … W−1. It changes no host state, so that it can be captured."""
+        """One pass, at slots base + offset + 0 … W−1. It changes no host state, so that it can be captured.
+
+        ``shape``: depth [W] below the root and ancestors [W, M], of tokens that are the last W of a tree's M nodes; the
+        nodes before them lie in the slots before.
+        """
         W = len(ids)
         visible = visible or self.visible(offset + W)
         order = torch.arange(W, device=self.device)
@@ -171,13 +175,31 @@ class DecoderRunner:
         if shape is not None:
             depth, ancestors = shape
             depth, ancestors = to_device(depth, self.device), to_device(ancestors, self.device, torch.bool)
-            positions = self._base + offset + depth
-            inside = seen - slots[0]  # node number at that slot; negative for the committed context
-            in_tree = (inside >= 0) & (inside < W)
-            mask = (inside < 0) | (in_tree & ancestors[:, inside.clamp(0, W - 1)])
+            nodes = ancestors.shape[1]
+            first = self._base + offset + W - nodes  # the slot of the root
+            positions = first + depth
+            inside = seen - first  # node number at that slot; negative for the committed context
+            in_tree = (inside >= 0) & (inside < nodes)
+            mask = (inside < 0) | (in_tree & ancestors[:, inside.clamp(0, nodes - 1)])
         elif W > 1 or self.graphs.captured:
             mask = seen[None] <= slots[:, None]
         return self.model.forward(ids, slots, positions, mask, visible, self.cache, rows, **inputs)
+
+    @property
+    def room(self) -> int:
+        """Tokens that still fit into the cache."""
+        return self.cache.slots - self.length
+
+    @torch.inference_mode()
+    def extend(self, ids: torch.Tensor, shape=None, **inputs) -> tuple[torch.Tensor, torch.Tensor]:
+        """Appends tokens in a pass of its own, never captured. Returns logits and features: of the last one, or of each
+        node with a ``shape`` as in `step`."""
+        W = len(ids)
+        assert self.room >= W, f"{W} more tokens than the cache was made for"
+        self._base.fill_(self.length)
+        result = self.step(ids, 0, slice(W - 1, W) if shape is None else slice(None), shape, **inputs)
+        self.cache.length += W
+        return result
 
     @torch.inference_mode()
     def loop(self, key, total: int, body: Callable):

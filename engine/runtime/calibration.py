@@ -16,6 +16,7 @@ from pathlib import Path
 import torch
 
 from engine.config import SamplingParams
+from engine.decoding.draft_length import ReplayedGamma
 from engine.device import now, to_device
 from engine.drafters.base import Drafter, DrafterSetup
 from engine.files import read_json, write_atomically
@@ -95,9 +96,11 @@ def _scoring(target: Runner, ids: Sequence[int], context: int):
 
 
 def _drafting(drafter: Drafter, target: Runner, prompt: list[int]):
+    chain = ReplayedGamma([(_DRAFT_STEPS, _DRAFT_STEPS, "", tuple(range(_DRAFT_STEPS)))])  # of a tree too
     setup = DrafterSetup(
-        _GREEDY, target.vocab_size, Uniforms(0, _DRAFT_STEPS + 1), None, len(prompt) + _DRAFT_STEPS + 2, target.device
-    )
+        _GREEDY, target.vocab_size, Uniforms(0, _DRAFT_STEPS + 1), None, len(prompt) + _DRAFT_STEPS + 2, target.device,
+        chain,
+    )  # fmt: skip
     drafter.start(prompt, setup)
 
     def draft():

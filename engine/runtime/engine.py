@@ -12,7 +12,7 @@ import torch
 import transformers
 
 import engine
-from engine.config import AUTO, METHODS, RunConfig, runs_model
+from engine.config import AUTO, METHODS, RunConfig, draft_of, runs_model
 from engine.decoding.draft_length import AdaptiveGamma, FixedGamma, Rate, ReplayedGamma
 from engine.decoding.drafter_choice import DrafterChoice
 from engine.decoding.loop import TRUE_RULES, Rules, SpeculativeDecoder
@@ -106,7 +106,7 @@ class Engine:
         """Whether everything the method needs is loaded."""
         if method == AUTO:
             return self._has_competed
-        return method in self._drafts or method not in self.pair.drafts
+        return draft_of(method) in self._drafts or self.pair.draft(method) is None
 
     def drafter(self, method: str) -> Drafter:
         """The method's drafter. Raises BadInput for an unknown method, Unavailable if its draft cannot run here."""
@@ -141,6 +141,7 @@ class Engine:
 
     def _draft(self, method: str) -> LoadedModel:
         """The draft model, loaded on first use. Raises Unavailable if its tokenizer or size does not fit."""
+        method = draft_of(method)
         if method not in self._drafts:
             spec = self.pair.drafts[method]
             if not spec.head:
@@ -186,11 +187,12 @@ class Engine:
         return LoadedModel(DecoderRunner(head), target.tokenizer, target.eos, folder)
 
     def usable(self, *needs: str) -> dict[str, Drafter]:
-        """The drafters that can be loaded here: all, or those of methods with one of these ``needs``."""
+        """The drafters that can be loaded here: all, or those of methods with one of these ``needs``; of several with
+        the same weights the first."""
         drafters = {}
         for method in self.methods:
-            is_candidate = method != "none" and (not needs or METHODS[method].needs in needs)
-            if is_candidate and method not in self._unusable:
+            is_candidate = method != "none" and draft_of(method) == method
+            if is_candidate and (not needs or METHODS[method].needs in needs) and method not in self._unusable:
                 try:
                     drafters[method] = self.drafter(method)
                 except (BadInput, Unavailable):
@@ -247,8 +249,8 @@ class Engine:
         hashes = {"target": self._hashes[self.target.folder]}
         if method == AUTO:
             hashes |= {name: self._hashes[draft.folder] for name, draft in self._drafts.items()}
-        elif method in self._drafts:
-            hashes["draft"] = self._hashes[self._drafts[method].folder]
+        elif draft_of(method) in self._drafts:
+            hashes["draft"] = self._hashes[self._drafts[draft_of(method)].folder]
         if method in ("corpus", AUTO) and "corpus" in self._drafters:
             hashes["corpus"] = self._corpus_hash
         return hashes
@@ -260,23 +262,24 @@ class Engine:
         gammas: Sequence[int] | None = None,
         rules: Rules = TRUE_RULES,
         ends: bool = True,
+        costs: CostModel | None = None,
     ) -> Iterator[Event]:
         """Yields RunStarted, Rounds, RunFinished. ``gammas``: those of `ReplayedGamma`, to repeat a recorded run.
-        For experiments: other ``rules``; ``ends`` False ignores end-of-text tokens. Raises BadInput and Unavailable."""
+        For experiments: other ``rules``; ``ends`` False ignores end-of-text tokens; ``costs`` instead of those measured
+        (with the draft_costs of all drafters for method auto). Raises BadInput and Unavailable."""
         with memory_errors(f"This request does not fit into the memory of {self.device}"):
-            yield from self._run(config, cancelled, gammas, rules, ends)
+            yield from self._run(config, cancelled, gammas, rules, ends, costs)
 
-    def _run(self, config: RunConfig, cancelled, gammas, rules: Rules, ends: bool) -> Iterator[Event]:
+    def _run(self, config: RunConfig, cancelled, gammas, rules: Rules, ends: bool, costs) -> Iterator[Event]:
         prompt = encode_prompt(self.target.tokenizer, config)
         self._check_length(self.target, self.pair.target.name, len(prompt), config)
         if config.method == AUTO:
             drafter = HybridDrafter(self.competitors(len(prompt) + config.max_new_tokens))
-            costs = self._shared_costs(drafter.members)
+            costs = costs or self._shared_costs(drafter.members)
         else:
-            drafter, costs = self.drafter(config.method), self.costs(config.method)
-            if config.method in self._drafts:
-                draft = self._draft(config.method)
-                self._check_length(draft, self.pair.drafts[config.method].name, len(prompt), config)
+            drafter, costs = self.drafter(config.method), costs or self.costs(config.method)
+            if spec := self.pair.draft(config.method):
+                self._check_length(self._draft(config.method), spec.name, len(prompt), config)
         reset_peak(self.device)
         decoding = SpeculativeDecoder(
             config, prompt, self.target.runner, drafter, self._gamma_policy(config, drafter, costs, gammas),

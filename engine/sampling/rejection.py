@@ -82,9 +82,34 @@ def verify_tree(p, q, tokens, parents, u, u_closing) -> Verdict:
     """Verifies a tree: a node's children are tried in order; after each rejection p ← residual(p, q of that child).
 
     parents [N]: node numbers on the host, each smaller than its child's; children of one node in the order they are
-    tried. Every draft is tested as if its parent were reached and its elder siblings rejected; then the path is read
-    off. So nothing waits for the device. A chain gives exactly `verify_chain`'s verdict.
+    tried. A chain gives exactly `verify_chain`'s verdict.
     """
+    rule = walk_tree if p.device.type == "cpu" else verify_tree_at_once
+    return rule(p, q, tokens, parents, u, u_closing)
+
+
+def walk_tree(p, q, tokens, parents, u, u_closing) -> Verdict:
+    """`verify_tree` from node to node: only a draft whose turn comes costs a row. For the host, which has no device to
+    wait for."""
+    node, row, tokens_of = 0, p[0], tokens.tolist()
+    path, tested = (torch.zeros(len(parents), dtype=torch.bool) for _ in range(2))
+    accept = torch.zeros(len(parents))
+    for i, parent in enumerate(parents):
+        if parent != node:
+            continue
+        p_x, q_x = row[tokens_of[i]], 1.0 if q is None else q[i, tokens_of[i]]
+        tested[i], accept[i] = True, (p_x / q_x).clamp_max(1.0)
+        if u[i] * q_x < p_x:
+            path[i], node, row = True, i + 1, p[i + 1]
+        else:
+            row = residual(row, one_hot(tokens[i : i + 1], len(row))[0] if q is None else q[i])
+    closing = draw(row[None], u_closing[node : node + 1])[0]
+    return Verdict(path, tested, accept, torch.tensor(node), closing, row)
+
+
+def verify_tree_at_once(p, q, tokens, parents, u, u_closing) -> Verdict:
+    """`verify_tree` without waiting for the device: every draft is tested as if its parent were reached and its elder
+    siblings rejected; then the path is read off."""
     if not parents:
         return verify_chain(p, q, tokens, u, u_closing)
     N, tree, steps = len(parents), Siblings.of(parents), torch.arange(len(parents), device=p.device)

@@ -71,7 +71,8 @@ class Token:
     None for a discarded draft. ``accept``: min(1, p/q). ``residual`` is set where p < q. ``gap``: the target's top-2
     logit gap at this position after penalties, which shows near ties. ``running``, ``h``: p_i and h_i of block
     verification, where u decides about all drafts up to this one; there every draft has a u, and the residual is that
-    of running · p. All of these are None with tracing off.
+    of running · p. ``expected``: the estimated chance, before the pass, that a tree's draft would be accepted. All of
+    these are None with tracing off.
     """
 
     id: int
@@ -90,6 +91,7 @@ class Token:
     residual: Distribution | None = None
     running: float | None = None
     h: float | None = None
+    expected: float | None = None
 
     @property
     def emitted(self) -> bool:
@@ -119,6 +121,7 @@ class Round:
     (1-based). ``gamma``: the draft length asked for; N may be smaller. ``draft_steps``: passes of the draft model.
     ``start`` and ``end`` are seconds since the run started; ``context``: tokens in the target's cache before it.
     ``drafter``: the method that drafted it, where several compete; else empty, as in a round without drafts.
+    ``row_cost``: what a tree's next row would have cost, in tokens that the same time yields on average.
     """
 
     index: int
@@ -131,6 +134,7 @@ class Round:
     start: float
     end: float
     drafter: str = ""
+    row_cost: float | None = None
 
     @property
     def emitted(self) -> tuple[Token, ...]:

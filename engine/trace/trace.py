@@ -10,6 +10,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Literal
 
+from engine.config import MAX_NODES
 from engine.errors import BadInput, explain
 from engine.files import write_atomically
 from engine.trace.events import (
@@ -222,11 +223,13 @@ def _check_round(r: Round, position: int) -> None:
     at = f"round {r.index}"
     times = (r.timings.draft, r.timings.verify, r.timings.accept, r.timings.host, r.start, r.end)
     _require(all(0 <= t <= 1e7 for t in times) and r.start <= r.end, f"a time in {at} is out of range")
+    _require(r.row_cost is None or 0 <= r.row_cost <= 1e6, f"a cost in {at} is out of range")
     _require(all(0 <= n <= _LARGEST for n in (r.gamma, r.draft_steps, r.context)), f"a count in {at} is out of range")
     drafts = [t for t in r.tokens if t.status in DRAFTED]
     closing = r.tokens[len(drafts) :]
     _require(list(r.tokens[: len(drafts)]) == drafts and len(closing) <= 1, f"{at} has tokens out of order")
     _require(len(r.parents) == len(drafts), f"{at} has {len(r.parents)} parents for {len(drafts)} drafts")
+    _require(len(r.parents) <= MAX_NODES, f"{at} has {len(r.parents)} drafts, over {MAX_NODES}")
     _require(all(0 <= p <= i for i, p in enumerate(r.parents)), f"a parent in {at} does not exist")
     depth = [0]
     for parent in r.parents:
@@ -242,7 +245,9 @@ def _check_token(token: Token, at: str) -> None:
     _require(0 <= token.id <= _LARGEST and 0 <= token.depth <= 4096, f"a token of {at} is out of range")
     _require(0 <= token.position <= MAX_TOKENS and len(token.text) <= 10_000, f"a token of {at} is out of range")
     _require(token.gap is None or 0 <= token.gap <= 1e6, f"a token of {at} is out of range")
-    shares = [x for x in (token.p, token.q, token.u, token.accept, token.running, token.h) if x is not None]
+    shares = [
+        x for x in (token.p, token.q, token.u, token.accept, token.running, token.h, token.expected) if x is not None
+    ]
     _require(all(0 <= x <= 1.0001 for x in shares), f"a probability in {at} is not between 0 and 1")
     for distribution in (token.p_top, token.q_top, token.residual):
         if distribution:

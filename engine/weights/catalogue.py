@@ -13,7 +13,7 @@ from types import MappingProxyType
 from pydantic import PositiveInt, TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass
 
-from engine.config import METHODS, needs_draft
+from engine.config import METHODS, draft_of, needs_draft
 from engine.errors import BadInput, explain
 from engine.files import ASSETS
 from engine.weights.checkpoint_dir import figures, is_head
@@ -96,8 +96,8 @@ def _pair(name: str, entry: _Pair, models: dict[str, ModelSpec]) -> PairSpec:
         if model not in models:
             raise BadInput(f"{where} uses {model!r}, but there is no [models.{model}].")
     for method in entry.drafts:
-        if not needs_draft(method):
-            takes = ", ".join(filter(needs_draft, METHODS))
+        if not needs_draft(method) or draft_of(method) != method:
+            takes = ", ".join(name for name in METHODS if needs_draft(name) and draft_of(name) == name)
             raise BadInput(f"{where}: the method {method!r} takes no draft model; those that do are {takes}.")
     drafts = MappingProxyType({method: models[draft] for method, draft in entry.drafts.items()})
     corpus = None if entry.corpus is None else ASSETS / entry.corpus

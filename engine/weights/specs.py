@@ -10,7 +10,7 @@ from types import MappingProxyType
 from pydantic import ConfigDict, PositiveInt
 from pydantic.dataclasses import dataclass
 
-from engine.config import AUTO, METHODS, needs_draft
+from engine.config import AUTO, METHODS, draft_of, needs_draft
 from engine.errors import BadInput, matching
 from engine.files import cache_root
 
@@ -93,7 +93,12 @@ class PairSpec:
         because it compares all methods."""
         if method == AUTO:
             return (self.target, *self.drafts.values())
-        return (self.target, self.drafts[method]) if method in self.drafts else (self.target,)
+        draft = self.draft(method)
+        return (self.target,) if draft is None else (self.target, draft)
+
+    def draft(self, method: str | None) -> ModelSpec | None:
+        """The model that drafts for a method; None where it takes none, or the pair has none for it."""
+        return self.drafts.get(draft_of(method or ""))
 
     def memory(self, dtype: str, method: str | None = None, context: int = CONTEXT) -> int:
         copy = self.target.weight_bytes("int4") if method in METHODS and METHODS[method].needs == "copy" else 0
@@ -101,9 +106,10 @@ class PairSpec:
 
 
 def methods(pair: PairSpec) -> tuple[str, ...]:
-    """Returns the methods that a pair offers: those that need no draft, and one for each of its drafts."""
+    """Returns the methods that a pair offers: those that need no draft, and those of its drafts."""
     absent = "corpus" if pair.corpus is None else ""
-    return (*(name for name in METHODS if not needs_draft(name) and name != absent), *pair.drafts)
+    drafted = (name for name in METHODS if needs_draft(name) and pair.draft(name))
+    return (*(name for name in METHODS if not needs_draft(name) and name != absent), *drafted)
 
 
 def own_corpus(pair: str) -> Path:

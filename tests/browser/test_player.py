@@ -513,9 +513,38 @@ def test_siblings_of_a_tree_stand_below_each_other(opened):
     assert len(lane("a", "b")) == 2 and len(lane("d", "e", "f")) == 3  # siblings apart
     assert len(lane("a", "c")) == len(lane("b", "d")) == len(lane("f", "g", "z")) == 1  # each on its parent's lane
     assert text_of(page) == "bfz" and page.locator(".sl-kept").inner_text() == "2 of 7 accepted"
-    branch = page.locator('.sl-token[data-joins="branch"]').first
-    assert branch.evaluate("node => getComputedStyle(node, '::before').borderLeftWidth") == "2px"
-    assert "another branch" in branch.evaluate("node => node.textContent")
+    joined = {"accepted": ("4px", "solid"), "rejected": ("2px", "solid")}
+    for status, (width, style) in joined.items():
+        branch = page.locator(f'.sl-{status}[data-joins="branch"]').first
+        line = branch.evaluate(
+            "node => (({borderLeftWidth: w, borderLeftStyle: s}) => [w, s])(getComputedStyle(node, '::before'))"
+        )
+        assert line == [width, style] and "another branch" in branch.evaluate("node => node.textContent")
+    untested = page.locator(".sl-tree .sl-discarded")
+    assert untested.evaluate("node => getComputedStyle(node, '::before').borderBottomStyle") == "dashed"
+
+
+def test_a_tree_is_one_line_of_what_was_tested_until_one_of_its_tokens_is_inspected(opened):
+    whole = tree()
+    after = Round(1, 0, (Token(5, "y", "plain", 3, 1, p=0.5, u=0.1),), (), 0, 8, Timings(0, 0.1, 0, 0), 0.1, 0.2)
+    drafts = [replace(t, expected=0.3) for t in whole.rounds[0].tokens[:-1]]
+    first = replace(whole.rounds[0], tokens=(*drafts, whole.rounds[0].tokens[-1]), row_cost=0.1)
+    page = opened(replace(whole, rounds=(first, after)))
+    line, shown = page.locator(".sl-line").first, page.locator(".sl-line").first.locator(".sl-token:visible .sl-piece")
+    assert shown.all_inner_texts() == ["a", "b", "d", "e", "f", "g", "z"], "in the order tried"
+    assert line.evaluate("node => getComputedStyle(node, '::after').content") == '"+ 1 untested"'
+    frames = line.locator(".sl-token:visible").evaluate_all("nodes => nodes.map(node => node.dataset.among ?? '')")
+    assert frames == ["first", "last", "first", "middle", "last", "", ""]
+    low = line.bounding_box()["height"]
+    line.click(position={"x": 300, "y": 8})
+    expect(line.locator(".sl-token:visible")).to_have_count(8)
+    assert line.bounding_box()["height"] > 2 * low
+    line.get_by_text("f", exact=True).click()
+    panel = page.locator(".sl-inspected-token")
+    assert panel.locator(".sl-siblings tbody th").all_inner_texts() == ["d", "e", "f"]
+    expect(panel).to_contain_text("one more row cost 0.1")
+    page.keyboard.press("Escape")
+    expect(line.locator(".sl-token:visible")).to_have_count(7)
 
 
 def test_a_tree_is_told_step_by_step_and_fits_a_phone(opened):

@@ -42,7 +42,7 @@ Outputs = outputs("notice", "curves", "break_even", "points")
 class TheoryHandlers(Experiment):
     Outputs = Outputs
     RUN = "Measure these points here"
-    PREFERRED = ("eagle", "lm", "ngram")  # a draft at every place first, because it shows every cost
+    PREFERRED = ("eagle-chain", "lm", "ngram")  # a draft at every place first, because it shows every cost
 
     def select_pair(self, pair: str, method: str) -> list:
         """The pair's methods, and why it cannot run here."""

@@ -40,6 +40,8 @@ function makeInspector(box, ask, legend) {
     if (about?.greedy) parts.push(note(GREEDY(token)));
     if (draft && !isBlock && stage !== 'waiting' && !about?.greedy && chanceSentence(token)) parts.push(make('p', 'sl-why', chanceSentence(token)));
     if (token.sibling) parts.push(note(SIBLING));
+    if (judged && siblingsOf(token, round).length > 1) parts.push(siblingsNode(token, round));
+    if (token.expected !== undefined && round.row !== undefined) parts.push(make('p', 'sl-aside', budgetSentence(token, round)));
     if (about?.lean) parts.push(note('Long trace: candidate lists are left out. p, q and u are all there.'));
     if (judged && token.p === undefined) parts.push(note('This trace was recorded without its numbers.'));
     box.replaceChildren(...parts);

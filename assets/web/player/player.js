@@ -168,7 +168,8 @@ function makePlayer(root, { askAgain = () => {}, runStarted = () => {}, heard = 
   root.addEventListener('click', event => {
     const act = event.target.closest('[data-do]')?.dataset.do;
     if (act) return actions[act]();
-    const token = rows.tokenOf(event.target.closest?.('.sl-list .sl-token'));
+    const folded = event.target.closest?.('.sl-list .sl-folded'), chip = event.target.closest?.('.sl-list .sl-token');
+    const token = rows.tokenOf(chip || folded?.firstChild);
     if (token) { if (token === locked) unlock(); else lock(token); }
   });
   scrub.addEventListener('input', () => playback.move(Number(scrub.value), 'reader'));
@@ -195,8 +196,9 @@ function makePlayer(root, { askAgain = () => {}, runStarted = () => {}, heard = 
   function neighbour(node, key) {
     const token = rows.tokenOf(node), { tokens } = timeline.rounds[token.round];
     const round = step => timeline.rounds[token.round + step]?.tokens;
-    const next = key === 'ArrowRight' ? tokens[token.index + 1] || round(1)?.[0]
-      : key === 'ArrowLeft' ? tokens[token.index - 1] || round(-1)?.at(-1) : round(key === 'ArrowDown' ? 1 : -1)?.[0];
+    const isShown = other => !rows.hides(other), { index } = token;
+    const next = key === 'ArrowRight' ? tokens.slice(index + 1).find(isShown) || round(1)?.[0]
+      : key === 'ArrowLeft' ? tokens.slice(0, index).findLast(isShown) || round(-1)?.at(-1) : round(key === 'ArrowDown' ? 1 : -1)?.[0];
     return next && stageNow(next) !== 'hidden' ? rows.nodeOf(next) : null;
   }
 

@@ -1,5 +1,6 @@
-// Draws the rounds as rows; virtual_rows.js keeps only those in sight. Neighbouring plain rounds share a row. Knows the
-// timeline, and nothing of playing.
+// Draws the rounds as rows; virtual_rows.js keeps only those in sight. Neighbouring plain rounds share a row. A tree is
+// one line of the drafts that were tested; it unfolds while its round is played or one of its tokens is inspected. Knows
+// the timeline, and nothing of playing.
 
 const STRIP = 24;        // plain rounds in one row
 
@@ -49,7 +50,7 @@ function makeRoundsView(frame, list, timeline) {
   }
 
   function rowNode(number) {
-    const round = timeline.rounds[rows[number].from], line = make('span', round.parents ? 'sl-line sl-tree' : 'sl-line');
+    const round = timeline.rounds[rows[number].from], line = make('span', 'sl-line');
     const parts = [make('span', 'sl-index'), tagNode(round), line, make('span', 'sl-kept', [make('span'), make('span', 'sl-kept-word', ' accepted')]), make('span', 'sl-took')];
     const row = make('li', plain(round) ? 'sl-row sl-plain-row' : 'sl-row', parts, { 'data-number': number, 'data-part': 'round' });
     fill(row, number);
@@ -80,6 +81,7 @@ function makeRoundsView(frame, list, timeline) {
     }
     while (line.children.length > at) line.lastChild.remove();
     const round = timeline.rounds[from], many = last - from > 1;
+    if (round.parents) fold(line, round);
     setText(place, many ? `${from + 1}–${last}` : `${from + 1}`);
     const done = last < shownRounds || shownStep >= timeline.rounds[last - 1]?.steps;
     kept.hidden = !round.drafts || !done;
@@ -88,6 +90,22 @@ function makeRoundsView(frame, list, timeline) {
     row.toggleAttribute('data-told', !many && from === shownRounds - 1);
     row.setAttribute('aria-label', many ? `Rounds ${from + 1} to ${last}, without drafts` : `Round ${from + 1}`);
     if (to >= shownRounds) row.dataset.open = '1'; else delete row.dataset.open;
+  }
+
+  const isFolded = round => Boolean(round.parents) && round.index !== shownRounds - 1 && marked?.round !== round.index;
+
+  // Folded, a tree shows the drafts in the order they were tried, and how many were not.
+  function fold(line, round) {
+    line.className = isFolded(round) ? 'sl-line sl-folded' : 'sl-line sl-tree';
+    const untested = round.drafts - round.tested;
+    if (untested) line.dataset.untested = `+ ${untested} untested`;
+  }
+
+  // Folds or unfolds the row of a tree after another token was marked.
+  function refold(token) {
+    const number = token && timeline.rounds[token.round]?.parents ? rowOf(token.round) : -1, row = virtual.node(number);
+    if (row) fill(row, number);
+    return Boolean(row);
   }
 
   // ── for the other files ──
@@ -121,9 +139,14 @@ function makeRoundsView(frame, list, timeline) {
 
   function mark(token) {
     frame.querySelector('[aria-current]')?.removeAttribute('aria-current');
+    const before = marked;
     marked = token;
+    const folds = before?.round !== token?.round && [before, token].map(refold).some(Boolean);
+    if (folds) virtual.show(rowOf(shownRounds - 1) + 1);   // its rows have other heights now
     if (token) drawnNode(token)?.setAttribute('aria-current', 'true');
   }
 
-  return { show, reset, nodeOf, mark, tokenOf: node => node && tokens.get(node), follow: virtual.stick };
+  const hides = token => token.status === 'discarded' && isFolded(timeline.rounds[token.round]);
+
+  return { show, reset, nodeOf, mark, hides, tokenOf: node => node && tokens.get(node), follow: virtual.stick };
 }

@@ -81,6 +81,10 @@ function chanceSentence({ p, q, accept, sibling, status, h }) {
     : `${gave}: guessed too often, so it ${tested ? 'is' : 'would have been'} accepted ${often} of the time.`;
 }
 
+// Why a node of a tree was given a row of the target's pass.
+const budgetSentence = ({ expected }, { row }) =>
+  `Before the pass its chance to be accepted was put at ${spoken(expected)}; one more row cost ${format(row)} tokens.`;
+
 // A round in one line, for screen readers.
 function roundSentence(round) {
   const closing = round.tokens[round.drafts];

@@ -27,6 +27,11 @@ function placeTree(round) {
   const followed = drafts.findLastIndex(isEmitted);
   const closing = { depth: column, row: followed < 0 ? 0 : places[followed].row, up: 0, closes: true };
   round.tokens.forEach((token, i) => { token.place = places[i] ?? closing; });
+  for (const [i, token] of drafts.entries()) {
+    const siblings = drafts.filter((other, j) => round.parents[j] === round.parents[i] && isTested(other));
+    if (isTested(token) && siblings.length > 1) token.place.among = siblings.indexOf(token) === 0 ? 'first'
+      : siblings.at(-1) === token ? 'last' : 'middle';
+  }
 }
 
 function makeTimeline() {

@@ -10,10 +10,12 @@ function makeTokenChip(token) {
 }
 
 // Siblings are drawn below each other, each in the row of a path that the draft could have taken.
-function placeInTree(node, { depth, row, up, closes }) {
+// ``among``: its place among the siblings that were tested, which share a frame where the tree is one line.
+function placeInTree(node, { depth, row, up, closes, among }) {
   node.style.gridColumn = depth;
   node.style.gridRow = row + 1;
   node.style.setProperty('--up', up);
+  if (among) node.dataset.among = among;
   node.dataset.joins = closes ? 'closes' : up ? 'branch' : 'on';
 }
 

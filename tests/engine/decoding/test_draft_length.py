@@ -33,10 +33,10 @@ def test_it_learns_to_draft_more_and_less_and_tries_again_after_a_while():
     policy = auto(priors={0: 0.5})
     at_first = policy.choose(SAME, 32)
     for _ in range(30):
-        policy.observe(SAME, 4, 4)
+        policy.observe(SAME, [True] * 4)
     high = policy.choose(SAME, 32)
     for _ in range(60):
-        policy.observe(SAME, 1, 0)
+        policy.observe(SAME, [False])
     assert high > at_first > policy.choose(SAME, 32) == 0
     waited = next(i for i in range(1000) if policy.choose(SAME, 32) > 0)
     assert 20 < waited < 400, "a probe should be rare, and come"
@@ -44,7 +44,7 @@ def test_it_learns_to_draft_more_and_less_and_tries_again_after_a_while():
 
 def test_keys_are_kept_apart_and_followed_deeper():
     policy = auto(0.0, priors={1: 0.1, 2: 0.9, 3: 0.9})
-    policy.observe((1, 2, 3), 3, 2)  # kept at 1 and 2, refused at 3
+    policy.observe((1, 2, 3), [True, True, False])  # kept at 1 and 2, refused at 3
     assert policy.alpha(1) > 0.1 and policy.alpha(2) > 0.9 and policy.alpha(3) < 0.9
 
 
@@ -58,7 +58,7 @@ def test_a_trace_that_is_over_drafts_nothing_more():
     replayed, chosen = ReplayedGamma([3, 0, 2]), []
     for _ in range(4):
         chosen.append(replayed.choose(SAME, 32))
-        replayed.observe(SAME, 0, 0)
+        replayed.observe(SAME, [])
     assert chosen == [3, 0, 2, 0]
 
 
@@ -85,7 +85,7 @@ def test_a_better_rate_asks_for_better_guesses():
     policy = auto(c=0.0, v={1: 1.0, 2: 1.3, 20: 6.7})
     assert policy.worth_verifying([3])
     for _ in range(60):
-        policy.observe(PER_TOKEN, 4, 4, path=(9,) * 4, steps=4)  # 5 tokens in the time of 2.2 plain steps
+        policy.observe(PER_TOKEN, [True] * 4, path=(9,) * 4, steps=4)  # 5 tokens in the time of 2.2 plain steps
     assert not policy.worth_verifying([3]) and policy.worth_verifying([9])
 
 
@@ -94,11 +94,11 @@ def test_it_learns_what_a_certainty_is_worth():
     policy = auto(v=dear)
     before = {s: policy.alpha(s) for s in (PER_TOKEN, 9, 2)}
     for _ in range(30):
-        policy.observe(PER_TOKEN, 1, 0, path=(9, 2), steps=2)
+        policy.observe(PER_TOKEN, [False, None], path=(9, 2), steps=2)
     assert policy.alpha(9) < 0.3 < before[9] and policy.alpha(PER_TOKEN) < before[PER_TOKEN]
     assert policy.alpha(2) == before[2], "behind a refusal nothing was tested"
     for _ in range(30):
-        policy.observe(PER_TOKEN, 2, 2, path=(2, 2), steps=2)
+        policy.observe(PER_TOKEN, [True, True], path=(2, 2), steps=2)
     assert policy.alpha(2) > 0.7 and policy.worth_verifying([2]) and not auto(v=dear).worth_verifying([2])
 
 
@@ -112,10 +112,10 @@ def rounds_rested(policy, rounds: int) -> list[int]:
     pauses, pause = [], 0
     for _ in range(rounds):
         if policy.choose(PER_TOKEN, 9):
-            policy.observe(PER_TOKEN, 1, 0, path=(5,), steps=2)
+            policy.observe(PER_TOKEN, [False], path=(5,), steps=2)
             pauses, pause = [*pauses, pause] if pause else pauses, 0
         else:
-            policy.observe(PER_TOKEN, 0, 0)
+            policy.observe(PER_TOKEN, [])
             pause += 1
     return pauses
 
@@ -124,8 +124,8 @@ def test_asking_in_vain_rests_longer_and_longer_until_it_pays_again():
     policy = auto(c=0.2)
     assert rounds_rested(policy, 260)[:5] == [8, 16, 32, 64, 64]
     while not policy.choose(PER_TOKEN, 9):
-        policy.observe(PER_TOKEN, 0, 0)
-    policy.observe(PER_TOKEN, 4, 4, path=(9,) * 4, steps=4)
+        policy.observe(PER_TOKEN, [])
+    policy.observe(PER_TOKEN, [True] * 4, path=(9,) * 4, steps=4)
     assert rounds_rested(policy, 60)[0] == 8
 
 
@@ -133,7 +133,8 @@ def test_a_draft_that_pays_never_rests():
     policy = auto(c=0.2)
     for i in range(300):
         assert policy.choose(PER_TOKEN, 9)
-        policy.observe(PER_TOKEN, 3, 0 if i % 3 == 2 else 2, path=(7, 7, 7), steps=3)
+        outcomes = [False, None, None] if i % 3 == 2 else [True, True, False]
+        policy.observe(PER_TOKEN, outcomes, path=(7, 7, 7), steps=3)
 
 
 @pytest.mark.parametrize("row, tenth", [([0.05, 0.3, 0.65], 6), ([0.55, 0.45], 5), ([1.0, 0.0], 9), ([0.05] * 20, 0)])
@@ -212,6 +213,9 @@ class Picky:
 
     def worth_drafting(self, path):
         return (sum(path) + len(path)) % 3 != 0
+
+    def tree_shape(self):
+        pass
 
     def observe(self, *args):
         pass

@@ -92,7 +92,7 @@ def test_a_drafter_that_fails_is_left_and_tried_again_later():
     for _ in range(400):
         gamma = policy.choose(keys, 8)
         chosen.append(policy.drafter)
-        policy.observe(keys, min(gamma, 1), 0, (0,) * min(gamma, 1), steps=min(gamma, 1))
+        policy.observe(keys, [False] * min(gamma, 1), (0,) * min(gamma, 1), steps=min(gamma, 1))
     assert "" in chosen and "lm" in chosen[chosen.index("") :]
 
 

@@ -1,6 +1,7 @@
 """The EAGLE head drafts as it was trained, and the target's output stays its own."""
 
 from collections import Counter
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -8,9 +9,12 @@ import torch
 from chi_squared import FALSE_ALARM, joint_p_value, two_token_law
 from tiny_pairs import VOCABULARY, generated, ids_of, model_folder, run, without_clocks
 
+from engine.bench import shapes
+from engine.bench.prompts import Prompt
 from engine.config import SamplingParams
 from engine.drafters import eagle3 as drafting
-from engine.drafters.base import DrafterSetup
+from engine.drafters.base import Draft, DrafterSetup
+from engine.drafters.eagle_tree import EagleTreeDrafter
 from engine.errors import BadInput, Unavailable
 from engine.runtime.engine import load_engine
 from engine.sampling.random_streams import Uniforms
@@ -46,7 +50,7 @@ def engine(folders):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("engine.models.linear.quantising_works", lambda: False)  # rounding would hide a wrong feature
         engine = load_engine(folders.pair, "cpu")
-        engine.drafter("eagle")
+        engine.drafter("eagle-chain")
     return engine
 
 
@@ -66,7 +70,7 @@ def test_a_head_drafts_what_the_trained_module_computes(folders, engine):
 
     After a long pause it catches up first, and asked twice for the same text it guesses the same.
     """
-    target, drafter = engine.target.runner, engine.drafter("eagle")
+    target, drafter = engine.target.runner, engine.drafter("eagle-chain")
     ids = [(5 * i + 3) % VOCABULARY for i in range(48)]
     setup = DrafterSetup(SamplingParams(1.0), VOCABULARY, Uniforms(0, 64), None, 64, "cpu")
     target.reset(64)
@@ -83,19 +87,68 @@ def test_a_head_drafts_what_the_trained_module_computes(folders, engine):
     target.release()
 
 
+@torch.inference_mode()
+@pytest.mark.parametrize("penalty", [1.0, 3.0])
+def test_a_tree_has_what_the_trained_module_guesses_after_each_path(folders, engine, penalty):
+    """Every node's children are the likeliest words after its own path; the paths beside it do not mislead it."""
+    target, drafter, words = engine.target.runner, engine.drafter("eagle"), WORDS.tolist()
+    ids = [(5 * i + 3) % VOCABULARY for i in range(20)]
+    history = History(ids, VOCABULARY, "cpu") if penalty != 1.0 else None
+    setup = DrafterSetup(SamplingParams(repetition_penalty=penalty), VOCABULARY, Uniforms(0, 64), history, 128, "cpu")
+    target.reset(128)
+    target.prefill(ids[:-1])
+    drafter.start(ids, setup)
+    draft = drafter.propose(ids, 14, 0)
+    paths = [[]]
+    for token, parent in zip(draft.tokens.tolist(), draft.parents, strict=True):
+        paths.append([*paths[parent], token])
+    for node, path in enumerate(paths):
+        guesses = Draft(torch.tensor([*path, 0]))  # the last one may be any
+        logits = trained_logits(folders, target, ids, guesses)[0][len(path)][0]
+        if history is not None:
+            seen = torch.zeros(VOCABULARY, dtype=torch.bool)
+            seen[[*ids, *path]] = True
+            logits = penalise(logits[None], seen[WORDS][None], penalty)[0]
+        best = logits.topk(10)
+        children = [i for i, parent in enumerate(draft.parents, start=1) if parent == node]
+        assert [words.index(paths[child][-1]) for child in children] == best.indices[: len(children)].tolist()
+    assert len(draft) == 14 and len(set(draft.parents)) < 14 and draft.steps > 1
+    target.release()
+    drafter.release()
+
+
 @pytest.mark.parametrize("gamma", [1, 4, "auto"])
-def test_greedy_output_is_the_targets_own(folders, engine, gamma):
-    whole = run(engine, "eagle", gamma=gamma, max_new_tokens=40)
+@pytest.mark.parametrize("method", ["eagle-chain", "eagle"])
+def test_greedy_output_is_the_targets_own(folders, engine, monkeypatch, method, gamma):
+    monkeypatch.setitem(engine._costs, method, CostModel(0.02, {1: 1.0, 2: 1.01}, 200, 0.001))
+    whole = run(engine, method, gamma=gamma, max_new_tokens=40)
     prompt, written = ids_of(whole)
     assert written == generated(folders.model, prompt, 40)
     assert set(whole.started.weights) == {"target", "draft"}
+    has_branched = any(len(set(r.parents)) < len(r.parents) for r in whole.rounds)
+    assert has_branched == (method == "eagle" and gamma != 1)
 
 
-@pytest.mark.parametrize("count", [400, pytest.param(1500, marks=pytest.mark.slow)])
-def test_sampled_output_keeps_the_targets_law(folders, engine, count):
-    """The first two tokens of many seeded runs against the target's own joint law, at a false-alarm rate of 1e-4."""
-    params = SamplingParams(0.7, top_k=4)
-    runs = [run(engine, "eagle", gamma=2, max_new_tokens=3, sampling=params, seed=s) for s in range(count)]
+FEW, MANY = SamplingParams(0.7, top_k=4), SamplingParams(0.5, top_p=0.9)
+DRAWN = [  # method, γ, settings, runs
+    ("eagle-chain", 2, FEW, 400),
+    ("eagle", "auto", FEW, 400),
+    pytest.param("eagle-chain", 2, FEW, 1500, marks=pytest.mark.slow),
+    pytest.param("eagle", "auto", FEW, 1500, marks=pytest.mark.slow),
+    pytest.param("eagle", "auto", MANY, 1500, marks=pytest.mark.slow),
+    pytest.param("eagle", 3, FEW, 1500, marks=pytest.mark.slow),
+]
+
+
+@pytest.mark.parametrize("method, gamma, params, count", DRAWN)
+def test_sampled_output_keeps_the_targets_law(folders, engine, monkeypatch, method, gamma, params, count):
+    """The first two tokens of many seeded runs against the target's own joint law, at a false-alarm rate of 1e-4. Trees
+    are exact above temperature 0, too, where they are left out because they would earn less."""
+    monkeypatch.setattr(EagleTreeDrafter, "_may_branch", staticmethod(lambda sampling: gamma == "auto"))
+    monkeypatch.setitem(engine._costs, method, CostModel(0.001, {1: 1.0, 2: 1.0005}, 200, 0.001))
+    runs = [run(engine, method, gamma=gamma, max_new_tokens=3, sampling=params, seed=s) for s in range(count)]
+    branched = sum(len(set(r.rounds[0].parents)) < len(r.rounds[0].parents) for r in runs)
+    assert branched == (count if gamma == "auto" else 0)
     seen = Counter(tuple(ids_of(each)[1][:2]) for each in runs)
     statuses = Counter(t.status for r in runs for t in r.rounds[0].tokens)
     assert min(statuses["accepted"], statuses["rejected"]) > 50, "one side of the rule was hardly tried"
@@ -105,7 +158,7 @@ def test_sampled_output_keeps_the_targets_law(folders, engine, count):
 @torch.inference_mode()  # as in a run, which may have made the drafter's buffers
 def test_a_penalty_falls_on_the_right_words_of_the_reduced_vocabulary(folders, engine):
     """Both on committed tokens and on the drafts before; the map must not be forgotten on the way."""
-    target, drafter = engine.target.runner, engine.drafter("eagle")
+    target, drafter = engine.target.runner, engine.drafter("eagle-chain")
     ids, params = [3, 4, 10, 11, 100, 101], SamplingParams(1.0, repetition_penalty=3.0)
     target.reset(40)
     target.prefill(ids[:-1])
@@ -130,8 +183,11 @@ def test_a_penalised_run_is_the_plain_one(folders, engine):
 def test_to_the_very_end_of_the_context(folders, engine):
     """Where a whole γ no longer fits, shorter drafts are made and the text is still the target's own."""
     room = 256 - len(run(engine, max_new_tokens=1).started.prompt)
-    prompt, written = ids_of(run(engine, "eagle", gamma=7, max_new_tokens=room))
-    assert written == generated(folders.model, prompt, room)
+    expected = None
+    for method in ("eagle-chain", "eagle"):
+        prompt, written = ids_of(run(engine, method, gamma=7, max_new_tokens=room))
+        expected = expected or generated(folders.model, prompt, room)
+        assert written == expected
 
 
 def test_features_follow_the_path_of_a_tree(engine):
@@ -157,15 +213,26 @@ def test_its_costs_are_measured_like_any_other_drafts(engine):
     assert engine._drafts["eagle"].runner.cache is None
 
 
-def test_auto_repeats_from_its_own_pins(engine, monkeypatch):
-    asked = {"gamma": "auto", "max_new_tokens": 60, "temperature": 0.9}
-    monkeypatch.setitem(engine._costs, "eagle", CostModel(0.1, {1: 1.0, 2: 1.02, 20: 1.4}, 200, 0.001))
+@pytest.mark.parametrize("temperature", [0.0, 0.9])
+def test_auto_repeats_from_its_own_pins(engine, monkeypatch, temperature):
+    """Trees, and above temperature 0 chains that are drawn from q."""
+    asked = {"gamma": "auto", "max_new_tokens": 60, "temperature": temperature}
+    monkeypatch.setitem(engine._costs, "eagle", CostModel(0.02, {1: 1.0, 2: 1.005}, 200, 0.001))
     first = run(engine, "eagle", **asked)
-    pins = [(r.gamma, r.draft_steps) for r in first.rounds]
+    pins = [(r.gamma, r.draft_steps, "", r.parents) for r in first.rounds]
     assert len(set(pins)) > 2
+    assert any(len(set(r.parents)) < len(r.parents) for r in first.rounds) == (temperature == 0)
     monkeypatch.setitem(engine._costs, "eagle", CostModel(5.0, {1: 1.0, 2: 2.0}, 200, 0.001))  # now it pays nowhere
-    assert without_clocks(run(engine, "eagle", pins, **asked)) == without_clocks(first)
+    again = run(engine, "eagle", pins, **asked)
+    assert without_steps(again) == without_steps(first)
     assert {r.gamma for r in run(engine, "eagle", **asked).rounds} == {0}
+
+
+def without_steps(trace) -> str:
+    """A repeated tree takes no step after which nothing was worth a row, and judges nothing."""
+    unjudged = [tuple(replace(t, expected=None) for t in r.tokens) for r in trace.rounds]
+    rounds = [replace(r, draft_steps=0, row_cost=None, tokens=t) for r, t in zip(trace.rounds, unjudged, strict=True)]
+    return without_clocks(replace(trace, rounds=tuple(rounds)))
 
 
 def test_a_folder_with_a_head_is_known_as_one(folders):
@@ -173,7 +240,7 @@ def test_a_folder_with_a_head_is_known_as_one(folders):
     assert list(pair.drafts) == ["eagle"] and pair.drafts["eagle"].head and not pair.target.head
     stored = local_model(folders.root / "head")
     assert stored.parameters > 0 and stored.vocab_size == VOCABULARY
-    with pytest.raises(BadInput, match="has no 'lm' draft; choose from none, ngram, quantised, eagle"):
+    with pytest.raises(BadInput, match="has no 'lm' draft; choose from none, ngram, quantised, eagle, eagle-chain"):
         load_engine(folders.pair, "cpu").drafter("lm")
 
 
@@ -190,3 +257,22 @@ def test_a_target_without_hidden_states_to_read(folders, tmp_path):
     with pytest.raises(Unavailable, match="reads hidden states, which only our own decoder gives; use another method"):
         engine.drafter("eagle")
     assert run(engine, max_new_tokens=4).emitted
+
+
+def test_shapes_are_compared_at_the_costs_measured_and_at_those_assumed(engine, monkeypatch):
+    """The tree of the second place is larger because its rows are cheap there; all write the same text."""
+    steep = CostModel(0.1, {1: 1.0, 2: 1.3}, 200, 0.001)
+    for method in ("none", "eagle", "eagle-chain"):
+        monkeypatch.setitem(engine._costs, method, steep)
+    found = shapes.compare(engine, [Prompt("the cat, the hat", "chat")], 24, slope=0.002)
+    places = [
+        (shapes.CHAIN, shapes.HERE),
+        (shapes.TREE, shapes.HERE),
+        (shapes.CHAIN, shapes.ASSUMED),
+        (shapes.TREE, shapes.ASSUMED),
+    ]
+    assert [(each.method, each.where) for each in found] == places
+    *_, chain, tree = found
+    assert tree.drafted > chain.drafted and tree.tau >= chain.tau >= 1.0
+    cost = chain.steps * 0.1 + 1 + 0.002 * chain.drafted
+    assert chain.predicted == pytest.approx(chain.tau / cost) and chain.rate > 0

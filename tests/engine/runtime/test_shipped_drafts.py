@@ -16,18 +16,19 @@ from tiny_pairs import ids_of
 
 from engine.config import RunConfig, SamplingParams
 from engine.models.linear import QuantisedLinear, quantising_works
+from engine.trace.events import CostModel
 from engine.trace.metrics import compute_metrics
 from engine.trace.trace import fold
 from engine.weights.catalogue import get_pair
 
-DRAFTS = ("lm", "eagle")
+DRAFTS = ("lm", "eagle-chain")
 GOLDEN = {  # τ at γ = 4, greedy, 64 tokens
     ("lm", "chat-3"): 1.333,
     ("lm", "code-2"): 2.000,
     ("lm", "rewrite-1"): 1.255,
-    ("eagle", "chat-3"): 1.561,
-    ("eagle", "code-2"): 2.370,
-    ("eagle", "rewrite-1"): 1.362,
+    ("eagle-chain", "chat-3"): 1.561,
+    ("eagle-chain", "code-2"): 2.370,
+    ("eagle-chain", "rewrite-1"): 1.362,
 }
 BEGUN = "<|im_start|>user\nTell me about dogs.<|im_end|>\n<|im_start|>assistant\nDogs are"  # drafts know replies only
 CHECKED = ("code-2", "chat-3", "rewrite-1")
@@ -56,7 +57,7 @@ def run(engine, method, prompt, **settings):
 
 def test_they_are_small_and_say_what_they_are():
     drafts = get_pair(PAIR).drafts
-    assert set(drafts) == set(DRAFTS) and drafts["eagle"].head and not drafts["lm"].head
+    assert set(drafts) == {"lm", "eagle"} and drafts["eagle"].head and not drafts["lm"].head
     files = [f for spec in drafts.values() for f in Path(spec.folder).iterdir()]
     assert sum(f.stat().st_size for f in files) <= 40 * 2**20
     for spec in drafts.values():
@@ -78,14 +79,23 @@ def test_greedy_text_is_the_targets_own_and_tau_is_as_good_as_it_was(engine, pla
 
 
 def test_greedy_text_is_the_targets_own_by_blocks_too(engine, plain_text):
-    drafted = run(engine, "eagle", PROMPTS["code-2"], acceptance="block")
+    drafted = run(engine, "eagle-chain", PROMPTS["code-2"], acceptance="block")
     assert drafted.text == plain_text("code-2") and compute_metrics(drafted).counts["rescued"] == 0
-    assert compute_metrics(drafted).tau.value == pytest.approx(GOLDEN["eagle", "code-2"], rel=0.05)
+    assert compute_metrics(drafted).tau.value == pytest.approx(GOLDEN["eagle-chain", "code-2"], rel=0.05)
+
+
+def test_where_rows_are_cheap_a_tree_keeps_more_than_a_chain_and_writes_the_same(engine, plain_text):
+    flat = CostModel(0.035, {1: 1.0, 2: 1.01}, 200, 0.03)
+    config = RunConfig(PROMPTS["code-2"], gamma="auto", max_new_tokens=48)
+    chain, tree = (fold(engine.run(replace(config, method=m), costs=flat)) for m in ("eagle-chain", "eagle"))
+    assert tree.text == chain.text and plain_text("code-2").startswith(tree.text)
+    assert compute_metrics(tree).tau.value > 1.05 * compute_metrics(chain).tau.value
+    assert max(len(r.parents) for r in tree.rounds) > 16
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("gamma", "acceptance"), [(2, "token"), ("auto", "token"), (3, "block")])
-@pytest.mark.parametrize("method", DRAFTS)
+@pytest.mark.parametrize("method", (*DRAFTS, "eagle"))
 def test_sampled_text_keeps_the_targets_law(engine, reference, method, gamma, acceptance):
     """The first two tokens of seeded runs against the target's own joint law; false alarm 1e-4, seeds fixed."""
     asked = RunConfig(
@@ -124,4 +134,4 @@ def test_lm_assists_plain_transformers(engine, reference):
 def test_auto_drafts_with_several_methods_and_writes_what_plain_decoding_writes(engine):
     runs = [run(engine, method, PROMPTS["rewrite-1"], gamma="auto", max_new_tokens=48) for method in ("auto", "none")]
     assert [t.id for t in runs[0].emitted] == [t.id for t in runs[1].emitted]
-    assert {"ngram", "eagle"} <= {r.drafter for r in runs[0].rounds} <= {"", "ngram", *DRAFTS}
+    assert {"ngram", "eagle"} <= {r.drafter for r in runs[0].rounds} <= {"", "ngram", "eagle"}

@@ -20,7 +20,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.exactness.mutants import MUTANTS, rules
-from engine.sampling.rejection import residual, verify_chain, verify_tree
+from engine.sampling.rejection import residual, verify_chain, verify_tree_at_once, walk_tree
 from engine.sampling.warping import draw, one_hot
 
 quick = settings(max_examples=80, deadline=None, derandomize=True)
@@ -55,20 +55,26 @@ def sibling_q_law(q: torch.Tensor, count: int, replace: bool):
     return [(tokens, chance, torch.stack(drawn)) for tokens, chance, drawn in ways]
 
 
+TREE_RULES = pytest.mark.parametrize("verify_tree", [walk_tree, verify_tree_at_once])
+
+
+@TREE_RULES
 @pytest.mark.parametrize("count", [2, 3])
 @pytest.mark.parametrize("replace", [True, False], ids=["independent", "without replacement"])
-def test_siblings_have_the_targets_law(replace, count):
+def test_siblings_have_the_targets_law(replace, count, verify_tree):
     model, q = table_model(4, 5), rows(1, 4, 6, holes=0.0)[0]
     parents = (0,) * count
     assert_target_law(as_rule(verify_tree, parents), model, sibling_q_law(q, count, replace), parents, 2)
 
 
-def test_top_siblings_have_the_targets_law():
+@TREE_RULES
+def test_top_siblings_have_the_targets_law(verify_tree):
     model, parents = table_model(5, 7), (0, 0, 0, 1)
     assert_target_law(as_rule(verify_tree, parents), model, [((4, 1, 0, 2), 1.0, None)], parents, 3)
 
 
-def test_a_two_level_tree_has_the_targets_law():
+@TREE_RULES
+def test_a_two_level_tree_has_the_targets_law(verify_tree):
     """Two siblings, each with a child: nodes 1 and 2 under the root, 3 under 1, 4 under 2."""
     vocabulary, parents = 3, (0, 0, 1, 2)
     model, draft = table_model(vocabulary, 8), table_model(vocabulary, 9)
@@ -94,9 +100,10 @@ def test_the_law_tells_wrong_rules_apart(name):
     assert difference(found, expected_law(model, 3)) > 1e-3
 
 
+@TREE_RULES
 @pytest.mark.parametrize("N", [0, 1, 2, 5])
 @pytest.mark.parametrize("drawn", [True, False], ids=["drawn", "one-hot"])
-def test_a_chain_as_a_tree_gives_the_same_verdict(drawn, N):
+def test_a_chain_as_a_tree_gives_the_same_verdict(drawn, N, verify_tree):
     for seed in range(25):
         p, q = rows(N + 1, 7, seed), rows(N, 7, seed + 100) if N else torch.zeros(0, 7)
         u = torch.rand(2 * N + 1, generator=torch.Generator().manual_seed(seed))
@@ -111,10 +118,11 @@ def test_a_chain_as_a_tree_gives_the_same_verdict(drawn, N):
             torch.testing.assert_close(ours, theirs, rtol=0, atol=2e-7 if name == "row" else 0)
 
 
+@TREE_RULES
 @quick
-@given(st.integers(0, 10_000), st.integers(1, 9), st.booleans())
-def test_a_tree_gives_the_verdict_of_a_walk_from_node_to_node(seed, N, drawn):
-    """The walk is written out in `mutants.rules`. It tests a draft only when it comes by."""
+@given(seed=st.integers(0, 10_000), N=st.integers(1, 9), drawn=st.booleans())
+def test_a_tree_gives_the_verdict_of_a_walk_from_node_to_node(seed, N, drawn, verify_tree):
+    """The walk is written out once more in `mutants.rules`. It tests a draft only when it comes by."""
     chance = random.Random(seed)
     parents = tuple(chance.randrange(max(0, i - 3), i + 1) for i in range(N))
     p, q, u = rows(N + 1, 6, seed), rows(N, 6, seed + 1), torch.rand(2 * N + 1, generator=torch.manual_seed(seed))
@@ -177,7 +185,7 @@ def test_nothing_impossible_comes_out(case, drawn):
     q = q if drawn else None
     for verdict in (
         verify_chain(p, q, tokens, u, u_closing),
-        verify_tree(p, q, tokens, tuple(range(len(tokens))), u, u_closing),
+        *(rule(p, q, tokens, tuple(range(len(tokens))), u, u_closing) for rule in (walk_tree, verify_tree_at_once)),
     ):
         assert torch.isfinite(verdict.row).all() and (verdict.row >= 0).all()
         assert torch.isfinite(verdict.accept[verdict.tested]).all()
@@ -187,9 +195,10 @@ def test_nothing_impossible_comes_out(case, drawn):
             assert p[i, tokens[i]] > 0, "a draft that the target rules out was kept"
 
 
+@TREE_RULES
 @quick
-@given(st.integers(0, 10_000), st.lists(uniform, min_size=9, max_size=9))
-def test_nothing_impossible_comes_out_of_a_tree(seed, values):
+@given(seed=st.integers(0, 10_000), values=st.lists(uniform, min_size=9, max_size=9))
+def test_nothing_impossible_comes_out_of_a_tree(seed, values, verify_tree):
     p, q, u = rows(5, 5, seed), rows(4, 5, seed + 1), torch.tensor(values)
     q[1] = q[0]  # two siblings of one q, each with a child
     verdict = verify_tree(p, q, draw(q, u[:4].flip(0)), (0, 0, 1, 2), u[:4], u[4:])

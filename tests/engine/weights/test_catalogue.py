@@ -44,7 +44,7 @@ def test_the_shipped_catalogue_lists_the_pairs_people_use():
         "smollm2-135m", "smollm2-135m-bf16", "smollm2-360m", "smollm2-1.7b", "tinyllama-1.1b", "qwen3-4b", "qwen3-8b",
         "qwen2.5-7b", "qwen2.5-coder-7b", "llama-3.1-8b",
     }  # fmt: skip
-    assert methods(pairs["smollm2-135m"]) == ("none", "ngram", "corpus", "quantised", "lm", "eagle")
+    assert methods(pairs["smollm2-135m"]) == ("none", "ngram", "corpus", "quantised", "lm", "eagle", "eagle-chain")
     assert pairs["smollm2-135m"].models("auto") == (
         pairs["smollm2-135m"].target,
         *pairs["smollm2-135m"].drafts.values(),
@@ -192,7 +192,7 @@ def test_shipped_drafts_say_their_sizes_and_a_missing_one_stops_nothing_else(tmp
     text = CATALOGUE.read_text(encoding="utf-8").replace("drafts/smollm2-135m-lm", "drafts/gone")
     (tmp_path / "models.toml").write_text(text, encoding="utf-8")
     pair = load_catalogue(tmp_path / "models.toml")["smollm2-135m"]
-    assert methods(pair) == ("none", "ngram", "corpus", "quantised", "lm", "eagle")
+    assert methods(pair) == ("none", "ngram", "corpus", "quantised", "lm", "eagle", "eagle-chain")
     with pytest.raises(Unavailable, match=r"There is no folder .*gone"):
         locate(pair.drafts["lm"])
     (tmp_path / "outside.toml").write_text(text.replace("drafts/gone", "../engine"), encoding="utf-8")

@@ -1,0 +1,170 @@
+"""Grows a tree of guesses where it pays, and keeps the best nodes: the dynamic tree of EAGLE-2 (Li et al. 2024).
+
+A node's reach is the chance that it ends on the accepted path. A tree grows level by level; from all its nodes those
+with the most reach are kept. This depends on the tokens, so its drafts are one-hot. Knows no model.
+"""
+
+import math
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass, field
+from itertools import accumulate
+
+from engine.config import MAX_NODES
+from engine.drafters.base import PER_TOKEN
+
+BRANCHES = 10  # guesses after one node, and nodes of one level that go on, as in EAGLE-2
+_FAINTEST = 5
+
+
+@dataclass(eq=False, slots=True)
+class Node:
+    """One guess; the root is the last committed token. ``key``: its class of confidence."""
+
+    token: int = -1
+    parent: "Node | None" = None
+    key: Hashable = None
+    reach: float = 1.0
+    depth: int = 0
+    children: list["Node"] = field(default_factory=list)
+
+    def path(self) -> list["Node"]:
+        """The guesses from the first one to this."""
+        return [] if self.parent is None else [*self.parent.path(), self]
+
+
+def confidence_key(rank: int, share: float) -> Hashable:
+    """The class of a guess that is tried after ``rank`` others and has ``share`` of the probability that they left.
+
+    >>> confidence_key(0, 0.64), confidence_key(1, 0.3)  # a first guess by tenths, a later one by halvings
+    (6, ('later', 1))
+    """
+    if rank == 0:
+        return min(int(10 * share), 9)
+    return "later", min(int(-math.log2(max(share, 1e-9))), _FAINTEST)
+
+
+def is_first(key: Hashable) -> bool:
+    """Whether a key is of a guess that is tried first, as all of a chain are."""
+    return not isinstance(key, tuple)
+
+
+class MostProbable:
+    """Keeps the ``count`` guesses with the highest products of probabilities."""
+
+    def __init__(self, count: int):
+        self.count = count
+
+    def chance(self, key: Hashable, share: float) -> float:
+        return share
+
+    def select(self, nodes: Sequence[Node]) -> list[Node]:
+        return sorted(nodes, key=lambda node: -node.reach)[: self.count]  # stable: no node before its parent
+
+    def to_expand(self, level: Sequence[Node], nodes: Sequence[Node]) -> list[Node]:
+        chosen = set(self.select(nodes))
+        return [node for node in level if node in chosen]
+
+
+@dataclass(frozen=True, slots=True)
+class Worthwhile:
+    """Keeps the guesses that are worth their rows of the target's pass. All costs are in tokens that the same time
+    yields on average. ``alpha``: the measured chance of a key to be right when its turn comes; ``price``: the cost of
+    scoring so many drafts; ``step``: the cost of a draft step; ``most``: nodes at most."""
+
+    alpha: Callable[[Hashable], float]
+    price: Callable[[int], float]
+    step: float
+    most: int = MAX_NODES
+
+    def chance(self, key: Hashable, share: float) -> float:
+        return self.alpha(key)
+
+    def row_cost(self, drafts: int) -> float:
+        """The cost of one more row."""
+        return self.price(drafts + 1) - self.price(drafts)
+
+    def select(self, nodes: Sequence[Node]) -> list[Node]:
+        best = sorted(nodes, key=lambda node: -node.reach)[: self.most]
+        gains = [tokens - self.price(n) for n, tokens in enumerate(accumulate(node.reach for node in best), start=1)]
+        return best[: max(range(len(gains) + 1), key=lambda n: gains[n - 1] if n else 0.0)]
+
+    def to_expand(self, level: Sequence[Node], nodes: Sequence[Node]) -> list[Node]:
+        """The nodes of the last level after which one more guess would pay, if together they pay a draft step."""
+        chosen = self.select(nodes)
+        if len(chosen) >= self.most:
+            return []
+        row, among = self.row_cost(len(chosen)), set(chosen)
+        gains = [(node, node.reach * self.alpha(PER_TOKEN) - row) for node in level if node in among]
+        worth = [(node, gain) for node, gain in gains if gain > 0]
+        return [node for node, _ in worth] if sum(gain for _, gain in worth) >= self.step else []
+
+
+class Recorded:
+    """Repeats the shape of a recorded tree: ``parents`` as in `Draft`."""
+
+    def __init__(self, parents: Sequence[int]):
+        self._children: list[list[int]] = [[] for _ in range(len(parents) + 1)]
+        for node, parent in enumerate(parents, start=1):
+            self._children[parent].append(node)
+        self._number: dict[Node, int] = {}  # of the nodes that belong to it, in the recorded order
+
+    def chance(self, key: Hashable, share: float) -> float:
+        return share
+
+    def select(self, nodes: Sequence[Node]) -> list[Node]:
+        for node in nodes:
+            parent = self._number.get(node.parent) if node.depth > 1 else 0
+            rank = node.parent.children.index(node)
+            if parent is not None and rank < len(self._children[parent]):
+                self._number[node] = self._children[parent][rank]
+        return [node for node in nodes if node in self._number]
+
+    def to_expand(self, level: Sequence[Node], nodes: Sequence[Node]) -> list[Node]:
+        chosen = set(self.select(nodes))
+        return [node for node in level if node in chosen and self._children[self._number[node]]]
+
+
+Shape = MostProbable | Worthwhile | Recorded
+
+
+class TokenTree:
+    """A tree as it grows. ``shape`` decides which of its nodes go on, and which are kept."""
+
+    def __init__(self, shape: Shape):
+        self.shape, self.root = shape, Node()
+        self.nodes: list[Node] = []
+
+    def add(self, parent: Node, tokens: Sequence[int], probabilities: Sequence[float]) -> list[Node]:
+        """Adds the guesses after ``parent``, the most probable first. One is right only if those before it are wrong,
+        and has then its share of the probability that they left."""
+        left, missed = 1.0, 1.0
+        for rank, (token, probability) in enumerate(zip(tokens, probabilities, strict=True)):
+            share = min(1.0, probability / max(left, 1e-9))
+            key = confidence_key(rank, share)
+            chance = self.shape.chance(key, share)
+            elder = parent.children[-1].reach if rank else parent.reach
+            node = Node(token, parent, key, min(parent.reach * missed * chance, elder), parent.depth + 1)
+            parent.children.append(node)
+            self.nodes.append(node)
+            left, missed = left - probability, missed * (1 - chance)
+        return parent.children
+
+    def to_expand(self, level: Sequence[Node]) -> list[Node]:
+        return self.shape.to_expand(level, self.nodes)[:BRANCHES]
+
+    def select(self) -> tuple[list[Node], tuple[int, ...]]:
+        """The nodes that are kept and their parents' numbers, the likeliest path first, so that most accepted
+        paths are a beginning of the list and need not be moved in the cache."""
+        chosen = set(self.shape.select(self.nodes))
+        order: list[Node] = []
+        parents: list[int] = []
+
+        def visit(node: Node, number: int) -> None:
+            for child in node.children:
+                if child in chosen:
+                    order.append(child)
+                    parents.append(number)
+                    visit(child, len(order))
+
+        visit(self.root, 0)
+        return order, tuple(parents)
