@@ -31,12 +31,14 @@ class Models:
 
 @dataclass(frozen=True)
 class Pair:
-    """A pair on offer: ``methods`` can draft for it, ``revision`` is its target's."""
+    """A pair on offer: ``methods`` can draft for it; ``revision`` and ``vocabulary``, in tokens, are its target's, 0
+    where that is not known."""
 
     name: str
     title: str
     methods: tuple[str, ...]
     revision: str
+    vocabulary: int = 0
 
 
 class EngineFacade:
@@ -51,7 +53,7 @@ class EngineFacade:
     def pairs(self, names: Sequence[str] = ()) -> list[Pair]:
         """Those of the catalogue, or the ones named. Only the server's operator can name a folder."""
         specs = [get_pair(name) for name in names] or load_catalogue().values()
-        return [Pair(s.name, s.title, methods(s), s.target.revision or "") for s in specs]
+        return [Pair(s.name, s.title, methods(s), s.target.revision or "", s.target.vocab_size) for s in specs]
 
     def problems(self, pair: str, method: str, precision: str, fetch: bool) -> list[str]:
         """Why a pair cannot run here, in sentences. The loaded pair's memory counts as free, because it would be

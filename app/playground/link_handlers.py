@@ -2,7 +2,7 @@
 
 import json
 import uuid
-from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import gradio as gr
@@ -12,12 +12,15 @@ from app.form import read as controls_of
 from app.jobs.service import RecordedRun, Service, with_baseline
 from app.jobs.visitor import Session
 from app.playground import links
+from app.playground.press import Press
 from app.playground.run_handlers import recorded
 from app.ui.widgets import SKIP
 from app.views import player_feed
 from app.views.safe_json import encode
 from engine.config import AUTO, RunConfig
 from engine.errors import BadInput
+from engine.trace.branch import branch_request, request_of
+from engine.trace.trace import with_branch
 
 
 class LinkHandlers:
@@ -25,10 +28,10 @@ class LinkHandlers:
         self.service = service
         self.controls = described(service.limits)
 
-    def opened(self, event: gr.EventData) -> list[Any]:
+    def opened(self, press: Press, event: gr.EventData) -> list[Any]:
         """Fills the controls from the query that the page was opened with.
 
-        Starts no run, but shows one of exactly these settings that has run here.
+        Starts no run, but shows one of exactly these settings that has run here. A branch follows when Run is pressed.
 
         Returns the share dialog's value, the stage's, the session, and every control in the order of form.NAMES.
         """
@@ -36,6 +39,8 @@ class LinkHandlers:
         text, pairs = str(data.get("query") or ""), list(self.service.pairs.values())
         link = links.read(text, self.controls, pairs, self.service.limits.prompt_chars)
         stage, session = self._shown(link, bool(data.get("reload")))
+        if link.force and (config := self._config(link)):
+            press.linked = (config, *link.force)
         shared = _value(hide=link.hide, present=link.present)
         return [shared, stage, session, *(self._filled(link, name) for name in NAMES)]
 
@@ -50,15 +55,28 @@ class LinkHandlers:
         if result := self._result(link):
             return recorded(result), Session(result.run, result.baseline)
         if is_reload:
-            words = "Your settings are back. Press Run to see the run again."
+            words = f"Your settings are back. Press Run to see the run{' and its branch' if link.force else ''} again."
         return player_feed.start(uuid.uuid4().hex) + player_feed.status("quiet", words), Session()
 
-    def _result(self, link: links.Link) -> RecordedRun | None:
+    def _config(self, link: links.Link) -> RunConfig | None:
         values = {name: control.default for name, control in self.controls.items()} | dict(link.values)
         try:
-            return self.service.results.get(with_baseline(settings(values))) if link.values else None
+            return settings(values)
         except BadInput:
             return None
+
+    def _result(self, link: links.Link) -> RecordedRun | None:
+        """With its branch, if that has run here too; without, if the link has none."""
+        config = self._config(link) if link.values or link.force else None
+        result = self.service.results.get(with_baseline(config)) if config else None
+        if result is None or link.force is None:
+            return result
+        try:
+            branch = self.service.results.get((("branch", branch_request(result.run, *link.force)),))
+            both = branch and {"run": with_branch(result.run, branch.traces["branch"])}
+        except BadInput:
+            return None
+        return replace(result, traces=result.traces | both) if both else None
 
     def _filled(self, link: links.Link, name: str) -> Any:
         if name == "method" and "pair" in link.values:  # the value must be among the choices of this pair
@@ -66,24 +84,43 @@ class LinkHandlers:
             return gr.update(choices=choices(METHOD_LABELS, methods), value=link.values.get("method", AUTO))
         return gr.update(value=link.values[name]) if name in link.values else SKIP
 
-    def link(self, *values: Any) -> str:
-        """A link to the current controls. ``values``: of every control, in the order of form.NAMES."""
-        return self._query("link", lambda: settings(dict(zip(NAMES, values, strict=True))))
+    def link(self, session: Session, *values: Any) -> str:
+        """A link to the current controls, and to the branch of the run on the stage if that has these settings.
+        ``values``: of every control, in the order of form.NAMES. Empty with the reason if there can be no link."""
+        try:
+            config = settings(dict(zip(NAMES, values, strict=True)))
+            pair = self.service.pairs.get(config.pair)
+            revision = pair.revision if pair else ""
+            return _value(link=links.query(controls_of(config), self.controls, revision, _forced(session, config)))
+        except BadInput as error:
+            return _value(link="", problem=str(error))
 
-    def address(self, *values: Any) -> str:
+    def address(self, session: Session, *values: Any) -> str:
         """The query for the address bar once Run is pressed, so that a reload brings the run back."""
-        answer = self.link(*values)
-        query = json.loads(answer)["link"]
+        query = json.loads(self.link(session, *values))["link"]
         return _value(address=query) if query else SKIP
 
-    def _query(self, kind: str, config: Callable[[], RunConfig]) -> str:
-        """The query; empty with the reason if there can be no link."""
+    def branch_address(self, session: Session, *values: Any) -> str:
+        """The same with the branch, or without the dropped one, where the controls are still those of the run."""
         try:
-            values = controls_of(config())
-            pair = self.service.pairs.get(values["pair"])
-            return _value(**{kind: links.query(values, self.controls, pair.revision if pair else "")})
-        except BadInput as error:
-            return _value(**{kind: ""}, problem=str(error))
+            is_same = bool(session.trace) and request_of(session.trace) == settings(
+                dict(zip(NAMES, values, strict=True))
+            )
+        except BadInput:
+            return SKIP
+        return self.address(session, *values) if is_same else SKIP
+
+
+def _forced(session: Session, config: RunConfig) -> tuple[int, int] | None:
+    """The place and the token of the session's branch, where its run is of ``config``."""
+    run = session.trace
+    try:
+        if run is None or run.branch is None or request_of(run) != config:
+            return None
+    except BadInput:  # settings of an opened file
+        return None
+    *before, forced = run.branch.started.prefix
+    return len(before), forced.id
 
 
 def _value(**value: Any) -> str:

@@ -17,15 +17,20 @@ from engine.errors import BadInput
 
 MOST = 7_000  # characters of a query: some servers take a request line of 8,192 bytes and no more
 MOST_PIECES = 64
-REVISION, HIDE, PRESENT = "revision", "hide", "present"
+REVISION, HIDE, PRESENT, FORCE = "revision", "hide", "present", "force"
 _NUMBER = re.compile(r"-?\d{1,20}(\.\d{1,20})?([eE]-?\d{1,3})?")
 _REVISION = re.compile(r"[0-9A-Za-z._-]{1,64}")
+_FORCE = re.compile(r"(\d{1,5}):(\d{1,9})")
 _SWITCH = {"1": True, "0": False}
+
+
+FORCED = "Once the run has ended, the link's token is forced at place {} of its output."
 
 
 @dataclass(frozen=True)
 class Link:
-    """The content of a link: ``values`` of controls, controls to ``hide``, and whether to ``present``.
+    """The content of a link: ``values`` of controls, controls to ``hide``, whether to ``present``, and the place and
+    token of a branch.
 
     ``refused``: a sentence for each parameter that was left out. ``notes``: sentences on other differences.
     """
@@ -33,12 +38,19 @@ class Link:
     values: Mapping[str, Any] = field(default_factory=dict)
     hide: tuple[str, ...] = ()
     present: bool = False
+    force: tuple[int, int] | None = None
     refused: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
 
 
-def query(values: Mapping[str, Any], controls: Mapping[str, Control], revision: str = "") -> str:
-    """The query of a link: all values that differ from the defaults, and the first 12 digits of ``revision``.
+def query(
+    values: Mapping[str, Any],
+    controls: Mapping[str, Control],
+    revision: str = "",
+    force: tuple[int, int] | None = None,
+) -> str:
+    """The query of a link: all values that differ from the defaults, the first 12 digits of ``revision``, and the place
+    and the token of a branch.
 
     BadInput if it is longer than MOST.
 
@@ -51,7 +63,9 @@ def query(values: Mapping[str, Any], controls: Mapping[str, Control], revision: 
     }  # fmt: skip
     if revision:
         pieces[REVISION] = revision[:12]
-    text = urlencode(pieces, errors="replace")
+    if force:
+        pieces[FORCE] = "{}:{}".format(*force)
+    text = urlencode(pieces, safe=":", errors="replace")
     if len(text) > MOST:
         raise BadInput(
             f"This prompt makes a link of {len(text):,} characters, and links up to {MOST:,} work everywhere; "
@@ -81,8 +95,13 @@ def read(text: str, controls: Mapping[str, Control], pairs: Sequence[Pair], prom
     hide, unknown = _hidden(pieces.get(HIDE, ""), controls)
     if unknown:
         refused.append(f"The link hides {unknown} that this page does not have.")
+    force = None
+    try:
+        force = _forced(pieces[FORCE], pair) if FORCE in pieces else None
+    except BadInput as error:
+        refused.append(str(error))
     notes = _revision(pieces.get(REVISION), pair)
-    return Link(values, hide, _SWITCH.get(pieces.get(PRESENT, "0"), False), tuple(refused), notes)
+    return Link(values, hide, _SWITCH.get(pieces.get(PRESENT, "0"), False), force, tuple(refused), notes)
 
 
 def sentence(link: Link, controls: Mapping[str, Control]) -> str:
@@ -90,7 +109,8 @@ def sentence(link: Link, controls: Mapping[str, Control]) -> str:
     names = [label(controls[name]) for name in link.values]
     filled = f"Filled in from the link: {', '.join(names)}. Nothing has run yet: read the prompt, then press Run."
     refused = [*link.refused, "Everything else in the link was used."] if link.refused and names else link.refused
-    return " ".join([*refused, *link.notes, *([filled] if names else [])])
+    forced = [FORCED.format(link.force[0] + 1)] if link.force else []
+    return " ".join([*refused, *link.notes, *([filled] if names else []), *forced])
 
 
 def label(control: Control) -> str:
@@ -133,6 +153,17 @@ def _number(control: Control, text: str) -> int | float:
     if not number.is_integer():
         raise BadInput(f"{control.label} cannot be {text[:40]!r}; it is a whole number.")
     return int(text) if text.lstrip("-").isdecimal() else int(number)
+
+
+def _forced(text: str, pair: Pair | None) -> tuple[int, int]:
+    """The place and the token of a branch. Whether the output has that place shows only when it is there."""
+    match = _FORCE.fullmatch(text)
+    if match is None:
+        raise BadInput(f"The link forces {text[:40]!r}, which is not a place and a token's number, as in 12:345.")
+    place, token = map(int, match.groups())
+    if pair and 0 < pair.vocabulary <= token:
+        raise BadInput(f"The link forces token {token:,}, but {pair.title} knows {pair.vocabulary:,} tokens.")
+    return place, token
 
 
 def _hidden(text: str, controls: Mapping[str, Control]) -> tuple[tuple[str, ...], str]:

@@ -5,6 +5,7 @@ import gradio as gr
 from app.jobs.service import Service
 from app.jobs.visitor import Session
 from app.playground import share_panel
+from app.playground.branch_handlers import BranchHandlers
 from app.playground.form_panel import drawer, prompt_line, quick_row, wire
 from app.playground.link_handlers import LinkHandlers
 from app.playground.press import Press
@@ -34,7 +35,7 @@ def playground(service: Service, chip: gr.HTML, shared: gr.HTML) -> tuple[gr.HTM
 
     def begin(press: Press, *values) -> list:
         """Run, Stop, and the address, so that a reload brings these settings back."""
-        return [*handlers.begin(press), links.address(*values)]
+        return [*handlers.begin(press), links.address(Session(), *values)]
 
     # The engine's own queue decides who is next, so every visitor who may wait in it is let in here.
     queued = {"concurrency_limit": 2 * service.limits.queue + 2, "concurrency_id": "run"}
@@ -44,7 +45,17 @@ def playground(service: Service, chip: gr.HTML, shared: gr.HTML) -> tuple[gr.HTM
     files = list(below.shown)[-4:]
     ended = stream.then(handlers.end, press, [run, stop, session, *files], **QUIET)
     connect(below, stage, session, press, stop, ended, choices)
-    share_panel.connect(shared, links, stage, session, controls.inputs)
+    branches = BranchHandlers(service)
+    forked = stage.fork(branches.begin, press, stop, **QUIET)
+    forked = forked.then(branches.run, [press, session], stage, **queued, **PRIVATE)
+    forked = forked.then(branches.end, press, [stop, session], **QUIET)
+    dropped = stage.drop(branches.drop, [press, session], [stage, session], **QUIET)
+    takes_over = stage.keep(branches.keep, [press, session], [stage, session], **QUIET)
+    for event in (ended, forked, dropped):
+        event.then(links.branch_address, [session, *controls.inputs], shared, **QUIET)
+    for event in (forked, dropped, takes_over):
+        event.then(below.handlers.show, session, list(below.shown), trigger_mode="always_last", **PRIVATE)
+    share_panel.connect(shared, links, stage, session, press, controls.inputs)
     stage.missing(handlers.replay, [press, session], stage, **QUIET)
     stop.click(handlers.stop, press, **QUIET)  # queue=False, so that Stop does not wait for the run it cancels
     return stage, controls.inputs, session

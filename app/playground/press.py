@@ -14,12 +14,15 @@ class Press:
     machine that is being measured.
 
     ``is_stopped``: Stop was pressed, perhaps before the stream began. ``session``: the result, None until there is one.
-    ``shown``: the request whose result is on the stage, which another press runs again.
+    ``shown``: the request whose result is on the stage, which another press runs again. ``choice``: the place and the
+    token of a branch. ``linked``: the request, place and token of a link, whose branch follows its run.
     """
 
     is_stopped: bool = False
     session: Session | None = None
     shown: RunConfig | None = None
+    choice: tuple[int, int] | None = None
+    linked: tuple[RunConfig, int, int] | None = None
     _stream: object = None
 
     def begin(self) -> None:

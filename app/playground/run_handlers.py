@@ -15,6 +15,7 @@ import gradio as gr
 from app.form import NAMES, settings
 from app.jobs.service import RecordedRun, Service, Update, is_baseline, with_baseline
 from app.jobs.visitor import Session, lab_visitor_id, visitor_id
+from app.playground.branch_handlers import BranchHandlers
 from app.playground.press import Press
 from app.ui.widgets import SKIP
 from app.views import player_feed, tiles
@@ -31,7 +32,7 @@ STATUS_KINDS = {"faster": "good", "slower": "slow", "level": "quiet"}
 
 class RunHandlers:
     def __init__(self, service: Service):
-        self.service = service
+        self.service, self.branches = service, BranchHandlers(service)
 
     def begin(self, press: Press) -> list:
         """Sets Run and Stop. The run on the stage, its charts and its files stay until the new one has begun."""
@@ -50,6 +51,7 @@ class RunHandlers:
             try:
                 live.config = settings(dict(zip(NAMES, values, strict=True)))
                 yield from self._updates(visitor_id(request), press, live)
+                yield from self._linked_branch(visitor_id(request), press, live.config)
             except EngineError as error:
                 press.session = live.session
                 yield live.fail(str(error))
@@ -84,6 +86,13 @@ class RunHandlers:
             return SKIP
         text = player_feed.complete(uuid.uuid4().hex, shown.trace)
         return text + player_feed.numbers(shown.trace, shown.baseline)
+
+    def _linked_branch(self, visitor: str, press: Press, config: RunConfig) -> Iterator[str]:
+        """The branch of the link that filled in exactly these settings, once."""
+        linked, press.linked = press.linked, None
+        run = press.session and press.session.trace
+        if linked and linked[0] == config and run and run.finished and not press.is_stopped:
+            yield from self.branches.stream(visitor, press, press.session, *linked[1:])
 
     def _updates(self, visitor: str, press: Press, live: "LiveRun") -> Iterator[str]:
         again, press.shown = press.shown == live.config, None

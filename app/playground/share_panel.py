@@ -21,7 +21,9 @@ def _tick(control: Control) -> str:
     return f'<label><input type="checkbox" name="hide" value="{control.name}"{rare}> {label(control)}</label>'
 
 
-def connect(shared: gr.HTML, handlers: LinkHandlers, stage: gr.HTML, session: gr.State, controls: list) -> None:
+def connect(
+    shared: gr.HTML, handlers: LinkHandlers, stage: gr.HTML, session: gr.State, press: gr.State, controls: list
+) -> None:
     """``controls``: all of them, in the order of form.NAMES."""
-    shared.opened(handlers.opened, None, [shared, stage, session, *controls], **QUIET)
-    shared.asked(handlers.link, controls, shared, **QUIET)
+    shared.opened(handlers.opened, press, [shared, stage, session, *controls], **QUIET)
+    shared.asked(handlers.link, [session, *controls], shared, **QUIET)

@@ -136,6 +136,8 @@ def _check(trace: Trace) -> None:
     known = isinstance(temperature, int | float) and isinstance(config.get("method", ""), str)
     if not known or not isinstance(config.get("prompt", ""), str):
         raise BadInput("This trace is not valid: its settings are not those of a run.")
+    if trace.branch:
+        _check(trace.branch)
 
 
 def _drafted(trace: Trace) -> bool:
@@ -148,5 +150,9 @@ def _setting(trace: Trace) -> Trace:
     for own in ("method", "gamma"):
         config.pop(own, None)
     return replace(
-        trace, started=replace(started, config=config, weights={}, costs=None, at=""), rounds=(), finished=None
+        trace,
+        started=replace(started, config=config, weights={}, costs=None, at=""),
+        rounds=(),
+        finished=None,
+        branch=None,
     )

@@ -38,9 +38,9 @@ _TOKENS = (
 )
 _PLAYER = (
     *_TOKENS,
-    *_scripts("player", "probabilities", "rounds_view", "output_view", "distribution_bars", "block", "siblings"),
-    *_scripts("player", "inspector", "playback"),
-    *_scripts("player", "shortcuts", "strip", "status", "captions", "player"),
+    *_scripts("player", "probabilities", "branch", "rounds_view", "output_view", "distribution_bars", "block"),
+    *_scripts("player", "siblings", "inspector", "playback", "shortcuts", "strip", "status", "captions", "lane_heads"),
+    "player/player.js",
 )
 _LESSONS = (
     "playground/copy_button.js",

@@ -25,10 +25,11 @@ WHY = "In each round auto takes the drafter that promises the most tokens for it
 
 
 class Feed:
-    """The values sent during one run. ``add`` gives the next: it grows at its end, and is cut now and then."""
+    """The values sent during one run, or with None during a branch of the run on the stage. ``add`` gives the next: it
+    grows at its end, and is cut now and then."""
 
-    def __init__(self, run: str):
-        self.run, self.segment = run, 0
+    def __init__(self, run: str | None):
+        self.run, self.segment, self._at = run, 0, "" if run else uuid.uuid4().hex
         self._parts: deque[str] = deque()
         self._value = self._head()
 
@@ -48,12 +49,13 @@ class Feed:
         self._value = self._head() + "".join(self._parts)
 
     def _head(self) -> str:
-        return start(self.run, self.segment)
+        return start(self.run, self.segment, self._at)
 
 
-def start(run: str, segment: int = 0) -> str:
-    """The first line of a value. ``run`` tells the page whether this is a new run or more of the same."""
-    return encode({"type": "start", "run": run, "segment": segment}) + "\n"
+def start(run: str | None, segment: int = 0, at: str = "") -> str:
+    """The first line of a value. ``run`` tells the page whether this is a new run or more of the same; without one,
+    ``at`` tells it from the value before."""
+    return encode({"type": "start", "run": run, "segment": segment} | ({"at": at} if at else {})) + "\n"
 
 
 def status(kind: Kind, text: str = "", fraction: float | None = None, place: int | None = None) -> str:
@@ -63,7 +65,7 @@ def status(kind: Kind, text: str = "", fraction: float | None = None, place: int
 
 def say(kind: Kind, text: str = "", fraction: float | None = None, place: int | None = None) -> str:
     """A value that changes the sentence alone and leaves the run on the stage."""
-    return encode({"type": "start", "run": None, "at": uuid.uuid4().hex}) + "\n" + status(kind, text, fraction, place)
+    return start(None, 0, uuid.uuid4().hex) + status(kind, text, fraction, place)
 
 
 def about(started: RunStarted, recorded: bool = False, lean: bool = False, origin: str = "") -> str:
@@ -77,6 +79,8 @@ def about(started: RunStarted, recorded: bool = False, lean: bool = False, origi
     if started.config.get("acceptance") == "block":
         line["block"] = True
     more = ({"lean": True} if lean else {}) | ({"origin": origin} if origin else {})
+    if started.prefix:
+        more["prefix"] = _prefix(started)
     return encode(line | {"prompt": prompt} | more) + "\n"
 
 
@@ -84,7 +88,40 @@ def complete(run: str, trace: Trace, recorded: bool = False, origin: str = "") -
     """A trace in one value: for a recorded run, or for a page that missed rounds."""
     lean = sum(len(event.tokens) for event in trace.rounds) > LEAN
     text = start(run, -1) + about(trace.started, recorded, lean, origin) + rounds(trace.rounds, lean)
-    return text + _end(trace.finished.reason if trace.finished else "lost", len(trace.emitted))
+    text += _end(trace.finished.reason if trace.finished else "lost", len(trace.emitted))
+    return text + (branch(trace.branch, lean) if trace.branch else "")
+
+
+def branch(trace: Trace, lean: bool = False) -> str:
+    """The second lane, complete."""
+    reason = trace.finished.reason if trace.finished else "lost"
+    lines = branch_start(trace.started, uuid.uuid4().hex) + branch_rounds(trace.rounds, lean)
+    return lines + branch_end(reason)
+
+
+def branch_start(started: RunStarted, key: str) -> str:
+    """Begins the second lane; ``key`` tells it from the branch before."""
+    return encode({"type": "branch", "key": key} | _prefix(started)) + "\n"
+
+
+def branch_rounds(events: tuple[Round, ...], lean: bool = False) -> str:
+    return "".join(encode(round_line(event, lean) | {"type": "branch_round"}) + "\n" for event in events)
+
+
+def branch_end(reason: str) -> str:
+    return encode({"type": "branch_finish", "reason": reason}) + "\n"
+
+
+def no_branch() -> str:
+    """Takes the second lane away."""
+    return encode({"type": "branch", "key": ""}) + "\n"
+
+
+def _prefix(started: RunStarted) -> dict:
+    """The tokens that the output begins with: their text, and the forced one after them."""
+    *before, forced = started.prefix
+    line = {"id": forced.id, "text": forced.text} | ({"label": forced.label} if forced.label is not None else {})
+    return {"text": "".join(token.text for token in before), "place": len(before), "forced": line}
 
 
 def replay(run: str, trace: Trace, baseline: Trace | None) -> str:

@@ -40,8 +40,19 @@ def facts(run: Trace) -> list[list[str]]:
         ("Weights (SHA-256)", ", ".join(weights)),
     ]
     lines += _settings(started.config)
+    lines += [("Forced", _forced(run))]
     lines += [("Device", started.device), ("Precision", started.dtype), ("Versions", ", ".join(versions))]
     return [[name, _short(value)] for name, value in lines if value]
+
+
+def _forced(run: Trace) -> str:
+    """The token that was forced, here or in the branch beside; empty without one."""
+    prefix = (run.branch or run).started.prefix
+    if not prefix:
+        return ""
+    return f"{prefix[-1].text or prefix[-1].label or ''!r} at place {len(prefix)}" + (
+        ", beside this run" if run.branch else ""
+    )
 
 
 def origin(run: Trace) -> str:

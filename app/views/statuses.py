@@ -1,7 +1,7 @@
 """Hands the table of statuses to the page: as the scripts' data, and as the legend in HTML."""
 
 from app.views.safe_json import encode
-from engine.trace.events import STATUSES
+from engine.trace.events import FORCED, STATUSES
 
 # A draft passes through these on screen before its status is known.
 STAGES = {"waiting": ("?", "draft", "guessed, no verdict yet"), "scored": ("?", "draft, scored", "")}
@@ -12,7 +12,7 @@ def table() -> str:
     flags = ("drafted", "tested", "emitted")
     rows = {
         name: {flag: getattr(status, flag) for flag in flags} | {"mark": status.mark, "word": name}
-        for name, status in STATUSES.items()
+        for name, status in (STATUSES | {"forced": FORCED}).items()
     }
     return encode(rows | {name: {"mark": mark, "word": word} for name, (mark, word, _) in STAGES.items()})
 

@@ -102,6 +102,8 @@ def _speedup(
     if measuring:
         when = "being measured" if run.finished else "measured right after this run"
         return ["…", f"the baseline, the same without drafting, is {when}"]
+    if run.started.prefix:
+        return [DASH, "this run is a branch, which is not measured against plain decoding"]
     if run.started.config.get("method") == "none" or not any(numbers.gammas):
         return [DASH, "nothing was drafted: this is the baseline"]
     return [DASH, "recorded without a complete baseline" if recorded else "stopped before both runs had ended"]

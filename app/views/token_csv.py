@@ -1,16 +1,28 @@
 """Writes the tokens of a trace as CSV that is safe to open in a spreadsheet."""
 
+from collections.abc import Iterator
+
 from app.views.table import csv_text
 from engine.trace.events import Round, Token
 from engine.trace.trace import Trace
 
 NUMBERS = ("p", "q", "u", "accept", "gap", "running", "h")
-COLUMNS = ("round", "gamma", "position", "depth", "status", "id", "text", *NUMBERS)
+COLUMNS = ("round", "gamma", "position", "depth", "status", "id", "text", *NUMBERS, "lane")
 
 
 def tokens_csv(trace: Trace) -> str:
-    """A row a token, discarded ones too. Numbers are written in full, absent ones left empty."""
-    return csv_text(COLUMNS, (_row(event, token) for event in trace.rounds for token in event.tokens))
+    """A row a token, discarded ones too, those of a branch after those of the run. Numbers are written in full, absent
+    ones left empty."""
+    lanes = [("run", trace)] + ([("branch", trace.branch)] if trace.branch else [])
+    return csv_text(COLUMNS, (row for name, lane in lanes for row in _rows(name, lane)))
+
+
+def _rows(lane: str, trace: Trace) -> Iterator[tuple]:
+    if prefix := trace.started.prefix:
+        text = prefix[-1].text or prefix[-1].label or ""
+        yield "", "", len(prefix) - 1, "", "forced", prefix[-1].id, text, *("" for _ in NUMBERS), lane
+    for event in trace.rounds:
+        yield from ((*_row(event, token), lane) for token in event.tokens)
 
 
 def _row(event: Round, token: Token) -> tuple:

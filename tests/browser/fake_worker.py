@@ -10,7 +10,17 @@ from app.jobs.service import Models, Pair
 from engine.config import RunConfig, SamplingParams
 from engine.runtime.job import Job
 from engine.runtime.worker import Worker
-from engine.trace.events import Candidate, CostModel, Distribution, Round, RunFinished, RunStarted, Timings, Token
+from engine.trace.events import (
+    Candidate,
+    CostModel,
+    Distribution,
+    PromptToken,
+    Round,
+    RunFinished,
+    RunStarted,
+    Timings,
+    Token,
+)
 from engine.trace.trace import Trace, fold
 
 TEXT = (
@@ -32,6 +42,9 @@ def number(piece: str) -> int:
     return zlib.crc32(piece.encode("utf-8", "surrogatepass")) % 50_000
 
 
+KNOWN = {number(piece): piece for piece in [*pieces(TEXT), *pieces(OTHER), " perhaps", " else", " maybe"]}
+
+
 def chances(piece: str, other: str = " perhaps") -> dict:
     """Distributions that agree with each other: max(p − q, 0) adds up to 0.22, of which ``other`` has 0.20."""
     names = (piece, other, " else")
@@ -48,13 +61,17 @@ def chances(piece: str, other: str = " perhaps") -> dict:
 
 
 def play(config: RunConfig, text: str = TEXT, step: float = 0.0, draft: float = 0.001):
-    """The events of one run: rounds of γ drafts, about 70 % kept, closed by a resampled or bonus token."""
-    chance, queue = random.Random(config.seed), deque((pieces(text) * 40)[: config.max_new_tokens])
+    """The events of one run: rounds of γ drafts, about 70 % kept, closed by a resampled or bonus token. After a prefix
+    the text goes on, whichever token was forced there."""
+    first = len(config.prefix)
+    chance, queue = random.Random(config.seed + first), deque((pieces(text) * 40)[first : config.max_new_tokens])
     gamma = 4 if config.gamma == "auto" else config.gamma
     started = asdict(config) | {"stop": list(config.stop), "prefix": list(config.prefix)}
     costs = CostModel(0.0, {w: 0.9 + 0.1 * w for w in (1, 2, 4, 8)}, 256, 0.03)  # as the rounds below take
-    yield RunStarted(started, (), config.pair, "fake", {}, "cpu", "float32", {}, costs)
-    position = index = 0
+    del started["prefix"]
+    prefix = tuple(PromptToken(i, KNOWN.get(i, f" <{i}>")) for i in config.prefix)
+    yield RunStarted(started, (), config.pair, "fake", {}, "cpu", "float32", {}, costs, prefix=prefix)
+    position, index = first, 0
     clock = 0.02
     while queue:
         tokens, alive = [], True

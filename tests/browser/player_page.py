@@ -27,7 +27,8 @@ background: var(--body-background-fill); color: var(--body-text-color) }} {style
 <body class="gradio-container"><textarea id="typing" rows="1"></textarea><div id="stage"></div><script>
 const element = document.getElementById('stage'), props = {{ value: {literal(value)} }};
 const watchers = [], asked = [];
-const watch = (name, callback) => watchers.push(callback), trigger = (name) => asked.push(name);
+const watch = (name, callback) => watchers.push(callback), trigger = (name, data) => asked.push(
+  data ? {{ name, ...data }} : name);
 const feed = value => {{ props.value = value; for (const callback of watchers) callback(); }};
 element.innerHTML = {literal(template("stage", id="player", look="sl-stage"))};
 {script("stage")}

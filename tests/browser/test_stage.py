@@ -1,7 +1,9 @@
 """The stage: everything that a run says is in sight at once, on a desktop, on a projector and on a phone."""
 
+import re
+
 import pytest
-from page_actions import OVERFLOW, ROWS, fill, press_run, run, saved, speedup, text_of, wait_for_end
+from page_actions import OVERFLOW, ROWS, fill, press_run, run, saved, speedup, text_of, violations, wait_for_end
 from playwright.sync_api import Page, expect
 
 pytestmark = pytest.mark.browser
@@ -84,6 +86,86 @@ def test_a_refused_prompt_leaves_the_run_its_numbers_and_its_files(visit):
     expect(page.locator("#run")).to_have_text("Run")
     assert [text_of(page), speedup(page).inner_text(), saved(page, "trace-file")] == before
     expect(page.locator("#stage .sl-source")).to_have_text("Your run")
+
+
+LANES = """() => [...document.querySelectorAll('#stage .sl-row')].map(row => [...row.querySelectorAll('.sl-line')]
+  .map(line => [...line.querySelectorAll('.sl-token:not([hidden])')].map(token => token.dataset.stage)))"""
+
+
+def test_a_branch_is_a_second_lane_beside_its_run(visit):
+    """Forced, read, stepped through, by keyboard, on a phone, presented, dropped, and kept; axe in light and dark."""
+    page = visit(viewport={"width": 1280, "height": 800})
+    press_run(page, tokens="60", temperature="0.8", prompt="Hi")
+    wait_for_end(page)
+    before, heads = speedup(page).inner_text(), page.locator("#stage .sl-lane-heads")
+    page.locator("#stage .sl-list .sl-rejected").nth(2).click()
+    assert page.locator("#stage .sl-inspector").evaluate("node => node.scrollHeight - node.clientHeight") <= 1
+    fork = page.get_by_role("button", name=re.compile(r"^Force “\W*the\W*” here"))
+    assert [fork.bounding_box()[side] for side in ("width", "height")] == [26, 24]
+    fork.click()
+    expect(heads.get_by_role("button", name="Keep")).to_be_enabled()
+    page.wait_for_function(f"({ROWS})() >= 8")
+    lanes = page.evaluate(LANES)
+    at = next(i for i, row in enumerate(lanes) if "forced" in row[1])
+    assert all(row[1] == [] for row in lanes[:at]) and all(row[1] for row in lanes[at + 1 :])
+    expect(page.locator("#stage .sl-row").nth(at - 1).locator(".sl-same")).to_have_text("the same up to here")
+    expect(page.locator("#stage-notice")).to_contain_text("The numbers are of this run")
+    expect(page).to_have_url(re.compile(r"force=\d+:\d+"))
+    assert speedup(page).inner_text() == before
+    own, text = page.locator(".sl-text"), page.locator(".sl-branch-text")
+    assert not own.is_visible() and text.inner_text().startswith(own.evaluate("node => node.textContent")[:60])
+    for scheme in ("remove", "add"):
+        page.evaluate(f"document.body.classList.{scheme}('dark')")
+        assert violations(page, "#stage") == [], scheme
+    page.evaluate("document.body.classList.remove('dark')")
+    step_through_a_branch(page, at)
+    show_a_branch_elsewhere(page)
+    heads.get_by_role("button", name="Drop").click()
+    expect(page.locator("#stage .sl-second")).to_have_count(0)
+    expect(page).not_to_have_url(re.compile("force="))
+    page.locator("#stage .sl-list .sl-rejected").nth(2).click()
+    page.locator("#stage .sl-fork").nth(1).click()
+    heads.get_by_role("button", name="Keep").click()
+    expect(heads).to_contain_text("A branch from place")
+    expect(speedup(page)).to_have_text("–")
+    assert own.evaluate("node => node.textContent").startswith("The lighthouse keeper")
+
+
+def step_through_a_branch(page: Page, at: int) -> None:
+    """One clock: both lanes of a row grow together. The arrow keys go through both."""
+    page.locator("#stage .sl-rows").focus()
+    page.keyboard.press("Home")
+    for _ in range(at + 2):
+        page.keyboard.press("ArrowRight")
+    lanes = page.evaluate(LANES)
+    assert len(lanes) == at + 2 and lanes[at][1][-1] == "forced" and "waiting" not in lanes[-1][1] != []
+    page.locator("#stage .sl-list .sl-row").nth(at).locator(".sl-line").first.locator(".sl-token").last.focus()
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("Enter")
+    expect(page.locator("#stage .sl-verdict")).to_have_text("You forced this token: it was neither drafted nor drawn.")
+    page.keyboard.press("Escape")
+    page.locator("#stage .sl-rows").focus()
+    page.keyboard.press("End")
+    page.keyboard.press("Escape")
+
+
+def show_a_branch_elsewhere(page: Page) -> None:
+    """On a phone the second lane is below the first; presented, the side goes until a token is chosen."""
+    page.set_viewport_size({"width": 390, "height": 844})
+    row = page.locator("#stage .sl-row:has(.sl-forced)")
+    one, two = (row.locator(".sl-line").nth(i).bounding_box() for i in (0, 1))
+    assert two["y"] >= one["y"] + one["height"] and two["x"] == pytest.approx(one["x"], abs=1)
+    page.wait_for_function(f"{OVERFLOW} <= 0")
+    page.set_viewport_size({"width": 1280, "height": 720})
+    page.locator("[data-share=present]").click()
+    expect(page.locator("#stage .sl-side")).to_be_hidden()
+    page.wait_for_function(f"({ROWS})() >= 6")
+    page.wait_for_function(f"({SMALL})().length === 0")
+    row.locator(".sl-forced").click()
+    expect(page.locator("#stage .sl-side")).to_be_visible()
+    assert page.evaluate(SMALL) == [], "in the inspector"
+    page.keyboard.press("Escape")
+    page.locator("[data-share=present]").click()
 
 
 def test_presentation_is_the_stage_alone_in_large_type(visit):

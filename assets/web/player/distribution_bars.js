@@ -4,12 +4,12 @@
 const BARS = 5, FEW_BARS = 3;   // candidates shown, alone and beside a block; the trace keeps a few more
 const note = text => make('p', 'sl-aside', text);
 
-// ``drawn``: the token that a re-draw from the residual gave, after a rejection.
-function candidatesNode(token, { p, q, residual, weight = 1 }, drawn, most = BARS) {
+// ``drawn``: the token that a re-draw from the residual gave, after a rejection; ``fork(id)``: forces a candidate here.
+function candidatesNode(token, { p, q, residual, weight = 1 }, drawn, most = BARS, fork = null) {
   const rows = candidates(token, p, q, residual, drawn, most), head = ['token', q ? 'draft’s q' : '', '', p ? 'target’s p' : ''];
-  const parts = [make('div', 'sl-candidate-head', head.map(words => make('span', '', words))), make('ul', 'sl-candidates', rows.map(row => candidateNode(row, token, drawn, weight)))];
+  const parts = [make('div', 'sl-candidate-head', head.map(words => make('span', '', words))), make('ul', 'sl-candidates', rows.map(row => candidateNode(row, token, drawn, weight, fork)))];
   if (residual && drawn) parts.push(note(residualSentence(residualRows({ p, q, residual, weight }), drawn, weight)));
-  return make('div', 'sl-candidate-table', parts);
+  return make('div', fork ? 'sl-candidate-table sl-forks' : 'sl-candidate-table', parts);
 }
 
 // {id, text, p, q} of the likeliest candidates, always with the token itself and the one drawn; a mass that the trace does
@@ -28,7 +28,7 @@ function candidates(token, p, q, residual, drawn, most) {
   return Math.max(rest.p ?? 0, rest.q ?? 0) > 5e-5 ? [...rows, rest] : rows;
 }
 
-function candidateNode({ id, text, p, q }, token, drawn, weight) {
+function candidateNode({ id, text, p, q }, token, drawn, weight, fork) {
   const here = id === token.id, picked = drawn && id === drawn.id, left = Math.max(0, weight * (p ?? 0) - (q ?? p ?? 0));
   const name = make('bdi', 'sl-name', [picked && make('span', 'sl-picked', '↻ drawn '), id === null ? text : visible(text).trim() || visible(text),
     here && make('span', 'sl-unseen', ' (this token)')]);
@@ -36,7 +36,18 @@ function candidateNode({ id, text, p, q }, token, drawn, weight) {
     '--q': q ?? 0, '--covered': (p ?? 0) - left, '--left': left, 'aria-hidden': 'true',
   });
   const figure = (symbol, value) => make('span', `sl-figure sl-${symbol}`, value === undefined ? '' : percent(Math.max(0, value)));
-  return make('li', [here && 'sl-here', picked && 'sl-drawn', id === null && 'sl-others'].filter(Boolean).join(' '), [name, figure('q', q), bar, figure('p', p)]);
+  return make('li', [here && 'sl-here', picked && 'sl-drawn', id === null && 'sl-others'].filter(Boolean).join(' '), [name, figure('q', q), bar, figure('p', p), fork && id !== null && forkButton(text, () => fork(id))]);
+}
+
+const FORK = 'M4 2v12M4 10c0-4 8-2 8-7M9.5 5.5 12 3l2.5 2.5';
+function forkButton(text, action) {
+  const icon = document.createElementNS('http://www.w3.org/2000/svg', 'svg'), path = document.createElementNS(icon.namespaceURI, 'path');
+  icon.setAttribute('viewBox', '0 0 16 16');
+  icon.setAttribute('aria-hidden', 'true');
+  path.setAttribute('d', FORK);
+  icon.append(path);
+  const words = `Force “${isolated(visible(text))}” here and go on from it`;
+  return makeButton([icon], action, 'sl-fork', { 'aria-label': words, title: words });
 }
 
 function residualSentence({ rows, total }, drawn, weight) {

@@ -14,6 +14,7 @@ function heard(status) {
 }
 
 let opened = false;       // the run that the page opens with does not scroll it
-const player = makePlayer(box, { askAgain: () => trigger('missing'), runStarted: () => opened && bringIntoSight(), heard });
+const engine = { fork: (place, id) => trigger('fork', { place, id }), keep: () => trigger('keep'), drop: () => trigger('drop') };
+const player = makePlayer(box, { askAgain: () => trigger('missing'), runStarted: () => opened && bringIntoSight(), heard, engine });
 onValue(player.read);
 opened = true;

@@ -1,7 +1,8 @@
 // Draws the inspector: the numbers of one token's verdict, from the trace alone.
 
-// ``ask(token)``: the reader wants to inspect this token; ``legend``: what the marks mean, shown until there is a token.
-function makeInspector(box, ask, legend) {
+// ``ask(token)``: the reader wants to inspect this token; ``legend``: what the marks mean, shown until there is a token;
+// ``forkOf(token)``: a function that forces a candidate in its place, or a sentence why there is none, or null.
+function makeInspector(box, ask, legend, forkOf = () => null) {
   let token = null, round = null, about = null, stage = null;
   let rolled = null, tally = null;        // a u drawn anew, and how often it was accepted
   let rolledBlock = null;                 // of a block, the u of every draft
@@ -33,15 +34,18 @@ function makeInspector(box, ask, legend) {
     const isReplaced = judged && ['rejected', 'resampled'].includes(token.status) && !about?.greedy;
     const drawn = !isReplaced ? null : token.status === 'resampled' ? token : round.tokens.find(other => other.status === 'resampled');
     if (!isReplaced) delete probabilities.residual;
-    const isBlock = judged && token.h !== undefined && !about?.greedy;
+    const isBlock = judged && token.h !== undefined && !about?.greedy, fork = judged ? forkOf(token) : null;
     if (isBlock) parts.push(blockNode(round, token, rolledBlock));
-    if (probabilities.p || probabilities.q) parts.push(candidatesNode(token, probabilities, drawn, isBlock ? FEW_BARS : BARS));
+    const table = [token, probabilities, drawn, isBlock ? FEW_BARS : BARS, typeof fork === 'function' ? fork : null];
+    if (probabilities.p || probabilities.q) parts.push(candidatesNode(...table));
     if (judged && canRoll()) parts.push(rolling());
-    if (about?.greedy) parts.push(note(GREEDY(token)));
+    if (about?.greedy && token.status !== 'forced') parts.push(note(GREEDY(token)));
     if (draft && !isBlock && stage !== 'waiting' && !about?.greedy && chanceSentence(token)) parts.push(make('p', 'sl-why', chanceSentence(token)));
     if (token.sibling) parts.push(note(SIBLING));
     if (judged && siblingsOf(token, round).length > 1) parts.push(siblingsNode(token, round));
     if (token.expected !== undefined && round.row !== undefined) parts.push(make('p', 'sl-aside', budgetSentence(token, round)));
+    if (token.status === 'forced') parts.push(note(SAME_DRAWS));
+    if (typeof fork === 'string') parts.push(note(fork));
     if (about?.lean) parts.push(note('Long trace: candidate lists are left out. p, q and u are all there.'));
     if (judged && token.p === undefined) parts.push(note('This trace was recorded without its numbers.'));
     box.replaceChildren(...parts);
@@ -53,8 +57,9 @@ function makeInspector(box, ask, legend) {
     chip.className = `sl-token sl-${stage}`;
     chip.firstChild.textContent = STATUSES[stage].mark;
     const drafted = isDrafted(token) ? `draft ${token.index + 1} of ${round.drafted}` : 'closes the round';
+    const where = token.status === 'forced' ? `in place of round ${round.index + 1}’s` : `${token.branch ? 'branch, ' : ''}round ${round.index + 1}, ${drafted}`;
     return make('p', 'sl-inspected', [chip, make('strong', '', STATUSES[stage].word),
-      make('span', 'sl-where', `round ${round.index + 1}, ${drafted}, vocabulary id ${token.id}`)]);
+      make('span', 'sl-where', `${where}, vocabulary id ${token.id}`)]);
   }
 
   function sentence() {
@@ -166,4 +171,5 @@ const GREEDY = token => {
     : ' So min(1, p/q) is 0 or 1, and no u can change the verdict.';
   return `Temperature 0: the target always takes its first choice, so p is one-hot: 1 for that token, 0 for all others.${fixed}${gap}`;
 };
+const SAME_DRAWS = 'Both lanes have the same draws at the same places. Drafts may still differ where rounds begin elsewhere.';
 const SIBLING = 'An earlier sibling was rejected here, so its share had been taken away from p before this one was tried.';

@@ -15,26 +15,28 @@ function makeOutputView(box, timeline, frame = box) {
   function rangeOf(from, to) { return new StaticRange({ startContainer: text, startOffset: from, endContainer: text, endOffset: to }); }
 
   // The length of the output after ``step`` steps of round ``index``.
-  function lengthAt(index, step) {
-    if (index < 0) return 0;
+  function lengthAt({ index, step }) {
+    if (index < 0) return timeline.prefix;
     const round = timeline.rounds[index];
     let length = round.offset;
     for (const token of round.emitted) if (stageOf(round, token, step) === token.status) length += token.text.length;
     return length;
   }
 
-  function show({ index, step }) {
-    const length = lengthAt(index, step), stick = frame.scrollHeight - frame.scrollTop - frame.clientHeight < 40;
+  // ``most``: characters.
+  function show(at, most = Infinity) {
+    const length = Math.min(most, lengthAt(at)), stick = frame.scrollHeight - frame.scrollTop - frame.clientHeight < 40;
     if (length > text.length) text.appendData(timeline.textFrom(text.length, length));
     else if (length < text.length) text.deleteData(length, text.length - length);
     else return;
-    underline(index);
+    underline(at.index);
     if (stick) frame.scrollTop = frame.scrollHeight;
   }
 
   function underline(last) {
     if (!highlights) return;
     while (lines.length && lines.at(-1).end > text.length) drop(lines.pop());
+    if (timeline.forced && !lines.length && text.length >= timeline.prefix) lines.push(add('forced', timeline.prefix - timeline.forced, timeline.prefix, 0));
     if (timeline.tokensBefore(last + 1) > MOST_UNDERLINED) return;
     let at = lines.at(-1)?.end ?? 0;
     for (let index = lines.at(-1)?.round ?? 0; index <= last; index++) {
@@ -72,5 +74,5 @@ function makeOutputView(box, timeline, frame = box) {
     highlights.delete('sl-locked');
   }
 
-  return { show, mark, reset };
+  return { show, mark, reset, lengthAt };
 }

@@ -3,20 +3,23 @@
 const SECONDS_TO_READ = 2.8;     // the captions, before the recorded run plays on
 
 // ``askAgain()``: rounds were lost on the way; ``runStarted()``: a run takes the place of the one on screen;
-// ``heard(status)``: a sentence came.
-function makePlayer(root, { askAgain = () => {}, runStarted = () => {}, heard = () => {} } = {}) {
+// ``heard(status)``: a sentence came; ``engine``: what it does with a branch, {fork, keep, drop}, null where there is none.
+function makePlayer(root, { askAgain = () => {}, runStarted = () => {}, heard = () => {}, engine = null } = {}) {
   const find = selector => root.querySelector(selector);
   const frame = find('.sl-rows'), scrub = find('.sl-scrub'), panel = find('.sl-inspector'), help = find('.sl-help');
   const calm = window.matchMedia('(prefers-reduced-motion: reduce)');
-  const timeline = makeTimeline();
-  const rows = makeRoundsView(frame, find('.sl-list'), timeline), output = makeOutputView(find('.sl-text'), timeline, find('.sl-text-box'));
-  const inspector = makeInspector(find('.sl-inspected-token'), lockByButton, find('.sl-legend')), tooltip = makeTooltip(find('.sl-tip'), frame);
+  const timeline = makeTimeline(), branch = makeBranch(timeline), laneOf = token => (token.branch && token !== branch.forced ? branch.timeline : timeline);
+  const rows = makeRoundsView(frame, find('.sl-list'), timeline, branch), output = makeOutputView(find('.sl-text'), timeline, find('.sl-text-box'));
+  const branchOutput = makeOutputView(find('.sl-branch-text'), branch.timeline, find('.sl-text-box'));
+  const heads = makeLaneHeads(find('.sl-lane-heads'), engine && { keep: engine.keep, drop: () => { engine.drop(); endBranch(); } });
+  const inspector = makeInspector(find('.sl-inspected-token'), lockByButton, find('.sl-legend'), forkOf), tooltip = makeTooltip(find('.sl-tip'), frame);
   const playback = makePlayback(timeline, moved), strip = makeStrip(find('.sl-strip'), timeline), say = makeStatus(find('.sl-notice'));
   let locked = null, opening = false, sight = false, announced = -1, announcedAt = 0;
 
   // ── drawing ──
   const place = () => timeline.locate(playback.at);
   const stageNow = token => {
+    if (token.branch) return branch.stage(token, place());
     const { index, step } = place();
     if (token.round > index) return 'hidden';
     return stageOf(timeline.rounds[token.round], token, token.round < index ? Infinity : step);
@@ -34,6 +37,7 @@ function makePlayer(root, { askAgain = () => {}, runStarted = () => {}, heard = 
     if (by === 'reader') { opening = false; rows.follow(); }
     rows.show(steps);
     output.show(at);
+    if (branch.on) showBranchText(at);
     if (by === 'reader') stepped(at);
     else if (locked) { if (stageNow(locked) !== inspector.stage) inspect(locked); }
     else if (inspector.stage && playback.playing) unlock();
@@ -102,15 +106,15 @@ function makePlayer(root, { askAgain = () => {}, runStarted = () => {}, heard = 
   function inspect(token) {
     const stage = stageNow(token);
     if (stage === 'hidden') return unlock();
-    inspector.show(token, timeline.rounds[token.round], timeline.about, stage);
+    inspector.show(token, laneOf(token).rounds[token.round], timeline.about, stage);
   }
 
   function lock(token) {
     locked = token;
     rows.mark(token);
     inspect(token);
-    output.mark(token);
-    panel.dataset.open = 'locked';
+    markText(token);
+    panel.dataset.open = root.dataset.chosen = 'locked';
     panel.scrollTop = 0;                                  // on a phone it scrolls
     tooltip.hide();
     keepAbove(rows.nodeOf(token));
@@ -132,8 +136,8 @@ function makePlayer(root, { askAgain = () => {}, runStarted = () => {}, heard = 
   function unlock() {
     locked = null;
     rows.mark(null);
-    output.mark(null);
-    panel.dataset.open = '';
+    markText(null);
+    panel.dataset.open = root.dataset.chosen = '';
     inspector.clear(lastRejected());
   }
 
@@ -153,9 +157,11 @@ function makePlayer(root, { askAgain = () => {}, runStarted = () => {}, heard = 
     if (index < 0 || playback.live) return inspector.clear(lastRejected());
     const token = currentOf(timeline.rounds[index], step);
     rows.mark(token);
-    output.mark(token);
+    markText(token);
     inspect(token);
   }
+
+  const markText = token => (token?.branch ? branchOutput : output).mark(token === branch.forced ? null : token);
 
   // ── input from the reader ──
   const actions = {
@@ -164,6 +170,7 @@ function makePlayer(root, { askAgain = () => {}, runStarted = () => {}, heard = 
     'token-back': () => playback.step(-1), 'token-on': () => playback.step(1),
     help: () => (help.open ? help.close() : help.showModal()), 'help-close': () => help.close(),
     close: () => { unlock(); frame.focus({ preventScroll: true }); },
+    'output-run': () => showOutput('run'), 'output-branch': () => showOutput('branch'),
   };
   root.addEventListener('click', event => {
     const act = event.target.closest('[data-do]')?.dataset.do;
@@ -194,18 +201,73 @@ function makePlayer(root, { askAgain = () => {}, runStarted = () => {}, heard = 
   });
 
   function neighbour(node, key) {
-    const token = rows.tokenOf(node), { tokens } = timeline.rounds[token.round];
-    const round = step => timeline.rounds[token.round + step]?.tokens;
-    const isShown = other => !rows.hides(other), { index } = token;
-    const next = key === 'ArrowRight' ? tokens.slice(index + 1).find(isShown) || round(1)?.[0]
-      : key === 'ArrowLeft' ? tokens.slice(0, index).findLast(isShown) || round(-1)?.at(-1) : round(key === 'ArrowDown' ? 1 : -1)?.[0];
+    const token = rows.tokenOf(node), next = branch.on ? beside(token, key) : inRun(token, key);
     return next && stageNow(next) !== 'hidden' ? rows.nodeOf(next) : null;
+  }
+
+  function inRun(token, key) {
+    const { tokens } = timeline.rounds[token.round], isShown = other => !rows.hides(other), { index } = token;
+    const round = step => timeline.rounds[token.round + step]?.tokens;
+    return key === 'ArrowRight' ? tokens.slice(index + 1).find(isShown) || round(1)?.[0]
+      : key === 'ArrowLeft' ? tokens.slice(0, index).findLast(isShown) || round(-1)?.at(-1) : round(key === 'ArrowDown' ? 1 : -1)?.[0];
+  }
+
+  // With two lanes: along a row through both cells, or up and down within the lane.
+  function beside(token, key) {
+    const row = branch.rowOf(token), lanes = number => [timeline.rounds[number]?.tokens || [], branch.ownIn(number)];
+    const along = [row - 1, row, row + 1].flatMap(number => lanes(number).flat()).filter(other => !rows.hides(other)), at = along.indexOf(token);
+    if (key === 'ArrowRight' || key === 'ArrowLeft') return along[at + (key === 'ArrowRight' ? 1 : -1)];
+    return lanes(row + (key === 'ArrowDown' ? 1 : -1))[token.branch ? 1 : 0][0];
+  }
+
+  // ── a branch ──
+  // What forces a candidate in a token's place; only the output's own places can be gone on from.
+  function forkOf(token) {
+    if (!engine || !timeline.ended) return null;
+    if (token.branch) return branch.ended ? 'Keep the branch before you force a token in it.' : null;
+    if (token.status === 'discarded') return null;
+    return id => { unlock(); engine.fork(token.position, id); frame.focus({ preventScroll: true }); };
+  }
+
+  function beginBranch() {
+    showOutput(branch.on ? 'branch' : 'run');
+    branchOutput.reset();
+    rows.rebuild();
+    showHeads();
+    if (!branch.on) return moved('clock');
+    endCaptions(root);
+    playback.move(timeline.steps, 'reader');
+    unlock();
+    rows.scrollTo(branch.from);
+  }
+
+  function endBranch() {
+    if (!branch.on) return;
+    unlock();
+    branch.clear();
+    beginBranch();
+    frame.focus({ preventScroll: true });
+  }
+
+  function showHeads() {
+    heads.show(branch, timeline.about);
+    root.toggleAttribute('data-branch', branch.on);
+  }
+
+  function showOutput(which) {
+    root.dataset.output = which;
+    for (const name of ['run', 'branch']) find(`[data-do="output-${name}"]`).setAttribute('aria-pressed', name === which);
+  }
+
+  function showBranchText(at) {
+    const isBefore = branch.stage(branch.forced, at) === 'hidden';
+    branchOutput.show(branch.placeOf(at), isBefore ? output.lengthAt(at) : Infinity);
   }
 
   // ── lines from the server ──
   let missing = false, over = false, numbers = null, status = null;   // of which only the last one of a value counts
   const readValue = makeNdjsonReader(started, {
-    about(line) { timeline.about = line; labels(); },
+    about(line) { timeline.about = line; if (line.prefix && !timeline.rounds.length) timeline.begin(line.prefix); labels(); showHeads(); },
     round(line) {
       if (line.index > timeline.rounds.length) missing = true;
       if (line.index === timeline.rounds.length) { timeline.add(line); added = true; }
@@ -219,6 +281,12 @@ function makePlayer(root, { askAgain = () => {}, runStarted = () => {}, heard = 
     },
     chosen({ words, why }) { Object.assign(timeline.about, { words, why }); labels(); },
     compared(line) { timeline.compared = line; labels(); },
+    branch(line) { if (branch.begin(line)) beginBranch(); },
+    branch_round(line) {
+      if (branch.on && line.index > branch.timeline.rounds.length) missing = true;
+      if (branch.add(line)) grown = true;
+    },
+    branch_finish(line) { if (branch.on) { branch.ended = line; grown = true; showHeads(); } },
     numbers(line) { numbers = line; },
     status(line) { status = line; },
     over() { over = true; },
@@ -228,9 +296,13 @@ function makePlayer(root, { askAgain = () => {}, runStarted = () => {}, heard = 
     missing = over = opening = false;
     announced = -1;
     timeline.clear();
+    branch.clear();
     strip.clear();
     rows.reset();
     output.reset();
+    branchOutput.reset();
+    showOutput('run');
+    showHeads();
     playback.reset();
     unlock();
     moved('clock');                                       // clears the place and the counts of the run before
@@ -242,10 +314,11 @@ function makePlayer(root, { askAgain = () => {}, runStarted = () => {}, heard = 
   // The first run of a visitor ends the captions for good.
   function endCaptionsOfAnother() { if (root.dataset.played && !wasSeen()) endCaptions(root); }
 
-  let added = false;
+  let added = false, grown = false;
   function arrived() {
     const news = added;
-    added = false;
+    if (grown && !news) moved('news');
+    added = grown = false;
     if (numbers) strip.read(numbers);
     if (news || (timeline.ended && numbers)) showNews(news); else if (numbers) strip.show(timeline.locate(playback.at));
     if (status) { say(status); heard(status); }
@@ -281,6 +354,7 @@ function makePlayer(root, { askAgain = () => {}, runStarted = () => {}, heard = 
   function begin() { if (opening && sight) { opening = false; rows.follow(); playback.play(); } }
   new IntersectionObserver(entries => { sight = entries.at(-1).isIntersecting; if (!root.querySelector('.sl-captions')) begin(); }).observe(frame);
 
+  showOutput('run');
   moved('clock');
   labels();
   return { read: value => { if (value) readValue(value); }, playback, timeline, rows };

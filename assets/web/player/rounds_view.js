@@ -1,11 +1,13 @@
 // Draws the rounds as rows; virtual_rows.js keeps only those in sight. Neighbouring plain rounds share a row. A tree is
-// one line of the drafts that were tested; it unfolds while its round is played or one of its tokens is inspected. Knows
-// the timeline, and nothing of playing.
+// one line of the drafts that were tested; it unfolds while its round is played or one of its tokens is inspected. With a
+// branch a row has two cells, one for each lane. Knows the timeline and the branch, and nothing of playing.
 
 const STRIP = 24;        // plain rounds in one row
+const ONE_LINE = 7;      // tokens that a lane beside another shows in one line
 
-function makeRoundsView(frame, list, timeline) {
-  let rows = [];                     // {from, to}: the rounds of a row, `to` not included
+function makeRoundsView(frame, list, timeline, branch) {
+  let rows = [];                     // {from, to}: the rounds of a row, `to` not included; past the run's end those of the branch
+  let place = { index: -1, step: 0 };
   let shownRounds = 0, shownStep = Infinity;   // only that many rounds are on screen, the last one only up to that step
   const tokens = new WeakMap();      // token element → token
   let marked = null;                 // the token that is inspected
@@ -17,10 +19,10 @@ function makeRoundsView(frame, list, timeline) {
   // Extends the rows by the rounds that are new: a plain round joins the row of its plain neighbours.
   function extend() {
     let next = rows.length ? rows.at(-1).to : 0;
-    for (; next < timeline.rounds.length; next++) {
-      const last = rows.at(-1);
-      if (timeline.rounds[next].by) frame.dataset.several = '';
-      const joins = last && plain(timeline.rounds[next]) && plain(timeline.rounds[last.from]) && next - last.from < STRIP;
+    for (; next < Math.max(timeline.rounds.length, branch.rows); next++) {
+      const last = rows.at(-1), isAlone = branch.on && next >= branch.from;
+      if (timeline.rounds[next]?.by) frame.dataset.several = '';
+      const joins = last && !isAlone && plain(timeline.rounds[next]) && plain(timeline.rounds[last.from]) && next - last.from < STRIP;
       if (joins) last.to = next + 1; else rows.push({ from: next, to: next + 1 });
     }
   }
@@ -45,76 +47,115 @@ function makeRoundsView(frame, list, timeline) {
 
   function restage(node, token, stage) {
     if (node.dataset.stage === stage) return;
-    setStage(node, stage, token.place?.up ? ', another branch' : '');
+    setStage(node, stage, token.place?.up ? ', another branch' : token.branch ? ', in the branch' : '');
     if (stage === 'scored') node.style.setProperty('--accept', token.accept ?? 0);
   }
 
   function rowNode(number) {
-    const round = timeline.rounds[rows[number].from], line = make('span', 'sl-line');
-    const parts = [make('span', 'sl-index'), tagNode(round), line, make('span', 'sl-kept', [make('span'), make('span', 'sl-kept-word', ' accepted')]), make('span', 'sl-took')];
-    const row = make('li', plain(round) ? 'sl-row sl-plain-row' : 'sl-row', parts, { 'data-number': number, 'data-part': 'round' });
+    const round = timeline.rounds[rows[number].from];
+    const kept = make('span', 'sl-kept', [make('span'), make('span', 'sl-kept-word', ' accepted')]);
+    const parts = [make('span', 'sl-index'), tagNode(round), make('span', 'sl-line'), kept, make('span', 'sl-took')];
+    if (branch.on) parts.push(make('span', 'sl-line'));
+    const row = make('li', round && plain(round) ? 'sl-row sl-plain-row' : 'sl-row', parts, { 'data-number': number, 'data-part': 'round' });
     fill(row, number);
     return row;
   }
 
   // Who drafted the round, where several compete: square for a lookup, round for a model.
-  function tagNode({ by = '' }) {
+  function tagNode({ by = '' } = {}) {
     return make('span', 'sl-tag', by.replace(/ (lookup|head|copy)$/, ''), { title: by, 'data-kind': by.endsWith('lookup') ? 'lookup' : 'model' });
   }
 
   // The newest row is filled once more after the position has left it.
   function update(row, number) {
-    if (rows[number].to >= shownRounds || row.dataset.open) fill(row, number);
+    const isNews = branch.on && row.dataset.version !== String(branch.version);
+    if (rows[number].to >= shownRounds || row.dataset.open || isNews) fill(row, number);
   }
 
   // Brings a row up to what may be shown; cheap when nothing changed.
   function fill(row, number) {
-    const { from, to } = rows[number], [place, , line, kept, took] = row.children, last = Math.min(to, shownRounds);
-    let at = 0;
+    const { from, to } = rows[number], [label, , line, kept, took, second] = row.children, last = Math.min(to, shownRounds), staged = [];
     for (let index = from; index < last; index++) {
-      const round = timeline.rounds[index];
-      const step = index === shownRounds - 1 ? shownStep : Infinity;
-      for (const token of round.tokens) {
-        const node = line.children[at++], stage = stageOf(round, token, step);
-        if (node) restage(node, token, stage); else line.append(tokenNode(token, stage));
-      }
+      const round = timeline.rounds[index], step = index === shownRounds - 1 ? shownStep : Infinity;
+      for (const token of round.tokens) staged.push([token, stageOf(round, token, step)]);
     }
-    while (line.children.length > at) line.lastChild.remove();
+    fillLine(line, staged);
     const round = timeline.rounds[from], many = last - from > 1;
-    if (round.parents) fold(line, round);
-    setText(place, many ? `${from + 1}–${last}` : `${from + 1}`);
+    if (round?.parents) fold(line, round, from);
+    setText(label, many ? `${from + 1}–${last}` : `${from + 1}`);
     const done = last < shownRounds || shownStep >= timeline.rounds[last - 1]?.steps;
-    kept.hidden = !round.drafts || !done;
-    setText(kept.firstChild, `${round.kept} of ${round.drafted}`);
-    setText(took, !many && done ? `${Math.round(1000 * (round.end - round.start))} ms` : '');
+    kept.hidden = !round?.drafts || !done;
+    setText(kept.firstChild, `${round?.kept} of ${round?.drafted}`);
+    setText(took, round && !many && done ? `${Math.round(1000 * (round.end - round.start))} ms` : '');
+    if (branch.on) fillSecond(row, second, from, to);
     row.toggleAttribute('data-told', !many && from === shownRounds - 1);
     row.setAttribute('aria-label', many ? `Rounds ${from + 1} to ${last}, without drafts` : `Round ${from + 1}`);
     if (to >= shownRounds) row.dataset.open = '1'; else delete row.dataset.open;
   }
 
-  const isFolded = round => Boolean(round.parents) && round.index !== shownRounds - 1 && marked?.round !== round.index;
+  const isFolded = (round, row) => Boolean(round?.parents) && row !== shownRounds - 1 && !(marked && branch.rowOf(marked) === row);
 
   // Folded, a tree shows the drafts in the order they were tried, and how many were not.
-  function fold(line, round) {
-    line.className = isFolded(round) ? 'sl-line sl-folded' : 'sl-line sl-tree';
-    const untested = round.drafts - round.tested;
-    if (untested) line.dataset.untested = `+ ${untested} untested`;
+  function fold(line, round, row) {
+    line.classList.toggle('sl-folded', isFolded(round, row));
+    line.classList.toggle('sl-tree', Boolean(round?.parents) && !isFolded(round, row));
+    const untested = round?.parents ? round.drafts - round.tested : 0;
+    if (untested) line.dataset.untested = `+ ${untested} untested`; else delete line.dataset.untested;
   }
 
   // Folds or unfolds the row of a tree after another token was marked.
   function refold(token) {
-    const number = token && timeline.rounds[token.round]?.parents ? rowOf(token.round) : -1, row = virtual.node(number);
-    if (row) fill(row, number);
+    const index = token ? branch.rowOf(token) : -1, isTree = [timeline.rounds[index], besideRow(index)].some(round => round?.parents);
+    const row = isTree && virtual.node(rowOf(index));
+    if (row) fill(row, rowOf(index));
     return Boolean(row);
+  }
+
+  function fillLine(line, staged) {
+    for (const [i, [token, stage]] of staged.entries()) {
+      const node = line.children[i];
+      if (node && tokens.get(node) === token) restage(node, token, stage);
+      else if (node) node.replaceWith(tokenNode(token, stage));
+      else line.append(tokenNode(token, stage));
+    }
+    while (line.children.length > staged.length) line.lastChild.remove();
+    line.toggleAttribute('data-many', staged.length > ONE_LINE);
+  }
+
+  const besideRow = row => (branch.on ? branch.timeline.rounds[row - branch.from - 1] : undefined);     // the branch's round
+  const drafter = round => (round?.by ? `drafted by ${round.by}` : '');      // a lane has no room for tags
+
+  // The branch's cell: dotted above the forced token, because both lanes are the same there.
+  function fillSecond(row, line, from, to) {
+    line.classList.add('sl-second');
+    line.classList.toggle('sl-same', from < branch.from);
+    fold(line, besideRow(from), from);
+    row.dataset.version = branch.version;
+    row.children[2].title = drafter(timeline.rounds[from]);
+    line.title = drafter(besideRow(from));
+    if (from < branch.from) setText(line, to === branch.from ? 'the same up to here' : '');
+    else fillLine(line, branch.tokensIn(from).map(token => [token, branch.stage(token, place)]));
   }
 
   // ── for the other files ──
   function show(at) {
     extend();
-    const { index, step } = timeline.locate(at);
-    shownRounds = index + 1;
-    shownStep = step;
-    virtual.show(shownRounds ? rowOf(shownRounds - 1) + 1 : 0);
+    place = timeline.locate(at);
+    shownRounds = place.index + 1;
+    shownStep = place.step;
+    virtual.show(rowsToShow());
+  }
+
+  // What a branch has beyond its run comes at the run's end.
+  function rowsToShow() {
+    const isOver = shownRounds === timeline.rounds.length && shownStep >= timeline.rounds.at(-1)?.steps;
+    return !shownRounds ? 0 : branch.on && isOver ? rows.length : rowOf(shownRounds - 1) + 1;
+  }
+
+  // The rows anew, because a branch came or went.
+  function rebuild() {
+    rows = [];
+    virtual.clear();
   }
 
   function reset() {
@@ -128,12 +169,13 @@ function makeRoundsView(frame, list, timeline) {
 
   // The element of a token, scrolled into sight first if it is not in the document.
   function nodeOf(token) {
-    if (!virtual.node(rowOf(token.round))) virtual.scrollToRow(rowOf(token.round));
+    const row = rowOf(branch.rowOf(token));
+    if (!virtual.node(row)) virtual.scrollToRow(row);
     return drawnNode(token);
   }
 
   function drawnNode(token) {
-    const all = virtual.node(rowOf(token.round))?.querySelectorAll('.sl-token') || [];
+    const all = virtual.node(rowOf(branch.rowOf(token)))?.querySelectorAll('.sl-token') || [];
     return [...all].find(node => tokens.get(node) === token);
   }
 
@@ -141,12 +183,12 @@ function makeRoundsView(frame, list, timeline) {
     frame.querySelector('[aria-current]')?.removeAttribute('aria-current');
     const before = marked;
     marked = token;
-    const folds = before?.round !== token?.round && [before, token].map(refold).some(Boolean);
-    if (folds) virtual.show(rowOf(shownRounds - 1) + 1);   // its rows have other heights now
+    const folds = (before && branch.rowOf(before)) !== (token && branch.rowOf(token)) && [before, token].map(refold).some(Boolean);
+    if (folds) virtual.show(rowsToShow());   // its rows have other heights now
     if (token) drawnNode(token)?.setAttribute('aria-current', 'true');
   }
 
-  const hides = token => token.status === 'discarded' && isFolded(timeline.rounds[token.round]);
+  const hides = token => token.status === 'discarded' && isFolded((token.branch ? branch.timeline : timeline).rounds[token.round], branch.rowOf(token));
 
-  return { show, reset, nodeOf, mark, hides, tokenOf: node => node && tokens.get(node), follow: virtual.stick };
+  return { show, reset, rebuild, nodeOf, mark, hides, tokenOf: node => node && tokens.get(node), follow: virtual.stick, scrollTo: index => virtual.scrollToRow(rowOf(index)) };
 }

@@ -55,6 +55,7 @@ function untestedSentence({ accept, place, isPastEnd }, greedy) {
 }
 
 function tokenSentence(token, stage, greedy = false) {
+  if (stage === 'forced') return 'You forced this token: it was neither drafted nor drawn.';
   if (stage === 'waiting') return 'Guessed by the draft; the target has not looked at it yet.';
   if (greedy && stage !== 'scored' && token.status !== 'discarded') return greedySentence(token);
   if (stage === 'scored') return token.accept === undefined ? 'Scored by the target; no verdict yet.'

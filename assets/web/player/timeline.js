@@ -37,7 +37,7 @@ function placeTree(round) {
 function makeTimeline() {
   let first, text, before;   // steps before round i, one more entry being all; the text of all rounds; tokens before round i
   const timeline = {
-    clear, add, locate,
+    clear, begin, add, locate,
     get steps() { return first.at(-1); },
     textFrom: (from, to) => text.slice(from, to),
     tokensBefore: index => before[index],
@@ -45,10 +45,16 @@ function makeTimeline() {
   };
 
   function clear() {
-    Object.assign(timeline, { rounds: [], about: {}, ended: null, compared: null });
+    Object.assign(timeline, { rounds: [], about: {}, ended: null, compared: null, prefix: 0, forced: 0 });
     [first, text, before] = [[0], '', [0]];
   }
   clear();
+
+  // The output begins with text that no round has written; the ``forced`` token is the last of it.
+  function begin({ text: before, forced }) {
+    text = before + forced.text;
+    Object.assign(timeline, { prefix: text.length, forced: forced.text.length });
+  }
 
   // Counts once, so that a step costs no more in a long trace than in a short one.
   function add(round) {

@@ -1,7 +1,7 @@
 // Reads and writes the query of the page's URL. Knows no DOM beyond the address.
 
 function makeUrlQuery(names) {
-  const ours = new Set([...names, 'revision', 'hide', 'present']);
+  const ours = new Set([...names, 'revision', 'hide', 'present', 'force']);
   const joined = parts => parts.filter(Boolean).join('&');
 
   // Not escaped: names are letters and underscores, and a query may contain commas.

@@ -192,7 +192,7 @@ def event(text) -> SimpleNamespace:
 
 
 def test_opening_fills_the_controls_and_runs_nothing(sharing):
-    told, stage, session, *filled = sharing.opened(event("?prompt=Hello&seed=7&hide=seed&present=1"))
+    told, stage, session, *filled = sharing.opened(Press(), event("?prompt=Hello&seed=7&hide=seed&present=1"))
     controls = dict(zip(NAMES, filled, strict=True))
     assert controls["prompt"]["value"] == "Hello" and controls["seed"]["value"] == 7
     assert [name for name, update in controls.items() if update != SKIP] == ["prompt", "seed"]
@@ -203,37 +203,37 @@ def test_opening_fills_the_controls_and_runs_nothing(sharing):
 
 
 def test_a_bad_link_is_an_error_in_words(sharing):
-    _, stage, _, *filled = sharing.opened(event("temperature=99"))
+    _, stage, _, *filled = sharing.opened(Press(), event("temperature=99"))
     assert said(Screen(stage))["kind"] == "error" and all(update == SKIP for update in filled)
-    _, stage, _, *filled = sharing.opened(event("temperature=99&seed=7"))
+    _, stage, _, *filled = sharing.opened(Press(), event("temperature=99&seed=7"))
     assert said(Screen(stage))["kind"] == "slow" and dict(zip(NAMES, filled, strict=True))["seed"]["value"] == 7
     for text in ("temperature=99&hide=seed", "temperature=99&present=1"):
-        assert said(Screen(sharing.opened(event(text))[1]))["kind"] == "slow"
+        assert said(Screen(sharing.opened(Press(), event(text))[1]))["kind"] == "slow"
     for data in (None, [], {"query": None}, {"query": ["x"]}, {"query": 10**10}):
-        sharing.opened(SimpleNamespace(_data=data))
+        sharing.opened(Press(), SimpleNamespace(_data=data))
 
 
 def test_the_link_of_the_controls_opens_as_them(sharing):
     values = defaults() | {"prompt": "Hé & <b>", "temperature": 0.5, "seed": 3.0}
-    told = json.loads(sharing.link(*values.values()))
-    again = sharing.opened(event(told["link"]))
+    told = json.loads(sharing.link(Session(), *values.values()))
+    again = sharing.opened(Press(), event(told["link"]))
     filled = dict(zip(NAMES, again[3:], strict=True))
     assert filled["prompt"]["value"] == "Hé & <b>" and filled["seed"]["value"] == 3
-    assert json.loads(sharing.link(*values.values()))["at"] != told["at"], "asked twice, answered twice"
-    empty = json.loads(sharing.link(*(values | {"seed": None}).values()))
+    assert json.loads(sharing.link(Session(), *values.values()))["at"] != told["at"], "asked twice, answered twice"
+    empty = json.loads(sharing.link(Session(), *(values | {"seed": None}).values()))
     assert empty["link"] == "" and "Seed is empty" in empty["problem"]
 
 
 def test_the_address_of_a_press_opens_as_its_run_where_that_is_kept(sharing):
     values = defaults() | {"prompt": "Hello", "seed": 9, "tokens": 8}  # with method auto
-    query = json.loads(sharing.address(*values.values()))["address"]
+    query = json.loads(sharing.address(Session(), *values.values()))["address"]
     link = read_link(query, sharing.controls, list(sharing.service.pairs.values()), 8_000)
     assert settings(defaults() | link.values) == settings(values)
-    assert sharing.address(*(values | {"prompt": ""}).values()) == SKIP, "a refused press leaves the address"
+    assert sharing.address(Session(), *(values | {"prompt": ""}).values()) == SKIP, "a refused press leaves the address"
     reloaded = SimpleNamespace(_data={"query": query, "reload": True})
-    assert "Press Run to see the run again" in said(Screen(sharing.opened(reloaded)[1]))["text"]
+    assert "Press Run to see the run again" in said(Screen(sharing.opened(Press(), reloaded)[1]))["text"]
     list(RunHandlers(sharing.service).run(None, Press(), *values.values()))
-    _, stage, session, *_ = sharing.opened(reloaded)
+    _, stage, session, *_ = sharing.opened(Press(), reloaded)
     assert line(Screen(stage), "about")["recorded"] and len(session.trace.emitted) == 8
 
 

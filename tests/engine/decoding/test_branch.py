@@ -19,9 +19,9 @@ DRAFT = TARGET.with_noise(0.8, seed=2)
 MOST = 40
 
 
-def rounds_of(method, sampling, prefix=(), seed=3):
+def rounds_of(method, sampling, prefix=(), acceptance="token"):
     drafter = make_drafter(method, DRAFT)
-    settings = {"gamma": 3, "max_new_tokens": MOST, "seed": seed, "prefix": prefix}
+    settings = {"gamma": 3, "max_new_tokens": MOST, "seed": 3, "prefix": prefix, "acceptance": acceptance}
     return list(toy_decoder(TARGET, drafter, [0, 1], sampling, **settings).rounds())
 
 
@@ -34,13 +34,13 @@ def timeless(rounds):
 
 
 @pytest.mark.parametrize("sampling", [GREEDY, WARM, PENALISED], ids=["greedy", "warm", "penalised"])
-@pytest.mark.parametrize("method", METHODS)
-def test_with_the_token_that_was_there_a_branch_at_a_rounds_end_is_the_rest_of_the_run(method, sampling):
+@pytest.mark.parametrize("method, acceptance", [*((method, "token") for method in METHODS), ("lm", "block")])
+def test_with_the_token_that_was_there_a_branch_at_a_rounds_end_is_the_rest_of_the_run(method, acceptance, sampling):
     """In every number of every token: places, draws, p, q, residuals and the tokens that the penalty counts."""
-    first = rounds_of(method, sampling)
+    first = rounds_of(method, sampling, (), acceptance)
     for ended in range(1, len(first), 4):
         prefix = ids_of(first[:ended])
-        assert timeless(rounds_of(method, sampling, prefix)) == timeless(first[ended:])
+        assert timeless(rounds_of(method, sampling, prefix, acceptance)) == timeless(first[ended:])
 
 
 @pytest.mark.parametrize("method, sampling", [("none", PENALISED), *((method, GREEDY) for method in METHODS)])

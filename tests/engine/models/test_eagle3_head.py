@@ -180,6 +180,17 @@ def test_a_penalised_run_is_the_plain_one(folders, engine):
     assert written == generated(folders.model, prompt, 30, repetition_penalty=1.8)
 
 
+def test_a_branch_at_a_rounds_end_is_the_rest_of_its_run(engine):
+    """The head reads the features of the prefix, too."""
+    asked = {"gamma": 3, "max_new_tokens": 40, "temperature": 0.9, "seed": 5}
+    first = run(engine, "eagle", **asked)
+    ended = [token.id for each in first.rounds[:6] for token in each.emitted]
+    again = run(engine, "eagle", prefix=ended, **asked)
+    assert again.output == first.output and again.text == first.text
+    verdicts = [[(t.id, t.status, t.u) for t in each.tokens] for each in first.rounds[6:]]
+    assert [[(t.id, t.status, t.u) for t in each.tokens] for each in again.rounds] == verdicts
+
+
 def test_to_the_very_end_of_the_context(folders, engine):
     """Where a whole γ no longer fits, shorter drafts are made and the text is still the target's own."""
     room = 256 - len(run(engine, max_new_tokens=1).started.prompt)

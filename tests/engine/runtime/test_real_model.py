@@ -4,6 +4,7 @@ Skipped with the reason where the weights are not here; with REQUIRE_WEIGHTS=1 t
 """
 
 import warnings
+from dataclasses import replace
 from functools import cache
 from itertools import zip_longest
 
@@ -13,7 +14,7 @@ from real_model import PAIR, PROMPTS
 from tiny_models import logits_of
 from tiny_pairs import generated, ids_of
 
-from engine.config import RunConfig
+from engine.config import RunConfig, SamplingParams
 from engine.decoding.tokenization import encode_prompt
 from engine.models.linear import packing_works
 from engine.models.llama import LlamaModel
@@ -100,6 +101,17 @@ def test_greedy_text_equals_generate(engine, reference, truths, method, gamma, p
         )
     assert len(ties) <= 1, "near ties are rare; more of them means another model"
     assert statuses == {"plain"} if method == "none" else statuses >= {"plain", "accepted", "rejected"}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("method", ["none", "ngram", "corpus", "lm", "eagle"])
+def test_a_branch_at_a_rounds_end_is_the_rest_of_its_run(engine, method):
+    """Although a prefix is read in one pass, whose sums are rounded otherwise than those of single steps."""
+    config = RunConfig(PROMPTS["code-2"], PAIR, method, 3, SamplingParams(0.8), max_new_tokens=40, seed=2)
+    first = fold(engine.run(config))
+    ended = tuple(token.id for each in first.rounds[: len(first.rounds) // 2] for token in each.emitted)
+    again = fold(engine.run(replace(config, prefix=ended)))
+    assert again.output == first.output and again.text == first.text
 
 
 def test_a_difference_that_is_no_near_tie_is_caught(reference, truths):

@@ -1,0 +1,166 @@
+"""Handles a branch: a token forced at a place of the run on the stage, run as a second lane beside it."""
+
+import uuid
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import replace
+
+import gradio as gr
+
+from app.jobs.service import RecordedRun, Service, Update
+from app.jobs.visitor import Session, visitor_id
+from app.playground.press import Press
+from app.playground.startup_run import recorded
+from app.ui.widgets import SKIP
+from app.views import player_feed
+from app.views.notice import Kind
+from engine.errors import EngineError
+from engine.trace.branch import branch_request, check_models
+from engine.trace.events import Round, RunStarted
+from engine.trace.trace import Trace, TraceBuilder, with_branch
+
+
+class BranchHandlers:
+    def __init__(self, service: Service):
+        self.service = service
+
+    def begin(self, press: Press, event: gr.EventData) -> dict:
+        """Stop; notes the token that a button of the inspector forces."""
+        press.choice = read_choice(event._data)
+        if not press.is_streaming:
+            press.begin()
+        return gr.update(interactive=True)
+
+    def end(self, press: Press) -> list:
+        """Stop and the session."""
+        if press.is_streaming:  # a run goes on, or has replaced the branch
+            return [SKIP, SKIP]
+        return [gr.update(interactive=False), press.session or SKIP]
+
+    def run(self, request: gr.Request, press: Press, session: Session) -> Iterator[str]:
+        visitor, choice = visitor_id(request), press.choice
+        if choice is None:
+            yield player_feed.say("error", "No token was named; press a token's button in the inspector again.")
+        elif self.service.is_busy(visitor):
+            yield player_feed.say("error", "Let the run in progress end, then force a token.")
+        else:
+            with press.streaming():
+                yield from self.stream(visitor, press, session if session.trace else Session(*recorded()), *choice)
+
+    def stream(self, visitor: str, press: Press, session: Session, place: int, token: int) -> Iterator[str]:
+        """The second lane while it runs. The session with the branch is in ``press`` at the end."""
+        live = LiveBranch(session.trace)
+        try:
+            config = branch_request(session.trace, place, token)
+            yield player_feed.say("progress", "Starting the branch")
+            with closing(self.service.run(visitor, (("branch", config),))) as updates:
+                for update in updates:
+                    if press.is_stopped:  # perhaps before the service knew of this branch
+                        self.service.stop(visitor)
+                    yield live.recorded(update) if isinstance(update, RecordedRun) else live.update(update)
+            if live.branch is None:
+                yield live.end("quiet", "Stopped before the branch began.")
+                return
+            press.session = replace(session, trace=with_branch(session.trace, live.branch))
+            yield live.finish()
+        except EngineError as error:
+            yield live.end("error", str(error))
+        finally:
+            if press.session is None and live.has_begun:  # it has taken the place of the branch before
+                press.session = replace(session, trace=replace(session.trace, branch=None))
+
+    def drop(self, press: Press, session: Session) -> list:
+        """The stage and the session without the branch, which the page has taken away already."""
+        if press.is_streaming or session.trace is None:
+            return [SKIP, SKIP]
+        words = "The branch is dropped; the run stays."
+        return [player_feed.say("quiet", words), replace(session, trace=replace(session.trace, branch=None))]
+
+    def keep(self, press: Press, session: Session) -> list:
+        """The stage and the session with the branch as the run."""
+        branch = session.trace and session.trace.branch
+        if press.is_streaming or branch is None:
+            return [SKIP, SKIP]
+        press.shown = None
+        words = "The branch is the run now. A link leads to the first run only; save the trace to keep this one."
+        text = player_feed.complete(uuid.uuid4().hex, branch) + player_feed.numbers(branch, None)
+        return [text + player_feed.status("quiet", words), Session(branch)]
+
+
+class LiveBranch:
+    """Draws one branch of ``run`` from its updates."""
+
+    def __init__(self, run: Trace):
+        self.run, self._builder = run, TraceBuilder()
+        self._feed, self._key, self._is_late = player_feed.Feed(None), uuid.uuid4().hex, False
+
+    @property
+    def has_begun(self) -> bool:
+        return self._builder.started is not None
+
+    @property
+    def branch(self) -> Trace | None:
+        """None before its first round."""
+        return self._builder.trace if self._builder.rounds else None
+
+    def update(self, update: Update) -> str:
+        """Raises BadInput where the branch is not of the same models as its run."""
+        self._is_late = self._is_late or update.is_late
+        self._builder.add(update.events)
+        lines = ""
+        for event in update.events:
+            if isinstance(event, RunStarted):
+                check_models(self.run.started, event)
+                lines += player_feed.branch_start(event, self._key)
+        lines += player_feed.branch_rounds(tuple(event for event in update.events if isinstance(event, Round)))
+        return self._feed.add(lines + player_feed.status("progress", *self._progress(update)))
+
+    def recorded(self, result: RecordedRun) -> str:
+        """A branch that has run here before."""
+        branch = result.traces["branch"]
+        self._builder.add([branch.started, *branch.rounds, branch.finished])
+        check_models(self.run.started, branch.started)
+        return self._feed.add(
+            player_feed.branch_start(branch.started, self._key) + player_feed.branch_rounds(branch.rounds)
+        )
+
+    def finish(self) -> str:
+        trace = self._builder.trace
+        reason = trace.finished.reason if trace.finished else "lost"
+        kind, words = "quiet", sentence(self.run, trace)
+        if self._is_late:
+            kind, words = "error", "The branch took longer than a run may here; its rounds so far stay."
+        elif reason == "cancelled":
+            words = "Stopped. The rounds of the branch so far stay."
+        lines = player_feed.branch_end(reason) + player_feed.over()
+        return self._feed.add(lines + player_feed.status(kind, words))
+
+    def end(self, kind: Kind, words: str) -> str:
+        """Without a lane: the branch was refused or stopped before its first round."""
+        return self._feed.add((player_feed.no_branch() if self.has_begun else "") + player_feed.status(kind, words))
+
+    def _progress(self, update: Update) -> tuple:
+        if update.progress:
+            return update.progress.message, update.progress.fraction, update.place
+        started, written = self._builder.started, self._builder.tokens
+        most = started.config["max_new_tokens"] - len(started.prefix) if started else 1
+        return f"The branch: {written} of up to {most} tokens", written / most, 0
+
+
+def sentence(run: Trace, branch: Trace) -> str:
+    """What the two lanes have in common."""
+    *before, forced = branch.started.prefix
+    place = len(before)
+    ended = next(r for r in run.rounds if r.emitted and r.emitted[-1].position >= place)
+    word = forced.text.strip() or forced.label or "a token without text"
+    return (
+        f"“{word[:40]}” was forced in round {ended.index + 1}. Both lanes have the same draws at the same places. "
+        "The numbers are of this run."
+    )
+
+
+def read_choice(data) -> tuple[int, int] | None:
+    """The place and the token that the page names; None for anything else."""
+    place, token = (data.get(name) if isinstance(data, dict) else None for name in ("place", "id"))
+    is_named = all(type(number) is int and 0 <= number < 2**31 for number in (place, token))
+    return (place, token) if is_named else None

@@ -1,0 +1,23 @@
+// Draws the heads of both lanes above the rows, or of a kept branch: which token was forced, Keep and Drop.
+
+// ``act``: what Keep and Drop do; null without an engine.
+function makeLaneHeads(box, act) {
+  const word = forced => make('bdi', 'sl-forced-word', `⤳ “${isolated(shown(forced).trim())}”`);
+
+  function buttons(isOver) {
+    const attributes = isOver ? {} : { disabled: '' };
+    return act ? [makeButton('Keep', act.keep, 'sl-button', attributes), makeButton('Drop', act.drop, 'sl-button', attributes)] : [];
+  }
+
+  // ``about.prefix``: the run is a branch that was kept.
+  function show(branch, about) {
+    const parts = branch.on
+      ? [make('span', '', [make('b', '', 'This run')]),
+        make('span', '', [make('b', '', 'Branch'), ' ', word(branch.forced), ` in round ${branch.from + 1} `, ...buttons(branch.ended)])]
+      : about.prefix ? [make('span', '', ['A branch from place ', `${about.prefix.place + 1}, where `, word(about.prefix.forced), ' was forced.'])] : [];
+    box.replaceChildren(...parts);
+    box.hidden = !parts.length;
+  }
+
+  return { show };
+}

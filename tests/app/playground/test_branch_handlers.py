@@ -1,0 +1,188 @@
+"""A branch on the page: its lines, its place in the session and in files, refusals, Stop, and its link."""
+
+import csv
+import io
+import json
+from dataclasses import replace
+from types import SimpleNamespace
+
+import pytest
+from fake_worker import FakeEngine, FakeWorker, number, recorded, wait_for
+from test_run_handlers import Screen, form, line, page, press_run, said, visitor
+
+from app.form import defaults, settings
+from app.jobs.service import Service
+from app.jobs.visitor import Session
+from app.limits import Limits
+from app.playground import html_export
+from app.playground.branch_handlers import BranchHandlers, read_choice
+from app.playground.link_handlers import LinkHandlers
+from app.playground.press import Press
+from app.playground.run_handlers import SKIP
+from app.playground.trace_files import read
+from app.views import run_facts
+from app.views.token_csv import tokens_csv
+from engine.trace.trace import Trace, from_json, to_json
+
+PLACE, TOKEN = 5, number(" perhaps")
+
+
+def lines(values: list[str], kind: str) -> list[dict]:
+    return [found for value in values for found in map(json.loads, value.splitlines()) if found["type"] == kind]
+
+
+def fork(handlers: BranchHandlers, press: Press, session: Session, place=PLACE, token=TOKEN) -> list[str]:
+    """The three events of a fork button, as the page chains them; the session is then in ``press``."""
+    handlers.begin(press, SimpleNamespace(_data={"place": place, "id": token}))
+    values = list(handlers.run(visitor(), press, session))
+    handlers.end(press)
+    return values
+
+
+@pytest.fixture
+def branches() -> BranchHandlers:
+    return BranchHandlers(Service(FakeEngine(FakeWorker()), Limits()))
+
+
+@pytest.fixture
+def session() -> Session:
+    return Session(recorded(), recorded("none", 0))
+
+
+def test_a_branch_is_a_second_lane_and_the_run_keeps_its_numbers(branches, session):
+    press = Press()
+    values = fork(branches, press, session)
+    begun, rounds = lines(values, "branch")[0], lines(values, "branch_round")
+    assert begun["place"] == PLACE and begun["forced"] == {"id": TOKEN, "text": " perhaps"}
+    assert begun["text"] == "".join(token.text for token in session.trace.emitted[:PLACE])
+    whole = press.session.trace
+    assert {each["index"] for each in rounds} == set(range(len(whole.branch.rounds)))
+    assert whole.branch.output[: PLACE + 1] == [*session.trace.output[:PLACE], TOKEN]
+    assert replace(whole, branch=None) == session.trace and press.session.baseline == session.baseline
+    assert lines(values, "numbers") == [] and lines(values, "about") == [], "no speedup of the branch"
+    words = said(Screen(values[-1]))["text"]
+    round_ = next(each for each in whole.rounds if PLACE in [token.position for token in each.emitted])
+    assert f"“perhaps” was forced in round {round_.index + 1}" in words and "The numbers are of this run" in words
+    assert all(json.loads(value.splitlines()[0])["run"] is None for value in values), "the run stays on the stage"
+
+
+def test_the_files_hold_the_branch(branches, session, tmp_path):
+    press = Press()
+    fork(branches, press, session)
+    whole = press.session.trace
+    assert from_json(to_json(whole)) == whole
+    for name, trace in (("run", whole), ("plain", session.baseline)):
+        (tmp_path / name).write_text(to_json(trace))
+    assert read([tmp_path / "run", tmp_path / "plain"]) == replace(session, trace=whole), "with its baseline"
+    rows = list(csv.DictReader(io.StringIO(tokens_csv(whole))))
+    own, other = ([row for row in rows if row["lane"] == lane] for lane in ("run", "branch"))
+    assert len(own) == sum(len(each.tokens) for each in whole.rounds)
+    assert (other[0]["status"], other[0]["position"], other[0]["text"]) == ("forced", str(PLACE), " perhaps")
+    assert len(other) == 1 + sum(len(each.tokens) for each in whole.branch.rounds)
+    assert '\\"branch_round\\"' in html_export.page(whole, session.baseline)
+    assert ["Forced", "' perhaps' at place 6, beside this run"] in run_facts.facts(whole)
+
+
+def test_keep_makes_it_the_run_and_drop_takes_it_away(branches, session):
+    press = Press()
+    fork(branches, press, session)
+    stage, dropped = branches.drop(press, press.session)
+    assert dropped == session and "dropped" in said(Screen(stage))["text"]
+    stage, taken = branches.keep(press, press.session)
+    assert taken == Session(press.session.trace.branch)
+    assert line(Screen(stage), "about")["prefix"]["place"] == PLACE
+    assert "not measured" in line(Screen(stage), "numbers")["tiles"]["speedup"][1]
+    place = len(taken.trace.output) - 3
+    fork(branches, press, taken, place)  # a branch of a branch, once that is the run
+    again = press.session.trace
+    assert again.branch.output[: place + 1] == [*taken.trace.output[:place], TOKEN]
+    assert from_json(to_json(again)) == again
+    fork(branches, press, taken, PLACE)
+    assert branches.keep(press, Session()) == branches.drop(press, Session()) == [SKIP, SKIP]
+
+
+@pytest.mark.parametrize("place, words", [(-1, "No token was named"), (60, "places 1 to 60 of this output, not at 61")])
+def test_a_place_that_the_output_does_not_have_is_refused(branches, session, place, words):
+    values = fork(branches, press := Press(), session, place)
+    assert said(Screen(values[-1]))["kind"] == "error" and words in said(Screen(values[-1]))["text"]
+    assert press.session is None and branches.service.engine.fake.runs == []
+
+
+@pytest.mark.parametrize("data", [None, [], {"place": True, "id": 3}, {"place": 1.5, "id": 3}, {"place": "1", "id": 3},
+                                  {"place": 2**31, "id": 3}, {"id": 3}])  # fmt: skip
+def test_what_names_no_token_is_nothing(data):
+    assert read_choice(data) is None and read_choice({"place": 1, "id": 3}) == (1, 3)
+
+
+def changed(session: Session, **fields) -> Session:
+    return Session(replace(session.trace, started=replace(session.trace.started, **fields)))
+
+
+@pytest.mark.parametrize("fields, words", [
+    ({"pair": "elsewhere"}, "does not offer the pair"), ({"pair": "giant"}, "needs about 900 GB"),
+    ({"weights": {"target": "ab"}}, "other weights"), ({"config": {"prompt": 3}}, "prompt is empty"),
+    ({"config": {"surprise": 3}}, "incomplete"),
+])  # fmt: skip
+def test_a_trace_whose_model_is_not_here_is_refused_in_a_sentence(branches, session, fields, words):
+    values = fork(branches, press := Press(), changed(session, **fields))
+    assert said(Screen(values[-1]))["kind"] == "error" and words in said(Screen(values[-1]))["text"]
+    assert press.session is None or press.session.trace.branch is None
+    assert lines(values, "branch_round") == []
+
+
+def test_during_a_run_it_is_refused_and_stop_ends_it(session):
+    worker = FakeWorker(step=0.05)
+    branches = BranchHandlers(Service(FakeEngine(worker), Limits()))
+    running = branches.service.run("a", (("run", settings(defaults())),))
+    next(running)
+    assert "run in progress" in said(Screen(fork(branches, Press(), session)[-1]))["text"]
+    running.close()
+    press, values = Press(), []
+    branches.begin(press, SimpleNamespace(_data={"place": PLACE, "id": TOKEN}))
+    for value in branches.run(visitor(), press, session):
+        values.append(value)
+        if lines([value], "branch_round"):
+            press.is_stopped = True
+    assert "Stopped" in said(Screen(values[-1]))["text"]
+    assert 0 < len(press.session.trace.branch.rounds) < 15
+    wait_for(lambda: worker.running is None)
+
+
+# ── links ──
+
+
+def test_a_link_restores_the_run_and_its_branch():
+    runs = page()
+    links, press = LinkHandlers(runs.service), Press()
+    press_run(runs)
+    result = runs.service.results.get(next(iter(runs.service.results._runs)))
+    shown = Session(result.run, result.baseline)
+    fork(runs.branches, press, shown)
+    branched: Trace = press.session.trace
+    answer = json.loads(links.link(press.session, *form()))
+    assert answer["link"].endswith(f"force={PLACE}:{TOKEN}")
+    assert "force" not in json.loads(links.link(press.session, *form(seed=3)))["link"], "of other settings"
+    assert "force" in json.loads(links.branch_address(press.session, *form()))["address"]
+    assert links.branch_address(press.session, *form(seed=3)) == SKIP
+    opened = SimpleNamespace(_data={"query": answer["link"]})
+    _, stage, session, *_ = links.opened(Press(), opened)
+    assert session.trace == branched and line(Screen(stage), "branch")["place"] == PLACE, "both have run here"
+    runs.service.results._runs.clear()
+    jobs, later = len(runs.service.worker.jobs), Press()
+    _, stage, *_ = links.opened(later, opened)
+    assert "forced at place 6" in said(Screen(stage))["text"] and len(runs.service.worker.jobs) == jobs
+    values = list(runs.run(visitor(), later, *form()))
+    assert later.session.trace.output == branched.output and later.session.trace.branch.output == branched.branch.output
+    assert later.linked is None and lines(values[-1:], "branch_round")
+
+
+@pytest.mark.parametrize("force, words", [
+    ("5:99999999", "forces token 99,999,999, but"), ("5", "not a place and a token's number"),
+    ("-1:5", "not a place"), ("<b>", "not a place"), ("9" * 400, "not a place"), ("5:1:2", "not a place"),
+])  # fmt: skip
+def test_a_link_with_a_token_that_does_not_exist_gets_a_sentence(monkeypatch, force, words):
+    service = Service(FakeEngine(), Limits())
+    service.pairs = {name: replace(pair, vocabulary=50_000) for name, pair in service.pairs.items()}
+    press = Press()
+    _, stage, *_ = LinkHandlers(service).opened(press, SimpleNamespace(_data={"query": f"force={force}&seed=7"}))
+    assert words in said(Screen(stage))["text"] and press.linked is None
