@@ -110,6 +110,7 @@ def _row(results: Results, method: str, category: str) -> dict:
         **numbers,
         "wasted": (drafted - accepted) / (drafted + len(rounds)) if rounds else None,
         "drafters": dict(Counter(by for *_, by in rounds if by).most_common()),
+        "by_rule": _by_rule(ours),
         "c": costs.c if costs else None,
         "v": {str(w): x for w, x in sorted(costs.v.items())} if costs else None,
         "predicted_speedup": predicted,
@@ -124,6 +125,12 @@ def _row(results: Results, method: str, category: str) -> dict:
         "trace_cost": ratio(decoding(untraced), decoding(ours)) - 1 if untraced and numbers["speedup"] else None,
         **(_differences(ours, plain, which) if results.greedy else {"differs": None, "divergences": []}),
     }
+
+
+def _by_rule(samples: Sequence[Sample]) -> dict[str, float]:
+    """Drafts that each acceptance rule would accept in a round: of block runs, the mean over prompts."""
+    known = [s.by_rule for s in samples if s.by_rule]
+    return {rule: statistics.mean(each[rule] for each in known) for rule in known[0]} if known else {}
 
 
 def _differences(ours: Sequence[Sample], plain: Sequence[Sample], which: Sequence[int]) -> dict:
@@ -178,7 +185,13 @@ def markdown(rows_: Sequence[dict]) -> str:
     by_category = [[r["method"], *(show(by[r["method"], c]["speedup"], ".2f") for c in names)] for r in overall]
     tables = f"{table(heads, lines)}\n\n{table(['speedup by category', *names], by_category)}"
     costs = [f"{r['method']} {r['trace_cost']:+.1%}" for r in overall if r["trace_cost"] is not None]
-    return tables + (f"\n\nTime that tracing adds to decoding: {', '.join(costs)}." if costs else "")
+    tables += f"\n\nTime that tracing adds to decoding: {', '.join(costs)}." if costs else ""
+    for r in (r for r in overall if r["by_rule"]):
+        block, token = r["by_rule"]["block"], r["by_rule"]["token"]
+        tables += (
+            f"\n\n{r['method']}: on its drafts blocks accept {block:.3f} a round on average, single tests {token:.3f}."
+        )
+    return tables
 
 
 def _differs(row: dict) -> str:

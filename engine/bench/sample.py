@@ -1,10 +1,10 @@
 """Holds the record of one measured run, as every benchmark keeps it, and turns it into JSON rows and back. No torch."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from engine.trace.events import Round
-from engine.trace.metrics import depths
+from engine.trace.metrics import depths, expected_lengths
 
 BASELINE, UNTRACED, BLOCK = "none", "-untraced", "-block"
 _SAVED = ("tokens", "passes", "seconds", "decode_seconds", "decode_tokens", "ttft", "by_depth")
@@ -19,7 +19,7 @@ class Sample:
     tokens of the first do not count. ``by_depth``: (accepted, tested) of the drafts at depth 1, 2, …
 
     Not in files: ``ids`` of the tokens; ``rounds``: (emitted, draft steps, drafted, drafter) of each; ``gaps``: the
-    target's top-2 logit gap at each token.
+    target's top-2 logit gap at each token; ``by_rule``: as `expected_lengths`, where tracing was on.
     """
 
     tokens: int
@@ -33,6 +33,7 @@ class Sample:
     ids: tuple[int, ...] = ()
     rounds: tuple[tuple[int, int, int, str], ...] = ()
     gaps: tuple[float | None, ...] = ()
+    by_rule: Mapping[str, float] = field(default_factory=dict)
 
     @classmethod
     def of(cls, rounds: Sequence[Round], peak_memory: int | None = None) -> "Sample":
@@ -51,6 +52,7 @@ class Sample:
             ids=tuple(token.id for token in emitted),
             rounds=tuple((len(r.emitted), r.draft_steps, len(r.parents), r.drafter) for r in rounds),
             gaps=tuple(token.gap for token in emitted),
+            by_rule=expected_lengths(rounds),
         )
 
     @property

@@ -93,17 +93,16 @@ def depths(rounds: Iterable[Round]) -> dict[int, tuple[int, int]]:
 
 
 def expected_lengths(rounds: Iterable[Round]) -> dict[str, float]:
-    """Drafts that each acceptance rule would accept in a round, on average over its uniforms, on the same drafts. Empty
-    without rounds of block verification."""
+    """Drafts that each acceptance rule would accept in a round, on average over its uniforms, on the same drafts: the
+    sum of the products of min(1, p/q), and of p_i, the chance of a beginning in a block. Empty without rounds of block
+    verification."""
     block, token, count = 0.0, 0.0, 0
     for drafts in ([t for t in r.tokens if t.h is not None] for r in rounds):
-        reached, fails = 1.0, 1.0
+        reached = 1.0
         for draft in drafts:
             reached *= draft.accept or 0.0
             token += reached
-        for draft in reversed(drafts):
-            fails *= 1 - draft.h
-            block += 1 - fails
+            block += draft.running or 0.0
         count += bool(drafts)
     return {"token": token / count, "block": block / count} if count else {}
 

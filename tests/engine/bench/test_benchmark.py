@@ -156,6 +156,7 @@ def test_every_system_has_rows_with_real_numbers(report):
             assert low <= row["speedup"] <= high
     by = {r["method"]: r for r in report["rows"] if r["category"] == "all"}
     assert by["none"]["speedup"] == 1 and by["none"]["tau"] == 1 and by["none"]["acceptance"] is None
+    assert by["lm"]["by_rule"] == {} and set(by["lm-block"]["by_rule"]) == {"token", "block"}
     for method in ("ngram", "lm"):
         row = by[method]
         assert row["predicted_speedup"] > 0 and 0 <= row["acceptance"] <= 1 and 0 < row["wasted"] < 1
