@@ -77,7 +77,8 @@ CONTROLS: tuple[Control, ...] = (
     Control("repetition_penalty", "Repetition penalty", "Above 1, repeating costs; 1 is off.", 1, "slider", 0.5, 2,
             0.05, advanced=True),
     Control(
-        "acceptance", "Acceptance rule", "Both are exact. Block accepts a little more above temperature 0.", "token",
+        "acceptance", "Acceptance rule",
+        "Both are exact. Block accepts a little more above temperature 0; trees keep the token rule.", "token",
         "choice", choices=ACCEPTANCE_LABELS, advanced=True,
     ),
     Control(
