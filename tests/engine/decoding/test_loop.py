@@ -16,6 +16,7 @@ from engine.drafters.base import Draft
 from engine.drafters.draft_model import DraftModelDrafter
 from engine.drafters.ngram import NgramDrafter
 from engine.drafters.none import NoDrafter
+from engine.errors import BadInput
 from engine.exactness.toy_models import ToyLM, ToyTokenizer, ToyTreeDrafter, make_drafter, toy_decoder
 from engine.trace.events import EMITTED
 from engine.trace.metrics import expected_lengths
@@ -328,3 +329,9 @@ def test_penalised_greedy_equals_generate(models):
     for method in ("none", "ngram", "lm"):
         run = on_models(models, draft_for(method, models), sampling=SamplingParams(repetition_penalty=1.4))
         assert emitted_ids(run.rounds()) == theirs
+
+
+def test_a_tree_of_too_many_drafts_is_refused_in_a_sentence():
+    drafter = ToyTreeDrafter(DRAFT, "top", widths=(4, 4, 4))
+    with pytest.raises(BadInput, match="'toy-tree' drafted 84 tokens in one round; at most 64 are scored"):
+        list(toy_decoder(TARGET, drafter, [0, 1], gamma=3).rounds())
