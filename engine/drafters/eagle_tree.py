@@ -21,7 +21,9 @@ from engine.sampling.warping import penalise
 
 
 class EagleTreeDrafter(Eagle3Drafter):
-    """``drafts_trees``: whether this run's rounds may be trees."""
+    """``drafts_trees``: whether this run's rounds may be trees; False until it starts, which method auto does late."""
+
+    drafts_trees = False
 
     name = "eagle"
     # Shares of tests that later siblings passed, by halvings of what the elder ones had left: counted with the shipped
