@@ -23,8 +23,8 @@ from engine.config import RunConfig
 from engine.decoding.draft_length import FixedGamma
 from engine.decoding.loop import TRUE_RULES, Rules, SpeculativeDecoder
 from engine.decoding.trace_recorder import TraceRecorder
+from engine.decoding.word_tokenizer import WordTokenizer
 from engine.device import now, out_of_memory, peak_memory, reset_peak
-from engine.exactness.toy_models import ToyTokenizer
 from engine.models.eagle3_head import EagleConfig, EagleModel
 from engine.models.llama import LlamaModel
 from engine.models.runner import DecoderRunner
@@ -163,7 +163,7 @@ class RandomSystem:
         return self.drafter.name
 
     def run(self, config: RunConfig, cancelled: Cancelled = never) -> Sample:
-        recorder = TraceRecorder(config, ToyTokenizer([str(i) for i in range(self.target.vocab_size)]))
+        recorder = TraceRecorder(config, WordTokenizer([str(i) for i in range(self.target.vocab_size)]))
         run = SpeculativeDecoder(
             config, self.prompt, self.target, self.drafter, FixedGamma(self.gamma), frozenset(), recorder, cancelled,
             self.rules,

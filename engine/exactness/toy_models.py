@@ -9,7 +9,7 @@ Dimension key: V vocabulary, W tokens fed at once, N drafts.
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
-from types import MappingProxyType, SimpleNamespace
+from types import MappingProxyType
 
 import torch
 
@@ -17,6 +17,7 @@ from engine.config import MAX_GAMMA, METHODS, RunConfig, SamplingParams
 from engine.decoding.draft_length import FixedGamma
 from engine.decoding.loop import TRUE_RULES, Rules, SpeculativeDecoder
 from engine.decoding.trace_recorder import TraceRecorder
+from engine.decoding.word_tokenizer import WordTokenizer
 from engine.drafters import drafter_class
 from engine.drafters.base import Draft, Drafter, DrafterSetup
 from engine.drafters.draft_model import DraftModelDrafter
@@ -138,32 +139,6 @@ class ToyRunner:
         self.ids = []
 
 
-class ToyTokenizer:
-    """Words separated by spaces: just enough of a tokenizer for prompts, pieces and traces.
-
-    ``special``: ids that decoding leaves out, the first of them ending a text.
-    """
-
-    chat_template = None
-
-    def __init__(self, words: Sequence[str], special: Sequence[int] = ()):
-        self.words, self.all_special_ids = tuple(words), list(special)
-        self.eos_token_id = self.all_special_ids[0] if special else None
-
-    def __len__(self) -> int:
-        return len(self.words)
-
-    def __call__(self, text: str):
-        return SimpleNamespace(input_ids=[self.words.index(word) for word in text.split()])
-
-    def decode(self, ids, skip_special_tokens: bool = False, clean_up_tokenization_spaces: bool = False) -> str:
-        hidden = self.all_special_ids if skip_special_tokens else []
-        return " ".join(self.words[i] for i in ids if i not in hidden)
-
-    def convert_ids_to_tokens(self, token: int) -> str:
-        return self.words[token]
-
-
 class ToyTreeDrafter(Drafter):
     """Drafts a tree from a ToyLM: ``widths[d]`` children for every node of depth d (1 after the last entry).
 
@@ -240,7 +215,7 @@ def toy_decoder(
     """The real loop on a toy target; ``list(toy_decoder(…).rounds())`` runs it, ``.committed`` then has all tokens."""
     config = {"method": drafter.name, "max_new_tokens": 32} | config
     run_config = RunConfig("toy", gamma=gamma, sampling=sampling, **config)
-    recorder = TraceRecorder(run_config, ToyTokenizer(target.words, eos))
+    recorder = TraceRecorder(run_config, WordTokenizer(target.words, eos))
     policy = gamma_policy or FixedGamma(gamma)
     return SpeculativeDecoder(
         run_config, list(prompt), ToyRunner(target), drafter, policy, frozenset(eos), recorder, rules=rules

@@ -15,6 +15,7 @@ from engine.decoding.draft_length import AdaptiveGamma, FixedGamma, Rate, Replay
 from engine.decoding.drafter_choice import DrafterChoice
 from engine.decoding.loop import TRUE_RULES, Rules, SpeculativeDecoder
 from engine.decoding.trace_recorder import HostVerdict, TraceRecorder
+from engine.decoding.word_tokenizer import WordTokenizer
 from engine.device import to_device
 from engine.drafters.base import Draft, Drafter
 from engine.drafters.context_index import ContextIndex
@@ -24,7 +25,6 @@ from engine.drafters.eagle3 import Eagle3Drafter
 from engine.drafters.hybrid import HybridDrafter
 from engine.drafters.ngram import NgramDrafter
 from engine.drafters.none import NoDrafter
-from engine.exactness.toy_models import ToyTokenizer
 from engine.models.eagle3_head import EagleConfig, EagleModel
 from engine.models.llama import LlamaModel
 from engine.models.runner import DecoderRunner
@@ -180,7 +180,7 @@ def run(
 ) -> list[Round]:  # fmt: skip
     """The rounds of one run; each has read the device once."""
     config = RunConfig("-", sampling=sampling, max_new_tokens=tokens, trace=trace, seed=3)
-    recorder, reads = PlayedRecorder(config, ToyTokenizer([str(i) for i in range(V)])), cuda.reads
+    recorder, reads = PlayedRecorder(config, WordTokenizer([str(i) for i in range(V)])), cuda.reads
     with cuda.running():
         policy = policy or policy_of(drafter, gamma)
         decoder = SpeculativeDecoder(config, list(prompt), target, drafter, policy, frozenset(), recorder, rules=rules)

@@ -12,12 +12,13 @@ from engine.config import RunConfig, SamplingParams
 from engine.decoding.draft_length import FixedGamma, ReplayedGamma
 from engine.decoding.loop import SpeculativeDecoder
 from engine.decoding.trace_recorder import TraceRecorder
+from engine.decoding.word_tokenizer import WordTokenizer
 from engine.drafters.base import Draft
 from engine.drafters.draft_model import DraftModelDrafter
 from engine.drafters.ngram import NgramDrafter
 from engine.drafters.none import NoDrafter
 from engine.errors import BadInput
-from engine.exactness.toy_models import ToyLM, ToyTokenizer, ToyTreeDrafter, make_drafter, toy_decoder
+from engine.exactness.toy_models import ToyLM, ToyTreeDrafter, make_drafter, toy_decoder
 from engine.trace.events import EMITTED
 from engine.trace.metrics import expected_lengths
 
@@ -276,7 +277,7 @@ def models(tmp_path_factory):
 
 def on_models(models, drafter, gamma=4, sampling=GREEDY, most=24, eos=(), policy=None) -> SpeculativeDecoder:
     config = RunConfig("x", sampling=sampling, max_new_tokens=most)
-    recorder, target = TraceRecorder(config, ToyTokenizer([f"w{i}" for i in range(96)], eos)), runner_of(*models[0])
+    recorder, target = TraceRecorder(config, WordTokenizer([f"w{i}" for i in range(96)], eos)), runner_of(*models[0])
     return SpeculativeDecoder(config, PROMPT, target, drafter, policy or FixedGamma(gamma), frozenset(eos), recorder)
 
 
