@@ -13,7 +13,7 @@ from engine.config import RunConfig
 from engine.decoding.tokenization import Detokenizer
 from engine.device import read, to_device
 from engine.drafters.base import Draft
-from engine.sampling.rejection import Verdict, residual
+from engine.sampling.rejection import Verdict, residual, rows_in_turn
 from engine.sampling.warping import one_hot
 from engine.trace.events import EMITTED, TESTED, Candidate, Distribution, Status, Token
 
@@ -113,7 +113,7 @@ class TraceRecorder:
             numbers["gap"] = two[:, 0] - two[:, 1]
         if not N:
             return numbers
-        # [N, V]: the row that draft i was tested against
+        # [N, V]: the row of draft i's place; of a younger sibling, before its elders took their shares
         before = p[:N] if draft.parents is None else p[to_device(draft.parents, p.device)]
         numbers["p"] = before.gather(1, tokens[:, None])[:, 0]
         # The closing token's residual was computed with the q of the draft that was tested last.
@@ -129,6 +129,8 @@ class TraceRecorder:
             numbers["running"], numbers["h"] = verdict.block.running, verdict.block.h
             weight = torch.cat([torch.ones_like(numbers["running"][:1]), numbers["running"][:-1]])[:, None]
         if not (self.greedy and draft.q is None):  # then the residual is p itself, or empty
+            if draft.parents is not None:
+                before = rows_in_turn(p, draft.q, tokens, draft.parents)
             q = one_hot(tokens, before.shape[-1]) if draft.q is None else draft.q
             numbers["r_mass"], numbers["r_ids"] = self._top(residual(before, q, weight))
         return numbers
@@ -204,7 +206,7 @@ class TraceRecorder:
     def _can_end_before(verdict: HostVerdict, i: int, p: float, q: float) -> bool:
         """Whether draft i may be the first one rejected, so that its residual matters."""
         if "running" not in verdict.numbers:
-            return p < q
+            return verdict.accept[i] < 1 if verdict.tested[i] else p < q
         return verdict.numbers["running"][i] < 1 and (i == 0 or verdict.numbers["h"][i - 1] > 0)
 
     def _closing_numbers(self, verdict: HostVerdict, u: float, refused: Sequence[Token]) -> dict:

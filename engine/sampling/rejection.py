@@ -107,6 +107,15 @@ def walk_tree(p, q, tokens, parents, u, u_closing) -> Verdict:
     return Verdict(path, tested, accept, torch.tensor(node), closing, row)
 
 
+def rows_in_turn(p, q, tokens, parents) -> torch.Tensor:
+    """[N, V]: the row that each draft of a tree is tested against, once its elder siblings were rejected."""
+    left, rows = {}, []
+    for i, parent in enumerate(parents):
+        rows.append(left.get(parent, p[parent]))
+        left[parent] = residual(rows[i], one_hot(tokens[i : i + 1], p.shape[-1])[0] if q is None else q[i])
+    return torch.stack(rows)
+
+
 def verify_tree_at_once(p, q, tokens, parents, u, u_closing) -> Verdict:
     """`verify_tree` without waiting for the device: every draft is tested as if its parent were reached and its elder
     siblings rejected; then the path is read off."""

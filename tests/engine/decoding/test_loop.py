@@ -115,6 +115,31 @@ def test_in_a_tree_a_bonus_may_follow_a_refused_sibling():
     assert seen["rejected", "accepted"] > 0 and seen["rejected", "rejected"] > 0
 
 
+@pytest.mark.parametrize("siblings", ["independent", "without_replacement"])
+def test_a_token_after_two_rejected_siblings_shows_what_both_left_of_p(siblings):
+    """Each takes its share in turn, so the residual is not max(p - q, 0) of the last one alone."""
+
+    def row(distribution) -> dict[int, float]:
+        return {candidate.id: candidate.mass for candidate in distribution.top}
+
+    seen = 0
+    drafter = ToyTreeDrafter(DRAFT, siblings, widths=(3,))
+    for r in toy_decoder(TARGET, drafter, [0, 1], WARM, gamma=1, max_new_tokens=200, trace_top=50).rounds():
+        rejected = [token for token in r.tokens if token.status == "rejected"]
+        if len(rejected) < 2 or r.tokens[-1].status != "resampled":
+            continue
+        left = row(rejected[0].p_top)
+        for token in rejected:
+            q = row(token.q_top)
+            assert token.accept == pytest.approx(min(1.0, left.get(token.id, 0.0) / q[token.id]), abs=1e-5)
+            left = {word: max(mass - q.get(word, 0.0), 0.0) for word, mass in left.items()}
+            left = {word: mass / sum(left.values()) for word, mass in left.items() if mass > 0}
+        shown = row(r.tokens[-1].residual)
+        assert shown == pytest.approx({word: left[word] for word in shown}, abs=1e-5) and r.tokens[-1].id in left
+        seen += 1
+    assert seen > 5
+
+
 def test_the_numbers_beside_a_token_explain_its_verdict():
     for r in toy_decoder(TARGET, make_drafter("lm", DRAFT), [0, 1], WARM, gamma=4, max_new_tokens=80).rounds():
         for token in r.tokens:
