@@ -6,13 +6,11 @@ from playwright.sync_api import Page, expect
 
 pytestmark = pytest.mark.browser
 CHARTS = ("tokens", "prediction", "acceptance", "rounds", "times", "scoring", "idealised")
-ALL = [(scheme, width) for scheme in ("light", "dark") for width in (1280, 390)]
-
-
-def fast_in(*fast: tuple[str, int]):
-    """Every scheme and width, all but ``fast`` left to test-all; contrast depends on the scheme, size on the width."""
-    slow = [pytest.param(*each, marks=pytest.mark.slow) for each in ALL if each not in fast]
-    return pytest.mark.parametrize(("scheme", "width"), [*fast, *slow])
+# Contrast depends on the scheme and size on the width, so two of the four pairs show what all would.
+PAIRS = pytest.mark.parametrize(("scheme", "width"), [("light", 1280), ("dark", 390)])
+DARK_FIRST = pytest.mark.parametrize(
+    ("scheme", "width"), [pytest.param("light", 1280, marks=pytest.mark.slow), ("dark", 390)]
+)
 
 
 # Lesson, step, and the heading of what there is to play with.
@@ -46,7 +44,8 @@ MOVING = """() => [...document.querySelectorAll('.gradio-container *')].filter(n
 }).map(node => `${node.tagName} ${node.id} ${node.getAttribute('class')}`)"""
 
 
-@fast_in(("light", 1280))
+@pytest.mark.slow
+@PAIRS
 def test_axe_finds_nothing_grave_in_any_state(visit, fake, scheme, width):
     page = visit(color_scheme=scheme, viewport={"width": width, "height": 900})
     fake(step=0.2)
@@ -75,7 +74,7 @@ def test_axe_finds_nothing_grave_in_any_state(visit, fake, scheme, width):
     assert violations(page, "#stage-notice") == [], "with an error"
 
 
-@fast_in(("dark", 390))
+@DARK_FIRST
 def test_axe_finds_nothing_grave_while_sharing_and_presenting(visit, scheme, width):
     page = visit(color_scheme=scheme, viewport={"width": width, "height": 900})
     expect(page.locator(".sl-captions")).to_be_visible()
@@ -96,7 +95,8 @@ def test_axe_finds_nothing_grave_while_sharing_and_presenting(visit, scheme, wid
     assert violations(page) == [], "presenting, with a locked token"
 
 
-@fast_in()
+@pytest.mark.slow
+@PAIRS
 def test_axe_finds_nothing_grave_in_the_lessons(visit, scheme, width):
     """The list, a prediction after the guess, each tool, a glowing token, the quiz, the way to the playground; at last
     the same presented."""

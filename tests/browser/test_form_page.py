@@ -155,6 +155,7 @@ def test_reset_brings_every_setting_back_but_not_the_prompt_and_the_dice_a_new_s
     expect(page.get_by_label("chat", exact=True)).to_be_checked()
 
 
+@pytest.mark.slow
 def test_nothing_is_clipped_at_any_width_and_a_closed_drawer_takes_no_focus(visit):
     page = visit()
     run(page, tokens="40")

@@ -94,6 +94,7 @@ def walk_by_arrow_keys(page: Page) -> None:
     expect(frame).to_be_focused()
 
 
+@pytest.mark.slow
 def test_columns_come_and_go(opened):
     page = opened()
     visible = page.locator(".sl-compare-column:visible")
@@ -119,6 +120,7 @@ def written(page: Page, column: int) -> list[tuple[str, bool]]:
     )  # fmt: skip
 
 
+@pytest.mark.slow
 def test_texts_that_differ_are_marked_from_the_place_where_they_part(opened):
     """Runs 1 and 3 at temperature 0, run 2 at temperature 1."""
     page = opened()

@@ -103,7 +103,8 @@ def test_stop_and_another_button_while_it_runs(opened):
     expect(page.locator("#lossless-stop")).to_be_disabled()
 
 
-@pytest.mark.parametrize(("scheme", "width"), [pytest.param("light", 1280, marks=pytest.mark.slow), ("dark", 390)])
+@pytest.mark.slow
+@pytest.mark.parametrize(("scheme", "width"), [("light", 1280), ("dark", 390)])
 def test_axe_finds_nothing_grave_and_nothing_is_too_wide(opened, scheme, width):
     page = opened(width, color_scheme=scheme)
     set_number(page, "lossless-runs", 100)

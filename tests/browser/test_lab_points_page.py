@@ -50,6 +50,7 @@ def marks(page: Page):
     return page.locator("[data-plot=alpha] .sl-point")
 
 
+@pytest.mark.slow
 def test_points_are_measured_stopped_gone_on_with_saved_and_cleared(opened):
     page = opened()
     measure(page, (), ("2",))
@@ -109,10 +110,8 @@ def test_two_visitors_measure_in_turn_and_see_only_their_own(opened):
         assert {row.locator("th").inner_text() for row in points(page).all()} == {alpha}
 
 
-@pytest.mark.parametrize(
-    ("scheme", "width"),
-    [pytest.param("light", 1280, marks=pytest.mark.slow), ("dark", 390)],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize(("scheme", "width"), [("light", 1280), ("dark", 390)])
 def test_it_fits_and_axe_finds_nothing_grave(opened, scheme, width):
     page = opened(color_scheme=scheme, viewport={"width": width, "height": 900})
     measure(page, ("0.5", "0.9"), ("2", "4"))

@@ -118,6 +118,7 @@ def number(page: Page, name: str) -> str:
     return page.locator(f"[data-fill={name}]").last.inner_text()
 
 
+@pytest.mark.slow
 def test_everything_follows_the_sliders_and_nothing_asks_the_server(opened):
     page = opened()
     expect(page.locator(".sl-theory-run")).not_to_be_empty()

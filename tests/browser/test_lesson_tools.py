@@ -684,6 +684,7 @@ def test_a_learner_who_knows_the_text_beats_every_drafter_and_one_who_does_not_i
     )
 
 
+@pytest.mark.slow
 def test_a_round_is_drawn_to_scale_broken_in_six_ways_and_its_cause_is_found(at_tool):
     page = at_tool(8, "Fix it")
     bar = lambda: page.locator(".sl-ruler-bar").first.bounding_box()  # noqa: E731
@@ -727,6 +728,7 @@ def test_a_round_is_drawn_to_scale_broken_in_six_ways_and_its_cause_is_found(at_
     expect(page.locator(".sl-figure-box")).to_contain_text("You found 4 of 5 causes.")
 
 
+@pytest.mark.slow
 def test_a_device_is_kept_between_calculators_and_long_texts_experts_and_bits_change_what_drafts_bring(at_tool):
     page = at_tool(1, "The ceiling")
     lists = lambda label: page.locator(".sl-figure-box").get_by_label(label)  # noqa: E731

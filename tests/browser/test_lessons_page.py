@@ -350,6 +350,7 @@ def test_the_printed_pages_are_one_click_away(visit):
     opened.value.close()
 
 
+@pytest.mark.slow
 def test_a_browser_that_keeps_nothing_still_plays(visit):
     no_storage = "Object.defineProperty(window, 'localStorage', {get() { throw new Error('no') }})"
     page = visit("#lesson-2", init_script=no_storage)

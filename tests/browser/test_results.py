@@ -68,6 +68,7 @@ def test_repeats_replace_one_run_by_medians(visit, fake):
 # ── the charts ──
 
 
+@pytest.mark.slow
 def test_a_second_run_fills_the_same_charts_and_saves_its_own_file(visit):
     page = visit()
     page.evaluate("document.querySelector('#charts-race .sl-charts').dataset.mine = 'yes'")
@@ -169,6 +170,7 @@ def test_a_200_mb_file_is_refused_in_words_within_seconds(visit, tmp_path):
 # ── other engines ──
 
 
+@pytest.mark.slow
 def test_recipes_follow_the_controls_and_can_be_copied(visit):
     page = visit(permissions=["clipboard-read", "clipboard-write"])
     open_tab(page, "Use it elsewhere")

@@ -51,6 +51,7 @@ def test_a_run_writes_the_address_and_the_address_makes_the_run_again(visit):
     expect(again).to_have_url(page.url)
 
 
+@pytest.mark.slow
 def test_what_a_link_may_not_say_is_said_and_the_next_run_works(visit):
     page = visit(f"?temperature=1e99&seed=%3Cb%3E9&tokens=12&prompt={quote(HOSTILE)}&method=hack&hide=nothing&x=%00")
     told = page.locator("#stage-notice")

@@ -210,10 +210,9 @@ def test_every_rule_is_tested_in_turn():
     assert "Buttons above load settings that show " in text
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(600)  # thousands of runs, however busy the machine is
-@pytest.mark.parametrize(
-    "rule", [rule if rule == "sibling-q" else pytest.param(rule, marks=pytest.mark.slow) for rule in REVEALING]
-)
+@pytest.mark.parametrize("rule", REVEALING)
 def test_a_button_loads_settings_that_reveal_a_mistake(rule):
     handlers, state = page(), PageState()
     updates = dict(zip(NAMES, handlers.reveal(rule), strict=True))

@@ -141,6 +141,7 @@ def report(engine):
     return comparison.report()
 
 
+@pytest.mark.slow
 def test_every_system_has_rows_with_real_numbers(report):
     ours = {"none", "ngram", "lm", "lm-block"}
     methods = ours | {f"{method}-untraced" for method in ours} | {"hf", "hf-lookup", "hf-assisted"}
@@ -170,11 +171,13 @@ def test_every_system_has_rows_with_real_numbers(report):
     ]  # fmt: skip
 
 
+@pytest.mark.slow
 def test_greedy_outputs_are_the_same_for_all(report):
     for row in report["rows"]:
         assert all(d["gap"] is not None and d["gap"] < 1e-3 for d in row["divergences"]), row["method"]
 
 
+@pytest.mark.slow
 def test_the_report_is_json_with_the_keys_of_the_published_ones(report):
     saved = json.loads(json.dumps(report, allow_nan=False))
     published = json.loads((ROOT / "assets/data/benchmarks/cpu.json").read_text())

@@ -74,7 +74,6 @@ def near_tie(reference, prompt: list[int], ours: list[int], theirs: list[int]) -
 @pytest.mark.parametrize(
     ("method", "gamma", "prompts"),
     [
-        ("none", 0, ("code-2",)),
         ("ngram", 4, ("code-2", "rewrite-1")),
         ("corpus", 4, ("code-2",)),
         pytest.param("none", 0, tuple(PROMPTS), marks=pytest.mark.slow),

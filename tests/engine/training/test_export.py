@@ -77,6 +77,7 @@ def test_an_exported_head_says_what_the_trained_one_said(tmp_path, monkeypatch, 
         assert torch.allclose(logits, student.module.logits(state), atol=1e-3)
 
 
+@pytest.mark.slow
 def test_an_exported_lm_is_plain_transformers(journey, root):
     draft, config = (
         AutoModelForCausalLM.from_pretrained(root / "lm"),

@@ -45,6 +45,7 @@ def test_a_stage_that_is_done_does_not_start_over(journey, root, monkeypatch):
     assert {p: p.stat().st_mtime_ns for p in (journey.work / "eagle").iterdir()} == before
 
 
+@pytest.mark.slow
 def test_the_seed_decides_everything(journey, root):
     for work, seed in (("again", 0), ("other", 1)):
         stage(root, "prompts", "--count", 90, "--slots", 5, "--seed", seed, work=work)
