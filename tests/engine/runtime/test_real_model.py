@@ -77,7 +77,6 @@ def near_tie(reference, prompt: list[int], ours: list[int], theirs: list[int]) -
         ("ngram", 4, ("code-2", "rewrite-1")),
         ("corpus", 4, ("code-2",)),
         pytest.param("none", 0, tuple(PROMPTS), marks=pytest.mark.slow),
-        pytest.param("ngram", 4, tuple(PROMPTS), marks=pytest.mark.slow),
         pytest.param("ngram", "auto", tuple(PROMPTS), marks=pytest.mark.slow),
         pytest.param("corpus", "auto", tuple(PROMPTS), marks=pytest.mark.slow),
     ],
@@ -103,7 +102,7 @@ def test_greedy_text_equals_generate(engine, reference, truths, method, gamma, p
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("method", ["none", "ngram", "corpus", "lm", "eagle"])
+@pytest.mark.parametrize("method", ["none", "corpus", "eagle"])
 def test_a_branch_at_a_rounds_end_is_the_rest_of_its_run(engine, method):
     """Although a prefix is read in one pass, whose sums are rounded otherwise than those of single steps."""
     config = RunConfig(PROMPTS["code-2"], PAIR, method, 3, SamplingParams(0.8), max_new_tokens=40, seed=2)
