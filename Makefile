@@ -28,7 +28,7 @@ run: $(APP)
 
 # Two workers, then what measures time, alone. pytest ends with 5 where no test matches ARGS.
 PARALLEL := $(PY) -m pytest -n 2 --dist loadgroup
-ALONE    := $(PY) -m pytest
+ALONE    := $(PY) -m pytest $(shell grep -rl --include='test_*.py' 'mark.timing' tests)
 NONE_OK  := || test $$? -eq 5
 
 test: $(DEV)

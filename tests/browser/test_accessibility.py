@@ -8,11 +8,6 @@ pytestmark = pytest.mark.browser
 CHARTS = ("tokens", "prediction", "acceptance", "rounds", "times", "scoring", "idealised")
 # Contrast depends on the scheme and size on the width, so two of the four pairs show what all would.
 PAIRS = pytest.mark.parametrize(("scheme", "width"), [("light", 1280), ("dark", 390)])
-DARK_FIRST = pytest.mark.parametrize(
-    ("scheme", "width"), [pytest.param("light", 1280, marks=pytest.mark.slow), ("dark", 390)]
-)
-
-
 # Lesson, step, and the heading of what there is to play with.
 TOOLS = (
     (0, 1, "One after the other, or several at once"),
@@ -74,7 +69,8 @@ def test_axe_finds_nothing_grave_in_any_state(visit, fake, scheme, width):
     assert violations(page, "#stage-notice") == [], "with an error"
 
 
-@DARK_FIRST
+@pytest.mark.slow
+@PAIRS
 def test_axe_finds_nothing_grave_while_sharing_and_presenting(visit, scheme, width):
     page = visit(color_scheme=scheme, viewport={"width": width, "height": 900})
     expect(page.locator(".sl-captions")).to_be_visible()

@@ -43,6 +43,7 @@ def test_the_same_run_is_recorded_for_the_next_visitor_and_can_be_measured_again
     expect(second.locator(".sl-source")).to_have_text("Your run")
 
 
+@pytest.mark.slow
 def test_who_waits_is_told_their_place(visit, fake):
     first, second = visit(), visit()
     fake(step=0.05)

@@ -109,6 +109,7 @@ def test_fast_clicks_on_run_make_one_run(page, fake):
     expect(page.locator(".sl-alert")).to_be_empty()
 
 
+@pytest.mark.slow
 def test_two_tabs_of_one_browser_each_see_their_own_run(page, visit, fake):
     other = visit(context=page.context)
     fake(echo=True, step=0.02)

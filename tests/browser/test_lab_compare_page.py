@@ -145,6 +145,7 @@ def test_texts_that_differ_are_marked_from_the_place_where_they_part(opened):
     expect(last.locator(".sl-unseen")).to_contain_text("not the text of run 1")  # not by a look alone
 
 
+@pytest.mark.slow
 def test_stop_keeps_what_there_is(opened, fake):
     page = opened()
     fake(step=0.02)

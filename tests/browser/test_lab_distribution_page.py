@@ -9,7 +9,7 @@ import pytest
 from page_actions import OVERFLOW, drawn, open_lab, saved, set_number, violations
 from playwright.sync_api import Page, expect
 
-pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("tiny server")]
+pytestmark = [pytest.mark.browser, pytest.mark.slow, pytest.mark.xdist_group("tiny server")]
 CHARTS = ("lossless-law", "lossless-distance", "lossless-rules")
 
 

@@ -9,7 +9,7 @@ import pytest
 from page_actions import OVERFLOW, saved, set_number, tick, violations
 from playwright.sync_api import Page, expect
 
-pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("tiny server")]
+pytestmark = [pytest.mark.browser, pytest.mark.slow, pytest.mark.xdist_group("tiny server")]
 MEASURE = "Measure these points here"
 
 

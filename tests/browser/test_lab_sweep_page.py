@@ -8,7 +8,7 @@ import pytest
 from page_actions import drawn, open_lab, saved, set_number, tick
 from playwright.sync_api import expect
 
-pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("tiny server")]
+pytestmark = [pytest.mark.browser, pytest.mark.slow, pytest.mark.xdist_group("tiny server")]
 
 
 def test_a_sweep_is_run_cancelled_resumed_and_exported(visit, tiny_server):

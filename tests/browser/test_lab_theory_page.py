@@ -144,6 +144,7 @@ def test_everything_follows_the_sliders_and_nothing_asks_the_server(opened):
     assert [url for url in asked if "/speclens/state" not in url and "heartbeat" not in url] == []
 
 
+@pytest.mark.slow
 def test_sliders_move_by_keyboard_by_dragging_in_the_pictures_and_within_a_frame_or_two(opened):
     page = opened()
     page.locator(".sl-theory [name=gamma]").focus()

@@ -561,6 +561,7 @@ def test_a_pasted_log_is_read_with_the_costs_that_are_set(at_tool):
     assert page.locator(".sl-figure-box img").count() == 0
 
 
+@pytest.mark.slow
 def test_a_tree_is_grown_by_keyboard_and_a_command_follows_from_the_traffic(at_tool):
     page = at_tool(11, "Grow one")
     page.get_by_role("button", name="last token, 0 children; add one").press("Enter")

@@ -110,6 +110,7 @@ def test_it_fits_at_any_width_and_is_light_or_dark_as_the_reader_is(opened, tmp_
     expect(page.locator('[data-tile="speedup"] .sl-note')).to_have_text(re.compile("recorded with it"))
 
 
+@pytest.mark.slow
 def test_saved_from_the_page_it_shows_the_same_run(visit, opened, tmp_path):
     live = visit()
     run(live, tokens="40")

@@ -50,6 +50,7 @@ def test_a_slowdown_is_said_in_the_banner_with_its_largest_cost(visit, fake):
     expect(page.locator('[data-tile="speedup"]')).to_have_attribute("data-tone", "slower")
 
 
+@pytest.mark.slow
 def test_repeats_replace_one_run_by_medians(visit, fake):
     page = visit()
     run(page, tokens="24")
@@ -126,6 +127,7 @@ def test_dark_mode_draws_in_its_own_colours(visit):
 # ── files ──
 
 
+@pytest.mark.slow
 def test_a_run_goes_out_as_files_and_comes_back_labelled_with_its_race(visit, tmp_path):
     page = visit()
     run(page, tokens="60")

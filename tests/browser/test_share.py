@@ -66,6 +66,7 @@ def test_what_a_link_may_not_say_is_said_and_the_next_run_works(visit):
     expect(page.get_by_role("alert").filter(has_text="characters long")).to_be_visible()
 
 
+@pytest.mark.slow
 def test_the_dialog_warns_copies_and_its_link_hides_and_presents(visit):
     page = visit(**CLIPBOARD)
     dialog = page.get_by_role("dialog", name="Share this page")

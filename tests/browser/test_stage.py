@@ -92,6 +92,7 @@ LANES = """() => [...document.querySelectorAll('#stage .sl-row')].map(row => [..
   .map(line => [...line.querySelectorAll('.sl-token:not([hidden])')].map(token => token.dataset.stage)))"""
 
 
+@pytest.mark.slow
 def test_a_branch_is_a_second_lane_beside_its_run(visit):
     """Forced, read, stepped through, by keyboard, on a phone, presented, dropped, and kept; axe in light and dark."""
     page = visit(viewport={"width": 1280, "height": 800})

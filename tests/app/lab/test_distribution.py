@@ -109,6 +109,7 @@ def test_the_result_is_that_of_the_engines_own_test():
     assert measure(test)[0].result == result and result.runs == FEW
 
 
+@pytest.mark.slow
 def test_a_real_pair_passes_and_a_broken_rule_fails(engine):
     test = on_pair(engine.pair.name, runs=250)
     right = measure(test, engine)[0]
