@@ -170,6 +170,7 @@ def test_a_link_opens_its_lesson_and_an_unknown_one_says_so(visit):
 @pytest.mark.slow
 def test_every_lesson_can_be_walked_through_and_is_no_wider_than_the_page(visit):
     page = visit("#lesson-1", viewport={"width": 390, "height": 900})
+    expect(page.locator("#sl-lesson-title")).to_contain_text("1. ")
     for number in range(len(lessons())):
         page.evaluate(f"location.hash = '#lesson-{number}'")
         expect(page.locator("#sl-lesson-title")).to_contain_text(f"{number}. ")
