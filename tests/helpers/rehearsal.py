@@ -139,7 +139,8 @@ class PlayedRecorder(TraceRecorder):
         N = len(draft)
         assert p.shape == (N + 1, V) and p.dtype == torch.float32
         shapes = {"path": (N,), "tested": (N,), "accept": (N,), "last": (), "closing": (), "row": (V,)}
-        for name, tensor in zip(verdict._fields, verdict, strict=True):
+        assert verdict.block is None  # rounds decided by blocks are not rehearsed
+        for name, tensor in zip(verdict._fields[:-1], verdict[:-1], strict=True):
             assert tensor.device.type == "cuda" and tuple(tensor.shape) == shapes[name], name
         got = super().fetch(p, logits, draft, verdict)
         most = (N, 0, 1, N - 1)[self.rounds % 4]
