@@ -208,7 +208,8 @@ def check_names(names: list[str], offered: tuple[str, ...], drafts) -> list[str]
     known = [*ours, *(m + UNTRACED for m in ours), *TRANSFORMERS, *LLAMA_CPP]
     for name in names:
         method, _, precision = _parts(name)
-        if name not in known and (method not in ours or precision not in ("", *PRECISIONS)):
+        is_method = method in ours and precision in ("", *PRECISIONS) and not name.endswith(":")
+        if name not in known and not is_method:
             listed = f"{', '.join(known)}; a method of ours also with {BLOCK} and a precision, as in none:int4"
             raise BadInput(f"{name[:40]!r} cannot be measured here; choose from {listed}.")
         if name == "hf-assisted" and "lm" not in drafts:

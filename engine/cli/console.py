@@ -134,7 +134,7 @@ class RoundPrinter:
         self._open = False
 
 
-def forced(console: Console, trace: Trace) -> None:
+def forced_token(console: Console, trace: Trace) -> None:
     """Says which token a branch begins with; nothing for another run."""
     if prefix := trace.started.prefix:
         text = visible(prefix[-1].text or prefix[-1].label or "", keep="")

@@ -160,7 +160,7 @@ def replay(file: Annotated[Path, typer.Argument(help="A trace file that `run --t
         for round_ in each.rounds:
             printer.show(round_)
         printer.end()
-        console.forced(out, each)
+        console.forced_token(out, each)
         console.answer(out, each)
         console.summary(out, each)
 
@@ -183,13 +183,13 @@ def branch(
     options.check_writable(trace)
     _check_method(config.pair, config.method)
     worker = Worker(device)
-    forked = _follow(worker.submit([("branch", config)]), console.RoundPrinter(out))
-    check_models(result.started, forked.started)
-    console.forced(out, forked)
-    console.answer(out, forked)
-    console.summary(out, forked)
+    new = _follow(worker.submit([("branch", config)]), console.RoundPrinter(out))
+    check_models(result.started, new.started)
+    console.forced_token(out, new)
+    console.answer(out, new)
+    console.summary(out, new)
     if trace is not None:
-        save(with_branch(result, forked), trace)
+        save(with_branch(result, new), trace)
         say(f"The trace is in {trace}.")
     worker.close()
 

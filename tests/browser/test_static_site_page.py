@@ -56,6 +56,7 @@ def test_lessons_theory_and_runs_work_from_disk(opened):
     expect(page.locator(".sl-theory-sentence")).not_to_have_text(before)
     page.get_by_role("link", name="Recorded runs").click()
     page.locator("main a").first.click()
+    expect(page.locator(".sl-place")).to_have_text(re.compile("^Round [1-9]"))  # the new page has started
     page.keyboard.press("Home")
     expect(page.locator(".sl-place")).to_have_text(re.compile("^Round 0 of"))
 

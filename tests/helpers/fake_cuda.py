@@ -182,16 +182,18 @@ class RecordedGraphs:
 
 class FakeCuda:
     """Replaces the device: ``captured`` says whether passes are graphs. ``reads``: waits of the rounds so far, each at
-    the one seam, `engine.device.read`; ``waits``: the device of each other wait, as after a prefill; ``marks``: the
-    device of each time that was taken; ``replays``: captured steps that ran again and were equal."""
+    the one seam, `engine.device.read`; ``level_reads``: those of an EAGLE tree, after each level; ``waits``: the device
+    of each other wait, as after a prefill; ``marks``: the device of each time that was taken; ``replays``: captured
+    steps that ran again and were equal."""
 
     def __init__(self, patch, captured: bool = True):
-        self.watch, self.reads, self.replays = Watch(), 0, 0
+        self.watch, self.reads, self.level_reads, self.replays = Watch(), 0, 0, 0
         self.waits: list[str] = []
         self.marks: list[str] = []
         self._fake = FakeTensorMode(allow_non_fake_inputs=True)
         patch.setattr("engine.models.runner.graphs_for", lambda _: RecordedGraphs(self) if captured else EagerGraphs())
         patch.setattr("engine.decoding.trace_recorder.read", self._read)
+        patch.setattr("engine.drafters.eagle_tree.read", self._read_level)
         patch.setattr(torch.cuda, "synchronize", self.waits.append)
         patch.setattr(torch.cuda, "current_stream", lambda device: device)
         patch.setattr(torch.cuda, "Event", self._event)
@@ -213,6 +215,13 @@ class FakeCuda:
         assert tensor.device.type == "cuda" and tensor.dtype == torch.float32 and tensor.ndim == 1
         self.reads += 1
         return np.full(len(tensor), 0.5, dtype=np.float32)
+
+    def _read_level(self, best: torch.Tensor) -> np.ndarray:
+        """best [2, W, B] → shares of which the first in each row is the largest, and ids."""
+        assert best.device.type == "cuda" and best.dtype == torch.float32 and best.shape[0] == 2
+        self.level_reads += 1
+        ranks = np.broadcast_to(np.arange(best.shape[2], dtype=np.float32), best.shape[1:])
+        return np.stack([0.6 / 2**ranks, 3 + ranks])
 
     def _event(self, enable_timing: bool) -> SimpleNamespace:
         return SimpleNamespace(record=self.marks.append, elapsed_time=lambda other: 1.0)

@@ -22,6 +22,7 @@ from engine.drafters.context_index import ContextIndex
 from engine.drafters.corpus import CorpusDrafter
 from engine.drafters.draft_model import DraftModelDrafter
 from engine.drafters.eagle3 import Eagle3Drafter
+from engine.drafters.eagle_tree import EagleTreeDrafter
 from engine.drafters.hybrid import HybridDrafter
 from engine.drafters.ngram import NgramDrafter
 from engine.drafters.none import NoDrafter
@@ -118,8 +119,9 @@ def drafter_of(method: str, cuda: FakeCuda, target: DecoderRunner, patch) -> Dra
     if method == "lm":
         same = target.model.dtype, target.device
         return DraftModelDrafter(model_runner(cuda, "llama", *same, max_position_embeddings=target.max_length))
-    if method == "eagle":
-        return Eagle3Drafter(head_runner(cuda, target, patch), target)
+    if method in ("eagle", "eagle-chain"):
+        kind = EagleTreeDrafter if method == "eagle" else Eagle3Drafter
+        return kind(head_runner(cuda, target, patch), target)
     if method == "auto":
         members = {name: drafter_of(name, cuda, target, patch) for name in ("ngram", "corpus", "lm", "eagle")}
         return HybridDrafter(members)
@@ -139,8 +141,11 @@ class PlayedRecorder(TraceRecorder):
         N = len(draft)
         assert p.shape == (N + 1, V) and p.dtype == torch.float32
         shapes = {"path": (N,), "tested": (N,), "accept": (N,), "last": (), "closing": (), "row": (V,)}
-        assert verdict.block is None  # rounds decided by blocks are not rehearsed
-        for name, tensor in zip(verdict._fields[:-1], verdict[:-1], strict=True):
+        given = dict(zip(verdict._fields[:-1], verdict[:-1], strict=True))
+        if verdict.block is not None:
+            given |= verdict.block._asdict()
+            shapes |= dict.fromkeys(verdict.block._fields, (N,))
+        for name, tensor in given.items():
             assert tensor.device.type == "cuda" and tuple(tensor.shape) == shapes[name], name
         got = super().fetch(p, logits, draft, verdict)
         most = (N, 0, 1, N - 1)[self.rounds % 4]
@@ -177,10 +182,10 @@ GREEDY = SamplingParams()
 def run(
     cuda: FakeCuda, target: DecoderRunner, drafter: Drafter, sampling: SamplingParams = GREEDY,
     gamma: int | Sequence[int] = 3, tokens: int = 10, prompt: Sequence[int] = PROMPT, policy=None, trace: bool = True,
-    rules: Rules = TRUE_RULES,
+    rules: Rules = TRUE_RULES, acceptance: str = "token",
 ) -> list[Round]:  # fmt: skip
-    """The rounds of one run; each has read the device once."""
-    config = RunConfig("-", sampling=sampling, max_new_tokens=tokens, trace=trace, seed=3)
+    """The rounds of one run; each has read the device once, and an EAGLE tree once for each of its levels."""
+    config = RunConfig("-", sampling=sampling, max_new_tokens=tokens, trace=trace, seed=3, acceptance=acceptance)
     recorder, reads = PlayedRecorder(config, WordTokenizer([str(i) for i in range(V)])), cuda.reads
     with cuda.running():
         policy = policy or policy_of(drafter, gamma)

@@ -17,7 +17,7 @@ from engine.runtime import calibration
 
 pytestmark = pytest.mark.rehearse
 
-DRAFTERS = ["none", "ngram", "corpus", "lm", "eagle", "auto", "tree", "one-hot tree"]
+DRAFTERS = ["none", "ngram", "corpus", "lm", "eagle-chain", "eagle", "auto", "tree", "one-hot tree"]
 TYPES = [torch.bfloat16, torch.float16]
 SAMPLING = {
     "greedy": GREEDY,
@@ -37,7 +37,7 @@ def test_every_method_is_rehearsed_or_refused():
 
 
 # All settings where they meet rows of q; elsewhere the first and the last, with and without the penalty.
-RUNS = [(m, s) for m in DRAFTERS for s in SAMPLING if m in ("lm", "eagle", "tree") or s in ("greedy", "all")]
+RUNS = [(m, s) for m in DRAFTERS for s in SAMPLING if m in ("lm", "eagle-chain", "tree") or s in ("greedy", "all")]
 
 
 @pytest.mark.parametrize("penalty", [1.0, 1.3])
@@ -92,6 +92,23 @@ def test_a_tree_moves_keys_values_and_features(cuda, parents, tapped):
         target.tap((0, 1))
     rounds = run(cuda, target, TreeScript(parents), SamplingParams(1.0), gamma=5, tokens=14)
     assert any("accepted" in [t.status for t in r.tokens] for r in rounds)
+
+
+@pytest.mark.parametrize("penalty", [1.0, 1.3])
+@pytest.mark.parametrize("name", ["greedy", "all"])
+@pytest.mark.parametrize("method", ["lm", "eagle-chain", "ngram"])
+def test_rounds_decided_by_blocks(cuda, monkeypatch, method, name, penalty):
+    target, sampling = model_runner(cuda), replace(SAMPLING[name], repetition_penalty=penalty)
+    rounds = run(cuda, target, drafter_of(method, cuda, target, monkeypatch), sampling, acceptance="block")
+    assert any(t.running is not None for r in rounds for t in r.tokens)
+
+
+@pytest.mark.parametrize("penalty", [1.0, 1.3])
+def test_an_eagle_tree_reads_the_device_once_more_for_each_level(cuda, monkeypatch, penalty):
+    target, sampling = model_runner(cuda), replace(GREEDY, repetition_penalty=penalty)
+    rounds = run(cuda, target, drafter_of("eagle", cuda, target, monkeypatch), sampling)
+    assert cuda.level_reads == sum(r.draft_steps for r in rounds) > len(rounds)
+    assert any(r.parents != tuple(range(len(r.parents))) for r in rounds), "no round was a tree"
 
 
 @pytest.mark.parametrize("method", ["lm", "eagle", "ngram", "tree"])

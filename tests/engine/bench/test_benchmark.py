@@ -217,6 +217,7 @@ def test_sampled_outputs_are_not_compared_token_by_token(engine):
     ("names", "prompts", "words"),
     [
         (("nonsense",), PROMPTS, "cannot be measured"),
+        (("none:",), PROMPTS, "cannot be measured"),
         (("ngram",), [Prompt("x" * 600, "long")], "attends to"),
     ],
 )
