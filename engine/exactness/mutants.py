@@ -46,6 +46,7 @@ def rules(
     test_row: Callable = lambda p, row, i: row,
     test_q: Callable = lambda q, i, first: q[i],
     test_u: Callable = lambda u, i: u[i],
+    before: Callable = lambda row, ancestor: row,
     sibling_row: Callable = residual,
     closing_row: Callable = residual,
     bonus_row: Callable = lambda p, q: p[-1],
@@ -55,7 +56,8 @@ def rules(
 
     ``passes``: whether a draft passes its test, from its p, q and u, which ``test_row``, ``test_q`` and ``test_u``
     choose for draft i, ``first`` being its first sibling. After a rejection: ``sibling_row`` is p for the next sibling,
-    ``closing_row`` for the closing token, ``u_rejected`` the draft's u. ``bonus_row``: after a fully accepted round.
+    ``closing_row`` for the closing token, both of the row that ``before`` chooses from the one just used and the
+    parent's; ``u_rejected`` the draft's u. ``bonus_row``: after a fully accepted round.
     """
 
     def verify_tree(p, q, tokens, parents, u, u_closing) -> Verdict:
@@ -72,7 +74,8 @@ def rules(
             if passes(test_row(p, row, i)[x], q_i[x], test_u(u, i)):
                 path[i], node, row, left, first, u_rejected = True, i + 1, p[i + 1], p[i + 1], None, None
             else:
-                row, left, u_rejected = sibling_row(row, q_i), closing_row(left, q_i), u[i]
+                row, left = sibling_row(before(row, p[node]), q_i), closing_row(before(left, p[node]), q_i)
+                u_rejected = u[i]
         row = bonus_row(p, q) if node == N > 0 else left
         closing = draw(row[None], closing_u(u_closing[node], u_rejected).view(1))[0].clamp_max(V - 1)
         return Verdict(path, tested, accept, torch.tensor(node, device=p.device), closing, row)
@@ -189,6 +192,8 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant("good-enough", rules(passes=lambda p_x, q_x, u: p_x > 0.1)),
     Mutant("sibling-residual", rules(sibling_row=lambda row, q: row)),
     Mutant("sibling-q", rules(test_q=lambda q, i, first: q[first])),
+    Mutant("sibling-q-unscaled", rules(test_q=lambda q, i, first: torch.where(q[i] > 0, q[first], 0.0))),
+    Mutant("ancestor-residual", rules(before=lambda row, ancestor: ancestor)),
     Mutant("sibling-choice", drafts=ChosenSiblings),
     Mutant("sibling-closing", rules(closing_row=lambda row, q: row)),
     Mutant("top-p-crossing", Rules(warp=top_p_without_crossing)),

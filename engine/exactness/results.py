@@ -62,6 +62,13 @@ MISTAKES: Mapping[str, Mistake] = {
     "sibling-q": Mistake(
         "Siblings drawn without replacement are tested with the first one's q.", "without_replacement"
     ),
+    "sibling-q-unscaled": Mistake(
+        "After a draw without replacement q lacks the earlier siblings, but is not scaled to 1 again.",
+        "without_replacement",
+    ),
+    "ancestor-residual": Mistake(
+        "Each residual is that of the parent's p, not of what the earlier siblings left.", "without_replacement"
+    ),
     "sibling-choice": Mistake(
         "The likelier siblings of those drawn are chosen, and tested as if drawn from q.",
         "independent",

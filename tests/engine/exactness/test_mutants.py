@@ -6,6 +6,7 @@ from chi_squared import FALSE_ALARM, is_caught, markov_p_value
 from engine.config import SamplingParams
 from engine.decoding.loop import Rules
 from engine.exactness.mutants import MUTANTS, block_rules, rules
+from engine.exactness.results import MISTAKES
 from engine.exactness.toy_models import PLAIN, ToyLM, generate, make_drafter, toy_decoder
 
 PROMPT = [0, 1]
@@ -25,6 +26,7 @@ REVEALING = {
         [[0.41, 0.58, 0.01], [0.36, 0.63, 0.01], [0.74, 0.25, 0.01]],
         [[0.01, 0.27, 0.72], [0.8, 0.18, 0.02], [0.11, 0.85, 0.04]],
     ),
+    "ancestor-residual": ([[0.3, 0.1, 0.6]] * 3, [[0.8, 0.18, 0.02]] * 3),
 }
 
 
@@ -35,8 +37,10 @@ def long_run(drafter, method: str, rule: Rules, acceptance: str = "token"):
 
 def revealing_run(name: str, rule: Rules):
     target, draft = (ToyLM.from_rows(rows, "abc"[: len(rows)]) for rows in REVEALING[name])
-    settings = {"sampling": PLAIN, "gamma": 5, "max_new_tokens": 3000, "acceptance": "block", "trace": False}
-    return target, toy_decoder(target, make_drafter("lm", draft), [0, 1], rules=rule, **settings)
+    mistake = MISTAKES[name]
+    settings = {"sampling": PLAIN, "gamma": 5 if mistake.method == "lm" else 1, "acceptance": mistake.acceptance}
+    drafter = make_drafter(mistake.method, draft)
+    return target, toy_decoder(target, drafter, [0, 1], rules=rule, max_new_tokens=3000, trace=False, **settings)
 
 
 @pytest.mark.parametrize(
@@ -55,7 +59,7 @@ def test_every_mutant_is_caught(mutant):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", REVEALING)
-def test_block_verification_passes_where_its_mistakes_show(name):
+def test_the_true_rules_pass_where_these_mistakes_show(name):
     target, run = revealing_run(name, Rules())
     assert not is_caught(run, target, PLAIN)
 
