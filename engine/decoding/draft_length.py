@@ -63,7 +63,7 @@ class AdaptiveGamma:
 
     def __init__(self, c: float, v: Mapping[int, float], priors: Mapping, most=16, rate=None):
         self.c, self.v, self.priors, self.most = c, v, priors, most
-        self.rate = rate or Rate()
+        self.rate, self._is_alone = rate or Rate(), rate is None
         self._seen: dict = {}  # key -> (accepted, rejected), both decayed
         self._balance, self._rest, self._rested = 0.0, _REST, 0
 
@@ -119,16 +119,19 @@ class AdaptiveGamma:
         return Worthwhile(self.alpha, lambda n: rate * (interpolate(self.v, n + 1) - 1.0), rate * self.c)
 
     def observe(self, keys, outcomes: Sequence[bool | None], path: Sequence = (), steps: int = 0) -> None:
-        """Updates α from a round. ``outcomes``: whether each draft was accepted, None if it was not tested. For
-        ``PER_TOKEN``, ``path`` has the keys of the round's drafts and ``steps`` the draft steps it took."""
-        for key, outcome in zip(path if keys == PER_TOKEN else keys or (), outcomes, strict=False):
+        """Updates α from a round. ``outcomes``: whether each draft was accepted, None if it was not tested. ``path``:
+        the keys of the round's drafts, where they are not a beginning of ``keys``; ``steps``: its draft steps."""
+        for key, outcome in zip(path or keys or (), outcomes, strict=False):
             if outcome is None:
                 continue
             self._count(key, outcome)
             if keys == PER_TOKEN and is_first(key):
                 self._count(PER_TOKEN, outcome)
+        tokens, cost = outcomes.count(True) + 1, steps * self.c + interpolate(self.v, len(outcomes) + 1)
         if keys == PER_TOKEN and steps:
-            self._account(outcomes.count(True) + 1, steps * self.c + interpolate(self.v, len(path) + 1))
+            self._account(tokens, cost)
+        elif keys != PER_TOKEN and self._is_alone:
+            self.rate.add(tokens, cost)
 
     def _account(self, tokens: int, cost: float) -> None:
         """Tracks the net gain of per-token decisions. After losing ``_DEBT`` plain steps drafting pauses, with
@@ -183,7 +186,7 @@ class ReplayedGamma:
     def tree_shape(self) -> Recorded | None:
         """The shape of the recorded tree; None where the round's was a chain."""
         parents = (*self._recorded(), "", None)[3]
-        return parents and Recorded(parents)
+        return Recorded(parents) if parents else None
 
     def observe(self, keys, outcomes: Sequence[bool | None], path: Sequence = (), steps: int = 0) -> None:
         self._round += 1

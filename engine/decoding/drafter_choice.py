@@ -56,9 +56,8 @@ class DrafterChoice:
             self.rate.add(1.0, 1.0)
         else:
             member, own = self.members[name], keys[name]
-            drafted = len(path) if own == PER_TOKEN else self._length
             member.observe(own, outcomes, path)
-            self.rate.add(outcomes.count(True) + 1, steps * member.c + interpolate(member.v, drafted + 1))
+            self.rate.add(outcomes.count(True) + 1, steps * member.c + interpolate(member.v, len(outcomes) + 1))
         self.drafter = ""
         for other, own in (keys or {}).items():
             if other != name:

@@ -108,7 +108,7 @@ class SpeculativeDecoder:
         policy = self.gamma_policy if isinstance(self.gamma_policy, DraftPolicy) else None
         setup = DrafterSetup(
             config.sampling, target.vocab_size, self.uniforms, self.history, self.room, target.device, policy,
-            self.first, self.eos, self.recorder.text.special | self.eos,
+            self.first, self.eos, self.recorder.text.special | self.eos, target.trees,
         )  # fmt: skip
         self.drafter.start(self.committed, setup)
         self.prefill_seconds = now(target.device) - before

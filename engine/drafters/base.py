@@ -56,7 +56,7 @@ class DrafterSetup:
     its cache in tokens. ``history``: the tokens that a repetition penalty counts; None without a penalty. ``policy``:
     None where the draft length is fixed in advance. ``first``: index of the first prompt token that may be copied,
     because a hidden system prompt must not be shown. ``ends``: ids that end a text; ``control``: those and the other
-    marks of a chat template, which no text has inside."""
+    marks of a chat template, which no text has inside. ``trees``: whether the target can score a tree."""
 
     sampling: SamplingParams
     vocab_size: int
@@ -68,6 +68,7 @@ class DrafterSetup:
     first: int = 0
     ends: frozenset[int] = frozenset()
     control: frozenset[int] = frozenset()
+    trees: bool = False
 
 
 class Drafter:

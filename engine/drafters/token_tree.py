@@ -25,6 +25,7 @@ class Node:
     key: Hashable = None
     reach: float = 1.0
     depth: int = 0
+    missed: float = 1.0  # chance that none of the children is right
     children: list["Node"] = field(default_factory=list)
 
     def path(self) -> list["Node"]:
@@ -137,17 +138,22 @@ class TokenTree:
     def add(self, parent: Node, tokens: Sequence[int], probabilities: Sequence[float]) -> list[Node]:
         """Adds the guesses after ``parent``, the most probable first. One is right only if those before it are wrong,
         and has then its share of the probability that they left."""
-        left, missed = 1.0, 1.0
+        left = 1.0
         for rank, (token, probability) in enumerate(zip(tokens, probabilities, strict=True)):
             share = min(1.0, probability / max(left, 1e-9))
-            key = confidence_key(rank, share)
-            chance = self.shape.chance(key, share)
-            elder = parent.children[-1].reach if rank else parent.reach
-            node = Node(token, parent, key, min(parent.reach * missed * chance, elder), parent.depth + 1)
-            parent.children.append(node)
-            self.nodes.append(node)
-            left, missed = left - probability, missed * (1 - chance)
+            self.append(parent, token, confidence_key(rank, share), share)
+            left -= probability
         return parent.children
+
+    def append(self, parent: Node, token: int, key: Hashable, share: float) -> Node:
+        """Adds one guess after ``parent``, to be tried after those that it has; ``share``: its chance to be right if
+        they are wrong, as the drafter has it."""
+        chance, elder = self.shape.chance(key, share), parent.children[-1] if parent.children else parent
+        node = Node(token, parent, key, min(parent.reach * parent.missed * chance, elder.reach), parent.depth + 1)
+        parent.missed *= 1 - chance
+        parent.children.append(node)
+        self.nodes.append(node)
+        return node
 
     def to_expand(self, level: Sequence[Node]) -> list[Node]:
         return self.shape.to_expand(level, self.nodes)[:BRANCHES]

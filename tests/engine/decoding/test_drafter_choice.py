@@ -65,7 +65,7 @@ def test_greedy_output_is_plain_decoding_whoever_drafts():
 def test_a_run_repeats_with_its_choices_pinned():
     drafters = members()
     first = run(drafters, choice(drafters))
-    pinned = ReplayedGamma([(r.gamma, r.draft_steps, r.drafter) for r in first])
+    pinned = ReplayedGamma([(r.gamma, r.draft_steps, r.drafter, r.parents) for r in first])
     again = run(members(), pinned)
     assert ids(again) == ids(first) and [r.drafter for r in again] == [r.drafter for r in first]
 

@@ -5,6 +5,7 @@ from real_model import PAIR
 from tiny_pairs import engine_of, model_folder, run
 
 from engine.config import RunConfig, SamplingParams
+from engine.decoding.draft_length import AdaptiveGamma, ReplayedGamma
 from engine.decoding.tokenization import encode_prompt, template_length
 from engine.drafters.base import DrafterSetup
 from engine.drafters.ngram import NgramDrafter
@@ -39,6 +40,49 @@ def proposal(committed: list[int], first: int = 0) -> list[int]:
 )
 def test_it_copies_what_followed_and_nothing_that_is_no_text(committed, first, tokens):
     assert proposal(committed, first)[: len(tokens) or None] == tokens
+
+
+def tree(committed: list[int], gamma: int, policy=None, trees: bool = True):
+    drafter = NgramDrafter()
+    drafter.start(committed, DrafterSetup(SamplingParams(), 99, Uniforms(0, 8), None, 99, "cpu", policy, trees=trees))
+    assert drafter.confidence_keys(committed)
+    return drafter.propose(committed, gamma, 0)
+
+
+FREE = AdaptiveGamma(0.0, {1: 1.0, 2: 1.0}, NgramDrafter.priors)
+TWICE = [1, 2, 3, 7, 1, 2, 4, 8, 1, 2]  # "1 2" was followed by 3, then by 4
+
+
+def test_another_follower_is_another_branch():
+    """The most recent one is tried first, and where rows are free all are; a fixed γ is a chain."""
+    draft = tree(TWICE, 3, FREE)
+    assert draft.tokens.tolist() == [4, 8, 1, 3, 7, 1] and draft.parents == (0, 1, 2, 0, 4, 5)
+    assert draft.confidence_keys == (2, 3, 4, ("later", 2), 3, 4) and draft.q is None
+    assert tree(TWICE, 3).tokens.tolist() == [4, 8, 1] and tree(TWICE, 3).parents is None
+
+
+def test_a_branch_must_be_worth_its_row():
+    """0.58 · 0.19 is the chance of the second follower of two tokens."""
+    for row, expected in ((0.05, [0, 0]), (0.2, [0])):
+        costs = {1: 1.0, 2: 1.0 + row}
+        draft = tree(TWICE, 1, AdaptiveGamma(0.0, costs, NgramDrafter.priors))
+        parents = draft.parents or tuple(range(len(draft)))
+        assert list(parents) == expected, row
+    branched = tree(TWICE, 1, AdaptiveGamma(0.0, {1: 1.0, 2: 1.05}, NgramDrafter.priors))
+    assert branched.expected == pytest.approx((0.42, 0.58 * 0.19)) and branched.row_cost == pytest.approx(0.05)
+
+
+@pytest.mark.parametrize("committed", [[1, 2, 3, 1, 2], TWICE])
+def test_a_chain_where_there_is_one_follower_or_the_target_takes_no_tree(committed):
+    draft = tree(committed, 3, FREE, trees=committed != TWICE)
+    assert draft.parents is None and draft.tokens.tolist() == ([4, 8, 1] if committed == TWICE else [3, 1, 2])
+
+
+def test_a_recorded_tree_is_drafted_again():
+    first = tree(TWICE, 4, FREE)
+    again = tree(TWICE, 4, ReplayedGamma([(4, 0, "", first.parents)]))
+    assert again.tokens.tolist() == first.tokens.tolist() and again.parents == first.parents
+    assert tree(TWICE, 4, ReplayedGamma([(4, 0)])).parents is None
 
 
 def test_the_users_own_text_begins_after_the_system_turn():

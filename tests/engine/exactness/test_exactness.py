@@ -10,7 +10,18 @@ import pytest
 from chi_squared import FALSE_ALARM, joint_p_value, markov_p_value
 
 from engine.config import ACCEPTANCE, SamplingParams
-from engine.exactness.toy_models import ToyLM, ToyTreeDrafter, exact_distribution, generate, make_drafter, weather_pair
+from engine.decoding.draft_length import AdaptiveGamma
+from engine.decoding.loop import TRUE_RULES, Rules
+from engine.drafters.ngram import NgramDrafter
+from engine.exactness.toy_models import (
+    ToyLM,
+    ToyTreeDrafter,
+    exact_distribution,
+    generate,
+    make_drafter,
+    toy_decoder,
+    weather_pair,
+)
 
 PROMPT = [0, 1]
 SAMPLINGS = {
@@ -62,6 +73,24 @@ def test_trees(siblings, sampling, gamma):
     drafter = ToyTreeDrafter(draft, siblings, widths=(3, 1, 2) if gamma > 1 else (3,))
     settings = {"sampling": SAMPLINGS[sampling], "gamma": gamma, "max_new_tokens": 800}
     assert markov_p_value(target, generate(target, drafter, PROMPT, **settings), SAMPLINGS[sampling]) > FALSE_ALARM
+
+
+def lookup_p_value(sampling: SamplingParams, runs: int, rules: Rules = TRUE_RULES) -> float:
+    """Of two tokens after a prompt whose end was followed by three words before, each of them a branch."""
+    target, prompt, outputs = pair(6)[0], [0, 1, 2, 5, 0, 1, 3, 0, 1, 4, 4, 0, 1], Counter()
+    for seed in range(runs):
+        policy = AdaptiveGamma(0.0, {1: 1.0, 2: 1.0}, NgramDrafter.priors, most=2)
+        settings = {"gamma_policy": policy, "max_new_tokens": 4, "seed": seed, "rules": rules, "trace": False}
+        run = toy_decoder(target, NgramDrafter(), prompt, sampling, **settings)
+        first, *_ = run.rounds()
+        assert first.parents.count(0) == 3
+        outputs[tuple(run.committed[len(prompt) :][:2])] += 1
+    return joint_p_value(outputs, exact_distribution(target, prompt, 2, sampling))
+
+
+@pytest.mark.parametrize("name", ["all", *slow("plain", "top-k")])
+def test_trees_of_lookup(name):
+    assert lookup_p_value(SAMPLINGS[name], 300) > FALSE_ALARM
 
 
 # With a penalty the law depends on everything said so far, drafts of the same round included.

@@ -1,7 +1,8 @@
 """The check of `test_exactness.py` notices every mutant and passes the correct rules."""
 
 import pytest
-from chi_squared import FALSE_ALARM, is_caught, markov_p_value
+from chi_squared import CAUGHT, FALSE_ALARM, is_caught, markov_p_value
+from test_exactness import lookup_p_value
 
 from engine.config import SamplingParams
 from engine.decoding.loop import Rules
@@ -62,6 +63,11 @@ def test_every_mutant_is_caught(mutant):
 def test_the_true_rules_pass_where_these_mistakes_show(name):
     target, run = revealing_run(name, Rules())
     assert not is_caught(run, target, PLAIN)
+
+
+@pytest.mark.slow
+def test_a_wrong_row_after_the_branches_of_lookup_is_caught():
+    assert lookup_p_value(SAMPLING, 250, rules(closing_row=lambda row, q: row)) < CAUGHT
 
 
 @pytest.mark.parametrize(

@@ -170,7 +170,7 @@ def test_pinned_gammas_repeat_an_auto_run_exactly(pairs, method):
     settings = {"gamma": "auto", "max_new_tokens": 80, "temperature": 0.7, "prompt": "the cat, the hat, 1212, the cat"}
     first = run(engine, method, **settings)
     gammas = [r.gamma for r in first.rounds]
-    pins = [(r.gamma, r.draft_steps if method == "lm" else r.gamma) for r in first.rounds]
+    pins = [(r.gamma, r.draft_steps if method == "lm" else r.gamma, "", r.parents) for r in first.rounds]
     assert len(set(gammas)) > 2, "an auto run that never changes its mind shows nothing"
     if method == "ngram":
         assert 0 in gammas[: gammas.index(max(gammas))] or 0 in gammas[1:-1]
