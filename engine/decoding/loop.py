@@ -1,13 +1,14 @@
 """Runs speculative decoding: draft, verify, accept, commit, yield. Start reading here.
 
 The plain baseline is this loop with no drafts: same kernels, same cache, so that a speedup never comes from two code
-paths. It yields tensor-free events, polls a cancel flag every round, and knows neither screens nor queues.
+paths. It yields tensor-free events, polls a cancel flag every round, and knows neither screens nor queues. It also
+yields what it wants the target to score, so that `batch.py` can run one pass for many such loops.
 
 Dimension key: N drafts of a round, W = N + 1 tokens scored, V vocabulary.
 """
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -15,6 +16,7 @@ import numpy as np
 import torch
 
 from engine.config import AUTO, MAX_GAMMA, MAX_NODES, RunConfig
+from engine.decoding.batch import Prefill, Scoring, Steps, alone
 from engine.decoding.trace_recorder import TraceRecorder
 from engine.device import DeviceTimer, now, to_device
 from engine.drafters.base import Draft, Drafter, DrafterSetup, DraftPolicy
@@ -44,8 +46,9 @@ TRUE_RULES = Rules()
 @dataclass
 class SpeculativeDecoder:
     """One run. ``gamma_policy`` chooses γ; ``eos``: ids that end a text; ``cancelled`` is polled once a round; tests
-    and experiments replace ``rules``; ``first``: as in `DrafterSetup`. ``committed``: the ids of prompt and output so
-    far; ``text``: the decoded output; ``reason``: why the run ended, None before. Times are in seconds."""
+    and experiments replace ``rules``; ``first``: as in `DrafterSetup`; ``rows``: how many runs share its passes.
+    ``committed``: the ids of prompt and output so far; ``text``: the decoded output; ``reason``: why the run ended,
+    None before; ``first_round`` and ``last_round``: None before. Times are in seconds."""
 
     config: RunConfig
     prompt: Sequence[int]
@@ -57,9 +60,12 @@ class SpeculativeDecoder:
     cancelled: Callable[[], bool] = lambda: False
     rules: Rules = TRUE_RULES
     first: int = 0
+    rows: Callable[[], int] = lambda: 1
     started: float = 0.0
     reason: str | None = None
     prefill_seconds: float = 0.0
+    first_round: Round | None = None
+    last_round: Round | None = None
 
     def __post_init__(self):
         self.started = self.started or time.perf_counter()
@@ -83,28 +89,42 @@ class SpeculativeDecoder:
                 raise BadInput("The forced token ends the text, so nothing would follow it; force another one.")
 
     @property
+    def memory(self) -> int:
+        """Bytes that the run takes: caches, and a round's logits, p and q."""
+        rows = (MAX_GAMMA + 1) * self.target.vocab_size
+        return self.target.memory(self.room) + self.drafter.memory(self.room) + 3 * 4 * rows
+
+    @property
     def emitted(self) -> int:
         return len(self.committed) - len(self.prompt)
 
-    @torch.inference_mode()
     def rounds(self) -> Iterator[Round]:
         """Yields the rounds until the end of the text; ``reason`` and ``text`` are set when it returns."""
+        return alone(self.steps())
+
+    @torch.inference_mode()
+    def steps(self) -> Steps:
+        """The same, with every pass of the target yielded between the rounds, for a `Batch`."""
         try:
-            self._prefill()
+            yield from self._prefill()
             index = 0
-            self._has_ended()
             while self.reason is None:  # each round polls the flag itself, because its last bytes then become text
-                yield self._round(index)
+                self.last_round = yield from self._round(index)
+                self.first_round = self.first_round or self.last_round
+                yield self.last_round
                 index += 1
         finally:
             self.target.release()
             self.drafter.release()
 
-    def _prefill(self) -> None:
-        config, before = self.config, time.perf_counter()
-        self.target.reset(self.room)
-        self.target.prefill(self.committed[:-1])  # the last one is the first pending token
-        target = self.target
+    def _prefill(self) -> Steps:
+        config, before, target = self.config, time.perf_counter(), self.target
+        target.reset(self.room)
+        ids = self.committed[:-1]  # the last one is the first pending token
+        while ids and not self._has_ended():
+            ids = ids[(yield Prefill(target, ids)) :]
+        if self._has_ended():
+            return
         policy = self.gamma_policy if isinstance(self.gamma_policy, DraftPolicy) else None
         setup = DrafterSetup(
             config.sampling, target.vocab_size, self.uniforms, self.history, self.room, target.device, policy,
@@ -119,7 +139,7 @@ class SpeculativeDecoder:
             self.reason = "cancelled"
         return self.reason is not None
 
-    def _round(self, index: int) -> Round:
+    def _round(self, index: int) -> Generator[Scoring, torch.Tensor, Round]:
         start, base, position, timer = self._now(), self.target.length, self.emitted, DeviceTimer(self.target.device)
         timer.mark()
         # 1 draft
@@ -127,7 +147,7 @@ class SpeculativeDecoder:
         timer.mark()
         # 2 verify: one pass over the pending token and the drafts
         pending = to_device(self.committed[-1:], self.target.device)
-        logits = self.target.forward(torch.cat([pending, draft.tokens]), draft.parents)  # [N+1, V]
+        logits = yield Scoring(self.target, torch.cat([pending, draft.tokens]), draft.parents, timer)  # [N+1, V]
         timer.mark()
         # 3 accept
         u, u_closing, depth = self._uniforms(draft, position)
@@ -147,8 +167,9 @@ class SpeculativeDecoder:
         texts, tail = self._commit([*(verdict.tokens[node - 1] for node in path), verdict.closing])
         # 5 yield
         tokens = self.recorder.tokens(verdict, draft, draft_texts, texts, tail, u, u_closing, depth, position)
-        end, laps = self._now(), timer.laps()
-        timings = Timings(*laps, host=max(0.0, end - start - sum(laps)))
+        end, (drafting, _, verifying, _, accepting) = self._now(), timer.laps()
+        host = max(0.0, end - start - drafting - verifying - accepting)  # in a batch also the others' turns
+        timings = Timings(drafting, verifying, accepting, host)
         return Round(
             index, gamma, tokens, self._parents(draft), draft.steps, base, timings, start, end, draft.drafter,
             draft.row_cost if self.config.trace else None,

@@ -51,6 +51,9 @@ class AutoregressiveDrafter(Drafter):
     def confidence_keys(self, committed: Sequence[int]) -> Sequence[str]:
         return (_CAPTURED,) * MAX_GAMMA if self.runner.captured else PER_TOKEN
 
+    def memory(self, capacity: int) -> int:
+        return self.runner.memory(capacity)
+
     def release(self) -> None:
         self.runner.release()
 

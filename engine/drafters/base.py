@@ -95,5 +95,9 @@ class Drafter:
     def commit(self, accepted: int) -> None:
         """Notes how many tokens of the last proposal were accepted (a prefix of a chain)."""
 
+    def memory(self, capacity: int) -> int:
+        """Bytes that a run of ``capacity`` tokens takes, beside the weights."""
+        return 0
+
     def release(self) -> None:
         """Frees the run's memory."""

@@ -18,6 +18,10 @@ class ContextIndex:
         self.tokens = tokens = tokens.astype(np.int64)
         self._places = _sorted_places(tokens)
 
+    def fork(self) -> "ContextIndex":
+        """As a runner's; a text has no state, so every run reads this one."""
+        return self
+
     def matches(self, context: Sequence[int]) -> Iterator[np.ndarray]:
         """Yields, for the last 1, 2, … tokens of ``context`` for as long as they occur, the places [M] after them."""
         low, high = 0, len(self._places)

@@ -43,6 +43,9 @@ class HybridDrafter(Drafter):
             self._proposer.commit(accepted)
         self._proposer = None
 
+    def memory(self, capacity: int) -> int:
+        return sum(member.memory(capacity) for member in self.members.values())
+
     def release(self) -> None:
         for name in self._started:
             self.members[name].release()

@@ -52,5 +52,8 @@ class QuantisedDrafter(AutoregressiveDrafter):
         self.target.cache.length = length
         return draft
 
+    def memory(self, capacity: int) -> int:
+        return 0  # the cache is the target's
+
     def release(self) -> None:
         self.runner.cache = None

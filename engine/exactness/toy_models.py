@@ -125,6 +125,15 @@ class ToyRunner:
         rows = self.model.table[before, fed]
         return rows[-1:] if last else rows
 
+    def fork(self) -> "ToyRunner":
+        return ToyRunner(self.model, self.max_length)
+
+    def together(self, batch: Sequence) -> list[torch.Tensor | None]:
+        return [tokens.alone() for tokens in batch]
+
+    def memory(self, capacity: int) -> int:
+        return 8 * capacity
+
     def loop(self, key, total: int, body: Callable):
         return body(lambda ids, offset: (self.forward(ids, last=True), None))
 

@@ -1,11 +1,19 @@
-"""Grouped-query attention on an in-place KV cache, with Llama's rotary embedding.
+"""Grouped-query attention on in-place KV caches, with Llama's rotary embedding.
 
-Dimension key: W tokens scored at once, H query heads, K key/value heads, G = H/K, D head size, L visible slots.
+One pass may hold tokens of several sequences. Each sequence attends to its own cache alone.
+
+Dimension key: T tokens of a pass, W those of one sequence, H query heads, K key/value heads, G = H/K, D head size, L
+visible slots.
 """
+
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import torch
 import torch.nn.functional as F
 from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
+
+from engine.models.kv_cache import KVCache
 
 Rotary = tuple[torch.Tensor, torch.Tensor]
 
@@ -45,18 +53,52 @@ def grouped_mask(mask: torch.Tensor | None, groups: int, dtype: torch.dtype) -> 
     return torch.zeros(mask.shape, dtype=dtype, device=mask.device).masked_fill_(~mask, -torch.inf).repeat(groups, 1)
 
 
-def cached_attention(
-    qk, v, rotary: Rotary, slots, mask, visible: int, keys: torch.Tensor, values: torch.Tensor
-) -> torch.Tensor:
-    """Write these tokens' keys and values [K, slots, D] in place, then look at the first ``visible`` slots.
+@dataclass(frozen=True, slots=True)
+class Span:
+    """One sequence's tokens in a pass. slots [W]: where in ``cache`` their keys and values go; positions [W];
+    ``visible``: the number of slots that are read; mask [W, visible] bool, or None where every token sees them all."""
 
-    qk [W, H + K, D], v [W, K, D], mask [G·W, visible] of 0 and −∞, or None → [W, H·D].
-    """
-    W, K, D = v.shape
-    H = qk.shape[1] - K
-    q, k = apply_rotary(qk, *rotary).split([H, K], 1)
-    keys.index_copy_(1, slots, k.transpose(0, 1))
-    values.index_copy_(1, slots, v.transpose(0, 1))
-    q = q.view(W, K, H // K, D).permute(1, 2, 0, 3).reshape(1, K, -1, D)  # [1, K, G·W, D]
-    out = F.scaled_dot_product_attention(q, keys[None, :, :visible], values[None, :, :visible], attn_mask=mask)
-    return out.view(K, H // K, W, D).permute(2, 0, 1, 3).reshape(W, H * D)
+    slots: torch.Tensor
+    positions: torch.Tensor
+    mask: torch.Tensor | None
+    visible: int
+    cache: KVCache
+
+
+class CachedAttention:
+    """The attention of one pass, made once and called by every layer. ``groups``: G; ``frequencies`` and ``scaling`` as
+    `rotary_frequencies` returns them."""
+
+    def __init__(self, spans: Sequence[Span], groups: int, frequencies, scaling: float, dtype: torch.dtype):
+        self.groups, self.widths = groups, [len(span.slots) for span in spans]
+        positions = spans[0].positions if len(spans) == 1 else torch.cat([span.positions for span in spans])
+        self.rotary = rotary_tables(positions, frequencies, scaling, dtype)
+        self.sequences = [_Sequence(span, groups, dtype) for span in spans]
+
+    def __call__(self, qk: torch.Tensor, v: torch.Tensor, layer: int) -> torch.Tensor:
+        """Writes the tokens' keys and values, then attends. qk [T, H + K, D], v [T, K, D] → [T, H·D]"""
+        K = v.shape[1]
+        q, k = apply_rotary(qk, *self.rotary).split([qk.shape[1] - K, K], 1)
+        parts = zip(self.sequences, q.split(self.widths), k.split(self.widths), v.split(self.widths), strict=True)
+        out = [sequence.attend(*part, layer) for sequence, *part in parts]
+        return out[0] if len(out) == 1 else torch.cat(out)
+
+
+class _Sequence:
+    """A span with what all layers share: views of its cache, one a layer, and its mask as `grouped_mask` makes it."""
+
+    def __init__(self, span: Span, groups: int, dtype: torch.dtype):
+        self.slots, self.mask = span.slots, grouped_mask(span.mask, groups, dtype)
+        self.keys, self.values = span.cache.keys.unbind(), span.cache.values.unbind()  # [K, slots, D] each
+        self.seen_keys, self.seen_values = (
+            side[:, None, :, : span.visible].unbind() for side in (span.cache.keys, span.cache.values)
+        )  # [1, K, L, D] each
+
+    def attend(self, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, layer: int) -> torch.Tensor:
+        """q [W, H, D], k and v [W, K, D] → [W, H·D]"""
+        W, K, D = v.shape
+        self.keys[layer].index_copy_(1, self.slots, k.transpose(0, 1))
+        self.values[layer].index_copy_(1, self.slots, v.transpose(0, 1))
+        q = q.view(W, K, -1, D).permute(1, 2, 0, 3).reshape(1, K, -1, D)  # [1, K, G·W, D]
+        out = F.scaled_dot_product_attention(q, self.seen_keys[layer], self.seen_values[layer], attn_mask=self.mask)
+        return out.view(K, -1, W, D).permute(2, 0, 1, 3).reshape(W, -1)

@@ -8,6 +8,7 @@ Vd draft words, V the target's vocabulary. Position t reads the target's feature
 token t + 1, and guesses token t + 2.
 """
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import torch
@@ -16,7 +17,7 @@ from pydantic import BaseModel, NonNegativeInt, PositiveInt, ValidationError, fi
 
 from engine.config import EAGLE3_HEAD
 from engine.errors import Unavailable, explain
-from engine.models.attention import cached_attention, grouped_mask, rotary_frequencies, rotary_tables
+from engine.models.attention import CachedAttention, Span, rotary_frequencies
 from engine.models.kv_cache import KVCache
 from engine.models.linear import linear_for
 from engine.models.llama import LlamaModel
@@ -110,15 +111,15 @@ class EagleModel:
     def new_cache(self, slots: int) -> KVCache:
         return KVCache(1, self.K, slots, self.D, self.dtype, self.device)
 
-    def forward(self, ids, slots, positions, mask, visible, cache, rows=slice(None), features=None, state=None):
-        """Runs one pass. ids [W]: token t + 1 at position t; with ``features`` [W, taps·E] of the target, or ``state``
-        [W, E], the head's own from the step before. Returns logits [rows, Vd] and the outgoing state [rows, E]."""
+    def forward(self, ids, spans: Sequence[Span], rows=slice(None), features=None, state=None):
+        """Runs one pass. ids [W]: token t + 1 at position t, of all ``spans``; with ``features`` [W, taps·E] of the
+        target, or ``state`` [W, E], the head's own from the step before. Returns logits [rows, Vd] and the outgoing
+        state [rows, E]."""
         hidden = self.fc(features) if state is None else state
-        rotary = rotary_tables(positions, self.frequencies, self.rope_scaling, hidden.dtype)
-        mask = grouped_mask(mask, self.H // self.K, self.dtype)
+        attend = CachedAttention(spans, self.H // self.K, self.frequencies, self.rope_scaling, hidden.dtype)
         embedded = self._rms_norm(self.target.embedding(ids), self.norm_embed)
         x = torch.cat([embedded, self._rms_norm(hidden, self.norm_hidden)], -1)
-        hidden = hidden + self._attend(x, rotary, slots, mask, visible, cache.keys[0], cache.values[0])
+        hidden = hidden + self._attend(x, attend)
         gate_up = self.gate_up(self._rms_norm(hidden, self.norm_mid))
         hidden = hidden + self.down(F.silu(gate_up[:, : self.inner]) * gate_up[:, self.inner :])
         if rows is None:
@@ -126,9 +127,9 @@ class EagleModel:
         hidden = hidden[rows]
         return self.head(self._rms_norm(hidden, self.norm)), hidden
 
-    def _attend(self, x, rotary, slots, mask, visible, keys, values):
+    def _attend(self, x: torch.Tensor, attend: CachedAttention) -> torch.Tensor:
         qk, v = self.qkv(x).view(len(x), self.H + 2 * self.K, self.D).split([self.H + self.K, self.K], 1)
-        return self.out(cached_attention(qk, v, rotary, slots, mask, visible, keys, values))
+        return self.out(attend(qk, v, 0))
 
     def _rms_norm(self, x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
         return F.rms_norm(x, weight.shape, weight, self.eps)

@@ -1,12 +1,14 @@
-"""Runs the forward pass of the Llama family (Llama, SmolLM2, TinyLlama, Mistral, Qwen2, Qwen3), batch 1.
+"""Runs the forward pass of the Llama family (Llama, SmolLM2, TinyLlama, Mistral, Qwen2, Qwen3).
 
-Knows tensors and slots, not sampling or rounds. The same code runs eagerly on a CPU and inside a
-captured CUDA graph: every position comes in as a tensor, and the KV cache is written in place.
+Knows tensors and slots, not sampling or rounds. One pass may hold tokens of several sequences: the products see them as
+one matrix, attention sees each alone. The same code runs eagerly on a CPU and inside a captured CUDA graph: every
+position comes in as a tensor, and the KV cache is written in place.
 
-Dimension key: W tokens scored at once, E hidden size, H query heads, K key/value heads, G = H/K, D head size,
+Dimension key: T tokens scored at once, E hidden size, H query heads, K key/value heads, G = H/K, D head size,
 L visible slots, V vocabulary.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,7 +17,7 @@ import torch.nn.functional as F
 from transformers import PretrainedConfig
 
 from engine.errors import Unavailable
-from engine.models.attention import cached_attention, grouped_mask, rope, rotary_frequencies, rotary_tables
+from engine.models.attention import CachedAttention, Span, rope, rotary_frequencies
 from engine.models.gguf_reader import open_weights
 from engine.models.int4 import GroupedWeight, Int4Head, Int4Linear, grouped
 from engine.models.kv_cache import KVCache
@@ -129,7 +131,7 @@ class LlamaModel:
         )
 
     def embedding(self, ids: torch.Tensor) -> torch.Tensor:
-        """ids [W] → [W, E]"""
+        """ids [T] → [T, E]"""
         if isinstance(self.embed, GroupedWeight):
             return self.embed.rows(ids).dense()
         return F.embedding(ids, self.embed)
@@ -137,19 +139,18 @@ class LlamaModel:
     def new_cache(self, slots: int) -> KVCache:
         return KVCache(self.layers_count, self.K, slots, self.D, self.dtype, self.device)
 
-    def forward(self, ids, slots, positions, mask, visible: int, cache: KVCache, rows: slice | None = slice(None)):
-        """One pass. ids, slots, positions [W]; mask [W, visible] bool or None (everything visible to every row).
+    def forward(self, ids: torch.Tensor, spans: Sequence[Span], rows: slice | torch.Tensor | None = slice(None)):
+        """One pass. ids [T]: the tokens of all ``spans`` in order.
 
-        Returns logits [rows, V] (None when ``rows`` is None) and features [W, taps·E] (None without taps).
+        Returns logits [rows, V] (None when ``rows`` is None) and features [T, taps·E] (None without taps).
         """
-        x = self.embedding(ids)  # [W, E]
-        rotary = rotary_tables(positions, self.frequencies, self.rope_scaling, x.dtype)
-        mask = grouped_mask(mask, self.H // self.K, self.dtype)
+        x = self.embedding(ids)  # [T, E]
+        attend = CachedAttention(spans, self.H // self.K, self.frequencies, self.rope_scaling, x.dtype)
         tapped = []
         for i, layer in enumerate(self.layers):
             if i in self.taps:
                 tapped.append(x)
-            x = x + self._attend(x, layer, rotary, slots, mask, visible, cache.keys[i], cache.values[i])
+            x = x + self._attend(x, layer, attend, i)
             gate_up = layer.gate_up(self._rms_norm(x, layer.norm_mid))
             x = x + layer.down(F.silu(gate_up[:, : self.inner]) * gate_up[:, self.inner :])
         if self.layers_count in self.taps:
@@ -159,12 +160,12 @@ class LlamaModel:
             return None, features
         return self.head(self._rms_norm(x[rows], self.norm)), features
 
-    def _attend(self, x, layer: Layer, rotary, slots, mask, visible, keys, values):
+    def _attend(self, x: torch.Tensor, layer: Layer, attend: CachedAttention, i: int) -> torch.Tensor:
         H, K, D = self.H, self.K, self.D
         qk, v = layer.qkv(self._rms_norm(x, layer.norm_in)).view(len(x), H + 2 * K, D).split([H + K, K], 1)
         if layer.q_norm is not None:
             qk = torch.cat([self._rms_norm(qk[:, :H], layer.q_norm), self._rms_norm(qk[:, H:], layer.k_norm)], 1)
-        return layer.out(cached_attention(qk, v, rotary, slots, mask, visible, keys, values))
+        return layer.out(attend(qk, v, i))
 
     def _rms_norm(self, x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
         return F.rms_norm(x, weight.shape, weight, self.eps)

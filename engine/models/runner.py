@@ -5,19 +5,36 @@
 """
 
 from collections.abc import Callable, Sequence
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 import torch
 
 from engine.device import to_device
 from engine.errors import BadInput
-from engine.models.cuda_graphs import graphs_for
+from engine.models.attention import Span
+from engine.models.cuda_graphs import EagerGraphs, graphs_for
 from engine.models.kv_cache import KVCache
 from engine.models.llama import LlamaModel
 
 _PREFILL_CHUNK = 512
 _SMALLEST_BUCKET = 256  # on CUDA the visible length is rounded up, so that one graph serves many rounds
+
+
+class Tokens(NamedTuple):
+    """New tokens [W] of one sequence in a pass over several; ``parents`` as in `Runner.forward`. Without
+    ``wants_logits`` they are only appended, as a prompt's are."""
+
+    runner: "Runner"
+    ids: torch.Tensor
+    parents: Sequence[int] | None = None
+    wants_logits: bool = True
+
+    def alone(self) -> torch.Tensor | None:
+        """`Runner.together` in a pass of their own."""
+        return (
+            self.runner.forward(self.ids, self.parents) if self.wants_logits else self.runner.prefill(self.ids.tolist())
+        )
 
 
 class Runner(Protocol):
@@ -38,6 +55,16 @@ class Runner(Protocol):
     def forward(self, tokens: torch.Tensor, parents: Sequence[int] | None = None, last: bool = False) -> torch.Tensor:
         """Appends tokens [W]; returns logits [W, V], or [1, V] with ``last``. With ``parents`` [W−1] the tokens are a
         tree: token 0 its root, parents[i] the parent of token i+1; position = base + depth."""
+
+    def fork(self) -> "Runner":
+        """Returns a runner of another sequence on the same weights, with a cache of its own, never captured."""
+
+    def together(self, batch: Sequence[Tokens]) -> list[torch.Tensor | None]:
+        """Appends tokens to several sequences of this model, in one pass where it can. Returns the logits [W, V] of
+        each, None where they are not wanted."""
+
+    def memory(self, capacity: int) -> int:
+        """Bytes that `reset` makes room for ``capacity`` tokens with."""
 
     def loop(self, key, total: int, body: Callable):
         """Appends ``total`` tokens in several passes and returns the result of ``body(step)``. ``step(ids, offset)``
@@ -75,10 +102,10 @@ class DecoderRunner:
 
     trees = True
 
-    def __init__(self, model: LlamaModel):
+    def __init__(self, model: LlamaModel, graphs=None):
         self.model, self.device = model, model.device
         self.vocab_size, self.max_length = model.vocab_size, model.max_length
-        self.graphs = graphs_for(model.device)
+        self.graphs = graphs or graphs_for(model.device)
         self.cache: KVCache | None = None
         self.tapped: torch.Tensor | None = None  # [slots, taps·E]: features of every token, when the model has taps
         self._base = torch.zeros((), dtype=torch.long, device=model.device)  # first slot of this pass
@@ -91,6 +118,14 @@ class DecoderRunner:
     @property
     def length(self) -> int:
         return self.cache.length if self.cache else 0
+
+    def fork(self) -> "DecoderRunner":
+        return DecoderRunner(self.model, EagerGraphs())
+
+    def memory(self, capacity: int) -> int:
+        model, size = self.model, torch.empty((), dtype=self.model.dtype).element_size()
+        features = len(model.taps) * model.width
+        return capacity * size * (2 * model.layers_count * model.K * model.D + features)
 
     def reset(self, capacity: int) -> None:
         if capacity > self.max_length:
@@ -156,17 +191,43 @@ class DecoderRunner:
         self.cache.length += W
         return logits
 
+    @torch.inference_mode()
+    def together(self, batch: Sequence[Tokens]) -> list[torch.Tensor | None]:
+        """The products see the tokens of all sequences as one matrix. A sequence alone takes its usual path."""
+        if len(batch) == 1 or any(tokens.runner.captured for tokens in batch):
+            return [tokens.alone() for tokens in batch]
+        widths = [len(tokens.ids) for tokens in batch]
+        spans = [tokens.runner.next_span(W, tokens.parents) for tokens, W in zip(batch, widths, strict=True)]
+        scored = np.repeat([tokens.wants_logits for tokens in batch], widths).nonzero()[0]
+        rows = to_device(scored, self.device) if len(scored) else None
+        logits, features = self.model.forward(torch.cat([tokens.ids for tokens in batch]), spans, rows)
+        parts = iter(() if logits is None else logits.split([len(t.ids) for t in batch if t.wants_logits]))
+        features = [None] * len(batch) if features is None else features.split(widths)
+        for tokens, W, own in zip(batch, widths, features, strict=True):
+            tokens.runner._remember(own, W)
+            tokens.runner.cache.length += W
+        return [next(parts) if tokens.wants_logits else None for tokens in batch]
+
     def visible(self, more: int) -> int:
         """Number of slots that a pass over ``more`` further tokens reads."""
         return min(self._bucket(self.length + more), self.cache.slots)
 
     def step(self, ids: torch.Tensor, offset: int, rows=slice(None), shape=None, visible: int | None = None, **inputs):
-        """One pass, at slots base + offset + 0 … W−1. It changes no host state, so that it can be captured.
+        """One pass, at slots base + offset + 0 … W−1. It changes no host state, so that it can be captured."""
+        return self.model.forward(ids, [self.span(len(ids), offset, shape, visible)], rows, **inputs)
+
+    def next_span(self, W: int, parents: Sequence[int] | None = None) -> Span:
+        """`span` after all tokens that are cached; ``parents`` as in `forward`."""
+        assert self.room >= W, f"{W} more tokens than the cache was made for"
+        self._base.fill_(self.length)
+        return self.span(W, 0, None if parents is None else tree_shape(parents))
+
+    def span(self, W: int, offset: int = 0, shape=None, visible: int | None = None) -> Span:
+        """Where the next W tokens go, and what they attend to.
 
         ``shape``: depth [W] below the root and ancestors [W, M], of tokens that are the last W of a tree's M nodes; the
         nodes before them lie in the slots before.
         """
-        W = len(ids)
         visible = visible or self.visible(offset + W)
         order = torch.arange(W, device=self.device)
         slots = self._base + offset + order
@@ -183,7 +244,7 @@ class DecoderRunner:
             mask = (inside < 0) | (in_tree & ancestors[:, inside.clamp(0, nodes - 1)])
         elif W > 1 or self.graphs.captured:
             mask = seen[None] <= slots[:, None]
-        return self.model.forward(ids, slots, positions, mask, visible, self.cache, rows, **inputs)
+        return Span(slots, positions, mask, visible, self.cache)
 
     @property
     def room(self) -> int:

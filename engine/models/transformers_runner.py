@@ -5,6 +5,7 @@ appends tokens, rolls them back and appends them again: the logits must be the s
 """
 
 from collections.abc import Callable, Sequence
+from copy import copy
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from transformers.utils import logging as transformers_logging
 from engine.device import out_of_memory
 from engine.errors import BadInput, EngineError, Unavailable
 from engine.models.gguf_reader import open_weights
+from engine.models.runner import Tokens
 from engine.weights.checkpoint_dir import GGUF
 
 _PREFILL_CHUNK = 512
@@ -66,6 +68,20 @@ class TransformersRunner:
     @property
     def length(self) -> int:
         return self.cache.get_seq_length() if self.cache is not None else 0
+
+    def fork(self) -> "TransformersRunner":
+        twin = copy(self)
+        twin.cache = None
+        return twin
+
+    def together(self, batch: Sequence[Tokens]) -> list[torch.Tensor | None]:
+        return [tokens.alone() for tokens in batch]  # padding needs a mask, which not every architecture takes
+
+    def memory(self, capacity: int) -> int:
+        text = self.model.config.get_text_config()
+        heads = getattr(text, "num_key_value_heads", None) or text.num_attention_heads
+        size = getattr(text, "head_dim", None) or text.hidden_size // text.num_attention_heads
+        return capacity * 2 * text.num_hidden_layers * heads * size * self.dtype.itemsize
 
     def reset(self, capacity: int) -> None:
         if capacity > self.max_length:

@@ -13,6 +13,7 @@ import transformers
 
 import engine
 from engine.config import AUTO, METHODS, RunConfig, draft_of, runs_model
+from engine.decoding.batch import Steps, alone
 from engine.decoding.draft_length import AdaptiveGamma, FixedGamma, Rate, ReplayedGamma
 from engine.decoding.drafter_choice import DrafterChoice
 from engine.decoding.loop import TRUE_RULES, Rules, SpeculativeDecoder
@@ -35,7 +36,7 @@ from engine.models.loader import (
     load_model,
     memory_errors,
 )
-from engine.models.runner import DecoderRunner
+from engine.models.runner import DecoderRunner, Runner
 from engine.models.transformers_config import load_tokenizer
 from engine.runtime import calibration
 from engine.trace.events import CostModel, Event, ProgressCallback, PromptToken, RunFinished, RunStarted
@@ -62,6 +63,7 @@ class Engine:
         self.target = self._load(pair.target, "the target")
         self._drafts: dict[str, LoadedModel] = {}
         self._drafters: dict[str, Drafter] = {}
+        self._parts_of: dict[str, tuple] = {}  # what each of them was constructed with
         self._corpus_hash = ""
         self._unusable: set[str] = set()  # methods that auto goes without
         self._has_competed = False
@@ -108,16 +110,22 @@ class Engine:
             return self._has_competed
         return draft_of(method) in self._drafts or self.pair.draft(method) is None
 
-    def drafter(self, method: str) -> Drafter:
-        """The method's drafter. Raises BadInput for an unknown method, Unavailable if its draft cannot run here."""
+    def drafter(self, method: str, target: Runner | None = None) -> Drafter:
+        """The method's drafter; for a fork of the target's runner a new one, with caches of its own. Raises BadInput
+        for an unknown method, Unavailable if its draft cannot run here."""
         offered = self.methods
         if method not in offered:
             known = method in METHODS
             reason = f"{self.pair.name} has no {method!r} draft" if known else f"{method[:40]!r} is not a method"
             raise BadInput(f"{reason}; choose from {', '.join(offered)}.")
         if method not in self._drafters:
-            self._drafters[method] = drafter_class(method)(*self._parts(method))
-        return self._drafters[method]
+            self._parts_of[method] = self._parts(method)
+            self._drafters[method] = drafter_class(method)(*self._parts_of[method])
+        if target is None:
+            return self._drafters[method]
+        shared = {id(self.target.runner): target}
+        own = (shared.get(id(part)) or part.fork() for part in self._parts_of[method])
+        return drafter_class(method)(*own)
 
     def _parts(self, method: str) -> tuple:
         """What the method's drafter is constructed with."""
@@ -268,29 +276,40 @@ class Engine:
         For experiments: other ``rules``; ``ends`` False ignores end-of-text tokens; ``costs`` instead of those measured
         (with the draft_costs of all drafters for method auto). Raises BadInput and Unavailable."""
         with memory_errors(f"This request does not fit into the memory of {self.device}"):
-            yield from self._run(config, cancelled, gammas, rules, ends, costs)
+            decoding, costs = self.decoder(config, cancelled, gammas, rules, ends, costs)
+            yield from alone(self.steps(decoding, costs))
 
-    def _run(self, config: RunConfig, cancelled, gammas, rules: Rules, ends: bool, costs) -> Iterator[Event]:
-        prompt = encode_prompt(self.target.tokenizer, config)
+    def decoder(
+        self, config: RunConfig, cancelled: Callable[[], bool], gammas: Sequence[int] | None = None,
+        rules: Rules = TRUE_RULES, ends: bool = True, costs: CostModel | None = None, is_row: bool = False,
+    ) -> tuple[SpeculativeDecoder, CostModel]:  # fmt: skip
+        """Sets a request up, with everything it needs loaded; arguments as for `run`. As a row of a batch (``is_row``)
+        it has caches of its own."""
+        prompt, target = encode_prompt(self.target.tokenizer, config), self.target.runner
         self._check_length(self.target, self.pair.target.name, len(prompt), config)
+        row = target.fork() if is_row else None
         if config.method == AUTO:
-            drafter = HybridDrafter(self.competitors(len(prompt) + config.max_new_tokens))
-            costs = costs or self._shared_costs(drafter.members)
+            members = self.competitors(len(prompt) + config.max_new_tokens)
+            drafter = HybridDrafter({name: self.drafter(name, row) for name in members})
+            costs = costs or self._shared_costs(members)
         else:
-            drafter, costs = self.drafter(config.method), costs or self.costs(config.method)
+            drafter, costs = self.drafter(config.method, row), costs or self.costs(config.method)
             if spec := self.pair.draft(config.method):
                 self._check_length(self._draft(config.method), spec.name, len(prompt), config)
-        reset_peak(self.device)
         decoding = SpeculativeDecoder(
-            config, prompt, self.target.runner, drafter, self._gamma_policy(config, drafter, costs, gammas),
+            config, prompt, row or target, drafter, self._gamma_policy(config, drafter, costs, gammas),
             self.target.eos if ends else frozenset(), TraceRecorder(config, self.target.tokenizer), cancelled, rules,
             template_length(self.target.tokenizer, config, prompt),
         )  # fmt: skip
-        yield self._started(config, prompt, costs)
-        first = last = None
-        for round_ in decoding.rounds():
-            first, last = first or round_, round_
-            yield round_
+        return decoding, costs
+
+    def steps(self, decoding: SpeculativeDecoder, costs: CostModel) -> Steps:
+        """The request's events and passes, for a `Batch`."""
+        config = decoding.config
+        reset_peak(self.device)
+        yield self._started(config, decoding.prompt, costs)
+        yield from decoding.steps()
+        first, last = decoding.first_round, decoding.last_round
         yield RunFinished(
             reason=decoding.reason,
             text=_before_stop(decoding.text, config.stop),
@@ -354,7 +373,7 @@ class Engine:
         for model in (self.target, *self._drafts.values()):
             model.runner.close()
             model.runner = None
-        self._drafts, self._drafters = {}, {}
+        self._drafts, self._drafters, self._parts_of = {}, {}, {}
         gc.collect()  # transformers' modules refer to themselves
         if torch.device(self.device).type == "cuda":
             torch.cuda.empty_cache()

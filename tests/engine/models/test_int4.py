@@ -5,6 +5,7 @@ import torch
 from tiny_models import write
 
 from engine.errors import Unavailable
+from engine.models.attention import Span
 from engine.models.int4 import GROUP, GroupedWeight, Int4Head, Int4Linear, int4_works
 from engine.models.llama import LlamaModel
 from engine.models.loader import choose_precision
@@ -77,9 +78,10 @@ def test_a_model_in_int4_is_the_model_with_its_weights_rounded(tmp_path):
     ids = torch.arange(9) % model.vocab_size
     logits = []
     for each in (model, right):
-        cache, order = each.new_cache(9), torch.arange(9)
+        order = torch.arange(9)
+        span = Span(order, order, order[None] <= order[:, None], 9, each.new_cache(9))
         with torch.inference_mode():
-            logits.append(each.forward(ids, order, order, order[None] <= order[:, None], 9, cache)[0])
+            logits.append(each.forward(ids, [span])[0])
     assert (logits[0] - logits[1]).abs().max() < 0.05 * logits[1].abs().max()
     assert not torch.equal(*logits)
 

@@ -1,6 +1,7 @@
 """Our decoder gives transformers' logits on every family it runs: whole, in steps, as a tree, after a rollback."""
 
 import shutil
+from dataclasses import replace
 
 import pytest
 import torch
@@ -11,7 +12,7 @@ from transformers import AutoModelForCausalLM, GPT2Config, LlamaConfig, MistralC
 from engine.errors import BadInput, EngineError, Unavailable
 from engine.models.linear import PackedLinear, PlainLinear, QuantisedLinear, linear_for, packing_works, quantising_works
 from engine.models.llama import LlamaModel, context_length, unsupported
-from engine.models.runner import DecoderRunner, tree_shape
+from engine.models.runner import DecoderRunner, Tokens, tree_shape
 
 IDS = [(37 * i * i + 11 * i + 5) % 96 for i in range(40)]
 PLAIN, PACKED = 1e-5, 5e-4
@@ -81,6 +82,50 @@ def test_keeping_a_path_of_a_tree_leaves_what_a_chain_would_have(checkpoint, pat
         logits_of(checkpoint[1], [*IDS[:12], *nodes[path].tolist(), 3, 4])[-2:],
         PLAIN,
     )
+
+
+def several(checkpoint) -> tuple[list[Tokens], list[torch.Tensor]]:
+    """New tokens for sequences of unlike length: a prompt's, plain steps, a chain and a tree; and the logits of those
+    that want them, each sequence run alone."""
+    shared, batch, right = runner_of(*checkpoint), [], []
+    for prompt, width, parents in ((0, 30, None), (1, 1, None), (33, 4, None), (12, 7, TREE), (5, 1, None)):
+        runner, ids = shared.fork(), torch.tensor(IDS[prompt : prompt + width])
+        for each in (runner, alone := runner_of(*checkpoint)):
+            each.reset(40)
+            each.prefill(IDS[:prompt])
+        batch.append(Tokens(runner, ids, parents, wants_logits=prompt > 0))
+        right.append(alone.forward(ids, parents))
+    return batch, right
+
+
+def test_each_of_several_sequences_in_one_pass_is_as_alone(checkpoint):
+    batch, right = several(checkpoint)
+    lengths = [tokens.runner.length for tokens in batch]
+    logits = batch[0].runner.together(batch)
+    assert logits[0] is None and [t.runner.length for t in batch] == [
+        n + len(r) for n, r in zip(lengths, right, strict=True)
+    ]
+    for ours, theirs in zip(logits[1:], right[1:], strict=True):
+        close(ours, theirs, PLAIN)
+    plain = [Tokens(tokens.runner, torch.tensor([IDS[tokens.runner.length]])) for tokens in batch[:3]]
+    for tokens, ours in zip(plain, batch[0].runner.together(plain), strict=True):
+        close(ours[0], logits_of(checkpoint[1], IDS[: tokens.runner.length])[-1], PLAIN)
+
+
+@pytest.mark.parametrize("field", ["positions", "mask", "cache"])
+def test_a_sequence_that_reads_its_neighbours_is_noticed(tmp_path, monkeypatch, field):
+    """Two blocks of one width after prompts of unlike length, the second with what belongs to the first."""
+    checkpoint = tmp_path, write(tmp_path, "llama")
+    first, second = (runner.next_span(4) for runner in (ready(checkpoint, prompt=9), ready(checkpoint, prompt=21)))
+    wrong = replace(second, **{field: getattr(first, field)})
+    if field == "mask":
+        wrong = replace(wrong, mask=torch.nn.functional.pad(wrong.mask, (0, 12)))
+    model = runner_of(*checkpoint).model
+    for span, is_right in ((second, True), (wrong, False)):
+        with torch.inference_mode():
+            logits = model.forward(torch.tensor([*IDS[9:13], *IDS[21:25]]), [first, span])[0]
+        off = (logits[4:] - logits_of(checkpoint[1], IDS[:25])[21:]).abs().max()
+        assert (off < PLAIN * logits.abs().max()) == is_right
 
 
 def test_a_prefill_longer_than_a_chunk(tmp_path):

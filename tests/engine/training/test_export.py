@@ -11,6 +11,7 @@ from tiny_pairs import END, VOCABULARY, model_folder
 from training_project import CHAT, WORDS, files, random_head, refused, stage
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
+from engine.models.attention import Span
 from engine.models.eagle3_head import EagleModel
 from engine.models.loader import load_model
 from engine.training import export
@@ -72,7 +73,8 @@ def test_an_exported_head_says_what_the_trained_one_said(tmp_path, monkeypatch, 
         state = student.module.rollout(ids, tapped, 1)[0][0, :L]
         mask = torch.ones(L, L, dtype=torch.bool).tril()
         where = torch.arange(L)
-        logits, out = head.forward(ids[0, 1:], where, where, mask, L, head.new_cache(L), features=tapped[0, :L])
+        span = Span(where, where, mask, L, head.new_cache(L))
+        logits, out = head.forward(ids[0, 1:], [span], features=tapped[0, :L])
         assert torch.allclose(out, state, atol=1e-3)
         assert torch.allclose(logits, student.module.logits(state), atol=1e-3)
 

@@ -1,0 +1,141 @@
+"""Runs several requests at once: gather what each wants scored, run one pass over all of it, hand out the results.
+
+A request is a generator. It yields events, and `Prefill` or `Scoring` where it needs the target. It is resumed with the
+result after the pass, so one loop (`loop.py`) serves a request alone and many together. Requests join and leave between
+passes. Each has its own cache, draws and drafter, so sharing a pass changes no outcome but by rounding.
+"""
+
+from collections.abc import Generator, Hashable, Iterator, Sequence
+from dataclasses import dataclass
+
+import torch
+
+from engine.device import DeviceTimer, to_device
+from engine.models.runner import Runner, Tokens
+
+_CHUNK = 512  # tokens of prompts in a pass, while nothing is scored
+_CHUNK_BESIDE = 64  # while others are: their next token waits for no more than these
+
+
+@dataclass(frozen=True, slots=True)
+class Prefill:
+    """Appends tokens without logits. The result is how many of ``ids`` were appended, at least one."""
+
+    runner: Runner
+    ids: Sequence[int]
+
+
+@dataclass(frozen=True, slots=True)
+class Scoring:
+    """Appends tokens and scores them. The result is logits [W, V]. ``timer`` is marked before and after the pass."""
+
+    runner: Runner
+    tokens: torch.Tensor
+    parents: Sequence[int] | None
+    timer: DeviceTimer
+
+
+Steps = Generator[object, object, None]
+
+
+class _Row:
+    """One request: its generator, the pass it waits for, and the result that it is resumed with."""
+
+    def __init__(self, steps: Steps):
+        self.steps, self.wants, self.result = steps, None, None
+
+    def advance(self) -> Iterator[object]:
+        """Yields the events up to the next pass, or up to the end: then ``wants`` is None."""
+        result, self.result, self.wants = self.result, None, None
+        while True:
+            try:
+                step = self.steps.send(result)
+            except StopIteration:
+                return
+            if isinstance(step, Prefill | Scoring):
+                self.wants = step
+                return
+            result = None
+            yield step
+
+
+class Batch:
+    """The requests that share passes, by a name that the caller chooses."""
+
+    def __init__(self):
+        self._rows: dict[Hashable, _Row] = {}
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def __contains__(self, name: Hashable) -> bool:
+        return name in self._rows
+
+    def add(self, name: Hashable, steps: Steps) -> None:
+        """From the next step on ``steps`` takes part."""
+        assert name not in self._rows
+        self._rows[name] = _Row(steps)
+
+    def remove(self, name: Hashable) -> None:
+        """Ends a request, wherever it is, and frees its memory."""
+        if row := self._rows.pop(name, None):
+            row.steps.close()
+
+    def close(self) -> None:
+        for name in [*self._rows]:
+            self.remove(name)
+
+    def step(self) -> Iterator[tuple[Hashable, object]]:
+        """Advances every request to its next pass, then runs that pass for all. Yields (name, event) as events come.
+        A request that raises is out of the batch, and its exception is its last event."""
+        for name, row in [*self._rows.items()]:
+            try:
+                for event in row.advance() if row.result is not None or row.wants is None else ():
+                    yield name, event
+            except Exception as error:  # the others go on
+                self._rows.pop(name, None)
+                yield name, error
+                continue
+            if row.wants is None:
+                self._rows.pop(name, None)
+        self._pass([row for row in self._rows.values() if row.wants is not None])
+
+    def _pass(self, rows: list[_Row]) -> None:
+        """Prompts take turns in the order of joining, each as much as there is room for."""
+        room = _CHUNK_BESIDE if any(isinstance(row.wants, Scoring) for row in rows) else _CHUNK
+        taking_part, batch = [], []
+        for row in rows:
+            runner = row.wants.runner
+            if isinstance(row.wants, Scoring):
+                batch.append(Tokens(runner, row.wants.tokens, row.wants.parents))
+            elif room:
+                ids = row.wants.ids[:room]
+                room -= len(ids)
+                batch.append(Tokens(runner, to_device(ids, runner.device), wants_logits=False))
+            else:
+                continue
+            taking_part.append(row)
+        if not batch:
+            return
+        timers = [row.wants.timer for row in taking_part if isinstance(row.wants, Scoring)]
+        for timer in timers:
+            timer.mark()
+        results = batch[0].runner.together(batch)
+        for timer in timers:
+            timer.mark()
+        for row, tokens, logits in zip(taking_part, batch, results, strict=True):
+            row.result = logits if tokens.wants_logits else len(tokens.ids)
+
+
+def alone(steps: Steps) -> Iterator[object]:
+    """Yields the events of one request; a batch of one."""
+    batch = Batch()
+    batch.add(None, steps)
+    try:
+        while batch:
+            for _, event in batch.step():
+                if isinstance(event, Exception):
+                    raise event
+                yield event
+    finally:
+        batch.close()

@@ -1,0 +1,67 @@
+"""Runs several requests on one engine at once. Decides whether one more fits, and says why not."""
+
+from collections.abc import Callable, Hashable, Iterator
+
+from engine.config import RunConfig
+from engine.decoding.batch import Batch
+from engine.device import out_of_memory
+from engine.errors import BadInput, Unavailable
+from engine.files import gigabytes
+from engine.models.loader import memory_errors
+from engine.weights.preflight import available_memory
+
+MOST_ROWS = 64
+
+
+class RunBatch:
+    """``most``: requests at once. Each is known by a name that the caller chooses."""
+
+    def __init__(self, engine, most: int):
+        if not 1 <= most <= MOST_ROWS:
+            raise BadInput(f"A batch of {most} runs cannot be: choose 1 to {MOST_ROWS}.")
+        self.engine, self.most = engine, most
+        self._batch, self._memory = Batch(), {}
+
+    def __len__(self) -> int:
+        return len(self._batch)
+
+    def add(self, name: Hashable, config: RunConfig, cancelled: Callable[[], bool] = lambda: False, **options) -> None:
+        """The request takes part from the next step on. ``options``: those of `Engine.run`. Raises BadInput for a
+        request that cannot run or if the batch is full, Unavailable if the memory does not suffice for one more."""
+        if len(self) >= self.most:
+            raise BadInput(f"{self.most} runs share the engine already; wait until one of them ends.")
+        decoding, costs = self.engine.decoder(config, cancelled, is_row=True, **options)
+        self._check_memory(decoding.memory)
+        decoding.rows = lambda: len(self)
+        self._memory[name] = decoding.memory
+        self._batch.add(name, self.engine.steps(decoding, costs))
+
+    def _check_memory(self, needed: int) -> None:
+        """All memory of the runs under way counts as still to be taken, because the system grants it only when it is
+        written to."""
+        free, device = available_memory(self.engine.device), self.engine.device
+        left = None if free is None else max(0, free - sum(self._memory.values()))
+        if left is not None and needed > left:
+            beside = f"beside the {len(self)} under way " if len(self) else ""
+            raise Unavailable(
+                f"This run needs about {gigabytes(needed)} for its keys and values, but {beside}{device} has "
+                f"{gigabytes(left)} left; wait until another run ends, or ask for fewer tokens."
+            )
+
+    def remove(self, name: Hashable) -> None:
+        self._batch.remove(name)
+        self._memory.pop(name, None)
+
+    def close(self) -> None:
+        self._batch.close()
+        self._memory.clear()
+
+    def step(self) -> Iterator[tuple[Hashable, object]]:
+        """One pass for all; yields (name, event) as events come. An exception as event is the end of its request."""
+        problem = f"These requests do not fit into the memory of {self.engine.device}"
+        with memory_errors(problem):
+            for name, event in self._batch.step():
+                if isinstance(event, Exception) and out_of_memory(event):
+                    event = Unavailable(f"{problem}; try again with fewer runs at once.")
+                yield name, event
+        self._memory = {name: needed for name, needed in self._memory.items() if name in self._batch}

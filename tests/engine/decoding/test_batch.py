@@ -1,0 +1,246 @@
+"""Requests that share passes: each is as it would be alone, though others join, end, stop and are cancelled."""
+
+import random
+from dataclasses import replace
+from itertools import pairwise
+
+import pytest
+from chi_squared import FALSE_ALARM, markov_p_value
+from tiny_models import runner_of, write
+
+from engine.config import RunConfig, SamplingParams
+from engine.decoding import batch as batching
+from engine.decoding.batch import Batch
+from engine.decoding.draft_length import FixedGamma
+from engine.decoding.loop import SpeculativeDecoder
+from engine.decoding.trace_recorder import TraceRecorder
+from engine.decoding.word_tokenizer import WordTokenizer
+from engine.drafters.draft_model import DraftModelDrafter
+from engine.drafters.ngram import NgramDrafter
+from engine.drafters.none import NoDrafter
+from engine.errors import BadInput
+from engine.exactness.toy_models import ToyLM, ToyRunner, make_drafter, toy_decoder
+from engine.sampling.random_streams import Uniforms
+
+GREEDY, WARM = SamplingParams(), SamplingParams(0.8)
+METHODS = ["none", "ngram", "lm", "independent", "without_replacement", "top"]
+TARGET = ToyLM.random(8, seed=1, spread=1.2)
+DRAFT = TARGET.with_noise(0.8, seed=2)
+NEAR_TIE = 1e-3
+
+
+def timeless(rounds):
+    return [replace(r, timings=None, start=0.0, end=0.0) for r in rounds]
+
+
+def drive(batch: Batch, arrivals=(), leaves=()) -> dict:
+    """Runs a batch to its end; gives the rounds of each request. ``arrivals``: {step: [(name, decoder)]}; ``leaves``:
+    {step: names that are removed}."""
+    found, step, arrivals, leaves = {}, 0, dict(arrivals), dict(leaves)
+    while len(batch) or any(at >= step for at in arrivals):
+        for name, decoder in arrivals.get(step, ()):
+            batch.add(name, decoder.steps())
+        for name in leaves.get(step, ()):
+            batch.remove(name)
+        for name, event in batch.step():
+            if isinstance(event, Exception):
+                raise event
+            found.setdefault(name, []).append(event)
+        step += 1
+    return found
+
+
+def together(decoders) -> list:
+    found = drive(Batch(), {0: list(enumerate(decoders))})
+    return [found.get(i, []) for i in range(len(decoders))]
+
+
+def ids_of(rounds) -> list[int]:
+    return [token.id for r in rounds for token in r.emitted]
+
+
+# ---- on the toy ----------------------------------------------------------------------------------------------------
+
+
+def toy(number: int) -> SpeculativeDecoder:
+    """One of many unlike requests, the same for the same number."""
+    draw = random.Random(number)
+    method = draw.choice(METHODS)
+    prompt = [draw.randrange(8) for _ in range(draw.choice([1, 2, 7, 90]))]
+    sampling = draw.choice([GREEDY, WARM, SamplingParams(1.0, top_k=4), SamplingParams(0.9, repetition_penalty=1.3)])
+    eos = [draw.randrange(8)] if draw.random() < 0.3 else []
+    settings = {"gamma": draw.randint(1, 5), "max_new_tokens": draw.randint(1, 30), "seed": draw.randrange(9)}
+    if draw.random() < 0.3:
+        settings["stop"] = (f"{TARGET.words[draw.randrange(8)]} {TARGET.words[draw.randrange(8)]}",)
+    if method == "lm" and draw.random() < 0.5:
+        settings["acceptance"] = "block"
+    decoder = toy_decoder(TARGET, make_drafter(method, DRAFT), prompt, sampling, eos=eos, **settings)
+    if draw.random() < 0.2:
+        most = draw.randint(0, 20)
+        decoder.cancelled = lambda: decoder.emitted >= most
+    return decoder
+
+
+def shared(count: int) -> tuple[dict, set[int]]:
+    """The rounds of ``count`` requests that join at random, and those of them that were taken out early."""
+    draw, arrivals, leaves = random.Random(count), {}, {}
+    for number in range(count):
+        at = draw.randrange(count)
+        arrivals.setdefault(at, []).append((number, toy(number)))
+        if draw.random() < 0.1:
+            leaves.setdefault(at + draw.randint(1, 6), []).append(number)
+    return drive(Batch(), arrivals, leaves), {number for names in leaves.values() for number in names}
+
+
+def differing(alone: list, found: dict, left: set[int]) -> int:
+    pairs = [(rounds, timeless(found.get(number, []))) for number, rounds in enumerate(alone)]
+    return sum(ours != (theirs[: len(ours)] if i in left else theirs) for i, (theirs, ours) in enumerate(pairs))
+
+
+@pytest.fixture(scope="module")
+def alone() -> list:
+    """The rounds of 200 requests, each run alone."""
+    return [timeless(toy(number).rounds()) for number in range(200)]
+
+
+def test_two_hundred_requests_that_join_and_leave_at_random_are_as_alone(alone):
+    assert sum(len(rounds) for rounds in alone) > 1000
+    assert differing(alone, *shared(200)) == 0
+
+
+@pytest.mark.parametrize("mutant", ["draws", "logits"])
+def test_a_request_that_uses_its_neighbours_numbers_is_noticed(alone, monkeypatch, mutant):
+    if mutant == "draws":
+        monkeypatch.setattr("engine.decoding.loop.Uniforms", lambda seed, positions: Uniforms(3, positions))
+    else:
+
+        def crossed(self, batch):
+            results = [tokens.alone() for tokens in batch]
+            scored = [i for i, tokens in enumerate(batch) if tokens.wants_logits]
+            for i, j in pairwise(scored):
+                if results[i].shape == results[j].shape:
+                    results[i] = results[j]
+            return results
+
+        monkeypatch.setattr(ToyRunner, "together", crossed)
+    assert differing(alone[:40], *shared(40)) > 5
+
+
+def test_beside_others_each_keeps_the_targets_law():
+    """One long run of each method; the false alarm is that of chi_squared.py."""
+    decoders = [
+        toy_decoder(
+            TARGET, make_drafter(method, DRAFT), [0], WARM, gamma=1 + i, max_new_tokens=500, seed=i, trace=False
+        )
+        for i, method in enumerate(METHODS)
+    ]
+    together(decoders)
+    for decoder in decoders:
+        assert decoder.emitted == 500 and markov_p_value(TARGET, decoder.committed[1:], WARM) > FALSE_ALARM
+
+
+def test_a_request_that_fails_leaves_the_others_alone():
+    bad = toy_decoder(TARGET, make_drafter("top", DRAFT), [0], gamma=3, max_new_tokens=20)
+    bad.drafter.widths = (4, 4, 4)
+    good, batch, seen = toy_decoder(TARGET, NoDrafter(), [0], max_new_tokens=6), Batch(), []
+    batch.add("bad", bad.steps())
+    batch.add("good", good.steps())
+    while len(batch):
+        seen += batch.step()
+    failures = [(name, event) for name, event in seen if isinstance(event, Exception)]
+    assert [name for name, _ in failures] == ["bad"] and isinstance(failures[0][1], BadInput)
+    assert good.emitted == 6 and bad.target.ids == []
+
+
+def test_a_long_prompt_beside_others_takes_turns_with_them():
+    """The passes of the short request go on while the long prompt is read, and none holds more of it than a chunk."""
+    prompt = [i % 8 for i in range(1000)]
+    short = toy_decoder(TARGET, NoDrafter(), [0], max_new_tokens=40)
+    found, widths, own = [], [], ToyRunner.together
+    batch = Batch()
+    batch.add("short", short.steps())
+    list(batch.step())
+    batch.add("long", toy_decoder(TARGET, NoDrafter(), prompt, max_new_tokens=3).steps())
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ToyRunner, "together", lambda self, batch: widths.append(len(batch[-1].ids)) or own(self, batch))
+        while len(batch):
+            found += [name for name, _ in batch.step()]
+    assert max(widths) == batching._CHUNK_BESIDE and found[:16] == ["short"] * 16 and found.count("long") == 3
+
+
+# ---- on real architectures -----------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory):
+    """A target and a draft of nearly its weights: (folder, transformers model)."""
+    made = []
+    for name, seed in (("qwen3", 0), ("qwen3", 0)):
+        folder = tmp_path_factory.mktemp(name)
+        made.append((folder, write(folder, name, seed=seed, num_hidden_layers=2 - len(made))))
+    return made
+
+
+LONG = [(37 * i * i + 11 * i + 5) % 96 for i in range(200)]
+
+
+def decoder_of(
+    runners, prompt, method="none", gamma=0, most=60, sampling=GREEDY, eos=(), stop=(), cancelled_after=None
+):
+    """A request on forks of a target's and a draft's runner."""
+    target, draft = (runner.fork() for runner in runners)
+    drafter = {"none": NoDrafter, "ngram": NgramDrafter, "lm": lambda: DraftModelDrafter(draft)}[method]()
+    config = RunConfig("x", sampling=sampling, max_new_tokens=most, stop=stop, seed=len(prompt))
+    recorder = TraceRecorder(config, WordTokenizer([f"w{i}" for i in range(96)]))
+    decoder = SpeculativeDecoder(config, prompt, target, drafter, FixedGamma(gamma), frozenset(eos), recorder)
+    if cancelled_after is not None:
+        decoder.cancelled = lambda: decoder.emitted >= cancelled_after
+    return decoder
+
+
+@pytest.fixture(scope="module")
+def rows(models):
+    """Settings of unlike requests on one pair of runners: (runners, settings)."""
+    runners = [runner_of(*checkpoint) for checkpoint in models]
+    plain = ids_of(decoder_of(runners, LONG[:12]).rounds())
+    return (
+        runners,
+        [
+            {"prompt": LONG[:1]},
+            {"prompt": LONG, "method": "lm", "gamma": 4, "most": 56},  # to the last token of the context
+            {"prompt": LONG[:150], "cancelled_after": 7},
+            {"prompt": LONG[:30], "method": "ngram", "gamma": 6},
+            {"prompt": LONG[:12], "method": "lm", "gamma": 5, "eos": plain[20:21]},
+            {"prompt": LONG[:12], "method": "lm", "gamma": 3, "stop": (f"w{plain[30]}",)},
+        ],
+    )
+
+
+def same_or_near_tie(ours: list, theirs: list) -> None:
+    """The same tokens, or the target could hardly choose where they part."""
+    at = next((i for i, (a, b) in enumerate(zip(ids_of(ours), ids_of(theirs), strict=False)) if a != b), None)
+    if at is None:
+        assert len(ids_of(ours)) == len(ids_of(theirs))
+    else:
+        assert [token for r in theirs for token in r.emitted][at].gap < NEAR_TIE
+
+
+def test_greedy_rows_that_end_stop_or_are_cancelled_are_as_alone(rows):
+    runners, settings = rows
+    decoders = [decoder_of(runners, **each) for each in settings]
+    for each, decoder, ours in zip(settings, decoders, together(decoders), strict=True):
+        alone = decoder_of(runners, **each)
+        same_or_near_tie(ours, list(alone.rounds()))
+        assert decoder.reason == alone.reason and decoder.target.cache is None
+    assert [d.reason for d in decoders] == ["length", "length", "cancelled", "length", "eos", "stop"]
+
+
+def test_sampled_rows_have_the_numbers_of_the_run_alone(rows):
+    """p of every token, so also of the drafts, up to rounding."""
+    runners, settings = rows
+    decoders = [decoder_of(runners, **{**each, "sampling": WARM}) for each in settings]
+    for each, ours in zip(settings, together(decoders), strict=True):
+        theirs = list(decoder_of(runners, **{**each, "sampling": WARM}).rounds())
+        a, b = ([token for r in rounds for token in r.tokens] for rounds in (ours, theirs))
+        assert [(t.id, t.status, t.u) for t in a] == [(t.id, t.status, t.u) for t in b]
+        assert [t.p for t in a] == pytest.approx([t.p for t in b], abs=1e-4)

@@ -1,0 +1,95 @@
+"""Several requests on one engine at once: each method as alone, and refusals before memory is taken."""
+
+import pytest
+from real_model import PAIR, PROMPTS
+from tiny_pairs import engine_of, request
+
+from engine.config import MAX_GAMMA, RunConfig, SamplingParams
+from engine.errors import BadInput, EngineError, Unavailable
+from engine.runtime.run_batch import MOST_ROWS, RunBatch
+from engine.trace.events import CostModel, Round, RunFinished, RunStarted
+
+NEAR_TIE = 1e-3
+
+
+def drive(batch: RunBatch) -> dict:
+    """The events of each request up to the batch's end."""
+    found = {}
+    while len(batch):
+        for name, event in batch.step():
+            if isinstance(event, Exception):
+                raise event
+            found.setdefault(name, []).append(event)
+    return found
+
+
+def tokens_of(events) -> list:
+    return [token for event in events if isinstance(event, Round) for token in event.emitted]
+
+
+@pytest.fixture
+def tiny(pairs):
+    engine = engine_of(pairs, draft="draft")
+    engine._costs = {method: CostModel(0.1, {1: 1.0, 8: 1.5}, 64, 0.001) for method in ("none", "lm")}
+    return engine
+
+
+@pytest.mark.parametrize("most", [0, -1, MOST_ROWS + 1])
+def test_an_absurd_bound_is_refused(tiny, most):
+    with pytest.raises(BadInput, match="choose 1 to 64"):
+        RunBatch(tiny, most)
+
+
+def test_a_batch_refuses_one_too_many_and_the_others_go_on(tiny, monkeypatch):
+    batch = RunBatch(tiny, 3)
+    for name, method in enumerate(("none", "ngram", "lm")):
+        batch.add(name, request(tiny.pair.name, method))
+    with pytest.raises(BadInput, match="3 runs share the engine already"):
+        batch.add("more", request(tiny.pair.name))
+    list(batch.step())
+    batch.remove(0)
+    monkeypatch.setattr("engine.runtime.run_batch.available_memory", lambda device: sum(batch._memory.values()) + 1000)
+    with pytest.raises(Unavailable, match=r"keys and values, but beside the 2 under way cpu has .* left"):
+        batch.add("more", request(tiny.pair.name, max_new_tokens=200))
+    with pytest.raises(BadInput, match="attends to"):
+        batch.add("long", request(tiny.pair.name, max_new_tokens=500))
+    found = drive(batch)
+    assert sorted(found) == [1, 2] and all(isinstance(events[-1], RunFinished) for events in found.values())
+    assert batch._memory == {}
+
+
+def test_memory_is_that_of_the_caches(tiny):
+    """The budget is the size of both caches, and of a round's rows of words."""
+    decoding, _ = tiny.decoder(request(tiny.pair.name, "lm"), lambda: False, is_row=True)
+    steps = decoding.steps()
+    steps.send(len(next(steps).ids))
+    caches = [runner.cache for runner in (decoding.target, decoding.drafter.runner)]
+    took = sum(side.numel() * side.element_size() for cache in caches for side in (cache.keys, cache.values))
+    assert took > 0 and decoding.memory == took + 12 * (MAX_GAMMA + 1) * decoding.target.vocab_size
+
+
+@pytest.mark.xdist_group("real-model")
+def test_every_method_beside_the_others_is_as_alone(engine):
+    """The real pair, greedy, the heads with their hidden states; and a sampled row with its own draws."""
+    methods = ["none", "ngram", "eagle", "eagle-chain", "lm", "corpus"]
+    configs = [
+        RunConfig(prompt, pair=PAIR, method=method, gamma=0 if method == "none" else 3, max_new_tokens=8)
+        for prompt, method in zip([*PROMPTS.values()] * 2, methods, strict=False)
+    ]
+    configs.append(RunConfig("A short story:", pair=PAIR, method="lm", gamma=2, max_new_tokens=8, seed=5,
+                             sampling=SamplingParams(0.7)))  # fmt: skip
+    batch = RunBatch(engine, len(configs))
+    for name, config in enumerate(configs):
+        batch.add(name, config)
+    for name, events in drive(batch).items():
+        assert isinstance(events[0], RunStarted) and events[-1].reason in ("length", "eos")
+        alone, ours = tokens_of(engine.run(configs[name])), tokens_of(events)
+        at = next((i for i, (a, b) in enumerate(zip(ours, alone, strict=False)) if a.id != b.id), None)
+        assert at is None or (alone[at].gap is not None and alone[at].gap < NEAR_TIE), configs[name].method
+
+
+def test_a_failing_request_is_an_event_and_memory_is_given_back(tiny):
+    batch = RunBatch(tiny, 2)
+    with pytest.raises(EngineError, match="does not exist"):
+        batch.add("bad", request(tiny.pair.name, prefix=(10**6,)))
+    assert len(batch) == 0 and batch._memory == {}
