@@ -14,7 +14,7 @@ from math import prod
 
 from engine.drafters.base import PER_TOKEN
 from engine.drafters.token_tree import Recorded, Worthwhile, is_first
-from engine.trace.speedup_model import best_length, interpolate
+from engine.trace.speedup_model import best_length, interpolate, shared_costs
 
 PRIOR_WEIGHT = 4.0  # tests that the prior counts for
 MEMORY = 24.0  # tests after which old evidence has faded to 1/e
@@ -29,6 +29,9 @@ class FixedGamma:
 
     def __init__(self, gamma: int):
         self.gamma = gamma
+
+    def share(self, rows: int) -> None:
+        """As of `AdaptiveGamma`; a length that is given does not depend on it."""
 
     def choose(self, keys, most: int) -> int:
         return min(self.gamma, most)
@@ -63,9 +66,14 @@ class AdaptiveGamma:
 
     def __init__(self, c: float, v: Mapping[int, float], priors: Mapping, most=16, rate=None):
         self.c, self.v, self.priors, self.most = c, v, priors, most
+        self._alone = c, v
         self.rate, self._is_alone = rate or Rate(), rate is None
         self._seen: dict = {}  # key -> (accepted, rejected), both decayed
         self._balance, self._rest, self._rested = 0.0, _REST, 0
+
+    def share(self, rows: int) -> None:
+        """From now on ``rows`` requests share each pass. A drafted token then costs more, so drafting fades out."""
+        self.c, self.v = shared_costs(*self._alone, rows)
 
     def alpha(self, key) -> float:
         prior = self.priors.get(key, 0.5)
@@ -164,6 +172,9 @@ class ReplayedGamma:
 
     def __init__(self, gammas: Sequence[int | tuple]):
         self.rounds, self._round = [g if isinstance(g, tuple) else (g, g) for g in gammas], 0
+
+    def share(self, rows: int) -> None:
+        """As of `AdaptiveGamma`; the trace has the lengths that came of it."""
 
     @property
     def drafter(self) -> str:

@@ -23,6 +23,11 @@ class DrafterChoice:
         self.members, self.rate, self.gamma = members, rate, gamma
         self.drafter, self._length = "", 0
 
+    def share(self, rows: int) -> None:
+        """As of `AdaptiveGamma`."""
+        for member in self.members.values():
+            member.share(rows)
+
     def choose(self, keys: Mapping[str, Sequence], most: int) -> int:
         """``keys``: the confidence keys of each drafter that has something to propose. Returns the draft length."""
         promises = {name: list(self.members[name].promises(own, most)) for name, own in keys.items()}

@@ -70,7 +70,7 @@ class SpeculativeDecoder:
     def __post_init__(self):
         self.started = self.started or time.perf_counter()
         self.committed = list(self.prompt)
-        self.text = ""
+        self.text, self._shared_by = "", 1
         room = len(self.prompt) + self.config.max_new_tokens + MAX_NODES + 2
         self.room = min(room, max(self.target.max_length, len(self.prompt) + self.config.max_new_tokens))
         self.uniforms = Uniforms(self.config.seed, self.config.max_new_tokens + MAX_GAMMA + 2)
@@ -181,6 +181,9 @@ class SpeculativeDecoder:
     def _draft(self, position: int):
         """γ of this round, the confidence keys and the drafts; leaves one place for the token that closes the round."""
         most = min(self.config.max_new_tokens - position - 1, MAX_GAMMA, self.room - self.target.length - 2)
+        if (rows := self.rows()) != self._shared_by:
+            self.gamma_policy.share(rows)
+            self._shared_by = rows
         keys = self.drafter.confidence_keys(self.committed)
         gamma = 0 if keys is None or most < 1 else self.gamma_policy.choose(keys, most)
         if gamma == 0:

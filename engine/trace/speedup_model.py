@@ -25,6 +25,21 @@ def interpolate(v: Mapping[int, float], width: int) -> float:
     return v[low] + (v[high] - v[low]) * (width - low) / (high - low)
 
 
+def shared_costs(c: float, v: Mapping[int, float], rows: int) -> tuple[float, dict[int, float]]:
+    """c and v of one of ``rows`` requests that share a pass, the others with one token each. A cost of 1 is still
+    that of a plain token: now 1/rows of a plain pass over all. So a further token in the pass costs rows/v(rows)
+    times as much as alone, and so does a draft step, because it is not shared.
+
+    >>> shared_costs(0.1, {1: 1.0, 11: 2.0}, 6)     # six plain tokens for 1.5: four a plain step
+    (0.4, {1: 1.0, 2: 1.4000000000000004, 6: 3.0})
+    """
+    if rows == 1:
+        return c, dict(v)
+    others, rate = rows - 1, rows / interpolate(v, rows)
+    widths = sorted({1, 2, *(w - others for w in v if w - others > 2)})
+    return c * rate, {w: rate * interpolate(v, others + w) - others for w in widths}
+
+
 def idealised_speedup(alpha: float, gamma: int, c: float, v: Mapping[int, float]) -> float:
     """From α alone: expected tokens ÷ (γ·c + v(γ+1))."""
     return expected_tokens(alpha, gamma) / (gamma * c + interpolate(v, gamma + 1))

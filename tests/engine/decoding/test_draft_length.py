@@ -263,3 +263,14 @@ def test_a_run_repeats_from_its_own_pins(temperature):
     pins = [(gamma, steps) for gamma, steps, _ in first]
     assert (0, 0) in pins and any(steps > gamma for gamma, steps in pins) and any(0 < g == s for g, s in pins)
     assert rounds(ReplayedGamma(pins)) == first
+
+
+def test_drafting_fades_out_as_requests_come_and_returns_as_they_leave():
+    """0.08 more of a plain step for each token of a pass: requests make γ shorter bit by bit, not at a threshold."""
+    policy = AdaptiveGamma(0.0, {1: 1.0, 21: 2.6}, {0: 0.8})
+    lengths = []
+    for rows in (1, 2, 4, 8, 12, 16, 30, 1):
+        policy.share(rows)
+        lengths.append(policy.choose(SAME, 16))
+    assert lengths[0] == lengths[-1] > 5 and lengths[:-1] == sorted(lengths[:-1], reverse=True)
+    assert len({*lengths}) >= 4 and lengths[6] <= 1

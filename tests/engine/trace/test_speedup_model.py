@@ -11,6 +11,7 @@ from engine.trace.speedup_model import (
     expected_tokens,
     idealised_speedup,
     interpolate,
+    shared_costs,
 )
 
 V = {1: 1.0, 2: 1.1, 4: 1.3, 8: 1.7}
@@ -54,3 +55,16 @@ def test_break_even_parts_what_is_slower_from_what_is_not(gamma, c, v):
 def test_depths_that_differ_are_weighed_one_by_one():
     assert best_length([0.9, 0.0, 1.0], 0.05, FREE) == 1  # nothing survives the second draft
     assert best_length([0.2, 1.0, 1.0, 1.0], 0.0, FREE) == 4
+
+
+@pytest.mark.parametrize("rows", [1, 2, 5, 16, 40])
+def test_a_row_of_a_batch_pays_for_a_token_as_much_as_plain_tokens_are_worth(rows):
+    """Against the whole pass: drafting pays by a row's costs exactly if it raises tokens per cost of all rows."""
+    v, c = {1: 1.0, 4: 1.2, 16: 2.2}, 0.035
+    own_c, own_v = shared_costs(c, v, rows)
+    assert interpolate(own_v, 1) == pytest.approx(1)
+    for alpha, gamma in ((0.1, 1), (0.45, 2), (0.6, 3), (0.92, 8), (0.99, 20)):
+        tokens = expected_tokens(alpha, gamma)
+        whole = (rows - 1 + tokens) / (gamma * c + interpolate(v, rows + gamma)) * interpolate(v, rows) / rows
+        own = tokens / (gamma * own_c + interpolate(own_v, gamma + 1))
+        assert (whole > 1) == (own > 1) and (rows > 1 or own == pytest.approx(whole))
