@@ -1,11 +1,12 @@
 """Lays out the controls of a run: the prompt line, a row of quick controls, and a drawer with the others."""
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import gradio as gr
 from gradio.components import Component
 
-from app.form import EXAMPLES, METHOD_LABELS, NAMES, choices, defaults, described
+from app.form import EXAMPLES, METHOD_LABELS, NAMES, Control, choices, defaults
 from app.jobs.service import Service
 from app.playground.pair_handlers import PairHandlers
 from app.ui.html_component import component
@@ -32,18 +33,17 @@ class Controls(NamedTuple):
         return [self.widgets[name] for name in names]
 
 
-def prompt_line(service: Service) -> tuple[gr.Textbox, gr.Button, gr.Button]:
-    """The prompt, Run and Stop."""
+def prompt_line(specs: Mapping[str, Control]) -> tuple[gr.Textbox, gr.Button, gr.Button]:
+    """The prompt, Run and Stop. ``specs``: every control by name, with its value at the start."""
     with gr.Row(elem_classes="sl-ask"):
-        box = control(described(service.limits)["prompt"])
+        box = control(specs["prompt"])
         run = gr.Button("Run", variant="primary", elem_id="run", scale=0, min_width=112)
         stop = gr.Button("Stop", variant="secondary", elem_id="stop", interactive=False, scale=0, min_width=64)
     return box, run, stop
 
 
-def quick_row(service: Service, prompt: gr.Textbox) -> dict[str, Component]:
+def quick_row(service: Service, specs: Mapping[str, Control], prompt: gr.Textbox) -> dict[str, Component]:
     """The examples, and the controls that are changed most. Returns each control's component by name."""
-    specs = described(service.limits)
     with gr.Row(elem_id="quick"):
         with gr.Row(elem_classes="sl-examples"):
             for name, text in EXAMPLES.items():
@@ -51,16 +51,16 @@ def quick_row(service: Service, prompt: gr.Textbox) -> dict[str, Component]:
                 example.click(lambda text=text: text, None, prompt, **QUIET)
         offered = choices(METHOD_LABELS, (AUTO, *service.methods(service.pair)))
         method = control(specs["method"], choices=offered, info=None)
-        gamma = control(specs["gamma"], label="γ", info=None, interactive=False)
+        gamma = control(specs["gamma"], label="γ", info=None, interactive=not specs["auto"].default)
         auto = control(specs["auto"], info=None)
         temperature = control(specs["temperature"], info=None)
         gr.Button("Settings", size="sm", elem_id="settings", min_width=40)
     return {"prompt": prompt, "method": method, "gamma": gamma, "auto": auto, "temperature": temperature}
 
 
-def drawer(service: Service, quick: dict[str, Component]) -> Controls:
+def drawer(service: Service, specs: Mapping[str, Control], quick: dict[str, Component]) -> Controls:
     """All other controls, closed until Settings is pressed (drawer.js). Returns every control."""
-    specs, widgets = described(service.limits), dict(quick)
+    widgets = dict(quick)
     with gr.Column(elem_id="drawer"):
         widgets["pair"] = control(specs["pair"], choices=choices(service.titles))
         note = component("pair_note", elem_id="pair-note")

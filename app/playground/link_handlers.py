@@ -2,12 +2,13 @@
 
 import json
 import uuid
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
 import gradio as gr
 
-from app.form import METHOD_LABELS, NAMES, choices, described, settings
+from app.form import METHOD_LABELS, NAMES, Control, choices, described, settings
 from app.form import read as controls_of
 from app.jobs.service import RecordedRun, Service, with_baseline
 from app.jobs.visitor import Session
@@ -24,9 +25,11 @@ from engine.trace.trace import with_branch
 
 
 class LinkHandlers:
-    def __init__(self, service: Service):
+    def __init__(self, service: Service, specs: Mapping[str, Control] | None = None):
+        """``specs``: every control by name, with its value at the start; without them that is its default."""
         self.service = service
         self.controls = described(service.limits)
+        self.specs = specs or self.controls
 
     def opened(self, press: Press, event: gr.EventData) -> list[Any]:
         """Fills the controls from the query that the page was opened with.
@@ -67,7 +70,7 @@ class LinkHandlers:
 
     def _result(self, link: links.Link) -> RecordedRun | None:
         """With its branch, if that has run here too; without, if the link has none."""
-        config = self._config(link) if link.values or link.force else None
+        config = self._config(link) if link.has_settings or link.force else None
         result = self.service.results.get(with_baseline(config)) if config else None
         if result is None or link.force is None:
             return result
@@ -82,7 +85,9 @@ class LinkHandlers:
         if name == "method" and "pair" in link.values:  # the value must be among the choices of this pair
             methods = (AUTO, *self.service.methods(link.values["pair"]))
             return gr.update(choices=choices(METHOD_LABELS, methods), value=link.values.get("method", AUTO))
-        return gr.update(value=link.values[name]) if name in link.values else SKIP
+        value = link.values.get(name, self.controls[name].default)
+        is_here = name not in link.values and (not link.has_settings or value == self.specs[name].default)
+        return SKIP if is_here else gr.update(value=value)
 
     def link(self, session: Session, *values: Any) -> str:
         """A link to the current controls, and to the branch of the run on the stage if that has these settings.

@@ -32,13 +32,15 @@ class Link:
     """The content of a link: ``values`` of controls, controls to ``hide``, whether to ``present``, and the place and
     token of a branch.
 
-    ``refused``: a sentence for each parameter that was left out. ``notes``: sentences on other differences.
+    ``has_settings``: of a run, if only of one with every default. ``refused``: a sentence for each parameter that was
+    left out. ``notes``: sentences on other differences.
     """
 
     values: Mapping[str, Any] = field(default_factory=dict)
     hide: tuple[str, ...] = ()
     present: bool = False
     force: tuple[int, int] | None = None
+    has_settings: bool = False
     refused: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
 
@@ -101,12 +103,13 @@ def read(text: str, controls: Mapping[str, Control], pairs: Sequence[Pair], prom
     except BadInput as error:
         refused.append(str(error))
     notes = _revision(pieces.get(REVISION), pair)
-    return Link(values, hide, _SWITCH.get(pieces.get(PRESENT, "0"), False), force, tuple(refused), notes)
+    present, has_settings = _SWITCH.get(pieces.get(PRESENT, "0"), False), bool(values) or REVISION in pieces
+    return Link(values, hide, present, force, has_settings, tuple(refused), notes)
 
 
 def sentence(link: Link, controls: Mapping[str, Control]) -> str:
     """The sentences that the page shows about the link it was opened with."""
-    names = [label(controls[name]) for name in link.values]
+    names = [label(controls[name]) for name in link.values] or ["every default"] * link.has_settings
     filled = f"Filled in from the link: {', '.join(names)}. Nothing has run yet: read the prompt, then press Run."
     refused = [*link.refused, "Everything else in the link was used."] if link.refused and names else link.refused
     forced = [FORCED.format(link.force[0] + 1)] if link.force else []

@@ -4,14 +4,13 @@ import gradio as gr
 
 from app.jobs.service import Service
 from app.jobs.visitor import Session
-from app.playground import share_panel
+from app.playground import share_panel, startup_run
 from app.playground.branch_handlers import BranchHandlers
 from app.playground.form_panel import drawer, prompt_line, quick_row, wire
 from app.playground.link_handlers import LinkHandlers
 from app.playground.press import Press
 from app.playground.results_panel import connect, results
 from app.playground.run_handlers import RunHandlers
-from app.playground.startup_run import opening
 from app.ui.html_component import component
 from app.ui.notice import keep_alive
 from app.ui.widgets import PRIVATE, QUIET
@@ -22,13 +21,14 @@ def playground(service: Service, chip: gr.HTML, shared: gr.HTML) -> tuple[gr.HTM
 
     Returns the stage, all controls in the order of form.NAMES, and the session.
     """
-    handlers, links = RunHandlers(service), LinkHandlers(service)
+    specs = startup_run.controls(service)
+    handlers, links = RunHandlers(service), LinkHandlers(service, specs)
     session, press = gr.State(Session()), gr.State(Press())
-    text, run, stop = prompt_line(service)
-    quick = quick_row(service, text)
-    stage_first, charts_first = opening()
+    text, run, stop = prompt_line(specs)
+    quick = quick_row(service, specs, text)
+    stage_first, charts_first = startup_run.opening()
     stage = keep_alive(component("stage", stage_first, look="sl-stage"))
-    controls = drawer(service, quick)
+    controls = drawer(service, specs, quick)
     wire(service, controls, chip)
     choices = controls.some("pair", "method", "auto", "gamma", "temperature")
     below = results(service, choices, charts_first)

@@ -1,8 +1,17 @@
-"""Loads the recorded run that the page shows when it opens, before a model is loaded."""
+"""Loads the recorded run that the page shows when it opens, before a model is loaded, and the controls' values.
 
+So the prompt line always holds the prompt of the run on the stage, and Run repeats it on this machine.
+"""
+
+from dataclasses import replace
+
+from app.form import Control, described, read
+from app.jobs.service import Service
 from app.views import charts, player_feed
+from engine.config import AUTO
 from engine.errors import BadInput
 from engine.files import ASSETS
+from engine.trace.branch import request_of
 from engine.trace.trace import Trace, load
 
 OPENING = ASSETS / "data" / "traces" / "opening.json"
@@ -20,6 +29,20 @@ def recorded() -> tuple[Trace | None, Trace | None]:
     except BadInput as error:
         print(f"The page opens without its recorded run: {error}", flush=True)
         return None, None
+
+
+def controls(service: Service) -> dict[str, Control]:
+    """Every control by name; those of the recorded run's settings begin with its values, if it can run here."""
+    specs = described(service.limits)
+    run, _ = recorded()
+    try:
+        values = read(request_of(run)) if run else {}
+    except BadInput:
+        values = {}
+    can_run = values and values["pair"] == service.pair and values["tokens"] <= service.limits.new_tokens
+    if not can_run or values["method"] not in (AUTO, *service.methods(service.pair)):
+        return specs
+    return {name: replace(spec, default=values[name]) for name, spec in specs.items()}
 
 
 def opening() -> tuple[str, list[str]]:
