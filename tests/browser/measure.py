@@ -119,6 +119,13 @@ def new_page(browser, url: str) -> Page:
     return page
 
 
+def reset(page: Page) -> Page:
+    """With every setting's default; the page begins with the recorded run's."""
+    page.evaluate("document.querySelector('#reset').click()")
+    expect(page.locator("#temperature input[type=number]")).to_have_value("0")
+    return page
+
+
 def press_run(page: Page, **fields: str) -> None:
     fill(page, **fields)
     page.locator("#run").click()
@@ -279,7 +286,7 @@ def measure_page(browser, url: str, tokens: int, runs: int) -> None:
         meanwhile.append(milliseconds)
     show("page ready, while the model loads", meanwhile or [first], "ms", READY_MS)
     show("page ready, later visits", [visit(browser, url)[0] for _ in range(runs)], "ms", READY_MS)
-    page = new_page(browser, url)
+    page = reset(new_page(browser, url))
     beside_it(8, 0)
     through_the_page(page, 8, 1_000)  # the models are loaded and the device measured
     alone, paged = [], []
@@ -320,7 +327,7 @@ def report(what: str, requests: list[Request]) -> list[str]:
 
 
 def measure_class(browser, url: str, tokens: int) -> list[str]:
-    pages = [new_page(browser, url) for _ in range(BROWSERS)]
+    pages = [reset(new_page(browser, url)) for _ in range(BROWSERS)]
     began = time.monotonic()
     clients = [Client(url, verbose=False) for _ in range(CLIENTS)]
     print(f"{CLIENTS} clients and {BROWSERS} browsers are connected after {time.monotonic() - began:.1f} s")

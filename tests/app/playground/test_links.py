@@ -13,6 +13,7 @@ from app.form import NAMES, defaults, described, read, settings
 from app.jobs.service import Pair, Service
 from app.jobs.visitor import Session
 from app.limits import Limits
+from app.playground import startup_run
 from app.playground.link_handlers import LinkHandlers
 from app.playground.links import MOST, Link, query, sentence
 from app.playground.links import read as read_link
@@ -20,6 +21,7 @@ from app.playground.press import Press
 from app.playground.run_handlers import SKIP, RunHandlers
 from engine.config import AUTO, RunConfig, SamplingParams
 from engine.errors import BadInput
+from engine.trace.branch import request_of
 
 LIMITS = Limits(new_tokens=512, prompt_chars=8_000)
 CONTROLS = described(LIMITS)
@@ -200,6 +202,20 @@ def test_opening_fills_the_controls_and_runs_nothing(sharing):
     assert session == Session(), "the recorded run makes way"
     assert json.loads(told) | {"at": ""} == {"hide": ["seed"], "present": True, "at": ""}
     assert sharing.service.engine.fake.jobs == []
+
+
+def test_the_controls_begin_with_the_recorded_run_and_a_link_of_settings_resets_them(sharing):
+    specs = startup_run.controls(sharing.service)
+    run, _ = startup_run.recorded()
+    assert settings({name: spec.default for name, spec in specs.items()}) == request_of(run)
+    links, revision = LinkHandlers(sharing.service, specs), "revision=" + "f" * 12
+    filled = dict(zip(NAMES, links.opened(Press(), event(revision))[3:], strict=True))
+    reset = {name: update["value"] for name, update in filled.items() if update != SKIP}
+    assert settings({name: spec.default for name, spec in specs.items()} | reset) == settings(defaults())
+    for text in ("hide=seed&present=1", "__theme=dark", ""):
+        assert all(update == SKIP for update in links.opened(Press(), event(text))[3:]), text
+    alone = Service(FakeEngine(), Limits(new_tokens=64))
+    assert startup_run.controls(alone) == described(alone.limits), "it could not run here"
 
 
 def test_a_bad_link_is_an_error_in_words(sharing):

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from fake_worker import recorded
 
-from app.playground.startup_run import OPENING, SENTENCE, opening
+from app.playground.startup_run import BASELINE, OPENING, SENTENCE, opening
 from app.ui.html_component import WEB
 from app.views import figures, player_feed, tiles
 from app.views.notice import notice
@@ -174,7 +174,7 @@ def test_the_recording_that_opens_the_page_shows_everything():
     stage, drawn = opening()
     assert stage.startswith('{"type":"start"') and len(stage) < 100_000
     numbers, _, status = lines(stage)[-3:]
-    assert numbers["tiles"]["tau"][0] != "–" and numbers["plain"]["counts"][-1] == 60
+    assert numbers["tiles"]["tau"][0] != "–" and numbers["plain"]["counts"][-1] == len(load(BASELINE).output)
     assert "guesses up to 4 tokens" in status["text"] and json.loads(drawn[1])["figures"]["rounds"]["data"]
     assert all(token.p is not None for event in trace.rounds for token in event.tokens)
 
