@@ -67,7 +67,7 @@ class Api:
             "repetition_penalty": repetition_penalty, "precision": precision, "acceptance": acceptance,
         }  # fmt: skip
         with _as_gradio_error():
-            config = settings(values)
+            config = settings(values, self.service.limits)
             for traces, status in self._follow(request, with_baseline(config), again):
                 run, plain = traces["run"], traces.get("baseline")
                 text = run.text if run else ""
@@ -90,7 +90,7 @@ class Api:
         """
         with _as_gradio_error():
             values = {"prompt": prompt, "pair": pair, "temperature": temperature, "seed": seed, "tokens": tokens}
-            config = settings(values)
+            config = settings(values, self.service.limits)
             plain = baseline_of(config)
             drafting = [method for method in self.service.methods(pair) if method != "none"]
             configs = (("none", plain), *((method, replace(config, method=method)) for method in drafting))

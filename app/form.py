@@ -115,10 +115,11 @@ def defaults(limits: Limits | None = None) -> dict[str, Any]:
     return {name: control.default for name, control in described(limits or Limits()).items()}
 
 
-def settings(values: Mapping[str, Any]) -> RunConfig:
+def settings(values: Mapping[str, Any], limits: Limits | None = None) -> RunConfig:
     """Returns the controls as a validated request, with defaults for missing ``values``; raises BadInput.
 
-    Choices that depend on the server (pairs, their methods) are checked by the service.
+    The tokens are checked against ``limits`` first. Otherwise a visitor would be told the engine's limit, then the
+    page's. Choices that depend on the server (pairs, their methods) are checked by the service.
     """
     unknown = set(values) - set(NAMES)
     if unknown:
@@ -126,6 +127,8 @@ def settings(values: Mapping[str, Any]) -> RunConfig:
     complete = defaults() | dict(values)
     for control in CONTROLS:
         complete[control.name] = plausible(control, complete[control.name])
+    if limits:
+        limits.check_tokens(complete["tokens"])
     return RunConfig(
         **{name: complete[name] for name in _FIELDS},
         gamma=_gamma(complete),

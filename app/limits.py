@@ -59,7 +59,9 @@ class Limits:
         for name, text in (("prompt", config.prompt), ("system prompt", config.system or "")):
             if len(text) > self.prompt_chars:
                 raise BadInput(f"The {name} has {len(text):,} characters; this page takes up to {self.prompt_chars:,}.")
-        if config.max_new_tokens > self.new_tokens:
-            raise BadInput(
-                f"Max tokens is {config.max_new_tokens:,} and this page allows {self.new_tokens:,}; ask for fewer."
-            )
+        self.check_tokens(config.max_new_tokens)
+
+    def check_tokens(self, tokens: int) -> None:
+        """``tokens``: as a form sent it; what is no number at all RunConfig refuses."""
+        if isinstance(tokens, int | float) and not 1 <= tokens <= self.new_tokens:
+            raise BadInput(f"Max tokens is {tokens:,}; this page allows 1 to {self.new_tokens:,}.")

@@ -93,7 +93,7 @@ class LinkHandlers:
         """A link to the current controls, and to the branch of the run on the stage if that has these settings.
         ``values``: of every control, in the order of form.NAMES. Empty with the reason if there can be no link."""
         try:
-            config = settings(dict(zip(NAMES, values, strict=True)))
+            config = settings(dict(zip(NAMES, values, strict=True)), self.service.limits)
             pair = self.service.pairs.get(config.pair)
             revision = pair.revision if pair else ""
             return _value(link=links.query(controls_of(config), self.controls, revision, _forced(session, config)))

@@ -49,7 +49,7 @@ class RunHandlers:
         live = LiveRun()
         with press.streaming():
             try:
-                live.config = settings(dict(zip(NAMES, values, strict=True)))
+                live.config = settings(dict(zip(NAMES, values, strict=True)), self.service.limits)
                 yield from self._updates(visitor_id(request), press, live)
                 yield from self._linked_branch(visitor_id(request), press, live.config)
             except EngineError as error:

@@ -17,6 +17,7 @@ from engine.files import ASSETS
 
 NGRAM_LONGEST = 8  # tokens of the longest match, as in engine.drafters.ngram
 PAYS = 1.05  # a smaller gain of one run may be noise
+SHIPPED = "assets/"  # drafts in this repository; a hub's name has one part before its "/"
 TYPICAL = 4  # the draft length of γ = auto until a run shows one
 
 
@@ -146,5 +147,7 @@ def _filled(recipe: Mapping[str, str], choice: Choice) -> dict[str, str]:
     code = template.substitute(choice.values)
     if any(file in code.split() for file in ("target.gguf", "draft.gguf")):
         notes.append(fields["file_note"])
+    if (choice.draft or "").startswith(SHIPPED) and choice.draft in code:
+        notes.append("The draft's path begins at the SpecLens folder.")
     note = Template(" ".join(filter(None, notes))).substitute(choice.values)
     return {"code": code, "note": note}

@@ -65,8 +65,11 @@ def test_what_cannot_be_is_refused_in_one_short_sentence(values, words):
     assert words in text and 15 < len(text) < 300 and "\n" not in text
 
 
-def test_limits_are_written_into_the_controls():
+def test_limits_are_written_into_the_controls_and_come_before_the_engines():
     limits = Limits(new_tokens=40, prompt_tokens=123, pairs=("b", "a"))
+    for tokens in (9999, 41, 0, -1, float("nan")):
+        with pytest.raises(BadInput, match=r"^Max tokens is .*; this page allows 1 to 40\.$"):
+            settings({"tokens": tokens}, limits)
     found = described(limits)
     assert (found["tokens"].default, found["tokens"].high) == (40, 40) and "40" in found["tokens"].hint
     assert "123 tokens" in found["prompt"].hint

@@ -402,6 +402,41 @@ def test_plain_runs_share_a_row(opened):
     assert text_of(page) == made(60, gamma=0, method="none").text
 
 
+# How many underlines there are, and how many nodes and underlines the next step touches.
+UNDERLINED = "() => [...CSS.highlights.values()].reduce((sum, one) => sum + one.size, 0)"
+TOUCHED = """async key => {
+  const touched = { nodes: new Set(), underlines: 0 }, { add, delete: drop } = Highlight.prototype;
+  Highlight.prototype.add = function (range) { touched.underlines++; return add.call(this, range); };
+  Highlight.prototype.delete = function (range) { touched.underlines++; return drop.call(this, range); };
+  const observer = new MutationObserver(all => all.forEach(one => touched.nodes.add(one.target)));
+  observer.observe(document.body, { subtree: true, childList: true, characterData: true, attributes: true });
+  document.dispatchEvent(new KeyboardEvent('keydown', { key, bubbles: true }));
+  await new Promise(done => requestAnimationFrame(() => setTimeout(done)));
+  observer.disconnect();
+  Object.assign(Highlight.prototype, { add, delete: drop });
+  return [touched.nodes.size, touched.underlines];
+}"""
+FIRST_UNDERLINED = """() => [...CSS.highlights.values()].some(one => [...one].some(range =>
+  range.startOffset === 0 && range.startContainer === document.querySelector('.sl-text').firstChild.firstChild))"""
+
+
+def test_a_step_of_a_long_trace_touches_no_more_than_one_of_a_short_trace(opened):
+    touched = {}
+    for tokens in (100, 2000):
+        page = opened(made(tokens))
+        page.keyboard.press("ArrowLeft")
+        steps = [page.evaluate(TOUCHED, key) for key in "jjjkkkkk"]
+        touched[tokens] = [max(counts) for counts in zip(*steps, strict=True)]
+        assert 0 < page.evaluate(UNDERLINED) <= 400, "those in sight"
+    assert touched[2000][0] <= 1.5 * touched[100][0] and touched[2000][1] <= 100, touched
+    assert text_of(page).count("lighthouse") > 50
+    page.wait_for_function(f"!({FIRST_UNDERLINED})()")
+    page.locator(".sl-text-box").evaluate("node => { node.scrollTop = 0; }")
+    page.wait_for_function(FIRST_UNDERLINED)
+    page.keyboard.press("Home")
+    assert page.evaluate(UNDERLINED) == 0
+
+
 def test_a_long_trace_keeps_few_rows_and_any_of_them_can_be_reached(opened):
     trace = made(2000)
     page = opened(trace)

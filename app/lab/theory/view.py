@@ -191,7 +191,7 @@ def crossing(points: Sequence[Point]) -> str:
 
 
 def summary(measured: PointSet) -> str:
-    """The fastest point, and how far measured and predicted speedups differ, in a sentence or two."""
+    """From which α drafting pays, the fastest point, and how far measured and predicted speedups differ."""
     points, costs = measured.ordered, measured.costs
     fastest = max(points, key=lambda point: point.speedup)
     shares = [point.speedup / predicted(point, costs) for point in points]
@@ -202,6 +202,9 @@ def summary(measured: PointSet) -> str:
         return f"{best} Predicted: {predicted(points[0], costs):.2f}×."
     spread = f"{min(shares):.2f} to {max(shares):.2f}, the middle one {median(shares):.2f}"
     far = max(shares) > FAR or min(shares) < 1 / FAR
+    gammas = {point.gamma for point in points}
+    if len(gammas) == 1 and fastest.speedup > 1:
+        best = f"1× was reached {crossing(points)}. {best}"
     return f"{best} Measured ÷ predicted went from {spread}." + (NOISY if far else "")
 
 

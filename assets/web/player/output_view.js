@@ -1,18 +1,23 @@
-// Writes the output up to the player's position, in one text node: a step adds or removes its end. An underline says how
-// each token came about.
+// Writes the output up to the player's position: a step adds or removes its end. An underline says how each token came
+// about. The text is in pieces of some rounds, and only those in sight are underlined. Otherwise each step of a long run
+// would have its whole text underlined and painted anew.
 
-const MOST_UNDERLINED = 3000;   // tokens; more would cost a step too much
+const ROUNDS_A_PIECE = 32;
 
 function makeOutputView(box, timeline, frame = box) {
-  const text = document.createTextNode(''), highlights = window.CSS?.highlights && window.Highlight ? CSS.highlights : null;
-  let lines = [];                 // {range, status, end} of each underlined token, in order
-  box.append(text);
+  const highlights = window.CSS?.highlights && window.Highlight ? CSS.highlights : null, shownPieces = new WeakMap();
+  const observer = new IntersectionObserver(entries => {
+    for (const { target, isIntersecting } of entries) see(shownPieces.get(target), isIntersecting);
+  });
+  let pieces = [], lastRound = -1;    // {node, text, number, from, inSight, lines: {range, status, end, round} of each underline}
 
   function highlight(name) {
     if (!highlights.has(name)) highlights.set(name, new Highlight());
     return highlights.get(name);
   }
-  function rangeOf(from, to) { return new StaticRange({ startContainer: text, startOffset: from, endContainer: text, endOffset: to }); }
+  function rangeOf({ text, from }, start, end) {
+    return new StaticRange({ startContainer: text, startOffset: start - from, endContainer: text, endOffset: end - from });
+  }
 
   // The length of the output after ``step`` steps of round ``index``.
   function lengthAt({ index, step }) {
@@ -23,55 +28,88 @@ function makeOutputView(box, timeline, frame = box) {
     return length;
   }
 
+  // ── pieces ──
+  const lengthOf = piece => piece.from + piece.text.length;
+  const endOf = piece => timeline.rounds[(piece.number + 1) * ROUNDS_A_PIECE]?.offset ?? Infinity;
+
+  function addPiece() {
+    const number = pieces.length, text = document.createTextNode(''), node = make('span', '', [text]);
+    const piece = { node, text, number, from: number ? endOf(pieces.at(-1)) : 0, inSight: false, lines: [] };
+    pieces.push(piece);
+    shownPieces.set(node, piece);
+    box.append(node);
+    observer.observe(node);
+  }
+  function dropPiece() {
+    const piece = pieces.pop();
+    see(piece, false);
+    observer.unobserve(piece.node);
+    piece.node.remove();
+  }
+
   // ``most``: characters.
   function show(at, most = Infinity) {
     const length = Math.min(most, lengthAt(at)), stick = frame.scrollHeight - frame.scrollTop - frame.clientHeight < 40;
-    if (length > text.length) text.appendData(timeline.textFrom(text.length, length));
-    else if (length < text.length) text.deleteData(length, text.length - length);
-    else return;
-    underline(at.index);
+    lastRound = at.index;
+    if (pieces.length ? length === lengthOf(pieces.at(-1)) : !length) return;
+    while (pieces.length > 1 && pieces.at(-1).from >= length) dropPiece();
+    if (!pieces.length) addPiece();
+    write(pieces.at(-1), length);
+    while (lengthOf(pieces.at(-1)) < length) { addPiece(); write(pieces.at(-1), length); }
     if (stick) frame.scrollTop = frame.scrollHeight;
   }
 
-  function underline(last) {
+  function write(piece, length) {
+    const { text, from } = piece, end = Math.min(length, endOf(piece)), now = lengthOf(piece);
+    if (end > now) text.appendData(timeline.textFrom(now, end)); else text.deleteData(end - from, now - end);
+    if (piece.inSight || end === length) see(piece, true);      // the end of the text is taken to be in sight
+  }
+
+  // ── underlines ──
+  function see(piece, inSight) {
+    piece.inSight = inSight;
+    if (inSight) return underline(piece);
+    piece.lines.forEach(drop);
+    piece.lines = [];
+  }
+
+  function underline(piece) {
     if (!highlights) return;
-    while (lines.length && lines.at(-1).end > text.length) drop(lines.pop());
-    if (timeline.forced && !lines.length && text.length >= timeline.prefix) lines.push(add('forced', timeline.prefix - timeline.forced, timeline.prefix, 0));
-    if (timeline.tokensBefore(last + 1) > MOST_UNDERLINED) return;
-    let at = lines.at(-1)?.end ?? 0;
-    for (let index = lines.at(-1)?.round ?? 0; index <= last; index++) {
-      let from = timeline.rounds[index].offset;
+    const { lines, number } = piece, length = lengthOf(piece);
+    while (lines.length && lines.at(-1).end > length) drop(lines.pop());
+    if (timeline.forced && !number && !lines.length && length >= timeline.prefix) add(piece, 'forced', timeline.prefix - timeline.forced, timeline.prefix, 0);
+    const last = Math.min(lastRound, (number + 1) * ROUNDS_A_PIECE - 1);
+    for (let index = lines.at(-1)?.round ?? number * ROUNDS_A_PIECE; index <= last; index++) {
+      let start = timeline.rounds[index].offset;
       for (const token of timeline.rounds[index].emitted) {
-        const end = from + token.text.length;
-        if (end > at && end <= text.length) lines.push(add(token.status, from, end, index));
-        from = end;
+        const end = start + token.text.length;
+        if (end > (lines.at(-1)?.end ?? piece.from) && end <= length) add(piece, token.status, start, end, index);
+        start = end;
       }
-      at = Math.max(at, lines.at(-1)?.end ?? 0);
     }
   }
-  function add(status, from, end, round) {
-    const range = rangeOf(from, end);
+  function add(piece, status, start, end, round) {
+    const range = rangeOf(piece, start, end);
     highlight(`sl-${status}`).add(range);
-    return { range, status, end, round };
+    piece.lines.push({ range, status, end, round });
   }
   const drop = ({ status, range }) => highlight(`sl-${status}`).delete(range);
 
   function mark(token) {
     if (!highlights) return;
     highlights.delete('sl-locked');
-    if (!token?.text || !isEmitted(token)) return;
+    const piece = token?.text && isEmitted(token) && pieces[Math.floor(token.round / ROUNDS_A_PIECE)];
+    if (!piece) return;
     const round = timeline.rounds[token.round];
-    let from = round.offset;
-    for (const other of round.emitted) { if (other === token) break; from += other.text.length; }
-    if (from + token.text.length <= text.length) highlight('sl-locked').add(rangeOf(from, from + token.text.length));
+    let start = round.offset;
+    for (const other of round.emitted) { if (other === token) break; start += other.text.length; }
+    const end = start + token.text.length;
+    if (end <= lengthOf(piece)) highlight('sl-locked').add(rangeOf(piece, start, end));
   }
 
   function reset() {
-    text.data = '';
-    if (!highlights) return;
-    lines.forEach(drop);
-    lines = [];
-    highlights.delete('sl-locked');
+    while (pieces.length) dropPiece();
+    highlights?.delete('sl-locked');
   }
 
   return { show, mark, reset, lengthAt };

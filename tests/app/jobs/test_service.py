@@ -295,7 +295,7 @@ def test_a_full_queue_refuses_once_and_the_next_run_works():
         (asked("word " * 50), "50 tokens; this page takes up to 20"),
         (asked("x" * 300), "300 characters; this page takes up to 200"),
         (asked(system="x" * 300), "system prompt has 300 characters"),
-        (asked(tokens=65), "this page allows 64"),
+        (asked(tokens=65), "this page allows 1 to 64"),
         (asked(pair="giant"), "needs about 900 GB"),
         (asked(pair="../../etc/passwd"), "does not offer the pair '../../etc/passwd'"),
         (asked(pair="~/models+draft"), "does not offer the pair"),

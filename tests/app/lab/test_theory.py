@@ -209,7 +209,9 @@ def test_the_files_hold_the_points_and_their_single_runs():
 
 def test_the_summary_never_calls_a_slowdown_a_gain():
     assert view.summary(points(point(0.5, 2, 0.9), point(0.6, 2, 0.95))).startswith("No point was faster")
-    assert view.summary(points(point(0.5, 2, 0.9), point(0.9, 2, 1.6))).startswith("The fastest was α = 0.9")
+    assert view.summary(points(point(0.5, 2, 0.9), point(0.9, 2, 1.6))).startswith(
+        "1× was reached between α = 0.5 and 0.9. The fastest"
+    )
 
 
 def test_points_far_from_their_curve_are_called_noisy():

@@ -121,7 +121,7 @@ def test_the_time_limit_keeps_the_points(engine):
     ("changes", "limits", "words"),
     [
         ({"alphas": ()}, {}, "at least one α"),
-        ({"tokens": 100}, {"new_tokens": 64}, "this page allows 64"),
+        ({"tokens": 100}, {"new_tokens": 64}, "this page allows 1 to 64"),
         ({}, {"lab_seconds": 0}, "offers no experiments that need a model; run SpecLens on your own machine"),
     ],
 )

@@ -167,7 +167,7 @@ def test_loading_is_shown():
         ({"prompt": " \n "}, "prompt is empty"),
         ({"prompt": "🌊" * 101}, "The prompt has 101 characters; this page takes up to 100"),
         ({"prompt": "half \ud83d of one"}, "surrogate"),
-        ({"tokens": 65}, "this page allows 64"),
+        ({"tokens": 65}, "this page allows 1 to 64"),
         ({"gamma": 33}, "gamma is 33"),
     ],
 )

@@ -45,6 +45,17 @@ def test_every_engine_has_a_recipe_or_says_not_supported_and_names_its_version(m
         assert line["version"] and ("code" in line) != line["note"].startswith("Not supported: ")
 
 
+def test_the_path_of_a_shipped_draft_says_where_it_begins():
+    shipped = {
+        line["name"]: line for line in json.loads(production(Choice("eagle", 3, "a/b", "assets/drafts/x")))["engines"]
+    }
+    assert all(
+        ("SpecLens folder" in line["note"]) == ("assets/drafts/x" in line.get("code", "")) for line in shipped.values()
+    )
+    assert "assets/drafts/x" in shipped["vLLM"]["code"]
+    assert not any("SpecLens folder" in line["note"] for line in recipes(choice("eagle")).values())
+
+
 @pytest.mark.parametrize("wanted", [choice("none", 0), choice("ngram", 0)])
 def test_plain_decoding_needs_no_recipe(wanted):
     assert not any("code" in line for line in recipes(wanted).values())
