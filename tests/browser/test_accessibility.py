@@ -1,8 +1,11 @@
 """axe-core on every state of the page, and the page by keyboard alone. The script comes from a Python package."""
 
 import pytest
-from page_actions import drawn, fill, open_tab, press_run, text_of, violations, wait_for_end
+from page_actions import drawn, fill, open_files, open_tab, press_run, text_of, violations, wait_for_end
 from playwright.sync_api import Page, expect
+from test_player import tree
+
+from engine.trace.trace import to_json
 
 pytestmark = pytest.mark.browser
 CHARTS = ("tokens", "prediction", "acceptance", "rounds", "times", "scoring", "idealised")
@@ -41,7 +44,7 @@ MOVING = """() => [...document.querySelectorAll('.gradio-container *')].filter(n
 
 @pytest.mark.slow
 @PAIRS
-def test_axe_finds_nothing_grave_in_any_state(visit, fake, scheme, width):
+def test_axe_finds_nothing_grave_in_any_state(visit, fake, tmp_path, scheme, width):
     page = visit(color_scheme=scheme, viewport={"width": width, "height": 900})
     fake(step=0.2)
     press_run(page, tokens="40")
@@ -67,6 +70,14 @@ def test_axe_finds_nothing_grave_in_any_state(visit, fake, scheme, width):
     page.locator("#run").click()
     expect(page.get_by_role("alert").filter(has_text="prompt is empty")).to_be_visible()
     assert violations(page, "#stage-notice") == [], "with an error"
+    file = tmp_path / "tree.json"
+    file.write_text(to_json(tree()), encoding="utf-8")
+    open_files(page, file)
+    expect(page.locator(".sl-source")).to_have_text("From a file")
+    page.locator("#stage .sl-rows").focus()
+    page.keyboard.press("End")
+    page.locator("#stage .sl-tree .sl-token").nth(1).click()
+    assert violations(page, "#stage") == [], "with a tree"
 
 
 @pytest.mark.slow

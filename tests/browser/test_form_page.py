@@ -21,7 +21,7 @@ def test_the_same_run_is_recorded_for_the_next_visitor_and_can_be_measured_again
     first, second = visit(), visit()
     fake(step=0.04, recorded=16)
     for page in (first, second):
-        fill(page, prompt="A prompt of the whole class", tokens="60")
+        fill(page, prompt="A prompt of the whole class", tokens="60", temperature="0")
     press_run(first)
     expect(second.locator(".sl-chip-words")).to_have_text(re.compile("^Busy on CPU"))
     expect(first.locator(".sl-chip-words")).to_have_text(re.compile("your run$"))

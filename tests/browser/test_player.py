@@ -10,11 +10,13 @@ from page_actions import OVERFLOW, ROWS, text_of
 from player_page import page as harness
 from playwright.sync_api import Page, expect
 
+from app.page import STYLES
 from app.playground.startup_run import OPENING
+from app.ui.html_component import read
 from app.views import player_feed
 from engine.config import SamplingParams
 from engine.exactness.toy_models import ToyLM, make_drafter, record_trace
-from engine.trace.events import Round, Timings, Token
+from engine.trace.events import PromptToken, Round, Timings, Token
 from engine.trace.trace import Trace, load
 
 pytestmark = pytest.mark.browser
@@ -457,6 +459,28 @@ def test_a_long_trace_keeps_few_rows_and_any_of_them_can_be_reached(opened):
     expect(numbers.first).to_have_text("1")
 
 
+# Gradio writes each rule anew from what the browser has read: of a shorthand with a variable nothing is left where a
+# longhand of it follows.
+LOST = """text => {
+  const read = text => {
+    const sheet = new CSSStyleSheet(), found = [];
+    const walk = rules => [...rules].filter(rule => !(rule instanceof CSSKeyframesRule))
+      .forEach(rule => (rule.style ? found.push(rule) : walk(rule.cssRules ?? [])));
+    sheet.replaceSync(text);
+    walk(sheet.cssRules);
+    return found;
+  };
+  const kept = rule => [...read(rule.cssText)[0].style];
+  return read(text).filter(rule => [...rule.style].some(name => !kept(rule).includes(name))).map(rule => rule.cssText);
+}"""
+
+
+def test_no_style_is_lost_when_gradio_writes_the_rules_anew(opened):
+    page = opened(made(2))
+    assert page.evaluate(LOST, "p { border: solid var(--x); border-width: 2px }") != []
+    assert [rule for name in STYLES for rule in page.evaluate(LOST, read(name))] == []
+
+
 def test_hostile_tokens_are_only_text(opened):
     trace = with_texts(HOSTILE)
     page = opened(trace)
@@ -467,8 +491,50 @@ def test_hostile_tokens_are_only_text(opened):
         tokens.nth(i).click()
         tokens.nth(i).hover()
     expect(tokens.last.locator(".sl-piece")).to_have_text("␣␣")  # a token of spaces is seen
+    for number, text in enumerate(HOSTILE):
+        page.evaluate("text => feed(text)", player_feed.complete(f"forced {number}", forking(trace, text)))
+        assert text_of(page).encode("utf-16", "surrogatepass") == as_shown.encode("utf-16", "surrogatepass")
+        inside = page.locator(".sl-branch-text").evaluate("node => node.textContent")
+        assert inside.encode("utf-16", "surrogatepass") == (HOSTILE[0] + text + as_shown).encode(
+            "utf-16", "surrogatepass"
+        )
+        expect(page.locator(".sl-lane-heads .sl-forced-word")).to_have_count(1)
+        assert page.locator(".sl-lane-heads").bounding_box()["height"] < 40, "one line"
+        for width in (320, 1280):
+            page.set_viewport_size({"width": width, "height": 900})
+            page.wait_for_function(f"{OVERFLOW} <= 0")
     assert page.locator("#stage script, #stage img").count() == 0
-    assert page.evaluate(OVERFLOW) <= 0
+
+
+def forking(run: Trace, text: str) -> Trace:
+    """With a branch of the same rounds, in which ``text`` was forced in place of the second token."""
+    first, *_ = run.emitted
+    prefix = (PromptToken(first.id, first.text), PromptToken(99, text))
+    return replace(run, branch=replace(run, started=replace(run.started, prefix=prefix)))
+
+
+def test_the_captions_point_at_hostile_tokens_and_long_drafts_wrap_without_a_cut(opened):
+    """γ = 16, and tokens of markup where the captions point; also beside a branch, on a phone and presented."""
+    trace = made(200, gamma=16)
+    rounds = [replace(r, tokens=tuple(replace(t, text=HOSTILE[i % 7]) for i, t in enumerate(r.tokens)))
+              if 9 <= r.index <= 12 else r for r in trace.rounds]  # fmt: skip
+    page = opened(replace(trace, rounds=tuple(rounds)), is_recorded=True, at_end=False, fresh=True)
+    expect(page.locator(".sl-captions p b")).to_have_text(["Resampled", "Rejected", "Accepted"])
+    expect(page.locator(".sl-captions")).not_to_contain_text("pwned")
+    for shown in (replace(trace, branch=None), forking(trace, "x")):
+        page.evaluate("text => feed(text)", player_feed.complete(f"branch {bool(shown.branch)}", shown))
+        for width, height in ((1280, 800), (390, 844), (320, 844)):
+            page.set_viewport_size({"width": width, "height": height})
+            page.wait_for_function(f"{OVERFLOW} <= 0")
+            page.wait_for_function(f"({CUT})().length === 0")
+    assert max(row.locator(".sl-token").count() for row in page.locator(".sl-row").all()) >= 17
+
+
+# Tokens that reach beyond their row.
+CUT = """() => [...document.querySelectorAll('.sl-row .sl-token')].filter(token => {
+  const [box, line, row] = [token, token.parentNode, token.closest('li')].map(node => node.getBoundingClientRect());
+  return box.width && (box.right > line.right + 1 || box.left < line.left - 1 || box.bottom > row.bottom + 1);
+}).map(token => token.textContent)"""
 
 
 def test_the_recorded_run_plays_by_itself_and_an_empty_inspector_offers_a_rejected_draft_once_it_rests(opened):
@@ -580,6 +646,10 @@ def test_a_tree_is_one_line_of_what_was_tested_until_one_of_its_tokens_is_inspec
     expect(panel).to_contain_text("one more row cost 0.1")
     page.keyboard.press("Escape")
     expect(line.locator(".sl-token:visible")).to_have_count(7)
+    many = tuple(replace(first, index=i, start=i / 10, end=i / 10 + 0.1) for i in range(20))
+    page.set_viewport_size({"width": 1280, "height": 800})
+    page.evaluate("text => feed(text)", player_feed.complete("many", replace(whole, rounds=(*many, after))))
+    page.wait_for_function(f"({ROWS})() >= 10")  # two of which the strip takes on the page
 
 
 def test_a_tree_is_told_step_by_step_and_fits_a_phone(opened):

@@ -16,16 +16,24 @@ function endCaptions(root) {
   try { localStorage.setItem(SEEN, '1'); } catch { /* a page without storage shows them again */ }
 }
 
-// ``row``: the element of the round's row, below which they stand; they scroll with it.
+// ``row``: the element of the round's row, below which they stand; they scroll with it, and fit its width.
 function showCaptions(root, row, ended) {
-  const box = make('div', 'sl-captions', [], { role: 'note' }), left = row.getBoundingClientRect().left;
-  for (const [status, word, text] of CAPTIONS) {
-    const chip = row.querySelector(`.sl-token.sl-${status}`)?.getBoundingClientRect();
-    if (chip) box.append(make('p', '', [make('b', '', word), `: ${text}`], { '--from': `${chip.left + chip.width / 2 - left}px` }));
-  }
-  box.append(makeButton('Got it', () => { endCaptions(root); ended(); }));
+  const box = make('div', 'sl-captions', [makeButton('Got it', () => { endCaptions(root); ended(); })], { role: 'note' });
+  let width = 0;
   row.append(box);
-  for (const line of box.querySelectorAll('p')) fit(line, box.getBoundingClientRect().right - 6);
+  new ResizeObserver(() => {
+    if (row.clientWidth === width) return;
+    width = row.clientWidth;
+    const lines = CAPTIONS.flatMap(caption => captionNode(row, ...caption));
+    box.replaceChildren(...lines, box.lastChild);
+    for (const line of lines) fit(line, box.getBoundingClientRect().right - 6);
+  }).observe(row);
+}
+
+function captionNode(row, status, word, text) {
+  const chip = row.querySelector(`.sl-token.sl-${status}`)?.getBoundingClientRect();
+  const from = chip && chip.left + chip.width / 2 - row.getBoundingClientRect().left;
+  return chip ? [make('p', '', [make('b', '', word), `: ${text}`], { '--from': `${from}px` })] : [];
 }
 
 // Without room a caption loses its second half, then stands to the left of its leader.

@@ -2,7 +2,7 @@
 
 // ``act``: what Keep and Drop do; null without an engine.
 function makeLaneHeads(box, act) {
-  const word = forced => make('bdi', 'sl-forced-word', `⤳ “${isolated(shown(forced).trim())}”`);
+  const word = forced => make('bdi', 'sl-forced-word', `⤳ “${isolated(visible(shown(forced)).trim())}”`, { title: shown(forced) });
 
   function buttons(isOver) {
     const attributes = isOver ? {} : { disabled: '' };
@@ -13,7 +13,7 @@ function makeLaneHeads(box, act) {
   function show(branch, about) {
     const parts = branch.on
       ? [make('span', '', [make('b', '', 'This run')]),
-        make('span', '', [make('b', '', 'Branch'), ' ', word(branch.forced), ` in round ${branch.from + 1} `, ...buttons(branch.ended)])]
+        make('span', '', [make('b', '', 'Branch'), word(branch.forced), make('span', 'sl-forced-where', `in round ${branch.from + 1}`), ...buttons(branch.ended)])]
       : about.prefix ? [make('span', '', ['A branch from place ', `${about.prefix.place + 1}, where `, word(about.prefix.forced), ' was forced.'])] : [];
     box.replaceChildren(...parts);
     box.hidden = !parts.length;
