@@ -62,6 +62,6 @@ class Limits:
         self.check_tokens(config.max_new_tokens)
 
     def check_tokens(self, tokens: int) -> None:
-        """``tokens``: as a form sent it; what is no number at all RunConfig refuses."""
+        """``tokens``: as a form sent it. RunConfig refuses text and lists."""
         if isinstance(tokens, int | float) and not 1 <= tokens <= self.new_tokens:
             raise BadInput(f"Max tokens is {tokens:,}; this page allows 1 to {self.new_tokens:,}.")
