@@ -118,7 +118,7 @@ def defaults(limits: Limits | None = None) -> dict[str, Any]:
 def settings(values: Mapping[str, Any], limits: Limits | None = None) -> RunConfig:
     """Returns the controls as a validated request, with defaults for missing ``values``; raises BadInput.
 
-    The tokens are checked against ``limits`` first. Otherwise a visitor would read the engine's limit before the page's.
+    The tokens are checked against ``limits`` first. Otherwise a visitor would read the engine's limit first.
     Choices that depend on the server (pairs, their methods) are checked by the service.
     """
     unknown = set(values) - set(NAMES)
