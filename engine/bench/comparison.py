@@ -165,23 +165,9 @@ class Comparison:
         return {"environment": self._environment(prompts_file), "rows": rows(results), "samples": samples}
 
     def _environment(self, prompts_file: Path | None) -> dict:
-        engine = self.engine
-        return {
-            "pair": engine.pair.name if engine.pair.target.folder is None else engine.pair.title,
-            "revision": engine.pair.target.revision,
-            "weights": {k: v for method in engine.methods for k, v in engine.weights(method).items()},
-            "device": device_name(engine.device),
-            "processor": _processor(),
-            "precision": engine.precision,
-            "threads": torch.get_num_threads(),
-            "versions": versions(),
-            "time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
-            "settings": asdict(self.settings) | {"methods": list(self.settings.methods)},
-            "prompts": {
-                "file": prompts_file.name if prompts_file else None,
-                "sha256": hashlib.sha256(prompts_file.read_bytes()).hexdigest() if prompts_file else None,
-                "run": self._finished(), "asked": len(self.prompts), "turns": "the first of each",
-            },
+        about = environment(self.engine, self.settings, prompts_file)
+        about["prompts"] |= {"run": self._finished(), "asked": len(self.prompts), "turns": "the first of each"}
+        return about | {
             "interrupted": self.interrupted,
             "costs": [{method: asdict(costs) for method, costs in each.items()} for each in self._costs],
             "our_gamma": self.gammas,
@@ -209,6 +195,26 @@ def _mean(costs: Sequence[CostModel]) -> CostModel:
     drafts = {name: sum(c.draft_costs[name] for c in costs) / n for name in costs[0].draft_costs}
     step = sum(c.step for c in costs) / n
     return CostModel(sum(c.c for c in costs) / n, v, costs[0].context, step, draft_costs=drafts)
+
+
+def environment(engine: Engine, settings, prompts_file: Path | None) -> dict:
+    """What a measurement was of: pair, machine, versions, ``settings`` (a dataclass) and prompts, as JSON."""
+    return {
+        "pair": engine.pair.name if engine.pair.target.folder is None else engine.pair.title,
+        "revision": engine.pair.target.revision,
+        "weights": {k: v for method in engine.methods for k, v in engine.weights(method).items()},
+        "device": device_name(engine.device),
+        "processor": _processor(),
+        "precision": engine.precision,
+        "threads": torch.get_num_threads(),
+        "versions": versions(),
+        "time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        "settings": asdict(settings) | {"methods": list(settings.methods)},
+        "prompts": {
+            "file": prompts_file.name if prompts_file else None,
+            "sha256": hashlib.sha256(prompts_file.read_bytes()).hexdigest() if prompts_file else None,
+        },
+    }
 
 
 def _processor() -> str:

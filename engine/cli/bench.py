@@ -30,6 +30,9 @@ def compare(
     seed: options.Seed = 0,
     device: options.Device = AUTO,
     precision: options.Precision = AUTO,
+    users: Annotated[
+        str, typer.Option(help="Users at once, commas between, as in 1,2,4,8,16: total tokens/s instead of speedups.")
+    ] = "",
     no_trace: Annotated[bool, typer.Option("--no-trace", help="Every method of ours also with tracing off.")] = False,
     out: Annotated[Path | None, typer.Option(metavar="FILE.json", help="Where the numbers go.")] = None,
 ):
@@ -41,27 +44,52 @@ def compare(
     from engine.bench.comparison import Comparison, Settings
     from engine.bench.metrics import markdown
     from engine.bench.prompts import read_prompts
-    from engine.files import write_atomically
+    from engine.bench.users import Settings as UsersSettings
 
     chosen = read_prompts(prompts, limit)
     names = options.parse_list(methods, str)
     settings = Settings(names, max_new_tokens, temperature, repeats, length, seed, no_trace)
+    at_once = options.parse_list(users, int, "users")
     engine = options.load(pair, device, precision)
+    if at_once:
+        many = UsersSettings(at_once, names, max_new_tokens, temperature, repeats, length, seed)
+        _many_users(engine, many, chosen, prompts, out)
+        return
     with progress() as show:
         engine.on_progress(show)
         comparison = Comparison(engine, settings, chosen, show)
         comparison.run()
     report = comparison.report(prompts)
-    if out is not None:
-        try:
-            write_atomically(out, json.dumps(report, indent=1, allow_nan=False) + "\n")
-        except OSError as error:
-            raise BadInput(f"The numbers could not be written to {out}: {error.strerror}.") from error
-        say(f"The numbers are in {out}.")
+    _write(report, out)
     print(markdown(report["rows"]))
     if comparison.interrupted:
         say(f"Stopped early: the numbers are of {report['environment']['prompts']['run']} of {len(chosen)} prompts.")
         raise typer.Exit(options.INTERRUPTED)
+
+
+def _many_users(engine, settings, chosen: list, prompts: Path, out: Path | None) -> None:
+    from engine.bench.comparison import environment
+    from engine.bench.users import ManyUsers, markdown
+
+    with progress() as show:
+        engine.on_progress(show)
+        many = ManyUsers(engine, settings, chosen, show)
+        many.run()
+    rows = many.rows()
+    _write({"environment": environment(engine, many.settings, prompts), "rows": rows}, out)
+    print(markdown(rows, many.settings.users[0]))
+
+
+def _write(report: dict, out: Path | None) -> None:
+    from engine.files import write_atomically
+
+    if out is None:
+        return
+    try:
+        write_atomically(out, json.dumps(report, indent=1, allow_nan=False) + "\n")
+    except OSError as error:
+        raise BadInput(f"The numbers could not be written to {out}: {error.strerror}.") from error
+    say(f"The numbers are in {out}.")
 
 
 def random_models(

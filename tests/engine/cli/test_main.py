@@ -170,6 +170,26 @@ def test_bench_writes_numbers_and_prints_a_table(tiny_pair, tmp_path):
     assert len(saved["rows"]) == 5 * 3 and saved["environment"]["settings"]["gamma"] == 2
 
 
+def test_bench_with_many_users_counts_what_all_get_together(tiny_pair, tmp_path):
+    prompts, out = tmp_path / "p.jsonl", tmp_path / "b.json"
+    prompts.write_text("".join(json.dumps({"prompt": t}) + "\n" for t in ("aa", "bb", "a longer one")))
+    args = ("--pair", tiny_pair, "--prompts", prompts, "--max-new-tokens", 5, "--out", out)
+    result = call("bench", *args, "--methods", "ngram", "--users", "3,1")
+    assert result.exit_code == 0 and "| users | method | total tokens/s |" in result.stdout, result.stderr
+    rows = json.loads(out.read_text())["rows"]
+    assert [(r["users"], r["method"]) for r in rows] == [(1, "ngram"), (1, "none"), (3, "ngram"), (3, "none")]
+    for r in rows:
+        assert r["tokens"] == 15 and r["total_tokens_per_second"] == pytest.approx(15 / r["seconds"])
+        assert r["tokens_per_second"] == pytest.approx(r["total_tokens_per_second"] / r["users"])
+        assert r["differs"] == 0 and 0 < r["ttft"] < r["seconds"]
+    for users, methods, words in (
+        ("0", "none", "numbers from 1 to 3: each"), ("1,4", "none", "from 1 to 3"), ("x", "none", "users is 'x'"),
+        ("1", "hf", "'hf' cannot be measured with many users"),
+    ):  # fmt: skip
+        refused = call("bench", *args, "--methods", methods, "--users", users)
+        assert refused.exit_code == 1 and words in refused.stderr
+
+
 # ── bad input ──
 
 # Every other bad setting, prompt and checkpoint: engine/runtime/test_bad_requests.py.
