@@ -17,13 +17,14 @@ EAGLE3_HEAD = "LlamaForCausalLMEagle3"  # the architecture of an EAGLE-3 head's 
 @dataclass(frozen=True, slots=True)
 class Method:
     """A drafting method. ``drafter`` is "module:Class", imported when the method is first used, because the page reads
-    this list without torch. ``needs``: what drafts; a corpus is texts, a copy the target itself, rounded, and a head
-    reads the target's hidden states. ``shares``: the method whose weights it uses; auto leaves such a one out."""
+    this list without torch. ``needs``: what drafts; a corpus is texts, a copy the target itself, rounded, a window is
+    further rows of the target's pass, and a head reads the target's hidden states. ``shares``: the method whose weights
+    it uses; auto leaves such a one out."""
 
     title: str
     description: str
     drafter: str
-    needs: Literal["nothing", "corpus", "copy", "draft model", "head"] = "nothing"
+    needs: Literal["nothing", "corpus", "copy", "window", "draft model", "head"] = "nothing"
     shares: str = ""
 
 
@@ -39,6 +40,9 @@ METHODS = {
     ),
     "quantised": Method(
         "int4 copy", "the model itself, rounded, guesses", "engine.drafters.quantised:QuantisedDrafter", "copy"
+    ),
+    "lookahead": Method(
+        "lookahead", "the target guesses ahead of itself", "engine.drafters.lookahead:LookaheadDrafter", "window"
     ),
     "eagle": Method(
         "EAGLE head",
@@ -79,7 +83,7 @@ def draft_of(method: str) -> str:
 
 def runs_model(method: str) -> bool:
     """Whether drafting takes passes of a model."""
-    return method in METHODS and METHODS[method].needs not in ("nothing", "corpus")
+    return method in METHODS and METHODS[method].needs not in ("nothing", "corpus", "window")
 
 
 def _check_number(name: str, value, low: float, high: float, advice: str) -> None:
@@ -145,6 +149,31 @@ class SamplingParams:
 
 
 @dataclass(frozen=True)
+class LookaheadSizes:
+    """The sizes of method lookahead: columns of its window (W), tokens of an n-gram (N), and n-grams of the pool that
+    are tried at once (G). Small ones, because on a CPU every row costs."""
+
+    window: int = 5
+    ngram: int = 4
+    guesses: int = 5
+
+    def __post_init__(self):
+        _check_integer("window", self.window, 1, 16)
+        _check_integer("ngram", self.ngram, 2, 8)
+        _check_integer("guesses", self.guesses, 1, 16)
+        if self.rows > MAX_NODES:
+            raise BadInput(
+                f"A window of {self.window}, n-grams of {self.ngram} and {self.guesses} guesses make {self.rows} rows "
+                f"a round; choose sizes with (n-gram − 1) · (window + guesses) up to {MAX_NODES}."
+            )
+
+    @property
+    def rows(self) -> int:
+        """Rows that a round scores at most, beside the pending token's."""
+        return (self.ngram - 1) * (self.window + self.guesses)
+
+
+@dataclass(frozen=True)
 class RunConfig:
     """One request; raises BadInput if a value is out of range. ``method`` names a drafter, or is "auto": the fastest
     one on this device. ``gamma``: tokens drafted a round, or "auto".
@@ -152,7 +181,8 @@ class RunConfig:
     ``seed`` fixes every random draw. ``thinking`` None leaves the chat template's default. ``trace_top``: candidates of
     p, q and the residual that each token records; ``trace`` False records only ids and statuses. ``precision`` "auto"
     is the fastest one of the device. ``prefix``: ids that the output begins with, counted as output; the last one is
-    the token that a branch forces. ``acceptance``: the rule for chains, one of ``ACCEPTANCE``.
+    the token that a branch forces. ``acceptance``: the rule for chains, one of ``ACCEPTANCE``. ``lookahead``: of that
+    method.
     """
 
     prompt: str
@@ -171,6 +201,7 @@ class RunConfig:
     precision: str = AUTO
     prefix: tuple[int, ...] = ()
     acceptance: str = "token"
+    lookahead: LookaheadSizes = field(default_factory=LookaheadSizes)
 
     def __post_init__(self):
         if not isinstance(self.prompt, str) or not self.prompt.strip():

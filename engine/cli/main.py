@@ -16,7 +16,7 @@ import typer
 
 from engine.cli import bench, corpus, lab, options, training
 from engine.cli.console import costs_line, pairs_table, progress, say, screen
-from engine.config import AUTO, RunConfig, SamplingParams
+from engine.config import AUTO, LookaheadSizes, RunConfig, SamplingParams
 from engine.errors import BadInput
 
 app = options.Commands(
@@ -104,6 +104,9 @@ def run(
     device: options.Device = AUTO,
     precision: options.Precision = AUTO,
     acceptance: options.Acceptance = "token",
+    window: Annotated[int, typer.Option(help="Of lookahead: columns of its window.")] = LookaheadSizes.window,
+    ngram_size: Annotated[int, typer.Option(help="Of lookahead: tokens of an n-gram.")] = LookaheadSizes.ngram,
+    guesses: Annotated[int, typer.Option(help="Of lookahead: n-grams tried at once.")] = LookaheadSizes.guesses,
     raw: Annotated[bool, typer.Option("--raw", help="Continue the text; no chat template.")] = False,
     compare: Annotated[bool, typer.Option("--compare", help="Also measure the same run without drafts.")] = False,
     trace: Annotated[
@@ -116,6 +119,7 @@ def run(
         prompt, pair, method, options.parse_gamma(gamma),
         SamplingParams(temperature, top_k, top_p, min_p, repetition_penalty),
         max_new_tokens, seed, tuple(stop or ()), not raw, system, thinking, acceptance=acceptance,
+        lookahead=LookaheadSizes(window, ngram_size, guesses),
     )  # fmt: skip
     options.check_writable(trace)
     _check_method(pair, method)

@@ -129,6 +129,7 @@ class SpeculativeDecoder:
         setup = DrafterSetup(
             config.sampling, target.vocab_size, self.uniforms, self.history, self.room, target.device, policy,
             self.first, self.eos, self.recorder.text.special | self.eos, target.trees,
+            config.lookahead,
         )  # fmt: skip
         self.drafter.start(self.committed, setup)
         self.prefill_seconds = now(target.device) - before
@@ -162,6 +163,8 @@ class SpeculativeDecoder:
         path = [node for node, accepted in enumerate(verdict.path, start=1) if accepted]
         self.target.keep(base, [0, *path])
         self.drafter.commit(len(path))
+        if len(draft):
+            self.drafter.learn(logits)
         self.gamma_policy.observe(keys, verdict.outcomes, draft.confidence_keys, draft.steps)
         draft_texts = self.recorder.draft_texts(verdict, draft)
         texts, tail = self._commit([*(verdict.tokens[node - 1] for node in path), verdict.closing])

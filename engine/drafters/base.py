@@ -1,13 +1,13 @@
 """Defines a drafter: it proposes tokens and reports the distribution q that each was drawn from."""
 
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import ClassVar, Protocol, runtime_checkable
 
 import torch
 
-from engine.config import SamplingParams
+from engine.config import LookaheadSizes, SamplingParams
 from engine.sampling.random_streams import Uniforms
 from engine.sampling.warping import History
 
@@ -56,7 +56,8 @@ class DrafterSetup:
     its cache in tokens. ``history``: the tokens that a repetition penalty counts; None without a penalty. ``policy``:
     None where the draft length is fixed in advance. ``first``: index of the first prompt token that may be copied,
     because a hidden system prompt must not be shown. ``ends``: ids that end a text; ``control``: those and the other
-    marks of a chat template, which no text has inside. ``trees``: whether the target can score a tree."""
+    marks of a chat template, which no text has inside. ``trees``: whether the target can score a tree.
+    ``lookahead``: the sizes of that method."""
 
     sampling: SamplingParams
     vocab_size: int
@@ -69,6 +70,7 @@ class DrafterSetup:
     ends: frozenset[int] = frozenset()
     control: frozenset[int] = frozenset()
     trees: bool = False
+    lookahead: LookaheadSizes = field(default_factory=LookaheadSizes)
 
 
 class Drafter:
@@ -94,6 +96,9 @@ class Drafter:
 
     def commit(self, accepted: int) -> None:
         """Notes how many tokens of the last proposal were accepted (a prefix of a chain)."""
+
+    def learn(self, logits: torch.Tensor) -> None:
+        """Notes the target's rows [N+1, V] after the pending token and each of the N ≥ 1 drafts."""
 
     def memory(self, capacity: int) -> int:
         """Bytes that a run of ``capacity`` tokens takes, beside the weights."""

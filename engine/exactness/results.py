@@ -18,7 +18,11 @@ TOY_WORDS = ("sun", "rain", "wind")
 TREES = ("independent", "without_replacement", "top")  # how a tree's siblings are chosen
 TOY_METHODS = {
     "lm": "draft model: another table of three words",
-    **{name: f"{method.title}: {method.description}" for name, method in METHODS.items() if method.needs == "nothing"},
+    **{
+        name: f"{method.title}: {method.description}"
+        for name, method in METHODS.items()
+        if method.needs in ("nothing", "window")
+    },
     "independent": "tree, siblings drawn independently",
     "without_replacement": "tree, siblings drawn without replacement",
     "top": "tree of the draft's favourites",

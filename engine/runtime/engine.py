@@ -140,6 +140,14 @@ class Engine:
                 return self._draft(method).runner, self.target.runner
             case "copy":
                 return self._copy(), self.target.runner
+            case "window":
+                self._check_trees()
+                return ()
+
+    def _check_trees(self) -> None:
+        """Raises Unavailable for a target that runs chains only."""
+        if not self.target.runner.trees:
+            raise Unavailable("Lookahead scores a tree, which only our own decoder does; use another method.")
 
     def _corpus(self) -> ContextIndex:
         file = self.pair.corpus

@@ -7,7 +7,7 @@ that drafting goes on equally where a round of both runs begins at the same plac
 
 from dataclasses import replace
 
-from engine.config import RunConfig, SamplingParams
+from engine.config import LookaheadSizes, RunConfig, SamplingParams
 from engine.errors import BadInput
 from engine.trace.events import RunStarted
 from engine.trace.trace import Trace
@@ -19,7 +19,13 @@ def request_of(trace: Trace) -> RunConfig:
     try:
         settings = dict(trace.started.config)
         sampling = SamplingParams(**settings.pop("sampling", {}))
-        known = {"sampling": sampling, "pair": trace.started.pair, "prefix": [t.id for t in trace.started.prefix]}
+        lookahead = LookaheadSizes(**settings.pop("lookahead", {}))
+        known = {
+            "sampling": sampling,
+            "lookahead": lookahead,
+            "pair": trace.started.pair,
+            "prefix": [t.id for t in trace.started.prefix],
+        }
         return replace(RunConfig(**settings | known), trace=True)
     except TypeError as error:
         raise BadInput("The settings of this trace are incomplete, so it cannot be run again.") from error

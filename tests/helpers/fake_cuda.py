@@ -182,9 +182,9 @@ class RecordedGraphs:
 
 class FakeCuda:
     """Replaces the device: ``captured`` says whether passes are graphs. ``reads``: waits of the rounds so far, each at
-    the one seam, `engine.device.read`; ``level_reads``: those of an EAGLE tree, after each level; ``waits``: the device
-    of each other wait, as after a prefill; ``marks``: the device of each time that was taken; ``replays``: captured
-    steps that ran again and were equal."""
+    the one seam, `engine.device.read`; ``level_reads``: those of an EAGLE tree after each level, and of lookahead after
+    each round; ``waits``: the device of each other wait, as after a prefill; ``marks``: the device of each time that
+    was taken; ``replays``: captured steps that ran again and were equal."""
 
     def __init__(self, patch, captured: bool = True):
         self.watch, self.reads, self.level_reads, self.replays = Watch(), 0, 0, 0
@@ -194,6 +194,7 @@ class FakeCuda:
         patch.setattr("engine.models.runner.graphs_for", lambda _: RecordedGraphs(self) if captured else EagerGraphs())
         patch.setattr("engine.decoding.trace_recorder.read", self._read)
         patch.setattr("engine.drafters.eagle_tree.read", self._read_level)
+        patch.setattr("engine.drafters.lookahead.read", self._read_window)
         patch.setattr(torch.cuda, "synchronize", self.waits.append)
         patch.setattr(torch.cuda, "current_stream", lambda device: device)
         patch.setattr(torch.cuda, "Event", self._event)
@@ -222,6 +223,12 @@ class FakeCuda:
         self.level_reads += 1
         ranks = np.broadcast_to(np.arange(best.shape[2], dtype=np.float32), best.shape[1:])
         return np.stack([0.6 / 2**ranks, 3 + ranks])
+
+    def _read_window(self, tokens: torch.Tensor) -> np.ndarray:
+        """tokens [W] → ids; once a round."""
+        assert tokens.device.type == "cuda" and tokens.dtype == torch.long
+        self.level_reads += 1
+        return np.arange(3, 3 + len(tokens))
 
     def _event(self, enable_timing: bool) -> SimpleNamespace:
         return SimpleNamespace(record=self.marks.append, elapsed_time=lambda other: 1.0)

@@ -24,6 +24,7 @@ from engine.drafters.draft_model import DraftModelDrafter
 from engine.drafters.eagle3 import Eagle3Drafter
 from engine.drafters.eagle_tree import EagleTreeDrafter
 from engine.drafters.hybrid import HybridDrafter
+from engine.drafters.lookahead import LookaheadDrafter
 from engine.drafters.ngram import NgramDrafter
 from engine.drafters.none import NoDrafter
 from engine.models.eagle3_head import EagleConfig, EagleModel
@@ -127,7 +128,7 @@ def drafter_of(method: str, cuda: FakeCuda, target: DecoderRunner, patch) -> Dra
         return HybridDrafter(members)
     if method == "corpus":
         return CorpusDrafter(ContextIndex(np.array([9, 13, 5, 3, 4, 5, 6, 7] * 50)))
-    simple = {"none": NoDrafter, "ngram": NgramDrafter, "tree": TreeScript}
+    simple = {"none": NoDrafter, "ngram": NgramDrafter, "lookahead": LookaheadDrafter, "tree": TreeScript}
     return TreeScript(drawn=False) if method == "one-hot tree" else simple[method]()
 
 

@@ -17,7 +17,7 @@ from engine.runtime import calibration
 
 pytestmark = pytest.mark.rehearse
 
-DRAFTERS = ["none", "ngram", "corpus", "lm", "eagle-chain", "eagle", "auto", "tree", "one-hot tree"]
+DRAFTERS = ["none", "ngram", "corpus", "lookahead", "lm", "eagle-chain", "eagle", "auto", "tree", "one-hot tree"]
 TYPES = [torch.bfloat16, torch.float16]
 SAMPLING = {
     "greedy": GREEDY,
@@ -101,6 +101,12 @@ def test_rounds_decided_by_blocks(cuda, monkeypatch, method, name, penalty):
     target, sampling = model_runner(cuda), replace(SAMPLING[name], repetition_penalty=penalty)
     rounds = run(cuda, target, drafter_of(method, cuda, target, monkeypatch), sampling, acceptance="block")
     assert any(t.running is not None for r in rounds for t in r.tokens)
+
+
+def test_lookahead_reads_the_device_once_more_in_a_round(cuda, monkeypatch):
+    target = model_runner(cuda)
+    rounds = run(cuda, target, drafter_of("lookahead", cuda, target, monkeypatch))
+    assert cuda.level_reads == sum(bool(r.parents) for r in rounds) > 2
 
 
 @pytest.mark.parametrize("penalty", [1.0, 1.3])

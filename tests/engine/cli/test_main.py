@@ -201,6 +201,7 @@ BAD = {
     ("run", "hi", "--pair", "nonsense"): "There is no pair 'nonsense'",
     ("run", "hi", "--pair", "./nowhere"): "no folder",
     ("run", "hi", "--method", "psychic"): "no method 'psychic'",
+    ("run", "hi", "--method", "lookahead", "--window", "16", "--ngram-size", "8"): "make 147 rows a round",
     ("run", "hi", "--trace", "nowhere/t.json"): "cannot be written",
     ("replay", "nowhere.json"): "cannot be read",
     ("fetch", "nonsense"): "There is no pair",

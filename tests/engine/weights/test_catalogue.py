@@ -44,12 +44,13 @@ def test_the_shipped_catalogue_lists_the_pairs_people_use():
         "smollm2-135m", "smollm2-135m-bf16", "smollm2-360m", "smollm2-1.7b", "tinyllama-1.1b", "qwen3-4b", "qwen3-8b",
         "qwen2.5-7b", "qwen2.5-coder-7b", "llama-3.1-8b",
     }  # fmt: skip
-    assert methods(pairs["smollm2-135m"]) == ("none", "ngram", "corpus", "quantised", "lm", "eagle", "eagle-chain")
+    drafted = ("lm", "eagle", "eagle-chain")
+    assert methods(pairs["smollm2-135m"]) == ("none", "ngram", "corpus", "quantised", "lookahead", *drafted)
     assert pairs["smollm2-135m"].models("auto") == (
         pairs["smollm2-135m"].target,
         *pairs["smollm2-135m"].drafts.values(),
     )
-    assert methods(pairs["qwen3-8b"]) == ("none", "ngram", "quantised", "lm")
+    assert methods(pairs["qwen3-8b"]) == ("none", "ngram", "quantised", "lookahead", "lm")
     assert pairs["qwen3-8b"].target.repo == "Qwen/Qwen3-8B"
     assert pairs["llama-3.1-8b"].target.gated and not pairs["qwen3-8b"].target.gated
     assert all(m.revision != "main" for p in pairs.values() for m in (p.target, *p.drafts.values()))
@@ -113,7 +114,8 @@ def test_an_unknown_pair_gets_the_nearest_names():
 def test_local_folders_make_a_pair(tmp_path):
     one, two = write_checkpoint(tmp_path / "a+b"), write_checkpoint(tmp_path / "c")
     alone, both = get_pair(str(one)), get_pair(f"{one}+{two}")
-    assert methods(alone) == ("none", "ngram", "quantised") and methods(both) == ("none", "ngram", "quantised", "lm")
+    assert methods(alone) == ("none", "ngram", "quantised", "lookahead")
+    assert methods(both) == (*methods(alone), "lm")
     assert both.target.folder == one and both.drafts["lm"].folder == two
     assert (alone.target.parameters, alone.target.head_dim, alone.target.kv_heads) == (17, 2, 2)
     assert check_pair(both, "lm", available_bytes=ENOUGH) == []
@@ -160,7 +162,7 @@ def test_a_page_for_strangers_takes_no_folders(tmp_path):
     [
         ("smollm2-135m", None, "", "smollm2-135m-q4 are not here yet; run `python -m engine fetch smollm2-135m`."),
         ("qwen3-4b", None, "1", "HF_HUB_OFFLINE is set; unset it and run `python -m engine fetch qwen3-4b`."),
-        ("smollm2-135m-bf16", "lm", "", "smollm2-135m-bf16 has no method 'lm'; choose from none, ngram, quantised."),
+        ("smollm2-135m-bf16", "lm", "", "has no method 'lm'; choose from none, ngram, quantised, lookahead."),
     ],
 )
 def test_a_pair_that_cannot_run_yet_is_one_sentence(monkeypatch, pair, method, offline, problem):
@@ -192,7 +194,7 @@ def test_shipped_drafts_say_their_sizes_and_a_missing_one_stops_nothing_else(tmp
     text = CATALOGUE.read_text(encoding="utf-8").replace("drafts/smollm2-135m-lm", "drafts/gone")
     (tmp_path / "models.toml").write_text(text, encoding="utf-8")
     pair = load_catalogue(tmp_path / "models.toml")["smollm2-135m"]
-    assert methods(pair) == ("none", "ngram", "corpus", "quantised", "lm", "eagle", "eagle-chain")
+    assert methods(pair) == ("none", "ngram", "corpus", "quantised", "lookahead", "lm", "eagle", "eagle-chain")
     with pytest.raises(Unavailable, match=r"There is no folder .*gone"):
         locate(pair.drafts["lm"])
     (tmp_path / "outside.toml").write_text(text.replace("drafts/gone", "../engine"), encoding="utf-8")

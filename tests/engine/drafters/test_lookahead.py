@@ -1,0 +1,142 @@
+"""Lookahead: its window, its pool of n-grams, and the law of its output."""
+
+from collections import Counter
+
+import pytest
+import torch
+from chi_squared import CAUGHT, FALSE_ALARM, joint_p_value
+
+from engine.config import LookaheadSizes, RunConfig, SamplingParams
+from engine.decoding.loop import TRUE_RULES
+from engine.drafters.base import DrafterSetup
+from engine.drafters.lookahead import LookaheadDrafter
+from engine.errors import BadInput
+from engine.exactness.mutants import rules
+from engine.exactness.toy_models import ToyLM, ToyRunner, exact_distribution, generate, toy_decoder
+from engine.sampling.random_streams import Uniforms
+
+PROMPT = [0, 1, 2, 5, 0, 1, 3, 0, 1, 4, 4, 0, 1]
+TARGET = ToyLM.random(6, seed=0, spread=0.8)
+
+
+def started(committed: list[int], capacity: int = 200, **sizes) -> LookaheadDrafter:
+    drafter = LookaheadDrafter()
+    drafter.start(
+        committed,
+        DrafterSetup(SamplingParams(), 6, Uniforms(0, 8), None, capacity, "cpu", lookahead=LookaheadSizes(**sizes)),
+    )
+    return drafter
+
+
+def a_round(drafter: LookaheadDrafter, committed: list[int], gamma: int = 16):
+    """Drafts, and feeds the target's rows after the tree back."""
+    runner, draft = ToyRunner(TARGET), drafter.propose(committed, gamma, 0)
+    runner.prefill(committed[:-1])
+    drafter.learn(runner.forward(torch.cat([torch.tensor(committed[-1:]), draft.tokens]), draft.parents))
+    return draft
+
+
+def test_a_column_of_the_window_is_what_the_target_would_say_next():
+    """Each new level holds the likeliest tokens after the one below it, of the same column (a Jacobi iteration)."""
+    drafter, committed = started(PROMPT, window=3, ngram=4, guesses=2), list(PROMPT)
+    for level in (1, 2):
+        below = drafter.levels
+        draft = a_round(drafter, committed)
+        assert len(drafter.levels) == level + 1 and drafter.levels[:-1] == below
+        paths = [[]]
+        for token, parent in zip(draft.tokens.tolist(), draft.parents, strict=True):
+            paths.append([*paths[parent], token])
+        tops = [[*committed, *path] for path in paths[-3:]]
+        assert drafter.levels[-1] == [int(TARGET.logits(path).argmax()) for path in tops]
+        assert [path[-1] for path in tops] == below[-1] and {len(path) - len(committed) for path in tops} == {
+            level, level + 1, level + 2
+        }  # fmt: skip
+        committed.append(3)
+        drafter._move_window(len(committed))
+
+
+def test_a_full_window_becomes_n_grams_and_drops_its_lowest_level():
+    drafter, committed = started([0, 1, 2], window=2, ngram=2, guesses=2), [0, 1, 2]
+    first = list(drafter.levels[0])
+    a_round(drafter, committed)
+    (level,) = drafter.levels
+    assert level == [int(TARGET.logits([2, first[0]]).argmax()), int(TARGET.logits(first).argmax())]
+    assert all((after,) in drafter.pool[token] for token, after in zip(first, level, strict=True))
+    drafter.propose([*committed, 5], 4, 0)
+    assert drafter.levels == [level], "one token later the next level stands for the same places"
+    drafter.propose([*committed, 5, 5, 5], 4, 0)
+    assert len(drafter.levels[0]) == 2 and drafter._window_at == 6
+
+
+def test_n_grams_that_begin_alike_share_their_nodes_and_the_latest_is_tried_first():
+    drafter = started([1, 2, 3, 1, 2, 4, 1, 5, 5, 1], window=1, ngram=3, guesses=2)
+    draft = drafter.propose([1, 2, 3, 1, 2, 4, 1, 5, 5, 1], 16, 0)
+    assert draft.tokens.tolist()[:-1] == [5, 5, 2, 4] and draft.parents == (0, 1, 0, 3, 0), "two of three, G = 2"
+    assert drafter.propose([1, 2, 3, 1, 2, 4, 1, 5, 5, 1], 1, 0).tokens.tolist()[:-1] == [5, 2]
+
+
+def test_where_the_cache_ends_the_window_is_cut_and_learns_nothing():
+    drafter = started(PROMPT, capacity=len(PROMPT) + 4)
+    before = drafter.levels
+    assert len(a_round(drafter, PROMPT)) == 3 and drafter.levels == before
+
+
+def test_a_hidden_prompt_fills_no_window():
+    drafter = LookaheadDrafter()
+    drafter.start([1, 1, 1, 2, 3], DrafterSetup(SamplingParams(), 6, Uniforms(0, 8), None, 99, "cpu", first=3))
+    assert set(drafter.propose([1, 1, 1, 2, 3], 8, 0).tokens.tolist()) == {2, 3}
+
+
+@pytest.mark.parametrize(
+    ("sizes", "words"),
+    [
+        ({"window": 0}, "window is 0, but must be a whole number from 1 to 16."),
+        ({"ngram": 1}, "ngram is 1, but must be a whole number from 2 to 8."),
+        ({"guesses": 2.5}, "guesses is 2.5, but must be a whole number from 1 to 16."),
+        ({"window": 16, "ngram": 8}, "make 147 rows a round; choose sizes with"),
+    ],
+)
+def test_sizes_that_do_not_fit_are_refused(sizes, words):
+    with pytest.raises(BadInput, match=words.replace(".", r"\.")):
+        LookaheadSizes(**sizes)
+
+
+def lookahead_p_value(sampling: SamplingParams, runs: int, rule=TRUE_RULES) -> float:
+    outputs, settings = Counter(), {"sampling": sampling, "gamma": 3, "max_new_tokens": 5, "rules": rule}
+    for seed in range(runs):
+        tokens = generate(TARGET, LookaheadDrafter(), PROMPT, seed=seed, **settings)
+        outputs[tuple(tokens[:2])] += 1
+    return joint_p_value(outputs, exact_distribution(TARGET, PROMPT, 2, sampling))
+
+
+@pytest.mark.parametrize(
+    "sampling",
+    [
+        SamplingParams(0.8, top_k=5, top_p=0.95),
+        *(pytest.param(SamplingParams(*each), marks=pytest.mark.slow) for each in ((1.0,), (0.6, 3))),
+    ],
+    ids=str,
+)
+def test_the_joint_law_is_the_targets(sampling):
+    assert lookahead_p_value(sampling, 300) > FALSE_ALARM
+
+
+@pytest.mark.slow
+def test_a_wrong_row_after_refused_guesses_is_caught():
+    assert lookahead_p_value(SamplingParams(1.0), 250, rules(closing_row=lambda row, q: row)) < CAUGHT
+
+
+def test_greedy_has_one_answer_and_guesses_are_accepted():
+    run = toy_decoder(TARGET, LookaheadDrafter(), PROMPT, SamplingParams(), 3, max_new_tokens=40)
+    statuses = Counter(t.status for r in run.rounds() for t in r.tokens)
+    assert run.committed == [
+        *PROMPT,
+        *generate(TARGET, LookaheadDrafter(), PROMPT, sampling=SamplingParams(), gamma=0, max_new_tokens=40),
+    ]
+    assert statuses["accepted"] > 5
+
+
+def test_sizes_of_a_request_reach_the_drafter():
+    run = toy_decoder(TARGET, LookaheadDrafter(), PROMPT, lookahead=LookaheadSizes(2, 2, 1), max_new_tokens=8)
+    assert {len(r.parents) for r in run.rounds()} <= {0, 2, 3}
+    assert RunConfig("-").lookahead.rows == 30
