@@ -1,7 +1,10 @@
-"""Moves small host values to a device, times work on it, and reads its memory use."""
+"""Moves small host values to a device, times work on it, reads its memory use, and names the processor."""
 
+import os
+import platform
 import sys
 import time
+from pathlib import Path
 
 import numpy as np
 import torch
@@ -71,3 +74,13 @@ def out_of_memory(error: BaseException) -> bool:
         return True
     message = str(error).lower()
     return isinstance(error, RuntimeError) and ("allocate memory" in message or "out of memory" in message)
+
+
+def processor() -> str:
+    """The processor's name and its number of cores."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+        name = next(line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))
+    except (OSError, StopIteration, IndexError):
+        name = platform.processor() or platform.machine()
+    return f"{name}, {os.cpu_count()} cores"

@@ -1,18 +1,30 @@
 """Runs the commands of `python -m lessons`."""
 
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from engine.errors import EngineError
+from engine.errors import BadInput, EngineError
+from lessons.schema import TRACES
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False, rich_markup_mode=None)
 
 
 @app.callback()
 def main() -> None:
-    """Makes files of the lessons."""
+    """Makes files of the lessons, and records their runs."""
+
+
+@contextmanager
+def _errors():
+    """Shows an error of ours as one sentence, and ends the command."""
+    try:
+        yield
+    except EngineError as error:
+        typer.echo(str(error), err=True)
+        raise typer.Exit(1) from error
 
 
 @app.command()
@@ -22,12 +34,51 @@ def site(
     """Write the lessons, their runs, the theory and the printed pages as a site that needs no server."""
     from app import static_site
 
-    try:
+    with _errors():
         size = static_site.write(out)
-    except EngineError as error:
-        typer.echo(str(error), err=True)
-        raise typer.Exit(1) from error
     typer.echo(f"{size / 1e6:.1f} MB in {out}. Open {out / 'index.html'}.")
+
+
+@app.command()
+def record(
+    names: Annotated[list[str] | None, typer.Argument(metavar="[NAME]...", help="Entries of recordings.toml.")] = None,
+    repeats: Annotated[int, typer.Option(min=1, max=99, help="Pairs with plain decoding; an odd number.")] = 5,
+    out: Annotated[Path, typer.Option(metavar="FOLDER", help="Where the traces go.")] = TRACES,
+):
+    """Record the runs of the lessons again, on a machine that does nothing else; without a NAME, all of them."""
+    from app.form import EXAMPLES
+    from engine.bench.recording import record
+    from engine.config import RunConfig
+    from engine.runtime.engine import load_engine
+    from engine.trace.trace import save
+    from lessons.loader import recordings
+
+    with _errors():
+        if repeats % 2 == 0:
+            raise BadInput("--repeats must be odd: the run with the middle time is recorded.")
+        known = recordings()
+        if unknown := set(names or ()) - known.keys():
+            raise BadInput(f"There is no recording {min(unknown)[:40]!r}; choose from {', '.join(known)}.")
+        requests = {name: known[name].request(EXAMPLES) for name in names or known}
+        engine = load_engine(RunConfig("-").pair)
+        for config in {config.method: config for config in requests.values()}.values():
+            typer.echo(f"Measuring what {config.method} costs")
+            engine.costs(config.method, again=True)
+        for name, config in requests.items():
+            trace = record(engine, config, repeats)
+            save(trace, out / f"{name}.json")
+            typer.echo(_summary(name, trace))
+
+
+def _summary(name: str, trace) -> str:
+    """A line: the run's name, and its measured speedup beside the predicted one."""
+    from engine.trace.metrics import compute_metrics
+
+    if not (speedup := trace.finished.extra.get("speedup")):
+        return f"{name}: plain decoding"
+    span = f"{speedup['lowest']:.2f}–{speedup['highest']:.2f}"
+    predicted = compute_metrics(trace).predicted_speedup
+    return f"{name}: {speedup['median']:.2f} × measured ({span}), {predicted:.2f} × predicted"
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ from pydantic import TypeAdapter, ValidationError
 from engine.errors import explain
 from engine.trace.trace import Trace, load
 from lessons import expressions, markup
-from lessons.schema import PARTS, TRACES, Lesson, LessonError, Scenario, Text
+from lessons.schema import PARTS, TRACES, Lesson, LessonError, Recording, Scenario, Text
 
 FOLDER = Path(__file__).resolve().parent
 _FILE = re.compile(r"(\d\d)_([a-z0-9_]+)\.md")
@@ -45,6 +45,13 @@ def glossary() -> Mapping[str, str]:
     """Returns the glossary: word → its meaning in a sentence."""
     path = FOLDER / "glossary.toml"
     return _validate(dict[str, Text], tomllib.loads(path.read_text(encoding="utf-8")), path.name)
+
+
+@lru_cache(maxsize=1)
+def recordings() -> Mapping[str, Recording]:
+    """Returns what `python -m lessons record` runs, by the name of the file."""
+    path = FOLDER / "recordings.toml"
+    return _validate(dict[str, Recording], tomllib.loads(path.read_text(encoding="utf-8")), path.name)
 
 
 @lru_cache(maxsize=64)

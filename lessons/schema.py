@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field
 from pydantic.dataclasses import dataclass
 
+from engine.config import RunConfig, SamplingParams
 from engine.errors import matching
 from engine.files import ASSETS
 from lessons import expressions, markup
@@ -64,6 +65,25 @@ class Toy:
     tokens: Annotated[int, Field(ge=1, le=200)]
     seed: Annotated[int, Field(ge=0, le=2**31)]
     method: Literal["lm", "independent", "without_replacement", "top"] = "lm"
+
+
+@dataclass(frozen=True, config=STRICT)
+class Recording:
+    """An entry of recordings.toml. ``example``: the name of a prompt of the playground."""
+
+    example: Line
+    method: Line
+    tokens: int
+    gamma: int | str = 4
+    temperature: float = 0.0
+    seed: int = 0
+
+    def request(self, prompts: Mapping[str, str]) -> RunConfig:
+        """Raises BadInput for settings that no run can have."""
+        return RunConfig(
+            prompts[self.example], method=self.method, gamma=self.gamma, sampling=SamplingParams(self.temperature),
+            max_new_tokens=self.tokens, seed=self.seed,
+        )  # fmt: skip
 
 
 @dataclass(frozen=True, config=STRICT)

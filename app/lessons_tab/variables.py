@@ -58,6 +58,7 @@ def of(trace: Trace) -> dict[str, Any]:
         "ms": 1000 * metrics.decode_seconds / metrics.tokens if metrics.tokens else None,
         "round_ms": 1000 * mean.median(r.timings.total for r in trace.rounds) if trace.rounds else None,
         "predicted": metrics.predicted_speedup,
+        "measured_speedup": trace.finished.extra.get("speedup", {}).get("median"),
         **{f"{part}_ms": 1000 * metrics.time[part] / max(metrics.tokens, 1) for part in PARTS},
         "gap": min((t.gap for t in trace.emitted if t.gap is not None), default=None),
         "prompt": len(trace.started.prompt),

@@ -5,8 +5,6 @@ prompts' own median context, and averaged, so that a prediction rests on the sam
 """
 
 import hashlib
-import os
-import platform
 import statistics
 import time
 from collections.abc import Sequence
@@ -22,6 +20,7 @@ from engine.bench.sample import BASELINE, BLOCK, UNTRACED, Sample, fastest
 from engine.bench.systems import Engines, Models, SpecLensSystem, check_names, our_gamma, systems
 from engine.config import AUTO, RunConfig, runs_model
 from engine.decoding.tokenization import encode_prompt
+from engine.device import processor
 from engine.errors import BadInput
 from engine.runtime import calibration
 from engine.runtime.engine import Engine, device_name, versions
@@ -204,7 +203,7 @@ def environment(engine: Engine, settings, prompts_file: Path | None) -> dict:
         "revision": engine.pair.target.revision,
         "weights": {k: v for method in engine.methods for k, v in engine.weights(method).items()},
         "device": device_name(engine.device),
-        "processor": _processor(),
+        "processor": processor(),
         "precision": engine.precision,
         "threads": torch.get_num_threads(),
         "versions": versions(),
@@ -215,12 +214,3 @@ def environment(engine: Engine, settings, prompts_file: Path | None) -> dict:
             "sha256": hashlib.sha256(prompts_file.read_bytes()).hexdigest() if prompts_file else None,
         },
     }
-
-
-def _processor() -> str:
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-        name = next(line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))
-    except (OSError, StopIteration, IndexError):
-        name = platform.processor() or platform.machine()
-    return f"{name}, {os.cpu_count()} cores"

@@ -8,16 +8,20 @@ import pytest
 from fake_worker import FakeEngine
 from starlette.applications import Starlette
 from starlette.testclient import TestClient
+from typer.testing import CliRunner
 
-from app.form import NAMES, settings
+from app.form import EXAMPLES, NAMES, settings
 from app.jobs.service import Limits, Service
 from app.lessons_tab import view
 from app.lessons_tab.handlers import ROUTES, LessonHandlers, contents, page
 from app.lessons_tab.variables import names
+from engine.errors import BadInput
+from engine.trace.branch import request_of
 from engine.trace.trace import load
 from lessons import expressions, loader, markup
+from lessons.__main__ import app as commands
 from lessons.loader import glossary, lessons, run
-from lessons.schema import TRACES, LessonError
+from lessons.schema import TRACES, LessonError, Recording
 
 COUNT = 18
 ALL = lessons()
@@ -176,13 +180,29 @@ def test_no_word_of_the_glossary_is_used_before_it_is_explained():
     assert explained == set(glossary())
 
 
-def test_every_recording_is_small_valid_and_used():
+def test_every_recording_is_small_used_and_answers_its_entry():
     files = sorted(TRACES.glob("*.json"))
     used = {scenario.trace for lesson in ALL for scenario in lesson.scenarios if scenario.trace}
-    assert {file.stem for file in files} == used
+    assert {file.stem for file in files} == used == set(loader.recordings())
     for file in files:
         assert file.stat().st_size <= 150_000, file.name
-        assert load(file).finished.reason in ("length", "eos")
+        trace, entry = load(file), loader.recordings()[file.stem]
+        assert trace.finished.reason in ("length", "eos")
+        assert replace(request_of(trace), pair="", prefix=()) == replace(entry.request(EXAMPLES), pair=""), file.stem
+        assert ("speedup" in trace.finished.extra) == (entry.method != "none"), "python -m lessons record"
+
+
+def test_an_entry_that_no_run_can_have_is_refused():
+    with pytest.raises(BadInput, match="gamma"):
+        Recording("Fact", "ngram", 8, gamma=99).request(EXAMPLES)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"), [(["nowhere"], "There is no recording 'nowhere'"), (["--repeats", "2"], "must be odd")]
+)
+def test_a_recording_that_cannot_be_made_is_refused_in_a_sentence(arguments, said):
+    result = CliRunner().invoke(commands, ["record", *arguments])
+    assert result.exit_code == 1 and said in result.output
 
 
 # ── what the loader refuses, and in which words ──
