@@ -5,6 +5,7 @@ parsed here; app.lessons_tab.view evaluates them, because it has the runs.
 """
 
 import json
+import math
 import re
 import tomllib
 from collections.abc import Mapping
@@ -38,6 +39,21 @@ def lessons(folder: Path = FOLDER) -> tuple[Lesson, ...]:
             if unknown := [span.text for span in spans if span.style == "lesson" and int(span.more) not in numbers]:
                 raise LessonError(f"lesson {lesson.number}, {where}: there is no {unknown[0]}.")
     return parsed
+
+
+def minutes(lesson: Lesson) -> int:
+    """How long a learner takes alone: 238 words a minute (Brysbaert 2019), of a question's replies the longest one, 12
+    seconds to decide on each question, and 45 to play with each tool."""
+    asks = [step.ask for step in lesson.steps if step.ask]
+    lines = [text for step in lesson.steps for block in step.text for text in block.lines]
+    texts = [lesson.summary, *lesson.outcomes, *(text for ask in asks for text in (ask.text, ask.explain))]
+    for asked in (*asks, *lesson.quiz):
+        options = getattr(asked, "options", ())
+        texts += [option.text for option in options] + [max((option.why for option in options), key=len, default="")]
+    texts += [question.text for question in lesson.quiz]
+    words = sum(len(span.text.split()) for line in (*lines, *map(markup.line, texts)) for span in line)
+    tools = sum(bool(step.tool) for step in lesson.steps)
+    return math.ceil(words / 238 + 0.2 * (len(asks) + len(lesson.quiz)) + 0.75 * tools)
 
 
 @lru_cache(maxsize=1)

@@ -220,7 +220,6 @@ class Lesson:
     title: Text
     summary: Text
     part: Literal[PARTS]
-    minutes: Annotated[int, Field(ge=2, le=45)]
     outcomes: Annotated[tuple[Text, ...], Field(min_length=2)]
     scenarios: Annotated[tuple[Scenario, ...], Field(min_length=1)]
     steps: Annotated[tuple[Step, ...], Field(min_length=3)]

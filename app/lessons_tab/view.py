@@ -11,6 +11,7 @@ from app.lessons_tab.variables import at, names
 from app.views import player_feed
 from engine.trace.trace import Trace
 from lessons import expressions, markup
+from lessons.loader import minutes
 from lessons.schema import LABS, Answer, Ask, Lesson, LessonError, Option, Step
 
 TRUE_TO = {"accepted": "It is accepted.", "rejected": "It is rejected.", "discarded": "It is discarded untested."}
@@ -21,7 +22,7 @@ def contents(lessons: Sequence[Lesson]) -> list[dict]:
 
 
 def _about(lesson: Lesson) -> dict[str, Any]:
-    return {name: getattr(lesson, name) for name in ("number", "slug", "title", "minutes")}
+    return {name: getattr(lesson, name) for name in ("number", "slug", "title")} | {"minutes": minutes(lesson)}
 
 
 def page(lesson: Lesson, runs: Mapping[str, Trace], words: Mapping[str, str]) -> dict:

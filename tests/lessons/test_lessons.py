@@ -205,6 +205,10 @@ def test_a_recording_that_cannot_be_made_is_refused_in_a_sentence(arguments, sai
     assert result.exit_code == 1 and said in result.output
 
 
+def test_a_lesson_takes_nine_minutes_at_most_and_the_first_one_five():
+    assert max(map(loader.minutes, ALL)) <= 9 and loader.minutes(ALL[0]) <= 5
+
+
 # ── what the loader refuses, and in which words ──
 
 
@@ -212,11 +216,11 @@ def test_a_recording_that_cannot_be_made_is_refused_in_a_sentence(arguments, sai
     ("old", "new", "said"),
     [
         ('title = "', 'titel = "', "title: it is missing"),
-        ("minutes = 8", 'minutes = "6"', "minutes: Input should be a valid integer"),
-        ("minutes = 8", "minutes = 600", "minutes: Input should be less than or equal to 45"),
-        ("minutes = 8", "minutes = 8\nsurprise = 1", "surprise: there is no such field"),
+        ("tokens = 9", 'tokens = "9"', "tokens: Input should be a valid integer"),
+        ("tokens = 9", "tokens = 600", "tokens: Input should be less than or equal to 200"),
+        ('live_hint = "', 'surprise = 1\nlive_hint = "', "surprise: there is no such field"),
         ("+++\n", "", "line 1: the front matter"),
-        ("minutes = 8", "minutes = = 6", "is not TOML"),
+        ('live_hint = "', 'live_hint = = "', "is not TOML"),
         ("## Step one: draft", "Step one: draft", "sections of prose"),
         ("## For the teacher", "## For nobody", "For the teacher"),
         ('points = "token 1.1"', 'points = "the left one"', "steps.1.points: 'the left one' must be \"token ROUND.N\""),
@@ -240,7 +244,7 @@ def test_a_wrong_file_name_and_a_gap_in_the_numbers_are_refused(tmp_path):
     with pytest.raises(LessonError, match=r"called like 03_accept"):
         loader.parse("third lesson.md", "", glossary())
     for number in (1, 3):
-        (tmp_path / f"0{number}_x.md").write_text(changed("02_draft_then_verify.md", "minutes = 8", "minutes = 7"))
+        (tmp_path / f"0{number}_x.md").write_text(changed("02_draft_then_verify.md", "three words", "few words"))
     with pytest.raises(LessonError, match="without a gap"):
         loader.lessons.__wrapped__(tmp_path)
 
