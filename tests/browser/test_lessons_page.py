@@ -335,7 +335,7 @@ def test_counting_tells_the_right_rules_from_the_broken_ones(visit):
     expect(page.locator(".sl-figure-box > .sl-result")).to_contain_text("Draft wind")
 
 
-def test_the_printed_pages_are_one_click_away(visit):
+def test_the_printed_pages_and_the_projectors_are_one_click_away(visit):
     page = visit("?__theme=dark#lesson-2")
     page.locator(".sl-lesson-teacher summary").click()
     titles = page.locator(".sl-dot").evaluate_all("dots => dots.map(dot => dot.title)")
@@ -348,6 +348,10 @@ def test_the_printed_pages_are_one_click_away(visit):
     with page.context.expect_page() as opened:
         page.get_by_role("link", name="Print one page for the class").click()
     expect(opened.value.locator("h2")).to_have_text(["Words", "Guess first", "What stays"])
+    opened.value.close()
+    with page.context.expect_page() as opened:
+        page.get_by_role("link", name="Open it for the projector").click()
+    expect(opened.value.locator("body.sl-present #sl-lesson-title")).to_have_text("2. Draft, then verify")
     opened.value.close()
 
 

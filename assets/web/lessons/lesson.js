@@ -79,6 +79,9 @@ async function open(number) {
   find('.sl-lesson-teacher > div').replaceChildren(...page.teacher.map(markup.block));
   find('.sl-lesson-teacher').open = false;
   for (const link of element.querySelectorAll('[data-sheet]')) link.href = sheetOf(page.number, link.dataset.sheet);
+  const projector = find('[data-projector]');
+  projector.hidden = Boolean(stored);
+  projector.href = `?present=1#lesson-${number}`;
   liveButton.hidden = !page.live || Boolean(stored);
   address(`#lesson-${number}`);
   const { at: left, over } = progress.of(page.slug);
