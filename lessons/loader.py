@@ -47,8 +47,8 @@ def minutes(lesson: Lesson) -> int:
     asks = [step.ask for step in lesson.steps if step.ask]
     lines = [text for step in lesson.steps for block in step.text for text in block.lines]
     texts = [lesson.summary, *lesson.outcomes, *(text for ask in asks for text in (ask.text, ask.explain))]
-    for asked in (*asks, *lesson.quiz):
-        options = getattr(asked, "options", ())
+    for question in (*asks, *lesson.quiz):
+        options = getattr(question, "options", ())
         texts += [option.text for option in options] + [max((option.why for option in options), key=len, default="")]
     texts += [question.text for question in lesson.quiz]
     words = sum(len(span.text.split()) for line in (*lines, *map(markup.line, texts)) for span in line)
