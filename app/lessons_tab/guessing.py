@@ -10,7 +10,7 @@ from engine.trace.metrics import compute_metrics
 from engine.trace.trace import Trace
 
 CANDIDATES = 4
-NAMES = {"ngram": "copying", "lm": "small model", "eagle": "EAGLE head"}
+NAMES = {"ngram": "copying", "lm": "small model", "eagle-chain": "EAGLE head"}
 
 
 def game(wide: Trace, drafted: Sequence[Trace]) -> dict[str, Any]:
