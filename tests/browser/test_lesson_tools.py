@@ -548,8 +548,8 @@ def test_the_near_tie_turns_in_bf16_and_not_in_fp32(at_tool):
 def test_a_pasted_log_is_read_with_the_costs_that_are_set(at_tool):
     page = at_tool(5, "Which acceptance rate?")
     box = page.get_by_label("Lines of your engine’s log")
-    expect(box).to_have_value(re.compile("Mean acceptance length: 1.45.*0.364, 0.091, 0.000, 0.000"))
-    expect(result(page).first).to_contain_text("vLLM: τ 1.45, α 0.36 for the first draft, 11.9 %")
+    expect(box).to_have_value(re.compile("Mean acceptance length: 1.50.*0.375, 0.094, 0.031, 0.000"))
+    expect(result(page).first).to_contain_text("vLLM: τ 1.50, α 0.38 for the first draft, 13.1 %")
     expect(result(page).nth(1)).to_contain_text("Draft 1 instead of 4")
     expect(page.locator(".sl-figure-box .sl-meter")).to_have_count(4)
     box.fill(SGLANG)
@@ -779,7 +779,7 @@ def test_a_device_is_kept_between_calculators_and_long_texts_experts_and_bits_ch
 def test_the_bill_adds_up(at_tool):
     page = at_tool(16, "The bill")
     good, bad = (float(page.get_by_label(f"Speedup where it fits {how}").input_value()) for how in ("well", "badly"))
-    assert good > 2.5 and bad < 0.6  # the lesson's two runs, to two digits
+    assert good > 2.5 and bad < 0.7  # the lesson's two runs, to two digits
 
     def cost(share, well, badly):
         return 2 / 3600 / 50 * 1e6 * ((1 - share) / well + share / badly)
