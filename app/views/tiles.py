@@ -100,10 +100,10 @@ def _speedup(
         when = "recorded with it" if recorded else "measured just now"
         return [f"{ratio:.2f}×", f"against no drafting, {when}, {how}"]
     if measuring:
-        when = "being measured" if run.finished else "measured right after this run"
-        return ["…", f"the baseline, the same without drafting, is {when}"]
+        when = "being measured" if run.finished else "measured right after"
+        return ["…", f"the same without drafting is {when}"]
     if run.started.prefix:
-        return [DASH, "this run is a branch, which is not measured against plain decoding"]
+        return [DASH, "a branch is not measured against plain decoding"]
     if run.started.config.get("method") == "none" or not any(numbers.gammas):
         return [DASH, "nothing was drafted: this is the baseline"]
     return [DASH, "recorded without a complete baseline" if recorded else "stopped before both runs had ended"]

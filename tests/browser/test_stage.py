@@ -3,8 +3,23 @@
 import re
 
 import pytest
-from page_actions import OVERFLOW, ROWS, fill, press_run, run, saved, speedup, text_of, violations, wait_for_end
+from page_actions import (
+    OVERFLOW,
+    ROWS,
+    fill,
+    open_files,
+    press_run,
+    run,
+    saved,
+    speedup,
+    text_of,
+    violations,
+    wait_for_end,
+)
 from playwright.sync_api import Page, expect
+from test_player import tree
+
+from engine.trace.trace import to_json
 
 pytestmark = pytest.mark.browser
 SMALL = """() => [...document.querySelectorAll('body *')]
@@ -30,6 +45,16 @@ TOKENS_THAT_SCROLL = """async () => {
 }"""
 PARTS = ("[data-part=speedup]", ".sl-lane-run", ".sl-lane-plain", "[data-part=output]", "[data-part=inspector]",
          "[data-part=transport]")  # fmt: skip
+# What of the strip covers another part of it, or reaches beyond it.
+OVERLAPPING = """() => {
+  const strip = document.querySelector('#stage .sl-strip'), { left, right, bottom } = strip.getBoundingClientRect();
+  const boxes = [...strip.querySelectorAll('.sl-number, .sl-title:not(.sl-unseen), .sl-note, .sl-lanes')]
+    .filter(node => node.checkVisibility()).map(node => [node.className, node.getBoundingClientRect()]);
+  const meet = (start, end, a, b) => a[start] < b[end] - 2 && b[start] < a[end] - 2;
+  const covers = (a, b) => meet('left', 'right', a, b) && meet('top', 'bottom', a, b);
+  return boxes.filter(([, box], i) => box.left < left || box.right > right + 1 || box.bottom > bottom + 1
+    || boxes.some(([, other], j) => j !== i && covers(box, other))).map(([name]) => name);
+}"""
 PLACES = """() => ['.sl-stage', '.sl-stage .sl-rows']
   .map(one => Object.values(document.querySelector(one).getBoundingClientRect().toJSON()))"""
 
@@ -169,7 +194,7 @@ def show_a_branch_elsewhere(page: Page) -> None:
     page.locator("[data-share=present]").click()
 
 
-def test_presentation_is_the_stage_alone_in_large_type(visit):
+def test_presentation_is_the_stage_alone_in_large_type(visit, tmp_path):
     page = visit(viewport={"width": 1280, "height": 720})
     press_run(page, tokens="40", temperature="0.8")
     wait_for_end(page)
@@ -181,10 +206,24 @@ def test_presentation_is_the_stage_alone_in_large_type(visit):
     assert page.locator(".sl-ask").bounding_box()["height"] <= 50
     page.locator("#stage .sl-list .sl-rejected").last.click()
     assert page.evaluate(SMALL) == [], "in the inspector"
+    candidate = page.locator("#stage .sl-forks .sl-candidates li").first  # a line with its button
+    assert candidate.bounding_box()["height"] < 40
     strip = page.locator("#stage .sl-strip").bounding_box()
     for bar in page.locator("#stage .sl-bar").all():
         box = bar.bounding_box()
         assert strip["x"] < box["x"] and box["x"] + box["width"] < strip["x"] + strip["width"]
+    page.keyboard.press("Escape")
+    page.locator("[data-share=present]").click()
+    file = tmp_path / "tree.json"
+    file.write_text(to_json(tree()), encoding="utf-8")
+    open_files(page, file)
+    expect(page.locator("#stage .sl-source")).to_have_text("From a file")
+    page.locator("[data-share=present]").click()
+    page.locator("#stage .sl-rows").focus()
+    page.keyboard.press("End")
+    page.locator("#stage .sl-tree .sl-rejected").first.click()
+    expect(page.locator("#stage .sl-siblings")).to_be_visible()
+    page.wait_for_function(f"({SMALL})().length === 0")
 
 
 def test_on_a_phone_the_rounds_come_right_after_run_and_the_sheet_stands_on_the_transport(visit, fake):
@@ -192,6 +231,7 @@ def test_on_a_phone_the_rounds_come_right_after_run_and_the_sheet_stands_on_the_
     fake(step=0.03)  # long enough to be seen
     press_run(page, tokens="40")
     expect(page.locator("#stage .sl-source")).to_have_text("Running now")
+    assert page.evaluate(OVERLAPPING) == []
     running = page.locator("#stage .sl-rows").bounding_box()["y"]
     wait_for_end(page)
     assert abs(page.locator("#stage .sl-rows").bounding_box()["y"] - running) <= 20
@@ -203,6 +243,8 @@ def test_on_a_phone_the_rounds_come_right_after_run_and_the_sheet_stands_on_the_
     token.click()
     sheet, box = page.locator("#stage .sl-inspector").bounding_box(), token.bounding_box()
     assert sheet["y"] + sheet["height"] == pytest.approx(bar["y"], abs=1) and box["y"] + box["height"] <= sheet["y"]
-    for width in (390, 320):
-        page.set_viewport_size({"width": width, "height": 844})
+    for width, height in ((390, 844), (320, 844), (844, 390)):
+        page.set_viewport_size({"width": width, "height": height})
         page.wait_for_function(f"{OVERFLOW} <= 0")
+        page.wait_for_function("document.querySelector('#stage .sl-rows').clientHeight >= 180")
+        assert page.evaluate(OVERLAPPING) == [], width

@@ -20,14 +20,16 @@ function endCaptions(root) {
 function showCaptions(root, row, ended) {
   const box = make('div', 'sl-captions', [makeButton('Got it', () => { endCaptions(root); ended(); })], { role: 'note' });
   let width = 0;
-  row.append(box);
-  new ResizeObserver(() => {
+  function draw() {
     if (row.clientWidth === width) return;
     width = row.clientWidth;
     const lines = CAPTIONS.flatMap(caption => captionNode(row, ...caption));
     box.replaceChildren(...lines, box.lastChild);
     for (const line of lines) fit(line, box.getBoundingClientRect().right - 6);
-  }).observe(row);
+  }
+  row.append(box);
+  draw();
+  new ResizeObserver(draw).observe(row);
 }
 
 function captionNode(row, status, word, text) {
