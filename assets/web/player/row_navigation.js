@@ -17,7 +17,7 @@ function navigateRows(frame, { tokenOf, neighbour, entrance, preview, hide, leav
   frame.addEventListener('keyup', event => { if (event.key === ' ') event.preventDefault(); });
   // A click must leave the keyboard neither inside a token, because arrows would move among tokens, nor in a text field.
   frame.addEventListener('mousedown', event => {
-    if (tokenAt(event.target)) { event.preventDefault(); frame.focus({ preventScroll: true }); }
+    if (tokenAt(event.target)) { event.preventDefault(); frame.focus({ preventScroll: true, focusVisible: false }); }
   });
 
   // Only a mouse that is moved points at anything: rows that scroll beneath a resting one send "over", but not "move".
