@@ -78,7 +78,7 @@ CONTROLS: tuple[Control, ...] = (
             0.05, advanced=True),
     Control(
         "acceptance", "Acceptance rule",
-        "Both are exact. Block accepts a little more above temperature 0; trees keep the token rule.", "token",
+        "Token and block are exact; trees keep the token rule. Typical is lossy above temperature 0.", "token",
         "choice", choices=ACCEPTANCE_LABELS, advanced=True,
     ),
     Control(

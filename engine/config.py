@@ -58,17 +58,28 @@ METHODS = {
 
 @dataclass(frozen=True, slots=True)
 class AcceptanceRule:
-    """How the target decides on the drafts of a chain."""
+    """How the target decides on the drafts of a round. ``is_lossy``: the output does not keep its distribution."""
 
     title: str
     description: str
+    is_lossy: bool = False
 
 
-# Every rule keeps the target's distribution. A tree's drafts are always tested one by one.
+# Every rule but the last keeps the target's distribution. Of the exact ones only "token" tests trees.
 ACCEPTANCE = {
     "token": AcceptanceRule("token by token", "each draft has a test of its own"),
     "block": AcceptanceRule("block verification", "the drafts of a round are tested together"),
+    "typical": AcceptanceRule("typical acceptance", "lossy: what is likely enough is accepted", is_lossy=True),
 }
+
+
+LOSSY = "typical acceptance: above temperature 0 the output does not follow the target's distribution"
+
+
+def is_lossy(rule) -> bool:
+    """Whether a run with this acceptance rule need not keep the target's distribution; of a trace it may be any
+    value."""
+    return isinstance(rule, str) and rule in ACCEPTANCE and ACCEPTANCE[rule].is_lossy
 
 
 def needs_draft(method: str) -> bool:
@@ -182,7 +193,7 @@ class RunConfig:
     p, q and the residual that each token records; ``trace`` False records only ids and statuses. ``precision`` "auto"
     is the fastest one of the device. ``prefix``: ids that the output begins with, counted as output; the last one is
     the token that a branch forces. ``acceptance``: the rule for chains, one of ``ACCEPTANCE``. ``lookahead``: of that
-    method.
+    method. ``epsilon`` and ``delta``: of typical acceptance.
     """
 
     prompt: str
@@ -202,6 +213,8 @@ class RunConfig:
     prefix: tuple[int, ...] = ()
     acceptance: str = "token"
     lookahead: LookaheadSizes = field(default_factory=LookaheadSizes)
+    epsilon: float = 0.09
+    delta: float = 0.3
 
     def __post_init__(self):
         if not isinstance(self.prompt, str) or not self.prompt.strip():
@@ -215,6 +228,8 @@ class RunConfig:
         _check_integer("trace_top", self.trace_top, 1, 50)
         if self.precision not in PRECISIONS:
             raise BadInput(f"precision is {str(self.precision)[:40]!r}; choose from {', '.join(PRECISIONS)}.")
+        _check_number("epsilon", self.epsilon, 0.0, 1.0, "a number from 0 to 1")
+        _check_number("delta", self.delta, 0.0, 1.0, "a number from 0 to 1")
         object.__setattr__(self, "prefix", tuple(self.prefix))
         if self.prefix:
             _check_prefix(self.prefix, self.max_new_tokens)

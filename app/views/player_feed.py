@@ -11,7 +11,7 @@ from app.views import run_facts, tiles
 from app.views.figures import TITLES
 from app.views.notice import Kind, fields
 from app.views.safe_json import encode, short
-from engine.config import ACCEPTANCE, AUTO
+from engine.config import ACCEPTANCE, AUTO, LOSSY, is_lossy
 from engine.trace.events import ACCEPTED, TESTED, Distribution, Round, RunFinished, RunStarted, Token
 from engine.trace.metrics import compute_metrics, first_divergence
 from engine.trace.trace import Trace
@@ -78,6 +78,8 @@ def about(started: RunStarted, recorded: bool = False, lean: bool = False, origi
         line["most"] = most
     if started.config.get("acceptance") == "block":
         line["block"] = True
+    if is_lossy(started.config.get("acceptance")):
+        line["lossy"] = LOSSY[0].upper() + LOSSY[1:] + "."
     more = ({"lean": True} if lean else {}) | ({"origin": origin} if origin else {})
     if started.prefix:
         more["prefix"] = _prefix(started)
@@ -182,11 +184,20 @@ def _greedy(started: RunStarted) -> bool:
 def _words(started: RunStarted, drafting: str = "") -> str:
     """The line above the player: pair, drafting, temperature, device."""
     config = started.config
-    rule = ACCEPTANCE["block"].title if config.get("acceptance") == "block" else ""
+    rule = _rule(config.get("acceptance"), config)
     temperature = config.get("sampling", {}).get("temperature", 0)
     where = f"on {started.device.split(' ')[0]}"
     parts = [started.pair, drafting or _drafting(config), rule, f"temperature {temperature:g}", where]
     return " · ".join(part for part in parts if part)
+
+
+def _rule(name, config: dict) -> str:
+    """The acceptance rule where it is not that of the token; of a trace it may be any value."""
+    if name not in ("block", "typical"):
+        return ""
+    numbers = [(sign, config.get(field)) for sign, field in (("ε", "epsilon"), ("δ", "delta")) if name == "typical"]
+    known = [f"{sign} {value:g}" for sign, value in numbers if isinstance(value, int | float)]
+    return ", ".join([ACCEPTANCE[name].title, *known])
 
 
 def _drafting(config: dict) -> str:
@@ -223,7 +234,7 @@ def _token(token: Token, refused: Token | None, lean: bool) -> dict:
     line = {"text": token.text, "status": token.status, "position": token.position, "id": token.id}
     if token.label is not None:
         line["label"] = token.label
-    for name in ("p", "q", "u", "accept", "gap", "running", "h", "expected"):
+    for name in ("p", "q", "u", "accept", "gap", "running", "h", "expected", "threshold"):
         number = short(getattr(token, name))
         if number is not None:
             line[name] = number

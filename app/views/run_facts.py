@@ -6,6 +6,7 @@ A trace file is untrusted: its settings can be any JSON, so every value is cut t
 from datetime import UTC, datetime
 from typing import Any
 
+from engine.config import LOSSY, is_lossy
 from engine.trace.trace import Trace
 
 LONGEST = 300  # characters of one value
@@ -19,6 +20,7 @@ SETTINGS = {
     "min_p": ("min-p", 0),
     "repetition_penalty": ("Repetition penalty", 1),
     "acceptance": ("Acceptance rule", "token"),
+    "lossy": ("Lossy", None),
     "seed": ("Seed", None),
     "max_new_tokens": ("Most tokens", None),
     "chat": ("Chat template", None),
@@ -84,7 +86,8 @@ def prompt(run: Trace) -> str:
 
 def _settings(config: dict) -> list[tuple[str, str]]:
     sampling = config.get("sampling")
-    known = config | (sampling if isinstance(sampling, dict) else {})
+    lossy = {"lossy": LOSSY} if is_lossy(config.get("acceptance")) else {}
+    known = config | lossy | (sampling if isinstance(sampling, dict) else {})
     return [
         (label, _words(known[key])) for key, (label, off) in SETTINGS.items() if known.get(key, off) not in (None, off)
     ]

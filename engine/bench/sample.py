@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from engine.trace.events import Round
 from engine.trace.metrics import depths, expected_lengths
 
-BASELINE, UNTRACED, BLOCK = "none", "-untraced", "-block"
+BASELINE, UNTRACED, BLOCK, TYPICAL = "none", "-untraced", "-block", "-typical"
 _SAVED = ("tokens", "passes", "seconds", "decode_seconds", "decode_tokens", "ttft", "by_depth")
 
 

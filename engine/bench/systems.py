@@ -15,7 +15,7 @@ from transformers.generation import BaseStreamer
 
 from engine.bench.benchmark import Cancelled, System, never
 from engine.bench.llama_cpp import LLAMA_CPP, LlamaCppSystem
-from engine.bench.sample import BASELINE, BLOCK, UNTRACED, Sample
+from engine.bench.sample import BASELINE, BLOCK, TYPICAL, UNTRACED, Sample
 from engine.config import AUTO, RunConfig
 from engine.decoding.loop import TRUE_RULES, Rules
 from engine.decoding.tokenization import encode_prompt
@@ -51,7 +51,7 @@ class SpecLensSystem:
 
     @property
     def costs_name(self) -> str:
-        method = self.method + (BLOCK if self.acceptance == "block" else "")
+        method = self.method + {"block": BLOCK, "typical": TYPICAL}.get(self.acceptance, "")
         return f"{method}:{self.precision}" if self.precision else method
 
     @property
@@ -210,7 +210,9 @@ def check_names(names: list[str], offered: tuple[str, ...], drafts) -> list[str]
         method, _, precision = _parts(name)
         is_method = method in ours and precision in ("", *PRECISIONS) and not name.endswith(":")
         if name not in known and not is_method:
-            listed = f"{', '.join(known)}; a method of ours also with {BLOCK} and a precision, as in none:int4"
+            listed = (
+                f"{', '.join(known)}; a method of ours also with {BLOCK} or {TYPICAL} and a precision, as in none:int4"
+            )
             raise BadInput(f"{name[:40]!r} cannot be measured here; choose from {listed}.")
         if name == "hf-assisted" and "lm" not in drafts:
             raise BadInput("hf-assisted needs a pair with a draft model; choose another pair or leave it out.")
@@ -241,7 +243,10 @@ def _parts(name: str) -> tuple[str, str, str]:
     ('lm', 'block', 'int4')
     """
     method, _, precision = name.removesuffix(UNTRACED).partition(":")
-    return method.removesuffix(BLOCK), "block" if method.endswith(BLOCK) else "token", precision
+    for suffix in (BLOCK, TYPICAL):
+        if method.endswith(suffix):
+            return method.removesuffix(suffix), suffix.removeprefix("-"), precision
+    return method, "token", precision
 
 
 def our_gamma(engine: Engine, method: str, configs: list[RunConfig], otherwise: int = 4) -> int:

@@ -19,7 +19,7 @@ def compare(
         str,
         typer.Option(
             help=f"Commas between: {options.METHOD_LIST}, auto, METHOD:PRECISION (as in none:int4), METHOD-untraced, "
-            "METHOD-block (by block verification), hf, hf-lookup, hf-assisted, llama-cpp."
+            "METHOD-block (by block verification), METHOD-typical (lossy), hf, hf-lookup, hf-assisted, llama-cpp."
         ),
     ] = "none,ngram,hf,hf-lookup",
     limit: options.Limit = None,

@@ -15,6 +15,7 @@ from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
 from rich.table import Table
 from rich.text import Text
 
+from engine.config import LOSSY, is_lossy
 from engine.trace.events import STATUSES, CostModel, Round, Token
 from engine.trace.metrics import PARTS, Interval, RunMetrics, compare, compute_metrics, largest_cost
 from engine.trace.trace import Trace
@@ -166,6 +167,8 @@ def _rows(trace: Trace, s: RunMetrics):
     started = trace.started
     settings, reason = started.config, trace.finished.reason if trace.finished else "being cut off"
     yield "run", f"{settings.get('method')} on {started.pair}, {started.dtype}, {started.device}"
+    if is_lossy(settings.get("acceptance")):
+        yield "LOSSY", LOSSY
     yield "tokens", f"{s.tokens} in {s.passes} target passes, ended by {reason}"
     yield "statuses", ", ".join(f"{n} {status}" for status, n in s.counts.items() if n) or "none"
     if s.alpha:

@@ -104,6 +104,8 @@ def run(
     device: options.Device = AUTO,
     precision: options.Precision = AUTO,
     acceptance: options.Acceptance = "token",
+    epsilon: options.Epsilon = RunConfig.epsilon,
+    delta: options.Delta = RunConfig.delta,
     window: Annotated[int, typer.Option(help="Of lookahead: columns of its window.")] = LookaheadSizes.window,
     ngram_size: Annotated[int, typer.Option(help="Of lookahead: tokens of an n-gram.")] = LookaheadSizes.ngram,
     guesses: Annotated[int, typer.Option(help="Of lookahead: n-grams tried at once.")] = LookaheadSizes.guesses,
@@ -119,7 +121,7 @@ def run(
         prompt, pair, method, options.parse_gamma(gamma),
         SamplingParams(temperature, top_k, top_p, min_p, repetition_penalty),
         max_new_tokens, seed, tuple(stop or ()), not raw, system, thinking, acceptance=acceptance,
-        lookahead=LookaheadSizes(window, ngram_size, guesses),
+        lookahead=LookaheadSizes(window, ngram_size, guesses), epsilon=epsilon, delta=delta,
     )  # fmt: skip
     options.check_writable(trace)
     _check_method(pair, method)

@@ -25,6 +25,7 @@ from engine.models.runner import Runner, tree_shape
 from engine.sampling.block_verification import verify_block
 from engine.sampling.random_streams import ACCEPTING, CLOSING, Uniforms
 from engine.sampling.rejection import Verdict, verify_chain, verify_tree
+from engine.sampling.typical import verify_typical
 from engine.sampling.warping import History, penalise, warp
 from engine.trace.events import Round, Timings
 
@@ -201,6 +202,8 @@ class SpeculativeDecoder:
 
     def _accept(self, p: torch.Tensor, draft: Draft, u, u_closing) -> Verdict:
         draws = [to_device(x, self.target.device, torch.float32) for x in (u, u_closing)]
+        if self.config.acceptance == "typical":
+            return verify_typical(p, draft.tokens, draft.parents, draws[1], self.config.epsilon, self.config.delta)
         if draft.parents is None:
             verify = self.rules.verify_block if self.config.acceptance == "block" else self.rules.verify_chain
             return verify(p, draft.q, draft.tokens, *draws)

@@ -124,6 +124,9 @@ class TraceRecorder:
             numbers["q"] = draft.q.gather(1, tokens[:, None])[:, 0]
             numbers["closing_q"] = draft.q[refused, closing]
             numbers["q_mass"], numbers["q_ids"] = self._top(draft.q)
+        if verdict.threshold is not None:
+            numbers["threshold"] = verdict.threshold
+            return numbers
         weight = 1.0  # of p, where a draft ends the block: p_i of the drafts before it
         if verdict.block is not None:
             numbers["running"], numbers["h"] = verdict.block.running, verdict.block.h
@@ -165,7 +168,7 @@ class TraceRecorder:
         for i, status in enumerate(statuses):
             if i < N:
                 token, text, at = verdict.tokens[i], draft_texts[i], depth[i + 1]
-                is_decided = status in TESTED or "running" in verdict.numbers
+                is_decided = (status in TESTED or "running" in verdict.numbers) and "threshold" not in verdict.numbers
                 numbers = self._draft_numbers(verdict, i, parents[i], u[i] if is_decided else None)
                 if numbers and draft.expected:
                     numbers["expected"] = draft.expected[i]
@@ -185,7 +188,10 @@ class TraceRecorder:
             return {}
         p, q = float(arrays["p"][i]), float(arrays["q"][i])
         numbers = {"p": p, "q": q, "u": u}
-        numbers["accept"] = float(verdict.accept[i]) if verdict.tested[i] else min(1.0, p / q)
+        if "threshold" in arrays:
+            numbers["threshold"] = float(arrays["threshold"][i])
+        else:
+            numbers["accept"] = float(verdict.accept[i]) if verdict.tested[i] else min(1.0, p / q)
         numbers["p_top"] = self._distribution(arrays["p_mass"][parent], arrays["p_ids"][parent])
         if "q_mass" in arrays:
             numbers["q_top"] = self._distribution(arrays["q_mass"][i], arrays["q_ids"][i])
@@ -205,6 +211,8 @@ class TraceRecorder:
     @staticmethod
     def _can_end_before(verdict: HostVerdict, i: int, p: float, q: float) -> bool:
         """Whether draft i may be the first one rejected, so that its residual matters."""
+        if "threshold" in verdict.numbers:
+            return False
         if "running" not in verdict.numbers:
             return verdict.accept[i] < 1 if verdict.tested[i] else p < q
         return verdict.numbers["running"][i] < 1 and (i == 0 or verdict.numbers["h"][i - 1] > 0)
@@ -221,6 +229,7 @@ class TraceRecorder:
         if refused:  # the residual it was drawn from is that of the last one
             numbers["q"] = float(arrays["closing_q"][0])
             numbers |= {"q_top": refused[-1].q_top, "residual": refused[-1].residual}
+            numbers["threshold"] = refused[-1].threshold
         return numbers
 
     def _distribution(self, mass: np.ndarray, ids: np.ndarray) -> Distribution:

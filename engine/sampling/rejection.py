@@ -30,8 +30,8 @@ class Block(NamedTuple):
 class Verdict(NamedTuple):
     """path [N] bool: draft i is on the accepted path. tested [N] bool. accept [N]: min(1, p/q) of the tested ones.
     last: the node that the closing token follows. closing: that token. row [V]: the distribution it was drawn from.
-    block: None where each draft had a test of its own. All are tensors on the device; computing them does not wait for
-    it."""
+    block: None where each draft had a test of its own. threshold [N]: of typical acceptance, else None. All are tensors
+    on the device; computing them does not wait for it."""
 
     path: torch.Tensor
     tested: torch.Tensor
@@ -40,6 +40,7 @@ class Verdict(NamedTuple):
     closing: torch.Tensor
     row: torch.Tensor
     block: Block | None = None
+    threshold: torch.Tensor | None = None
 
 
 def residual(p: torch.Tensor, q: torch.Tensor, weight: torch.Tensor | float = 1.0) -> torch.Tensor:

@@ -71,7 +71,8 @@ class Token:
     None for a discarded draft. ``accept``: min(1, p/q). ``residual`` is set where p < q. ``gap``: the target's top-2
     logit gap at this position after penalties, which shows near ties. ``running``, ``h``: p_i and h_i of block
     verification, where u decides about all drafts up to this one; there every draft has a u, and the residual is that
-    of running · p. ``expected``: the estimated chance, before the pass, that a tree's draft would be accepted. All of
+    of running · p. ``threshold``: of typical acceptance, which p must exceed; then ``u`` and ``accept`` are None
+    for drafts. ``expected``: the estimated chance, before the pass, that a tree's draft would be accepted. All of
     these are None with tracing off.
     """
 
@@ -92,6 +93,7 @@ class Token:
     running: float | None = None
     h: float | None = None
     expected: float | None = None
+    threshold: float | None = None
 
     @property
     def emitted(self) -> bool:

@@ -44,7 +44,7 @@ def test_browsers_send_floats_and_get_whole_numbers():
         ({"method": ["ngram"]}, "Method cannot be"),
         ({"method": "<script>"}, "Method cannot be"),
         ({"precision": "int1"}, "Precision cannot be 'int1'"),
-        ({"acceptance": "typical"}, "Acceptance rule cannot be 'typical'; choose from token, block"),
+        ({"acceptance": "lenient"}, "Acceptance rule cannot be 'lenient'; choose from token, block, typical"),
         ({"thinking": True}, "Thinking cannot be 'True'"),
         ({"pair": 7}, "Models cannot be '7'"),
         ({"pair": {"a": 1}}, "Models cannot be"),

@@ -66,7 +66,7 @@ function makeInspector(box, ask, legend, forkOf = () => null) {
     const words = make('p', 'sl-verdict', tokenSentence(token, stage, about?.greedy));
     if (token.status === 'resampled' && stage === token.status) {
       const rejected = round.tokens.findLast(other => other.status === 'rejected');
-      if (rejected) words.textContent = about?.greedy ? `${quote(rejected)} was rejected; the target’s own first choice takes its place.`
+      if (rejected && (about?.greedy || token.threshold === undefined)) words.textContent = about?.greedy ? `${quote(rejected)} was rejected; the target’s own first choice takes its place.`
         : `${quote(rejected)} was rejected, so this came from the residual${share()}.`;
     }
     return words;

@@ -95,6 +95,8 @@ function makePlayer(root, { askAgain = () => {}, runStarted = () => {}, heard = 
     setText(chip, { file: 'From a file', recorded: 'Recorded run', yours: 'Your run', running: 'Running now' }[kind] || '');
     setText(find('.sl-about'), about.words || '');
     find('.sl-about').title = [about.words, about.why].filter(Boolean).join('. ');
+    find('.sl-lossy').hidden = !about.lossy;
+    find('.sl-lossy').title = about.lossy || '';
     setText(find('.sl-origin'), about.origin ? `Recorded: ${about.origin}` : '');
     setText(find('.sl-asked'), about.prompt || '');
     root.dataset.kind = kind;

@@ -25,6 +25,14 @@ function blockSentence({ status, index, u, h, accept, block }) {
   }
 }
 
+// Typical acceptance compares p with a threshold; no draw decides.
+function typicalSentence({ p, threshold, status }, stage) {
+  if (status === 'resampled') return 'Drawn from p in place of the rejected draft: typical acceptance takes no residual.';
+  const against = `p = ${format(p)} is ${p > threshold ? '' : 'not '}above the threshold ${format(threshold)}`;
+  if (stage === 'scored') return `Scored by the target: ${against}.`;
+  return status === 'discarded' ? `Not used: ${against}, but another path was accepted or the text ended before it.` : `${against}: ${status}.`;
+}
+
 const drawnBy = ({ u, p }) => u === undefined || p === undefined ? ', drawn from p'
   : `: u = ${format(u)} drew it from p, where it had ${spoken(p)}`;
 
@@ -58,6 +66,7 @@ function tokenSentence(token, stage, greedy = false) {
   if (stage === 'forced') return 'You forced this token: it was neither drafted nor drawn.';
   if (stage === 'waiting') return 'Guessed by the draft; the target has not looked at it yet.';
   if (greedy && stage !== 'scored' && token.status !== 'discarded') return greedySentence(token);
+  if (token.threshold !== undefined && !greedy) return typicalSentence(token, stage);
   if (stage === 'scored') return token.accept === undefined ? 'Scored by the target; no verdict yet.'
     : !greedy && token.h !== undefined ? `Scored by the target: the block may end here if u falls below ${format(token.h)}.`
     : greedy ? `Scored by the target: this is ${token.accept ? '' : 'not '}its own first choice here.`

@@ -6,7 +6,7 @@ function makeTooltip(tooltip, frame) {
   function show(node, token, stage, greedy) {
     anchor = node;
     const numbers = [['p', 'target', token.p, stage !== 'waiting'], ['q', 'draft', token.q, true],
-      ['min(1, p/q)', '', token.accept, stage !== 'waiting'], ['h', 'of its block', token.h, stage !== 'waiting' && !greedy], ['u', 'draw', token.u, stage === token.status]];
+      ['min(1, p/q)', '', token.accept, stage !== 'waiting'], ['threshold', '', token.threshold, stage !== 'waiting' && !greedy], ['h', 'of its block', token.h, stage !== 'waiting' && !greedy], ['u', 'draw', token.u, stage === token.status]];
     const list = make('dl', '', numbers.filter(([, , number, known]) => number !== undefined && known)
       .flatMap(([symbol, word, number]) => [make('dt', '', `${symbol} ${word}`), make('dd', '', format(number))]));
     tooltip.replaceChildren(make('p', 'sl-tip-head', `${quote(token)}  ${STATUSES[stage].word}`), list,
