@@ -1,5 +1,6 @@
 """The player in a real browser, alone on a page: what it does with a trace."""
 
+import json
 import math
 import re
 from dataclasses import replace
@@ -185,15 +186,16 @@ def test_every_status_has_a_word_and_a_mark_and_a_chain_stays_on_one_line(opened
     expect(page.locator(".sl-rounds .sl-means-rescued")).to_be_hidden()  # only a block rescues
 
 
-def by_blocks() -> Trace:
-    """A run of the toy with block verification; drafts were rescued in it."""
+def by_rule(acceptance: str) -> Trace:
+    """A run of the toy with another acceptance rule; blocks rescue drafts in it."""
     target = ToyLM.random(8, seed=1, spread=1.2)
-    settings = {"sampling": SamplingParams(0.8), "gamma": 4, "max_new_tokens": 60, "seed": 1, "acceptance": "block"}
+    settings = {"sampling": SamplingParams(0.8), "gamma": 4, "max_new_tokens": 60, "seed": 1, "acceptance": acceptance}
     return record_trace(target, make_drafter("lm", target.with_noise(0.8, seed=2)), [0, 1], **settings)
 
 
 def test_a_rescued_draft_shows_the_numbers_of_its_whole_block(opened):
-    trace = by_blocks()
+    trace = by_rule("block")
+    assert json.loads(player_feed.about(trace.started)).get("lossy") is None
     round_, token = next((r, t) for r in trace.rounds for t in r.tokens if t.status == "rescued")
     page = opened(trace)
     expect(page.locator(".sl-about")).to_contain_text("block verification")
@@ -226,6 +228,23 @@ def test_a_rescued_draft_shows_the_numbers_of_its_whole_block(opened):
     page.wait_for_timeout(1100)
     page.keyboard.press("ArrowRight")
     expect(page.locator(".sl-live")).to_contain_text(" rescued, ")
+
+
+def test_a_lossy_run_wears_a_badge_and_its_tokens_show_the_threshold(opened):
+    trace = by_rule("typical")
+    page = opened(trace)
+    badge, verdict = page.locator(".sl-lossy"), page.locator(".sl-inspector .sl-verdict")
+    expect(badge).to_have_text("lossy")
+    expect(badge).to_have_attribute("title", re.compile("does not follow the target's distribution"))
+    expect(page.locator(".sl-about")).to_contain_text("typical acceptance, ε 0.09, δ 0.3")
+    for status, words in (("accepted", "is above"), ("rejected", "is not above"), ("discarded", "Never tested")):
+        token = next(t for t in (t for r in trace.rounds for t in r.tokens) if t.status == status)
+        page.locator(f".sl-list .sl-{status}").first.click()
+        expect(verdict).to_contain_text(words)
+        expect(verdict).to_contain_text(f"the threshold {token.threshold:.3f}")
+    page.locator(".sl-list .sl-resampled").first.click()
+    expect(verdict).to_have_text("Drawn from p in place of the rejected draft: typical acceptance takes no residual.")
+    assert page.locator(".sl-residual, .sl-accept").count() == 0
 
 
 def test_hover_previews_and_a_click_locks_until_it_is_let_go(opened):

@@ -142,10 +142,12 @@ class PlayedRecorder(TraceRecorder):
         N = len(draft)
         assert p.shape == (N + 1, V) and p.dtype == torch.float32
         shapes = {"path": (N,), "tested": (N,), "accept": (N,), "last": (), "closing": (), "row": (V,)}
-        given = dict(zip(verdict._fields[:-1], verdict[:-1], strict=True))
+        given = {name: getattr(verdict, name) for name in shapes}
         if verdict.block is not None:
             given |= verdict.block._asdict()
             shapes |= dict.fromkeys(verdict.block._fields, (N,))
+        if verdict.threshold is not None:
+            given, shapes = given | {"threshold": verdict.threshold}, shapes | {"threshold": (N,)}
         for name, tensor in given.items():
             assert tensor.device.type == "cuda" and tuple(tensor.shape) == shapes[name], name
         got = super().fetch(p, logits, draft, verdict)

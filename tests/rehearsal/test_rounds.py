@@ -103,6 +103,13 @@ def test_rounds_decided_by_blocks(cuda, monkeypatch, method, name, penalty):
     assert any(t.running is not None for r in rounds for t in r.tokens)
 
 
+@pytest.mark.parametrize("method", ["lm", "tree", "ngram"])
+def test_rounds_decided_by_typical_acceptance(cuda, monkeypatch, method):
+    target = model_runner(cuda)
+    rounds = run(cuda, target, drafter_of(method, cuda, target, monkeypatch), SAMPLING["all"], acceptance="typical")
+    assert any(t.threshold is not None for r in rounds for t in r.tokens)
+
+
 def test_lookahead_reads_the_device_once_more_in_a_round(cuda, monkeypatch):
     target = model_runner(cuda)
     rounds = run(cuda, target, drafter_of("lookahead", cuda, target, monkeypatch))

@@ -31,7 +31,7 @@ function makeInspector(box, ask, legend, forkOf = () => null) {
     const draft = isDrafted(token);
     if (draft && stage !== 'waiting' && token.accept !== undefined) parts.push(bar());
     if (stage === 'waiting') delete probabilities.p;
-    const isReplaced = judged && ['rejected', 'resampled'].includes(token.status) && !about?.greedy;
+    const isReplaced = judged && ['rejected', 'resampled'].includes(token.status) && !about?.greedy && token.threshold === undefined;
     const drawn = !isReplaced ? null : token.status === 'resampled' ? token : round.tokens.find(other => other.status === 'resampled');
     if (!isReplaced) delete probabilities.residual;
     const isBlock = judged && token.h !== undefined && !about?.greedy, fork = judged ? forkOf(token) : null;

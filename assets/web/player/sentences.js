@@ -26,11 +26,12 @@ function blockSentence({ status, index, u, h, accept, block }) {
 }
 
 // Typical acceptance compares p with a threshold; no draw decides.
-function typicalSentence({ p, threshold, status }, stage) {
+function typicalSentence(token, stage) {
+  const { p, threshold, status } = token;
   if (status === 'resampled') return 'Drawn from p in place of the rejected draft: typical acceptance takes no residual.';
   const against = `p = ${format(p)} is ${p > threshold ? '' : 'not '}above the threshold ${format(threshold)}`;
   if (stage === 'scored') return `Scored by the target: ${against}.`;
-  return status === 'discarded' ? `Not used: ${against}, but another path was accepted or the text ended before it.` : `${against}: ${status}.`;
+  return status === 'discarded' ? `Never tested: ${whyUntested(token)}. Its ${against}.` : `${against}: ${status}.`;
 }
 
 const drawnBy = ({ u, p }) => u === undefined || p === undefined ? ', drawn from p'
@@ -52,10 +53,11 @@ function greedySentence(token) {
   }
 }
 
+const whyUntested = ({ place, isPastEnd }) => place ? 'the text went another way' : isPastEnd ? 'the text had ended' : 'it came after a rejection';
+
 // A draft that was not tested, and its chance of being accepted; at temperature 0 without u.
-function untestedSentence({ accept, place, isPastEnd }, greedy) {
-  const why = place ? 'the text went another way' : isPastEnd ? 'the text had ended' : 'it came after a rejection';
-  const untested = `Never tested: ${why}.`;
+function untestedSentence(token, greedy) {
+  const { accept } = token, untested = `Never tested: ${whyUntested(token)}.`;
   if (accept === undefined) return untested;
   if (greedy) return `${untested} ${accept ? 'It was the target’s first choice there and would have been accepted.'
     : 'It was not the target’s first choice there and would have been rejected.'}`;

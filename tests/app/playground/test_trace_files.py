@@ -23,6 +23,7 @@ from app.playground.press import Press
 from app.playground.result_handlers import Results
 from app.playground.run_handlers import SKIP, RunHandlers
 from app.playground.trace_files import Exports, read
+from app.views import run_facts
 from app.views.token_csv import COLUMNS, tokens_csv
 from engine.errors import BadInput
 from engine.files import escape_formula
@@ -57,12 +58,16 @@ def file(folder: Path, text: str, name="trace.json") -> str:
 
 
 def test_a_row_a_token_with_every_number(session):
-    found = rows(tokens_csv(session.trace))
+    trace = session.trace
+    found = rows(tokens_csv(trace))
     tokens = [(event, token) for event in session.trace.rounds for token in event.tokens]
     assert len(found) == len(tokens) and tuple(found[0]) == COLUMNS
     for row, (event, token) in zip(found, tokens, strict=True):
         assert (int(row["round"]), row["status"], int(row["id"])) == (event.index, token.status, token.id)
-        assert row["u"] == ("" if token.u is None else str(token.u))
+        assert row["u"] == ("" if token.u is None else str(token.u)) and row["exact"] == "exact"
+    lossy = replace(trace, started=replace(trace.started, config=trace.started.config | {"acceptance": "typical"}))
+    assert {row["exact"] for row in rows(tokens_csv(lossy))} == {"lossy"}
+    assert "Lossy" in dict(run_facts.facts(lossy)) and "Lossy" not in dict(run_facts.facts(trace))
 
 
 def test_no_cell_begins_a_formula_and_other_cells_keep_their_text():
