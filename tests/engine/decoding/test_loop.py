@@ -13,7 +13,7 @@ from engine.decoding.draft_length import FixedGamma, ReplayedGamma
 from engine.decoding.loop import SpeculativeDecoder
 from engine.decoding.trace_recorder import TraceRecorder
 from engine.decoding.word_tokenizer import WordTokenizer
-from engine.drafters.base import Draft
+from engine.drafters.base import Draft, Drafter
 from engine.drafters.draft_model import DraftModelDrafter
 from engine.drafters.ngram import NgramDrafter
 from engine.drafters.none import NoDrafter
@@ -45,17 +45,14 @@ def timeless(rounds):
     return [replace(r, timings=None, start=0.0, end=0.0) for r in rounds]
 
 
-class ForkedScript:
-    """A drafter that proposes a script: ``plan[position]`` onwards, γ of them, and beside every token, tried before it,
+class ForkedScript(Drafter):
+    """Proposes a script: ``plan[position]`` onwards, γ of them, and beside every token, tried before it,
     a wrong one."""
 
     name, priors = "script", {0: 0.5}
 
     def __init__(self, plan):
         self.plan = list(plan)
-
-    def start(self, prompt, setup):
-        pass
 
     def confidence_keys(self, committed):
         return (0,) * 32
@@ -67,12 +64,6 @@ class ForkedScript:
             parents += [node, node]
             node = len(tokens)
         return Draft(torch.tensor(tokens), None, tuple(parents))
-
-    def commit(self, accepted):
-        pass
-
-    def release(self):
-        pass
 
 
 # ---- counts -----------------------------------------------------------------------------------------------
