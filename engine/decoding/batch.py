@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import torch
 
-from engine.device import DeviceTimer, to_device
+from engine.device import DeviceTimer
 from engine.models.runner import Runner, Tokens
 
 _CHUNK = 512  # tokens of prompts in a pass, while nothing is scored
@@ -111,7 +111,7 @@ class Batch:
             elif room:
                 ids = row.wants.ids[:room]
                 room -= len(ids)
-                batch.append(Tokens(runner, to_device(ids, runner.device), wants_logits=False))
+                batch.append(Tokens(runner, ids, wants_logits=False))
             else:
                 continue
             taking_part.append(row)

@@ -23,18 +23,16 @@ _SMALLEST_BUCKET = 256  # on CUDA the visible length is rounded up, so that one 
 
 class Tokens(NamedTuple):
     """New tokens [W] of one sequence in a pass over several; ``parents`` as in `Runner.forward`. Without
-    ``wants_logits`` they are only appended, as a prompt's are."""
+    ``wants_logits`` they are ids on the host that are only appended, as a prompt's are."""
 
     runner: "Runner"
-    ids: torch.Tensor
+    ids: torch.Tensor | Sequence[int]
     parents: Sequence[int] | None = None
     wants_logits: bool = True
 
     def alone(self) -> torch.Tensor | None:
         """`Runner.together` in a pass of their own."""
-        return (
-            self.runner.forward(self.ids, self.parents) if self.wants_logits else self.runner.prefill(self.ids.tolist())
-        )
+        return self.runner.forward(self.ids, self.parents) if self.wants_logits else self.runner.prefill(self.ids)
 
 
 class Runner(Protocol):
@@ -200,7 +198,8 @@ class DecoderRunner:
         spans = [tokens.runner.next_span(W, tokens.parents) for tokens, W in zip(batch, widths, strict=True)]
         scored = np.repeat([tokens.wants_logits for tokens in batch], widths).nonzero()[0]
         rows = to_device(scored, self.device) if len(scored) else None
-        logits, features = self.model.forward(torch.cat([tokens.ids for tokens in batch]), spans, rows)
+        ids = [tokens.ids if tokens.wants_logits else to_device(tokens.ids, self.device) for tokens in batch]
+        logits, features = self.model.forward(torch.cat(ids), spans, rows)
         parts = iter(() if logits is None else logits.split([len(t.ids) for t in batch if t.wants_logits]))
         features = [None] * len(batch) if features is None else features.split(widths)
         for tokens, W, own in zip(batch, widths, features, strict=True):

@@ -11,6 +11,7 @@ from fake_cuda import FakeCuda
 from tiny_models import CHECKPOINTS, SMALL
 
 from engine.config import MAX_GAMMA, RunConfig, SamplingParams
+from engine.decoding.batch import Batch
 from engine.decoding.draft_length import AdaptiveGamma, FixedGamma, Rate, ReplayedGamma
 from engine.decoding.drafter_choice import DrafterChoice
 from engine.decoding.loop import TRUE_RULES, Rules, SpeculativeDecoder
@@ -180,6 +181,27 @@ def policy_of(drafter: Drafter, gamma: int | Sequence[int]):
 
 
 GREEDY = SamplingParams()
+
+
+def run_together(
+    cuda: FakeCuda, target: DecoderRunner, drafters: Sequence[Drafter], sampling: SamplingParams = GREEDY
+) -> list[list[Round]]:
+    """The rounds of each of several runs that share their passes; each round has read the device once."""
+    config = RunConfig("-", sampling=sampling, max_new_tokens=10, seed=3)
+    words, reads, batch = WordTokenizer([str(i) for i in range(V)]), cuda.reads, Batch()
+    rounds: list[list[Round]] = [[] for _ in drafters]
+    with cuda.running():
+        for i, drafter in enumerate(drafters):
+            recorder, runner = PlayedRecorder(config, words), target.fork()
+            policy = policy_of(drafter, 3)
+            batch.add(i, SpeculativeDecoder(config, PROMPT, runner, drafter, policy, frozenset(), recorder).steps())
+        while batch:
+            for i, event in batch.step():
+                if isinstance(event, Exception):
+                    raise event
+                rounds[i].append(event)
+    assert cuda.reads - reads == sum(map(len, rounds)), "a round reads the device once"
+    return rounds
 
 
 def run(

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 import torch
-from rehearsal import GREEDY, TREE, TreeScript, V, drafter_of, model_runner, run
+from rehearsal import GREEDY, TREE, TreeScript, V, drafter_of, model_runner, run, run_together
 from tiny_models import CHECKPOINTS
 
 from engine.bench.fixed_acceptance import accept_with_probability
@@ -160,6 +160,14 @@ def test_the_measurements_of_bench_gpu(cuda, monkeypatch, method):
         assert calibration.measure(target, None, (1, 2, 5), context=20, repeats=1).v.keys() == {1, 2, 5}
         assert calibration.measure(target, drafter, (1,), context=20, repeats=1).c > 0
     run(cuda, target, drafter, rules=accept_with_probability(0.8), trace=False)
+
+
+@pytest.mark.parametrize("penalty", [1.0, 1.3])
+def test_runs_that_share_their_passes(cuda, monkeypatch, penalty):
+    target, sampling = model_runner(cuda), replace(SAMPLING["all"], repetition_penalty=penalty)
+    drafters = [drafter_of(method, cuda, target, monkeypatch) for method in ("none", "ngram", "lm", "tree")]
+    for rounds in run_together(cuda, target, drafters, sampling):
+        assert sum(len(r.emitted) for r in rounds) == 10
 
 
 def test_a_second_run_uses_the_same_cache_and_graphs(cuda):
