@@ -120,7 +120,7 @@ SETTINGS = [
     ({"stop": ("",)}, "Stop strings"),
     ({"stop": ("a",) * 17}, "Stop strings"),
     ({"precision": "int1"}, "precision is 'int1'"),
-    ({"acceptance": "typical"}, "acceptance is 'typical'; choose from token, block"),
+    ({"acceptance": "lenient"}, "acceptance is 'lenient'; choose from token, block"),
 ]
 SAMPLING = [
     ({"temperature": -0.5}, "temperature is -0.5, but must be a number from 0"),
@@ -162,8 +162,8 @@ REQUESTS = [
     ({"prompt": "a" * 5000}, {}, r"The prompt has 5000 tokens and up to 16 new ones"),
     ({"pair": "smollm2-153m"}, {}, r"There is no pair 'smollm2-153m'; did you mean smollm2-135m"),
     ({"pair": "/no/such/folder"}, {}, r"There is no folder"),
-    ({"method": "magic"}, {}, r"'magic' is not a method; choose from none, ngram, quantised\."),
-    ({"method": "lm"}, {}, r"has no 'lm' draft; choose from none, ngram, quantised\."),
+    ({"method": "magic"}, {}, r"'magic' is not a method; choose from none, ngram, quantised, lookahead\."),
+    ({"method": "lm"}, {}, r"has no 'lm' draft; choose from none, ngram, quantised, lookahead\."),
     ({"pair": "bare", "chat": True}, {}, r"no chat template; run it on raw text"),
     ({"pair": "target+stranger", "method": "lm"}, {}, r"draft has another tokenizer"),
     ({"pair": "bare"}, LITTLE_MEMORY, r"about [\d.]+ GB in fp32 .* cpu has 1.0 MB free; choose a smaller pair"),
