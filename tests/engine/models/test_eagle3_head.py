@@ -248,7 +248,9 @@ def test_a_folder_with_a_head_is_known_as_one(folders):
     assert list(pair.drafts) == ["eagle"] and pair.drafts["eagle"].head and not pair.target.head
     stored = local_model(folders.root / "head")
     assert stored.parameters > 0 and stored.vocab_size == VOCABULARY
-    with pytest.raises(BadInput, match="has no 'lm' draft; choose from none, ngram, quantised, eagle, eagle-chain"):
+    with pytest.raises(
+        BadInput, match="has no 'lm' draft; choose from none, ngram, quantised, lookahead, eagle, eagle-chain"
+    ):
         load_engine(folders.pair, "cpu").drafter("lm")
 
 
