@@ -49,6 +49,9 @@ def test_lessons_theory_and_runs_work_from_disk(opened):
     page.get_by_role("button", name="All lessons").click()
     page.locator(".sl-lesson-card").nth(2).click()
     expect(page.locator(".sl-lesson-where")).to_contain_text("Step 2")  # the same card twice, and the progress is there
+    page.evaluate("location.hash = '#lesson-5'")
+    page.locator('.sl-dot[title="From α to τ"]').click()
+    expect(page.locator(".sl-over")).to_have_css("display", "inline-grid")  # a fraction has two lines
     page.get_by_role("link", name="Theory", exact=True).click()
     page.locator("input[name=alpha]").focus()
     before = page.locator(".sl-theory-sentence").text_content()
