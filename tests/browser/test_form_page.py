@@ -61,6 +61,7 @@ def test_who_waits_is_told_their_place(visit, fake):
     expect(second.locator(".sl-asked")).to_contain_text("The one who waits")
 
 
+@pytest.mark.slow
 def test_a_pair_says_why_it_cannot_run_and_brings_its_methods_its_switch_and_its_whole_name(visit):
     page, note, name = visit(), ".sl-pair-note", ".sl-pair-name"
     page.locator("#settings").click()

@@ -91,6 +91,7 @@ def test_the_tokenizer_is_the_one_that_transformers_would_choose(named, tmp_path
     assert ours.chat_template == theirs.chat_template != ""
 
 
+@pytest.mark.slow
 def test_loading_a_model_imports_no_compiler():
     """It would be a third of the imports, and of the time that a load takes."""
     code = (

@@ -74,7 +74,7 @@ def near_tie(reference, prompt: list[int], ours: list[int], theirs: list[int]) -
 @pytest.mark.parametrize(
     ("method", "gamma", "prompts"),
     [
-        ("ngram", "auto", ("code-2", "rewrite-1")),
+        ("ngram", "auto", ("code-2",)),
         ("corpus", 4, ("code-2",)),
         ("lookahead", "auto", ("code-2",)),
         pytest.param("none", 0, tuple(PROMPTS), marks=pytest.mark.slow),

@@ -68,6 +68,7 @@ def test_memory_is_that_of_the_caches(tiny):
     assert took > 0 and decoding.memory == took + 12 * (MAX_GAMMA + 1) * decoding.target.vocab_size
 
 
+@pytest.mark.slow
 @pytest.mark.xdist_group("real-model")
 def test_every_method_beside_the_others_is_as_alone(engine):
     """The real pair, greedy, the heads with their hidden states; and a sampled row with its own draws."""
