@@ -177,6 +177,7 @@ def test_sliders_move_by_keyboard_by_dragging_in_the_pictures_and_within_a_frame
     assert scripts[middle] < 50  # a few ms where nothing else runs; a frame's own length is the machine's pace
 
 
+@pytest.mark.slow
 def test_the_recorded_run_then_the_visitors_own(opened):
     page = opened()
     expect(page.locator(".sl-theory-run")).to_contain_text("No run of yours yet")

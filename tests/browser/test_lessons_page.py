@@ -225,7 +225,7 @@ def test_lesson_0_is_given_to_a_class_by_keyboard(visit):
     expect(page.locator('[href="#lesson-0"]')).to_contain_text("step 6 of 8")
 
 
-@pytest.mark.parametrize("motion", ["reduce", "no-preference"])
+@pytest.mark.parametrize("motion", ["reduce", pytest.param("no-preference", marks=pytest.mark.slow)])
 def test_a_jump_over_many_rounds_shows_the_last_of_them(visit, motion):
     """With reduced motion sizes once changed a frame late, and the list stayed blank where it had jumped to."""
     page = visit("#lesson-5", reduced_motion=motion)

@@ -41,6 +41,7 @@ def visit(folder):
     return json.loads(done.stdout.splitlines()[-1])
 
 
+@pytest.mark.slow
 def test_a_run_and_its_baseline_come_back_whole(visit, folder):
     whole = visit["whole"]
     assert whole["error"] is None

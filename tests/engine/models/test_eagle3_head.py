@@ -188,6 +188,7 @@ def test_a_branch_at_a_rounds_end_is_the_rest_of_its_run(engine):
     assert [[(t.id, t.status, t.u) for t in each.tokens] for each in again.rounds] == verdicts
 
 
+@pytest.mark.slow
 def test_to_the_very_end_of_the_context(folders, engine):
     """Where a whole γ no longer fits, shorter drafts are made and the text is still the target's own."""
     room = 256 - len(run(engine, max_new_tokens=1).started.prompt)
