@@ -16,15 +16,22 @@ SUM_DEV := $(shell cat requirements.txt requirements-dev.txt | cksum | cut -d' '
 APP     := $(VENV)/.app-$(SUM)
 DEV     := $(VENV)/.dev-$(SUM_DEV)
 
+CLUSTER := $(VENV)/.cluster-$(shell cat requirements.txt requirements-cluster.txt | cksum | cut -d' ' -f1)
+
 GPU_VENV  ?= .venv-gpu
 REHEARSAL := $(GPU_VENV)/.rehearsal-$(SUM_DEV)
 
-.PHONY: run test test-all test-gpu rehearse-gpu check map format bench bench-ui bench-gpu load clean
+.PHONY: run cluster test test-all test-cluster test-gpu rehearse-gpu check map format bench bench-ui bench-gpu load clean
 .DEFAULT_GOAL := run
 
 run: $(APP)
 	@$(PY) -m engine fetch $(PAIR) || echo "The page starts without the weights and tries again on the first run."
 	PORT=$(PORT) $(PY) app.py
+
+# The page and several engines on a Ray cluster, here or where RAY_ADDRESS says: make cluster ARGS="--replicas 4 --gpus 1"
+cluster: $(CLUSTER)
+	$(PY) -m engine fetch $(PAIR)
+	$(PY) -m app.cluster --port $(PORT) $(ARGS)
 
 # Two workers, then what measures time, alone. pytest ends with 5 where no test matches ARGS.
 PARALLEL := $(PY) -m pytest -n 2 --dist loadgroup
@@ -40,6 +47,10 @@ test: $(DEV)
 test-all: test
 	$(PARALLEL) -m "slow and not timing" $(ARGS) $(NONE_OK)
 	$(ALONE) -m "slow and timing" $(ARGS) $(NONE_OK)
+
+# The cluster's own behaviour, with two engines on this machine.
+test-cluster: $(DEV) $(CLUSTER)
+	$(PY) -m pytest tests/cluster $(ARGS)
 
 # What only CUDA can show; fails where there is none.
 test-gpu: $(DEV)
@@ -112,6 +123,12 @@ $(DEV): $(APP)
 	@echo "Installing the test tools."
 	@$(PIP) -r requirements-dev.txt
 	@rm -f $(VENV)/.dev-*
+	@touch $@
+
+$(CLUSTER): $(APP)
+	@echo "Installing Ray."
+	@$(PIP) -r requirements-cluster.txt
+	@rm -f $(VENV)/.cluster-*
 	@touch $@
 
 clean:

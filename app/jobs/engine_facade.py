@@ -11,9 +11,9 @@ from pathlib import Path
 from engine.config import AUTO
 from engine.errors import EngineError
 from engine.files import ASSETS, cache_root
+from engine.weights import preflight
 from engine.weights.catalogue import get_pair, load_catalogue
 from engine.weights.checkpoint_dir import weights_hash
-from engine.weights.preflight import available_memory, check_pair
 from engine.weights.specs import methods
 from engine.weights.store import locate
 
@@ -22,11 +22,13 @@ PRECISIONS = {"cuda": (AUTO, "bf16", "fp16", "fp32"), "mps": (AUTO, "fp32", "fp1
 
 @dataclass(frozen=True)
 class Models:
-    """The models of a method as other engines name them: hub names or folders; ``gguf`` is a name for llama.cpp."""
+    """The models of a method as other engines name them: hub names or folders; ``gguf`` is a name for llama.cpp.
+    ``translated``: whether the draft has another tokenizer."""
 
     target: str
     draft: str | None = None
     gguf: str | None = None
+    translated: bool = False
 
 
 @dataclass(frozen=True)
@@ -39,6 +41,15 @@ class Pair:
     methods: tuple[str, ...]
     revision: str
     vocabulary: int = 0
+
+
+@dataclass(frozen=True)
+class MethodCosts:
+    """``c``: one draft step ÷ one plain step, None where it was not measured yet; ``memory``: bytes beside the
+    target, with a context of 4,096 tokens."""
+
+    c: float | None
+    memory: int
 
 
 class EngineFacade:
@@ -63,12 +74,16 @@ class EngineFacade:
         device, loaded = choose_device(AUTO), self.worker().engine
         if loaded is not None and loaded.pair.name == pair and precision == AUTO and loaded.has(method):
             return []
-        free = available_memory(device)
+        free = preflight.available_memory(device)
         if free is not None and loaded is not None:
             free += loaded.pair.memory(loaded.precision)
         spec, dtype = get_pair(pair), choose_precision(precision, device)
         needed = None if method == AUTO else method  # auto leaves out a draft that does not fit
-        return check_pair(spec, needed, device, dtype, free, fetch=fetch)
+        return preflight.check_pair(spec, needed, device, dtype, free, fetch=fetch)
+
+    def notes(self, pair: str) -> list[str]:
+        """Sentences about drafts of a pair that work, but not as one would expect, and about those that cannot."""
+        return preflight.notes(get_pair(pair))
 
     def absent_bytes(self, pair: str) -> int:
         """About how many bytes a first run would download: 16-bit weights, as they are published."""
@@ -103,15 +118,30 @@ class EngineFacade:
 
     def known_steps(self, pair: str) -> dict[str, float]:
         """Seconds of a plain step in each precision that was measured on this machine."""
-        from engine.runtime import calibration
+        from engine.runtime.calibration import known_steps
+
+        where = self._calibrations(pair)
+        return known_steps(*where) if where else {}
+
+    def method_costs(self, pair: str) -> dict[str, MethodCosts]:
+        """Of each method of the pair, in the precision that auto takes."""
+        from engine.runtime.calibration import known_draft_costs
+        from engine.runtime.engine import choose_device, choose_precision
+
+        spec, precision = get_pair(pair), choose_precision(AUTO, choose_device(AUTO))
+        where = self._calibrations(pair)
+        known = known_draft_costs(*where, precision) if where else {}
+        alone = spec.memory(precision)
+        return {name: MethodCosts(known.get(name), spec.memory(precision, name) - alone) for name in methods(spec)}
+
+    def _calibrations(self, pair: str) -> tuple[Path, str, str] | None:
+        """Their folder, this device and the target's hash; None where the target is absent."""
         from engine.runtime.engine import choose_device, device_name
 
         folder = self._folder(pair)
         if folder is None:
-            return {}
-        return calibration.known_steps(
-            cache_root() / "calibration", device_name(choose_device(AUTO)), weights_hash(folder)
-        )
+            return None
+        return cache_root() / "calibration", device_name(choose_device(AUTO)), weights_hash(folder)
 
     def device(self) -> str | None:
         """The loaded engine's device by name; None while nothing is loaded."""
@@ -129,7 +159,11 @@ class EngineFacade:
             gguf = f"{target.repo}:{target.gguf.file.removesuffix('.gguf').rsplit('.', 1)[-1]}"
             alike = [one.target for one in load_catalogue().values() if _shape(one.target) == _shape(target)]
             target = next((model for model in alike if not model.gguf), target)
-        return Models(_where(target), _where(draft) if draft else None, gguf)
+        try:
+            is_translated = preflight.translates(spec, method)
+        except EngineError:  # the pair's note gives the reason
+            is_translated = False
+        return Models(_where(target), _where(draft) if draft else None, gguf, is_translated)
 
     def has_weights(self, pair: str) -> bool:
         return self._folder(pair) is not None

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
-from app.jobs.engine_facade import EngineFacade, Models, Pair
+from app.jobs.engine_facade import EngineFacade, MethodCosts, Models, Pair
 from app.jobs.result_cache import RecordedRun, ResultCache
 from app.jobs.updates import Report, Update, stream_live, stream_progress
 from app.jobs.zero_gpu import ZeroGpuWorker
@@ -31,11 +31,13 @@ _SECONDS_TO_DRAW = 0.5  # of a page, after its first question
 
 @dataclass(frozen=True)
 class State:
-    """Of the engine, for every visitor: ``kind`` is "asleep", "loading", "ready" or "busy"."""
+    """Of the engine, for every visitor: ``kind`` is "asleep", "loading", "ready" or "busy"; ``together``: runs under
+    way."""
 
     kind: str
     device: str | None = None
     waiting: int = 0
+    together: int = 0
     progress: Progress | None = None
 
 
@@ -81,6 +83,8 @@ class Service:
         self.pair = self.limits.pairs[0] if self.limits.pairs else PAIR
         self.worker = ZeroGpuWorker() if shared_gpu() else self.engine.worker()
         self.worker.max_waiting = self.limits.queue
+        if not self.worker.is_remote:
+            self.worker.most_together = self.limits.together
         self.results = ResultCache(self.limits.cached_runs)
         self._requests: dict[str, PendingRequest] = {}  # the newest of each visitor
         self._jobs: dict[NamedConfigs, Job] = {}  # those that equal requests may still join
@@ -88,6 +92,11 @@ class Service:
         self._unusable: tuple[set[str], float] = (set(), 0.0)
         self._is_warming_up = False
         self._has_visitor = threading.Event()  # a page requests the state as soon as it is open
+
+    @property
+    def most_requests(self) -> int:
+        """Events of the page that may be open at once: of each visitor who runs or waits a press and its successor."""
+        return 2 * (self.limits.queue + self.worker.most_running)
 
     # ── on offer ──
 
@@ -115,7 +124,7 @@ class Service:
             finally:
                 self._is_warming_up = False
 
-        if shared_gpu():  # which has a device only during a visitor's call
+        if self.worker.is_remote:
             return
         self._is_warming_up = True
         threading.Thread(target=load, name="speclens-warm-up", daemon=True).start()
@@ -127,6 +136,10 @@ class Service:
 
     def methods(self, pair: str) -> tuple[str, ...]:
         return self._offered(pair).methods
+
+    def method_costs(self, pair: str) -> dict[str, MethodCosts]:
+        """c and memory of each method here; empty until an engine is loaded, because it takes torch to know them."""
+        return self.engine.method_costs(self._offered(pair).name) if self.engine.device() else {}
 
     def models(self, pair: str, method: str) -> Models:
         return self.engine.models(self._offered(pair).name, method)
@@ -171,15 +184,18 @@ class Service:
         if self._is_warming_up and progress is None:
             progress = Progress("Loading the model")
         if progress:
-            return State("loading", None, waiting, progress)
+            return State("loading", None, waiting, progress=progress)
         device = self.engine.device()
         kind = "busy" if running else "ready" if device else "asleep"
-        return State(kind, device, waiting)
+        return State(kind, device, waiting, self.worker.together)
 
     # ── runs ──
 
-    def run(self, visitor: str, configs: NamedConfigs, again: bool = False) -> Iterator[Update | RecordedRun]:
-        """Run ``configs`` one after the other, with no other request between them; at most six updates a second.
+    def run(
+        self, visitor: str, configs: NamedConfigs, again: bool = False, may_share: bool = False
+    ) -> Iterator[Update | RecordedRun]:
+        """Run ``configs`` one after the other, with no other request between them; at most six updates a second. With
+        ``may_share`` other visitors' runs may share the passes of the first, and then the rest is left out.
 
         A cached result of exactly these configs comes as a RecordedRun instead, and so does the result of an equal
         job of another visitor once it is over, unless ``again`` requests new measurements. Closing the generator
@@ -196,11 +212,11 @@ class Service:
             self._check_models(configs)
             if request.is_stopped:
                 return
-            subscriber = request.follow(self._join_or_enqueue(configs, again))
+            subscriber = request.follow(self._join_or_enqueue(configs, again, may_share))
             if subscriber.is_live:
                 yield from stream_live(subscriber)
-                if subscriber.job.is_late:
-                    yield Update(configs[0][0], is_late=True)
+                if subscriber.job.is_late or subscriber.job.others:
+                    yield Update(configs[0][0], is_late=subscriber.job.is_late, others=subscriber.job.others)
                 return
             yield from stream_progress(subscriber)
             if subscriber.has_left:
@@ -226,18 +242,22 @@ class Service:
                 yield Progress("Starting the engine")
                 self._check_models(configs)
             seconds = self.limits.lab_seconds or self.limits.seconds
+            late = Unavailable(f"An experiment may take up to {seconds:,} s here; its results so far stay.")
             until = time.monotonic() + seconds
             if request.is_stopped:
                 return
             for work in work_units:
-                job = self.worker.submit(configs, work, max(0.1, until - time.monotonic()))
+                left = until - time.monotonic()
+                if left <= 0:  # otherwise units that are over in no time would go on for ever
+                    raise late
+                job = self.worker.submit(configs, work, left)
                 subscriber = request.follow(job.subscribe())
                 for update in stream_live(subscriber):
                     if update.progress:
                         yield update.progress
                     yield from (event for event in update.events if isinstance(event, Report))
                 if job.is_late:
-                    raise Unavailable(f"An experiment may take up to {seconds:,} s here; its results so far stay.")
+                    raise late
                 if request.is_stopped:
                     return
 
@@ -280,7 +300,7 @@ class Service:
         self._offered(config.pair)
 
     def _check_lab(self, config: RunConfig) -> None:
-        if not self.limits.lab_seconds or shared_gpu():  # such work cannot be sent to another process
+        if not self.limits.lab_seconds or self.worker.is_remote:
             raise Unavailable(
                 "This page is shared and offers no experiments that need a model; run SpecLens on your own machine."
             )
@@ -298,19 +318,20 @@ class Service:
                 f"The prompt has {count:,} tokens; this page takes up to {self.limits.prompt_tokens:,}. Shorten it."
             )
 
-    def _join_or_enqueue(self, configs: NamedConfigs, again: bool) -> Subscriber:
+    def _join_or_enqueue(self, configs: NamedConfigs, again: bool, may_share: bool) -> Subscriber:
         with self._lock:
             job = None if again else self._jobs.get(configs)
             subscriber = job.join() if job else None
             if subscriber is None:
-                job = self.worker.submit(configs, seconds=self.limits.seconds, on_end=self._record)
+                job = self.worker.submit(configs, seconds=self.limits.seconds, on_end=self._record, may_share=may_share)
                 self._jobs[configs] = job
                 subscriber = job.subscribe()
             return subscriber
 
     def _record(self, job: Job) -> None:
         """At a job's end, on the engine's thread: cache the result; no further request may join the job."""
-        if recorded := _recorded(job):
+        recorded = _recorded(job)
+        if recorded and not job.others:
             self.results.put(job.configs, recorded)
         with self._lock:
             if self._jobs.get(job.configs) is job:
@@ -318,8 +339,9 @@ class Service:
 
 
 def _recorded(job: Job) -> RecordedRun | None:
-    """None unless every run has ended by itself."""
-    events = {name: [event for each, event in job.log if each == name] for name, _ in job.configs}
+    """None unless every run has ended by itself; of a job that shared its passes the first."""
+    names = [name for name, _ in job.configs][: 1 if job.others else None]
+    events = {each: [event for name, event in job.log if name == each] for each in names}
     if not all(each and isinstance(each[0], RunStarted) and _is_complete(each[-1]) for each in events.values()):
         return None
     return RecordedRun({name: fold(each) for name, each in events.items()}, time.time())

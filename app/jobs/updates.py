@@ -25,7 +25,7 @@ class Update:
     """The news of one run of a job; ``name`` is its config's.
 
     ``progress``: the step that keeps the run from starting. ``place``: how many visitors go first. ``is_late``: the
-    job was ended by its time limit.
+    job was ended by its time limit. ``others``: the most that shared its passes, or ended its measurement by coming.
     """
 
     name: str
@@ -33,6 +33,7 @@ class Update:
     progress: Progress | None = None
     place: int = 0
     is_late: bool = False
+    others: int = 0
 
 
 def stream_live(subscriber: Subscriber) -> Iterator[Update]:

@@ -5,8 +5,9 @@ comes back as a result.
 """
 
 import os
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 
+from app.jobs.remote import RemoteWorker
 from app.server.hosting import gpu
 from engine.errors import EngineError, Unavailable
 from engine.runtime.job import Job, NamedConfigs
@@ -16,33 +17,26 @@ SECONDS = 120  # requested of the host for one call, which also loads and calibr
 _SECONDS_FOR_RUNS = 90  # of these; then the runs end by themselves, before the host ends the process
 
 
-class ZeroGpuWorker(Worker):
-    """The same queue; the runs of a job are one call of the host's GPU. Work with an engine cannot be sent there."""
+class ZeroGpuWorker(RemoteWorker):
+    """The runs of a job are one call of the host's GPU."""
 
     def _execute(self, job: Job) -> None:
-        if job.work is not None:  # only work without a model arrives here
-            super()._execute(job)
-            return
-        job.seconds = min(job.seconds or _SECONDS_FOR_RUNS, _SECONDS_FOR_RUNS)
-        job.context.run(self._call, job)
+        if job.work is None:
+            job.seconds = min(job.seconds or _SECONDS_FOR_RUNS, _SECONDS_FOR_RUNS)
+        job.context.run(super()._execute, job)
 
-    def _call(self, job: Job) -> None:
-        """Raises EngineError: the engine's own, or Unavailable where the host refuses (no quota left, no GPU free)."""
+    def _results(self, job: Job) -> Generator[tuple[str, object], None, None]:
+        """Raises Unavailable where the host refuses (no quota left, no GPU free)."""
         results = run_on_zero_gpu(job.configs)
         try:
-            for name, item in results:
-                if isinstance(item, EngineError):
-                    raise item
-                job.publish(name, item)
-                if job.should_stop():
-                    return
+            yield from results
         except EngineError:
             raise
         except Exception as error:
             reason = str(getattr(error, "message", error)) or type(error).__name__
             raise Unavailable(f"The host did not lend its GPU to this run: {reason}") from error
         finally:
-            results.close()  # ends the other process
+            results.close()
 
 
 @gpu(seconds=SECONDS)

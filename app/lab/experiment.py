@@ -19,7 +19,7 @@ from app.playground.trace_files import Exports
 from app.ui.widgets import PRIVATE, QUIET, SKIP
 from app.views.notice import notice
 from engine.config import RunConfig
-from engine.errors import BadInput, EngineError
+from engine.errors import BadInput, EngineError, Unavailable
 
 
 @dataclass
@@ -130,6 +130,26 @@ class Experiment:
         return [gr.update(value=path, interactive=path is not None) for path in paths]
 
 
+class Resumable(Experiment):
+    """An experiment of many points. Those measured before, by any visitor, are shown at once, and the rest measured."""
+
+    def _run(self, request: gr.Request, state: PageState, values: Sequence, afresh: bool) -> Iterator:
+        """Streams the outputs; ``afresh`` forgets the points measured before. ``values``: of the controls."""
+        raise NotImplementedError
+
+    def run(self, request: gr.Request, state: PageState, *values) -> Iterator:
+        yield from self.stream(state, self._run(request, state, values, afresh=False))
+
+    def start_over(self, request: gr.Request, state: PageState, *values) -> Iterator:
+        yield from self.stream(state, self._run(request, state, values, afresh=True))
+
+    def check_methods(self, pair: str, methods: Sequence[str]) -> None:
+        """Raises Unavailable with the reasons why one of them cannot run here."""
+        for method in methods:
+            if reasons := self.service.problems(pair, method):
+                raise Unavailable(" ".join(reasons))
+
+
 def whole_number(value: Any, label: str, low: int | None = None, high: int | None = None) -> int:
     """A control's value; browsers send 4 as 4.0. Raises BadInput that names the control."""
     if not isinstance(value, int | float | str) or not re.fullmatch(r"-?\d{1,15}(\.0)?", str(value)):
@@ -138,6 +158,11 @@ def whole_number(value: Any, label: str, low: int | None = None, high: int | Non
     if low is not None and not low <= number <= high:
         raise BadInput(f"{label} is {number:,}; choose from {low} to {high:,}.")
     return number
+
+
+def counted(number: int, noun: str) -> str:
+    """1 turn, 2 turns."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 @dataclass(frozen=True)
@@ -156,7 +181,7 @@ class Wiring:
     def on(self, listen: Callable, handler: Callable) -> None:
         """``listen``: how a press is listened to, such as ``button.click``; ``handler`` streams the outputs."""
         # The engine's own queue decides who is next, so every visitor who may wait in it is let in here.
-        most = 2 * self.experiment.service.limits.queue + 2
+        most = self.experiment.service.most_requests
         limit = {"concurrency_limit": most, "concurrency_id": type(self.experiment).__name__}
         buttons = list(self.ends[: 2 + self.experiment.FILES])
         pressed = listen(self.experiment.begin, self.state, buttons, **QUIET)

@@ -1,4 +1,4 @@
-"""Lays out the Lab tab: four experiments, each in a tab of its own."""
+"""Lays out the Lab tab: five experiments, each in a tab of its own."""
 
 import gradio as gr
 
@@ -7,6 +7,7 @@ from app.lab.compare.page import compare
 from app.lab.distribution.page import distribution
 from app.lab.sweep.page import sweep
 from app.lab.theory.page import theory
+from app.lab.users.page import users
 from lessons.schema import LABS
 
 QUESTIONS = {
@@ -14,6 +15,7 @@ QUESTIONS = {
     "sweep": "What does pay here: which method, how many drafts, on which text?",
     "compare": "Two to four ways to write the same answer, round beside round.",
     "distribution": "Many seeded runs against the target's own distribution; then break the rule.",
+    "users": "Many users share each pass: what do they get together, and does drafting still pay?",
 }
 
 
@@ -22,6 +24,7 @@ def lab(service: Service, session: gr.State) -> None:
     pages = {
         "theory": lambda: theory(service, session), "sweep": lambda: sweep(service),
         "compare": lambda: compare(service, session, tab), "distribution": lambda: distribution(service),
+        "users": lambda: users(service),
     }  # fmt: skip
     with gr.Tabs(elem_id="lab-tabs"):
         for name, title in LABS.items():

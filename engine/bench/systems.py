@@ -21,6 +21,7 @@ from engine.decoding.loop import TRUE_RULES, Rules
 from engine.decoding.tokenization import encode_prompt
 from engine.device import now, peak_memory, reset_peak
 from engine.errors import BadInput
+from engine.models.transformers_config import load_tokenizer
 from engine.models.transformers_runner import load_transformers
 from engine.runtime.engine import PRECISIONS, Engine, load_engine, memory_errors
 from engine.trace.events import CostModel, ProgressCallback, Round, RunFinished
@@ -158,10 +159,14 @@ class TransformersSystem:
                 num_assistant_tokens_schedule="constant",
                 assistant_confidence_threshold=0.0,
             )
+        own = self.engine.target.tokenizer
+        if self.engine.translates("lm"):
+            other = self.models.draft_tokenizer()
+            return {"assistant_model": assistant, "tokenizer": own, "assistant_tokenizer": other}
         if config.sampling.greedy or assistant.config.vocab_size == self.models.target().config.vocab_size:
             return {"assistant_model": assistant}
-        tokenizer = self.engine.target.tokenizer  # sampling with vocabularies padded differently needs its other path
-        return {"assistant_model": assistant, "tokenizer": tokenizer, "assistant_tokenizer": tokenizer}
+        # Sampling with vocabularies padded differently needs its other path.
+        return {"assistant_model": assistant, "tokenizer": own, "assistant_tokenizer": own}
 
 
 class Engines:
@@ -190,6 +195,12 @@ class Models:
 
     def draft(self):
         return self._load(self.engine.folder(self.engine.pair.drafts["lm"]))
+
+    def draft_tokenizer(self):
+        """Always the same object: for another one transformers 5.23 would change the assistant's layers again."""
+        if "tokenizer" not in self._loaded:
+            self._loaded["tokenizer"] = load_tokenizer(self.engine.folder(self.engine.pair.drafts["lm"]))
+        return self._loaded["tokenizer"]
 
     def _load(self, folder: Path):
         if folder not in self._loaded:

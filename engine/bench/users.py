@@ -6,26 +6,32 @@ it is called. The methods of one number of users run one right after the other i
 runs of the same minutes.
 """
 
-import statistics
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Generator, Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
 
-from engine.bench.benchmark import request
-from engine.bench.metrics import show, table
-from engine.bench.prompts import Prompt
+from engine.bench.benchmark import Cancelled, describe, never, request
+from engine.bench.prompts import Prompt, digest
+from engine.bench.result_file import ResultFile, file_of
 from engine.bench.sample import BASELINE
-from engine.config import AUTO, RunConfig
-from engine.errors import BadInput
+from engine.bench.users_results import Served, UsersRow, rows
+from engine.config import AUTO, MOST_ROWS, RunConfig
+from engine.errors import BadInput, Unavailable
 from engine.runtime.engine import Engine
-from engine.runtime.run_batch import MOST_ROWS, RunBatch
-from engine.trace.events import ProgressCallback, Round
+from engine.runtime.run_batch import NoRoom, RunBatch
+from engine.trace.events import CostModel, ProgressCallback, Round
+from engine.trace.metrics import depths
+from engine.trace.speedup_model import interpolate
 
 _WARM_UP_TOKENS = 8
 
 
 @dataclass(frozen=True)
 class Settings:
+    """``gamma``: of each method but auto, which chooses its own. ``prompts_first``: as of `Batch`, so that all users
+    write at the same time although their prompts are long."""
+
     users: tuple[int, ...]
     methods: tuple[str, ...]
     max_new_tokens: int = 128
@@ -33,20 +39,20 @@ class Settings:
     repeats: int = 1
     gamma: int | str = AUTO
     seed: int = 0
+    prompts_first: bool = False
 
 
 @dataclass(frozen=True)
-class Served:
-    """All prompts answered once. ``all_writing``: tokens and seconds of the passes after which every user got tokens;
-    ``ttft``: seconds from each request to its first token; ``ids``: of each answer."""
+class Cell:
+    """One measurement: all prompts, by so many users, with one method."""
 
-    tokens: int
-    seconds: float
-    all_writing: tuple[int, float]
-    ttft: tuple[float, ...]
-    passes: int
-    drafted: int
-    ids: tuple[tuple[int, ...], ...]
+    users: int
+    method: str
+    repeat: int = 0
+
+    @property
+    def key(self) -> tuple:
+        return self.users, self.method, self.repeat
 
 
 def check(settings: Settings, engine: Engine, prompts: Sequence[Prompt]) -> Settings:
@@ -63,114 +69,160 @@ def check(settings: Settings, engine: Engine, prompts: Sequence[Prompt]) -> Sett
 
 
 class ManyUsers:
-    """Set up once, which warms every method; `run` measures and `report` has the rows."""
+    """`run` measures the cells that are missing, and `rows` has the numbers. With ``folder`` finished cells are lines
+    of a file there, named after everything that is measured; ``afresh`` deletes them first."""
 
-    def __init__(self, engine: Engine, settings: Settings, prompts: Sequence[Prompt], progress: ProgressCallback):
-        self.engine, self.progress = engine, progress
-        self.settings = check(settings, engine, prompts)
-        s = self.settings
+    def __init__(
+        self, engine: Engine, settings: Settings, prompts: Sequence[Prompt], folder: Path | None = None, afresh=False
+    ):
+        self.engine = engine
+        self.settings = s = check(settings, engine, prompts)
         self.configs = [
             request(engine, prompt.text, s.temperature, s.max_new_tokens, s.seed + i, s.gamma)
             for i, prompt in enumerate(prompts)
         ]
-        self.served: dict[tuple[int, str], list[Served]] = {}
-        progress(0.0, "Warming up")
-        short = [replace(c, max_new_tokens=min(_WARM_UP_TOKENS, s.max_new_tokens)) for c in self.configs[:2]]
-        for method in s.methods:
-            self._serve(2, method, short)
+        about = self._about(prompts) if folder else None
+        path = file_of(folder, "users", about, afresh) if folder else None
+        self.file = ResultFile(path, about, asdict, Served.of)
 
-    def run(self) -> None:
-        s, done = self.settings, 0
-        cells = len(s.users) * len(s.methods) * s.repeats
+    def _about(self, prompts: Sequence[Prompt]) -> dict:
+        names = dict.fromkeys(self.settings.methods)
+        if AUTO in names:
+            del names[AUTO]
+            names |= dict.fromkeys(self.engine.competitors())
+        settings = asdict(self.settings)
+        del settings["repeats"], settings["users"]  # more of them may be wanted later
+        return describe(self.engine, names) | {"settings": settings, "prompts": digest(prompts)}
+
+    @property
+    def cells(self) -> list[Cell]:
+        """In the order of measuring."""
+        s, cells = self.settings, []
         for repeat in range(s.repeats):
             for i, users in enumerate(s.users):
                 by = (i + repeat) % len(s.methods)
-                for method in (*s.methods[by:], *s.methods[:by]):
-                    served = self._serve(users, method, self.configs)
-                    self.served.setdefault((users, method), []).append(served)
-                    done += 1
-                    rate = served.tokens / served.seconds
-                    self.progress(done / cells, f"{users} users, {method}: {rate:.1f} tokens/s in total")
+                cells += [Cell(users, method, repeat) for method in (*s.methods[by:], *s.methods[:by])]
+        return cells
 
-    def _serve(self, users: int, method: str, configs: Sequence[RunConfig]) -> Served:
-        batch, waiting = RunBatch(self.engine, users), list(enumerate(configs))
-        rounds: dict[int, list[Round]] = {name: [] for name, _ in waiting}
-        all_writing, start = (0, 0.0), time.perf_counter()
-        while waiting or len(batch):
-            while waiting and len(batch) < users:
-                name, config = waiting.pop(0)
-                batch.add(name, replace(config, method=method, gamma=_gamma(method, config)), ends=False)
-            before, tokens, writing = time.perf_counter(), 0, 0
-            for name, event in batch.step():
-                if isinstance(event, Exception):
-                    raise event
-                if isinstance(event, Round):
-                    rounds[name].append(event)
-                    tokens, writing = tokens + len(event.emitted), writing + 1
-            if writing == users:
-                all_writing = all_writing[0] + tokens, all_writing[1] + time.perf_counter() - before
+    def missing(self) -> list[Cell]:
+        return [cell for cell in self.cells if cell.key not in self.file.results]
+
+    def costs(self) -> dict[str, CostModel]:
+        """c and v of each method but auto, which has those of the drafter that it chooses."""
+        return {method: self.engine.costs(method) for method in self.settings.methods if method != AUTO}
+
+    def warm(self, cancelled: Cancelled = never) -> None:
+        """Two users with each method, a few tokens each. Otherwise the first cell would pay for loading."""
+        tokens = min(_WARM_UP_TOKENS, self.settings.max_new_tokens)
+        short = [replace(config, max_new_tokens=tokens) for config in self.configs[:2]]
+        for method in self.settings.methods:
+            for _ in self._serve(Cell(2, method), short, cancelled):
+                pass
+
+    def run(self, progress: ProgressCallback = lambda fraction, message: None) -> None:
+        missing = self.missing()
+        if missing:
+            progress(0.0, "Warming up")
+            self.warm()
+        for cell in missing:
+            for _ in self.steps(cell):
+                pass
+            done, served = 1 - len(self.missing()) / len(self.cells), self.file.results[cell.key]
+            rate = served.tokens / served.seconds
+            progress(done, f"{cell.users} users, {cell.method}: {rate:.1f} tokens/s in total")
+
+    def steps(self, cell: Cell, cancelled: Cancelled = never) -> Iterator[float]:
+        """Measures a cell; yields the share that is done, pass after pass. Nothing is added if it is cancelled."""
+        if served := (yield from self._serve(cell, self.configs, cancelled)):
+            self.file.add(cell.key, served)
+
+    def _serve(
+        self, cell: Cell, configs: Sequence[RunConfig], cancelled: Cancelled
+    ) -> Generator[float, None, Served | None]:
+        users, method = cell.users, cell.method
+        configs = [replace(config, method=method, gamma=self._gamma(method)) for config in configs]
+        # Now and for all, because on a busy machine each request would measure them again. Of the shortest, because
+        # the drafters of auto attend to it if they attend to any.
+        shortest = min(configs, key=lambda config: len(config.prompt))
+        _, costs = self.engine.decoder(shortest, cancelled, is_row=True)
+        length, emitted, writing = sum(config.max_new_tokens for config in configs), 0, _Writing(users, costs)
+        batch, waiting = RunBatch(self.engine, users, self.settings.prompts_first), list(enumerate(configs))
+        rounds_of: dict[int, list[Round]] = {name: [] for name, _ in waiting}
+        start = time.perf_counter()
+        try:
+            while waiting or len(batch):
+                while waiting and len(batch) < users:
+                    name, config = waiting.pop(0)
+                    self._add(batch, name, config, costs)
+                rounds, before = [], time.perf_counter()
+                for name, event in batch.step():
+                    if isinstance(event, Exception):
+                        raise event
+                    if isinstance(event, Round):
+                        rounds.append(event)
+                        rounds_of[name].append(event)
+                        emitted += len(event.emitted)
+                writing.add(rounds, time.perf_counter() - before)
+                if cancelled():
+                    return None
+                yield emitted / length
+        finally:
+            batch.close()
         seconds = time.perf_counter() - start
-        every = [r for own in rounds.values() for r in own]
+        every = [round_ for own in rounds_of.values() for round_ in own]
+        tests = depths(every).values()
         return Served(
-            tokens=sum(len(r.emitted) for r in every),
+            tokens=emitted,
             seconds=seconds,
-            all_writing=all_writing,
-            ttft=tuple(own[0].end for own in rounds.values()),
-            passes=len(every),
+            writing=(writing.tokens, writing.seconds, writing.steps),
+            ttft=tuple(own[0].end for own in rounds_of.values()),
+            rounds=len(every),
             drafted=sum(len(r.parents) for r in every),
-            ids=tuple(tuple(token.id for r in own for token in r.emitted) for own in rounds.values()),
+            accepted=sum(accepted for accepted, _ in tests),
+            tested=sum(tested for _, tested in tests),
+            ids=tuple(tuple(token.id for r in own for token in r.emitted) for own in rounds_of.values()),
         )
 
-    def rows(self) -> list[dict]:
-        """One for each number of users and method that was measured: of several repeats the fastest."""
-        best = {cell: min(repeats, key=lambda served: served.seconds) for cell, repeats in self.served.items()}
-        one = best.get((self.settings.users[0], BASELINE))
-        return [self._row(users, method, served, one, best) for (users, method), served in sorted(best.items())]
+    def _add(self, batch: RunBatch, name: int, config: RunConfig, costs: CostModel) -> None:
+        try:
+            batch.add(name, config, ends=False, costs=costs)
+        except NoRoom as error:
+            raise Unavailable(
+                f"The memory suffices for {len(batch)} of {batch.most} users with {config.method}: choose fewer users, "
+                "shorter prompts or fewer tokens."
+            ) from error
 
-    def _row(self, users: int, method: str, served: Served, one: Served, best: dict) -> dict:
-        plain, rate = best[users, BASELINE], served.tokens / served.seconds
-        tokens, seconds = served.all_writing
-        return {
-            "users": users,
-            "method": method,
-            "prompts": len(self.configs),
-            "tokens": served.tokens,
-            "seconds": served.seconds,
-            "total_tokens_per_second": rate,
-            "tokens_per_second": rate / users,
-            "all_writing_tokens_per_second": tokens / seconds if seconds else None,
-            "over_fewest_users": rate * one.seconds / one.tokens,
-            "over_plain": rate * plain.seconds / plain.tokens,
-            "drafted_per_round": served.drafted / served.passes,
-            "ttft": statistics.median(served.ttft),
-            "differs": None if self.settings.temperature else sum(map(_differ, served.ids, one.ids)),
-        }
+    def _gamma(self, method: str) -> int | str:
+        return {BASELINE: 0, AUTO: AUTO}.get(method, self.settings.gamma)
+
+    def rows(self) -> list[UsersRow]:
+        """One for each number of users and method that was measured."""
+        served: dict[tuple[int, str], list[Served]] = {}
+        for cell in self.cells:
+            if cell.key in self.file.results:
+                served.setdefault((cell.users, cell.method), []).append(self.file.results[cell.key])
+        return rows(served, is_greedy=not self.settings.temperature)
 
 
-def _gamma(method: str, config: RunConfig) -> int | str:
-    return 0 if method == BASELINE else config.gamma
+class _Writing:
+    """Adds up the rounds in which all ``users`` got tokens, as did all of them in the round before. A step of the batch
+    hands out what the pass of the step before has scored, so its rounds took the time of that step."""
+
+    def __init__(self, users: int, costs: CostModel):
+        self.costs, self.users, self.tokens, self.seconds, self.steps = costs, users, 0, 0.0, 0.0
+        self._before: float | None = None  # seconds of the step before, if all got tokens in it
+
+    def add(self, rounds: Sequence[Round], seconds: float) -> None:
+        is_full = len(rounds) == self.users
+        if is_full and self._before is not None:
+            self.tokens += sum(len(r.emitted) for r in rounds)
+            self.seconds += self._before
+            self.steps += _plain_steps(rounds, self.costs)
+        self._before = seconds if is_full else None
 
 
-def _differ(ours: tuple[int, ...], theirs: tuple[int, ...]) -> bool:
-    return ours != theirs
-
-
-def markdown(rows: Sequence[dict], fewest: int) -> str:
-    heads = ["users", "method", "total tokens/s", "each", "all writing", f"× plain with {fewest}", "× plain"]
-    heads += ["drafted a round", "first token", "differs"]
-    lines = [
-        [
-            str(r["users"]),
-            r["method"],
-            show(r["total_tokens_per_second"], ".1f"),
-            show(r["tokens_per_second"], ".1f"),
-            show(r["all_writing_tokens_per_second"], ".1f"),
-            show(r["over_fewest_users"], ".2f"),
-            show(r["over_plain"], ".2f"),
-            show(r["drafted_per_round"], ".2f"),
-            f"{1000 * r['ttft']:.0f} ms",
-            "sampled" if r["differs"] is None else str(r["differs"]),
-        ]
-        for r in rows
-    ]
-    return table(heads, lines)
+def _plain_steps(rounds: Sequence[Round], costs: CostModel) -> float:
+    """What rounds that shared a pass should cost: v of all their tokens together, and c for each draft step, which is
+    not shared."""
+    drafting = sum(r.draft_steps * costs.draft_cost(r.drafter) for r in rounds)
+    return drafting + interpolate(costs.v, sum(len(r.parents) + 1 for r in rounds))

@@ -69,14 +69,15 @@ def compare(
 
 def _many_users(engine, settings, chosen: list, prompts: Path, out: Path | None) -> None:
     from engine.bench.comparison import environment
-    from engine.bench.users import ManyUsers, markdown
+    from engine.bench.users import ManyUsers
+    from engine.bench.users_results import markdown, to_dicts
 
     with progress() as show:
         engine.on_progress(show)
-        many = ManyUsers(engine, settings, chosen, show)
-        many.run()
+        many = ManyUsers(engine, settings, chosen)
+        many.run(show)
     rows = many.rows()
-    _write({"environment": environment(engine, many.settings, prompts), "rows": rows}, out)
+    _write({"environment": environment(engine, many.settings, prompts), "rows": to_dicts(rows)}, out)
     print(markdown(rows, many.settings.users[0]))
 
 

@@ -44,6 +44,11 @@ class _Row:
     def __init__(self, steps: Steps):
         self.steps, self.wants, self.result = steps, None, None
 
+    @property
+    def is_ready(self) -> bool:
+        """Whether it can go on: the pass it waited for has run, or it has not begun."""
+        return self.wants is None or self.result is not None
+
     def advance(self) -> Iterator[object]:
         """Yields the events up to the next pass, or up to the end: then ``wants`` is None."""
         result, self.result, self.wants = self.result, None, None
@@ -60,9 +65,11 @@ class _Row:
 
 
 class Batch:
-    """The requests that share passes, by a name that the caller chooses."""
+    """The requests that share passes, by a name that the caller chooses. ``prompts_first``: while one reads its prompt,
+    the others wait. Then those that join together also begin to write together."""
 
-    def __init__(self):
+    def __init__(self, prompts_first: bool = False):
+        self.prompts_first = prompts_first
         self._rows: dict[Hashable, _Row] = {}
 
     def __len__(self) -> int:
@@ -88,9 +95,9 @@ class Batch:
     def step(self) -> Iterator[tuple[Hashable, object]]:
         """Advances every request to its next pass, then runs that pass for all. Yields (name, event) as events come.
         A request that raises is out of the batch, and its exception is its last event."""
-        for name, row in [*self._rows.items()]:
+        for name, row in [(name, row) for name, row in self._rows.items() if row.is_ready]:
             try:
-                for event in row.advance() if row.result is not None or row.wants is None else ():
+                for event in row.advance():
                     yield name, event
             except Exception as error:  # the others go on
                 self._rows.pop(name, None)
@@ -102,6 +109,8 @@ class Batch:
 
     def _pass(self, rows: list[_Row]) -> None:
         """Prompts take turns in the order of joining, each as much as there is room for."""
+        if self.prompts_first:
+            rows = [row for row in rows if isinstance(row.wants, Prefill)] or rows
         room = _CHUNK_BESIDE if any(isinstance(row.wants, Scoring) for row in rows) else _CHUNK
         taking_part, batch = [], []
         for row in rows:

@@ -44,7 +44,8 @@ class Job:
     ``log``: (name, event) in order. ``progress``: of loading or calibrating, None while events come. ``error``: what
     the job ended with, without its traceback. ``is_late``: it was ended by its limit of ``seconds``, which count from
     the first event, because loading a model is not the reader's doing. ``on_end`` is called once, before the readers
-    see the end. A warm-up belongs to no visitor and so has no place in the queue.
+    see the end. A warm-up belongs to no visitor and so has no place in the queue. ``may_share``: other jobs may share
+    its passes; ``others``: how many did, or came, so that its runs after the first were not begun or were given up.
     """
 
     def __init__(
@@ -55,6 +56,7 @@ class Job:
         seconds: float | None = None,
         on_end: Callable[["Job"], None] | None = None,
         is_warm_up: bool = False,
+        may_share: bool = False,
     ):
         self.configs, self.work, self.seconds, self.is_warm_up = tuple(configs), work, seconds, is_warm_up
         self.context = contextvars.copy_context()  # a hosted GPU is granted to the visitor who asked first
@@ -62,6 +64,7 @@ class Job:
         self.progress: Progress | None = None
         self.error: EngineError | None = None
         self.is_cancelled = self.is_done = self.is_late = False
+        self.may_share, self.others = may_share, 0
         self._worker, self._on_end = worker, on_end
         self._deadline: float | None = None
         self._subscribers: list[Subscriber] = []

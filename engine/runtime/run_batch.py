@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Hashable, Iterator
 
-from engine.config import RunConfig
+from engine.config import MOST_ROWS, RunConfig
 from engine.decoding.batch import Batch
 from engine.device import out_of_memory
 from engine.errors import BadInput, Unavailable
@@ -10,28 +10,35 @@ from engine.files import gigabytes
 from engine.models.loader import memory_errors
 from engine.weights.preflight import available_memory
 
-MOST_ROWS = 64
+
+class NoRoom(Unavailable):
+    """The memory does not suffice for one more run beside those under way."""
 
 
 class RunBatch:
-    """``most``: requests at once. Each is known by a name that the caller chooses."""
+    """``most``: requests at once. Each is known by a name that the caller chooses. ``prompts_first``: as of `Batch`."""
 
-    def __init__(self, engine, most: int):
+    def __init__(self, engine, most: int, prompts_first: bool = False):
         if not 1 <= most <= MOST_ROWS:
             raise BadInput(f"A batch of {most} runs cannot be: choose 1 to {MOST_ROWS}.")
         self.engine, self.most = engine, most
-        self._batch, self._memory = Batch(), {}
+        self._batch, self._memory = Batch(prompts_first), {}
 
     def __len__(self) -> int:
         return len(self._batch)
 
+    def __contains__(self, name: Hashable) -> bool:
+        return name in self._batch
+
     def add(self, name: Hashable, config: RunConfig, cancelled: Callable[[], bool] = lambda: False, **options) -> None:
         """The request takes part from the next step on. ``options``: those of `Engine.run`. Raises BadInput for a
-        request that cannot run or if the batch is full, Unavailable if the memory does not suffice for one more."""
+        request that cannot run or if the batch is full, NoRoom if the memory does not suffice for one more. The first
+        has the engine's own caches, and its captured passes on CUDA."""
         if len(self) >= self.most:
             raise BadInput(f"{self.most} runs share the engine already; wait until one of them ends.")
-        decoding, costs = self.engine.decoder(config, cancelled, is_row=True, **options)
-        self._check_memory(decoding.memory)
+        decoding, costs = self.engine.decoder(config, cancelled, is_row=len(self) > 0, **options)
+        if len(self):
+            self._check_memory(decoding.memory)
         decoding.rows = lambda: len(self)
         self._memory[name] = decoding.memory
         self._batch.add(name, self.engine.steps(decoding, costs))
@@ -42,10 +49,9 @@ class RunBatch:
         free, device = available_memory(self.engine.device), self.engine.device
         left = None if free is None else max(0, free - sum(self._memory.values()))
         if left is not None and needed > left:
-            beside = f"beside the {len(self)} under way " if len(self) else ""
-            raise Unavailable(
-                f"This run needs about {gigabytes(needed)} for its keys and values, but {beside}{device} has "
-                f"{gigabytes(left)} left; wait until another run ends, or ask for fewer tokens."
+            raise NoRoom(
+                f"This run needs about {gigabytes(needed)} for its keys and values, but beside the {len(self)} under "
+                f"way {device} has {gigabytes(left)} left; wait until another run ends, or ask for fewer tokens."
             )
 
     def remove(self, name: Hashable) -> None:

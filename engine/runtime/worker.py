@@ -1,7 +1,7 @@
 """Runs jobs on the one thread that owns a device and its models, first come first served.
 
 Because inference mode and OpenMP pools belong to a thread, and two requests on one device would slow each other down,
-everything that computes is a job in this queue.
+everything that computes is a job in this queue. Jobs that may share their passes run together.
 """
 
 import logging
@@ -13,25 +13,34 @@ from engine.config import AUTO, RunConfig
 from engine.errors import BadInput, EngineError
 from engine.runtime.job import Job, LoadCancelled, Work
 from engine.trace.events import Progress
+from engine.trace.speedup_model import MOST_BY_DEFAULT
 
 MAX_WAITING = 32
 _log = logging.getLogger(__name__)
 
 
 class Worker:
-    """Jobs wait in one queue and run one at a time, with nothing between the runs of a job."""
+    """Jobs wait in one queue. One that may share passes runs beside others of its pair, up to ``most_together`` (None:
+    as many as suit the device); any other runs by itself, with nothing between its runs."""
 
-    def __init__(self, device=AUTO, precision=AUTO, max_waiting: int = MAX_WAITING, loader=None, fetcher=None):
+    is_remote = False  # whether the engine is in another process, where work cannot be sent
+
+    def __init__(
+        self, device=AUTO, precision=AUTO, max_waiting: int = MAX_WAITING, loader=None, fetcher=None, threads: int = 1
+    ):
         self.device, self.precision, self.max_waiting = device, precision, max_waiting
+        self.most_together: int | None = None
         self.engine = None
         self._loaded_as: tuple[str, str] | None = None  # the pair and precision that the loaded engine was requested by
         self._load, self._fetch = loader or _load, fetcher or (_fetch if loader is None else None)
         self._waiting: list[Job] = []
-        self._running: Job | None = None
+        self._running: list[Job] = []
         self._changed = threading.Condition()
         self.is_closed = False
-        self._thread = threading.Thread(target=self._serve, name=f"engine-{device}", daemon=True)
-        self._thread.start()
+        serve = {"target": self._serve, "name": f"engine-{device}", "daemon": True}
+        self._threads = [threading.Thread(**serve) for _ in range(threads)]
+        for thread in self._threads:
+            thread.start()
 
     def submit(
         self,
@@ -40,9 +49,10 @@ class Worker:
         seconds: float | None = None,
         on_end: Callable[[Job], None] | None = None,
         is_warm_up: bool = False,
+        may_share: bool = False,
     ) -> Job:
         """Put a job into the queue; its arguments are those of Job. BadInput when the queue is full."""
-        job = Job(self, configs, work, seconds, on_end, is_warm_up)
+        job = Job(self, configs, work, seconds, on_end, is_warm_up, may_share)
         with self._changed:
             if self.is_closed:
                 raise BadInput("The engine has been closed; start it again.")
@@ -54,21 +64,34 @@ class Worker:
 
     @property
     def running(self) -> Job | None:
-        return self._running
+        """One of those under way."""
+        running = self._running[:1]
+        return running[0] if running else None
+
+    @property
+    def most_running(self) -> int:
+        """How many jobs can be under way at once."""
+        return self.most_together or MOST_BY_DEFAULT
+
+    @property
+    def together(self) -> int:
+        """How many jobs are under way."""
+        return len(self._running)
 
     @property
     def waiting(self) -> int:
         """How many jobs have others before them."""
-        running = self._running is not None and not self._running.is_warm_up
-        return max(0, len(self._waiting) - (not running))
+        return max(0, len(self._waiting) - (not self._is_occupied()))
+
+    def _is_occupied(self) -> bool:
+        return any(not job.is_warm_up for job in self._running)
 
     def place(self, job: Job) -> int:
         """0 = running (or over), n = n jobs go first."""
         with self._changed:
             if job not in self._waiting:
                 return 0
-            running = self._running is not None and not self._running.is_warm_up
-            return self._waiting.index(job) + running
+            return self._waiting.index(job) + self._is_occupied()
 
     def dequeue(self, job: Job) -> None:
         """A job cancelled before its turn ends at once and never touches the device."""
@@ -83,22 +106,20 @@ class Worker:
         """Cancel everything, end the thread, give the models' memory back."""
         with self._changed:
             self.is_closed = True
-            jobs = [*self._waiting, *([self._running] if self._running else [])]
+            jobs = [*self._waiting, *self._running]
             self._changed.notify_all()
         for job in jobs:
             job.cancel()
-        self._thread.join()
+        for thread in self._threads:
+            thread.join()
 
     def _serve(self) -> None:
         while job := self._next():
-            error = self._run(job)
-            with self._changed:
-                self._running = None
-            try:
-                job.end(error)
-            except Exception:
-                _log.exception("the end of a job met an unexpected error")
-            job = error = None  # an idle engine keeps no events alive
+            if job.may_share and self.most_together != 1:
+                self._share(job)
+            else:
+                self._end(job, self._run(job))
+            job = None  # an idle engine keeps no events alive
         self._drop_engine()
 
     def _next(self) -> Job | None:
@@ -106,25 +127,69 @@ class Worker:
             self._changed.wait_for(lambda: self._waiting or self.is_closed)
             if self.is_closed:  # close() ends those that still wait
                 return None
-            self._running = self._waiting.pop(0)
-            return self._running
+            job = self._waiting.pop(0)
+            self._running.append(job)
+            return job
+
+    def _end(self, job: Job, error: EngineError | None) -> None:
+        with self._changed:
+            self._running.remove(job)
+        try:
+            job.end(error)
+        except Exception:
+            _log.exception("the end of a job met an unexpected error")
 
     def _run(self, job: Job) -> EngineError | None:
-        """The error comes back without its traceback, whose frames would keep models and caches in memory."""
         try:
             self._execute(job)
-        except LoadCancelled:
-            pass
-        except EngineError as error:
-            return type(error)(str(error))
         except BaseException as error:  # a bug must not end the engine's thread
-            _log.exception("a request ended in an unexpected error")
-            words = f"{type(error).__name__}: {str(error)[:300]}"
-            return EngineError(f"The engine stumbled on this request ({words}); try another.")
+            return _without_traceback(error)
         finally:
             if self.engine is not None:
                 self.engine.on_progress(_ignore)
         return None
+
+    def _share(self, first: Job) -> None:
+        """Runs a job, and beside it those that come and may share its passes, until none is left."""
+        from engine.runtime.shared_runs import SharedRuns  # on this thread, because it imports torch
+
+        runs = None
+        try:
+            engine = self._engine_for(first, first.configs[0][1])
+            runs = SharedRuns(engine, self.most_together or engine.best_batch())
+            runs.add(first)
+            engine.on_progress(_ignore)
+            while runs:
+                self._admit(runs)
+                for job, error in runs.step():
+                    self._end(job, error and _without_traceback(error))
+        except BaseException as error:
+            for job in tuple(self._running):
+                self._end(job, _without_traceback(error))
+        finally:
+            if runs is not None:
+                runs.close()
+            if self.engine is not None:
+                self.engine.on_progress(_ignore)
+
+    def _admit(self, runs) -> None:
+        """Lets jobs take part in the order of the queue, up to the first that cannot."""
+        while job := self._next_beside(runs):
+            try:
+                if not runs.add(job):
+                    with self._changed:
+                        self._running.remove(job)
+                        self._waiting.insert(0, job)
+            except Exception as error:
+                self._end(job, _without_traceback(error))
+
+    def _next_beside(self, runs) -> Job | None:
+        with self._changed:
+            job = self._waiting[0] if self._waiting and not self.is_closed else None
+            if job is None or not job.may_share or not self._is_loaded_for(job.configs[0][1]) or not runs.takes(job):
+                return None
+            self._running.append(self._waiting.pop(0))
+            return job
 
     def _execute(self, job: Job) -> None:
         for name, config in job.configs:
@@ -149,12 +214,12 @@ class Worker:
                 for waiting in tuple(self._waiting):
                     waiting.show(progress)
 
-        precision = self.precision if config.precision == AUTO else config.precision
-        is_loaded = self.engine is not None and self._loaded_as == (config.pair, precision)
+        is_loaded = self._is_loaded_for(config)
         if self._fetch and not (is_loaded and self.engine.has(config.method)):
             self._fetch(config, report)
         if not is_loaded:
             self._drop_engine()
+            precision = self._precision(config)
             self.engine = self._load(config, self.device, precision, report)
             self._loaded_as = config.pair, precision
         self.engine.on_progress(report)
@@ -162,10 +227,28 @@ class Worker:
             raise LoadCancelled
         return self.engine
 
+    def _precision(self, config: RunConfig) -> str:
+        return self.precision if config.precision == AUTO else config.precision
+
+    def _is_loaded_for(self, config: RunConfig) -> bool:
+        return self.engine is not None and self._loaded_as == (config.pair, self._precision(config))
+
     def _drop_engine(self) -> None:
         engine, self.engine = self.engine, None
         if engine is not None:
             engine.close()
+
+
+def _without_traceback(error: BaseException) -> EngineError | None:
+    """The error in a sentence, None for a cancelled job. Without the frames, which would keep models and caches in
+    memory."""
+    if isinstance(error, LoadCancelled):
+        return None
+    if isinstance(error, EngineError):
+        return type(error)(str(error))
+    _log.error("a request ended in an unexpected error", exc_info=error)
+    words = f"{type(error).__name__}: {str(error)[:300]}"
+    return EngineError(f"The engine stumbled on this request ({words}); try another.")
 
 
 def _ignore(fraction: float, message: str) -> None:

@@ -46,9 +46,10 @@ def report(requests: list[Request], seconds: float) -> tuple[list[str], list[str
     good = [request for request in requests if not request.problem()]
     lines = [f"{len(requests)} users, {len(problems)} failed, all done after {seconds:.1f} s"]
     if good:
-        written = sum(request.updates[-1][1]["tokens"] for request in good)
+        ends = [request.updates[-1][1] for request in good]
+        written, alone = sum(figures["tokens"] for figures in ends), sum(not figures["others"] for figures in ends)
         lines += [
-            f"tokens/s, all users together: {written / seconds:.1f}, without the baselines",
+            f"tokens/s, all users together: {written / seconds:.1f}, baselines not counted; {alone} measured alone",
             "| seconds | median | 90 % | longest |",
             "|---|---|---|---|",
             _row("to the first token", [request.first_token for request in good]),

@@ -324,7 +324,8 @@ def test_the_real_pairs_are_checked_before_a_load(tmp_path):
     service = Service(EngineFacade(), Limits(fetch=False))
     with pytest.raises(BadInput, match="does not offer"):
         list(service.run("a", with_baseline(asked(pair=str(tmp_path)))))
-    own, drafted = ("none", "ngram", "corpus", "quantised", "lookahead"), ("lm", "eagle", "eagle-chain")
+    own = ("none", "ngram", "corpus", "quantised", "lookahead")
+    drafted = ("lm", "eagle", "eagle-chain", "medusa", "exit")
     assert service.methods("smollm2-135m") == (*own, *drafted)
     assert any("are not here yet" in reason or "GB" in reason for reason in service.problems("qwen3-8b"))
     assert "no method 'eagle'" in service.problems("qwen3-8b", "eagle")[0]

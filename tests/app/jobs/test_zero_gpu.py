@@ -9,14 +9,14 @@ import pytest
 from paths import ROOT
 from tiny_pairs import model_folder
 
-from app.jobs.zero_gpu import _SECONDS_FOR_RUNS
+from app.jobs.zero_gpu import _SECONDS_FOR_RUNS, ZeroGpuWorker
 from engine.config import RunConfig
 from engine.models.cuda_graphs import SWITCH, CudaGraphs, EagerGraphs, graphs_for
 from engine.runtime.engine import load_engine
 from engine.trace.events import Round
 
 # One process that imports torch, and one for every call of it.
-pytestmark = [pytest.mark.timeout(300), pytest.mark.xdist_group("zero-gpu")]
+pytestmark = pytest.mark.xdist_group("zero-gpu")
 EVENTS = ["RunStarted", "Round", "RunFinished"]
 
 
@@ -75,6 +75,15 @@ def test_what_cannot_be_sent_there_is_not_offered(visit):
 
 def test_more_is_asked_for_than_the_runs_may_take(visit):
     assert visit["seconds"] > _SECONDS_FOR_RUNS + 20, "a model has to be loaded and measured in the same call"
+
+
+def test_work_without_a_model_keeps_its_own_limit_of_time():
+    worker = ZeroGpuWorker()
+    try:
+        job = worker.submit([("lab", None)], lambda engine, should_stop: (n for n in range(2)), seconds=1_800)
+        assert job.wait(10) and job.error is None and job.seconds == 1_800 and len(job.log) == 2
+    finally:
+        worker.close()
 
 
 def test_graphs_can_be_switched_off(monkeypatch):

@@ -168,6 +168,31 @@ def test_a_long_prompt_beside_others_takes_turns_with_them():
     assert max(widths) == batching._CHUNK_BESIDE and found[:16] == ["short"] * 16 and found.count("long") == 3
 
 
+def test_with_prompts_first_all_begin_to_write_together_and_write_the_same():
+    """Three of unlike prompts: no token before the longest is read; a fourth, later, makes all others wait."""
+
+    def decoders():
+        sizes = (1, 700, 90, 600)
+        return [toy_decoder(TARGET, NoDrafter(), [i % 8 for i in range(n)], max_new_tokens=9, seed=n) for n in sizes]
+
+    batch, wrote, waited = Batch(prompts_first=True), {}, 0
+    *early, late = decoders()
+    for name, decoder in enumerate(early):
+        batch.add(name, decoder.steps())
+    while len(batch):
+        rounds = list(batch.step())
+        for name, event in rounds:
+            wrote.setdefault(name, []).append(event)
+        assert 3 in wrote or len(rounds) in (0, len(early)), "some wrote while another was reading"
+        waited += 3 in batch and not rounds
+        if len(wrote.get(0, ())) == 4 and late:
+            batch.add(3, late.steps())
+            late = None
+    assert waited == 2, "the fourth prompt is 600 tokens, read 512 at a time"
+    alone_ = [timeless(decoder.rounds()) for decoder in decoders()]
+    assert [timeless(wrote[name]) for name in range(4)] == alone_
+
+
 # ---- on real architectures -----------------------------------------------------------------------------------------
 
 

@@ -1,0 +1,1 @@
+"""The page and many engines on a Ray cluster."""

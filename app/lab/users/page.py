@@ -1,0 +1,77 @@
+"""Lays out the experiment with many users: what to measure, and the charts and the table of the results."""
+
+import gradio as gr
+
+from app.form import choices, described
+from app.jobs.service import Service
+from app.lab.experiment import PageState, Wiring
+from app.lab.users.handlers import GAMMAS, MOST_REPEATS, MOST_USERS, Outputs, UsersHandlers
+from app.lab.users.view import CHARTS, CONTEXTS, blank
+from app.lab.users.work import SHORT
+from app.ui.charts import charts
+from app.ui.html_component import component
+from app.ui.notice import notice
+from app.ui.widgets import QUIET, control, download, run_and_stop
+from engine.config import AUTO, METHODS
+
+LEAD = """<p class="sl-lab-lead">Users who ask at once share each pass of the target. So do drafts: both want the
+arithmetic that one user leaves idle. Measure from how many users on drafting no longer pays. Stop at any time: the
+points so far are kept.</p>"""
+
+
+def users(service: Service) -> None:
+    handlers, state = UsersHandlers(service), gr.State(PageState())
+    gr.HTML(LEAD, apply_default_css=False)
+    inputs = _controls(service, handlers)
+    with gr.Row(elem_classes="sl-actions"):
+        run, stop = run_and_stop(handlers.RUN, "users")
+        over = gr.Button("Start over", elem_id="users-over", scale=1, min_width=110)
+    words = notice("users-notice", handlers.size(*(each.value for each in inputs)))
+    shown = gr.Radio([], label="Shown", visible=False, elem_id="users-shown")
+    outputs = Outputs(words, charts(blank(), "users-charts", CHARTS), component("table", elem_id="users-table"))
+    with gr.Row(elem_classes="sl-files"):
+        files = download("Save the table (CSV)", "users-csv"), download("Save all numbers (JSON)", "users-json")
+    wiring = Wiring(handlers, inputs, outputs, state, [run, stop, *files, shown])
+    wiring.on(run.click, handlers.run)
+    wiring.on(over.click, handlers.start_over)
+    shown.input(handlers.select_context, [state, shown], list(outputs), **QUIET)
+    gr.on([each.change for each in inputs], handlers.size, inputs, words, **QUIET)
+
+
+def _controls(service: Service, handlers: UsersHandlers) -> list:
+    """In the order of handlers.parse_form."""
+    methods = handlers.drafting_methods(service.pair)
+    usual = [name for name in methods if name == AUTO or _is_usual(name)]
+    with gr.Row():
+        pair = control(
+            described(service.limits)["pair"], choices=choices(service.titles), elem_id="users-pair", min_width=220
+        )
+        numbers = gr.Textbox(
+            "1, 2, 4, 8, 16", label="Users at once", info=f"Numbers from 1 to {MOST_USERS}, with commas.",
+            elem_id="users-numbers", max_lines=1, min_width=220,
+        )  # fmt: skip
+    with gr.Row():
+        ticked = gr.CheckboxGroup(
+            methods, value=usual, label="Methods", info="Beside plain decoding.", elem_id="users-methods", min_width=260
+        )
+        gamma = gr.Radio(
+            GAMMAS, value="2", label="Draft length γ", elem_id="users-gamma", min_width=260,
+            info="Of each method; the method auto chooses its own.",
+        )  # fmt: skip
+    with gr.Row():
+        contexts = gr.CheckboxGroup(
+            [(words, name) for name, words in CONTEXTS.items()], value=[SHORT], label="Prompts", min_width=260,
+            info="A long text makes every user's cache large.", elem_id="users-contexts",
+        )  # fmt: skip
+        most = min(256, service.limits.new_tokens)
+        tokens = gr.Slider(8, most, min(32, most), step=8, label="Max tokens", info="Of each answer.",
+                           elem_id="users-tokens", min_width=160)  # fmt: skip
+        repeats = gr.Slider(1, MOST_REPEATS, 1, step=1, label="Repeats", elem_id="users-repeats", min_width=160,
+                            info="Of every point; the fastest counts.")  # fmt: skip
+    pair.change(handlers.select_pair, [pair, ticked], ticked, **QUIET)
+    return [pair, ticked, numbers, gamma, contexts, tokens, repeats]
+
+
+def _is_usual(method: str) -> bool:
+    """Left out: what other texts, further memory or a wider pass must bring, and what shares weights with another."""
+    return METHODS[method].needs in ("nothing", "draft model", "head") and not METHODS[method].shares

@@ -1,0 +1,284 @@
+"""Many users as charts, a table and sentences. All texts are ours: names of methods and of contexts."""
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, fields
+
+from app.lab.users.work import LONG, SHORT, UsersPlan
+from app.views.figures import TITLES, Figure, axes, encode_figures, level, points
+from app.views.safe_json import short
+from app.views.table import BEST, csv_text, sheet
+from engine.bench.sample import BASELINE
+from engine.bench.users_results import UsersRow, least_chances, stops_paying
+from engine.trace.events import CostModel
+from engine.trace.speedup_model import interpolate
+
+CONTEXTS = {SHORT: "Prompts as they are", LONG: "After a long text"}
+CHARTS = {
+    "users-total": "Tokens per second, all users together",
+    "users-each": "Tokens per second, each user",
+    "users-gain": "Drafting beside plain decoding",
+    "users-price": "The chance that a drafted token needs",
+}
+WAITING = Figure(note="Drawn as soon as the first point is measured.")
+COLOURS = ("@run", "@predicted", "@accepted", "@rejected", "@bonus")
+MARKS = ("square", "diamond", "triangle-up", "star", "cross")
+DASHES = {SHORT: "solid", LONG: "dot"}
+_MARGIN = 1.08  # of the axis, beyond the fewest and the most users
+CLOSE = 0.03  # of plain's total: nearer than this is as fast
+
+Rows = Sequence[UsersRow]
+
+
+def blank() -> str:
+    return encode_figures(dict.fromkeys(CHARTS, WAITING))
+
+
+def drawn(rows: Mapping[str, Rows], context: str, methods: Sequence[str], costs: Mapping[str, CostModel]) -> str:
+    """Every chart; ``rows`` of each context, of which ``context`` is shown where there is room for one."""
+    names = [BASELINE, *(method for method in methods if method != BASELINE)]
+    here = rows[context]
+    figures = (
+        tokens(here, names, False), tokens(here, names, True), gains(rows, names[1:]),
+        prices(here, names[1:], costs),
+    )  # fmt: skip
+    return encode_figures(dict(zip(CHARTS, figures, strict=True)))
+
+
+def title(method: str) -> str:
+    return "plain decoding" if method == BASELINE else TITLES.get(method, method)
+
+
+def _look(method: str, names: Sequence[str]) -> dict:
+    """Colour and mark of a method."""
+    if method == BASELINE:
+        return {"color": "@plain", "symbol": "circle", "size": 9}
+    place = [name for name in names if name != BASELINE].index(method)
+    return {"color": COLOURS[place % len(COLOURS)], "symbol": MARKS[place % len(MARKS)], "size": 10}
+
+
+def _axes(rows: Rows, y: str) -> dict:
+    """Users on a logarithmic axis, a tick at each number measured."""
+    users = sorted({row.users for row in rows})
+    layout = axes("users at once", y)
+    layout["xaxis"] |= {"type": "log", "tickvals": users, "ticktext": [str(number) for number in users]}
+    layout["xaxis"]["range"] = [short(math.log10(users[0] / _MARGIN)), short(math.log10(users[-1] * _MARGIN))]
+    return layout
+
+
+def _of(rows: Rows, method: str) -> list[UsersRow]:
+    """In order of users, those with rounds in which all wrote."""
+    return sorted(
+        (row for row in rows if row.method == method and row.all_writing_tokens_per_second), key=lambda row: row.users
+    )
+
+
+def _gains(rows: Rows, method: str) -> dict[int, float]:
+    return {row.users: row.all_writing_over_plain for row in _of(rows, method) if row.all_writing_over_plain}
+
+
+# ── the charts ──
+
+
+def tokens(rows: Rows, names: Sequence[str], is_each: bool) -> Figure:
+    """Measured as lines, predicted dashed, and a cross where a method falls below plain decoding."""
+    lines = {name: line for name in names if (line := _of(rows, name))}
+    if not lines:
+        return WAITING
+    data, crosses, plain = [], [], _measured(lines.get(BASELINE, ()), is_each)
+    for name, line in lines.items():
+        look, measured = _look(name, names), _measured(line, is_each)
+        expected = [row.predicted_tokens_per_second for row in line]
+        if is_each:
+            expected = [rate and rate / row.users for rate, row in zip(expected, line, strict=True)]
+        hover = "%{x} users: %{y:.1f} tokens/s"
+        data.append(points(
+            title(name), [*measured], [*measured.values()], mode="lines+markers", marker=look,
+            line={"width": 3, "color": look["color"]}, hovertemplate=hover,
+        ))  # fmt: skip
+        data.append(points(
+            f"{title(name)}, predicted", [*measured], expected, mode="lines", showlegend=False,
+            line={"width": 2, "color": look["color"], "dash": "dash"}, hovertemplate=hover,
+        ))  # fmt: skip
+        at = stops_paying(measured, plain)
+        if at and at > min(measured.keys() & plain.keys()):
+            crosses.append((at, _between([*measured], [*measured.values()], at)))
+    if crosses:
+        data.append(_crosses("drafting stops paying", crosses, "%{x:.1f} users"))
+    note = (
+        "While all users are written to; prompts do not count. Dashed: predicted from plain decoding with the fewest."
+    )
+    return Figure(data, _axes(rows, "tokens/s of each" if is_each else "tokens/s of all"), note)
+
+
+def _measured(line: Rows, is_each: bool = False) -> dict[int, float]:
+    """Tokens a second by users: of all, or of each."""
+    return {row.users: row.all_writing_tokens_per_second / (row.users if is_each else 1) for row in line}
+
+
+def _crosses(name: str, places: Sequence[tuple[float, float]], hover: str) -> dict:
+    marker = {"symbol": "x", "size": 13, "color": "@ink"}
+    x, y = zip(*places, strict=True)
+    return points(name, [short(at) for at in x], y, mode="markers", marker=marker, hovertemplate=hover)
+
+
+def _between(users: Sequence[int], values: Sequence[float], at: float) -> float:
+    """On the line that the chart draws: straight in log(users)."""
+    right = next((i for i, number in enumerate(users) if number >= at), len(users) - 1)
+    few, many = users[right - 1], users[right]
+    share = math.log(at / few) / math.log(many / few)
+    return values[right - 1] + share * (values[right] - values[right - 1])
+
+
+def gains(rows: Mapping[str, Rows], methods: Sequence[str]) -> Figure:
+    """Each method's total over plain decoding's, in each context."""
+    data, contexts = [], [context for context in rows if rows[context]]
+    for context in contexts:
+        for name in methods:
+            line, look = _gains(rows[context], name), _look(name, methods)
+            if line:
+                data.append(points(
+                    title(name), [*line], [*line.values()], mode="lines+markers", marker=look,
+                    line={"width": 3, "color": look["color"], "dash": DASHES[context]},
+                    showlegend=context == contexts[0],
+                    hovertemplate=f"%{{x}} users, {CONTEXTS[context].lower()}: %{{y:.2f}}×",
+                ))  # fmt: skip
+    if not data:
+        return Figure(note="Choose a method to compare with plain decoding." if not methods else WAITING.note)
+    layout = _axes([row for context in contexts for row in rows[context]], "× plain decoding")
+    note = "Below the dashed line the same users get more without drafting."
+    note += " Dotted: after a long text." if LONG in contexts else ""
+    return Figure(data, layout | {"shapes": [level(1.0)]}, note)
+
+
+def prices(rows: Rows, methods: Sequence[str], costs: Mapping[str, CostModel]) -> Figure:
+    """The chance from which a draft pays, rising with users, and each method's acceptance as it was counted."""
+    if not rows:
+        return WAITING
+    most, data, crosses = max(row.users for row in rows), [], []
+    for name in methods:
+        chances = least_chances(costs[name], most) if name in costs else {}
+        if not chances:
+            continue
+        look = _look(name, methods)
+        data.append(points(
+            f"{title(name)} needs", [*chances], [*chances.values()], mode="lines",
+            line={"width": 3, "color": look["color"]}, hovertemplate="%{x} users: %{y:.0%}",
+        ))  # fmt: skip
+        alpha = next((row.acceptance for row in _of(rows, name) if row.acceptance is not None), None)
+        if alpha is not None:
+            data.append(points(
+                f"{title(name)}, α", [1, most], [alpha, alpha], mode="lines", showlegend=False,
+                line={"width": 2, "color": look["color"], "dash": "dot"}, hovertemplate="α = %{y:.0%}",
+            ))  # fmt: skip
+            crosses += _reached(chances, alpha)
+    if not data:
+        return Figure(note="Choose a method that drafts, other than auto, to see its price.")
+    if crosses:
+        data.append(_crosses("costs more than it brings", crosses, "%{x} users"))
+    layout = _axes(rows, "chance of acceptance")
+    layout["yaxis"] |= {"range": [0, 1.05], "tickformat": ".0%"}
+    v = costs[BASELINE].v
+    note = f"With {most} users a drafted token costs {most / interpolate(v, most):.1f} times as much as alone. "
+    note += "Dotted: α with the fewest users. A line bends as v was measured, and ends where no draft pays. "
+    note += "γ = auto drafts only tokens that are likelier."
+    return Figure(data, layout, note)
+
+
+def _reached(chances: Mapping[int, float], alpha: float) -> list[tuple[int, float]]:
+    """The first number of users with whom a draft of chance α no longer pays; none if it never or always does."""
+    dear = next((users for users, chance in chances.items() if chance > alpha), None)
+    return [(dear, alpha)] if dear is not None and dear > 1 else []
+
+
+# ── in words and numbers ──
+
+
+def table(rows: Rows, methods: Sequence[str], context: str) -> str:
+    """A row for each number of users and method; the fastest of each number is marked."""
+    order = [BASELINE, *methods]
+    top: dict[int, UsersRow] = {}
+    for row in rows:
+        if row.users not in top or _total(row) > _total(top[row.users]):
+            top[row.users] = row
+    cells = [
+        [
+            f"{row.users}", title(row.method),
+            (_shown(row.all_writing_tokens_per_second), BEST) if top[row.users] is row
+            else _shown(row.all_writing_tokens_per_second),
+            _shown(row.predicted_tokens_per_second),
+            _shown(_each(row)), _shown(row.all_writing_over_plain, ".2f"), f"{row.drafted_per_round:.2f}",
+            _shown(row.acceptance, ".2f"), f"{row.total_tokens_per_second:.1f}",
+        ]
+        for row in sorted(rows, key=lambda row: (row.users, order.index(row.method)))
+    ]  # fmt: skip
+    heads = [
+        "users", "method", "tokens/s of all", "predicted", "of each", "× plain", "drafted a round", "α",
+        "of all, with prompts",
+    ]  # fmt: skip
+    return sheet(f"{CONTEXTS[context]}; ★ is the fastest with as many users", heads, cells)
+
+
+def _total(row: UsersRow) -> float:
+    return row.all_writing_tokens_per_second or 0.0
+
+
+def _each(row: UsersRow) -> float | None:
+    return row.all_writing_tokens_per_second and row.all_writing_tokens_per_second / row.users
+
+
+def _shown(value: float | None, form: str = ".1f") -> str:
+    return "–" if value is None else format(value, form)
+
+
+def finding(rows: Rows, methods: Sequence[str]) -> str:
+    """What sharing passes brings, then from how many users on each method no longer pays."""
+    plain, sentences = _of(rows, BASELINE), []
+    if len(plain) > 1:
+        few, many = plain[0], plain[-1]
+        gain = many.all_writing_tokens_per_second / few.all_writing_tokens_per_second
+        who = "one" if few.users == 1 else f"{few.users}"
+        sentences.append(f"Without drafting, {many.users} users together get {gain:.1f} times the tokens of {who}.")
+    for name in methods:
+        if line := _gains(rows, name):
+            at = stops_paying(_measured(_of(rows, name)), _measured(plain))
+            sentences.append(_verdict(title(name)[:1].upper() + title(name)[1:], line, at))
+    return " ".join(sentences) or "Nothing could be compared: no round had all users in it."
+
+
+def _verdict(name: str, gains: Mapping[int, float], at: float | None) -> str:
+    users = sorted(gains)
+    if at is None:
+        return f"{name} still pays with {_people(users[-1])}: {gains[users[-1]]:.2f} × plain."
+    least = min(gain for number, gain in gains.items() if number >= at)
+    if least >= 1 - CLOSE:
+        return f"{name} is about as fast as plain decoding from {_people(round(at))} on."
+    if at == users[0]:
+        return f"{name} does not pay with any number of users here."
+    if round(at) == users[0]:
+        return f"{name} pays with {_people(users[0])} only."
+    return f"{name} stops paying at about {_people(round(at))}."
+
+
+def _people(users: int) -> str:
+    return "one user" if users == 1 else f"{users} users"
+
+
+# ── files ──
+
+
+def to_csv(rows: Mapping[str, Rows]) -> str:
+    """A header and a row for each context, number of users and method."""
+    names = [field.name for field in fields(UsersRow)]
+    lines = [[context, *(getattr(row, name) for name in names)] for context, each in rows.items() for row in each]
+    return csv_text(["prompts_are", *names], lines)
+
+
+def to_json(pair: str, plan: UsersPlan, rows: Mapping[str, Rows], costs: Mapping[str, CostModel]) -> str:
+    content = {
+        "speclens": "many-users", "pair": pair, **asdict(plan),
+        "costs": {method: asdict(model) for method, model in costs.items()},
+        "rows": {context: [asdict(row) for row in each] for context, each in rows.items()},
+    }  # fmt: skip
+    return json.dumps(content, indent=1, allow_nan=False)

@@ -1,0 +1,47 @@
+"""Many users in a real browser, on the real engine with a tiny pair: run, stopped, continued, exported."""
+
+import csv
+import io
+import re
+
+import pytest
+from page_actions import OVERFLOW, drawn, open_lab, saved, tick, violations
+from playwright.sync_api import expect
+
+pytestmark = [pytest.mark.browser, pytest.mark.slow, pytest.mark.xdist_group("tiny server")]
+CHARTS = ("users-total", "users-each", "users-gain", "users-price")
+
+
+def test_many_users_are_measured_stopped_continued_and_exported(visit, tiny_server):
+    page = visit(server=tiny_server)
+    open_lab(page, "Many users")
+    expect(page.locator("#users-run")).to_be_visible()
+    words, numbers = page.locator("#users-notice .sl-words"), page.locator("#users-numbers :is(input, textarea)")
+    numbers.fill("0, 1")
+    expect(words).to_have_text("Users at once is 0; choose from 1 to 32.")
+    numbers.fill("1, 2, 4, 8")
+    tick(page, "users-methods", "ngram", "lm")
+    tick(page, "users-contexts", "Prompts as they are")
+    expect(words).to_have_text("12 points, each of 8 answers with 32 tokens.")
+    page.locator("#users-run").click()
+    expect(page.locator("#users-table tbody tr").first).to_be_visible(timeout=60_000)  # after the first point
+    page.locator("#users-stop").click()
+    expect(words).to_contain_text("press the button again")
+    expect(page.locator("#users-run")).to_have_text("Measure many users")
+
+    page.locator("#users-run").click()
+    expect(words).to_contain_text(re.compile(r"Point ([2-9]|1[0-2]) of 12"))  # none of the first point
+    expect(words).to_contain_text("Without drafting, 8 users together get", timeout=200_000)
+    expect(page.locator("#users-table tbody tr")).to_have_count(12)
+    for name in CHARTS:
+        drawn(page, name)
+    lines = list(csv.DictReader(io.StringIO(saved(page, "users-csv"))))
+    assert [(line["users"], line["method"]) for line in lines[:3]] == [("1", "lm"), ("1", "ngram"), ("1", "none")]
+    assert len(lines) == 12 and {line["prompts_are"] for line in lines} == {"short"}
+    for scheme in ("light", "dark"):
+        page.emulate_media(color_scheme=scheme)
+        for width in (390, 1280, 1920):
+            page.set_viewport_size({"width": width, "height": 800})
+            page.locator("#users-charts").scroll_into_view_if_needed()
+            assert page.evaluate(OVERFLOW) <= 0, f"wider than the window of {width} pixels"
+        assert violations(page, "#lab-users") == [], scheme

@@ -1,0 +1,137 @@
+"""The page on a Ray cluster of this machine: routing, Stop, a full queue, an engine that dies, and a wrong address."""
+
+import os
+import subprocess
+import sys
+import time
+
+import pytest
+from api_request import Request
+from gradio_client import Client
+from paths import ROOT
+from server import serving
+
+pytest.importorskip("ray")
+import psutil  # Ray brings it
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(400), pytest.mark.xdist_group("cluster")]
+CLUSTER = [sys.executable, "-m", "app.cluster", "--replicas", "2", "--at-least", "2", "--together", "2"]
+
+
+@pytest.fixture(scope="module")
+def url(tmp_path_factory):
+    """Two engines for a deep, narrow pair whose steps take milliseconds, two runs on each; two visitors may wait."""
+    from tiny_pairs import model_folder
+
+    root = tmp_path_factory.mktemp("cluster")
+    model_folder(root / "target", max_position_embeddings=4096, num_hidden_layers=48)
+    pair = {"SPECLENS_PAIRS": str(root / "target"), "SPECLENS_CACHE": str(root / "cache"), "SPECLENS_MAX_QUEUE": "2"}
+    pair["SPECLENS_MAX_NEW_TOKENS"] = "2000"
+    with serving(CLUSTER, root / "cluster.log", seconds=300, **pair) as url:
+        yield url
+
+
+@pytest.fixture(scope="module")
+def clients(url):
+    return [Client(url, verbose=False, httpx_kwargs={"timeout": 60}) for _ in range(8)]  # two cores do all of it
+
+
+@pytest.fixture(scope="module")
+def asked(clients):
+    """``asked(i, tokens)``: a request of the i-th client."""
+    pair = clients[0].predict(api_name="/pairs")[0]["name"]
+    return lambda i, tokens, **options: Request(clients[i], f"Prompt number {i}", tokens, pair=pair, **options)
+
+
+def engines() -> list[psutil.Process]:
+    return [one for one in psutil.process_iter(["name"]) if "ServeReplica:speclens:Engine" in " ".join(_words(one))]
+
+
+def _words(process: psutil.Process) -> list[str]:
+    try:
+        return process.cmdline()
+    except psutil.Error:
+        return []
+
+
+def wait_for(condition, seconds=60.0):
+    until = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < until, "it did not happen in time"
+        time.sleep(0.05)
+
+
+def test_runs_go_to_both_engines_and_say_where_they_were(asked):
+    requests = [asked(i, 200) for i in range(4)]
+    for request in requests:
+        request.join()
+    assert [request.problem() for request in requests] == [None] * 4
+    places = [request.updates[-1][2]["run"]["finished"]["extra"] for request in requests]
+    assert len({place["replica"] for place in places}) == 2
+    assert all(0 <= place["network_seconds"] < 5 for place in places)
+
+
+def test_a_stop_frees_its_engine_within_a_round(asked):
+    """Two long runs have an engine each; a third gets none before they are stopped."""
+    long = [asked(i, 2000, alone=True) for i in range(2)]
+    wait_for(lambda: all(request.first_token for request in long))
+    third = asked(2, 4)
+    speed = max(request.updates[-1][1]["tokens_per_second"] for request in long)
+    began, left = time.monotonic(), min(2000 - request.updates[-1][1]["tokens"] for request in long)
+    for request in long:
+        request.job.cancel()
+    third.join(60)
+    assert third.problem() is None
+    assert time.monotonic() - began < left / speed / 2, "sooner than both would have ended"
+
+
+def test_a_visitor_without_a_place_is_told_and_the_others_are_served(asked):
+    """Both engines and the way to them are taken by long runs, and so are both places of the queue."""
+    long = [asked(i, 1000, alone=True) for i in range(4)]
+    wait_for(lambda: sum(bool(request.first_token) for request in long) == 2)
+    waiting = [asked(i, 4) for i in (4, 5)]
+    wait_for(lambda: all(request.places for request in waiting))
+    refused = [asked(i, 4) for i in (6, 7)]
+    for request in refused:
+        request.join(60)
+    assert ["The queue is full" in str(request.error) for request in refused] == [True, True]
+    for request in long:
+        request.job.cancel()
+    for request in waiting:
+        request.join(60)
+    assert [request.problem() for request in waiting] == [None, None]
+
+
+def test_an_engine_that_dies_in_mid_run_is_a_sentence_and_the_run_can_be_repeated(asked):
+    request = asked(0, 1000)
+    wait_for(lambda: request.first_token)
+    for engine in engines():
+        engine.kill()
+    request.join(60)
+    assert "has stopped in mid-run" in str(request.error) and "press Run" in str(request.error)
+    again = asked(0, 8)
+    again.join(200)
+    assert again.problem() is None
+
+
+def test_a_cluster_that_is_not_there_is_a_sentence():
+    done = subprocess.run(
+        [sys.executable, "-m", "app.cluster"], cwd=ROOT, env=os.environ | {"RAY_ADDRESS": "127.0.0.1:1"},
+        capture_output=True, text=True, timeout=120,
+    )  # fmt: skip
+    assert done.returncode == 1 and "No Ray cluster answers at 127.0.0.1:1" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    "wrong, sentence",
+    [
+        (["--replicas", "0"], "replicas: Input should be greater than or equal to 1"),
+        (["--at-least", "3"], "at_least must not be more than replicas"),
+        (["--cpus", "0"], "cpus: Input should be greater than 0"),
+        (["--together", "-1"], "together: Input should be greater than or equal to 1"),
+    ],
+)
+def test_absurd_sizes_are_refused(wrong, sentence):
+    done = subprocess.run([sys.executable, "-m", "app.cluster", *wrong], cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 2 and sentence in done.stderr

@@ -1,0 +1,150 @@
+"""Many users at once: the numbers by hand, and a real engine on a tiny pair whose cells are kept in a file."""
+
+import json
+from dataclasses import asdict, replace
+
+import pytest
+
+from engine.bench.prompts import Prompt, after_long_texts
+from engine.bench.users import ManyUsers, Settings, _Writing
+from engine.bench.users_results import Served, least_chances, rows, stops_paying
+from engine.config import AUTO
+from engine.errors import BadInput, Unavailable
+from engine.trace.events import CostModel, Round, Timings, Token
+
+PROMPTS = [Prompt(text, "x") for text in ("aa", "bb bb", "the cat, the hat")]
+COSTS = CostModel(0.1, {1: 1.0, 2: 1.1, 16: 2.5}, 64, 0.01)
+
+
+# ── numbers ──
+
+
+def served(seconds: float, writing=(0, 0.0, 0.0), ids=((1, 2), (3, 4)), **more) -> Served:
+    return Served(4, seconds, writing, (0.5, 0.7), 4, 6, **({"accepted": 3, "tested": 4} | more), ids=ids)
+
+
+def test_rows_divide_by_plain_decoding_of_the_same_users_and_of_the_fewest():
+    numbers = {
+        (2, "none"): [served(3.0), served(2.0, (4, 1.0, 2.0))],
+        (2, "lm"): [served(1.0, (4, 0.5, 0.8), ids=((1, 2), (3, 5)))],
+        (4, "lm"): [served(1.0)],
+    }
+    lm, none, more = rows(numbers, is_greedy=True)
+    assert (none.total_tokens_per_second, none.tokens_per_second, none.over_plain) == (2.0, 1.0, 1.0)
+    assert (lm.total_tokens_per_second, lm.over_plain, lm.over_fewest_users) == (4.0, 2.0, 2.0)
+    assert (lm.all_writing_tokens_per_second, lm.predicted_tokens_per_second, lm.all_writing_over_plain) == (8, 10, 2)
+    assert (lm.differs, lm.acceptance, lm.drafted_per_round, lm.ttft) == (1, 0.75, 1.5, 0.6)
+    assert none.predicted_tokens_per_second == 4.0, "a plain step took half a second, so that it is as measured"
+    assert more.over_plain is None and more.all_writing_tokens_per_second is None and more.over_fewest_users == 2.0
+    assert rows(numbers, is_greedy=False)[0].differs is None and rows({}, is_greedy=True) == []
+
+
+def round_(emitted: int, drafted: int, steps: int = 0) -> Round:
+    token = Token(5, "x", "plain", 0, 0)
+    return Round(0, 2, (token,) * emitted, tuple(range(drafted)), steps, 10, Timings(0, 0, 0, 0), 0.0, 1.0)
+
+
+def test_rounds_count_where_all_write_and_so_did_the_round_before():
+    writing, both = _Writing(2, COSTS), [round_(1, 0), round_(3, 2, steps=2)]
+    for rounds, seconds in ((both, 1.0), (both, 2.0), (both[:1], 4.0), (both, 8.0), (both, 16.0)):
+        writing.add(rounds, seconds)
+    assert (writing.tokens, writing.seconds) == (8, 1.0 + 8.0), "a round took the time of the step that scored it"
+    assert writing.steps == pytest.approx(2 * (2 * 0.1 + 1.3)), "v(4) = 1.3, and two draft steps"
+
+
+def test_drafting_stops_paying_where_its_line_falls_below_plain():
+    plain = {1: 10, 2: 15, 4: 20, 8: 30, 16: 40}
+    assert stops_paying({1: 15, 4: 25, 16: 35}, plain) == pytest.approx(8), "where two straight lines cross"
+    assert stops_paying({2: 14, 4: 19}, plain) == 2.0
+    assert stops_paying({1: 9, 4: 20}, plain) is None and stops_paying({}, plain) is None
+    assert stops_paying({8: 20, 1: 12, 2: 9, 4: 30}, plain) == pytest.approx(4 * 2**0.5), "it paid again at 4"
+
+
+def test_a_drafted_token_costs_more_with_every_user():
+    chances = least_chances(COSTS, 32)
+    assert chances[1] == pytest.approx(0.1 + 0.1), "its draft step, and its row"
+    assert chances[4] == pytest.approx(4 / 1.3 * (0.1 + 0.1)), "4 ÷ v(4) times as much"
+    assert sorted(chances.values()) == [*chances.values()] and [*chances] == [*range(1, len(chances) + 1)]
+    assert len(least_chances(replace(COSTS, c=2.0), 32)) == 0, "no draft is worth two plain steps"
+
+
+def test_a_long_text_is_that_of_other_prompts():
+    longer = after_long_texts(PROMPTS, 6)
+    assert [prompt.text for prompt in longer] == [
+        "bb bb\n\nthe cat, the hat\n\naa", "the cat, the hat\n\nbb bb", "aa\n\nbb bb\n\nthe cat, the hat",
+    ]  # fmt: skip
+    assert after_long_texts(PROMPTS, 0) == PROMPTS
+
+
+# ── on a tiny pair ──
+
+
+def many(engine, folder=None, users=(3, 1), methods=("ngram", "lm"), **more) -> ManyUsers:
+    afresh = more.pop("afresh", False)
+    return ManyUsers(engine, Settings(users, methods, **{"max_new_tokens": 6} | more), PROMPTS, folder, afresh)
+
+
+def test_cells_are_kept_and_not_measured_twice(engine, tmp_path):
+    first = many(engine, tmp_path, prompts_first=True)
+    assert [(cell.users, cell.method) for cell in first.cells] == [
+        (1, "none"), (1, "ngram"), (1, "lm"), (3, "ngram"), (3, "lm"), (3, "none"),
+    ]  # fmt: skip
+    for cell in first.missing()[:2]:
+        assert list(first.steps(cell))[-1] == 1.0
+    assert list(first.steps(first.missing()[0], cancelled=lambda: True)) == []
+    assert len(first.missing()) == 4 and len(first.rows()) == 2
+    again = many(engine, tmp_path, prompts_first=True)
+    assert again.rows() == first.rows() and again.missing() == first.missing()
+    again.run()
+    whole = many(engine, tmp_path, prompts_first=True)
+    assert not whole.missing() and whole.rows() == again.rows() and whole.rows()[:2] != first.rows()
+    for row in whole.rows():
+        assert row.tokens == 18 and row.differs == 0 and row.all_writing_tokens_per_second > 0
+        assert row.predicted_tokens_per_second > 0
+    assert len(many(engine, tmp_path, prompts_first=True, users=(1,)).missing()) == 0, "fewer of the same"
+    assert len(many(engine, tmp_path, prompts_first=True, repeats=2).missing()) == 6
+    assert len(many(engine, tmp_path, prompts_first=True, max_new_tokens=5).missing()) == 6
+    assert len(many(engine, tmp_path, prompts_first=True, afresh=True).missing()) == 6
+    assert set(whole.costs()) == {"none", "ngram", "lm"}
+
+
+def test_a_damaged_line_is_refused(engine, tmp_path):
+    path = many(engine, tmp_path).file.path
+    good = {"key": [1, "none", 0], "result": json.loads(json.dumps(asdict(served(1.0, (4, 1.0, 1.0)))))}
+    header = path.read_text()
+    path.write_text(f"{header}{json.dumps(good)}\n")
+    assert many(engine, tmp_path).file.results == {(1, "none", 0): served(1.0, (4, 1.0, 1.0))}
+    for change in ({"seconds": "1"}, {"writing": [1, 2]}, {"ttft": [None]}, {"tokens": None}):
+        path.write_text(f"{header}{json.dumps(good | {'result': good['result'] | change})}\n")
+        with pytest.raises(BadInput, match=r"Line 2 .* is damaged"):
+            many(engine, tmp_path)
+
+
+def test_auto_is_measured_and_chooses_its_own_lengths(engine, tmp_path):
+    measured = many(engine, tmp_path, users=(2,), methods=(AUTO,), gamma=3)
+    seen = []
+    with pytest.MonkeyPatch.context() as patch:
+        add = ManyUsers._add
+        patch.setattr(ManyUsers, "_add", lambda self, batch, name, config, costs: seen.append(config) or add(
+            self, batch, name, config, costs))  # fmt: skip
+        measured.run()
+    assert {(config.method, config.gamma) for config in seen} == {("none", 0), (AUTO, AUTO)}
+    assert [row.method for row in measured.rows()] == [AUTO, "none"] and not many(
+        engine, tmp_path, users=(2,), methods=(AUTO,), gamma=3
+    ).missing(), "its file is found again, although drafts have been loaded since"
+
+
+def test_what_cannot_be_is_one_sentence(engine, monkeypatch):
+    for users, methods, words in (
+        ((0, 1), ("ngram",), "from 1 to 3"), ((4,), ("ngram",), "from 1 to 3"), ((), ("ngram",), "from 1 to 3"),
+        ((1,), ("eagle",), "'eagle' cannot be measured"),
+    ):  # fmt: skip
+        with pytest.raises(BadInput, match=words):
+            many(engine, users=users, methods=methods)
+    full = many(engine, users=(3,))
+    longest = engine.decoder(full.configs[2], lambda: False, is_row=True)[0].memory
+    for room, words in ((2.5, "suffices for 2 of 3 users with none: choose fewer"), (0.1, "for 1 of 3")):
+        monkeypatch.setattr("engine.runtime.run_batch.available_memory", lambda device, room=room: room * longest)
+        with pytest.raises(Unavailable, match=words):
+            list(full.steps(full.cells[0]))
+    assert full.file.results == {}

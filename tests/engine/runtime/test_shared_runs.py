@@ -1,0 +1,190 @@
+"""Jobs that share passes: they join, wait, lose their measurement, and nothing crosses."""
+
+import random
+
+import pytest
+from fake_engine import FakeEngine, ask, rest, wait_until
+from tiny_pairs import engine_of, request
+
+from engine.config import RunConfig
+from engine.runtime.worker import Worker
+from engine.trace.events import CostModel, Round, RunFinished
+
+
+@pytest.fixture
+def worker():
+    """Up to three together; ``worker.engine`` is loaded."""
+    found = Worker("cpu", "fp32", loader=lambda config, *rest: FakeEngine(config.pair))
+    found.most_together = 3
+    rest(ask(found, tokens=1))
+    yield found
+    found.close()
+
+
+def both(worker, prompt="wait", tokens=1000, plain=5):
+    """A run and its baseline, of ``plain`` tokens, as one job that may share."""
+    run, baseline = (RunConfig(prompt, pair="a", max_new_tokens=count) for count in (tokens, plain))
+    return worker.submit([("run", run), ("baseline", baseline)], may_share=True)
+
+
+def one(worker, prompt="wait", tokens=1000, **options):
+    return ask(worker, prompt, tokens=tokens, may_share=True, **options)
+
+
+def rounds(job, name="run"):
+    return [event for each, event in job.log if each == name and isinstance(event, Round)]
+
+
+def has_begun(job):
+    wait_until(lambda: len(rounds(job)) > 1)
+
+
+def ends(job) -> dict:
+    return {name: event.reason for name, event in job.log if isinstance(event, RunFinished)}
+
+
+def test_a_job_alone_is_measured_with_its_baseline(worker):
+    job = both(worker, "tokens", 5)
+    rest(job)
+    assert ends(job) == {"run": "length", "baseline": "length"} and job.others == 0
+    assert {event.rows for event in rounds(job)} == {1}
+
+
+def test_jobs_join_between_passes_and_leave_when_they_end(worker):
+    first = one(worker)
+    has_begun(first)
+    second, third = one(worker, "tokens", 5), one(worker)
+    has_begun(third)
+    rest(second)
+    assert worker.together == 2 and ends(second) == {"run": "length"} and second.others in (1, 2)
+    for job in (first, third):
+        job.cancel()
+        rest(job)
+    assert max(event.rows for event in rounds(first)) == 3 == first.others + 1
+
+
+def test_no_baseline_begins_beside_others_and_one_under_way_is_given_up(worker):
+    first, second = both(worker, "wait", 6), both(worker, "wait", 6)
+    rest(first), rest(second)
+    assert ends(first) == ends(second) == {"run": "length"} and first.others == second.others == 1
+
+    first = both(worker, "wait", 2, plain=1000)
+    wait_until(lambda: rounds(first, "baseline"))
+    second = one(worker, "tokens", 2)
+    rest(first)
+    assert ends(first) == {"run": "length"} and first.others == 1, "the newcomer does not wait for the measurement"
+    rest(second)
+    assert ends(second) == {"run": "length"}
+
+
+def test_a_job_that_may_not_share_waits_for_the_others_and_holds_back_those_behind_it(worker):
+    first = one(worker)
+    has_begun(first)
+    alone, behind = ask(worker, "wait", tokens=1000), one(worker, "tokens", 3)
+    wait_until(lambda: alone.place() == 1 and behind.place() == 2)
+    first.cancel()
+    has_begun(alone)
+    assert worker.together == 1 and behind.place() == 1 and not behind.log
+    alone.cancel()
+    rest(behind)
+    assert behind.others == alone.others == 0
+
+
+@pytest.mark.parametrize("kind", ["pair", "method", "bound"])
+def test_a_job_that_cannot_join_waits_its_turn(worker, kind):
+    jobs = [one(worker) for _ in range(3 if kind == "bound" else 1)]
+    for job in jobs:
+        has_begun(job)
+    if kind == "method":
+        worker.engine.slow = {RunConfig("any").method}
+    last = one(worker, "tokens", 3, **({"pair": "b"} if kind == "pair" else {}))
+    rounds_before = len(rounds(jobs[0]))
+    wait_until(lambda: len(rounds(jobs[0])) > rounds_before + 2)
+    assert last.place() == 1 and not last.log
+    for job in jobs:
+        job.cancel()
+    rest(last)
+    assert ends(last) == {"run": "length"}
+
+
+def test_a_job_waits_for_memory_until_another_ends(worker, monkeypatch):
+    first = one(worker)
+    has_begun(first)
+    worker.engine.memory = 100
+    monkeypatch.setattr("engine.runtime.run_batch.available_memory", lambda device: 150)
+    second, third = one(worker), one(worker, "tokens", 3)
+    has_begun(second)
+    wait_until(lambda: third.place() == 1)
+    before = len(rounds(second))
+    wait_until(lambda: len(rounds(second)) > before + 2)
+    assert not third.log and worker.waiting == 1
+    second.cancel()
+    rest(third)
+    assert ends(third) == {"run": "length"} and not ends(first)
+    first.cancel()
+
+
+@pytest.mark.parametrize(("prompt", "words"), [("input", "not good"), ("bug", "oh"), ("late bug", "gone")])
+def test_an_error_ends_its_own_job_only(worker, prompt, words):
+    first = one(worker)
+    has_begun(first)
+    bad = both(worker, prompt, 5)
+    assert bad.wait(10) and words in str(bad.error) and bad.error.__traceback__ is None
+    before = len(rounds(first))
+    wait_until(lambda: len(rounds(first)) > before + 2)
+    first.cancel()
+    rest(first)
+
+
+def test_the_limit_of_time_ends_its_own_job_only(worker):
+    first, second = one(worker), one(worker, seconds=0.1)
+    rest(second)
+    assert second.is_late and not first.is_late and ends(second) == {"run": "cancelled"}
+    before = len(rounds(first))
+    wait_until(lambda: len(rounds(first)) > before + 2)
+    first.cancel()
+
+
+def test_closing_ends_all_that_share(worker):
+    jobs = [one(worker) for _ in range(5)]
+    has_begun(jobs[0])
+    worker.close()
+    assert all(job.is_done for job in jobs) and worker.together == 0
+
+
+def test_a_hundred_joins_and_leaves_lose_no_event(worker):
+    chance, jobs = random.Random(0), []
+    for i in range(100):
+        jobs.append(one(worker, tokens=i % 7 + 1, prompt="tokens" if i % 2 else "wait"))
+        if chance.random() < 0.3:
+            chance.choice(jobs).cancel()
+        wait_until(lambda: worker.waiting < 20)
+    for job in jobs:
+        job.wait(20)
+        if not job.is_cancelled:
+            assert [event.index for event in rounds(job)] == [*range(job.configs[0][1].max_new_tokens)]
+            assert ends(job) == {"run": "length"}
+    assert worker.together == 0 and worker.waiting == 0
+
+
+def test_what_a_tiny_model_writes_together_is_what_it_writes_alone(pairs):
+    engine = engine_of(pairs, draft="draft")
+    engine._costs = {method: CostModel(0.1, {1: 1.0, 8: 1.5}, 64, 0.001) for method in ("none", "lm")}
+    configs = [
+        request(engine.pair.name, method, seed=seed, max_new_tokens=12 + seed, gamma=gamma)
+        for seed, (method, gamma) in enumerate([("lm", 2), ("none", 0), ("ngram", 3), ("lm", "auto")])
+    ]
+
+    def text(events):
+        return [token.id for event in events if isinstance(event, Round) for token in event.emitted]
+
+    alone = [text(engine.run(config)) for config in configs]
+    worker = Worker("cpu", "fp32", loader=lambda *rest: engine)
+    worker.most_together = 4
+    try:
+        jobs = [worker.submit([("run", config)], may_share=True) for config in configs]
+        for job in jobs:
+            rest(job)
+        assert [text(rounds(job)) for job in jobs] == alone and max(job.others for job in jobs) > 0
+    finally:
+        worker.close()
