@@ -1,6 +1,7 @@
 """Defines the drafting methods and the configuration of a run: frozen, validated on construction, without torch."""
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -8,23 +9,27 @@ from engine.errors import BadInput
 
 MAX_GAMMA = 32
 MAX_NODES = 64  # drafts of a tree
+MOST_ROWS = 64  # runs that share a pass
 MAX_NEW_TOKENS = 8192
 AUTO = "auto"
 PRECISIONS = (AUTO, "fp32", "bf16", "fp16", "int4")
-EAGLE3_HEAD = "LlamaForCausalLMEagle3"  # the architecture of an EAGLE-3 head's config.json in vLLM and SGLang
+MEDUSA_FILE = "medusa_lm_head.safetensors"  # the heads' file in the layouts of Medusa 0.1 and of TGI
 
 
 @dataclass(frozen=True, slots=True)
 class Method:
     """A drafting method. ``drafter`` is "module:Class", imported when the method is first used, because the page reads
     this list without torch. ``needs``: what drafts; a corpus is texts, a copy the target itself, rounded, a window is
-    further rows of the target's pass, and a head reads the target's hidden states. ``shares``: the method whose weights
-    it uses; auto leaves such a one out."""
+    further rows of the target's pass, and a head reads the target's hidden states; parallel heads guess all places of
+    a round in one pass; an exit head runs the target's own lower layers. ``shares``: the method whose weights it uses;
+    auto leaves such a one out."""
 
     title: str
     description: str
     drafter: str
-    needs: Literal["nothing", "corpus", "copy", "window", "draft model", "head"] = "nothing"
+    needs: Literal["nothing", "corpus", "copy", "window", "draft model", "head", "parallel heads", "exit head"] = (
+        "nothing"
+    )
     shares: str = ""
 
 
@@ -53,6 +58,13 @@ METHODS = {
     "eagle-chain": Method(
         "EAGLE chain", "the same head, never branching", "engine.drafters.eagle3:Eagle3Drafter", "head", shares="eagle"
     ),
+    "medusa": Method(
+        "Medusa heads",
+        "guess several places from its last state",
+        "engine.drafters.medusa:MedusaDrafter",
+        "parallel heads",
+    ),
+    "exit": Method("early exit", "the model's own lower layers guess", "engine.drafters.exit:ExitDrafter", "exit head"),
 }
 
 
@@ -65,7 +77,7 @@ class AcceptanceRule:
     is_lossy: bool = False
 
 
-# Every rule but the last keeps the target's distribution. Of the exact ones only "token" tests trees.
+# Every rule but the last keeps the target's distribution.
 ACCEPTANCE = {
     "token": AcceptanceRule("token by token", "each draft has a test of its own"),
     "block": AcceptanceRule("block verification", "the drafts of a round are tested together"),
@@ -76,15 +88,18 @@ ACCEPTANCE = {
 LOSSY = "typical acceptance: above temperature 0 the output does not follow the target's distribution"
 
 
-def is_lossy(rule) -> bool:
-    """Whether a run with this acceptance rule need not keep the target's distribution; of a trace it may be any
-    value."""
-    return isinstance(rule, str) and rule in ACCEPTANCE and ACCEPTANCE[rule].is_lossy
+def is_lossy(config: Mapping) -> bool:
+    """Whether a run of this config (RunConfig as a dict) need not keep the target's distribution: it drafts, with a
+    lossy rule, above temperature 0. Of a trace file each value may be anything."""
+    rule, sampling = config.get("acceptance"), config.get("sampling")
+    has_lossy_rule = isinstance(rule, str) and rule in ACCEPTANCE and ACCEPTANCE[rule].is_lossy
+    is_drafting = config.get("method") != "none" and config.get("gamma") != 0
+    return has_lossy_rule and is_drafting and isinstance(sampling, dict) and bool(sampling.get("temperature"))
 
 
 def needs_draft(method: str) -> bool:
     """Whether a pair must bring weights for it."""
-    return method in METHODS and METHODS[method].needs in ("draft model", "head")
+    return method in METHODS and METHODS[method].needs in ("draft model", "head", "parallel heads", "exit head")
 
 
 def draft_of(method: str) -> str:
@@ -95,6 +110,16 @@ def draft_of(method: str) -> str:
 def runs_model(method: str) -> bool:
     """Whether drafting takes passes of a model."""
     return method in METHODS and METHODS[method].needs not in ("nothing", "corpus", "window")
+
+
+def drafts_at_once(method: str) -> bool:
+    """Whether all drafts of a round take one pass, so that a draft's cost c is a round's."""
+    return method in METHODS and METHODS[method].needs == "parallel heads"
+
+
+def drafts_one_by_one(method: str) -> bool:
+    """Whether its γ drafts are a chain, each of them a step of its own."""
+    return method in METHODS and METHODS[method].needs not in ("parallel heads", "window")
 
 
 def _check_number(name: str, value, low: float, high: float, advice: str) -> None:
@@ -192,7 +217,7 @@ class RunConfig:
     ``seed`` fixes every random draw. ``thinking`` None leaves the chat template's default. ``trace_top``: candidates of
     p, q and the residual that each token records; ``trace`` False records only ids and statuses. ``precision`` "auto"
     is the fastest one of the device. ``prefix``: ids that the output begins with, counted as output; the last one is
-    the token that a branch forces. ``acceptance``: the rule for chains, one of ``ACCEPTANCE``. ``lookahead``: of that
+    the token that a branch forces. ``acceptance``: one of ``ACCEPTANCE``. ``lookahead``: of that
     method. ``epsilon`` and ``delta``: of typical acceptance.
     """
 

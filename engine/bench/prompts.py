@@ -1,5 +1,6 @@
 """Reads prompts from JSON-lines files. Imports no torch."""
 
+import hashlib
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -51,3 +52,21 @@ def spread(prompts: Sequence[Prompt], limit: int) -> list[Prompt]:
     groups = by_category(prompts).values()
     longest = max(map(len, groups))
     return [group[i] for i in range(longest) for group in groups if i < len(group)][:limit]
+
+
+def digest(prompts: Sequence[Prompt]) -> str:
+    """Tells these prompts from others."""
+    text = "\0".join(f"{prompt.category}\1{prompt.text}" for prompt in prompts)
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+
+
+def after_long_texts(prompts: Sequence[Prompt], characters: int) -> list[Prompt]:
+    """Each prompt after the texts of those that follow it, from the first one again after the last: at least
+    ``characters`` of them, or all."""
+    longer = []
+    for i, prompt in enumerate(prompts):
+        others, before = [*prompts[i + 1 :], *prompts[:i]], []
+        while others and sum(map(len, before)) < characters:
+            before.append(others.pop(0).text)
+        longer.append(Prompt("\n\n".join([*before, prompt.text]), prompt.category))
+    return longer

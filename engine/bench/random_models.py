@@ -25,7 +25,8 @@ from engine.decoding.loop import TRUE_RULES, Rules, SpeculativeDecoder
 from engine.decoding.trace_recorder import TraceRecorder
 from engine.decoding.word_tokenizer import WordTokenizer
 from engine.device import now, out_of_memory, peak_memory, reset_peak
-from engine.models.eagle3_head import EagleConfig, EagleModel
+from engine.models.eagle3_head import EagleModel
+from engine.models.eagle_config import EagleConfig
 from engine.models.llama import LlamaModel
 from engine.models.runner import DecoderRunner
 from engine.runtime import calibration

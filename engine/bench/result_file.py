@@ -1,5 +1,6 @@
 """Keeps results by key, in memory or as lines of a JSON file that a later call resumes. Imports no torch."""
 
+import hashlib
 import json
 import time
 from collections.abc import Callable
@@ -8,6 +9,16 @@ from typing import Any
 
 from engine.errors import BadInput
 from engine.files import disk_errors, write_file
+
+
+def file_of(folder: Path, kind: str, about: dict, afresh: bool = False) -> Path:
+    """The file of a folder that is named after everything in ``about``, so that an equal measurement finds it again;
+    ``afresh`` deletes it."""
+    path = Path(folder) / f"{kind}-{hashlib.sha256(json.dumps(about).encode('utf-8')).hexdigest()[:16]}.jsonl"
+    if afresh:
+        with disk_errors(path.parent):
+            path.unlink(missing_ok=True)
+    return path
 
 
 class ResultFile:

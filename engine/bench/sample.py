@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from engine.trace.events import Round
-from engine.trace.metrics import depths, expected_lengths
+from engine.trace.metrics import depths, expected_lengths, ranks
 
 BASELINE, UNTRACED, BLOCK, TYPICAL = "none", "-untraced", "-block", "-typical"
 _SAVED = ("tokens", "passes", "seconds", "decode_seconds", "decode_tokens", "ttft", "by_depth")
@@ -19,7 +19,8 @@ class Sample:
     tokens of the first do not count. ``by_depth``: (accepted, tested) of the drafts at depth 1, 2, …
 
     Not in files: ``ids`` of the tokens; ``rounds``: (emitted, draft steps, drafted, drafter) of each; ``gaps``: the
-    target's top-2 logit gap at each token; ``by_rule``: as `expected_lengths`, where tracing was on.
+    target's top-2 logit gap at each token; ``by_rule``: as `expected_lengths`, where tracing was on; ``by_rank``: as
+    ``by_depth``, of the first, second, … sibling.
     """
 
     tokens: int
@@ -34,6 +35,7 @@ class Sample:
     rounds: tuple[tuple[int, int, int, str], ...] = ()
     gaps: tuple[float | None, ...] = ()
     by_rule: Mapping[str, float] = field(default_factory=dict)
+    by_rank: tuple[tuple[int, int], ...] = ()
 
     @classmethod
     def of(cls, rounds: Sequence[Round], peak_memory: int | None = None) -> "Sample":
@@ -53,6 +55,7 @@ class Sample:
             rounds=tuple((len(r.emitted), r.draft_steps, len(r.parents), r.drafter) for r in rounds),
             gaps=tuple(token.gap for token in emitted),
             by_rule=expected_lengths(rounds),
+            by_rank=tuple(ranks(rounds).values()),
         )
 
     @property

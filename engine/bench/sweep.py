@@ -4,20 +4,18 @@ A turn is one prompt at one temperature: plain decoding and every setting run on
 is a line of a file, so a sweep that was stopped resumes with the turns that are missing.
 """
 
-import hashlib
-import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from engine.bench.benchmark import Benchmark, Cancelled, Turn, describe, never, request, sample_file, warm_up
-from engine.bench.prompts import Prompt
+from engine.bench.prompts import Prompt, digest
+from engine.bench.result_file import file_of
 from engine.bench.sample import BASELINE
 from engine.bench.sweep_results import Cell, cells
 from engine.bench.systems import SpecLensSystem
 from engine.config import AUTO, RunConfig, SamplingParams
 from engine.errors import BadInput
-from engine.files import disk_errors
 from engine.runtime.engine import Engine
 from engine.trace.events import ProgressCallback
 
@@ -75,19 +73,13 @@ class Sweep:
         self.engine, self.grid, self.prompts = engine, grid, prompts
         about = self._about()
         if folder is not None:
-            digest = hashlib.sha256(json.dumps(about).encode("utf-8")).hexdigest()[:16]
-            out = Path(folder) / f"sweep-{digest}.jsonl"
-            if afresh:
-                with disk_errors(out.parent):
-                    out.unlink(missing_ok=True)
+            out = file_of(folder, "sweep", about, afresh)
         self.benchmark = Benchmark(self._turns(), sample_file(out, about))
 
     def _about(self) -> dict:
-        text = "\0".join(f"{p.category}\1{p.text}" for p in self.prompts)
         grid = asdict(self.grid)
         del grid["repeats"]  # more of them may be wanted later
-        digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
-        return describe(self.engine, self.grid.methods) | {"grid": grid, "prompts": digest}
+        return describe(self.engine, self.grid.methods) | {"grid": grid, "prompts": digest(self.prompts)}
 
     def _turns(self) -> list[Turn]:
         g, each = self.grid, list(enumerate(self.prompts))

@@ -167,8 +167,10 @@ def _rows(trace: Trace, s: RunMetrics):
     started = trace.started
     settings, reason = started.config, trace.finished.reason if trace.finished else "being cut off"
     yield "run", f"{settings.get('method')} on {started.pair}, {started.dtype}, {started.device}"
-    if is_lossy(settings.get("acceptance")):
+    if is_lossy(settings):
         yield "LOSSY", LOSSY
+    if started.translated:
+        yield "translation", started.translated.words
     yield "tokens", f"{s.tokens} in {s.passes} target passes, ended by {reason}"
     yield "statuses", ", ".join(f"{n} {status}" for status, n in s.counts.items() if n) or "none"
     if s.alpha:

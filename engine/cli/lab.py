@@ -1,4 +1,5 @@
-"""Runs `python -m engine lab`: a sweep, the distribution test, speedups for any α set by hand, chains beside trees."""
+"""Runs `python -m engine lab`: a sweep, the distribution test, speedups for any α set by hand, chains beside trees,
+early exits."""
 
 from pathlib import Path
 from typing import Annotated
@@ -145,10 +146,11 @@ def shapes(
     pair: options.Pair = "smollm2-135m", seed: options.Seed = 0,
     device: options.Device = AUTO, precision: options.Precision = AUTO,
 ):  # fmt: skip
-    """A chain and a tree of one EAGLE head: timed here, and predicted where one more row costs --slope of a step."""
+    """A chain and a tree of one EAGLE head: timed here, and predicted where one more row costs --slope of a step.
+    Beside them the best tree that is the same each round."""
     from engine.bench.metrics import table, table_row
     from engine.bench.prompts import read_prompts
-    from engine.bench.shapes import HERE, compare
+    from engine.bench.shapes import HERE, compare, pass_seconds
 
     engine = options.load(pair, device, precision)
     with progress() as show:
@@ -163,3 +165,38 @@ def shapes(
         f"Tree over chain: {tree.rate / chain.rate:.3f} timed here, {tree.predicted / chain.predicted:.3f} by this "
         f"device's costs, {assumed_tree.predicted / assumed_chain.predicted:.3f} by the assumed ones."
     )
+    chances = assumed_tree.chances
+    print(f"Accepted in its turn among its siblings: {', '.join(f'{chance:.2f}' for chance in chances)}.")
+    for name, result in (("this device's costs", tree), ("the assumed ones", assumed_tree)):
+        parents, speedup = result.static_tree(chances)
+        print(f"The best static tree by {name}: {len(parents)} drafts, predicted {speedup:.2f}: {list(parents)}")
+    seconds, tree_seconds, cut_seconds = pass_seconds(engine)
+    print(
+        f"A pass over a tree of 16 tokens takes {tree_seconds / seconds:.3f} of one over a chain of 16, and "
+        f"{cut_seconds / seconds:.3f} with the cache cut back to one branch ({1000 * seconds:.1f} ms)."
+    )
+
+
+@app.command()
+def exits(
+    prompts: options.Prompts,
+    limit: options.Limit = 12,
+    max_new_tokens: options.NewTokens = 48,
+    out: Annotated[Path | None, typer.Option(metavar="FILE.json", help="Where the numbers are stored, too.")] = None,
+    pair: options.Pair = "smollm2-135m", device: options.Device = AUTO, precision: options.Precision = AUTO,
+):  # fmt: skip
+    """How often the target's state after each of its layers already says the next word, and the cost of that depth."""
+    from engine.bench.exits import measure, to_json
+    from engine.bench.metrics import table, table_row
+    from engine.bench.prompts import read_prompts
+    from engine.files import write_file
+
+    engine = options.load(pair, device, precision)
+    with progress() as show:
+        results = measure(engine, read_prompts(prompts, limit), max_new_tokens, show)
+    if out is not None:
+        write_file(out, to_json(engine, results))
+    print(table(["layers", "read by", "agrees", "c", "predicted at γ = 1"], []))
+    for each in results:
+        reader = "the exit head" if each.is_trained else "the output layer"
+        print(table_row([str(each.layers), reader, *(f"{x:.3f}" for x in (each.agreement, each.c, each.predicted))]))

@@ -201,11 +201,16 @@ def branch(
 
 
 @app.command()
-def pairs():
+def pairs(names: Annotated[list[str] | None, typer.Argument(help="All, or these; also of folders.")] = None):
     """List every pair: models, licence, size, memory, and whether its weights are here."""
-    from engine.weights.catalogue import load_catalogue
+    from engine.weights.catalogue import get_pair, load_catalogue
+    from engine.weights.preflight import notes
 
-    screen().print(pairs_table(load_catalogue().values()))
+    specs, out = [get_pair(name) for name in names or load_catalogue()], screen()
+    out.print(pairs_table(specs))
+    for spec in specs:
+        for note in notes(spec):
+            out.print(f"{spec.name}: {note}", soft_wrap=True)
 
 
 @app.command()

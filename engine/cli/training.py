@@ -25,7 +25,7 @@ Device = Annotated[str, typer.Option(help="auto, cpu, cuda.")]
 Seed = Annotated[int, typer.Option(min=0, help="Fixes every random draw.")]
 Slots = Annotated[int, typer.Option(min=1, help="Texts sampled side by side.")]
 Files = Annotated[list[Path] | None, typer.Option(metavar="FILE.npz", help="Sample files; may be given again.")]
-Student = Annotated[str, typer.Argument(metavar="lm|eagle", help="Which kind of draft.")]
+Student = Annotated[str, typer.Argument(metavar="lm|eagle|medusa|exit", help="Which kind of draft.")]
 
 
 def _project(pair: str, work: Path | None, device: str, files=()):
@@ -125,18 +125,19 @@ def distil(
     words: Annotated[int, typer.Option(min=16, help="Draft vocabulary: the words the target writes most.")] = 6144,
     taps: Annotated[str, typer.Option(help="Target layers a head reads, commas between.")] = AUTO,
     tv: Annotated[float, typer.Option(min=0.0, max=1.0, help="Share of total variation in the loss.")] = 0.0,
-    start: Annotated[Path | None, typer.Option(metavar="DIR", help="An older WORK/lm or /eagle to go on from.")] = None,
+    start: Annotated[Path | None, typer.Option(metavar="DIR", help="An older WORK/STUDENT to go on from.")] = None,
     samples: Files = None, pair: Pair = "smollm2-135m", work: Work = None, device: Device = AUTO, seed: Seed = 0,
 ):  # fmt: skip
     """Train a draft on the samples, resuming from its last checkpoint; logs α on held-out prompts as it goes."""
     from engine.training.distil import Data, Recipe, train
-    from engine.training.hidden_states import high_taps
+    from engine.training.hidden_states import exit_layer, high_taps
     from engine.training.project import rollout_for
 
     project = _project(pair, work, device, samples)
     _known(student)
     dataset = project.samples()
-    chosen = high_taps(project.pair.target.layers) if taps == AUTO else _layers(taps)
+    choose = exit_layer if student == "exit" else high_taps
+    chosen = choose(project.pair.target.layers) if taps == AUTO else _layers(taps)
     setup = project.prepare(student, chosen, words, seed, dataset, start)
     recipe = rollout_for(setup, Recipe(updates, rows, learning_rate, tv=tv, seed=seed))
     with progress() as show:
@@ -146,7 +147,7 @@ def distil(
         def report(fraction: float, message: str) -> None:
             (say if message.startswith("{") else lambda m: show(fraction, m))(message)
 
-        data = Data(dataset, features, chosen if student == "eagle" else (), project.device)
+        data = Data(dataset, features, chosen if student in ("eagle", "exit") else (), project.device)
         log = train(draft, teacher, data, recipe, project.folder / student, report, before)
     say(f"Trained: α on held-out prompts {json.dumps({k: log[-1][k] for k in ('greedy', 'sampled')})}.")
 
@@ -164,7 +165,7 @@ def export(
     out: Annotated[Path, typer.Option(metavar="DIR", help="A new folder, or an older draft to replace.")],
     samples: Files = None, pair: Pair = "smollm2-135m", work: Work = None, device: Device = AUTO,
 ):  # fmt: skip
-    """Write a trained draft as safetensors in bf16 with its config and model card."""
+    """Write a trained draft as safetensors with its config and model card."""
     from engine.training import export as stage
     from engine.training import model_card
     from engine.training.project import StudentSetup
@@ -178,6 +179,10 @@ def export(
     text = model_card.write(project, setup, state, dataset)
     if student == "eagle":
         stage.eagle(draft, teacher, setup.taps, out, text)
+    elif student == "medusa":
+        stage.medusa(draft, teacher, project.pair.target, out, text)
+    elif student == "exit":
+        stage.exit_head(draft, teacher, setup.taps[0], out, text)
     else:
         stage.lm(draft, project.target, out, text)
     say(f"The draft is in {out}.")

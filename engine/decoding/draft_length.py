@@ -12,8 +12,10 @@ because otherwise the output would not be exact.
 from collections.abc import Iterator, Mapping, Sequence
 from math import prod
 
+from engine.config import MAX_NODES
 from engine.drafters.base import PER_TOKEN
-from engine.drafters.token_tree import Recorded, Worthwhile, is_first
+from engine.drafters.static_tree import fastest_tree
+from engine.drafters.token_tree import Plan, Worthwhile, is_first
 from engine.trace.speedup_model import best_length, interpolate, shared_costs
 
 PRIOR_WEIGHT = 4.0  # tests that the prior counts for
@@ -21,7 +23,14 @@ MEMORY = 24.0  # tests after which old evidence has faded to 1/e
 RECOVERY = 0.02  # share of the way back to the prior in each round left undrafted
 _RATE_MEMORY = 32.0  # rounds over which tokens per cost are averaged
 _DEBT = 0.5  # plain steps that per-token decisions may lose before drafting pauses
+_DEEPEST = 16  # levels of a static tree
 _REST, _LONGEST_REST = 8, 64  # rounds of a pause
+
+
+def static_tree(chances: Sequence[float], c: float, v: Mapping[int, float]) -> tuple[tuple[int, ...], float]:
+    """The best tree that is the same each round, as its parents, and its tokens per cost. ``chances``: of the first,
+    second, … sibling to be accepted once its turn comes; c and v as of `AdaptiveGamma`."""
+    return fastest_tree(chances, c, lambda width: interpolate(v, width), MAX_NODES, _DEEPEST)
 
 
 class FixedGamma:
@@ -60,12 +69,12 @@ class AdaptiveGamma:
     """Chooses the γ ≥ 0 with the most expected tokens per cost.
 
     ``c``: cost of a draft step, ``v``: cost of scoring W tokens, both in plain target steps. ``priors[PER_TOKEN]`` is α
-    averaged over all keys. ``rate``: shared by the drafters that compete for a round. ``keys`` are always those of
-    `Drafter.confidence_keys`.
+    averaged over all keys. ``rate``: shared by the drafters that compete for a round. ``at_once``: whether one
+    step gives all drafts of a round. ``keys`` are always those of `Drafter.confidence_keys`.
     """
 
-    def __init__(self, c: float, v: Mapping[int, float], priors: Mapping, most=16, rate=None):
-        self.c, self.v, self.priors, self.most = c, v, priors, most
+    def __init__(self, c: float, v: Mapping[int, float], priors: Mapping, most=16, rate=None, at_once=False):
+        self.c, self.v, self.priors, self.most, self.at_once = c, v, priors, most, at_once
         self._alone = c, v
         self.rate, self._is_alone = rate or Rate(), rate is None
         self._seen: dict = {}  # key -> (accepted, rejected), both decayed
@@ -88,7 +97,8 @@ class AdaptiveGamma:
                 self._rested -= 1
                 return 0
             return min(self.most, most)
-        gamma = best_length([self.alpha(key) for key in keys[: min(self.most, most)]], self.c, self.v)
+        alphas = [self.alpha(key) for key in keys[: min(self.most, most)]]
+        gamma = best_length(alphas, self.c, self.v, self.at_once)
         if gamma == 0:
             self.forget(keys)
         return gamma
@@ -194,10 +204,10 @@ class ReplayedGamma:
     def _recorded(self) -> tuple[int, int]:
         return self.rounds[self._round] if self._round < len(self.rounds) else (0, 0)
 
-    def tree_shape(self) -> Recorded | None:
+    def tree_shape(self) -> Plan | None:
         """The shape of the recorded tree; None where the round's was a chain."""
         parents = (*self._recorded(), "", None)[3]
-        return Recorded(parents) if parents else None
+        return Plan(parents) if parents else None
 
     def observe(self, keys, outcomes: Sequence[bool | None], path: Sequence = (), steps: int = 0) -> None:
         self._round += 1

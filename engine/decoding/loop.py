@@ -25,6 +25,7 @@ from engine.models.runner import Runner, tree_shape
 from engine.sampling.block_verification import verify_block
 from engine.sampling.random_streams import ACCEPTING, CLOSING, Uniforms
 from engine.sampling.rejection import Verdict, verify_chain, verify_tree
+from engine.sampling.traversal import verify_traversal
 from engine.sampling.typical import verify_typical
 from engine.sampling.warping import History, penalise, warp
 from engine.trace.events import Round, Timings
@@ -32,12 +33,13 @@ from engine.trace.events import Round, Timings
 
 class Rules(NamedTuple):
     """The functions that make the output exact; `engine.exactness.mutants` has wrong ones. ``block_stream`` numbers the
-    accept draws of a block by the step of the round."""
+    accept draws of drafts that are decided on together by their place in the round."""
 
     warp: Callable = warp
     verify_chain: Callable = verify_chain
     verify_tree: Callable = verify_tree
     verify_block: Callable = verify_block
+    verify_traversal: Callable = verify_traversal
     block_stream: Callable[[int], int] = lambda step: step
 
 
@@ -74,7 +76,7 @@ class SpeculativeDecoder:
         self.text, self._shared_by = "", 1
         room = len(self.prompt) + self.config.max_new_tokens + MAX_NODES + 2
         self.room = min(room, max(self.target.max_length, len(self.prompt) + self.config.max_new_tokens))
-        self.uniforms = Uniforms(self.config.seed, self.config.max_new_tokens + MAX_GAMMA + 2)
+        self.uniforms = Uniforms(self.config.seed, self.config.max_new_tokens + MAX_NODES + 2)
         penalised = self.config.sampling.repetition_penalty != 1.0
         self._commit_prefix()
         self.history = History(self.committed, self.target.vocab_size, self.target.device) if penalised else None
@@ -176,7 +178,7 @@ class SpeculativeDecoder:
         timings = Timings(drafting, verifying, accepting, host)
         return Round(
             index, gamma, tokens, self._parents(draft), draft.steps, base, timings, start, end, draft.drafter,
-            draft.row_cost if self.config.trace else None,
+            draft.row_cost if self.config.trace else None, self._shared_by,
         )  # fmt: skip
 
     def _now(self) -> float:
@@ -207,20 +209,25 @@ class SpeculativeDecoder:
         if draft.parents is None:
             verify = self.rules.verify_block if self.config.acceptance == "block" else self.rules.verify_chain
             return verify(p, draft.q, draft.tokens, *draws)
-        return self.rules.verify_tree(p, draft.q, draft.tokens, draft.parents, *draws)
+        verify = self.rules.verify_traversal if self.config.acceptance == "block" else self.rules.verify_tree
+        return verify(p, draft.q, draft.tokens, draft.parents, *draws)
 
     def _uniforms(self, draft: Draft, position: int):
         """u [N] for the accept draws, u_closing [N+1] by the node that the closing token follows, depth [N+1] of each
-        node; all on the host. Each sibling of a tree has its own stream. So has each step of a block: otherwise a draw
-        that discarded a draft would decide again about the same position in the next round."""
+        node; all on the host. Each sibling of a tree has its own stream. Drafts that are decided on together are
+        numbered in their round, and no number comes again at the same (stream, place): otherwise a draw that discarded
+        a draft would decide again in the next round."""
         N, parents = len(draft), draft.parents
         depth = np.arange(N + 1) if parents is None else tree_shape(parents)[0]
-        if parents is not None:
-            streams = [parents[:i].count(parents[i]) for i in range(N)]
+        places = depth[1:] - 1
+        if self.config.acceptance == "block":
+            places, streams = np.arange(N), [self.rules.block_stream(i) for i in range(N)]
+        elif parents is None:
+            streams = [0] * N
         else:
-            streams = [self.rules.block_stream(i) if self.config.acceptance == "block" else 0 for i in range(N)]
+            streams = [parents[:i].count(parents[i]) for i in range(N)]
         tables = [self.uniforms.table(ACCEPTING, stream) for stream in streams]
-        u = [float(t[position + d - 1]) for t, d in zip(tables, depth[1:].tolist(), strict=True)]
+        u = [float(t[position + at]) for t, at in zip(tables, places.tolist(), strict=True)]
         closing = self.uniforms.table(CLOSING)[position + depth]
         return u, closing, depth.tolist()
 

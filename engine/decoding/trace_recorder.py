@@ -127,16 +127,24 @@ class TraceRecorder:
         if verdict.threshold is not None:
             numbers["threshold"] = verdict.threshold
             return numbers
-        weight = 1.0  # of p, where a draft ends the block: p_i of the drafts before it
         if verdict.block is not None:
             numbers["running"], numbers["h"] = verdict.block.running, verdict.block.h
-            weight = torch.cat([torch.ones_like(numbers["running"][:1]), numbers["running"][:-1]])[:, None]
         if not (self.greedy and draft.q is None):  # then the residual is p itself, or empty
-            if draft.parents is not None:
-                before = rows_in_turn(p, draft.q, tokens, draft.parents)
-            q = one_hot(tokens, before.shape[-1]) if draft.q is None else draft.q
-            numbers["r_mass"], numbers["r_ids"] = self._top(residual(before, q, weight))
+            numbers["r_mass"], numbers["r_ids"] = self._top(self._residuals(p, draft, verdict))
         return numbers
+
+    @staticmethod
+    def _residuals(p, draft: Draft, verdict: Verdict) -> torch.Tensor:
+        """[N, V]: the residual that each draft leaves to the token in its place."""
+        q = one_hot(draft.tokens, p.shape[-1]) if draft.q is None else draft.q
+        if draft.parents is None:
+            weight = 1.0  # of p: in a block p_i of the drafts before it
+            if verdict.block is not None:
+                weight = torch.cat([torch.ones_like(q[:1, 0]), verdict.block.running[:-1]])[:, None]
+            return residual(p[:-1], q, weight)
+        if verdict.block is not None:
+            return verdict.block.left
+        return residual(rows_in_turn(p, draft.q, draft.tokens, draft.parents), q)
 
     def _top(self, rows):
         if self.greedy:  # one-hot rows have one candidate
@@ -191,7 +199,8 @@ class TraceRecorder:
         if "threshold" in arrays:
             numbers["threshold"] = float(arrays["threshold"][i])
         else:
-            numbers["accept"] = float(verdict.accept[i]) if verdict.tested[i] else min(1.0, p / q)
+            is_known = verdict.tested[i] or "running" in arrays
+            numbers["accept"] = float(verdict.accept[i]) if is_known else min(1.0, p / q)
         numbers["p_top"] = self._distribution(arrays["p_mass"][parent], arrays["p_ids"][parent])
         if "q_mass" in arrays:
             numbers["q_top"] = self._distribution(arrays["q_mass"][i], arrays["q_ids"][i])
@@ -200,7 +209,7 @@ class TraceRecorder:
             numbers["q_top"] = Distribution((Candidate(token, self.text.name(token), 1.0),), 0.0)
         if "running" in arrays:
             numbers |= {"running": float(arrays["running"][i]), "h": float(arrays["h"][i])}
-        if self._can_end_before(verdict, i, p, q):
+        if self._can_end_before(verdict, i, parent, p, q):
             mass, ids = ("r_mass", "r_ids") if "r_mass" in arrays else ("p_mass", "p_ids")
             row = i if mass == "r_mass" else parent
             numbers["residual"] = self._distribution(arrays[mass][row], arrays[ids][row])
@@ -209,13 +218,13 @@ class TraceRecorder:
         return numbers
 
     @staticmethod
-    def _can_end_before(verdict: HostVerdict, i: int, p: float, q: float) -> bool:
-        """Whether draft i may be the first one rejected, so that its residual matters."""
+    def _can_end_before(verdict: HostVerdict, i: int, parent: int, p: float, q: float) -> bool:
+        """Whether the round can end before draft i, so that its residual matters."""
         if "threshold" in verdict.numbers:
             return False
         if "running" not in verdict.numbers:
             return verdict.accept[i] < 1 if verdict.tested[i] else p < q
-        return verdict.numbers["running"][i] < 1 and (i == 0 or verdict.numbers["h"][i - 1] > 0)
+        return verdict.numbers["running"][i] < 1 and (parent == 0 or verdict.numbers["h"][parent - 1] > 0)
 
     def _closing_numbers(self, verdict: HostVerdict, u: float, refused: Sequence[Token]) -> dict:
         """The same of the closing token; ``refused``: the drafts it replaces."""

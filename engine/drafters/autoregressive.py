@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 
 from engine.config import MAX_GAMMA
-from engine.device import to_device
+from engine.device import read, to_device
 from engine.drafters.base import PER_TOKEN, Draft, Drafter, DrafterSetup
 from engine.models.runner import Runner
 from engine.sampling.random_streams import DRAFTING
@@ -57,24 +57,27 @@ class AutoregressiveDrafter(Drafter):
     def release(self) -> None:
         self.runner.release()
 
-    def _draft(self, advance: Callable, u: torch.Tensor, seen: torch.Tensor | None, gamma: int, policy) -> Draft:
+    def _draft(
+        self, advance: Callable | Sequence, u: torch.Tensor, seen: torch.Tensor | None, gamma: int, policy
+    ) -> Draft:
         """Drafts up to ``gamma`` tokens. ``advance(token)`` runs one pass after ``token`` (None: the first pass) and
-        returns logits [1, Vd]. With a ``policy`` the chain ends before a token that is not worth verifying is drawn.
+        returns logits [1, Vd]; or those of every token, if one pass gave them all. With a ``policy`` the chain ends
+        before a token that is not worth verifying is drawn.
         """
         tokens, rows, path, token, steps = [], [], [], None, 0
-        seen = None if seen is None else seen.clone()
+        seen, at_once = None if seen is None else seen.clone(), not callable(advance)
         while len(tokens) < gamma:
-            logits = advance(token)[:, : self.setup.vocab_size].float()
-            steps += 1
+            logits = advance[len(tokens)] if at_once else advance(token)
+            logits, steps = logits[:, : self.setup.vocab_size].float(), 1 if at_once else steps + 1
             if policy is not None:
-                path.append(certainty(logits))
+                path += certainties(logits)
                 if not policy.worth_verifying(path):
                     path.pop()
                     break
             token, q = self._sample(logits, seen, u[len(tokens) : len(tokens) + 1])
             tokens.append(token)
             rows.append(q)
-            if policy is not None and not policy.worth_drafting(path):
+            if policy is not None and not at_once and not policy.worth_drafting(path):
                 break
         if not tokens:
             return Draft(torch.zeros(0, dtype=torch.long, device=self.setup.device), steps=steps)
@@ -84,7 +87,7 @@ class AutoregressiveDrafter(Drafter):
     def _sample(self, logits: torch.Tensor, seen: torch.Tensor | None, u: torch.Tensor):
         """logits [1, Vd], u [1] → the target's id of the drawn token [1], and q [1, V] (None when greedy, which spares
         building one-hot rows). Marks the token in ``seen``."""
-        V, words = self.setup.vocab_size, self.words
+        words = self.words
         if seen is not None:
             repeated = seen[:, : logits.shape[1]] if words is None else seen[:, words]
             logits = penalise(logits, repeated, self.setup.sampling.repetition_penalty)
@@ -93,11 +96,20 @@ class AutoregressiveDrafter(Drafter):
         else:
             q = warp(logits, self.setup.sampling)
             token = draw(q, u)
-            q = F.pad(q, (0, V - q.shape[1])) if words is None else q.new_zeros(1, V).index_copy_(1, words, q)
+            q = self._over_target(q)
         token = token if words is None else words[token]
         if seen is not None:
             seen.scatter_(1, token[None], True)
         return token, q
+
+    def _over_target(self, q: torch.Tensor) -> torch.Tensor:
+        """q [R, Vd] → [R, V]."""
+        V = self.setup.vocab_size
+        return (
+            F.pad(q, (0, V - q.shape[1]))
+            if self.words is None
+            else q.new_zeros(len(q), V).index_copy_(1, self.words, q)
+        )
 
     def _uniforms(self, position: int, gamma: int) -> torch.Tensor:
         """[gamma] by position and step of the round. A discarded token decides how far its round drafted, and so when
@@ -122,7 +134,7 @@ class AutoregressiveDrafter(Drafter):
         return self._buffers[key].copy_(fresh)
 
 
-def certainty(logits: torch.Tensor) -> int:
-    """logits [1, Vd] → the highest probability in tenths, 0 … 9."""
-    top = (logits.max() - logits.logsumexp(-1)).exp().item()
-    return min(int(top * _BUCKETS), _BUCKETS - 1)
+def certainties(logits: torch.Tensor) -> list[int]:
+    """logits [W, Vd] → the highest probability of each row in tenths, 0 … 9."""
+    tops = read((logits.amax(-1) - logits.logsumexp(-1)).exp()).tolist()
+    return [min(int(top * _BUCKETS), _BUCKETS - 1) for top in tops]

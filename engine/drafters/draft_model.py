@@ -1,6 +1,7 @@
 """Drafts with an independent model: a small LM with the target's tokenizer, sampled with the target's own settings.
 
-Its vocabulary may be padded to another size than the target's; q is 0 for ids that it lacks.
+Its vocabulary may be padded to another size than the target's; q is 0 for ids that it lacks. A draft with another
+tokenizer is in `translated.py`.
 """
 
 from collections.abc import Sequence
@@ -17,15 +18,18 @@ class DraftModelDrafter(AutoregressiveDrafter):
     def start(self, prompt: Sequence[int], setup: DrafterSetup) -> None:
         super().start(prompt, setup)
         self.runner.prefill(self._clamped(prompt[:-1]))
-        self._committed = len(prompt)
+        self._read = len(prompt)
 
     def propose(self, committed: Sequence[int], gamma: int, position: int) -> Draft:
-        """Feeds the tokens committed since the last proposal, then drafts one token a pass."""
-        runner, self._committed = self.runner, len(committed)
+        return self._go_on(committed, gamma, position)
+
+    def _go_on(self, text: Sequence[int], gamma: int, position: int) -> Draft:
+        """Feeds the draft's ids of the text that it has not read, then drafts one token a pass."""
+        runner, self._read = self.runner, len(text)
         # A captured loop needs one width: two tokens cover both a rejected and a fully accepted round, where the first
         # of them rewrites keys that the cache already holds.
-        runner.rollback(max(0, min(runner.length, len(committed) - (2 if runner.captured else 1))))
-        feed = self._clamped(committed[runner.length :])
+        runner.rollback(max(0, min(runner.length, len(text) - (2 if runner.captured else 1))))
+        feed = self._clamped(text[runner.length :])
         if len(feed) > LONGEST_CATCH_UP:
             runner.prefill(feed[:-2])
             feed = feed[-2:]
@@ -39,10 +43,10 @@ class DraftModelDrafter(AutoregressiveDrafter):
 
             def advance(token):
                 nonlocal offset
-                fed = ids if token is None else token
+                fed = ids if token is None else self._own(token)
                 logits, _ = step(fed, offset)
                 offset += len(fed)
-                return logits
+                return self._guesses(logits)
 
             return self._draft(advance, u, seen, gamma, policy)
 
@@ -56,5 +60,13 @@ class DraftModelDrafter(AutoregressiveDrafter):
         last = self.runner.vocab_size - 1
         return [min(i, last) for i in ids]
 
+    def _own(self, token: torch.Tensor) -> torch.Tensor:
+        """The draft's id [1] of a token that it drafted."""
+        return token
+
+    def _guesses(self, logits: torch.Tensor) -> torch.Tensor:
+        """The logits [1, Vd] of the words that it may draft."""
+        return logits
+
     def commit(self, accepted: int) -> None:
-        self.runner.rollback(min(self.runner.length, self._committed + accepted))
+        self.runner.rollback(min(self.runner.length, self._read + accepted))

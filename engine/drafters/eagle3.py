@@ -31,7 +31,10 @@ class Eagle3Drafter(AutoregressiveDrafter):
         """Feeds the positions up to ``end`` in large passes, without computing logits."""
         start = self.runner.length
         if end > start:
-            self.runner.prefill(committed[start + 1 : end + 1], features=self.target.tapped[start:end])
+            self.runner.prefill(committed[start + 1 : end + 1], features=self._features(start, end))
+
+    def _features(self, start: int, end: int) -> torch.Tensor:
+        return self.target.features(self.runner.model.reads, start, end)
 
     def propose(self, committed: Sequence[int], gamma: int, position: int) -> Draft:
         """Feeds the tokens committed since the last proposal with their features, then drafts from its own state."""
@@ -67,4 +70,4 @@ class Eagle3Drafter(AutoregressiveDrafter):
         runner.rollback(min(runner.length, known - 1))  # a repeated proposal feeds the last position again
         start = runner.length
         ids = self._buffer("ids", committed[start + 1 :], torch.long)
-        return ids, self._at_fixed_address("features", self.target.tapped[start:known])
+        return ids, self._at_fixed_address("features", self._features(start, known))

@@ -103,9 +103,10 @@ class NgramDrafter(Drafter):
 
     def _tree(self, shape: Shape, committed: Sequence[int], gamma: int) -> TokenTree:
         """What followed the occurrences, the continuation of the first one at most ``gamma`` deep."""
-        tree = TokenTree(shape)
-        self._insert(tree, next(self._occurrences(committed))[0], self._tokens[:gamma])
-        for n, after in islice(self._occurrences(committed), 1, _OCCURRENCES):
+        tree, occurrences = TokenTree(shape), islice(self._occurrences(committed), _OCCURRENCES)
+        first, _ = next(occurrences)
+        self._insert(tree, first, self._tokens[:gamma])
+        for n, after in occurrences:
             self._insert(tree, n, self._continuation(committed, after, min(gamma, _DEPTH)))
         return tree
 

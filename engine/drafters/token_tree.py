@@ -1,7 +1,9 @@
 """Grows a tree of guesses where it pays, and keeps the best nodes: the dynamic tree of EAGLE-2 (Li et al. 2024).
 
-A node's reach is the chance that it ends on the accepted path. A tree grows level by level; from all its nodes those
-with the most reach are kept. This depends on the tokens, so its drafts are one-hot. Knows no model.
+A node's reach is the chance that it ends on the accepted path. A tree grows level by level. Of guesses that are the
+likeliest words, those with the most reach are kept in the end; this depends on the tokens, so such drafts are one-hot.
+Guesses that are draws (`drawn_tree.py`) are all kept, and a shape says how many follow a node before they are drawn.
+Knows no model.
 """
 
 import math
@@ -9,7 +11,10 @@ from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
 
+import torch
+
 from engine.config import MAX_NODES
+from engine.device import to_device
 from engine.drafters.base import PER_TOKEN
 
 BRANCHES = 10  # guesses after one node, and nodes of one level that go on, as in EAGLE-2
@@ -42,6 +47,11 @@ def confidence_key(rank: int, share: float) -> Hashable:
     if rank == 0:
         return min(int(10 * share), 9)
     return "later", min(int(-math.log2(max(share, 1e-9))), _FAINTEST)
+
+
+def sibling_key(rank: int) -> Hashable:
+    """The class of a draw that is tried after ``rank`` others, drawn without replacement."""
+    return "sibling", rank
 
 
 def is_first(key: Hashable) -> bool:
@@ -81,13 +91,27 @@ class Worthwhile:
         return self.alpha(key)
 
     def row_cost(self, drafts: int) -> float:
-        """The cost of one more row."""
-        return self.price(drafts + 1) - self.price(drafts)
+        """The cost of one more row; a noisy v(W) may fall, but no row is cheaper than none."""
+        return max(0.0, self.price(drafts + 1) - self.price(drafts))
 
     def select(self, nodes: Sequence[Node]) -> list[Node]:
         best = sorted(nodes, key=lambda node: -node.reach)[: self.most]
         gains = [tokens - self.price(n) for n, tokens in enumerate(accumulate(node.reach for node in best), start=1)]
         return best[: max(range(len(gains) + 1), key=lambda n: gains[n - 1] if n else 0.0)]
+
+    def widths(self, level: Sequence[Node], firsts: Sequence[Hashable], drafts: int) -> list[int]:
+        """How many draws follow each node of ``level``, the keys of whose first ones are ``firsts``, beside so many
+        drafts: those whose chance to be accepted beats the cost of their row."""
+        widths = []
+        for node, first in zip(level, firsts, strict=True):
+            left, width = node.reach, 0
+            while drafts < self.most and width < BRANCHES:
+                chance = self.alpha(sibling_key(width) if width else first)
+                if left * chance <= self.row_cost(drafts):
+                    break
+                left, width, drafts = left * (1 - chance), width + 1, drafts + 1
+            widths.append(width)
+        return widths
 
     def to_expand(self, level: Sequence[Node], nodes: Sequence[Node]) -> list[Node]:
         """The nodes of the last level after which one more guess would pay, if together they pay a draft step."""
@@ -100,8 +124,8 @@ class Worthwhile:
         return [node for node, _ in worth] if sum(gain for _, gain in worth) >= self.step else []
 
 
-class Recorded:
-    """Repeats the shape of a recorded tree: ``parents`` as in `Draft`."""
+class Plan:
+    """A shape that is known beforehand, of a recording or of `static_tree`: ``parents`` as in `Draft`."""
 
     def __init__(self, parents: Sequence[int]):
         self._children: list[list[int]] = [[] for _ in range(len(parents) + 1)]
@@ -120,12 +144,15 @@ class Recorded:
                 self._number[node] = self._children[parent][rank]
         return [node for node in nodes if node in self._number]
 
+    def widths(self, level: Sequence[Node], firsts: Sequence[Hashable], drafts: int) -> list[int]:
+        return [len(self._children[self._number.get(node, 0)]) for node in level]
+
     def to_expand(self, level: Sequence[Node], nodes: Sequence[Node]) -> list[Node]:
         chosen = set(self.select(nodes))
         return [node for node in level if node in chosen and self._children[self._number[node]]]
 
 
-Shape = MostProbable | Worthwhile | Recorded
+Shape = MostProbable | Worthwhile | Plan
 
 
 class TokenTree:
@@ -158,10 +185,16 @@ class TokenTree:
     def to_expand(self, level: Sequence[Node]) -> list[Node]:
         return self.shape.to_expand(level, self.nodes)[:BRANCHES]
 
+    def tokens_of(self, nodes: Sequence[Node], device: str) -> torch.Tensor:
+        return to_device([node.token for node in nodes], device)
+
+    def selection(self) -> list[Node]:
+        return self.shape.select(self.nodes)
+
     def select(self) -> tuple[list[Node], tuple[int, ...]]:
         """The nodes that are kept and their parents' numbers, the likeliest path first, so that most accepted
         paths are a beginning of the list and need not be moved in the cache."""
-        chosen = set(self.shape.select(self.nodes))
+        chosen = set(self.selection())
         order: list[Node] = []
         parents: list[int] = []
 

@@ -18,6 +18,7 @@ from engine.drafters.draft_model import DraftModelDrafter
 from engine.exactness.results import MISTAKES, Mistake
 from engine.exactness.toy_models import ToyLM, ToyRunner, ToyTreeDrafter, make_drafter
 from engine.sampling.block_verification import verify_block
+from engine.sampling.random_streams import DRAFTING
 from engine.sampling.rejection import Verdict, residual, verify_chain
 from engine.sampling.warping import draw, one_hot, warp
 
@@ -125,6 +126,46 @@ def block_rules(
     return Rules(verify_block=verify)
 
 
+def traversal_rules(
+    test_q: Callable = lambda q, i, first: q[i],
+    weight: Callable = lambda over, w, q_x: over / (over + 1 - w) if w < 1 else 1.0,
+    sibling_row: Callable = residual,
+) -> Rules:
+    """The same for `verify_traversal`, from node to node. ``test_q`` as in `rules`. Of a node whose child has failed:
+    ``weight`` from S, the weight before and the child's q(y); ``sibling_row`` from its row, the child's q and the
+    weight before."""
+
+    def verify(p, q, tokens, parents, u, u_closing) -> Verdict:
+        q = one_hot(tokens, p.shape[-1]) if q is None else q
+        path, tested, accept = (
+            torch.zeros(len(u), dtype=kind, device=p.device) for kind in (torch.bool, torch.bool, None)
+        )
+
+        def passed(node, w, row):
+            """The node that is accepted and its row, None if no draft of this branch is."""
+            drafts = [i for i, parent in enumerate(parents) if parent == node]
+            for i in drafts:
+                q_i, x = test_q(q, i, drafts[0]), tokens[i]
+                accept[i] = (row[x] / q_i[x]).clamp_max(1.0)
+                below = passed(i + 1, min(1.0, float(w * row[x] / q_i[x])), p[i + 1])
+                if below is not None:
+                    path[i] = True
+                    tested[drafts[: drafts.index(i) + 1]] = True
+                    return below
+                over = float((w * row - q_i).clamp_min(0.0).sum())
+                w, row = weight(over, w, float(q_i[x])), sibling_row(row, q_i, w)
+            if node and not u[node - 1] < w:
+                return None
+            tested[drafts] = True
+            return node, row
+
+        last, row = passed(0, 1.0, p[0])
+        closing = draw(row[None], u_closing[last].view(1))[0]
+        return Verdict(path, tested, accept, torch.tensor(last, device=p.device), closing, row)
+
+    return Rules(verify_traversal=verify)
+
+
 # ---- drafters and warping with a mistake of their own ----------------------------------------------------------------
 
 
@@ -149,11 +190,22 @@ class ChosenSiblings(ToyTreeDrafter):
     nothing of that choice. A tree whose nodes are chosen by their tokens must be one-hot."""
 
     def __init__(self, runner: ToyRunner):
-        super().__init__(runner.model)
+        super().__init__(runner.model, widths=(3, 3))
 
-    def _children(self, context, width, position):
-        drawn = super()._children(context, width + 1, position)
-        return sorted(drawn, key=lambda child: -float(child[1][child[0]]))[:width]
+    def _children(self, context, u):
+        drawn = super()._children(context, u)
+        return sorted(drawn, key=lambda child: -float(child[1][child[0]]))[:2]
+
+
+class DrawsByPlace(ToyTreeDrafter):
+    """The drafts of one place share their draws, in different branches and when the place is drafted again. That does
+    no harm where each draft has a test of its own."""
+
+    def __init__(self, runner: ToyRunner):
+        super().__init__(runner.model, "without_replacement", widths=(2, 1))
+
+    def _uniform(self, position, number, depth, sibling):
+        return float(self.setup.uniforms.table(DRAFTING, sibling)[position + depth])
 
 
 def top_p_without_crossing(logits, params: SamplingParams):
@@ -201,6 +253,9 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant("block-stops", block_rules(last=lambda passes, steps: passes.long().cumprod(0).sum())),
     Mutant("block-same-u", Rules(block_stream=lambda step: 0)),
     Mutant("block-residual", block_rules(closing_row=lambda p, q, weight: residual(p, q))),
+    Mutant("traversal-weight", traversal_rules(weight=lambda over, w, q_x: min(1.0, over / max(1 - q_x, 1e-9)))),
+    Mutant("traversal-q-unscaled", traversal_rules(test_q=lambda q, i, first: torch.where(q[i] > 0, q[first], 0.0))),
+    Mutant("traversal-same-draws", drafts=DrawsByPlace),
 )
 # One mutant for each mistake, in the same order, with a drafter of its own where the mistake is the drafter's.
 assert [(mutant.name, mutant.drafts is not None) for mutant in MUTANTS] == [

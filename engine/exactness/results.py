@@ -86,6 +86,22 @@ MISTAKES: Mapping[str, Mistake] = {
         "Block verification draws u by position, so the next round meets it again.", acceptance="block"
     ),
     "block-residual": Mistake("Block verification takes the residual of p alone.", acceptance="block"),
+    "traversal-weight": Mistake(
+        "After a failed draft of a tree its parent's weight becomes S over what q has left, as published code has it.",
+        "without_replacement",
+        acceptance="block",
+    ),
+    "traversal-q-unscaled": Mistake(
+        "In a tree decided on together q lacks the earlier siblings, but is not scaled to 1 again.",
+        "without_replacement",
+        acceptance="block",
+    ),
+    "traversal-same-draws": Mistake(
+        "Branches of a tree decided on together share their draws.",
+        "without_replacement",
+        own_drafter=True,
+        acceptance="block",
+    ),
 }
 
 

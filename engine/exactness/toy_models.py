@@ -176,7 +176,8 @@ class ToyTreeDrafter(Drafter):
             width = self.widths[depth] if depth < len(self.widths) else 1
             deeper = []
             for parent, context in level:
-                for token, row in self._children(context, width, position + depth):
+                u = [self._uniform(position, len(tokens) + i, depth, i) for i in range(width)]
+                for token, row in self._children(context, u):
                     tokens.append(token)
                     rows.append(row)
                     parents.append(parent)
@@ -185,17 +186,20 @@ class ToyTreeDrafter(Drafter):
         q = None if self.siblings == "top" else torch.stack(rows)
         return Draft(torch.tensor(tokens), q, tuple(parents), steps=gamma)
 
-    def _children(self, context: list[int], width: int, position: int) -> list[tuple[int, torch.Tensor]]:
-        """(token, the row it was drawn from) of each sibling, in the order they will be tried."""
+    def _uniform(self, position: int, number: int, depth: int, sibling: int) -> float:
+        """The draw of draft ``number`` of a round. No (stream, place) comes twice, in one round or in two."""
+        return float(self.setup.uniforms.table(DRAFTING, number)[position + number])
+
+    def _children(self, context: list[int], u: Sequence[float]) -> list[tuple[int, torch.Tensor]]:
+        """(token, the row it was drawn from) of a sibling for each of ``u``, in the order they will be tried."""
         q = self.model.probabilities(context, self.setup.sampling)
         if self.siblings == "top":
-            return [(int(t), q) for t in q.topk(width).indices]
+            return [(int(t), q) for t in q.topk(len(u)).indices]
         children = []
-        for sibling in range(width):
+        for number in u:
             if not q.any():
                 break  # fewer possible tokens than siblings
-            u = torch.from_numpy(self.setup.uniforms.table(DRAFTING, sibling))[position : position + 1]
-            token = int(draw(q[None], u))
+            token = int(draw(q[None], torch.tensor([number])))
             children.append((token, q))
             if self.siblings == "without_replacement":
                 q = q.index_fill(0, torch.tensor([token]), 0.0)

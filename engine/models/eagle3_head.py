@@ -1,7 +1,7 @@
 """Runs an EAGLE-3 head: the layer of `training/eagle3_module.py`, in place on a KV cache, with packed linears.
 
-Loads the layout that vLLM and SGLang use (`midlayer.*`, `fc`, `norm`, `lm_head`, `d2t`); the embedding is the
-target's own. `DecoderRunner` manages its cache slots, buckets and graphs.
+Loads the layout of SGLang and SpecForge (`midlayer.*`, `fc`, `norm`, `lm_head`, `d2t`) and that of the speculators
+library (`layers.0.*`); the embedding is the target's own. `DecoderRunner` manages its cache slots, buckets and graphs.
 
 Dimension key: W positions fed at once, E hidden size, H query heads, K key/value heads, D head size, L visible slots,
 Vd draft words, V the target's vocabulary. Position t reads the target's features of token t and the embedding of
@@ -13,48 +13,15 @@ from pathlib import Path
 
 import torch
 import torch.nn.functional as F
-from pydantic import BaseModel, NonNegativeInt, PositiveInt, ValidationError, field_validator
 
-from engine.config import EAGLE3_HEAD
-from engine.errors import Unavailable, explain
+from engine.errors import Unavailable
 from engine.models.attention import CachedAttention, Span, rotary_frequencies
+from engine.models.eagle_config import EagleConfig, read_config
 from engine.models.kv_cache import KVCache
 from engine.models.linear import linear_for
 from engine.models.llama import LlamaModel
+from engine.models.reduced_output import word_ids
 from engine.models.safetensors_reader import TensorReader
-
-
-class EagleLayers(BaseModel, strict=True):
-    eagle_aux_hidden_state_layer_ids: tuple[NonNegativeInt, ...]
-
-    @field_validator("eagle_aux_hidden_state_layer_ids")
-    @classmethod
-    def _is_ascending(cls, layers: tuple[int, ...]) -> tuple[int, ...]:
-        if not layers or list(layers) != sorted({*layers}):
-            raise ValueError("layers must be named once each, from low to high")
-        return layers
-
-
-class EagleConfig(BaseModel, strict=True):
-    """The fields of a head's config.json that decoding needs."""
-
-    hidden_size: PositiveInt
-    vocab_size: PositiveInt
-    draft_vocab_size: PositiveInt
-    num_attention_heads: PositiveInt
-    num_key_value_heads: PositiveInt
-    head_dim: PositiveInt
-    intermediate_size: PositiveInt
-    rms_norm_eps: float
-    eagle_config: EagleLayers
-    architectures: list[str] = [EAGLE3_HEAD]
-
-    @field_validator("architectures")
-    @classmethod
-    def _is_head(cls, names: list[str]) -> list[str]:
-        if names != [EAGLE3_HEAD]:
-            raise ValueError(f"must be {EAGLE3_HEAD}")
-        return names
 
 
 class EagleModel:
@@ -67,10 +34,10 @@ class EagleModel:
         """``config`` and ``weights`` replace those of the folder."""
         config = config or read_config(folder)
         self.config, self.target, self.dtype, self.device = config, target, target.dtype, target.device
-        self.H, self.K, self.D = config.num_attention_heads, config.num_key_value_heads, config.head_dim
+        self.H, self.K, self.D = config.num_attention_heads, config.num_key_value_heads, config.head_size
         self.inner, self.eps = config.intermediate_size, config.rms_norm_eps
-        self.vocab_size, self.max_length = config.draft_vocab_size, target.max_length
-        self.reads = config.eagle_config.eagle_aux_hidden_state_layer_ids
+        self.vocab_size, self.max_length = config.draft_vocab_size or config.vocab_size, target.max_length
+        self.reads = self._layers_read(config, target)
         self.width = target.width
         made_for = (config.hidden_size, config.vocab_size)
         if made_for != (target.width, target.vocab_size):
@@ -78,35 +45,50 @@ class EagleModel:
                 f"The head in {folder} was made for a target of width {made_for[0]} and {made_for[1]} words, this one "
                 f"has {target.width} and {target.vocab_size}; use the target it was made for."
             )
-        if max(self.reads) > target.layers_count:
+        if not 0 <= min(self.reads) <= max(self.reads) <= target.layers_count or len({*self.reads}) < len(self.reads):
             raise Unavailable(
-                f"The head in {folder} reads layer {max(self.reads)}, but this target has {target.layers_count} "
-                "layers; use the target it was made for."
+                f"The head in {folder} reads layers {', '.join(map(str, self.reads))}, but this target has "
+                f"{target.layers_count}; use the target it was made for."
             )
         self._load(weights or TensorReader(folder, target.dtype, target.device), packed)
-        self.frequencies, self.rope_scaling = rotary_frequencies(target.config, self.D, self.device)
+        self.frequencies, self.rope_scaling = rotary_frequencies(config.rotary(target.config), self.D, self.device)
+
+    def _layers_read(self, config: EagleConfig, target: LlamaModel) -> tuple[int, ...]:
+        return config.reads(target.layers_count)
 
     def _load(self, weights: TensorReader, packed: bool | None) -> None:
-        E, Vd, heads, shared, at = self.width, self.vocab_size, self.H * self.D, self.K * self.D, "midlayer."
-        linear = linear_for(self.dtype, self.device, packed, bits=8)
-
-        def fused(names: dict[str, int], width: int):
-            return linear(torch.cat([weights(f"{at}{n}_proj.weight", (size, width)) for n, size in names.items()]))
-
+        E, Vd = self.width, self.vocab_size
+        at = "layers.0." if "layers.0.hidden_norm.weight" in weights else "midlayer."
         # Not in 8 bits, because the target's states have outliers a hundred times larger than the rest.
         self.fc = linear_for(self.dtype, self.device, packed)(weights("fc.weight", (E, len(self.reads) * E)))
         self.norm_embed = weights(at + "input_layernorm.weight", (E,))
         self.norm_hidden = weights(at + "hidden_norm.weight", (E,))
-        self.norm_mid = weights(at + "post_attention_layernorm.weight", (E,))
         self.norm = weights("norm.weight", (E,))
-        self.qkv = fused({"self_attn.q": heads, "self_attn.k": shared, "self_attn.v": shared}, 2 * E)
-        self.out = fused({"self_attn.o": E}, heads)
-        self.gate_up = fused({"mlp.gate": self.inner, "mlp.up": self.inner}, E)
-        self.down = fused({"mlp.down": E}, self.inner)
-        self.head = linear(weights("lm_head.weight", (Vd, E)))
-        self.words = word_ids(weights.raw("d2t"), self.target.vocab_size, weights.folder).to(self.device)
+        self._load_layer(weights, packed, at, 2 * E)
+        self.head = linear_for(self.dtype, self.device, packed, bits=8)(weights("lm_head.weight", (Vd, E)))
+        is_mapped = Vd != self.target.vocab_size or "d2t" in weights
+        words = word_ids(weights.raw("d2t"), self.target.vocab_size, weights.folder) if is_mapped else torch.arange(Vd)
+        self.words = words.to(self.device)
         if len(self.words) != Vd:
             raise Unavailable(f"The vocabulary map in {weights.folder} has {len(self.words)} words, not {Vd}.")
+
+    def _load_layer(self, weights: TensorReader, packed: bool | None, at: str, width: int) -> None:
+        """The attention, whose input has ``width`` numbers, and the MLP."""
+        heads, shared = self.H * self.D, self.K * self.D
+        linear = linear_for(self.dtype, self.device, packed, bits=8)
+
+        def fused(sizes: dict[str, int], width: int):
+            names = {f"{at}{name}_proj": size for name, size in sizes.items()}
+            rows = torch.cat([weights(f"{name}.weight", (size, width)) for name, size in names.items()])
+            if not any(f"{name}.bias" in weights for name in names):
+                return linear(rows)
+            return linear(rows, torch.cat([weights(f"{name}.bias", (size,)) for name, size in names.items()]))
+
+        self.norm_mid = weights(at + "post_attention_layernorm.weight", (self.width,))
+        self.qkv = fused({"self_attn.q": heads, "self_attn.k": shared, "self_attn.v": shared}, width)
+        self.out = fused({"self_attn.o": self.width}, heads)
+        self.gate_up = fused({"mlp.gate": self.inner, "mlp.up": self.inner}, self.width)
+        self.down = fused({"mlp.down": self.width}, self.inner)
 
     def new_cache(self, slots: int) -> KVCache:
         return KVCache(1, self.K, slots, self.D, self.dtype, self.device)
@@ -118,42 +100,22 @@ class EagleModel:
         hidden = self.fc(features) if state is None else state
         attend = CachedAttention(spans, self.H // self.K, self.frequencies, self.rope_scaling, hidden.dtype)
         embedded = self._rms_norm(self.target.embedding(ids), self.norm_embed)
-        x = torch.cat([embedded, self._rms_norm(hidden, self.norm_hidden)], -1)
-        hidden = hidden + self._attend(x, attend)
+        normed = self._rms_norm(hidden, self.norm_hidden)
+        residual = normed if self.config.norm_before_residual else hidden
+        return self._layer(torch.cat([embedded, normed], -1), residual, attend, rows)
+
+    def _layer(self, x: torch.Tensor, residual: torch.Tensor, attend: CachedAttention, rows):
+        """Attention over ``x`` and the MLP, both added to ``residual`` [W, E]; then as ``forward``."""
+        qk, v = self.qkv(x).view(len(x), self.H + 2 * self.K, self.D).split([self.H + self.K, self.K], 1)
+        hidden = residual + self.out(attend(qk, v, 0))
         gate_up = self.gate_up(self._rms_norm(hidden, self.norm_mid))
         hidden = hidden + self.down(F.silu(gate_up[:, : self.inner]) * gate_up[:, self.inner :])
         if rows is None:
             return None, None
-        hidden = hidden[rows]
-        return self.head(self._rms_norm(hidden, self.norm)), hidden
+        return self._logits(hidden[rows]), hidden[rows]
 
-    def _attend(self, x: torch.Tensor, attend: CachedAttention) -> torch.Tensor:
-        qk, v = self.qkv(x).view(len(x), self.H + 2 * self.K, self.D).split([self.H + self.K, self.K], 1)
-        return self.out(attend(qk, v, 0))
+    def _logits(self, hidden: torch.Tensor) -> torch.Tensor:
+        return self.head(self._rms_norm(hidden, self.norm))
 
     def _rms_norm(self, x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
         return F.rms_norm(x, weight.shape, weight, self.eps)
-
-
-def read_config(folder: Path) -> EagleConfig:
-    """Reads the head's config.json. Unavailable names the wrong field."""
-    path = Path(folder) / "config.json"
-    try:
-        return EagleConfig.model_validate_json(path.read_bytes())
-    except OSError as error:
-        raise Unavailable(f"There is no EAGLE head in {folder}: config.json cannot be read.") from error
-    except ValidationError as error:
-        raise Unavailable(f"{path} describes no EAGLE-3 head ({EAGLE3_HEAD}): {explain(error)}.") from error
-
-
-def word_ids(d2t: torch.Tensor, vocabulary: int, folder: Path) -> torch.Tensor:
-    """Returns target ids [Vd]; the stored map holds target id − draft id of each draft word. Unavailable if wrong.
-
-    >>> word_ids(torch.tensor([0, 0, 5]), 10, Path("."))     # draft word 2 is target word 7
-    tensor([0, 1, 7])
-    """
-    flat = d2t.dtype == torch.int64 and d2t.ndim == 1 and len(d2t) > 0
-    words = d2t + torch.arange(len(d2t)) if flat else torch.tensor([-1])
-    if int(words.min()) < 0 or int(words.max()) >= vocabulary or len(words.unique()) != len(words):
-        raise Unavailable(f"The vocabulary map (d2t) in {folder} names words that the target does not have, or twice.")
-    return words

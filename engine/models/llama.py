@@ -65,6 +65,7 @@ class Layer:
 
 class LlamaModel:
     """Loads a checkpoint folder and scores tokens. ``taps``: layers whose incoming hidden states are returned too.
+    ``is_tied``: whether its output layer is its embedding.
     ``bits``: as for `linear_for`. ``weights``: a replacement for the folder's reader. Raises Unavailable for other
     architectures."""
 
@@ -95,8 +96,8 @@ class LlamaModel:
             if progress:
                 progress((i + 1) / self.layers_count)
         self.norm = weights("model.norm.weight", (E,))
-        tied = self.config.tie_word_embeddings or "lm_head.weight" not in weights
-        head = self.embed if tied else self._read(weights, {"lm_head.weight": V}, E, bits=8)
+        self.is_tied = self.config.tie_word_embeddings or "lm_head.weight" not in weights
+        head = self.embed if self.is_tied else self._read(weights, {"lm_head.weight": V}, E, bits=8)
         self.head = Int4Head(head) if isinstance(head, GroupedWeight) else self._linear(head)
 
     def _read(self, weights, rows: dict[str, int], width: int, bits: int = 4) -> torch.Tensor | GroupedWeight:
@@ -144,21 +145,29 @@ class LlamaModel:
 
         Returns logits [rows, V] (None when ``rows`` is None) and features [T, taps·E] (None without taps).
         """
+        x, features = self.states(ids, spans)
+        if rows is None:
+            return None, features
+        return self.head(self.norm_out(x[rows])), features
+
+    def states(self, ids: torch.Tensor, spans: Sequence[Span], count: int | None = None):
+        """The states [T, E] after the first ``count`` layers, by default all; and features as of `forward`."""
         x = self.embedding(ids)  # [T, E]
         attend = CachedAttention(spans, self.H // self.K, self.frequencies, self.rope_scaling, x.dtype)
-        tapped = []
-        for i, layer in enumerate(self.layers):
+        tapped, count = [], self.layers_count if count is None else count
+        for i, layer in enumerate(self.layers[:count]):
             if i in self.taps:
                 tapped.append(x)
             x = x + self._attend(x, layer, attend, i)
             gate_up = layer.gate_up(self._rms_norm(x, layer.norm_mid))
             x = x + layer.down(F.silu(gate_up[:, : self.inner]) * gate_up[:, self.inner :])
-        if self.layers_count in self.taps:
+        if count in self.taps:
             tapped.append(x)
-        features = torch.cat(tapped, -1) if tapped else None
-        if rows is None:
-            return None, features
-        return self.head(self._rms_norm(x[rows], self.norm)), features
+        return x, torch.cat(tapped, -1) if tapped else None
+
+    def norm_out(self, x: torch.Tensor) -> torch.Tensor:
+        """[T, E] after the last layer → what the output layer reads."""
+        return self._rms_norm(x, self.norm)
 
     def _attend(self, x: torch.Tensor, layer: Layer, attend: CachedAttention, i: int) -> torch.Tensor:
         H, K, D = self.H, self.K, self.D

@@ -106,6 +106,7 @@ class DecoderRunner:
         self.graphs = graphs or graphs_for(model.device)
         self.cache: KVCache | None = None
         self.tapped: torch.Tensor | None = None  # [slots, taps·E]: features of every token, when the model has taps
+        self._layers: tuple[int, ...] = ()  # whose states they are; the model's taps at the reset
         self._base = torch.zeros((), dtype=torch.long, device=model.device)  # first slot of this pass
         self._ids: dict[int, torch.Tensor] = {}
 
@@ -145,16 +146,28 @@ class DecoderRunner:
             self.model.taps = tuple(layers)
             self.graphs.clear()
 
+    def features(self, layers: Sequence[int], start: int, end: int) -> torch.Tensor:
+        """[end − start, layers·E]: the states that entered these tapped layers, of the tokens start … end − 1."""
+        return self._of_layers(self.tapped[start:end], self._layers, tuple(layers))
+
+    def _of_layers(self, features: torch.Tensor, tapped: tuple[int, ...], layers: tuple[int, ...]) -> torch.Tensor:
+        if layers == tapped:
+            return features
+        states = dict(zip(tapped, features.split(self.model.width, -1), strict=True))
+        return torch.cat([states[layer] for layer in layers], -1)
+
     def _make_room_for_features(self) -> None:
-        width = len(self.model.taps) * self.model.width
+        self._layers = self.model.taps
+        width = len(self._layers) * self.model.width
         if not width:
             self.tapped = None
         elif self.tapped is None or self.tapped.shape != (self.cache.slots, width):
             self.tapped = torch.zeros(self.cache.slots, width, dtype=self.model.dtype, device=self.device)
 
     def _remember(self, features: torch.Tensor | None, count: int) -> None:
-        if self.tapped is not None:
-            self.tapped[self.length : self.length + count] = features
+        if self.tapped is not None:  # another request may have tapped more layers since
+            own = self._of_layers(features, self.model.taps, self._layers)
+            self.tapped[self.length : self.length + count] = own
 
     def _bucket(self, length: int) -> int:
         if not self.graphs.captured:
@@ -191,9 +204,10 @@ class DecoderRunner:
 
     @torch.inference_mode()
     def together(self, batch: Sequence[Tokens]) -> list[torch.Tensor | None]:
-        """The products see the tokens of all sequences as one matrix. A sequence alone takes its usual path."""
-        if len(batch) == 1 or any(tokens.runner.captured for tokens in batch):
-            return [tokens.alone() for tokens in batch]
+        """The products see the tokens of all sequences as one matrix. A sequence alone takes its usual path; a shared
+        pass is never captured."""
+        if len(batch) == 1:
+            return [batch[0].alone()]
         widths = [len(tokens.ids) for tokens in batch]
         spans = [tokens.runner.next_span(W, tokens.parents) for tokens, W in zip(batch, widths, strict=True)]
         scored = np.repeat([tokens.wants_logits for tokens in batch], widths).nonzero()[0]

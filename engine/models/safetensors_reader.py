@@ -1,6 +1,7 @@
 """Reads tensors of a checkpoint folder by name, from one safetensors file or many; never from a pickle."""
 
 import json
+from collections.abc import Collection
 from pathlib import Path
 
 import torch
@@ -13,7 +14,8 @@ class TensorReader:
     """Call it with a tensor's name to read it in ``dtype`` on ``device``. Raises Unavailable for missing or damaged
     files and for unexpected shapes."""
 
-    def __init__(self, folder: Path, dtype: torch.dtype, device: str):
+    def __init__(self, folder: Path, dtype: torch.dtype, device: str, file: str = "model.safetensors"):
+        """``file``: where all tensors of a folder without an index are."""
         self.folder, self.dtype, self.device = Path(folder), dtype, device
         self._files: dict[str, object] = {}
         index = self.folder / "model.safetensors.index.json"
@@ -23,10 +25,13 @@ class TensorReader:
                 if not all(Path(file).name == file for file in self._where.values()):
                     raise ValueError("shards lie beside their index")
             else:
-                only = self._open("model.safetensors")
-                self._where = dict.fromkeys(only.keys(), "model.safetensors")
+                self._where = dict.fromkeys(self._open(file).keys(), file)
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise self._damaged(index.name) from error
+
+    @property
+    def names(self) -> Collection[str]:
+        return self._where.keys()
 
     def __contains__(self, name: str) -> bool:
         return name in self._where

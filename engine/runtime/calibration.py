@@ -9,7 +9,7 @@ import hashlib
 import json
 import math
 import statistics
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 
@@ -18,7 +18,7 @@ import torch
 from engine.config import SamplingParams
 from engine.decoding.draft_length import ReplayedGamma
 from engine.device import now, to_device
-from engine.drafters.base import Drafter, DrafterSetup
+from engine.drafters.base import Draft, Drafter, DrafterSetup
 from engine.files import read_json, write_atomically
 from engine.models.runner import Runner
 from engine.sampling.random_streams import Uniforms
@@ -54,25 +54,36 @@ def measure(
     context = max(1, min(context, longest - max(*widths, _DRAFT_STEPS + 2)))
     prompt = [(7 * i + 1) % target.vocab_size for i in range(context)]
     passes = {w: _scoring(target, prompt[:w], context) for w in widths}
-    times: dict = {}
+    steps = 1
     try:
         target.reset(context + max(*widths, _DRAFT_STEPS + 2))
         target.prefill(prompt)
         if drafter is not None:
-            passes["draft"] = _drafting(drafter, target, prompt)
-        for repeat in range(repeats + 1):
-            for key in _rotated([*passes], repeat):
-                times.setdefault(key, []).append(_seconds(passes[key], target.device))
-            if progress:
-                progress((repeat + 1) / (repeats + 1))
+            passes["draft"], steps = _drafting(drafter, target, prompt)
+        times = timings(passes, target.device, repeats, progress)
     finally:
         target.release()
         if drafter is not None:
             drafter.release()
-    best = {key: min(seconds[1:]) for key, seconds in times.items()}  # the first is the warm-up
-    spread = statistics.median(times[1][1:]) / best[1] - 1
-    c = best.get("draft", 0.0) / _DRAFT_STEPS / best[1]
+    best = {key: min(seconds) for key, seconds in times.items()}
+    spread = statistics.median(times[1]) / best[1] - 1
+    c = best.get("draft", 0.0) / steps / best[1]
     return CostModel(c, {w: best[w] / best[1] for w in widths}, context, best[1], spread)
+
+
+def timings(
+    passes: Mapping[Hashable, Callable[[], object]], device: str, repeats: int,
+    progress: Callable[[float], None] | None = None,
+) -> dict[Hashable, list[float]]:  # fmt: skip
+    """Runs all ``passes`` in turn, in an order that rotates, and once more before to warm up. Returns the seconds of
+    each; their minimum is its cost."""
+    times = {key: [] for key in passes}
+    for repeat in range(repeats + 1):
+        for key in _rotated([*passes], repeat):
+            times[key].append(_seconds(passes[key], device))
+        if progress:
+            progress((repeat + 1) / (repeats + 1))
+    return {key: seconds[1:] for key, seconds in times.items()}
 
 
 def with_draft(scoring: CostModel, drafting: CostModel) -> CostModel:
@@ -95,7 +106,8 @@ def _scoring(target: Runner, ids: Sequence[int], context: int):
     return score
 
 
-def _drafting(drafter: Drafter, target: Runner, prompt: list[int]):
+def _drafting(drafter: Drafter, target: Runner, prompt: list[int]) -> tuple[Callable[[], Draft], int]:
+    """What drafts, and the steps that it takes: fewer than _DRAFT_STEPS where one gives several drafts."""
     chain = ReplayedGamma([(_DRAFT_STEPS, _DRAFT_STEPS, "", tuple(range(_DRAFT_STEPS)))])  # of a tree too
     setup = DrafterSetup(
         _GREEDY, target.vocab_size, Uniforms(0, _DRAFT_STEPS + 1), None, len(prompt) + _DRAFT_STEPS + 2, target.device,
@@ -108,7 +120,7 @@ def _drafting(drafter: Drafter, target: Runner, prompt: list[int]):
         drafter.commit(0)
         return proposal
 
-    return draft
+    return draft, draft().steps
 
 
 def cached(folder: Path, key: dict, measure_now: Callable[[], CostModel], again: bool = False) -> CostModel:
@@ -134,14 +146,24 @@ def cached(folder: Path, key: dict, measure_now: Callable[[], CostModel], again:
 
 def known_steps(folder: Path, device: str, target: str) -> dict[str, float]:
     """Returns the seconds of a plain step by precision, as far as they are cached for the target of this hash."""
-    steps = {}
+    known = _known(folder, device, target)
+    return {precision: costs.step for drafter, precision, costs in known if not drafter}
+
+
+def known_draft_costs(folder: Path, device: str, target: str, precision: str) -> dict[str, float]:
+    """Returns c by drafter, as far as it is cached for the target of this hash in this precision."""
+    known = _known(folder, device, target)
+    return {drafter: costs.c for drafter, measured_in, costs in known if drafter and measured_in == precision}
+
+
+def _known(folder: Path, device: str, target: str) -> Iterator[tuple[str, str, CostModel]]:
+    """The cached drafter ("" for none), precision and costs, the oldest first."""
     for path in sorted(folder.glob("*.json"), key=lambda path: path.stat().st_mtime):
         key, costs = read_json(path).get("key"), _read(path)
-        if costs and isinstance(key, dict) and (key.get("drafter"), key.get("device")) == ("", device):
-            weights = key.get("weights", {}).get("target", "")
-            if weights.removesuffix("-int4") == target:
-                steps[key["precision"]] = costs.step
-    return steps
+        if not costs or not isinstance(key, dict) or key.get("device") != device:
+            continue
+        if key.get("weights", {}).get("target", "").removesuffix("-int4") == target:
+            yield key.get("drafter", ""), key["precision"], costs
 
 
 def _read(path: Path) -> CostModel | None:

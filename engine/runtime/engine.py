@@ -12,7 +12,7 @@ import torch
 import transformers
 
 import engine
-from engine.config import AUTO, METHODS, RunConfig, draft_of, runs_model
+from engine.config import AUTO, METHODS, RunConfig, draft_of, drafts_at_once, runs_model
 from engine.decoding.batch import Steps, alone
 from engine.decoding.draft_length import AdaptiveGamma, FixedGamma, Rate, ReplayedGamma
 from engine.decoding.drafter_choice import DrafterChoice
@@ -24,9 +24,11 @@ from engine.drafters import drafter_class
 from engine.drafters.base import Drafter
 from engine.drafters.context_index import ContextIndex
 from engine.drafters.hybrid import HybridDrafter
+from engine.drafters.translated import TranslatedDrafter
 from engine.errors import BadInput, Unavailable
 from engine.files import cache_root, gigabytes, sha256
-from engine.models.eagle3_head import EagleModel
+from engine.models.eagle1_head import load_head
+from engine.models.exit_head import ExitModel
 from engine.models.loader import (
     PRECISIONS,
     LoadedModel,
@@ -36,16 +38,20 @@ from engine.models.loader import (
     load_model,
     memory_errors,
 )
+from engine.models.medusa_heads import MedusaModel
 from engine.models.runner import DecoderRunner, Runner
 from engine.models.transformers_config import load_tokenizer
+from engine.models.translation import Translation
 from engine.runtime import calibration
-from engine.trace.events import CostModel, Event, ProgressCallback, PromptToken, RunFinished, RunStarted
+from engine.trace.events import CostModel, Event, ProgressCallback, PromptToken, RunFinished, RunStarted, Translated
+from engine.trace.speedup_model import best_batch
 from engine.weights import corpus_file
 from engine.weights.catalogue import get_pair
 from engine.weights.checkpoint_dir import GGUF, weights_hash
-from engine.weights.preflight import available_memory, check_pair, compare_tokenizers
+from engine.weights.preflight import available_memory, check_pair, translates
 from engine.weights.specs import ModelSpec, PairSpec, methods
 from engine.weights.store import locate
+from engine.weights.vocabulary import Vocabulary, needs_translation
 
 __all__ = ["PRECISIONS", "Engine", "device_name", "drafter_class", "load_engine"]
 
@@ -63,9 +69,11 @@ class Engine:
         self.target = self._load(pair.target, "the target")
         self._drafts: dict[str, LoadedModel] = {}
         self._drafters: dict[str, Drafter] = {}
+        self._translations: dict[str, Translation] = {}  # of the methods whose draft has another tokenizer
         self._parts_of: dict[str, tuple] = {}  # what each of them was constructed with
         self._corpus_hash = ""
         self._unusable: set[str] = set()  # methods that auto goes without
+        self._ready: set[str] = set()
         self._has_competed = False
         self._costs: dict[str, CostModel] = {}
         self._calibrations: dict[str, int] = {}  # how often each was measured
@@ -104,6 +112,10 @@ class Engine:
             self._hashes[folder] = weights_hash(folder) + ("-int4" if self.precision == "int4" else "")
         return model
 
+    def translates(self, method: str) -> bool:
+        """Whether the method's draft has another tokenizer."""
+        return translates(self.pair, method)
+
     def has(self, method: str) -> bool:
         """Whether everything the method needs is loaded."""
         if method == AUTO:
@@ -120,12 +132,15 @@ class Engine:
             raise BadInput(f"{reason}; choose from {', '.join(offered)}.")
         if method not in self._drafters:
             self._parts_of[method] = self._parts(method)
-            self._drafters[method] = drafter_class(method)(*self._parts_of[method])
+            self._drafters[method] = self._class_of(method)(*self._parts_of[method])
         if target is None:
             return self._drafters[method]
         shared = {id(self.target.runner): target}
         own = (shared.get(id(part)) or part.fork() for part in self._parts_of[method])
-        return drafter_class(method)(*own)
+        return self._class_of(method)(*own)
+
+    def _class_of(self, method: str) -> type[Drafter]:
+        return TranslatedDrafter if method in self._translations else drafter_class(method)
 
     def _parts(self, method: str) -> tuple:
         """What the method's drafter is constructed with."""
@@ -135,8 +150,9 @@ class Engine:
             case "corpus":
                 return (self._corpus(),)
             case "draft model":
-                return (self._draft(method).runner,)
-            case "head":
+                runner, translation = self._draft(method).runner, self._translations.get(method)
+                return (runner, translation) if translation else (runner,)
+            case "head" | "parallel heads" | "exit head":
                 return self._draft(method).runner, self.target.runner
             case "copy":
                 return self._copy(), self.target.runner
@@ -160,17 +176,22 @@ class Engine:
         method = draft_of(method)
         if method not in self._drafts:
             spec = self.pair.drafts[method]
-            if not spec.head:
-                problem = compare_tokenizers(self.target.tokenizer, load_tokenizer(self.folder(spec)))
-                if problem:
-                    raise Unavailable(problem)
+            translation = None if spec.head else self._translation(load_tokenizer(self.folder(spec)))
             self._check_memory(f"The draft {spec.name}", spec.memory(self.precision))
             # Only a draft whose α was measured in 8 bits runs in 8 bits, because outliers can ruin another model's
             # guesses.
             eight_bits = spec.alpha is not None
             draft = self._load_head(spec) if spec.head else self._load(spec, "the draft", quantised=eight_bits)
             self._drafts[method] = draft
+            if translation:
+                self._translations[method] = translation
         return self._drafts[method]
+
+    def _translation(self, tokenizer) -> Translation | None:
+        """None for the target's own tokenizer. Raises Unavailable for one that has nothing in common with it."""
+        own = self.target.tokenizer
+        is_needed = needs_translation(Vocabulary.of(own), Vocabulary.of(tokenizer))
+        return Translation(own, tokenizer) if is_needed else None
 
     def _copy(self) -> DecoderRunner:
         """The target in int4, loaded on first use. Raises Unavailable where it would not be faster than the target."""
@@ -196,11 +217,12 @@ class Engine:
         if not isinstance(target.runner, DecoderRunner):
             raise Unavailable(f"{spec.name} reads hidden states, which only our own decoder gives; use another method.")
         self._progress(0.0, f"Loading {spec.name}")
+        model = target.runner.model
         with torch.inference_mode():
-            head = EagleModel(folder, target.runner.model)
-        target.runner.tap(head.reads)
+            head, reads = _head(spec.head, folder, target.runner)
+        target.runner.tap(sorted({*model.taps, *reads}))
         self._hashes[folder] = weights_hash(folder)
-        return LoadedModel(DecoderRunner(head), target.tokenizer, target.eos, folder)
+        return LoadedModel(head, target.tokenizer, target.eos, folder)
 
     def usable(self, *needs: str) -> dict[str, Drafter]:
         """The drafters that can be loaded here: all, or those of methods with one of these ``needs``; of several with
@@ -223,20 +245,30 @@ class Engine:
         short = {name for name, draft in self._drafts.items() if draft.runner.max_length < length}
         return {name: drafter for name, drafter in drafters.items() if name not in short}
 
-    def _shared_costs(self, methods: Iterable[str]) -> CostModel:
+    def _shared_costs(self, methods: Iterable[str], retry: bool) -> CostModel:
         """Of drafters that compete: the one v of their target, and c of each."""
-        return replace(self.costs("none"), draft_costs={method: self.costs(method).c for method in methods})
+        draft_costs = {method: self.costs(method, retry=retry).c for method in methods}
+        return replace(self.costs("none", retry=retry), draft_costs=draft_costs)
 
-    def costs(self, method: str, again: bool = False) -> CostModel:
+    def is_ready(self, method: str) -> bool:
+        """Whether a run of it has been set up before, so that another needs nothing loaded or measured."""
+        return method in self._ready
+
+    def best_batch(self) -> int:
+        """How many runs should share the passes on this device."""
+        return best_batch(self.costs("none").v)
+
+    def costs(self, method: str, again: bool = False, retry: bool = True) -> CostModel:
         """c and v(W) of a method on this device, from the calibration cache or measured now. All methods share v, which
         is measured without a draft.
 
-        Costs measured on a busy machine are measured again at the next runs, a few times; ``again`` forces it.
+        Costs measured on a busy machine are measured again at the next runs, a few times; ``again`` forces it, and
+        without ``retry`` they stay.
         """
         has_model = runs_model(method)
         method = method if has_model else "none"
         known, tries = self._costs.get(method), self._calibrations.get(method, 0)
-        if again or known is None or (not known.steady and tries < _CALIBRATIONS):
+        if again or known is None or (retry and not known.steady and tries < _CALIBRATIONS):
             drafter = self.drafter(method) if has_model else None
             key = {
                 "drafter": method if has_model else "",
@@ -291,24 +323,26 @@ class Engine:
         self, config: RunConfig, cancelled: Callable[[], bool], gammas: Sequence[int] | None = None,
         rules: Rules = TRUE_RULES, ends: bool = True, costs: CostModel | None = None, is_row: bool = False,
     ) -> tuple[SpeculativeDecoder, CostModel]:  # fmt: skip
-        """Sets a request up, with everything it needs loaded; arguments as for `run`. As a row of a batch (``is_row``)
-        it has caches of its own."""
+        """Sets a request up, with everything it needs loaded; arguments as for `run`. Beside others in a batch
+        (``is_row``) it has caches of its own."""
         prompt, target = encode_prompt(self.target.tokenizer, config), self.target.runner
         self._check_length(self.target, self.pair.target.name, len(prompt), config)
         row = target.fork() if is_row else None
         if config.method == AUTO:
             members = self.competitors(len(prompt) + config.max_new_tokens)
             drafter = HybridDrafter({name: self.drafter(name, row) for name in members})
-            costs = costs or self._shared_costs(members)
+            costs = costs or self._shared_costs(members, retry=not is_row)
         else:
-            drafter, costs = self.drafter(config.method, row), costs or self.costs(config.method)
-            if spec := self.pair.draft(config.method):
+            drafter, costs = self.drafter(config.method, row), costs or self.costs(config.method, retry=not is_row)
+            spec = self.pair.draft(config.method)
+            if spec and config.method not in self._translations:  # a translated one drafts for as long as it can
                 self._check_length(self._draft(config.method), spec.name, len(prompt), config)
         decoding = SpeculativeDecoder(
             config, prompt, row or target, drafter, self._gamma_policy(config, drafter, costs, gammas),
             self.target.eos if ends else frozenset(), TraceRecorder(config, self.target.tokenizer), cancelled, rules,
             template_length(self.target.tokenizer, config, prompt),
         )  # fmt: skip
+        self._ready.add(config.method)
         return decoding, costs
 
     def steps(self, decoding: SpeculativeDecoder, costs: CostModel) -> Steps:
@@ -348,7 +382,7 @@ class Engine:
             }
             return DrafterChoice(members, rate, None if config.gamma == AUTO else config.gamma)
         if config.gamma == AUTO:
-            return AdaptiveGamma(costs.c, costs.v, drafter.priors)
+            return AdaptiveGamma(costs.c, costs.v, drafter.priors, at_once=drafts_at_once(config.method))
         return FixedGamma(config.gamma)
 
     def _started(self, config: RunConfig, prompt: list[int], costs: CostModel) -> RunStarted:
@@ -367,7 +401,22 @@ class Engine:
             costs=costs,
             at=datetime.now(UTC).isoformat(timespec="seconds"),
             prefix=tuple(self._prefix(config)),
+            translated=self._translated(config),
+            exit_layers=self._exit_layers(config.method),
         )
+
+    def _exit_layers(self, method: str) -> tuple[int, int] | None:
+        if method != "exit":
+            return None
+        head = self.drafter(method).runner.model
+        return head.exit_layer, head.target.layers_count
+
+    def _translated(self, config: RunConfig) -> Translated | None:
+        translation = self._translations.get("lm" if config.method == AUTO else config.method)
+        if translation is None:
+            return None
+        sizes = (len(side.vocabulary.names) for side in (translation.target, translation.draft))
+        return Translated("text" if config.sampling.greedy else "tokens", len(translation.common), *sizes)
 
     def _prefix(self, config: RunConfig) -> Iterator[PromptToken]:
         """The tokens that the output begins with, with the text that each adds."""
@@ -381,10 +430,21 @@ class Engine:
         for model in (self.target, *self._drafts.values()):
             model.runner.close()
             model.runner = None
-        self._drafts, self._drafters, self._parts_of = {}, {}, {}
+        self._drafts, self._drafters, self._parts_of, self._translations = {}, {}, {}, {}
         gc.collect()  # transformers' modules refer to themselves
         if torch.device(self.device).type == "cuda":
             torch.cuda.empty_cache()
+
+
+def _head(method: str, folder: Path, target: DecoderRunner) -> tuple[DecoderRunner | MedusaModel, tuple[int, ...]]:
+    """What runs a method's head, and the layers of the target whose incoming states it reads."""
+    if method == "medusa":
+        heads = MedusaModel(folder, target.model)
+        return heads, heads.reads
+    if method == "exit":  # its passes are captured beside the target's, because they use the same cache
+        return DecoderRunner(ExitModel(folder, target.model), target.graphs), ()
+    head = load_head(folder, target.model)
+    return DecoderRunner(head), head.reads
 
 
 def versions() -> dict[str, str]:

@@ -12,6 +12,7 @@ Draft i passes if u_i < h_i. Why this is exact: a beginning is accepted with the
 because (from the back) E[p_{i+1}] = Σ_x min(p_i · p(x), q(x)) = p_i − S_i, and p_i − S_i + (1 − p_i + S_i) · h_i = p_i.
 Then x comes next as a draft with the chance min(p_i · p(x), q(x)), and from the residual with max(p_i · p(x) − q(x),
 0): together p_i · p(x). Nothing here needs N to be fixed: a drafter may stop according to the tokens it has drawn.
+On a tree the same rule is that of `traversal.py`.
 
 One u_i decides about all drafts before it, so no u may be used in two rounds (`SpeculativeDecoder._uniforms`).
 Dimension key as in rejection.py.

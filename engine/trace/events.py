@@ -71,9 +71,10 @@ class Token:
     None for a discarded draft. ``accept``: min(1, p/q). ``residual`` is set where p < q. ``gap``: the target's top-2
     logit gap at this position after penalties, which shows near ties. ``running``, ``h``: p_i and h_i of block
     verification, where u decides about all drafts up to this one; there every draft has a u, and the residual is that
-    of running · p. ``threshold``: of typical acceptance, which p must exceed; then ``u`` and ``accept`` are None
-    for drafts. ``expected``: the estimated chance, before the pass, that a tree's draft would be accepted. All of
-    these are None with tracing off.
+    of running · p. In a tree both are weights of traversal verification, once this draft's turn has come.
+    ``threshold``: of typical acceptance, which p must exceed; then ``u`` and ``accept`` are None for drafts.
+    ``expected``: the estimated chance, before the pass, that a tree's draft would be accepted. All of these are None
+    with tracing off.
     """
 
     id: int
@@ -123,7 +124,8 @@ class Round:
     (1-based). ``gamma``: the draft length asked for; N may be smaller. ``draft_steps``: passes of the draft model.
     ``start`` and ``end`` are seconds since the run started; ``context``: tokens in the target's cache before it.
     ``drafter``: the method that drafted it, where several compete; else empty, as in a round without drafts.
-    ``row_cost``: what a tree's next row would have cost, in tokens that the same time yields on average.
+    ``row_cost``: what a tree's next row would have cost, in tokens that the same time yields on average. ``rows``: how
+    many runs shared the target; with more than one the times are not this run's own.
     """
 
     index: int
@@ -137,6 +139,7 @@ class Round:
     end: float
     drafter: str = ""
     row_cost: float | None = None
+    rows: int = 1
 
     @property
     def emitted(self) -> tuple[Token, ...]:
@@ -181,11 +184,28 @@ class CostModel:
 
 
 @dataclass(frozen=True, slots=True)
+class Translated:
+    """A draft model with another tokenizer. ``by``: "tokens" drafts those that both vocabularies have, ``common`` of
+    them; "text" drafts in its own and encodes the text anew. ``target`` and ``draft``: tokens in each vocabulary."""
+
+    by: Literal["tokens", "text"]
+    common: int
+    target: int
+    draft: int
+
+    @property
+    def words(self) -> str:
+        way = "by tokens that both have" if self.by == "tokens" else "as text"
+        return f"{way}; {self.common:,} in common, of the target's {self.target:,} and the draft's {self.draft:,}"
+
+
+@dataclass(frozen=True, slots=True)
 class RunStarted:
     """Everything needed to repeat the run. ``config`` is RunConfig as a plain dict; ``weights`` maps "target" and
     "draft" to a hash of the loaded weights; ``prompt`` are the tokens after the chat template. ``at``: its start in
     ISO 8601; empty in older traces. ``prefix``: the tokens that the output begins with, decoded without a round; the
-    last one was forced."""
+    last one was forced. ``translated``: None where the draft has the target's tokenizer. ``exit_layers``: how many of
+    the target's layers drafted, and how many it has; None without an exit head."""
 
     config: dict
     prompt: tuple[PromptToken, ...]
@@ -198,6 +218,8 @@ class RunStarted:
     costs: CostModel | None = None
     at: str = ""
     prefix: tuple[PromptToken, ...] = ()
+    translated: Translated | None = None
+    exit_layers: tuple[int, int] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 import math
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from engine.trace.events import ACCEPTED, EMITTED, STATUSES, TESTED, CostModel, Round
@@ -92,12 +92,32 @@ def depths(rounds: Iterable[Round]) -> dict[int, tuple[int, int]]:
     return dict(sorted(counts.items()))
 
 
+def tested_drafts(rounds: Iterable[Round]) -> Iterator[tuple[int, int, bool]]:
+    """(depth, rank, was it accepted) of each draft that was tested; its rank is its place among its siblings."""
+    for round_ in rounds:
+        siblings = Counter()
+        for token, parent in zip(round_.tokens, round_.parents, strict=False):
+            siblings[parent] += 1
+            if token.status in TESTED:
+                yield token.depth, siblings[parent], token.status in ACCEPTED
+
+
+def ranks(rounds: Iterable[Round]) -> dict[int, tuple[int, int]]:
+    """Rank → (accepted, tested) drafts, from 1 on without a gap."""
+    counts: dict[int, tuple[int, int]] = {}
+    for _, rank, is_accepted in tested_drafts(rounds):
+        accepted, tested = counts.get(rank, (0, 0))
+        counts[rank] = (accepted + is_accepted, tested + 1)
+    return dict(sorted(counts.items()))
+
+
 def expected_lengths(rounds: Iterable[Round]) -> dict[str, float]:
     """Drafts that each acceptance rule would accept in a round, on average over its uniforms, on the same drafts: the
-    sum of the products of min(1, p/q), and of p_i, the chance of a beginning in a block. Empty without rounds of block
-    verification."""
+    sum of the products of min(1, p/q), and of p_i, the chance of a beginning in a block. Of chains alone; empty without
+    rounds of block verification."""
     block, token, count = 0.0, 0.0, 0
-    for drafts in ([t for t in r.tokens if t.h is not None] for r in rounds):
+    chains = (r for r in rounds if r.parents == tuple(range(len(r.parents))))
+    for drafts in ([t for t in r.tokens if t.h is not None] for r in chains):
         reached = 1.0
         for draft in drafts:
             reached *= draft.accept or 0.0
@@ -139,7 +159,7 @@ def compute_metrics(trace: Trace) -> RunMetrics:
         ttft=finished.ttft if finished else None,
         prefill=finished.prefill if finished else None,
         peak_memory=finished.peak_memory if finished else None,
-        predicted_speedup=_predicted(rounds, costs) if costs and rounds else None,
+        predicted_speedup=_predicted(rounds, costs) if costs and rounds and not trace.others else None,
         costs=costs,
         gammas=dict(sorted(gammas.items())),
         drafters=dict(Counter(r.drafter for r in rounds if r.drafter).most_common()),
@@ -192,9 +212,10 @@ class Comparison:
 
 
 def compare(trace: Trace, baseline: Trace) -> Comparison:
+    """No speedup where one of the two shared its passes with other runs."""
     ours, plain = compute_metrics(trace), compute_metrics(baseline)
-    speedup = None
-    if ours.tokens_per_second and plain.tokens_per_second:
+    speedup, is_shared = None, trace.others or baseline.others
+    if ours.tokens_per_second and plain.tokens_per_second and not is_shared:
         speedup = ours.tokens_per_second / plain.tokens_per_second
     predicted = ours.predicted_speedup
     efficiency = speedup / predicted if speedup and predicted else None

@@ -5,6 +5,8 @@ Costs are relative to one plain target step: c for one draft step, v(W) for scor
 
 from collections.abc import Mapping, Sequence
 
+MOST_BY_DEFAULT = 16  # requests that share a pass; with more each would wait too long for its next token
+
 
 def expected_tokens(alpha: float, gamma: int) -> float:
     """Tokens per round if each draft is accepted with chance alpha: (1 − α^(γ+1)) / (1 − α) (Leviathan 2023, eq. 1)."""
@@ -40,6 +42,18 @@ def shared_costs(c: float, v: Mapping[int, float], rows: int) -> tuple[float, di
     return c * rate, {w: rate * interpolate(v, others + w) - others for w in widths}
 
 
+def best_batch(v: Mapping[int, float], most: int = MOST_BY_DEFAULT) -> int:
+    """How many plain requests should share a pass: doubled as long as that yields a tenth more tokens a second.
+
+    >>> best_batch({1: 1.0, 2: 1.1, 4: 1.3, 8: 2.4})
+    4
+    """
+    rows = 1
+    while 2 * rows <= most and 2 * interpolate(v, rows) >= 1.1 * interpolate(v, 2 * rows):
+        rows *= 2
+    return rows
+
+
 def idealised_speedup(alpha: float, gamma: int, c: float, v: Mapping[int, float]) -> float:
     """From α alone: expected tokens ÷ (γ·c + v(γ+1))."""
     return expected_tokens(alpha, gamma) / (gamma * c + interpolate(v, gamma + 1))
@@ -70,13 +84,14 @@ def break_even(gamma: int, c: float, v: Mapping[int, float]) -> float | None:
     return high
 
 
-def best_length(alphas: Sequence[float], c: float, v: Mapping[int, float]) -> int:
-    """`best_gamma` where acceptance depends on depth: alphas[i] is the chance of draft i + 1, given those before it."""
+def best_length(alphas: Sequence[float], c: float, v: Mapping[int, float], at_once: bool = False) -> int:
+    """`best_gamma` where acceptance depends on depth: alphas[i] is the chance of draft i + 1, given those before it.
+    ``at_once``: one draft step gives them all."""
     best, best_rate, tokens, reached = 0, 1.0, 1.0, 1.0
     for gamma, alpha in enumerate(alphas, start=1):
         reached *= alpha
         tokens += reached
-        rate = tokens / (gamma * c + interpolate(v, gamma + 1))
+        rate = tokens / ((1 if at_once else gamma) * c + interpolate(v, gamma + 1))
         if rate > best_rate:
             best, best_rate = gamma, rate
     return best

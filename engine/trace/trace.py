@@ -5,12 +5,12 @@ error, and ranges and references (a parent, a position) after. Error messages qu
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from typing import Any, Literal
 
-from engine.config import MAX_NODES
+from engine.config import LOSSY, MAX_NODES, is_lossy
 from engine.errors import BadInput, explain
 from engine.files import write_atomically
 from engine.trace.events import (
@@ -43,6 +43,11 @@ class Trace:
     rounds: tuple[Round, ...] = ()
     finished: RunFinished | None = None
     branch: "Trace | None" = None
+
+    @property
+    def others(self) -> int:
+        """The most runs that shared a pass with this one, so that its times say nothing about drafting."""
+        return max((r.rows for r in self.rounds), default=1) - 1
 
     @property
     def emitted(self) -> list[Token]:
@@ -111,6 +116,7 @@ class _Branch:
 @dataclass(frozen=True, slots=True)
 class _File:
     schema: Literal[1]
+    lossy: str = field(default="", kw_only=True)  # of a run that does not keep the target's distribution; else left out
     started: RunStarted
     rounds: tuple[Round, ...]
     finished: RunFinished | None
@@ -141,7 +147,9 @@ def _validator():
 
 def to_json(trace: Trace) -> str:
     branch = trace.branch and _Branch(trace.branch.started, trace.branch.rounds, trace.branch.finished)
-    return _adapter().dump_json(_File(SCHEMA, trace.started, trace.rounds, trace.finished, branch)).decode()
+    lossy = LOSSY if is_lossy(trace.started.config) else ""
+    file = _File(SCHEMA, trace.started, trace.rounds, trace.finished, branch, lossy=lossy)
+    return _adapter().dump_json(file, exclude=None if lossy else {"lossy"}).decode()
 
 
 def from_json(data: str | bytes) -> Trace:
@@ -201,6 +209,11 @@ def _check(trace: Trace) -> None:
     _check_json(trace.started.config)
     if costs := trace.started.costs:
         _check_costs(costs)
+    if other := trace.started.translated:
+        sizes = (other.common, other.target, other.draft)
+        _require(all(0 <= n <= _LARGEST for n in sizes), "its vocabularies are out of range")
+    if layers := trace.started.exit_layers:
+        _require(1 <= layers[0] <= layers[1] <= _LARGEST, "its layers are out of range")
     position = len(trace.started.prefix)
     for index, round_ in enumerate(trace.rounds):
         _require(round_.index == index, f"round {index} has another number")

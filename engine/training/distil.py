@@ -136,7 +136,7 @@ def acceptance(student, teacher: Teacher, data: Data, steps: int, rows: int = 24
     every = len(data.validation) / min(rows, len(data.validation))
     chosen = data.validation[(np.arange(min(rows, len(data.validation))) * every).astype(int)]
     vocabulary = torch.arange(teacher.config.vocab_size, device=data.device)
-    words = student.words if student.shift else vocabulary
+    words = student.words if student.reduced else vocabulary
     sums = np.zeros((steps, 3))
     for part in np.array_split(chosen, max(1, len(chosen) // 4)):
         batch = data.batch(part)
@@ -195,9 +195,7 @@ def train(
                 "loss": round(mean, 4),
                 "seconds": round(time.perf_counter() - began, 1),
             }
-            log.append(
-                entry | acceptance(student, teacher, data, max(s for _, s in recipe.rollout) if student.shift else 1)
-            )
+            log.append(entry | acceptance(student, teacher, data, max(s for _, s in recipe.rollout)))
             _save(folder, recipe, student, optimizer, update, log, seen)
             say(update / recipe.updates, json.dumps(log[-1]))
     return log

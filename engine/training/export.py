@@ -1,6 +1,7 @@
-"""Exports a trained student as safetensors in bf16 with a config, in a temporary folder that is then renamed.
+"""Exports a trained student as safetensors in 16 bits with a config, in a temporary folder that is then renamed.
 
-`lm` becomes a transformers checkpoint with the target's tokenizer; `eagle` the layout of vLLM and SGLang.
+`lm` becomes a transformers checkpoint with the target's tokenizer; `eagle` the layout of vLLM and SGLang; `medusa` that
+of TGI's version 2 with a map of the words; `exit` that of `engine/models/exit_head.py`.
 """
 
 import errno
@@ -15,14 +16,16 @@ import transformers
 from safetensors import SafetensorError
 from safetensors.torch import save_file
 
-from engine.config import EAGLE3_HEAD
+from engine.config import MEDUSA_FILE
 from engine.errors import BadInput
 from engine.files import disk_errors
 from engine.models.attention import rope
 from engine.training.eagle3_module import EagleHead
 from engine.training.model_card import TAG
 from engine.training.teacher import Teacher
+from engine.weights.specs import ModelSpec
 
+_EAGLE3 = "LlamaForCausalLMEagle3"  # the name of the architecture in vLLM and SGLang
 _TOKENIZER = (  # copied if the target has them
     "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json", "vocab.json",
     "merges.txt", "tokenizer.model", "chat_template.jinja", "chat_template.json", "generation_config.json",
@@ -56,7 +59,7 @@ def eagle(student, teacher: Teacher, taps: tuple[int, ...], folder: Path, card: 
     tensors = {name: t.detach().to("cpu", torch.bfloat16).contiguous() for name, t in tensors.items()}
     c, words = teacher.config, student.words.cpu()
     config = {
-        "architectures": [EAGLE3_HEAD], "model_type": "llama", "hidden_size": c.hidden_size,
+        "architectures": [_EAGLE3], "model_type": "llama", "hidden_size": c.hidden_size,
         "intermediate_size": module.gate.weight.shape[0], "num_hidden_layers": 1, "num_attention_heads": module.H,
         "num_key_value_heads": module.K, "head_dim": module.D, "vocab_size": c.vocab_size,
         "draft_vocab_size": len(words), "rms_norm_eps": c.rms_norm_eps, "hidden_act": c.hidden_act,
@@ -66,12 +69,47 @@ def eagle(student, teacher: Teacher, taps: tuple[int, ...], folder: Path, card: 
         "eagle_config": {"use_aux_hidden_state": True, "eagle_aux_hidden_state_layer_ids": list(taps)},
     }  # fmt: skip
 
-    def write(work: Path) -> None:
-        save_file(tensors | vocabulary_map(words, c.vocab_size), work / "model.safetensors", {"format": "pt"})
-        (work / "config.json").write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
-        (work / "README.md").write_text(card, encoding="utf-8")
+    tensors |= vocabulary_map(words, c.vocab_size)
+    _replace_folder(folder, lambda work: _write_head(work, "model.safetensors", tensors, config, card))
 
-    _replace_folder(folder, write)
+
+def medusa(student, teacher: Teacher, target: ModelSpec, folder: Path, card: str) -> None:
+    """Writes the heads and the map of their words."""
+    tensors = {}
+    for k, linear in enumerate(student.module):
+        tensors |= {f"{k}.0.linear.{name}": t for name, t in linear.state_dict().items()}
+    tensors = _with_words(tensors, student, teacher)
+    config = {
+        "medusa_num_heads": len(student.module), "medusa_num_layers": 1, "vocab_size": teacher.config.vocab_size,
+        "base_model_name_or_path": target.repo or target.name, "torch_dtype": "float16",
+    }  # fmt: skip
+    _replace_folder(folder, lambda work: _write_head(work, MEDUSA_FILE, tensors, config, card))
+
+
+def exit_head(student, teacher: Teacher, layer: int, folder: Path, card: str) -> None:
+    """Writes the head that reads the state after ``layer`` layers, and the map of its words."""
+    tensors = _with_words(student.module.state_dict(), student, teacher)
+    c = teacher.config
+    config = {
+        "exit_layer": layer, "hidden_size": c.hidden_size, "intermediate_size": student.INNER,
+        "vocab_size": c.vocab_size, "torch_dtype": "float16",
+    }  # fmt: skip
+    _replace_folder(folder, lambda work: _write_head(work, "model.safetensors", tensors, config, card))
+
+
+def _with_words(tensors: dict[str, torch.Tensor], student, teacher: Teacher) -> dict[str, torch.Tensor]:
+    """The tensors in 16 bits, and the map of the student's words. The output layer is read from the target, where that
+    has it beside its embedding; else its rows are added, too."""
+    if teacher.head is not teacher.embed:
+        tensors = tensors | {"lm_head.weight": student.head}
+    tensors = {name: t.detach().to("cpu", torch.float16).contiguous() for name, t in tensors.items()}
+    return tensors | {"d2t": vocabulary_map(student.words.cpu(), teacher.config.vocab_size)["d2t"]}
+
+
+def _write_head(work: Path, file: str, tensors: dict[str, torch.Tensor], config: dict, card: str) -> None:
+    save_file(tensors, work / file, {"format": "pt"})
+    (work / "config.json").write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
+    (work / "README.md").write_text(card, encoding="utf-8")
 
 
 def _scaling(config) -> dict | None:

@@ -15,7 +15,7 @@ import numpy as np
 import torch
 
 from engine.errors import BadInput
-from engine.files import disk_errors, need_disk, write_atomically
+from engine.files import disk_errors, need_disk, read_json, write_atomically
 from engine.models.runner import DecoderRunner
 from engine.trace.events import ProgressCallback
 from engine.training.dataset import Samples
@@ -45,6 +45,14 @@ def high_taps(layers: int) -> tuple[int, ...]:
     return tuple(sorted({round(0.3 * layers), min(round(0.77 * layers), layers - 1), layers - 1}))
 
 
+def exit_layer(layers: int) -> tuple[int, ...]:
+    """Returns the layer whose incoming state an exit head reads. On 30 layers of width 576, heads trained alike agreed
+    with the target at 0.28 after 2 layers, 0.29 after 3, 0.30 after 4 and 0.29 after 6. Because each layer holds 0.026
+    of its weights, few of them pay best.
+    """
+    return (max(1, round(layers / 15)),)
+
+
 def check_taps(taps: Sequence[int], layers: int) -> None:
     if not all(0 <= t < layers for t in taps):
         raise BadInput(f"Taps must lie between 0 and {layers - 1}, the target's layers; got {list(taps)}.")
@@ -58,13 +66,14 @@ def compute(
     target: str,
     progress: ProgressCallback = lambda fraction, message: None,
 ) -> Features:
-    """Returns the features of all samples, computing those that ``folder`` lacks. ``target``: hash of the weights.
-    Raises Unavailable if the disk is too small."""
+    """Returns the features of all samples, computing those that ``folder`` lacks; it may have more taps than these.
+    ``target``: hash of the weights. Raises Unavailable if the disk is too small."""
     layers, E = runner.model.layers_count, runner.model.config.hidden_size
     check_taps(taps, layers)
-    taps = (*taps, layers)
-    key = {"samples": samples.fingerprint(), "taps": list(taps), "hidden_size": E, "target": target}
     file, note = folder / "features.bin", folder / "features.json"
+    key = {"samples": samples.fingerprint(), "hidden_size": E, "target": target}
+    taps = _stored_taps(note, key, taps) or (*taps, layers)
+    key["taps"] = list(taps)
     shape = (len(samples.tokens), len(taps), E)
     size = int(np.prod(shape)) * 2
     with disk_errors(folder):
@@ -86,6 +95,14 @@ def _reserve(file: Path, size: int) -> None:
             os.posix_fallocate(target.fileno(), 0, size)
         else:
             target.truncate(size)
+
+
+def _stored_taps(note: Path, key: dict, taps: Sequence[int]) -> tuple[int, ...]:
+    """Returns the taps of the features of the same samples, the final one too, if these are among them."""
+    stored = read_json(note)
+    layers = stored.get("taps") if {name: stored.get(name) for name in key} == key else None
+    has_all = isinstance(layers, list) and {*taps} <= {i for i in layers[:-1] if isinstance(i, int)}
+    return tuple(layers) if has_all else ()
 
 
 def _done(file: Path, note: Path, key: dict, size: int) -> int:

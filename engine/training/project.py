@@ -1,6 +1,6 @@
 """Assembles the training of one target's drafts: its folder, samples, features and student.
 
-WORK/prompts.jsonl   prompts/   samples/   features/   lm/ and eagle/ (setup.json, checkpoint.pt, evaluation.json)
+WORK/prompts.jsonl   prompts/   samples/   features/   STUDENT/ (setup.json, checkpoint.pt, evaluation.json)
 """
 
 import json
@@ -23,13 +23,13 @@ from engine.training import hidden_states as feature_file
 from engine.training.dataset import Samples
 from engine.training.distil import Recipe
 from engine.training.hidden_states import Features
-from engine.training.students import LmShape, new_eagle, new_lm
+from engine.training.students import ExitStudent, LmShape, MedusaStudent, new_eagle, new_lm
 from engine.training.teacher import Teacher
 from engine.weights.catalogue import get_pair
 from engine.weights.checkpoint_dir import weights_hash
 from engine.weights.store import locate
 
-STUDENTS = ("lm", "eagle")
+STUDENTS = ("lm", "eagle", "medusa", "exit")
 _ONLY = "Drafts are trained for targets that our own decoder runs: the Llama family."
 _SCALE_TOKENS = 60_000  # tokens from which the scale of each tap is measured
 
@@ -118,6 +118,8 @@ class TrainingProject:
         if unsupported(config):
             raise Unavailable(_ONLY)
         feature_file.check_taps(taps, self.pair.target.layers)
+        if student == "exit" and (len(taps) != 1 or taps[0] < 1):
+            raise BadInput(f"An exit head reads the state after one layer or more; name one number, not {list(taps)}.")
         frequent(samples, words)  # raises BadInput if there are too few
         older, target = str(Path(start).resolve()) if start else "", weights_hash(self.target)
         setup = StudentSetup(student, tuple(taps), words, samples.fingerprint(), seed, LmShape(), older, target)
@@ -142,6 +144,10 @@ class TrainingProject:
         torch.manual_seed(setup.seed)
         if setup.student == "lm":
             return new_lm(teacher, words, setup.shape, setup.seed).to(self.device)
+        if setup.student == "medusa":
+            return MedusaStudent(teacher, words).to(self.device)
+        if setup.student == "exit":
+            return ExitStudent(teacher, words).to(self.device)
         scales = tap_scales(features, setup.taps) if features else torch.ones(len(setup.taps))
         return new_eagle(teacher, words, len(setup.taps), teacher.layer, scales).to(self.device)
 
@@ -183,8 +189,10 @@ def tap_scales(features: Features, taps: Sequence[int]) -> torch.Tensor:
 
 
 def rollout_for(setup: StudentSetup, recipe: Recipe) -> Recipe:
-    """Returns the recipe with a head's rollouts, which get longer during training, sooner if it continues an older
-    head; an independent draft has none."""
+    """Returns the recipe with the draft steps that each update trains. An EAGLE head's rollouts get longer during
+    training, sooner if it continues an older head; Medusa's heads are trained together; the others have one step."""
+    if setup.student == "medusa":
+        return replace(recipe, rollout=((0.0, MedusaStudent.HEADS),))
     if setup.student != "eagle":
         return recipe
     return replace(recipe, rollout=((0.0, 1), (0.12, 2), (0.7, 3)) if setup.start else ((0.0, 1), (0.55, 2), (0.8, 3)))

@@ -1,7 +1,8 @@
-"""Defines the two kinds of draft that can be trained, with one interface for `distil`.
+"""Defines the kinds of draft that can be trained, with one interface for `distil`.
 
 Dimension key: B rows, L positions, E the target's hidden size, Vd words a student guesses among, k draft step.
-A student's state at position t in step k guesses token t + k + shift.
+A student's state at position t in step k guesses token t + k + shift. ``reduced``: whether it guesses among its words
+only.
 """
 
 from dataclasses import dataclass
@@ -12,6 +13,7 @@ from torch import nn
 from transformers import LlamaConfig, LlamaForCausalLM
 
 from engine.training.eagle3_module import EagleHead
+from engine.training.teacher import Teacher
 
 
 @dataclass
@@ -28,7 +30,7 @@ class Batch:
 class EagleStudent(nn.Module):
     """Reads the target's features; ``words`` [Vd]: the target ids of its reduced vocabulary."""
 
-    shift = 1
+    shift, reduced = 1, True
 
     def __init__(self, module: EagleHead, words: torch.Tensor):
         super().__init__()
@@ -45,11 +47,79 @@ class EagleStudent(nn.Module):
         return self.words, None
 
 
+class MedusaStudent(nn.Module):
+    """Medusa-1 heads (Cai et al. 2024) on the target's last state after its norm; their output layer is the target's
+    rows of ``words`` [Vd], and stays as it is. Draft step k is head k: it does not see the tokens between."""
+
+    shift, reduced = 1, True
+    HEADS = 3  # a fourth would be right too rarely to pay
+
+    def __init__(self, teacher: Teacher, words: torch.Tensor):
+        super().__init__()
+        E, self.eps = teacher.config.hidden_size, teacher.config.rms_norm_eps
+        self.module = nn.ModuleList(nn.Linear(E, E) for _ in range(self.HEADS))
+        for parameter in self.module.parameters():
+            nn.init.zeros_(parameter)  # each begins as the target's own guess for the next token
+        self.register_buffer("words", words, persistent=False)
+        self.register_buffer("norm", teacher.norm, persistent=False)
+        self.register_buffer("head", teacher.head[words], persistent=False)
+
+    def states(self, batch: Batch, steps: int) -> list[torch.Tensor]:
+        last = F.rms_norm(batch.final, self.norm.shape, self.norm, self.eps)
+        return [last + F.silu(linear(last)) for linear in self.module[:steps]]
+
+    def logits(self, states: torch.Tensor, words: torch.Tensor) -> torch.Tensor:
+        return F.linear(states, self.head)
+
+    def words_for_update(self, generator: torch.Generator) -> tuple[torch.Tensor, torch.Tensor | None]:
+        return self.words, None
+
+
+class ExitHead(nn.Module):
+    """The head on the state after the target's first layers; ``inner``: size of its gated layer, which begins as
+    nothing, so that the head begins as the target's own norm and output layer."""
+
+    def __init__(self, norm: torch.Tensor, eps: float, inner: int):
+        super().__init__()
+        E, self.eps = len(norm), eps
+        self.gate, self.up, self.down = (nn.Linear(*s, bias=False) for s in ((E, inner), (E, inner), (inner, E)))
+        self.norm_in, self.norm = nn.Parameter(torch.ones(E)), nn.Parameter(norm.clone())
+        nn.init.zeros_(self.down.weight)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = F.rms_norm(x, self.norm.shape, self.norm_in, self.eps)
+        x = x + self.down(F.silu(self.gate(x)) * self.up(x))
+        return F.rms_norm(x, self.norm.shape, self.norm, self.eps)
+
+
+class ExitStudent(nn.Module):
+    """An exit head on the one state that it reads; its output layer is the target's rows of ``words`` [Vd], and stays
+    as it is."""
+
+    shift, reduced = 0, True
+    INNER = 256
+
+    def __init__(self, teacher: Teacher, words: torch.Tensor):
+        super().__init__()
+        self.module = ExitHead(teacher.norm, teacher.config.rms_norm_eps, self.INNER)
+        self.register_buffer("words", words, persistent=False)
+        self.register_buffer("head", teacher.head[words], persistent=False)
+
+    def states(self, batch: Batch, steps: int) -> list[torch.Tensor]:
+        return [self.module(batch.features)]
+
+    def logits(self, states: torch.Tensor, words: torch.Tensor) -> torch.Tensor:
+        return F.linear(states, self.head)
+
+    def words_for_update(self, generator: torch.Generator) -> tuple[torch.Tensor, torch.Tensor | None]:
+        return self.words, None
+
+
 class LmStudent(nn.Module):
     """A small independent Llama, trained with a sampled softmax: all frequent ``words`` [Vd] plus a random 1,024 of the
     others in each update, importance-weighted."""
 
-    shift = 0
+    shift, reduced = 0, False
     SAMPLED = 1024
 
     def __init__(self, model: LlamaForCausalLM, words: torch.Tensor):

@@ -16,7 +16,7 @@ from pydantic.dataclasses import dataclass
 from engine.config import METHODS, draft_of, needs_draft
 from engine.errors import BadInput, explain
 from engine.files import ASSETS
-from engine.weights.checkpoint_dir import figures, is_head
+from engine.weights.checkpoint_dir import damage, figures, head_method, missing
 from engine.weights.specs import STRICT, ModelSpec, PairSpec, Text
 
 CATALOGUE = ASSETS / "data" / "models.toml"
@@ -69,7 +69,7 @@ def _model(name: str, entry: dict) -> ModelSpec:
     where = f"[models.{name}] in the catalogue"
     if "shipped" in entry:
         return _shipped(name, _parse(_Shipped, entry, where), where)
-    if wrong := {"name", "folder", "head"} & entry.keys():
+    if wrong := {"name", "folder"} & entry.keys():
         raise BadInput(f"{where} is not valid at {min(wrong)}: there is no such field.")
     if missing := {"repo", "revision"} - entry.keys():
         raise BadInput(f"{where} is not valid at {min(missing)}: it is missing.")
@@ -85,7 +85,7 @@ def _shipped(name: str, entry: _Shipped, where: str) -> ModelSpec:
         sizes = figures(folder)
     except BadInput:
         sizes = {f.name: 1 for f in fields(ModelSpec) if f.type is PositiveInt}
-    return ModelSpec(name, entry.licence, **sizes, folder=folder, head=is_head(folder), alpha=entry.alpha)
+    return ModelSpec(name, entry.licence, **sizes, folder=folder, head=head_method(folder), alpha=entry.alpha)
 
 
 def _pair(name: str, entry: _Pair, models: dict[str, ModelSpec]) -> PairSpec:
@@ -100,6 +100,10 @@ def _pair(name: str, entry: _Pair, models: dict[str, ModelSpec]) -> PairSpec:
             takes = ", ".join(name for name in METHODS if needs_draft(name) and draft_of(name) == name)
             raise BadInput(f"{where}: the method {method!r} takes no draft model; those that do are {takes}.")
     drafts = MappingProxyType({method: models[draft] for method, draft in entry.drafts.items()})
+    for method, draft in drafts.items():
+        is_whole = draft.folder is None or not (missing(draft.folder) or damage(draft.folder))  # else loading says so
+        if is_whole and draft.head != ("" if METHODS[method].needs == "draft model" else method):
+            raise BadInput(f"{where}: {draft.name} cannot draft for the method {method!r}; see its `head`.")
     corpus = None if entry.corpus is None else ASSETS / entry.corpus
     return PairSpec(name, entry.title, models[entry.target], drafts, corpus)
 
@@ -128,17 +132,19 @@ def local_pair(name: str) -> PairSpec:
     # A folder's name may contain a plus: take the split whose halves both exist.
     target, draft = next((s for s in splits if s[0].is_dir() and s[1].is_dir()), splits[0])
     model = local_model(draft)
-    drafts = MappingProxyType({"eagle" if model.head else "lm": model})
+    drafts = MappingProxyType({model.head or "lm": model})
     return PairSpec(name, f"{target.name} with {draft.name} (local folders)", _local_target(target), drafts)
 
 
 def _local_target(folder: Path) -> ModelSpec:
     model = local_model(folder)
     if model.head:
-        raise BadInput(f"{folder} holds an EAGLE head, which only drafts for a target; name TARGET_DIR+{folder}.")
+        kinds = {"eagle": "an EAGLE head", "medusa": "Medusa heads", "exit": "an exit head"}
+        kind = f"{kinds[model.head]}, which only draft{'' if model.head == 'medusa' else 's'}"
+        raise BadInput(f"{folder} holds {kind} for a target; name TARGET_DIR+{folder}.")
     return model
 
 
 def local_model(folder: Path) -> ModelSpec:
     """Describes a checkpoint in the transformers format. BadInput names the part that the folder lacks."""
-    return ModelSpec(folder.name, "your own", **figures(folder), folder=folder.resolve(), head=is_head(folder))
+    return ModelSpec(folder.name, "your own", **figures(folder), folder=folder.resolve(), head=head_method(folder))

@@ -11,7 +11,6 @@ import struct
 from math import prod
 from pathlib import Path
 
-from engine.config import EAGLE3_HEAD
 from engine.errors import BadInput, Unavailable
 from engine.files import cache_root, read_json, sha256, write_atomically
 
@@ -21,6 +20,11 @@ GGUF, LAYOUT = "model.gguf", "tensors.json"  # its weights, and where each tenso
 AGAIN = "Run `python -m engine fetch PAIR` to download it again."
 _INDEX = "model.safetensors.index.json"
 _MAX_HEADER = 100_000_000
+_NOT_LOADED = {"embed_tokens.weight", "d2t", "t2d"}  # of a head: the target's embedding, and maps of words
+_HEADS = {  # in words; a tensor as long as the target is wide, and one with a row for each word
+    "medusa": ("Medusa heads", "0.0.linear.weight", "0.1.weight"),
+    "exit": ("exit head", "down.weight", "d2t"),
+}
 
 
 def weight_files(folder: Path) -> list[Path]:
@@ -34,9 +38,24 @@ def weight_files(folder: Path) -> list[Path]:
     return [single] if single.is_file() else sorted(folder.glob("*.safetensors"))
 
 
-def is_head(folder: Path) -> bool:
-    """Returns whether the folder holds an EAGLE head, which has no tokenizer, rather than a model."""
-    return EAGLE3_HEAD in (read_json(Path(folder) / "config.json").get("architectures") or [])
+def head_method(folder: Path) -> str:
+    """Returns the method that the folder's heads draft with ("eagle", "medusa", "exit"), "" if it holds a model. Heads
+    have no tokenizer. EAGLE heads are known by the layer that joins an embedding and a state, because their config.json
+    names many architectures, a plain Llama among them."""
+    folder = Path(folder)
+    config = read_json(folder / "config.json")
+    for method, field in (("medusa", "medusa_num_heads"), ("exit", "exit_layer")):
+        if field in config:
+            return method
+    try:
+        return "eagle" if "fc.weight" in _tensors(folder) else ""
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, struct.error):  # `damage` describes it
+        return ""
+
+
+def _tensors(folder: Path) -> dict[str, list[int]]:
+    """The shapes of a folder's tensors by name."""
+    return {name: shape for file in weight_files(folder) for name, shape in _layout(file)[0].items()}
 
 
 def missing(folder: Path) -> str | None:
@@ -45,8 +64,6 @@ def missing(folder: Path) -> str | None:
         return f"There is no folder {folder}."
     if not (folder / "config.json").is_file():
         return f"{folder} has no config.json."
-    if not is_head(folder) and not any((folder / name).is_file() for name in TOKENIZERS):
-        return f"{folder} has no tokenizer (tokenizer.json)."
     try:
         files = weight_files(folder)
     except (ValueError, KeyError, TypeError, AttributeError):
@@ -55,6 +72,8 @@ def missing(folder: Path) -> str | None:
         pickled = next((f.name for f in folder.iterdir() if f.suffix in {".bin", ".pt", ".pth"}), None)
         also = f" ({pickled} is a pickle, which is never loaded; save the model as safetensors)" if pickled else ""
         return f"{folder} has no safetensors weights{also}."
+    if not head_method(folder) and not any((folder / name).is_file() for name in TOKENIZERS):
+        return f"{folder} has no tokenizer (tokenizer.json)."
     return next((f"{folder} lacks {file.name}." for file in files if not file.is_file()), None)
 
 
@@ -76,26 +95,33 @@ def damage(folder: Path) -> str | None:
     return None
 
 
-def _layout(file: Path) -> tuple[list[list[int]], int]:
-    """Returns the shapes of the tensors and the expected file size, from the header or the list beside a GGUF file."""
+def _layout(file: Path) -> tuple[dict[str, list[int]], int]:
+    """Returns the shapes of the tensors by name, and the expected file size: from the header, or from the list beside a
+    GGUF file."""
     if file.name == GGUF:
-        places = json.loads((file.parent / LAYOUT).read_text(encoding="utf-8")).values()
-        return [p["shape"] for p in places], max(p["offset"] + p["bytes"] for p in places)
+        places = json.loads((file.parent / LAYOUT).read_text(encoding="utf-8"))
+        return {name: p["shape"] for name, p in places.items()}, max(p["offset"] + p["bytes"] for p in places.values())
     with open(file, "rb") as f:
         length = struct.unpack("<Q", f.read(8))[0]
         if length > _MAX_HEADER:
             raise ValueError("header too long")
         header = json.loads(f.read(length))
-    tensors = [tensor for name, tensor in header.items() if name != "__metadata__"]
-    return [t["shape"] for t in tensors], 8 + length + max((t["data_offsets"][1] for t in tensors), default=0)
+    tensors = {name: tensor for name, tensor in header.items() if name != "__metadata__"}
+    end = max((t["data_offsets"][1] for t in tensors.values()), default=0)
+    return {name: t["shape"] for name, t in tensors.items()}, 8 + length + end
 
 
 def figures(folder: Path) -> dict[str, int]:
     """Returns a checkpoint's sizes by the names of ModelSpec. BadInput for an incomplete folder."""
     if problem := missing(folder) or damage(folder):
         raise BadInput(f"{problem} Name a folder with config.json, a tokenizer and whole *.safetensors files.")
+    tensors = _tensors(folder)
+    head = head_method(folder)
+    parameters = sum(prod(shape) for name, shape in tensors.items() if not (head and name in _NOT_LOADED))
+    if head in _HEADS:
+        return _head_figures(folder, tensors, head) | {"parameters": parameters}
     config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
-    config |= config.get("text_config") or {}
+    config |= config.get("text_config") or config.get("transformer_layer_config") or {}
 
     def figure(*names: str, default: int | None = None) -> int:
         value = next((config[n] for n in names if config.get(n) is not None), default)
@@ -105,7 +131,7 @@ def figures(folder: Path) -> dict[str, int]:
 
     heads, hidden = figure("num_attention_heads", "n_head"), figure("hidden_size", "n_embd")
     return {
-        "parameters": sum(prod(shape) for file in weight_files(folder) for shape in _layout(file)[0]),
+        "parameters": parameters,
         "hidden_size": hidden,
         "layers": figure("num_hidden_layers", "n_layer"),
         "kv_heads": figure("num_key_value_heads", default=heads),
@@ -113,6 +139,15 @@ def figures(folder: Path) -> dict[str, int]:
         "vocab_size": figure("vocab_size"),
         "context": figure("max_position_embeddings", "n_positions"),
     }
+
+
+def _head_figures(folder: Path, tensors: dict[str, list[int]], method: str) -> dict[str, int]:
+    """Of heads without keys and values of their own; any length is theirs."""
+    kind, name, words = _HEADS[method]
+    if name not in tensors:
+        raise BadInput(f"{folder} holds no {kind}: its weights have no tensor {name!r}.")
+    width, words = tensors[name][0], tensors.get(words, [1])[0]
+    return {"hidden_size": width, "layers": 1, "kv_heads": 1, "head_dim": 1, "vocab_size": words, "context": 2**20}
 
 
 def weights_hash(folder: Path) -> str:

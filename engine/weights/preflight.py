@@ -2,6 +2,7 @@
 
 import os
 import re
+from functools import lru_cache
 from pathlib import Path
 
 import psutil
@@ -11,6 +12,9 @@ from engine.errors import EngineError
 from engine.files import gigabytes
 from engine.weights.specs import CONTEXT, ModelSpec, PairSpec, methods
 from engine.weights.store import locate
+from engine.weights.vocabulary import Vocabulary, needs_translation
+
+TRANSLATED = "The {method} draft has another tokenizer than the target: it works by translation, expect less."
 
 
 def check_pair(
@@ -36,6 +40,11 @@ def check_pair(
                 problems.append(reason)
         except EngineError as error:
             problems.append(str(error))
+    try:
+        translates(pair, method)
+    except EngineError as error:
+        if str(error) not in problems:
+            problems.append(str(error))
     needed = pair.memory(dtype, method, context)
     free = available_memory(device) if available_bytes is None else available_bytes
     if free is not None and needed > free:
@@ -60,24 +69,45 @@ def _absent(pair: PairSpec, model: ModelSpec, fetch: bool) -> str | None:
     return None if fetch else f"The weights of {model.name} are not here yet; run {command}."
 
 
-def compare_tokenizers(target, draft) -> str | None:
-    """Returns the reason why a draft's tokenizer does not fit the target's, comparing the tokens id by id; else None.
+@lru_cache(8)
+def _translates(target: Path, draft: Path, changed: tuple[int, int]) -> bool:
+    """`needs_translation` of two tokenizer.json files, as they were when they were ``changed``."""
+    from tokenizers import Tokenizer
 
-    Sizes are not compared: padded vocabularies differ in size and fit, unrelated ones may have the same size. Special
-    tokens may have different names.
-    """
-    ours, theirs = ({i: token for token, i in t.get_vocab().items()} for t in (target, draft))
-    added = ({*t.get_added_vocab().values()} for t in (target, draft))
-    both_added = set.intersection(*added)
-    shared = ours.keys() & theirs.keys()
-    serious = sorted(i for i in shared if ours[i] != theirs[i] and i not in both_added)
-    if shared and not serious:
-        return None
-    example = f": id {serious[0]} is {ours[serious[0]]!r} there and {theirs[serious[0]]!r} here" if serious else ""
-    return (
-        f"The draft has another tokenizer than the target ({len(serious)} of {len(shared)} shared ids differ"
-        f"{example}); choose a draft of the target's own family."
-    )
+    if target.read_bytes() == draft.read_bytes():
+        return False
+    ours, theirs = (Vocabulary.of(Tokenizer.from_file(str(file))) for file in (target, draft))
+    return needs_translation(ours, theirs)
+
+
+def translates(pair: PairSpec, method: str | None) -> bool:
+    """Whether the method's draft model has another tokenizer than the target, so that it works by translation. False
+    while their files are not here. Raises Unavailable if they have no token in common."""
+    draft = pair.draft(method)
+    if draft is None or draft.head:
+        return False
+    folders = [locate(model) for model in (pair.target, draft)]
+    files = [folder / "tokenizer.json" for folder in folders if folder is not None]
+    if len(files) < 2 or not all(file.is_file() for file in files):
+        return False
+    try:
+        return _translates(*files, tuple(file.stat().st_mtime_ns for file in files))
+    except EngineError:
+        raise
+    except Exception:  # the tokenizers library raises bare Exceptions; loading gives the reason
+        return False
+
+
+def notes(pair: PairSpec) -> list[str]:
+    """Sentences about drafts that work, but not as one would expect, and about those that cannot."""
+    return [note for method in pair.drafts if (note := _note(pair, method))]
+
+
+def _note(pair: PairSpec, method: str) -> str:
+    try:
+        return TRANSLATED.format(method=method) if translates(pair, method) else ""
+    except EngineError as error:
+        return str(error)
 
 
 def available_memory(device: str = "cpu") -> int | None:

@@ -38,8 +38,8 @@ class GgufSource:
 @dataclass(frozen=True, config=STRICT)
 class ModelSpec:
     """``parameters``: as many as memory holds (a tied head once). ``folder``: a checkpoint of the user's own, or one
-    shipped here. ``head``: an EAGLE head, usable with its own target only. ``alpha``: share of a draft's first tokens
-    that its target accepted when it was measured."""
+    shipped here. ``head``: the method of heads on a target's states, usable with their own target only. ``alpha``:
+    share of a draft's first tokens that its target accepted when it was measured."""
 
     name: str
     licence: Text
@@ -55,7 +55,7 @@ class ModelSpec:
     gated: bool = False
     gguf: GgufSource | None = None
     folder: Path | None = None
-    head: bool = False
+    head: str = ""
     alpha: float | None = None
 
     def weight_bytes(self, dtype: str) -> int:

@@ -3,8 +3,9 @@
 from types import SimpleNamespace
 
 import pytest
-from tiny_models import OTHERS, fallback_tokenizer
+from tiny_models import OTHERS
 from tiny_pairs import VOCABULARY, model_folder
+from unlike_tokenizers import letters
 
 
 @pytest.fixture(scope="session")
@@ -27,7 +28,7 @@ def pairs(tmp_path_factory):
         "wider": {"vocab_size": VOCABULARY + 40},
         "short": {"max_position_embeddings": 48},
         "bare": {"template": None},
-        "stranger": {"tokenizer": fallback_tokenizer(), "vocab_size": 300},
+        "stranger": {"tokenizer": letters(*"αβγ"), "vocab_size": 300},
         **{name: {"name": name} for name in OTHERS},
     }
     return SimpleNamespace(root=root, models={name: model_folder(root / name, **own) for name, own in settings.items()})

@@ -11,15 +11,17 @@ from engine.trace.events import EMITTED
 class Request(threading.Thread):
     """One run over the API, with all its updates."""
 
-    def __init__(self, client: Client, prompt: str, tokens: int):
+    def __init__(self, client: Client, prompt: str, tokens: int, **options):
         super().__init__(daemon=True)
-        self.client, self.prompt, self.tokens, self.updates, self.error = client, prompt, tokens, [], None
+        self.client, self.prompt, self.updates, self.error = client, prompt, [], None
+        self.options = {"tokens": tokens} | options
         self.began, self.first_answer, self.first_token, self.seconds = time.monotonic(), None, None, None
         self.start()
 
     def run(self) -> None:
         try:
-            job, over = self.client.submit(self.prompt, tokens=self.tokens, api_name="/run"), False
+            self.job = job = self.client.submit(self.prompt, **self.options, api_name="/run")
+            over = False
             while not over:  # `for update in job` would look a thousand times a second, and there are many of us
                 time.sleep(0.05)
                 over = job.done()
@@ -45,8 +47,10 @@ class Request(threading.Thread):
         text, figures, trace = self.updates[-1]
         if figures["status"] not in ("finished", "recorded"):
             return f"{self.prompt!r} ended as {figures['status']}"
+        if trace["baseline"] is None and not figures["others"]:
+            return f"{self.prompt!r} has neither a baseline nor others beside it"
         for lane in ("run", "baseline"):
-            if trace[lane]["started"]["config"]["prompt"] != self.prompt:
+            if trace[lane] and trace[lane]["started"]["config"]["prompt"] != self.prompt:
                 return f"{self.prompt!r} was shown the {lane} of somebody else"
         emitted = [t for r in trace["run"]["rounds"] for t in r["tokens"] if t["status"] in EMITTED]
         return None if "".join(t["text"] for t in emitted) == text else f"{self.prompt!r}: text and trace differ"

@@ -1,7 +1,7 @@
 """Integrates acceptance rules over their uniforms: the exact law of what one round and the target after it write."""
 
 from collections import defaultdict
-from itertools import product
+from collections.abc import Sequence
 
 import numpy as np
 import torch
@@ -50,28 +50,34 @@ def law(rule, N: int):
     return found
 
 
-def block_law(rule, N: int):
-    """The same of a rule in which each draft passes or not, and the last one to pass decides. From the back, every
-    threshold is found while the drafts after it fail."""
+def block_law(rule, N: int, order: Sequence[int] | None = None):
+    """The same of a rule in which each draft passes or not, and the first in ``order`` to pass decides: of a chain the
+    last one. Every threshold is found while the other drafts fail."""
     left, found = 1.0, []
 
-    def last(i: int, value: float) -> int:
+    def verdict(i: int, value: float):
         u = [ONE] * N
         u[i] = value
-        return int(rule(torch.tensor(u)).last)
+        return rule(torch.tensor(u))
 
-    for i in reversed(range(N)):
+    def passes(i: int, value: int) -> bool:
+        return 0 <= value < 2**24 and int(verdict(i, value / 2**24).last) == i + 1
+
+    for i in reversed(range(N)) if order is None else order:
+        passed = verdict(i, 0.0)
         low, high = 0, 2**24
+        guess = -1 if passed.block is None else int(passed.block.h[i] * 2**24)  # as it reports it, which is checked
+        if guess >= 0 and (guess < 9 or passes(i, guess - 9)) and not passes(i, guess + 8):
+            low, high = max(guess - 8, 0), min(guess + 8, high)
         while low < high:
             middle = (low + high) // 2
-            low, high = (middle + 1, high) if last(i, middle / 2**24) > i else (low, middle)
-        if low:
-            verdict = rule(torch.tensor([*[ONE] * i, 0.0, *[ONE] * (N - i - 1)]))
-            found.append((tuple(np.flatnonzero(verdict.path)), left * low / 2**24, verdict.row))
+            low, high = (middle + 1, high) if passes(i, middle) else (low, middle)
+        if low and left > 0:
+            found.append((tuple(np.flatnonzero(passed.path)), left * low / 2**24, passed.row))
         left *= 1 - low / 2**24
     if left > 0:
-        verdict = rule(torch.tensor([ONE] * N))
-        found.append((tuple(np.flatnonzero(verdict.path)), left, verdict.row))
+        failed = rule(torch.tensor([ONE] * N))
+        found.append((tuple(np.flatnonzero(failed.path)), left, failed.row))
     return found
 
 
@@ -82,9 +88,7 @@ def output_law(rule_for, model, q_law, parents, length: int, integrate=law) -> d
     """
     N, outputs = len(parents), defaultdict(float)
     for tokens, chance, q in q_law:
-        paths = [()]
-        for token, parent in zip(tokens, parents, strict=True):
-            paths.append((*paths[parent], token))
+        paths = paths_of(tokens, parents)
         p = torch.stack([model(path) for path in paths])
         for kept, mass, row in integrate(rule_for(p, q, torch.tensor(tokens)), N):
             start = paths[kept[-1] + 1] if kept else ()
@@ -92,6 +96,24 @@ def output_law(rule_for, model, q_law, parents, length: int, integrate=law) -> d
                 if share > 0:
                     _extend(outputs, (*start, closing), chance * mass * share, model, length)
     return outputs
+
+
+def mean_accepted(rule_for, model, q_law, parents, integrate=law) -> float:
+    """The mean number of accepted drafts, over the drafts and the uniforms."""
+    mean = 0.0
+    for tokens, chance, q in q_law:
+        p = torch.stack([model(path) for path in paths_of(tokens, parents)])
+        found = integrate(rule_for(p, q, torch.tensor(tokens)), len(parents))
+        mean += chance * sum(mass * len(kept) for kept, mass, _ in found)
+    return mean
+
+
+def paths_of(tokens: Sequence[int], parents: Sequence[int]) -> list[tuple[int, ...]]:
+    """The tokens from the root to each node."""
+    paths: list[tuple[int, ...]] = [()]
+    for token, parent in zip(tokens, parents, strict=True):
+        paths.append((*paths[parent], token))
+    return paths
 
 
 def _extend(outputs, tokens, mass, model, length):
@@ -103,9 +125,9 @@ def _extend(outputs, tokens, mass, model, length):
             _extend(outputs, (*tokens, token), mass * share, model, length)
 
 
-def table_model(vocabulary: int, seed: int):
+def table_model(vocabulary: int, seed: int, holes: float = 0.2):
     """p after a path: a row for each last token, and one for the start."""
-    table = rows(vocabulary + 1, vocabulary, seed)
+    table = rows(vocabulary + 1, vocabulary, seed, holes)
     return lambda path: table[path[-1] if path else vocabulary]
 
 
@@ -126,11 +148,23 @@ def assert_target_law(rule_for, model, q_law, parents, length: int, integrate=la
 
 
 def chain_q_law(draft, vocabulary: int, N: int):
-    for tokens in product(range(vocabulary), repeat=N):
-        q = torch.stack([draft(tokens[:i]) for i in range(N)])
-        chance = float(np.prod([q[i, t].double() for i, t in enumerate(tokens)]))
-        if chance > 0:
-            yield tokens, chance, q
+    return tree_q_law(draft, vocabulary, tuple(range(N)))
+
+
+def tree_q_law(draft, vocabulary: int, parents: Sequence[int], replace: bool = True):
+    """Every way to draw a tree: (tokens, their probability, q). Siblings are drawn with or without replacement."""
+    ways = [((), 1.0, (), ((),))]
+    for i, parent in enumerate(parents):
+        longer = []
+        for tokens, chance, drawn, paths in ways:
+            elders = [] if replace else [tokens[j] for j in range(i) if parents[j] == parent]
+            q = draft(paths[parent]).double().index_fill(0, torch.tensor(elders, dtype=torch.long), 0.0)
+            q = q / q.sum()
+            for token in q.nonzero()[:, 0].tolist():
+                path = (*paths[parent], token)
+                longer.append(((*tokens, token), chance * float(q[token]), (*drawn, q.float()), (*paths, path)))
+        ways = longer
+    return [(tokens, chance, torch.stack(drawn)) for tokens, chance, drawn, _ in ways]
 
 
 def as_rule(accept, parents=None):

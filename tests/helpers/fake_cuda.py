@@ -182,9 +182,9 @@ class RecordedGraphs:
 
 class FakeCuda:
     """Replaces the device: ``captured`` says whether passes are graphs. ``reads``: waits of the rounds so far, each at
-    the one seam, `engine.device.read`; ``level_reads``: those of an EAGLE tree after each level, and of lookahead after
-    each round; ``waits``: the device of each other wait, as after a prefill; ``marks``: the device of each time that
-    was taken; ``replays``: captured steps that ran again and were equal."""
+    the one seam, `engine.device.read`; ``level_reads``: those of an EAGLE tree after each level, and after each round
+    of lookahead and of drafts that are encoded anew; ``waits``: the device of each other wait, as after a prefill;
+    ``marks``: the device of each time that was taken; ``replays``: captured steps that ran again and were equal."""
 
     def __init__(self, patch, captured: bool = True):
         self.watch, self.reads, self.level_reads, self.replays = Watch(), 0, 0, 0
@@ -195,6 +195,7 @@ class FakeCuda:
         patch.setattr("engine.decoding.trace_recorder.read", self._read)
         patch.setattr("engine.drafters.eagle_tree.read", self._read_level)
         patch.setattr("engine.drafters.lookahead.read", self._read_window)
+        patch.setattr("engine.drafters.reencoding.read", self._read_window)
         patch.setattr(torch.cuda, "synchronize", self.waits.append)
         patch.setattr(torch.cuda, "current_stream", lambda device: device)
         patch.setattr(torch.cuda, "Event", self._event)

@@ -5,6 +5,7 @@ import time
 from types import SimpleNamespace
 
 from sample_traces import finished, round_, started, token
+from shared_passes import SharedPasses
 
 from engine.config import RunConfig
 from engine.errors import BadInput
@@ -12,7 +13,7 @@ from engine.runtime.job import Job
 from engine.trace.events import Progress
 
 
-class FakeEngine:
+class FakeEngine(SharedPasses):
     """Runs what the prompt says: "tokens", "wait" (until let go or cancelled), "input", "bug", "late bug"."""
 
     def __init__(self, pair: str):

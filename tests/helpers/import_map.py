@@ -30,6 +30,7 @@ ORDER = {
         ["playground", "lab", "lessons_tab"],
         ["api", "static_site"],
         ["page"],
+        ["cluster"],
     ],
 }
 

@@ -5,7 +5,9 @@ from types import SimpleNamespace
 
 from fake_worker import FakeWorker
 
+from app.jobs.engine_facade import EngineFacade
 from app.lab.experiment import SKIP
+from engine.runtime.worker import Worker
 
 VISITOR = SimpleNamespace(session_hash="a")
 
@@ -23,6 +25,16 @@ class WorkingWorker(FakeWorker):
         self.units += 1
         self.before(self.units - 1)
         return self.real
+
+
+class Tiny(EngineFacade):
+    """The real engine and worker, for a pair of folders."""
+
+    def __init__(self):
+        self.own = Worker("cpu")
+
+    def worker(self):
+        return self.own
 
 
 def said(outputs) -> dict:

@@ -9,6 +9,7 @@ import torch
 import transformers
 from fake_cuda import FakeCuda
 from tiny_models import CHECKPOINTS, SMALL
+from unlike_tokenizers import letters
 
 from engine.config import MAX_GAMMA, RunConfig, SamplingParams
 from engine.decoding.batch import Batch
@@ -24,18 +25,29 @@ from engine.drafters.corpus import CorpusDrafter
 from engine.drafters.draft_model import DraftModelDrafter
 from engine.drafters.eagle3 import Eagle3Drafter
 from engine.drafters.eagle_tree import EagleTreeDrafter
+from engine.drafters.exit import ExitDrafter
 from engine.drafters.hybrid import HybridDrafter
+from engine.drafters.intersection import IntersectionDrafter
 from engine.drafters.lookahead import LookaheadDrafter
+from engine.drafters.medusa import MedusaDrafter
 from engine.drafters.ngram import NgramDrafter
 from engine.drafters.none import NoDrafter
-from engine.models.eagle3_head import EagleConfig, EagleModel
+from engine.drafters.reencoding import ReencodingDrafter
+from engine.models.eagle3_head import EagleModel
+from engine.models.eagle_config import EagleConfig
+from engine.models.exit_head import ExitConfig, ExitModel
 from engine.models.llama import LlamaModel
+from engine.models.medusa_heads import MedusaModel
 from engine.models.runner import DecoderRunner
+from engine.models.translation import Translation
 from engine.trace.events import Round
 
 V = SMALL["vocab_size"]
 PROMPT = [5, 9, 13, 21, 5, 9, 13]  # its end repeats, so that prompt lookup has a match
+LETTERS = [chr(0x100 + i) for i in range(V)]
 TREE = (0, 0, 1, 1, 2, 3)  # siblings at two depths, and one branch that is longer
+# Of two tokenizers with a letter for each id, and in the same order, because the test plays the verdicts.
+TRANSLATION = Translation(letters(*LETTERS), letters(*LETTERS[: V - 8]))
 COSTS = {1: 1.0, 8: 1.1, 33: 1.5}
 
 
@@ -91,6 +103,27 @@ def head_runner(cuda: FakeCuda, target: DecoderRunner, patch, words: int = V // 
         return DecoderRunner(head)
 
 
+class FakeHeads(FakeWeights):
+    """Tensors of three Medusa heads, in the layout where they share the target's output layer."""
+
+    def __init__(self, dtype: torch.dtype, device: str):
+        super().__init__(dtype, device, [f"{k}.0.linear.{part}" for k in range(3) for part in ("weight", "bias")])
+
+    def raw(self, name: str) -> torch.Tensor:
+        E = SMALL["hidden_size"]
+        return torch.empty((E, E) if name.endswith("weight") else (E,), dtype=self.dtype)
+
+
+class FakeExit(FakeWeights):
+    """Tensors of an exit head with rows of its own."""
+
+    def __init__(self, dtype: torch.dtype, device: str):
+        super().__init__(dtype, device, ["d2t", "lm_head.weight"], V // 2)
+
+    def raw(self, name: str) -> torch.Tensor:
+        return super().raw(name) if name == "d2t" else torch.empty(V // 2, SMALL["hidden_size"], dtype=self.dtype)
+
+
 class TreeScript(Drafter):
     """Proposes the same tree every round, cut to the depth γ. ``drawn``: with rows of q."""
 
@@ -121,9 +154,29 @@ def drafter_of(method: str, cuda: FakeCuda, target: DecoderRunner, patch) -> Dra
     if method == "lm":
         same = target.model.dtype, target.device
         return DraftModelDrafter(model_runner(cuda, "llama", *same, max_position_embeddings=target.max_length))
+    if method in ("intersection", "reencoding"):
+        same, kind = (
+            (target.model.dtype, target.device),
+            IntersectionDrafter if method == "intersection" else ReencodingDrafter,
+        )
+        unlike = model_runner(cuda, "llama", *same, max_position_embeddings=target.max_length, vocab_size=V - 8)
+        return kind(unlike, TRANSLATION)
     if method in ("eagle", "eagle-chain"):
         kind = EagleTreeDrafter if method == "eagle" else Eagle3Drafter
         return kind(head_runner(cuda, target, patch), target)
+    if method == "medusa":
+        with cuda.loading():
+            heads = MedusaModel(Path("heads"), target.model, weights=FakeHeads(target.model.dtype, target.device))
+        target.tap(heads.reads)
+        return MedusaDrafter(heads, target)
+    if method == "exit":
+        patch.setattr("engine.models.exit_head.word_ids", lambda d2t, *_: d2t)  # it reads the map's numbers
+        model, config = target.model, ExitConfig(exit_layer=1, hidden_size=target.model.width, intermediate_size=8,
+                                                 vocab_size=V)  # fmt: skip
+        with cuda.loading():
+            head = ExitModel(Path("head"), model, config=config, weights=FakeExit(model.dtype, target.device))
+            runner = DecoderRunner(head, target.graphs)
+        return ExitDrafter(runner, target)
     if method == "auto":
         members = {name: drafter_of(name, cuda, target, patch) for name in ("ngram", "corpus", "lm", "eagle")}
         return HybridDrafter(members)
@@ -145,8 +198,8 @@ class PlayedRecorder(TraceRecorder):
         shapes = {"path": (N,), "tested": (N,), "accept": (N,), "last": (), "closing": (), "row": (V,)}
         given = {name: getattr(verdict, name) for name in shapes}
         if verdict.block is not None:
-            given |= verdict.block._asdict()
-            shapes |= dict.fromkeys(verdict.block._fields, (N,))
+            given |= {name: tensor for name, tensor in verdict.block._asdict().items() if tensor is not None}
+            shapes |= dict.fromkeys(verdict.block._fields, (N,)) | {"left": (N, V)}
         if verdict.threshold is not None:
             given, shapes = given | {"threshold": verdict.threshold}, shapes | {"threshold": (N,)}
         for name, tensor in given.items():
@@ -184,15 +237,19 @@ GREEDY = SamplingParams()
 
 
 def run_together(
-    cuda: FakeCuda, target: DecoderRunner, drafters: Sequence[Drafter], sampling: SamplingParams = GREEDY
+    cuda: FakeCuda, target: DecoderRunner, methods: Sequence[str], patch, sampling: SamplingParams = GREEDY
 ) -> list[list[Round]]:
-    """The rounds of each of several runs that share their passes; each round has read the device once."""
+    """The rounds of each of several runs that share their passes; each round has read the device once. The first has
+    the target's own captured passes, as one that was alone before the others came."""
     config = RunConfig("-", sampling=sampling, max_new_tokens=10, seed=3)
     words, reads, batch = WordTokenizer([str(i) for i in range(V)]), cuda.reads, Batch()
-    rounds: list[list[Round]] = [[] for _ in drafters]
+    rounds: list[list[Round]] = [[] for _ in methods]
+    with cuda.loading():
+        runners = [target.fork() if i else target for i in range(len(methods))]
+    drafters = [drafter_of(method, cuda, runner, patch) for method, runner in zip(methods, runners, strict=True)]
     with cuda.running():
-        for i, drafter in enumerate(drafters):
-            recorder, runner = PlayedRecorder(config, words), target.fork()
+        for i, (runner, drafter) in enumerate(zip(runners, drafters, strict=True)):
+            recorder = PlayedRecorder(config, words)
             policy = policy_of(drafter, 3)
             batch.add(i, SpeculativeDecoder(config, PROMPT, runner, drafter, policy, frozenset(), recorder).steps())
         while batch:

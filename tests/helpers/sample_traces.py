@@ -41,6 +41,7 @@ def small() -> Trace:
     started = RunStarted(
         {"prompt": "hi", "gamma": "auto", "stop": [], "sampling": {"temperature": 0.0}, "seed": 2**63 - 1},
         (PromptToken(1, "hi"),), "a-pair", "main", {"target": "abc"}, "cpu", "fp32", {"torch": "2"}, costs,
+        exit_layers=(2, 30),
     )  # fmt: skip
     end = RunFinished("length", "xx", 0.01, 0.1, 0.2, 0.21, 10**9, {"note": [1, None, "é"]})
     return Trace(started, (first, round_(1, [token("plain", 2)])), end)
@@ -52,6 +53,27 @@ def small_with_branch() -> Trace:
     prefix = (PromptToken(run.output[0], "x"), PromptToken(9, "y"))
     branch = Trace(replace(run.started, prefix=prefix), (round_(0, [token("plain", 2)]),), run.finished)
     return with_branch(run, branch)
+
+
+def tree() -> Trace:
+    """Two first drafts, three after the second of them; the second and then its last child are kept.
+
+    a ── c, and b ── d, e, f ── g: drafted level by level, as a tree drafter does.
+    """
+    shape = [("a", 0, "rejected"), ("b", 0, "accepted"), ("c", 1, "discarded"), ("d", 2, "rejected"),
+             ("e", 2, "rejected"), ("f", 2, "accepted"), ("g", 6, "rejected")]  # fmt: skip
+    depth, position, drafts = [0], {0: -1}, []
+    for i, (text, parent, status) in enumerate(shape, 1):
+        depth.append(depth[parent] + 1)
+        position[i] = position[parent] + 1
+        u = None if status == "discarded" else 0.5
+        drafts.append(Token(i, text, status, position[i], depth[i], p=0.2, q=0.4, u=u, accept=0.5))
+    closing = Token(9, "z", "resampled", 2, 3, p=0.5, u=0.1)
+    parents = tuple(parent for _, parent, _ in shape)
+    drafted = round_(0, [*drafts, closing], parents, draft_steps=3)
+    run = small()
+    config = run.started.config | {"sampling": {"temperature": 0.8}}
+    return replace(run, started=replace(run.started, config=config), rounds=(drafted,))
 
 
 def changed(*path, to) -> str:

@@ -95,7 +95,7 @@ def test_a_buffer_of_the_run_in_a_captured_loop(cuda, monkeypatch):
     target = model_runner(cuda)
     drafter, sampling = drafter_of("lm", cuda, target, monkeypatch), SamplingParams(1.0, repetition_penalty=1.3)
     run(cuda, target, drafter, sampling)
-    with pytest.raises(NotRepeatable, match=r"engine/drafters/autoregressive.py:\d+: seen = "):
+    with pytest.raises(NotRepeatable, match=r"engine/drafters/autoregressive.py:\d+: seen, at_once = "):
         run(cuda, target, drafter, sampling)
 
 

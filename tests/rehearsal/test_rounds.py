@@ -17,7 +17,9 @@ from engine.runtime import calibration
 
 pytestmark = pytest.mark.rehearse
 
-DRAFTERS = ["none", "ngram", "corpus", "lookahead", "lm", "eagle-chain", "eagle", "auto", "tree", "one-hot tree"]
+HEADS = ["eagle-chain", "eagle", "medusa", "exit"]
+TRANSLATED = ["intersection", "reencoding"]
+DRAFTERS = ["none", "ngram", "corpus", "lookahead", "lm", *TRANSLATED, *HEADS, "auto", "tree", "one-hot tree"]
 TYPES = [torch.bfloat16, torch.float16]
 SAMPLING = {
     "greedy": GREEDY,
@@ -96,7 +98,7 @@ def test_a_tree_moves_keys_values_and_features(cuda, parents, tapped):
 
 @pytest.mark.parametrize("penalty", [1.0, 1.3])
 @pytest.mark.parametrize("name", ["greedy", "all"])
-@pytest.mark.parametrize("method", ["lm", "eagle-chain", "ngram"])
+@pytest.mark.parametrize("method", ["lm", "eagle-chain", "ngram", "tree", "one-hot tree"])
 def test_rounds_decided_by_blocks(cuda, monkeypatch, method, name, penalty):
     target, sampling = model_runner(cuda), replace(SAMPLING[name], repetition_penalty=penalty)
     rounds = run(cuda, target, drafter_of(method, cuda, target, monkeypatch), sampling, acceptance="block")
@@ -110,9 +112,10 @@ def test_rounds_decided_by_typical_acceptance(cuda, monkeypatch, method):
     assert any(t.threshold is not None for r in rounds for t in r.tokens)
 
 
-def test_lookahead_reads_the_device_once_more_in_a_round(cuda, monkeypatch):
+@pytest.mark.parametrize("method", ["lookahead", "reencoding"])
+def test_a_method_of_the_host_reads_the_device_once_more_in_a_round(cuda, monkeypatch, method):
     target = model_runner(cuda)
-    rounds = run(cuda, target, drafter_of("lookahead", cuda, target, monkeypatch))
+    rounds = run(cuda, target, drafter_of(method, cuda, target, monkeypatch))
     assert cuda.level_reads == sum(bool(r.parents) for r in rounds) > 2
 
 
@@ -124,13 +127,21 @@ def test_an_eagle_tree_reads_the_device_once_more_for_each_level(cuda, monkeypat
     assert any(r.parents != tuple(range(len(r.parents))) for r in rounds), "no round was a tree"
 
 
+@pytest.mark.parametrize("acceptance", ["token", "block"])
+def test_a_tree_of_draws_whose_shape_is_fixed_is_not_waited_for(cuda, monkeypatch, acceptance):
+    target = model_runner(cuda)
+    drafter = drafter_of("eagle", cuda, target, monkeypatch)
+    rounds = run(cuda, target, drafter, PENALISED, gamma=5, tokens=14, acceptance=acceptance)
+    assert any(r.parents != tuple(range(len(r.parents))) for r in rounds) and not cuda.level_reads
+
+
 @pytest.mark.parametrize("method", ["lm", "eagle", "ngram", "tree"])
 def test_an_untraced_run(cuda, monkeypatch, method):
     target = model_runner(cuda)
     run(cuda, target, drafter_of(method, cuda, target, monkeypatch), SAMPLING["all"], trace=False)
 
 
-@pytest.mark.parametrize("method", ["none", "ngram", "tree", "lm", "eagle"])
+@pytest.mark.parametrize("method", ["none", "ngram", "tree", "lm", "eagle", "medusa", "exit"])
 def test_without_graphs(eager_cuda, monkeypatch, method):
     """With a fixed γ. Otherwise a draft model's confidence decides after each token, which the host waits for."""
     target = model_runner(eager_cuda)
@@ -144,14 +155,14 @@ def test_a_draft_with_fewer_or_more_words_than_the_target(cuda):
         run(cuda, target, DraftModelDrafter(model_runner(cuda, "llama", vocab_size=words)), PENALISED)
 
 
-@pytest.mark.parametrize("method", ["lm", "eagle", "tree"])
+@pytest.mark.parametrize("method", ["lm", "eagle", "medusa", "exit", "tree"])
 def test_a_run_on_the_second_device(cuda, monkeypatch, method):
     target = model_runner(cuda, device="cuda:1")
     run(cuda, target, drafter_of(method, cuda, target, monkeypatch), PENALISED)
     assert {*cuda.waits, *cuda.marks} == {"cuda:1"}
 
 
-@pytest.mark.parametrize("method", ["lm", "eagle"])
+@pytest.mark.parametrize("method", ["lm", "eagle", "medusa", "exit"])
 def test_the_measurements_of_bench_gpu(cuda, monkeypatch, method):
     """Costs, and rounds at an α set by hand."""
     target = model_runner(cuda)
@@ -165,8 +176,8 @@ def test_the_measurements_of_bench_gpu(cuda, monkeypatch, method):
 @pytest.mark.parametrize("penalty", [1.0, 1.3])
 def test_runs_that_share_their_passes(cuda, monkeypatch, penalty):
     target, sampling = model_runner(cuda), replace(SAMPLING["all"], repetition_penalty=penalty)
-    drafters = [drafter_of(method, cuda, target, monkeypatch) for method in ("none", "ngram", "lm", "tree")]
-    for rounds in run_together(cuda, target, drafters, sampling):
+    methods = ("none", "ngram", "lm", "medusa", "exit", "tree")
+    for rounds in run_together(cuda, target, methods, monkeypatch, sampling):
         assert sum(len(r.emitted) for r in rounds) == 10
 
 

@@ -8,12 +8,15 @@ from types import ModuleType
 import numpy as np
 import pytest
 from paths import ROOT
+from tiny_pairs import model_folder
+from unlike_tokenizers import CHAT, byte_level, sentence_piece
 
 from engine.bench.comparison import Comparison, Settings
 from engine.bench.metrics import Results, decoding, first_difference, interval, markdown, ratio, rows
 from engine.bench.prompts import Prompt, read_prompts, spread
 from engine.bench.sample import Sample, fastest
 from engine.errors import BadInput, Unavailable
+from engine.runtime.engine import load_engine
 from engine.trace.events import CostModel
 
 pytestmark = pytest.mark.xdist_group("benchmark")
@@ -211,6 +214,16 @@ def test_sampled_outputs_are_not_compared_token_by_token(engine):
     comparison = Comparison(engine, Settings(("lm", "hf", "hf-assisted"), 8, temperature=0.8), PROMPTS[:2])
     comparison.run()
     assert all(r["differs"] is None and r["speedup"] > 0 for r in comparison.report()["rows"])
+
+
+@pytest.mark.parametrize("temperature", [0.0, 0.8])
+def test_transformers_assistant_is_given_both_tokenizers_where_they_differ(tmp_path, temperature):
+    for name, tokenizer in (("target", byte_level()), ("draft", sentence_piece())):
+        model_folder(tmp_path / name, tokenizer=tokenizer, template=CHAT, vocab_size=len(tokenizer))
+    unlike = load_engine(f"{tmp_path / 'target'}+{tmp_path / 'draft'}", "cpu")
+    comparison = Comparison(unlike, Settings(("lm", "hf-assisted"), 6, temperature=temperature), PROMPTS[:2])
+    comparison.run()
+    assert all(r["differs"] == (None if temperature else 0) for r in comparison.report()["rows"])
 
 
 @pytest.mark.parametrize(

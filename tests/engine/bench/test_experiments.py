@@ -255,8 +255,8 @@ def law_of(engine, temperature=0.0, length=2):
     return exact_law(engine, config, length)
 
 
-def point_of(engine, alpha=0.5, gamma=2):
-    return next(measure(engine, RunConfig("say", engine.pair.name, "lm"), [alpha], [gamma]))
+def point_of(engine, alpha=0.5, gamma=2, method="lm"):
+    return next(measure(engine, RunConfig("say", engine.pair.name, method), [alpha], [gamma]))
 
 
 REFUSALS = [
@@ -265,6 +265,8 @@ REFUSALS = [
     (point_of, {"alpha": 1.2}, "α is a chance"),
     (point_of, {"gamma": 0}, "γ must be fixed"),
     (point_of, {"gamma": AUTO}, "γ must be fixed"),
+    (point_of, {"method": "medusa"}, "Medusa heads take one for all"),
+    (point_of, {"method": "lookahead"}, "lookahead drafts a tree"),
     (sweep, {"methods": ()}, "at least one of methods"),
     (sweep, {"gammas": (0,)}, "γ = 0 is plain decoding"),
     (sweep, {"gammas": (99,)}, "gamma"),

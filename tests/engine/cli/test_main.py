@@ -13,6 +13,7 @@ import pytest
 from paths import ROOT
 from tiny_pairs import model_folder
 from typer.testing import CliRunner
+from unlike_tokenizers import letters, sentence_piece
 
 from engine.cli.main import app
 from engine.runtime import calibration
@@ -121,6 +122,15 @@ def test_ctrl_c_keeps_the_partial_result(tmp_path):
 # ── the other commands ──
 
 
+def test_a_run_by_translation_says_so(tiny_pair, tmp_path):
+    model_folder(tmp_path / "pieces", tokenizer=sentence_piece(), template=None, vocab_size=400)
+    result = run(f"{tiny_pair.partition('+')[0]}+{tmp_path / 'pieces'}", "--method", "lm", "--raw", "--temperature", 1)
+    assert result.exit_code == 0, result.stderr
+    assert re.search(
+        r"translation +by tokens that both have; \d+ in common, of the target's 261 and the draft's", result.stdout
+    )
+
+
 def test_help_names_every_command():
     shown = call("--help").stdout
     assert all(f"  {name} " in shown for name in ("run", "pairs", "fetch", "calibrate", "replay", "bench"))
@@ -135,6 +145,17 @@ def test_pairs_lists_everything():
         line = next(line for line in shown.stdout.splitlines() if line.split()[:1] == [name])
         assert pair.target.name in line and pair.target.licence in line and "GB" in line
         assert re.search(r"(yes|no) +(ready|to fetch|damaged)", line)
+
+
+def test_pairs_says_what_works_by_translation_and_what_cannot_be_translated(tiny_pair, tmp_path):
+    target = tiny_pair.partition("+")[0]
+    for name, tokenizer in (("pieces", sentence_piece()), ("nothing", letters(*"αβγ"))):
+        model_folder(tmp_path / name, tokenizer=tokenizer, template=None, vocab_size=400)
+    shown = call("pairs", f"{target}+{tmp_path / 'pieces'}", f"{target}+{tmp_path / 'nothing'}", tiny_pair)
+    assert shown.exit_code == 0
+    said = shown.stdout.splitlines()[-2:]
+    assert "The lm draft has another tokenizer than the target: it works by translation, expect less." in said[0]
+    assert "no token in common with the target's" in said[1]
 
 
 def test_fetch_says_when_a_pair_is_ready(tiny_pair):

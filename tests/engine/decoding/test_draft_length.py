@@ -8,7 +8,7 @@ from chi_squared import CAUGHT, FALSE_ALARM, markov_p_value
 
 from engine.config import SamplingParams
 from engine.decoding.draft_length import AdaptiveGamma, FixedGamma, ReplayedGamma
-from engine.drafters.autoregressive import certainty
+from engine.drafters.autoregressive import certainties
 from engine.drafters.base import PER_TOKEN, Draft, DrafterSetup
 from engine.drafters.draft_model import DraftModelDrafter
 from engine.exactness.toy_models import ToyLM, ToyRunner, generate, make_drafter, toy_decoder
@@ -139,7 +139,7 @@ def test_a_draft_that_pays_never_rests():
 
 @pytest.mark.parametrize("row, tenth", [([0.05, 0.3, 0.65], 6), ([0.55, 0.45], 5), ([1.0, 0.0], 9), ([0.05] * 20, 0)])
 def test_certainty_is_the_highest_probability_in_tenths(row, tenth):
-    assert certainty(torch.tensor([row]).log() + 3) == tenth
+    assert certainties(torch.tensor([row]).log() + 3) == [tenth]
 
 
 # ---- when it decides ----------------------------------------------------------------------------------------------
@@ -189,7 +189,7 @@ def test_a_chain_that_is_cut_short_is_the_beginning_of_the_whole(policy, drafts,
     assert draft.tokens.tolist() == whole.tokens[:drafts].tolist() and whole.confidence_keys == ()
     assert drafts == 0 or torch.equal(draft.q, whole.q[:drafts])
     assert list(draft.confidence_keys) == [
-        certainty(DRAFT.logits([*[0, 1, 2], *whole.tokens[:i].tolist()])[None]) for i in range(drafts)
+        certainties(DRAFT.logits([*[0, 1, 2], *whole.tokens[:i].tolist()])[None])[0] for i in range(drafts)
     ]
     kept = max(drafts - 1, 0)
     drafter.commit(kept)

@@ -19,6 +19,7 @@ from engine.drafters.ngram import NgramDrafter
 from engine.drafters.none import NoDrafter
 from engine.errors import BadInput
 from engine.exactness.toy_models import ToyLM, ToyTreeDrafter, make_drafter, toy_decoder
+from engine.sampling.traversal import Order
 from engine.trace.events import EMITTED
 from engine.trace.metrics import expected_lengths
 
@@ -173,17 +174,39 @@ def test_the_numbers_of_a_block_explain_its_verdicts():
     assert expected["token"] < expected["block"] == pytest.approx(accepted, abs=0.35)
 
 
-def test_rounds_with_a_tree_keep_the_token_rule():
-    settings = {"gamma": 2, "max_new_tokens": 60}
-    token, block = (
-        timeless(toy_decoder(TARGET, make_drafter("top", DRAFT), [0, 1], WARM, acceptance=rule, **settings).rounds())
-        for rule in ("token", "block")
-    )
-    assert token == block
+@pytest.mark.parametrize("method", ["without_replacement", "top"])
+def test_the_numbers_of_a_tree_decided_on_together_explain_its_verdicts(method):
+    """Of the tokens alone: each weight follows from the parent's, each verdict from u and h, in post-order."""
+    settings = {"gamma": 2, "max_new_tokens": 150, "acceptance": "block", "seed": 1, "trace_top": 8}
+    seen = Counter()
+    for r in toy_decoder(TARGET, make_drafter(method, DRAFT), [0, 1], WARM, **settings).rounds():
+        drafts, order = r.tokens[: len(r.parents)], Order.of(r.parents).nodes if r.parents else [0]
+        last = next(node for node in order if node == 0 or drafts[node - 1].u < drafts[node - 1].h)
+        path, node = set(), last
+        while node:
+            path.add(node - 1)
+            node = r.parents[node - 1]
+        refused = {i for i, parent in enumerate(r.parents) if parent == last}
+        refused |= {i for i in range(len(drafts)) for k in path if r.parents[i] == r.parents[k] and i < k}
+        for i, token in enumerate(drafts):
+            seen[token.status] += 1
+            weight = drafts[r.parents[i] - 1].running if r.parents[i] else 1.0
+            if r.parents.index(r.parents[i]) == i:  # the first child
+                assert token.accept == pytest.approx(min(1.0, token.p / token.q), rel=1e-5)
+                assert token.running == pytest.approx(min(1.0, weight * token.p / token.q), rel=1e-3, abs=1e-6)
+            assert 0 <= token.h <= token.running + 1e-6 and token.u is not None
+            is_rescued = i in path and i + 1 != last and token.u >= token.accept
+            if len(r.tokens) > len(drafts):
+                status = "rescued" if is_rescued else "accepted" if i in path else "rejected" if i in refused else None
+                assert token.status == (status or "discarded")
+        if r.tokens[-1].status == "resampled" and r.parents:
+            (top, *_), q = r.tokens[-1].residual.top, {c.id: c.mass for c in r.tokens[-1].q_top.top}
+            assert r.tokens[-1].residual is not None and top.mass > 0 and sum(q.values()) > 0
+    assert min(seen[status] for status in ("accepted", "rescued", "rejected", "discarded")) > 5
 
 
 def test_a_trace_costs_no_token():
-    for method, rule in [*((method, "token") for method in METHODS), ("lm", "block")]:
+    for method, rule in [*((method, "token") for method in METHODS), ("lm", "block"), ("top", "block")]:
         runs = [
             toy_decoder(
                 TARGET, make_drafter(method, DRAFT), [0, 1], WARM, gamma=3, max_new_tokens=40, trace=trace,

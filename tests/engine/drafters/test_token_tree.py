@@ -114,3 +114,9 @@ def test_keys_tell_first_guesses_from_later_ones():
     assert [confidence_key(0, share) for share in (0.0, 0.55, 1.0)] == [0, 5, 9]
     assert [confidence_key(2, share)[1] for share in (1.0, 0.3, 0.13, 0.0)] == [0, 1, 2, 5]
     assert is_first(3) and not is_first(("later", 0)) and BRANCHES == 10
+
+
+def test_a_row_never_costs_less_than_nothing():
+    """v measured on a busy machine may fall from one width to the next."""
+    shape = shape_of({1: 1.0, 2: 0.9, 3: 1.2})
+    assert shape.row_cost(0) == 0 and shape.row_cost(1) > 0

@@ -44,6 +44,10 @@ def slow(*values):
     return [pytest.param(value, marks=pytest.mark.slow) for value in values]
 
 
+def slow_cases(*cases):
+    return [pytest.param(*case, marks=pytest.mark.slow) for case in cases]
+
+
 @pytest.mark.parametrize("gamma", [4, *slow(1)])
 @pytest.mark.parametrize("name", ["all", *slow(*(name for name in SAMPLINGS if name != "all"))])
 @pytest.mark.parametrize("method", ["ngram", "lm"])
@@ -72,6 +76,16 @@ def test_trees(siblings, sampling, gamma):
     target, draft = pair(8, seed=5)
     drafter = ToyTreeDrafter(draft, siblings, widths=(3, 1, 2) if gamma > 1 else (3,))
     settings = {"sampling": SAMPLINGS[sampling], "gamma": gamma, "max_new_tokens": 800}
+    assert markov_p_value(target, generate(target, drafter, PROMPT, **settings), SAMPLINGS[sampling]) > FALSE_ALARM
+
+
+@pytest.mark.parametrize("gamma", [3, *slow(1)])
+@pytest.mark.parametrize("sampling", ["all", *slow("plain", "top-k")])
+@pytest.mark.parametrize("siblings", ["without_replacement", *slow("independent", "top")])
+def test_trees_that_are_decided_on_together(siblings, sampling, gamma):
+    target, draft = pair(8, seed=5)
+    drafter = ToyTreeDrafter(draft, siblings, widths=(2, 1, 2) if gamma > 1 else (3,))
+    settings = {"sampling": SAMPLINGS[sampling], "gamma": gamma, "max_new_tokens": 700, "acceptance": "block"}
     assert markov_p_value(target, generate(target, drafter, PROMPT, **settings), SAMPLINGS[sampling]) > FALSE_ALARM
 
 
@@ -110,13 +124,16 @@ def test_the_joint_law_of_whole_outputs(method, sampling, seed, runs):
     assert joint_p_value(outputs, exact_distribution(target, PROMPT, 3, sampling)) > FALSE_ALARM
 
 
+@pytest.mark.parametrize(
+    ("method", "gamma", "runs"), [("lm", 3, 700), ("without_replacement", 2, 400), *slow_cases(("top", 2, 400))]
+)
 @pytest.mark.parametrize("sampling", [SamplingParams(1.0), *slow(SamplingParams(0.8, top_k=4, top_p=0.9))])
-def test_the_joint_law_of_whole_outputs_by_blocks(sampling):
-    """Four tokens at once, of runs in which a block of three drafts can be accepted whole."""
+def test_the_joint_law_of_whole_outputs_by_blocks(sampling, method, gamma, runs):
+    """Four tokens at once, of runs in which three drafts of a chain, or two of a tree, can be accepted at once."""
     target, draft = pair(4, 5)
-    settings = {"sampling": sampling, "gamma": 3, "max_new_tokens": 6, "acceptance": "block"}
+    settings = {"sampling": sampling, "gamma": gamma, "max_new_tokens": 3 + gamma, "acceptance": "block"}
     outputs = Counter(
-        tuple(generate(target, make_drafter("lm", draft), PROMPT, seed=s, **settings)[:4]) for s in range(700)
+        tuple(generate(target, make_drafter(method, draft), PROMPT, seed=s, **settings)[:4]) for s in range(runs)
     )
     assert joint_p_value(outputs, exact_distribution(target, PROMPT, 4, sampling)) > FALSE_ALARM
 

@@ -5,8 +5,8 @@ from chi_squared import CAUGHT, FALSE_ALARM, is_caught, markov_p_value
 from test_exactness import lookup_p_value
 
 from engine.config import SamplingParams
-from engine.decoding.loop import Rules
-from engine.exactness.mutants import MUTANTS, block_rules, rules
+from engine.decoding.loop import TRUE_RULES, Rules
+from engine.exactness.mutants import MUTANTS, Mutant, block_rules, rules, traversal_rules
 from engine.exactness.results import MISTAKES
 from engine.exactness.toy_models import PLAIN, ToyLM, generate, make_drafter, toy_decoder
 
@@ -27,6 +27,17 @@ REVEALING = {
         [[0.41, 0.58, 0.01], [0.36, 0.63, 0.01], [0.74, 0.25, 0.01]],
         [[0.01, 0.27, 0.72], [0.8, 0.18, 0.02], [0.11, 0.85, 0.04]],
     ),
+    **dict.fromkeys(
+        ("traversal-weight", "traversal-q-unscaled"),
+        (
+            [[0.01, 0.03, 0.96], [0.14, 0.03, 0.83], [0.26, 0.05, 0.69]],
+            [[0.03, 0.24, 0.73], [0.94, 0.04, 0.02], [0.01, 0.66, 0.33]],
+        ),
+    ),
+    "traversal-same-draws": (
+        [[0.02, 0.02, 0.96], [0.49, 0.02, 0.49], [0.45, 0.53, 0.02]],
+        [[0.25, 0.25, 0.5], [0.49, 0.02, 0.49], [0.9, 0.08, 0.02]],
+    ),
     "ancestor-residual": ([[0.3, 0.1, 0.6]] * 3, [[0.8, 0.18, 0.02]] * 3),
 }
 
@@ -36,11 +47,14 @@ def long_run(drafter, method: str, rule: Rules, acceptance: str = "token"):
     return toy_decoder(TARGET, drafter, PROMPT, rules=rule, trace=False, acceptance=acceptance, **settings)
 
 
-def revealing_run(name: str, rule: Rules):
+def revealing_run(name: str, mutant: Mutant | None = None):
+    """A run of the mutant ``name``, or of the true rules, where that mistake shows."""
     target, draft = (ToyLM.from_rows(rows, "abc"[: len(rows)]) for rows in REVEALING[name])
     mistake = MISTAKES[name]
-    settings = {"sampling": PLAIN, "gamma": 5 if mistake.method == "lm" else 1, "acceptance": mistake.acceptance}
-    drafter = make_drafter(mistake.method, draft)
+    gamma = 5 if mistake.method == "lm" else 2 if mistake.acceptance == "block" else 1
+    settings = {"sampling": PLAIN, "gamma": gamma, "acceptance": mistake.acceptance}
+    drafter = mutant.drafter(draft) if mutant else make_drafter(mistake.method, draft)
+    rule = mutant.rules if mutant else TRUE_RULES
     return target, toy_decoder(target, drafter, [0, 1], rules=rule, max_new_tokens=3000, trace=False, **settings)
 
 
@@ -50,7 +64,7 @@ def revealing_run(name: str, rule: Rules):
 )
 def test_every_mutant_is_caught(mutant):
     if mutant.name in REVEALING:
-        target, run = revealing_run(mutant.name, mutant.rules)
+        target, run = revealing_run(mutant.name, mutant)
         assert is_caught(run, target, PLAIN)
         return
     mistake = mutant.mistake
@@ -61,7 +75,7 @@ def test_every_mutant_is_caught(mutant):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", REVEALING)
 def test_the_true_rules_pass_where_these_mistakes_show(name):
-    target, run = revealing_run(name, Rules())
+    target, run = revealing_run(name)
     assert not is_caught(run, target, PLAIN)
 
 
@@ -72,7 +86,13 @@ def test_a_wrong_row_after_the_branches_of_lookup_is_caught():
 
 @pytest.mark.parametrize(
     ("method", "acceptance"),
-    [("lm", "token"), ("lm", "block"), ("independent", "token"), ("without_replacement", "token")],
+    [
+        ("lm", "token"),
+        ("lm", "block"),
+        ("independent", "token"),
+        ("without_replacement", "token"),
+        ("without_replacement", "block"),
+    ],
 )
 def test_the_true_rules_pass_the_same_check(method, acceptance):
     run = long_run(make_drafter(method, DRAFT), method, Rules(), acceptance)
@@ -85,6 +105,13 @@ def test_the_parts_the_mutants_are_made_of_are_right(method):
     """Put together without a mistake they give the very tokens that the true rules give."""
     settings = {"sampling": SAMPLING, "gamma": 3, "max_new_tokens": 150}
     built = generate(TARGET, make_drafter(method, DRAFT), PROMPT, rules=rules(), **settings)
+    assert built == generate(TARGET, make_drafter(method, DRAFT), PROMPT, **settings)
+
+
+@pytest.mark.parametrize("method", ["without_replacement", "top"])
+def test_the_parts_of_traversal_verification_are_right(method):
+    settings = {"sampling": SAMPLING, "gamma": 2, "max_new_tokens": 60, "acceptance": "block"}
+    built = generate(TARGET, make_drafter(method, DRAFT), PROMPT, rules=traversal_rules(), **settings)
     assert built == generate(TARGET, make_drafter(method, DRAFT), PROMPT, **settings)
 
 

@@ -26,7 +26,7 @@ from engine.sampling.warping import draw
 from engine.trace.events import CostModel
 from engine.trace.trace import fold
 from engine.training import export
-from engine.training.students import new_eagle
+from engine.training.students import ExitStudent, new_eagle
 from engine.training.teacher import Teacher
 
 GPU = pytest.mark.gpu
@@ -40,13 +40,14 @@ def device(request):
 
 @pytest.fixture(scope="module")
 def root(tmp_path_factory):
-    """A target, a draft that is nearly the same, and an EAGLE head before training: poor guesses, real passes."""
+    """A target, a draft that is nearly the same, and heads before training: poor guesses, real passes."""
     root = tmp_path_factory.mktemp("pair")
     model_folder(root / "target", "qwen3", max_position_embeddings=1024)
     model_folder(root / "draft", "qwen3", noise=0.3, max_position_embeddings=1024)
     teacher = Teacher.load(root / "target", "cpu")
     student = new_eagle(teacher, torch.arange(0, VOCABULARY, 2), 2, teacher.layer, torch.ones(2))
-    export.eagle(student, teacher, (0, 1), root / "head", "")
+    export.eagle(student, teacher, (0, 1), root / "eagle", "")
+    export.exit_head(ExitStudent(teacher, student.words), teacher, 1, root / "exit", "")
     return root
 
 
@@ -57,7 +58,7 @@ def engine_on(root, device, monkeypatch):
     made = []
 
     def load(precision: str = "fp32", method: str = "lm", captured: bool = True):
-        draft = root / ("head" if method == "eagle" else "draft")
+        draft = root / (method if method in ("eagle", "exit") else "draft")
         with monkeypatch.context() as patch:
             if device == "cpu" or not captured:
                 kind = FakeGraphs if captured else EagerGraphs
@@ -132,7 +133,7 @@ def test_no_token_without_mass_is_drawn_on_the_device(device, vocabulary):
             assert (probs.gather(1, ids[:, None]) > 0).all()
 
 
-@pytest.mark.parametrize("method", ["lm", "eagle"])
+@pytest.mark.parametrize("method", ["lm", "eagle", "exit"])
 @pytest.mark.parametrize("temperature", [0.0, 1.0])
 def test_a_trace_is_the_same_on_and_off_graphs_and_when_they_are_used_again(engine_on, device, method, temperature):
     before, settings = FakeGraphs.made, {"temperature": temperature, "max_new_tokens": 48, "seed": 3}
@@ -146,7 +147,7 @@ def test_a_trace_is_the_same_on_and_off_graphs_and_when_they_are_used_again(engi
 
 
 @pytest.mark.parametrize("device", [pytest.param("cuda", marks=GPU)], indirect=True)
-@pytest.mark.parametrize("method", ["lm", "eagle"])
+@pytest.mark.parametrize("method", ["lm", "eagle", "exit"])
 def test_a_round_waits_for_the_device_once(engine_on, method):
     engine = engine_on(method=method)
     rounds = engine.run(asked(engine, method, temperature=1.0), ends=False)
@@ -215,10 +216,19 @@ def test_the_graphs_used_last_are_kept(monkeypatch):
     assert captures("one more") and not captures(0) and captures(1)
 
 
+def test_a_longer_request_gets_a_larger_cache_and_new_graphs(engine_on, device):
+    """The exit head runs on the target's cache, so its graphs must not outlive it."""
+    graphed, eager = (engine_on(method="exit", captured=captured) for captured in (True, False))
+    for tokens in (20, 180, 20):
+        ours, theirs = (ids(engine, "exit", max_new_tokens=tokens) for engine in (graphed, eager))
+        assert ours == theirs
+        assert graphed.drafter("exit").runner.cache is None, "otherwise two caches would need memory"
+
+
 # ---- in the precision that a GPU runs in ---------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("method", ["none", "ngram", "lm"])
+@pytest.mark.parametrize("method", ["none", "ngram", "lm", "exit"])
 def test_greedy_in_fp32_through_graphs_is_what_transformers_writes(root, engine_on, method):
     engine = engine_on(method=method)
     prompt, mine = ids(engine, method)

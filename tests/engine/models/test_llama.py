@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 import torch
+from fake_graphs import FakeGraphs
 from safetensors.torch import load_file, save_file
 from tiny_models import CHECKPOINTS, logits_of, runner_of, write
 from transformers import AutoModelForCausalLM, GPT2Config, LlamaConfig, MistralConfig, Qwen2Config
@@ -110,6 +111,19 @@ def test_each_of_several_sequences_in_one_pass_is_as_alone(checkpoint):
     plain = [Tokens(tokens.runner, torch.tensor([IDS[tokens.runner.length]])) for tokens in batch[:3]]
     for tokens, ours in zip(plain, batch[0].runner.together(plain), strict=True):
         close(ours[0], logits_of(checkpoint[1], IDS[: tokens.runner.length])[-1], PLAIN)
+
+
+def test_a_captured_sequence_shares_a_pass_and_is_replayed_after_it(tmp_path):
+    """The run that was alone on a device when others came, and is alone again."""
+    checkpoint = tmp_path, write(tmp_path, "llama")
+    eager = ready(checkpoint, prompt=21)
+    captured = DecoderRunner(eager.model, FakeGraphs())
+    captured.reset(64)
+    captured.prefill(IDS[:9])
+    steps = [captured.forward(torch.tensor([IDS[9]]))[0].clone()]
+    batch = [Tokens(eager, torch.tensor(IDS[21:25])), Tokens(captured, torch.tensor(IDS[10:13]))]
+    steps += [*captured.together(batch)[1], captured.forward(torch.tensor([IDS[13]]))[0]]
+    close(torch.stack(steps), logits_of(checkpoint[1], IDS)[9:14], PLAIN)
 
 
 @pytest.mark.parametrize("field", ["positions", "mask", "cache"])

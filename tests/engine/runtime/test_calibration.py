@@ -136,6 +136,16 @@ def test_the_steps_of_each_precision_are_known_from_the_cache(pairs, measured, o
     assert calibration.known_steps(own_cache / "calibration", device, "another") == {}
 
 
+def test_the_cost_of_each_draft_is_known_from_the_cache(pairs, measured, own_cache):
+    engine = engine_of(pairs, draft="draft", precision="fp32")
+    folder, device = own_cache / "calibration", device_name(engine.device)
+    target = engine.weights("none")["target"]
+    assert calibration.known_draft_costs(folder, device, target, "fp32") == {}
+    c = engine.costs("lm").c
+    assert calibration.known_draft_costs(folder, device, target, "fp32") == pytest.approx({"lm": c})
+    assert calibration.known_draft_costs(folder, device, target, "bf16") == {}
+
+
 @pytest.mark.parametrize("length", [8, 24, 64])
 def test_a_short_context_is_calibrated_at_what_it_has(tmp_path, length):
     model_folder(tmp_path, max_position_embeddings=length)

@@ -29,6 +29,12 @@ GOLDEN = {  # τ at γ = 4, greedy, 64 tokens
     ("eagle-chain", "chat-3"): 1.561,
     ("eagle-chain", "code-2"): 2.370,
     ("eagle-chain", "rewrite-1"): 1.362,
+    ("medusa", "chat-3"): 1.185,
+    ("medusa", "code-2"): 1.422,
+    ("medusa", "rewrite-1"): 1.185,
+    ("exit", "code-2"): 1.829,
+    ("exit", "chat-3"): 1.231,
+    ("exit", "rewrite-1"): 1.231,
 }
 BEGUN = "<|im_start|>user\nTell me about dogs.<|im_end|>\n<|im_start|>assistant\nDogs are"  # drafts know replies only
 CHECKED = ("code-2", "chat-3", "rewrite-1")
@@ -57,9 +63,10 @@ def run(engine, method, prompt, **settings):
 
 def test_they_are_small_and_say_what_they_are():
     drafts = get_pair(PAIR).drafts
-    assert set(drafts) == {"lm", "eagle"} and drafts["eagle"].head and not drafts["lm"].head
+    assert [*drafts] == ["lm", "eagle", "medusa", "exit"]
+    assert all(spec.head == (name if name != "lm" else "") for name, spec in drafts.items())
     files = [f for spec in drafts.values() for f in Path(spec.folder).iterdir()]
-    assert sum(f.stat().st_size for f in files) <= 40 * 2**20
+    assert sum(f.stat().st_size for f in files) <= 43 * 2**20
     for spec in drafts.values():
         card = (spec.folder / "README.md").read_text(encoding="utf-8")
         assert all(part in card for part in ("## Data", "## Recipe", "Hardware", "## Acceptance", "seed"))
@@ -71,7 +78,7 @@ def plain_text(engine):
 
 
 @pytest.mark.parametrize("prompt", ["code-2", *(pytest.param(p, marks=pytest.mark.slow) for p in CHECKED[1:])])
-@pytest.mark.parametrize("method", ["eagle-chain", pytest.param("lm", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("method", ["eagle-chain", "medusa", "exit", pytest.param("lm", marks=pytest.mark.slow)])
 def test_greedy_text_is_the_targets_own_and_tau_is_as_good_as_it_was(engine, plain_text, method, prompt):
     drafted = run(engine, method, PROMPTS[prompt])
     assert drafted.text == plain_text(prompt)
@@ -97,12 +104,20 @@ def test_where_rows_are_cheap_a_tree_keeps_more_than_a_chain_and_writes_the_same
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("method", "gamma", "acceptance"),
-    [("lm", "auto", "token"), ("lm", 3, "block"), ("eagle", 2, "token")],  # it drafts what `eagle-chain` does
+    [
+        ("lm", "auto", "token"),
+        ("lm", 3, "block"),
+        ("eagle-chain", 2, "token"),
+        ("medusa", 2, "token"),
+        ("exit", 2, "token"),
+        ("eagle", 3, "token"),
+        ("eagle", 3, "block"),
+    ],
 )
 def test_sampled_text_keeps_the_targets_law(engine, reference, method, gamma, acceptance):
     """The first two tokens of seeded runs against the target's own joint law; false alarm 1e-4, seeds fixed."""
     asked = RunConfig(
-        BEGUN, method=method, gamma=gamma, sampling=SamplingParams(1.3, top_k=3), max_new_tokens=3, chat=False,
+        BEGUN, method=method, gamma=gamma, sampling=SamplingParams(1.3, top_k=3), max_new_tokens=4, chat=False,
         acceptance=acceptance,
     )  # fmt: skip
     runs = [fold(engine.run(replace(asked, seed=seed, trace=False))) for seed in range(80)]

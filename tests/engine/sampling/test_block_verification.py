@@ -13,6 +13,7 @@ from exact_laws import (
     difference,
     expected_law,
     law,
+    mean_accepted,
     output_law,
     rows,
     table_model,
@@ -33,23 +34,13 @@ def closing_draws(N: int) -> torch.Tensor:
     return torch.full((N + 1,), 0.5)
 
 
-def expected_length(accept, integrate, model, draft, vocabulary: int, N: int) -> float:
-    """The mean number of accepted drafts, over the drafts and the uniforms."""
-    mean = 0.0
-    for tokens, chance, q in chain_q_law(draft, vocabulary, N):
-        p = torch.stack([model(tokens[:i]) for i in range(N + 1)])
-        rule = as_rule(accept)(p, q, torch.tensor(tokens))
-        mean += chance * sum(mass * len(kept) for kept, mass, _ in integrate(rule, N))
-    return mean
-
-
 @pytest.mark.parametrize(("vocabulary", "N", "seed"), SETTINGS)
 def test_a_block_has_the_targets_law_and_accepts_at_least_as_many_drafts(vocabulary, N, seed):
     model, draft = table_model(vocabulary, seed), table_model(vocabulary, seed + 1)
     q_law = list(chain_q_law(draft, vocabulary, N))
     assert_target_law(as_rule(verify_block), model, q_law, tuple(range(N)), N + 1, block_law)
-    block = expected_length(verify_block, block_law, model, draft, vocabulary, N)
-    token = expected_length(verify_chain, law, model, draft, vocabulary, N)
+    block = mean_accepted(as_rule(verify_block), model, q_law, tuple(range(N)), block_law)
+    token = mean_accepted(as_rule(verify_chain), model, q_law, tuple(range(N)), law)
     assert block >= token - 1e-6
     assert block > token + 1e-5 or N == 1, "with one draft both rules are the same"
 

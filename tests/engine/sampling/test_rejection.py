@@ -1,7 +1,6 @@
 """The acceptance rules by themselves: exact laws by enumeration, and what must hold for any p, q and u."""
 
 import random
-from itertools import product
 
 import pytest
 import torch
@@ -15,6 +14,7 @@ from exact_laws import (
     output_law,
     rows,
     table_model,
+    tree_q_law,
 )  # fmt: skip
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -41,20 +41,6 @@ def test_a_chain_that_was_no_draw_has_the_targets_law():
         assert_target_law(as_rule(verify_chain), model, [(tokens, 1.0, None)], (0, 1), 3)
 
 
-def sibling_q_law(q: torch.Tensor, count: int, replace: bool):
-    """Every way to draw ``count`` siblings from q, with or without putting them back."""
-    ways = [((), 1.0, ())]
-    for _ in range(count):
-        longer = []
-        for tokens, chance, drawn in ways:
-            left = q if replace else q.index_fill(0, torch.tensor(tokens, dtype=torch.long), 0.0)
-            left = left / left.sum()
-            for token in left.nonzero()[:, 0].tolist():
-                longer.append(((*tokens, token), chance * float(left[token].double()), (*drawn, left)))
-        ways = longer
-    return [(tokens, chance, torch.stack(drawn)) for tokens, chance, drawn in ways]
-
-
 TREE_RULES = pytest.mark.parametrize("verify_tree", [walk_tree, verify_tree_at_once])
 
 
@@ -64,7 +50,8 @@ TREE_RULES = pytest.mark.parametrize("verify_tree", [walk_tree, verify_tree_at_o
 def test_siblings_have_the_targets_law(replace, count, verify_tree):
     model, q = table_model(4, 5), rows(1, 4, 6, holes=0.0)[0]
     parents = (0,) * count
-    assert_target_law(as_rule(verify_tree, parents), model, sibling_q_law(q, count, replace), parents, 2)
+    ways = tree_q_law(lambda path: q, 4, parents, replace)
+    assert_target_law(as_rule(verify_tree, parents), model, ways, parents, 2)
 
 
 @TREE_RULES
@@ -76,15 +63,9 @@ def test_top_siblings_have_the_targets_law(verify_tree):
 @TREE_RULES
 def test_a_two_level_tree_has_the_targets_law(verify_tree):
     """Two siblings, each with a child: nodes 1 and 2 under the root, 3 under 1, 4 under 2."""
-    vocabulary, parents = 3, (0, 0, 1, 2)
-    model, draft = table_model(vocabulary, 8), table_model(vocabulary, 9)
-    ways = []
-    for (a, b), chance, q in sibling_q_law(draft(()), 2, replace=True):
-        for c, d in product(range(vocabulary), repeat=2):
-            more = float(draft((a,))[c].double() * draft((b,))[d].double())
-            if more > 0:
-                ways.append(((a, b, c, d), chance * more, torch.cat([q, draft((a,))[None], draft((b,))[None]])))
-    assert_target_law(as_rule(verify_tree, parents), model, ways, parents, 3)
+    parents = (0, 0, 1, 2)
+    ways = tree_q_law(table_model(3, 9), 3, parents)
+    assert_target_law(as_rule(verify_tree, parents), table_model(3, 8), ways, parents, 3)
 
 
 # Mistakes in the drafter, in the warping, or in which uniform is used are not visible to a law over (p, q, tokens).

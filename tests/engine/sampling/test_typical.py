@@ -7,7 +7,7 @@ import pytest
 import torch
 from chi_squared import CAUGHT
 
-from engine.config import ACCEPTANCE, RunConfig, SamplingParams, is_lossy
+from engine.config import ACCEPTANCE, RunConfig, SamplingParams
 from engine.errors import BadInput
 from engine.exactness.distribution_test import count_outcomes, judge, toy_runs
 from engine.exactness.toy_models import PLAIN, exact_distribution, make_drafter, record_trace, weather_pair
@@ -55,9 +55,7 @@ def test_the_distribution_test_finds_it_lossy_and_says_by_how_much():
     result = judge(law, draws)
     assert result.p_value < CAUGHT and not result.lossless
     assert 0.18 < result.distance < 0.3 and result.distance > 2 * result.band[1]
-    assert (
-        is_lossy("typical") and ACCEPTANCE["typical"].is_lossy and not is_lossy("block") and not is_lossy(["typical"])
-    )
+    assert ACCEPTANCE["typical"].is_lossy and not ACCEPTANCE["block"].is_lossy
 
 
 def test_a_trace_has_the_threshold_instead_of_a_draw():

@@ -16,6 +16,17 @@ from engine.trace.trace import Trace, fold, from_json, to_json, with_branch
 # --- what goes out comes back ------------------------------------------------------------------------------------
 
 
+def test_a_file_of_a_lossy_run_says_so_first():
+    whole = small()
+    sampled = whole.started.config | {"acceptance": "typical", "sampling": {"temperature": 0.8}}
+    lossy = replace(whole, started=replace(whole.started, config=sampled))
+    assert to_json(lossy).startswith('{"schema":1,"lossy":"typical acceptance: above temperature 0')
+    assert from_json(to_json(lossy)) == lossy and '"lossy"' not in to_json(whole)
+    for change in ({"sampling": {"temperature": 0.0}}, {"method": "none"}, {"gamma": 0}, {"acceptance": ["typical"]}):
+        exact = replace(lossy, started=replace(lossy.started, config=sampled | change))
+        assert '"lossy"' not in to_json(exact), change
+
+
 def test_fold_gathers_events_in_order():
     whole = small()
     assert fold([whole.started, *whole.rounds, whole.finished]) == whole

@@ -16,7 +16,7 @@ from engine.training import generate, hidden_states
 from engine.training.batched_sampler import BatchedSampler
 from engine.training.distil import Data
 from engine.training.project import frequent
-from engine.training.students import new_eagle, new_lm
+from engine.training.students import ExitStudent, MedusaStudent, new_eagle, new_lm
 from engine.training.teacher import Teacher
 
 
@@ -64,7 +64,7 @@ def teacher(root):
 
 @pytest.fixture(scope="session")
 def journey(root, cache):
-    """prompts → sample → distil → export → evaluate, both kinds."""
+    """prompts → sample → distil → export, every kind; two of them go on to evaluate."""
     with pytest.MonkeyPatch.context() as patch:
         use_small_samples(patch, cache)
         return all_stages(root)
@@ -73,8 +73,9 @@ def journey(root, cache):
 def all_stages(root):
     said = {"prompts": stage(root, "prompts", "--count", 90, "--slots", 16)}
     said["sample"] = stage(root, "sample", "--max-new-tokens", 12, "--slots", 7, "--count", 120)
-    for kind in ("lm", "eagle"):
-        said[kind] = stage(root, "distil", kind, "--updates", 12, "--rows", 6, "--words", WORDS, "--taps", "0,1")
+    for kind in ("lm", "eagle", "medusa", "exit"):
+        taps = "1" if kind == "exit" else "0,1"
+        said[kind] = stage(root, "distil", kind, "--updates", 12, "--rows", 6, "--words", WORDS, "--taps", taps)
         stage(root, "export", kind, "--out", root / kind)
     (root / "held.jsonl").write_text('{"id": "a", "kind": "x", "prompt": "the cat"}\n')
     for kind in ("lm", "eagle"):
@@ -96,10 +97,14 @@ def learning(target, teacher, tmp_path_factory):
         torch.manual_seed(seed)
         if kind == "lm":
             return new_lm(teacher, words, SHAPE, seed)
+        if kind == "medusa":
+            return MedusaStudent(teacher, words)
+        if kind == "exit":
+            return ExitStudent(teacher, words)
         return new_eagle(teacher, words, 2, teacher.layer, torch.ones(2))
 
     def data(kind):
-        return Data(whole, found, (0, 1) if kind == "eagle" else (), "cpu")
+        return Data(whole, found, {"eagle": (0, 1), "exit": (1,)}.get(kind, ()), "cpu")
 
     return SimpleNamespace(samples=whole, features=found, words=words, student=student, data=data, teacher=teacher)
 

@@ -12,7 +12,8 @@ from training_project import files, made_up, quiet, same, stop_after, weights_of
 from engine.training import distil, hidden_states
 from engine.training.distil import Data, Recipe
 from engine.training.project import rollout_for
-from engine.training.students import Batch, LmStudent
+from engine.training.students import Batch, LmStudent, MedusaStudent
+from engine.training.teacher import Teacher
 
 
 def test_held_out_prompts_are_never_trained_on():
@@ -36,16 +37,16 @@ def test_held_out_prompts_are_never_trained_on():
 def by_hand(learning, kind, student, rows, steps):
     """For each step (guesses, agreements, overlap, KL summed over positions), a token of the text at a time."""
     s, teacher, table = learning.samples, learning.teacher, []
-    words = student.words.tolist() if kind == "eagle" else list(range(VOCABULARY))
+    words = student.words.tolist() if kind != "lm" else list(range(VOCABULARY))
     for k in range(1, steps + 1):
         count = agree = overlap = divergence = 0
         for i in rows:
             ids = torch.from_numpy(s.row(i).astype(np.int64))[None]
             states = learning.features.states[s.starts[i] : s.starts[i + 1]].astype(np.float32)
-            tapped = torch.from_numpy(states[:, :2].reshape(1, ids.shape[1], -1).copy())
-            all_states = student.states(Batch(ids, tapped, None, None, None), steps)
+            tapped = torch.from_numpy(states[:, kind == "exit" : 2].reshape(1, ids.shape[1], -1).copy())
+            all_states = student.states(Batch(ids, tapped, torch.from_numpy(states[None, :, 2]), None, None), steps)
             for reply_mask in range(int(s.prompt_len[i]), ids.shape[1]):  # a token that the target wrote
-                at = reply_mask - k - (kind == "eagle")
+                at = reply_mask - k - (kind in ("eagle", "medusa"))
                 if at < 0:
                     continue
                 p_logits = teacher.logits(torch.from_numpy(states[reply_mask - 1, 2]))
@@ -60,7 +61,7 @@ def by_hand(learning, kind, student, rows, steps):
     return table
 
 
-@pytest.mark.parametrize("kind, steps", [("lm", 1), ("eagle", 3)])
+@pytest.mark.parametrize("kind, steps", [("lm", 1), ("eagle", 3), ("medusa", 3), ("exit", 1)])
 @torch.no_grad()
 def test_acceptance_and_loss_are_what_counting_by_hand_gives(learning, kind, steps):
     student, data = learning.student(kind), learning.data(kind)
@@ -74,10 +75,11 @@ def test_acceptance_and_loss_are_what_counting_by_hand_gives(learning, kind, ste
     assert float(value) == pytest.approx(mean, rel=1e-3)
 
 
-@pytest.mark.parametrize("kind, tv", [("lm", 0.0), ("eagle", 0.0), ("eagle", 0.3)])
+@pytest.mark.parametrize("kind, tv", [("lm", 0.0), ("exit", 0.0), ("eagle", 0.0), ("eagle", 0.3)])
 def test_a_student_learns(learning, tmp_path, kind, tv):
     student, data = learning.student(kind), learning.data(kind)
-    recipe = Recipe(60, rows=12, learning_rate=5e-3, every=20, tv=tv, rollout=((0.0, 1), (0.5, 2)))
+    rollout = ((0.0, 1), (0.5, 2)) if kind == "eagle" else ((0.0, 1),)
+    recipe = Recipe(60, rows=12, learning_rate=5e-3, every=20, tv=tv, rollout=rollout)
     before = distil.acceptance(student, learning.teacher, data, 1)
     log = distil.train(student, learning.teacher, data, recipe, tmp_path)
     assert [entry["update"] for entry in log] == [20, 40, 60]
@@ -86,7 +88,27 @@ def test_a_student_learns(learning, tmp_path, kind, tv):
     assert len(log[-1]["greedy"]) == (2 if kind == "eagle" else 1)
 
 
-@pytest.mark.parametrize("kind", ["lm", "eagle"])
+def test_medusa_heads_learn_what_comes_two_to_four_tokens_later(tmp_path):
+    """A target that counts: its last state is the row of the next number. At first each head guesses that one again."""
+    torch.manual_seed(0)
+    counted, E = 20, 32
+    rows = torch.nn.functional.normalize(torch.randn(counted, E), dim=-1)
+    config = SimpleNamespace(hidden_size=E, rms_norm_eps=1e-6, vocab_size=counted)
+    teacher = Teacher(config, rows, rows, torch.ones(E), {})
+    samples = made_up(60)
+    samples = replace(samples, tokens=(np.arange(len(samples.tokens)) % counted).astype(np.uint16))
+    states = rows[torch.arange(1, len(samples.tokens) + 1) % counted].half().numpy()
+    data = Data(samples, hidden_states.Features(states[:, None], ()), (), "cpu")
+    student = MedusaStudent(teacher, torch.arange(counted))
+    assert max(distil.acceptance(student, teacher, data, 3)["greedy"]) == 0
+    recipe = rollout_for(SimpleNamespace(student="medusa"), Recipe(60, rows=12, learning_rate=2e-2, every=60))
+    log = distil.train(student, teacher, data, recipe, tmp_path)
+    assert min(log[-1]["greedy"]) == 1
+
+
+@pytest.mark.parametrize(
+    "kind", ["lm", "eagle", *(pytest.param(k, marks=pytest.mark.slow) for k in ("medusa", "exit"))]
+)
 def test_training_goes_on_where_it_was_interrupted(learning, tmp_path, monkeypatch, kind):
     monkeypatch.setattr(LmStudent, "SAMPLED", 50)
     recipe = rollout_for(SimpleNamespace(student=kind, start=""), Recipe(12, rows=40, learning_rate=5e-3, every=3))
@@ -118,6 +140,7 @@ def test_the_rate_warms_up_and_falls_and_rollouts_grow():
     assert rates[-1] == pytest.approx(0.005, rel=0.01)
     assert [recipe.steps(i) for i in (0, 549, 550, 799, 800, 999)] == [1, 1, 2, 2, 3, 3]
     assert max(rollout_for(older, recipe).steps(i) for i in range(300)) == 2, "sooner, for it can guess already"
+    assert {rollout_for(SimpleNamespace(student="medusa"), recipe).steps(i) for i in range(1000)} == {3}
     assert rollout_for(lm, recipe) == recipe and Recipe(9).steps(8) == 1
     assert [Recipe(1).rate(0), Recipe(2, warm_up=0.0).rate(0)] == [1e-3, 1e-3]
 

@@ -251,10 +251,10 @@ def test_a_full_disk_at_every_other_stage(copied, root, journey, tmp_path, monke
 HEADS = {
     "another width": ({"hidden_size": 48}, {}, "was made for a target of width 48"),
     "another vocabulary": ({"vocab_size": 300}, {}, "and 300 words, this one has 32 and 264"),
-    "a layer too many": ({"eagle_config": {"eagle_aux_hidden_state_layer_ids": [0, 9]}}, {}, "layer 9"),
+    "a layer too many": ({"eagle_config": {"eagle_aux_hidden_state_layer_ids": [0, 9]}}, {}, "layers 0, 9"),
     "a layer too few": ({"eagle_config": {"eagle_aux_hidden_state_layer_ids": [0]}}, {}, r"fc\.weight in .*\(32, 64\)"),
-    "layers upside down": ({"eagle_config": {"eagle_aux_hidden_state_layer_ids": [1, 0]}}, {}, "describes no EAGLE-3"),
-    "no layers": ({"eagle_config": {}}, {}, "describes no EAGLE-3 head"),
+    "layers upside down": ({"eagle_config": {"eagle_aux_hidden_state_layer_ids": [1, 0]}}, {}, "describes no EAGLE"),
+    "no layers": ({"eagle_config": {}}, {}, "reads layers 2, 1, -1, but this target has 2"),
     "sizes in words": ({"head_dim": "8"}, {}, "describes no EAGLE-3 head|gives no head_dim"),
     "heads that do not fit": ({"num_attention_heads": 8}, {}, "q_proj"),
     "fewer words than the map": ({"draft_vocab_size": 39}, {}, r"lm_head\.weight in .* is \(40, 32\)"),
@@ -267,7 +267,7 @@ HEADS = {
     "a map that is a table": ({}, {"d2t": torch.zeros(WORDS, 3, dtype=torch.int64)}, "vocabulary map"),
     "an empty map": ({}, {"d2t": torch.zeros(0, dtype=torch.int64)}, "vocabulary map"),
     "a weight of another shape": ({}, {"midlayer.mlp.down_proj.weight": torch.zeros(32, 47)}, r"down_proj.*\(32, 47\)"),
-    "a weight missing": ({}, {"midlayer.hidden_norm.weight": None}, "has no tensor 'midlayer.hidden_norm.weight'"),
+    "a weight missing": ({}, {"midlayer.hidden_norm.weight": None}, r"has no tensor 'layers\.0\.post_attention"),
 }  # fmt: skip
 
 
@@ -313,8 +313,10 @@ def test_prompts_that_leave_no_room_can_be_put_right(root, tmp_path):
     stage(root, "sample", *asked, "--seed", 2, work=work)
 
 
-def test_no_such_kind_of_draft_and_no_such_seed(root, tmp_path):
-    refused("'medusa' is no kind of draft; choose from lm, eagle", root, "distil", "medusa")
+def test_no_such_kind_of_draft_and_no_such_seed(journey, root, tmp_path):
+    refused("'hydra' is no kind of draft; choose from lm, eagle, medusa, exit", root, "distil", "hydra")
+    for taps in ("0", "0,1"):
+        refused("reads the state after one layer or more; name one", root, "distil", "exit", "--taps", taps)
     asked = ["prompts", "--seed", "-1", "--pair", str(root / "target"), "--work", str(tmp_path)]
     result = CliRunner().invoke(app, asked)
     assert result.exit_code == 2 and "seed" in result.output

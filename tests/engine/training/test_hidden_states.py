@@ -66,3 +66,12 @@ def test_features_begun_for_other_taps_are_not_taken_for_these(target, tmp_path,
         patch.setattr(target.runner, "prefill", lambda ids: stop_after(1)(0.0, ""))
         hidden_states.compute(target.runner, samples, tmp_path, (1,), "a target")
     assert np.array_equal(hidden_states.compute(target.runner, samples, tmp_path, (0,), "a target").states, first)
+
+
+def test_fewer_layers_are_read_from_what_is_stored(target, tmp_path, monkeypatch):
+    samples = made_up(12)
+    both = hidden_states.compute(target.runner, samples, tmp_path, (0, 1), "a target")
+    monkeypatch.setattr(target.runner, "prefill", pytest.fail)
+    found = hidden_states.compute(target.runner, samples, tmp_path, (1,), "a target")
+    assert np.array_equal(found.tapped(3, 9, (1,)), both.tapped(3, 9, (1,)))
+    assert np.array_equal(found.final(3, 9), both.final(3, 9))

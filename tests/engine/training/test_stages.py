@@ -85,12 +85,15 @@ def test_a_draft_goes_on_from_an_older_one(journey, root, tmp_path):
 
 
 def test_a_card_says_how_the_draft_was_made(journey, root):
-    lm, eagle = (re.sub(r"\s+", " ", (root / kind / "README.md").read_text()) for kind in ("lm", "eagle"))
+    kinds = ("lm", "eagle", "medusa", "exit")
+    lm, eagle, medusa, early = (re.sub(r"\s+", " ", (root / kind / "README.md").read_text()) for kind in kinds)
     whole = sample_file.load(journey.work / "samples" / "samples.npz", VOCABULARY)
-    for text in (lm, eagle):
+    for text in (lm, eagle, medusa, early):
         assert "120 replies" in text and f"{int(whole.reply_len.sum()):,} tokens" in text and "0, 0.7, 1." in text
         assert "12 updates of 6 rows" in text and "seed 0." in text and "CPU threads" in text
         assert "base_model: target" in text and "{" not in text
-    assert "entering layers 0, 1;" in eagle and "entering layers" not in lm
+    assert "entering layers 0, 1;" in eagle and "entering layers" not in lm + medusa
+    assert "3 heads trained together, each counting 0.8 of the one before it" in medusa
+    assert "Reads the state after 1 layers; the layers themselves are not trained." in early
     stage(root, "export", "lm", "--out", root / "lm")  # now that it was evaluated
     assert "temperature 1: speedup" in (root / "lm" / "README.md").read_text()

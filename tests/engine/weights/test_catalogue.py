@@ -10,7 +10,7 @@ from safetensors.numpy import save_file
 from engine.errors import BadInput, Unavailable
 from engine.weights import preflight
 from engine.weights.catalogue import CATALOGUE, get_pair, load_catalogue
-from engine.weights.preflight import available_memory, check_pair, compare_tokenizers
+from engine.weights.preflight import available_memory, check_pair
 from engine.weights.specs import methods
 from engine.weights.store import locate
 
@@ -44,7 +44,7 @@ def test_the_shipped_catalogue_lists_the_pairs_people_use():
         "smollm2-135m", "smollm2-135m-bf16", "smollm2-360m", "smollm2-1.7b", "tinyllama-1.1b", "qwen3-4b", "qwen3-8b",
         "qwen2.5-7b", "qwen2.5-coder-7b", "llama-3.1-8b",
     }  # fmt: skip
-    drafted = ("lm", "eagle", "eagle-chain")
+    drafted = ("lm", "eagle", "eagle-chain", "medusa", "exit")
     assert methods(pairs["smollm2-135m"]) == ("none", "ngram", "corpus", "quantised", "lookahead", *drafted)
     assert pairs["smollm2-135m"].models("auto") == (
         pairs["smollm2-135m"].target,
@@ -76,7 +76,7 @@ def test_memory_follows_the_real_figures():
         (("layers = 36", "layers = 0"), "layers: Input should be greater than 0"),
         (("layers = 36", "leyers = 36"), "layers: it is missing"),
         (("layers = 36", "layers = 36\nleyers = 36"), "leyers: there is no such field"),
-        (("layers = 36", "layers = 36\nhead = true"), "head: there is no such field"),
+        (('head = "eagle"\n', ""), "llama-3.1-8b-eagle3 cannot draft for the method 'eagle'; see its `head`"),
         (('"Qwen/Qwen3-8B"', '"Qwen3-8B"'), "repo: 'Qwen3-8B' must be OWNER/NAME"),
         (('revision = "b968826d9c46d', '# "'), "revision: it is missing"),
         (('"b968826d9c46', '"b968'), "revision: 'b968.*40 hex digits"),
@@ -190,13 +190,18 @@ def test_too_little_memory_gives_the_figures(tmp_path):
 
 def test_shipped_drafts_say_their_sizes_and_a_missing_one_stops_nothing_else(tmp_path):
     drafts = get_pair("smollm2-135m").drafts
-    assert drafts["eagle"].head and drafts["eagle"].hidden_size == 576 and drafts["lm"].parameters == 11_060_928
-    text = CATALOGUE.read_text(encoding="utf-8").replace("drafts/smollm2-135m-lm", "drafts/gone")
-    (tmp_path / "models.toml").write_text(text, encoding="utf-8")
-    pair = load_catalogue(tmp_path / "models.toml")["smollm2-135m"]
-    assert methods(pair) == ("none", "ngram", "corpus", "quantised", "lookahead", "lm", "eagle", "eagle-chain")
-    with pytest.raises(Unavailable, match=r"There is no folder .*gone"):
-        locate(pair.drafts["lm"])
+    assert drafts["eagle"].head == "eagle" and drafts["eagle"].hidden_size == 576
+    assert drafts["exit"].head == "exit" and drafts["exit"].hidden_size == 576
+    assert drafts["medusa"].head == "medusa" and drafts["lm"].parameters == 11_060_928
+    own = ("none", "ngram", "corpus", "quantised", "lookahead")
+    drafted = ("lm", "eagle", "eagle-chain", "medusa", "exit")
+    for method in ("medusa", "lm"):
+        text = CATALOGUE.read_text(encoding="utf-8").replace(f"drafts/smollm2-135m-{method}", "drafts/gone")
+        (tmp_path / f"{method}.toml").write_text(text, encoding="utf-8")
+        pair = load_catalogue(tmp_path / f"{method}.toml")["smollm2-135m"]
+        assert methods(pair) == (*own, *drafted)
+        with pytest.raises(Unavailable, match=r"There is no folder .*gone"):
+            locate(pair.drafts[method])
     (tmp_path / "outside.toml").write_text(text.replace("drafts/gone", "../engine"), encoding="utf-8")
     with pytest.raises(BadInput, match=r"smollm2-135m-lm.*a folder in assets"):
         load_catalogue(tmp_path / "outside.toml")
@@ -209,29 +214,6 @@ def test_a_containers_limit_counts(monkeypatch, tmp_path):
     assert available_memory("cpu") == 2400
     (tmp_path / "memory.max").write_text("max\n")
     assert 2**20 < available_memory("cpu") < 2**50
-
-
-# --- tokenizers ---
-
-
-def tokenizer(words, added=()):
-    from tokenizers import Tokenizer, models
-    from transformers import PreTrainedTokenizerFast
-
-    raw = Tokenizer(models.WordLevel({word: i for i, word in enumerate(words)}, unk_token=words[0]))
-    raw.add_special_tokens(list(added))
-    return PreTrainedTokenizerFast(tokenizer_object=raw, unk_token=words[0])
-
-
-def test_tokenizers_are_compared_by_their_tokens():
-    ours = tokenizer(["?", "a", "b", "c"])
-    assert compare_tokenizers(ours, tokenizer(["?", "a", "b", "c"])) is None
-    problem = compare_tokenizers(ours, tokenizer(["?", "a", "x", "c"]))
-    assert "another tokenizer" in problem and "1 of 4 shared ids differ: id 2 is 'b' there" in problem
-    assert compare_tokenizers(ours, tokenizer(["?", "a", "b"])) is None, "padding is not a problem"
-    one, two = tokenizer(["?", "a"], ["<|one|>"]), tokenizer(["?", "a"], ["<|two|>"])
-    assert compare_tokenizers(one, two) is None, "a renamed special token is none either"
-    assert "id 2 is '<|one|>' there and 'b' here" in compare_tokenizers(one, tokenizer(["?", "a", "b"]))
 
 
 # --- the prompts ---

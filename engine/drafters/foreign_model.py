@@ -1,0 +1,68 @@
+"""Drafts with a model of another tokenizer: the part that `intersection.py` and `reencoding.py` share.
+
+The model reads the committed text in its own tokens. Drafts that were accepted stay in its cache as they were drafted;
+the text after them is encoded anew, from the place where they end.
+"""
+
+from collections.abc import Sequence
+
+import torch
+
+from engine.drafters.autoregressive import AutoregressiveDrafter
+from engine.drafters.base import Draft, DrafterSetup
+from engine.drafters.draft_model import DraftModelDrafter
+from engine.models.runner import Runner
+from engine.models.translation import Reading, Translation
+
+_STRETCH = 2  # tokens of the draft for each of the target's that its cache has room for
+
+
+class ForeignModelDrafter(DraftModelDrafter):
+    """Drafting ends for good when its cache or its context is full of its own, perhaps shorter, tokens."""
+
+    def __init__(self, runner: Runner, translation: Translation):
+        super().__init__(runner)
+        self.translation = translation
+        self._reading: Reading | None = None
+        self._accepted = 0  # of the draft's own tokens, since the last proposal
+
+    def start(self, prompt: Sequence[int], setup: DrafterSetup) -> None:
+        self.setup, self._reading, self._is_full = setup, Reading(self.translation, prompt), False
+        self._accepted = 0
+        ids, more = self._reading.ids, _STRETCH * max(1, setup.capacity - len(prompt))
+        self._room = min(len(ids) + more, self.runner.max_length)
+        del ids[: max(0, len(ids) - max(self._room - more, self._room // 2))]  # of a long text only the end is read
+        self.runner.reset(self._room)
+        self.runner.prefill(self._clamped(ids[:-1]))
+        self._read = len(ids)
+
+    def confidence_keys(self, committed: Sequence[int]) -> Sequence[str] | None:
+        """None also inside a character, because the draft may write its bytes in other tokens."""
+        is_stuck = self._reading is not None and self._is_full
+        if is_stuck or self.translation.ends_inside_a_character(committed):
+            return None
+        return super().confidence_keys(committed)
+
+    def propose(self, committed: Sequence[int], gamma: int, position: int) -> Draft:
+        text, self._accepted = self._reading.read(committed, self._accepted_ids(committed)), 0
+        gamma = min(gamma, self._room - len(text))
+        if gamma < 1:
+            self._is_full = True
+            return Draft(torch.zeros(0, dtype=torch.long, device=self.setup.device))
+        return self._go_on(text, gamma, position)
+
+    def _accepted_ids(self, committed: Sequence[int]) -> Sequence[int]:
+        """The draft's own ids of the ``_accepted`` tokens."""
+        raise NotImplementedError
+
+    def commit(self, accepted: int) -> None:
+        """``accepted``: of the draft's own tokens."""
+        super().commit(accepted)
+        self._accepted = accepted
+
+    def release(self) -> None:
+        super().release()
+        self._reading = None
+
+    def memory(self, capacity: int) -> int:
+        return AutoregressiveDrafter.memory(self, min(_STRETCH * capacity, self.runner.max_length))

@@ -1,0 +1,41 @@
+"""Drafts tokens that both vocabularies have: token-level intersection (Timor et al. 2025), exact at any temperature.
+
+The draft's logits of all other tokens are dropped before temperature, top-k and top-p, so q is a distribution over the
+common tokens and each draft is drawn from that very q. It costs acceptance: at most Σ min(p, q) over the common ones.
+"""
+
+from collections.abc import Sequence
+
+import torch
+
+from engine.device import to_device
+from engine.drafters.base import DrafterSetup
+from engine.drafters.foreign_model import ForeignModelDrafter
+
+
+class IntersectionDrafter(ForeignModelDrafter):
+    """On a device all stays there while it drafts: the host translates committed ids only, which it has anyway."""
+
+    def start(self, prompt: Sequence[int], setup: DrafterSetup) -> None:
+        super().start(prompt, setup)
+        if self.words is None or self._words_of != (setup.vocab_size, setup.device):
+            self._make_tables(setup)
+
+    def _make_tables(self, setup: DrafterSetup) -> None:
+        rows = self.runner.vocab_size
+        pairs = [(t, d) for t, d in sorted(self.translation.common.items()) if t < setup.vocab_size and d < rows]
+        ours, theirs = zip(*pairs, strict=True)
+        self.words, self._columns = to_device(ours, setup.device), to_device(theirs, setup.device)
+        self._own_id = torch.zeros(setup.vocab_size, dtype=torch.long, device=setup.device)
+        self._own_id[self.words] = self._columns
+        self._words_of = setup.vocab_size, setup.device
+
+    def _own(self, token: torch.Tensor) -> torch.Tensor:
+        return self._own_id[token]
+
+    def _guesses(self, logits: torch.Tensor) -> torch.Tensor:
+        return logits[:, self._columns]
+
+    def _accepted_ids(self, committed: Sequence[int]) -> Sequence[int]:
+        first = self._reading.count
+        return [self.translation.common[i] for i in committed[first : first + self._accepted]]

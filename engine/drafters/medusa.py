@@ -1,0 +1,52 @@
+"""Drafts with Medusa-1 heads: all places of a round at once, from one state of the target (Cai et al. 2024).
+
+Head k guesses the token k + 1 places after the pending one and sees none of those between. The cost is one pass of the
+heads a round, however many drafts it gives. Each is drawn from its own head's q: above temperature 0 that keeps more
+than its likeliest word (of the first guesses 0.25 against 0.18 at temperature 1, on 25 held-out replies).
+"""
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from engine.drafters.autoregressive import AutoregressiveDrafter
+from engine.drafters.base import PER_TOKEN, Draft, DrafterSetup
+from engine.models.medusa_heads import MedusaModel
+from engine.models.runner import DecoderRunner
+
+
+class MedusaDrafter(AutoregressiveDrafter):
+    """``runner``: the heads; ``target`` stores the last state of every token it has scored."""
+
+    name = "medusa"
+    starts_late = False
+    # Shares of guesses that were right where those before were: counted with the shipped heads on 25 held-out replies.
+    priors: ClassVar = {
+        PER_TOKEN: 0.24,
+        **{("head", k): a for k, a in enumerate((0.24, 0.2, 0.32))},
+        **dict(enumerate((0.07, 0.16, 0.22, 0.27, 0.3, 0.39, 0.49, 0.5, 0.56, 0.38))),
+    }
+
+    def __init__(self, runner: MedusaModel, target: DecoderRunner):
+        self.runner, self.target, self.words = runner, target, runner.words
+        self._buffers: dict[tuple, object] = {}
+
+    def start(self, prompt: Sequence[int], setup: DrafterSetup) -> None:
+        self.setup = setup
+
+    def confidence_keys(self, committed: Sequence[int]) -> Sequence[object] | None:
+        if len(committed) < 2:
+            return None  # the target has read nothing yet
+        keys = super().confidence_keys(committed)
+        return tuple(("head", k) for k in range(self.runner.count)) if self.runner.captured else keys
+
+    def propose(self, committed: Sequence[int], gamma: int, position: int) -> Draft:
+        gamma, known = min(gamma, self.runner.count), len(committed) - 1
+        rows = self.runner.forward(self.target.features(self.runner.reads, known - 1, known)).split(1)
+        policy = None if self.runner.captured else self.setup.policy
+        return self._draft(rows, self._uniforms(position, gamma), self._seen(), gamma, policy)
+
+    def memory(self, capacity: int) -> int:
+        return 0
+
+    def release(self) -> None:
+        pass

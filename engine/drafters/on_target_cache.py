@@ -1,0 +1,54 @@
+"""Shares the loop of drafters that read the target's keys and values, and write their own after them as scratch.
+
+The verify pass writes the same slots again. So such a drafter has nothing to catch up with after rounds that another
+one drafted, and takes no memory of its own.
+"""
+
+from collections.abc import Sequence
+
+import torch
+
+from engine.drafters.autoregressive import AutoregressiveDrafter
+from engine.drafters.base import Draft, DrafterSetup
+from engine.models.runner import DecoderRunner
+
+
+class OnTargetCache(AutoregressiveDrafter):
+    """``runner`` runs the draft model on the cache of ``target``."""
+
+    starts_late = False
+
+    def __init__(self, runner: DecoderRunner, target: DecoderRunner):
+        super().__init__(runner)
+        self.target = target
+
+    def start(self, prompt: Sequence[int], setup: DrafterSetup) -> None:
+        self.setup, self.runner.cache = setup, self.target.cache
+
+    def propose(self, committed: Sequence[int], gamma: int, position: int) -> Draft:
+        runner, length = self.runner, self.target.length
+        runner.rollback(len(committed) - 1)
+        pending = self._buffer("pending", committed[-1:], dtype=torch.long)
+        u, seen = self._uniforms(position, gamma), self._seen()
+        policy = None if runner.captured else self.setup.policy
+
+        def body(step) -> Draft:
+            offset = 0
+
+            def advance(token):
+                nonlocal offset
+                logits, _ = step(pending if token is None else token, offset)
+                offset += 1
+                return logits
+
+            return self._draft(advance, u, seen, gamma, policy)
+
+        draft = runner.loop((gamma, self.setup.sampling), gamma, body)
+        self.target.cache.length = length
+        return draft
+
+    def memory(self, capacity: int) -> int:
+        return 0  # the cache is the target's
+
+    def release(self) -> None:
+        self.runner.cache = None

@@ -1,0 +1,89 @@
+"""Finds the tree of a given size with the most expected tokens: the dynamic programme of Sequoia (Chen et al. 2024).
+
+It knows one thing of the drafter: how often a child is accepted once its turn comes, by how many siblings were tried
+before it. So it is chosen before anything is drafted, and its drafts may be real draws. Pure functions, without torch.
+
+``chances``: of the first, second, … child of a node. A shape is its ``parents``, as of a `Draft`, each child in the
+order it is tried, with all that follows it before its siblings.
+"""
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+
+def expected_drafts(parents: Sequence[int], chances: Sequence[float]) -> float:
+    """How many drafts of this tree are accepted on average.
+
+    >>> expected_drafts((0, 1, 0), (0.5, 0.2))  # 0.5 for the first, 0.5 · 0.5 for its child, 0.5 · 0.2 for its sibling
+    0.85
+    """
+    reach, left, tried, expected = [1.0], [1.0], [0], 0.0  # by node; left: the chance that no child so far is right
+    for parent in parents:
+        chance = reach[parent] * left[parent] * chances[tried[parent]]
+        left[parent] *= 1 - chances[tried[parent]]
+        tried[parent] += 1
+        expected += chance
+        reach.append(chance)
+        left.append(1.0)
+        tried.append(0)
+    return expected
+
+
+class StaticTrees:
+    """The best trees of up to ``most`` drafts and ``deepest`` levels. ``gains`` [deepest + 1, most + 1]: the drafts
+    accepted on average, of those with so many levels and drafts at most."""
+
+    def __init__(self, chances: Sequence[float], most: int, deepest: int):
+        shares, left, most = [], 1.0, max(most, 1)  # of each child: the chance that it is the accepted one
+        for chance in chances:
+            shares.append(left * chance)
+            left *= 1 - chance
+        B, smaller = len(shares), np.arange(most + 1)[:, None] - np.arange(1, most + 1)
+        # best[d, b, n]: n drafts in d levels among the children from b on; first[d, b, n]: those of child b's branch
+        self._best = np.zeros((deepest + 1, B + 1, most + 1))
+        self._first = np.zeros((deepest + 1, B + 1, most + 1), dtype=int)
+        for d in range(1, deepest + 1):
+            for b in reversed(range(B)):
+                branch = shares[b] * (1 + self._best[d - 1, 0, :most])  # with 1 … most drafts
+                gains = np.where(smaller >= 0, branch + self._best[d, b + 1, smaller.clip(0)], 0.0)  # [n, drafts]
+                self._best[d, b], self._first[d, b] = gains.max(1, initial=0), gains.argmax(1) + 1
+        self.gains = self._best[:, 0]
+
+    def parents(self, drafts: int, levels: int) -> tuple[int, ...]:
+        """The best tree of so many drafts in so many levels at most; fewer drafts where no more fit."""
+        shape: list[int] = []
+
+        def grow(parent: int, d: int, b: int, n: int) -> None:
+            if d == 0 or n == 0 or self._best[d, b, n] <= 0:
+                return
+            own = self._first[d, b, n]
+            shape.append(parent)
+            grow(len(shape), d - 1, 0, own - 1)
+            grow(parent, d, b + 1, n - own)
+
+        grow(0, levels, 0, drafts)
+        return tuple(shape)
+
+
+def best_tree(chances: Sequence[float], drafts: int, deepest: int) -> tuple[int, ...]:
+    """The tree of ``drafts`` with the most accepted ones.
+
+    >>> best_tree((0.6, 0.3), 3, 8), best_tree((0.4, 0.4), 3, 8)  # 0.6³ = 0.22 against 0.4 · 0.3; 0.06 against 0.24
+    ((0, 1, 2), (0, 1, 0))
+    """
+    return StaticTrees(chances, drafts, deepest).parents(drafts, deepest)
+
+
+def fastest_tree(
+    chances: Sequence[float], c: float, v: Callable[[int], float], most: int, deepest: int
+) -> tuple[tuple[int, ...], float]:
+    """The tree with the most tokens per cost, and these: (1 + accepted drafts) ÷ (levels · c + v(drafts + 1)). A tree
+    without drafts, and 1, where nothing pays. ``c`` and ``v``: the cost of a draft step, and of scoring W tokens."""
+    trees, best, rate = StaticTrees(chances, most, deepest), (0, 0), 1.0
+    for levels in range(1, deepest + 1):
+        for drafts in range(1, most + 1):
+            promised = (1 + trees.gains[levels, drafts]) / (levels * c + v(drafts + 1))
+            if promised > rate + 1e-12:
+                best, rate = (drafts, levels), float(promised)
+    return trees.parents(*best), rate

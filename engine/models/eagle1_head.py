@@ -1,0 +1,49 @@
+"""Runs an EAGLE-1 head (Li et al. 2024), the one that EAGLE-2 drafts its trees with.
+
+One layer without its first norm, on [embedding, the target's last hidden state]; the words are read from the target's
+own output layer. Loads what the authors, SGLang and vLLM publish: `fc`, `layers.0.*`, biases where there are any.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import torch
+
+from engine.models.attention import CachedAttention, Span
+from engine.models.eagle3_head import EagleModel
+from engine.models.eagle_config import EagleConfig
+from engine.models.linear import linear_for
+from engine.models.llama import LlamaModel
+from engine.models.safetensors_reader import TensorReader
+
+
+class Eagle1Model(EagleModel):
+    """Guesses every word of the target."""
+
+    def _layers_read(self, config: EagleConfig, target: LlamaModel) -> tuple[int, ...]:
+        return (target.layers_count,)
+
+    def _load(self, weights: TensorReader, packed: bool | None) -> None:
+        E = self.width
+        self.vocab_size, self.words = self.target.vocab_size, torch.arange(self.target.vocab_size, device=self.device)
+        bias = weights("fc.bias", (E,)) if "fc.bias" in weights else None
+        self.fc = linear_for(self.dtype, self.device, packed)(weights("fc.weight", (E, 2 * E)), bias)
+        self._load_layer(weights, packed, "layers.0.", E)
+
+    def forward(self, ids, spans: Sequence[Span], rows=slice(None), features=None, state=None):
+        """As that of EAGLE-3; ``features`` [W, E] is what the target's last layer gave."""
+        last = self.target.norm_out(features) if state is None else state
+        attend = CachedAttention(spans, self.H // self.K, self.frequencies, self.rope_scaling, last.dtype)
+        hidden = self.fc(torch.cat([self.target.embedding(ids), last], -1))
+        return self._layer(hidden, hidden, attend, rows)
+
+    def _logits(self, hidden: torch.Tensor) -> torch.Tensor:
+        return self.target.head(hidden)
+
+
+def load_head(folder: Path, target: LlamaModel) -> EagleModel:
+    """The head in ``folder``. An EAGLE-3 head norms the states it reads, an EAGLE-1 head does not. Raises Unavailable
+    for one that cannot run here."""
+    weights = TensorReader(folder, target.dtype, target.device)
+    is_third = any(name.endswith("hidden_norm.weight") for name in weights.names)
+    return (EagleModel if is_third else Eagle1Model)(folder, target, weights=weights)

@@ -1,0 +1,92 @@
+"""Runs the target's first layers and a small head on their state: a guess at the next token (LayerSkip, Elhoushi et
+al. 2024; there the whole target is trained for it, here only the head is).
+
+The head adds a gated layer to the state, then takes rows of the target's output layer. Layout: config.json as
+`ExitConfig`; `gate.weight` and `up.weight` [R, E], `down.weight` [E, R], `norm_in` and `norm` [E], `d2t` as of an
+EAGLE-3 head, and `lm_head.weight` [Vd, E] unless the target's output layer is its embedding.
+
+Dimension key: E hidden size, R inner size of the head, Vd words it can guess, V the target's vocabulary.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import torch
+import torch.nn.functional as F
+from pydantic import BaseModel, PositiveInt, ValidationError
+
+from engine.errors import Unavailable, explain
+from engine.models.attention import Span
+from engine.models.linear import linear_for
+from engine.models.llama import LlamaModel
+from engine.models.reduced_output import MAP, output_layer, word_ids
+from engine.models.safetensors_reader import TensorReader
+
+
+class ExitConfig(BaseModel, strict=True):
+    """The fields of a head's config.json. ``exit_layer``: how many of the target's layers run before it."""
+
+    exit_layer: PositiveInt
+    hidden_size: PositiveInt
+    intermediate_size: PositiveInt
+    vocab_size: PositiveInt
+
+
+class ExitModel:
+    """``words`` [Vd]: the target's ids that it can guess. `DecoderRunner` runs it on the target's own cache."""
+
+    taps = ()
+
+    def __init__(
+        self, folder: Path, target: LlamaModel, packed: bool | None = None, config: ExitConfig | None = None,
+        weights=None,
+    ):  # fmt: skip
+        """``config`` and ``weights`` replace those of the folder. Raises Unavailable if they fit another target."""
+        config = config or _read_config(folder)
+        self.target, self.dtype, self.device, self.eps = target, target.dtype, target.device, target.eps
+        self.exit_layer, self.inner, self.max_length = config.exit_layer, config.intermediate_size, target.max_length
+        if (config.hidden_size, config.vocab_size) != (target.width, target.vocab_size):
+            raise Unavailable(
+                f"The exit head in {folder} was made for a target of width {config.hidden_size} and "
+                f"{config.vocab_size} words, this one has {target.width} and {target.vocab_size}; use the target it "
+                "was made for."
+            )
+        if self.exit_layer > target.layers_count:
+            raise Unavailable(
+                f"The exit head in {folder} reads the state after {self.exit_layer} layers, but this target has "
+                f"{target.layers_count}; use the target it was made for."
+            )
+        self._load(weights or TensorReader(folder, self.dtype, self.device), packed)
+        self.vocab_size = len(self.words)
+
+    def _load(self, weights, packed: bool | None) -> None:
+        E, R, linear = self.target.width, self.inner, linear_for(self.dtype, self.device, packed)
+        if MAP not in weights:
+            raise Unavailable(f"The exit head in {weights.folder} has no map of its words ({MAP}); export it again.")
+        self.words = word_ids(weights.raw(MAP), self.target.vocab_size, weights.folder).to(self.device)
+        self.norm_in, self.norm = (weights(name, (E,)) for name in ("norm_in", "norm"))
+        self.gate_up = linear(torch.cat([weights(name, (R, E)) for name in ("gate.weight", "up.weight")]))
+        self.down = linear(weights("down.weight", (E, R)))
+        self.output = output_layer(weights, self.target, self.words, packed)
+
+    def forward(self, ids: torch.Tensor, spans: Sequence[Span], rows=slice(None)):
+        """ids [T] → logits [rows, Vd] of the token after each, and None: it has no features."""
+        return self.guess(self.target.states(ids, spans, self.exit_layer)[0][rows]), None
+
+    def guess(self, x: torch.Tensor) -> torch.Tensor:
+        """x [T, E] after the first layers → logits [T, Vd] of the token after each."""
+        x = F.rms_norm(x, x.shape[-1:], self.norm_in, self.eps)
+        gate_up = self.gate_up(x)
+        x = x + self.down(F.silu(gate_up[:, : self.inner]) * gate_up[:, self.inner :])
+        return self.output(F.rms_norm(x, x.shape[-1:], self.norm, self.eps))
+
+
+def _read_config(folder: Path) -> ExitConfig:
+    """Reads the head's config.json. Unavailable names the wrong field."""
+    path = Path(folder) / "config.json"
+    try:
+        return ExitConfig.model_validate_json(path.read_bytes())
+    except OSError as error:
+        raise Unavailable(f"There is no exit head in {folder}: config.json cannot be read.") from error
+    except ValidationError as error:
+        raise Unavailable(f"{path} describes no exit head: {explain(error)}.") from error

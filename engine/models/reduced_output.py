@@ -1,0 +1,57 @@
+"""Builds an output layer of some of the target's words, for heads that guess among those that it writes most.
+
+Dimension key: Vd words, E hidden size, V the target's vocabulary.
+"""
+
+from pathlib import Path
+
+import torch
+
+from engine.errors import Unavailable
+from engine.models.linear import linear_for
+from engine.models.llama import LlamaModel
+
+ROWS = "lm_head.weight"  # the words' rows, where they are stored with the head
+MAP = "d2t"
+
+
+def word_ids(d2t: torch.Tensor, vocabulary: int, folder: Path) -> torch.Tensor:
+    """Returns target ids [Vd]; the stored map holds target id − draft id of each draft word. Unavailable if wrong.
+
+    >>> word_ids(torch.tensor([0, 0, 5]), 10, Path("."))     # draft word 2 is target word 7
+    tensor([0, 1, 7])
+    """
+    flat = d2t.dtype == torch.int64 and d2t.ndim == 1 and len(d2t) > 0
+    words = d2t + torch.arange(len(d2t)) if flat else torch.tensor([-1])
+    if int(words.min()) < 0 or int(words.max()) >= vocabulary or len(words.unique()) != len(words):
+        raise Unavailable(f"The vocabulary map (d2t) in {folder} names words that the target does not have, or twice.")
+    return words
+
+
+def output_layer(weights, target: LlamaModel, words: torch.Tensor, packed: bool | None = None):
+    """Returns the linear [Vd, E] of these words: the rows stored in ``weights``, else the target's own. Raises
+    Unavailable where those are at hand in neither."""
+    linear = linear_for(target.dtype, target.device, packed, bits=8)
+    if ROWS in weights:
+        return linear(fitting(weights, ROWS, (len(words), target.width)))
+    if target.is_tied:
+        return linear(target.embedding(words).to(target.dtype))
+    raise Unavailable(
+        f"The head in {weights.folder} takes some rows of the target's output layer, but brings none and this target's "
+        f"is not its embedding; add them as {ROWS}."
+    )
+
+
+def fitting(weights, name: str, shape: tuple[int, ...]) -> torch.Tensor:
+    """Returns the tensor. Unavailable if it has another shape than this target needs."""
+    size = tuple(weights.raw(name).shape)
+    if size == shape:
+        return weights(name, shape)
+    if len(size) == 2 and size[1] == shape[1] and MAP not in weights:
+        raise Unavailable(
+            f"{name} in {weights.folder} has {size[0]} words and the target {shape[0]}, and there is no map of them "
+            f"({MAP}); use the target it was made for."
+        )
+    raise Unavailable(
+        f"{name} in {weights.folder} is {size}, where this target needs {shape}; use the target it was made for."
+    )

@@ -1,0 +1,209 @@
+"""EAGLE heads in the layouts that the hub has: each says what a head built from transformers' own parts says."""
+
+import json
+from types import SimpleNamespace
+
+import pytest
+import torch
+from safetensors.torch import save_file
+from tiny_pairs import VOCABULARY, generated, ids_of, model_folder, run
+from torch import nn
+from transformers import LlamaConfig
+from transformers.models.llama import modeling_llama as llama
+
+from engine.errors import BadInput, Unavailable
+from engine.models.attention import Span
+from engine.models.eagle1_head import load_head
+from engine.models.loader import load_model
+from engine.runtime.engine import load_engine
+from engine.trace.events import CostModel
+from engine.weights.catalogue import get_pair, local_model
+
+E, H, K, D, INNER, LAYERS, WORDS = 32, 4, 2, 8, 48, 7, VOCABULARY // 2
+LAYER = {
+    "hidden_size": E, "intermediate_size": INNER, "num_attention_heads": H, "num_key_value_heads": K,
+    "num_hidden_layers": 1, "vocab_size": VOCABULARY, "rms_norm_eps": 1e-5, "max_position_embeddings": 256,
+    "hidden_act": "silu",
+}  # fmt: skip
+
+
+class Head(nn.Module):
+    """A head from transformers' attention, MLP and norms. ``version``: of EAGLE, 1 or 3."""
+
+    def __init__(self, version: int, theta: float, bias: bool, norm_before_residual: bool = False):
+        super().__init__()
+        self.version, self.norm_before_residual = version, norm_before_residual
+        config = LlamaConfig(
+            **LAYER, attention_bias=False, rope_parameters={"rope_type": "default", "rope_theta": theta}
+        )
+        config._attn_implementation = "eager"
+        self.rotary, self.self_attn, self.mlp = (
+            llama.LlamaRotaryEmbedding(config), llama.LlamaAttention(config, 0), llama.LlamaMLP(config),
+        )  # fmt: skip
+        inputs = 2 * E if version == 3 else E
+        for name, size in (("q", H * D), ("k", K * D), ("v", K * D)):
+            setattr(self.self_attn, f"{name}_proj", nn.Linear(inputs, size, bias=bias))
+        self.fc = nn.Linear((3 if version == 3 else 2) * E, E, bias=bias)
+        self.post_attention_layernorm = llama.LlamaRMSNorm(E, 1e-5)
+        if version == 3:
+            self.input_layernorm, self.hidden_norm, self.norm = (llama.LlamaRMSNorm(E, 1e-5) for _ in range(3))
+            self.lm_head = nn.Linear(E, WORDS, bias=False)
+        with torch.no_grad():
+            for parameter in self.parameters():
+                parameter.add_(0.1 * torch.randn_like(parameter))
+
+    def states(self, embedded: torch.Tensor, last: torch.Tensor) -> torch.Tensor:
+        """embedded [L, E] of the next tokens; ``last`` [L, E]: of EAGLE-3 after `fc`, of EAGLE-1 what `fc` reads beside
+        the embedding. Returns the outgoing states [L, E]."""
+        if self.version == 3:
+            normed = self.hidden_norm(last)
+            residual = normed if self.norm_before_residual else last
+            x = torch.cat([self.input_layernorm(embedded), normed], -1)
+        else:
+            x = residual = self.fc(torch.cat([embedded, last], -1))
+        L = len(x)
+        mask = torch.full((L, L), float("-inf")).triu(1)[None, None]
+        rotary = self.rotary(x[None], torch.arange(L)[None])
+        hidden = residual + self.self_attn(x[None], rotary, mask)[0][0]
+        return hidden + self.mlp(self.post_attention_layernorm(hidden))
+
+
+def specforge(head: Head) -> tuple[dict, dict]:
+    """As SGLang's heads: no list of layers and no head_dim; the embedding and both maps are there."""
+    names = {
+        name.replace("self_attn", "midlayer.self_attn").replace("mlp", "midlayer.mlp"): t for name, t in tensors(head)
+    }
+    for norm in ("input_layernorm", "hidden_norm", "post_attention_layernorm"):
+        names[f"midlayer.{norm}.weight"] = names.pop(f"{norm}.weight")
+    config = LAYER | {"architectures": ["LlamaForCausalLMEagle3"], "draft_vocab_size": WORDS, "rope_theta": 5000.0}
+    return names | maps(), config | {"model_type": "llama", "torch_dtype": "float32", "attention_bias": False}
+
+
+def speculators(head: Head) -> tuple[dict, dict]:
+    """As Red Hat's heads: the layer's fields nested, its tensors named like a Llama's, the layers it reads null."""
+    names, _ = specforge(head)
+    names = {name.replace("midlayer.", "layers.0."): tensor for name, tensor in names.items()}
+    return names, {
+        "architectures": ["Eagle3Speculator"], "speculators_model_type": "eagle3", "draft_vocab_size": WORDS,
+        "norm_before_residual": True, "target_hidden_size": None, "eagle_aux_hidden_state_layer_ids": None,
+        "transformer_layer_config": LAYER | {"model_type": "llama", "head_dim": D, "rope_theta": 5000.0},
+    }  # fmt: skip
+
+
+def eagle1(head: Head) -> tuple[dict, dict]:
+    """As the authors': the config of a Llama model with one layer."""
+    named = tensors(head)
+    names = {name if name.startswith("fc.") else f"layers.0.{name}": tensor for name, tensor in named}
+    names["embed_tokens.weight"] = torch.zeros(VOCABULARY, E)
+    return names, LAYER | {"architectures": ["LlamaForCausalLM"], "model_type": "llama", "bias": True}
+
+
+def tensors(head: Head) -> list[tuple[str, torch.Tensor]]:
+    return [(name, tensor) for name, tensor in head.state_dict().items() if "rotary" not in name]
+
+
+def maps() -> dict[str, torch.Tensor]:
+    """Every second word."""
+    known = torch.arange(VOCABULARY) % 2 == 0
+    return {"d2t": torch.arange(WORDS), "t2d": known, "embed_tokens.weight": torch.zeros(VOCABULARY, E)}
+
+
+LAYOUTS = {
+    "specforge": (specforge, lambda: Head(3, 5000.0, bias=False)),
+    "speculators": (speculators, lambda: Head(3, 5000.0, bias=False, norm_before_residual=True)),
+    "eagle1": (eagle1, lambda: Head(1, 10000.0, bias=True)),
+}
+
+
+@pytest.fixture(scope="module")
+def target(tmp_path_factory):
+    """Deep enough for the layers that EAGLE-3 was published with: 2, 3 and 4 of 7."""
+    root = tmp_path_factory.mktemp("layouts")
+    model = model_folder(root / "target", num_hidden_layers=LAYERS, max_position_embeddings=256)
+    return SimpleNamespace(root=root, model=model, folder=root / "target")
+
+
+@pytest.fixture(scope="module", params=LAYOUTS)
+def written(target, request):
+    layout, make = LAYOUTS[request.param]
+    torch.manual_seed(3)
+    head = make()
+    folder = target.root / request.param
+    return SimpleNamespace(name=request.param, head=head, folder=write(folder, *layout(head)), target=target)
+
+
+def write(folder, tensors: dict, config: dict):
+    folder.mkdir(exist_ok=True)
+    save_file({name: tensor.contiguous().clone() for name, tensor in tensors.items()}, folder / "model.safetensors")
+    (folder / "config.json").write_text(json.dumps(config))
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def _unrounded(monkeypatch):
+    monkeypatch.setattr("engine.models.linear.quantising_works", lambda: False)  # which would hide a wrong feature
+
+
+@torch.inference_mode()
+def test_it_says_what_transformers_parts_say(written):
+    """At every position from features, and one step further from its own state."""
+    model = load_model(written.target.folder, "cpu", "fp32").runner.model
+    engine_head, head, L = load_head(written.folder, model), written.head, 40
+    assert engine_head.reads == ((LAYERS,) if head.version == 1 else (2, 3, 4))
+    ids, features = torch.randint(0, VOCABULARY, (L + 1,)), torch.randn(L, len(engine_head.reads) * E)
+    last = head.fc(features) if head.version == 3 else model.norm_out(features)
+    states = head.states(model.embedding(ids[:L]), last)
+    logits = head.lm_head(head.norm(states)) if head.version == 3 else model.head(states)
+    cache, where = engine_head.new_cache(L + 1), torch.arange(L)
+    span = Span(where, where, torch.ones(L, L, dtype=torch.bool).tril(), L, cache)
+    given, out = engine_head.forward(ids[:L], [span], features=features)
+    assert torch.allclose(out, states, atol=1e-4) and torch.allclose(given, logits, atol=1e-3)
+    further = head.states(model.embedding(ids), torch.cat([last, states[-1:]]))[-1]
+    step = Span(torch.tensor([L]), torch.tensor([L]), None, L + 1, cache)
+    assert torch.allclose(engine_head.forward(ids[L:], [step], state=out[-1:])[1][0], further, atol=1e-4)
+
+
+@pytest.mark.parametrize("method", ["eagle", "eagle-chain"])
+def test_greedy_output_is_the_targets_own(written, monkeypatch, method):
+    pair = f"{written.target.folder}+{written.folder}"
+    assert list(get_pair(pair).drafts) == ["eagle"]
+    engine = load_engine(pair, "cpu")
+    monkeypatch.setitem(engine._costs, method, CostModel(0.02, {1: 1.0, 2: 1.01}, 200, 0.001))
+    prompt, ids = ids_of(run(engine, method, gamma="auto" if method == "eagle" else 4, max_new_tokens=40))
+    assert ids == generated(written.target.model, prompt, 40)
+
+
+def test_its_size_leaves_out_what_is_not_loaded(written):
+    spec = local_model(written.folder)
+    loaded = sum(t.numel() for _, t in tensors(written.head))
+    assert (spec.head, spec.layers, spec.hidden_size, spec.parameters) == ("eagle", 1, E, loaded)
+
+
+WRONG = [
+    ({"num_hidden_layers": 2}, {}, "num_hidden_layers: Input should be 1"),
+    ({"norm_before_fc": True}, {}, "norm_before_fc: Input should be False"),
+    ({"target_hidden_size": 128}, {}, "a head of another width than its target is not supported"),
+    ({"hidden_act": "gelu"}, {}, "hidden_act: Input should be 'silu'"),
+    ({"vocab_size": 99}, {}, "was made for a target of width 32 and 99 words"),
+    ({"eagle_config": {"eagle_aux_hidden_state_layer_ids": [1, 30]}}, {}, "reads layers 1, 30, but this target has 7"),
+    ({}, {"d2t": None}, "has no tensor 'd2t'"),
+    ({}, {"fc.weight": torch.zeros(E, 2 * E)}, r"fc.weight in .* is \(32, 64\), but config.json says \(32, 96\)"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("fields, changed, sentence", WRONG)
+def test_a_head_that_does_not_fit_is_refused_in_one_sentence(target, tmp_path, fields, changed, sentence):
+    tensors, config = specforge(LAYOUTS["specforge"][1]())
+    tensors = {name: tensor for name, tensor in (tensors | changed).items() if tensor is not None}
+    engine = load_engine(f"{target.folder}+{write(tmp_path / 'head', tensors, config | fields)}", "cpu")
+    with pytest.raises(Unavailable, match=sentence):
+        engine.drafter("eagle")
+    assert not engine.has("eagle") and run(engine, max_new_tokens=4).emitted
+
+
+def test_a_pickled_head_is_named_and_never_loaded(target, tmp_path):
+    (tmp_path / "head").mkdir()
+    (tmp_path / "head" / "config.json").write_text(json.dumps(eagle1(LAYOUTS["eagle1"][1]())[1]))
+    (tmp_path / "head" / "pytorch_model.bin").write_bytes(b"a pickle")
+    with pytest.raises(BadInput, match=r"pytorch_model\.bin is a pickle, which is never loaded"):
+        get_pair(f"{target.folder}+{tmp_path / 'head'}")
