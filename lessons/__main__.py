@@ -48,7 +48,6 @@ def record(
     """Record the runs of the lessons again, on a machine that does nothing else; without a NAME, all of them."""
     from app.form import EXAMPLES
     from engine.bench.recording import record
-    from engine.config import RunConfig
     from engine.runtime.engine import load_engine
     from engine.trace.trace import save
     from lessons.loader import recordings
@@ -60,10 +59,10 @@ def record(
         if unknown := set(names or ()) - known.keys():
             raise BadInput(f"There is no recording {min(unknown)[:40]!r}; choose from {', '.join(known)}.")
         requests = {name: known[name].request(EXAMPLES) for name in names or known}
-        engine = load_engine(RunConfig("-").pair)
-        for config in {config.method: config for config in requests.values()}.values():
-            typer.echo(f"Measuring what {config.method} costs")
-            engine.costs(config.method, again=True)
+        engine = load_engine(next(iter(requests.values())).pair)
+        for method in dict.fromkeys(config.method for config in requests.values()):
+            typer.echo(f"Measuring what {method} costs")
+            engine.costs(method, again=True)
         for name, config in requests.items():
             trace = record(engine, config, repeats)
             save(trace, out / f"{name}.json")

@@ -19,6 +19,7 @@ LABS = {
     "sweep": "Sweep",
     "compare": "Compare",
     "distribution": "Is it lossless?",
+    "users": "Many users",
 }
 # The list shows the lessons in these parts, each of lessons that follow each other.
 PARTS = ("Start here", "How it works", "Is it right?", "Does it pay?", "Who guesses?", "Use it")

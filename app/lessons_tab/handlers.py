@@ -7,9 +7,10 @@ import gradio as gr
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from app.form import METHOD_LABELS, NAMES, choices, described
+from app.form import NAMES, described
 from app.jobs.service import Service
 from app.lessons_tab import sheets, view
+from app.ui.method_choices import method_choices
 from app.ui.widgets import SKIP
 from app.views import player_feed
 from app.views.safe_json import encode
@@ -63,11 +64,11 @@ class LessonHandlers:
             return [SKIP] * (1 + len(NAMES))
         values = view.live(lesson)["values"] | {"pair": self.controls["pair"].default}
         values["tokens"] = min(values["tokens"], self.controls["tokens"].high)
-        offered = (AUTO, *self.service.methods(values["pair"]))
+        offered = method_choices(self.service, values["pair"])
         words = f"Settings of lesson {lesson.number} are filled in. Press Run."
-        if values["method"] not in offered:
+        if values["method"] not in dict(offered).values():
             words += f" These models have no {values['method']} draft, so the method is auto."
             values["method"] = AUTO
         filled = [gr.update(value=values[name]) for name in NAMES]
-        filled[NAMES.index("method")] = gr.update(choices=choices(METHOD_LABELS, offered), value=values["method"])
+        filled[NAMES.index("method")] = gr.update(choices=offered, value=values["method"])
         return [player_feed.say("quiet", words), *filled]

@@ -65,6 +65,7 @@ def of(trace: Trace) -> dict[str, Any]:
         "pace": _pace(trace),
         "places": lambda round_: _places(trace, round_),
         "vllm_line": _vllm_line(metrics),
+        "drafter": lambda round_: trace.rounds[round_ - 1].drafter,
         "with_gamma": lambda gamma: metrics.gammas.get(gamma, 0),
         **_costs(trace),
         **_tokens(trace),

@@ -189,17 +189,20 @@ def test_every_lesson_can_be_walked_through_and_is_no_wider_than_the_page(visit)
 
 
 def test_lesson_0_is_given_to_a_class_by_keyboard(visit):
-    """The list in parts, a race, votes that are counted and cleared, and the answer. Two races end as predicted."""
-    page = visit("#lesson-0", viewport={"width": 1280, "height": 720}, reduced_motion="reduce")
+    """Presented: races and questions in sight without scrolling, and votes that are counted and cleared. Two races end
+    as predicted. Then the list in parts."""
+    page = visit("?present=1#lesson-0", viewport={"width": 1280, "height": 720}, reduced_motion="reduce")
     expect(page.locator("#sl-lesson-title")).to_have_text("0. In five minutes")
     press(page, "Start the race")
     result = page.locator(".sl-figure-box .sl-result")
     expect(result).to_contain_text("times as fast")
     assert float(result.get_attribute("data-ratio")) > 2
+    expect(page.locator(".sl-figure-box")).to_be_in_viewport(ratio=1)
     expect(page.locator(".sl-duel-text").nth(1)).to_contain_text("glad of")
     assert page.locator(".sl-duel-text").first.inner_text() in page.locator(".sl-duel-text").nth(1).inner_text()
     page.keyboard.press("n")
 
+    expect(page.locator(".sl-question")).to_be_in_viewport(ratio=1)
     page.keyboard.press("3")
     press(page, "Clear the votes")
     page.locator("#sl-lesson-title").focus()
@@ -213,6 +216,7 @@ def test_lesson_0_is_given_to_a_class_by_keyboard(visit):
     page.keyboard.press("1")
     expect(page.locator(".sl-option").first).to_contain_text("3 hands")  # the vote is over
     page.keyboard.press("n")
+    expect(page.locator(".sl-question")).to_be_in_viewport(ratio=1)
     press(page, "Show the answer")
     expect(page.locator(".sl-reply")).to_contain_text("Without a vote")
     expect(page.locator("#lesson .sl-accepted.sl-token[data-stage]")).to_have_count(1)

@@ -2,6 +2,8 @@
 
 import json
 import re
+import subprocess
+import sys
 from dataclasses import replace
 
 import pytest
@@ -308,6 +310,30 @@ def test_a_lesson_is_served_and_an_unknown_one_is_refused():
         assert client.get("/speclens/lessons/99").status_code == 404
     assert "<" not in page(1)  # nothing in it can become a tag
     assert len(json.loads(contents())["lessons"]) == COUNT
+
+
+# As on a server that has just started: its thread imports the engine when a visitor opens a lesson.
+_AT_ONCE = """
+import threading
+from lessons.loader import lessons, run
+
+errors = []
+threading.excepthook = lambda failed: errors.append(failed.exc_value)
+toy = next(scenario for lesson in lessons() for scenario in lesson.scenarios if scenario.toy)
+jobs = [(__import__, "engine.runtime.engine"), (run, toy)]
+threads = [threading.Thread(target=work, args=[what]) for work, what in jobs]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join()
+assert not errors, errors
+"""
+
+
+@pytest.mark.slow
+def test_a_lesson_opens_while_the_engine_is_imported():
+    done = subprocess.run([sys.executable, "-c", _AT_ONCE], capture_output=True, text=True, timeout=250)
+    assert done.returncode == 0, done.stderr
 
 
 def test_run_it_live_fills_every_control():
