@@ -11,7 +11,7 @@ import gradio as gr
 from app.form import defaults, settings
 from app.jobs.service import NamedConfigs, RecordedRun, Service, Update, baseline_of, with_baseline
 from app.jobs.visitor import visitor_id
-from engine.config import AUTO
+from engine.config import AUTO, is_lossy
 from engine.errors import EngineError
 from engine.trace.metrics import compare, compute_metrics
 from engine.trace.trace import Trace, TraceBuilder, to_json
@@ -26,7 +26,7 @@ class Api:
 
     def expose(self) -> None:
         """Inside a gr.Blocks. One visitor has one run at a time here as on the page: a second replaces the first."""
-        queued = {"concurrency_limit": 2 * self.service.limits.queue + 2, "concurrency_id": "run"}
+        queued = {"concurrency_limit": self.service.most_requests, "concurrency_id": "run"}
         gr.api(self.run, api_name="run", **queued)
         gr.api(self.bench, api_name="bench", **queued)
         gr.api(self.pairs, api_name="pairs", queue=False)
@@ -50,25 +50,33 @@ class Api:
         repetition_penalty: float = 1.0,
         precision: str = AUTO,
         acceptance: str = "token",
+        epsilon: float = START["epsilon"],
+        delta: float = START["delta"],
+        window: int = START["window"],
+        ngram_size: int = START["ngram_size"],
+        guesses: int = START["guesses"],
         again: bool = False,
+        alone: bool = False,
     ) -> tuple[str, dict, dict | None]:
         """Run a prompt, then the same without drafting, and compare. `gamma` None chooses the draft length anew each
         round; `again` measures even where exactly these settings have been run before. The arguments are the page's.
+        Where other visitors' runs share the passes nothing is compared; `alone` waits for the device instead.
 
         Streams (text, figures, trace), about once a second. `figures["status"]` is "waiting" (with `place`, the number
         of visitors who go first), "running" or "measuring the baseline"; then "finished", "recorded" or "stopped",
-        with tokens_per_second, alpha, tau, speedup and predicted. `trace`, only at the end: {"run", "baseline"}, each
-        as the page saves it.
+        with tokens_per_second, alpha, tau, speedup, predicted, `lossy`, and `others`, the runs that shared its passes.
+        `trace`, only at the end: {"run", "baseline"}, each as the page saves it.
         """
         values = {
             "prompt": prompt, "pair": pair, "method": method, "auto": gamma is None, "gamma": gamma or 0,
             "temperature": temperature, "seed": seed, "tokens": tokens, "form": form, "thinking": thinking,
             "system": system, "top_k": top_k, "top_p": top_p, "min_p": min_p,
             "repetition_penalty": repetition_penalty, "precision": precision, "acceptance": acceptance,
+            "epsilon": epsilon, "delta": delta, "window": window, "ngram_size": ngram_size, "guesses": guesses,
         }  # fmt: skip
         with _as_gradio_error():
             config = settings(values, self.service.limits)
-            for traces, status in self._follow(request, with_baseline(config), again):
+            for traces, status in self._follow(request, with_baseline(config), again, not alone):
                 run, plain = traces["run"], traces.get("baseline")
                 text = run.text if run else ""
                 ended = status["status"] in ("finished", "recorded", "stopped")
@@ -100,30 +108,36 @@ class Api:
 
     def pairs(self) -> list:
         """The pairs on offer: name, title, methods, revision, the reasons why one cannot run here (none if it can),
-        and how many bytes its first run downloads."""
+        notes on its drafts, and how many bytes its first run downloads."""
         with _as_gradio_error():
             return [
                 asdict(pair)
-                | {"reasons": self.service.problems(pair.name), "download_bytes": self.service.to_fetch(pair.name)}
+                | {
+                    "reasons": self.service.problems(pair.name),
+                    "notes": self.service.engine.notes(pair.name),
+                    "download_bytes": self.service.to_fetch(pair.name),
+                }
                 for pair in self.service.pairs.values()
             ]
 
     def _follow(
-        self, request: gr.Request, configs: NamedConfigs, again: bool
+        self, request: gr.Request, configs: NamedConfigs, again: bool, may_share: bool = False
     ) -> Iterator[tuple[dict[str, Trace | None], dict]]:
         """The traces so far by name, and a status: about once a second, and at every change of status."""
-        builders, shown, due, is_late = {name: TraceBuilder() for name, _ in configs}, None, 0.0, False
-        for update in self.service.run(visitor_id(request), configs, again):
+        builders, shown, due = {name: TraceBuilder() for name, _ in configs}, None, 0.0
+        is_late, others = False, 0
+        for update in self.service.run(visitor_id(request), configs, again, may_share):
             if isinstance(update, RecordedRun):
                 yield dict(update.traces), {"status": "recorded", "seconds_ago": round(time.time() - update.at)}
                 return
             builders[update.name].add(update.events)
-            is_late, status = is_late or update.is_late, _status(update)
+            is_late, others, status = is_late or update.is_late, update.others, _status(update)
             if status != shown or time.monotonic() >= due:
                 yield {name: builder.trace for name, builder in builders.items()}, status
                 shown, due = status, time.monotonic() + SECONDS_BETWEEN_UPDATES
         traces = {name: builder.trace for name, builder in builders.items()}
-        ended = all(t and t.finished and t.finished.reason != "cancelled" for t in traces.values())
+        expected = [*traces.values()][: 1 if others else None]
+        ended = all(t and t.finished and t.finished.reason != "cancelled" for t in expected)
         reason = {"message": f"A run may take up to {self.service.limits.seconds} s here."} if is_late else {}
         yield traces, {"status": "finished" if ended else "stopped"} | reason
 
@@ -146,7 +160,9 @@ def _figures(run: Trace | None, plain: Trace | None) -> dict:
         "tau": numbers.tau and numbers.tau.value,
         "speedup": beside and beside.speedup,
         "predicted": numbers.predicted_speedup,
+        "others": run.others,
         "device": run.started.device,
+        "lossy": is_lossy(run.started.config),
     }
 
 

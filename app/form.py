@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from app.limits import PAIR, Limits
-from engine.config import ACCEPTANCE, AUTO, METHODS, PRECISIONS, RunConfig, SamplingParams
+from engine.config import ACCEPTANCE, AUTO, METHODS, PRECISIONS, LookaheadSizes, RunConfig, SamplingParams
 from engine.errors import BadInput
 
 # One-click prompts. The page starts with the first, because drafting pays most for text that repeats itself.
@@ -30,12 +30,14 @@ MAX_GAMMA = 16  # the engine allows 32, but chains longer than 16 only lose time
 METHOD_LABELS = {AUTO: "auto: the best for each round"}
 METHOD_LABELS |= {name: f"{method.title}: {method.description}" for name, method in METHODS.items()}
 ACCEPTANCE_LABELS = {name: f"{rule.title}: {rule.description}" for name, rule in ACCEPTANCE.items()}
+TYPICAL, LOOKAHEAD = ("acceptance", "typical"), ("method", "lookahead")
 THINKING = {None: "default", True: "on", False: "off"}
 
 
 @dataclass(frozen=True)
 class Control:
-    """``choices``: value → words. ``step`` is 1 for whole numbers. ``lines``: of a text box."""
+    """``choices``: value → words. ``step`` is 1 for whole numbers. ``lines``: of a text box. ``only``: another control
+    and the one value of it with which this one counts; it is hidden with any other, and stays at its default."""
 
     name: str
     label: str
@@ -48,6 +50,11 @@ class Control:
     choices: Mapping[str, str] | None = None
     advanced: bool = False
     lines: int = 1
+    only: tuple[str, str] | None = None
+
+    def counts(self, values: Mapping[str, Any]) -> bool:
+        """Whether it has a part in a run of these ``values``, of every control by name."""
+        return self.only is None or values[self.only[0]] == self.only[1]
 
 
 CONTROLS: tuple[Control, ...] = (
@@ -78,9 +85,19 @@ CONTROLS: tuple[Control, ...] = (
             0.05, advanced=True),
     Control(
         "acceptance", "Acceptance rule",
-        "Token and block are exact; trees keep the token rule. Typical is lossy above temperature 0.", "token",
+        "Token and block are exact, of chains and trees. Typical is lossy above temperature 0.", "token",
         "choice", choices=ACCEPTANCE_LABELS, advanced=True,
     ),
+    Control("epsilon", "Threshold ε", "A p above ε is always enough.", RunConfig.epsilon, "slider", 0, 1, 0.01,
+            advanced=True, only=TYPICAL),
+    Control("delta", "Factor δ", "A p above δ · exp(−H) is enough, too; H is the entropy of p.", RunConfig.delta,
+            "slider", 0, 1, 0.01, advanced=True, only=TYPICAL),
+    Control("window", "Window W", "Places ahead that the target guesses in each pass.", LookaheadSizes.window, "slider",
+            1, 16, 1, advanced=True, only=LOOKAHEAD),
+    Control("ngram_size", "n-gram N", "Tokens of an n-gram. A pass scores (N − 1) · (W + G) rows more.",
+            LookaheadSizes.ngram, "slider", 2, 8, 1, advanced=True, only=LOOKAHEAD),
+    Control("guesses", "Guesses G", "n-grams of the pool that are tried in a round.", LookaheadSizes.guesses, "slider",
+            1, 16, 1, advanced=True, only=LOOKAHEAD),
     Control(
         "precision", "Precision", "Of weights and arithmetic; another one loads the model anew.", AUTO, "choice",
         choices={name: name for name in PRECISIONS}, advanced=True,
@@ -88,8 +105,9 @@ CONTROLS: tuple[Control, ...] = (
 )  # fmt: skip
 NAMES = tuple(control.name for control in CONTROLS)
 # Controls that are a field of the request, or of its sampling, by the same name.
-_FIELDS = ("prompt", "pair", "method", "seed", "acceptance", "precision")
+_FIELDS = ("prompt", "pair", "method", "seed", "acceptance", "epsilon", "delta", "precision")
 _SAMPLING = ("temperature", "top_k", "top_p", "min_p", "repetition_penalty")
+_LOOKAHEAD = {"window": "window", "ngram_size": "ngram", "guesses": "guesses"}  # control → field of its sizes
 
 
 def choices(words: Mapping[str, str], values: Iterable[str] | None = None) -> list[tuple[str, str]]:
@@ -126,13 +144,15 @@ def settings(values: Mapping[str, Any], limits: Limits | None = None) -> RunConf
         raise BadInput(f"There is no control {min(map(str, unknown))[:40]!r}; choose from {', '.join(NAMES)}.")
     complete = defaults() | dict(values)
     for control in CONTROLS:
-        complete[control.name] = plausible(control, complete[control.name])
+        value = complete[control.name] if control.counts(complete) else control.default
+        complete[control.name] = plausible(control, value)
     if limits:
         limits.check_tokens(complete["tokens"])
     return RunConfig(
         **{name: complete[name] for name in _FIELDS},
         gamma=_gamma(complete),
         sampling=SamplingParams(**{name: complete[name] for name in _SAMPLING}),
+        lookahead=LookaheadSizes(**{field: complete[name] for name, field in _LOOKAHEAD.items()}),
         max_new_tokens=complete["tokens"],
         chat=complete["form"] == "chat",
         system=complete["system"] if complete["system"].strip() else None,
@@ -145,6 +165,7 @@ def read(config: RunConfig) -> dict[str, Any]:
     auto = config.gamma == AUTO
     values = {name: getattr(config, name) for name in _FIELDS}
     values |= {name: getattr(config.sampling, name) for name in _SAMPLING}
+    values |= {name: getattr(config.lookahead, field) for name, field in _LOOKAHEAD.items()}
     values |= {
         "auto": auto,
         "gamma": defaults()["gamma"] if auto else config.gamma,

@@ -4,18 +4,26 @@ import os
 from dataclasses import dataclass
 
 from app.server.hosting import hosted
-from engine.config import MAX_NEW_TOKENS, RunConfig
+from engine.config import MAX_NEW_TOKENS, MOST_ROWS, RunConfig
 from engine.errors import BadInput
 
 PAIR = "smollm2-135m"  # chosen at start where no other is named
 
 
-def _integer(name: str, default: int, low: int, high: int) -> int:
-    """A number from the environment, clamped to sane bounds; ``default`` for a typo."""
-    try:
-        return min(max(int(os.environ[name]), low), high)
-    except (KeyError, ValueError):
+def _integer(name: str, default: int | None, low: int, high: int) -> int | None:
+    """A number from the environment, clamped to sane bounds; ``default`` for a typo. Prints a sentence for both."""
+    text = os.environ.get(name)
+    if text is None:
         return default
+    try:
+        number = int(text)
+        used = min(max(number, low), high)
+    except ValueError:
+        number, used = None, default
+    if used != number:
+        shown = "the default" if used is None else f"{used:,}"
+        print(f"{name}={text[:40]} is not a number from {low:,} to {high:,}; SpecLens takes {shown}.", flush=True)
+    return used
 
 
 def _names(name: str) -> tuple[str, ...]:
@@ -24,10 +32,11 @@ def _names(name: str) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class Limits:
-    """``queue``: runs that may wait. ``seconds``: device time for one run and its baseline; ``lab_seconds``: for one
-    experiment of the lab, 0 for none that need a model. ``cached_runs``: ended runs that are shown again instead of
-    repeated (0 for none). ``pairs``: the pairs on offer, the first one chosen at start; empty means the whole
-    catalogue. ``fetch``: whether a visitor's choice may download weights.
+    """``queue``: runs that may wait. ``together``: runs that may share the model's passes, None for as many as suit the
+    device. ``seconds``: device time for one run and its baseline; ``lab_seconds``: for one experiment of the lab, 0 for
+    none that need a model. ``cached_runs``: ended runs that are shown again instead of repeated (0 for none).
+    ``pairs``: the pairs on offer, the first one chosen at start; empty means the whole catalogue. ``fetch``: whether a
+    visitor's choice may download weights.
     """
 
     prompt_chars: int = 8_000
@@ -36,6 +45,7 @@ class Limits:
     seconds: int = 180
     lab_seconds: int = 1_800
     queue: int = 30
+    together: int | None = None
     cached_runs: int = 64
     pairs: tuple[str, ...] = ()
     fetch: bool = True
@@ -49,6 +59,7 @@ class Limits:
             seconds=_integer("SPECLENS_MAX_SECONDS", cls.seconds, 5, 3_600),
             lab_seconds=_integer("SPECLENS_LAB_SECONDS", 0 if hosted() else cls.lab_seconds, 0, 24 * 3_600),
             queue=_integer("SPECLENS_MAX_QUEUE", cls.queue, 1, 200),
+            together=_integer("SPECLENS_BATCH", cls.together, 1, MOST_ROWS),
             cached_runs=_integer("SPECLENS_KEPT_RUNS", cls.cached_runs, 0, 1_000),
             pairs=_names("SPECLENS_PAIRS"),
             fetch=bool(_integer("SPECLENS_FETCH", 0 if hosted() else 1, 0, 1)),

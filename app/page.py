@@ -24,6 +24,7 @@ STYLES = [
     "playground/results.css",
     "player/player.css",
     "player/stage.css",
+    "player/tree_tab.css",
     "playground/charts.css",
     "playground/files.css",
     "playground/share_dialog.css",
@@ -33,6 +34,7 @@ STYLES = [
     "lab/distribution.css",
     "lab/sweep.css",
     "lab/theory.css",
+    "lab/users.css",
     "present.css",
 ]
 # A link to a lesson opens its tab; the tab then opens the lesson.
@@ -61,7 +63,7 @@ def build(service: Service) -> gr.Blocks:
                 lab(service, session)
         demo.load(None, None, None, js=OPEN_LESSON, api_visibility="private")
         demo.unload(RunHandlers(service).leave)
-    demo.queue(max_size=4 * service.limits.queue + 16, default_concurrency_limit=8)
+    demo.queue(max_size=2 * service.most_requests, default_concurrency_limit=8)
     service.warm()
     return demo
 
@@ -72,7 +74,7 @@ def engine_state(service: Service):
     async def handler(_) -> JSONResponse:
         state = service.state()
         progress = (state.progress.message, state.progress.fraction) if state.progress else ()
-        value = status_chip.chip(state.kind, state.device, state.waiting, *progress)
+        value = status_chip.chip(state.kind, state.device, state.waiting, *progress, together=state.together)
         return JSONResponse(value, headers={"Cache-Control": "no-store"})
 
     return handler
@@ -108,7 +110,7 @@ def launch_options(service: Service) -> dict:
             "routes": [Route("/speclens/state", engine_state(service)), *ROUTES],
             "middleware": [Middleware(PageMiddleware)],
         },
-        "max_threads": 40 + 2 * service.limits.queue,  # every visitor in the queue holds one
+        "max_threads": 40 + service.most_requests,  # every visitor who runs or waits holds one
         "theme": theme(),
         "css_paths": [WEB / name for name in STYLES],
         "ssr_mode": False,

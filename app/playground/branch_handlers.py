@@ -53,7 +53,7 @@ class BranchHandlers:
         try:
             config = branch_request(session.trace, place, token)
             yield player_feed.say("progress", "Starting the branch")
-            with closing(self.service.run(visitor, (("branch", config),))) as updates:
+            with closing(self.service.run(visitor, (("branch", config),), may_share=True)) as updates:
                 for update in updates:
                     if press.is_stopped:  # perhaps before the service knew of this branch
                         self.service.stop(visitor)

@@ -1,17 +1,18 @@
 """Lays out the controls of a run: the prompt line, a row of quick controls, and a drawer with the others."""
 
-from collections.abc import Mapping
+import json
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 import gradio as gr
 from gradio.components import Component
 
-from app.form import EXAMPLES, METHOD_LABELS, NAMES, Control, choices, defaults
+from app.form import CONTROLS, EXAMPLES, NAMES, Control, choices, defaults
 from app.jobs.service import Service
 from app.playground.pair_handlers import PairHandlers
 from app.ui.html_component import component
+from app.ui.method_choices import method_choices
 from app.ui.widgets import QUIET, control
-from engine.config import AUTO
 
 DICE = "() => Math.floor(Math.random() * 1e5)"
 LIMITS = "A run and its baseline: up to {:,} s together. Visitors in the queue: up to {:,}."
@@ -49,8 +50,7 @@ def quick_row(service: Service, specs: Mapping[str, Control], prompt: gr.Textbox
             for name, text in EXAMPLES.items():
                 example = gr.Button(name, size="sm", variant="secondary", min_width=40)
                 example.click(lambda text=text: text, None, prompt, **QUIET)
-        offered = choices(METHOD_LABELS, (AUTO, *service.methods(service.pair)))
-        method = control(specs["method"], choices=offered, info=None)
+        method = control(specs["method"], choices=method_choices(service, service.pair), info=None)
         gamma = control(specs["gamma"], label="γ", info=None, interactive=not specs["auto"].default)
         auto = control(specs["auto"], info=None)
         temperature = control(specs["temperature"], info=None)
@@ -60,13 +60,13 @@ def quick_row(service: Service, specs: Mapping[str, Control], prompt: gr.Textbox
 
 def drawer(service: Service, specs: Mapping[str, Control], quick: dict[str, Component]) -> Controls:
     """All other controls, closed until Settings is pressed (drawer.js). Returns every control."""
-    widgets = dict(quick)
+    widgets, start = dict(quick), {name: spec.default for name, spec in specs.items()}
     with gr.Column(elem_id="drawer"):
         widgets["pair"] = control(specs["pair"], choices=choices(service.titles))
         note = component("pair_note", elem_id="pair-note")
         for name in NAMES:
             if name not in widgets:
-                widgets[name] = control(specs[name], visible=name != "precision")
+                widgets[name] = control(specs[name], visible=name != "precision" and specs[name].counts(start))
         with gr.Row(elem_classes="sl-small-actions"):
             dice = gr.Button("New seed", size="sm", elem_id="dice", min_width=90)
             reset = gr.Button("Reset settings", size="sm", elem_id="reset", min_width=90)
@@ -79,10 +79,27 @@ def wire(service: Service, controls: Controls, state: gr.HTML) -> None:
     """``state``: the status chip, whose `settled` event fires once the engine can answer questions."""
     widgets, handlers = controls.widgets, PairHandlers(service)
     widgets["auto"].change(lambda on: gr.update(interactive=not on), widgets["auto"], widgets["gamma"], **QUIET)
+    for name in ("method", "acceptance"):
+        _show_dependents(controls, name)
     controls.dice.click(None, None, widgets["seed"], js=DICE, api_visibility="private")
     start = {name: value for name, value in defaults(service.limits).items() if name != "prompt"}
     controls.reset.click(lambda: list(start.values()), None, controls.some(*start), **QUIET)
-    follows = [widgets["method"], widgets["thinking"], widgets["precision"], controls.note]
-    widgets["pair"].change(handlers.select, controls.some("pair", "method"), follows, **QUIET)
-    state.settled(handlers.select, controls.some("pair", "method"), follows, **QUIET)
     state.settled(handlers.list_pairs, None, widgets["pair"], **QUIET)
+    for event in (widgets["pair"].change, state.settled):
+        describe_pair(event, service, controls)
+
+
+def describe_pair(event: Callable, service: Service, controls: Controls) -> None:
+    """At ``event`` brings what depends on the pair up to date, among it the costs that a run has measured."""
+    follows = [*controls.some("method", "thinking", "precision"), controls.note]
+    event(PairHandlers(service).select, controls.some("pair", "method"), follows, **QUIET)
+
+
+def _show_dependents(controls: Controls, name: str) -> None:
+    """Shows the controls that count only with one value of this one, and hides them with any other. In the browser,
+    because answers of the server to two changes may come in the wrong order."""
+    dependents = [spec for spec in CONTROLS if spec.only and spec.only[0] == name]
+    values = json.dumps([spec.only[1] for spec in dependents])
+    update = f"(chosen) => {values}.map((value) => ({{ __type__: 'update', visible: chosen === value }}))"
+    shown = controls.some(*(spec.name for spec in dependents))
+    controls.widgets[name].change(None, controls.widgets[name], shown, js=update, api_visibility="private")

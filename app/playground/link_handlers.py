@@ -8,26 +8,28 @@ from typing import Any
 
 import gradio as gr
 
-from app.form import METHOD_LABELS, NAMES, Control, choices, described, settings
+from app.form import NAMES, Control, described, settings
 from app.form import read as controls_of
 from app.jobs.service import RecordedRun, Service, with_baseline
 from app.jobs.visitor import Session
 from app.playground import links
+from app.playground.form_values import update
 from app.playground.press import Press
+from app.playground.result_handlers import Results, Shown
 from app.playground.run_handlers import recorded
 from app.ui.widgets import SKIP
-from app.views import player_feed
+from app.views import player_feed, tiles
 from app.views.safe_json import encode
-from engine.config import AUTO, RunConfig
+from engine.config import RunConfig
 from engine.errors import BadInput
 from engine.trace.branch import branch_request, request_of
 from engine.trace.trace import with_branch
 
 
 class LinkHandlers:
-    def __init__(self, service: Service, specs: Mapping[str, Control] | None = None):
+    def __init__(self, service: Service, specs: Mapping[str, Control] | None = None, results: Results | None = None):
         """``specs``: every control by name, with its value at the start; without them that is its default."""
-        self.service = service
+        self.service, self.results = service, results or Results(service)
         self.controls = described(service.limits)
         self.specs = specs or self.controls
 
@@ -36,30 +38,33 @@ class LinkHandlers:
 
         Starts no run, but shows one of exactly these settings that has run here. A branch follows when Run is pressed.
 
-        Returns the share dialog's value, the stage's, the session, and every control in the order of form.NAMES.
+        Returns the share dialog's value, the stage's, the session, every control in the order of form.NAMES, and the
+        results below the stage.
         """
         data = event._data if isinstance(event._data, dict) else {}
         text, pairs = str(data.get("query") or ""), list(self.service.pairs.values())
         link = links.read(text, self.controls, pairs, self.service.limits.prompt_chars)
-        stage, session = self._shown(link, bool(data.get("reload")))
+        stage, session, below = self._shown(link, bool(data.get("reload")))
         if link.force and (config := self._config(link)):
             press.linked = (config, *link.force)
         shared = _value(hide=link.hide, present=link.present)
-        return [shared, stage, session, *(self._filled(link, name) for name in NAMES)]
+        return [shared, stage, session, *(self._filled(link, name) for name in NAMES), *below]
 
-    def _shown(self, link: links.Link, is_reload: bool) -> tuple[Any, Any]:
-        """The stage and the session of a page that a link has opened."""
+    def _shown(self, link: links.Link, is_reload: bool) -> tuple[Any, Any, Shown]:
+        """The stage, the session and the results of a page that a link has opened."""
         words = links.sentence(link, self.controls)
         if not words:
-            return SKIP, SKIP
+            return SKIP, SKIP, Shown()
         if link.refused:
             is_partly_usable = link.values or link.hide or link.present
-            return player_feed.say("slow" if is_partly_usable else "error", words), SKIP
+            return player_feed.say("slow" if is_partly_usable else "error", words), SKIP, Shown()
         if result := self._result(link):
-            return recorded(result), Session(result.run, result.baseline)
+            session = Session(result.run, result.baseline)
+            return recorded(result), session, self.results.show(session)
         if is_reload:
             words = f"Your settings are back. Press Run to see the run{' and its branch' if link.force else ''} again."
-        return player_feed.start(uuid.uuid4().hex) + player_feed.status("quiet", words), Session()
+        empty = player_feed.start(uuid.uuid4().hex) + tiles.tiles(None) + "\n"
+        return empty + player_feed.status("quiet", words), Session(), self.results.empty()
 
     def _config(self, link: links.Link) -> RunConfig | None:
         values = {name: control.default for name, control in self.controls.items()} | dict(link.values)
@@ -82,12 +87,10 @@ class LinkHandlers:
         return replace(result, traces=result.traces | both) if both else None
 
     def _filled(self, link: links.Link, name: str) -> Any:
-        if name == "method" and "pair" in link.values:  # the value must be among the choices of this pair
-            methods = (AUTO, *self.service.methods(link.values["pair"]))
-            return gr.update(choices=choices(METHOD_LABELS, methods), value=link.values.get("method", AUTO))
-        value = link.values.get(name, self.controls[name].default)
-        is_here = name not in link.values and (not link.has_settings or value == self.specs[name].default)
-        return SKIP if is_here else gr.update(value=value)
+        values = {other: control.default for other, control in self.controls.items()} | dict(link.values)
+        is_named = name in link.values or (name == "method" and "pair" in link.values)  # whose choices are the pair's
+        is_here = not link.has_settings or values[name] == self.specs[name].default
+        return SKIP if is_here and not is_named else update(name, values, self.service)
 
     def link(self, session: Session, *values: Any) -> str:
         """A link to the current controls, and to the branch of the run on the stage if that has these settings.

@@ -6,7 +6,7 @@ from app.jobs.service import Service
 from app.jobs.visitor import Session
 from app.playground import share_panel, startup_run
 from app.playground.branch_handlers import BranchHandlers
-from app.playground.form_panel import drawer, prompt_line, quick_row, wire
+from app.playground.form_panel import describe_pair, drawer, prompt_line, quick_row, wire
 from app.playground.link_handlers import LinkHandlers
 from app.playground.press import Press
 from app.playground.results_panel import connect, results
@@ -22,7 +22,7 @@ def playground(service: Service, chip: gr.HTML, shared: gr.HTML) -> tuple[gr.HTM
     Returns the stage, all controls in the order of form.NAMES, and the session.
     """
     specs = startup_run.controls(service)
-    handlers, links = RunHandlers(service), LinkHandlers(service, specs)
+    handlers = RunHandlers(service)
     session, press = gr.State(Session()), gr.State(Press())
     text, run, stop = prompt_line(specs)
     quick = quick_row(service, specs, text)
@@ -30,32 +30,36 @@ def playground(service: Service, chip: gr.HTML, shared: gr.HTML) -> tuple[gr.HTM
     stage = keep_alive(component("stage", stage_first, look="sl-stage"))
     controls = drawer(service, specs, quick)
     wire(service, controls, chip)
-    choices = controls.some("pair", "method", "auto", "gamma", "temperature")
-    below = results(service, choices, charts_first)
+    below = results(service, controls, charts_first)
+    links = LinkHandlers(service, specs, below.handlers)
 
     def begin(press: Press, *values) -> list:
         """Run, Stop, and the address, so that a reload brings these settings back."""
         return [*handlers.begin(press), links.address(Session(), *values)]
 
     # The engine's own queue decides who is next, so every visitor who may wait in it is let in here.
-    queued = {"concurrency_limit": 2 * service.limits.queue + 2, "concurrency_id": "run"}
+    queued = {"concurrency_limit": service.most_requests, "concurrency_id": "run"}
     inputs = [press, *controls.inputs]
     start = gr.on([run.click, text.submit], begin, inputs, [run, stop, shared], **QUIET)
     stream = start.then(handlers.run, inputs, stage, **queued, **PRIVATE)
-    files = list(below.shown)[-4:]
-    ended = stream.then(handlers.end, press, [run, stop, session, *files], **QUIET)
-    connect(below, stage, session, press, stop, ended, choices)
+    again = stage.alone(handlers.begin, press, [run, stop], **QUIET)
+    again = again.then(handlers.run_alone, [press, session], stage, **queued, **PRIVATE)
+    ends = {"fn": handlers.end, "inputs": press, "outputs": [run, stop, session, *list(below.shown)[-4:]]}
+    ended = [event.then(**ends, **QUIET) for event in (stream, again)]
+    connect(below, stage, session, press, stop, ended, controls)
+    for event in ended:
+        describe_pair(event.then, service, controls)
     branches = BranchHandlers(service)
     forked = stage.fork(branches.begin, press, stop, **QUIET)
     forked = forked.then(branches.run, [press, session], stage, **queued, **PRIVATE)
     forked = forked.then(branches.end, press, [stop, session], **QUIET)
     dropped = stage.drop(branches.drop, [press, session], [stage, session], **QUIET)
     takes_over = stage.keep(branches.keep, [press, session], [stage, session], **QUIET)
-    for event in (ended, forked, dropped):
+    for event in (*ended, forked, dropped):
         event.then(links.branch_address, [session, *controls.inputs], shared, **QUIET)
     for event in (forked, dropped, takes_over):
         event.then(below.handlers.show, session, list(below.shown), trigger_mode="always_last", **PRIVATE)
-    share_panel.connect(shared, links, stage, session, press, controls.inputs)
+    share_panel.connect(shared, links, stage, session, press, controls.inputs, list(below.shown))
     stage.missing(handlers.replay, [press, session], stage, **QUIET)
     stop.click(handlers.stop, press, **QUIET)  # queue=False, so that Stop does not wait for the run it cancels
     return stage, controls.inputs, session

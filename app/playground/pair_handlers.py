@@ -5,8 +5,9 @@ from typing import Any
 
 import gradio as gr
 
-from app.form import METHOD_LABELS, choices
+from app.form import choices
 from app.jobs.service import Service
+from app.ui.method_choices import method_choices
 from app.ui.widgets import SKIP, outputs
 from app.views.notice import about_pair
 from engine.config import AUTO
@@ -24,20 +25,20 @@ class PairHandlers:
     def select(self, pair: str, method: str) -> PairOptions:
         """The options of a pair, and why it cannot run here; loads nothing."""
         try:
-            methods = (AUTO, *self.service.methods(pair))
+            offered = method_choices(self.service, pair)
             reasons, size = self.service.problems(pair), self.service.to_fetch(pair)
             thinking, precisions = self.service.engine.thinking(pair), self.service.engine.precisions()
-            steps = self.service.engine.known_steps(pair)
+            steps, notes = self.service.engine.known_steps(pair), self.service.engine.notes(pair)
         except EngineError as error:
             return PairOptions(note=about_pair("", "error", str(error)))
         return PairOptions(
             # A method that stays is not sent, because a link may be filling it in meanwhile.
-            method=gr.update(choices=choices(METHOD_LABELS, methods), **({} if method in methods else {"value": AUTO})),
+            method=gr.update(choices=offered, **({} if method in dict(offered).values() else {"value": AUTO})),
             thinking=gr.update(visible=thinking),
             precision=gr.update(
                 visible=len(precisions) > 1, choices=choices({}, precisions), info=precision_info(precisions, steps)
             ),
-            note=_note(self.service.pairs[pair].title, reasons, size),
+            note=_note(self.service.pairs[pair].title, reasons, size, notes),
         )
 
     def list_pairs(self) -> Any:
@@ -65,10 +66,8 @@ def precision_info(offered: Sequence[str], steps: Mapping[str, float]) -> str:
     return " ".join(info)
 
 
-def _note(title: str, reasons: list[str], size: int) -> str:
+def _note(title: str, reasons: Sequence[str], size: int, notes: Sequence[str]) -> str:
     if reasons:
         return about_pair(title, "error", " ".join(reasons))
-    if size:
-        text = f"Its weights are not here yet: the first run downloads about {size / 1e9:.1f} GB."
-        return about_pair(title, text=text)
-    return about_pair(title)
+    download = [f"Its weights are not here yet: the first run downloads about {size / 1e9:.1f} GB."] if size else []
+    return about_pair(title, text=" ".join([*download, *notes]))

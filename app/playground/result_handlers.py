@@ -5,23 +5,27 @@ from pathlib import Path
 
 import gradio as gr
 
-from app.form import settings
+from app.form import NAMES, settings
 from app.jobs.service import Service
 from app.jobs.visitor import Session, visitor_id
 from app.playground import html_export
+from app.playground.form_values import update, values_of
 from app.playground.trace_files import Exports, Written, read
 from app.ui.widgets import SKIP, outputs
 from app.views import charts, player_feed, tiles
 from app.views.engine_recipes import Choice, measured, production
+from app.views.trees import has_trees
 from engine.config import AUTO
-from engine.errors import EngineError
+from engine.errors import BadInput, EngineError
 from engine.trace.metrics import compute_metrics
 from engine.trace.trace import Trace
 
 # The outputs below the stage, by name.
-Shown = outputs("race", "acceptance", "time", "trace_file", "baseline_file", "table_file", "page_file")
-# The outputs of an opened trace file.
-Opened = outputs("stage", "session")
+Shown = outputs(
+    "race", "acceptance", "time", "tree", "tree_tab", "trace_file", "baseline_file", "table_file", "page_file"
+)  # fmt: skip
+# The outputs of an opened trace file: the controls by name, too.
+Opened = outputs("stage", "session", *NAMES)
 
 
 class Results:
@@ -32,17 +36,26 @@ class Results:
         """Charts and files of the session's run.
 
         Files are written now, because a DownloadButton that fills itself on click serves the file before (gradio 6.31).
+        Without a run all stays as it is: the recorded run that the page opens with keeps its charts.
         """
         run, baseline = session.trace, session.baseline
+        if run is None:
+            return Shown()
         try:
             written = self.exports.write(session, html_export.page)
         except OSError:  # a full disk must not break the page
             gr.Warning("The files of this run could not be written on the server.")
             written = Written()
-        return Shown(*charts.complete(run, baseline), *map(_file, written))
+        tree_tab = gr.update(visible=has_trees(run))
+        return Shown(*charts.complete(run, baseline), tree_tab, *map(_file, written))
+
+    def empty(self) -> Shown:
+        """The same of a stage without a run: nothing of the run before it."""
+        return Shown(*charts.complete(None), gr.update(visible=False), *map(_file, Written()))
 
     def bring(self, paths: list[str] | None, request: gr.Request) -> Opened:
-        """Shows an uploaded trace like a run that has just ended, and deletes the upload.
+        """Shows an uploaded trace like a run that has just ended, fills the form with its settings, and deletes the
+        upload.
 
         Raises gr.Error during a run, because both would write to the same outputs.
         """
@@ -59,8 +72,13 @@ class Results:
             for path in paths:
                 Path(path).unlink(missing_ok=True)
         run, baseline = session.trace, session.baseline
-        text = player_feed.replay(uuid.uuid4().hex, run, baseline)
-        return Opened(text + player_feed.status("quiet", _about(session)), session)
+        text, words, filled = player_feed.replay(uuid.uuid4().hex, run, baseline), _about(session), {}
+        try:
+            values = values_of(run, self.service)
+            filled = {name: update(name, values, self.service) for name in NAMES}
+        except BadInput as error:
+            words += f" The form keeps its own settings. {error}"
+        return Opened(text + player_feed.status("quiet", words), session, **filled)
 
     def configure(self, pair: str, method: str, auto: bool, gamma: float, temperature: float, session: Session) -> str:
         """The current settings for other engines, as JSON for the engine recipes."""
@@ -75,7 +93,9 @@ class Results:
             return SKIP  # pressing Run will show the reason
         chosen = _chosen(session.trace, method) if config.gamma == AUTO else None
         greedy = config.sampling.greedy
-        choice = Choice(method, config.gamma, models.target, models.draft, models.gguf, greedy, chosen)
+        choice = Choice(
+            method, config.gamma, models.target, models.draft, models.gguf, greedy, chosen, models.translated
+        )
         return production(choice, measured=sentence)
 
 
@@ -95,6 +115,8 @@ def _about(session: Session) -> str:
     started = session.trace.started
     alone = "without its baseline. Choose both files together to see the speedup"
     beside = "with its baseline" if session.baseline else alone
+    if session.trace.others:
+        return f"Opened from a file: a recorded run on {started.device}. {tiles.shared(session.trace)}"
     return f"Opened from a file: a recorded run on {started.device}, {beside}. Nothing was computed here."
 
 

@@ -6,6 +6,7 @@ import gradio as gr
 
 from app.jobs.service import Service
 from app.jobs.visitor import Session
+from app.playground.form_panel import Controls
 from app.playground.repeat_handlers import AGAIN, COUNTS, RepeatHandlers
 from app.playground.result_handlers import Opened, Results, Shown
 from app.ui.charts import charts
@@ -15,6 +16,7 @@ from app.views.charts import TABS
 
 # Because a browser fires no event when the same file is chosen again, a refused file could not be retried.
 FORGET = "() => document.querySelectorAll('input[type=file]').forEach(input => { input.value = ''; })"
+CHOICES = ("pair", "method", "auto", "gamma", "temperature")  # controls that the settings for other engines follow
 FILES = """<p class="sl-files-words">The trace holds every number of the run. Open it together with its baseline to see
 the speedup again. The table counts rounds and positions from 0. The replay is one page that needs no server.</p>"""
 
@@ -29,12 +31,12 @@ class Below(NamedTuple):
     repeat: gr.Button
 
 
-def results(service: Service, choices: list, drawn_first: list[str]) -> Below:
-    """``choices``: the components of pair, method, auto, γ and temperature; ``drawn_first``: the charts of each tab."""
+def results(service: Service, controls: Controls, drawn_first: list[str]) -> Below:
+    """``drawn_first``: the charts of each tab."""
     handlers, titles = Results(service), iter(zip(drawn_first, TABS.items(), strict=True))
 
-    def tab(title: str, name: str) -> gr.Tab:
-        return gr.Tab(title, id=name, elem_id=f"result-{name}")
+    def tab(title: str, name: str, **more) -> gr.Tab:
+        return gr.Tab(title, id=name, elem_id=f"result-{name}", **more)
 
     def figures() -> gr.HTML:
         value, (name, own) = next(titles)
@@ -52,6 +54,9 @@ def results(service: Service, choices: list, drawn_first: list[str]) -> Below:
             acceptance = figures()
         with tab("Time", "time"):
             time = figures()
+        with tab("Tree", "tree", visible=False) as tree_tab:  # shown for a run that drafted trees
+            component("tree", elem_id="tree")
+            tree = figures()
         with tab("Files", "files"):
             with gr.Row(elem_classes="sl-files"):
                 trace = download("Save trace (JSON)", "trace-file")
@@ -61,29 +66,32 @@ def results(service: Service, choices: list, drawn_first: list[str]) -> Below:
                 upload = gr.UploadButton("Open a trace", file_count="multiple", elem_id="open-trace", min_width=140)
             gr.HTML(FILES, apply_default_css=False)
         with tab("Use it elsewhere", "elsewhere"):
-            recipe = handlers.configure(*(choice.value for choice in choices), Session())
+            recipe = handlers.configure(*(choice.value for choice in controls.some(*CHOICES)), Session())
             recipes = component("engine_recipes", recipe, "production", title="Take it to production")
-    shown = Shown(race, acceptance, time, trace, baseline, table, page)
+    shown = Shown(race, acceptance, time, tree, tree_tab, trace, baseline, table, page)
     return Below(handlers, RepeatHandlers(service), shown, upload, recipes, count, repeat)
 
 
 def connect(
-    below: Below, stage: gr.HTML, session: gr.State, press: gr.State, stop: gr.Button, ended, choices: list
+    below: Below, stage: gr.HTML, session: gr.State, press: gr.State, stop: gr.Button, ended: list, controls: Controls
 ) -> None:
-    """Wires the results to ``ended``, the event that ends a run."""
+    """Wires the results to ``ended``, the events that end a run."""
+    choices = controls.some(*CHOICES)
     handlers, repeats, shown = below.handlers, below.repeats, list(below.shown)
     # Otherwise a run that ends while the results of the one before it are still on their way would never show its own.
     last = {"trigger_mode": "always_last"}
-    ran = ended.then(handlers.show, session, shown, **last, **PRIVATE)
-    opening = below.upload.upload(handlers.bring, below.upload, list(Opened(stage, session)), **PRIVATE)
+    ran = [event.then(handlers.show, session, shown, **last, **PRIVATE).then for event in ended]
+    opening = below.upload.upload(
+        handlers.bring, below.upload, list(Opened(stage, session, *controls.inputs)), **PRIVATE
+    )
     below.upload.upload(None, js=FORGET, api_visibility="private")
     opened = opening.success(handlers.show, session, shown, **PRIVATE)
-    limit = 2 * repeats.service.limits.queue + 2  # the engine's own queue decides who is next
+    limit = repeats.service.most_requests  # the engine's own queue decides who is next
     start = below.repeat.click(repeats.begin, press, [stop, below.repeat], **QUIET)
     inputs = [press, session, below.count]
     stream = start.then(repeats.repeat, inputs, stage, concurrency_limit=limit, **PRIVATE)
     repeated = stream.then(repeats.end, press, [stop, below.repeat, session], **QUIET)
     again = repeated.then(handlers.show, session, shown, **last, **PRIVATE)
     inputs = [*choices, session]
-    for event in (*(choice.change for choice in choices), ran.then, again.then, opened.then):
+    for event in (*(choice.change for choice in choices), *ran, again.then, opened.then):
         event(handlers.configure, inputs, below.recipes, **QUIET)

@@ -7,8 +7,9 @@ time from the run that is being measured.
 import logging
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
+from functools import partial
 
 import gradio as gr
 
@@ -23,6 +24,7 @@ from app.views.predictions import steadiness
 from app.views.status_chip import ago
 from engine.config import RunConfig
 from engine.errors import EngineError
+from engine.trace.branch import request_of
 from engine.trace.events import Round, RunFinished, RunStarted
 from engine.trace.trace import Trace, TraceBuilder
 
@@ -46,12 +48,20 @@ class RunHandlers:
         Never from the cache if that result is on the stage already. ``values``: of every control, in the order of
         form.NAMES.
         """
+        read = partial(settings, dict(zip(NAMES, values, strict=True)), self.service.limits)
+        yield from self._stream(visitor_id(request), press, read, may_share=True)
+
+    def run_alone(self, request: gr.Request, press: Press, session: Session) -> Iterator[str]:
+        """The run on the stage once more and its baseline, with the device to themselves."""
+        yield from self._stream(visitor_id(request), press, partial(request_of, session.trace), may_share=False)
+
+    def _stream(self, visitor: str, press: Press, read: Callable[[], RunConfig], may_share: bool) -> Iterator[str]:
         live = LiveRun()
         with press.streaming():
             try:
-                live.config = settings(dict(zip(NAMES, values, strict=True)), self.service.limits)
-                yield from self._updates(visitor_id(request), press, live)
-                yield from self._linked_branch(visitor_id(request), press, live.config)
+                live.config = read()
+                yield from self._updates(visitor, press, live, may_share)
+                yield from self._linked_branch(visitor, press, live.config)
             except EngineError as error:
                 press.session = live.session
                 yield live.fail(str(error))
@@ -94,9 +104,9 @@ class RunHandlers:
         if linked and linked[0] == config and run and run.finished and not press.is_stopped:
             yield from self.branches.stream(visitor, press, press.session, *linked[1:])
 
-    def _updates(self, visitor: str, press: Press, live: "LiveRun") -> Iterator[str]:
-        again, press.shown = press.shown == live.config, None
-        with closing(self.service.run(visitor, with_baseline(live.config), again)) as updates:
+    def _updates(self, visitor: str, press: Press, live: "LiveRun", may_share: bool) -> Iterator[str]:
+        again, press.shown = press.shown == live.config or not may_share, None
+        with closing(self.service.run(visitor, with_baseline(live.config), again, may_share)) as updates:
             for update in updates:
                 if press.is_stopped:  # perhaps before the service knew of this run
                     self.service.stop(visitor)
@@ -116,7 +126,7 @@ class LiveRun:
     def __init__(self):
         self.config: RunConfig | None = None
         self.run, self.baseline = TraceBuilder(), TraceBuilder()
-        self._feed, self._is_late = player_feed.Feed(uuid.uuid4().hex), False
+        self._feed, self._is_late, self._others = player_feed.Feed(uuid.uuid4().hex), False, 0
 
     @property
     def session(self) -> Session | None:
@@ -130,7 +140,7 @@ class LiveRun:
         return bool(run and run.finished) and not self._is_late
 
     def update(self, update: Update) -> str:
-        self._is_late = self._is_late or update.is_late
+        self._is_late, self._others = self._is_late or update.is_late, update.others
         builder = self.run if update.name == "run" else self.baseline
         builder.add(update.events)
         status = self._progress(update, builder)
@@ -150,7 +160,7 @@ class LiveRun:
         run = self.run.trace
         if run is None:
             return player_feed.say(kind, words)
-        numbers = player_feed.numbers(run, self.baseline.trace)
+        numbers = player_feed.numbers(run, self.baseline.trace, others=self._others)
         return self._feed.add(numbers + player_feed.over() + player_feed.status(kind, words))
 
     def fail(self, words: str) -> str:
@@ -186,6 +196,8 @@ class LiveRun:
         if run is None or run.finished is None or run.finished.reason == "cancelled":
             has_rounds = run is not None and run.rounds
             return "quiet", "Stopped. The rounds so far stay." if has_rounds else "Stopped before the first token."
+        if shared := tiles.shared(run, self._others):
+            return "quiet", shared
         if is_baseline(self.config):
             return "quiet", "This was plain decoding. Choose a method and a draft length to compare it."
         if baseline is None or tiles.speedup(run, baseline) is None:
@@ -202,7 +214,7 @@ def conclusion(run: Trace, baseline: Trace, **how) -> tuple[str, str]:
 def recorded(result: RecordedRun) -> str:
     """A cached result of exactly these settings: played from its first round."""
     run, baseline, how = result.run, result.baseline, {"recorded": True} | result.repeats
-    kind, verdict = "quiet", "This was plain decoding."
+    kind, verdict = "quiet", tiles.shared(run) or "This was plain decoding."
     if baseline and tiles.speedup(run, baseline):
         kind, verdict = conclusion(run, baseline, **how)
     when = f"Recorded {ago(time.time() - result.at)}, played again. Press Run once more to run it live."

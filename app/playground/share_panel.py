@@ -22,8 +22,14 @@ def _tick(control: Control) -> str:
 
 
 def connect(
-    shared: gr.HTML, handlers: LinkHandlers, stage: gr.HTML, session: gr.State, press: gr.State, controls: list
+    shared: gr.HTML,
+    handlers: LinkHandlers,
+    stage: gr.HTML,
+    session: gr.State,
+    press: gr.State,
+    controls: list,
+    results: list,
 ) -> None:
-    """``controls``: all of them, in the order of form.NAMES."""
-    shared.opened(handlers.opened, press, [shared, stage, session, *controls], **QUIET)
+    """``controls``: all of them, in the order of form.NAMES. ``results``: in the order of result_handlers.Shown."""
+    shared.opened(handlers.opened, press, [shared, stage, session, *controls, *results], **QUIET)
     shared.asked(handlers.link, [session, *controls], shared, **QUIET)

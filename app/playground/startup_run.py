@@ -5,13 +5,12 @@ So the prompt line always holds the prompt of the run on the stage, and Run repe
 
 from dataclasses import replace
 
-from app.form import Control, described, read
+from app.form import Control, described
 from app.jobs.service import Service
+from app.playground.form_values import values_of
 from app.views import charts, player_feed
-from engine.config import AUTO
 from engine.errors import BadInput
 from engine.files import ASSETS
-from engine.trace.branch import request_of
 from engine.trace.trace import Trace, load
 
 OPENING = ASSETS / "data" / "traces" / "opening.json"
@@ -33,14 +32,12 @@ def recorded() -> tuple[Trace | None, Trace | None]:
 
 def controls(service: Service) -> dict[str, Control]:
     """Every control by name; those of the recorded run's settings begin with its values, if it can run here."""
-    specs = described(service.limits)
-    run, _ = recorded()
+    specs, (run, _) = described(service.limits), recorded()
     try:
-        values = read(request_of(run)) if run else {}
+        values = values_of(run, service) if run else {"pair": None}
     except BadInput:
-        values = {}
-    can_run = values and values["pair"] == service.pair and values["tokens"] <= service.limits.new_tokens
-    if not can_run or values["method"] not in (AUTO, *service.methods(service.pair)):
+        return specs
+    if values["pair"] != service.pair:
         return specs
     return {name: replace(spec, default=values[name]) for name, spec in specs.items()}
 

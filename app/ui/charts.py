@@ -16,7 +16,7 @@ PLOTLY_JS = Path(plotly.__file__).parent / "package_data" / "plotly.min.js"
 def _chart(name: str, title: str) -> str:
     return (
         f'<figure class="sl-panel sl-chart" data-chart="{name}" aria-labelledby="sl-chart-{name}">'
-        f'<h3 id="sl-chart-{name}">{title}</h3><div class="sl-plot"></div>'
+        f'<h3 id="sl-chart-{name}">{title} <span class="sl-lossy" hidden>lossy</span></h3><div class="sl-plot"></div>'
         '<figcaption class="sl-chart-note"></figcaption></figure>'
     )
 

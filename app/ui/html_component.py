@@ -34,7 +34,7 @@ def _scripts(folder: str, *names: str) -> tuple[str, ...]:
 
 _TOKENS = (
     *_scripts("lib", "statuses", "format", "ndjson_reader", "virtual_rows"),
-    *_scripts("player", "timeline", "sentences", "tooltip", "token_chip", "row_navigation"),
+    *_scripts("player", "timeline", "sentences", "methods", "tooltip", "token_chip", "row_navigation"),
 )
 _PLAYER = (
     *_TOKENS,
@@ -66,11 +66,16 @@ PARTS = {
     "notice": _beside("playground/heartbeat", "playground/notice"),
     "pair_note": _beside("playground/pair_note"),
     "share_dialog": _beside(
-        "playground/copy_button", "playground/url_query", "playground/drawer", "playground/share_dialog"
+        "playground/copy_button",
+        "playground/url_query",
+        "playground/prompt",
+        "playground/drawer",
+        "playground/share_dialog",
     ),
     "stage": Part("player/stage.html", (*_PLAYER, "playground/heartbeat.js", "player/gradio_mount.js")),
     "status_chip": _beside("playground/status_chip"),
     "table": _beside("lib/table"),
+    "tree": Part("player/tree_tab.html", (*_TOKENS, "player/tree_tab.js")),
     "theory": _beside("lib/speedup_model", "lib/svg_chart", "lab/theory_charts", "lab/theory"),
 }
 

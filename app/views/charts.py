@@ -1,11 +1,13 @@
 """Renders the charts of a run as one JSON text for each result tab."""
 
-from app.views import figures, predictions
+from app.views import figures, predictions, trees
 from app.views.figures import Figure, encode_figures
-from app.views.tiles import ONCE, speedup
+from app.views.tiles import ONCE, shared, speedup
+from engine.config import LOSSY, is_lossy
 from engine.trace.metrics import compute_metrics
 from engine.trace.trace import Trace
 
+_OF_ONE_ALONE = ("prediction", "idealised")
 # The charts of each tab.
 TABS = {
     "race": {"tokens": "Tokens against time", "prediction": "Measured beside predicted speedup"},
@@ -15,16 +17,22 @@ TABS = {
         "scoring": "Scoring W tokens at once, v(W)",
         "idealised": "Which draft length should pay",
     },
+    "tree": {"sizes": "Rounds by size of the tree", "ranks": "Acceptance by depth and rank of a child"},
 }
 
 
 def complete(run: Trace | None, baseline: Trace | None = None, how: str = ONCE) -> list[str]:
     """Every chart of a run that has ended, a text for each tab. ``how`` names the number of measurements."""
     if run is None or not run.rounds:
-        nothing = Figure(note="This run has no tokens.")
+        nothing = Figure(note="This run has no tokens." if run else "Nothing has run yet.")
         return [encode_figures(dict.fromkeys(tab, nothing)) for tab in TABS.values()]
     ratio = speedup(run, baseline)
-    return [encode_figures({name: _DRAW[name](run, baseline, ratio, how) for name in tab}) for tab in TABS.values()]
+    nothing = dict.fromkeys(_OF_ONE_ALONE, Figure(note=shared(run))) if run.others else {}
+    lossy = LOSSY if is_lossy(run.started.config) else ""
+    return [
+        encode_figures({name: nothing.get(name) or _DRAW[name](run, baseline, ratio, how) for name in tab}, lossy)
+        for tab in TABS.values()
+    ]
 
 
 _DRAW = {
@@ -35,4 +43,6 @@ _DRAW = {
     "times": lambda run, baseline, ratio, how: figures.times(run, compute_metrics(run), baseline),
     "scoring": lambda run, baseline, ratio, how: predictions.scoring(run, baseline),
     "idealised": lambda run, baseline, ratio, how: predictions.idealised(run, compute_metrics(run)),
+    "sizes": lambda run, baseline, ratio, how: trees.sizes(run),
+    "ranks": lambda run, baseline, ratio, how: trees.by_rank(run),
 }

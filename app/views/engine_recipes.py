@@ -10,6 +10,7 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from string import Template
+from typing import Any
 
 from app.views.safe_json import encode
 from engine.config import AUTO, METHODS, draft_of
@@ -25,7 +26,8 @@ TYPICAL = 4  # the draft length of γ = auto until a run shows one
 class Choice:
     """The setting to configure. ``target`` and ``draft`` are hub names or folders, ``gguf`` a name for llama.cpp's -hf.
 
-    ``chosen``: the draft length that auto took on average in the run on screen.
+    ``chosen``: the draft length that auto took on average in the run on screen. ``translated``: whether the draft has
+    another tokenizer.
     """
 
     method: str
@@ -35,12 +37,13 @@ class Choice:
     gguf: str | None = None
     greedy: bool = True
     chosen: int | None = None
+    translated: bool = False
 
     @property
     def values(self) -> dict[str, object]:
         """The value of each name in a recipe."""
         gamma = self.gamma if isinstance(self.gamma, int) else self.chosen or TYPICAL
-        draft = self.draft or "PATH_OF_AN_EAGLE3_HEAD"
+        draft = self.draft or ("PATH_OF_MEDUSA_HEADS" if self.method == "medusa" else "PATH_OF_AN_EAGLE3_HEAD")
         return {
             "gamma": gamma,
             "gamma_and_one": gamma + 1,
@@ -57,11 +60,11 @@ class Choice:
 @dataclass(frozen=True, slots=True)
 class Target:
     """Another engine: its name, the version followed, a recipe's fields for each method it supports, and the reason for
-    each that it does not."""
+    each that it does not. A recipe's ``translated`` are the fields that differ for a draft with another tokenizer."""
 
     name: str
     version: str
-    recipes: Mapping[str, Mapping[str, str]]
+    recipes: Mapping[str, Mapping[str, Any]]
     missing: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -137,7 +140,10 @@ def _answer(target: Target, choice: Choice) -> dict:
         return line | {"note": f"Not supported: {target.missing[method]}"}
     if method not in target.recipes:
         return line | {"note": "Not described yet for this method."}
-    return line | _filled(target.recipes[method], choice)
+    recipe = target.recipes[method]
+    if choice.translated and "translated" not in recipe:
+        return line | {"note": "Not supported: the draft model must have the target's tokenizer."}
+    return line | _filled(recipe | (recipe["translated"] if choice.translated else {}), choice)
 
 
 def _filled(recipe: Mapping[str, str], choice: Choice) -> dict[str, str]:

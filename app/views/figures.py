@@ -28,9 +28,11 @@ class Figure:
     note: str = ""
 
 
-def encode_figures(by_name: Mapping[str, Figure]) -> str:
-    """The value of ui.charts: JSON with a figure for each chart. A chart without one stays on the page as it is."""
-    return encode({"figures": {n: {"data": f.data, "layout": f.layout, "note": f.note} for n, f in by_name.items()}})
+def encode_figures(by_name: Mapping[str, Figure], lossy: str = "") -> str:
+    """The value of ui.charts: JSON with a figure for each chart. A chart without one stays on the page as it is.
+    ``lossy``: why the run's output does not keep the target's distribution; each chart then has the badge."""
+    drawn = {name: {"data": f.data, "layout": f.layout, "note": f.note} for name, f in by_name.items()}
+    return encode({"figures": drawn} | ({"lossy": lossy} if lossy else {}))
 
 
 # ── parts of a figure ──

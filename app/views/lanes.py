@@ -5,6 +5,7 @@ It is drawn beside the run's own rounds on one time axis, as if both had started
 
 from app.views.figures import sampled
 from app.views.safe_json import short
+from engine.config import is_lossy
 from engine.trace.metrics import Divergence, first_divergence
 from engine.trace.trace import Trace
 
@@ -29,8 +30,9 @@ def note(run: Trace, baseline: Trace) -> str:
     parted = None if sampled(run) else first_divergence(run, baseline)
     lengths = f"{len(run.emitted)} and {len(baseline.emitted)} tokens"
     if sampled(run):
+        law = "" if is_lossy(run.started.config) else " of the same distribution"
         return (
-            f"Above temperature 0 the two texts are different samples of the same distribution, here {lengths}. "
+            f"Above temperature 0 the two texts are different samples{law}, here {lengths}. "
             "So speeds are compared per token."
         )
     differ = _parting(parted)

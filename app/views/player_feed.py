@@ -11,7 +11,8 @@ from app.views import run_facts, tiles
 from app.views.figures import TITLES
 from app.views.notice import Kind, fields
 from app.views.safe_json import encode, short
-from engine.config import ACCEPTANCE, AUTO, LOSSY, is_lossy
+from app.views.trees import branches
+from engine.config import ACCEPTANCE, AUTO, LOSSY, METHODS, is_lossy
 from engine.trace.events import ACCEPTED, TESTED, Distribution, Round, RunFinished, RunStarted, Token
 from engine.trace.metrics import compute_metrics, first_divergence
 from engine.trace.trace import Trace
@@ -78,12 +79,22 @@ def about(started: RunStarted, recorded: bool = False, lean: bool = False, origi
         line["most"] = most
     if started.config.get("acceptance") == "block":
         line["block"] = True
-    if is_lossy(started.config.get("acceptance")):
+    if is_lossy(started.config):
         line["lossy"] = LOSSY[0].upper() + LOSSY[1:] + "."
+    line |= _drafted_by(started.config) | ({"exit": started.exit_layers} if started.exit_layers else {})
     more = ({"lean": True} if lean else {}) | ({"origin": origin} if origin else {})
     if started.prefix:
         more["prefix"] = _prefix(started)
     return encode(line | {"prompt": prompt} | more) + "\n"
+
+
+def _drafted_by(config: dict) -> dict:
+    """The method, and the sizes of lookahead, in which its rounds are explained; of a trace they may be any value."""
+    method, sizes = config.get("method"), config.get("lookahead")
+    known = {"method": method} if isinstance(method, str) and method in METHODS else {}
+    if method in ("lookahead", AUTO) and isinstance(sizes, dict):
+        known["lookahead"] = {name: sizes[name] for name in ("window", "ngram") if isinstance(sizes.get(name), int)}
+    return known
 
 
 def complete(run: str, trace: Trace, recorded: bool = False, origin: str = "") -> str:
@@ -184,10 +195,10 @@ def _greedy(started: RunStarted) -> bool:
 def _words(started: RunStarted, drafting: str = "") -> str:
     """The line above the player: pair, drafting, temperature, device."""
     config = started.config
-    rule = _rule(config.get("acceptance"), config)
+    rule, sizes = _rule(config.get("acceptance"), config), run_facts.lookahead_sizes(config)
     temperature = config.get("sampling", {}).get("temperature", 0)
     where = f"on {started.device.split(' ')[0]}"
-    parts = [started.pair, drafting or _drafting(config), rule, f"temperature {temperature:g}", where]
+    parts = [started.pair, drafting or _drafting(config), sizes, rule, f"temperature {temperature:g}", where]
     return " · ".join(part for part in parts if part)
 
 
@@ -195,9 +206,7 @@ def _rule(name, config: dict) -> str:
     """The acceptance rule where it is not that of the token; of a trace it may be any value."""
     if name not in ("block", "typical"):
         return ""
-    numbers = [(sign, config.get(field)) for sign, field in (("ε", "epsilon"), ("δ", "delta")) if name == "typical"]
-    known = [f"{sign} {value:g}" for sign, value in numbers if isinstance(value, int | float)]
-    return ", ".join([ACCEPTANCE[name].title, *known])
+    return ", ".join(filter(None, [ACCEPTANCE[name].title, run_facts.typical_numbers(config)]))
 
 
 def _drafting(config: dict) -> str:
@@ -211,7 +220,6 @@ def _drafting(config: dict) -> str:
 def round_line(event: Round, lean: bool) -> dict:
     tested = sum(token.status in TESTED for token in event.tokens)
     refused = next((token for token in reversed(event.tokens) if token.status == "rejected"), None)
-    branched = event.parents != tuple(range(len(event.parents)))  # parents of a chain are not sent
     return (
         {
             "type": "round",
@@ -223,9 +231,9 @@ def round_line(event: Round, lean: bool) -> dict:
             "end": round(event.end, 5),
             "tokens": [_token(token, refused, lean) for token in event.tokens],
         }
-        | ({"parents": event.parents} if branched else {})
+        | ({"parents": event.parents} if branches(event) else {})
         | ({"row": short(event.row_cost)} if event.row_cost is not None else {})
-        | ({"by": TITLES[event.drafter]} if event.drafter in TITLES else {})
+        | ({"by": TITLES[event.drafter], "method": event.drafter} if event.drafter in TITLES else {})
     )
 
 

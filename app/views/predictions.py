@@ -4,6 +4,7 @@ from collections import Counter
 
 from app.views.figures import Figure, axes, filled, level, mean_round, points
 from app.views.safe_json import short
+from engine.config import drafts_at_once
 from engine.trace.metrics import RunMetrics, compare
 from engine.trace.speedup_model import best_gamma, idealised_speedup, interpolate
 from engine.trace.trace import Trace
@@ -116,6 +117,8 @@ def idealised(run: Trace, numbers: RunMetrics) -> Figure:
         return Figure(note=IMPOSSIBLE)
     if costs.draft_costs:
         return Figure(note="This curve is about one drafter, and here several took turns. Choose one to see its curve.")
+    if drafts_at_once(run.started.config.get("method", "")):
+        return Figure(note="This curve pays a step for each draft, and Medusa heads draft a whole round in one.")
     lengths = list(range(MOST_GAMMA + 1))
     speeds = [idealised_speedup(alpha.value, gamma, costs.c, costs.v) for gamma in lengths]
     data = [_curve("idealised", lengths, speeds, "@predicted", "lines+markers")]

@@ -20,7 +20,9 @@ SETTINGS = {
     "min_p": ("min-p", 0),
     "repetition_penalty": ("Repetition penalty", 1),
     "acceptance": ("Acceptance rule", "token"),
+    "typical": ("Typical acceptance", ""),
     "lossy": ("Lossy", None),
+    "sizes": ("Lookahead", ""),
     "seed": ("Seed", None),
     "max_new_tokens": ("Most tokens", None),
     "chat": ("Chat template", None),
@@ -42,7 +44,13 @@ def facts(run: Trace) -> list[list[str]]:
         ("Weights (SHA-256)", ", ".join(weights)),
     ]
     lines += _settings(started.config)
-    lines += [("Forced", _forced(run))]
+    lines += [
+        ("Translation", started.translated.words if started.translated else ""),
+        ("Early exit", "after {} of {} layers".format(*started.exit_layers) if started.exit_layers else ""),
+        ("Forced", _forced(run)),
+        ("Shared with", f"{run.others} other runs" if run.others else ""),
+        ("Engine", _engine(run)),
+    ]
     lines += [("Device", started.device), ("Precision", started.dtype), ("Versions", ", ".join(versions))]
     return [[name, _short(value)] for name, value in lines if value]
 
@@ -55,6 +63,15 @@ def _forced(run: Trace) -> str:
     return f"{prefix[-1].text or prefix[-1].label or ''!r} at place {len(prefix)}" + (
         ", beside this run" if run.branch else ""
     )
+
+
+def _engine(run: Trace) -> str:
+    """The replica of a cluster that ran it, and the time of the way there and back; empty without a cluster."""
+    extra = run.finished.extra if run.finished else {}
+    replica, seconds = extra.get("replica"), extra.get("network_seconds")
+    if not isinstance(replica, str):
+        return ""
+    return replica + (f", {1000 * seconds:.0f} ms away" if isinstance(seconds, int | float) else "")
 
 
 def origin(run: Trace) -> str:
@@ -86,11 +103,29 @@ def prompt(run: Trace) -> str:
 
 def _settings(config: dict) -> list[tuple[str, str]]:
     sampling = config.get("sampling")
-    lossy = {"lossy": LOSSY} if is_lossy(config.get("acceptance")) else {}
-    known = config | lossy | (sampling if isinstance(sampling, dict) else {})
+    more = {"typical": typical_numbers(config), "sizes": lookahead_sizes(config)}
+    more |= {"lossy": LOSSY} if is_lossy(config) else {}
+    known = config | more | (sampling if isinstance(sampling, dict) else {})
     return [
         (label, _words(known[key])) for key, (label, off) in SETTINGS.items() if known.get(key, off) not in (None, off)
     ]
+
+
+def typical_numbers(config: dict) -> str:
+    """ε and δ of a run with typical acceptance; empty for another rule."""
+    return _named({"ε": "epsilon", "δ": "delta"}, config) if config.get("acceptance") == "typical" else ""
+
+
+def lookahead_sizes(config: dict) -> str:
+    """W, N and G of a run with lookahead; empty for another method."""
+    sizes = config.get("lookahead")
+    is_known = config.get("method") == "lookahead" and isinstance(sizes, dict)
+    return _named({"W": "window", "N": "ngram", "G": "guesses"}, sizes) if is_known else ""
+
+
+def _named(fields: dict[str, str], values: dict) -> str:
+    numbers = {sign: values.get(field) for sign, field in fields.items()}
+    return ", ".join(f"{sign} {value:g}" for sign, value in numbers.items() if isinstance(value, int | float))
 
 
 def _words(value: Any) -> str:

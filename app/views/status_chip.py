@@ -1,8 +1,16 @@
 """Renders the status chip: the state of the engine."""
 
 
-def chip(kind: str, device: str | None = None, waiting: int = 0, message: str = "", fraction: float | None = None):
-    """``kind`` is "asleep", "loading", "ready" or "busy". Returns a dict, because the page polls it over HTTP."""
+def chip(
+    kind: str,
+    device: str | None = None,
+    waiting: int = 0,
+    message: str = "",
+    fraction: float | None = None,
+    together: int = 0,
+):
+    """``kind`` is "asleep", "loading", "ready" or "busy"; ``together``: runs under way. Returns a dict, because the
+    page polls it over HTTP."""
     on = f" on {_place(device)}" if device else ""
     words = {
         "asleep": "The first run loads the model",
@@ -12,6 +20,8 @@ def chip(kind: str, device: str | None = None, waiting: int = 0, message: str = 
     }[kind]
     if kind == "loading" and fraction is not None:
         words += f", {fraction:.0%}"
+    if together > 1:
+        words += f", {together} runs together"
     if waiting:
         words += f", {waiting} waiting"
     return {"kind": kind, "text": words}

@@ -18,25 +18,33 @@ def tiles(
     recorded: bool = False,
     how: str = ONCE,
     spread: Spread | None = None,
+    others: int = 0,
 ) -> str:
     """A line of the stage's value: [number, note] for each number, the baseline's lane, a note on it, and a tone.
 
     ``measuring``: the baseline is running or comes next. ``recorded``: both were measured earlier. ``how``: the number
-    of measurements, in words.
+    of measurements, in words. ``others``: runs that came before the baseline was measured.
     """
     line = {"type": "numbers", "measuring": measuring}
     if run is None or not run.rounds:
         return encode(line | {"tiles": {name: [DASH, ""] for name in ("alpha", "tau", "speed", "speedup")}})
     ours = compute_metrics(run)
-    ratio = speedup(run, baseline)
+    ratio, beside = speedup(run, baseline), run.others or others
+    shared = f", shared with {_runs(run.others)}" if run.others else ""
     return encode(
         line
+        | ({"alone": True, "measuring": False} if beside else {})
         | {
             "tiles": {
                 "alpha": _alpha(ours),
                 "tau": [number(ours.tau, 2), "tokens per target pass; plain decoding writes 1"],
-                "speed": [number(ours.tokens_per_second, 1), f"{ours.tokens} tokens, reading the prompt not counted"],
-                "speedup": _speedup(run, ours, ratio, measuring, recorded, how),
+                "speed": [
+                    number(ours.tokens_per_second, 1),
+                    f"{ours.tokens} tokens, reading the prompt not counted{shared}",
+                ],
+                "speedup": ["No speedup", f"ran beside {_runs(beside)}"]
+                if beside
+                else _speedup(run, ours, ratio, measuring, recorded, how),
             },
             "plain": lanes.lane(baseline),
             "note": lanes.note(run, baseline) if ratio is not None else "",
@@ -51,6 +59,19 @@ def speedup(run: Trace | None, baseline: Trace | None) -> float | None:
     if any(trace is None or trace.finished is None or trace.finished.reason == "cancelled" for trace in traces):
         return None
     return compare(run, baseline).speedup
+
+
+def shared(run: Trace, others: int = 0) -> str:
+    """Says why a run has no speedup; empty for one that had the device to itself. ``others``: as for `tiles`."""
+    if run.others:
+        return f"{_runs(run.others).capitalize()} shared the model, so this clock says nothing about drafting."
+    if others:
+        return "Another run came before plain decoding was measured, so there is no speedup."
+    return ""
+
+
+def _runs(count: int) -> str:
+    return "1 other run" if count == 1 else f"{count} other runs"
 
 
 def tone(ratio: float | None, spread: Spread | None = None) -> str:

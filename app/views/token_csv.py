@@ -19,7 +19,7 @@ def tokens_csv(trace: Trace) -> str:
 
 
 def _exact(trace: Trace) -> str:
-    return "lossy" if is_lossy(trace.started.config.get("acceptance")) else "exact"
+    return "lossy" if is_lossy(trace.started.config) else "exact"
 
 
 def _rows(lane: str, trace: Trace) -> Iterator[tuple]:

@@ -43,6 +43,14 @@ def test_the_same_run_again_is_recorded_unless_measured_anew():
     assert len(worker.runs) == 4
 
 
+def test_a_lossy_run_says_so():
+    settings = {"method": "ngram", "tokens": 10, "acceptance": "typical", "epsilon": 0.2}
+    for temperature in (0.0, 0.8):
+        _, figures, trace = list(served().run(who(), "Hi", temperature=temperature, **settings))[-1]
+        assert figures["lossy"] == (temperature > 0) == ("lossy" in trace["run"]) and "lossy" not in trace["baseline"]
+        assert trace["run"]["started"]["config"]["epsilon"] == 0.2
+
+
 def test_plain_decoding_has_no_baseline():
     _, figures, trace = list(served().run(who(), "Hi", method="none", tokens=10))[-1]
     assert figures["speedup"] is None and trace["baseline"] is None

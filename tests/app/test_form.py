@@ -7,6 +7,7 @@ import pytest
 
 from app.form import CONTROLS, NAMES, defaults, described, read, settings
 from app.limits import Limits
+from engine.config import LookaheadSizes
 from engine.errors import BadInput
 
 
@@ -44,6 +45,10 @@ def test_browsers_send_floats_and_get_whole_numbers():
         ({"method": ["ngram"]}, "Method cannot be"),
         ({"method": "<script>"}, "Method cannot be"),
         ({"precision": "int1"}, "Precision cannot be 'int1'"),
+        ({"acceptance": "typical", "epsilon": 1.5}, "epsilon is 1.5, but must be a number from 0 to 1"),
+        ({"acceptance": "typical", "delta": None}, "Factor δ is empty"),
+        ({"method": "lookahead", "window": 17}, "window is 17, but must be a whole number from 1 to 16"),
+        ({"method": "lookahead", "ngram_size": 8, "guesses": 16}, "make 147 rows a round; choose sizes with"),
         ({"acceptance": "lenient"}, "Acceptance rule cannot be 'lenient'; choose from token, block, typical"),
         ({"thinking": True}, "Thinking cannot be 'True'"),
         ({"pair": 7}, "Models cannot be '7'"),
@@ -65,6 +70,15 @@ def test_what_cannot_be_is_refused_in_one_short_sentence(values, words):
     assert words in text and 15 < len(text) < 300 and "\n" not in text
 
 
+def test_a_control_that_does_not_count_stays_at_its_default():
+    """It is hidden then, so a visitor could not mend a bad value of it."""
+    hidden = {"epsilon": 7, "delta": None, "window": 99, "ngram_size": "x", "guesses": 2}
+    assert settings({"prompt": "Hi", "method": "ngram"} | hidden) == settings({"prompt": "Hi", "method": "ngram"})
+    chosen = {"prompt": "Hi", "method": "lookahead", "acceptance": "typical", "epsilon": 0.2, "delta": 0, "guesses": 2}
+    config = settings(chosen)
+    assert (config.epsilon, config.delta, config.lookahead) == (0.2, 0, LookaheadSizes(guesses=2))
+
+
 def test_limits_are_written_into_the_controls_and_come_before_the_engines():
     limits = Limits(new_tokens=40, prompt_tokens=123, pairs=("b", "a"))
     for tokens in (9999, 41, 0, -1, float("nan")):
@@ -77,7 +91,7 @@ def test_limits_are_written_into_the_controls_and_come_before_the_engines():
 
 
 def test_every_control_says_what_it_is_and_starts_within_its_range():
-    assert len(set(NAMES)) == len(CONTROLS) == 17
+    assert len(set(NAMES)) == len(CONTROLS) == 22
     for control in described(Limits()).values():
         assert control.label and control.hint.endswith("."), control.name
         if control.kind in ("slider", "number"):

@@ -9,12 +9,6 @@ from visits import Visits
 expect.set_options(timeout=30_000)  # Otherwise a busy machine would look like a failure.
 
 
-def pytest_collection_modifyitems(items):
-    for item in items:
-        if item.get_closest_marker("browser") and not item.get_closest_marker("timeout"):
-            item.add_marker(pytest.mark.timeout(300))  # as many seconds as a busy machine may need
-
-
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item, call):
     report = yield

@@ -1,4 +1,6 @@
-"""Starts the page on the made-up engine, to look at it without a model: PYTHONPATH=. python tests/browser/fake_app.py
+"""Starts the page on the made-up engine, to look at it without a model.
+
+    PYTHONPATH=.:tests/helpers python tests/browser/fake_app.py
 
 POST /fake with JSON sets how the engine behaves, for example {"step": 0.05, "echo": true}.
 """
@@ -15,7 +17,7 @@ from app.jobs.service import Service
 from app.page import build, launch_options
 
 # ``recorded``: ended runs that are shown again. None by default: journeys press Run twice and mean it.
-DEFAULTS = {"step": 0.002, "load": 0.0, "draft": 0.001, "echo": False, "recorded": 0}
+DEFAULTS = {"step": 0.002, "load": 0.0, "draft": 0.001, "c": 0.42, "echo": False, "recorded": 0}
 
 
 def change(service: Service, worker: FakeWorker, settings: dict) -> None:

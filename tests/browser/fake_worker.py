@@ -6,6 +6,9 @@ import zlib
 from collections import deque
 from dataclasses import asdict
 
+from shared_passes import SharedPasses
+
+from app.jobs.engine_facade import MethodCosts
 from app.jobs.service import Models, Pair
 from engine.config import RunConfig, SamplingParams
 from engine.runtime.job import Job
@@ -132,11 +135,14 @@ def wait_for(condition, seconds=20) -> None:
         time.sleep(0.01)
 
 
-class FakeModel:
+class FakeModel(SharedPasses):
     """The engine that a FakeWorker loads: plays a text, and offers itself to pieces of work."""
 
     def __init__(self, worker: "FakeWorker"):
         self.worker = worker
+
+    def best_batch(self) -> int:
+        return self.worker.together_at_most
 
     def run(self, config, cancelled):
         worker = self.worker
@@ -165,7 +171,8 @@ class FakeWorker(Worker):
 
     ``step``: seconds a round; ``load``: seconds before the first run; ``fail``: the error of every run, at round
     ``fail_at`` or, with None, before it begins; ``echo``: the model writes the prompt back; ``draft``: seconds that a
-    drafted token is said to have taken. ``jobs``: all that were submitted; ``runs``: the configs that have begun.
+    drafted token is said to have taken; ``c``: the cost of the draft model; ``together_at_most``: runs that share
+    passes. ``jobs``: all that were submitted; ``runs``: the configs that have begun.
     """
 
     def __init__(
@@ -176,9 +183,11 @@ class FakeWorker(Worker):
         fail_at: int | None = 2,
         echo: bool = False,
         draft: float = 0.001,
+        together_at_most: int = 1,
     ):
+        self.together_at_most = together_at_most
         self.step, self.fail, self.load, self.echo = step, fail, load, echo
-        self.fail_at, self.draft = fail_at, draft
+        self.fail_at, self.draft, self.c = fail_at, draft, 0.42
         self.jobs: list[Job] = []
         self.runs: list[RunConfig] = []
         super().__init__("fake", loader=self._pretend_to_load)
@@ -208,13 +217,16 @@ class FakeEngine:
     def pairs(self, names=()):
         offered = [
             Pair("smollm2-135m", "A small model", ("none", "ngram", "lm"), "f" * 40),
-            Pair("thinker", "A model that thinks", ("none", "ngram"), "a" * 40),
+            Pair("thinker", "A model that thinks", ("none", "ngram", "lookahead"), "a" * 40),
             Pair("giant", "A model too large", ("none", "ngram", "lm"), "b" * 40),
         ]
         return [pair for pair in offered if not names or pair.name in names]
 
     def problems(self, pair, method, precision, fetch):
         return ["giant needs about 900 GB, but cpu has 4 GB free; choose a smaller pair."] if pair == "giant" else []
+
+    def notes(self, pair):
+        return []
 
     def absent_bytes(self, pair):
         return 2_400_000_000 if pair == "thinker" else 0
@@ -230,6 +242,9 @@ class FakeEngine:
 
     def known_steps(self, pair):
         return {}
+
+    def method_costs(self, pair):
+        return {"ngram": MethodCosts(None, 0), "lm": MethodCosts(self.fake.c, 69_000_000)}
 
     def device(self):
         return "cpu (made up, 2 threads)" if not self.fake.load else None

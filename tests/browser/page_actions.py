@@ -136,7 +136,7 @@ def drawn(page: Page, name: str) -> Locator:
     """The chart, scrolled to and with a picture in it."""
     tab = next((tab for tab, charts in TABS.items() if name in charts), None)
     if tab:
-        open_tab(page, {"race": "Race & speed", "acceptance": "Acceptance", "time": "Time"}[tab])
+        open_tab(page, {"race": "Race & speed", "acceptance": "Acceptance", "time": "Time", "tree": "Tree"}[tab])
     chart = page.locator(f'[data-chart="{name}"]')
     chart.scroll_into_view_if_needed()
     expect(chart).to_have_attribute("data-drawn", re.compile("[1-9]"))

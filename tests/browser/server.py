@@ -27,7 +27,9 @@ def free_port() -> int:
 def serving(command: list[str], log: Path, seconds: float = 90, **environment: str):
     """Yields the address; ends the server afterwards. AssertionError with its log if it never answers."""
     port = free_port()
-    variables = os.environ | {"PORT": str(port), "PYTHONPATH": str(ROOT)} | environment
+    variables = (
+        os.environ | {"PORT": str(port), "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'tests/helpers'}"} | environment
+    )
     variables.pop("SPACE_ID", None)
     with log.open("w") as out:
         server = subprocess.Popen(command, cwd=ROOT, env=variables, stdout=out, stderr=subprocess.STDOUT)

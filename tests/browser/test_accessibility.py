@@ -3,7 +3,7 @@
 import pytest
 from page_actions import drawn, fill, open_files, open_tab, press_run, text_of, violations, wait_for_end
 from playwright.sync_api import Page, expect
-from test_player import tree
+from sample_traces import tree
 
 from engine.trace.trace import to_json
 
@@ -78,6 +78,8 @@ def test_axe_finds_nothing_grave_in_any_state(visit, fake, tmp_path, scheme, wid
     page.keyboard.press("End")
     page.locator("#stage .sl-tree .sl-token").nth(1).click()
     assert violations(page, "#stage") == [], "with a tree"
+    drawn(page, "ranks")
+    assert violations(page, "#results") == [], "with the tab of trees"
 
 
 @pytest.mark.slow

@@ -26,7 +26,6 @@ def point_at(page: Page, token) -> None:
 # ── runs ──
 
 
-@pytest.mark.timeout(300)
 @pytest.mark.xdist_group("real server")
 def test_run_a_prompt_see_accepted_tokens_and_a_measured_speedup(visit, real_server):
     page = visit(server=real_server)
@@ -44,7 +43,6 @@ def test_run_a_prompt_see_accepted_tokens_and_a_measured_speedup(visit, real_ser
 
 
 @pytest.mark.timing
-@pytest.mark.timeout(300)
 @pytest.mark.parametrize("name", ["fake_server", pytest.param("real_server", marks=pytest.mark.slow)])
 def test_stop_keeps_what_there_is_and_the_next_run_works(visit, fake, request, name):
     page = visit(server=request.getfixturevalue(name))

@@ -16,6 +16,16 @@ NOTE_PLACES = """() => {
 }"""
 
 
+def test_a_cost_that_a_run_has_measured_stands_in_the_list_of_methods(visit, fake):
+    page = visit()
+    for c in (0.42, 0.31):
+        fake(c=c)
+        run(page, tokens="12")
+        page.locator("#method input").click()
+        expect(page.get_by_role("option", name=f"c = {c} plain steps a draft")).to_be_visible()
+        page.keyboard.press("Escape")
+
+
 @pytest.mark.slow
 def test_the_same_run_is_recorded_for_the_next_visitor_and_can_be_measured_again(visit, fake):
     first, second = visit(), visit()
@@ -157,6 +167,23 @@ def test_reset_brings_every_setting_back_but_not_the_prompt_and_the_dice_a_new_s
     expect(page.locator("#prompt textarea")).to_have_value("Something else")  # the prompt stays
     expect(page.locator("#auto input")).to_be_checked()
     expect(page.get_by_label("chat", exact=True)).to_be_checked()
+
+
+def test_settings_of_one_method_or_rule_show_only_with_it_and_come_with_a_link(visit):
+    page = visit("?pair=thinker&method=lookahead&window=3&acceptance=typical&epsilon=0.2")
+    page.locator("#settings").click()
+    for name, value in {"window": "3", "ngram_size": "4", "guesses": "5", "epsilon": "0.2", "delta": "0.3"}.items():
+        expect(page.locator(f"#{name} input[type=number]")).to_have_value(value)
+    page.get_by_label("block verification").check()
+    expect(page.locator("#epsilon")).to_be_hidden()
+    expect(page.locator("#window")).to_be_visible()
+    page.get_by_label("typical acceptance").check()
+    choose(page, "method", re.compile("^n-gram"))
+    expect(page.locator("#guesses")).to_be_hidden()
+    page.keyboard.press("Escape")
+    page.get_by_role("button", name="Share").click()
+    expect(page.locator("#sl-share-link")).to_have_value(re.compile("epsilon=0.2"))
+    assert "window" not in page.locator("#sl-share-link").input_value()
 
 
 @pytest.mark.slow

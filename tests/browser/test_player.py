@@ -10,13 +10,15 @@ from fake_worker import chances, recorded
 from page_actions import OVERFLOW, ROWS, text_of
 from player_page import page as harness
 from playwright.sync_api import Page, expect
+from sample_traces import round_, token, tree
 
 from app.page import STYLES
 from app.playground.startup_run import OPENING
 from app.ui.html_component import read
-from app.views import player_feed
+from app.views import player_feed, tiles
 from engine.config import SamplingParams
 from engine.exactness.toy_models import ToyLM, make_drafter, record_trace
+from engine.sampling.traversal import Order
 from engine.trace.events import PromptToken, Round, Timings, Token
 from engine.trace.trace import Trace, load
 
@@ -186,11 +188,17 @@ def test_every_status_has_a_word_and_a_mark_and_a_chain_stays_on_one_line(opened
     expect(page.locator(".sl-rounds .sl-means-rescued")).to_be_hidden()  # only a block rescues
 
 
-def by_rule(acceptance: str) -> Trace:
+def by_rule(acceptance: str, method: str = "lm", gamma: int = 4) -> Trace:
     """A run of the toy with another acceptance rule; blocks rescue drafts in it."""
     target = ToyLM.random(8, seed=1, spread=1.2)
-    settings = {"sampling": SamplingParams(0.8), "gamma": 4, "max_new_tokens": 60, "seed": 1, "acceptance": acceptance}
-    return record_trace(target, make_drafter("lm", target.with_noise(0.8, seed=2)), [0, 1], **settings)
+    settings = {
+        "sampling": SamplingParams(0.8),
+        "gamma": gamma,
+        "max_new_tokens": 60,
+        "seed": 1,
+        "acceptance": acceptance,
+    }
+    return record_trace(target, make_drafter(method, target.with_noise(0.8, seed=2)), [0, 1], **settings)
 
 
 def test_a_rescued_draft_shows_the_numbers_of_its_whole_block(opened):
@@ -230,12 +238,67 @@ def test_a_rescued_draft_shows_the_numbers_of_its_whole_block(opened):
     expect(page.locator(".sl-live")).to_contain_text(" rescued, ")
 
 
+@pytest.mark.parametrize("acceptance", ["token", "block"])
+def test_the_residual_after_two_siblings_is_what_both_left_of_p(opened, acceptance):
+    trace = by_rule(acceptance, "without_replacement", 2)
+
+    def rejected_pair(event: Round) -> list[int]:
+        """Places of two siblings, both rejected, below a draft whose weight is not 1; else nothing."""
+        places = [i for i, token in enumerate(event.tokens) if token.status == "rejected"]
+        parent = event.parents[places[0]] if len(places) == 2 else 0
+        return places if parent and event.tokens[parent - 1].running != 1 else []
+
+    round_ = next(filter(rejected_pair, trace.rounds))
+    places = rejected_pair(round_)
+    pair = [round_.tokens[i] for i in places]
+    weight = round_.tokens[round_.parents[places[0]] - 1].running or 1.0
+    left = dict.fromkeys(range(8), 0.0) | {c.id: c.mass for c in pair[0].p_top.top}
+    for draft in pair:
+        q, before = {c.id: c.mass for c in draft.q_top.top}, weight
+        over = {id_: max(0.0, before * p - q.get(id_, 0.0)) for id_, p in left.items()}
+        total = sum(over.values())
+        left, weight = {id_: share / total for id_, share in over.items()}, total / (total + 1 - before)
+    factor = f"{before:.3f} · " if before < 1 else ""
+    page = opened(replace(trace, rounds=trace.rounds[: round_.index + 1]))
+    page.locator(".sl-list .sl-resampled").last.click()
+    table = page.locator(".sl-candidate-table")
+    expect(table.locator(".sl-candidate-head")).to_contain_text("p′, what is left")
+    expect(table).to_contain_text(f"the residual: {factor}p′ over q, in sum {total:.3f};")
+    share = re.search(r"has ([\d.]+)\s% of it", table.inner_text())
+    assert float(share[1]) == pytest.approx(100 * left[round_.tokens[-1].id], abs=0.11)  # sent in four digits
+
+
+def test_a_rescued_draft_of_a_tree_shows_which_draft_decided(opened):
+    """The drafts are tried from the leaves, so the first one to pass decides, and only for its own branch."""
+    trace = by_rule("block", "without_replacement", 2)
+    round_, token = next((r, t) for r in trace.rounds for t in r.tokens if t.status == "rescued")
+    drafts, order = round_.tokens[: len(round_.parents)], Order.of(round_.parents).nodes
+    last = next(node for node in order if node and drafts[node - 1].u < drafts[node - 1].h)
+    page = opened(trace)
+    page.locator(".sl-list .sl-rescued").first.click()
+    inspector = page.locator(".sl-inspector")
+    expect(inspector.locator(".sl-verdict")).to_have_text(
+        f"u = {token.u:.3f} was not below {token.accept:.3f}, but draft {last} passed: rescued."
+    )
+    expect(inspector.locator(".sl-block tbody tr").nth(last - 1)).to_contain_text("passes, first")
+    chance, fails, at = 0.0, 1.0, drafts.index(token) + 1
+    for node in order[:-1]:
+        h = drafts[node - 1].h
+        chance, fails = chance + fails * h * (node == at or round_.parents[node - 1] == at), fails * (1 - h)
+    inspector.get_by_role("button", name="100 times").click()
+    expect(inspector.locator(".sl-rolled")).to_contain_text(f"of 100 accepted; expected {100 * chance:.1f}")
+
+
 def test_a_lossy_run_wears_a_badge_and_its_tokens_show_the_threshold(opened):
     trace = by_rule("typical")
     page = opened(trace)
-    badge, verdict = page.locator(".sl-lossy"), page.locator(".sl-inspector .sl-verdict")
-    expect(badge).to_have_text("lossy")
-    expect(badge).to_have_attribute("title", re.compile("does not follow the target's distribution"))
+    verdict = page.locator(".sl-inspector .sl-verdict")
+    for badge in page.locator(".sl-lossy").all():  # in the head and in the strip, which is hidden without numbers
+        expect(badge).to_have_text("lossy")
+        expect(badge).to_have_attribute("title", re.compile("does not follow the target's distribution"))
+    expect(page.locator(".sl-head .sl-lossy")).to_be_visible()
+    page.evaluate("line => feed(props.value + line)", tiles.tiles(trace, None) + "\n")
+    expect(page.locator(".sl-strip .sl-lossy")).to_be_visible()
     expect(page.locator(".sl-about")).to_contain_text("typical acceptance, ε 0.09, δ 0.3")
     for status, words in (("accepted", "is above"), ("rejected", "is not above"), ("discarded", "Never tested")):
         token = next(t for t in (t for r in trace.rounds for t in r.tokens) if t.status == status)
@@ -596,25 +659,6 @@ def test_tags_of_competing_drafters_leave_room_for_eight_rounds(opened):
 # ── trees ──
 
 
-def tree() -> Trace:
-    """Two first drafts, three after the second of them; the second and then its last child are kept.
-
-    a ── c, and b ── d, e, f ── g: drafted level by level, as a tree drafter does.
-    """
-    shape = [("a", 0, "rejected"), ("b", 0, "accepted"), ("c", 1, "discarded"), ("d", 2, "rejected"),
-             ("e", 2, "rejected"), ("f", 2, "accepted"), ("g", 6, "rejected")]  # fmt: skip
-    depth, position, drafts = [0], {0: -1}, []
-    for i, (text, parent, status) in enumerate(shape, 1):
-        depth.append(depth[parent] + 1)
-        position[i] = position[parent] + 1
-        u = None if status == "discarded" else 0.5
-        drafts.append(Token(i, text, status, position[i], depth[i], p=0.2, q=0.4, u=u, accept=0.5))
-    closing = Token(9, "z", "resampled", 2, 3, p=0.5, u=0.1)
-    parents = tuple(parent for _, parent, _ in shape)
-    round_ = Round(0, 7, (*drafts, closing), parents, 3, 5, Timings(0, 0.1, 0, 0), 0.0, 0.1)
-    return replace(made(2), rounds=(round_,))
-
-
 def test_siblings_of_a_tree_stand_below_each_other(opened):
     page = opened(tree())
     boxes = {
@@ -762,3 +806,63 @@ def test_on_a_phone_a_tap_brings_the_numbers_up_and_the_way_out_stays(opened):
     expect(asked).to_be_in_viewport()
     box = asked.bounding_box()
     assert box["y"] >= 0 and box["y"] + box["height"] <= sheet.bounding_box()["y"]
+
+
+# ── how a round's drafts came about ──
+
+
+def drafted_by(method: str, trace: Trace, **config) -> Trace:
+    settings = trace.started.config | {"method": method} | config
+    return replace(trace, started=replace(trace.started, config=settings))
+
+
+def test_medusas_heads_are_columns_below_one_line_while_their_round_is_played_or_inspected(opened):
+    page = opened(drafted_by("medusa", made(30, 3)))
+    rows = page.locator(".sl-row")
+    assert rows.nth(2).locator("[data-head], .sl-heads").count() == 0
+    expect(rows.nth(2).locator(".sl-how")).to_be_hidden()
+    draft = rows.nth(2).locator(".sl-token").nth(1)
+    draft.click()
+    heads = rows.nth(2).locator(".sl-heads [data-head]")
+    assert heads.evaluate_all("all => all.map(node => node.dataset.head)") == ["head 1", "head 2", "head 3"]
+    lines = heads.evaluate_all("all => all.map(node => getComputedStyle(node, '::before').borderTopWidth)")
+    assert lines == ["2px"] * 3
+    expect(rows.nth(2).locator(".sl-how")).to_have_text(
+        "Guessed at once, each by a head of its own: none saw the other."
+    )
+    expect(page.locator(".sl-inspector")).to_contain_text("Head 2 guessed it from the state before this round")
+    rows.nth(3).locator(".sl-token").first.click()
+    expect(rows.nth(2).locator(".sl-how")).to_be_hidden()
+    assert page.locator(".sl-heads").count() == 2, "of the round played and of the one inspected"
+
+
+def test_a_round_of_lookahead_tells_the_rows_of_the_window_from_those_of_the_pool(opened):
+    """One n-gram of two tokens, then a window of two levels of two."""
+    parents, base = (0, 1, 0, 3, 3, 4), tree()
+    drafts = [token("rejected", 0), token("discarded", 1, 2), token("rejected", 0), token("discarded", 1, 2)]
+    drafts += [token("discarded", 1, 2), token("discarded", 2, 3), token("resampled", 0)]
+    sizes = {"window": 2, "ngram": 3, "guesses": 2}
+    trace = drafted_by("lookahead", replace(base, rounds=(round_(0, drafts, parents),)), lookahead=sizes)
+    page = opened(trace)
+    how, panel = page.locator(".sl-how"), page.locator(".sl-inspector")
+    expect(how).to_have_text("6 rows in one pass: 2 tried n-grams of the pool, 4 moved the window.")
+    page.locator(".sl-list .sl-token").nth(0).click()
+    expect(panel).to_contain_text("From an n-gram of the pool.")
+    page.locator(".sl-list .sl-token").nth(2).click()
+    expect(panel).to_contain_text("A token of the window")
+    for wrong in ({}, {"window": "2", "ngram": 3}, {"window": 5, "ngram": 3}):  # of a file that claims other sizes
+        other = drafted_by("lookahead", trace, lookahead=wrong)
+        page.evaluate("text => feed(text)", player_feed.complete(str(wrong), other))
+        page.keyboard.press("End")
+        expect(page.locator(".sl-row")).to_have_count(1)
+        expect(how).to_be_hidden()
+
+
+def test_a_round_of_an_exit_head_says_which_layers_guessed(opened):
+    trace = drafted_by("exit", tree())
+    page = opened(trace)
+    expect(page.locator(".sl-how")).to_contain_text("The target’s first 2 of 30 layers guessed")
+    older = replace(trace, started=replace(trace.started, exit_layers=None))
+    page.evaluate("text => feed(text)", player_feed.complete("older", older))
+    page.keyboard.press("End")
+    expect(page.locator(".sl-how")).to_contain_text("The target’s lower layers guessed")

@@ -5,12 +5,14 @@ import io
 import json
 import re
 import time
+from dataclasses import replace
 
 import pytest
-from page_actions import choose, drawn, open_files, open_tab, run, saved, set_number, speedup
+from page_actions import choose, drawn, fill, open_files, open_tab, run, saved, set_number, speedup
 from playwright.sync_api import Page, expect
+from sample_traces import round_, token, tree
 
-from engine.trace.trace import from_json
+from engine.trace.trace import from_json, to_json
 
 pytestmark = pytest.mark.browser
 CHARTS = ("tokens", "prediction", "acceptance", "rounds", "times", "scoring", "idealised")
@@ -64,6 +66,62 @@ def test_repeats_replace_one_run_by_medians(visit, fake):
     expect(page.locator("#stage-notice")).to_contain_text("Measured 3 times in turn")
     run(page, tokens="20")
     expect(page.locator('[data-tile="speedup"] .sl-note')).to_contain_text("one run each")
+
+
+def test_a_lossy_run_wears_its_badge_in_the_results_and_when_it_is_presented(visit, tmp_path):
+    page, file, run_ = visit(), tmp_path / "lossy.json", tree()
+    config = run_.started.config | {"acceptance": "typical", "method": "medusa"}
+    file.write_text(to_json(replace(run_, started=replace(run_.started, config=config))), encoding="utf-8")
+    expect(page.locator("#stage .sl-lossy:visible")).to_have_count(0)
+    open_files(page, file)
+    expect(page.locator("#stage .sl-head .sl-lossy")).to_be_visible()
+    expect(page.locator("#stage .sl-strip .sl-lossy")).to_be_visible()
+    expect(drawn(page, "rounds").locator("h3 .sl-lossy")).to_be_visible()
+    chart = drawn(page, "tokens")  # its first figure came just before its tab was hidden
+    picture, room = (chart.locator(part).first.bounding_box()["width"] for part in (".main-svg", ".sl-plot"))
+    assert picture == pytest.approx(room, abs=2)
+    page.get_by_role("button", name="Present").click()
+    expect(page.locator("#stage .sl-strip .sl-lossy")).to_be_in_viewport()
+    page.keyboard.press("p")
+    run(page)
+    expect(page.locator(".sl-lossy:visible")).to_have_count(0)
+
+
+# ── trees ──
+
+
+def test_a_run_with_trees_has_a_tab_that_follows_the_playhead_and_leads_to_the_inspector(visit, tmp_path):
+    page, file = visit(), tmp_path / "trees.json"
+    first = tree().rounds[0]
+    drafts = [replace(draft, expected=0.25) for draft in first.tokens[:-1]]
+    first = replace(first, tokens=(*drafts, first.tokens[-1]), row_cost=0.1)
+    plain = round_(1, [token("plain", 3)])
+    last = replace(
+        first, index=2, start=0.2, end=0.3, tokens=tuple(replace(t, position=t.position + 4) for t in first.tokens)
+    )
+    file.write_text(to_json(replace(tree(), rounds=(first, plain, last))), encoding="utf-8")
+    tabs = page.locator("#results").get_by_role("tab")
+    expect(tabs.get_by_text("Tree")).to_have_count(0)
+    open_files(page, file)
+    open_tab(page, "Tree")
+    box, titles = page.locator(".sl-tree-tab"), page.locator(".sl-tree-tab h2")
+    expect(titles).to_have_text("Round 3 of 3")
+    expect(box.locator(".sl-tree-words")).to_have_text("7 drafts, at most 3 deep: 6 tested, 2 accepted.")
+    expect(box.locator(".sl-tree-budget")).to_contain_text("One more row would have cost 0.100 tokens.")
+    expect(box.locator(".sl-expected")).to_have_text(["25.0 %"] * 7)
+    expect(box.get_by_role("button", name="Next tree")).to_be_disabled()
+    box.get_by_role("button", name="Tree before").click()
+    expect(titles).to_have_text("Round 1 of 3")
+    expect(page.locator(".sl-place")).to_have_text("Round 1 of 3")
+    page.locator("[data-do=round-on]").click()
+    expect(titles).to_have_text("Round 1 of 3")  # round 2 has no tree
+    box.locator(".sl-discarded").click()
+    expect(page.locator("#stage .sl-verdict")).to_have_text(re.compile("^Never tested: the text went another way"))
+    expect(page.locator("#stage .sl-inspector")).to_be_in_viewport()
+    for name in ("sizes", "ranks"):
+        drawn(page, name)
+    run(page)
+    expect(tabs.get_by_text("Tree")).to_have_count(0)
 
 
 # ── the charts ──
@@ -144,11 +202,15 @@ def test_a_run_goes_out_as_files_and_comes_back_labelled_with_its_race(visit, tm
         path.write_text(texts[name], encoding="utf-8")
         paths.append(path)
     page.reload()
+    page.locator("#prompt textarea").fill("Another")
+    fill(page, temperature="1")
     open_files(page, *paths)
     expect(page.locator("#stage-notice")).to_contain_text("Opened from a file")
     expect(page.locator(".sl-source")).to_have_text("From a file")
     expect(page.locator(".sl-origin")).to_have_text(re.compile("^Recorded: date unknown · cpu · float32"))
     expect(page.locator(".sl-asked")).to_contain_text(trace.started.config["prompt"][:30])
+    expect(page.locator("#prompt textarea")).to_have_value(trace.started.config["prompt"])
+    expect(page.locator("#temperature input[type=number]")).to_have_value("0")
     expect(speedup(page)).to_have_text(before)
     drawn(page, "rounds")
     assert json.loads(saved(page, "trace-file")) == json.loads(texts["trace-file"])
@@ -185,6 +247,8 @@ def test_recipes_follow_the_controls_and_can_be_copied(visit):
     expect(page.locator(".sl-recipe-copy")).to_have_text("Copied")
     assert page.evaluate("navigator.clipboard.readText()") == page.locator(".sl-recipe-code").inner_text()
     page.get_by_role("tab", name="vLLM").press("End")
+    expect(page.locator(".sl-engine").last).to_be_focused()
+    page.keyboard.press("ArrowLeft")
     expect(page.get_by_role("tab", name="LMDeploy")).to_be_focused()
     expect(page.locator(".sl-recipe-note")).to_contain_text("Not supported")
     expect(page.locator(".sl-recipe-copy")).to_be_hidden()

@@ -46,6 +46,7 @@ def test_a_run_writes_the_address_and_the_address_makes_the_run_again(visit):
     expect(again.locator("#stage-notice")).to_contain_text("press Run")
     assert (value(again, "prompt"), value(again, "tokens"), value(again, "seed")) == (HOSTILE, "30", "7")
     expect(again.locator(".sl-row")).to_have_count(0)  # nothing has run
+    expect(again.locator("#result-race")).to_contain_text("Nothing has run yet.")
     again.locator("#run").click()
     expect(again.locator(".sl-text")).to_have_text(text)
     expect(again).to_have_url(page.url)

@@ -1,8 +1,10 @@
 """The stage: everything that a run says is in sight at once, on a desktop, on a projector and on a phone."""
 
 import re
+from dataclasses import replace
 
 import pytest
+from fake_worker import recorded
 from page_actions import (
     OVERFLOW,
     ROWS,
@@ -80,6 +82,8 @@ def test_everything_is_in_sight_before_and_after_a_run_and_nothing_moves(visit):
     page.locator("#prompt textarea").focus()
     page.locator("#prompt textarea").fill("line\n" * 12)
     assert page.locator("#prompt textarea").bounding_box()["height"] > 100
+    page.keyboard.press("Escape")
+    assert page.locator("#prompt textarea").bounding_box()["height"] == 44
     page.locator("#settings").click()
     expect(page.locator("#seed")).to_be_in_viewport()
     expect(page.locator("#stage .sl-rows")).to_be_in_viewport()
@@ -248,3 +252,33 @@ def test_on_a_phone_the_rounds_come_right_after_run_and_the_sheet_stands_on_the_
         page.wait_for_function(f"{OVERFLOW} <= 0")
         page.wait_for_function("document.querySelector('#stage .sl-rows').clientHeight >= 180")
         assert page.evaluate(OVERLAPPING) == [], width
+
+
+def test_a_run_beside_others_says_so_and_is_measured_alone_with_one_click(open_page, fake_server, tmp_path):
+    """Line 11 of the stage: no ratio anywhere, and exactly one button."""
+    run = recorded(tokens=30)
+    run = replace(run, rounds=tuple(replace(event, rows=3) for event in run.rounds))
+    page = open_page(fake_server)
+    (tmp_path / "run.json").write_text(to_json(run))
+    open_files(page, tmp_path / "run.json")
+    expect(speedup(page)).to_have_text("No speedup")
+    expect(page.locator("[data-part=speedup] .sl-note")).to_have_text("ran beside 2 other runs")
+    button = page.get_by_role("button", name="Measure alone")
+    expect(button).to_have_count(1)
+    for tab in ("race", "acceptance", "time", "files", "elsewhere"):
+        page.locator(f"#result-{tab}-button").click()
+        for part in ("#stage .sl-head", "#stage .sl-strip", "#results"):
+            expect(page.locator(part)).not_to_contain_text("×")  # waits: the tabs are drawn after the stage
+    for size in ((1280, 800), (390, 844), (320, 700)):
+        page.set_viewport_size(dict(zip(("width", "height"), size, strict=True)))
+        expect(button).to_be_in_viewport(ratio=1)
+        assert page.evaluate(OVERLAPPING) == [] and page.evaluate(OVERFLOW) <= 0, size
+    page.set_viewport_size({"width": 1280, "height": 720})
+    page.locator("[data-share=present]").click()
+    expect(button).to_be_in_viewport(ratio=1)
+    page.wait_for_function(f"({SMALL})().length === 0")
+    assert page.evaluate(OVERLAPPING) == []
+    page.locator("[data-share=present]").click()
+    button.click()
+    expect(speedup(page)).to_contain_text("×")
+    expect(button).to_be_hidden()

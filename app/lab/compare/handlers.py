@@ -9,13 +9,14 @@ from typing import Any
 
 import gradio as gr
 
-from app.form import METHOD_LABELS, choices, settings
 from app.form import START as START_PROMPT
+from app.form import settings
 from app.jobs.service import RecordedRun, Update
 from app.jobs.visitor import Session
 from app.lab.compare import view
 from app.lab.compare.view import Column
 from app.lab.experiment import Experiment, PageState
+from app.ui.method_choices import method_choices
 from app.ui.widgets import SKIP, outputs
 from app.views.notice import notice
 from app.views.player_feed import Feed
@@ -26,13 +27,13 @@ from engine.trace.events import Round, RunFinished
 from engine.trace.trace import TraceBuilder
 
 FEWEST, MOST = 2, 4
-OWN = ("method", "auto", "gamma", "temperature")  # the controls of each column
+OWN = ("method", "auto", "gamma", "temperature", "acceptance")  # the controls of each column
 SHARED = ("prompt", "pair", "tokens", "seed")
 # The first columns: the baseline, then each method that a pair may have.
-START = ({"method": "none", "auto": False, "gamma": 4, "temperature": 0},
-         {"method": "ngram", "auto": False, "gamma": 4, "temperature": 0},
-         {"method": "lm", "auto": False, "gamma": 2, "temperature": 0},
-         {"method": "eagle", "auto": True, "gamma": 2, "temperature": 0})  # fmt: skip
+START = ({"method": "none", "auto": False, "gamma": 4, "temperature": 0, "acceptance": "token"},
+         {"method": "ngram", "auto": False, "gamma": 4, "temperature": 0, "acceptance": "token"},
+         {"method": "lm", "auto": False, "gamma": 2, "temperature": 0, "acceptance": "token"},
+         {"method": "eagle", "auto": True, "gamma": 2, "temperature": 0, "acceptance": "token"})  # fmt: skip
 Outputs = outputs("notice", "grid", "table", "charts")
 
 
@@ -51,7 +52,7 @@ class Comparison:
 def beginning(methods: Sequence[str]) -> list[dict]:
     """The controls of each column at the start: those the pair has methods for, then spare ones."""
     offered = [column for column in START if column["method"] in methods]
-    spare = {"method": AUTO, "auto": True, "gamma": 4, "temperature": 0}
+    spare = {"method": AUTO, "auto": True, "gamma": 4, "temperature": 0, "acceptance": "token"}
     return [*offered, *[spare] * MOST][:MOST]
 
 
@@ -71,10 +72,14 @@ class CompareHandlers(Experiment):
 
     def select_pair(self, pair: str, *values) -> list:
         """The pair's notice, then every column's methods. A column whose method the pair lacks takes auto."""
-        methods = (AUTO, *self.service.methods(pair))
-        options = choices(METHOD_LABELS, methods)
+        options = method_choices(self.service, pair)
+        methods = dict(options).values()
         updates = (gr.update(choices=options, value=value if value in methods else AUTO) for value in values)
         return [self.pair_notice(pair), *updates]
+
+    def list_methods(self, pair: str) -> list:
+        """Every column's methods once more, because their costs are known only once an engine is loaded."""
+        return [gr.update(choices=method_choices(self.service, pair))] * MOST
 
     @staticmethod
     def own_prompt(session: Session, prompt: str) -> Any:
@@ -171,7 +176,9 @@ def parse_form(values: Sequence) -> list[Column]:
         try:
             columns.append(Column(settings(shared | own)))
         except BadInput as error:
-            is_own = any(name in str(error).lower() for name in ("gamma", "temperature", "method", "draft length"))
+            is_own = any(
+                name in str(error).lower() for name in ("gamma", "temperature", "method", "draft length", "acceptance")
+            )
             raise BadInput(f"Run {column + 1}: {error}" if is_own else str(error)) from error
     return columns
 

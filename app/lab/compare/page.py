@@ -6,16 +6,17 @@ from functools import partial
 import gradio as gr
 from gradio.components import Component
 
-from app.form import METHOD_LABELS, choices, described
+from app.form import choices, described
 from app.jobs.service import Service
 from app.lab.compare import view
 from app.lab.compare.handlers import MOST, OWN, SHARED, CompareHandlers, Outputs, beginning, count
 from app.lab.experiment import PageState, Wiring
 from app.ui.charts import charts
 from app.ui.html_component import component
+from app.ui.method_choices import method_choices
 from app.ui.notice import notice
 from app.ui.widgets import QUIET, control, download, run_and_stop
-from engine.config import AUTO
+from engine.config import ACCEPTANCE
 
 LEAD = """<p class="sl-lab-lead">Compare the columns: every run answers the same prompt, one after the other on this
 machine. A round is one pass of the big model, the target. A column with fewer rows needed fewer passes for its words.
@@ -63,18 +64,20 @@ def compare(service: Service, session: gr.State, tab: gr.Tab) -> None:
         _follow(widgets)
     method_lists = [widgets["method"] for _, widgets, _ in places]
     tab.select(handlers.own_prompt, [session, shared["prompt"]], shared["prompt"], **QUIET)
+    tab.select(handlers.list_methods, shared["pair"], method_lists, **QUIET)
     shared["pair"].input(handlers.select_pair, [shared["pair"], *method_lists], [words, *method_lists], **QUIET)
 
 
 def _follow(widgets: dict[str, Component]) -> None:
-    """Disables γ where auto chooses it, and both without drafts."""
+    """Disables γ where auto chooses it, and all that is about drafts without them."""
 
     def follow(method: str, auto: bool):
         drafts = method != "none"
-        return gr.update(interactive=drafts), gr.update(interactive=drafts and not auto)
+        return [gr.update(interactive=on) for on in (drafts, drafts and not auto, drafts)]
 
     both = [widgets["method"], widgets["auto"]]
-    gr.on([each.change for each in both], follow, both, [widgets["auto"], widgets["gamma"]], **QUIET)
+    followers = [widgets[name] for name in ("auto", "gamma", "acceptance")]
+    gr.on([each.change for each in both], follow, both, followers, **QUIET)
 
 
 def _shared(service: Service) -> dict[str, Component]:
@@ -97,7 +100,7 @@ def _shared(service: Service) -> dict[str, Component]:
 def _column(service: Service, number: int, start: dict, visible: bool) -> tuple:
     """The column, its controls by name in the order of OWN, and its Remove button."""
     controls, widgets = described(service.limits), {}
-    methods = choices(METHOD_LABELS, (AUTO, *service.methods(service.pair)))
+    methods = method_choices(service, service.pair)
     drafts = start["method"] != "none"
     with gr.Column(visible=visible, min_width=230, elem_classes="sl-compare-column") as column:
         gr.HTML(f"<h3>Run {number + 1}</h3>", apply_default_css=False)
@@ -107,6 +110,9 @@ def _column(service: Service, number: int, start: dict, visible: bool) -> tuple:
                 more = {"label": "γ auto", "interactive": drafts}
             if name == "gamma":
                 more = {"interactive": drafts and not start["auto"]}
+            if name == "acceptance":
+                rules = {value: rule.title for value, rule in ACCEPTANCE.items()}
+                more = {"choices": choices(rules), "info": None, "interactive": drafts}
             begins = replace(controls[name], default=start[name])
             widgets[name] = control(begins, elem_id=f"compare-{name}-{number + 1}", **more)
         remove = gr.Button("Remove this run", size="sm", elem_id=f"compare-remove-{number + 1}", min_width=90)

@@ -7,7 +7,7 @@ player_feed.Feed, whose lines these are too, each with the number of its column)
 import io
 import zipfile
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 from app.playground.trace_files import safe_letters
 from app.views import player_feed
@@ -15,7 +15,7 @@ from app.views.figures import Figure, axes, encode_figures, timeline
 from app.views.safe_json import encode
 from app.views.table import BEST, csv_text, empty, sheet
 from app.views.tiles import DASH, number, speedup
-from engine.config import AUTO, METHODS, RunConfig
+from engine.config import ACCEPTANCE, AUTO, LOSSY, METHODS, RunConfig, is_lossy
 from engine.trace.events import Round
 from engine.trace.metrics import Divergence, compute_metrics, first_divergence
 from engine.trace.trace import Trace, to_json
@@ -38,6 +38,10 @@ class Column:
         return self.config.method == "none" or self.config.gamma == 0
 
     @property
+    def is_lossy(self) -> bool:
+        return is_lossy(asdict(self.config))
+
+    @property
     def is_complete(self) -> bool:
         finished = self.trace.finished if self.trace else None
         return finished is not None and finished.reason != "cancelled"
@@ -50,7 +54,9 @@ class Column:
             method += "" if came == AUTO else f": {TITLES.get(came, came)}"
         if self.plain:
             return "Plain decoding"
-        return f"{method}, γ auto" if self.config.gamma == AUTO else f"{method}, γ = {self.config.gamma}"
+        rule = "" if self.config.acceptance == "token" else f", {ACCEPTANCE[self.config.acceptance].title}"
+        length = "γ auto" if self.config.gamma == AUTO else f"γ = {self.config.gamma}"
+        return f"{method}, {length}{rule}"
 
 
 # ── the grid ──
@@ -73,6 +79,8 @@ def head(runs: Sequence[Column], index: int, state: str) -> str:
         "facts": [list(fact) for fact in _facts(column)], "speedup": _times(ratio(runs, index)),
         "said": text_sentence(runs, index), "greedy": column.config.sampling.greedy,
     }  # fmt: skip
+    if column.is_lossy:
+        line["lossy"] = LOSSY
     parted = _parted(runs, index)
     return encode(line | ({"parted": parted.position} if parted else {})) + "\n"
 
@@ -139,6 +147,8 @@ def text_sentence(runs: Sequence[Column], index: int) -> str:
     if not greedy:
         if runs[index].config.sampling != runs[0].config.sampling:
             return f"Another temperature than run 1, so another text{at}."
+        if runs[index].is_lossy or runs[0].is_lossy:
+            return f"A different sample than run 1{at}; one of the two does not follow the target's odds."
         other = f"A different sample than run 1{at}" if parted else "The same tokens as run 1, by chance"
         return f"{other}: above temperature 0 both follow the target's odds, each with draws of its own."
     if parted is None:
@@ -182,7 +192,7 @@ def _row(runs: Sequence[Column], index: int, fastest: bool) -> list:
     speed, parted = number(numbers.tokens_per_second, 1), _parted(runs, index)
     text = "–" if index == 0 else f"differs from token {parted.position + 1}" if parted else "the same as run 1"
     return [
-        f"{index + 1}: {column.name}" + ("" if column.is_complete else " (stopped)"),
+        f"{index + 1}: {column.name}{' (lossy)' * column.is_lossy}{'' if column.is_complete else ' (stopped)'}",
         f"{column.config.sampling.temperature:g}",
         str(numbers.tokens),
         (speed, BEST) if fastest else speed,
@@ -201,7 +211,7 @@ def conclusion(runs: Sequence[Column], recorded: str = "") -> tuple[str, str]:
         return "quiet", "Stopped. The rounds so far stay on screen."
     plain, speeds = baseline(runs), [compute_metrics(c.trace).tokens_per_second or 0.0 for c in runs]
     best = max(range(len(runs)), key=speeds.__getitem__)
-    name = f"Run {best + 1}, {runs[best].name},"
+    name = f"Run {best + 1}, {runs[best].name}{' (lossy)' * runs[best].is_lossy},"
     if plain is None:
         return "quiet", f"{before}{name} was the fastest: {speeds[best]:.1f} tokens per second. One run each."
     if best == plain:
@@ -217,8 +227,8 @@ def conclusion(runs: Sequence[Column], recorded: str = "") -> tuple[str, str]:
 # ── files ──
 
 
-COLUMNS = ("run", "method", "gamma", "temperature", "seed", "tokens", "tokens_per_second", "speedup", "passes", "tau",
-           "alpha", "ended", "differs_from_token")  # fmt: skip
+COLUMNS = ("run", "method", "gamma", "temperature", "acceptance", "exact", "seed", "tokens", "tokens_per_second",
+           "speedup", "passes", "tau", "alpha", "ended", "differs_from_token")  # fmt: skip
 
 
 def to_csv(runs: Sequence[Column]) -> str:
@@ -229,7 +239,8 @@ def to_csv(runs: Sequence[Column]) -> str:
         config, numbers, parted = column.config, compute_metrics(column.trace), _parted(runs, index)
         rows.append((
             index + 1, str(column.trace.started.config.get("method", config.method)), config.gamma,
-            config.sampling.temperature, config.seed, numbers.tokens, numbers.tokens_per_second, ratio(runs, index),
+            config.sampling.temperature, config.acceptance, "lossy" if column.is_lossy else "exact", config.seed,
+            numbers.tokens, numbers.tokens_per_second, ratio(runs, index),
             numbers.passes, numbers.tau and numbers.tau.value, numbers.alpha and numbers.alpha.value,
             column.trace.finished.reason if column.trace.finished else "", parted.position + 1 if parted else None,
         ))  # fmt: skip

@@ -8,7 +8,7 @@ from typing import Any
 import gradio as gr
 
 from app.jobs.service import Progress
-from app.lab.experiment import Experiment, PageState, whole_number
+from app.lab.experiment import PageState, Resumable, counted, whole_number
 from app.lab.sweep import view
 from app.lab.sweep.work import SweepPlan, SweepProgress, prompts, work_units
 from app.ui.widgets import SKIP, outputs
@@ -18,7 +18,7 @@ from app.views.table import empty
 from engine.bench.metrics import ALL
 from engine.bench.sweep_results import Cell, best, to_csv
 from engine.config import AUTO, RunConfig
-from engine.errors import BadInput, EngineError, Unavailable
+from engine.errors import BadInput, EngineError
 
 GAMMAS = ("1", "2", "3", "4", "6", "8", AUTO)
 TEMPERATURES = (0.0, 0.5, 1.0)
@@ -40,26 +40,16 @@ class SweepResult:
         return len(self.cells)
 
 
-class SweepHandlers(Experiment):
+class SweepHandlers(Resumable):
     Outputs = Outputs
     RUN = "Run the sweep"
     REMAINS = "The turns so far are kept: the same sweep goes on from here."
-
-    def run(self, request: gr.Request, state: PageState, *values) -> Iterator[Outputs]:
-        """Measures the missing turns of a sweep; those measured before, by any visitor, are shown at once."""
-        yield from self.stream(state, self._run(request, state, values, afresh=False))
-
-    def start_over(self, request: gr.Request, state: PageState, *values) -> Iterator[Outputs]:
-        """As ``run``, but forgets the turns measured before."""
-        yield from self.stream(state, self._run(request, state, values, afresh=True))
 
     def _run(self, request: gr.Request, state: PageState, values, afresh: bool) -> Iterator[Outputs]:
         pair, plan = parse_form(*values)
         state.result = SweepResult(pair, plan)
         yield Outputs(notice("progress", "Starting"))
-        for method in plan.methods:
-            if reasons := self.service.problems(pair, method):
-                raise Unavailable(" ".join(reasons))
+        self.check_methods(pair, plan.methods)
         yield from self._measure(request, state, _config(pair, plan), afresh)
         if state.result.is_complete:
             words = notice("good", view.advice(state.result.cells, plan.temperatures[0]))
@@ -113,7 +103,10 @@ class SweepHandlers(Experiment):
         """The fastest setting, for other engines."""
         fastest = best(result.cells)[temperature, ALL]
         models = self.service.models(result.pair, fastest.method)
-        choice = Choice(fastest.method, fastest.gamma, models.target, models.draft, models.gguf, temperature == 0)
+        choice = Choice(
+            fastest.method, fastest.gamma, models.target, models.draft, models.gguf, temperature == 0,
+            translated=models.translated,
+        )  # fmt: skip
         return production(choice, whence="the fastest above")
 
     def files(self, result: SweepResult) -> Mapping[str, str]:
@@ -134,7 +127,7 @@ class SweepHandlers(Experiment):
             _, plan = parse_form(*values)
         except EngineError as error:
             return notice("quiet", str(error))
-        turns, runs = _count(plan.turns, "turn"), _count(plan.runs, "run")
+        turns, runs = counted(plan.turns, "turn"), counted(plan.runs, "run")
         return notice("quiet", f"{turns}, {runs} of up to {plan.tokens} tokens.")
 
 
@@ -195,7 +188,3 @@ def _progress(progress: SweepProgress, eta: Eta) -> str:
 
 def _duration(seconds: float) -> str:
     return f"{seconds / 60:.0f} min" if seconds >= 90 else f"{max(1, seconds):.0f} s"
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"

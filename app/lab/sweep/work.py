@@ -7,9 +7,9 @@ another, goes on from there.
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
-from pathlib import Path
 
 from app.jobs.service import Report, Work
+from app.lab.work_units import tidy
 from engine.bench.prompts import Prompt, by_category, read_prompts
 from engine.bench.sample import BASELINE
 from engine.bench.sweep_results import Cell
@@ -17,7 +17,6 @@ from engine.files import ASSETS
 
 PROMPTS = ASSETS / "data" / "prompts.jsonl"
 OWN = "your text"
-MOST_FILES = 50
 
 
 @dataclass(frozen=True)
@@ -110,19 +109,10 @@ def _open(engine, plan: SweepPlan, afresh: bool = False):
     from engine.files import cache_root
 
     grid = Grid(plan.methods, plan.gammas, plan.temperatures, plan.tokens, plan.repeats)
-    folder = cache_root() / "lab"
     prompts = [Prompt(text, category) for category, text in plan.texts]
-    sweep = Sweep(engine, grid, prompts, folder=folder, afresh=afresh)
-    _tidy(folder, keep=sweep.benchmark.file.path)
+    sweep = Sweep(engine, grid, prompts, folder=cache_root() / "lab", afresh=afresh)
+    tidy(sweep.benchmark.file.path)
     return sweep
-
-
-def _tidy(folder: Path, keep: Path) -> None:
-    """Deletes the oldest sweeps. Otherwise a page open to many would fill its disk."""
-    files = sorted(folder.glob("sweep-*.jsonl"), key=lambda path: path.stat().st_mtime)
-    for path in files[:-MOST_FILES]:
-        if path != keep:
-            path.unlink(missing_ok=True)
 
 
 def _progress(sweep) -> SweepProgress:

@@ -19,7 +19,7 @@ from app.playground.startup_run import recorded
 from app.playground.trace_files import safe_letters
 from app.ui.widgets import SKIP, outputs
 from app.views.notice import notice
-from engine.config import RunConfig
+from engine.config import RunConfig, drafts_one_by_one
 from engine.errors import BadInput
 
 ALPHAS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
@@ -43,6 +43,10 @@ class TheoryHandlers(Experiment):
     Outputs = Outputs
     RUN = "Measure these points here"
     PREFERRED = ("eagle-chain", "lm", "ngram")  # a draft at every place first, because it shows every cost
+
+    def drafting_methods(self, pair: str) -> list[str]:
+        """Those that draft chains, because the curves pay one step for each draft."""
+        return [method for method in super().drafting_methods(pair) if drafts_one_by_one(method)]
 
     def select_pair(self, pair: str, method: str) -> list:
         """The pair's methods, and why it cannot run here."""

@@ -10,6 +10,7 @@ from app.form import METHOD_LABELS, choices, described
 from app.jobs.service import Service
 from app.jobs.visitor import Session
 from app.lab.experiment import PageState, Wiring
+from app.lab.theory.exits import CHARTS, recorded
 from app.lab.theory.handlers import (
     ALPHAS,
     FEWEST_TOKENS,
@@ -21,6 +22,7 @@ from app.lab.theory.handlers import (
     curves,
 )
 from app.playground.pair_handlers import PairHandlers
+from app.ui.charts import charts
 from app.ui.html_component import component
 from app.ui.notice import notice
 from app.ui.widgets import QUIET, control, download, run_and_stop
@@ -54,6 +56,7 @@ def theory(service: Service, session: gr.State) -> None:
     )
     with gr.Row(elem_classes="sl-files"):
         files = download("Save the points (CSV)", "theory-csv"), download("Save everything (JSON)", "theory-json")
+    charts(recorded(), "theory-exits", CHARTS)
     inputs = [session, pair, method, *rest]
     Wiring(handlers, inputs, outputs, state, [run, stop, *files, restart]).on(run.click, handlers.run)
     restart.click(handlers.start_over, [session, state], [*outputs, *files, restart], **QUIET)

@@ -1,10 +1,10 @@
 """Measures points at an acceptance set by hand, one turn per unit of work (see engine.bench.fixed_acceptance)."""
 
-import weakref
 from collections.abc import Iterable, Mapping
 
 from app.jobs.service import Report, Work
 from app.lab.theory.request import AlphaGamma, DeviceCosts, Point, PointPlan, PointStarted
+from app.lab.work_units import WarmUpOnce
 from engine.config import RunConfig
 
 PROMPT = "Tell me about dogs."  # only its costs count, so any prompt will do
@@ -22,25 +22,12 @@ def work_units(config: RunConfig, plan: PointPlan, points: Mapping[AlphaGamma, P
         yield _turn(config, place, earlier, warm_up)
 
 
-class WarmUpOnce:
-    """Warms an engine up once. Because another visitor's pair may replace it between two units, it is remembered."""
-
-    def __init__(self):
-        self._engine = lambda: None
-
-    def __call__(self, engine, config: RunConfig, cancelled) -> None:
-        from engine.bench.fixed_acceptance import warm
-
-        if self._engine() is not engine:
-            warm(engine, config, cancelled)
-            self._engine = weakref.ref(engine)
-
-
 def _costs(config: RunConfig, warm_up: WarmUpOnce) -> Work:
     def work(engine, cancelled):
+        from engine.bench.fixed_acceptance import warm
         from engine.runtime.engine import device_name
 
-        warm_up(engine, config, cancelled)
+        warm_up(engine, lambda: warm(engine, config, cancelled))
         yield Report(DeviceCosts(device_name(engine.device), engine.precision, engine.costs(config.method)))
 
     return work
@@ -48,10 +35,10 @@ def _costs(config: RunConfig, warm_up: WarmUpOnce) -> Work:
 
 def _turn(config: RunConfig, place: AlphaGamma, earlier: tuple, warm_up: WarmUpOnce) -> Work:
     def work(engine, cancelled):
-        from engine.bench.fixed_acceptance import measure_turn, point
+        from engine.bench.fixed_acceptance import measure_turn, point, warm
 
         yield Report(PointStarted(*place, len(earlier) + 1))  # first, because the time limit counts from here
-        warm_up(engine, config, cancelled)
+        warm_up(engine, lambda: warm(engine, config, cancelled))
         latest = measure_turn(engine, config, *place, cancelled)
         if latest is None:
             return

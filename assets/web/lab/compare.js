@@ -119,7 +119,7 @@ const columnOf = cell => [...cell.parentElement.children].indexOf(cell);
 function neighbour(node, key) {
   const cell = node.closest('.sl-compare-cell'), row = cell.parentElement, step = { ArrowLeft: -1, ArrowRight: 1 }[key];
   if (step) {
-    const all = [...row.querySelectorAll('.sl-token')];
+    const all = [...row.querySelectorAll('.sl-token')].filter(other => other.offsetParent);
     return all[all.indexOf(node) + step];
   }
   const next = key === 'ArrowDown' ? row.nextElementSibling : row.previousElementSibling;

@@ -1,6 +1,7 @@
 // Draws a row's cells: by round, all that a round tested; by text, the same places of the text in every column.
 
 const CHUNK = 8;          // tokens of a row, by text
+const WIDE = 12;          // drafts of a tree that has no room in a cell, and is one line of those that were tested
 
 function chip(token, shownTokens, { parted }, pass = false) {
   const node = makeTokenChip(token), differs = parted !== undefined && token.position >= parted && isEmitted(token);
@@ -15,7 +16,10 @@ const cellOf = (...parts) => make('div', 'sl-compare-cell', parts, { role: 'cell
 
 function cellOfRound(column, index, shownTokens) {
   const round = column.timeline.rounds[index], chips = round?.tokens.map(token => chip(token, shownTokens, column));
-  return cellOf(chips && make('span', round.parents ? 'sl-line sl-tree' : 'sl-line', chips));
+  if (!chips) return cellOf();
+  const isWide = round.parents && round.drafts > WIDE, line = make('span', `sl-line ${isWide ? 'sl-folded' : round.parents ? 'sl-tree' : ''}`, chips);
+  if (isWide) line.dataset.untested = `+ ${round.drafts - round.tested} untested`;
+  return round.by ? cellOf(makeDrafterTag(round), line) : cellOf(line);
 }
 
 function cellOfText(column, chunk, shownTokens) {
@@ -33,6 +37,7 @@ function nameCell(head, number) {
   const state = STATES[head.state], spoken = make('span', 'sl-unseen', ' the speed of plain decoding');
   return make('div', 'sl-compare-cell', [
     make('span', 'sl-compare-name', `${number}: ${head.name}`),
+    head.lossy && make('span', 'sl-lossy', 'lossy', { title: head.lossy }),
     head.speedup && make('span', 'sl-compare-speedup', [head.speedup, spoken]),
     state && make('span', 'sl-compare-state', state),
   ], { role: 'columnheader' });

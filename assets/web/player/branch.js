@@ -26,7 +26,7 @@ function makeBranch(run) {
     timeline.begin(line);
     kept = round.emitted.filter(token => token.position < line.place);
     replaced = round.emitted[kept.length];
-    const { p } = probabilitiesOf(replaced, round);
+    const { target: p } = probabilitiesOf(replaced, round);
     const forced = { ...line.forced, status: 'forced', branch: true, round: round.index, index: 0, p_top: p, p: massOf(p, line.forced.id).mass };
     Object.assign(branch, { on: true, key: line.key, from: round.index, forced });
     return true;

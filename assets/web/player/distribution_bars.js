@@ -5,20 +5,22 @@ const BARS = 5, FEW_BARS = 3;   // candidates shown, alone and beside a block; t
 const note = text => make('p', 'sl-aside', text);
 
 // ``drawn``: the token that a re-draw from the residual gave, after a rejection; ``fork(id)``: forces a candidate here.
-function candidatesNode(token, { p, q, residual, weight = 1 }, drawn, most = BARS, fork = null) {
-  const rows = candidates(token, p, q, residual, drawn, most), head = ['token', q ? 'draft’s q' : '', '', p ? 'target’s p' : ''];
+function candidatesNode(token, probabilities, drawn, most = BARS, fork = null) {
+  const { p, q, residual, isLeft, weight = 1 } = probabilities, rows = candidates(token, probabilities, drawn, most);
+  const head = ['token', q ? 'draft’s q' : '', '', p ? (isLeft ? 'p′, what is left' : 'target’s p') : ''];
   const parts = [make('div', 'sl-candidate-head', head.map(words => make('span', '', words))), make('ul', 'sl-candidates', rows.map(row => candidateNode(row, token, drawn, weight, fork)))];
-  if (residual && drawn) parts.push(note(residualSentence(residualRows({ p, q, residual, weight }), drawn, weight)));
+  if (residual && drawn) parts.push(note(residualSentence(residualRows(probabilities), drawn, probabilities)));
   return make('div', fork ? 'sl-candidate-table sl-forks' : 'sl-candidate-table', parts);
 }
 
 // {id, text, p, q} of the likeliest candidates, always with the token itself and the one drawn; a mass that the trace does
 // not have is undefined. The last row is of all others.
-function candidates(token, p, q, residual, drawn, most) {
+function candidates(token, { p, q, residual, isLeft }, drawn, most) {
   const known = new Map();
   for (const { top } of [p, q, residual].filter(Boolean)) for (const [id, text] of top) if (!known.has(id)) known.set(id, text);
-  for (const own of [token, drawn].filter(Boolean)) if (!known.has(own.id)) known.set(own.id, shown(own));
-  const mass = (distribution, symbol, id) => distribution && ([token, drawn].find(own => own?.id === id)?.[symbol] ?? massOf(distribution, id).mass);
+  for (const one of [token, drawn].filter(Boolean)) if (!known.has(one.id)) known.set(one.id, shown(one));
+  const own = (symbol, id) => isLeft && symbol === 'p' ? undefined : [token, drawn].find(one => one?.id === id)?.[symbol];   // its p is the target's
+  const mass = (distribution, symbol, id) => distribution && (own(symbol, id) ?? massOf(distribution, id).mass);
   const all = [...known].map(([id, text]) => ({ id, text, p: mass(p, 'p', id), q: mass(q, 'q', id) }));
   const weight = row => row.id === token.id ? 3 : row.id === drawn?.id ? 2 : Math.max(row.p ?? 0, row.q ?? 0);
   const rows = all.sort((a, b) => weight(b) - weight(a)).slice(0, most);
@@ -29,8 +31,8 @@ function candidates(token, p, q, residual, drawn, most) {
 }
 
 function candidateNode({ id, text, p, q }, token, drawn, weight, fork) {
-  const here = id === token.id, picked = drawn && id === drawn.id, left = Math.max(0, weight * (p ?? 0) - (q ?? p ?? 0));
-  const name = make('bdi', 'sl-name', [picked && make('span', 'sl-picked', '↻ drawn '), id === null ? text : visible(text).trim() || visible(text),
+  const here = id === token.id, picked = drawn && id === drawn.id, left = Math.max(0, weight * (p ?? 0) - (q ?? p ?? 0)) || 0;
+  const name = make('bdi', 'sl-name', [picked && make('span', 'sl-picked', ['↻ ', make('span', 'sl-picked-word', 'drawn ')]), id === null ? text : visible(text).trim() || visible(text),
     here && make('span', 'sl-unseen', ' (this token)')]);
   const bar = make('span', 'sl-mass', [make('i', 'sl-mass-q'), make('i', 'sl-covered'), make('i', 'sl-left-over')], {
     '--q': q ?? 0, '--covered': (p ?? 0) - left, '--left': left, 'aria-hidden': 'true',
@@ -50,8 +52,8 @@ function forkButton(text, action) {
   return makeButton([icon], action, 'sl-fork', { 'aria-label': words, title: words });
 }
 
-function residualSentence({ rows, total }, drawn, weight) {
-  const share = rows.find(row => row.id === drawn.id)?.share ?? (total ? (weight * drawn.p - drawn.q) / total : undefined);
+function residualSentence({ rows, total }, drawn, { weight, isLeft }) {
+  const share = rows.find(row => row.id === drawn.id)?.share ?? (total && !isLeft ? (weight * drawn.p - drawn.q) / total : undefined);
   const part = share === undefined ? '' : `; ${quote(drawn)} has ${spoken(share)} of it`;
-  return `Hatched, the residual: ${weight < 1 ? `${format(weight)} · ` : ''}p over q${total ? `, in sum ${format(total)}` : ''}${part}.`;
+  return `Hatched, the residual: ${weight < 1 ? `${format(weight)} · ` : ''}${isLeft ? 'p′' : 'p'} over q${total ? `, in sum ${format(total)}` : ''}${part}.`;
 }

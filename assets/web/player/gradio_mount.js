@@ -13,8 +13,14 @@ function heard(status) {
   document.dispatchEvent(new CustomEvent('speclens-place', { detail: status.place ?? null }));
 }
 
+// For the tab of trees, a component of its own: where the playhead is; back come a token to inspect and a round to go to.
+const placed = detail => document.dispatchEvent(new CustomEvent('speclens-playhead', { detail }));
+document.addEventListener('speclens-ask-playhead', () => player.tellPlace());
+document.addEventListener('speclens-to-round', ({ detail }) => player.toRound(detail));
+document.addEventListener('speclens-inspect', ({ detail }) => { player.lock(detail); bringIntoSight(); });
+
 let opened = false;       // the run that the page opens with does not scroll it
-const engine = { fork: (place, id) => trigger('fork', { place, id }), keep: () => trigger('keep'), drop: () => trigger('drop') };
-const player = makePlayer(box, { askAgain: () => trigger('missing'), runStarted: () => opened && bringIntoSight(), heard, engine });
+const engine = { fork: (place, id) => trigger('fork', { place, id }), keep: () => trigger('keep'), drop: () => trigger('drop'), alone: () => trigger('alone') };
+const player = makePlayer(box, { askAgain: () => trigger('missing'), runStarted: () => opened && bringIntoSight(), heard, placed, engine });
 onValue(player.read);
 opened = true;

@@ -41,13 +41,14 @@ function makeInspector(box, ask, legend, forkOf = () => null) {
     if (judged && canRoll()) parts.push(rolling());
     if (about?.greedy && token.status !== 'forced') parts.push(note(GREEDY(token)));
     if (draft && !isBlock && stage !== 'waiting' && !about?.greedy && chanceSentence(token)) parts.push(make('p', 'sl-why', chanceSentence(token)));
-    if (token.sibling) parts.push(note(SIBLING));
     if (judged && siblingsOf(token, round).length > 1) parts.push(siblingsNode(token, round));
+    else if (token.sibling) parts.push(note(SIBLING));
     if (token.expected !== undefined && round.row !== undefined) parts.push(make('p', 'sl-aside', budgetSentence(token, round)));
+    if (draft && about && ownPart(token, round, about)) parts.push(make('p', 'sl-aside', ownPart(token, round, about)));
     if (token.status === 'forced') parts.push(note(SAME_DRAWS));
     if (typeof fork === 'string') parts.push(note(fork));
     if (about?.lean) parts.push(note('Long trace: candidate lists are left out. p, q and u are all there.'));
-    if (judged && token.p === undefined) parts.push(note('This trace was recorded without its numbers.'));
+    if (judged && token.p === undefined && !probabilities.p) parts.push(note('This trace was recorded without its numbers.'));
     box.replaceChildren(...parts);
   }
 
@@ -73,8 +74,8 @@ function makeInspector(box, ask, legend, forkOf = () => null) {
   }
 
   function share() {
-    const known = probabilitiesOf(token, round), { rows, total } = residualRows(known), { weight } = known;
-    const part = rows.find(row => row.id === token.id)?.share ?? (total ? (weight * token.p - token.q) / total : undefined);
+    const known = probabilitiesOf(token, round), { rows, total } = residualRows(known), { weight, isLeft } = known;
+    const part = rows.find(row => row.id === token.id)?.share ?? (total && !isLeft ? (weight * token.p - token.q) / total : undefined);
     return token.u === undefined || !(part > 0) ? '' : `: u = ${format(token.u)} drew it, with a share of ${spoken(part)}`;
   }
 
@@ -113,7 +114,7 @@ function makeInspector(box, ask, legend, forkOf = () => null) {
       } else if (token.h !== undefined) {
         rolledBlock = rollBlock(round);
         rolled = rolledBlock[token.index];
-        if (lastToPass(round, rolledBlock) > token.index) tally.accepted++;
+        if (isOnBranch(round, token.index, firstToPass(round, rolledBlock))) tally.accepted++;
       } else if (rolled < token.accept) tally.accepted++;
     }
     keepFocus();

@@ -9,6 +9,14 @@ function makeOutputView(box, timeline, frame = box) {
   const observer = new IntersectionObserver(entries => {
     for (const { target, isIntersecting } of entries) see(shownPieces.get(target), isIntersecting);
   });
+  const isAtEnd = () => frame.scrollHeight - frame.scrollTop - frame.clientHeight < 40;
+  let wasAtEnd = true, height = 0;
+  frame.addEventListener('scroll', () => { if (frame.clientHeight === height) wasAtEnd = isAtEnd(); });
+  // The note below the text takes some of its room, and a presentation gives it another size.
+  new ResizeObserver(() => {
+    height = frame.clientHeight;
+    if (wasAtEnd) frame.scrollTop = frame.scrollHeight;
+  }).observe(frame);
   let pieces = [], lastRound = -1;    // {node, text, number, from, inSight, lines: {range, status, end, round} of each underline}
 
   function highlight(name) {
@@ -49,7 +57,7 @@ function makeOutputView(box, timeline, frame = box) {
 
   // ``most``: characters.
   function show(at, most = Infinity) {
-    const length = Math.min(most, lengthAt(at)), stick = frame.scrollHeight - frame.scrollTop - frame.clientHeight < 40;
+    const length = Math.min(most, lengthAt(at)), stick = isAtEnd();
     lastRound = at.index;
     if (pieces.length ? length === lengthOf(pieces.at(-1)) : !length) return;
     while (pieces.length > 1 && pieces.at(-1).from >= length) dropPiece();

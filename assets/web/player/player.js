@@ -3,8 +3,9 @@
 const SECONDS_TO_READ = 2.8;     // the captions, before the recorded run plays on
 
 // ``askAgain()``: rounds were lost on the way; ``runStarted()``: a run takes the place of the one on screen;
-// ``heard(status)``: a sentence came; ``engine``: what it does with a branch, {fork, keep, drop}, null where there is none.
-function makePlayer(root, { askAgain = () => {}, runStarted = () => {}, heard = () => {}, engine = null } = {}) {
+// ``heard(status)``: a sentence came; ``placed(place)``: the playhead moved; ``engine``: {fork, keep, drop, alone}, what it does with a branch
+// and with a run beside others; null where there is none.
+function makePlayer(root, { askAgain = () => {}, runStarted = () => {}, heard = () => {}, placed = () => {}, engine = null } = {}) {
   const find = selector => root.querySelector(selector);
   const frame = find('.sl-rows'), scrub = find('.sl-scrub'), panel = find('.sl-inspector'), help = find('.sl-help');
   const calm = window.matchMedia('(prefers-reduced-motion: reduce)');
@@ -13,7 +14,7 @@ function makePlayer(root, { askAgain = () => {}, runStarted = () => {}, heard = 
   const branchOutput = makeOutputView(find('.sl-branch-text'), branch.timeline, find('.sl-text-box'));
   const heads = makeLaneHeads(find('.sl-lane-heads'), engine && { keep: engine.keep, drop: () => { engine.drop(); endBranch(); } });
   const inspector = makeInspector(find('.sl-inspected-token'), lockByButton, find('.sl-legend'), forkOf), tooltip = makeTooltip(find('.sl-tip'), frame);
-  const playback = makePlayback(timeline, moved), strip = makeStrip(find('.sl-strip'), timeline), say = makeStatus(find('.sl-notice'));
+  const playback = makePlayback(timeline, moved), strip = makeStrip(find('.sl-strip'), timeline, engine?.alone), say = makeStatus(find('.sl-notice'));
   let locked = null, opening = false, sight = false, announced = -1, announcedAt = 0;
 
   // ── drawing ──
@@ -49,7 +50,10 @@ function makePlayer(root, { askAgain = () => {}, runStarted = () => {}, heard = 
     ending();
     find('.sl-empty').hidden = at.index >= 0;
     root.dataset.rounds = timeline.rounds.length;
+    tellPlace();
   }
+
+  const tellPlace = () => placed({ timeline, index: place().index, stageNow });
 
   // Shows how the run ended, once the position is at its end.
   function ending() {
@@ -95,8 +99,8 @@ function makePlayer(root, { askAgain = () => {}, runStarted = () => {}, heard = 
     setText(chip, { file: 'From a file', recorded: 'Recorded run', yours: 'Your run', running: 'Running now' }[kind] || '');
     setText(find('.sl-about'), about.words || '');
     find('.sl-about').title = [about.words, about.why].filter(Boolean).join('. ');
-    find('.sl-lossy').hidden = !about.lossy;
-    find('.sl-lossy').title = about.lossy || '';
+    for (const badge of root.querySelectorAll('.sl-lossy')) { badge.hidden = !about.lossy; badge.title = about.lossy || ''; }
+    root.toggleAttribute('data-lossy', Boolean(about.lossy));
     setText(find('.sl-origin'), about.origin ? `Recorded: ${about.origin}` : '');
     setText(find('.sl-asked'), about.prompt || '');
     root.dataset.kind = kind;
@@ -359,5 +363,6 @@ function makePlayer(root, { askAgain = () => {}, runStarted = () => {}, heard = 
   showOutput('run');
   moved('clock');
   labels();
-  return { read: value => { if (value) readValue(value); }, playback, timeline, rows };
+  const toRound = index => playback.move(timeline.startOf(index + 1), 'reader');
+  return { read: value => { if (value) readValue(value); }, playback, timeline, rows, lock: lockByButton, toRound, tellPlace };
 }

@@ -3,14 +3,27 @@
 // A candidate is [id, text, mass]. The trace keeps the most probable ones and the mass of the rest, not the whole
 // vocabulary, so some numbers are known exactly, some only bounded, and some not at all.
 
-// A resampled token has the distributions of the rejected draft that it replaces.
+// A resampled token has the distributions of the rejected draft that it replaces. ``target`` is the target's p; ``p`` that
+// or, where siblings were tried before, what they left of it (``isLeft``). weight: of p in the residual of a block.
 function probabilitiesOf(token, round) {
-  let from = token;
-  if (token.status === 'resampled') {
-    from = round.tokens.findLast(other => other.status === 'rejected') || token;
-  }
-  const weight = from.h === undefined ? 1 : round.tokens[from.index - 1]?.running ?? 1;   // of p in the residual of a block
-  return { p: from.p_top || token.p_top, q: from.q_top || token.q_top, residual: from.residual || token.residual, weight };
+  const from = token.status === 'resampled' ? round.tokens.findLast(other => other.status === 'rejected') || token : token;
+  const target = from.p_top || token.p_top, left = elderOf(from, round)?.residual, weight = weightBefore(from, round);
+  return { target, p: left || target, isLeft: Boolean(left), q: from.q_top || token.q_top, residual: from.residual || token.residual, weight };
+}
+
+// The sibling tried just before. In a block it counts whether or not it was rejected.
+function elderOf(token, round) {
+  const siblings = siblingsOf(token, round), elder = siblings[siblings.indexOf(token) - 1];
+  return elder && (token.h !== undefined || elder.status === 'rejected') ? elder : undefined;
+}
+
+// engine/sampling/traversal.py: weight_after. NaN where the trace does not have the sum of an elder's residual.
+function weightBefore(token, round) {
+  if (token.h === undefined) return 1;
+  const elder = elderOf(token, round), before = round.parents ? round.parents[token.index] - 1 : token.index - 1;
+  if (!elder) return round.tokens[before]?.running ?? 1;
+  const known = probabilitiesOf(elder, round), { total } = residualRows(known);
+  return known.weight < 1 ? total / (total + 1 - known.weight) : known.weight;
 }
 
 // A token's probability: {mass} where the trace kept it, else {most}, an upper bound from the last candidate kept.

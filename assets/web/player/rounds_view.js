@@ -54,16 +54,11 @@ function makeRoundsView(frame, list, timeline, branch) {
   function rowNode(number) {
     const round = timeline.rounds[rows[number].from];
     const kept = make('span', 'sl-kept', [make('span'), make('span', 'sl-kept-word', ' accepted')]);
-    const parts = [make('span', 'sl-index'), tagNode(round), make('span', 'sl-line'), kept, make('span', 'sl-took')];
+    const parts = [make('span', 'sl-index'), makeDrafterTag(round), make('span', 'sl-line'), kept, make('span', 'sl-took'), make('span', 'sl-how')];
     if (branch.on) parts.push(make('span', 'sl-line'));
     const row = make('li', round && plain(round) ? 'sl-row sl-plain-row' : 'sl-row', parts, { 'data-number': number, 'data-part': 'round' });
     fill(row, number);
     return row;
-  }
-
-  // Who drafted the round, where several compete: square for a lookup, round for a model.
-  function tagNode({ by = '' } = {}) {
-    return make('span', 'sl-tag', by.replace(/ (lookup|head|copy)$/, ''), { title: by, 'data-kind': by.endsWith('lookup') ? 'lookup' : 'model' });
   }
 
   // The newest row is filled once more after the position has left it.
@@ -74,14 +69,15 @@ function makeRoundsView(frame, list, timeline, branch) {
 
   // Brings a row up to what may be shown; cheap when nothing changed.
   function fill(row, number) {
-    const { from, to } = rows[number], [label, , line, kept, took, second] = row.children, last = Math.min(to, shownRounds), staged = [];
+    const { from, to } = rows[number], [label, , line, kept, took, how, second] = row.children, last = Math.min(to, shownRounds), staged = [];
     for (let index = from; index < last; index++) {
       const round = timeline.rounds[index], step = index === shownRounds - 1 ? shownStep : Infinity;
       for (const token of round.tokens) staged.push([token, stageOf(round, token, step)]);
     }
     fillLine(line, staged);
     const round = timeline.rounds[from], many = last - from > 1;
-    if (round?.parents) fold(line, round, from);
+    fold(line, round, from);
+    setText(how, isOpen(from) && round ? draftedSentence(round, timeline.about) : '');
     setText(label, many ? `${from + 1}–${last}` : `${from + 1}`);
     const done = last < shownRounds || shownStep >= timeline.rounds[last - 1]?.steps;
     kept.hidden = !round?.drafts || !done;
@@ -93,20 +89,25 @@ function makeRoundsView(frame, list, timeline, branch) {
     if (to >= shownRounds) row.dataset.open = '1'; else delete row.dataset.open;
   }
 
-  const isFolded = (round, row) => Boolean(round?.parents) && row !== shownRounds - 1 && !(marked && branch.rowOf(marked) === row);
+  // A row shows more of its round while that is played or one of its tokens is inspected.
+  const isOpen = row => row === shownRounds - 1 || Boolean(marked && branch.rowOf(marked) === row);
+  const isFolded = (round, row) => Boolean(round?.parents) && !isOpen(row);
+  const unfolds = round => Boolean(round && (round.parents || draftedSentence(round, timeline.about)));
 
   // Folded, a tree shows the drafts in the order they were tried, and how many were not.
   function fold(line, round, row) {
+    if (!unfolds(round)) return;
+    const open = isOpen(row), heads = open && isSideBySide(round, timeline.about), untested = round.parents ? round.drafts - round.tested : 0;
     line.classList.toggle('sl-folded', isFolded(round, row));
-    line.classList.toggle('sl-tree', Boolean(round?.parents) && !isFolded(round, row));
-    const untested = round?.parents ? round.drafts - round.tested : 0;
+    line.classList.toggle('sl-tree', Boolean(round.parents) && open);
+    line.classList.toggle('sl-heads', heads);
+    if (heads) round.tokens.slice(0, round.drafts).forEach((_, i) => { if (line.children[i]) line.children[i].dataset.head = `head ${i + 1}`; });
     if (untested) line.dataset.untested = `+ ${untested} untested`; else delete line.dataset.untested;
   }
 
-  // Folds or unfolds the row of a tree after another token was marked.
+  // Folds or unfolds a row after another token was marked.
   function refold(token) {
-    const index = token ? branch.rowOf(token) : -1, isTree = [timeline.rounds[index], besideRow(index)].some(round => round?.parents);
-    const row = isTree && virtual.node(rowOf(index));
+    const index = token ? branch.rowOf(token) : -1, row = [timeline.rounds[index], besideRow(index)].some(unfolds) && virtual.node(rowOf(index));
     if (row) fill(row, rowOf(index));
     return Boolean(row);
   }
@@ -185,7 +186,15 @@ function makeRoundsView(frame, list, timeline, branch) {
     marked = token;
     const folds = (before && branch.rowOf(before)) !== (token && branch.rowOf(token)) && [before, token].map(refold).some(Boolean);
     if (folds) virtual.show(rowsToShow());   // its rows have other heights now
+    const row = folds && token && virtual.node(rowOf(branch.rowOf(token)));
+    if (row) revealRow(row);
     if (token) drawnNode(token)?.setAttribute('aria-current', 'true');
+  }
+
+  // Scrolls so that a row that unfolded is in sight, at least its upper part.
+  function revealRow(row) {
+    const { top, bottom } = row.getBoundingClientRect(), view = frame.getBoundingClientRect();
+    if (top < view.top || bottom > view.bottom) frame.scrollTop += Math.min(Math.max(0, bottom - view.bottom) || top - view.top, top - view.top);
   }
 
   const hides = token => token.status === 'discarded' && isFolded((token.branch ? branch.timeline : timeline).rounds[token.round], branch.rowOf(token));

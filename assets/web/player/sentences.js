@@ -14,13 +14,15 @@ function verdictSentence(token, u = token.u) {
     : `u = ${format(u)} was not below ${format(token.accept)}: rejected.`;
 }
 
-// In a block the last draft whose u falls below its h decides about all drafts before it.
-function blockSentence({ status, index, u, h, accept, block }) {
+// In a block the last draft whose u falls below its h decides about all drafts before it; in a tree, of all branches, the
+// first one from the leaves.
+function blockSentence({ status, index, u, h, accept, block, isChosen, place }) {
   const against = `u = ${format(u)} was ${u < h ? '' : 'not '}below h = ${format(h)}`, last = `draft ${block}`;
   switch (status) {
     case 'rescued': return `u = ${format(u)} was not below ${format(accept)}, but ${last} passed: rescued.`;
-    case 'rejected': return `${against}, nor was any later one: rejected.`;
-    case 'discarded': return index < block ? 'Not used: the text had ended.' : `Not used: ${against}.`;
+    case 'rejected': return `${against}, nor was any later one${place ? ' of its branch' : ''}: rejected.`;
+    case 'discarded': return isChosen ? 'Not used: the text had ended.'
+      : u < h ? `Not used: ${last} passed before its turn.` : `Not used: ${against}.`;
     default: return index + 1 === block ? `${against}: accepted, with all before it.` : `${against}; ${last} passed: accepted.`;
   }
 }

@@ -1,12 +1,15 @@
 // Draws the strip above the rounds: four numbers, and both lanes as bars on one time axis. The position in the rounds is
 // the one clock: it runs through both bars.
 
-// ``timeline``: the run's own rounds; the baseline's lane comes with the numbers.
-function makeStrip(box, timeline) {
+// ``timeline``: the run's own rounds; the baseline's lane comes with the numbers. ``measureAlone``: what the button of a
+// run beside others does; null without an engine.
+function makeStrip(box, timeline, measureAlone = null) {
   const tiles = Object.fromEntries([...box.querySelectorAll('.sl-tile')].map(node => [node.dataset.tile, node]));
   const ours = laneNode('run', 'this run'), theirs = laneNode('plain', 'no drafting'), axis = make('span', 'sl-axis');
   box.querySelector('.sl-lanes').append(ours.node, theirs.node, axis);
   let plain = null, isMeasuring = false, note = '';
+  const alone = makeButton('Measure alone', () => { alone.hidden = true; measureAlone(); }, 'sl-button sl-alone', { hidden: '' });
+  tiles.speedup.append(alone);
 
   function laneNode(kind, name) {
     const bar = make('span', 'sl-bar', [make('i'), make('i'), make('b')], { 'aria-hidden': 'true' }), count = make('span', 'sl-count');
@@ -23,6 +26,8 @@ function makeStrip(box, timeline) {
       if (shown) setText(shown, words); else tiles[name].title = words;
     }
     tiles.speedup.dataset.tone = line.tone || 'level';
+    tiles.speedup.toggleAttribute('data-shared', Boolean(line.alone));
+    alone.hidden = !(line.alone && measureAlone && timeline.ended);
   }
 
   // The rounds of a lane that ended by ``time``, in seconds since its first round began.
@@ -71,7 +76,11 @@ function makeStrip(box, timeline) {
     axis.title = note;
   }
 
-  function clear() { [plain, isMeasuring, note] = [null, false, '']; }
+  // A run that has begun has numbers with its first rounds.
+  function clear() {
+    [plain, isMeasuring, note] = [null, false, ''];
+    box.hidden = true;
+  }
 
   return { read, show, clear };
 }

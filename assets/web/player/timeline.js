@@ -34,6 +34,21 @@ function placeTree(round) {
   }
 }
 
+// The drafts in the order they are tried when they are decided on together: from the leaves to the root, so of a chain
+// the last one first.
+function fromTheLeaves(parents, drafts) {
+  const children = Array.from({ length: drafts + 1 }, () => []), order = [];
+  for (let i = 0; i < drafts; i++) children[parents ? parents[i] : i].push(i);
+  (function visit(node) { for (const i of children[node]) { visit(i + 1); order.push(i); } })(0);
+  return order;
+}
+// The number of the draft that decides with these uniforms, 0 if none passes; and whether a draft is on its branch.
+const firstToPass = (round, us) => (round.tried.find(i => us[i] < round.tokens[i].h) ?? -1) + 1;
+function isOnBranch(round, index, last) {
+  for (let node = last; node; node = round.parents ? round.parents[node - 1] : node - 1) if (node === index + 1) return true;
+  return false;
+}
+
 function makeTimeline() {
   let first, text, before;   // steps before round i, one more entry being all; the text of all rounds; tokens before round i
   const timeline = {
@@ -70,8 +85,11 @@ function makeTimeline() {
       token.isPastEnd = token.status === 'discarded' && !isRejected;
     });
     const emitted = round.tokens.filter(isEmitted);
-    const block = round.tokens.findLastIndex(token => token.u < token.h) + 1;     // so many drafts it accepts
-    for (const token of round.tokens) if (token.h !== undefined) token.block = block;
+    round.tried = fromTheLeaves(round.parents, drafts);
+    const block = firstToPass(round, round.tokens.map(token => token.u));      // the draft that decides
+    for (const token of round.tokens) {
+      if (token.h !== undefined) Object.assign(token, { block, isChosen: isOnBranch(round, token.index, block) });
+    }
     if (round.parents) placeTree(round);
     Object.assign(round, { drafts, tested, steps: Math.max(1, steps), emitted });
     round.offset = text.length;                                 // where its text begins

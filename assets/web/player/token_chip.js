@@ -19,6 +19,11 @@ function placeInTree(node, { depth, row, up, closes, among }) {
   node.dataset.joins = closes ? 'closes' : up ? 'branch' : 'on';
 }
 
+// Who drafted the round, where several compete: square for a lookup, round for a model.
+function makeDrafterTag({ by = '' } = {}) {
+  return make('span', 'sl-tag', by.replace(/ (lookup|head|copy)$/, ''), { title: by, 'data-kind': by.endsWith('lookup') ? 'lookup' : 'model' });
+}
+
 // ``more``: said after the status.
 function setStage(node, stage, more = '') {
   node.dataset.stage = stage;

@@ -61,6 +61,8 @@ async function drawOne(name) {
   if (!figure.data.length) return void window.Plotly?.purge(slot.plot);
   try {
     const Plotly = await plotly(), styles = getComputedStyle(root);
+    // Another tab was opened meanwhile. Drawn in a hidden one, a chart would be 700 px wide (plotly.js 4.1.1).
+    if (!slot.plot.offsetWidth) { waiting[name] ??= figure; return; }
     await Plotly.react(slot.plot, coloured(figure.data, styles), layoutOf(figure, styles), config(name));
     slot.node.dataset.drawn = figure.data.length;
   } catch (error) {
@@ -76,7 +78,9 @@ function draw(name) {
 }
 
 onValue(value => {
-  for (const [name, figure] of Object.entries(JSON.parse(value || '{"figures":{}}').figures)) {
+  const { figures, lossy } = JSON.parse(value || '{"figures":{}}');
+  for (const badge of root.querySelectorAll('.sl-lossy')) { badge.hidden = !lossy; badge.title = lossy ?? ''; }
+  for (const [name, figure] of Object.entries(figures)) {
     if (!slots[name]) continue;
     waiting[name] = figure;
     slots[name].note.textContent = figure.note;

@@ -89,6 +89,7 @@ def test_the_columns_become_requests():
         ({"own": {2: {"temperature": None}}}, "Run 3: Temperature is empty"),
         ({"own": {0: {"method": "magic"}}}, "Run 1: Method cannot be 'magic'"),
         ({"own": {1: {"method": "eagle"}}}, "has no method 'eagle'"),
+        ({"own": {1: {"acceptance": "lenient"}}}, "Run 2: Acceptance rule cannot be 'lenient'"),
         ({"pair": "giant"}, "giant needs about 900 GB"),
         ({"shown": 1}, "Choose 2 to 4 runs"),
     ],
@@ -101,11 +102,30 @@ def test_nonsense_is_a_sentence_and_the_next_run_works(changes, words):
     assert said(run(handlers)[-1])["kind"] != "error"
 
 
+def test_a_lossy_column_is_marked_in_the_grid_the_table_the_sentence_and_the_files():
+    own = {1: {"acceptance": "typical", "temperature": 0.8}, 2: {"acceptance": "typical"}}
+    state = PageState()
+    screens = run(page(), state=state, own=own)
+    heads = {line["column"]: line for line in read(screens) if line["type"] == "head"}
+    assert [bool(heads[column].get("lossy")) for column in range(3)] == [False, True, False], "greedy, it is exact"
+    assert heads[1]["name"] == "N-gram lookup, γ = 4, typical acceptance"
+    assert "(lossy)" in json.dumps(json.loads(screens[-1].table)) and "(lossy)" in said(screens[-1])["text"]
+    columns = state.result.columns
+    found = list(csv.DictReader(io.StringIO(view.to_csv(columns))))
+    assert [row["exact"] for row in found] == ["exact", "lossy", "exact"]
+    sampled = [replace(column, config=columns[1].config) for column in columns[:2]]
+    assert "does not follow the target's odds" in view.text_sentence(sampled, 1)
+
+
 def test_a_column_goes_and_those_behind_it_move_up():
-    values = ["none", False, 4, 0, "ngram", False, 4, 0, "lm", False, 2, 0, "auto", True, 4, 0]
+    plain, copies, drafts, auto = (
+        [*own, "token"]
+        for own in (["none", False, 4, 0], ["ngram", False, 4, 0], ["lm", False, 2, 0], ["auto", True, 4, 0])
+    )
+    values = [*plain, *copies, *drafts, *auto]
     number, *rest = CompareHandlers.remove(1)(3, *values)
     assert number == 2 and [each["visible"] for each in rest[:MOST]] == [True, True, False, False]
-    assert rest[2 * MOST + 1 :] == ["none", False, 4, 0, "lm", False, 2, 0, "auto", True, 4, 0, "ngram", False, 4, 0]
+    assert rest[2 * MOST + 1 :] == [*plain, *drafts, *auto, *copies]
     assert not any(each["visible"] for each in rest[MOST : 2 * MOST]), "two is the least"
     assert CompareHandlers.remove(0)(2, *values)[0] == 2 and CompareHandlers.remove(3)(3, *values)[0] == 3
     grown = CompareHandlers.add(3)
@@ -115,7 +135,8 @@ def test_a_column_goes_and_those_behind_it_move_up():
 def test_another_pair_offers_its_methods_and_keeps_what_it_can():
     told, *methods = page().select_pair("thinker", "none", "lm", "ngram", "auto")
     assert [each["value"] for each in methods] == ["none", "auto", "ngram", "auto"]
-    assert {value for _, value in methods[0]["choices"]} == {"auto", "none", "ngram"} and json.loads(told)["text"] == ""
+    assert {value for _, value in methods[0]["choices"]} == {"auto", "none", "ngram", "lookahead"}
+    assert json.loads(told)["text"] == ""
     assert json.loads(page().select_pair("giant", *["none"] * 4)[0])["kind"] == "error"
 
 

@@ -6,19 +6,18 @@ import os
 import threading
 
 import pytest
-from lab_pages import VISITOR, notices, said
+from lab_pages import VISITOR, Tiny, notices, said
 from tiny_pairs import model_folder
 
-from app.jobs.service import EngineFacade, Limits, Service, with_baseline
+from app.jobs.service import Limits, Service, with_baseline
+from app.lab import work_units
 from app.lab.experiment import PageState
 from app.lab.sweep import view
-from app.lab.sweep import work as experiment
 from app.lab.sweep.handlers import SKIP, SweepHandlers, parse_form
 from app.lab.sweep.work import OWN, SweepPlan, prompts
 from engine.bench.sweep_results import Cell
 from engine.config import AUTO, RunConfig
 from engine.errors import BadInput
-from engine.runtime.worker import Worker
 
 
 def cell(method, gamma, category="all", speedup=1.0, temperature=0.0, low=None, high=None, turns=2) -> Cell:
@@ -133,16 +132,6 @@ def test_advice_says_what_is_best_how_sure_it_is_and_where_not():
 # ── the handlers, on a tiny model ──
 
 
-class Tiny(EngineFacade):
-    """The real engine and worker, for a pair of folders."""
-
-    def __init__(self):
-        self.own = Worker("cpu")
-
-    def worker(self):
-        return self.own
-
-
 @pytest.fixture(scope="module")
 def served(tmp_path_factory):
     root = tmp_path_factory.mktemp("swept")
@@ -242,10 +231,10 @@ def test_the_size_and_what_this_server_does_not_offer_are_told(served):
 
 
 def test_old_sweeps_go(tmp_path, monkeypatch):
-    monkeypatch.setattr(experiment, "MOST_FILES", 2)
+    monkeypatch.setattr(work_units, "MOST_FILES", 2)
     for number in range(4):
         path = tmp_path / f"sweep-{number}.jsonl"
         path.write_text("")
         os.utime(path, (number, number))
-    experiment._tidy(tmp_path, keep=tmp_path / "sweep-0.jsonl")
+    work_units.tidy(tmp_path / "sweep-0.jsonl")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["sweep-0.jsonl", "sweep-2.jsonl", "sweep-3.jsonl"]

@@ -11,7 +11,7 @@ from sample_traces import round_, small, token
 
 from app.jobs.visitor import Session
 from app.lab.experiment import PageState
-from app.lab.theory import view
+from app.lab.theory import exits, view
 from app.lab.theory.handlers import curves, parse_form
 from app.lab.theory.request import DeviceCosts, Point, PointPlan, PointSet
 from engine.bench.sample import PairedRun, Sample
@@ -218,3 +218,14 @@ def test_points_far_from_their_curve_are_called_noisy():
     for factor, far in ((1, False), (1.25, False), (2.5, True), (0.5, True)):
         both = points(point(0.9, 2, factor * expected(0.9, 2)), point(0.9, 4, expected(0.9, 4)))
         assert (view.NOISY in view.summary(both)) is far
+
+
+def test_the_recorded_exits_show_each_layer_and_the_head():
+    record = json.loads(exits.RECORDED.read_text())
+    found = json.loads(exits.recorded())["figures"]["exits"]
+    agrees, speedup, head = found["data"]
+    assert agrees["x"] == speedup["x"] == list(range(31)) and agrees["y"][-1] == 1.0
+    (trained,) = (each for each in record["exits"] if each["is_trained"])
+    assert head["x"] == [2, 2] and head["y"] == pytest.approx([trained["agreement"], trained["predicted"]], rel=1e-3)
+    best = max(each["predicted"] for each in record["exits"][:30])
+    assert f"come to {best:.2f}× plain" in found["note"] and record["device"] in found["note"]

@@ -139,5 +139,5 @@ def test_the_pair_says_which_methods_can_be_measured():
     assert handlers.drafting_methods("smollm2-135m") == ["lm", "ngram"]
     for method in ("ngram", "lm"):
         update, _ = handlers.select_pair("thinker", method)
-        assert update["value"] == "ngram" and [value for _, value in update["choices"]] == ["ngram"]
+        assert update["value"] == "ngram" and [v for _, v in update["choices"]] == ["ngram"]
     assert "900 GB" in handlers.select_pair("giant", "lm")[1]

@@ -14,6 +14,7 @@ from app.playground import html_export
 from app.playground.startup_run import OPENING
 from app.playground.trace_files import Exports
 from app.views.run_facts import LONGEST, facts
+from engine.trace.events import Translated
 from engine.trace.trace import Trace, load
 
 HOSTILE = "</script><!--<script>]]>\u2028\u2029${1+1}{{1+1}}\ud83d\u202e&lt;/script&gt;"
@@ -88,7 +89,7 @@ def test_the_file_is_small():
     trace = load(OPENING)
     size = len(html_export.page(trace).encode())
     around = len(html_export.page(small()).encode())
-    assert around < 160_000, "what every file carries: player, race, styles"
+    assert around < 165_000, "what every file carries: player, race, styles"
     assert size - around < 1_500 * len(trace.emitted), "bytes a token, with all its candidates"
 
 
@@ -111,3 +112,14 @@ def test_facts_are_words_whatever_the_settings_are():
     assert len(found["System prompt"]) == LONGEST + 1 and "kept out" not in found.values()
     assert found["Device"] == "cpu" and found["Versions"] == "torch 2"
     assert dict(facts(replace(trace, started=replace(trace.started, config={"sampling": 3}))))["Models"] == "a-pair"
+    unlike = replace(trace.started, translated=Translated("tokens", 4_136, 49_152, 4_252))
+    said = "by tokens that both have; 4,136 in common, of the target's 49,152 and the draft's 4,252"
+    assert dict(facts(replace(trace, started=unlike)))["Translation"] == said and "Translation" not in found
+    exiting = replace(trace.started, exit_layers=(2, 30))
+    assert dict(facts(replace(trace, started=exiting)))["Early exit"] == "after 2 of 30 layers"
+    for extra, words in (
+        ({"replica": "y9k", "network_seconds": 0.077}, "y9k, 77 ms away"),
+        ({"replica": "y9k", "network_seconds": "<b>"}, "y9k"),
+        ({"replica": {"a": 1}}, None),
+    ):
+        assert dict(facts(replace(trace, finished=replace(trace.finished, extra=extra)))).get("Engine") == words

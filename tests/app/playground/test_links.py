@@ -2,6 +2,7 @@
 
 import json
 import random
+from pathlib import Path
 from types import SimpleNamespace
 from urllib.parse import quote, urlencode
 
@@ -18,15 +19,21 @@ from app.playground.link_handlers import LinkHandlers
 from app.playground.links import MOST, Link, query, sentence
 from app.playground.links import read as read_link
 from app.playground.press import Press
+from app.playground.result_handlers import Shown
 from app.playground.run_handlers import SKIP, RunHandlers
-from engine.config import AUTO, RunConfig, SamplingParams
+from engine.config import AUTO, LookaheadSizes, RunConfig, SamplingParams
 from engine.errors import BadInput
 from engine.trace.branch import request_of
 
 LIMITS = Limits(new_tokens=512, prompt_chars=8_000)
 CONTROLS = described(LIMITS)
 PAIRS = [
-    Pair("smollm2-135m", "SmolLM2 135M", ("ngram", "lm", "eagle", "none"), "ab810cf68114990406fdf996510dd3d3c6adbdf5"),
+    Pair(
+        "smollm2-135m",
+        "SmolLM2 135M",
+        ("ngram", "lookahead", "eagle", "none"),
+        "ab810cf68114990406fdf996510dd3d3c6adbdf5",
+    ),
     Pair("qwen3-4b", "Qwen3 4B", ("ngram", "none"), ""),
 ]
 HOSTILE = [
@@ -49,6 +56,10 @@ def opened(text: str) -> Link:
 def any_run(chance: random.Random) -> RunConfig:
     pair = chance.choice(PAIRS)
     method = chance.choice([AUTO, *pair.methods])
+    rule = chance.choice(["token", "block", "typical"])
+    more = {"epsilon": chance.choice([0.0, 0.25]), "delta": chance.choice([0.3, 1.0])} if rule == "typical" else {}
+    if method == "lookahead":
+        more["lookahead"] = LookaheadSizes(chance.randint(1, 8), chance.randint(2, 4), chance.randint(1, 8))
     return RunConfig(
         prompt=chance.choice(["Hi", "  spaced \n", *HOSTILE]),
         pair=pair.name,
@@ -64,7 +75,8 @@ def any_run(chance: random.Random) -> RunConfig:
         system=chance.choice([None, "Be brief.", *HOSTILE[:3]]),
         thinking=chance.choice([None, True, False]),
         precision=chance.choice([AUTO, "fp32", "bf16"]),
-        acceptance=chance.choice(["token", "block"]),
+        acceptance=rule,
+        **more,
     )  # fmt: skip
 
 
@@ -84,6 +96,9 @@ def test_a_link_reproduces_its_run():
 
 
 def test_only_what_differs_is_written():
+    assert opened("acceptance=typical&epsilon=2&delta=0.5").refused == (
+        "Threshold ε cannot be '2'; it is a number from 0 to 1.",
+    )
     assert query(defaults(LIMITS), CONTROLS) == ""
     assert query(defaults(LIMITS) | {"temperature": 0.5, "auto": False}, CONTROLS) == "auto=0&temperature=0.5"
     assert query(defaults(LIMITS), CONTROLS, PAIRS[0].revision) == "revision=ab810cf68114"
@@ -193,13 +208,23 @@ def event(text) -> SimpleNamespace:
     return SimpleNamespace(_data={"query": text})
 
 
+def parts(opened: list) -> tuple:
+    """What opening a link gives: the stage, the session, the controls by name, and the results below the stage."""
+    _, stage, session, *rest = opened
+    return stage, session, dict(zip(NAMES, rest, strict=False)), Shown(*rest[len(NAMES) :])
+
+
 def test_opening_fills_the_controls_and_runs_nothing(sharing):
-    told, stage, session, *filled = sharing.opened(Press(), event("?prompt=Hello&seed=7&hide=seed&present=1"))
-    controls = dict(zip(NAMES, filled, strict=True))
+    told, *_ = opened = sharing.opened(Press(), event("?prompt=Hello&seed=7&hide=seed&present=1"))
+    stage, session, controls, results = parts(opened)
     assert controls["prompt"]["value"] == "Hello" and controls["seed"]["value"] == 7
     assert [name for name, update in controls.items() if update != SKIP] == ["prompt", "seed"]
     assert "press Run" in said(Screen(stage))["text"] and said(Screen(stage))["kind"] == "quiet"
     assert session == Session(), "the recorded run makes way"
+    assert line(Screen(stage), "numbers")["tiles"]["speedup"] == ["–", ""], "and so do its numbers"
+    notes = [figure["note"] for text in results[:4] for figure in json.loads(text)["figures"].values()]
+    assert set(notes) == {"Nothing has run yet."}, "and its charts"
+    assert results.tree_tab["visible"] is False and all(file["value"] is None for file in results[-4:])
     assert json.loads(told) | {"at": ""} == {"hide": ["seed"], "present": True, "at": ""}
     assert sharing.service.engine.fake.jobs == []
 
@@ -209,7 +234,7 @@ def test_the_controls_begin_with_the_recorded_run_and_a_link_of_settings_resets_
     run, _ = startup_run.recorded()
     assert settings({name: spec.default for name, spec in specs.items()}) == request_of(run)
     links, revision = LinkHandlers(sharing.service, specs), "revision=" + "f" * 12
-    filled = dict(zip(NAMES, links.opened(Press(), event(revision))[3:], strict=True))
+    _, _, filled, _ = parts(links.opened(Press(), event(revision)))
     reset = {name: update["value"] for name, update in filled.items() if update != SKIP}
     assert settings({name: spec.default for name, spec in specs.items()} | reset) == settings(defaults())
     for text in ("hide=seed&present=1", "__theme=dark", ""):
@@ -221,8 +246,8 @@ def test_the_controls_begin_with_the_recorded_run_and_a_link_of_settings_resets_
 def test_a_bad_link_is_an_error_in_words(sharing):
     _, stage, _, *filled = sharing.opened(Press(), event("temperature=99"))
     assert said(Screen(stage))["kind"] == "error" and all(update == SKIP for update in filled)
-    _, stage, _, *filled = sharing.opened(Press(), event("temperature=99&seed=7"))
-    assert said(Screen(stage))["kind"] == "slow" and dict(zip(NAMES, filled, strict=True))["seed"]["value"] == 7
+    stage, _, filled, _ = parts(sharing.opened(Press(), event("temperature=99&seed=7")))
+    assert said(Screen(stage))["kind"] == "slow" and filled["seed"]["value"] == 7
     for text in ("temperature=99&hide=seed", "temperature=99&present=1"):
         assert said(Screen(sharing.opened(Press(), event(text))[1]))["kind"] == "slow"
     for data in (None, [], {"query": None}, {"query": ["x"]}, {"query": 10**10}):
@@ -232,8 +257,7 @@ def test_a_bad_link_is_an_error_in_words(sharing):
 def test_the_link_of_the_controls_opens_as_them(sharing):
     values = defaults() | {"prompt": "Hé & <b>", "temperature": 0.5, "seed": 3.0}
     told = json.loads(sharing.link(Session(), *values.values()))
-    again = sharing.opened(Press(), event(told["link"]))
-    filled = dict(zip(NAMES, again[3:], strict=True))
+    _, _, filled, _ = parts(sharing.opened(Press(), event(told["link"])))
     assert filled["prompt"]["value"] == "Hé & <b>" and filled["seed"]["value"] == 3
     assert json.loads(sharing.link(Session(), *values.values()))["at"] != told["at"], "asked twice, answered twice"
     empty = json.loads(sharing.link(Session(), *(values | {"seed": None}).values()))
@@ -249,8 +273,9 @@ def test_the_address_of_a_press_opens_as_its_run_where_that_is_kept(sharing):
     reloaded = SimpleNamespace(_data={"query": query, "reload": True})
     assert "Press Run to see the run again" in said(Screen(sharing.opened(Press(), reloaded)[1]))["text"]
     list(RunHandlers(sharing.service).run(None, Press(), *values.values()))
-    _, stage, session, *_ = sharing.opened(Press(), reloaded)
+    stage, session, _, results = parts(sharing.opened(Press(), reloaded))
     assert line(Screen(stage), "about")["recorded"] and len(session.trace.emitted) == 8
+    assert json.loads(results.race)["figures"]["tokens"]["data"] and Path(results.trace_file["value"]).exists()
 
 
 def test_nothing_of_a_link_is_trusted_by_its_length():

@@ -1,5 +1,6 @@
 """The list of pairs and the options of each, on a made-up catalogue."""
 
+import json
 import time
 
 from fake_worker import FakeEngine
@@ -37,6 +38,19 @@ def test_the_list_stays_as_it_is_where_nothing_can_be_found_out(monkeypatch):
     handlers = pairs()
     monkeypatch.setattr(handlers.service.engine, "problems", lambda *_: (_ for _ in ()).throw(Unavailable("No disk.")))
     assert handlers.list_pairs() is SKIP
+
+
+def test_the_note_below_the_pair_says_what_works_by_translation(monkeypatch):
+    handlers, said = (
+        pairs(),
+        "The lm draft has another tokenizer than the target: it works by translation, expect less.",
+    )
+    assert json.loads(handlers.select("smollm2-135m", "lm").note)["text"] == ""
+    monkeypatch.setattr(handlers.service.engine, "notes", lambda pair: [said])
+    note = json.loads(handlers.select("smollm2-135m", "lm").note)
+    assert note["text"] == said and note["kind"] == "quiet"
+    assert json.loads(handlers.select("thinker", "lm").note)["text"].endswith(f"2.4 GB. {said}")
+    assert said not in handlers.select("giant", "lm").note, "what cannot run says only why"
 
 
 def test_a_precision_says_what_it_brings_here():

@@ -7,6 +7,7 @@ import time
 from collections import defaultdict
 from collections.abc import Iterator
 from itertools import pairwise
+from threading import Thread
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
@@ -247,7 +248,7 @@ def test_a_streaming_event_has_one_output():
     demo = build(Service(FakeEngine(), Limits()))
     streams = [event for event in demo.fns.values() if event.fn and inspect.isgeneratorfunction(event.fn)]
     playground = [event for event in streams if event.fn.__module__.startswith("app.playground")]
-    assert {event.fn.__name__ for event in playground} == {"run", "repeat"}
+    assert {event.fn.__name__ for event in playground} == {"run", "run_alone", "repeat"}
     assert all(len(event.outputs) == 1 for event in playground)
 
 
@@ -382,6 +383,45 @@ def test_the_place_in_the_queue_is_shown():
     for thread in (first, second, third):
         thread.join(5)
     assert screens[-1].session.trace.finished.reason == "length"
+
+
+# ── beside others ──
+
+
+def two_at_once(handlers) -> list[list[Screen]]:
+    """What two visitors see who press Run for texts of their own, the second while the first runs."""
+    seen = {"a": [], "b": []}
+    threads = [Thread(target=lambda who=who: seen[who].extend(press_run(handlers, who, seed=ord(who)))) for who in seen]
+    for thread in threads:
+        thread.start()
+        wait_for(lambda: handlers.service.worker.together)
+    for thread in threads:
+        thread.join(20)
+    return list(seen.values())
+
+
+def test_a_run_beside_another_has_no_speedup_and_is_measured_alone_on_request():
+    worker = FakeWorker(step=0.02, together_at_most=4)
+    handlers = page(worker)
+    for screens in two_at_once(handlers):
+        numbers, session = line(screens[-1], "numbers"), screens[-1].session
+        assert session.trace.others == 1 and session.baseline is None and session.trace.finished.reason == "length"
+        assert numbers["alone"] is True and not numbers["measuring"]
+        assert numbers["tiles"]["speedup"] == ["No speedup", "ran beside 1 other run"]
+        assert said(screens[-1])["text"].startswith("1 other run shared the model") and "×" not in screens[-1].stage
+        assert numbers["tiles"]["tau"][0] != "–", "needs no clock"
+    handlers.presses["a"].begin()
+    *_, last = handlers.run_alone(visitor("a"), handlers.presses["a"], session)
+    numbers = line(Screen(last), "numbers")
+    assert numbers["tiles"]["speedup"][0].endswith("×") and "alone" not in numbers
+    assert handlers.presses["a"].session.trace.started.config["seed"] == ord("b"), "the run on the stage"
+
+
+def test_a_result_beside_others_is_not_kept_for_the_next_visitor():
+    handlers = page(FakeWorker(step=0.02, together_at_most=4), cached_runs=4)
+    two_at_once(handlers)
+    screens = press_run(handlers, "c", seed=ord("a"))
+    assert screens[-1].session.baseline is not None and screens[-1].session.trace.others == 0
 
 
 # ── settings ──

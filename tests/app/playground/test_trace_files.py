@@ -12,10 +12,10 @@ import gradio as gr
 import pytest
 from fake_worker import FakeEngine, FakeWorker, recorded
 from lab_pages import VISITOR
-from sample_traces import small
+from sample_traces import small, tree
 from test_run_handlers import Screen, line, said
 
-from app.form import defaults
+from app.form import NAMES, defaults, settings
 from app.jobs.service import Limits, Service
 from app.jobs.visitor import Session
 from app.playground import html_export
@@ -27,6 +27,7 @@ from app.views import run_facts
 from app.views.token_csv import COLUMNS, tokens_csv
 from engine.errors import BadInput
 from engine.files import escape_formula
+from engine.trace.branch import request_of
 from engine.trace.events import Round
 from engine.trace.trace import MAX_BYTES, Trace, load, to_json
 
@@ -65,9 +66,12 @@ def test_a_row_a_token_with_every_number(session):
     for row, (event, token) in zip(found, tokens, strict=True):
         assert (int(row["round"]), row["status"], int(row["id"])) == (event.index, token.status, token.id)
         assert row["u"] == ("" if token.u is None else str(token.u)) and row["exact"] == "exact"
-    lossy = replace(trace, started=replace(trace.started, config=trace.started.config | {"acceptance": "typical"}))
+    config = trace.started.config | {"acceptance": "typical", "sampling": {"temperature": 0.8}}
+    lossy = replace(trace, started=replace(trace.started, config=config))
     assert {row["exact"] for row in rows(tokens_csv(lossy))} == {"lossy"}
-    assert "Lossy" in dict(run_facts.facts(lossy)) and "Lossy" not in dict(run_facts.facts(trace))
+    facts = dict(run_facts.facts(lossy))
+    assert "Lossy" in facts and facts["Typical acceptance"] == "ε 0.09, δ 0.3"
+    assert not {"Lossy", "Typical acceptance", "Lookahead"} & set(dict(run_facts.facts(trace)))
 
 
 def test_no_cell_begins_a_formula_and_other_cells_keep_their_text():
@@ -224,6 +228,27 @@ def test_a_brought_trace_is_shown_as_recorded_and_not_kept(page, session, tmp_pa
     assert line(Screen(screen.stage), "numbers")["tiles"]["speedup"][0].endswith("×")
     kinds = [json.loads(line)["type"] for line in screen.stage.splitlines()]
     assert kinds.count("round") == len(session.trace.rounds)
+    values = {name: getattr(screen, name)["value"] for name in NAMES}
+    assert settings(values) == request_of(session.trace), "Run would repeat it here"
+
+
+@pytest.mark.parametrize(
+    "change, words",
+    [
+        ({"pair": "other"}, "Its models are not on this server."),
+        ({"method": "medusa"}, "Its method is not on this server."),
+        ({"gamma": 20}, "Draft length γ is beyond what this server runs."),
+        ({"max_new_tokens": 4000}, "Max tokens is beyond what this server runs."),
+        ({"prompt": "x" * 9000}, "Prompt is beyond what this server runs."),
+    ],
+)
+def test_a_brought_trace_that_cannot_run_here_leaves_the_form(page, session, tmp_path, change, words):
+    started = session.trace.started
+    other = {"pair": change["pair"]} if "pair" in change else {"config": started.config | change}
+    trace = replace(session.trace, started=replace(started, **other))
+    screen = page.bring([file(tmp_path, to_json(trace))], VISITOR)
+    assert said(Screen(screen.stage))["text"].endswith(words) and screen.session.trace.emitted
+    assert all(getattr(screen, name) == SKIP for name in NAMES)
 
 
 def test_a_refused_file_changes_nothing_but_the_notice(page, tmp_path):
@@ -232,6 +257,10 @@ def test_a_refused_file_changes_nothing_but_the_notice(page, tmp_path):
     assert said(Screen(screen.stage))["kind"] == "error" and not Path(path).exists()
     assert screen.session == SKIP and "about" not in screen.stage, "all left as they are"
     assert said(Screen(page.bring(None, VISITOR).stage))["kind"] == "error"
+
+
+def test_a_refused_prompt_leaves_the_charts_of_the_recorded_run(page):
+    assert all(output == SKIP for output in page.show(Session()))
 
 
 def test_a_file_is_never_opened_into_a_run(session, tmp_path):
@@ -264,7 +293,9 @@ def test_a_brought_run_says_where_it_comes_from(page, session, tmp_path):
 
 def test_files_are_ready_when_the_run_ends(page, session):
     shown = page.show(session)
-    assert all(Path(f["value"]).exists() and f["interactive"] for f in shown[3:])
+    assert all(Path(f["value"]).exists() and f["interactive"] for f in shown[-4:])
+    assert shown.tree_tab == {"visible": False, "__type__": "update"}
+    assert page.show(Session(tree())).tree_tab["visible"]
     assert json.loads(shown.race)["figures"]["tokens"]["data"]
 
 

@@ -18,6 +18,7 @@ from engine.trace.trace import Trace
 HOSTILE = "<b>bold</b> <a href='https://example.com'>x</a> </script> ${1} {{1}} \ud800 🌊"
 COSTS = CostModel(0.25, {1: 1.0, 2: 1.1, 4: 1.3, 8: 2.0}, 256, 0.03)
 NAMES = {"tokens", "prediction", "acceptance", "rounds", "times", "scoring", "idealised"}
+OF_TREES = {"sizes", "ranks"}
 
 
 def record(*settings, **more) -> Trace:
@@ -57,16 +58,24 @@ def parting(trace: Trace, position: int, gap: float | None) -> Trace:
 
 def test_every_chart_of_a_finished_race_has_data_and_says_it_in_words_and_plain_decoding_has_its_own(run, plain):
     found = drawn(charts.complete(run, plain))
-    assert set(found) == NAMES
+    assert set(found) == NAMES | OF_TREES
     for name, figure in found.items():
-        assert figure["data"] and figure["note"], name
+        assert bool(figure["data"]) == (name in NAMES) and figure["note"], name
     found = drawn(charts.complete(plain, None))
     assert found["acceptance"]["data"] == [] and found["prediction"]["data"] == []
     assert [trace["name"] for trace in found["rounds"]["data"]] == ["plain"]
 
 
+def test_the_charts_of_a_lossy_run_say_so_and_claim_no_common_distribution(run, plain):
+    config = run.started.config | {"acceptance": "typical", "sampling": {"temperature": 0.8}}
+    lossy = replace(run, started=replace(run.started, config=config))
+    assert all("distribution" in json.loads(text)["lossy"] for text in charts.complete(lossy, plain))
+    assert not any("lossy" in json.loads(text) for text in charts.complete(run, plain))
+    assert "same distribution" not in lanes.note(lossy, plain)
+
+
 def test_a_trace_without_rounds_has_a_note_for_every_chart(run):
-    assert set(drawn(charts.complete(None))) == set(drawn(charts.complete(replace(run, rounds=())))) == NAMES
+    assert set(drawn(charts.complete(None))) == set(drawn(charts.complete(replace(run, rounds=())))) == NAMES | OF_TREES
 
 
 def test_no_model_text_reaches_plotly_or_the_lanes(run, plain):
@@ -107,7 +116,7 @@ def unwritten(trace: Trace) -> Trace:
 def test_costs_and_clocks_that_cannot_be_are_survived(run, plain, v, shape):
     """What a valid file may claim, however absurd, gives charts or words and no error."""
     ours = shape(replace(run, started=replace(run.started, costs=CostModel(0.0, v, 0, 0.0))))
-    assert set(drawn(charts.complete(ours, shape(plain)))) == NAMES
+    assert set(drawn(charts.complete(ours, shape(plain)))) == NAMES | OF_TREES
     json.loads(tiles.tiles(ours, shape(plain)))
 
 
@@ -199,6 +208,9 @@ def test_the_idealised_curve_is_called_so_and_marks_its_best(run):
     assert curve["name"] == "idealised" and curve["y"][0] == 1.0
     assert curve["y"][4] == pytest.approx(idealised_speedup(alpha, 4, COSTS.c, COSTS.v), rel=1e-5)
     assert best["y"][0] == max(curve["y"])
+    heads = replace(run, started=replace(run.started, config=run.started.config | {"method": "medusa"}))
+    found = predictions.idealised(heads, numbers)
+    assert not found.data and "Medusa heads draft a whole round in one" in found.note
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ import shlex
 import pytest
 import yaml
 from fake_worker import FakeEngine, recorded
+from unlike_tokenizers import sentence_piece
 
 from app.jobs.service import EngineFacade, Limits, Service
 from app.jobs.visitor import Session
@@ -13,12 +14,14 @@ from app.playground.result_handlers import Results
 from app.views.engine_recipes import TARGETS, TYPICAL, Choice, production
 from engine.config import METHODS
 
-ENGINES = ("transformers", "vLLM", "SGLang", "TensorRT-LLM", "llama.cpp", "LMDeploy")
+ENGINES = ("transformers", "vLLM", "SGLang", "TensorRT-LLM", "llama.cpp", "LMDeploy", "TGI")
 SUPPORTED = {
-    "ngram": {"transformers", "vLLM", "SGLang", "TensorRT-LLM", "llama.cpp"},
+    "ngram": {"transformers", "vLLM", "SGLang", "TensorRT-LLM", "llama.cpp", "TGI"},
     "corpus": {"vLLM", "SGLang"},
     "lm": {"transformers", "vLLM", "SGLang", "TensorRT-LLM", "llama.cpp"},
     "eagle": {"vLLM", "SGLang", "TensorRT-LLM", "llama.cpp", "LMDeploy"},
+    "medusa": {"TGI"},
+    "exit": set(),
 }
 
 
@@ -121,6 +124,21 @@ def test_vllm_takes_one_json_object_and_a_head_that_is_nowhere_is_a_gap_to_fill(
     assert "PATH_OF_AN_EAGLE3_HEAD" in recipes(Choice("eagle", 3, "owner/target"))["vLLM"]["code"]
 
 
+def test_a_draft_with_another_tokenizer_is_translated_where_an_engine_can():
+    found = recipes(choice("lm", greedy=False, translated=True))
+    assert {name for name, line in found.items() if line.get("code")} == {"transformers", "vLLM"}
+    given = json.loads(options(found["vLLM"]["code"])["--speculative-config"])
+    assert given == VLLM["lm", True] | {"num_speculative_tokens": 5, "use_heterogeneous_vocab": True}
+    assert "must have the target's tokenizer" in found["SGLang"]["note"] and "no separate" in found["TGI"]["note"]
+
+
+def test_tgi_is_given_the_heads_and_finds_the_target_by_their_config():
+    found = options(recipes(choice("medusa", gamma=3))["TGI"]["code"])
+    assert found == {"--model-id": "owner/draft", "--speculate": "3"}
+    assert options(recipes(choice("ngram"))["TGI"]["code"])["--model-id"] == "owner/target"
+    assert "PATH_OF_MEDUSA_HEADS" in recipes(Choice("medusa", 3, "owner/target"))["TGI"]["code"]
+
+
 def test_tensorrt_llm_takes_a_yaml_file():
     for method, settings in TENSORRT.items():
         found = yaml.safe_load(recipes(choice(method))["TensorRT-LLM"]["code"])
@@ -143,17 +161,18 @@ def test_names_cannot_break_out_of_a_command():
     evil = "x'; rm -rf ~ #"
     for method in SUPPORTED:
         for name, line in recipes(Choice(method, 2, evil, evil)).items():
-            if "code" in line and name in ("vLLM", "SGLang", "llama.cpp", "LMDeploy"):
+            if "code" in line and name in ("vLLM", "SGLang", "llama.cpp", "LMDeploy", "TGI"):
                 assert "rm" not in shlex.split(line["code"])
 
 
-@pytest.mark.parametrize("method", ["ngram", "lm"])
-def test_the_transformers_recipe_runs_as_it_is(method, tmp_path, capsys):
+@pytest.mark.parametrize(("method", "translated"), [("ngram", False), ("lm", False), ("lm", True)])
+def test_the_transformers_recipe_runs_as_it_is(method, translated, tmp_path, capsys):
     from tiny_pairs import model_folder
 
     model_folder(tmp_path / "target")
-    model_folder(tmp_path / "draft", noise=0.1)
-    wanted = Choice(method, 3, str(tmp_path / "target"), str(tmp_path / "draft"))
+    unlike = {"tokenizer": sentence_piece(), "vocab_size": 400} if translated else {}
+    model_folder(tmp_path / "draft", noise=0.1, **unlike)
+    wanted = Choice(method, 3, str(tmp_path / "target"), str(tmp_path / "draft"), translated=translated)
     code = recipes(wanted)["transformers"]["code"].replace("max_new_tokens=128", "max_new_tokens=8, min_new_tokens=8")
     exec(compile(code, "recipe", "exec"), {})
     assert capsys.readouterr().out.strip()

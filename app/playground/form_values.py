@@ -1,0 +1,39 @@
+"""Fills the form with the settings of a run that was not made from it: of a link, of a file, of the recorded run."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import gradio as gr
+
+from app.form import Control, described, read
+from app.jobs.service import Service
+from app.ui.method_choices import method_choices
+from engine.config import AUTO
+from engine.errors import BadInput
+from engine.trace.branch import request_of
+from engine.trace.trace import Trace
+
+
+def values_of(run: Trace, service: Service) -> dict[str, Any]:
+    """The value of every control for a recorded run. Raises BadInput if it cannot run on this server."""
+    values, controls = read(request_of(run)), described(service.limits)
+    if values["pair"] not in service.pairs:
+        raise BadInput("Its models are not on this server.")
+    if values["method"] not in (AUTO, *service.methods(values["pair"])):
+        raise BadInput("Its method is not on this server.")
+    for name, control in controls.items():
+        if not _fits(control, values[name], service.limits.prompt_chars):
+            raise BadInput(f"{control.label} is beyond what this server runs.")
+    return values
+
+
+def _fits(control: Control, value: Any, prompt_chars: int) -> bool:
+    if control.kind == "text":
+        return len(value) <= prompt_chars
+    return (control.low is None or value >= control.low) and (control.high is None or value <= control.high)
+
+
+def update(name: str, values: Mapping[str, Any], service: Service) -> Any:
+    """What puts its value of ``values`` into a control. A method comes with the choices of its pair."""
+    more = {"choices": method_choices(service, values["pair"])} if name == "method" else {}
+    return gr.update(value=values[name], **more)

@@ -1,0 +1,31 @@
+"""Describes each drafting method in one sentence: what it reads, and what it costs as far as that is known."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from app.form import METHOD_LABELS, choices
+from engine.config import AUTO, METHODS, LookaheadSizes, drafts_at_once, runs_model
+
+LEAST = 1e6  # bytes; a smaller table is not worth a word
+
+
+def method_choices(service, pair: str) -> list[tuple[str, str]]:
+    """(label, value) of auto and each method that a pair has."""
+    return choices(method_labels(service.method_costs(pair)), (AUTO, *service.methods(pair)))
+
+
+def method_labels(costs: Mapping[str, Any]) -> dict[str, str]:
+    """The label of every method by name. ``costs``: MethodCosts by method, as far as known."""
+    known = {name: _words(name, cost) for name, cost in costs.items() if name != "none"}
+    return METHOD_LABELS | {name: f"{METHOD_LABELS[name]}; {words}" for name, words in known.items()}
+
+
+def _words(method: str, costs) -> str:
+    memory = f", about {costs.memory / 1e6:,.0f} MB" if costs.memory >= LEAST else ""
+    if METHODS[method].needs == "window":
+        return f"up to {LookaheadSizes().rows} more rows a pass"
+    if not runs_model(method):
+        return f"no draft step{memory}"
+    if costs.c is None:
+        return f"c not measured here yet{memory}"
+    return f"c = {costs.c:.2g} plain steps a {'round' if drafts_at_once(method) else 'draft'}{memory}"

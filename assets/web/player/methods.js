@@ -1,0 +1,35 @@
+// Words how the drafts of a round came about, for the methods of which their order on screen does not tell it. Knows no DOM.
+
+const methodOf = (round, about) => round.method ?? about.method;
+
+// The rows of lookahead's window come last in its tree, and of them only the first follows the pending token. Undefined
+// where the window had no room.
+function windowRows({ parents, drafts }, { window, ngram } = {}) {
+  const rows = drafts - (parents ? parents.lastIndexOf(0) : 0);
+  return rows % window === 0 && rows <= (ngram - 1) * window ? rows : undefined;
+}
+
+function lookaheadSentence(round, about) {
+  const rows = windowRows(round, about.lookahead), tried = round.drafts - rows;
+  if (rows === undefined) return '';
+  return `${round.drafts} rows in one pass: ${tried} tried n-grams of the pool, ${rows} moved the window.`;
+}
+
+const HOW_DRAFTED = {
+  medusa: ({ drafts }) => drafts > 1 ? 'Guessed at once, each by a head of its own: none saw the other.' : '',
+  lookahead: lookaheadSentence,
+  exit: (round, { exit }) => `The target’s ${exit ? `first ${exit[0]} of ${exit[1]}` : 'lower'} layers guessed, one token after the other; its pass runs all layers.`,
+};
+const draftedSentence = (round, about) => round.drafts ? HOW_DRAFTED[methodOf(round, about)]?.(round, about) ?? '' : '';
+
+// Medusa’s heads guess side by side: no draft was drawn after another.
+const isSideBySide = (round, about) => methodOf(round, about) === 'medusa' && round.drafts > 1 && !round.parents;
+
+// The part of one draft in that.
+function ownPart(token, round, about) {
+  const method = methodOf(round, about);
+  if (method === 'medusa' && !round.parents) return `Head ${token.index + 1} guessed it from the state before this round; it saw none of the other drafts.`;
+  const rows = method === 'lookahead' ? windowRows(round, about.lookahead) : undefined;
+  if (rows === undefined) return '';
+  return token.index < round.drafts - rows ? 'From an n-gram of the pool.' : 'A token of the window: its row moves the window on, and is tried by the way.';
+}
