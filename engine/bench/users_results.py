@@ -32,7 +32,7 @@ class Served:
 
     @classmethod
     def of(cls, saved: Mapping) -> "Served":
-        """From what ``asdict`` gave, read from JSON. KeyError or TypeError for anything else."""
+        """From what ``asdict`` gave, read from JSON. KeyError, TypeError or ValueError for anything else."""
         values = {field.name: _tuples(saved[field.name]) for field in fields(cls)}
         numbers = [value for name, value in values.items() if name not in _LISTS]
         if not all(type(number) in (int, float) for number in (*numbers, *values["writing"], *values["ttft"])):

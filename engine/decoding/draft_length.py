@@ -173,7 +173,8 @@ class AdaptiveGamma:
 
 
 class ReplayedGamma:
-    """Repeats the γ of each recorded round, so that a run with γ = auto can be repeated exactly.
+    """Repeats the γ of each recorded round, so that a run with γ = auto can be repeated: with the same tokens, up to
+    rounding, because a replayed tree may be drafted in passes of other widths.
 
     ``gammas``: γ, or (γ, draft steps) where a draft model may have taken one more step than it drafted tokens, or with
     the drafter's name as third and a tree's parents as fourth. `observe` counts the rounds, because `choose` is not
@@ -201,7 +202,7 @@ class ReplayedGamma:
     def worth_drafting(self, path: Sequence) -> bool:
         return len(path) < self._recorded()[1]
 
-    def _recorded(self) -> tuple[int, int]:
+    def _recorded(self) -> tuple:
         return self.rounds[self._round] if self._round < len(self.rounds) else (0, 0)
 
     def tree_shape(self) -> Plan | None:

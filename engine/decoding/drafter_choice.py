@@ -30,6 +30,8 @@ class DrafterChoice:
 
     def choose(self, keys: Mapping[str, Sequence], most: int) -> int:
         """``keys``: the confidence keys of each drafter that has something to propose. Returns the draft length."""
+        if self.gamma == 0:
+            return 0
         promises = {name: list(self.members[name].promises(own, most)) for name, own in keys.items()}
         anywhere = (promise for name, own in keys.items() if own == PER_TOKEN for promise in promises[name])
         self.rate.floor = max([1.0, *(tokens / cost for _, tokens, cost in anywhere)])

@@ -94,7 +94,7 @@ class SpeculativeDecoder:
     @property
     def memory(self) -> int:
         """Bytes that the run takes: caches, and a round's logits, p and q."""
-        rows = (MAX_GAMMA + 1) * self.target.vocab_size
+        rows = (MAX_NODES + 1) * self.target.vocab_size
         return self.target.memory(self.room) + self.drafter.memory(self.room) + 3 * 4 * rows
 
     @property

@@ -95,7 +95,8 @@ class Drafter:
         raise NotImplementedError
 
     def commit(self, accepted: int) -> None:
-        """Notes how many tokens of the last proposal were accepted (a prefix of a chain)."""
+        """Notes how many tokens of the round's proposal were accepted (a prefix of a chain); 0 also in a round without
+        one."""
 
     def learn(self, logits: torch.Tensor) -> None:
         """Notes the target's rows [N+1, V] after the pending token and each of the N ≥ 1 drafts."""

@@ -27,6 +27,9 @@ class Eagle3Drafter(AutoregressiveDrafter):
         super().start(prompt, setup)
         self._catch_up(prompt, len(prompt) - 2)
 
+    def confidence_keys(self, committed: Sequence[int]) -> Sequence[str] | None:
+        return super().confidence_keys(committed) if len(committed) > 1 else None  # the target has read nothing yet
+
     def _catch_up(self, committed: Sequence[int], end: int) -> None:
         """Feeds the positions up to ``end`` in large passes, without computing logits."""
         start = self.runner.length

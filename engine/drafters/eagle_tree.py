@@ -35,8 +35,8 @@ class EagleTreeDrafter(Eagle3Drafter):
     def _capacity(self, setup: DrafterSetup) -> int:
         return setup.capacity + MAX_GAMMA * BRANCHES
 
-    def confidence_keys(self, committed: Sequence[int]) -> Sequence[str]:
-        return PER_TOKEN
+    def confidence_keys(self, committed: Sequence[int]) -> Sequence[str] | None:
+        return PER_TOKEN if len(committed) > 1 else None  # the target has read nothing yet
 
     def propose(self, committed: Sequence[int], gamma: int, position: int) -> Draft:
         room = min(MAX_NODES, self.setup.capacity - len(committed) - 1)

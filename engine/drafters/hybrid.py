@@ -23,8 +23,8 @@ class HybridDrafter(Drafter):
                 self._start(name, prompt)
 
     def _start(self, name: str, committed: Sequence[int]) -> None:
+        self._started.add(name)  # first, so that `release` frees what a start that fails has taken
         self.members[name].start(committed, self.setup)
-        self._started.add(name)
 
     def confidence_keys(self, committed: Sequence[int]) -> dict[str, Sequence[Hashable]] | None:
         """The keys of all members that have something to propose."""

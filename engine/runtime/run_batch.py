@@ -23,6 +23,7 @@ class RunBatch:
             raise BadInput(f"A batch of {most} runs cannot be: choose 1 to {MOST_ROWS}.")
         self.engine, self.most = engine, most
         self._batch, self._memory = Batch(prompts_first), {}
+        self._free_at_first: int | None = None  # bytes, when the batch was last empty
 
     def __len__(self) -> int:
         return len(self._batch)
@@ -37,21 +38,26 @@ class RunBatch:
         if len(self) >= self.most:
             raise BadInput(f"{self.most} runs share the engine already; wait until one of them ends.")
         decoding, costs = self.engine.decoder(config, cancelled, is_row=len(self) > 0, **options)
+        free = available_memory(self.engine.device)
         if len(self):
-            self._check_memory(decoding.memory)
+            self._check_memory(decoding.memory, free)
+        else:
+            self._free_at_first = free
         decoding.rows = lambda: len(self)
         self._memory[name] = decoding.memory
         self._batch.add(name, self.engine.steps(decoding, costs))
 
-    def _check_memory(self, needed: int) -> None:
-        """All memory of the runs under way counts as still to be taken, because the system grants it only when it is
-        written to."""
-        free, device = available_memory(self.engine.device), self.engine.device
-        left = None if free is None else max(0, free - sum(self._memory.values()))
-        if left is not None and needed > left:
+    def _check_memory(self, needed: int, free: int | None) -> None:
+        """``free`` bytes are too many while the runs under way have not written to all of their memory, so
+        their whole need also counts against the memory that was free before them."""
+        if free is None or self._free_at_first is None:
+            return
+        left = max(0, min(free, self._free_at_first - sum(self._memory.values())))
+        if needed > left:
             raise NoRoom(
                 f"This run needs about {gigabytes(needed)} for its keys and values, but beside the {len(self)} under "
-                f"way {device} has {gigabytes(left)} left; wait until another run ends, or ask for fewer tokens."
+                f"way {self.engine.device} has {gigabytes(left)} left; wait until another run ends, or ask for fewer "
+                "tokens."
             )
 
     def remove(self, name: Hashable) -> None:

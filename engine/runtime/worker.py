@@ -176,10 +176,8 @@ class Worker:
         """Lets jobs take part in the order of the queue, up to the first that cannot."""
         while job := self._next_beside(runs):
             try:
-                if not runs.add(job):
-                    with self._changed:
-                        self._running.remove(job)
-                        self._waiting.insert(0, job)
+                if not runs.add(job) and not self._back_to_the_queue(job):
+                    self._end(job, None)
             except Exception as error:
                 self._end(job, _without_traceback(error))
 
@@ -190,6 +188,15 @@ class Worker:
                 return None
             self._running.append(self._waiting.pop(0))
             return job
+
+    def _back_to_the_queue(self, job: Job) -> bool:
+        """The job waits again, as the first. False if it was cancelled meanwhile: then it would stay there for good."""
+        with self._changed:
+            if self.is_closed or job.is_cancelled:
+                return False
+            self._running.remove(job)
+            self._waiting.insert(0, job)
+            return True
 
     def _execute(self, job: Job) -> None:
         for name, config in job.configs:

@@ -115,7 +115,10 @@ def available_memory(device: str = "cpu") -> int | None:
     if device.split(":")[0] == "cuda":
         import torch
 
-        return torch.cuda.mem_get_info(torch.device(device))[0] if torch.cuda.is_available() else None
+        if not torch.cuda.is_available():
+            return None
+        unused = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)  # torch hands it out again
+        return torch.cuda.mem_get_info(torch.device(device))[0] + unused
     return min([psutil.virtual_memory().available, *_cgroup_free()])
 
 

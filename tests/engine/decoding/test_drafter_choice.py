@@ -86,6 +86,23 @@ def test_nobody_drafts_where_it_does_not_pay():
     assert fixed.choose({"ngram": SURE, "lm": PER_TOKEN}, 8) == 4 and fixed.drafter, "a fixed length is always drafted"
 
 
+def test_a_fixed_length_of_none_drafts_nothing():
+    rounds = run(members(), choice(members(), gamma=0), SamplingParams())
+    assert ids(rounds) == ids(run(members(), choice(members()), SamplingParams()))
+    assert not any(r.parents or r.drafter for r in rounds)
+
+
+def test_a_drafter_whose_start_fails_is_released():
+    drafters = members(("lm",))
+    runner = drafters["lm"].runner
+    decoder = toy_decoder(TARGET, HybridDrafter(drafters), PROMPT, max_new_tokens=9, gamma_policy=choice(drafters))
+    released, runner.prefill = [], lambda ids: 1 / 0
+    runner.release = lambda: released.append(True)
+    with pytest.raises(ZeroDivisionError):
+        list(decoder.rounds())
+    assert released
+
+
 def test_a_drafter_that_fails_is_left_and_tried_again_later():
     drafters = members()
     policy, keys, chosen = choice(drafters), {"lm": PER_TOKEN}, []

@@ -193,6 +193,16 @@ def test_a_branch_at_a_rounds_end_is_the_rest_of_its_run(engine):
     assert [[(t.id, t.status, t.u) for t in each.tokens] for each in again.rounds] == verdicts
 
 
+@pytest.mark.parametrize("method", ["eagle-chain", "eagle", "auto"])
+def test_a_prompt_of_one_token_has_no_state_to_read_yet(folders, engine, monkeypatch, method):
+    for each in ("none", "eagle", "eagle-chain"):
+        monkeypatch.setitem(engine._costs, each, CostModel(0.02, {1: 1.0, 2: 1.01}, 200, 0.001))
+    whole = run(engine, method, prompt="a", gamma="auto")
+    prompt, written = ids_of(whole)
+    assert len(prompt) == 1 and written == generated(folders.model, prompt, 16)
+    assert whole.rounds[0].parents == () and any(r.parents for r in whole.rounds)
+
+
 @pytest.mark.slow
 def test_to_the_very_end_of_the_context(folders, engine):
     """Where a whole γ no longer fits, shorter drafts are made and the text is still the target's own."""

@@ -4,7 +4,7 @@ import pytest
 from real_model import PAIR, PROMPTS
 from tiny_pairs import engine_of, request
 
-from engine.config import MAX_GAMMA, RunConfig, SamplingParams
+from engine.config import MAX_NODES, RunConfig, SamplingParams
 from engine.errors import BadInput, EngineError, Unavailable
 from engine.runtime.run_batch import MOST_ROWS, RunBatch
 from engine.trace.events import CostModel, Round, RunFinished, RunStarted
@@ -48,7 +48,7 @@ def test_a_batch_refuses_one_too_many_and_the_others_go_on(tiny, monkeypatch):
         batch.add("more", request(tiny.pair.name))
     list(batch.step())
     batch.remove(0)
-    monkeypatch.setattr("engine.runtime.run_batch.available_memory", lambda device: sum(batch._memory.values()) + 1000)
+    monkeypatch.setattr("engine.runtime.run_batch.available_memory", lambda device: 1000)
     with pytest.raises(Unavailable, match=r"keys and values, but beside the 2 under way cpu has .* left"):
         batch.add("more", request(tiny.pair.name, max_new_tokens=200))
     with pytest.raises(BadInput, match="attends to"):
@@ -58,6 +58,26 @@ def test_a_batch_refuses_one_too_many_and_the_others_go_on(tiny, monkeypatch):
     assert batch._memory == {}
 
 
+def test_memory_is_counted_once(tiny, monkeypatch):
+    """What runs under way have not written to yet is no longer free; what they have written to is not so twice."""
+    some = request(tiny.pair.name)
+    needed = tiny.decoder(some, lambda: False, is_row=True)[0].memory
+    free = [2.5 * needed]
+    monkeypatch.setattr("engine.runtime.run_batch.available_memory", lambda device: free[0])
+    batch = RunBatch(tiny, 4)
+    batch.add("a", some)
+    batch.add("b", some)
+    with pytest.raises(Unavailable, match="beside the 2 under way"):
+        batch.add("c", some)
+    batch.remove("b")
+    free[0] = 1.5 * needed  # "a" has written to all of its memory
+    batch.add("c", some)
+    free[0] = 0.5 * needed
+    with pytest.raises(Unavailable, match="beside the 2 under way"):
+        batch.add("d", some)
+    batch.close()
+
+
 def test_memory_is_that_of_the_caches(tiny):
     """The budget is the size of both caches, and of a round's rows of words."""
     decoding, _ = tiny.decoder(request(tiny.pair.name, "lm"), lambda: False, is_row=True)
@@ -65,7 +85,7 @@ def test_memory_is_that_of_the_caches(tiny):
     steps.send(len(next(steps).ids))
     caches = [runner.cache for runner in (decoding.target, decoding.drafter.runner)]
     took = sum(side.numel() * side.element_size() for cache in caches for side in (cache.keys, cache.values))
-    assert took > 0 and decoding.memory == took + 12 * (MAX_GAMMA + 1) * decoding.target.vocab_size
+    assert took > 0 and decoding.memory == took + 12 * (MAX_NODES + 1) * decoding.target.vocab_size
 
 
 @pytest.mark.slow

@@ -1,12 +1,14 @@
 """Jobs that share passes: they join, wait, lose their measurement, and nothing crosses."""
 
 import random
+import threading
 
 import pytest
 from fake_engine import FakeEngine, ask, rest, wait_until
 from tiny_pairs import engine_of, request
 
 from engine.config import RunConfig
+from engine.runtime.shared_runs import SharedRuns
 from engine.runtime.worker import Worker
 from engine.trace.events import CostModel, Round, RunFinished
 
@@ -108,10 +110,10 @@ def test_a_job_that_cannot_join_waits_its_turn(worker, kind):
 
 
 def test_a_job_waits_for_memory_until_another_ends(worker, monkeypatch):
+    monkeypatch.setattr("engine.runtime.run_batch.available_memory", lambda device: 150)
     first = one(worker)
     has_begun(first)
     worker.engine.memory = 100
-    monkeypatch.setattr("engine.runtime.run_batch.available_memory", lambda device: 150)
     second, third = one(worker), one(worker, "tokens", 3)
     has_begun(second)
     wait_until(lambda: third.place() == 1)
@@ -122,6 +124,23 @@ def test_a_job_waits_for_memory_until_another_ends(worker, monkeypatch):
     rest(third)
     assert ends(third) == {"run": "length"} and not ends(first)
     first.cancel()
+
+
+def test_closing_ends_a_job_that_could_not_join(worker, monkeypatch):
+    first = one(worker)
+    has_begun(first)
+    closing = threading.Thread(target=worker.close)
+
+    def refuse(runs, job):
+        closing.start()
+        wait_until(lambda: job.is_cancelled)
+        return False
+
+    monkeypatch.setattr(SharedRuns, "add", refuse)
+    second = one(worker)
+    rest(second)
+    closing.join()
+    assert not second.log and worker.waiting == 0
 
 
 @pytest.mark.parametrize(("prompt", "words"), [("input", "not good"), ("bug", "oh"), ("late bug", "gone")])
