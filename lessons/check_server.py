@@ -36,10 +36,20 @@ def complete(url, model, prompt, tokens, temperature, seed=0):
     with urllib.request.urlopen(request, timeout=300) as answer:
         numbers = json.load(answer)["choices"][0]["logprobs"]
     rows = []
-    for token, own, top in zip(numbers["tokens"], numbers["token_logprobs"], numbers["top_logprobs"], strict=True):
-        others = sorted((top or {}).values(), reverse=True)
-        rows.append((token, own, others[0] - others[1] if len(others) > 1 else math.inf))
+    for token, own, tops in by_token(numbers):
+        best = sorted(tops, reverse=True)
+        rows.append((token, own, best[0] - best[1] if len(best) > 1 else math.inf))
     return rows
+
+
+def by_token(numbers):
+    """(token, log-probability, the highest log-probabilities) of each token, in either form that servers answer in."""
+    if "content" in numbers:  # llama.cpp, as chats have it
+        for each in numbers["content"]:
+            yield each["token"], each["logprob"], [top["logprob"] for top in each["top_logprobs"]]
+        return
+    for token, own, top in zip(numbers["tokens"], numbers["token_logprobs"], numbers["top_logprobs"], strict=True):
+        yield token, own, (top or {}).values()
 
 
 def many(url, model, jobs, at_once):

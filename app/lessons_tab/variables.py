@@ -64,7 +64,7 @@ def of(trace: Trace) -> dict[str, Any]:
         "prompt": len(trace.started.prompt),
         "pace": _pace(trace),
         "places": lambda round_: _places(trace, round_),
-        "vllm_line": _vllm_line(metrics),
+        "vllm_line": _vllm_line(trace, metrics),
         "drafter": lambda round_: trace.rounds[round_ - 1].drafter,
         "with_gamma": lambda gamma: metrics.gammas.get(gamma, 0),
         **_costs(trace),
@@ -75,18 +75,18 @@ def of(trace: Trace) -> dict[str, Any]:
     return {name: value for name, value in numbers.items() if value is not None}
 
 
-def _vllm_line(metrics: RunMetrics) -> str | None:
-    """The run's acceptance as vLLM logs it: a rate by position counts rounds, not tests."""
+def _vllm_line(trace: Trace, metrics: RunMetrics) -> str | None:
+    """The run's acceptance as vLLM logs it: a rate by position counts the rounds with drafts, not tests."""
     if metrics.alpha is None:
         return None
     accepted, drafted = (
         metrics.counts["accepted"],
         sum(metrics.counts[s] for s in ("accepted", "rejected", "discarded")),
     )
-    depths = range(1, max(metrics.gammas) + 1)
-    rates = ", ".join(f"{metrics.by_depth.get(depth, (0, 0))[0] / metrics.passes:.3f}" for depth in depths)
+    depths, rounds = range(1, max(metrics.gammas) + 1), sum(bool(r.parents) for r in trace.rounds)
+    rates = ", ".join(f"{metrics.by_depth.get(depth, (0, 0))[0] / rounds:.3f}" for depth in depths)
     return (
-        f"SpecDecoding metrics: Mean acceptance length: {1 + accepted / metrics.passes:.2f}, "
+        f"SpecDecoding metrics: Mean acceptance length: {1 + accepted / rounds:.2f}, "
         f"Accepted: {accepted} tokens, Drafted: {drafted} tokens, Per-position acceptance rate: {rates}, "
         f"Avg Draft acceptance rate: {accepted / drafted:.1%}"
     )

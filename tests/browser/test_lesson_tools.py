@@ -548,8 +548,8 @@ def test_the_near_tie_turns_in_bf16_and_not_in_fp32(at_tool):
 def test_a_pasted_log_is_read_with_the_costs_that_are_set(at_tool):
     page = at_tool(5, "Which acceptance rate?")
     box = page.get_by_label("Lines of your engine’s log")
-    expect(box).to_have_value(re.compile("Mean acceptance length: 1.50.*0.375, 0.094, 0.031, 0.000"))
-    expect(result(page).first).to_contain_text("vLLM: τ 1.50, α 0.38 for the first draft, 13.1 %")
+    expect(box).to_have_value(re.compile("Mean acceptance length: 1.52.*0.387, 0.097, 0.032, 0.000"))
+    expect(result(page).first).to_contain_text("vLLM: τ 1.52, α 0.39 for the first draft, 13.1 %")
     expect(result(page).nth(1)).to_contain_text("Draft 1 instead of 4")
     expect(page.locator(".sl-figure-box .sl-meter")).to_have_count(4)
     box.fill(SGLANG)

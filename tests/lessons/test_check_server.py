@@ -17,8 +17,9 @@ from lessons.check_server import chi_squared
 LAW = {" upon": 0.5, " a": 0.3, " the": 0.2}
 
 
-def serving(law: dict[str, float], favourite: str = " upon", gap: float = 2.0):
-    """A server that draws each token from ``law``; greedy it writes ``favourite``, ``gap`` ahead of the next."""
+def serving(law: dict[str, float], favourite: str = " upon", gap: float = 2.0, as_content: bool = False):
+    """A server that draws each token from ``law``; greedy it writes ``favourite``, ``gap`` ahead of the next.
+    ``as_content``: it answers in llama.cpp's form."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self):
@@ -29,6 +30,10 @@ def serving(law: dict[str, float], favourite: str = " upon", gap: float = 2.0):
                 words = draw.choices(list(law), list(law.values()), k=count)
             tops = [{word: -0.1, "other": -0.1 - gap} for word in words]
             numbers = {"tokens": words, "token_logprobs": [-0.1] * count, "top_logprobs": tops}
+            if as_content:
+                several = [[{"token": word, "logprob": own} for word, own in top.items()] for top in tops]
+                entries = zip(words, several, strict=True)
+                numbers = {"content": [{"token": word, "logprob": -0.1, "top_logprobs": top} for word, top in entries]}
             body = json.dumps({"choices": [{"logprobs": numbers}]}).encode()
             self.send_response(200)
             self.end_headers()
@@ -73,6 +78,11 @@ def test_counts_that_are_off_are_found(check):
 def test_another_greedy_text_needs_a_near_tie(check, gap, code):
     done = check((LAW, " a", gap), (LAW, " upon", gap))
     assert done.returncode == code and f"5 of 5 texts differ; token 0: gap {gap:.3f}" in done.stdout
+
+
+def test_llama_cpps_form_is_read_too(check):
+    done = check((LAW, " a", 1.5, True), (LAW, " upon", 1.5))
+    assert done.returncode == 1 and "5 of 5 texts differ; token 0: gap 1.500" in done.stdout, done.stderr
 
 
 def test_no_server_is_a_sentence():
