@@ -12,11 +12,13 @@ from pydantic import BaseModel, Field, model_validator
 from ray import serve
 
 from app.cluster.ray_worker import News, RayFacade, RayWorker, Request
+from app.jobs.engine_facade import EngineFacade, Hardware
 from app.limits import PAIR, Limits
-from engine.config import RunConfig
+from engine.config import MOST_ROWS, RunConfig
 
 APPLICATION = "speclens"
 _SECONDS_BETWEEN_NEWS = 1 / 6  # each item is an object of the cluster
+_SECONDS_TO_LOAD = 30  # before a run's limit begins to count
 
 
 @serve.deployment
@@ -33,6 +35,9 @@ class Engine:
         job = self._worker.submit([("warm-up", config)], is_warm_up=True)
         job.wait()
         job.raise_error()
+
+    def hardware(self) -> Hardware:
+        return EngineFacade().hardware()
 
     async def run(self, request: Request) -> AsyncIterator[News]:
         """Yields what happens, at most six times a second. Ended early, it cancels the run within a round."""
@@ -66,7 +71,7 @@ class Page:
         from app.jobs.service import Service
         from app.page import build, launch_options
 
-        service = Service(RayFacade(RayWorker(self._engines, self._most_runs)))
+        service = Service(RayFacade(RayWorker(self._engines, self._most_runs), self._engines))
         page, options = build(service), launch_options(service)
         page.max_threads = options.pop("max_threads")
         del options["share"]
@@ -78,7 +83,9 @@ class Size(BaseModel):
 
     replicas: int = Field(2, ge=1, description="the most engines")
     at_least: int = Field(1, ge=1, description="engines that are always there")
-    together: int = Field(Limits.from_env().together or 8, ge=1, description="runs that share an engine's passes")
+    together: int = Field(
+        Limits.from_env().together or 8, ge=1, le=MOST_ROWS, description="runs that share an engine's passes"
+    )
     cpus: float = Field(1, gt=0, description="cores of an engine")
     gpus: float = Field(0, ge=0, description="GPUs of an engine")
 
@@ -90,7 +97,8 @@ class Size(BaseModel):
 
 
 def application(size: Size):
-    """What `serve deploy` and `make cluster` run."""
+    """What `serve deploy` and `make cluster` run. An engine that is scaled down ends its runs first; Ray 2.60 would
+    kill it after 20 s."""
     engines = Engine.options(
         autoscaling_config={
             "min_replicas": size.at_least,
@@ -98,6 +106,7 @@ def application(size: Size):
             "target_ongoing_requests": size.together,
         },
         max_ongoing_requests=size.together,
+        graceful_shutdown_timeout_s=Limits.from_env().seconds + _SECONDS_TO_LOAD,
         ray_actor_options={"num_cpus": size.cpus, "num_gpus": size.gpus},
     ).bind(size.together)
     return Page.options(ray_actor_options={"num_cpus": 0}).bind(engines, size.replicas * size.together)

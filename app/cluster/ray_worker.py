@@ -1,19 +1,27 @@
 """Sends runs to the engine replicas of a Ray Serve application, and brings their events back."""
 
+import sys
+import threading
 import time
 from collections.abc import Generator
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
-from ray.exceptions import RayError, TaskCancelledError
-from ray.serve.exceptions import RayServeException, RequestCancelledError
-from ray.serve.handle import DeploymentHandle
+from ray.exceptions import RayError, RayTaskError
+from ray.serve.exceptions import RayServeException
+from ray.serve.handle import DeploymentHandle, DeploymentResponseGenerator
 
-from app.jobs.engine_facade import EngineFacade
+from app.jobs.engine_facade import EngineFacade, Hardware
 from app.jobs.remote import RemoteWorker
+from engine.config import AUTO
 from engine.errors import EngineError, Unavailable
 from engine.runtime.job import Job, NamedConfigs
 from engine.trace.events import Progress, RunFinished
+from engine.weights import preflight
+from engine.weights.catalogue import get_pair
 
+_RAY_ERRORS = (RayError, RayServeException)
+_SECONDS_BETWEEN_TRIES = 5.0  # to learn an engine's hardware
 _LOST = "The machine that ran this has stopped in mid-run. What came so far stays; press Run to start it again."
 
 
@@ -51,7 +59,7 @@ class RayWorker(RemoteWorker):
         """Also cancels the run over there, because this side only listens between two items."""
         super().dequeue(job)
         if stream := self._streams.get(job):
-            stream.cancel()
+            _cancel(stream)
 
     def _results(self, job: Job) -> Generator[tuple[str, object], None, None]:
         began, network = time.monotonic(), None
@@ -59,6 +67,8 @@ class RayWorker(RemoteWorker):
         request = Request(job.configs, job.seconds, job.may_share)
         stream = self._engines.options(stream=True).run.remote(request)
         self._streams[job] = stream
+        if job.is_cancelled:  # since it left the queue: `dequeue` found no stream
+            _cancel(stream)
         try:
             for news in stream:
                 if network is None:
@@ -72,24 +82,53 @@ class RayWorker(RemoteWorker):
                     yield job.name, news.progress
                 if news.error:
                     yield job.name, news.error
-        except (RequestCancelledError, TaskCancelledError):
-            pass  # by `dequeue`
-        except (RayError, RayServeException) as error:
-            if not job.should_stop():
-                raise Unavailable(_LOST) from error
+        except _RAY_ERRORS as error:
+            if not job.should_stop():  # otherwise `dequeue` has cancelled it
+                raise _cause(error) from error
         finally:
             self._streams.pop(job, None)
-            stream.cancel()
+            _cancel(stream)
+
+
+def _cancel(stream: DeploymentResponseGenerator) -> None:
+    """Does nothing to a request that no engine took: Ray 2.60 raises that failure again on `cancel`."""
+    with suppress(*_RAY_ERRORS):
+        stream.cancel()
+
+
+def _cause(error: Exception) -> Exception:
+    """Returns the exception that a replica raised, because Ray puts a traceback into its message; Unavailable where
+    the replica itself, or the way to it, was lost."""
+    cause = error.cause if isinstance(error, RayTaskError) else None
+    is_own = isinstance(cause, Exception) and not isinstance(cause, _RAY_ERRORS)
+    return cause if is_own else Unavailable(_LOST)
 
 
 class RayFacade(EngineFacade):
-    """The engines of a cluster in place of this process's own."""
+    """The engines of a cluster in place of this process's own. Their hardware is that of the first that answers."""
 
-    def __init__(self, worker: RayWorker):
-        self._worker = worker
+    def __init__(self, worker: RayWorker, engines: DeploymentHandle):
+        self._worker, self._hardware = worker, None
+        threading.Thread(target=self._learn_hardware, args=(engines,), name="hardware", daemon=True).start()
+
+    def _learn_hardware(self, engines: DeploymentHandle) -> None:
+        """On a thread of its own, because the first engine answers once its model is loaded."""
+        while self._hardware is None:
+            try:
+                self._hardware = engines.hardware.remote().result()
+            except _RAY_ERRORS:
+                time.sleep(_SECONDS_BETWEEN_TRIES)
 
     def worker(self) -> RayWorker:
         return self._worker
 
     def device(self) -> str:
         return "a cluster"
+
+    def hardware(self) -> Hardware | None:
+        return self._hardware
+
+    def problems(self, pair: str, method: str, precision: str, fetch: bool) -> list[str]:
+        """Leaves memory out, because the page's own says nothing about an engine's: that one refuses in a sentence."""
+        needed = None if method == AUTO else method
+        return preflight.check_pair(get_pair(pair), needed, available_bytes=sys.maxsize, fetch=fetch)

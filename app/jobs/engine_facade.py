@@ -52,6 +52,15 @@ class MethodCosts:
     memory: int
 
 
+@dataclass(frozen=True)
+class Hardware:
+    """Where runs are computed: the kind of ``device``, its name, and the precisions that it offers."""
+
+    device: str
+    name: str
+    precisions: tuple[str, ...]
+
+
 class EngineFacade:
     """Imports torch and transformers only by way of engine.runtime.engine, as the engine's own thread does. Otherwise
     two threads that import transformers from different places at once meet it half initialised."""
@@ -109,39 +118,48 @@ class EngineFacade:
         except EngineError:  # damaged: check_pair says so
             return None
 
-    def precisions(self) -> tuple[str, ...]:
+    def hardware(self) -> Hardware | None:
+        """This machine's own. None only in a subclass whose engines are elsewhere and have not answered yet."""
         from engine.models.int4 import int4_works
-        from engine.runtime.engine import choose_device
+        from engine.runtime.engine import choose_device, device_name
 
-        offered = PRECISIONS[choose_device(AUTO)]
-        return offered if int4_works() else tuple(name for name in offered if name != "int4")
+        device = choose_device(AUTO)
+        offered = tuple(name for name in PRECISIONS[device] if name != "int4" or int4_works())
+        return Hardware(device, device_name(device), offered)
+
+    def precisions(self) -> tuple[str, ...]:
+        """Auto alone while the hardware is not known."""
+        hardware = self.hardware()
+        return hardware.precisions if hardware else (AUTO,)
 
     def known_steps(self, pair: str) -> dict[str, float]:
-        """Seconds of a plain step in each precision that was measured on this machine."""
+        """Seconds of a plain step in each precision that was measured on this hardware."""
         from engine.runtime.calibration import known_steps
 
         where = self._calibrations(pair)
         return known_steps(*where) if where else {}
 
     def method_costs(self, pair: str) -> dict[str, MethodCosts]:
-        """Of each method of the pair, in the precision that auto takes."""
+        """Of each method of the pair, in the precision that auto takes; empty while the hardware is not known."""
+        hardware = self.hardware()
+        if hardware is None:
+            return {}
         from engine.runtime.calibration import known_draft_costs
-        from engine.runtime.engine import choose_device, choose_precision
+        from engine.runtime.engine import choose_precision
 
-        spec, precision = get_pair(pair), choose_precision(AUTO, choose_device(AUTO))
+        spec, precision = get_pair(pair), choose_precision(AUTO, hardware.device)
         where = self._calibrations(pair)
         known = known_draft_costs(*where, precision) if where else {}
         alone = spec.memory(precision)
         return {name: MethodCosts(known.get(name), spec.memory(precision, name) - alone) for name in methods(spec)}
 
     def _calibrations(self, pair: str) -> tuple[Path, str, str] | None:
-        """Their folder, this device and the target's hash; None where the target is absent."""
-        from engine.runtime.engine import choose_device, device_name
-
-        folder = self._folder(pair)
-        if folder is None:
+        """Their folder, the device's name and the target's hash; None where the target is absent, or the hardware not
+        known."""
+        folder, hardware = self._folder(pair), self.hardware()
+        if folder is None or hardware is None:
             return None
-        return cache_root() / "calibration", device_name(choose_device(AUTO)), weights_hash(folder)
+        return cache_root() / "calibration", hardware.name, weights_hash(folder)
 
     def device(self) -> str | None:
         """The loaded engine's device by name; None while nothing is loaded."""

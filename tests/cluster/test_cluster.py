@@ -1,6 +1,7 @@
-"""The page on a Ray cluster of this machine: routing, Stop, a full queue, an engine that dies, and a wrong address."""
+"""The page on a Ray cluster of this machine: routing, Stop, a full queue, an engine that dies, and starts that fail."""
 
 import os
+import socket
 import subprocess
 import sys
 import time
@@ -9,7 +10,7 @@ import pytest
 from api_request import Request
 from gradio_client import Client
 from paths import ROOT
-from server import serving
+from server import free_port, serving
 
 pytest.importorskip("ray")
 import psutil  # Ray brings it
@@ -88,15 +89,17 @@ def test_a_stop_frees_its_engine_within_a_round(asked):
 def test_a_visitor_without_a_place_is_told_and_the_others_are_served(asked):
     """Both engines and the way to them are taken by long runs, and so are both places of the queue."""
     long = [asked(i, 1000, alone=True) for i in range(4)]
-    wait_for(lambda: sum(bool(request.first_token) for request in long) == 2)
-    waiting = [asked(i, 4) for i in (4, 5)]
-    wait_for(lambda: all(request.places for request in waiting))
-    refused = [asked(i, 4) for i in (6, 7)]
-    for request in refused:
-        request.join(60)
-    assert ["The queue is full" in str(request.error) for request in refused] == [True, True]
-    for request in long:
-        request.job.cancel()
+    try:
+        wait_for(lambda: sum(bool(request.first_token) for request in long) == 2)
+        waiting = [asked(i, 4) for i in (4, 5)]
+        wait_for(lambda: all(request.places for request in waiting))
+        refused = [asked(i, 4) for i in (6, 7)]
+        for request in refused:
+            request.join(60)
+        assert ["The queue is full" in str(request.error) for request in refused] == [True, True]
+    finally:
+        for request in long:
+            request.job.cancel()
     for request in waiting:
         request.join(60)
     assert [request.problem() for request in waiting] == [None, None]
@@ -114,13 +117,30 @@ def test_an_engine_that_dies_in_mid_run_is_a_sentence_and_the_run_can_be_repeate
     assert again.problem() is None
 
 
-def test_a_cluster_that_is_not_there_is_a_sentence():
+def failed_start(*options: str, **environment: str) -> str:
+    """What a start that fails prints as its last line."""
     done = subprocess.run(
-        [sys.executable, "-m", "app.cluster"], cwd=ROOT, env=os.environ | {"RAY_ADDRESS": "127.0.0.1:1"},
-        capture_output=True, text=True, timeout=120,
+        [sys.executable, "-m", "app.cluster", *options], cwd=ROOT, env=os.environ | environment,
+        capture_output=True, text=True, timeout=300,
     )  # fmt: skip
-    assert done.returncode == 1 and "No Ray cluster answers at 127.0.0.1:1" in done.stderr
-    assert "Traceback" not in done.stderr
+    assert done.returncode == 1 and "Traceback" not in done.stderr
+    return done.stderr.strip().splitlines()[-1]
+
+
+def test_a_cluster_that_is_not_there_is_a_sentence():
+    assert "No Ray cluster answers at 127.0.0.1:1" in failed_start(RAY_ADDRESS="127.0.0.1:1")
+
+
+def test_a_taken_port_is_a_sentence():
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        assert f"The page cannot be served at port {port}: Failed to bind" in failed_start("--port", str(port))
+
+
+def test_engines_that_cannot_load_are_a_sentence(tmp_path):
+    environment = {"SPECLENS_PAIRS": "qwen3-8b", "HF_HUB_OFFLINE": "1", "HF_HOME": str(tmp_path)}
+    said = failed_start("--port", str(free_port()), **environment)
+    assert "The engines cannot start: Qwen/Qwen3-8B cannot be fetched while HF_HUB_OFFLINE is set" in said
 
 
 @pytest.mark.parametrize(
@@ -130,6 +150,7 @@ def test_a_cluster_that_is_not_there_is_a_sentence():
         (["--at-least", "3"], "at_least must not be more than replicas"),
         (["--cpus", "0"], "cpus: Input should be greater than 0"),
         (["--together", "-1"], "together: Input should be greater than or equal to 1"),
+        (["--together", "65"], "together: Input should be less than or equal to 64"),
     ],
 )
 def test_absurd_sizes_are_refused(wrong, sentence):

@@ -1,0 +1,291 @@
+"""Runs on Ray without a cluster: made-up streams, with Ray's own errors and responses."""
+
+import concurrent.futures
+import sys
+import threading
+import time
+from types import SimpleNamespace
+
+import pytest
+from fake_engine import ask, rest, wait_until
+from sample_traces import finished, started, token
+from sample_traces import round_ as round_event
+
+pytest.importorskip("ray")
+from ray.exceptions import ActorDiedError, RayTaskError, TaskCancelledError
+from ray.serve.exceptions import DeploymentUnavailableError, RequestCancelledError
+from ray.serve.handle import DeploymentResponseGenerator
+
+import app.cluster.__main__ as command
+from app.cluster import deployments
+from app.cluster.deployments import Size, application
+from app.cluster.ray_worker import News, RayFacade, RayWorker
+from app.jobs.engine_facade import Hardware
+from app.limits import Limits
+from engine.config import MOST_ROWS, RunConfig
+from engine.errors import BadInput, EngineError, Unavailable
+from engine.weights import preflight
+
+FULL = "The queue is full: 32 runs are waiting. Try again in a minute."
+GPU = Hardware("cuda", "NVIDIA H200", ("auto", "bf16", "fp16", "fp32"))
+
+
+class Stream:
+    """Yields ``items``, raising those that are errors; then waits for `cancel`, if it ``waits``."""
+
+    def __init__(self, *items, waits=False):
+        self.items, self.waits, self.is_cancelled = list(items), waits, threading.Event()
+
+    def __iter__(self):
+        return self
+
+    def __next__(self):
+        if self.items:
+            item = self.items.pop(0)
+            if isinstance(item, Exception):
+                raise item
+            return item
+        if self.waits and self.is_cancelled.wait(10):
+            raise RequestCancelledError("1")
+        raise StopIteration
+
+    def cancel(self):
+        self.is_cancelled.set()
+
+
+class Engines:
+    """A handle: each run gets the next of ``streams``; ``answers`` of `hardware` are values or errors."""
+
+    def __init__(self, *streams, answers=()):
+        self.streams, self.answers, self.go_on = list(streams), list(answers), threading.Event()
+        self.go_on.set()
+        self.run = SimpleNamespace(remote=self._next_stream)
+        self.hardware = SimpleNamespace(remote=lambda: SimpleNamespace(result=self._next_answer))
+
+    def options(self, **_):
+        return self
+
+    def _next_stream(self, request):
+        self.go_on.wait(10)
+        return self.streams.pop(0)
+
+    def _next_answer(self):
+        answer = self.answers.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+
+def raised_there(cause: Exception) -> RayTaskError:
+    """``cause`` as Ray raises it here: its message is a traceback."""
+    text = f"Traceback (most recent call last):\n  File …\n{type(cause).__name__}: {cause}"
+    return RayTaskError("run", text, cause, proctitle="replica", pid=1, ip="127.0.0.1").as_instanceof_cause()
+
+
+def news(*events) -> News:
+    return News([("run", event) for event in events], 0.0, "Engine#1")
+
+
+def begun() -> News:
+    return news(started(RunConfig("tokens")), round_event(0, [token("plain", 0)]))
+
+
+@pytest.fixture
+def worker():
+    """``worker(stream, …)``: one thread, whose runs get these streams in turn."""
+    made = []
+
+    def make(*streams) -> RayWorker:
+        made.append(RayWorker(Engines(*streams), 1))
+        return made[-1]
+
+    yield make
+    for each in made:
+        each.close()
+
+
+def error_of(job) -> EngineError | None:
+    assert job.wait(10)
+    return job.error
+
+
+# ── errors ──
+
+
+@pytest.mark.parametrize("items", [[], [begun()]])
+def test_a_replicas_own_sentence_arrives_unchanged(worker, items):
+    error = error_of(ask(worker(Stream(*items, raised_there(BadInput(FULL))))))
+    assert type(error) is BadInput and str(error) == FULL
+
+
+def test_a_bug_of_a_replica_is_not_a_lost_engine(worker):
+    error = error_of(ask(worker(Stream(raised_there(ZeroDivisionError("oh"))))))
+    assert "stumbled on this request (ZeroDivisionError: oh)" in str(error)
+
+
+@pytest.mark.parametrize(
+    "loss",
+    [
+        ActorDiedError(),
+        DeploymentUnavailableError("Engine"),
+        RequestCancelledError("1"),
+        TaskCancelledError(),
+        raised_there(ActorDiedError()),
+    ],
+    ids=lambda loss: type(loss).__name__,
+)
+def test_a_lost_engine_is_a_sentence_and_the_next_run_works(worker, loss):
+    two = worker(Stream(begun(), loss), Stream(begun(), news(finished())))
+    error = error_of(ask(two))
+    assert type(error) is Unavailable and "has stopped in mid-run" in str(error) and "press Run" in str(error)
+    assert rest(ask(two))[-1].reason == "length"
+
+
+def unassigned() -> DeploymentResponseGenerator:
+    """Ray's own response to a request that no replica can take: reading it raises, and so does cancelling it."""
+    future = concurrent.futures.Future()
+    future.set_exception(DeploymentUnavailableError("Engine"))
+    return DeploymentResponseGenerator(future, SimpleNamespace(request_id="1"))
+
+
+def test_a_request_that_no_engine_takes_is_a_sentence(worker):
+    with pytest.raises(DeploymentUnavailableError):
+        unassigned().cancel()
+    error = error_of(ask(worker(unassigned())))
+    assert type(error) is Unavailable and "press Run" in str(error)
+
+
+# ── Stop ──
+
+
+def test_a_stop_reaches_the_replica_and_is_not_an_error(worker):
+    stream = Stream(begun(), waits=True)
+    job = ask(worker(stream))
+    wait_until(lambda: len(job.log) == 2)
+    job.cancel()
+    assert error_of(job) is None and stream.is_cancelled.is_set()
+
+
+def test_a_stop_before_the_replica_has_the_request_reaches_it(worker):
+    stream = Stream(waits=True)
+    one = worker(stream)
+    one._engines.go_on.clear()
+    job = ask(one)
+    wait_until(lambda: one.running is job)
+    job.cancel()
+    began = time.monotonic()
+    one._engines.go_on.set()
+    assert error_of(job) is None and stream.is_cancelled.is_set() and time.monotonic() - began < 5
+
+
+def test_a_stop_of_a_request_that_no_engine_takes_raises_nothing(worker):
+    one, job = worker(), object()
+    one._streams[job] = unassigned()
+    one.dequeue(job)
+
+
+# ── the page's questions ──
+
+
+def facade(*answers) -> RayFacade:
+    found = RayFacade(None, Engines(answers=answers))
+    wait_until(lambda: found.hardware() is not None)
+    return found
+
+
+def test_memory_of_the_page_refuses_no_run(monkeypatch):
+    monkeypatch.setattr(preflight, "available_memory", lambda device="cpu": 10**6)
+    assert facade(GPU).problems("smollm2-135m", "auto", "auto", True) == []
+    assert "no method 'eagle'" in facade(GPU).problems("qwen3-8b", "eagle", "auto", True)[0]
+
+
+def test_precisions_are_those_of_an_engine(monkeypatch):
+    monkeypatch.setattr("app.cluster.ray_worker._SECONDS_BETWEEN_TRIES", 0.0)
+    assert facade(ActorDiedError(), GPU).precisions() == GPU.precisions
+
+
+def test_costs_are_those_of_the_engines_device():
+    from engine.config import AUTO
+    from engine.runtime.engine import choose_precision
+    from engine.weights.catalogue import get_pair
+
+    cost, pair = facade(GPU).method_costs("smollm2-135m")["lm"], get_pair("smollm2-135m")
+    precision = choose_precision(AUTO, GPU.device)
+    assert precision == "bf16" and cost.memory == pair.memory(precision, "lm") - pair.memory(precision)
+    assert facade(GPU)._calibrations("smollm2-135m")[1] == GPU.name
+
+
+def test_before_an_engine_answers_precision_is_automatic_and_costs_are_not_known():
+    is_loaded, loading = threading.Event(), Engines()
+    loading.hardware.remote = lambda: SimpleNamespace(result=lambda: is_loaded.wait(10) and GPU)
+    early = RayFacade(None, loading)
+    assert early.precisions() == ("auto",)
+    assert early.method_costs("smollm2-135m") == early.known_steps("smollm2-135m") == {}
+    is_loaded.set()
+    wait_until(lambda: early.precisions() == GPU.precisions)
+
+
+# ── the size, and the start ──
+
+
+def test_an_engine_that_is_scaled_down_has_time_for_its_runs(monkeypatch):
+    options = {}
+    stub = SimpleNamespace(options=lambda **given: options.update(given) or SimpleNamespace(bind=lambda *_: None))
+    monkeypatch.setattr(deployments, "Engine", stub)
+    monkeypatch.setenv("SPECLENS_MAX_SECONDS", "600")
+    application(Size())
+    assert options["graceful_shutdown_timeout_s"] > 600 > Limits().seconds
+
+
+def test_as_many_runs_share_passes_as_a_batch_takes():
+    assert Size(together=MOST_ROWS).together == MOST_ROWS
+    with pytest.raises(ValueError, match="less than or equal to 64"):
+        Size(together=MOST_ROWS + 1)
+
+
+@pytest.fixture
+def start(monkeypatch):
+    """``start(…)``: what the command exits with; by name, what stubs of Ray Serve do."""
+
+    def call(**stubs) -> str:
+        monkeypatch.setattr(sys, "argv", ["app.cluster"])
+        monkeypatch.delenv("RAY_ADDRESS", raising=False)
+        monkeypatch.setattr(command.ray, "init", lambda **_: None)
+        for name, stub in {"start": lambda **_: None, "delete": lambda name: None, **stubs}.items():
+            monkeypatch.setattr(command.serve, name, stub)
+        with pytest.raises(SystemExit) as exit:
+            command.main()
+        return exit.value.code
+
+    return call
+
+
+def fails(error: Exception):
+    def call(*_, **__):
+        raise error
+
+    return call
+
+
+def test_a_taken_port_is_a_sentence(start):
+    taken = raised_there(RuntimeError("Failed to bind to address '127.0.0.1:7860'."))
+    sentence = start(start=fails(taken))
+    assert sentence == "The page cannot be served at port 7860: Failed to bind to address '127.0.0.1:7860'."
+
+
+def test_engines_that_cannot_load_are_a_sentence(start):
+    text = "Error:\nTraceback (most recent call last):\n  File …\nengine.errors.Unavailable: The weights are not here."
+    page, engine = SimpleNamespace(status="UPDATING", message=""), SimpleNamespace(status="DEPLOY_FAILED", message=text)
+    ours = SimpleNamespace(deployments={"Page": page, "Engine": engine})
+    gone = []
+    sentence = start(
+        run=fails(RuntimeError("Failed to update the deployments ['Engine'].")),
+        status=lambda: SimpleNamespace(applications={"speclens": ours}),
+        delete=gone.append,
+    )
+    assert sentence == "The engines cannot start: The weights are not here." and gone == ["speclens"]
+
+
+def test_a_start_that_fails_without_a_status_is_a_sentence_too(start):
+    sentence = start(run=fails(RuntimeError("Failed to update.")), status=fails(ActorDiedError()))
+    assert sentence == "The engines cannot start: Failed to update."
