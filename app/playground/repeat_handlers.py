@@ -50,9 +50,10 @@ class RepeatHandlers:
                 raise BadInput(f"Repeats must be {' or '.join(map(str, COUNTS))}.")
             if self.service.is_busy(visitor):
                 raise BadInput("Let the run in progress end, then measure it again.")
+            config = session.trace and _drafting(request_of(session.trace))
             if tiles.speedup(session.trace, session.baseline) is None:
                 raise BadInput("Press Run first: there is no finished comparison to measure again.")
-            configs = repeated(_drafting(request_of(session.trace)), count)
+            configs = repeated(config, count)
         except EngineError as error:
             yield player_feed.say("error", str(error))
             return

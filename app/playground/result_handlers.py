@@ -114,6 +114,8 @@ def _measured(session: Session, method: str) -> str:
 def _about(session: Session) -> str:
     started = session.trace.started
     alone = "without its baseline. Choose both files together to see the speedup"
+    if not any(each.parents for each in session.trace.rounds):
+        alone = "in which nothing was drafted. Choose it together with a run that drafted to see the speedup"
     beside = "with its baseline" if session.baseline else alone
     if session.trace.others:
         return f"Opened from a file: a recorded run on {started.device}. {tiles.shared(session.trace)}"

@@ -4,6 +4,7 @@ from collections import Counter
 
 from app.views.figures import Figure, axes, filled, level, mean_round, points
 from app.views.safe_json import short
+from app.views.trees import has_trees
 from engine.config import drafts_at_once
 from engine.trace.metrics import RunMetrics, compare
 from engine.trace.speedup_model import best_gamma, idealised_speedup, interpolate
@@ -115,14 +116,17 @@ def idealised(run: Trace, numbers: RunMetrics) -> Figure:
         return Figure(note="This curve needs a tested draft and measured costs.")
     if not _possible(run):
         return Figure(note=IMPOSSIBLE)
-    if costs.draft_costs:
+    drafter, *others = sorted({event.drafter for event in run.rounds if event.parents})
+    if others:
         return Figure(note="This curve is about one drafter, and here several took turns. Choose one to see its curve.")
-    if drafts_at_once(run.started.config.get("method", "")):
+    if drafts_at_once(drafter or run.started.config.get("method", "")):
         return Figure(note="This curve pays a step for each draft, and Medusa heads draft a whole round in one.")
-    lengths = list(range(MOST_GAMMA + 1))
-    speeds = [idealised_speedup(alpha.value, gamma, costs.c, costs.v) for gamma in lengths]
+    if has_trees(run):
+        return Figure(note="This curve is about chains: one draft for each place. Here a pass scored more than that.")
+    lengths, c = list(range(MOST_GAMMA + 1)), costs.draft_cost(drafter)
+    speeds = [idealised_speedup(alpha.value, gamma, c, costs.v) for gamma in lengths]
     data = [_curve("idealised", lengths, speeds, "@predicted", "lines+markers")]
-    best = best_gamma(alpha.value, costs.c, costs.v, MOST_GAMMA)
+    best = best_gamma(alpha.value, c, costs.v, MOST_GAMMA)
     star = filled("@run", symbol="star", size=15)
     mark = _curve("best", [best], [speeds[best]], "@ink", "markers") | {"marker": star}
     layout = axes("γ, tokens drafted in a round", "× plain decoding", shapes=[level(1.0)])

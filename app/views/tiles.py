@@ -93,8 +93,10 @@ def verdict(run: Trace, baseline: Trace, recorded: bool = False, how: str = ONCE
         return f"About as fast as without drafting ({ratio:.2f}×, {when}, {how}{swing})."
     if word == "faster":
         return f"{_spent(run, baseline).capitalize()} without drafting ({when}, {how})."
-    cost = largest_cost(compute_metrics(run), compute_metrics(baseline)).sentence
     spent = _spent(run, baseline)
+    if not any(each.parents for each in run.rounds):
+        return f"Nothing was drafted, so this difference is chance: {spent} ({how})."
+    cost = largest_cost(compute_metrics(run), compute_metrics(baseline)).sentence
     return f"Slower here: {ratio:.2f}× the speed without drafting: {spent} ({how}). {cost}"
 
 
@@ -104,7 +106,8 @@ def _spent(run: Trace, baseline: Trace) -> str:
     rates = [1 / numbers.tokens_per_second for numbers in (ours, plain)]
     if ours.tokens == plain.tokens:
         took, plainly = (rate * ours.tokens for rate in rates)
-        return f"{ours.tokens} tokens took {took:.1f} s instead of {plainly:.1f} s"
+        digits = 1 if min(took, plainly) >= 10 else 2
+        return f"{ours.tokens} tokens took {took:.{digits}f} s instead of {plainly:.{digits}f} s"
     return f"a token took {1000 * rates[0]:.0f} ms instead of {1000 * rates[1]:.0f} ms"
 
 

@@ -228,6 +228,8 @@ def test_a_brought_trace_is_shown_as_recorded_and_not_kept(page, session, tmp_pa
     assert line(Screen(screen.stage), "numbers")["tiles"]["speedup"][0].endswith("×")
     kinds = [json.loads(line)["type"] for line in screen.stage.splitlines()]
     assert kinds.count("round") == len(session.trace.rounds)
+    plain = page.bring([file(tmp_path, to_json(session.baseline), "b.json")], VISITOR)
+    assert "in which nothing was drafted" in said(Screen(plain.stage))["text"]
     values = {name: getattr(screen, name)["value"] for name in NAMES}
     assert settings(values) == request_of(session.trace), "Run would repeat it here"
 

@@ -3,7 +3,7 @@
 import json
 import re
 from dataclasses import replace
-from itertools import pairwise
+from itertools import cycle, pairwise
 
 import pytest
 from fake_worker import recorded
@@ -211,6 +211,20 @@ def test_the_idealised_curve_is_called_so_and_marks_its_best(run):
     heads = replace(run, started=replace(run.started, config=run.started.config | {"method": "medusa"}))
     found = predictions.idealised(heads, numbers)
     assert not found.data and "Medusa heads draft a whole round in one" in found.note
+
+
+def test_the_idealised_curve_of_auto_is_that_of_its_only_drafter(run):
+    numbers, costs = compute_metrics(run), replace(COSTS, draft_costs={"lm": 0.3, "ngram": 0.0})
+
+    def drafted_by(*names):
+        rounds = tuple(replace(r, drafter=name) for r, name in zip(run.rounds, cycle(names), strict=False))
+        return replace(run, started=replace(run.started, costs=costs), rounds=rounds)
+
+    curve, _ = predictions.idealised(drafted_by("lm"), numbers).data
+    assert curve["y"][4] == pytest.approx(idealised_speedup(numbers.alpha.value, 4, 0.3, COSTS.v), rel=1e-5)
+    assert "several took turns" in predictions.idealised(drafted_by("lm", "ngram"), numbers).note
+    tree = replace(run, rounds=tuple(replace(r, parents=(0,) * len(r.parents)) for r in run.rounds))
+    assert "about chains" in predictions.idealised(tree, numbers).note
 
 
 @pytest.mark.parametrize(

@@ -233,6 +233,11 @@ def test_a_slowdown_is_said_and_its_largest_cost_named(run, baseline, part, word
     assert sentence.startswith("Slower here: 0.") and f"cost was {word}:" in sentence
 
 
+def test_a_slowdown_without_drafts_is_chance(baseline):
+    sentence = tiles.verdict(slowed(baseline, 200, "verify"), baseline)
+    assert sentence.startswith("Nothing was drafted, so this difference is chance: ")
+
+
 def test_noise_is_not_called_a_gain():
     tones = {None: "level", 0.9: "slower", 0.96: "level", 1.0: "level", 1.04: "level", 1.3: "faster"}
     assert {ratio: tiles.tone(ratio) for ratio in tones} == tones
