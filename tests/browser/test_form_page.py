@@ -16,6 +16,7 @@ NOTE_PLACES = """() => {
 }"""
 
 
+@pytest.mark.slow
 def test_a_cost_that_a_run_has_measured_stands_in_the_list_of_methods(visit, fake):
     page = visit()
     for c in (0.42, 0.31):
@@ -138,6 +139,7 @@ def test_a_page_asks_nothing_of_the_engine_while_a_model_is_being_loaded(open_pa
     assert len(asked) == 2, "a later load changes nothing of it"
 
 
+@pytest.mark.slow
 def test_a_long_device_wraps_in_the_chip_on_a_phone(visit):
     page = visit(viewport={"width": 390, "height": 844})
     words = "Ready on NVIDIA H200 141GB HBM3e (cuda:0, compute capability 9.0)"
@@ -148,6 +150,7 @@ def test_a_long_device_wraps_in_the_chip_on_a_phone(visit):
     assert chip["y"] < buttons["y"] + buttons["height"] and buttons["y"] < chip["y"] + chip["height"]  # beside it
 
 
+@pytest.mark.slow
 def test_reset_brings_every_setting_back_but_not_the_prompt_and_the_dice_a_new_seed(visit):
     page = visit()
     page.locator("#settings").click()

@@ -72,6 +72,7 @@ def test_a_hostile_text_is_only_text_everywhere_and_one_that_no_model_can_read_i
 # ── files ──
 
 
+@pytest.mark.slow
 def test_a_trace_of_hostile_tokens_is_only_text_and_one_with_half_a_character_is_refused(page, tmp_path):
     texts = [*TEXTS.values(), "🌊" * 10_000, "=1+1", ""]
     trace = fold(play(RunConfig(TEXTS["tags"], method="ngram", gamma=4, max_new_tokens=30)))

@@ -645,6 +645,7 @@ def test_one_pass_gives_a_row_for_each_place_and_a_rejection_greys_those_after_i
     expect(result(page)).to_have_text("Nothing is accepted. 4 more rows assume a token that is gone.")
 
 
+@pytest.mark.slow
 def test_a_learner_who_knows_the_text_beats_every_drafter_and_one_who_does_not_is_told(at_tool):
     page = at_tool(7, "Be the drafter")
     chosen(page).select_option(label="A story")

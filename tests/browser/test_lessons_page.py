@@ -145,6 +145,7 @@ def on_a_phone(visit, number: int, step: int) -> Page:
     return page
 
 
+@pytest.mark.slow
 def test_on_a_phone_the_coach_hides_nothing_that_it_speaks_of(visit):
     page = on_a_phone(visit, 2, 6)
     page.get_by_role("button", name="Run it live").click()
@@ -255,6 +256,7 @@ def test_the_answer_comes_into_sight_and_the_run_stays_beside_it(visit):
     expect(page.locator("#lesson .sl-bonus.sl-token[data-stage]")).to_be_in_viewport(ratio=1)
 
 
+@pytest.mark.slow
 def test_formulas_words_and_lists_of_a_step_can_be_seen_and_heard(visit):
     page = visit("#lesson-5")
     page.locator(".sl-dot").nth(3).click()
@@ -339,6 +341,7 @@ def test_counting_tells_the_right_rules_from_the_broken_ones(visit):
     expect(page.locator(".sl-figure-box > .sl-result")).to_contain_text("Draft wind")
 
 
+@pytest.mark.slow
 def test_the_printed_pages_and_the_projectors_are_one_click_away(visit):
     page = visit("?__theme=dark#lesson-2")
     page.locator(".sl-lesson-teacher summary").click()
@@ -397,6 +400,7 @@ def test_a_lesson_leads_to_the_lab_and_back(visit):
     expect(page.locator(".sl-lesson-next")).to_have_text("Next")
 
 
+@pytest.mark.slow
 def test_on_a_phone_a_tab_of_the_lab_that_has_no_room_opens_from_its_menu(visit):
     page = on_a_phone(visit, 4, 8)
     page.get_by_role("button", name="Open the lab: Is it lossless?").click()

@@ -42,6 +42,7 @@ def test_one_clock_runs_through_the_rounds_and_both_lanes(visit):
     expect(page.locator("#stage .sl-axis")).to_have_attribute("title", re.compile("different samples"))
 
 
+@pytest.mark.slow
 def test_a_slowdown_is_said_in_the_banner_with_its_largest_cost(visit, fake):
     page = visit()
     fake(draft=0.04)
@@ -68,6 +69,7 @@ def test_repeats_replace_one_run_by_medians(visit, fake):
     expect(page.locator('[data-tile="speedup"] .sl-note')).to_contain_text("one run each")
 
 
+@pytest.mark.slow
 def test_a_lossy_run_wears_its_badge_in_the_results_and_when_it_is_presented(visit, tmp_path):
     page, file, run_ = visit(), tmp_path / "lossy.json", tree()
     config = run_.started.config | {"acceptance": "typical", "method": "medusa"}

@@ -114,6 +114,7 @@ def test_the_dialog_warns_copies_and_its_link_hides_and_presents(visit):
     expect(classroom.locator("#seed")).to_be_visible()
 
 
+@pytest.mark.slow
 def test_a_pair_and_its_method_come_together_and_other_weights_are_told(visit):
     page = visit("?method=none&tokens=20&revision=0123456789ab&__theme=dark")
     expect(page.locator("#stage-notice")).to_contain_text("made with revision 0123456789ab")

@@ -254,6 +254,7 @@ def test_on_a_phone_the_rounds_come_right_after_run_and_the_sheet_stands_on_the_
         assert page.evaluate(OVERLAPPING) == [], width
 
 
+@pytest.mark.slow
 def test_a_run_beside_others_says_so_and_is_measured_alone_with_one_click(open_page, fake_server, tmp_path):
     """Line 11 of the stage: no ratio anywhere, and exactly one button."""
     run = recorded(tokens=30)

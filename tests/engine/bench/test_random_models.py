@@ -105,6 +105,7 @@ def test_a_part_without_transformers_gets_only_them_when_it_is_resumed(tmp_path)
     assert after.pop(("tiny", 16, "transformers")) and after == before
 
 
+@pytest.mark.slow
 def test_the_real_pair_is_measured_as_well(tmp_path, monkeypatch, tiny_pair):
     monkeypatch.setenv("SPECLENS_CACHE", str(tmp_path / "cache"))
     prompts, out = tmp_path / "prompts.jsonl", tmp_path / "shapes.jsonl"

@@ -104,6 +104,7 @@ def test_all_settings_reach_the_engine(tiny_pair, tmp_path):
     assert raw.exit_code == 0 and len(load(file).started.prompt) == len("abcabcabc")
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="no SIGINT to send there")
 def test_ctrl_c_keeps_the_partial_result(tmp_path):
     model_folder(tmp_path / "big", num_hidden_layers=12, max_position_embeddings=9000, eos_token_id=999)  # never ends
