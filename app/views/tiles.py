@@ -95,7 +95,7 @@ def verdict(run: Trace, baseline: Trace, recorded: bool = False, how: str = ONCE
         return f"{_spent(run, baseline).capitalize()} without drafting ({when}, {how})."
     spent = _spent(run, baseline)
     if not any(each.parents for each in run.rounds):
-        return f"Nothing was drafted, so this difference is chance: {spent} ({how})."
+        return f"Nothing was drafted, so this says nothing about drafting: {spent} ({how})."
     cost = largest_cost(compute_metrics(run), compute_metrics(baseline)).sentence
     return f"Slower here: {ratio:.2f}× the speed without drafting: {spent} ({how}). {cost}"
 
