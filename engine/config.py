@@ -12,7 +12,7 @@ MAX_NODES = 64  # drafts of a tree
 MOST_ROWS = 64  # runs that share a pass
 MAX_NEW_TOKENS = 8192
 AUTO = "auto"
-PRECISIONS = (AUTO, "fp32", "bf16", "fp16", "int4")
+PRECISIONS = (AUTO, "fp32", "bf16", "fp16", "int8", "int4")
 MEDUSA_FILE = "medusa_lm_head.safetensors"  # the heads' file in the layouts of Medusa 0.1 and of TGI
 
 

@@ -17,6 +17,8 @@ from engine.bench.benchmark import request
 from engine.bench.prompts import Prompt
 from engine.device import to_device
 from engine.errors import Unavailable
+from engine.models.exit_head import ExitModel
+from engine.models.llama import LlamaModel
 from engine.models.runner import DecoderRunner
 from engine.runtime import calibration
 from engine.runtime.engine import Engine, device_name
@@ -46,10 +48,10 @@ def measure(
 ) -> list[Exit]:  # fmt: skip
     """Every depth of the target, over the answers that it writes greedily, and the exit head of a pair that has one.
     Raises Unavailable for a target that our own decoder does not run."""
-    runner = engine.target.runner
-    if not isinstance(runner, DecoderRunner):
+    if not isinstance(engine.target.runner, DecoderRunner):
         raise Unavailable("Only our own decoder can stop after some of its layers; choose another pair.")
-    head = engine.drafter(HEAD).runner.model if HEAD in engine.methods else None
+    runner = _layered(engine)
+    head = ExitModel(engine.folder(engine.pair.draft(HEAD)), runner.model) if HEAD in engine.methods else None
     costs = engine.costs("none")
     right, trained, count = torch.zeros(runner.model.layers_count + 1, dtype=torch.long), 0, 0
     for at, states in enumerate(_answers(engine, prompts, max_new_tokens)):
@@ -67,6 +69,15 @@ def measure(
     depths = _costs(runner)
     results = [result(k, int(right[k]), c) for k, c in depths.items()]
     return results if head is None else [*results, result(head.exit_layer, trained, engine.costs(HEAD).c, True)]
+
+
+@torch.inference_mode()
+def _layered(engine: Engine) -> DecoderRunner:
+    """The target as torch runs it, which can stop after any layer; a graph of ONNX Runtime cannot."""
+    runner = engine.target.runner
+    if not runner.model.on_host:
+        return runner
+    return DecoderRunner(LlamaModel(engine.target.folder, runner.model.config, torch.float32, engine.device))
 
 
 def to_json(engine: Engine, results: Sequence[Exit]) -> str:

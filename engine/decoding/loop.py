@@ -9,7 +9,7 @@ Dimension key: N drafts of a round, W = N + 1 tokens scored, V vocabulary.
 
 import time
 from collections.abc import Callable, Generator, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -23,6 +23,7 @@ from engine.drafters.base import Draft, Drafter, DrafterSetup, DraftPolicy
 from engine.errors import BadInput
 from engine.models.runner import Runner, tree_shape
 from engine.sampling.block_verification import verify_block
+from engine.sampling.candidates import greedy_words
 from engine.sampling.random_streams import ACCEPTING, CLOSING, Uniforms
 from engine.sampling.rejection import Verdict, verify_chain, verify_tree
 from engine.sampling.traversal import verify_traversal
@@ -158,10 +159,10 @@ class SpeculativeDecoder:
         if self.history is not None:
             seen = self.history.rows(draft.tokens, draft.parents)
             logits = penalise(logits.float(), seen, self.config.sampling.repetition_penalty)
-        p = self.rules.warp(logits, self.config.sampling)  # [N+1, V]
-        verdict = self._accept(p, draft, u, u_closing)
+        p, read, words = self._probabilities(logits, draft)
+        verdict = self._accept(p, read, u, u_closing)
         timer.mark()
-        verdict = self.recorder.fetch(p, logits, draft, verdict)
+        verdict = self.recorder.fetch(p, logits, read, verdict, words)
         # 4 commit
         path = [node for node, accepted in enumerate(verdict.path, start=1) if accepted]
         self.target.keep(base, [0, *path])
@@ -201,6 +202,15 @@ class SpeculativeDecoder:
             )
         is_asked = draft.parents is not None and self.config.gamma != AUTO
         return gamma if is_asked else len(draft), keys, draft
+
+    def _probabilities(self, logits: torch.Tensor, draft: Draft):
+        """p [N+1, V], and the draft as the rule reads it. Greedy rows on a CPU are reduced to the words that matter
+        [C], which come third: then the draft's tokens are places among them."""
+        is_reducible = self.config.sampling.greedy and draft.q is None and logits.device.type == "cpu"
+        if not is_reducible or self.rules.warp is not warp:
+            return self.rules.warp(logits, self.config.sampling), draft, None
+        words, p, tokens = greedy_words(logits, draft.tokens)
+        return p, replace(draft, tokens=tokens), words
 
     def _accept(self, p: torch.Tensor, draft: Draft, u, u_closing) -> Verdict:
         draws = [to_device(x, self.target.device, torch.float32) for x in (u, u_closing)]

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from weakref import WeakKeyDictionary
 
 from engine.config import RunConfig
 from engine.errors import BadInput
@@ -43,6 +44,11 @@ def join(tokenizer, ids: Sequence[int]) -> str:
     return tokenizer.decode(ids, skip_special_tokens=True, clean_up_tokenization_spaces=False)
 
 
+_names: WeakKeyDictionary[object, dict[int, str]] = (
+    WeakKeyDictionary()
+)  # of a tokenizer's ids, as far as they were shown
+
+
 class Detokenizer:
     """Ids to text pieces whose concatenation equals decoding everything at once.
 
@@ -57,7 +63,7 @@ class Detokenizer:
         self._ids: list[int] = []
         self._start = 0  # decoding restarts here; two settled stretches are enough context
         self._settled = 0  # ids before this one have been returned as text
-        self._names: dict[int, str] = {}
+        self._names = _names.setdefault(tokenizer, {})
 
     def push(self, token: int) -> str:
         """Adds an emitted token; returns its piece."""

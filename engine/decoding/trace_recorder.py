@@ -13,6 +13,7 @@ from engine.config import RunConfig
 from engine.decoding.tokenization import Detokenizer
 from engine.device import read, to_device
 from engine.drafters.base import Draft
+from engine.sampling.candidates import gap, top
 from engine.sampling.rejection import Verdict, residual, rows_in_turn
 from engine.sampling.warping import one_hot
 from engine.trace.events import EMITTED, TESTED, Candidate, Distribution, Status, Token
@@ -79,8 +80,9 @@ class TraceRecorder:
         self.config, self.text = config, Detokenizer(tokenizer)
         self.greedy, self.k = config.sampling.greedy, config.trace_top
 
-    def fetch(self, p, logits, draft: Draft, verdict: Verdict) -> HostVerdict:
-        """Copies the verdict to the host, and p, q and candidates if tracing is on: the round's one host sync."""
+    def fetch(self, p, logits, draft: Draft, verdict: Verdict, words: torch.Tensor | None = None) -> HostVerdict:
+        """Copies the verdict to the host, and p, q and candidates if tracing is on: the round's one host sync.
+        ``words`` [C]: the ids of p's columns and of the draft's tokens, where they are not all V."""
         tensors = {
             "tokens": draft.tokens,
             "path": verdict.path,
@@ -96,7 +98,12 @@ class TraceRecorder:
         last, closing = got.pop("ends").astype(int).tolist()
         path, tested = got.pop("path") > 0, got.pop("tested") > 0
         rescued = frozenset(got.pop("rescued", np.zeros(0)).nonzero()[0].tolist())
-        tokens, accept = got.pop("tokens").astype(int).tolist(), got.pop("accept")
+        tokens, accept = got.pop("tokens").astype(int), got.pop("accept")
+        if words is not None:
+            ids = words.numpy()
+            tokens, closing = ids[tokens], int(ids[closing])
+            got |= {name: ids[numbers.astype(int)] for name, numbers in got.items() if name.endswith("_ids")}
+        tokens = tokens.tolist()
         return HostVerdict(tokens, path, tested, accept, last, closing, got, rescued)
 
     def _numbers(self, p, logits, draft: Draft, verdict: Verdict) -> dict[str, torch.Tensor]:
@@ -109,8 +116,7 @@ class TraceRecorder:
         numbers = {"closing_p": p[last, closing]}
         numbers["p_mass"], numbers["p_ids"] = self._top(p)
         if self.greedy:
-            two = logits.topk(2).values
-            numbers["gap"] = two[:, 0] - two[:, 1]
+            numbers["gap"] = gap(logits)
         if not N:
             return numbers
         # [N, V]: the row of draft i's place; of a younger sibling, before its elders took their shares
@@ -150,8 +156,7 @@ class TraceRecorder:
         if self.greedy:  # one-hot rows have one candidate
             best = rows.max(-1, keepdim=True)
             return best.values, best.indices
-        top = rows.topk(min(self.k, rows.shape[-1]))
-        return top.values, top.indices
+        return top(rows, self.k)
 
     def draft_texts(self, verdict: HostVerdict, draft: Draft) -> list[str]:
         """[N]: the text each draft adds after its ancestors. Must be called before the round's ids are pushed to

@@ -9,6 +9,7 @@ visible slots.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
@@ -62,6 +63,18 @@ class Span:
     positions: torch.Tensor
     mask: torch.Tensor | None
     visible: int
+    cache: KVCache
+
+
+@dataclass(frozen=True, slots=True)
+class HostSpan:
+    """The same of a pass that takes its places as numbers: its W tokens (``width``) lie in the slots from ``start`` on.
+    ``shape``: depth [W] below the root and ancestors [W, M] of tokens that are the last W of a tree's M nodes, or
+    None."""
+
+    start: int
+    width: int
+    shape: tuple[np.ndarray, np.ndarray] | None
     cache: KVCache
 
 

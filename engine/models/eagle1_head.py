@@ -5,14 +5,13 @@ own output layer. Loads what the authors, SGLang and vLLM publish: `fc`, `layers
 """
 
 from collections.abc import Sequence
-from pathlib import Path
 
 import torch
 
 from engine.models.attention import CachedAttention, Span
 from engine.models.eagle3_head import EagleModel
 from engine.models.eagle_config import EagleConfig
-from engine.models.linear import linear_for
+from engine.models.linear import Linear
 from engine.models.llama import LlamaModel
 from engine.models.safetensors_reader import TensorReader
 
@@ -23,12 +22,15 @@ class Eagle1Model(EagleModel):
     def _layers_read(self, config: EagleConfig, target: LlamaModel) -> tuple[int, ...]:
         return (target.layers_count,)
 
-    def _load(self, weights: TensorReader, packed: bool | None) -> None:
+    def _words(self, weights: TensorReader) -> torch.Tensor:
+        self.vocab_size = self.target.vocab_size
+        return torch.arange(self.vocab_size)
+
+    def _load(self, weights: TensorReader) -> None:
         E = self.width
-        self.vocab_size, self.words = self.target.vocab_size, torch.arange(self.target.vocab_size, device=self.device)
         bias = weights("fc.bias", (E,)) if "fc.bias" in weights else None
-        self.fc = linear_for(self.dtype, self.device, packed)(weights("fc.weight", (E, 2 * E)), bias)
-        self._load_layer(weights, packed, "layers.0.", E)
+        self.fc = Linear(weights("fc.weight", (E, 2 * E)), bias)
+        self._load_layer(weights, "layers.0.", E)
 
     def forward(self, ids, spans: Sequence[Span], rows=slice(None), features=None, state=None):
         """As that of EAGLE-3; ``features`` [W, E] is what the target's last layer gave."""
@@ -39,11 +41,3 @@ class Eagle1Model(EagleModel):
 
     def _logits(self, hidden: torch.Tensor) -> torch.Tensor:
         return self.target.head(hidden)
-
-
-def load_head(folder: Path, target: LlamaModel) -> EagleModel:
-    """The head in ``folder``. An EAGLE-3 head norms the states it reads, an EAGLE-1 head does not. Raises Unavailable
-    for one that cannot run here."""
-    weights = TensorReader(folder, target.dtype, target.device)
-    is_third = any(name.endswith("hidden_norm.weight") for name in weights.names)
-    return (EagleModel if is_third else Eagle1Model)(folder, target, weights=weights)

@@ -1,4 +1,4 @@
-"""Runs an EAGLE-3 head: the layer of `training/eagle3_module.py`, in place on a KV cache, with packed linears.
+"""Runs an EAGLE-3 head: the layer of `training/eagle3_module.py`, in place on a KV cache.
 
 Loads the layout of SGLang and SpecForge (`midlayer.*`, `fc`, `norm`, `lm_head`, `d2t`) and that of the speculators
 library (`layers.0.*`); the embedding is the target's own. `DecoderRunner` manages its cache slots, buckets and graphs.
@@ -18,7 +18,7 @@ from engine.errors import Unavailable
 from engine.models.attention import CachedAttention, Span, rotary_frequencies
 from engine.models.eagle_config import EagleConfig, read_config
 from engine.models.kv_cache import KVCache
-from engine.models.linear import linear_for
+from engine.models.linear import Linear
 from engine.models.llama import LlamaModel
 from engine.models.reduced_output import word_ids
 from engine.models.safetensors_reader import TensorReader
@@ -28,9 +28,9 @@ class EagleModel:
     """``reads``: layers of the target whose incoming states it reads; ``words`` [Vd]: the target ids it can guess."""
 
     layers_count = 1
-    taps = ()
+    taps, on_host, trees = (), False, True
 
-    def __init__(self, folder: Path, target: LlamaModel, packed=None, config: EagleConfig | None = None, weights=None):
+    def __init__(self, folder: Path, target: LlamaModel, config: EagleConfig | None = None, weights=None):
         """``config`` and ``weights`` replace those of the folder."""
         config = config or read_config(folder)
         self.config, self.target, self.dtype, self.device = config, target, target.dtype, target.device
@@ -50,39 +50,44 @@ class EagleModel:
                 f"The head in {folder} reads layers {', '.join(map(str, self.reads))}, but this target has "
                 f"{target.layers_count}; use the target it was made for."
             )
-        self._load(weights or TensorReader(folder, target.dtype, target.device), packed)
         self.frequencies, self.rope_scaling = rotary_frequencies(config.rotary(target.config), self.D, self.device)
+        weights = weights or TensorReader(folder, target.dtype, target.device)
+        self.words = self._words(weights).to(self.device)
+        self._load(weights)
 
     def _layers_read(self, config: EagleConfig, target: LlamaModel) -> tuple[int, ...]:
         return config.reads(target.layers_count)
 
-    def _load(self, weights: TensorReader, packed: bool | None) -> None:
+    def _words(self, weights: TensorReader) -> torch.Tensor:
+        """The target's id of each word that it can guess. Raises Unavailable for a map that does not fit."""
+        is_mapped = self.vocab_size != self.target.vocab_size or "d2t" in weights
+        if not is_mapped:
+            return torch.arange(self.vocab_size)
+        words = word_ids(weights.raw("d2t"), self.target.vocab_size, weights.folder)
+        if len(words) != self.vocab_size:
+            raise Unavailable(f"The vocabulary map in {weights.folder} has {len(words)} words, not {self.vocab_size}.")
+        return words
+
+    def _load(self, weights: TensorReader) -> None:
         E, Vd = self.width, self.vocab_size
         at = "layers.0." if "layers.0.hidden_norm.weight" in weights else "midlayer."
-        # Not in 8 bits, because the target's states have outliers a hundred times larger than the rest.
-        self.fc = linear_for(self.dtype, self.device, packed)(weights("fc.weight", (E, len(self.reads) * E)))
+        self.fc = Linear(weights("fc.weight", (E, len(self.reads) * E)))
         self.norm_embed = weights(at + "input_layernorm.weight", (E,))
         self.norm_hidden = weights(at + "hidden_norm.weight", (E,))
         self.norm = weights("norm.weight", (E,))
-        self._load_layer(weights, packed, at, 2 * E)
-        self.head = linear_for(self.dtype, self.device, packed, bits=8)(weights("lm_head.weight", (Vd, E)))
-        is_mapped = Vd != self.target.vocab_size or "d2t" in weights
-        words = word_ids(weights.raw("d2t"), self.target.vocab_size, weights.folder) if is_mapped else torch.arange(Vd)
-        self.words = words.to(self.device)
-        if len(self.words) != Vd:
-            raise Unavailable(f"The vocabulary map in {weights.folder} has {len(self.words)} words, not {Vd}.")
+        self._load_layer(weights, at, 2 * E)
+        self.head = Linear(weights("lm_head.weight", (Vd, E)))
 
-    def _load_layer(self, weights: TensorReader, packed: bool | None, at: str, width: int) -> None:
+    def _load_layer(self, weights: TensorReader, at: str, width: int) -> None:
         """The attention, whose input has ``width`` numbers, and the MLP."""
         heads, shared = self.H * self.D, self.K * self.D
-        linear = linear_for(self.dtype, self.device, packed, bits=8)
 
         def fused(sizes: dict[str, int], width: int):
             names = {f"{at}{name}_proj": size for name, size in sizes.items()}
             rows = torch.cat([weights(f"{name}.weight", (size, width)) for name, size in names.items()])
             if not any(f"{name}.bias" in weights for name in names):
-                return linear(rows)
-            return linear(rows, torch.cat([weights(f"{name}.bias", (size,)) for name, size in names.items()]))
+                return Linear(rows)
+            return Linear(rows, torch.cat([weights(f"{name}.bias", (size,)) for name, size in names.items()]))
 
         self.norm_mid = weights(at + "post_attention_layernorm.weight", (self.width,))
         self.qkv = fused({"self_attn.q": heads, "self_attn.k": shared, "self_attn.v": shared}, width)

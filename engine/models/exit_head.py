@@ -17,9 +17,9 @@ from pydantic import BaseModel, PositiveInt, ValidationError
 
 from engine.errors import Unavailable, explain
 from engine.models.attention import Span
-from engine.models.linear import linear_for
+from engine.models.linear import Linear
 from engine.models.llama import LlamaModel
-from engine.models.reduced_output import MAP, output_layer, word_ids
+from engine.models.reduced_output import MAP, output_rows, word_ids
 from engine.models.safetensors_reader import TensorReader
 
 
@@ -35,12 +35,9 @@ class ExitConfig(BaseModel, strict=True):
 class ExitModel:
     """``words`` [Vd]: the target's ids that it can guess. `DecoderRunner` runs it on the target's own cache."""
 
-    taps = ()
+    taps, on_host, trees = (), False, True
 
-    def __init__(
-        self, folder: Path, target: LlamaModel, packed: bool | None = None, config: ExitConfig | None = None,
-        weights=None,
-    ):  # fmt: skip
+    def __init__(self, folder: Path, target: LlamaModel, config: ExitConfig | None = None, weights=None):
         """``config`` and ``weights`` replace those of the folder. Raises Unavailable if they fit another target."""
         config = config or _read_config(folder)
         self.target, self.dtype, self.device, self.eps = target, target.dtype, target.device, target.eps
@@ -56,18 +53,19 @@ class ExitModel:
                 f"The exit head in {folder} reads the state after {self.exit_layer} layers, but this target has "
                 f"{target.layers_count}; use the target it was made for."
             )
-        self._load(weights or TensorReader(folder, self.dtype, self.device), packed)
-        self.vocab_size = len(self.words)
-
-    def _load(self, weights, packed: bool | None) -> None:
-        E, R, linear = self.target.width, self.inner, linear_for(self.dtype, self.device, packed)
+        weights = weights or TensorReader(folder, self.dtype, self.device)
         if MAP not in weights:
             raise Unavailable(f"The exit head in {weights.folder} has no map of its words ({MAP}); export it again.")
-        self.words = word_ids(weights.raw(MAP), self.target.vocab_size, weights.folder).to(self.device)
+        self.words = word_ids(weights.raw(MAP), target.vocab_size, weights.folder).to(self.device)
+        self.vocab_size = len(self.words)
+        self._load(weights)
+
+    def _load(self, weights) -> None:
+        E, R = self.target.width, self.inner
         self.norm_in, self.norm = (weights(name, (E,)) for name in ("norm_in", "norm"))
-        self.gate_up = linear(torch.cat([weights(name, (R, E)) for name in ("gate.weight", "up.weight")]))
-        self.down = linear(weights("down.weight", (E, R)))
-        self.output = output_layer(weights, self.target, self.words, packed)
+        self.gate_up = Linear(torch.cat([weights(name, (R, E)) for name in ("gate.weight", "up.weight")]))
+        self.down = Linear(weights("down.weight", (E, R)))
+        self.output = Linear(output_rows(weights, self.target, self.words))
 
     def forward(self, ids: torch.Tensor, spans: Sequence[Span], rows=slice(None)):
         """ids [T] → logits [rows, Vd] of the token after each, and None: it has no features."""

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 from engine.errors import Unavailable
-from engine.models.int4 import GROUP, GroupedWeight
+from engine.models.grouped import GROUP, GroupedWeight
 from engine.models.safetensors_reader import TensorReader
 from engine.weights.checkpoint_dir import AGAIN, GGUF, LAYOUT
 

@@ -10,16 +10,19 @@ from engine.device import to_device
 
 
 class KVCache:
-    def __init__(self, layers: int, kv_heads: int, slots: int, head_dim: int, dtype: torch.dtype, device: str):
-        shape = (layers, kv_heads, slots, head_dim)
+    def __init__(
+        self, layers: int, kv_heads: int, slots: int, head_dim: int, dtype: torch.dtype, device: str, spare: int = 0
+    ):
+        """``spare``: further slots, for rows that nobody reads."""
+        shape = (layers, kv_heads, slots + spare, head_dim)
         # Zeros, not empty: a fixed-width CUDA graph multiplies masked slots by 0, and 0 · NaN is NaN.
         self.keys = torch.zeros(shape, dtype=dtype, device=device)
         self.values = torch.zeros(shape, dtype=dtype, device=device)
-        self.length = 0
+        self.length, self._spare = 0, spare
 
     @property
     def slots(self) -> int:
-        return self.keys.shape[2]
+        return self.keys.shape[2] - self._spare
 
     def rollback(self, length: int) -> None:
         """Discards all slots from ``length`` on."""

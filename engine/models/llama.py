@@ -19,9 +19,8 @@ from transformers import PretrainedConfig
 from engine.errors import Unavailable
 from engine.models.attention import CachedAttention, Span, rope, rotary_frequencies
 from engine.models.gguf_reader import open_weights
-from engine.models.int4 import GroupedWeight, Int4Head, Int4Linear, grouped
 from engine.models.kv_cache import KVCache
-from engine.models.linear import linear_for
+from engine.models.linear import Linear
 
 FAMILIES = ("llama", "mistral", "qwen2", "qwen3")
 _ROPE_KINDS = ("default", "linear", "llama3", "yarn")  # those whose frequencies do not change with the length
@@ -40,7 +39,7 @@ def unsupported(config: PretrainedConfig) -> str | None:
     return None
 
 
-def _head_dim(config) -> int:
+def head_size(config) -> int:
     return getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
 
 
@@ -65,31 +64,31 @@ class Layer:
 
 class LlamaModel:
     """Loads a checkpoint folder and scores tokens. ``taps``: layers whose incoming hidden states are returned too.
-    ``is_tied``: whether its output layer is its embedding.
-    ``bits``: as for `linear_for`. ``weights``: a replacement for the folder's reader. Raises Unavailable for other
-    architectures."""
+    ``is_tied``: whether its output layer is its embedding. ``weights``: a replacement for the folder's reader. Raises
+    Unavailable for other architectures."""
+
+    on_host = False  # its places come in as tensors, so that a pass can be captured
+    trees = True
 
     def __init__(
-        self, folder: Path, config: PretrainedConfig, dtype: torch.dtype, device: str, packed=None, progress=None,
-        bits=None, weights=None,
-    ):  # fmt: skip
+        self, folder: Path, config: PretrainedConfig, dtype: torch.dtype, device: str, progress=None, weights=None
+    ):
         reason = unsupported(config)
         if reason:
             raise Unavailable(f"This model cannot run on the fast decoder: {reason}.")
         self.config, self.dtype, self.device = config, dtype, device
-        self.H, self.K, self.D = config.num_attention_heads, config.num_key_value_heads, _head_dim(config)
+        self.H, self.K, self.D = config.num_attention_heads, config.num_key_value_heads, head_size(config)
         self.layers_count, self.inner = config.num_hidden_layers, config.intermediate_size
         self.eps = config.rms_norm_eps
         self.vocab_size, self.max_length = config.vocab_size, context_length(config)
         self.width = config.hidden_size
         self.taps: tuple[int, ...] = ()
-        self._linear = linear_for(dtype, device, packed, bits)
         self._load(weights or open_weights(folder, dtype, device), progress)
         self.frequencies, self.rope_scaling = rotary_frequencies(config, self.D, device)
 
     def _load(self, weights, progress) -> None:
         E, V = self.config.hidden_size, self.vocab_size
-        self.embed = self._read(weights, {"model.embed_tokens.weight": V}, E, bits=8)
+        self.embed = weights("model.embed_tokens.weight", (V, E))
         self.layers = []
         for i in range(self.layers_count):
             self.layers.append(self._layer(weights, f"model.layers.{i}."))
@@ -97,25 +96,17 @@ class LlamaModel:
                 progress((i + 1) / self.layers_count)
         self.norm = weights("model.norm.weight", (E,))
         self.is_tied = self.config.tie_word_embeddings or "lm_head.weight" not in weights
-        head = self.embed if self.is_tied else self._read(weights, {"lm_head.weight": V}, E, bits=8)
-        self.head = Int4Head(head) if isinstance(head, GroupedWeight) else self._linear(head)
-
-    def _read(self, weights, rows: dict[str, int], width: int, bits: int = 4) -> torch.Tensor | GroupedWeight:
-        """Stacks tensors, given by name with their numbers of rows: as they are, or in groups for int4 (those that are
-        not stored so are rounded to ``bits``)."""
-        if self._linear is Int4Linear:
-            return grouped(weights, {name: (size, width) for name, size in rows.items()}, bits)
-        return torch.cat([weights(name, (size, width)) for name, size in rows.items()])
+        self.head = Linear(self.embed if self.is_tied else weights("lm_head.weight", (V, E)))
 
     def _layer(self, weights, at: str) -> Layer:
         E, heads, shared = self.config.hidden_size, self.H * self.D, self.K * self.D
 
         def fused(block: str, sizes: dict[str, int], width: int):
             parts = {f"{at}{block}.{name}_proj": size for name, size in sizes.items()}
-            rows = self._read(weights, {f"{p}.weight": size for p, size in parts.items()}, width)
+            rows = torch.cat([weights(f"{p}.weight", (size, width)) for p, size in parts.items()])
             if not any(f"{p}.bias" in weights for p in parts):
-                return self._linear(rows)
-            return self._linear(rows, torch.cat([weights(f"{p}.bias", (size,)) for p, size in parts.items()]))
+                return Linear(rows)
+            return Linear(rows, torch.cat([weights(f"{p}.bias", (size,)) for p, size in parts.items()]))
 
         def optional(name: str, size: int):
             return weights(at + name, (size,)) if at + name in weights else None
@@ -133,8 +124,6 @@ class LlamaModel:
 
     def embedding(self, ids: torch.Tensor) -> torch.Tensor:
         """ids [T] → [T, E]"""
-        if isinstance(self.embed, GroupedWeight):
-            return self.embed.rows(ids).dense()
         return F.embedding(ids, self.embed)
 
     def new_cache(self, slots: int) -> KVCache:

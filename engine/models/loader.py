@@ -12,14 +12,19 @@ from transformers import GenerationConfig
 from engine.config import AUTO
 from engine.device import out_of_memory
 from engine.errors import BadInput, Unavailable
-from engine.models.int4 import int4_works
-from engine.models.llama import LlamaModel, unsupported
+from engine.models import onnx_session
+from engine.models.gguf_reader import open_weights
+from engine.models.grouped import RoundedReader
+from engine.models.llama import LlamaModel, head_size, unsupported
 from engine.models.runner import DecoderRunner, Runner
 from engine.models.transformers_config import load_config, load_tokenizer
 from engine.models.transformers_runner import TransformersRunner, first_line
 
-# The type of activations, keys and values. int4 rounds the weights only; its products take bf16 (`models/int4.py`).
-PRECISIONS = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16, "int4": torch.float32}
+# The type of activations, keys and values. int8 and int4 are for CPUs; products round their inputs to 8 bits there.
+PRECISIONS = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16, "int8": torch.float32,
+              "int4": torch.float32}  # fmt: skip
+HEAD_SIZES = 16  # ONNX Runtime's attention takes their multiples (1.32)
+ROUNDED = {"int8": 8, "int4": 4}  # bits of the weights
 _KINDS = ("cuda", "mps", "cpu")
 
 
@@ -44,20 +49,26 @@ def choose_device(name: str = AUTO) -> str:
 
 
 def choose_precision(name: str, device: str) -> str:
-    """Returns the precision; "auto" is bf16 on CUDA and fp32 elsewhere, because bf16 without matrix units is slower."""
+    """Returns the precision. "auto" is bf16 on CUDA, where matrix units multiply it, and fp32 elsewhere."""
+    kind = torch.device(device).type
     if name == AUTO:
-        return "bf16" if torch.device(device).type == "cuda" else "fp32"
+        return "bf16" if kind == "cuda" else "fp32"
     if name not in PRECISIONS:
         raise BadInput(f"Unknown precision {name[:40]!r}; choose from {', '.join([AUTO, *PRECISIONS])}.")
-    if name == "int4" and (torch.device(device).type != "cpu" or not int4_works()):
-        raise Unavailable(f"int4 needs a processor with torch's 4-bit product, which {device!r} lacks; choose fp32.")
+    if name in ROUNDED and kind != "cpu":
+        raise Unavailable(f"{name} is for CPUs, and this model would run on {device!r}; choose bf16, fp16 or fp32.")
     return name
 
 
 def device_name(device: str) -> str:
     if torch.device(device).type == "cuda":
         return torch.cuda.get_device_name(device)
-    return f"{device} ({platform.machine()}, {torch.get_num_threads()} threads)"
+    return f"{device} ({platform.machine()}, {onnx_session.threads()} threads)"
+
+
+def runs_in_onnx(device: str, precision: str) -> bool:
+    """Whether our own decoder runs models in this precision as ONNX Runtime graphs."""
+    return torch.device(device).type == "cpu" and precision in ("fp32", *ROUNDED) and onnx_session.works()
 
 
 @dataclass
@@ -71,30 +82,37 @@ class LoadedModel:
 
 
 def load_model(
-    folder: Path, device: str, precision: str, progress: Callable[[float], None] | None = None, quantised: bool = False
+    folder: Path, device: str, precision: str, progress: Callable[[float], None] | None = None
 ) -> LoadedModel:
     """Loads a folder into our own Llama forward pass if it knows the architecture, else with transformers. Raises
-    Unavailable with the reason.
-
-    ``quantised``: 8-bit products where they are faster, for drafts only (`engine/models/linear.py`).
-    """
-    bits = 8 if quantised else 4 if precision == "int4" else None
+    Unavailable with the reason."""
     config, tokenizer, dtype = load_config(folder), load_tokenizer(folder), PRECISIONS[precision]
     with memory_errors(f"{folder.name} does not fit into the memory of {device}"):
         try:
             if reason := unsupported(config):
-                if precision == "int4":
-                    raise Unavailable(f"{folder.name} cannot run in int4: {reason}. Choose fp32.")
+                if precision in ROUNDED:
+                    raise Unavailable(f"{folder.name} cannot run in {precision}: {reason}. Choose fp32.")
                 runner = TransformersRunner(folder, dtype, device)
             else:
                 with torch.inference_mode():
-                    decoder = LlamaModel(folder, config, dtype, device, progress=progress, bits=bits)
-                runner = DecoderRunner(decoder)
+                    runner = DecoderRunner(_decoder(folder, config, device, precision, progress))
         except (RuntimeError, TypeError, AttributeError, KeyError) as error:
             if out_of_memory(error):
                 raise
             raise Unavailable(f"The weights in {folder} do not fit its config.json: {first_line(error)}") from error
     return LoadedModel(runner, tokenizer, _eos_ids(folder, config, tokenizer), folder)
+
+
+def _decoder(folder: Path, config, device: str, precision: str, progress):
+    if runs_in_onnx(device, precision) and head_size(config) % HEAD_SIZES == 0:
+        from engine.models.onnx_llama import OnnxLlama
+
+        return OnnxLlama(folder, config, precision, progress)
+    dtype = PRECISIONS[precision]
+    reader = open_weights(folder, dtype, device)
+    if precision in ROUNDED:
+        reader = RoundedReader(reader, ROUNDED[precision])
+    return LlamaModel(folder, config, dtype, device, progress, reader)
 
 
 @contextmanager

@@ -14,9 +14,9 @@ import torch
 import torch.nn.functional as F
 
 from engine.errors import Unavailable
-from engine.models.linear import linear_for
+from engine.models.linear import Linear
 from engine.models.llama import LlamaModel
-from engine.models.reduced_output import MAP, ROWS, fitting, output_layer, word_ids
+from engine.models.reduced_output import MAP, ROWS, fitting, output_rows, word_ids
 from engine.models.safetensors_reader import TensorReader
 from engine.weights.checkpoint_dir import weight_files
 
@@ -27,32 +27,33 @@ class MedusaModel:
     """``count``: heads; ``reads``: the layer of the target whose incoming state they read, which is after the last one;
     ``words`` [Vd]: the target's ids that they can guess. It has no state, so every run shares it."""
 
-    def __init__(self, folder: Path, target: LlamaModel, packed: bool | None = None, weights=None):
+    def __init__(self, folder: Path, target: LlamaModel, weights=None):
         """``weights`` replace those of the folder. Raises Unavailable if they fit no layout, or another target."""
         self.target, self.dtype, self.device = target, target.dtype, target.device
         self.width, self.max_length, self.reads = target.width, target.max_length, (target.layers_count,)
         self.captured = torch.device(self.device).type == "cuda"  # nothing is decided per token there: it would wait
-        self._load(weights or TensorReader(folder, self.dtype, self.device, weight_files(folder)[0].name), packed)
-        self.vocab_size = len(self.words)
-
-    def _load(self, weights, packed: bool | None) -> None:
-        E, V = self.width, self.target.vocab_size
+        weights = weights or TensorReader(folder, self.dtype, self.device, weight_files(folder)[0].name)
         self.count = _count(weights)
-        has_own = "0.1.weight" in weights
-        exact = linear_for(self.dtype, self.device, packed)
-        self.linear = exact(  # one product for all heads
+        E, V, is_reduced = self.width, target.vocab_size, MAP in weights
+        words = word_ids(weights.raw(MAP), V, weights.folder) if is_reduced else torch.arange(V)
+        self.words, self.vocab_size = words.to(self.device), len(words)
+        layers = (  # one product for all heads
             torch.cat([fitting(weights, f"{k}.0.linear.weight", (E, E)) for k in range(self.count)]),
             torch.cat([fitting(weights, f"{k}.0.linear.bias", (E,)) for k in range(self.count)]),
         )
-        is_reduced = MAP in weights
-        words = word_ids(weights.raw(MAP), V, weights.folder) if is_reduced else torch.arange(V)
-        self.words = words.to(self.device)
-        if has_own:
-            self.outputs = [exact(fitting(weights, f"{k}.1.weight", (len(words), E))) for k in range(self.count)]
+        if "0.1.weight" in weights:
+            outputs = [fitting(weights, f"{k}.1.weight", (len(words), E)) for k in range(self.count)]
         elif is_reduced or ROWS in weights:
-            self.outputs = [output_layer(weights, self.target, self.words, packed)]
+            outputs = [output_rows(weights, target, self.words)]
         else:
-            self.outputs = [self.target.head]
+            outputs = []
+        self._load(*layers, outputs)
+
+    def _load(self, weight: torch.Tensor, bias: torch.Tensor, outputs: list[torch.Tensor]) -> None:
+        """weight [K·E, E] and bias [K·E] of the heads' layers; ``outputs`` [Vd, E]: of each head, one for all, or none
+        where they use the target's."""
+        self.linear = Linear(weight, bias)
+        self.outputs = [Linear(output) for output in outputs] or [self.target.head]
 
     def fork(self) -> "MedusaModel":
         """As a runner's."""

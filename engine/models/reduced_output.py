@@ -8,8 +8,6 @@ from pathlib import Path
 import torch
 
 from engine.errors import Unavailable
-from engine.models.linear import linear_for
-from engine.models.llama import LlamaModel
 
 ROWS = "lm_head.weight"  # the words' rows, where they are stored with the head
 MAP = "d2t"
@@ -28,14 +26,13 @@ def word_ids(d2t: torch.Tensor, vocabulary: int, folder: Path) -> torch.Tensor:
     return words
 
 
-def output_layer(weights, target: LlamaModel, words: torch.Tensor, packed: bool | None = None):
-    """Returns the linear [Vd, E] of these words: the rows stored in ``weights``, else the target's own. Raises
+def output_rows(weights, target, words: torch.Tensor) -> torch.Tensor:
+    """Returns the output layer [Vd, E] of these words: the rows stored in ``weights``, else the target's own. Raises
     Unavailable where those are at hand in neither."""
-    linear = linear_for(target.dtype, target.device, packed, bits=8)
     if ROWS in weights:
-        return linear(fitting(weights, ROWS, (len(words), target.width)))
+        return fitting(weights, ROWS, (len(words), target.width))
     if target.is_tied:
-        return linear(target.embedding(words).to(target.dtype))
+        return target.embedding(words).to(target.dtype)
     raise Unavailable(
         f"The head in {weights.folder} takes some rows of the target's output layer, but brings none and this target's "
         f"is not its embedding; add them as {ROWS}."

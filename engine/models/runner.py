@@ -12,7 +12,7 @@ import torch
 
 from engine.device import to_device
 from engine.errors import BadInput
-from engine.models.attention import Span
+from engine.models.attention import HostSpan, Span
 from engine.models.cuda_graphs import EagerGraphs, graphs_for
 from engine.models.kv_cache import KVCache
 from engine.models.llama import LlamaModel
@@ -98,10 +98,8 @@ class DecoderRunner:
     """Runs our own models. On CUDA each width is one captured graph over a bucket of the cache; on a CPU the same code
     runs eagerly."""
 
-    trees = True
-
     def __init__(self, model: LlamaModel, graphs=None):
-        self.model, self.device = model, model.device
+        self.model, self.device, self.trees = model, model.device, model.trees
         self.vocab_size, self.max_length = model.vocab_size, model.max_length
         self.graphs = graphs or graphs_for(model.device)
         self.cache: KVCache | None = None
@@ -241,6 +239,8 @@ class DecoderRunner:
         ``shape``: depth [W] below the root and ancestors [W, M], of tokens that are the last W of a tree's M nodes; the
         nodes before them lie in the slots before.
         """
+        if self.model.on_host:
+            return HostSpan(self.length + offset, W, shape, self.cache)
         visible = visible or self.visible(offset + W)
         order = torch.arange(W, device=self.device)
         slots = self._base + offset + order

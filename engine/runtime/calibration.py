@@ -162,7 +162,7 @@ def _known(folder: Path, device: str, target: str) -> Iterator[tuple[str, str, C
         key, costs = read_json(path).get("key"), _read(path)
         if not costs or not isinstance(key, dict) or key.get("device") != device:
             continue
-        if key.get("weights", {}).get("target", "").removesuffix("-int4") == target:
+        if key.get("weights", {}).get("target", "").split("-")[0] == target:
             yield key.get("drafter", ""), key["precision"], costs
 
 

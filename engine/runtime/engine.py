@@ -27,18 +27,19 @@ from engine.drafters.hybrid import HybridDrafter
 from engine.drafters.translated import TranslatedDrafter
 from engine.errors import BadInput, Unavailable
 from engine.files import cache_root, gigabytes, sha256
-from engine.models.eagle1_head import load_head
-from engine.models.exit_head import ExitModel
+from engine.models import onnx_session
+from engine.models.heads import load_head
 from engine.models.loader import (
     PRECISIONS,
+    ROUNDED,
     LoadedModel,
     choose_device,
     choose_precision,
     device_name,
     load_model,
     memory_errors,
+    runs_in_onnx,
 )
-from engine.models.medusa_heads import MedusaModel
 from engine.models.runner import DecoderRunner, Runner
 from engine.models.transformers_config import load_tokenizer
 from engine.models.translation import Translation
@@ -56,6 +57,7 @@ from engine.weights.vocabulary import Vocabulary, needs_translation
 __all__ = ["PRECISIONS", "Engine", "device_name", "drafter_class", "load_engine"]
 
 
+PLAIN = dict.fromkeys(ROUNDED, "fp32")  # of a draft whose α was not measured rounded
 _CALIBRATIONS = 3  # attempts on a machine that stays busy, because each takes seconds
 
 
@@ -102,15 +104,23 @@ class Engine:
             )
         return folder
 
-    def _load(self, spec: ModelSpec, what: str, precision: str = "", quantised: bool = False) -> LoadedModel:
+    def _load(self, spec: ModelSpec, what: str, precision: str = "") -> LoadedModel:
+        """Loads a model: the target in the engine's precision, a draft in its own ``precision``."""
         folder, step = self.folder(spec), f"Loading {what}, {spec.name}"
         self._progress(0.0, step)
-        model = load_model(
-            folder, self.device, precision or self.precision, lambda share: self._progress(share, step), quantised
-        )
-        if not precision:  # a copy in another precision drafts for the same weights
-            self._hashes[folder] = weights_hash(folder) + ("-int4" if self.precision == "int4" else "")
+        report = lambda share: self._progress(share, step)  # noqa: E731
+        model = load_model(folder, self.device, precision or self.precision, report)
+        if not precision:
+            self._hashes[folder] = weights_hash(folder) + self._rounding()
+        self._hashes.setdefault(folder, weights_hash(folder))  # not of a copy of the target
         return model
+
+    def _rounding(self) -> str:
+        """What the hash of rounded weights ends with: they are another model, and so are products that round nothing
+        else."""
+        if self.precision not in ROUNDED:
+            return ""
+        return f"-{self.precision}" + ("" if runs_in_onnx(self.device, self.precision) else "-dense")
 
     def translates(self, method: str) -> bool:
         """Whether the method's draft has another tokenizer."""
@@ -180,8 +190,9 @@ class Engine:
             self._check_memory(f"The draft {spec.name}", spec.memory(self.precision))
             # Only a draft whose α was measured in 8 bits runs in 8 bits, because outliers can ruin another model's
             # guesses.
-            eight_bits = spec.alpha is not None
-            draft = self._load_head(spec) if spec.head else self._load(spec, "the draft", quantised=eight_bits)
+            can_round = spec.alpha is not None and runs_in_onnx(self.device, "int8")
+            precision = "int8" if can_round else PLAIN.get(self.precision, self.precision)
+            draft = self._load_head(spec) if spec.head else self._load(spec, "the draft", precision)
             self._drafts[method] = draft
             if translation:
                 self._translations[method] = translation
@@ -200,7 +211,8 @@ class Engine:
                 f"An int4 copy drafts for a target in fp32 on our own decoder, not in {self.precision}; use another "
                 "method."
             )
-        choose_precision("int4", self.device)
+        if not runs_in_onnx(self.device, "int4"):
+            raise Unavailable(f"An int4 copy is quicker than its target only on a CPU. {onnx_session.problem() or ''}")
         self._check_memory("An int4 copy", self.pair.target.weight_bytes("int4"))
         return self._load(self.pair.target, "the target's int4 copy", "int4").runner
 
@@ -275,8 +287,9 @@ class Engine:
                 "device": device_name(self.device),
                 "precision": self.precision,
                 "weights": self.weights(method),
-                "threads": torch.get_num_threads(),
+                "threads": onnx_session.threads(),
                 "torch": torch.__version__,
+                "onnxruntime": onnx_session.installed(),
                 "engine": engine.__version__,
             }
 
@@ -436,14 +449,13 @@ class Engine:
             torch.cuda.empty_cache()
 
 
-def _head(method: str, folder: Path, target: DecoderRunner) -> tuple[DecoderRunner | MedusaModel, tuple[int, ...]]:
-    """What runs a method's head, and the layers of the target whose incoming states it reads."""
-    if method == "medusa":
-        heads = MedusaModel(folder, target.model)
-        return heads, heads.reads
-    if method == "exit":  # its passes are captured beside the target's, because they use the same cache
-        return DecoderRunner(ExitModel(folder, target.model), target.graphs), ()
-    head = load_head(folder, target.model)
+def _head(kind: str, folder: Path, target: DecoderRunner):
+    """What runs a head, and the layers of the target whose incoming states it reads."""
+    head = load_head(kind, folder, target.model)
+    if kind == "medusa":
+        return head, head.reads
+    if kind == "exit":  # its passes are captured beside the target's, because they use the same cache
+        return DecoderRunner(head, target.graphs), ()
     return DecoderRunner(head), head.reads
 
 
@@ -451,7 +463,7 @@ def versions() -> dict[str, str]:
     """The versions that a measurement depends on."""
     return {
         "speclens": engine.__version__, "torch": torch.__version__, "transformers": transformers.__version__,
-        "python": platform.python_version(),
+        "onnxruntime": onnx_session.installed(), "python": platform.python_version(),
     }  # fmt: skip
 
 
@@ -469,4 +481,7 @@ def load_engine(
     problems = check_pair(spec, None, device, precision)
     if problems:
         raise Unavailable(" ".join(problems))
-    return Engine(spec, device, precision, progress)
+    loaded = Engine(spec, device, precision, progress)
+    gc.collect()
+    gc.freeze()  # otherwise a collection in mid-run walks all of torch's and the tokenizer's objects, for 0.1 s
+    return loaded

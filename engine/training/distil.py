@@ -20,6 +20,7 @@ import torch
 
 from engine.errors import BadInput
 from engine.files import write_file
+from engine.models import onnx_session
 from engine.trace.events import ProgressCallback
 from engine.training.dataset import Samples
 from engine.training.hidden_states import Features
@@ -165,6 +166,7 @@ def train(
     """
     parameters = [p for p in student.parameters() if p.requires_grad]
     groups = [[p for p in parameters if p.ndim > 1], [p for p in parameters if p.ndim < 2]]
+    torch.set_num_threads(onnx_session.threads())  # one, while a target runs in ONNX Runtime
     optimizer = torch.optim.AdamW(
         [{"params": groups[0], "weight_decay": recipe.weight_decay}, {"params": groups[1], "weight_decay": 0.0}],
         betas=(0.9, 0.95),

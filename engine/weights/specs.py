@@ -10,12 +10,13 @@ from types import MappingProxyType
 from pydantic import ConfigDict, PositiveInt
 from pydantic.dataclasses import dataclass
 
-from engine.config import AUTO, METHODS, draft_of, needs_draft
+from engine.config import AUTO, METHODS, PRECISIONS, draft_of, needs_draft
 from engine.errors import BadInput, matching
 from engine.files import cache_root
 
-BYTES = {"fp32": 4, "bf16": 2, "fp16": 2, "float32": 4, "bfloat16": 2, "float16": 2, "int4": 4}  # but not its weights
-_INT4_BYTES = 0.5 + 4 / 32  # a nibble, and scale and zero in bf16 for 32 of them
+BYTES = {"fp32": 4, "bf16": 2, "fp16": 2, "float32": 4, "bfloat16": 2, "float16": 2, "int8": 4, "int4": 4}
+# Of a rounded weight (above are its keys and values): its bits, and two fp32 numbers for 32 of them.
+_ROUNDED_BYTES = {"int8": 1 + 8 / 32, "int4": 0.5 + 8 / 32}
 CONTEXT = 4096  # tokens that a memory estimate assumes by default
 _WORKING_ROOM = 256 * 2**20  # bytes for activations, logits and scratch buffers beside weights and KV
 STRICT = ConfigDict(extra="forbid", strict=True)
@@ -59,10 +60,11 @@ class ModelSpec:
     alpha: float | None = None
 
     def weight_bytes(self, dtype: str) -> int:
-        if dtype != "int4":
+        if dtype not in _ROUNDED_BYTES:
             return self.parameters * byte_width(dtype)
         vocabulary = self.vocab_size * self.hidden_size  # in 8 bits: once for the embedding, once for the output layer
-        return int((self.parameters - vocabulary) * _INT4_BYTES + vocabulary * (2 * _INT4_BYTES + 1 + 4 / 32))
+        layers = (self.parameters - vocabulary) * _ROUNDED_BYTES[dtype]
+        return int(layers + 2 * vocabulary * _ROUNDED_BYTES["int8"])
 
     def kv_bytes(self, dtype: str, context: int = CONTEXT) -> int:
         """Returns the bytes of keys and values for ``context`` tokens, at most as many as the model attends to."""
@@ -121,5 +123,5 @@ def own_corpus(pair: str) -> Path:
 def byte_width(dtype: str) -> int:
     """Raises BadInput for an unknown precision."""
     if dtype not in BYTES:
-        raise BadInput(f"Unknown precision {dtype!r}; choose from fp32, bf16, fp16, int4.")
+        raise BadInput(f"Unknown precision {dtype!r}; choose from {', '.join(PRECISIONS[1:])}.")
     return BYTES[dtype]

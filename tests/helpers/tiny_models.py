@@ -9,10 +9,11 @@ from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
 from engine.models.llama import LlamaModel
+from engine.models.onnx_llama import OnnxLlama
 from engine.models.runner import DecoderRunner
 
 SMALL = {
-    "vocab_size": 96, "hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2, "num_attention_heads": 4,
+    "vocab_size": 96, "hidden_size": 64, "intermediate_size": 48, "num_hidden_layers": 2, "num_attention_heads": 4,
     "num_key_value_heads": 2, "max_position_embeddings": 256, "bos_token_id": 1, "eos_token_id": 2,
     "pad_token_id": 0, "tie_word_embeddings": False, "initializer_range": 0.3,
 }  # fmt: skip
@@ -25,7 +26,7 @@ LINEAR = {"rope_type": "linear", **THETA, "factor": 2.0}
 CHECKPOINTS = {
     "llama": ("Llama", {}),
     "llama-tied": ("Llama", {"tie_word_embeddings": True}),
-    "llama-wide-head": ("Llama", {"head_dim": 16}),
+    "llama-wide-head": ("Llama", {"head_dim": 32}),
     "llama-biased": ("Llama", {"attention_bias": True, "mlp_bias": True}),
     "llama3-rope": ("Llama", {"rope_parameters": LLAMA3}),
     "yarn-rope": ("Llama", {"rope_parameters": YARN}),
@@ -35,8 +36,8 @@ CHECKPOINTS = {
     "mistral": ("Mistral", {"sliding_window": None}),
     "mistral-window": ("Mistral", {"sliding_window": 40}),
     "qwen2": ("Qwen2", {}),
-    "qwen3": ("Qwen3", {"head_dim": 16}),
-    "qwen3-tied": ("Qwen3", {"head_dim": 8, "tie_word_embeddings": True}),
+    "qwen3": ("Qwen3", {"head_dim": 32}),
+    "qwen3-tied": ("Qwen3", {"head_dim": 16, "tie_word_embeddings": True}),
 }
 # Architectures that only the universal runner knows.
 OTHERS = {
@@ -71,8 +72,14 @@ def logits_of(model, ids) -> torch.Tensor:
         return model(torch.tensor([list(ids)])).logits[0]
 
 
-def runner_of(folder: Path, model, packed: bool | None = False, device: str = "cpu", dtype=torch.float32):
-    return DecoderRunner(LlamaModel(folder, model.config, dtype, device, packed=packed))
+def runner_of(folder: Path, model, device: str = "cpu", dtype=torch.float32):
+    """The model as torch runs it."""
+    return DecoderRunner(LlamaModel(folder, model.config, dtype, device))
+
+
+def onnx_runner_of(folder: Path, model, precision: str = "fp32"):
+    """The model as ONNX Runtime runs it."""
+    return DecoderRunner(OnnxLlama(folder, model.config, precision))
 
 
 @cache

@@ -13,7 +13,7 @@ from transformers.models.llama import modeling_llama as llama
 
 from engine.errors import BadInput, Unavailable
 from engine.models.attention import Span
-from engine.models.eagle1_head import load_head
+from engine.models.heads import load_head
 from engine.models.loader import load_model
 from engine.runtime.engine import load_engine
 from engine.trace.events import CostModel
@@ -141,7 +141,7 @@ def write(folder, tensors: dict, config: dict):
 
 @pytest.fixture(autouse=True)
 def _unrounded(monkeypatch):
-    monkeypatch.setattr("engine.models.linear.quantising_works", lambda: False)  # which would hide a wrong feature
+    monkeypatch.setattr("engine.models.onnx_graph.DRAFTS", "fp32")  # which would hide a wrong feature
 
 
 @torch.inference_mode()

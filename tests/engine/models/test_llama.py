@@ -7,16 +7,16 @@ import pytest
 import torch
 from fake_graphs import FakeGraphs
 from safetensors.torch import load_file, save_file
-from tiny_models import CHECKPOINTS, logits_of, runner_of, write
+from tiny_models import CHECKPOINTS, logits_of, onnx_runner_of, runner_of, write
 from transformers import AutoModelForCausalLM, GPT2Config, LlamaConfig, MistralConfig, Qwen2Config
 
 from engine.errors import BadInput, EngineError, Unavailable
-from engine.models.linear import PackedLinear, PlainLinear, QuantisedLinear, linear_for, packing_works, quantising_works
 from engine.models.llama import LlamaModel, context_length, unsupported
 from engine.models.runner import DecoderRunner, Tokens, tree_shape
 
 IDS = [(37 * i * i + 11 * i + 5) % 96 for i in range(40)]
-PLAIN, PACKED = 1e-5, 5e-4
+PLAIN = 1e-5
+RUNTIMES = {"torch": runner_of, "onnx": onnx_runner_of}
 TREE = (0, 0, 1, 1, 2, 4)  # nodes 1, 2 under the root; 3, 4 under 1; 5 under 2; 6 under 4
 
 
@@ -33,20 +33,18 @@ def close(ours, theirs, tolerance):
     torch.testing.assert_close(ours, theirs, atol=tolerance * float(theirs.abs().max()), rtol=0)
 
 
-def ready(checkpoint, packed=False, prompt=0, capacity=64) -> DecoderRunner:
-    runner = runner_of(*checkpoint, packed=packed)
+def ready(checkpoint, prompt=0, capacity=64, runtime="torch") -> DecoderRunner:
+    runner = RUNTIMES[runtime](*checkpoint)
     runner.reset(min(capacity, runner.max_length))
     runner.prefill(IDS[:prompt])
     return runner
 
 
-@pytest.mark.parametrize("packed", [False, True], ids=["plain", "packed"])
-def test_logits_step_by_step(checkpoint, packed):
+@pytest.mark.parametrize("runtime", RUNTIMES)
+def test_logits_step_by_step(checkpoint, runtime):
     """A prefill, then blocks of uneven width, as rounds feed them; a whole text at once; and after a rollback."""
-    if packed and not packing_works():
-        pytest.skip("oneDNN does not pack weights here")
-    theirs, tolerance = logits_of(checkpoint[1], IDS), PACKED if packed else PLAIN
-    runner, at, rows = ready(checkpoint, packed, prompt=9), 9, []
+    theirs, tolerance = logits_of(checkpoint[1], IDS), PLAIN
+    runner, at, rows = ready(checkpoint, prompt=9, runtime=runtime), 9, []
     for width in (1, 4, 1, 7, 2, 16):
         rows.append(runner.forward(torch.tensor(IDS[at : at + width])))
         at += width
@@ -58,8 +56,9 @@ def test_logits_step_by_step(checkpoint, packed):
     close(runner.forward(torch.tensor(IDS[9:]), last=True), theirs[-1:], tolerance)
 
 
-def test_a_tree_is_every_one_of_its_paths(checkpoint):
-    runner, base = ready(checkpoint, prompt=12), 12
+@pytest.mark.parametrize("runtime", RUNTIMES)
+def test_a_tree_is_every_one_of_its_paths(checkpoint, runtime):
+    runner, base = ready(checkpoint, prompt=12, runtime=runtime), 12
     nodes = [IDS[base], 7, 50, 31, 7, 2, 90]
     logits = runner.forward(torch.tensor(nodes), TREE)
     for node in range(len(nodes)):
@@ -72,9 +71,10 @@ def test_a_tree_is_every_one_of_its_paths(checkpoint):
 
 
 @pytest.mark.parametrize("path", [[0], [0, 1], [0, 2, 5], [0, 1, 4, 6]])
-def test_keeping_a_path_of_a_tree_leaves_what_a_chain_would_have(checkpoint, path):
+@pytest.mark.parametrize("runtime", RUNTIMES)
+def test_keeping_a_path_of_a_tree_leaves_what_a_chain_would_have(checkpoint, path, runtime):
     nodes = torch.tensor([IDS[12], 7, 50, 31, 7, 2, 90])
-    runner = ready(checkpoint, prompt=12)
+    runner = ready(checkpoint, prompt=12, runtime=runtime)
     runner.forward(nodes, TREE)
     runner.keep(12, path)
     assert runner.length == 12 + len(path)
@@ -85,13 +85,13 @@ def test_keeping_a_path_of_a_tree_leaves_what_a_chain_would_have(checkpoint, pat
     )
 
 
-def several(checkpoint) -> tuple[list[Tokens], list[torch.Tensor]]:
+def several(checkpoint, runtime="torch") -> tuple[list[Tokens], list[torch.Tensor]]:
     """New tokens for sequences of unlike length: a prompt's, plain steps, a chain and a tree; and the logits of those
     that want them, each sequence run alone."""
-    shared, batch, right = runner_of(*checkpoint), [], []
+    shared, batch, right = RUNTIMES[runtime](*checkpoint), [], []
     for prompt, width, parents in ((0, 30, None), (1, 1, None), (33, 4, None), (12, 7, TREE), (5, 1, None)):
         runner, ids = shared.fork(), torch.tensor(IDS[prompt : prompt + width])
-        for each in (runner, alone := runner_of(*checkpoint)):
+        for each in (runner, alone := RUNTIMES[runtime](*checkpoint)):
             each.reset(40)
             each.prefill(IDS[:prompt])
         batch.append(Tokens(runner, ids, parents, wants_logits=prompt > 0))
@@ -99,8 +99,9 @@ def several(checkpoint) -> tuple[list[Tokens], list[torch.Tensor]]:
     return batch, right
 
 
-def test_each_of_several_sequences_in_one_pass_is_as_alone(checkpoint):
-    batch, right = several(checkpoint)
+@pytest.mark.parametrize("runtime", RUNTIMES)
+def test_each_of_several_sequences_in_one_pass_is_as_alone(checkpoint, runtime):
+    batch, right = several(checkpoint, runtime)
     lengths = [tokens.runner.length for tokens in batch]
     logits = batch[0].runner.together(batch)
     assert logits[0] is None and [t.runner.length for t in batch] == [
@@ -159,8 +160,8 @@ def test_taps_hand_out_hidden_states(tmp_path):
     runner.forward(torch.tensor(IDS[:8]))
     with torch.no_grad():
         states = model.model(torch.tensor([IDS[:8]]), output_hidden_states=True).hidden_states
-    close(runner.tapped[:8, :64], torch.cat([states[0][0], states[1][0]], -1), PLAIN)
-    close(torch.nn.functional.rms_norm(runner.tapped[:8, 64:], (32,), runner.model.norm, 1e-6), states[2][0], PLAIN)
+    close(runner.tapped[:8, :128], torch.cat([states[0][0], states[1][0]], -1), PLAIN)
+    close(torch.nn.functional.rms_norm(runner.tapped[:8, 128:], (64,), runner.model.norm, 1e-6), states[2][0], PLAIN)
 
 
 def test_half_precision_checkpoints_load_in_fp32(tmp_path):
@@ -267,31 +268,3 @@ def test_a_damaged_checkpoint_is_one_sentence(tmp_path, whole, damage):
 def test_a_tree_lists_every_node_after_its_parent():
     with pytest.raises(AssertionError, match="after its parent"):
         tree_shape([0, 2])
-
-
-@pytest.mark.parametrize("rows", [1, 2, 6, 33])
-@pytest.mark.parametrize("bias", [None, torch.randn(40)], ids=["no bias", "bias"])
-@pytest.mark.parametrize("linear", [PackedLinear, QuantisedLinear])
-def test_packed_products_are_products_and_those_in_eight_bits_nearly(linear, rows, bias):
-    """Weights of every size keep their share: one row of them is a thousand times another, one is nothing at all."""
-    if not (packing_works if linear is PackedLinear else quantising_works)():
-        pytest.skip("no such products here")
-    weight, x = torch.randn(40, 24), torch.randn(rows, 24)
-    weight[0], weight[1], weight[2] = weight[0] * 1e3, weight[1] * 1e-3, 0
-    right, found = PlainLinear(weight, bias)(x), linear(weight, bias)(x)
-    sizes = weight.norm(dim=1) * x.square().mean().sqrt()  # of such products, usually
-    assert ((found - right).abs() <= (1e-5 if linear is PackedLinear else 0.1) * sizes + 1e-6).all()
-    assert found.dtype == torch.float32 and found.shape == right.shape
-
-
-def test_packing_and_eight_bits_are_only_for_fp32_on_cpu_where_asked(monkeypatch):
-    for dtype, packed in ((torch.bfloat16, None), (torch.float32, False)):
-        assert linear_for(dtype, "cpu", packed) is linear_for(dtype, "cpu", packed, bits=8) is PlainLinear
-    assert linear_for(torch.float32, "cpu") is not QuantisedLinear
-    monkeypatch.setattr("engine.models.linear.quantising_works", lambda: False)
-    assert linear_for(torch.float32, "cpu", bits=8) is linear_for(torch.float32, "cpu")
-
-
-def test_a_build_without_eight_bits_is_found_out(monkeypatch):
-    monkeypatch.delattr(torch, "quantize_per_channel")
-    assert not quantising_works.__wrapped__()

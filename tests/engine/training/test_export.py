@@ -47,7 +47,7 @@ def test_a_head_is_stored_as_other_engines_load_it(journey, root):
     wanted = {"architectures": ["LlamaForCausalLMEagle3"], "model_type": "llama", "num_hidden_layers": 1,
               "hidden_size": E, "vocab_size": VOCABULARY, "draft_vocab_size": WORDS,
               "num_attention_heads": 4, "num_key_value_heads": 2,
-              "head_dim": 8, "intermediate_size": inner, "hidden_act": "silu", "tie_word_embeddings": False,
+              "head_dim": 16, "intermediate_size": inner, "hidden_act": "silu", "tie_word_embeddings": False,
               "rope_theta": 10000.0, "rms_norm_eps": target.config.rms_norm_eps, "max_position_embeddings": 256,
               "eagle_config": {"use_aux_hidden_state": True, "eagle_aux_hidden_state_layer_ids": [0, 1]}}  # fmt: skip
     assert {name: config[name] for name in wanted} == wanted
@@ -56,9 +56,7 @@ def test_a_head_is_stored_as_other_engines_load_it(journey, root):
 @pytest.mark.parametrize("name", ["llama-wide-head", "multi-query", "llama3-rope", "yarn-rope", "qwen3", "qwen2"])
 def test_an_exported_head_says_what_the_trained_one_said(tmp_path, monkeypatch, name):
     """With features at every position, beyond the length where scaled rotary embeddings differ from plain ones."""
-    monkeypatch.setattr(
-        "engine.models.linear.quantising_works", lambda: False
-    )  # which rounds, and hides what we look for
+    monkeypatch.setattr("engine.models.onnx_graph.DRAFTS", "fp32")  # rounding would hide what we look for
     student, teacher = random_head(tmp_path / "target", name)
     export.eagle(student, teacher, (0, 1), tmp_path / "head", "a card")
     model_folder(tmp_path / "target", name)  # the same, with a tokenizer

@@ -1,0 +1,102 @@
+"""Runs EAGLE heads as ONNX Runtime graphs, in 8 bits: beside a target that runs so, a draft step must be as quick.
+
+Rounded or not, q is the distribution that drafts were drawn from, so the output stays exact and only α can fall.
+
+Dimension key: T positions fed at once, R rows of logits, E hidden size, Vd draft words.
+"""
+
+from collections.abc import Sequence
+
+import torch
+import torch.nn.functional as F
+
+from engine.models.attention import HostSpan
+from engine.models.eagle1_head import Eagle1Model
+from engine.models.eagle3_head import EagleModel
+from engine.models.kv_cache import KVCache
+from engine.models.onnx_attention import SPARE, Attention, CachedPasses, RotaryTables
+from engine.models.onnx_graph import FLOAT, INT64, Graph, Heads, Weights, draft_precision
+from engine.models.onnx_llama import add_after_attention, add_qkv, row_numbers
+from engine.models.onnx_session import Session
+
+
+class OnnxEagle(EagleModel):
+    """An EAGLE-3 head."""
+
+    on_host = True
+
+    def _load(self, weights) -> None:
+        E, at = self.width, "layers.0." if "layers.0.hidden_norm.weight" in weights else "midlayer."
+        self.precision = draft_precision(E, self.inner, self.H * self.D)
+        read, graph = Weights(weights, self.precision), Graph(self.precision)
+        self._project = self._projection(read, len(self.reads) * E)
+        embedded, hidden = (graph.input(name, FLOAT, ["T", E]) for name in ("embedded", "hidden"))
+        parts = [
+            graph.norm(x, f"{x}.normed", read.vector(f"{at}{name}.weight", E), self.eps)
+            for x, name in ((embedded, "input_layernorm"), (hidden, "hidden_norm"))
+        ]
+        pair = graph.node("Concat", parts, "pair", axis=-1)
+        residual = parts[1] if self.config.norm_before_residual else hidden
+        add, residual = self._layer_graph(graph, read, at, pair, 2 * E, residual)
+        final, state = graph.add_norm(add, residual, "final", read.vector("norm.weight", E), self.eps)
+        self._finish(graph, final, state, read.matrix({"lm_head.weight": self.vocab_size}, E))
+
+    def _projection(self, read: Weights, width: int) -> Session:
+        """What turns the target's features [T, width] into a state."""
+        graph = Graph(self.precision)
+        x = graph.input("features", FLOAT, ["T", width])
+        bias = read.bias(["fc.bias"], [self.width])
+        graph.linear(x, "hidden", read.matrix({"fc.weight": self.width}, width), bias)
+        graph.output("hidden", ["T", self.width])
+        return Session(graph)
+
+    def _layer_graph(self, graph: Graph, read: Weights, at: str, x: str, width: int, residual: str) -> tuple[str, str]:
+        """Attention over ``x`` and the MLP: what to add to which residual."""
+        heads = Heads(self.H, self.K, self.D)
+        self._attention = Attention(graph, 1, heads, trees=True)
+        seen = self._attention(add_qkv(graph, read, at, "qkv", x, width, heads))
+        return add_after_attention(graph, read, at, "", seen, residual, self)
+
+    def _finish(self, graph: Graph, final: str, state: str, words) -> None:
+        """The output layer, and the outgoing state, of some rows."""
+        rows = graph.input("rows", INT64, ["R"])
+        graph.node("Gather", [state, rows], "state", axis=0)
+        graph.linear(graph.node("Gather", [final, rows], "final.rows", axis=0), "logits", words)
+        graph.output("state", ["R", self.width]), graph.output("logits", ["R", self.vocab_size])
+        self._passes = CachedPasses(graph, self._attention, RotaryTables(self.frequencies, self.rope_scaling))
+
+    def new_cache(self, slots: int) -> KVCache:
+        return KVCache(1, self.K, slots, self.D, self.dtype, self.device, spare=SPARE)
+
+    def forward(self, ids, spans: Sequence[HostSpan], rows=slice(None), features=None, state=None):
+        """As that of `EagleModel`, of one sequence."""
+        return self._run(ids, spans, rows, self._projected(features) if state is None else state)
+
+    def _projected(self, features: torch.Tensor) -> torch.Tensor:
+        return self._project.run({"features": features}, {"hidden": (len(features), self.width)})["hidden"]
+
+    def _run(self, ids, spans: Sequence[HostSpan], rows, hidden: torch.Tensor):
+        numbers = row_numbers(rows, len(ids))
+        inputs = {"embedded": self.target.embedding(ids), "hidden": hidden, "rows": numbers}
+        outputs = {"logits": (len(numbers), self.vocab_size), "state": (len(numbers), self.width)}
+        results = self._passes.run(spans, [len(ids)], inputs, outputs)
+        return (None, None) if rows is None else (results["logits"], results["state"])
+
+
+class OnnxEagle1(OnnxEagle, Eagle1Model):
+    """An EAGLE-1 head, which reads its words from the target's output layer."""
+
+    def _load(self, weights) -> None:
+        E = self.width
+        self.precision = draft_precision(E, self.inner, self.H * self.D)
+        read, graph = Weights(weights, self.precision), Graph(self.precision)
+        self._target_norm = self.target.weights.reader("model.norm.weight", (E,)).float()
+        embedded, last = (graph.input(name, FLOAT, ["T", E]) for name in ("embedded", "hidden"))
+        both = graph.node("Concat", [embedded, last], "pair", axis=-1)
+        hidden = graph.linear(both, "fc", read.matrix({"fc.weight": E}, 2 * E), read.bias(["fc.bias"], [E]))
+        add, residual = self._layer_graph(graph, read, "layers.0.", hidden, E, hidden)
+        final = graph.node("Add", [add, residual], "final")
+        self._finish(graph, final, final, self.target.output_matrix())
+
+    def _projected(self, features: torch.Tensor) -> torch.Tensor:
+        return F.rms_norm(features, (self.width,), self._target_norm, self.target.eps)

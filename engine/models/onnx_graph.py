@@ -1,0 +1,206 @@
+"""Builds ONNX graphs of decoder layers: products, norms, gated MLPs and attention over a KV cache in place.
+
+The operators are ONNX Runtime's own (domain com.microsoft): a product by weights of 4 or 8 bits rounds its inputs to 8
+bits for each row and each 32 of them, and sums integers; attention turns the keys, writes them to the cache and attends
+in one node; a residual is added and normed in one node.
+
+Dimension key: W tokens of a pass, E hidden size, H query heads, K key/value heads, D head size, N outputs of a product.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import torch
+from onnx import ModelProto, NodeProto, TensorProto, ValueInfoProto, helper, numpy_helper
+
+from engine.models.grouped import GROUP, GroupedWeight, check_groups, grouped
+
+MS = "com.microsoft"
+FLOAT, INT32, INT64 = TensorProto.FLOAT, TensorProto.INT32, TensorProto.INT64
+BITS = {"int8": 8, "int4": 4}
+DRAFTS = "int8"  # the precision of heads
+_OPSETS = {"": 21, MS: 1}
+_IR_VERSION = 10
+_INLINE = 1 << 16  # bytes; larger weights are handed over beside the graph, which may hold 2 GB at most
+_SCALE_FLOOR = 1e-12
+
+
+@dataclass(frozen=True, slots=True)
+class Heads:
+    """H, K, D of an attention, and its eps where q and k are normed."""
+
+    H: int
+    K: int
+    D: int
+    eps: float = 0.0
+
+
+class Weights:
+    """Reads a checkpoint's tensors for a graph in ``precision``: fp32, int8 or int4. ``reader`` as `open_weights`
+    returns it."""
+
+    def __init__(self, reader, precision: str):
+        self.reader, self.precision = reader, precision
+
+    def __contains__(self, name: str) -> bool:
+        return name in self.reader
+
+    def vector(self, name: str, size: int) -> np.ndarray:
+        return self.reader(name, (size,)).float().numpy()
+
+    def matrix(self, rows: dict[str, int], width: int, bits: int | None = None) -> torch.Tensor | GroupedWeight:
+        """Stacks tensors, given by name with their numbers of rows: [N, width]. ``bits``: to round to where they are
+        not stored in groups, by default those of the precision."""
+        if self.precision == "fp32":
+            return torch.cat([self.reader(name, (size, width)).float() for name, size in rows.items()])
+        bits = bits or BITS[self.precision]
+        check_groups(width, bits)
+        return grouped(self.reader, {name: (size, width) for name, size in rows.items()}, bits)
+
+    def bias(self, names: Sequence[str], sizes: Sequence[int]) -> np.ndarray | None:
+        """The biases of stacked tensors; None where there are none."""
+        if not any(name in self.reader for name in names):
+            return None
+        return np.concatenate([self.vector(name, size) for name, size in zip(names, sizes, strict=True)])
+
+
+@dataclass
+class Graph:
+    """Nodes, and the weights that they read. ``precision``: of products. ``inputs`` and ``outputs`` are named tensors
+    with a type and a shape, whose dimensions are numbers or names."""
+
+    precision: str
+    nodes: list[NodeProto] = field(default_factory=list)
+    constants: list[TensorProto] = field(default_factory=list)
+    external: dict[str, np.ndarray] = field(default_factory=dict)
+    inputs: list[ValueInfoProto] = field(default_factory=list)
+    outputs: list[ValueInfoProto] = field(default_factory=list)
+
+    def input(self, name: str, kind: int, shape: Sequence[int | str]) -> str:
+        self.inputs.append(helper.make_tensor_value_info(name, kind, shape))
+        return name
+
+    def output(self, name: str, shape: Sequence[int | str]) -> None:
+        self.outputs.append(helper.make_tensor_value_info(name, FLOAT, shape))
+
+    def weight(self, name: str, array: np.ndarray) -> str:
+        array = np.ascontiguousarray(array)
+        if array.nbytes <= _INLINE:
+            self.constants.append(numpy_helper.from_array(array, name))
+        else:
+            kind = helper.np_dtype_to_tensor_dtype(array.dtype)
+            tensor = TensorProto(name=name, data_type=kind, dims=array.shape, data_location=TensorProto.EXTERNAL)
+            tensor.external_data.add(key="location", value=name)
+            self.constants.append(tensor)
+            self.external[name] = array
+        return name
+
+    def _shared(self, name: str, array: np.ndarray) -> str:
+        """A weight that several nodes read."""
+        return name if any(constant.name == name for constant in self.constants) else self.weight(name, array)
+
+    def node(
+        self, kind: str, inputs: Sequence[str], outputs: Sequence[str] | str, domain: str = "", **attributes
+    ) -> str:
+        """Returns the name of the first output."""
+        outputs = [outputs] if isinstance(outputs, str) else list(outputs)
+        self.nodes.append(helper.make_node(kind, list(inputs), outputs, domain=domain, **attributes))
+        return outputs[0]
+
+    def linear(self, x: str, name: str, weight: torch.Tensor | GroupedWeight, bias: np.ndarray | None = None) -> str:
+        """x […, K] → […, N] by weight [N, K]."""
+        product = name if bias is None else f"{name}.product"
+        if isinstance(weight, GroupedWeight):
+            self._grouped(x, product, weight)
+        else:
+            self.node("MatMul", [x, self.weight(f"{name}.w", weight.T.contiguous().numpy())], product)
+        if bias is not None:
+            self.node("Add", [product, self.weight(f"{name}.bias", bias)], name)
+        return name
+
+    def _grouped(self, x: str, name: str, weight: GroupedWeight) -> None:
+        N, K = weight.n.shape
+        if self.precision == "int4" and weight.offset is not None:
+            self._four_bits(x, name, weight, N, K)
+            return
+        n, scale, zero = eight_bits(weight)
+        inputs = [x, self.weight(f"{name}.n", n), self.weight(f"{name}.s", scale.reshape(-1))]
+        if zero is not None:
+            inputs.append(self.weight(f"{name}.z", zero.reshape(-1)))
+        self._rounded(inputs, name, N, K, 8)
+
+    def _four_bits(self, x: str, name: str, weight: GroupedWeight, N: int, K: int) -> None:
+        """The product reads n − 8; the rest of w, offset + 8 · scale, is one number a group, and so a small product of
+        each group's sum of inputs. Zero points would have to be whole steps, which ruins a model (KL 0.8)."""
+        n = weight.n.view(N, K // GROUP, GROUP).numpy()
+        packed = self.weight(f"{name}.n", n[..., 0::2] | (n[..., 1::2] << 4))
+        scales = self.weight(f"{name}.s", weight.scale.numpy().reshape(-1))
+        steps = self._rounded([x, packed, scales], f"{name}.steps", N, K, 4)
+        members = self._shared(f"members{K}", np.repeat(np.eye(K // GROUP, dtype=np.float32), GROUP, 0))
+        sums = self.node("MatMul", [x, members], f"{name}.sums")
+        rest = self.weight(f"{name}.o", (weight.offset + 8 * weight.scale).T.contiguous().numpy())
+        self.node("Gemm", [sums, rest, steps], name)
+
+    def _rounded(self, inputs: Sequence[str], name: str, N: int, K: int, bits: int) -> str:
+        # Without accuracy_level 4 the kernel multiplies in fp32 and takes ten times as long (onnxruntime 1.32).
+        attributes = {"K": K, "N": N, "bits": bits, "block_size": GROUP, "accuracy_level": 4}
+        return self.node("MatMulNBits", inputs, name, MS, **attributes)
+
+    def norm(self, x: str, name: str, weight: np.ndarray, eps: float) -> str:
+        """RMS norm over the last axis."""
+        weight = self.weight(f"{name}.w", weight)
+        return self.node("SimplifiedLayerNormalization", [x, weight], name, axis=-1, epsilon=eps)
+
+    def add_norm(self, x: str, residual: str, name: str, weight: np.ndarray, eps: float) -> tuple[str, str]:
+        """Returns the norm of x + residual, and the sum itself."""
+        outputs = [name, "", "", f"{name}.sum"]
+        inputs = [x, residual, self.weight(f"{name}.w", weight)]
+        self.node("SkipSimplifiedLayerNormalization", inputs, outputs, MS, epsilon=eps)
+        return outputs[0], outputs[3]
+
+    def gated(self, x: str, name: str) -> str:
+        """x […, 2·I]: gate and up side by side → silu(gate) · up."""
+        self.node("Split", [x], [f"{name}.gate", f"{name}.up"], axis=-1, num_outputs=2)
+        silu = self.node("QuickGelu", [f"{name}.gate"], f"{name}.silu", MS, alpha=1.0)  # x · sigmoid(x)
+        return self.node("Mul", [silu, f"{name}.up"], name)
+
+    def build(self) -> ModelProto:
+        graph = helper.make_graph(self.nodes, "pass", self.inputs, self.outputs, self.constants)
+        opsets = [helper.make_opsetid(domain, version) for domain, version in _OPSETS.items()]
+        return helper.make_model(graph, opset_imports=opsets, ir_version=_IR_VERSION)
+
+
+def draft_precision(*widths: int) -> str:
+    """DRAFTS, which is quickest; fp32 where 32 does not divide the inputs of every product."""
+    return "fp32" if any(width % GROUP for width in widths) else DRAFTS
+
+
+def rounded_matrix(weight: torch.Tensor, precision: str) -> torch.Tensor | GroupedWeight:
+    """A weight [N, K] as `Graph.linear` takes it in this precision."""
+    return weight.float() if precision == "fp32" else GroupedWeight.rounded(weight, BITS[precision])
+
+
+def eight_bits(weight: GroupedWeight) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
+    """w = scale · (n − zero): n [N, G, 32] uint8, scale and zero [N, G]; zero None means 128.
+
+    A 4-bit weight becomes n' = 16 · n with a zero point of sixteenths of a step, which is nearly exact. A group whose
+    zero point would lie outside 0 … 255 is rounded anew, between its extremes and 0.
+    """
+    N, G = weight.scale.shape
+    n = weight.n.view(N, G, GROUP)
+    if weight.offset is None:
+        return (n.to(torch.int16) + 128).to(torch.uint8).numpy(), weight.scale.numpy(), None
+    scale = weight.scale / 16
+    zero = (-weight.offset / torch.where(scale == 0, torch.full_like(scale, _SCALE_FLOOR), scale)).round()
+    n = n << 4
+    outside = (zero < 0) | (zero > 255)
+    if outside.any():
+        groups = weight.dense().view(N, G, GROUP)[outside]
+        low, high = groups.amin(-1).clamp_max(0), groups.amax(-1).clamp_min(0)
+        step = ((high - low) / 255).clamp_min(_SCALE_FLOOR)
+        zeros = (-low / step).round()
+        n, scale, zero = n.clone(), scale.clone(), zero.clone()
+        n[outside] = ((groups / step[:, None]).round() + zeros[:, None]).clamp(0, 255).to(torch.uint8)
+        scale[outside], zero[outside] = step, zeros
+    return n.numpy(), scale.numpy(), zero.to(torch.uint8).numpy()

@@ -1,0 +1,186 @@
+"""Runs the forward pass of the Llama family on a CPU, as an ONNX Runtime graph that is built from the checkpoint.
+
+It takes the place of `LlamaModel` and answers to the same calls. Keys and values stay in our own `KVCache`, so a
+rollback stays an assignment.
+
+Dimension key: T rows of a pass, R rows of logits, E hidden size, H query heads, K key/value heads, D head size,
+V vocabulary.
+"""
+
+from collections.abc import Sequence
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from engine.errors import Unavailable
+from engine.models.attention import HostSpan, rotary_frequencies
+from engine.models.gguf_reader import open_weights
+from engine.models.grouped import GroupedWeight
+from engine.models.kv_cache import KVCache
+from engine.models.llama import context_length, head_size, unsupported
+from engine.models.onnx_attention import SPARE, Attention, CachedPasses, RotaryTables
+from engine.models.onnx_graph import FLOAT, INT64, Graph, Heads, Weights
+from engine.models.onnx_session import share_cores
+
+PRECISIONS = ("fp32", "int8", "int4")
+_MOST_SEQUENCES = 16  # of a pass; more take turns
+
+
+class OnnxLlama:
+    """A checkpoint folder as a graph. ``precision``: of its products, one of PRECISIONS; ``trees``: whether a pass may
+    hold a token tree, which rounded inputs do not bear. Raises Unavailable for other architectures."""
+
+    on_host = True
+    device, dtype = "cpu", torch.float32
+
+    def __init__(self, folder: Path, config, precision: str = "fp32", progress=None, weights=None):
+        """``weights``: a replacement for the folder's reader."""
+        if reason := unsupported(config):
+            raise Unavailable(f"This model cannot run on the fast decoder: {reason}.")
+        share_cores()
+        self.config, self.precision, self.trees = config, precision, precision == "fp32"
+        self.H, self.K, self.D = config.num_attention_heads, config.num_key_value_heads, head_size(config)
+        self.layers_count, self.inner, self.eps = (
+            config.num_hidden_layers,
+            config.intermediate_size,
+            config.rms_norm_eps,
+        )
+        self.width, self.vocab_size, self.max_length = config.hidden_size, config.vocab_size, context_length(config)
+        self.taps: tuple[int, ...] = ()
+        self.weights = Weights(weights or open_weights(folder, torch.float32, "cpu"), precision)
+        self.is_tied = config.tie_word_embeddings or "lm_head.weight" not in self.weights
+        self.rotary = RotaryTables(*rotary_frequencies(config, self.D, "cpu"))
+        self.embed = self._matrix("model.embed_tokens.weight")
+        self._alone = self._passes(1, progress)
+
+    @cached_property
+    def _shared(self) -> CachedPasses:
+        """Made when several sequences first share a pass, because it packs the weights once more."""
+        return self._passes(_MOST_SEQUENCES)
+
+    def _matrix(self, name: str) -> torch.Tensor | GroupedWeight:
+        return self.weights.matrix({name: self.vocab_size}, self.width, bits=8)
+
+    def output_matrix(self) -> torch.Tensor | GroupedWeight:
+        """The output layer [V, E]."""
+        return self.embed if self.is_tied else self._matrix("lm_head.weight")
+
+    def embedding(self, ids: torch.Tensor) -> torch.Tensor:
+        """ids [T] → [T, E]"""
+        return self.embed.rows(ids).dense() if isinstance(self.embed, GroupedWeight) else self.embed[ids]
+
+    def new_cache(self, slots: int) -> KVCache:
+        return KVCache(self.layers_count, self.K, slots, self.D, self.dtype, self.device, spare=SPARE)
+
+    def forward(self, ids: torch.Tensor, spans: Sequence[HostSpan], rows: slice | torch.Tensor | None = slice(None)):
+        """As `LlamaModel.forward`: logits [R, V] (None where ``rows`` is None), and the states that enter the tapped
+        layers [T, taps·E] (None without taps)."""
+        x, numbers = self.embedding(ids), row_numbers(rows, len(ids))
+        if len(spans) == 1:
+            results = [self._pass(self._alone, x, spans, numbers)]
+        else:
+            results = [self._pass(self._shared, *part) for part in _in_turn(x, spans, numbers)]
+        logits, features = ([part for part in side if part is not None] for side in zip(*results, strict=True))
+        return None if rows is None else _joined(logits), _joined(features) if features else None
+
+    def _pass(self, passes: CachedPasses, x: torch.Tensor, spans: Sequence[HostSpan], rows: torch.Tensor):
+        T, states = len(x), [i for i in self.taps if i]
+        outputs = {"logits": (len(rows), self.vocab_size)} | {state_name(i): (T, self.width) for i in states}
+        results = passes.run(spans, [span.width for span in spans], {"x": x, "rows": rows}, outputs)
+        tapped = [x if i == 0 else results[state_name(i)] for i in self.taps]
+        return results["logits"], _joined(tapped, -1) if tapped else None
+
+    def _passes(self, sequences: int, progress=None) -> CachedPasses:
+        graph = Graph(self.precision)
+        attention = Attention(graph, sequences, Heads(self.H, self.K, self.D, self.eps), self.trees)
+        final = add_layers(graph, self.weights, self, self.layers_count, attention, progress)
+        rows = graph.node("Gather", [final, graph.input("rows", INT64, ["R"])], "final", axis=0)
+        graph.linear(rows, "logits", self.output_matrix())
+        graph.output("logits", ["R", self.vocab_size])
+        return CachedPasses(graph, attention, self.rotary)
+
+
+def _joined(parts: Sequence[torch.Tensor], dim: int = 0) -> torch.Tensor:
+    return parts[0] if len(parts) == 1 else torch.cat(list(parts), dim)
+
+
+def _in_turn(x: torch.Tensor, spans: Sequence[HostSpan], rows: torch.Tensor):
+    """Some sequences at a time: their states, spans and numbers of rows."""
+    start = 0
+    for at in range(0, len(spans), _MOST_SEQUENCES):
+        some = spans[at : at + _MOST_SEQUENCES]
+        end = start + sum(span.width for span in some)
+        yield x[start:end], some, rows[(rows >= start) & (rows < end)] - start
+        start = end
+
+
+def row_numbers(rows: slice | torch.Tensor | None, T: int) -> torch.Tensor:
+    if rows is None:
+        return torch.zeros(0, dtype=torch.long)
+    return torch.arange(T)[rows] if isinstance(rows, slice) else rows
+
+
+def state_name(layer: int) -> str:
+    """The states that enter a layer, or of the number of layers those after the last."""
+    return f"norm{layer}.sum"
+
+
+def add_layers(
+    graph: Graph, weights: Weights, model: OnnxLlama, count: int, attention: Attention, progress=None
+) -> str:
+    """Adds the first ``count`` layers to input x [T, E]; returns the name of what the output layer reads."""
+    E, eps, heads = model.width, model.eps, Heads(model.H, model.K, model.D, model.eps)
+    norms = [f"model.layers.{i}.input_layernorm.weight" for i in range(model.layers_count)] + ["model.norm.weight"]
+    x = graph.input("x", FLOAT, ["T", E])
+    normed = graph.norm(x, "norm0", weights.vector(norms[0], E), eps)
+    for i in range(count):
+        at = f"model.layers.{i}."
+        qkv = add_qkv(graph, weights, at, f"qkv{i}", normed, E, heads)
+        normed, x = add_after_attention(graph, weights, at, str(i), attention(qkv), x, model)
+        normed, x = graph.add_norm(normed, x, f"norm{i + 1}", weights.vector(norms[i + 1], E), eps)
+        graph.output(x, ["T", E])
+        if progress:
+            progress((i + 1) / count)
+    return normed
+
+
+def add_qkv(graph: Graph, weights: Weights, at: str, name: str, x: str, width: int, heads: Heads) -> str:
+    """Queries, keys and values side by side [T, (H + 2·K)·D], q and k normed where the checkpoint has weights."""
+    sizes = (heads.H * heads.D, heads.K * heads.D, heads.K * heads.D)
+    qkv = add_product(graph, weights, f"{at}self_attn.", "qkv", name, x, width, sizes)
+    if f"{at}self_attn.q_norm.weight" not in weights:
+        return qkv
+    parts = [f"{name}.{side}" for side in "qkv"]
+    graph.node("Split", [qkv, graph.weight(f"{name}.sizes", np.array(sizes))], parts, axis=-1)
+    for i, count in enumerate((heads.H, heads.K)):
+        part, weight = parts[i], weights.vector(f"{at}self_attn.{'qk'[i]}_norm.weight", heads.D)
+        apart = graph.weight(f"{part}.apart", np.array([-1, count, heads.D]))
+        joined = graph.weight(f"{part}.joined", np.array([-1, count * heads.D]))
+        rows = graph.norm(graph.node("Reshape", [part, apart], f"{part}.heads"), f"{part}.norm", weight, heads.eps)
+        parts[i] = graph.node("Reshape", [rows, joined], f"{part}.normed")
+    return graph.node("Concat", parts, f"{name}.normed", axis=-1)
+
+
+def add_after_attention(
+    graph: Graph, weights: Weights, at: str, name: str, seen: str, x: str, model
+) -> tuple[str, str]:
+    """The rest of a layer, of attention ``seen`` over residual ``x``: what its MLP adds, and the residual to add it to.
+    ``model``: its H, D, width, inner and eps."""
+    E = model.width
+    out = add_product(graph, weights, f"{at}self_attn.", "o", f"out{name}", seen, model.H * model.D, (E,))
+    norm = weights.vector(f"{at}post_attention_layernorm.weight", E)
+    mid, x = graph.add_norm(out, x, f"mid{name}", norm, model.eps)
+    both = add_product(graph, weights, f"{at}mlp.", ("gate", "up"), f"both{name}", mid, E, (model.inner, model.inner))
+    active = graph.gated(both, f"active{name}")
+    return add_product(graph, weights, f"{at}mlp.", ("down",), f"down{name}", active, model.inner, (E,)), x
+
+
+def add_product(
+    graph: Graph, weights: Weights, at: str, parts: Sequence[str], name: str, x: str, width: int, sizes: Sequence[int]
+) -> str:
+    """One product by the projections ``parts`` side by side, with their biases where there are any."""
+    names = [f"{at}{part}_proj" for part in parts]
+    matrix = weights.matrix({f"{part}.weight": size for part, size in zip(names, sizes, strict=True)}, width)
+    return graph.linear(x, name, matrix, weights.bias([f"{part}.bias" for part in names], sizes))

@@ -1,0 +1,174 @@
+"""Opens ONNX Runtime sessions on a CPU, binds their tensors in place, and says whether they can run here.
+
+Two pools of threads starve each other on two cores: with torch's pool of two beside it, a pass of 7.9 ms took 13.3. So
+where passes run here, torch keeps one thread (`share_cores`).
+"""
+
+import os
+from collections.abc import Mapping, Sequence
+from functools import cache
+
+import numpy as np
+import torch
+
+from engine.errors import BadInput, Unavailable
+
+THREADS = "SPECLENS_THREADS"
+_OLDEST = (1, 22)  # the first with products by 8-bit weights
+_TOLERANCE = 0.05  # of a sum of 64 products whose inputs are rounded to 8 bits
+
+
+@cache
+def _torch_threads() -> int:
+    return torch.get_num_threads()
+
+
+def threads() -> int:
+    """Threads of a pass on the CPU: SPECLENS_THREADS, else as many as torch would take. Raises BadInput for a setting
+    that is no number from 1 to that of the processors."""
+    default, text = _torch_threads(), os.environ.get(THREADS, "").strip()
+    if not text:
+        return default
+    most = os.cpu_count() or 1
+    if not text.isdigit() or not 1 <= int(text) <= most:
+        raise BadInput(f"{THREADS} is {text[:20]!r}; set it to a number from 1 to {most}, or not at all.")
+    return int(text)
+
+
+def share_cores() -> None:
+    """Leaves the cores to ONNX Runtime: torch computes in the calling thread only."""
+    _torch_threads()  # remembered before it changes
+    torch.set_num_threads(1)
+
+
+@cache
+def problem() -> str | None:
+    """Why passes cannot run in ONNX Runtime here, as a sentence; None where they can: the package and its operators are
+    there, and small products agree with torch's."""
+    try:
+        import onnx  # noqa: F401
+        import onnxruntime
+    except (ImportError, OSError) as error:
+        return f"ONNX Runtime cannot be loaded ({_first_line(error)}); run `pip install onnxruntime onnx`."
+    if tuple(int(part) for part in onnxruntime.__version__.split(".")[:2]) < _OLDEST:
+        return f"ONNX Runtime {onnxruntime.__version__} is too old; run `pip install -U onnxruntime`."
+    try:
+        wrong = [precision for precision in ("fp32", "int8", "int4") if not _agrees(precision)]
+    except Exception as error:  # a build without an operator says so in many ways
+        return f"This build of ONNX Runtime lacks an operator ({_first_line(error)})."
+    return f"ONNX Runtime multiplies wrongly on this processor ({', '.join(wrong)})." if wrong else None
+
+
+def works() -> bool:
+    return problem() is None
+
+
+def installed() -> str:
+    """The package's version; empty without it."""
+    try:
+        import onnxruntime
+    except (ImportError, OSError):
+        return ""
+    return onnxruntime.__version__
+
+
+def _first_line(error: BaseException) -> str:
+    return next(iter(str(error).strip().splitlines()), type(error).__name__)[:200]
+
+
+def _agrees(precision: str) -> bool:
+    from engine.models.grouped import GroupedWeight
+    from engine.models.onnx_graph import BITS, FLOAT, Graph
+
+    draw = torch.Generator().manual_seed(0)
+    weight, x = torch.randn(48, 64, generator=draw) / 8, torch.randn(3, 64, generator=draw)
+    stored = weight if precision == "fp32" else GroupedWeight.rounded(weight, BITS[precision])
+    graph = Graph(precision)
+    graph.linear(graph.input("x", FLOAT, ["W", 64]), "y", stored)
+    graph.output("y", ["W", 48])
+    y = Session(graph).run({"x": x}, {"y": (3, 48)})["y"]
+    right = x @ (stored if precision == "fp32" else stored.dense()).T
+    return bool(torch.allclose(y, right, atol=_TOLERANCE))
+
+
+@cache
+def _one_pool() -> None:
+    """Makes the threads that all sessions share. A session's own would spin while another one computes."""
+    import onnxruntime as ort
+
+    ort.set_global_thread_pool_sizes(threads(), 1)
+
+
+class Session:
+    """A graph, ready to run. Tensors go in and come out by address, without a copy."""
+
+    def __init__(self, graph):
+        """Takes the weights out of ``graph``, so that they are freed once they are packed."""
+        import onnxruntime as ort
+
+        _one_pool()
+        options = ort.SessionOptions()
+        options.use_per_session_threads = False
+        options.log_severity_level = 3
+        given = {name: ort.OrtValue.ortvalue_from_numpy(array) for name, array in graph.external.items()}
+        options.add_external_initializers([*given], [*given.values()])
+        try:
+            self.session = ort.InferenceSession(
+                graph.build().SerializeToString(), options, providers=["CPUExecutionProvider"]
+            )
+        except Exception as error:  # ONNX Runtime's own types, none of them public
+            if "bad_alloc" in str(error) or "allocate" in str(error):
+                raise MemoryError(str(error)) from error
+            raise Unavailable(f"ONNX Runtime cannot run this model: {_first_line(error)}.") from error
+        graph.external.clear()
+
+    def run(self, inputs: Mapping[str, torch.Tensor], outputs: Mapping[str, Sequence[int]]) -> dict[str, torch.Tensor]:
+        """Runs once. ``outputs``: the shape of each that is wanted, all of fp32."""
+        binding = Binding(self)
+        binding.keep(inputs)
+        return binding.run({}, outputs)
+
+
+class Binding:
+    """The tensors of several passes: those that stay, as a cache does, and those of one pass."""
+
+    def __init__(self, session: Session):
+        self._session, self._binding = session.session, session.session.io_binding()
+        self._kept: dict[str, torch.Tensor] = {}
+
+    def keep(self, inputs: Mapping[str, torch.Tensor]) -> None:
+        """Binds inputs for all passes to come."""
+        for name, tensor in inputs.items():
+            self._kept[name] = tensor
+            self._input(name, tensor)
+
+    def keep_in_place(self, name: str, tensor: torch.Tensor) -> None:
+        """Binds a tensor that every pass changes, as input past.NAME and output next.NAME. Its owner keeps it."""
+        self._input(f"past.{name}", tensor)
+        self._output(f"next.{name}", tensor)
+
+    def run(self, inputs: Mapping[str, torch.Tensor], outputs: Mapping[str, Sequence[int]]) -> dict[str, torch.Tensor]:
+        """Runs one pass. ``outputs`` as for `Session.run`, the same names in every pass."""
+        results = {name: torch.empty(*shape) for name, shape in outputs.items()}
+        for name, tensor in inputs.items():
+            self._input(name, tensor)
+        for name, tensor in results.items():
+            self._output(name, tensor)
+        self._session.run_with_iobinding(self._binding)
+        return results
+
+    def _input(self, name: str, tensor: torch.Tensor) -> None:
+        self._binding.bind_input(name, *_place(tensor))
+
+    def _output(self, name: str, tensor: torch.Tensor) -> None:
+        self._binding.bind_output(name, *_place(tensor))
+
+
+_KINDS = {torch.float32: np.float32, torch.int32: np.int32, torch.int64: np.int64}
+_NOTHING = torch.zeros(1)  # an empty tensor has no address
+
+
+def _place(tensor: torch.Tensor) -> tuple:
+    """Device, its number, type, shape and address, as ONNX Runtime binds a tensor."""
+    assert tensor.is_contiguous()
+    return "cpu", 0, _KINDS[tensor.dtype], tensor.shape, tensor.data_ptr() or _NOTHING.data_ptr()
