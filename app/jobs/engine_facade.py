@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from engine.config import AUTO
 from engine.errors import EngineError
@@ -17,7 +18,14 @@ from engine.weights.checkpoint_dir import weights_hash
 from engine.weights.specs import methods
 from engine.weights.store import locate
 
-PRECISIONS = {"cuda": (AUTO, "bf16", "fp16", "fp32"), "mps": (AUTO, "fp32", "fp16"), "cpu": (AUTO, "int4")}
+if TYPE_CHECKING:
+    from engine.bench.precisions import Distance
+
+PRECISIONS = {
+    "cuda": (AUTO, "bf16", "fp16", "fp32"),
+    "mps": (AUTO, "fp32", "fp16"),
+    "cpu": (AUTO, "fp32", "int8", "int4"),
+}
 
 
 @dataclass(frozen=True)
@@ -54,11 +62,13 @@ class MethodCosts:
 
 @dataclass(frozen=True)
 class Hardware:
-    """Where runs are computed: the kind of ``device``, its name, and the precisions that it offers."""
+    """Where runs are computed: the kind of ``device``, its name, the precisions that it offers, and why it is slower
+    than it need be, as a sentence."""
 
     device: str
     name: str
     precisions: tuple[str, ...]
+    note: str = ""
 
 
 class EngineFacade:
@@ -91,8 +101,10 @@ class EngineFacade:
         return preflight.check_pair(spec, needed, device, dtype, free, fetch=fetch)
 
     def notes(self, pair: str) -> list[str]:
-        """Sentences about drafts of a pair that work, but not as one would expect, and about those that cannot."""
-        return preflight.notes(get_pair(pair))
+        """Sentences about drafts of a pair that work, but not as one would expect, about those that cannot, and about
+        a machine that is slower than it need be."""
+        hardware = self.hardware()
+        return [*preflight.notes(get_pair(pair)), *([hardware.note] if hardware and hardware.note else [])]
 
     def absent_bytes(self, pair: str) -> int:
         """About how many bytes a first run would download: 16-bit weights, as they are published."""
@@ -120,12 +132,16 @@ class EngineFacade:
 
     def hardware(self) -> Hardware | None:
         """This machine's own. None only in a subclass whose engines are elsewhere and have not answered yet."""
-        from engine.models.int4 import int4_works
+        from engine.models.onnx_session import problem
         from engine.runtime.engine import choose_device, device_name
 
         device = choose_device(AUTO)
-        offered = tuple(name for name in PRECISIONS[device] if name != "int4" or int4_works())
-        return Hardware(device, device_name(device), offered)
+        reason = problem() if device == "cpu" else None
+        if reason:
+            return Hardware(
+                device, device_name(device), (AUTO,), f"{reason} Until then runs take twice as long or more."
+            )
+        return Hardware(device, device_name(device), PRECISIONS[device])
 
     def precisions(self) -> tuple[str, ...]:
         """Auto alone while the hardware is not known."""
@@ -138,6 +154,15 @@ class EngineFacade:
 
         where = self._calibrations(pair)
         return known_steps(*where) if where else {}
+
+    def distances(self, pair: str) -> dict[str, "Distance"]:
+        """How far each rounded precision of the pair is from fp32, where that was measured."""
+        folder = self._folder(pair)
+        if folder is None:
+            return {}
+        from engine.bench.precisions import known
+
+        return known(weights_hash(folder))
 
     def method_costs(self, pair: str) -> dict[str, MethodCosts]:
         """Of each method of the pair, in the precision that auto takes; empty while the hardware is not known."""

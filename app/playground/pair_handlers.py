@@ -14,6 +14,7 @@ from engine.config import AUTO
 from engine.errors import EngineError
 
 UNUSABLE = " (not on this machine)"
+_SHOWN = ("bf16", "fp16", "fp32", "int8", "int4")
 # The outputs that depend on the pair.
 PairOptions = outputs("method", "thinking", "precision", "note")
 
@@ -29,6 +30,7 @@ class PairHandlers:
             reasons, size = self.service.problems(pair), self.service.to_fetch(pair)
             thinking, precisions = self.service.engine.thinking(pair), self.service.engine.precisions()
             steps, notes = self.service.engine.known_steps(pair), self.service.engine.notes(pair)
+            distances = self.service.engine.distances(pair)
         except EngineError as error:
             return PairOptions(note=about_pair("", "error", str(error)))
         return PairOptions(
@@ -36,7 +38,9 @@ class PairHandlers:
             method=gr.update(choices=offered, **({} if method in dict(offered).values() else {"value": AUTO})),
             thinking=gr.update(visible=thinking),
             precision=gr.update(
-                visible=len(precisions) > 1, choices=choices({}, precisions), info=precision_info(precisions, steps)
+                visible=len(precisions) > 1,
+                choices=choices({}, precisions),
+                info=precision_info(precisions, steps, distances),
             ),
             note=_note(self.service.pairs[pair].title, reasons, size, notes),
         )
@@ -53,16 +57,17 @@ class PairHandlers:
         return gr.update(choices=choices(labels))
 
 
-def precision_info(offered: Sequence[str], steps: Mapping[str, float]) -> str:
-    """What a precision brings here: the steps that were measured, and that int4 is a model of its own."""
-    info = ["Of weights and arithmetic; another one loads the model anew."]
-    if "int4" in offered:
-        info.append("int4 rounds the weights: another model, with a baseline of its own.")
-    measured = [f"{1000 * steps[name]:.0f} ms in {name}" for name in ("bf16", "fp16", "fp32", "int4") if name in steps]
+def precision_info(offered: Sequence[str], steps: Mapping[str, float], distances: Mapping[str, Any]) -> str:
+    """What each precision brings here, as far as it was measured, and how far it is from fp32. ``steps``: seconds of a
+    plain step; ``distances``: `engine.bench.precisions.Distance` of each."""
+    info = ["Another one loads the model anew."]
+    if "int8" in offered:
+        info.append("int8 and int4 round the weights: another model each, with its own text and its own baseline.")
+    measured = [f"{1 / steps[name]:.0f} in {name}" for name in _SHOWN if name in steps]
     if measured:
-        info.append(f"A plain step takes {' and '.join(measured)} on this machine.")
-    if "int4" in offered and "int4" not in steps:
-        info.append("Run once in int4 to measure its step here, too.")
+        info.append(f"Plain tokens a second here: {', '.join(measured)}.")
+    for name, each in distances.items():
+        info.append(f"{name} makes fp32's first choice at {each.equal:.1%} of tokens (KL {each.kl:.4f}).")
     return " ".join(info)
 
 

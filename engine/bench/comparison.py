@@ -11,8 +11,6 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-import torch
-
 from engine.bench.benchmark import Benchmark, System, Turn, request, warm_up
 from engine.bench.metrics import Results, end_to_end, rows
 from engine.bench.prompts import Prompt
@@ -22,6 +20,7 @@ from engine.config import AUTO, RunConfig, runs_model
 from engine.decoding.tokenization import encode_prompt
 from engine.device import processor
 from engine.errors import BadInput
+from engine.models.onnx_session import threads
 from engine.runtime import calibration
 from engine.runtime.engine import Engine, device_name, versions
 from engine.trace.events import CostModel, ProgressCallback
@@ -205,7 +204,7 @@ def environment(engine: Engine, settings, prompts_file: Path | None) -> dict:
         "device": device_name(engine.device),
         "processor": processor(),
         "precision": engine.precision,
-        "threads": torch.get_num_threads(),
+        "threads": threads(),
         "versions": versions(),
         "time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
         "settings": asdict(settings) | {"methods": list(settings.methods)},

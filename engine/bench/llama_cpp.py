@@ -5,8 +5,7 @@ It reads the very GGUF file of the pair, gets the same ids and as many threads, 
 
 import time
 from dataclasses import dataclass
-
-import torch
+from pathlib import Path
 
 from engine.bench.benchmark import Cancelled, never
 from engine.bench.sample import Sample
@@ -14,6 +13,7 @@ from engine.config import RunConfig
 from engine.decoding.tokenization import encode_prompt
 from engine.device import peak_memory
 from engine.errors import BadInput, Unavailable
+from engine.models.onnx_session import threads
 from engine.runtime.engine import Engine
 
 LLAMA_CPP = ("llama-cpp", "llama-cpp-lookup")
@@ -55,14 +55,19 @@ class LlamaCppSystem:
     def _load(self, context: int):
         """The model with room for ``context`` tokens or more."""
         if self._model is None or self._model.n_ctx() < context:
-            llama_cpp = _package()
             lookup = _Lookup() if self.name == "llama-cpp-lookup" else None
-            threads = torch.get_num_threads()
-            self._model = llama_cpp.Llama(
-                str(self.engine.gguf), n_ctx=-(-context // 512) * 512, n_threads=threads, n_threads_batch=threads,
-                draft_model=lookup, logits_all=lookup is not None, verbose=False,
-            )  # fmt: skip
+            self._model = open_model(self.engine.gguf, context, lookup is not None, lookup)
         return self._model
+
+
+def open_model(gguf: Path, context: int, all_logits: bool, lookup=None):
+    """The file in llama.cpp, with room for ``context`` tokens and as many threads as we take. Raises Unavailable where
+    the package is missing."""
+    llama_cpp, count = _package(), threads()
+    return llama_cpp.Llama(
+        str(gguf), n_ctx=-(-context // 512) * 512, n_threads=count, n_threads_batch=count, draft_model=lookup,
+        logits_all=all_logits, verbose=False,
+    )  # fmt: skip
 
 
 class _Lookup:

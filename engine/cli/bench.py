@@ -1,6 +1,7 @@
 """Runs `python -m engine bench` and `python -m engine random-models`."""
 
 import json
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated
 
@@ -33,6 +34,9 @@ def compare(
     users: Annotated[
         str, typer.Option(help="Users at once, commas between, as in 1,2,4,8,16: total tokens/s instead of speedups.")
     ] = "",
+    passes: Annotated[
+        bool, typer.Option("--passes", help="Times single passes in each precision, and llama.cpp's, instead of runs.")
+    ] = False,
     no_trace: Annotated[bool, typer.Option("--no-trace", help="Every method of ours also with tracing off.")] = False,
     out: Annotated[Path | None, typer.Option(metavar="FILE.json", help="Where the numbers go.")] = None,
 ):
@@ -46,6 +50,9 @@ def compare(
     from engine.bench.prompts import read_prompts
     from engine.bench.users import Settings as UsersSettings
 
+    if passes:
+        _passes(pair, out)
+        return
     chosen = read_prompts(prompts, limit)
     names = options.parse_list(methods, str)
     settings = Settings(names, max_new_tokens, temperature, repeats, length, seed, no_trace)
@@ -79,6 +86,16 @@ def _many_users(engine, settings, chosen: list, prompts: Path, out: Path | None)
     rows = many.rows()
     _write({"environment": environment(engine, many.settings, prompts), "rows": to_dicts(rows)}, out)
     print(markdown(rows, many.settings.users[0]))
+
+
+def _passes(pair: str, out: Path | None) -> None:
+    from engine.bench.passes import markdown, measure
+    from engine.models.onnx_llama import PRECISIONS
+
+    with progress() as show:
+        seconds = measure(pair, PRECISIONS, with_llama_cpp=find_spec("llama_cpp") is not None, progress=show)
+    _write({"seconds": seconds}, out)
+    print(markdown(seconds))
 
 
 def _write(report: dict, out: Path | None) -> None:

@@ -1,5 +1,5 @@
 """Runs `python -m engine lab`: a sweep, the distribution test, speedups for any α set by hand, chains beside trees,
-early exits."""
+early exits, precisions."""
 
 from pathlib import Path
 from typing import Annotated
@@ -200,3 +200,29 @@ def exits(
     for each in results:
         reader = "the exit head" if each.is_trained else "the output layer"
         print(table_row([str(each.layers), reader, *(f"{x:.3f}" for x in (each.agreement, each.c, each.predicted))]))
+
+
+@app.command()
+def precisions(
+    prompts: options.Prompts,
+    limit: options.Limit = None,
+    max_new_tokens: options.NewTokens = 64,
+    out: Annotated[Path | None, typer.Option(metavar="FILE.json", help="Where the numbers are stored, too.")] = None,
+    pair: options.Pair = "smollm2-135m",
+):  # fmt: skip
+    """How far int8 and int4 are from fp32, on the answers that fp32 writes. The page then says so beside each."""
+    from engine.bench.metrics import table, table_row
+    from engine.bench.precisions import measure, store
+    from engine.bench.prompts import read_prompts
+    from engine.weights.catalogue import get_pair
+    from engine.weights.store import locate
+
+    with progress() as show:
+        distances = measure(pair, read_prompts(prompts, limit), max_new_tokens, show)
+    target = locate(get_pair(pair).target)
+    store(target, distances)
+    if out is not None:
+        store(target, distances, out)
+    print(table(["precision", "KL to fp32", "same first choice", "tokens"], []))
+    for name, each in distances.items():
+        print(table_row([name, f"{each.kl:.4f}", f"{each.equal:.1%}", str(each.tokens)]))

@@ -1,8 +1,9 @@
 """Drafts a tree with an EAGLE-3 head: several guesses after the likeliest ones (EAGLE-2, Li et al. 2024).
 
 Each level of the tree is one pass of the head over the nodes that go on; every node attends to the committed text and
-its own ancestors. Where a chain is all that pays, a chain is drafted. At temperature 0 the guesses are the likeliest
-words, and one-hot. Above it they are drawn from q (`drawn_tree.py`), which the target accepts more often.
+its own ancestors. Where a chain is all that pays, or all that the target can score, a chain is drafted. At temperature
+0 the guesses are the likeliest words, and one-hot. Above it they are drawn from q (`drawn_tree.py`), which the target
+accepts more often.
 """
 
 from collections.abc import Sequence
@@ -39,6 +40,8 @@ class EagleTreeDrafter(Eagle3Drafter):
         return PER_TOKEN if len(committed) > 1 else None  # the target has read nothing yet
 
     def propose(self, committed: Sequence[int], gamma: int, position: int) -> Draft:
+        if not self.setup.trees:
+            return super().propose(committed, gamma, position)
         room = min(MAX_NODES, self.setup.capacity - len(committed) - 1)
         shape, is_greedy = self._shape(min(gamma, room), room), self.setup.sampling.greedy
         tree = TokenTree(shape) if is_greedy else DrawnTree(shape, self.setup.uniforms, position, self.words)

@@ -28,7 +28,7 @@ class EagleModel:
     """``reads``: layers of the target whose incoming states it reads; ``words`` [Vd]: the target ids it can guess."""
 
     layers_count = 1
-    taps, on_host, trees = (), False, True
+    taps, on_host, trees, spare = (), False, True, 0
 
     def __init__(self, folder: Path, target: LlamaModel, config: EagleConfig | None = None, weights=None):
         """``config`` and ``weights`` replace those of the folder."""

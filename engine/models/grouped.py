@@ -87,5 +87,6 @@ class RoundedReader:
     def __call__(self, name: str, shape: tuple[int, ...] | None = None) -> torch.Tensor:
         if shape is None or len(shape) < 2:
             return self._reader(name, shape)
+        check_groups(shape[1], self._bits)
         is_vocabulary = name in ("model.embed_tokens.weight", "lm_head.weight")
         return grouped(self._reader, {name: shape}, 8 if is_vocabulary else self._bits).dense()

@@ -1,10 +1,10 @@
 """Attention of one or several sequences in an ONNX Runtime graph, each over a KV cache of its own, written in place.
 
-Products, norms and activations give a row the same bits whatever stands beside it. Attention does so from two rows on,
-because a single row takes another kernel, which adds in another order: rounding inputs to 8 bits then makes a last bit
-into a difference of logits up to 5. So no attention here has one row: a sequence's only row is attended to twice, and
-the second key lands in the slot that the next pass writes first. With that a plain step, a chain of any length, a chunk
-of a prompt and a neighbour in a batch agree to the bit.
+Products, norms and activations give a row the same bits whatever stands beside it. Attention does so from two rows on
+(AVX-512, onnxruntime 1.32), because a single row takes another kernel, which adds in another order: rounding inputs to
+8 bits then makes a last bit into a difference of logits up to 5. So no attention here has fewer rows than that: a
+sequence's last row is attended to again, and the further keys land in slots that the next pass writes first. With that
+a plain step, a chain of any length, a chunk of a prompt and a neighbour in a batch agree to the bit.
 
 The nodes of a tree do not: the keys of a path lie apart, and are added in another order.
 
@@ -22,8 +22,8 @@ from engine.models.kv_cache import KVCache
 from engine.models.onnx_graph import FLOAT, INT32, INT64, MS, Graph, Heads
 from engine.models.onnx_session import Binding, Session
 
-SPARE = 1  # slots of a cache that only a second copy of a row is written to
-_FEWEST = 2  # rows of an attention
+SPARE = 7  # slots of a cache that only copies of a row are written to
+FEWEST = (1, 2, 4, 8)  # rows of an attention to try: the least from which a row's bits stay the same
 _TABLE = 1024  # positions that the rotary tables grow by
 
 
@@ -90,7 +90,8 @@ class CachedPasses:
         self.heads, self.layers, self.trees, self.rotary = attention.heads, attention.layers, attention.trees, rotary
         self.sequences = len(attention.names)
         self._binding = Binding(Session(graph))
-        self._scratch = KVCache(self.layers, self.heads.K, _FEWEST, self.heads.D, torch.float32, "cpu")
+        self._scratch = KVCache(self.layers, self.heads.K, 1, self.heads.D, torch.float32, "cpu")
+        self.fewest = FEWEST[1]  # rows of an attention
         self._caches = [lambda: None] * self.sequences  # weak: a cache is freed with its run
         self._slots = 0  # the largest cache that rotary tables were bound for
         self._lengths = torch.zeros(self.sequences, 2, dtype=torch.int32)
@@ -103,7 +104,7 @@ class CachedPasses:
     ) -> dict[str, torch.Tensor]:  # fmt: skip
         """One pass of at most B ``spans`` with these numbers of rows; ``inputs`` and ``outputs`` as for `Binding.run`,
         of all rows in order."""
-        padded = [max(W, _FEWEST) for W in widths] + [1] * (self.sequences - len(spans))
+        padded = [max(W, self.fewest) for W in widths] + [1] * (self.sequences - len(spans))
         layout, back = _layout(widths, padded)
         inputs = {**inputs, "layout": layout[None], "back": torch.stack([torch.zeros_like(back), back], 1)}
         if self.sequences > 1:

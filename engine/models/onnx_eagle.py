@@ -10,10 +10,12 @@ from collections.abc import Sequence
 import torch
 import torch.nn.functional as F
 
+from engine.errors import Unavailable
 from engine.models.attention import HostSpan
 from engine.models.eagle1_head import Eagle1Model
 from engine.models.eagle3_head import EagleModel
 from engine.models.kv_cache import KVCache
+from engine.models.loader import HEAD_SIZES
 from engine.models.onnx_attention import SPARE, Attention, CachedPasses, RotaryTables
 from engine.models.onnx_graph import FLOAT, INT64, Graph, Heads, Weights, draft_precision
 from engine.models.onnx_llama import add_after_attention, add_qkv, row_numbers
@@ -23,7 +25,7 @@ from engine.models.onnx_session import Session
 class OnnxEagle(EagleModel):
     """An EAGLE-3 head."""
 
-    on_host = True
+    on_host, spare = True, SPARE
 
     def _load(self, weights) -> None:
         E, at = self.width, "layers.0." if "layers.0.hidden_norm.weight" in weights else "midlayer."
@@ -52,6 +54,11 @@ class OnnxEagle(EagleModel):
 
     def _layer_graph(self, graph: Graph, read: Weights, at: str, x: str, width: int, residual: str) -> tuple[str, str]:
         """Attention over ``x`` and the MLP: what to add to which residual."""
+        if self.D % HEAD_SIZES:
+            raise Unavailable(
+                f"This EAGLE head has {self.D} numbers for each attention head, and ONNX Runtime takes multiples of "
+                f"{HEAD_SIZES}; use another method."
+            )
         heads = Heads(self.H, self.K, self.D)
         self._attention = Attention(graph, 1, heads, trees=True)
         seen = self._attention(add_qkv(graph, read, at, "qkv", x, width, heads))
@@ -66,7 +73,7 @@ class OnnxEagle(EagleModel):
         self._passes = CachedPasses(graph, self._attention, RotaryTables(self.frequencies, self.rope_scaling))
 
     def new_cache(self, slots: int) -> KVCache:
-        return KVCache(1, self.K, slots, self.D, self.dtype, self.device, spare=SPARE)
+        return KVCache(1, self.K, slots, self.D, self.dtype, self.device, spare=self.spare)
 
     def forward(self, ids, spans: Sequence[HostSpan], rows=slice(None), features=None, state=None):
         """As that of `EagleModel`, of one sequence."""

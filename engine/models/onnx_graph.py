@@ -54,8 +54,8 @@ class Weights:
         not stored in groups, by default those of the precision."""
         if self.precision == "fp32":
             return torch.cat([self.reader(name, (size, width)).float() for name, size in rows.items()])
+        check_groups(width, BITS[self.precision])
         bits = bits or BITS[self.precision]
-        check_groups(width, bits)
         return grouped(self.reader, {name: (size, width) for name, size in rows.items()}, bits)
 
     def bias(self, names: Sequence[str], sizes: Sequence[int]) -> np.ndarray | None:

@@ -64,7 +64,7 @@ class OnnxExit(ExitModel):
         normed = graph.norm(x, "norm_in", read.vector("norm_in", E), self.eps)
         both = graph.linear(normed, "both", read.matrix({"gate.weight": R, "up.weight": R}, E))
         down = graph.linear(graph.gated(both, "active"), "down", read.matrix({"down.weight": E}, R))
-        final, _ = graph.add_norm(down, x, "norm_out", read.vector("norm", E), self.eps)
+        final, _ = graph.add_norm(down, normed, "norm_out", read.vector("norm", E), self.eps)
         graph.linear(final, "logits", rounded_matrix(output_rows(weights, target, self.words), precision))
         graph.output("logits", ["R", self.vocab_size])
         self._passes = CachedPasses(graph, attention, target.rotary)

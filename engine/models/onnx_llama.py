@@ -20,19 +20,21 @@ from engine.models.gguf_reader import open_weights
 from engine.models.grouped import GroupedWeight
 from engine.models.kv_cache import KVCache
 from engine.models.llama import context_length, head_size, unsupported
-from engine.models.onnx_attention import SPARE, Attention, CachedPasses, RotaryTables
+from engine.models.onnx_attention import FEWEST, SPARE, Attention, CachedPasses, RotaryTables
 from engine.models.onnx_graph import FLOAT, INT64, Graph, Heads, Weights
 from engine.models.onnx_session import share_cores
 
 PRECISIONS = ("fp32", "int8", "int4")
 _MOST_SEQUENCES = 16  # of a pass; more take turns
+_PROBED, _PROBES = 24, (12, 1, 2, 3, 5, 8)  # tokens before, and widths of, the passes that are compared at load
 
 
 class OnnxLlama:
     """A checkpoint folder as a graph. ``precision``: of its products, one of PRECISIONS; ``trees``: whether a pass may
-    hold a token tree, which rounded inputs do not bear. Raises Unavailable for other architectures."""
+    hold a token tree, which rounded inputs do not bear; ``same_bits``: whether a row has the same bits in every pass.
+    Raises Unavailable for other architectures."""
 
-    on_host = True
+    on_host, spare = True, SPARE
     device, dtype = "cpu", torch.float32
 
     def __init__(self, folder: Path, config, precision: str = "fp32", progress=None, weights=None):
@@ -54,11 +56,28 @@ class OnnxLlama:
         self.rotary = RotaryTables(*rotary_frequencies(config, self.D, "cpu"))
         self.embed = self._matrix("model.embed_tokens.weight")
         self._alone = self._passes(1, progress)
+        self.same_bits = self._choose_fewest()
 
     @cached_property
     def _shared(self) -> CachedPasses:
         """Made when several sequences first share a pass, because it packs the weights once more."""
-        return self._passes(_MOST_SEQUENCES)
+        passes = self._passes(_MOST_SEQUENCES)
+        passes.fewest = self._alone.fewest
+        return passes
+
+    @torch.inference_mode()
+    def _choose_fewest(self) -> bool:
+        """Sets the fewest rows of an attention from which a row has the same bits in every pass. Returns whether there
+        are any on this processor; two are taken where there are none."""
+        ids = torch.arange(_PROBED + max(_PROBES)) % self.vocab_size
+        for self._alone.fewest in FEWEST:
+            cache = self.new_cache(len(ids))
+            self.forward(ids[:_PROBED], [HostSpan(0, _PROBED, None, cache)], None)
+            rows = [self.forward(ids[_PROBED:][:W], [HostSpan(_PROBED, W, None, cache)])[0] for W in _PROBES]
+            if all(torch.equal(some, rows[0][: len(some)]) for some in rows):
+                return True
+        self._alone.fewest = FEWEST[1]
+        return False
 
     def _matrix(self, name: str) -> torch.Tensor | GroupedWeight:
         return self.weights.matrix({name: self.vocab_size}, self.width, bits=8)
@@ -72,7 +91,7 @@ class OnnxLlama:
         return self.embed.rows(ids).dense() if isinstance(self.embed, GroupedWeight) else self.embed[ids]
 
     def new_cache(self, slots: int) -> KVCache:
-        return KVCache(self.layers_count, self.K, slots, self.D, self.dtype, self.device, spare=SPARE)
+        return KVCache(self.layers_count, self.K, slots, self.D, self.dtype, self.device, spare=self.spare)
 
     def forward(self, ids: torch.Tensor, spans: Sequence[HostSpan], rows: slice | torch.Tensor | None = slice(None)):
         """As `LlamaModel.forward`: logits [R, V] (None where ``rows`` is None), and the states that enter the tapped

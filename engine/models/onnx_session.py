@@ -11,6 +11,7 @@ from functools import cache
 import numpy as np
 import torch
 
+from engine.device import out_of_memory
 from engine.errors import BadInput, Unavailable
 
 THREADS = "SPECLENS_THREADS"
@@ -73,7 +74,7 @@ def installed() -> str:
 
 
 def _first_line(error: BaseException) -> str:
-    return next(iter(str(error).strip().splitlines()), type(error).__name__)[:200]
+    return next(iter(str(error).strip().splitlines()), type(error).__name__)[:200].rstrip(".")
 
 
 def _agrees(precision: str) -> bool:
@@ -117,7 +118,7 @@ class Session:
                 graph.build().SerializeToString(), options, providers=["CPUExecutionProvider"]
             )
         except Exception as error:  # ONNX Runtime's own types, none of them public
-            if "bad_alloc" in str(error) or "allocate" in str(error):
+            if out_of_memory(error) or "bad_alloc" in str(error) or "allocate" in str(error):
                 raise MemoryError(str(error)) from error
             raise Unavailable(f"ONNX Runtime cannot run this model: {_first_line(error)}.") from error
         graph.external.clear()
@@ -135,6 +136,8 @@ class Binding:
     def __init__(self, session: Session):
         self._session, self._binding = session.session, session.session.io_binding()
         self._kept: dict[str, torch.Tensor] = {}
+        self._in_place: dict[str, tuple] = {}  # the outputs that stay, as `_place` returns them
+        self._wanted: frozenset[str] = frozenset()  # the outputs of the last pass
 
     def keep(self, inputs: Mapping[str, torch.Tensor]) -> None:
         """Binds inputs for all passes to come."""
@@ -145,10 +148,14 @@ class Binding:
     def keep_in_place(self, name: str, tensor: torch.Tensor) -> None:
         """Binds a tensor that every pass changes, as input past.NAME and output next.NAME. Its owner keeps it."""
         self._input(f"past.{name}", tensor)
+        self._in_place[f"next.{name}"] = _place(tensor)
         self._output(f"next.{name}", tensor)
 
     def run(self, inputs: Mapping[str, torch.Tensor], outputs: Mapping[str, Sequence[int]]) -> dict[str, torch.Tensor]:
-        """Runs one pass. ``outputs`` as for `Session.run`, the same names in every pass."""
+        """Runs one pass. ``outputs`` as for `Session.run`."""
+        if outputs.keys() != self._wanted:
+            self._forget_outputs()
+            self._wanted = frozenset(outputs)
         results = {name: torch.empty(*shape) for name, shape in outputs.items()}
         for name, tensor in inputs.items():
             self._input(name, tensor)
@@ -156,6 +163,12 @@ class Binding:
             self._output(name, tensor)
         self._session.run_with_iobinding(self._binding)
         return results
+
+    def _forget_outputs(self) -> None:
+        """Otherwise a pass would write what nobody wants any more to where it lay before."""
+        self._binding.clear_binding_outputs()
+        for name, place in self._in_place.items():
+            self._binding.bind_output(name, *place)
 
     def _input(self, name: str, tensor: torch.Tensor) -> None:
         self._binding.bind_input(name, *_place(tensor))

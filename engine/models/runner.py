@@ -122,7 +122,8 @@ class DecoderRunner:
     def memory(self, capacity: int) -> int:
         model, size = self.model, torch.empty((), dtype=self.model.dtype).element_size()
         features = len(model.taps) * model.width
-        return capacity * size * (2 * model.layers_count * model.K * model.D + features)
+        cached = 2 * model.layers_count * model.K * model.D * (capacity + model.spare)
+        return size * (cached + capacity * features)
 
     def reset(self, capacity: int) -> None:
         if capacity > self.max_length:
@@ -185,6 +186,7 @@ class DecoderRunner:
     @torch.inference_mode()
     def forward(self, tokens, parents=None, last=False):
         W = len(tokens)
+        assert parents is None or self.trees, "this model runs chains only"
         assert self.length + W <= self.cache.slots, f"{W} more tokens than the cache was made for"
         rows = slice(W - 1, W) if last else slice(None)
         self._base.fill_(self.length)
@@ -229,6 +231,7 @@ class DecoderRunner:
 
     def next_span(self, W: int, parents: Sequence[int] | None = None) -> Span:
         """`span` after all tokens that are cached; ``parents`` as in `forward`."""
+        assert parents is None or self.trees, "this model runs chains only"
         assert self.room >= W, f"{W} more tokens than the cache was made for"
         self._base.fill_(self.length)
         return self.span(W, 0, None if parents is None else tree_shape(parents))

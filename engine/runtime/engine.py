@@ -111,16 +111,16 @@ class Engine:
         report = lambda share: self._progress(share, step)  # noqa: E731
         model = load_model(folder, self.device, precision or self.precision, report)
         if not precision:
-            self._hashes[folder] = weights_hash(folder) + self._rounding()
+            self._hashes[folder] = weights_hash(folder) + self._rounding(model.runner)
         self._hashes.setdefault(folder, weights_hash(folder))  # not of a copy of the target
         return model
 
-    def _rounding(self) -> str:
+    def _rounding(self, runner: DecoderRunner) -> str:
         """What the hash of rounded weights ends with: they are another model, and so are products that round nothing
         else."""
         if self.precision not in ROUNDED:
             return ""
-        return f"-{self.precision}" + ("" if runs_in_onnx(self.device, self.precision) else "-dense")
+        return f"-{self.precision}" + ("" if runner.model.on_host else "-dense")
 
     def translates(self, method: str) -> bool:
         """Whether the method's draft has another tokenizer."""
@@ -173,7 +173,10 @@ class Engine:
     def _check_trees(self) -> None:
         """Raises Unavailable for a target that runs chains only."""
         if not self.target.runner.trees:
-            raise Unavailable("Lookahead scores a tree, which only our own decoder does; use another method.")
+            raise Unavailable(
+                f"Lookahead scores a tree, which this target in {self.precision} cannot; choose another precision, or "
+                "another method."
+            )
 
     def _corpus(self) -> ContextIndex:
         file = self.pair.corpus
@@ -211,8 +214,9 @@ class Engine:
                 f"An int4 copy drafts for a target in fp32 on our own decoder, not in {self.precision}; use another "
                 "method."
             )
-        if not runs_in_onnx(self.device, "int4"):
-            raise Unavailable(f"An int4 copy is quicker than its target only on a CPU. {onnx_session.problem() or ''}")
+        if not self.target.runner.model.on_host:
+            reason = onnx_session.problem() or "Use another method."
+            raise Unavailable(f"An int4 copy is quicker than its target only where ONNX Runtime runs both. {reason}")
         self._check_memory("An int4 copy", self.pair.target.weight_bytes("int4"))
         return self._load(self.pair.target, "the target's int4 copy", "int4").runner
 
@@ -289,7 +293,7 @@ class Engine:
                 "weights": self.weights(method),
                 "threads": onnx_session.threads(),
                 "torch": torch.__version__,
-                "onnxruntime": onnx_session.installed(),
+                "onnxruntime": onnx_session.installed() if onnx_session.works() else "",
                 "engine": engine.__version__,
             }
 

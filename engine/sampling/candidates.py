@@ -18,17 +18,22 @@ def greedy_words(logits: torch.Tensor, tokens: torch.Tensor) -> tuple[torch.Tens
     >>> greedy_words(torch.tensor([[0.0, 2.0, 1.0], [3.0, 2.0, 1.0]]), torch.tensor([2]))[1].tolist()
     [[0.0, 1.0, 0.0], [1.0, 0.0, 0.0]]
     """
-    best = torch.from_numpy(logits.numpy().argmax(-1))  # numpy's is vectorised, torch's is not
+    best = _best(logits)
     words = torch.cat([best, tokens]).unique()
     return words, one_hot(torch.searchsorted(words, best), len(words)), torch.searchsorted(words, tokens)
 
 
+def _best(logits: torch.Tensor) -> torch.Tensor:
+    """The likeliest word of each row, by numpy: its argmax is vectorised, torch's is not. It knows no bf16."""
+    return torch.from_numpy(logits.float().numpy().argmax(-1))
+
+
 def gap(logits: torch.Tensor) -> torch.Tensor:
     """How far the largest logit of each row [R] is above the second."""
-    if logits.is_cuda:
+    if logits.device.type != "cpu":
         two = logits.topk(2).values
         return two[:, 0] - two[:, 1]
-    best = torch.from_numpy(logits.numpy().argmax(-1))[:, None]
+    best = _best(logits)[:, None]
     first = logits.gather(1, best)
     logits.scatter_(1, best, -torch.inf)
     second = logits.amax(-1)

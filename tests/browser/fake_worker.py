@@ -243,6 +243,9 @@ class FakeEngine:
     def known_steps(self, pair):
         return {}
 
+    def distances(self, pair):
+        return {}
+
     def method_costs(self, pair):
         return {"ngram": MethodCosts(None, 0), "lm": MethodCosts(self.fake.c, 69_000_000)}
 

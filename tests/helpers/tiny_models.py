@@ -82,6 +82,9 @@ def onnx_runner_of(folder: Path, model, precision: str = "fp32"):
     return DecoderRunner(OnnxLlama(folder, model.config, precision))
 
 
+RUNTIMES = {"torch": runner_of, "onnx": onnx_runner_of}
+
+
 @cache
 def byte_tokenizer() -> PreTrainedTokenizerFast:
     """Byte-level BPE as GPT-2 and Llama 3 have it: 2 specials, then every byte (and a few merges)."""

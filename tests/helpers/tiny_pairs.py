@@ -3,6 +3,7 @@
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
 import torch
 from tiny_models import byte_tokenizer, write
 
@@ -49,6 +50,17 @@ def engine_of(pairs, target="target", draft=None, **settings) -> Engine:
     """An engine of the models of these names."""
     names = f"{pairs.root / target}+{pairs.root / draft}" if draft else str(pairs.root / target)
     return load_engine(names, "cpu", **settings)
+
+
+def engine_in(runtime: str, pair: str | Path, method: str) -> Engine:
+    """An engine whose target and draft run in "torch", as they do on other devices than a CPU, or in "onnx"."""
+    with pytest.MonkeyPatch.context() as patch:
+        if runtime == "torch":
+            patch.setattr("engine.models.onnx_session.works", lambda: False)
+        engine = load_engine(str(pair), "cpu")
+        engine.drafter(method)
+    assert engine.target.runner.model.on_host == (runtime == "onnx")
+    return engine
 
 
 def run(engine, method="none", gammas=None, **settings) -> Trace:

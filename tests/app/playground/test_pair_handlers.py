@@ -7,6 +7,7 @@ from fake_worker import FakeEngine
 
 from app.jobs.service import Limits, Service
 from app.playground.pair_handlers import SKIP, PairHandlers, precision_info
+from engine.bench.precisions import Distance
 from engine.errors import Unavailable
 
 
@@ -54,8 +55,11 @@ def test_the_note_below_the_pair_says_what_works_by_translation(monkeypatch):
 
 
 def test_a_precision_says_what_it_brings_here():
-    unknown = precision_info(("auto", "int4"), {"fp32": 0.037})
-    assert "37 ms in fp32" in unknown and "another model" in unknown and "Run once in int4" in unknown
-    known = precision_info(("auto", "int4"), {"int4": 0.0241, "fp32": 0.037})
-    assert "A plain step takes 37 ms in fp32 and 24 ms in int4 on this machine." in known and "Run once" not in known
-    assert "int4" not in precision_info(("auto", "bf16"), {})
+    unknown = precision_info(("auto", "fp32", "int8"), {"fp32": 0.0125}, {})
+    assert "a second here: 80 in fp32." in unknown and "another model each" in unknown and "KL" not in unknown
+    known = precision_info(
+        ("auto", "fp32", "int8"), {"int8": 0.008, "fp32": 0.0125}, {"int8": Distance(0.0033, 0.984, 692)}
+    )
+    assert "80 in fp32, 125 in int8." in known
+    assert "int8 makes fp32's first choice at 98.4% of tokens (KL 0.0033)." in known
+    assert "int8" not in precision_info(("auto", "bf16"), {}, {})

@@ -52,7 +52,7 @@ def test_shapes_are_as_large_as_their_names(name, billions):
 
 
 def test_a_step_reads_every_weight_once_and_the_keys_and_values():
-    runner = random_model(SHAPES["tiny"], torch.bfloat16, "cpu")  # in bf16 no weight is packed away
+    runner = random_model(SHAPES["tiny"], torch.bfloat16, "cpu")
     model = runner.model
     linears = [getattr(layer, n).weight for layer in model.layers for n in ("qkv", "out", "gate_up", "down")]
     weights = sum(w.numel() for w in [*linears, model.head.weight])

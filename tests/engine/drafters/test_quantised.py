@@ -11,14 +11,10 @@ from engine.config import SamplingParams
 from engine.decoding.loop import TRUE_RULES
 from engine.errors import Unavailable
 from engine.exactness.mutants import MUTANTS
-from engine.models.int4 import int4_works
 from engine.trace.events import CostModel
 from engine.trace.trace import fold
 
-pytestmark = [
-    pytest.mark.usefixtures("own_cache"),
-    pytest.mark.skipif(not int4_works(), reason="this processor has no 4-bit product"),
-]
+pytestmark = pytest.mark.usefixtures("own_cache")
 WIDE = {"hidden_size": 64, "intermediate_size": 96, "vocab_size": 272}
 
 
@@ -27,6 +23,7 @@ class Pairs:
         self.root = root
         self.model = model_folder(root / "target", **WIDE)
         model_folder(root / "narrow", vocab_size=272)
+        model_folder(root / "small heads", num_attention_heads=8, **WIDE)
 
 
 @pytest.fixture(scope="module")
@@ -85,6 +82,8 @@ def test_it_writes_only_behind_the_targets_tokens(pairs):
     "target, settings, words",
     [
         ("target", {"precision": "int4"}, "drafts for a target in fp32 on our own decoder, not in int4"),
+        ("target", {"precision": "int8"}, "drafts for a target in fp32 on our own decoder, not in int8"),
+        ("small heads", {}, "quicker than its target only where ONNX Runtime runs both"),
         ("narrow", {}, "int4 rounds groups of 32 weights, but a layer here has 48 inputs"),
     ],
 )

@@ -7,7 +7,8 @@ from types import SimpleNamespace
 import pytest
 import torch
 from chi_squared import FALSE_ALARM, joint_p_value, two_token_law
-from tiny_pairs import VOCABULARY, generated, ids_of, model_folder, run, without_clocks
+from tiny_models import RUNTIMES
+from tiny_pairs import VOCABULARY, engine_in, generated, ids_of, model_folder, run, without_clocks
 
 from engine.bench import shapes
 from engine.bench.prompts import Prompt
@@ -32,7 +33,7 @@ TAPS = (0, 1, 2)
 def folders(tmp_path_factory):
     """A target and a head that was never trained, but whose every weight is its own."""
     root = tmp_path_factory.mktemp("eagle")
-    model = model_folder(root / "target")
+    model = model_folder(root / "target", seed=11)
     teacher = Teacher.load(root / "target", "cpu")
     torch.manual_seed(1)
     student = new_eagle(teacher, WORDS, len(TAPS), teacher.layer, torch.ones(len(TAPS)))
@@ -53,6 +54,14 @@ def engine(folders):
     return engine
 
 
+@pytest.fixture(scope="module", params=RUNTIMES)
+def each_engine(folders, request):
+    """One whose head runs in ONNX Runtime, and one in which torch runs it, as on other devices."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("engine.models.onnx_graph.DRAFTS", "fp32")
+        return engine_in(request.param, folders.pair, "eagle")
+
+
 def trained_logits(folders, target, known: list[int], draft) -> tuple[list, torch.Tensor]:
     """The trained module's logits [1, Vd] for each draft, and the text with the drafts; the last known token has no
     features yet."""
@@ -64,12 +73,12 @@ def trained_logits(folders, target, known: list[int], draft) -> tuple[list, torc
 
 
 @torch.inference_mode()  # as in a run, which may have made the drafter's buffers
-def test_a_head_drafts_what_the_trained_module_computes(folders, engine):
+def test_a_head_drafts_what_the_trained_module_computes(folders, each_engine):
     """Rounds by hand, each with features of the text before it, then steps from its own state.
 
     After a long pause it catches up first, and asked twice for the same text it guesses the same.
     """
-    target, drafter = engine.target.runner, engine.drafter("eagle-chain")
+    target, drafter = each_engine.target.runner, each_engine.drafter("eagle-chain")
     ids = [(5 * i + 3) % VOCABULARY for i in range(48)]
     setup = DrafterSetup(SamplingParams(1.0), VOCABULARY, Uniforms(0, 64), None, 64, "cpu")
     target.reset(64)
@@ -88,12 +97,13 @@ def test_a_head_drafts_what_the_trained_module_computes(folders, engine):
 
 @torch.inference_mode()
 @pytest.mark.parametrize("penalty", [1.0, 3.0])
-def test_a_tree_has_what_the_trained_module_guesses_after_each_path(folders, engine, penalty):
+def test_a_tree_has_what_the_trained_module_guesses_after_each_path(folders, each_engine, penalty):
     """Every node's children are the likeliest words after its own path; the paths beside it do not mislead it."""
-    target, drafter, words = engine.target.runner, engine.drafter("eagle"), WORDS.tolist()
+    target, drafter, words = each_engine.target.runner, each_engine.drafter("eagle"), WORDS.tolist()
     ids = [(5 * i + 3) % VOCABULARY for i in range(20)]
     history = History(ids, VOCABULARY, "cpu") if penalty != 1.0 else None
-    setup = DrafterSetup(SamplingParams(repetition_penalty=penalty), VOCABULARY, Uniforms(0, 64), history, 128, "cpu")
+    params = SamplingParams(repetition_penalty=penalty)
+    setup = DrafterSetup(params, VOCABULARY, Uniforms(0, 64), history, 128, "cpu", trees=True)
     target.reset(128)
     target.prefill(ids[:-1])
     drafter.start(ids, setup)
@@ -118,9 +128,9 @@ def test_a_tree_has_what_the_trained_module_guesses_after_each_path(folders, eng
 
 @pytest.mark.parametrize("gamma", [1, 4, "auto"])
 @pytest.mark.parametrize("method", ["eagle-chain", "eagle"])
-def test_greedy_output_is_the_targets_own(folders, engine, monkeypatch, method, gamma):
-    monkeypatch.setitem(engine._costs, method, CostModel(0.02, {1: 1.0, 2: 1.01}, 200, 0.001))
-    whole = run(engine, method, gamma=gamma, max_new_tokens=40)
+def test_greedy_output_is_the_targets_own(folders, each_engine, monkeypatch, method, gamma):
+    monkeypatch.setitem(each_engine._costs, method, CostModel(0.02, {1: 1.0, 2: 1.01}, 200, 0.001))
+    whole = run(each_engine, method, gamma=gamma, max_new_tokens=40)
     prompt, written = ids_of(whole)
     assert written == generated(folders.model, prompt, 40)
     assert set(whole.started.weights) == {"target", "draft"}

@@ -6,20 +6,20 @@ from types import SimpleNamespace
 import pytest
 import torch
 from safetensors.torch import save_file
-from tiny_pairs import VOCABULARY, generated, ids_of, model_folder, run
+from tiny_models import RUNTIMES
+from tiny_pairs import VOCABULARY, engine_in, generated, ids_of, model_folder, run
 from torch import nn
 from transformers import LlamaConfig
 from transformers.models.llama import modeling_llama as llama
 
 from engine.errors import BadInput, Unavailable
-from engine.models.attention import Span
 from engine.models.heads import load_head
-from engine.models.loader import load_model
+from engine.models.runner import DecoderRunner
 from engine.runtime.engine import load_engine
 from engine.trace.events import CostModel
 from engine.weights.catalogue import get_pair, local_model
 
-E, H, K, D, INNER, LAYERS, WORDS = 32, 4, 2, 8, 48, 7, VOCABULARY // 2
+E, H, K, D, INNER, LAYERS, WORDS = 64, 4, 2, 16, 48, 7, VOCABULARY // 2
 LAYER = {
     "hidden_size": E, "intermediate_size": INNER, "num_attention_heads": H, "num_key_value_heads": K,
     "num_hidden_layers": 1, "vocab_size": VOCABULARY, "rms_norm_eps": 1e-5, "max_position_embeddings": 256,
@@ -144,30 +144,34 @@ def _unrounded(monkeypatch):
     monkeypatch.setattr("engine.models.onnx_graph.DRAFTS", "fp32")  # which would hide a wrong feature
 
 
+@pytest.mark.parametrize("runtime", RUNTIMES)
 @torch.inference_mode()
-def test_it_says_what_transformers_parts_say(written):
+def test_it_says_what_transformers_parts_say(written, runtime):
     """At every position from features, and one step further from its own state."""
-    model = load_model(written.target.folder, "cpu", "fp32").runner.model
-    engine_head, head, L = load_head(written.folder, model), written.head, 40
+    target, head, L = written.target.model, written.head, 40
+    engine_head = load_head("eagle", written.folder, RUNTIMES[runtime](written.target.folder, target).model)
+    assert engine_head.on_host == (runtime == "onnx")
     assert engine_head.reads == ((LAYERS,) if head.version == 1 else (2, 3, 4))
     ids, features = torch.randint(0, VOCABULARY, (L + 1,)), torch.randn(L, len(engine_head.reads) * E)
-    last = head.fc(features) if head.version == 3 else model.norm_out(features)
-    states = head.states(model.embedding(ids[:L]), last)
-    logits = head.lm_head(head.norm(states)) if head.version == 3 else model.head(states)
-    cache, where = engine_head.new_cache(L + 1), torch.arange(L)
-    span = Span(where, where, torch.ones(L, L, dtype=torch.bool).tril(), L, cache)
-    given, out = engine_head.forward(ids[:L], [span], features=features)
+    last = head.fc(features) if head.version == 3 else target.model.norm(features)
+    states = head.states(target.model.embed_tokens(ids[:L]), last)
+    logits = head.lm_head(head.norm(states)) if head.version == 3 else target.lm_head(states)
+    runner = DecoderRunner(engine_head)
+    runner.reset(L + 1)
+    given, out = engine_head.forward(ids[:L], [runner.next_span(L)], features=features)
+    runner.cache.length = L
     assert torch.allclose(out, states, atol=1e-4) and torch.allclose(given, logits, atol=1e-3)
-    further = head.states(model.embedding(ids), torch.cat([last, states[-1:]]))[-1]
-    step = Span(torch.tensor([L]), torch.tensor([L]), None, L + 1, cache)
-    assert torch.allclose(engine_head.forward(ids[L:], [step], state=out[-1:])[1][0], further, atol=1e-4)
+    further = head.states(target.model.embed_tokens(ids), torch.cat([last, states[-1:]]))[-1]
+    step = engine_head.forward(ids[L:], [runner.next_span(1)], state=out[-1:])[1][0]
+    assert torch.allclose(step, further, atol=1e-4)
 
 
+@pytest.mark.parametrize("runtime", RUNTIMES)
 @pytest.mark.parametrize("method", ["eagle", "eagle-chain"])
-def test_greedy_output_is_the_targets_own(written, monkeypatch, method):
+def test_greedy_output_is_the_targets_own(written, monkeypatch, method, runtime):
     pair = f"{written.target.folder}+{written.folder}"
     assert list(get_pair(pair).drafts) == ["eagle"]
-    engine = load_engine(pair, "cpu")
+    engine = engine_in(runtime, pair, method)
     monkeypatch.setitem(engine._costs, method, CostModel(0.02, {1: 1.0, 2: 1.01}, 200, 0.001))
     prompt, ids = ids_of(run(engine, method, gamma="auto" if method == "eagle" else 4, max_new_tokens=40))
     assert ids == generated(written.target.model, prompt, 40)
@@ -182,12 +186,14 @@ def test_its_size_leaves_out_what_is_not_loaded(written):
 WRONG = [
     ({"num_hidden_layers": 2}, {}, "num_hidden_layers: Input should be 1"),
     ({"norm_before_fc": True}, {}, "norm_before_fc: Input should be False"),
-    ({"target_hidden_size": 128}, {}, "a head of another width than its target is not supported"),
+    ({"target_hidden_size": 2 * E}, {}, "a head of another width than its target is not supported"),
     ({"hidden_act": "gelu"}, {}, "hidden_act: Input should be 'silu'"),
-    ({"vocab_size": 99}, {}, "was made for a target of width 32 and 99 words"),
+    ({"vocab_size": 99}, {}, f"was made for a target of width {E} and 99 words"),
     ({"eagle_config": {"eagle_aux_hidden_state_layer_ids": [1, 30]}}, {}, "reads layers 1, 30, but this target has 7"),
+    ({"num_attention_heads": 2 * H, "num_key_value_heads": 2 * K}, {}, "has 8 numbers for each .* multiples of 16"),
     ({}, {"d2t": None}, "has no tensor 'd2t'"),
-    ({}, {"fc.weight": torch.zeros(E, 2 * E)}, r"fc.weight in .* is \(32, 64\), but config.json says \(32, 96\)"),
+    ({}, {"fc.weight": torch.zeros(E, 2 * E)},
+     rf"fc.weight in .* is \({E}, {2 * E}\), but config.json says \({E}, {3 * E}\)"),
 ]  # fmt: skip
 
 

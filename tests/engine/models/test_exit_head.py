@@ -9,7 +9,8 @@ import pytest
 import torch
 from chi_squared import CAUGHT, FALSE_ALARM, joint_p_value, two_token_law
 from safetensors.torch import load_file, save_file
-from tiny_pairs import VOCABULARY, generated, ids_of, model_folder, request, run, without_clocks
+from tiny_models import RUNTIMES
+from tiny_pairs import VOCABULARY, engine_in, generated, ids_of, model_folder, request, run, without_clocks
 
 from engine.bench import exits
 from engine.bench.prompts import Prompt
@@ -73,6 +74,12 @@ def engine(folders):
     return engine
 
 
+@pytest.fixture(scope="module", params=RUNTIMES)
+def each_engine(folders, request):
+    """One whose head runs in ONNX Runtime, and one in which torch runs it, as on other devices."""
+    return engine_in(request.param, folders.pair, "exit")
+
+
 @torch.inference_mode()
 def expected(folders, ids) -> torch.Tensor:
     """The head's logits [Vd] after ``ids``, from the state that transformers computes."""
@@ -91,15 +98,15 @@ def begin(engine, ids, **settings) -> None:
 
 
 @torch.inference_mode()
-def test_each_guess_comes_from_the_state_after_the_lower_layers(folders, engine):
+def test_each_guess_comes_from_the_state_after_the_lower_layers(folders, each_engine):
     ids = [(5 * i + 3) % VOCABULARY for i in range(20)]
-    begin(engine, ids, sampling=SamplingParams(1.0), history=None)
-    draft = engine.drafter("exit").propose(ids, 4, 0)
+    begin(each_engine, ids, sampling=SamplingParams(1.0), history=None)
+    draft = each_engine.drafter("exit").propose(ids, 4, 0)
     assert len(draft) == draft.steps == 4 and draft.parents is None
     for k, q in enumerate(draft.q):
         row = expected(folders, ids + draft.tokens[:k].tolist()).softmax(-1)[0]
         assert torch.allclose(q[WORDS], row, atol=1e-4) and q[WORDS + 1].sum() == 0
-    engine.target.runner.release()
+    each_engine.target.runner.release()
 
 
 @torch.inference_mode()
@@ -117,9 +124,10 @@ def test_what_was_trained_is_what_drafts(folders, engine):
 
 
 @torch.inference_mode()
-def test_drafting_writes_the_keys_and_values_that_verifying_writes_again(engine):
+def test_drafting_writes_the_keys_and_values_that_verifying_writes_again(each_engine):
     """So nothing that was cached changes, and the cache of the target is the only one."""
-    ids, target = [(5 * i + 3) % VOCABULARY for i in range(20)], engine.target.runner
+    engine, ids = each_engine, [(5 * i + 3) % VOCABULARY for i in range(20)]
+    target = engine.target.runner
     begin(engine, ids, sampling=SamplingParams(), history=None)
     before = target.cache.keys[:, :, :19].clone()
     draft = engine.drafter("exit").propose(ids, 3, 0)
@@ -147,9 +155,9 @@ def test_a_penalty_falls_on_committed_tokens_and_on_the_drafts_before(folders, e
 
 
 @pytest.mark.parametrize("gamma", [1, 6, "auto"])
-def test_greedy_output_is_the_targets_own(folders, engine, monkeypatch, gamma):
-    monkeypatch.setitem(engine._costs, "exit", COSTS)
-    whole = run(engine, "exit", gamma=gamma, max_new_tokens=40)
+def test_greedy_output_is_the_targets_own(folders, each_engine, monkeypatch, gamma):
+    monkeypatch.setitem(each_engine._costs, "exit", COSTS)
+    whole = run(each_engine, "exit", gamma=gamma, max_new_tokens=40)
     prompt, ids = ids_of(whole)
     assert ids == generated(folders.model, prompt, 40)
     assert whole.started.exit_layers == (LAYER, folders.model.config.num_hidden_layers)
@@ -252,8 +260,12 @@ def changed(folders, folder, settings, tensors):
 
 
 REFUSED = {
-    "another width": ({"hidden_size": 24}, {}, "made for a target of width 24 and 264 words, this one has 32 and 264"),
-    "another vocabulary": ({"vocab_size": 99}, {}, "of width 32 and 99 words, this one has 32 and 264"),
+    "another width": (
+        {"hidden_size": 24},
+        {},
+        f"made for a target of width 24 and 264 words, this one has {E} and 264",
+    ),
+    "another vocabulary": ({"vocab_size": 99}, {}, f"of width {E} and 99 words, this one has {E} and 264"),
     "a layer it has not": ({"exit_layer": 3}, {}, "reads the state after 3 layers, but this target has 2"),
     "no layer": ({"exit_layer": 0}, {}, "describes no exit head: exit_layer"),
     "no inner size": ({"intermediate_size": None}, {}, "describes no exit head: intermediate_size"),
@@ -262,7 +274,7 @@ REFUSED = {
     "a tensor of another size": (
         {},
         {"gate.weight": torch.zeros(3, E)},
-        r"is \(3, 32\), but config\.json says \(256, 32\)",
+        rf"is \(3, {E}\), but config\.json says \(256, {E}\)",
     ),
     "a tensor missing": ({}, {"up.weight": None}, "has no tensor 'up.weight'"),
 }
@@ -326,5 +338,6 @@ def test_each_layer_is_read_as_the_last_one_is(folders, engine, monkeypatch):
 def test_the_cost_of_a_layer_is_in_whole_steps(engine, monkeypatch):
     seconds = iter(range(1, 100))
     monkeypatch.setattr(calibration, "_seconds", lambda step, device: step() is None or float(next(seconds)))
-    costs = exits._costs(engine.target.runner)
-    assert list(costs) == [0, 1, 2] and costs[2] == 1.0 and engine.target.runner.cache is None
+    runner = exits._layered(engine)
+    costs = exits._costs(runner)
+    assert list(costs) == [0, 1, 2] and costs[2] == 1.0 and runner.cache is None

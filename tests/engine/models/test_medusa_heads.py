@@ -9,7 +9,8 @@ import pytest
 import torch
 from chi_squared import FALSE_ALARM, joint_p_value, two_token_law
 from safetensors.torch import load_file, save_file
-from tiny_pairs import VOCABULARY, generated, ids_of, model_folder, request, run, without_clocks
+from tiny_models import RUNTIMES
+from tiny_pairs import VOCABULARY, engine_in, generated, ids_of, model_folder, request, run, without_clocks
 from training_project import random_head
 
 from engine.config import MEDUSA_FILE, SamplingParams, draft_of
@@ -46,10 +47,10 @@ def folders(tmp_path_factory):
     root = tmp_path_factory.mktemp("medusa")
     model = model_folder(root / "target", "llama-tied")
     student = MedusaStudent(Teacher.load(root / "target", "cpu"), WORDS)
-    torch.manual_seed(1)
+    torch.manual_seed(4)
     with torch.no_grad():
         for parameter in student.module.parameters():
-            parameter.add_(0.1 * torch.randn_like(parameter)).copy_(parameter.half())
+            parameter.add_(0.2 * torch.randn_like(parameter)).copy_(parameter.half())
     pair = get_pair(str(root / "target"))
     export.medusa(student, Teacher.load(root / "target", "cpu"), pair.target, root / "heads", "a card")
     return SimpleNamespace(root=root, model=model, student=student, pair=f"{root}/target+{root}/heads")
@@ -60,6 +61,12 @@ def engine(folders):
     engine = load_engine(folders.pair, "cpu")
     engine.drafter("medusa")
     return engine
+
+
+@pytest.fixture(scope="module", params=RUNTIMES)
+def each_engine(folders, request):
+    """One whose head runs in ONNX Runtime, and one in which torch runs it, as on other devices."""
+    return engine_in(request.param, folders.pair, "medusa")
 
 
 def last_state(model, ids) -> torch.Tensor:
@@ -79,18 +86,18 @@ def begin(engine, ids, **settings) -> None:
 
 
 @torch.inference_mode()
-def test_each_head_guesses_from_the_last_state_and_sees_no_draft(folders, engine):
+def test_each_head_guesses_from_the_last_state_and_sees_no_draft(folders, each_engine):
     ids = [(5 * i + 3) % VOCABULARY for i in range(20)]
     last = last_state(folders.model, ids[:-1])
-    begin(engine, ids, sampling=SamplingParams(1.0), history=None)
-    draft = engine.drafter("medusa").propose(ids, 5, 0)
+    begin(each_engine, ids, sampling=SamplingParams(1.0), history=None)
+    draft = each_engine.drafter("medusa").propose(ids, 5, 0)
     assert len(draft) == K and draft.steps == 1 and draft.parents is None
     for linear, q in zip(folders.student.module, draft.q, strict=True):
         guess = last + torch.nn.functional.silu(linear(last))
         row = (guess @ folders.model.lm_head.weight[WORDS].T).softmax(-1)[0]
         assert torch.allclose(q[WORDS], row, atol=1e-4) and q[WORDS + 1].sum() == 0
     assert (draft.q[0] - draft.q[1]).abs().max() > 0.01, "heads alike would prove nothing"
-    engine.target.runner.release()
+    each_engine.target.runner.release()
 
 
 @torch.inference_mode()
@@ -121,9 +128,9 @@ def test_a_penalty_falls_on_committed_tokens_and_on_the_drafts_before(folders, e
 
 
 @pytest.mark.parametrize("gamma", [1, 8, "auto"])
-def test_greedy_output_is_the_targets_own(folders, engine, monkeypatch, gamma):
-    monkeypatch.setitem(engine._costs, "medusa", CostModel(0.02, {1: 1.0, 2: 1.01}, 200, 0.001))
-    whole = run(engine, "medusa", gamma=gamma, max_new_tokens=40)
+def test_greedy_output_is_the_targets_own(folders, each_engine, monkeypatch, gamma):
+    monkeypatch.setitem(each_engine._costs, "medusa", CostModel(0.02, {1: 1.0, 2: 1.01}, 200, 0.001))
+    whole = run(each_engine, "medusa", gamma=gamma, max_new_tokens=40)
     prompt, written = ids_of(whole)
     assert written == generated(folders.model, prompt, 40)
     assert {r.draft_steps for r in whole.rounds if r.parents} == {1}
@@ -207,14 +214,15 @@ def stored(folder, tensors, name=MEDUSA_FILE, config=CONFIG):
 @torch.inference_mode()
 @pytest.mark.parametrize("target", ["llama", "llama-tied"])
 @pytest.mark.parametrize(("kind", "heads"), [("0.1", 5), ("2", 3), ("0.1 with a map", 2)])
-def test_published_layouts_are_loaded(tmp_path, target, kind, heads):
+@pytest.mark.parametrize("runtime", RUNTIMES)
+def test_published_layouts_are_loaded(tmp_path, target, kind, heads, runtime):
     model = model_folder(tmp_path / "target", target)
     reduced = kind.endswith("map")
     words = torch.tensor([3, 7, 8, 100]) if reduced else torch.arange(VOCABULARY)
     tensors = in_the_layout_of(kind.split()[0], len(words), heads)
     more = {"d2t": words - torch.arange(len(words))} if reduced else {}
     stored(tmp_path / "heads", tensors | more)
-    engine = load_engine(f"{tmp_path / 'target'}+{tmp_path / 'heads'}", "cpu")
+    engine = engine_in(runtime, f"{tmp_path / 'target'}+{tmp_path / 'heads'}", "medusa")
     ids = [(5 * i + 3) % VOCABULARY for i in range(12)]
     begin(engine, ids, sampling=SamplingParams(1.0), history=None)
     draft, last = engine.drafter("medusa").propose(ids, 8, 0), last_state(model, ids[:-1])
@@ -237,9 +245,9 @@ def without(tensors: dict, name: str) -> dict:
 OURS, THEIRS = in_the_layout_of("0.1"), in_the_layout_of("2")
 DEEPER = THEIRS | {"0.1.linear.weight": torch.zeros(E, E)}
 REFUSED = {
-    "another width": (in_the_layout_of("2", width=24), r"is \(24, 24\), where this target needs \(32, 32\)"),
+    "another width": (in_the_layout_of("2", width=24), rf"is \(24, 24\), where this target needs \({E}, {E}\)"),
     "another vocabulary": (in_the_layout_of("0.1", words=100), r"has 100 words and the target 264.*no map of them"),
-    "a map of another length": (OURS | {"d2t": torch.zeros(9, dtype=torch.long)}, r"needs \(9, 32\)"),
+    "a map of another length": (OURS | {"d2t": torch.zeros(9, dtype=torch.long)}, rf"needs \(9, {E}\)"),
     "a map of unknown words": (THEIRS | {"d2t": torch.tensor([0, 300])}, "words that the target does not have"),
     "two layers a head": (DEEPER, r"one layer each: '0\.1\.linear\.weight' is missing or too many"),
     "a bias missing": (without(THEIRS, "1.0.linear.bias"), r"'1\.0\.linear\.bias' is missing"),

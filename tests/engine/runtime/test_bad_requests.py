@@ -28,7 +28,7 @@ BROKEN = {
     "config of words": ("config.json", lambda data: data.replace(b'"hidden_size": 64', b'"hidden_size": "many"'),
                         "gives no hidden_size"),
     "another's config": ("config.json", lambda data: data.replace(b'"hidden_size": 64', b'"hidden_size": 128'),
-                         "(264, 32), but config.json says (264, 64)"),
+                         "(264, 64), but config.json says (264, 128)"),
     "no tokenizer": ("tokenizer.json", None, "has no tokenizer"),
     "junk tokenizer": ("tokenizer.json", b"junk", "junk tokenizer"),
     "empty tokenizer": ("tokenizer.json", b"{}", "empty tokenizer"),
@@ -150,9 +150,13 @@ def test_settings(kind, settings, said):
 # --- requests that only the engine can judge -----------------------------------------------------------------------
 
 
-MEMORY = torch.OutOfMemoryError("CUDA out of memory."), RuntimeError("can't allocate memory: 12 TB"), MemoryError()
+MEMORY = (
+    torch.OutOfMemoryError("CUDA out of memory."), RuntimeError("can't allocate memory: 12 TB"), MemoryError(),
+    RuntimeError("Exception during initialization: Failed to allocate memory for requested buffer of size 12"),
+)  # fmt: skip
+NO_ONNX = {"engine.models.onnx_session.works": lambda: False}
 FULL_MEMORY = {
-    "bare": ["engine.models.loader.LlamaModel"],
+    "bare": ["engine.models.onnx_llama.OnnxLlama", "onnxruntime.InferenceSession"],
     "gpt2": ["transformers.AutoModelForCausalLM.from_pretrained", "engine.models.loader.TransformersRunner.forward"],
 }
 LITTLE_MEMORY = {"engine.weights.preflight.available_memory": lambda device="cpu": 10**6}
@@ -169,7 +173,9 @@ REQUESTS = [
     ({"pair": "bare"}, LITTLE_MEMORY, r"about [\d.]+ GB in fp32 .* cpu has 1.0 MB free; choose a smaller pair"),
     *[({"pair": pair}, {where: failing(error)}, rf"{pair} does not fit into the memory of cpu; choose a smaller pair")
       for pair, places in FULL_MEMORY.items() for where in places for error in MEMORY],
-    ({}, {"engine.models.llama.LlamaModel.new_cache": failing(MEMORY[0])}, r"request does not fit into the memory"),
+    ({"pair": "bare"}, NO_ONNX | {"engine.models.loader.LlamaModel": failing(MEMORY[0])},
+     r"bare does not fit into the memory of cpu; choose a smaller pair"),
+    ({}, {"engine.models.onnx_llama.OnnxLlama.new_cache": failing(MEMORY[0])}, r"request does not fit into the memory"),
     ({"pair": "smollm2-135m"}, FULL_DISK, r"The disk that holds .* is full; free some space or name another cache"),
     ({"pair": "qwen3-4b"}, NO_HUB, r"The hub cannot be reached for Qwen/Qwen3-4B"),
 ]  # fmt: skip

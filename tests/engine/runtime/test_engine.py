@@ -179,6 +179,18 @@ def test_lower_precisions_run(pairs, precision):
     assert whole.started.dtype == precision and len(whole.emitted) == 16
 
 
+@pytest.mark.parametrize("precision", ["int8", "int4"])
+@pytest.mark.parametrize(("heads", "ending"), [(4, ""), (8, "-dense")])
+def test_rounded_weights_run_and_are_another_model_by_their_hash(tmp_path, precision, heads, ending):
+    """Heads of 8 numbers are none that ONNX Runtime attends with: torch multiplies by the same weights."""
+    model_folder(tmp_path, num_attention_heads=heads, intermediate_size=96)
+    plain, rounded = (load_engine(str(tmp_path), "cpu", name) for name in ("fp32", precision))
+    assert plain.target.runner.model.on_host == rounded.target.runner.model.on_host == (heads == 4)
+    whole = run(rounded, "ngram")
+    assert whole.started.dtype == precision and len(whole.emitted) == 16
+    assert whole.started.weights["target"] == f"{plain.weights('none')['target']}-{precision}{ending}"
+
+
 # --- the default method ---------------------------------------------------------------------------------------------
 
 FLAT = {1: 1.0, 8: 1.5, 16: 3.0}

@@ -12,7 +12,7 @@ import pytest
 import torch
 from paths import ASSETS
 from real_model import PAIR, PROMPTS, ROWS
-from tiny_models import logits_of
+from tiny_models import RUNTIMES, logits_of
 from tiny_pairs import generated, ids_of
 from unlike_tokenizers import renumbered
 
@@ -20,26 +20,22 @@ from engine.config import RunConfig, SamplingParams
 from engine.decoding.tokenization import encode_prompt
 from engine.drafters.intersection import IntersectionDrafter
 from engine.drafters.reencoding import ReencodingDrafter
-from engine.models.linear import packing_works
-from engine.models.llama import LlamaModel
-from engine.models.runner import DecoderRunner
 from engine.runtime.engine import load_engine
 from engine.trace.events import CostModel
 from engine.trace.trace import fold
 
 TOKENS = 48
 NEAR_TIE = 1e-3
+TOLERANCE = 1e-5  # of logits, relative to the largest
 
 pytestmark = pytest.mark.xdist_group("real-model")
 
 
-@pytest.mark.parametrize(("packed", "tolerance"), [(False, 1e-5), (True, 5e-4)])
-def test_logits_equal_transformers(folder, reference, packed, tolerance):
+@pytest.mark.parametrize("runtime", RUNTIMES)
+def test_logits_equal_transformers(folder, reference, runtime):
     """As the engine feeds them: a prefill, single tokens, a block of six, and six again after a rollback."""
-    if packed and not packing_works():
-        pytest.skip("this processor does not pack")
     with torch.inference_mode():
-        runner = DecoderRunner(LlamaModel(folder, reference.config, torch.float32, "cpu", packed=packed))
+        runner = RUNTIMES[runtime](folder, reference)
     ids = [(37 * i + 11) % 49_000 for i in range(70)]
     truth = logits_of(reference, ids)
     runner.reset(96)
@@ -49,7 +45,7 @@ def test_logits_equal_transformers(folder, reference, packed, tolerance):
     runner.rollback(64)
     parts.append(runner.forward(torch.tensor(ids[64:])))
     ours, theirs = torch.cat(parts), truth[60:]
-    assert float((ours - theirs).abs().max()) <= tolerance * max(1.0, float(theirs.abs().max()))
+    assert float((ours - theirs).abs().max()) <= TOLERANCE * max(1.0, float(theirs.abs().max()))
     assert torch.equal(ours.argmax(-1), theirs.argmax(-1))
 
 

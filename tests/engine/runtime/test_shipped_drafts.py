@@ -15,7 +15,9 @@ from real_model import PAIR, PROMPTS
 from tiny_pairs import ids_of
 
 from engine.config import RunConfig, SamplingParams
-from engine.models.linear import QuantisedLinear, quantising_works
+from engine.models.grouped import GroupedWeight
+from engine.models.heads import load_head
+from engine.models.onnx_graph import Graph
 from engine.trace.events import CostModel
 from engine.trace.metrics import compute_metrics
 from engine.trace.trace import fold
@@ -42,19 +44,22 @@ CHECKED = ("code-2", "chat-3", "rewrite-1")
 pytestmark = pytest.mark.xdist_group("real-model")
 
 
-def test_the_drafts_run_in_eight_bits_and_the_target_never_does(engine):
-    """α was counted so; a head's first product reads the target's states, whose outliers 8 bits would drown."""
-    if not quantising_works():
-        pytest.skip("no 8-bit products here")
-    lm, head = (engine.drafter(method).runner.model for method in DRAFTS)
-    assert isinstance(lm.head, QuantisedLinear) and isinstance(lm.layers[0].down, QuantisedLinear)
-    assert isinstance(head.head, QuantisedLinear) and not isinstance(head.fc, QuantisedLinear)
-    target = engine.target.runner.model
-    everything = (
-        target.head,
-        *(getattr(layer, n) for layer in target.layers for n in ("qkv", "out", "gate_up", "down")),
-    )
-    assert not any(isinstance(linear, QuantisedLinear) for linear in everything)
+def test_the_drafts_run_in_eight_bits_and_the_target_never_does(engine, monkeypatch):
+    """α was counted so."""
+    target, drafts, products = engine.target.runner.model, get_pair(PAIR).drafts, []
+    assert (target.precision, engine.drafter("lm").runner.model.precision) == ("fp32", "int8")
+    real = Graph.linear
+
+    def noted(graph, x, name, weight, *bias):
+        products.append((graph.precision, type(weight)))
+        return real(graph, x, name, weight, *bias)
+
+    monkeypatch.setattr(Graph, "linear", noted)
+    for kind in ("eagle", "medusa", "exit"):
+        products.clear()
+        with torch.inference_mode():
+            load_head(kind, drafts[kind].folder, target)
+        assert {*products} == {("int8", GroupedWeight)}
 
 
 def run(engine, method, prompt, **settings):

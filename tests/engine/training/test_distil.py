@@ -148,7 +148,7 @@ def test_the_rate_warms_up_and_falls_and_rollouts_grow():
 def test_texts_without_a_guess_do_no_harm(learning):
     """One token asked and one answered: no guess covers the next step's token, and an empty mean is left out."""
     student = learning.student("eagle")
-    batch = Batch(torch.ones(1, 3, dtype=torch.long), torch.randn(1, 3, 64), torch.randn(1, 3, 32),
+    batch = Batch(torch.ones(1, 3, dtype=torch.long), torch.randn(1, 3, 2 * 64), torch.randn(1, 3, 64),
                   torch.tensor([1]), torch.tensor([3]))  # fmt: skip
     value = distil.loss(student, learning.teacher, batch, Recipe(9), 3, torch.Generator())
     value.backward()

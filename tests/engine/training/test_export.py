@@ -7,13 +7,14 @@ import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file
+from tiny_models import RUNTIMES
 from tiny_pairs import END, VOCABULARY, model_folder
 from training_project import CHAT, WORDS, files, random_head, refused, stage
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from engine.models.attention import Span
-from engine.models.eagle3_head import EagleModel
+from engine.models.heads import load_head
 from engine.models.loader import load_model
+from engine.models.runner import DecoderRunner
 from engine.training import export
 from engine.training.students import Batch
 
@@ -27,7 +28,7 @@ def test_a_head_is_stored_as_other_engines_load_it(journey, root):
         load_file(root / "eagle" / "model.safetensors"),
         json.loads((root / "eagle" / "config.json").read_text()),
     )
-    E, heads, shared, inner = 32, 32, 16, 48
+    E, heads, shared, inner = 64, 64, 32, 48
     layer = {
         "input_layernorm": (E,), "hidden_norm": (E,), "post_attention_layernorm": (E,),
         "self_attn.q_proj": (heads, 2 * E), "self_attn.k_proj": (shared, 2 * E), "self_attn.v_proj": (shared, 2 * E),
@@ -54,25 +55,25 @@ def test_a_head_is_stored_as_other_engines_load_it(journey, root):
 
 
 @pytest.mark.parametrize("name", ["llama-wide-head", "multi-query", "llama3-rope", "yarn-rope", "qwen3", "qwen2"])
-def test_an_exported_head_says_what_the_trained_one_said(tmp_path, monkeypatch, name):
+@pytest.mark.parametrize("runtime", RUNTIMES)
+def test_an_exported_head_says_what_the_trained_one_said(tmp_path, monkeypatch, name, runtime):
     """With features at every position, beyond the length where scaled rotary embeddings differ from plain ones."""
     monkeypatch.setattr("engine.models.onnx_graph.DRAFTS", "fp32")  # rounding would hide what we look for
     student, teacher = random_head(tmp_path / "target", name)
     export.eagle(student, teacher, (0, 1), tmp_path / "head", "a card")
-    model_folder(tmp_path / "target", name)  # the same, with a tokenizer
-    target = load_model(tmp_path / "target", "cpu", "fp32").runner.model
-    head = EagleModel(tmp_path / "head", target)
+    model = model_folder(tmp_path / "target", name)  # the same, with a tokenizer
+    head = load_head("eagle", tmp_path / "head", RUNTIMES[runtime](tmp_path / "target", model).model)
+    assert head.on_host == (runtime == "onnx")
     assert head.words.tolist() == student.words.tolist() and head.reads == (0, 1)
     with torch.no_grad():
         for parameter in student.module.parameters():
             parameter.copy_(parameter.bfloat16())
         student.module.head.copy_(student.module.head.bfloat16())
-        ids, tapped, L = torch.randint(0, VOCABULARY, (1, 61)), torch.randn(1, 61, 64), 60
+        ids, tapped, L = torch.randint(0, VOCABULARY, (1, 61)), torch.randn(1, 61, 2 * 64), 60
         state = student.module.rollout(ids, tapped, 1)[0][0, :L]
-        mask = torch.ones(L, L, dtype=torch.bool).tril()
-        where = torch.arange(L)
-        span = Span(where, where, mask, L, head.new_cache(L))
-        logits, out = head.forward(ids[0, 1:], [span], features=tapped[0, :L])
+        runner = DecoderRunner(head)
+        runner.reset(L)
+        logits, out = head.forward(ids[0, 1:], [runner.next_span(L)], features=tapped[0, :L])
         assert torch.allclose(out, state, atol=1e-3)
         assert torch.allclose(logits, student.module.logits(state), atol=1e-3)
 

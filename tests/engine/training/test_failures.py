@@ -250,14 +250,14 @@ def test_a_full_disk_at_every_other_stage(copied, root, journey, tmp_path, monke
 
 HEADS = {
     "another width": ({"hidden_size": 48}, {}, "was made for a target of width 48"),
-    "another vocabulary": ({"vocab_size": 300}, {}, "and 300 words, this one has 32 and 264"),
+    "another vocabulary": ({"vocab_size": 300}, {}, "and 300 words, this one has 64 and 264"),
     "a layer too many": ({"eagle_config": {"eagle_aux_hidden_state_layer_ids": [0, 9]}}, {}, "layers 0, 9"),
-    "a layer too few": ({"eagle_config": {"eagle_aux_hidden_state_layer_ids": [0]}}, {}, r"fc\.weight in .*\(32, 64\)"),
+    "a layer too few": ({"eagle_config": {"eagle_aux_hidden_state_layer_ids": [0]}}, {}, r"fc\.weight in .*\(64, 64\)"),
     "layers upside down": ({"eagle_config": {"eagle_aux_hidden_state_layer_ids": [1, 0]}}, {}, "describes no EAGLE"),
     "no layers": ({"eagle_config": {}}, {}, "reads layers 2, 1, -1, but this target has 2"),
     "sizes in words": ({"head_dim": "8"}, {}, "describes no EAGLE-3 head|gives no head_dim"),
     "heads that do not fit": ({"num_attention_heads": 8}, {}, "q_proj"),
-    "fewer words than the map": ({"draft_vocab_size": 39}, {}, r"lm_head\.weight in .* is \(40, 32\)"),
+    "fewer words than the map": ({"draft_vocab_size": 39}, {}, "has 40 words, not 39"),
     "no map": ({}, {"d2t": None}, "has no tensor 'd2t'"),
     "a word twice": ({}, {"d2t": torch.zeros(WORDS, dtype=torch.int64) - torch.arange(WORDS)}, "or twice"),
     "a word too far": ({}, {"d2t": torch.full((WORDS,), 250)}, "names words that the target does not have"),
@@ -266,8 +266,8 @@ HEADS = {
     "a map of fractions": ({}, {"d2t": torch.zeros(WORDS)}, "vocabulary map"),
     "a map that is a table": ({}, {"d2t": torch.zeros(WORDS, 3, dtype=torch.int64)}, "vocabulary map"),
     "an empty map": ({}, {"d2t": torch.zeros(0, dtype=torch.int64)}, "vocabulary map"),
-    "a weight of another shape": ({}, {"midlayer.mlp.down_proj.weight": torch.zeros(32, 47)}, r"down_proj.*\(32, 47\)"),
-    "a weight missing": ({}, {"midlayer.hidden_norm.weight": None}, r"has no tensor 'layers\.0\.post_attention"),
+    "a weight of another shape": ({}, {"midlayer.mlp.down_proj.weight": torch.zeros(64, 47)}, r"down_proj.*\(64, 47\)"),
+    "a weight missing": ({}, {"midlayer.hidden_norm.weight": None}, r"has no tensor 'layers\.0\.self_attn\.q_proj"),
 }  # fmt: skip
 
 

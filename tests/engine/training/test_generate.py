@@ -9,6 +9,7 @@ from training_project import ENDS, quiet, stop_after
 from transformers import AutoModelForCausalLM
 
 from engine.models.loader import load_model
+from engine.models.runner import DecoderRunner
 from engine.runtime.engine import load_engine
 from engine.trace.trace import fold
 from engine.training import batched_sampler, generate
@@ -64,6 +65,13 @@ def test_the_number_of_slots_changes_no_token(target):
     assert {len(t) for t in one.values()} != {len(t) for t in many}
 
 
+def test_the_size_of_a_prompts_chunks_changes_no_token(target, monkeypatch):
+    many = texts(7, longest=20)
+    whole = sampled(target.runner, many, 3, temperature=1.0)
+    monkeypatch.setattr(batched_sampler, "_CHUNK", 4)
+    assert max(map(len, many)) > 9 and sampled(target.runner, many, 3, temperature=1.0) == whole
+
+
 def test_a_row_says_what_a_plain_run_of_its_seed_says(root, target):
     engine = load_engine(str(root / "target"), "cpu")
     runs = [fold(engine.run(request(engine.pair.name, seed=70 + i, temperature=1.0))) for i in range(3)]
@@ -73,16 +81,15 @@ def test_a_row_says_what_a_plain_run_of_its_seed_says(root, target):
 
 
 def test_a_slot_is_refilled_as_soon_as_its_row_ends(target, monkeypatch):
-    live, real = [], batched_sampler.batched_step
-    monkeypatch.setattr(
-        batched_sampler, "batched_step", lambda m, ids, *rest: live.append(len(ids)) or real(m, ids, *rest)
-    )
+    """Every pass holds a token or a chunk of a prompt of as many rows as there are slots, until no more wait."""
+    live, real = [], DecoderRunner.together
+    monkeypatch.setattr(DecoderRunner, "together", lambda self, batch: live.append(len(batch)) or real(self, batch))
     many = texts(12)
     found = sampled(target.runner, many, 4, temperature=1.0)
-    new = [len(found[i]) - len(ids) for i, ids in enumerate(many)]
-    assert sum(live) == sum(new) and len({*new}) > 3
+    passes = [len(found[i]) - len(ids) + (len(ids) > 1) for i, ids in enumerate(many)]  # one reads the prompt
+    assert sum(live) == sum(passes) and len({*passes}) > 3
     ends, busy = [0] * 4, []  # when each slot is free again, rows taken in order
-    for length in new:
+    for length in passes:
         slot = int(np.argmin(ends))
         busy.append(ends[slot])
         ends[slot] += length

@@ -53,7 +53,7 @@ def test_features_go_on_where_they_were_interrupted_and_serve_only_what_they_are
     assert np.array_equal(whole.states, compute().states) and len(rows) == 30, "none twice"
     compute()
     assert len(rows) == 30
-    assert compute(samples=made_up(30, seed=1)).states.shape[1:] == (3, 32) and len(rows) == 60
+    assert compute(samples=made_up(30, seed=1)).states.shape[1:] == (3, 64) and len(rows) == 60
     for whose, computed in (("a target", 90), ("another", 120), ("another", 120)):
         compute(whose=whose)
         assert len(rows) == computed

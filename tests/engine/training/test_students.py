@@ -17,7 +17,7 @@ from engine.training.students import LmShape, LmStudent, new_eagle, new_lm
 
 def test_a_rollout_knows_nothing_of_what_comes_later(tmp_path):
     student, _ = random_head(tmp_path)
-    ids, tapped = torch.full((1, 8), 5), torch.randn(1, 8, 64)
+    ids, tapped = torch.full((1, 8), 5), torch.randn(1, 8, 2 * 64)
     with torch.no_grad():
         before = student.module.rollout(ids, tapped, 3)
         ids[0, 6], tapped[0, 4] = 9, 0.0
@@ -48,11 +48,11 @@ def test_a_head_begins_with_the_targets_last_layer_reading_its_highest_tap(learn
     teacher, loud = learning.teacher, torch.tensor([50.0, 1.0])
     torch.manual_seed(0)
     head = new_eagle(teacher, learning.words, 2, teacher.layer, loud).module
-    tapped = torch.randn(100, 2, 32) * loud[:, None]
+    tapped = torch.randn(100, 2, 64) * loud[:, None]
     with torch.no_grad():
         assert ((head.fc(tapped.flatten(1)) - tapped[:, 1]).pow(2).mean().sqrt()) < 0.3
     assert torch.equal(head.down.weight, teacher.layer["mlp.down_proj.weight"])
-    assert torch.equal(head.q.weight[:, 32:], teacher.layer["self_attn.q_proj.weight"])
+    assert torch.equal(head.q.weight[:, 64:], teacher.layer["self_attn.q_proj.weight"])
     assert torch.equal(head.head, teacher.head[learning.words])
 
 

@@ -32,7 +32,7 @@ from engine.weights.hub import download_file
 from engine.weights.specs import GgufSource, PairSpec
 from engine.weights.store import fetch_pair, locate
 
-HEADS, KV_HEADS, HEAD = 4, 2, 8
+HEADS, KV_HEADS, HEAD = 4, 2, 16
 WORDS = ["<|end|>", "<|user|>", "a", "b", "Ġ", "1", "2", "Ċ", "ĊĊ", "ab"]
 TEMPLATE = "{% for m in messages %}<|user|>{{ m.content }}<|end|>{% endfor %}"
 

@@ -1,0 +1,98 @@
+"""Times single passes: what scoring W tokens at once takes, and reading a prompt, here and in llama.cpp.
+
+All are timed in turn, and the fastest of each counts, because other programs only ever slow a pass down.
+"""
+
+from collections.abc import Callable, Sequence
+
+import torch
+
+from engine.bench.llama_cpp import open_model
+from engine.bench.metrics import table, table_row
+from engine.device import to_device
+from engine.models.runner import Runner
+from engine.runtime.calibration import timings
+from engine.runtime.engine import load_engine
+from engine.trace.events import ProgressCallback
+
+WIDTHS = (1, 2, 4, 8, 16)
+PREFILL = 256
+LLAMA_CPP = "llama-cpp"
+_CONTEXT, _REPEATS = 256, 15
+
+
+@torch.inference_mode()
+def measure(
+    pair: str, precisions: Sequence[str], with_llama_cpp: bool, progress: ProgressCallback,
+) -> dict[str, dict[str, float]]:  # fmt: skip
+    """Seconds of a pass by system (a precision of ours, or llama-cpp), then by what was scored: "1", "2", … tokens
+    after 256 others, and "prefill". Raises Unavailable where a system cannot run."""
+    engines = {precision: load_engine(pair, "cpu", precision) for precision in precisions}
+    ids = [(7 * i + 1) % engines[precisions[0]].target.runner.vocab_size for i in range(_CONTEXT + max(WIDTHS))]
+    steps = {
+        (name, what): step
+        for name, engine in engines.items()
+        for what, step in _ours(engine.target.runner, ids).items()
+    }
+    if with_llama_cpp:
+        steps |= {(LLAMA_CPP, what): step for what, step in _llama_cpp(engines[precisions[0]].gguf, ids).items()}
+    try:
+        times = timings(steps, "cpu", _REPEATS, lambda share: progress(share, "Passes in turn"))
+    finally:
+        for engine in engines.values():
+            engine.target.runner.release()
+    return {name: {w: min(times[n, w]) for n, w in times if n == name} for name in dict.fromkeys(n for n, _ in times)}
+
+
+def _ours(runner: Runner, ids: Sequence[int]) -> dict[str, Callable[[], object]]:
+    runner.reset(len(ids) + 1)
+    runner.prefill(ids[:_CONTEXT])
+
+    def scoring(W: int):
+        tokens = to_device(ids[_CONTEXT : _CONTEXT + W], "cpu")
+
+        def score():
+            runner.rollback(_CONTEXT)
+            return runner.forward(tokens)
+
+        return score
+
+    def prefill():
+        runner.rollback(0)
+        runner.prefill(ids[:PREFILL])
+
+    return {str(W): scoring(W) for W in WIDTHS} | {"prefill": prefill}
+
+
+def _llama_cpp(gguf, ids: Sequence[int]) -> dict[str, Callable[[], object]]:
+    model = open_model(gguf, _CONTEXT + max(WIDTHS), all_logits=True)
+    model.eval(ids[:_CONTEXT])
+
+    def evaluating(start: int, tokens: Sequence[int]):
+        def evaluate():
+            model._ctx.kv_cache_seq_rm(-1, start, -1)
+            model.n_tokens = start
+            model.eval(tokens)
+
+        return evaluate
+
+    passes = {str(W): evaluating(_CONTEXT, ids[_CONTEXT : _CONTEXT + W]) for W in WIDTHS}
+    reader = open_model(gguf, PREFILL, all_logits=False)
+
+    def prefill():
+        reader.reset()
+        reader._ctx.kv_cache_seq_rm(-1, 0, -1)
+        reader.eval(ids[:PREFILL])
+
+    return passes | {"prefill": prefill}
+
+
+def markdown(seconds: dict[str, dict[str, float]]) -> str:
+    """Milliseconds a pass, a row for each system."""
+    whats = [str(W) for W in WIDTHS]
+    head = table(["ms a pass", *(f"W = {what}" for what in whats), f"prompt of {PREFILL}"], [])
+    rows = [
+        table_row([name, *(f"{1e3 * found[what]:.1f}" for what in whats), f"{1e3 * found['prefill']:.0f}"])
+        for name, found in seconds.items()
+    ]
+    return "\n".join([head, *rows])

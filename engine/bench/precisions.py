@@ -1,0 +1,86 @@
+"""Measures how far a rounded target is from the whole one: on the texts that the whole one writes.
+
+Dimension key: T tokens of all answers, V vocabulary.
+"""
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+import torch
+
+from engine.bench.benchmark import request
+from engine.bench.prompts import Prompt
+from engine.files import ASSETS, cache_root, read_json, write_file
+from engine.runtime.engine import Engine, load_engine
+from engine.trace.events import ProgressCallback
+from engine.trace.trace import fold
+from engine.weights.checkpoint_dir import weights_hash
+
+WHOLE, ROUNDED = "fp32", ("int8", "int4")
+_SHIPPED = ASSETS / "data" / "precisions"
+
+
+@dataclass(frozen=True)
+class Distance:
+    """``kl``: mean KL divergence of the next-token distribution from fp32's, in nats; ``equal``: share of tokens whose
+    likeliest word is the same; ``tokens``: how many were compared."""
+
+    kl: float
+    equal: float
+    tokens: int
+
+
+def measure(
+    pair: str, prompts: Sequence[Prompt], max_new_tokens: int,
+    progress: ProgressCallback = lambda share, message: None,
+) -> dict[str, Distance]:  # fmt: skip
+    """The distance of each rounded precision, over fp32's greedy answers. Raises Unavailable where a precision cannot
+    run."""
+    whole = load_engine(pair, "cpu", WHOLE)
+    texts = []
+    for prompt in prompts:
+        trace = fold(whole.run(replace(request(whole, prompt.text, 0.0, max_new_tokens, 0), method="none")))
+        texts.append(([token.id for token in trace.started.prompt], [token.id for token in trace.emitted]))
+        progress(0.5 * len(texts) / len(prompts), f"Answer {len(texts)} of {len(prompts)}")
+    found = {}
+    for i, precision in enumerate(ROUNDED):
+        engine, sums = load_engine(pair, "cpu", precision), torch.zeros(3, dtype=torch.double)
+        for right, ours in zip(_scores(whole, texts), _scores(engine, texts), strict=True):
+            kl = (right.exp() * (right - ours)).sum(-1)
+            sums += torch.tensor([kl.sum(), (right.argmax(-1) == ours.argmax(-1)).sum(), len(kl)], dtype=torch.double)
+        engine.close()
+        total = int(sums[2])
+        found[precision] = Distance(float(sums[0]) / total, float(sums[1]) / total, total)
+        progress(0.5 + 0.5 * (i + 1) / len(ROUNDED), precision)
+    whole.close()
+    return found
+
+
+@torch.inference_mode()
+def _scores(engine: Engine, texts) -> Iterator[torch.Tensor]:
+    """The log-probabilities [T, V] of each answer's tokens."""
+    runner = engine.target.runner
+    for prompt, answer in texts:
+        runner.reset(len(prompt) + len(answer))
+        runner.prefill(prompt[:-1])
+        yield runner.forward(torch.tensor([prompt[-1], *answer[:-1]])).float().log_softmax(-1)
+        runner.release()
+
+
+def store(target: Path, distances: dict[str, Distance], file: Path | None = None) -> None:
+    """Writes them where `known` finds them, or to ``file``. ``target``: the folder of the weights."""
+    content = json.dumps({name: asdict(each) for name, each in distances.items()}, indent=1) + "\n"
+    write_file(file or cache_root() / "precisions" / f"{weights_hash(target)}.json", content)
+
+
+def known(target: str) -> dict[str, Distance]:
+    """Those measured here for the target of this hash, else those shipped; empty if neither is there."""
+    for folder in (cache_root() / "precisions", _SHIPPED):
+        try:
+            if stored := read_json(folder / f"{target}.json"):
+                return {name: Distance(**numbers) for name, numbers in stored.items()}
+        except TypeError:  # damaged
+            continue
+    return {}

@@ -1,0 +1,104 @@
+"""A target with rounded weights is a target like any other: drafts keep its law, and its greedy text to the bit."""
+
+from collections import Counter
+from types import SimpleNamespace
+
+import pytest
+import torch
+from chi_squared import FALSE_ALARM, joint_p_value
+from tiny_pairs import VOCABULARY, ids_of, model_folder, run
+
+from engine.config import SamplingParams
+from engine.runtime.engine import load_engine
+from engine.sampling.warping import warp
+from engine.trace.events import CostModel
+from engine.training import export
+from engine.training.students import new_eagle
+from engine.training.teacher import Teacher
+
+SIZES = {"intermediate_size": 96}  # 32 divides every width
+TAPS, RUNS = (0, 1, 2), 800
+CHEAP = CostModel(0.001, {1: 1.0, 2: 1.0005}, 200, 0.001)
+
+
+@pytest.fixture(scope="module")
+def pair(tmp_path_factory):
+    """A target, a draft that often agrees with it, and a head that was never trained."""
+    root = tmp_path_factory.mktemp("rounded")
+    model_folder(root / "target", **SIZES)
+    model_folder(root / "draft", noise=0.05, **SIZES)
+    teacher = Teacher.load(root / "target", "cpu")
+    torch.manual_seed(1)
+    student = new_eagle(teacher, torch.arange(0, VOCABULARY, 2), len(TAPS), teacher.layer, torch.ones(len(TAPS)))
+    with torch.no_grad():
+        for parameter in student.parameters():
+            parameter.add_(0.05 * torch.randn_like(parameter))
+    export.eagle(student, teacher, TAPS, root / "head", "a card")
+    return SimpleNamespace(lm=f"{root}/target+{root}/draft", eagle=f"{root}/target+{root}/head")
+
+
+@pytest.fixture(scope="module", params=["int8", "int4"])
+def engine(request, pair):
+    return cheap(pair.lm, request.param)
+
+
+@pytest.fixture(scope="module")
+def with_head(engine, pair):
+    return cheap(pair.eagle, engine.precision)
+
+
+def cheap(pair: str, precision: str):
+    """An engine whose drafts pay, so that auto drafts."""
+    engine = load_engine(pair, "cpu", precision)
+    engine._costs |= {method: CHEAP for method in engine.methods}
+    return engine
+
+
+@torch.inference_mode()
+def own_law(engine, prompt: list[int], sampling) -> dict:
+    """The engine's target's own joint law of the two tokens after ``prompt``."""
+    runner = engine.target.runner
+
+    def after(ids):
+        runner.reset(len(prompt) + 8)
+        runner.prefill(ids[:-1])
+        row = warp(runner.forward(torch.tensor(ids[-1:])), sampling)[0]
+        runner.release()
+        return row
+
+    law, first = {}, after(prompt)
+    for a in first.nonzero()[:, 0].tolist():
+        second = after([*prompt, a])
+        law |= {(a, b): float(first[a] * second[b]) for b in second.nonzero()[:, 0].tolist()}
+    return law
+
+
+def shares_of(engine, sampling, **settings) -> tuple[Counter, list[int], Counter]:
+    runs = [run(engine, "lm", seed=s, sampling=sampling, max_new_tokens=3, **settings) for s in range(RUNS)]
+    statuses = Counter(token.status for each in runs for token in each.rounds[0].tokens)
+    return Counter(tuple(ids_of(each)[1][:2]) for each in runs), ids_of(runs[0])[0], statuses
+
+
+@pytest.mark.parametrize("acceptance", ["token", "block"])
+def test_sampled_output_keeps_the_rounded_targets_law(engine, acceptance):
+    sampling = SamplingParams(1.0, top_k=5)
+    seen, prompt, statuses = shares_of(engine, sampling, gamma=3, acceptance=acceptance)
+    assert min(statuses["accepted"], statuses["rejected"]) > 50, f"one side of the rule was hardly tried: {statuses}"
+    assert joint_p_value(seen, own_law(engine, prompt, sampling)) > FALSE_ALARM
+
+
+def test_the_law_of_whole_weights_is_another(engine, pair):
+    """Otherwise the test above could not tell a target from its rounded copy."""
+    sampling = SamplingParams(1.0, top_k=5)
+    seen, prompt, _ = shares_of(engine, sampling, gamma=3)
+    assert joint_p_value(seen, own_law(load_engine(pair.lm, "cpu", "fp32"), prompt, sampling)) < 1e-6
+
+
+@pytest.mark.parametrize("method", ["ngram", "lm", "eagle", "eagle-chain", "auto"])
+def test_greedy_text_is_the_plain_text(engine, with_head, method):
+    engine = with_head if method.startswith("eagle") else engine
+    for prompt in ("the cat, the hat, the cat", "another", "a b a b a b"):
+        plain = run(engine, "none", prompt=prompt, max_new_tokens=48)
+        drafted = run(engine, method, prompt=prompt, max_new_tokens=48, gamma="auto" if method == "auto" else 3)
+        assert ids_of(drafted)[1] == ids_of(plain)[1]
+        assert all(set(r.parents) == {*range(len(r.parents))} for r in drafted.rounds), "trees have other bits"
