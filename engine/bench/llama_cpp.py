@@ -13,7 +13,7 @@ from engine.config import RunConfig
 from engine.decoding.tokenization import encode_prompt
 from engine.device import peak_memory
 from engine.errors import BadInput, Unavailable
-from engine.models.onnx_session import threads
+from engine.models.onnx_session import cores_for_others, threads
 from engine.runtime.engine import Engine
 
 LLAMA_CPP = ("llama-cpp", "llama-cpp-lookup")
@@ -39,12 +39,14 @@ class LlamaCppSystem:
         model = self._load(len(prompt) + config.max_new_tokens + _LOOKUP_TOKENS + 1)
         model.reset()
         before = 0 if model.draft_model is None else model.draft_model.calls
-        ids, times, start = [], [], time.perf_counter()
-        for token in model.generate(prompt, temp=0.0, repeat_penalty=1.0, reset=True):
-            ids.append(int(token))
-            times.append(time.perf_counter())
-            if token in eos or len(ids) >= config.max_new_tokens or cancelled():
-                break
+        ids, times = [], []
+        with cores_for_others():
+            start = time.perf_counter()
+            for token in model.generate(prompt, temp=0.0, repeat_penalty=1.0, reset=True):
+                ids.append(int(token))
+                times.append(time.perf_counter())
+                if token in eos or len(ids) >= config.max_new_tokens or cancelled():
+                    break
         passes = len(ids) if model.draft_model is None else model.draft_model.calls - before + 1
         # As with transformers: the first token comes out of the pass over the prompt.
         return Sample(

@@ -3,15 +3,18 @@
 All are timed in turn, and the fastest of each counts, because other programs only ever slow a pass down.
 """
 
+import time
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 
 import torch
 
 from engine.bench.llama_cpp import open_model
 from engine.bench.metrics import table, table_row
 from engine.device import to_device
+from engine.models.onnx_llama import PRECISIONS
+from engine.models.onnx_session import cores_for_others
 from engine.models.runner import Runner
-from engine.runtime.calibration import timings
 from engine.runtime.engine import load_engine
 from engine.trace.events import ProgressCallback
 
@@ -22,26 +25,34 @@ _CONTEXT, _REPEATS = 256, 15
 
 
 @torch.inference_mode()
-def measure(
-    pair: str, precisions: Sequence[str], with_llama_cpp: bool, progress: ProgressCallback,
-) -> dict[str, dict[str, float]]:  # fmt: skip
+def measure(pair: str, with_llama_cpp: bool, progress: ProgressCallback) -> dict[str, dict[str, float]]:
     """Seconds of a pass by system (a precision of ours, or llama-cpp), then by what was scored: "1", "2", … tokens
     after 256 others, and "prefill". Raises Unavailable where a system cannot run."""
-    engines = {precision: load_engine(pair, "cpu", precision) for precision in precisions}
-    ids = [(7 * i + 1) % engines[precisions[0]].target.runner.vocab_size for i in range(_CONTEXT + max(WIDTHS))]
-    steps = {
-        (name, what): step
-        for name, engine in engines.items()
-        for what, step in _ours(engine.target.runner, ids).items()
-    }
+    engines = {precision: load_engine(pair, "cpu", precision) for precision in PRECISIONS}
+    whole = engines[PRECISIONS[0]]
+    ids = [(7 * i + 1) % whole.target.runner.vocab_size for i in range(_CONTEXT + max(WIDTHS))]
+    systems = {name: _ours(engine.target.runner, ids) for name, engine in engines.items()}
     if with_llama_cpp:
-        steps |= {(LLAMA_CPP, what): step for what, step in _llama_cpp(engines[precisions[0]].gguf, ids).items()}
+        systems[LLAMA_CPP] = _llama_cpp(whole.gguf, ids)
+    best = {name: dict.fromkeys(steps, float("inf")) for name, steps in systems.items()}
     try:
-        times = timings(steps, "cpu", _REPEATS, lambda share: progress(share, "Passes in turn"))
+        for repeat in range(_REPEATS):
+            for name, steps in systems.items():
+                with cores_for_others() if name == LLAMA_CPP else nullcontext():
+                    for what, step in steps.items():
+                        step()  # wakes the threads
+                        best[name][what] = min(best[name][what], _seconds(step))
+            progress((repeat + 1) / _REPEATS, "Passes in turn")
     finally:
         for engine in engines.values():
             engine.target.runner.release()
-    return {name: {w: min(times[n, w]) for n, w in times if n == name} for name in dict.fromkeys(n for n, _ in times)}
+    return best
+
+
+def _seconds(step: Callable[[], object]) -> float:
+    start = time.perf_counter()
+    step()
+    return time.perf_counter() - start
 
 
 def _ours(runner: Runner, ids: Sequence[int]) -> dict[str, Callable[[], object]]:

@@ -16,7 +16,6 @@ from engine.files import ASSETS, cache_root, read_json, write_file
 from engine.runtime.engine import Engine, load_engine
 from engine.trace.events import ProgressCallback
 from engine.trace.trace import fold
-from engine.weights.checkpoint_dir import weights_hash
 
 WHOLE, ROUNDED = "fp32", ("int8", "int4")
 _SHIPPED = ASSETS / "data" / "precisions"
@@ -69,10 +68,10 @@ def _scores(engine: Engine, texts) -> Iterator[torch.Tensor]:
         runner.release()
 
 
-def store(target: Path, distances: dict[str, Distance], file: Path | None = None) -> None:
-    """Writes them where `known` finds them, or to ``file``. ``target``: the folder of the weights."""
+def store(target: str, distances: dict[str, Distance], file: Path | None = None) -> None:
+    """Writes those of the target of this hash where `known` finds them, or to ``file``."""
     content = json.dumps({name: asdict(each) for name, each in distances.items()}, indent=1) + "\n"
-    write_file(file or cache_root() / "precisions" / f"{weights_hash(target)}.json", content)
+    write_file(file or cache_root() / "precisions" / f"{target}.json", content)
 
 
 def known(target: str) -> dict[str, Distance]:

@@ -21,6 +21,7 @@ from engine.decoding.loop import TRUE_RULES, Rules
 from engine.decoding.tokenization import encode_prompt
 from engine.device import now, peak_memory, reset_peak
 from engine.errors import BadInput
+from engine.models.onnx_session import cores_for_others
 from engine.models.transformers_config import load_tokenizer
 from engine.models.transformers_runner import load_transformers
 from engine.runtime.engine import PRECISIONS, Engine, load_engine, memory_errors
@@ -89,10 +90,10 @@ def generate(model, ids: torch.Tensor, config: GenerationConfig, **options) -> S
     """transformers' generate on ``ids`` [1, T], timed token by token."""
     timer, device = TokenTimer(), str(model.device)
     reset_peak(device)
-    start = now(device)
-    with torch.inference_mode():
+    with torch.inference_mode(), cores_for_others():
+        start = now(device)
         out = model.generate(ids, generation_config=config, streamer=timer, **options)
-    seconds = now(device) - start
+        seconds = now(device) - start
     tokens = tuple(out[0, ids.shape[1] :].tolist())
     (first, first_count), (last, _) = timer.puts[0], timer.puts[-1]
     return Sample(

@@ -90,10 +90,9 @@ def _many_users(engine, settings, chosen: list, prompts: Path, out: Path | None)
 
 def _passes(pair: str, out: Path | None) -> None:
     from engine.bench.passes import markdown, measure
-    from engine.models.onnx_llama import PRECISIONS
 
     with progress() as show:
-        seconds = measure(pair, PRECISIONS, with_llama_cpp=find_spec("llama_cpp") is not None, progress=show)
+        seconds = measure(pair, find_spec("llama_cpp") is not None, show)
     _write({"seconds": seconds}, out)
     print(markdown(seconds))
 

@@ -215,11 +215,12 @@ def precisions(
     from engine.bench.precisions import measure, store
     from engine.bench.prompts import read_prompts
     from engine.weights.catalogue import get_pair
+    from engine.weights.checkpoint_dir import weights_hash
     from engine.weights.store import locate
 
     with progress() as show:
         distances = measure(pair, read_prompts(prompts, limit), max_new_tokens, show)
-    target = locate(get_pair(pair).target)
+    target = weights_hash(locate(get_pair(pair).target))
     store(target, distances)
     if out is not None:
         store(target, distances, out)

@@ -8,12 +8,12 @@ V vocabulary.
 """
 
 from collections.abc import Sequence
-from functools import cached_property
 from pathlib import Path
 
 import numpy as np
 import torch
 
+from engine.device import return_memory
 from engine.errors import Unavailable
 from engine.models.attention import HostSpan, rotary_frequencies
 from engine.models.gguf_reader import open_weights
@@ -23,9 +23,11 @@ from engine.models.llama import context_length, head_size, unsupported
 from engine.models.onnx_attention import FEWEST, SPARE, Attention, CachedPasses, RotaryTables
 from engine.models.onnx_graph import FLOAT, INT64, Graph, Heads, Weights
 from engine.models.onnx_session import share_cores
+from engine.weights.preflight import available_memory
 
 PRECISIONS = ("fp32", "int8", "int4")
-_MOST_SEQUENCES = 16  # of a pass; more take turns
+_SEQUENCES = (8, 16)  # that a graph is made for: a place that is not taken costs, too; more sequences take turns
+_PACKING = 2.5  # times the weights: as given, as packed, and some room for runs
 _PROBED, _PROBES = 24, (12, 1, 2, 3, 5, 8)  # tokens before, and widths of, the passes that are compared at load
 
 
@@ -55,15 +57,21 @@ class OnnxLlama:
         self.is_tied = config.tie_word_embeddings or "lm_head.weight" not in self.weights
         self.rotary = RotaryTables(*rotary_frequencies(config, self.D, "cpu"))
         self.embed = self._matrix("model.embed_tokens.weight")
-        self._alone = self._passes(1, progress)
+        self._alone, self._shared_passes = self._passes(1, progress), {}
         self.same_bits = self._choose_fewest()
 
-    @cached_property
-    def _shared(self) -> CachedPasses:
-        """Made when several sequences first share a pass, because it packs the weights once more."""
-        passes = self._passes(_MOST_SEQUENCES)
-        passes.fewest = self._alone.fewest
-        return passes
+    def _shared(self, count: int) -> CachedPasses | None:
+        """The passes of so many sequences. They are made when first needed, because each graph packs the weights; None
+        where memory does not hold them once more."""
+        places = next(size for size in _SEQUENCES if size >= count)
+        if places not in self._shared_passes:
+            free = available_memory(self.device)
+            if free is not None and free < _PACKING * self._alone.weight_bytes:
+                return None
+            self._shared_passes[places] = self._passes(places)
+            self._shared_passes[places].fewest = self._alone.fewest
+            return_memory()
+        return self._shared_passes[places]
 
     @torch.inference_mode()
     def _choose_fewest(self) -> bool:
@@ -100,9 +108,15 @@ class OnnxLlama:
         if len(spans) == 1:
             results = [self._pass(self._alone, x, spans, numbers)]
         else:
-            results = [self._pass(self._shared, *part) for part in _in_turn(x, spans, numbers)]
+            turns = _in_turn(x, spans, numbers, _SEQUENCES[-1])
+            results = [result for turn in turns for result in self._together(*turn)]
         logits, features = ([part for part in side if part is not None] for side in zip(*results, strict=True))
         return None if rows is None else _joined(logits), _joined(features) if features else None
+
+    def _together(self, x: torch.Tensor, spans: Sequence[HostSpan], rows: torch.Tensor):
+        if passes := self._shared(len(spans)):
+            return [self._pass(passes, x, spans, rows)]
+        return [self._pass(self._alone, *part) for part in _in_turn(x, spans, rows, 1)]
 
     def _pass(self, passes: CachedPasses, x: torch.Tensor, spans: Sequence[HostSpan], rows: torch.Tensor):
         T, states = len(x), [i for i in self.taps if i]
@@ -125,11 +139,11 @@ def _joined(parts: Sequence[torch.Tensor], dim: int = 0) -> torch.Tensor:
     return parts[0] if len(parts) == 1 else torch.cat(list(parts), dim)
 
 
-def _in_turn(x: torch.Tensor, spans: Sequence[HostSpan], rows: torch.Tensor):
-    """Some sequences at a time: their states, spans and numbers of rows."""
+def _in_turn(x: torch.Tensor, spans: Sequence[HostSpan], rows: torch.Tensor, most: int):
+    """At most so many sequences at a time: their states, spans and numbers of rows."""
     start = 0
-    for at in range(0, len(spans), _MOST_SEQUENCES):
-        some = spans[at : at + _MOST_SEQUENCES]
+    for at in range(0, len(spans), most):
+        some = spans[at : at + most]
         end = start + sum(span.width for span in some)
         yield x[start:end], some, rows[(rows >= start) & (rows < end)] - start
         start = end

@@ -5,7 +5,9 @@ where passes run here, torch keeps one thread (`share_cores`).
 """
 
 import os
+import time
 from collections.abc import Mapping, Sequence
+from contextlib import contextmanager
 from functools import cache
 
 import numpy as np
@@ -15,6 +17,7 @@ from engine.device import out_of_memory
 from engine.errors import BadInput, Unavailable
 
 THREADS = "SPECLENS_THREADS"
+_SPINNING = 0.1  # seconds after which our threads surely sleep
 _OLDEST = (1, 22)  # the first with products by 8-bit weights
 _TOLERANCE = 0.05  # of a sum of 64 products whose inputs are rounded to 8 bits
 
@@ -40,6 +43,19 @@ def share_cores() -> None:
     """Leaves the cores to ONNX Runtime: torch computes in the calling thread only."""
     _torch_threads()  # remembered before it changes
     torch.set_num_threads(1)
+
+
+@contextmanager
+def cores_for_others():
+    """While the block runs, the cores are another runtime's: torch has its threads, and ours no longer spin, as they
+    do for 30 to 50 ms after a pass (onnxruntime 1.32)."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads())
+    time.sleep(_SPINNING)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 @cache

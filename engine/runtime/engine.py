@@ -19,7 +19,7 @@ from engine.decoding.drafter_choice import DrafterChoice
 from engine.decoding.loop import TRUE_RULES, Rules, SpeculativeDecoder
 from engine.decoding.tokenization import Detokenizer, encode_prompt, template_length
 from engine.decoding.trace_recorder import TraceRecorder
-from engine.device import peak_memory, reset_peak
+from engine.device import peak_memory, reset_peak, return_memory
 from engine.drafters import drafter_class
 from engine.drafters.base import Drafter
 from engine.drafters.context_index import ContextIndex
@@ -486,6 +486,7 @@ def load_engine(
     if problems:
         raise Unavailable(" ".join(problems))
     loaded = Engine(spec, device, precision, progress)
+    return_memory()
     gc.collect()
     gc.freeze()  # otherwise a collection in mid-run walks all of torch's and the tokenizer's objects, for 0.1 s
     return loaded

@@ -3,9 +3,8 @@
 Dimension key: N drafts, R rows, V vocabulary, C words that matter, k candidates.
 """
 
+import numpy as np
 import torch
-
-from engine.sampling.warping import one_hot
 
 _BLOCKS = (256, 128, 64)  # sizes to cut a row into; the largest that divides V
 
@@ -19,13 +18,14 @@ def greedy_words(logits: torch.Tensor, tokens: torch.Tensor) -> tuple[torch.Tens
     [[0.0, 1.0, 0.0], [1.0, 0.0, 0.0]]
     """
     best = _best(logits)
-    words = torch.cat([best, tokens]).unique()
-    return words, one_hot(torch.searchsorted(words, best), len(words)), torch.searchsorted(words, tokens)
+    words, places = np.unique(np.concatenate([best, tokens.numpy()]), return_inverse=True)
+    p = torch.from_numpy((words == best[:, None]).astype(np.float32))
+    return torch.from_numpy(words), p, torch.from_numpy(places[len(best) :])
 
 
-def _best(logits: torch.Tensor) -> torch.Tensor:
+def _best(logits: torch.Tensor) -> np.ndarray:
     """The likeliest word of each row, by numpy: its argmax is vectorised, torch's is not. It knows no bf16."""
-    return torch.from_numpy(logits.float().numpy().argmax(-1))
+    return logits.float().numpy().argmax(-1)
 
 
 def gap(logits: torch.Tensor) -> torch.Tensor:
@@ -33,7 +33,7 @@ def gap(logits: torch.Tensor) -> torch.Tensor:
     if logits.device.type != "cpu":
         two = logits.topk(2).values
         return two[:, 0] - two[:, 1]
-    best = _best(logits)[:, None]
+    best = torch.from_numpy(_best(logits))[:, None]
     first = logits.gather(1, best)
     logits.scatter_(1, best, -torch.inf)
     second = logits.amax(-1)

@@ -166,7 +166,7 @@ def train(
     """
     parameters = [p for p in student.parameters() if p.requires_grad]
     groups = [[p for p in parameters if p.ndim > 1], [p for p in parameters if p.ndim < 2]]
-    torch.set_num_threads(onnx_session.threads())  # one, while a target runs in ONNX Runtime
+    torch.set_num_threads(onnx_session.threads())  # it had one, while a target ran in ONNX Runtime
     optimizer = torch.optim.AdamW(
         [{"params": groups[0], "weight_decay": recipe.weight_decay}, {"params": groups[1], "weight_decay": 0.0}],
         betas=(0.9, 0.95),

@@ -5,6 +5,7 @@ import platform
 
 import torch
 
+from engine.models.onnx_session import threads
 from engine.training.evaluate import Evaluation
 
 _USE = {
@@ -82,4 +83,4 @@ def write(project, setup, state: dict, samples) -> str:
 def hardware() -> str:
     if torch.cuda.is_available():
         return torch.cuda.get_device_name()
-    return f"{torch.get_num_threads()} CPU threads ({platform.machine()}), no GPU"
+    return f"{threads()} CPU threads ({platform.machine()}), no GPU"

@@ -38,7 +38,7 @@ def test_a_distance_is_kept_for_the_page(folder, tmp_path, monkeypatch):
     monkeypatch.setenv("SPECLENS_CACHE", str(tmp_path))
     target, found = weights_hash(folder), {"int8": Distance(0.003, 0.98, 692)}
     assert precisions.known(target) == {}
-    precisions.store(folder, found)
+    precisions.store(target, found)
     assert precisions.known(target) == found
     for damaged in ("{", "[1]", json.dumps({"int8": {"kl": 1}}), json.dumps({"int8": 3})):
         (tmp_path / "precisions" / f"{target}.json").write_text(damaged)
@@ -47,7 +47,7 @@ def test_a_distance_is_kept_for_the_page(folder, tmp_path, monkeypatch):
 
 def test_every_pass_is_timed_in_every_precision(folder):
     seen = []
-    seconds = passes.measure(str(folder), PRECISIONS, False, lambda share, message: seen.append(share))
+    seconds = passes.measure(str(folder), False, lambda share, message: seen.append(share))
     assert [*seconds] == [*PRECISIONS] and seen[-1] == 1
     assert all([*found] == [*map(str, passes.WIDTHS), "prefill"] for found in seconds.values())
     assert all(time > 0 for found in seconds.values() for time in found.values())

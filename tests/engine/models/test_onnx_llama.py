@@ -269,6 +269,16 @@ def test_a_cache_is_freed_with_its_run(tmp_path):
     assert freed() is None
 
 
+def test_without_memory_for_another_graph_sequences_take_turns(tmp_path, monkeypatch):
+    runner = onnx_runner_of(tmp_path, write(tmp_path, "llama", **WIDE), "int8")
+    monkeypatch.setattr("engine.models.onnx_llama.available_memory", lambda device: -1)
+    right = beside(runner)
+    assert not runner.model._shared_passes
+    monkeypatch.setattr("engine.models.onnx_llama.available_memory", lambda device: None)
+    assert all(torch.equal(ours, theirs) for ours, theirs in zip(beside(runner), right, strict=True))
+    assert [*runner.model._shared_passes] == [8]
+
+
 @pytest.mark.slow
 def test_weights_above_two_gigabytes_need_no_file():
     """1.5 billion weights, handed over in memory; they are as large as the limit of a graph twice."""
