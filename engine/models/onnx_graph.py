@@ -110,27 +110,25 @@ class Graph:
 
     def linear(self, x: str, name: str, weight: torch.Tensor | GroupedWeight, bias: np.ndarray | None = None) -> str:
         """x […, K] → […, N] by weight [N, K]."""
-        product = name if bias is None else f"{name}.product"
-        if isinstance(weight, GroupedWeight):
-            self._grouped(x, product, weight)
-        else:
-            self.node("MatMul", [x, self.weight(f"{name}.w", weight.T.contiguous().numpy())], product)
-        if bias is not None:
-            self.node("Add", [product, self.weight(f"{name}.bias", bias)], name)
-        return name
+        if not isinstance(weight, GroupedWeight):
+            added = [] if bias is None else [self.weight(f"{name}.bias", bias)]
+            return self.node("Gemm", [x, self.weight(f"{name}.w", weight.numpy()), *added], name, transB=1)
+        if bias is None:
+            return self._grouped(x, name, weight)
+        product = self._grouped(x, f"{name}.product", weight)
+        return self.node("Add", [product, self.weight(f"{name}.bias", bias)], name)
 
-    def _grouped(self, x: str, name: str, weight: GroupedWeight) -> None:
+    def _grouped(self, x: str, name: str, weight: GroupedWeight) -> str:
         N, K = weight.n.shape
         if self.precision == "int4" and weight.offset is not None:
-            self._four_bits(x, name, weight, N, K)
-            return
+            return self._four_bits(x, name, weight, N, K)
         n, scale, zero = eight_bits(weight)
         inputs = [x, self.weight(f"{name}.n", n), self.weight(f"{name}.s", scale.reshape(-1))]
         if zero is not None:
             inputs.append(self.weight(f"{name}.z", zero.reshape(-1)))
-        self._rounded(inputs, name, N, K, 8)
+        return self._rounded(inputs, name, N, K, 8)
 
-    def _four_bits(self, x: str, name: str, weight: GroupedWeight, N: int, K: int) -> None:
+    def _four_bits(self, x: str, name: str, weight: GroupedWeight, N: int, K: int) -> str:
         """The product reads n − 8; the rest of w, offset + 8 · scale, is one number a group, and so a small product of
         each group's sum of inputs. Zero points would have to be whole steps, which ruins a model (KL 0.8)."""
         n = weight.n.view(N, K // GROUP, GROUP).numpy()
@@ -140,7 +138,7 @@ class Graph:
         members = self._shared(f"members{K}", np.repeat(np.eye(K // GROUP, dtype=np.float32), GROUP, 0))
         sums = self.node("MatMul", [x, members], f"{name}.sums")
         rest = self.weight(f"{name}.o", (weight.offset + 8 * weight.scale).T.contiguous().numpy())
-        self.node("Gemm", [sums, rest, steps], name)
+        return self.node("Gemm", [sums, rest, steps], name)
 
     def _rounded(self, inputs: Sequence[str], name: str, N: int, K: int, bits: int) -> str:
         # Without accuracy_level 4 the kernel multiplies in fp32 and takes ten times as long (onnxruntime 1.32).
