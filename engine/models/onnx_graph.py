@@ -58,6 +58,11 @@ class Weights:
         bits = bits or BITS[self.precision]
         return grouped(self.reader, {name: (size, width) for name, size in rows.items()}, bits)
 
+    def stored_matrix(self, name: str, rows: int, width: int) -> torch.Tensor | GroupedWeight:
+        """A matrix to read rows from: as it is stored in groups, which takes the least memory, else as `matrix`."""
+        stored = self.reader.blocks(name, (rows, width)) if hasattr(self.reader, "blocks") else None
+        return stored or self.matrix({name: rows}, width, bits=8)
+
     def bias(self, names: Sequence[str], sizes: Sequence[int]) -> np.ndarray | None:
         """The biases of stacked tensors; None where there are none."""
         if not any(name in self.reader for name in names):

@@ -26,7 +26,7 @@ from engine.models.onnx_session import share_cores
 from engine.weights.preflight import available_memory
 
 PRECISIONS = ("fp32", "int8", "int4")
-_SEQUENCES = (8, 16)  # that a graph is made for: a place that is not taken costs, too; more sequences take turns
+_SEQUENCES = 8  # of a shared pass; a place that is not taken costs, too. More take turns
 _PACKING = 2.5  # times the weights: as given, as packed, and some room for runs
 _PROBED, _PROBES = 24, (12, 1, 2, 3, 5, 8)  # tokens before, and widths of, the passes that are compared at load
 
@@ -46,32 +46,28 @@ class OnnxLlama:
         share_cores()
         self.config, self.precision, self.trees = config, precision, precision == "fp32"
         self.H, self.K, self.D = config.num_attention_heads, config.num_key_value_heads, head_size(config)
-        self.layers_count, self.inner, self.eps = (
-            config.num_hidden_layers,
-            config.intermediate_size,
-            config.rms_norm_eps,
-        )
+        self.layers_count, self.inner = config.num_hidden_layers, config.intermediate_size
+        self.eps = config.rms_norm_eps
         self.width, self.vocab_size, self.max_length = config.hidden_size, config.vocab_size, context_length(config)
         self.taps: tuple[int, ...] = ()
         self.weights = Weights(weights or open_weights(folder, torch.float32, "cpu"), precision)
         self.is_tied = config.tie_word_embeddings or "lm_head.weight" not in self.weights
         self.rotary = RotaryTables(*rotary_frequencies(config, self.D, "cpu"))
-        self.embed = self._matrix("model.embed_tokens.weight")
-        self._alone, self._shared_passes = self._passes(1, progress), {}
+        self.embed = self.weights.stored_matrix("model.embed_tokens.weight", self.vocab_size, self.width)
+        self._alone, self._several = self._passes(1, progress), None
         self.same_bits = self._choose_fewest()
 
-    def _shared(self, count: int) -> CachedPasses | None:
-        """The passes of so many sequences. They are made when first needed, because each graph packs the weights; None
-        where memory does not hold them once more."""
-        places = next(size for size in _SEQUENCES if size >= count)
-        if places not in self._shared_passes:
+    def _shared(self) -> CachedPasses | None:
+        """The passes of several sequences. Made when first needed, because another graph packs the weights once more;
+        None where memory does not hold them."""
+        if self._several is None:
             free = available_memory(self.device)
             if free is not None and free < _PACKING * self._alone.weight_bytes:
                 return None
-            self._shared_passes[places] = self._passes(places)
-            self._shared_passes[places].fewest = self._alone.fewest
+            self._several = self._passes(_SEQUENCES)
+            self._several.fewest = self._alone.fewest
             return_memory()
-        return self._shared_passes[places]
+        return self._several
 
     @torch.inference_mode()
     def _choose_fewest(self) -> bool:
@@ -87,12 +83,12 @@ class OnnxLlama:
         self._alone.fewest = FEWEST[1]
         return False
 
-    def _matrix(self, name: str) -> torch.Tensor | GroupedWeight:
-        return self.weights.matrix({name: self.vocab_size}, self.width, bits=8)
-
     def output_matrix(self) -> torch.Tensor | GroupedWeight:
         """The output layer [V, E]."""
-        return self.embed if self.is_tied else self._matrix("lm_head.weight")
+        if not self.is_tied:
+            return self.weights.matrix({"lm_head.weight": self.vocab_size}, self.width, bits=8)
+        is_rounded = isinstance(self.embed, GroupedWeight)
+        return self.embed.dense() if is_rounded and self.precision == "fp32" else self.embed
 
     def embedding(self, ids: torch.Tensor) -> torch.Tensor:
         """ids [T] → [T, E]"""
@@ -108,15 +104,11 @@ class OnnxLlama:
         if len(spans) == 1:
             results = [self._pass(self._alone, x, spans, numbers)]
         else:
-            turns = _in_turn(x, spans, numbers, _SEQUENCES[-1])
-            results = [result for turn in turns for result in self._together(*turn)]
+            passes = self._shared()
+            turns = _in_turn(x, spans, numbers, _SEQUENCES if passes else 1)
+            results = [self._pass(passes or self._alone, *turn) for turn in turns]
         logits, features = ([part for part in side if part is not None] for side in zip(*results, strict=True))
         return None if rows is None else _joined(logits), _joined(features) if features else None
-
-    def _together(self, x: torch.Tensor, spans: Sequence[HostSpan], rows: torch.Tensor):
-        if passes := self._shared(len(spans)):
-            return [self._pass(passes, x, spans, rows)]
-        return [self._pass(self._alone, *part) for part in _in_turn(x, spans, rows, 1)]
 
     def _pass(self, passes: CachedPasses, x: torch.Tensor, spans: Sequence[HostSpan], rows: torch.Tensor):
         T, states = len(x), [i for i in self.taps if i]

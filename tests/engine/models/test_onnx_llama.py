@@ -273,10 +273,10 @@ def test_without_memory_for_another_graph_sequences_take_turns(tmp_path, monkeyp
     runner = onnx_runner_of(tmp_path, write(tmp_path, "llama", **WIDE), "int8")
     monkeypatch.setattr("engine.models.onnx_llama.available_memory", lambda device: -1)
     right = beside(runner)
-    assert not runner.model._shared_passes
+    assert runner.model._several is None
     monkeypatch.setattr("engine.models.onnx_llama.available_memory", lambda device: None)
     assert all(torch.equal(ours, theirs) for ours, theirs in zip(beside(runner), right, strict=True))
-    assert [*runner.model._shared_passes] == [8]
+    assert runner.model._several
 
 
 @pytest.mark.slow
