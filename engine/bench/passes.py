@@ -26,14 +26,14 @@ _CONTEXT, _REPEATS = 256, 15
 
 @torch.inference_mode()
 def measure(pair: str, with_llama_cpp: bool, progress: ProgressCallback) -> dict[str, dict[str, float]]:
-    """Seconds of a pass by system (a precision of ours, or llama-cpp), then by what was scored: "1", "2", … tokens
+    """Seconds of a pass by system (a precision of ours, or llama-cpp), then by the work: "1", "2", … tokens
     after 256 others, and "prefill". Raises Unavailable where a system cannot run."""
     engines = {precision: load_engine(pair, "cpu", precision) for precision in PRECISIONS}
-    whole = engines[PRECISIONS[0]]
-    ids = [(7 * i + 1) % whole.target.runner.vocab_size for i in range(_CONTEXT + max(WIDTHS))]
+    first = engines[PRECISIONS[0]]
+    ids = [(7 * i + 1) % first.target.runner.vocab_size for i in range(_CONTEXT + max(WIDTHS))]
     systems = {name: _ours(engine.target.runner, ids) for name, engine in engines.items()}
     if with_llama_cpp:
-        systems[LLAMA_CPP] = _llama_cpp(whole.gguf, ids)
+        systems[LLAMA_CPP] = _llama_cpp(first.gguf, ids)
     best = {name: dict.fromkeys(steps, float("inf")) for name, steps in systems.items()}
     try:
         for repeat in range(_REPEATS):
@@ -103,7 +103,7 @@ def markdown(seconds: dict[str, dict[str, float]]) -> str:
     whats = [str(W) for W in WIDTHS]
     head = table(["ms a pass", *(f"W = {what}" for what in whats), f"prompt of {PREFILL}"], [])
     rows = [
-        table_row([name, *(f"{1e3 * found[what]:.1f}" for what in whats), f"{1e3 * found['prefill']:.0f}"])
-        for name, found in seconds.items()
+        table_row([name, *(f"{1e3 * row[what]:.1f}" for what in whats), f"{1e3 * row['prefill']:.0f}"])
+        for name, row in seconds.items()
     ]
     return "\n".join([head, *rows])

@@ -17,7 +17,7 @@ from engine.runtime.engine import Engine, load_engine
 from engine.trace.events import ProgressCallback
 from engine.trace.trace import fold
 
-WHOLE, ROUNDED = "fp32", ("int8", "int4")
+REFERENCE, ROUNDED = "fp32", ("int8", "int4")
 _SHIPPED = ASSETS / "data" / "precisions"
 
 
@@ -37,24 +37,24 @@ def measure(
 ) -> dict[str, Distance]:  # fmt: skip
     """The distance of each rounded precision, over fp32's greedy answers. Raises Unavailable where a precision cannot
     run."""
-    whole = load_engine(pair, "cpu", WHOLE)
+    reference = load_engine(pair, "cpu", REFERENCE)
     texts = []
     for prompt in prompts:
-        trace = fold(whole.run(replace(request(whole, prompt.text, 0.0, max_new_tokens, 0), method="none")))
+        trace = fold(reference.run(replace(request(reference, prompt.text, 0.0, max_new_tokens, 0), method="none")))
         texts.append(([token.id for token in trace.started.prompt], [token.id for token in trace.emitted]))
         progress(0.5 * len(texts) / len(prompts), f"Answer {len(texts)} of {len(prompts)}")
-    found = {}
+    distances = {}
     for i, precision in enumerate(ROUNDED):
         engine, sums = load_engine(pair, "cpu", precision), torch.zeros(3, dtype=torch.double)
-        for right, ours in zip(_scores(whole, texts), _scores(engine, texts), strict=True):
+        for right, ours in zip(_scores(reference, texts), _scores(engine, texts), strict=True):
             kl = (right.exp() * (right - ours)).sum(-1)
             sums += torch.tensor([kl.sum(), (right.argmax(-1) == ours.argmax(-1)).sum(), len(kl)], dtype=torch.double)
         engine.close()
         total = int(sums[2])
-        found[precision] = Distance(float(sums[0]) / total, float(sums[1]) / total, total)
+        distances[precision] = Distance(float(sums[0]) / total, float(sums[1]) / total, total)
         progress(0.5 + 0.5 * (i + 1) / len(ROUNDED), precision)
-    whole.close()
-    return found
+    reference.close()
+    return distances
 
 
 @torch.inference_mode()

@@ -68,7 +68,7 @@ class LlamaModel:
     Unavailable for other architectures."""
 
     on_host = False  # its places come in as tensors, so that a pass can be captured
-    spare = 0  # slots of a cache beyond those that were asked for
+    spare = 0  # slots of a cache beyond those of the tokens
     trees = True
 
     def __init__(

@@ -1,6 +1,6 @@
 """Attention of one or several sequences in an ONNX Runtime graph, each over a KV cache of its own, written in place.
 
-Products, norms and activations give a row the same bits whatever stands beside it. Attention does so from two rows on
+Products, norms and activations give a row the same bits in every pass. Attention does so from two rows on
 (AVX-512, onnxruntime 1.32), because a single row takes another kernel, which adds in another order: rounding inputs to
 8 bits then makes a last bit into a difference of logits up to 5. So no attention here has fewer rows than that: a
 sequence's last row is attended to again, and the further keys land in slots that the next pass writes first. With that
@@ -28,7 +28,7 @@ _TABLE = 1024  # positions that the rotary tables grow by
 
 
 class RotaryTables:
-    """Cosines and sines [positions, D/2] of positions 0, 1, …, as many as were asked for."""
+    """Cosines and sines [positions, D/2] of positions 0, 1, …, as many as are needed."""
 
     def __init__(self, frequencies: torch.Tensor, scaling: float):
         self.frequencies, self.scaling = frequencies, scaling
@@ -66,9 +66,9 @@ class Attention:
             rows, parts = parts[0], [f"{name}.rows{b}" for b in self.names]
             graph.node("Split", [rows, "widths"], parts, axis=1)
         seen = [self._of(part, b) for part, b in zip(parts, self.names, strict=True)]
-        joined = seen[0] if len(seen) == 1 else graph.node("Concat", seen, f"{name}.joined", axis=1)
+        seen = seen[0] if len(seen) == 1 else graph.node("Concat", seen, f"{name}.places", axis=1)
         self.layers += 1
-        return graph.node("GatherND", [joined, "back"], name)
+        return graph.node("GatherND", [seen, "back"], name)
 
     def _of(self, rows: str, b: str) -> str:
         """One sequence's: turns its queries and keys, writes keys and values to its cache, attends."""
@@ -150,7 +150,7 @@ def _layout(widths: Sequence[int], padded: Sequence[int]) -> tuple[torch.Tensor,
 
 
 def _tree_inputs(b: int, span: HostSpan | None, places: int) -> dict[str, torch.Tensor]:
-    """Positions [1, places], and a bias [1, 1, places, L] that hides what is no ancestor."""
+    """Positions [1, places], and a bias [1, 1, places, L] that hides every slot but the ancestors'."""
     start = span.start if span else 0
     positions, bias = torch.arange(start, start + places), torch.zeros(places, start + places)
     if span and span.shape is not None:

@@ -108,14 +108,14 @@ class OnnxLlama:
             turns = _in_turn(x, spans, numbers, _SEQUENCES if passes else 1)
             results = [self._pass(passes or self._alone, *turn) for turn in turns]
         logits, features = ([part for part in side if part is not None] for side in zip(*results, strict=True))
-        return None if rows is None else _joined(logits), _joined(features) if features else None
+        return None if rows is None else _concatenate(logits), _concatenate(features) if features else None
 
     def _pass(self, passes: CachedPasses, x: torch.Tensor, spans: Sequence[HostSpan], rows: torch.Tensor):
         T, states = len(x), [i for i in self.taps if i]
         outputs = {"logits": (len(rows), self.vocab_size)} | {state_name(i): (T, self.width) for i in states}
         results = passes.run(spans, [span.width for span in spans], {"x": x, "rows": rows}, outputs)
         tapped = [x if i == 0 else results[state_name(i)] for i in self.taps]
-        return results["logits"], _joined(tapped, -1) if tapped else None
+        return results["logits"], _concatenate(tapped, -1) if tapped else None
 
     def _passes(self, sequences: int, progress=None) -> CachedPasses:
         graph = Graph(self.precision)
@@ -127,7 +127,7 @@ class OnnxLlama:
         return CachedPasses(graph, attention, self.rotary)
 
 
-def _joined(parts: Sequence[torch.Tensor], dim: int = 0) -> torch.Tensor:
+def _concatenate(parts: Sequence[torch.Tensor], dim: int = 0) -> torch.Tensor:
     return parts[0] if len(parts) == 1 else torch.cat(list(parts), dim)
 
 
@@ -182,9 +182,9 @@ def add_qkv(graph: Graph, weights: Weights, at: str, name: str, x: str, width: i
     for i, count in enumerate((heads.H, heads.K)):
         part, weight = parts[i], weights.vector(f"{at}self_attn.{'qk'[i]}_norm.weight", heads.D)
         apart = graph.weight(f"{part}.apart", np.array([-1, count, heads.D]))
-        joined = graph.weight(f"{part}.joined", np.array([-1, count * heads.D]))
+        flat = graph.weight(f"{part}.flat", np.array([-1, count * heads.D]))
         rows = graph.norm(graph.node("Reshape", [part, apart], f"{part}.heads"), f"{part}.norm", weight, heads.eps)
-        parts[i] = graph.node("Reshape", [rows, joined], f"{part}.normed")
+        parts[i] = graph.node("Reshape", [rows, flat], f"{part}.normed")
     return graph.node("Concat", parts, f"{name}.normed", axis=-1)
 
 

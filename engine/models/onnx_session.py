@@ -29,7 +29,7 @@ def _torch_threads() -> int:
 
 def threads() -> int:
     """Threads of a pass on the CPU: SPECLENS_THREADS, else as many as torch would take. Raises BadInput for a setting
-    that is no number from 1 to that of the processors."""
+    that is not a number from 1 to that of the processors."""
     default, text = _torch_threads(), os.environ.get(THREADS, "").strip()
     if not text:
         return default
@@ -129,8 +129,8 @@ class Session:
         # Our graphs are what should run. Rewriting one in fp32 takes a second and makes no pass faster.
         options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
         options.log_severity_level = 3
-        given = {name: ort.OrtValue.ortvalue_from_numpy(array) for name, array in graph.external.items()}
-        options.add_external_initializers([*given], [*given.values()])
+        values = {name: ort.OrtValue.ortvalue_from_numpy(array) for name, array in graph.external.items()}
+        options.add_external_initializers([*values], [*values.values()])
         try:
             self.session = ort.InferenceSession(
                 graph.build().SerializeToString(), options, providers=["CPUExecutionProvider"]
@@ -153,14 +153,14 @@ class Binding:
 
     def __init__(self, session: Session):
         self._session, self._binding = session.session, session.session.io_binding()
-        self._kept: dict[str, torch.Tensor] = {}
+        self._constant: dict[str, torch.Tensor] = {}
         self._in_place: dict[str, tuple] = {}  # the outputs that stay, as `_place` returns them
-        self._wanted: frozenset[str] = frozenset()  # the outputs of the last pass
+        self._names: frozenset[str] = frozenset()  # the outputs of the last pass
 
     def keep(self, inputs: Mapping[str, torch.Tensor]) -> None:
         """Binds inputs for all passes to come."""
         for name, tensor in inputs.items():
-            self._kept[name] = tensor
+            self._constant[name] = tensor
             self._input(name, tensor)
 
     def keep_in_place(self, name: str, tensor: torch.Tensor) -> None:
@@ -171,9 +171,9 @@ class Binding:
 
     def run(self, inputs: Mapping[str, torch.Tensor], outputs: Mapping[str, Sequence[int]]) -> dict[str, torch.Tensor]:
         """Runs one pass. ``outputs`` as for `Session.run`."""
-        if outputs.keys() != self._wanted:
+        if outputs.keys() != self._names:
             self._forget_outputs()
-            self._wanted = frozenset(outputs)
+            self._names = frozenset(outputs)
         results = {name: torch.empty(*shape) for name, shape in outputs.items()}
         for name, tensor in inputs.items():
             self._input(name, tensor)
@@ -183,7 +183,7 @@ class Binding:
         return results
 
     def _forget_outputs(self) -> None:
-        """Otherwise a pass would write what nobody wants any more to where it lay before."""
+        """Otherwise a pass would write outputs of before to where they lay."""
         self._binding.clear_binding_outputs()
         for name, place in self._in_place.items():
             self._binding.bind_output(name, *place)

@@ -51,5 +51,7 @@ def top(rows: torch.Tensor, k: int) -> tuple[torch.Tensor, torch.Tensor]:
         return tuple(rows.topk(k))
     cut = rows.view(R, -1, block)
     blocks = cut.amax(-1).topk(k).indices  # [R, k]
-    found = cut.gather(1, blocks[..., None].expand(-1, -1, block)).flatten(1).topk(k)
-    return found.values, blocks.gather(1, found.indices // block) * block + found.indices % block
+    best_of_blocks = cut.gather(1, blocks[..., None].expand(-1, -1, block)).flatten(1).topk(k)
+    return best_of_blocks.values, blocks.gather(
+        1, best_of_blocks.indices // block
+    ) * block + best_of_blocks.indices % block

@@ -66,8 +66,8 @@ class BatchedSampler:
         """Yields each row when it ends: at a token of ``ends``, or after ``most`` new ones."""
         waiting = iter(rows)
         while self._fill(waiting):
-            wanted = [slot.wants() for slot in self._slots]
-            results = wanted[0].runner.together(wanted)
+            batch = [slot.wants() for slot in self._slots]
+            results = batch[0].runner.together(batch)
             for slot, logits in zip([*self._slots], results, strict=True):
                 if logits is None:
                     continue

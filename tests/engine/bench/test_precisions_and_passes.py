@@ -55,7 +55,7 @@ def test_every_pass_is_timed_in_every_precision(folder):
 
 
 def test_a_pass_is_timed_after_the_same_context_each_time(folder, monkeypatch):
-    """What was scored before is taken back, or the passes would grow longer."""
+    """Scored tokens are taken back, or the passes would grow longer."""
     runner = load_engine(str(folder), "cpu", "int8").target.runner
     steps = passes._ours(runner, [i % 96 for i in range(272)])
     rows = [steps["4"]() for _ in range(3)]

@@ -1,4 +1,4 @@
-"""Weights in groups of 32: what rounding keeps, what a reader of rounded weights rounds, and what is refused."""
+"""Weights in groups of 32: rounding, readers of rounded weights, and refusals."""
 
 import pytest
 import torch

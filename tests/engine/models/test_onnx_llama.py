@@ -1,4 +1,4 @@
-"""The CPU pass: a row has the same bits in every pass, rounded weights multiply as they should, and what is refused.
+"""The CPU pass: a row has the same bits in every pass, rounded weights multiply as they should, and refusals.
 
 That it gives transformers' logits on every family is in test_llama.py. Each property below has a mutant that the same
 check catches.
@@ -190,7 +190,7 @@ def test_a_wrong_tree_is_noticed(tmp_path, monkeypatch, field):
 
 
 def test_a_padded_row_that_a_neighbour_reads_is_noticed(tmp_path, monkeypatch):
-    """Two plain steps in a shared pass: each has a second row, whose key must stay behind its own."""
+    """Two plain steps in a shared pass: each has a second row, whose key must come after its own."""
     runner = onnx_runner_of(tmp_path, write(tmp_path, "llama", **WIDE), "int8")
     right = beside(runner)
 
@@ -225,7 +225,7 @@ def in_eight_bits(x: torch.Tensor) -> torch.Tensor:
 def test_a_product_is_that_of_the_rounded_weights_and_inputs(precision, bits):
     torch.manual_seed(0)
     weight, x = GroupedWeight.rounded(torch.randn(48, 96), bits), torch.randn(5, 96)
-    rest = torch.zeros_like(weight.scale)  # what is multiplied by the sums of whole inputs
+    rest = torch.zeros_like(weight.scale)  # multiplied by the sums of whole inputs
     if (precision, bits) == ("int4", 4):
         rest = weight.offset + 8 * weight.scale
     steps = weight.dense() - rest.repeat_interleave(32, 1)
@@ -248,7 +248,7 @@ def test_groups_far_from_zero_keep_their_values_in_eight_bits(shift):
 @pytest.mark.parametrize("name", ["llama", "qwen2", "qwen3-tied", "llama-biased"])
 @pytest.mark.parametrize("precision", ["int8", "int4"])
 def test_a_rounded_model_is_that_of_the_rounded_weights(tmp_path, precision, name):
-    """Computed in fp32 by torch; what is left is the rounding of inputs. The embedded model's KL is in
+    """Computed in fp32 by torch; only the rounding of inputs remains. The embedded model's KL is in
     test_real_model.py."""
     model = write(tmp_path, name, **WIDE)
     rounded = RoundedReader(open_weights(tmp_path, torch.float32, "cpu"), BITS[precision])
