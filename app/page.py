@@ -74,7 +74,9 @@ def engine_state(service: Service):
     async def handler(_) -> JSONResponse:
         state = service.state()
         progress = (state.progress.message, state.progress.fraction) if state.progress else ()
-        value = status_chip.chip(state.kind, state.device, state.waiting, *progress, together=state.together)
+        value = status_chip.chip(
+            state.kind, state.device, state.precision, state.waiting, *progress, together=state.together
+        )
         return JSONResponse(value, headers={"Cache-Control": "no-store"})
 
     return handler

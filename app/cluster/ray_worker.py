@@ -125,6 +125,9 @@ class RayFacade(EngineFacade):
     def device(self) -> str:
         return "a cluster"
 
+    def precision(self) -> None:
+        return None  # each engine has its own
+
     def hardware(self) -> Hardware | None:
         return self._hardware
 

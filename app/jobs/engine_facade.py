@@ -132,11 +132,10 @@ class EngineFacade:
 
     def hardware(self) -> Hardware | None:
         """This machine's own. None only in a subclass whose engines are elsewhere and have not answered yet."""
-        from engine.models.onnx_session import problem
-        from engine.runtime.engine import choose_device, device_name
+        from engine.runtime.engine import choose_device, device_name, onnx_problem
 
         device = choose_device(AUTO)
-        reason = problem() if device == "cpu" else None
+        reason = onnx_problem() if device == "cpu" else None
         if reason:
             return Hardware(
                 device, device_name(device), (AUTO,), f"{reason} Until then runs take twice as long or more."
@@ -194,6 +193,11 @@ class EngineFacade:
         from engine.runtime.engine import device_name
 
         return device_name(loaded.device)
+
+    def precision(self) -> str | None:
+        """The loaded engine's; None while nothing is loaded."""
+        loaded = self.worker().engine
+        return loaded and loaded.precision
 
     def models(self, pair: str, method: str) -> Models:
         spec = get_pair(pair)

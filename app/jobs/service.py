@@ -36,6 +36,7 @@ class State:
 
     kind: str
     device: str | None = None
+    precision: str | None = None
     waiting: int = 0
     together: int = 0
     progress: Progress | None = None
@@ -184,10 +185,10 @@ class Service:
         if self._is_warming_up and progress is None:
             progress = Progress("Loading the model")
         if progress:
-            return State("loading", None, waiting, progress=progress)
-        device = self.engine.device()
+            return State("loading", waiting=waiting, progress=progress)
+        device, precision = self.engine.device(), self.engine.precision()
         kind = "busy" if running else "ready" if device else "asleep"
-        return State(kind, device, waiting, self.worker.together)
+        return State(kind, device, precision, waiting, self.worker.together)
 
     # ── runs ──
 

@@ -4,6 +4,7 @@
 def chip(
     kind: str,
     device: str | None = None,
+    precision: str | None = None,
     waiting: int = 0,
     message: str = "",
     fraction: float | None = None,
@@ -12,6 +13,7 @@ def chip(
     """``kind`` is "asleep", "loading", "ready" or "busy"; ``together``: runs under way. Returns a dict, because the
     page polls it over HTTP."""
     on = f" on {_place(device)}" if device else ""
+    on += f" in {precision}" if device and precision else ""
     words = {
         "asleep": "The first run loads the model",
         "loading": message or "Loading",

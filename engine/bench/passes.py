@@ -21,7 +21,7 @@ from engine.trace.events import ProgressCallback
 WIDTHS = (1, 2, 4, 8, 16)
 PREFILL = 256
 LLAMA_CPP = "llama-cpp"
-_CONTEXT, _REPEATS = 256, 15
+_CONTEXT, _REPEATS = PREFILL, 15  # so that a prompt leaves the context of the other passes
 
 
 @torch.inference_mode()

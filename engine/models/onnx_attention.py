@@ -105,6 +105,7 @@ class CachedPasses:
     ) -> dict[str, torch.Tensor]:  # fmt: skip
         """One pass of at most B ``spans`` with these numbers of rows; ``inputs`` and ``outputs`` as for `Binding.run`,
         of all rows in order."""
+        assert self.trees or all(span.shape is None for span in spans), "these passes hold chains only"
         padded = [max(W, self.fewest) for W in widths] + [1] * (self.sequences - len(spans))
         layout, back = _layout(widths, padded)
         inputs = {**inputs, "layout": layout[None], "back": torch.stack([torch.zeros_like(back), back], 1)}
@@ -122,13 +123,13 @@ class CachedPasses:
     def _bind(self, b: int, cache: KVCache) -> None:
         if self._caches[b]() is cache:
             return
-        self._caches[b] = weakref.ref(cache)
         for side, layers in (("k", cache.keys), ("v", cache.values)):
             for i, layer in enumerate(layers[: self.layers]):
                 self._binding.keep_in_place(f"{side}{i}.{b}", layer[None])
         if (slots := cache.keys.shape[2]) > self._slots:
             self._binding.keep(self.rotary(slots))
             self._slots = slots
+        self._caches[b] = weakref.ref(cache)
 
 
 def _layout(widths: Sequence[int], padded: Sequence[int]) -> tuple[torch.Tensor, torch.Tensor]:

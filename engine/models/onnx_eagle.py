@@ -17,7 +17,7 @@ from engine.models.eagle3_head import EagleModel
 from engine.models.kv_cache import KVCache
 from engine.models.loader import HEAD_SIZES
 from engine.models.onnx_attention import SPARE, Attention, CachedPasses, RotaryTables
-from engine.models.onnx_graph import FLOAT, INT64, Graph, Heads, Weights, draft_precision
+from engine.models.onnx_graph import FLOAT, INT64, Graph, Heads, Weights, draft_precision, rounded_matrix
 from engine.models.onnx_llama import add_after_attention, add_qkv, row_numbers
 from engine.models.onnx_session import Session
 
@@ -103,7 +103,7 @@ class OnnxEagle1(OnnxEagle, Eagle1Model):
         hidden = graph.linear(both, "fc", read.matrix({"fc.weight": E}, 2 * E), read.bias(["fc.bias"], [E]))
         add, residual = self._layer_graph(graph, read, "layers.0.", hidden, E, hidden)
         final = graph.node("Add", [add, residual], "final")
-        self._finish(graph, final, final, self.target.output_matrix())
+        self._finish(graph, final, final, rounded_matrix(self.target.output_matrix(), self.precision))
 
     def _projected(self, features: torch.Tensor) -> torch.Tensor:
         return F.rms_norm(features, (self.width,), self._target_norm, self.target.eps)

@@ -179,8 +179,10 @@ def draft_precision(*widths: int) -> str:
     return "fp32" if any(width % GROUP for width in widths) else DRAFTS
 
 
-def rounded_matrix(weight: torch.Tensor, precision: str) -> torch.Tensor | GroupedWeight:
-    """A weight [N, K] as `Graph.linear` takes it in this precision."""
+def rounded_matrix(weight: torch.Tensor | GroupedWeight, precision: str) -> torch.Tensor | GroupedWeight:
+    """A weight [N, K] as `Graph.linear` takes it in this precision; one that is in groups already stays."""
+    if isinstance(weight, GroupedWeight):
+        return weight
     return weight.float() if precision == "fp32" else GroupedWeight.rounded(weight, BITS[precision])
 
 

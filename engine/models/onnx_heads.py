@@ -40,7 +40,7 @@ class OnnxMedusa(MedusaModel):
             ]
             graph.node("Concat", of_each, "logits", axis=0)
         else:
-            words = rounded_matrix(outputs[0], precision) if outputs else target.output_matrix()
+            words = rounded_matrix(outputs[0] if outputs else target.output_matrix(), precision)
             graph.linear(guesses, "logits", words)
         graph.output("logits", [K, self.vocab_size])
         self._session = Session(graph)
@@ -52,7 +52,7 @@ class OnnxMedusa(MedusaModel):
 class OnnxExit(ExitModel):
     """The target's first layers and the head, on the target's cache."""
 
-    on_host = True
+    on_host, trees = True, False
 
     def _load(self, weights) -> None:
         target, E, R = self.target, self.target.width, self.inner

@@ -29,6 +29,7 @@ PRECISIONS = ("fp32", "int8", "int4")
 _SEQUENCES = 8  # of a shared pass; a place that is not taken costs, too. More take turns
 _PACKING = 2.5  # times the weights: as given, as packed, and some room for runs
 _PROBED, _PROBES = 24, (12, 1, 2, 3, 5, 8)  # tokens before, and widths of, the passes that are compared at load
+_CHUNKS = (1, 7, 16)  # of the tokens before
 
 
 class OnnxLlama:
@@ -66,6 +67,7 @@ class OnnxLlama:
                 return None
             self._several = self._passes(_SEQUENCES)
             self._several.fewest = self._alone.fewest
+            self.same_bits = self.same_bits and self._sequences_agree()
             return_memory()
         return self._several
 
@@ -73,15 +75,47 @@ class OnnxLlama:
     def _choose_fewest(self) -> bool:
         """Sets the fewest rows of an attention from which a row has the same bits in every pass. Returns whether there
         are any on this processor; two are taken where there are none."""
-        ids = torch.arange(_PROBED + max(_PROBES)) % self.vocab_size
         for self._alone.fewest in FEWEST:
-            cache = self.new_cache(len(ids))
-            self.forward(ids[:_PROBED], [HostSpan(0, _PROBED, None, cache)], None)
-            rows = [self.forward(ids[_PROBED:][:W], [HostSpan(_PROBED, W, None, cache)])[0] for W in _PROBES]
-            if all(torch.equal(some, rows[0][: len(some)]) for some in rows):
+            if self._widths_agree() and self._chunks_agree():
                 return True
         self._alone.fewest = FEWEST[1]
         return False
+
+    def _widths_agree(self) -> bool:
+        """Whether passes of several widths give the same logits."""
+        ids = torch.arange(_PROBED + max(_PROBES)) % self.vocab_size
+        cache = self._after(ids[:_PROBED], [_PROBED])
+        rows = [self.forward(ids[_PROBED:][:W], [HostSpan(_PROBED, W, None, cache)])[0] for W in _PROBES]
+        return all(torch.equal(some, rows[0][: len(some)]) for some in rows)
+
+    def _chunks_agree(self) -> bool:
+        """Whether a prompt in several chunks leaves the same keys and values."""
+        ids = torch.arange(_PROBED) % self.vocab_size
+        caches = [self._after(ids, chunks) for chunks in ([_PROBED], _CHUNKS)]
+        first, second = ([side[:, :, :_PROBED] for side in (cache.keys, cache.values)] for cache in caches)
+        return all(torch.equal(a, b) for a, b in zip(first, second, strict=True))
+
+    def _sequences_agree(self) -> bool:
+        """Whether two sequences give in the shared graph what each gives alone."""
+        ids = torch.arange(2 * _PROBED) % self.vocab_size
+        widths = (1, 3)
+        caches = [self._after(ids[:start], [start]) for start in (_PROBED, _PROBED - 5)]
+        spans = [
+            HostSpan(start, W, None, cache)
+            for start, W, cache in zip((_PROBED, _PROBED - 5), widths, caches, strict=True)
+        ]
+        alone = [self.forward(ids[: span.width], [span])[0] for span in spans]
+        x = self.embedding(torch.cat([ids[:W] for W in widths]))
+        together = self._pass(self._several, x, spans, torch.arange(sum(widths)))[0]
+        return torch.equal(together, torch.cat(alone))
+
+    def _after(self, ids: torch.Tensor, chunks: Sequence[int]) -> KVCache:
+        """A cache with these tokens, which are read in chunks."""
+        cache, start = self.new_cache(len(ids) + max(_PROBES)), 0
+        for chunk in chunks:
+            self.forward(ids[start : start + chunk], [HostSpan(start, chunk, None, cache)], None)
+            start += chunk
+        return cache
 
     def output_matrix(self) -> torch.Tensor | GroupedWeight:
         """The output layer [V, E]."""

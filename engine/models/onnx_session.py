@@ -5,6 +5,7 @@ where passes run here, torch keeps one thread (`share_cores`).
 """
 
 import os
+import threading
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import contextmanager
@@ -20,6 +21,9 @@ THREADS = "SPECLENS_THREADS"
 _SPINNING = 0.1  # seconds after which our threads surely sleep
 _OLDEST = (1, 22)  # the first with products by 8-bit weights
 _TOLERANCE = 0.05  # of a sum of 64 products whose inputs are rounded to 8 bits
+
+
+_lock = threading.RLock()
 
 
 @cache
@@ -39,10 +43,10 @@ def threads() -> int:
     return int(text)
 
 
-def share_cores() -> None:
-    """Leaves the cores to ONNX Runtime: torch computes in the calling thread only."""
-    _torch_threads()  # remembered before it changes
-    torch.set_num_threads(1)
+def share_cores(is_onnx: bool = True) -> None:
+    """Leaves the cores to ONNX Runtime, so that torch computes in the calling thread only; or gives them to torch."""
+    count = threads()  # remembered before it changes
+    torch.set_num_threads(1 if is_onnx else count)
 
 
 @contextmanager
@@ -58,10 +62,16 @@ def cores_for_others():
         torch.set_num_threads(before)
 
 
-@cache
 def problem() -> str | None:
     """Why passes cannot run in ONNX Runtime here, as a sentence; None where they can: the package and its operators are
-    there, and small products agree with torch's."""
+    there, and small products agree with torch's. Raises BadInput for a wrong number of threads."""
+    threads()
+    with _lock:  # the page's thread and the engine's may be the first to ask
+        return _problem()
+
+
+@cache
+def _problem() -> str | None:
     try:
         import onnx  # noqa: F401
         import onnxruntime
@@ -123,7 +133,8 @@ class Session:
         """Takes the weights out of ``graph``, so that they are freed once they are packed."""
         import onnxruntime as ort
 
-        _one_pool()
+        with _lock:
+            _one_pool()
         options = ort.SessionOptions()
         options.use_per_session_threads = False
         # Our graphs are what should run. Rewriting one in fp32 takes a second and makes no pass faster.

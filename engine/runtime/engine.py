@@ -61,6 +61,11 @@ PLAIN = dict.fromkeys(ROUNDED, "fp32")  # of a draft whose α was not measured r
 _CALIBRATIONS = 3  # attempts on a machine that stays busy, because each takes seconds
 
 
+def onnx_problem() -> str | None:
+    """Why ONNX Runtime cannot compute passes on this machine's CPU; None where it can."""
+    return onnx_session.problem()
+
+
 class Engine:
     """One pair on one device. Drafts are loaded when a method first needs them. Not thread-safe: one thread owns it."""
 
@@ -69,6 +74,7 @@ class Engine:
         self._progress = progress or (lambda fraction, message: None)
         self._hashes: dict[Path, str] = {}  # of the weights in each loaded folder
         self.target = self._load(pair.target, "the target")
+        self._share_cores()
         self._drafts: dict[str, LoadedModel] = {}
         self._drafters: dict[str, Drafter] = {}
         self._translations: dict[str, Translation] = {}  # of the methods whose draft has another tokenizer
@@ -114,6 +120,27 @@ class Engine:
             self._hashes[folder] = weights_hash(folder) + self._rounding(model.runner)
         self._hashes.setdefault(folder, weights_hash(folder))  # not of a copy of the target
         return model
+
+    def _share_cores(self) -> None:
+        """After a load: torch has the cores where it computes the target."""
+        return_memory()
+        if torch.device(self.device).type == "cpu":
+            onnx_session.share_cores(self._runs_in_onnx)
+
+    @property
+    def _runs_in_onnx(self) -> bool:
+        """Whether ONNX Runtime computes the target's passes."""
+        runner = self.target.runner
+        return isinstance(runner, DecoderRunner) and runner.model.on_host
+
+    def _check_bits(self, method: str) -> None:
+        """Raises Unavailable for drafts that a rounded target would score with other bits than a plain step."""
+        is_rounded = self.precision in ROUNDED and self._runs_in_onnx
+        if method != "none" and is_rounded and not self.target.runner.model.same_bits:
+            raise Unavailable(
+                f"On this processor a pass over drafts gives an {self.precision} target other numbers than plain "
+                "steps, so drafting would change its text; choose fp32, or the method none."
+            )
 
     def _rounding(self, runner: DecoderRunner) -> str:
         """What the hash of rounded weights ends with: they are another model, and so are products that round nothing
@@ -190,13 +217,14 @@ class Engine:
         if method not in self._drafts:
             spec = self.pair.drafts[method]
             translation = None if spec.head else self._translation(load_tokenizer(self.folder(spec)))
-            self._check_memory(f"The draft {spec.name}", spec.memory(self.precision))
             # Only a draft whose α was measured in 8 bits runs in 8 bits, because outliers can ruin another model's
             # guesses.
             can_round = spec.alpha is not None and runs_in_onnx(self.device, "int8")
             precision = "int8" if can_round else PLAIN.get(self.precision, self.precision)
+            self._check_memory(f"The draft {spec.name}", spec.memory(precision))
             draft = self._load_head(spec) if spec.head else self._load(spec, "the draft", precision)
             self._drafts[method] = draft
+            self._share_cores()
             if translation:
                 self._translations[method] = translation
         return self._drafts[method]
@@ -214,7 +242,7 @@ class Engine:
                 f"An int4 copy drafts for a target in fp32 on our own decoder, not in {self.precision}; use another "
                 "method."
             )
-        if not self.target.runner.model.on_host:
+        if not self._runs_in_onnx:
             reason = onnx_session.problem() or "Use another method."
             raise Unavailable(f"An int4 copy is quicker than its target only where ONNX Runtime runs both. {reason}")
         self._check_memory("An int4 copy", self.pair.target.weight_bytes("int4"))
@@ -342,6 +370,7 @@ class Engine:
     ) -> tuple[SpeculativeDecoder, CostModel]:  # fmt: skip
         """Sets a request up, with everything it needs loaded; arguments as for `run`. Beside others in a batch
         (``is_row``) it has caches of its own."""
+        self._check_bits(config.method)
         prompt, target = encode_prompt(self.target.tokenizer, config), self.target.runner
         self._check_length(self.target, self.pair.target.name, len(prompt), config)
         row = target.fork() if is_row else None
@@ -448,7 +477,9 @@ class Engine:
             model.runner.close()
             model.runner = None
         self._drafts, self._drafters, self._parts_of, self._translations = {}, {}, {}, {}
+        gc.unfreeze()
         gc.collect()  # transformers' modules refer to themselves
+        return_memory()
         if torch.device(self.device).type == "cuda":
             torch.cuda.empty_cache()
 
@@ -486,7 +517,6 @@ def load_engine(
     if problems:
         raise Unavailable(" ".join(problems))
     loaded = Engine(spec, device, precision, progress)
-    return_memory()
     gc.collect()
     gc.freeze()  # otherwise a collection in mid-run walks all of torch's and the tokenizer's objects, for 0.1 s
     return loaded

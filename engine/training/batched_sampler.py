@@ -12,7 +12,7 @@ from engine.models.runner import DecoderRunner, Tokens
 from engine.sampling.random_streams import CLOSING, Uniforms
 from engine.sampling.warping import draw, warp
 
-_CHUNK = 64  # tokens of a prompt in a pass: the other rows wait for no more than these
+_CHUNK = 64  # tokens of each prompt in a pass
 
 
 @dataclass
@@ -65,6 +65,8 @@ class BatchedSampler:
     def sample(self, rows: Iterable[Row], ends: frozenset[int], most: int) -> Iterator[Row]:
         """Yields each row when it ends: at a token of ``ends``, or after ``most`` new ones."""
         waiting = iter(rows)
+        self._idle += [slot.runner for slot in self._slots]  # of a call that was given up
+        self._slots.clear()
         while self._fill(waiting):
             batch = [slot.wants() for slot in self._slots]
             results = batch[0].runner.together(batch)

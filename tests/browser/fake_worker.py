@@ -252,5 +252,8 @@ class FakeEngine:
     def device(self):
         return "cpu (made up, 2 threads)" if not self.fake.load else None
 
+    def precision(self):
+        return "fp32" if not self.fake.load else None
+
     def models(self, pair, method):
         return Models("owner/target", "owner/draft" if method == "lm" else None)

@@ -68,7 +68,7 @@ def test_who_waits_is_told_their_place(visit, fake):
     first.bring_to_front()  # otherwise a busy browser may not draw it, and the click would wait for that
     first.locator("#stop").click()
     expect(second.locator("#stage-notice")).to_contain_text("measured just now")
-    expect(second.locator(".sl-chip-words")).to_have_text("Ready on CPU")
+    expect(second.locator(".sl-chip-words")).to_have_text("Ready on CPU in fp32")
     expect(second.locator(".sl-asked")).to_contain_text("The one who waits")
 
 

@@ -13,7 +13,7 @@ def tiny_pair(tmp_path_factory) -> str:
     """TARGET_DIR+DRAFT_DIR: the draft is a first layer short of the target."""
     root = tmp_path_factory.mktemp("pair")
     for name, layers in (("target", 2), ("draft", 1)):
-        model_folder(root / name, num_hidden_layers=layers, max_position_embeddings=512)
+        model_folder(root / name, num_hidden_layers=layers, max_position_embeddings=512, seed=1, initializer_range=0.15)
     return f"{root / 'target'}+{root / 'draft'}"
 
 

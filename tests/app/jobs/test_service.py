@@ -405,7 +405,7 @@ def test_a_run_that_is_quicker_loads_what_it_needs_and_nothing_is_loaded_again(m
 def test_the_chip_in_words():
     assert chip("ready", "cpu (x86_64, 2 threads)")["text"] == "Ready on CPU"
     assert chip("ready", "NVIDIA H200")["text"] == "Ready on NVIDIA H200"
-    assert chip("busy", "cpu (x)", 3)["text"] == "Busy on CPU, 3 waiting"
+    assert chip("busy", "cpu (x)", "int8", 3)["text"] == "Busy on CPU in int8, 3 waiting"
     assert chip("loading", message="Loading the target", fraction=0.4)["text"] == "Loading the target, 40%"
     assert chip("asleep")["text"] == "The first run loads the model"
 

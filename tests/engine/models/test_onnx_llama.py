@@ -4,6 +4,7 @@ That it gives transformers' logits on every family is in test_llama.py. Each pro
 check catches.
 """
 
+import ctypes
 import weakref
 
 import pytest
@@ -257,6 +258,23 @@ def test_a_rounded_model_is_that_of_the_rounded_weights(tmp_path, precision, nam
     assert 0 < (logits - right).std() < 0.1 * right.std()
 
 
+@pytest.mark.parametrize("precision", PRECISIONS)
+def test_weights_that_were_handed_over_are_not_read_again(precision):
+    """A session has its own, so those of the graph may be freed: they are overwritten here, biases and scales too."""
+    torch.manual_seed(0)
+    weight = torch.randn(40_000, 64) if precision == "fp32" else GroupedWeight.rounded(torch.randn(40_000, 64), 4)
+    graph = Graph(precision)
+    graph.linear(graph.input("x", FLOAT, ["T", 64]), "y", weight, torch.randn(40_000).numpy())
+    graph.output("y", ["T", 40_000])
+    arrays = dict(graph.external)
+    assert any(name.endswith("bias") for name in arrays) and len(arrays) > 1
+    session, x = Session(graph), torch.randn(3, 64)
+    before = session.run({"x": x}, {"y": (3, 40_000)})["y"]
+    for array in arrays.values():
+        ctypes.memset(array.ctypes.data, 0xFF, array.nbytes)  # 255, or not a number
+    assert torch.equal(session.run({"x": x}, {"y": (3, 40_000)})["y"], before)
+
+
 # ---- memory --------------------------------------------------------------------------------------------------------
 
 
@@ -326,7 +344,7 @@ def _missing(name, *rest, _import=__import__):
 )
 def test_a_package_that_cannot_serve_is_a_sentence(monkeypatch, change, sentence):
     monkeypatch.setattr(*change)
-    found = onnx_session.problem.__wrapped__()
+    found = onnx_session._problem.__wrapped__()
     assert sentence in found and "\n" not in found
 
 
