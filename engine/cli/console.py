@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from contextlib import contextmanager
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
+from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 from rich.table import Table
 from rich.text import Text
 
@@ -51,7 +51,7 @@ def say(message: str) -> None:
 def progress():
     """Yields show(fraction, message): a transient bar on stderr; without a terminal each new message on a line."""
     console, printed = screen(stderr=True), []
-    columns = (TextColumn("{task.description}", markup=False), BarColumn(), TaskProgressColumn())
+    columns = (TextColumn("{task.description}", markup=False), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
         task = bar.add_task("", total=1.0, visible=False)
 

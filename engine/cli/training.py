@@ -24,6 +24,7 @@ Work = Annotated[Path | None, typer.Option(metavar="DIR", help="Where everything
 Device = Annotated[str, typer.Option(help="auto, cpu, cuda.")]
 Seed = Annotated[int, typer.Option(min=0, help="Fixes every random draw.")]
 Slots = Annotated[int, typer.Option(min=1, help="Texts sampled side by side.")]
+Precision = Annotated[str, typer.Option(help="Of the target that writes; on a CPU int8 is the quickest.")]
 Files = Annotated[list[Path] | None, typer.Option(metavar="FILE.npz", help="Sample files; may be given again.")]
 Student = Annotated[str, typer.Argument(metavar="lm|eagle|medusa|exit", help="Which kind of draft.")]
 
@@ -46,16 +47,17 @@ def _known(student: str) -> str:
 def prompts(
     count: Annotated[int, typer.Option(min=1, help="Attempts; a tenth or so is unusable.")] = 2000,
     pair: Pair = "smollm2-135m", work: Work = None, device: Device = AUTO, seed: Seed = 0, slots: Slots = 16,
+    precision: Precision = AUTO,
 ):  # fmt: skip
     """Let the target write questions, each on a line of WORK/prompts.jsonl."""
     from engine.training.batched_sampler import BatchedSampler
-    from engine.training.prompts import LONGEST, Attempts, question_prefix, write_questions
+    from engine.training.prompts import LONGEST, Attempts, question_prefixes, write_questions
 
     project = _project(pair, work, device)
-    model = project.model()
-    room = len(question_prefix(model.tokenizer)) + LONGEST
+    model = project.model(precision, slots)
+    room = max(map(len, question_prefixes(model.tokenizer))) + LONGEST
     attempts = Attempts(project.folder / "prompts" / "attempts.jsonl")
-    project.start("prompts", {"seed": seed}, is_started=bool(attempts.texts))
+    project.start("prompts", {"seed": seed, "precision": precision}, is_started=bool(attempts.texts))
     left = [i for i in range(count) if i not in attempts.texts]
     with progress() as show:
         sampler = BatchedSampler(model.runner, slots, room)
@@ -97,6 +99,7 @@ def sample(
     count: Annotated[int | None, typer.Option(min=1, help="Replies; one for each prompt unless told.")] = None,
     max_new_tokens: Annotated[int, typer.Option(min=1)] = 256,
     pair: Pair = "smollm2-135m", work: Work = None, device: Device = AUTO, seed: Seed = 0, slots: Slots = 16,
+    precision: Precision = AUTO,
 ):  # fmt: skip
     """Let the target answer at temperatures 0, 0.7 and 1, into WORK/samples/samples.npz."""
     from engine.training import generate as stage
@@ -105,10 +108,14 @@ def sample(
 
     project = _project(pair, work, device)
     texts = [text for path in prompts or [project.folder / "prompts.jsonl"] for text in read_texts(path)]
-    model, count = project.model(), count or len(texts)
+    model, count = project.model(precision, slots), count or len(texts)
     longest = min(1024, model.runner.max_length)
     folder, settings = project.folder / "samples", {"seed": seed, "prompts": stage.fingerprint(texts)}
-    project.start("samples", settings | {"max_new_tokens": max_new_tokens}, is_started=any(folder.glob("*.npz")))
+    project.start(
+        "samples",
+        settings | {"max_new_tokens": max_new_tokens, "precision": precision},
+        is_started=any(folder.glob("*.npz")),
+    )
     with progress() as show:
         rows = stage.requests(model.tokenizer, texts, count, seed, longest - max_new_tokens)
         sampler = BatchedSampler(model.runner, slots, longest)

@@ -26,7 +26,6 @@ from engine.models.onnx_session import share_cores
 from engine.weights.preflight import available_memory
 
 PRECISIONS = ("fp32", "int8", "int4")
-_SEQUENCES = 8  # of a shared pass; a place that is not taken costs, too. More take turns
 _PACKING = 2.5  # times the weights: as given, as packed, and some room for runs
 _PROBED, _PROBES = 24, (12, 1, 2, 3, 5, 8)  # tokens before, and widths of, the passes that are compared at load
 _CHUNKS = (1, 7, 16)  # of the tokens before
@@ -38,6 +37,7 @@ class OnnxLlama:
     Raises Unavailable for other architectures."""
 
     on_host, spare = True, SPARE
+    sequences = 8  # of a shared pass; a place that is not taken costs, too. More take turns
     device, dtype = "cpu", torch.float32
 
     def __init__(self, folder: Path, config, precision: str = "fp32", progress=None, weights=None):
@@ -65,7 +65,7 @@ class OnnxLlama:
             free = available_memory(self.device)
             if free is not None and free < _PACKING * self._alone.weight_bytes:
                 return None
-            self._several = self._passes(_SEQUENCES)
+            self._several = self._passes(self.sequences)
             self._several.fewest = self._alone.fewest
             self.same_bits = self.same_bits and self._sequences_agree()
             return_memory()
@@ -139,7 +139,7 @@ class OnnxLlama:
             results = [self._pass(self._alone, x, spans, numbers)]
         else:
             passes = self._shared()
-            turns = _in_turn(x, spans, numbers, _SEQUENCES if passes else 1)
+            turns = _in_turn(x, spans, numbers, self.sequences if passes else 1)
             results = [self._pass(passes or self._alone, *turn) for turn in turns]
         logits, features = ([part for part in side if part is not None] for side in zip(*results, strict=True))
         return None if rows is None else _concatenate(logits), _concatenate(features) if features else None

@@ -2,6 +2,17 @@
 
 Two pools of threads starve each other on two cores: with torch's pool of two beside it, a pass of 7.9 ms took 13.3. So
 where passes run here, torch keeps one thread (`share_cores`).
+
+Another program starves them, too, because each thread waits for the slowest. Milliseconds of a pass of one token (of
+eight), smollm2-135m on two cores of an AMD EPYC with AVX-512, medians of 60 passes:
+
+    threads                      int8: 1            2             fp32: 1            2
+    a quiet machine          8.5 (17.7)    5.9 (11.7)         16.9 (31.7)    9.5 (17.9)
+    one core kept busy       8.7 (18.4)    9.8–14 (22)        16.6 (31.4)     26 (39.4)
+    one core for everything  8.7 (18.3)   17.7 (36.4)         17.1 (30.5)     32 (55.9)
+
+So a pass takes as many threads as there are cores that it may use, and SPECLENS_THREADS takes one less where another
+program keeps a core busy.
 """
 
 import os
@@ -10,6 +21,7 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
+from pathlib import Path
 
 import numpy as np
 import torch
@@ -21,7 +33,7 @@ THREADS = "SPECLENS_THREADS"
 _SPINNING = 0.1  # seconds after which our threads surely sleep
 _OLDEST = (1, 22)  # the first with products by 8-bit weights
 _TOLERANCE = 0.05  # of a sum of 64 products whose inputs are rounded to 8 bits
-
+_CONTAINER = Path("/sys/fs/cgroup/cpu.max")
 
 _lock = threading.RLock()
 
@@ -33,14 +45,23 @@ def _torch_threads() -> int:
 
 def threads() -> int:
     """Threads of a pass on the CPU: SPECLENS_THREADS, else as many as torch would take. Raises BadInput for a setting
-    that is not a number from 1 to that of the processors."""
-    default, text = _torch_threads(), os.environ.get(THREADS, "").strip()
+    that is not a number from 1 to that of the cores this process may use."""
+    most, text = cores(), os.environ.get(THREADS, "").strip()
     if not text:
-        return default
-    most = os.cpu_count() or 1
+        return min(_torch_threads(), most)
     if not text.isdigit() or not 1 <= int(text) <= most:
         raise BadInput(f"{THREADS} is {text[:20]!r}; set it to a number from 1 to {most}, or not at all.")
     return int(text)
+
+
+def cores() -> int:
+    """The cores that this process may use: a container's share may be far less than the machine's."""
+    usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    try:
+        quota, period = map(int, _CONTAINER.read_text().split())
+    except (OSError, ValueError):  # no container, another cgroup version, or no limit ("max")
+        return usable
+    return max(1, min(usable, quota // period))
 
 
 def share_cores(is_onnx: bool = True) -> None:

@@ -16,13 +16,17 @@ from transformers import AutoConfig
 from engine.errors import BadInput, Unavailable
 from engine.files import cache_root, write_file
 from engine.models.llama import unsupported
-from engine.models.loader import LoadedModel, choose_device, load_model
+from engine.models.loader import LoadedModel, choose_device, choose_precision, load_model
+from engine.models.onnx_llama import OnnxLlama
 from engine.models.runner import DecoderRunner
+from engine.models.transformers_config import load_tokenizer
 from engine.training import dataset as sample_file
 from engine.training import hidden_states as feature_file
 from engine.training.dataset import Samples
 from engine.training.distil import Recipe
+from engine.training.generate import requests
 from engine.training.hidden_states import Features
+from engine.training.prompts import EVALUATED, EVALUATION
 from engine.training.students import ExitStudent, LmShape, MedusaStudent, new_eagle, new_lm
 from engine.training.teacher import Teacher
 from engine.weights.catalogue import get_pair
@@ -75,18 +79,30 @@ class TrainingProject:
             raise Unavailable(f"The target is not here yet; run `python -m engine fetch {self.pair.name}` first.")
         return folder
 
-    def model(self) -> LoadedModel:
-        model = load_model(self.target, self.device, "fp32")
+    def model(self, precision: str = "fp32", slots: int = 1) -> LoadedModel:
+        """The target, to write ``slots`` texts side by side."""
+        model = load_model(self.target, self.device, choose_precision(precision, self.device))
         if not isinstance(model.runner, DecoderRunner):
             raise Unavailable(_ONLY)
+        if isinstance(model.runner.model, OnnxLlama):
+            model.runner.model.sequences = slots
         return model
 
     def teacher(self) -> Teacher:
         return Teacher.load(self.target, self.device)
 
     def samples(self) -> Samples:
+        """All samples. BadInput for those of another tokenizer, and for replies to prompts that measure drafts."""
         vocabulary = self.pair.target.vocab_size
-        return sample_file.join([sample_file.load(path, vocabulary) for path in self.files])
+        samples = sample_file.join([sample_file.load(path, vocabulary) for path in self.files])
+        tokenizer = load_tokenizer(self.target)
+        rows = requests(tokenizer, sorted(EVALUATED), len(EVALUATED), 0, self.pair.target.context)
+        measured = {np.array(row.tokens, dtype="<u4").tobytes() for row in rows}
+        if wrong := sum(samples.prompt(i).astype("<u4").tobytes() in measured for i in range(len(samples))):
+            raise BadInput(
+                f"{wrong} of the samples answer prompts of {EVALUATION.name}, which measure drafts; leave them out."
+            )
+        return samples
 
     def features(self, samples: Samples, taps: Sequence[int], say) -> Features:
         model = self.model()

@@ -5,34 +5,51 @@ import json
 import random
 import re
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from pathlib import Path
+
+from jinja2 import TemplateError
 
 from engine.bench.prompts import read_prompts
 from engine.errors import BadInput
-from engine.files import disk_errors, write_atomically
+from engine.files import ASSETS, disk_errors, write_atomically
 from engine.training.batched_sampler import BatchedSampler, Row
 from engine.training.dataset import Samples
 
 _MARK = "\ue000prompt\ue000"  # placeholder for the user's words while the template is rendered
 LONGEST = 200  # tokens of a question
 _SHORTEST = 12  # characters
+_TEMPERATURE = 0.8  # at 1.0 a small target's questions make little sense
+# System turns under which an attempt's question is written, in turn; "" for the template's own.
+TOPICS = (
+    "",
+    "You are an expert programmer. Users ask you for short functions, programs and explanations of code.",
+    "You are a patient teacher of mathematics. Users ask you word problems with numbers.",
+    "You help with everyday questions about the household, health, travel, cooking and work.",
+    "You write letters, notes, stories, product texts and speeches for your users.",
+    "You explain science, history, geography and language to curious people.",
+)
 
 
-def question_prefix(tokenizer) -> list[int]:
-    """Returns the token ids before the user's words. BadInput without a chat template."""
+def question_prefixes(tokenizer) -> list[list[int]]:
+    """Returns the token ids before the user's words, one list a topic. BadInput without a chat template."""
     if not getattr(tokenizer, "chat_template", None):
         raise BadInput("This target has no chat template, so it cannot write questions; pass a file with --prompts.")
-    text = tokenizer.apply_chat_template([{"role": "user", "content": _MARK}], tokenize=False)
-    return tokenizer(text[: text.index(_MARK)], add_special_tokens=False).input_ids
+    texts = []
+    for topic in TOPICS:
+        system = [{"role": "system", "content": topic}] if topic else []
+        with suppress(TemplateError):  # some templates know no system turn
+            texts.append(tokenizer.apply_chat_template([*system, {"role": "user", "content": _MARK}], tokenize=False))
+    return [tokenizer(text[: text.index(_MARK)], add_special_tokens=False).input_ids for text in texts]
 
 
 def write_questions(
     sampler: BatchedSampler, tokenizer, ends: frozenset[int], attempts: Iterable[int], seed: int
 ) -> Iterator[tuple[int, str]]:
-    """Yields (attempt, question), sampled at temperature 1; an unusable question is "". Each attempt has its own seed,
-    so that its question does not depend on the batch."""
-    prefix = question_prefix(tokenizer)
-    rows = (Row(i, list(prefix), 1.0, seed * 1_000_003 + i) for i in attempts)
+    """Yields (attempt, question), topics in turn; an unusable question is "". Each attempt has its own seed, so that
+    its question does not depend on the batch."""
+    prefixes = question_prefixes(tokenizer)
+    rows = (Row(i, list(prefixes[i % len(prefixes)]), _TEMPERATURE, seed * 1_000_003 + i) for i in attempts)
     for row in sampler.sample(rows, ends, LONGEST):
         ids = row.tokens[row.prompt_len :]
         text = tokenizer.decode(ids[:-1], skip_special_tokens=False).strip()
@@ -75,6 +92,9 @@ def is_usable(text: str, tokenizer) -> bool:
     return len(text) >= _SHORTEST and not special and "\ufffd" not in text
 
 
+EVALUATION = ASSETS / "data" / "prompts.jsonl"  # drafts are measured on these, so none is trained on them
+EVALUATED = frozenset(prompt.text for prompt in read_prompts(EVALUATION))
+
 _TASKS = (
     "Summarize the following text in one sentence.",
     "Summarise this passage in two or three sentences:",
@@ -108,7 +128,10 @@ def make_tasks(samples: Samples, tokenizer, count: int, seed: int) -> Iterator[s
 
 
 def read_texts(path: Path) -> list[str]:
-    """Returns the texts of a file of prompts. BadInput names the wrong line."""
+    """Returns the texts of a file of prompts. BadInput names the wrong line, or a prompt that measures drafts."""
     if not Path(path).is_file():
         raise BadInput(f"The prompts {path} cannot be read; make some with `python -m engine training prompts`.")
-    return [prompt.text for prompt in read_prompts(path)]
+    texts = [prompt.text for prompt in read_prompts(path)]
+    for text in EVALUATED & {*texts}:
+        raise BadInput(f"{path} holds {text[:60]!r}…, which measures drafts ({EVALUATION.name}); leave it out.")
+    return texts

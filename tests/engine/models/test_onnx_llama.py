@@ -322,6 +322,14 @@ def test_an_impossible_number_of_threads_is_a_sentence(monkeypatch, text):
         onnx_session.threads()
 
 
+@pytest.mark.parametrize("content, most", [("150000 100000", 1), ("max 100000", 1000), ("nonsense", 1000)])
+def test_a_container_gets_no_more_threads_than_its_share(monkeypatch, tmp_path, content, most):
+    monkeypatch.setattr(onnx_session, "_CONTAINER", tmp_path / "cpu.max")
+    free = onnx_session.cores()
+    (tmp_path / "cpu.max").write_text(content)
+    assert onnx_session.cores() == min(free, most)
+
+
 def test_threads_are_those_of_the_setting(monkeypatch):
     monkeypatch.setenv(onnx_session.THREADS, "1")
     assert onnx_session.threads() == 1

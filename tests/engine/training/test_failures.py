@@ -16,12 +16,14 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from tiny_pairs import VOCABULARY, model_folder
 from training_project import CHAT, TRAIN, WORDS, files, made_up, part_of, refused, run, sentence, stage
+from transformers import AutoTokenizer
 from typer.testing import CliRunner
 
 from engine.cli.training import app
 from engine.errors import BadInput, Unavailable
 from engine.runtime.engine import load_engine
 from engine.training import dataset as sample_file
+from engine.training import generate, prompts
 
 pytestmark = pytest.mark.xdist_group("training")
 
@@ -320,3 +322,17 @@ def test_no_such_kind_of_draft_and_no_such_seed(journey, root, tmp_path):
     asked = ["prompts", "--seed", "-1", "--pair", str(root / "target"), "--work", str(tmp_path)]
     result = CliRunner().invoke(app, asked)
     assert result.exit_code == 2 and "seed" in result.output
+
+
+def test_a_prompt_that_measures_drafts_trains_none(root, tmp_path):
+    """Neither as a prompt to answer nor as a reply from elsewhere."""
+    text = sorted(prompts.EVALUATED)[0]
+    (tmp_path / "some.jsonl").write_text(json.dumps({"prompt": text}) + "\n")
+    refused("which measures drafts", root, "sample", "--prompts", tmp_path / "some.jsonl", work=tmp_path / "work")
+    model_folder(tmp_path / "long", max_position_embeddings=4096, template=CHAT)
+    tokenizer = AutoTokenizer.from_pretrained(tmp_path / "long")
+    row = next(generate.requests(tokenizer, [text], 1, 0, 4096))
+    row.tokens.append(5)
+    sample_file.save(tmp_path / "some.npz", generate.to_samples([row]))
+    said = ("--samples", tmp_path / "some.npz", *TRAIN)
+    refused("1 of the samples", root, "distil", "eagle", *said, pair=tmp_path / "long", work=tmp_path / "work")

@@ -68,3 +68,14 @@ def test_a_target_that_writes_no_questions(tmp_path):
     assert not (tmp_path / "work" / "prompts.jsonl").exists()
     model_folder(tmp_path / "base", template=None)
     refused("has no chat template", tmp_path, "prompts", "--count", 3, pair=tmp_path / "base")
+
+
+def test_topics_are_written_about_in_turn_where_the_template_knows_a_system_turn(root, tmp_path):
+    tokenizer = AutoTokenizer.from_pretrained(root / "target")
+    prefixes = [tokenizer.decode(ids) for ids in prompt_stage.question_prefixes(tokenizer)]
+    assert len(prefixes) == len({*prefixes}) == len(prompt_stage.TOPICS)
+    assert all(prefix.endswith("<user>") for prefix in prefixes)
+    model_folder(
+        tmp_path, template="{% if messages[0].role == 'system' %}{{ raise_exception('no') }}{% endif %}" + CHAT
+    )
+    assert len(prompt_stage.question_prefixes(AutoTokenizer.from_pretrained(tmp_path))) == 1
