@@ -4,16 +4,19 @@ Heavy imports happen inside the commands, so that --help is quick and `replay` n
 its sentence on stderr and exits with 1; Ctrl-C exits with 130.
 """
 
+import platform
 import signal
 import sys
 import threading
 from contextlib import contextmanager
 from dataclasses import replace
+from importlib import metadata
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from engine import __version__
 from engine.cli import bench, corpus, lab, options, training
 from engine.cli.console import costs_line, pairs_table, progress, say, screen
 from engine.config import AUTO, LookaheadSizes, RunConfig, SamplingParams
@@ -27,6 +30,32 @@ app.add_typer(training.app, name="training")
 app.command("bench")(bench.compare)
 app.command("random-models")(bench.random_models)
 app.command("corpus")(corpus.corpus)
+REPORTED = ("torch", "onnxruntime", "transformers", "gradio")  # packages that --version names
+
+
+def _print_versions(is_wanted: bool):
+    """Prints the project's version and those of the packages a report of a fault needs; loads none of them."""
+    if is_wanted:
+        typer.echo(f"SpecLens {__version__}, Python {platform.python_version()}")
+        for package in REPORTED:
+            typer.echo(f"{package} {_installed_version(package)}")
+        raise typer.Exit
+
+
+def _installed_version(package: str) -> str:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return "is not installed"
+
+
+@app.callback()
+def _root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_versions, is_eager=True, help="Print the versions and exit.")
+    ] = False,
+):
+    """Options before any command."""
 
 
 def _check_method(pair: str, method: str) -> None:

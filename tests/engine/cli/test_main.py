@@ -2,6 +2,7 @@
 
 import json
 import os
+import platform
 import re
 import signal
 import subprocess
@@ -10,11 +11,14 @@ import time
 from itertools import count
 
 import pytest
+import typer
 from paths import ROOT
 from tiny_pairs import model_folder
 from typer.testing import CliRunner
 from unlike_tokenizers import letters, sentence_piece
 
+import engine
+from engine.cli import main
 from engine.cli.main import app
 from engine.runtime import calibration
 from engine.trace.events import CostModel
@@ -135,6 +139,16 @@ def test_a_run_by_translation_says_so(tiny_pair, tmp_path):
 def test_help_names_every_command():
     shown = call("--help").stdout
     assert all(f"  {name} " in shown for name in ("run", "pairs", "fetch", "calibrate", "replay", "bench"))
+
+
+def test_the_version_comes_with_those_of_the_packages_and_none_is_needed(monkeypatch):
+    monkeypatch.setattr(main, "REPORTED", ("typer", "no-such-package"))
+    shown = call("--version")
+    assert (shown.exit_code, shown.stdout.splitlines()) == (0, [
+        f"SpecLens {engine.__version__}, Python {platform.python_version()}",
+        f"typer {typer.__version__}",
+        "no-such-package is not installed",
+    ])  # fmt: skip
 
 
 def test_pairs_lists_everything():
