@@ -33,24 +33,29 @@ def now(device: str) -> float:
 
 
 class DeviceTimer:
-    """Times stretches of device work: mark() between them, and laps() after a synchronisation."""
+    """Times stretches of device work by name; reading them needs a synchronisation before."""
 
     def __init__(self, device: str):
         self._device, self._cuda = device, torch.device(device).type == "cuda"
-        self._marks: list = []
+        self._marks: list[tuple[str | None, object]] = []
 
-    def mark(self) -> None:
+    def start(self, name: str | None) -> None:
+        """Ends the stretch before and begins one of this name."""
         if self._cuda:
-            event = torch.cuda.Event(enable_timing=True)
-            event.record(torch.cuda.current_stream(self._device))
-            self._marks.append(event)
+            at = torch.cuda.Event(enable_timing=True)
+            at.record(torch.cuda.current_stream(self._device))
         else:
-            self._marks.append(time.perf_counter())
+            at = time.perf_counter()
+        self._marks.append((name, at))
 
-    def laps(self) -> list[float]:
-        """Seconds between neighbouring marks."""
+    def stop(self) -> None:
+        """Ends the stretch before; the time until the next start belongs to none."""
+        self.start(None)
+
+    def seconds(self) -> dict[str, float]:
+        """The length of each stretch that has ended."""
         pairs = zip(self._marks, self._marks[1:], strict=False)
-        return [a.elapsed_time(b) / 1e3 if self._cuda else b - a for a, b in pairs]
+        return {name: a.elapsed_time(b) / 1e3 if self._cuda else b - a for (name, a), (_, b) in pairs if name}
 
 
 def reset_peak(device: str) -> None:

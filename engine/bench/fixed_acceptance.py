@@ -72,14 +72,16 @@ def turn(engine: Engine, config: RunConfig, alpha: float, gamma: int, repeat: in
             "These curves pay one step for each draft of a chain; Medusa heads take one for all, and lookahead drafts "
             "a tree. Choose another method."
         )
-    drafted = SpecLensSystem(engine, _chain(config), gamma=gamma, rules=accept_with_probability(alpha), ends=False)
-    systems = SpecLensSystem(engine, BASELINE, ends=False), drafted
+    drafted = SpecLensSystem(
+        engine, _chain(config), gamma=gamma, rules=accept_with_probability(alpha), stop_at_eos=False
+    )
+    systems = SpecLensSystem(engine, BASELINE, stop_at_eos=False), drafted
     return Turn((alpha, gamma, repeat), f"α = {alpha:g}, γ = {gamma}", replace(config, trace=False), systems)
 
 
 def warm(engine: Engine, config: RunConfig, cancelled: Cancelled = never) -> CostModel:
     """Runs both kinds for a few tokens; returns the method's costs on this device."""
-    systems = (SpecLensSystem(engine, method, gamma=1, ends=False) for method in (BASELINE, _chain(config)))
+    systems = (SpecLensSystem(engine, method, gamma=1, stop_at_eos=False) for method in (BASELINE, _chain(config)))
     warm_up(systems, replace(config, trace=False), _WARM_UP_TOKENS, cancelled)
     return engine.costs(_chain(config))
 

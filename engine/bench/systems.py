@@ -35,14 +35,14 @@ LOOKUP_DEFAULT = 10  # what transformers' documentation sets; its generate has n
 class SpecLensSystem:
     """A method of the engine, driven on this very thread. ``gamma``: a draft length of its own, instead of the
     request's. ``precision``: that of ``engine``, where it is part of the name. ``acceptance``: the rule for chains.
-    ``rules``, ``ends`` and ``costs`` as in `Engine.run`."""
+    ``rules``, ``stop_at_eos`` and ``costs`` as in `Engine.run`."""
 
     engine: Engine
     method: str
     traced: bool = True
     gamma: int | str | None = None
     rules: Rules = TRUE_RULES
-    ends: bool = True
+    stop_at_eos: bool = True
     precision: str = ""
     acceptance: str = "token"
     costs: CostModel | None = None
@@ -65,7 +65,7 @@ class SpecLensSystem:
         gamma = 0 if self.method == BASELINE else gamma
         config = replace(config, method=self.method, gamma=gamma, acceptance=self.acceptance)
         config = replace(config, trace=config.trace and self.traced)
-        events = self.engine.run(config, cancelled, rules=self.rules, ends=self.ends, costs=self.costs)
+        events = self.engine.run(config, cancelled, rules=self.rules, stop_at_eos=self.stop_at_eos, costs=self.costs)
         *rounds, finished = [event for event in events if isinstance(event, Round | RunFinished)]
         return Sample.of(rounds, finished.peak_memory)
 

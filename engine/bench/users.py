@@ -185,7 +185,7 @@ class ManyUsers:
 
     def _add(self, batch: RunBatch, name: int, config: RunConfig, costs: CostModel) -> None:
         try:
-            batch.add(name, config, ends=False, costs=costs)
+            batch.add(name, config, stop_at_eos=False, costs=costs)
         except NoRoom as error:
             raise Unavailable(
                 f"The memory suffices for {len(batch)} of {batch.most} users with {config.method}: choose fewer users, "

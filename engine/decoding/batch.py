@@ -27,7 +27,7 @@ class Prefill:
 
 @dataclass(frozen=True, slots=True)
 class Scoring:
-    """Appends tokens and scores them. The result is logits [W, V]. ``timer`` is marked before and after the pass."""
+    """Appends tokens and scores them. The result is logits [W, V]. ``timer`` gets the pass as "verify"."""
 
     runner: Runner
     tokens: torch.Tensor
@@ -128,10 +128,10 @@ class Batch:
             return
         timers = [row.wants.timer for row in taking_part if isinstance(row.wants, Scoring)]
         for timer in timers:
-            timer.mark()
+            timer.start("verify")
         results = batch[0].runner.together(batch)
         for timer in timers:
-            timer.mark()
+            timer.stop()
         for row, tokens, logits in zip(taking_part, batch, results, strict=True):
             row.result = logits if tokens.wants_logits else len(tokens.ids)
 

@@ -24,7 +24,7 @@ from engine.errors import BadInput
 from engine.models.runner import Runner, tree_shape
 from engine.sampling.block_verification import verify_block
 from engine.sampling.candidates import greedy_words
-from engine.sampling.random_streams import ACCEPTING, CLOSING, Uniforms
+from engine.sampling.random_streams import Uniforms
 from engine.sampling.rejection import Verdict, verify_chain, verify_tree
 from engine.sampling.traversal import verify_traversal
 from engine.sampling.typical import verify_typical
@@ -49,8 +49,8 @@ TRUE_RULES = Rules()
 
 @dataclass
 class SpeculativeDecoder:
-    """One run. ``gamma_policy`` chooses γ; ``eos``: ids that end a text; ``cancelled`` is polled once a round; tests
-    and experiments replace ``rules``; ``first``: as in `DrafterSetup`; ``rows``: how many runs share its passes.
+    """One run. ``gamma_policy`` chooses γ; ``eos_ids`` end a text; ``cancelled`` is polled once a round; tests and
+    experiments replace ``rules``; ``copy_from``: as in `DrafterSetup`; ``sharers``: how many runs share its passes.
     ``committed``: the ids of prompt and output so far; ``text``: the decoded output; ``reason``: why the run ended,
     None before; ``first_round`` and ``last_round``: None before. Times are in seconds."""
 
@@ -59,12 +59,12 @@ class SpeculativeDecoder:
     target: Runner
     drafter: Drafter
     gamma_policy: object
-    eos: frozenset[int]
+    eos_ids: frozenset[int]
     recorder: TraceRecorder
     cancelled: Callable[[], bool] = lambda: False
     rules: Rules = TRUE_RULES
-    first: int = 0
-    rows: Callable[[], int] = lambda: 1
+    copy_from: int = 0
+    sharers: Callable[[], int] = lambda: 1
     started: float = 0.0
     reason: str | None = None
     prefill_seconds: float = 0.0
@@ -75,8 +75,8 @@ class SpeculativeDecoder:
         self.started = self.started or time.perf_counter()
         self.committed = list(self.prompt)
         self.text, self._shared_by = "", 1
-        room = len(self.prompt) + self.config.max_new_tokens + MAX_NODES + 2
-        self.room = min(room, max(self.target.max_length, len(self.prompt) + self.config.max_new_tokens))
+        length = len(self.prompt) + self.config.max_new_tokens
+        self.capacity = min(length + MAX_NODES + 2, max(self.target.max_length, length))
         self.uniforms = Uniforms(self.config.seed, self.config.max_new_tokens + MAX_NODES + 2)
         penalised = self.config.sampling.repetition_penalty != 1.0
         self._commit_prefix()
@@ -96,7 +96,7 @@ class SpeculativeDecoder:
     def memory(self) -> int:
         """Bytes that the run takes: caches, and a round's logits, p and q."""
         rows = (MAX_NODES + 1) * self.target.vocab_size
-        return self.target.memory(self.room) + self.drafter.memory(self.room) + 3 * 4 * rows
+        return self.target.memory(self.capacity) + self.drafter.memory(self.capacity) + 3 * 4 * rows
 
     @property
     def emitted(self) -> int:
@@ -123,18 +123,26 @@ class SpeculativeDecoder:
 
     def _prefill(self) -> Steps:
         config, before, target = self.config, time.perf_counter(), self.target
-        target.reset(self.room)
+        target.reset(self.capacity)
         ids = self.committed[:-1]  # the last one is the first pending token
         while ids and not self._has_ended():
             ids = ids[(yield Prefill(target, ids)) :]
         if self._has_ended():
             return
-        policy = self.gamma_policy if isinstance(self.gamma_policy, DraftPolicy) else None
         setup = DrafterSetup(
-            config.sampling, target.vocab_size, self.uniforms, self.history, self.room, target.device, policy,
-            self.first, self.eos, self.recorder.text.special | self.eos, target.trees,
-            config.lookahead,
-        )  # fmt: skip
+            sampling=config.sampling,
+            vocab_size=target.vocab_size,
+            uniforms=self.uniforms,
+            history=self.history,
+            capacity=self.capacity,
+            device=target.device,
+            policy=self.gamma_policy if isinstance(self.gamma_policy, DraftPolicy) else None,
+            copy_from=self.copy_from,
+            eos_ids=self.eos_ids,
+            control_ids=self.recorder.text.special | self.eos_ids,
+            trees=target.trees,
+            lookahead=config.lookahead,
+        )
         self.drafter.start(self.committed, setup)
         self.prefill_seconds = now(target.device) - before
 
@@ -146,22 +154,22 @@ class SpeculativeDecoder:
 
     def _round(self, index: int) -> Generator[Scoring, torch.Tensor, Round]:
         start, base, position, timer = self._now(), self.target.length, self.emitted, DeviceTimer(self.target.device)
-        timer.mark()
         # 1 draft
+        timer.start("draft")
         gamma, keys, draft = self._draft(position)
-        timer.mark()
+        timer.stop()
         # 2 verify: one pass over the pending token and the drafts
         pending = to_device(self.committed[-1:], self.target.device)
         logits = yield Scoring(self.target, torch.cat([pending, draft.tokens]), draft.parents, timer)  # [N+1, V]
-        timer.mark()
         # 3 accept
-        u, u_closing, depth = self._uniforms(draft, position)
+        timer.start("accept")
+        u, u_closing, depth = self._draws(draft, position)
         if self.history is not None:
             seen = self.history.rows(draft.tokens, draft.parents)
             logits = penalise(logits.float(), seen, self.config.sampling.repetition_penalty)
         p, read, words = self._probabilities(logits, draft)
         verdict = self._accept(p, read, u, u_closing)
-        timer.mark()
+        timer.stop()
         verdict = self.recorder.fetch(p, logits, read, verdict, words)
         # 4 commit
         path = [node for node, accepted in enumerate(verdict.path, start=1) if accepted]
@@ -174,23 +182,32 @@ class SpeculativeDecoder:
         texts, tail = self._commit([*(verdict.tokens[node - 1] for node in path), verdict.closing])
         # 5 yield
         tokens = self.recorder.tokens(verdict, draft, draft_texts, texts, tail, u, u_closing, depth, position)
-        end, (drafting, _, verifying, _, accepting) = self._now(), timer.laps()
-        host = max(0.0, end - start - drafting - verifying - accepting)  # in a batch also the others' turns
-        timings = Timings(drafting, verifying, accepting, host)
+        end, seconds = self._now(), timer.seconds()
+        host = max(0.0, end - start - sum(seconds.values()))  # in a batch also the others' turns
         return Round(
-            index, gamma, tokens, self._parents(draft), draft.steps, base, timings, start, end, draft.drafter,
-            draft.row_cost if self.config.trace else None, self._shared_by,
-        )  # fmt: skip
+            index=index,
+            gamma=gamma,
+            tokens=tokens,
+            parents=self._parents(draft),
+            draft_steps=draft.steps,
+            context=base,
+            timings=Timings(**seconds, host=host),
+            start=start,
+            end=end,
+            drafter=draft.drafter,
+            row_cost=draft.row_cost if self.config.trace else None,
+            rows=self._shared_by,
+        )
 
     def _now(self) -> float:
         return time.perf_counter() - self.started
 
     def _draft(self, position: int):
         """γ of this round, the confidence keys and the drafts; leaves one place for the token that closes the round."""
-        most = min(self.config.max_new_tokens - position - 1, MAX_GAMMA, self.room - self.target.length - 2)
-        if (rows := self.rows()) != self._shared_by:
-            self.gamma_policy.share(rows)
-            self._shared_by = rows
+        most = min(self.config.max_new_tokens - position - 1, MAX_GAMMA, self.capacity - self.target.length - 2)
+        if (sharers := self.sharers()) != self._shared_by:
+            self.gamma_policy.share(sharers)
+            self._shared_by = sharers
         keys = self.drafter.confidence_keys(self.committed)
         gamma = 0 if keys is None or most < 1 else self.gamma_policy.choose(keys, most)
         if gamma == 0:
@@ -222,24 +239,15 @@ class SpeculativeDecoder:
         verify = self.rules.verify_traversal if self.config.acceptance == "block" else self.rules.verify_tree
         return verify(p, draft.q, draft.tokens, draft.parents, *draws)
 
-    def _uniforms(self, draft: Draft, position: int):
+    def _draws(self, draft: Draft, position: int):
         """u [N] for the accept draws, u_closing [N+1] by the node that the closing token follows, depth [N+1] of each
-        node; all on the host. Each sibling of a tree has its own stream. Drafts that are decided on together are
-        numbered in their round, and no number comes again at the same (stream, place): otherwise a draw that discarded
-        a draft would decide again in the next round."""
-        N, parents = len(draft), draft.parents
-        depth = np.arange(N + 1) if parents is None else tree_shape(parents)[0]
-        places = depth[1:] - 1
+        node; all on the host."""
+        depth = np.arange(len(draft) + 1) if draft.parents is None else tree_shape(draft.parents)[0]
         if self.config.acceptance == "block":
-            places, streams = np.arange(N), [self.rules.block_stream(i) for i in range(N)]
-        elif parents is None:
-            streams = [0] * N
+            u = self.uniforms.accepting_together(position, len(draft), self.rules.block_stream)
         else:
-            streams = [parents[:i].count(parents[i]) for i in range(N)]
-        tables = [self.uniforms.table(ACCEPTING, stream) for stream in streams]
-        u = [float(t[position + at]) for t, at in zip(tables, places.tolist(), strict=True)]
-        closing = self.uniforms.table(CLOSING)[position + depth]
-        return u, closing, depth.tolist()
+            u = self.uniforms.accepting(position, depth, self._parents(draft))
+        return u, self.uniforms.closing(position, depth), depth.tolist()
 
     @staticmethod
     def _parents(draft: Draft) -> tuple[int, ...]:
@@ -265,7 +273,7 @@ class SpeculativeDecoder:
         piece = self.recorder.text.push(token)
         self.committed.append(token)
         self.text += piece
-        if token in self.eos:
+        if token in self.eos_ids:
             self.reason = "eos"
         elif any(s in self.text[-(len(s) + len(piece)) :] for s in self.config.stop):
             self.reason = "stop"

@@ -3,7 +3,7 @@
 Dimension key: N drafts, V target vocabulary, Vd words the draft can guess.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import ClassVar
 
 import torch
@@ -23,7 +23,7 @@ _CAPTURED = "captured"  # the only key inside a CUDA graph, where decisions per 
 
 
 class AutoregressiveDrafter(Drafter):
-    """Base of drafters with a draft model. A subclass updates the model's cache and says how to advance by one token.
+    """Base of drafters with a draft model. A subclass updates the model's cache and calls `_loop`.
 
     Acceptance is predicted by the draft model's own certainty, so its confidence keys are the highest probability of
     the unwarped distribution in tenths. Inside a captured CUDA graph γ is fixed before the round instead.
@@ -31,6 +31,7 @@ class AutoregressiveDrafter(Drafter):
 
     name: str
     starts_late = True
+    is_parallel: ClassVar[bool] = False  # whether one pass gives the rows of all tokens
     words: torch.Tensor | None = None  # [Vd] the target's id of each draft word; None where the ids are the same
     # Share of greedy drafts accepted at each certainty, over the shipped drafts' held-out prompts. It nearly equals
     # the certainty itself, at any draft position, for the head and the small model alike.
@@ -57,18 +58,39 @@ class AutoregressiveDrafter(Drafter):
     def release(self) -> None:
         self.runner.release()
 
+    def _loop(self, ids: torch.Tensor, position: int, gamma: int, **inputs: torch.Tensor) -> Draft:
+        """Feeds ``ids`` [W], the model's own, with its further inputs, then drafts one token a pass; on CUDA all of it
+        is one graph. Appends up to W + gamma − 1 tokens to the cache."""
+        runner, u, seen = self.runner, self._uniforms(position, gamma), self._seen()
+        policy = None if runner.captured else self.setup.policy
+        key = (len(ids), gamma, self.setup.sampling)
+        return runner.loop(
+            key, len(ids) + gamma - 1, lambda step: self._draft(step, ids, inputs, u, seen, gamma, policy)
+        )
+
+    def _own_id(self, token: torch.Tensor) -> torch.Tensor:
+        """The model's id [1] of a token that it drafted."""
+        return token
+
+    def _guesses(self, logits: torch.Tensor) -> torch.Tensor:
+        """The logits [1, Vd] of the words that it may draft."""
+        return logits
+
+    def _inputs(self, state: torch.Tensor | None) -> dict[str, torch.Tensor]:
+        """The model's inputs beside a drafted token, from its own outgoing state."""
+        return {}
+
     def _draft(
-        self, advance: Callable | Sequence, u: torch.Tensor, seen: torch.Tensor | None, gamma: int, policy
+        self, step: Callable, ids, inputs: Mapping, u: torch.Tensor, seen: torch.Tensor | None, gamma: int, policy
     ) -> Draft:
-        """Drafts up to ``gamma`` tokens. ``advance(token)`` runs one pass after ``token`` (None: the first pass) and
-        returns logits [1, Vd]; or those of every token, if one pass gave them all. With a ``policy`` the chain ends
-        before a token that is not worth verifying is drawn.
-        """
-        tokens, rows, path, token, steps = [], [], [], None, 0
-        seen, at_once = None if seen is None else seen.clone(), not callable(advance)
+        """Drafts up to ``gamma`` tokens; ``step`` as in `Runner.loop`, ``ids`` and ``inputs`` as in `_loop`. With a
+        ``policy`` the chain ends before a token that is not worth verifying is drawn."""
+        tokens, rows, path, steps, offset = [], [], [], 0, 0
+        seen = None if seen is None else seen.clone()
         while len(tokens) < gamma:
-            logits = advance[len(tokens)] if at_once else advance(token)
-            logits, steps = logits[:, : self.setup.vocab_size].float(), 1 if at_once else steps + 1
+            logits, state = step(ids, offset, **inputs)
+            offset, steps = offset + len(ids), 1 if self.is_parallel else steps + 1
+            logits = self._guesses(logits)[:, : self.setup.vocab_size].float()
             if policy is not None:
                 path += certainties(logits)
                 if not policy.worth_verifying(path):
@@ -77,8 +99,9 @@ class AutoregressiveDrafter(Drafter):
             token, q = self._sample(logits, seen, u[len(tokens) : len(tokens) + 1])
             tokens.append(token)
             rows.append(q)
-            if policy is not None and not at_once and not policy.worth_drafting(path):
+            if policy is not None and not self.is_parallel and not policy.worth_drafting(path):
                 break
+            ids, inputs = self._own_id(token), self._inputs(state)
         if not tokens:
             return Draft(torch.zeros(0, dtype=torch.long, device=self.setup.device), steps=steps)
         q = None if rows[0] is None else torch.cat(rows)

@@ -54,10 +54,10 @@ class DraftPolicy(Protocol):
 class DrafterSetup:
     """The settings of one run: how the target samples, its vocabulary size V, the seeded uniforms, and the capacity of
     its cache in tokens. ``history``: the tokens that a repetition penalty counts; None without a penalty. ``policy``:
-    None where the draft length is fixed in advance. ``first``: index of the first prompt token that may be copied,
-    because a hidden system prompt must not be shown. ``ends``: ids that end a text; ``control``: those and the other
-    marks of a chat template, which no text has inside. ``trees``: whether the target can score a tree.
-    ``lookahead``: the sizes of that method."""
+    None where the draft length is fixed in advance. ``copy_from``: index of the first prompt token that may be copied,
+    because a hidden system prompt must not be shown. ``eos_ids`` end a text; ``control_ids``: those and the other marks
+    of a chat template, which no text has inside. ``trees``: whether the target can score a tree. ``lookahead``: the
+    sizes of that method."""
 
     sampling: SamplingParams
     vocab_size: int
@@ -66,9 +66,9 @@ class DrafterSetup:
     capacity: int
     device: str
     policy: DraftPolicy | None = None
-    first: int = 0
-    ends: frozenset[int] = frozenset()
-    control: frozenset[int] = frozenset()
+    copy_from: int = 0
+    eos_ids: frozenset[int] = frozenset()
+    control_ids: frozenset[int] = frozenset()
     trees: bool = False
     lookahead: LookaheadSizes = field(default_factory=LookaheadSizes)
 

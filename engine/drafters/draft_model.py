@@ -34,24 +34,8 @@ class DraftModelDrafter(AutoregressiveDrafter):
             runner.prefill(feed[:-2])
             feed = feed[-2:]
         ids = self._buffer("ids", feed, torch.long)
-        u, seen = self._uniforms(position, gamma), self._seen()
-        policy = None if runner.captured else self.setup.policy
         base = runner.length
-
-        def body(step) -> Draft:
-            offset = 0
-
-            def advance(token):
-                nonlocal offset
-                fed = ids if token is None else self._own(token)
-                logits, _ = step(fed, offset)
-                offset += len(fed)
-                return self._guesses(logits)
-
-            return self._draft(advance, u, seen, gamma, policy)
-
-        key = (len(feed), gamma, self.setup.sampling)
-        draft = runner.loop(key, len(feed) + gamma - 1, body)
+        draft = self._loop(ids, position, gamma)
         runner.rollback(min(runner.length, base + len(feed) + draft.steps - 1))
         return draft
 
@@ -59,14 +43,6 @@ class DraftModelDrafter(AutoregressiveDrafter):
         """Clamps ids that the draft has no row for (a padded target may emit one); a wrong id only costs acceptance."""
         last = self.runner.vocab_size - 1
         return [min(i, last) for i in ids]
-
-    def _own(self, token: torch.Tensor) -> torch.Tensor:
-        """The draft's id [1] of a token that it drafted."""
-        return token
-
-    def _guesses(self, logits: torch.Tensor) -> torch.Tensor:
-        """The logits [1, Vd] of the words that it may draft."""
-        return logits
 
     def commit(self, accepted: int) -> None:
         self.runner.rollback(min(self.runner.length, self._read + accepted))

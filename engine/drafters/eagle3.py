@@ -41,29 +41,13 @@ class Eagle3Drafter(AutoregressiveDrafter):
 
     def propose(self, committed: Sequence[int], gamma: int, position: int) -> Draft:
         """Feeds the tokens committed since the last proposal with their features, then drafts from its own state."""
-        runner = self.runner
         ids, features = self._not_yet_fed(committed)
-        u, seen = self._uniforms(position, gamma), self._seen()
-        policy = None if runner.captured else self.setup.policy
-
-        def body(step) -> Draft:
-            offset, state = 0, None
-
-            def advance(token):
-                nonlocal offset, state
-                if token is None:
-                    logits, state = step(ids, offset, features=features)
-                    offset += len(ids)
-                else:
-                    logits, state = step(token, offset, state=state)
-                    offset += 1
-                return logits
-
-            return self._draft(advance, u, seen, gamma, policy)
-
-        draft = runner.loop((len(ids), gamma, self.setup.sampling), len(ids) + gamma - 1, body)
-        runner.rollback(len(committed) - 1)  # the next round feeds the drafted positions again, with features
+        draft = self._loop(ids, position, gamma, features=features)
+        self.runner.rollback(len(committed) - 1)  # the next round feeds the drafted positions again, with features
         return draft
+
+    def _inputs(self, state: torch.Tensor) -> dict[str, torch.Tensor]:
+        return {"state": state}
 
     def _not_yet_fed(self, committed: Sequence[int]) -> tuple[torch.Tensor, torch.Tensor]:
         """The tokens committed since the last proposal, and their features. Catches up first if they are many."""

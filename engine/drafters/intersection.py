@@ -26,12 +26,12 @@ class IntersectionDrafter(ForeignModelDrafter):
         pairs = [(t, d) for t, d in sorted(self.translation.common.items()) if t < setup.vocab_size and d < rows]
         ours, theirs = zip(*pairs, strict=True)
         self.words, self._columns = to_device(ours, setup.device), to_device(theirs, setup.device)
-        self._own_id = torch.zeros(setup.vocab_size, dtype=torch.long, device=setup.device)
-        self._own_id[self.words] = self._columns
+        self._column_of = torch.zeros(setup.vocab_size, dtype=torch.long, device=setup.device)
+        self._column_of[self.words] = self._columns
         self._words_of = setup.vocab_size, setup.device
 
-    def _own(self, token: torch.Tensor) -> torch.Tensor:
-        return self._own_id[token]
+    def _own_id(self, token: torch.Tensor) -> torch.Tensor:
+        return self._column_of[token]
 
     def _guesses(self, logits: torch.Tensor) -> torch.Tensor:
         return logits[:, self._columns]

@@ -34,8 +34,8 @@ class LookaheadDrafter(Drafter):
     def start(self, prompt: Sequence[int], setup: DrafterSetup) -> None:
         self.setup, self.sizes = setup, setup.lookahead
         self.pool: dict[int, deque[tuple[int, ...]]] = {}
-        self._indexed = setup.first  # the first token that no n-gram of the pool begins with
-        copied = [token for token in prompt[setup.first :] if token not in setup.control]
+        self._indexed = setup.copy_from  # the first token that no n-gram of the pool begins with
+        copied = [token for token in prompt[setup.copy_from :] if token not in setup.control_ids]
         self._filling = cycle(copied or prompt[-1:])
         self.levels = [self._filled([])]
         self._window_at = len(prompt)  # the index of the place that level 0 begins with

@@ -18,7 +18,7 @@ class MedusaDrafter(AutoregressiveDrafter):
     """``runner``: the heads; ``target`` stores the last state of every token it has scored."""
 
     name = "medusa"
-    starts_late = False
+    starts_late, is_parallel = False, True
     # Shares of guesses that were right where those before were: counted with the shipped heads on 25 held-out replies.
     priors: ClassVar = {
         PER_TOKEN: 0.24,
@@ -42,8 +42,8 @@ class MedusaDrafter(AutoregressiveDrafter):
     def propose(self, committed: Sequence[int], gamma: int, position: int) -> Draft:
         gamma, known = min(gamma, self.runner.count), len(committed) - 1
         rows = self.runner.forward(self.target.features(self.runner.reads, known - 1, known)).split(1)
-        policy = None if self.runner.captured else self.setup.policy
-        return self._draft(rows, self._uniforms(position, gamma), self._seen(), gamma, policy)
+        policy, u = None if self.runner.captured else self.setup.policy, self._uniforms(position, gamma)
+        return self._draft(lambda _, at: (rows[at], None), committed[-1:], {}, u, self._seen(), gamma, policy)
 
     def memory(self, capacity: int) -> int:
         return 0

@@ -39,7 +39,7 @@ class NgramDrafter(Drafter):
         self._setup = setup
         self._follow: list[dict[tuple[int, ...], int]] = [{} for _ in range(LONGEST + 1)]  # n-gram -> index after it
         self._earlier: list[dict[int, int]] = [{} for _ in range(LONGEST + 1)]  # that index -> the one before it
-        self._indexed = max(setup.first - 1, 0)  # n-grams up to this index are in the tables
+        self._indexed = max(setup.copy_from - 1, 0)  # n-grams up to this index are in the tables
         self._tokens: list[int] = []  # the continuation of the match
 
     def confidence_keys(self, committed: Sequence[int]) -> Sequence[int] | None:
@@ -74,10 +74,10 @@ class NgramDrafter(Drafter):
         while len(tokens) < most:
             at = after + len(tokens)
             token = committed[at] if at < len(committed) else tokens[at - len(committed)]
-            if token in self._setup.control and token not in self._setup.ends:
+            if token in self._setup.control_ids and token not in self._setup.eos_ids:
                 break
             tokens.append(token)
-            if token in self._setup.ends:
+            if token in self._setup.eos_ids:
                 break
         return tokens
 

@@ -26,24 +26,9 @@ class OnTargetCache(AutoregressiveDrafter):
         self.setup, self.runner.cache = setup, self.target.cache
 
     def propose(self, committed: Sequence[int], gamma: int, position: int) -> Draft:
-        runner, length = self.runner, self.target.length
-        runner.rollback(len(committed) - 1)
-        pending = self._buffer("pending", committed[-1:], dtype=torch.long)
-        u, seen = self._uniforms(position, gamma), self._seen()
-        policy = None if runner.captured else self.setup.policy
-
-        def body(step) -> Draft:
-            offset = 0
-
-            def advance(token):
-                nonlocal offset
-                logits, _ = step(pending if token is None else token, offset)
-                offset += 1
-                return logits
-
-            return self._draft(advance, u, seen, gamma, policy)
-
-        draft = runner.loop((gamma, self.setup.sampling), gamma, body)
+        length = self.target.length
+        self.runner.rollback(len(committed) - 1)
+        draft = self._loop(self._buffer("pending", committed[-1:], torch.long), position, gamma)
         self.target.cache.length = length
         return draft
 

@@ -354,19 +354,19 @@ class Engine:
         cancelled: Callable[[], bool] = lambda: False,
         gammas: Sequence[int] | None = None,
         rules: Rules = TRUE_RULES,
-        ends: bool = True,
+        stop_at_eos: bool = True,
         costs: CostModel | None = None,
     ) -> Iterator[Event]:
         """Yields RunStarted, Rounds, RunFinished. ``gammas``: those of `ReplayedGamma`, to repeat a recorded run.
-        For experiments: other ``rules``; ``ends`` False ignores end-of-text tokens; ``costs`` instead of those measured
-        (with the draft_costs of all drafters for method auto). Raises BadInput and Unavailable."""
+        For experiments: other ``rules``; ``stop_at_eos`` False ignores end-of-text tokens; ``costs`` instead of those
+        measured (with the draft_costs of all drafters for method auto). Raises BadInput and Unavailable."""
         with memory_errors(f"This request does not fit into the memory of {self.device}"):
-            decoding, costs = self.decoder(config, cancelled, gammas, rules, ends, costs)
+            decoding, costs = self.decoder(config, cancelled, gammas, rules, stop_at_eos, costs)
             yield from alone(self.steps(decoding, costs))
 
     def decoder(
         self, config: RunConfig, cancelled: Callable[[], bool], gammas: Sequence[int] | None = None,
-        rules: Rules = TRUE_RULES, ends: bool = True, costs: CostModel | None = None, is_row: bool = False,
+        rules: Rules = TRUE_RULES, stop_at_eos: bool = True, costs: CostModel | None = None, is_row: bool = False,
     ) -> tuple[SpeculativeDecoder, CostModel]:  # fmt: skip
         """Sets a request up, with everything it needs loaded; arguments as for `run`. Beside others in a batch
         (``is_row``) it has caches of its own."""
@@ -384,10 +384,17 @@ class Engine:
             if spec and config.method not in self._translations:  # a translated one drafts for as long as it can
                 self._check_length(self._draft(config.method), spec.name, len(prompt), config)
         decoding = SpeculativeDecoder(
-            config, prompt, row or target, drafter, self._gamma_policy(config, drafter, costs, gammas),
-            self.target.eos if ends else frozenset(), TraceRecorder(config, self.target.tokenizer), cancelled, rules,
-            template_length(self.target.tokenizer, config, prompt),
-        )  # fmt: skip
+            config=config,
+            prompt=prompt,
+            target=row or target,
+            drafter=drafter,
+            gamma_policy=self._gamma_policy(config, drafter, costs, gammas),
+            eos_ids=self.target.eos if stop_at_eos else frozenset(),
+            recorder=TraceRecorder(config, self.target.tokenizer),
+            cancelled=cancelled,
+            rules=rules,
+            copy_from=template_length(self.target.tokenizer, config, prompt),
+        )
         self._ready.add(config.method)
         return decoding, costs
 

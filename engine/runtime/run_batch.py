@@ -43,7 +43,7 @@ class RunBatch:
             self._check_memory(decoding.memory, free)
         else:
             self._free_at_first = free
-        decoding.rows = lambda: len(self)
+        decoding.sharers = lambda: len(self)
         self._memory[name] = decoding.memory
         self._batch.add(name, self.engine.steps(decoding, costs))
 

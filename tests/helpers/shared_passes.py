@@ -19,7 +19,7 @@ class SharedPasses:
     device, memory, best, slow = "cpu", 0, 4, frozenset()
 
     def decoder(self, config, cancelled, is_row=False):
-        return SimpleNamespace(config=config, cancelled=cancelled, memory=self.memory, rows=lambda: 1), None
+        return SimpleNamespace(config=config, cancelled=cancelled, memory=self.memory, sharers=lambda: 1), None
 
     def steps(self, decoding, costs):
         for event in self.run(decoding.config, decoding.cancelled):

@@ -95,14 +95,21 @@ def test_a_buffer_of_the_run_in_a_captured_loop(cuda, monkeypatch):
     target = model_runner(cuda)
     drafter, sampling = drafter_of("lm", cuda, target, monkeypatch), SamplingParams(1.0, repetition_penalty=1.3)
     run(cuda, target, drafter, sampling)
-    with pytest.raises(NotRepeatable, match=r"engine/drafters/autoregressive.py:\d+: seen, at_once = "):
+    with pytest.raises(NotRepeatable, match=r"engine/drafters/autoregressive.py:\d+: seen = None "):
         run(cuda, target, drafter, sampling)
 
 
 def test_host_values_in_a_captured_loop(cuda, monkeypatch):
-    def draft(self, advance, u, seen, gamma, policy):
+    def draft(self, step, ids, inputs, u, seen, gamma, policy):
         return drafting(
-            self, advance, u + torch.tensor([0.0]).pin_memory().to("cuda", non_blocking=True), seen, gamma, policy
+            self,
+            step,
+            ids,
+            inputs,
+            u + torch.tensor([0.0]).pin_memory().to("cuda", non_blocking=True),
+            seen,
+            gamma,
+            policy,
         )
 
     drafting = DraftModelDrafter._draft

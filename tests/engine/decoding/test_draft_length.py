@@ -224,8 +224,8 @@ class Picky:
 class Peeking(DraftModelDrafter):
     """Wrong: lets a guess go because of the token that was drawn. Improbable tokens then come too rarely."""
 
-    def _draft(self, advance, u, seen, gamma, policy):
-        draft = super()._draft(advance, u, seen, gamma, None)
+    def _draft(self, step, ids, inputs, u, seen, gamma, policy):
+        draft = super()._draft(step, ids, inputs, u, seen, gamma, None)
         likely = draft.q.gather(1, draft.tokens[:, None])[:, 0] > 0.25
         n = int(likely.long().cumprod(0).sum())
         return Draft(draft.tokens[:n], draft.q[:n], steps=draft.steps, confidence_keys=("any",) * n)

@@ -83,7 +83,7 @@ def test_where_the_cache_ends_the_window_is_cut_and_learns_nothing():
 
 def test_a_hidden_prompt_fills_no_window():
     drafter = LookaheadDrafter()
-    drafter.start([1, 1, 1, 2, 3], DrafterSetup(SamplingParams(), 6, Uniforms(0, 8), None, 99, "cpu", first=3))
+    drafter.start([1, 1, 1, 2, 3], DrafterSetup(SamplingParams(), 6, Uniforms(0, 8), None, 99, "cpu", copy_from=3))
     assert set(drafter.propose([1, 1, 1, 2, 3], 8, 0).tokens.tolist()) == {2, 3}
 
 

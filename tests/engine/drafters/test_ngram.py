@@ -19,7 +19,7 @@ END, MARK = 90, 91  # the end of a text, and another mark of the template
 def proposal(committed: list[int], first: int = 0) -> list[int]:
     drafter = NgramDrafter()
     setup = DrafterSetup(
-        SamplingParams(), 99, Uniforms(0, 8), None, 99, "cpu", first=first, ends={END}, control={END, MARK}
+        SamplingParams(), 99, Uniforms(0, 8), None, 99, "cpu", copy_from=first, eos_ids={END}, control_ids={END, MARK}
     )
     drafter.start(committed, setup)
     keys = drafter.confidence_keys(committed)

@@ -91,7 +91,7 @@ def test_the_joint_law_of_two_tokens(unlike, target, draft, kind, sampling):
     config = RunConfig(" the cat", made.pair.name, "lm", 2, sampling, 4, chat=False, trace=False)
     outputs = Counter()
     for seed in range(250):
-        outputs[tuple(fold(made.run(replace(config, seed=seed), ends=False)).output[:2])] += 1
+        outputs[tuple(fold(made.run(replace(config, seed=seed), stop_at_eos=False)).output[:2])] += 1
     prompt = made.target.tokenizer(" the cat").input_ids
     law = two_token_law(unlike.models[target], prompt, sampling)
     assert joint_p_value(outputs, law) > FALSE_ALARM
