@@ -14,7 +14,7 @@ from app.views.safe_json import encode, short
 from app.views.trees import branches
 from engine.config import ACCEPTANCE, AUTO, LOSSY, METHODS, is_lossy
 from engine.trace.events import ACCEPTED, TESTED, Distribution, Round, RunFinished, RunStarted, Token
-from engine.trace.metrics import compute_metrics, first_divergence
+from engine.trace.metrics import compute_metrics, equal_to_the_bit, first_divergence
 from engine.trace.trace import Trace
 
 SEGMENT = 24_000  # characters; a longer value is cut at its old end
@@ -180,6 +180,8 @@ def compared(run: Trace, baseline: Trace) -> str:
         line["verdict"] = "sampled"
     elif parted:
         line |= {"verdict": "differs", "at": parted.position, "gap": short(parted.gap)}
+    elif equal_to_the_bit(run, baseline):
+        line["verdict"] = "same bits"
     return encode(line) + "\n"
 
 

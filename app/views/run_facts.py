@@ -9,6 +9,7 @@ from typing import Any
 from engine.config import LOSSY, is_lossy
 from engine.trace.trace import Trace
 
+SAME_BITS = "checked at load: however a chain is divided into passes, a token's scores keep the same bits"
 LONGEST = 300  # characters of one value
 # setting → its name on the page, and the value that means "off", which is left out
 SETTINGS = {
@@ -47,6 +48,7 @@ def facts(run: Trace) -> list[list[str]]:
     lines += [
         ("Translation", started.translated.words if started.translated else ""),
         ("Early exit", "after {} of {} layers".format(*started.exit_layers) if started.exit_layers else ""),
+        ("Bits", SAME_BITS if started.same_bits else ""),
         ("Forced", _forced(run)),
         ("Shared with", f"{run.others} other runs" if run.others else ""),
         ("Engine", _engine(run)),

@@ -17,7 +17,15 @@ from rich.text import Text
 
 from engine.config import LOSSY, is_lossy
 from engine.trace.events import STATUSES, CostModel, Round, Token
-from engine.trace.metrics import PARTS, Interval, RunMetrics, compare, compute_metrics, largest_cost
+from engine.trace.metrics import (
+    PARTS,
+    Interval,
+    RunMetrics,
+    compare,
+    compute_metrics,
+    equal_to_the_bit,
+    largest_cost,
+)
 from engine.trace.trace import Trace
 
 # status -> (its mark where the terminal has no Unicode, style)
@@ -210,17 +218,17 @@ def comparison(console: Console, trace: Trace, baseline: Trace) -> None:
     _print_rows(console, [
         ("measured speedup", f"{_number(result.speedup, 2)}×, {speeds} without drafting, one run each"),
         ("predicted", f"{_number(result.predicted, 2)}×, efficiency {_number(result.efficiency, 2)}"),
-        ("first divergence", _divergence(trace, result.divergence)),
+        ("first divergence", _divergence(trace, baseline, result.divergence)),
     ])  # fmt: skip
     console.print(Text(verdict(result.speedup, ours, plain)), soft_wrap=True)
 
 
-def _divergence(trace: Trace, divergence) -> str:
+def _divergence(trace: Trace, baseline: Trace, divergence) -> str:
     sampling = trace.started.config.get("sampling") or {}
     if sampling.get("temperature"):
         return "not looked for: at a temperature above 0 the two draw differently from the same distribution"
     if divergence is None:
-        return "none, the same tokens"
+        return "none, the same tokens" + (", from logits equal to the bit" if equal_to_the_bit(trace, baseline) else "")
     gap = "unknown" if divergence.gap is None else f"{divergence.gap:.2g}"
     tokens = f"{divergence.token!r} here, {divergence.baseline!r} without drafting"
     return f"token {divergence.position}: {tokens}, top-2 logit gap {gap}"

@@ -456,6 +456,7 @@ class Engine:
             prefix=tuple(self._prefix(config)),
             translated=self._translated(config),
             exit_layers=self._exit_layers(config.method),
+            same_bits=getattr(getattr(self.target.runner, "model", None), "same_bits", None),
         )
 
     def _exit_layers(self, method: str) -> tuple[int, int] | None:

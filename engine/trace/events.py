@@ -205,7 +205,8 @@ class RunStarted:
     "draft" to a hash of the loaded weights; ``prompt`` are the tokens after the chat template. ``at``: its start in
     ISO 8601; empty in older traces. ``prefix``: the tokens that the output begins with, decoded without a round; the
     last one was forced. ``translated``: None where the draft has the target's tokenizer. ``exit_layers``: how many of
-    the target's layers drafted, and how many it has; None without an exit head."""
+    the target's layers drafted, and how many it has; None without an exit head. ``same_bits``: whether the load found
+    that a token's logits have the same bits in every pass over a chain; None where it was not tried."""
 
     config: dict
     prompt: tuple[PromptToken, ...]
@@ -220,6 +221,7 @@ class RunStarted:
     prefix: tuple[PromptToken, ...] = ()
     translated: Translated | None = None
     exit_layers: tuple[int, int] | None = None
+    same_bits: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -116,7 +116,7 @@ def expected_lengths(rounds: Iterable[Round]) -> dict[str, float]:
     sum of the products of min(1, p/q), and of p_i, the chance of a beginning in a block. Of chains alone; empty without
     rounds of block verification."""
     block, token, count = 0.0, 0.0, 0
-    chains = (r for r in rounds if r.parents == tuple(range(len(r.parents))))
+    chains = filter(is_chain, rounds)
     for drafts in ([t for t in r.tokens if t.h is not None] for r in chains):
         reached = 1.0
         for draft in drafts:
@@ -220,6 +220,18 @@ def compare(trace: Trace, baseline: Trace) -> Comparison:
     predicted = ours.predicted_speedup
     efficiency = speedup / predicted if speedup and predicted else None
     return Comparison(speedup, predicted, efficiency, first_divergence(trace, baseline))
+
+
+def equal_to_the_bit(trace: Trace, baseline: Trace) -> bool:
+    """Whether every token of both was decided by logits with the same bits: both loads have checked that, their weights
+    are the same, and no round held a tree, whose sums have another order."""
+    runs = (trace, baseline)
+    same = len({(run.started.weights.get("target"), run.started.dtype, run.started.device) for run in runs}) == 1
+    return same and all(run.started.same_bits and all(map(is_chain, run.rounds)) for run in runs)
+
+
+def is_chain(round_: Round) -> bool:
+    return round_.parents == tuple(range(len(round_.parents)))
 
 
 def first_divergence(trace: Trace, baseline: Trace) -> Divergence | None:

@@ -17,7 +17,7 @@ from app.views.table import BEST, csv_text, empty, sheet
 from app.views.tiles import DASH, number, speedup
 from engine.config import ACCEPTANCE, AUTO, LOSSY, METHODS, RunConfig, is_lossy
 from engine.trace.events import Round
-from engine.trace.metrics import Divergence, compute_metrics, first_divergence
+from engine.trace.metrics import Divergence, compute_metrics, equal_to_the_bit, first_divergence
 from engine.trace.trace import Trace, to_json
 
 TITLES = {AUTO: "Auto"} | {name: method.title[0].upper() + method.title[1:] for name, method in METHODS.items()}
@@ -153,7 +153,10 @@ def text_sentence(runs: Sequence[Column], index: int) -> str:
         return f"{other}: above temperature 0 both follow the target's odds, each with draws of its own."
     if parted is None:
         done = runs[0].is_complete and runs[index].is_complete
-        return "The same text as run 1, token for token." if done else "The same text as run 1 so far."
+        if not done:
+            return "The same text as run 1 so far."
+        bits = equal_to_the_bit(runs[index].trace, runs[0].trace)
+        return "The same text as run 1, token for token" + (", from scores equal to the bit." if bits else ".")
     gap = "" if parted.gap is None else f": there the target's two best logits were only {parted.gap:.2g} apart"
     return f"Differs from run 1{at}{gap}."
 

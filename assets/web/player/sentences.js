@@ -118,6 +118,7 @@ function comparedSentence({ verdict, at, gap }) {
   const tie = gap == null ? '' : ` (there the target’s two best logits were ${gap.toPrecision(2)} apart)`;
   return {
     same: 'Plain decoding wrote exactly the same text.',
+    'same bits': 'Plain decoding wrote exactly the same text, from scores that are equal to the bit.',
     differs: `Plain decoding differs from token ${at + 1} on${tie}.`,
     sampled: 'Above temperature 0 the baseline is another sample, so speeds are compared per token.',
   }[verdict] || '';

@@ -9,7 +9,16 @@ from hypothesis import strategies as st
 from sample_traces import round_, small, token
 
 from engine.trace.events import CostModel, Timings
-from engine.trace.metrics import PARTS, Cost, compare, compute_metrics, first_divergence, largest_cost, wilson
+from engine.trace.metrics import (
+    PARTS,
+    Cost,
+    compare,
+    compute_metrics,
+    equal_to_the_bit,
+    first_divergence,
+    largest_cost,
+    wilson,
+)
 from engine.trace.trace import Trace
 
 STATUS = {"A": "accepted", "B": "rescued", "R": "rejected", "D": "discarded", "s": "resampled", "b": "bonus",
@@ -150,3 +159,24 @@ def test_divergence_is_the_first_differing_token_with_the_baselines_gap():
     assert (found.position, found.token, found.baseline, found.gap) == (1, "dog", "<cat>", 0.0004)
     assert compare(other_run, baseline).divergence == found
     assert first_divergence(trace("AAb"), trace("p", "p")) is None, "a shorter run has not diverged"
+
+
+@pytest.mark.parametrize(
+    ("change", "equal"),
+    [
+        ({}, True),
+        ({"same_bits": None}, False),
+        ({"same_bits": False}, False),
+        ({"weights": {"target": "another"}}, False),
+        ({"dtype": "int8"}, False),
+        ({"device": "another processor"}, False),
+    ],
+)
+def test_two_runs_are_equal_to_the_bit_where_both_loads_have_checked_it(change, equal):
+    plain = trace("p", "p")
+    plain = replace(plain, started=replace(plain.started, same_bits=True))
+    run = trace("Ab", "p")
+    run = replace(run, started=replace(plain.started, **change))
+    assert equal_to_the_bit(run, plain) == equal_to_the_bit(plain, run) == equal
+    tree = replace(run.rounds[0], parents=(0, 0))
+    assert not equal_to_the_bit(replace(run, rounds=(tree, *run.rounds[1:])), plain)
