@@ -32,20 +32,20 @@ class RunBatch:
         return name in self._batch
 
     def add(self, name: Hashable, config: RunConfig, cancelled: Callable[[], bool] = lambda: False, **options) -> None:
-        """The request takes part from the next step on. ``options``: those of `Engine.run`. Raises BadInput for a
+        """The request takes part from the next step on. ``options``: those of `Engine.request`. Raises BadInput for a
         request that cannot run or if the batch is full, NoRoom if the memory does not suffice for one more. The first
         has the engine's own caches, and its captured passes on CUDA."""
         if len(self) >= self.most:
             raise BadInput(f"{self.most} runs share the engine already; wait until one of them ends.")
-        decoding, costs = self.engine.decoder(config, cancelled, is_row=len(self) > 0, **options)
+        request = self.engine.request(config, cancelled, own_cache=len(self) > 0, **options)
         free = available_memory(self.engine.device)
         if len(self):
-            self._check_memory(decoding.memory, free)
+            self._check_memory(request.memory, free)
         else:
             self._free_at_first = free
-        decoding.sharers = lambda: len(self)
-        self._memory[name] = decoding.memory
-        self._batch.add(name, self.engine.steps(decoding, costs))
+        request.share(lambda: len(self))
+        self._memory[name] = request.memory
+        self._batch.add(name, request.steps())
 
     def _check_memory(self, needed: int, free: int | None) -> None:
         """``free`` bytes are too many while the runs under way have not written to all of their memory, so
