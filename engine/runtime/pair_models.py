@@ -23,8 +23,8 @@ PLAIN = dict.fromkeys(ROUNDED, "fp32")  # of a draft whose α was not measured r
 
 
 class PairModels:
-    """``precision``: of the target, which is loaded at once. ``progress`` is called during each load. ``hashes``: of the
-    weights in each loaded folder."""
+    """``precision``: of the target, which is loaded at once. ``progress`` is called during each load. ``hashes``: of
+    the weights in each loaded folder."""
 
     def __init__(self, pair: PairSpec, device: str, precision: str, progress: ProgressCallback):
         self.pair, self.device, self.precision, self.progress = pair, device, precision, progress
