@@ -37,7 +37,8 @@ class RunBatch:
         has the engine's own caches, and its captured passes on CUDA."""
         if len(self) >= self.most:
             raise BadInput(f"{self.most} runs share the engine already; wait until one of them ends.")
-        request = self.engine.request(config, cancelled, own_cache=len(self) > 0, **options)
+        with memory_errors(f"This request does not fit into the memory of {self.engine.device}"):
+            request = self.engine.request(config, cancelled, own_cache=len(self) > 0, **options)
         free = available_memory(self.engine.device)
         if len(self):
             self._check_memory(request.memory, free)
@@ -70,10 +71,14 @@ class RunBatch:
 
     def step(self) -> Iterator[tuple[Hashable, object]]:
         """One pass for all; yields (name, event) as events come. An exception as event is the end of its request."""
-        problem = f"These requests do not fit into the memory of {self.engine.device}"
+        what = "This request does" if self.most == 1 else "These requests do"
+        problem = f"{what} not fit into the memory of {self.engine.device}"
         with memory_errors(problem):
             for name, event in self._batch.step():
                 if isinstance(event, Exception) and out_of_memory(event):
-                    event = Unavailable(f"{problem}; try again with fewer runs at once.")
+                    advice = "choose a smaller pair, a lower precision or a shorter text"
+                    event = Unavailable(
+                        f"{problem}; {advice if self.most == 1 else 'try again with fewer runs at once'}."
+                    )
                 yield name, event
         self._memory = {name: needed for name, needed in self._memory.items() if name in self._batch}
