@@ -58,10 +58,10 @@ def request(
 def describe(engine: Engine, methods: Iterable[str]) -> dict:
     """What of an engine must be equal for two measurements to be comparable. A draft trained on is another draft."""
     for method in filter(needs_draft, methods):
-        engine.drafter(method)  # its weights are hashed as they are loaded
+        engine.drafts.drafter(method)  # its weights are hashed as they are loaded
     return {
         "pair": engine.pair.name,
-        "weights": {method: engine.weights(method) for method in methods},
+        "weights": {method: engine.drafts.hashes(method) for method in methods},
         "device": device_name(engine.device),
         "precision": engine.precision,
     }

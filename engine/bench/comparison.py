@@ -101,11 +101,11 @@ class Comparison:
     def _costs_of(self, engine: Engine, method: str, measured: dict[tuple, CostModel]) -> CostModel:
         """Measured once a call of `_measure_costs`; methods without a draft model share one measurement."""
         if method == AUTO:
-            each = {name: self._costs_of(engine, name, measured) for name in engine.competitors()}
+            each = {name: self._costs_of(engine, name, measured) for name in engine.drafts.competitors()}
             return replace(self._costs_of(engine, BASELINE, measured), draft_costs={n: c.c for n, c in each.items()})
         key = engine.precision, method if runs_model(method) else BASELINE
         if key not in measured:
-            drafter = engine.drafter(method) if runs_model(method) else None
+            drafter = engine.drafts.drafter(method) if runs_model(method) else None
             costs = calibration.measure(
                 engine.target.runner, drafter, context=self.context, repeats=_COST_REPEATS,
                 progress=lambda share: self.progress(share, "Measuring costs at the prompts' length"),
@@ -200,7 +200,7 @@ def environment(engine: Engine, settings, prompts_file: Path | None) -> dict:
     return {
         "pair": engine.pair.name if engine.pair.target.folder is None else engine.pair.title,
         "revision": engine.pair.target.revision,
-        "weights": {k: v for method in engine.methods for k, v in engine.weights(method).items()},
+        "weights": {k: v for method in engine.methods for k, v in engine.drafts.hashes(method).items()},
         "device": device_name(engine.device),
         "processor": processor(),
         "precision": engine.precision,

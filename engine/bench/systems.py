@@ -161,7 +161,7 @@ class TransformersSystem:
                 assistant_confidence_threshold=0.0,
             )
         own = self.engine.target.tokenizer
-        if self.engine.translates("lm"):
+        if self.engine.drafts.translates("lm"):
             other = self.models.draft_tokenizer()
             return {"assistant_model": assistant, "tokenizer": own, "assistant_tokenizer": other}
         if config.sampling.greedy or assistant.config.vocab_size == self.models.target().config.vocab_size:
@@ -195,12 +195,12 @@ class Models:
         return self._load(self.engine.target.folder)
 
     def draft(self):
-        return self._load(self.engine.folder(self.engine.pair.drafts["lm"]))
+        return self._load(self.engine.models.folder(self.engine.pair.drafts["lm"]))
 
     def draft_tokenizer(self):
         """Always the same object: for another one transformers 5.23 would change the assistant's layers again."""
         if "tokenizer" not in self._loaded:
-            self._loaded["tokenizer"] = load_tokenizer(self.engine.folder(self.engine.pair.drafts["lm"]))
+            self._loaded["tokenizer"] = load_tokenizer(self.engine.models.folder(self.engine.pair.drafts["lm"]))
         return self._loaded["tokenizer"]
 
     def _load(self, folder: Path):

@@ -89,7 +89,7 @@ class ManyUsers:
         names = dict.fromkeys(self.settings.methods)
         if AUTO in names:
             del names[AUTO]
-            names |= dict.fromkeys(self.engine.competitors())
+            names |= dict.fromkeys(self.engine.drafts.competitors())
         settings = asdict(self.settings)
         del settings["repeats"], settings["users"]  # more of them may be wanted later
         return describe(self.engine, names) | {"settings": settings, "prompts": digest(prompts)}
@@ -144,7 +144,7 @@ class ManyUsers:
         # Now and for all, because on a busy machine each request would measure them again. Of the shortest, because
         # the drafters of auto attend to it if they attend to any.
         shortest = min(configs, key=lambda config: len(config.prompt))
-        _, costs = self.engine.decoder(shortest, cancelled, is_row=True)
+        costs = self.engine.request(shortest, cancelled, own_cache=True).costs
         length, emitted, writing = sum(config.max_new_tokens for config in configs), 0, _Writing(users, costs)
         batch, waiting = RunBatch(self.engine, users, self.settings.prompts_first), list(enumerate(configs))
         rounds_of: dict[int, list[Round]] = {name: [] for name, _ in waiting}

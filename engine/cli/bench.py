@@ -165,7 +165,7 @@ def _real_pair(pair: str, prompts: Path, limit: int, tokens: int, device: str, p
     engine = options.load(pair, device, precision)
     try:
         assisted = ("hf-assisted",) if "lm" in engine.pair.drafts else ()
-        settings = Settings(("none", *engine.usable(), "hf", *assisted), tokens, untraced=True)
+        settings = Settings(("none", *engine.drafts.usable(), "hf", *assisted), tokens, untraced=True)
         comparison = Comparison(
             engine, settings, read_prompts(prompts, limit), lambda fraction, message: say(f"{pair}: {message}")
         )

@@ -265,7 +265,7 @@ def calibrate(
     engine, out = options.load(pair, device, precision), screen()
     with progress() as show:
         engine.on_progress(show)
-        measured = {method: engine.costs(method, again) for method in engine.usable()}
+        measured = {method: engine.costs(method, again) for method in engine.drafts.usable()}
     for method, costs in measured.items():
         out.print(f"{method}: {costs_line(costs)}", soft_wrap=True)
     engine.close()

@@ -1,7 +1,7 @@
 """Drafts with an independent model: a small LM with the target's tokenizer, sampled with the target's own settings.
 
 Its vocabulary may be padded to another size than the target's; q is 0 for ids that it lacks. A draft with another
-tokenizer is in `translated.py`.
+tokenizer is in `foreign_model.py`.
 """
 
 from collections.abc import Sequence

@@ -100,6 +100,7 @@ class ToyRunner:
 
     trees = True
     captured = False
+    same_bits = None
     device = "cpu"
 
     def __init__(self, model: ToyLM, max_length: int = 1 << 20):

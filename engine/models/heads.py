@@ -6,12 +6,23 @@ from engine.models.eagle1_head import Eagle1Model
 from engine.models.eagle3_head import EagleModel
 from engine.models.exit_head import ExitModel
 from engine.models.medusa_heads import MedusaModel
+from engine.models.runner import DecoderRunner
 from engine.models.safetensors_reader import TensorReader
 
 
-def load_head(kind: str, folder: Path, target):
-    """The head in ``folder``: ``kind`` eagle, medusa or exit. An EAGLE-3 head norms the states it reads, an EAGLE-1
-    head does not. Raises Unavailable for one that cannot run here."""
+def load_head(kind: str, folder: Path, target: DecoderRunner):
+    """What runs the head in ``folder``, and the layers of the target whose incoming states it reads. Raises Unavailable
+    for one that cannot run here."""
+    head = _head(kind, folder, target.model)
+    if kind == "medusa":
+        return head, head.reads
+    if kind == "exit":  # its passes are captured beside the target's, because they use the same cache
+        return DecoderRunner(head, target.graphs), ()
+    return DecoderRunner(head), head.reads
+
+
+def _head(kind: str, folder: Path, target):
+    """``kind`` eagle, medusa or exit. An EAGLE-3 head norms the states it reads, an EAGLE-1 head does not."""
     eagle3, eagle1, medusa, leave = _classes(target.on_host)
     if kind == "medusa":
         return medusa(folder, target)

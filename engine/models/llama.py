@@ -69,6 +69,7 @@ class LlamaModel:
 
     on_host = False  # its places come in as tensors, so that a pass can be captured
     spare = 0  # slots of a cache beyond those of the tokens
+    same_bits = None  # never tried
     trees = True
 
     def __init__(

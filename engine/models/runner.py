@@ -42,6 +42,7 @@ class Runner(Protocol):
     length: int  # tokens whose keys and values are cached
     trees: bool  # whether forward takes parents
     captured: bool  # whether passes are CUDA graphs, one for each width
+    same_bits: bool | None  # whether a row was found to have the same bits in every pass; None where it was not tried
 
     def reset(self, capacity: int) -> None:
         """Empties the cache and makes room for ``capacity`` tokens. Raises BadInput if that exceeds the context
@@ -111,6 +112,10 @@ class DecoderRunner:
     @property
     def captured(self) -> bool:
         return self.graphs.captured
+
+    @property
+    def same_bits(self) -> bool | None:
+        return self.model.same_bits
 
     @property
     def length(self) -> int:

@@ -28,6 +28,7 @@ class TransformersRunner:
 
     trees = False
     captured = False
+    same_bits = None
 
     def __init__(self, folder: Path, dtype: torch.dtype, device: str):
         self.model = load_transformers(folder, dtype, device)

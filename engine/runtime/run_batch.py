@@ -32,20 +32,21 @@ class RunBatch:
         return name in self._batch
 
     def add(self, name: Hashable, config: RunConfig, cancelled: Callable[[], bool] = lambda: False, **options) -> None:
-        """The request takes part from the next step on. ``options``: those of `Engine.run`. Raises BadInput for a
+        """The request takes part from the next step on. ``options``: those of `Engine.request`. Raises BadInput for a
         request that cannot run or if the batch is full, NoRoom if the memory does not suffice for one more. The first
         has the engine's own caches, and its captured passes on CUDA."""
         if len(self) >= self.most:
             raise BadInput(f"{self.most} runs share the engine already; wait until one of them ends.")
-        decoding, costs = self.engine.decoder(config, cancelled, is_row=len(self) > 0, **options)
+        with memory_errors(f"This request does not fit into the memory of {self.engine.device}"):
+            request = self.engine.request(config, cancelled, own_cache=len(self) > 0, **options)
         free = available_memory(self.engine.device)
         if len(self):
-            self._check_memory(decoding.memory, free)
+            self._check_memory(request.memory, free)
         else:
             self._free_at_first = free
-        decoding.sharers = lambda: len(self)
-        self._memory[name] = decoding.memory
-        self._batch.add(name, self.engine.steps(decoding, costs))
+        request.share(lambda: len(self))
+        self._memory[name] = request.memory
+        self._batch.add(name, request.steps())
 
     def _check_memory(self, needed: int, free: int | None) -> None:
         """``free`` bytes are too many while the runs under way have not written to all of their memory, so
@@ -70,10 +71,14 @@ class RunBatch:
 
     def step(self) -> Iterator[tuple[Hashable, object]]:
         """One pass for all; yields (name, event) as events come. An exception as event is the end of its request."""
-        problem = f"These requests do not fit into the memory of {self.engine.device}"
+        what = "This request does" if self.most == 1 else "These requests do"
+        problem = f"{what} not fit into the memory of {self.engine.device}"
         with memory_errors(problem):
             for name, event in self._batch.step():
                 if isinstance(event, Exception) and out_of_memory(event):
-                    event = Unavailable(f"{problem}; try again with fewer runs at once.")
+                    advice = "choose a smaller pair, a lower precision or a shorter text"
+                    event = Unavailable(
+                        f"{problem}; {advice if self.most == 1 else 'try again with fewer runs at once'}."
+                    )
                 yield name, event
         self._memory = {name: needed for name, needed in self._memory.items() if name in self._batch}

@@ -4,18 +4,21 @@ A job that stays alone is measured, so its baseline follows its run. Once others
 drafting: then no baseline is begun, and one under way is given up.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 
-from engine.runtime.job import Job
+from engine.config import RunConfig
+from engine.runtime.job import Job, LoadCancelled
 from engine.runtime.run_batch import NoRoom, RunBatch
 from engine.trace.events import Round
 
 
 class SharedRuns:
-    """``most``: jobs at once."""
+    """``most``: jobs at once; with one, its runs may be of several pairs. ``loaded(job, config)``: a context with the
+    engine for a config, which meanwhile reports to the job."""
 
-    def __init__(self, engine, most: int):
-        self._engine, self._batch = engine, RunBatch(engine, most)
+    def __init__(self, engine, most: int, loaded: Callable[[Job, RunConfig], AbstractContextManager]):
+        self._batch, self._loaded = RunBatch(engine, most), loaded
         self._index: dict[Job, int] = {}  # which of its runs each job is at
         self._is_full = False  # the memory did not suffice for one more
 
@@ -27,7 +30,7 @@ class SharedRuns:
         if not self._index:
             return True
         has_place = len(self._index) < self._batch.most and not self._is_full
-        return has_place and self._engine.is_ready(job.configs[0][1].method)
+        return has_place and self._batch.engine.is_ready(job.configs[0][1].method)
 
     def add(self, job: Job) -> bool:
         """The job takes part from the next step on. False if the memory does not suffice for one more; raises what its
@@ -44,7 +47,11 @@ class SharedRuns:
         return True
 
     def _begin(self, job: Job, index: int) -> None:
-        self._batch.add(job, job.configs[index][1], job.should_stop)
+        config = job.configs[index][1]
+        with self._loaded(job, config) as engine:
+            if engine is not self._batch.engine:
+                self._batch = RunBatch(engine, self._batch.most)
+            self._batch.add(job, config, job.should_stop)
         self._index[job] = index
 
     def step(self) -> Iterator[tuple[Job, Exception | None]]:
@@ -75,7 +82,7 @@ class SharedRuns:
             return False
         try:
             self._begin(job, index)
-        except Exception as error:
+        except (Exception, LoadCancelled) as error:
             errors[job] = error
         return True
 

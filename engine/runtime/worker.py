@@ -6,8 +6,8 @@ everything that computes is a job in this queue. Jobs that may share their passe
 
 import logging
 import threading
-from collections.abc import Callable, Sequence
-from contextlib import closing
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager
 
 from engine.config import AUTO, RunConfig
 from engine.errors import BadInput, EngineError
@@ -21,7 +21,7 @@ _log = logging.getLogger(__name__)
 
 class Worker:
     """Jobs wait in one queue. One that may share passes runs beside others of its pair, up to ``most_together`` (None:
-    as many as suit the device); any other runs by itself, with nothing between its runs."""
+    as many as suit the device); any other is a batch of one that admits nothing beside it."""
 
     is_remote = False  # whether the engine is in another process, where work cannot be sent
 
@@ -115,10 +115,10 @@ class Worker:
 
     def _serve(self) -> None:
         while job := self._next():
-            if job.may_share and self.most_together != 1:
-                self._share(job)
+            if job.work is not None or self.is_remote:
+                self._end(job, self._work(job))
             else:
-                self._end(job, self._run(job))
+                self._run(job)
             job = None  # an idle engine keeps no events alive
         self._drop_engine()
 
@@ -139,26 +139,23 @@ class Worker:
         except Exception:
             _log.exception("the end of a job met an unexpected error")
 
-    def _run(self, job: Job) -> EngineError | None:
+    def _work(self, job: Job) -> EngineError | None:
         try:
             self._execute(job)
         except BaseException as error:  # a bug must not end the engine's thread
             return _without_traceback(error)
-        finally:
-            if self.engine is not None:
-                self.engine.on_progress(_ignore)
         return None
 
-    def _share(self, first: Job) -> None:
-        """Runs a job, and beside it those that come and may share its passes, until none is left."""
+    def _run(self, first: Job) -> None:
+        """Runs a job, and if it may share its passes those beside it that come and may, until none is left."""
         from engine.runtime.shared_runs import SharedRuns  # on this thread, because it imports torch
 
         runs = None
         try:
-            engine = self._engine_for(first, first.configs[0][1])
-            runs = SharedRuns(engine, self.most_together or engine.best_batch())
+            with self._reporting(first, first.configs[0][1]) as engine:
+                most = (self.most_together or engine.best_batch()) if first.may_share else 1
+                runs = SharedRuns(engine, most, self._reporting)
             runs.add(first)
-            engine.on_progress(_ignore)
             while runs:
                 self._admit(runs)
                 for job, error in runs.step():
@@ -169,8 +166,6 @@ class Worker:
         finally:
             if runs is not None:
                 runs.close()
-            if self.engine is not None:
-                self.engine.on_progress(_ignore)
 
     def _admit(self, runs) -> None:
         """Lets jobs take part in the order of the queue, up to the first that cannot."""
@@ -178,7 +173,7 @@ class Worker:
             try:
                 if not runs.add(job) and not self._back_to_the_queue(job):
                     self._end(job, None)
-            except Exception as error:
+            except (Exception, LoadCancelled) as error:
                 self._end(job, _without_traceback(error))
 
     def _next_beside(self, runs) -> Job | None:
@@ -199,17 +194,23 @@ class Worker:
             return True
 
     def _execute(self, job: Job) -> None:
-        for name, config in job.configs:
-            if job.should_stop():
-                return
-            if config is None:
-                job.start_clock()
-            engine = self._engine_for(job, config) if config is not None else None
-            events = job.work(engine, job.should_stop) if job.work else engine.run(config, job.should_stop)
-            # A generator frozen by an exception would hold the cache through its frame; closing it frees that at once.
-            with closing(events):
-                for event in events:
-                    job.publish(name, event)
+        """The job's piece of work, with the engine of its first config if it has one."""
+        name, config = job.configs[0]
+        if config is None:
+            job.start_clock()
+        # A generator frozen by an exception would hold the cache through its frame; closing it frees that at once.
+        with self._reporting(job, config) as engine, closing(job.work(engine, job.should_stop)) as results:
+            for result in results:
+                job.publish(name, result)
+
+    @contextmanager
+    def _reporting(self, job: Job, config: RunConfig | None) -> Iterator:
+        """The engine for a config, None without one. Inside the block it reports its progress to the job."""
+        try:
+            yield None if config is None else self._engine_for(job, config)
+        finally:
+            if self.engine is not None:
+                self.engine.on_progress(_ignore)
 
     def _engine_for(self, job: Job, config: RunConfig):
         """The loaded engine if it is of this pair and precision; otherwise a new one, after closing the other."""

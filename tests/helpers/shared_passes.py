@@ -1,7 +1,6 @@
 """Lets an engine that only plays events take part in a batch: a pass of no work follows each event."""
 
 from dataclasses import replace
-from types import SimpleNamespace
 
 from engine.decoding.batch import Prefill
 from engine.trace.events import Round
@@ -13,18 +12,26 @@ class _NoPass:
         return [None] * len(batch)
 
 
+class _Request:
+    def __init__(self, events, memory):
+        self._events, self.memory = events, memory
+
+    def share(self, sharers):
+        self._sharers = sharers
+
+    def steps(self):
+        for event in self._events:
+            yield replace(event, rows=self._sharers()) if isinstance(event, Round) else event
+            yield Prefill(_NoPass, [0])
+
+
 class SharedPasses:
     """``memory``: bytes a run is said to take; ``best``: how many runs should share; ``slow``: methods to load."""
 
     device, memory, best, slow = "cpu", 0, 4, frozenset()
 
-    def decoder(self, config, cancelled, is_row=False):
-        return SimpleNamespace(config=config, cancelled=cancelled, memory=self.memory, sharers=lambda: 1), None
-
-    def steps(self, decoding, costs):
-        for event in self.run(decoding.config, decoding.cancelled):
-            yield replace(event, rows=decoding.rows()) if isinstance(event, Round) else event
-            yield Prefill(_NoPass, [0])
+    def request(self, config, cancelled, own_cache=False):
+        return _Request(self.run(config, cancelled), self.memory)
 
     def is_ready(self, method) -> bool:
         return method not in self.slow

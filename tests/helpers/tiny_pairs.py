@@ -58,7 +58,7 @@ def engine_in(runtime: str, pair: str | Path, method: str) -> Engine:
         if runtime == "torch":
             patch.setattr("engine.models.onnx_session.works", lambda: False)
         engine = load_engine(str(pair), "cpu")
-        engine.drafter(method)
+        engine.drafts.drafter(method)
     assert engine.target.runner.model.on_host == (runtime == "onnx")
     return engine
 

@@ -127,7 +127,8 @@ def test_the_text_goes_on_behind_an_end_of_text(engine):
     known, engine.target.eos = engine.target.eos, frozenset([first])
     try:
         lengths = [
-            sum(len(e.tokens) for e in engine.run(config, ends=e_) if hasattr(e, "tokens")) for e_ in (True, False)
+            sum(len(e.tokens) for e in engine.run(config, stop_at_eos=e_) if hasattr(e, "tokens"))
+            for e_ in (True, False)
         ]
     finally:
         engine.target.eos = known

@@ -126,7 +126,7 @@ def test_a_pairs_own_texts_become_its_method(pairs):
     assert ids == generated(pairs.model, prompt, 40) == ids_of(plain)[1]
     assert any(token.status == "accepted" for r in whole.rounds for token in r.tokens)
     assert len(whole.started.weights["corpus"]) == 64
-    assert {*engine.competitors()} >= {"ngram", "corpus"}
+    assert {*engine.drafts.competitors()} >= {"ngram", "corpus"}
     assert "no corpus" in make_corpus(pairs, "--remove") and "corpus" not in engine_of(pairs).methods
 
 

@@ -63,7 +63,7 @@ def test_a_rule_that_ignores_q_is_caught_with_it(pairs):
 def test_it_writes_only_behind_the_targets_tokens(pairs):
     engine = engine_of(pairs)
     engine._costs = dict.fromkeys(("none", "quantised"), CostModel(0.5, {1: 1.0, 16: 1.5}, 200, 0.001))
-    drafter, cache_of, before = engine.drafter("quantised"), engine.target.runner, []
+    drafter, cache_of, before = engine.drafts.drafter("quantised"), engine.target.runner, []
 
     class Watched(type(drafter)):
         def propose(self, committed, gamma, position):
@@ -90,8 +90,8 @@ def test_it_writes_only_behind_the_targets_tokens(pairs):
 def test_where_it_cannot_run_it_says_so_and_auto_does_without(pairs, target, settings, words):
     engine = engine_of(pairs, target, **settings)
     with pytest.raises(Unavailable, match=words):
-        engine.drafter("quantised")
-    assert {*engine.competitors()} == {"ngram"} and run(engine, "auto", max_new_tokens=4).finished
+        engine.drafts.drafter("quantised")
+    assert {*engine.drafts.competitors()} == {"ngram"} and run(engine, "auto", max_new_tokens=4).finished
     notes = []
     engine.on_progress(lambda share, note: notes.append(note))
     assert run(engine, "auto", max_new_tokens=4).finished

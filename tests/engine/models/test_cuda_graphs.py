@@ -64,7 +64,7 @@ def engine_on(root, device, monkeypatch):
                 kind = FakeGraphs if captured else EagerGraphs
                 patch.setattr("engine.models.runner.graphs_for", lambda _: kind())
             engine = load_engine(f"{root / 'target'}+{draft}", device, precision)
-            engine.drafter(method)
+            engine.drafts.drafter(method)
         assert engine.target.runner.captured == captured
         engine._costs[method] = CostModel(0.3, {1: 1.0}, 200, 0.001)
         made.append(engine)
@@ -78,7 +78,7 @@ def engine_on(root, device, monkeypatch):
 
 def ids(engine, method: str, **settings) -> tuple[list[int], list[int]]:
     """The prompt and 40 tokens, whether the text has come to its end or not."""
-    return ids_of(fold(engine.run(asked(engine, method, **settings), ends=False)))
+    return ids_of(fold(engine.run(asked(engine, method, **settings), stop_at_eos=False)))
 
 
 def asked(engine, method: str, **settings) -> RunConfig:
@@ -104,7 +104,7 @@ def test_a_draft_loop_gives_the_eager_drafts_whatever_its_output_held_before(eng
     """Several rounds on one graph, fewer and more drafts kept, with what it returned last time overwritten."""
     drafts = {}
     for captured in (True, False):
-        drafter, committed, drafts[captured] = engine_on(captured=captured).drafter("lm"), list(PROMPT_IDS), []
+        drafter, committed, drafts[captured] = engine_on(captured=captured).drafts.drafter("lm"), list(PROMPT_IDS), []
         drafter.start(committed, DrafterSetup(SamplingParams(1.0), VOCABULARY, Uniforms(3, 80), None, 200, device))
         for kept in (4, 0, 2, 4, 1, 3):
             draft = drafter.propose(committed, 4, len(committed) - len(PROMPT_IDS))
@@ -150,7 +150,7 @@ def test_a_trace_is_the_same_on_and_off_graphs_and_when_they_are_used_again(engi
 @pytest.mark.parametrize("method", ["lm", "eagle", "exit"])
 def test_a_round_waits_for_the_device_once(engine_on, method):
     engine = engine_on(method=method)
-    rounds = engine.run(asked(engine, method, temperature=1.0), ends=False)
+    rounds = engine.run(asked(engine, method, temperature=1.0), stop_at_eos=False)
     for _ in range(7):  # the start, then every width that comes up has been captured
         next(rounds)
     torch.cuda.set_sync_debug_mode("warn")
@@ -222,7 +222,7 @@ def test_a_longer_request_gets_a_larger_cache_and_new_graphs(engine_on, device):
     for tokens in (20, 180, 20):
         ours, theirs = (ids(engine, "exit", max_new_tokens=tokens) for engine in (graphed, eager))
         assert ours == theirs
-        assert graphed.drafter("exit").runner.cache is None, "otherwise two caches would need memory"
+        assert graphed.drafts.drafter("exit").runner.cache is None, "otherwise two caches would need memory"
 
 
 # ---- in the precision that a GPU runs in ---------------------------------------------------------------------------
@@ -268,7 +268,7 @@ def test_a_round_has_one_wait_by_the_profilers_count_and_all_memory_is_given_bac
     engine = engine_on("bf16")
     ids(engine, "lm")  # every width is captured
     with profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]) as seen:
-        rounds = sum(hasattr(event, "tokens") for event in engine.run(asked(engine, "lm"), ends=False))
+        rounds = sum(hasattr(event, "tokens") for event in engine.run(asked(engine, "lm"), stop_at_eos=False))
     waits = sum(e.count for e in seen.key_averages() if "Synchronize" in e.key)
     assert rounds <= waits <= rounds + 8, f"{waits} waits in {rounds} rounds"  # a few before the first and at the end
     assert torch.cuda.memory_allocated() > before

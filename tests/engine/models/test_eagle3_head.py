@@ -50,7 +50,7 @@ def engine(folders):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("engine.models.onnx_graph.DRAFTS", "fp32")  # rounding would hide a wrong feature
         engine = load_engine(folders.pair, "cpu")
-        engine.drafter("eagle-chain")
+        engine.drafts.drafter("eagle-chain")
     return engine
 
 
@@ -78,7 +78,7 @@ def test_a_head_drafts_what_the_trained_module_computes(folders, each_engine):
 
     After a long pause it catches up first, and asked twice for the same text it guesses the same.
     """
-    target, drafter = each_engine.target.runner, each_engine.drafter("eagle-chain")
+    target, drafter = each_engine.target.runner, each_engine.drafts.drafter("eagle-chain")
     ids = [(5 * i + 3) % VOCABULARY for i in range(48)]
     setup = DrafterSetup(SamplingParams(1.0), VOCABULARY, Uniforms(0, 64), None, 64, "cpu")
     target.reset(64)
@@ -99,7 +99,7 @@ def test_a_head_drafts_what_the_trained_module_computes(folders, each_engine):
 @pytest.mark.parametrize("penalty", [1.0, 3.0])
 def test_a_tree_has_what_the_trained_module_guesses_after_each_path(folders, each_engine, penalty):
     """Every node's children are the likeliest words after its own path; the paths beside it do not mislead it."""
-    target, drafter, words = each_engine.target.runner, each_engine.drafter("eagle"), WORDS.tolist()
+    target, drafter, words = each_engine.target.runner, each_engine.drafts.drafter("eagle"), WORDS.tolist()
     ids = [(5 * i + 3) % VOCABULARY for i in range(20)]
     history = History(ids, VOCABULARY, "cpu") if penalty != 1.0 else None
     params = SamplingParams(repetition_penalty=penalty)
@@ -170,7 +170,7 @@ def test_sampled_output_keeps_the_targets_law(folders, engine, monkeypatch, meth
 @torch.inference_mode()  # as in a run, which may have made the drafter's buffers
 def test_a_penalty_falls_on_the_right_words_of_the_reduced_vocabulary(folders, engine):
     """Both on committed tokens and on the drafts before; the map must not be forgotten on the way."""
-    target, drafter = engine.target.runner, engine.drafter("eagle-chain")
+    target, drafter = engine.target.runner, engine.drafts.drafter("eagle-chain")
     ids, params = [3, 4, 10, 11, 100, 101], SamplingParams(1.0, repetition_penalty=3.0)
     target.reset(40)
     target.prefill(ids[:-1])
@@ -244,7 +244,7 @@ def test_its_costs_are_measured_like_any_other_drafts(engine):
     costs = engine.costs("eagle", again=True)
     assert costs.c > 0 and costs.v[1] == 1.0
     assert engine.target.runner.cache is None and engine.target.runner.tapped is None
-    assert engine._drafts["eagle"].runner.cache is None
+    assert engine.drafts.loaded["eagle"].runner.cache is None
 
 
 @pytest.mark.parametrize("temperature", [0.0, 0.9])
@@ -282,7 +282,7 @@ def test_a_folder_with_a_head_is_known_as_one(folders):
     with pytest.raises(
         BadInput, match="has no 'lm' draft; choose from none, ngram, quantised, lookahead, eagle, eagle-chain"
     ):
-        load_engine(folders.pair, "cpu").drafter("lm")
+        load_engine(folders.pair, "cpu").drafts.drafter("lm")
 
 
 def test_a_head_alone_is_no_target(folders):
@@ -296,7 +296,7 @@ def test_a_target_without_hidden_states_to_read(folders, tmp_path):
     model_folder(tmp_path / "gpt", "gpt2")
     engine = load_engine(f"{tmp_path / 'gpt'}+{folders.root / 'head'}", "cpu")
     with pytest.raises(Unavailable, match="reads hidden states, which only our own decoder gives; use another method"):
-        engine.drafter("eagle")
+        engine.drafts.drafter("eagle")
     assert run(engine, max_new_tokens=4).emitted
 
 

@@ -203,7 +203,7 @@ def test_a_head_that_does_not_fit_is_refused_in_one_sentence(target, tmp_path, f
     tensors = {name: tensor for name, tensor in (tensors | changed).items() if tensor is not None}
     engine = load_engine(f"{target.folder}+{write(tmp_path / 'head', tensors, config | fields)}", "cpu")
     with pytest.raises(Unavailable, match=sentence):
-        engine.drafter("eagle")
+        engine.drafts.drafter("eagle")
     assert not engine.has("eagle") and run(engine, max_new_tokens=4).emitted
 
 

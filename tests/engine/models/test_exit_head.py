@@ -70,7 +70,7 @@ def folders(tmp_path_factory):
 @pytest.fixture(scope="module")
 def engine(folders):
     engine = load_engine(folders.pair, "cpu")
-    engine.drafter("exit")
+    engine.drafts.drafter("exit")
     return engine
 
 
@@ -89,7 +89,7 @@ def expected(folders, ids) -> torch.Tensor:
 
 def begin(engine, ids, **settings) -> None:
     """Reads all but the last of ``ids`` and starts the drafter, as a run does."""
-    target, drafter = engine.target.runner, engine.drafter("exit")
+    target, drafter = engine.target.runner, engine.drafts.drafter("exit")
     target.reset(64)
     target.prefill(ids[:-1])
     drafter.start(
@@ -101,7 +101,7 @@ def begin(engine, ids, **settings) -> None:
 def test_each_guess_comes_from_the_state_after_the_lower_layers(folders, each_engine):
     ids = [(5 * i + 3) % VOCABULARY for i in range(20)]
     begin(each_engine, ids, sampling=SamplingParams(1.0), history=None)
-    draft = each_engine.drafter("exit").propose(ids, 4, 0)
+    draft = each_engine.drafts.drafter("exit").propose(ids, 4, 0)
     assert len(draft) == draft.steps == 4 and draft.parents is None
     for k, q in enumerate(draft.q):
         row = expected(folders, ids + draft.tokens[:k].tolist()).softmax(-1)[0]
@@ -119,7 +119,7 @@ def test_what_was_trained_is_what_drafts(folders, engine):
     row = folders.student.logits(folders.student.states(batch, 1)[0][0, 15], WORDS).softmax(-1)
     target.tap(())
     begin(engine, ids, sampling=SamplingParams(1.0), history=None)
-    assert torch.allclose(engine.drafter("exit").propose(ids, 1, 0).q[0, WORDS], row, atol=1e-4)
+    assert torch.allclose(engine.drafts.drafter("exit").propose(ids, 1, 0).q[0, WORDS], row, atol=1e-4)
     target.release()
 
 
@@ -130,9 +130,9 @@ def test_drafting_writes_the_keys_and_values_that_verifying_writes_again(each_en
     target = engine.target.runner
     begin(engine, ids, sampling=SamplingParams(), history=None)
     before = target.cache.keys[:, :, :19].clone()
-    draft = engine.drafter("exit").propose(ids, 3, 0)
+    draft = engine.drafts.drafter("exit").propose(ids, 3, 0)
     assert target.length == 19 and torch.equal(target.cache.keys[:, :, :19], before)
-    assert engine.drafter("exit").memory(64) == 0 and engine.drafter("exit").runner.cache is target.cache
+    assert engine.drafts.drafter("exit").memory(64) == 0 and engine.drafts.drafter("exit").runner.cache is target.cache
     drafted = [side[:LAYER, :, 19:22].clone() for side in (target.cache.keys, target.cache.values)]
     target.forward(torch.tensor([ids[-1], *draft.tokens.tolist()]))
     for ours, side in zip(drafted, (target.cache.keys, target.cache.values), strict=True):
@@ -144,7 +144,7 @@ def test_drafting_writes_the_keys_and_values_that_verifying_writes_again(each_en
 def test_a_penalty_falls_on_committed_tokens_and_on_the_drafts_before(folders, engine):
     ids, params = [3, 4, 10, 11, 100, 101], SamplingParams(1.0, repetition_penalty=3.0)
     begin(engine, ids, sampling=params, history=History(ids, VOCABULARY, "cpu"))
-    draft = engine.drafter("exit").propose(ids, 3, 0)
+    draft = engine.drafts.drafter("exit").propose(ids, 3, 0)
     for k, q in enumerate(draft.q):
         text = ids + draft.tokens[:k].tolist()
         seen = torch.zeros(VOCABULARY, dtype=torch.bool)
@@ -221,12 +221,12 @@ def test_it_drafts_beside_others_what_it_drafts_alone(engine):
 
 def test_calibration_measures_a_step_for_each_draft(engine, monkeypatch):
     monkeypatch.setattr(calibration, "_seconds", lambda step, device: 1.0)
-    costs = calibration.measure(engine.target.runner, engine.drafter("exit"), context=20, repeats=2)
+    costs = calibration.measure(engine.target.runner, engine.drafts.drafter("exit"), context=20, repeats=2)
     assert costs.c == pytest.approx(1 / 4)
 
 
 def test_auto_leaves_it_out(engine):
-    assert "exit" in engine.methods and "exit" not in engine.competitors()
+    assert "exit" in engine.methods and "exit" not in engine.drafts.competitors()
 
 
 # ── files ──
@@ -285,7 +285,7 @@ def test_a_head_that_does_not_fit_is_refused_in_a_sentence(folders, tmp_path, na
     settings, tensors, words = REFUSED[name]
     engine = load_engine(changed(folders, tmp_path / "head", settings, tensors), "cpu")
     with pytest.raises(Unavailable, match=words) as refused:
-        engine.drafter("exit")
+        engine.drafts.drafter("exit")
     assert str(refused.value).count(". ") <= 1 and not engine.has("exit")
 
 
@@ -304,7 +304,7 @@ def test_a_target_without_layers_to_leave_early(folders, tmp_path):
     model_folder(tmp_path / "gpt", "gpt2")
     engine = load_engine(f"{tmp_path / 'gpt'}+{folders.root / 'head'}", "cpu")
     with pytest.raises(Unavailable, match="reads hidden states, which only our own decoder gives; use another method"):
-        engine.drafter("exit")
+        engine.drafts.drafter("exit")
 
 
 # ── what each layer is worth ──

@@ -59,7 +59,7 @@ def folders(tmp_path_factory):
 @pytest.fixture(scope="module")
 def engine(folders):
     engine = load_engine(folders.pair, "cpu")
-    engine.drafter("medusa")
+    engine.drafts.drafter("medusa")
     return engine
 
 
@@ -77,7 +77,7 @@ def last_state(model, ids) -> torch.Tensor:
 
 def begin(engine, ids, **settings) -> None:
     """Reads all but the last of ``ids`` and starts the drafter, as a run does."""
-    target, drafter = engine.target.runner, engine.drafter("medusa")
+    target, drafter = engine.target.runner, engine.drafts.drafter("medusa")
     target.reset(64)
     target.prefill(ids[:-1])
     drafter.start(
@@ -90,7 +90,7 @@ def test_each_head_guesses_from_the_last_state_and_sees_no_draft(folders, each_e
     ids = [(5 * i + 3) % VOCABULARY for i in range(20)]
     last = last_state(folders.model, ids[:-1])
     begin(each_engine, ids, sampling=SamplingParams(1.0), history=None)
-    draft = each_engine.drafter("medusa").propose(ids, 5, 0)
+    draft = each_engine.drafts.drafter("medusa").propose(ids, 5, 0)
     assert len(draft) == K and draft.steps == 1 and draft.parents is None
     for linear, q in zip(folders.student.module, draft.q, strict=True):
         guess = last + torch.nn.functional.silu(linear(last))
@@ -107,7 +107,7 @@ def test_what_was_trained_is_what_drafts(folders, engine):
     begin(engine, ids, sampling=SamplingParams(1.0), history=None)
     target = engine.target.runner
     states = folders.student.states(Batch(None, None, target.features((2,), 0, 15)[None], None, None), K)
-    draft = engine.drafter("medusa").propose(ids, K, 0)
+    draft = engine.drafts.drafter("medusa").propose(ids, K, 0)
     for q, one in zip(draft.q, states, strict=True):
         assert torch.allclose(q[WORDS], folders.student.logits(one[0, 14], WORDS).softmax(-1), atol=1e-4)
     target.release()
@@ -117,7 +117,7 @@ def test_what_was_trained_is_what_drafts(folders, engine):
 def test_a_penalty_falls_on_committed_tokens_and_on_the_drafts_before(folders, engine):
     ids, params = [3, 4, 10, 11, 100, 101], SamplingParams(1.0, repetition_penalty=3.0)
     begin(engine, ids, sampling=params, history=History(ids, VOCABULARY, "cpu"))
-    draft = engine.drafter("medusa").propose(ids, K, 0)
+    draft = engine.drafts.drafter("medusa").propose(ids, K, 0)
     last = last_state(folders.model, ids[:-1])
     for k, (linear, q) in enumerate(zip(folders.student.module, draft.q, strict=True)):
         logits = (last + torch.nn.functional.silu(linear(last))) @ folders.model.lm_head.weight[WORDS].T
@@ -187,7 +187,7 @@ def test_an_eagle_head_and_medusa_heads_share_a_target(folders, tmp_path):
 def test_costs_are_those_of_a_round(folders, engine, monkeypatch):
     """Four drafts of a model are four steps, and those of the heads are one."""
     monkeypatch.setattr(calibration, "_seconds", lambda step, device: 1.0)
-    drafter = engine.drafter("medusa")
+    drafter = engine.drafts.drafter("medusa")
     assert calibration.measure(engine.target.runner, drafter, context=20, repeats=2).c == pytest.approx(1.0)
 
 
@@ -225,7 +225,7 @@ def test_published_layouts_are_loaded(tmp_path, target, kind, heads, runtime):
     engine = engine_in(runtime, f"{tmp_path / 'target'}+{tmp_path / 'heads'}", "medusa")
     ids = [(5 * i + 3) % VOCABULARY for i in range(12)]
     begin(engine, ids, sampling=SamplingParams(1.0), history=None)
-    draft, last = engine.drafter("medusa").propose(ids, 8, 0), last_state(model, ids[:-1])
+    draft, last = engine.drafts.drafter("medusa").propose(ids, 8, 0), last_state(model, ids[:-1])
     assert len(draft) == heads
     for k, q in enumerate(draft.q):
         guess = last + torch.nn.functional.silu(
@@ -264,7 +264,7 @@ def test_heads_that_fit_no_layout_or_another_target_are_refused(tmp_path, name):
     model_folder(tmp_path / "target")
     engine = load_engine(f"{tmp_path / 'target'}+{stored(tmp_path / 'heads', tensors)}", "cpu")
     with pytest.raises(Unavailable, match=words) as refused:
-        engine.drafter("medusa")
+        engine.drafts.drafter("medusa")
     assert str(refused.value).count(". ") <= 1 and not engine.has("medusa")
     assert engine.target.runner.model.taps == (), "nothing is loaded by half"
 
@@ -289,7 +289,7 @@ def test_a_target_without_hidden_states_to_read(folders, tmp_path):
     model_folder(tmp_path / "gpt", "gpt2")
     engine = load_engine(f"{tmp_path / 'gpt'}+{folders.root / 'heads'}", "cpu")
     with pytest.raises(Unavailable, match="reads hidden states, which only our own decoder gives; use another method"):
-        engine.drafter("medusa")
+        engine.drafts.drafter("medusa")
 
 
 def test_heads_are_stored_as_tgi_loads_them(folders):

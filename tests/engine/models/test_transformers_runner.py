@@ -66,7 +66,7 @@ def test_a_universal_model_drafts_for_the_fast_decoder(own_cache, tmp_path, mode
     model = model_folder(tmp_path / "llama")
     engine = load_engine(f"{tmp_path / 'llama'}+{models('gpt2')[0]}", "cpu")
     prompt, written = ids_of(run(engine, "lm", max_new_tokens=12))
-    assert isinstance(engine._drafts["lm"].runner, TransformersRunner)
+    assert isinstance(engine.drafts.loaded["lm"].runner, TransformersRunner)
     assert written == generated(model, prompt, 12)
 
 

@@ -35,7 +35,7 @@ def test_costs_are_measured_once_a_device_and_pair(pairs, measured):
     with_draft = first.costs("lm")
     assert with_draft.c > 0 and len(measured) == 2
     again = engine_of(pairs, draft="draft")
-    again.drafter("lm")
+    again.drafts.drafter("lm")
     assert (again.costs("none"), again.costs("lm")) == (costs, with_draft) and len(measured) == 2
     engine_of(pairs, "other").costs("none")
     engine_of(pairs, precision="bf16").costs("none")
@@ -118,7 +118,7 @@ def test_who_is_told_of_the_progress_slows_no_width_more_than_another(pairs, mon
 
     monkeypatch.setattr(calibration, "_seconds", seconds)
     engine = engine_of(pairs, draft="draft")
-    costs = calibration.measure(engine.target.runner, engine.drafter("lm"), calibration.WIDTHS, progress=told)
+    costs = calibration.measure(engine.target.runner, engine.drafts.drafter("lm"), calibration.WIDTHS, progress=told)
     assert set(costs.v.values()) == {1.0} and costs.step == 1.0 and costs.c == 0.25 and costs.steady
     assert len(passes) == 8 * (len(calibration.WIDTHS) + 1)
 
@@ -129,7 +129,7 @@ def test_the_steps_of_each_precision_are_known_from_the_cache(pairs, measured, o
         engine = engine_of(pairs, precision=precision)
         engine.costs("ngram")
         expected[precision] = engine.costs("none").step
-    target = engine.weights("none")["target"]
+    target = engine.drafts.hashes("none")["target"]
     device = device_name(engine.device)
     assert calibration.known_steps(own_cache / "calibration", device, target) == pytest.approx(expected)
     assert calibration.known_steps(own_cache / "calibration", "another", target) == {}
@@ -139,7 +139,7 @@ def test_the_steps_of_each_precision_are_known_from_the_cache(pairs, measured, o
 def test_the_cost_of_each_draft_is_known_from_the_cache(pairs, measured, own_cache):
     engine = engine_of(pairs, draft="draft", precision="fp32")
     folder, device = own_cache / "calibration", device_name(engine.device)
-    target = engine.weights("none")["target"]
+    target = engine.drafts.hashes("none")["target"]
     assert calibration.known_draft_costs(folder, device, target, "fp32") == {}
     c = engine.costs("lm").c
     assert calibration.known_draft_costs(folder, device, target, "fp32") == pytest.approx({"lm": c})
@@ -156,7 +156,7 @@ def test_a_short_context_is_calibrated_at_what_it_has(tmp_path, length):
 
 def test_breaking_off_a_calibration_frees_the_cache(pairs):
     engine = engine_of(pairs, draft="draft")
-    engine.drafter("lm")
+    engine.drafts.drafter("lm")
 
     def stop(share, message):
         raise KeyboardInterrupt
@@ -164,7 +164,7 @@ def test_breaking_off_a_calibration_frees_the_cache(pairs):
     engine.on_progress(stop)
     with pytest.raises(KeyboardInterrupt):
         engine.costs("lm")
-    assert engine.target.runner.cache is None and engine._drafts["lm"].runner.cache is None
+    assert engine.target.runner.cache is None and engine.drafts.loaded["lm"].runner.cache is None
 
 
 # --- γ = auto ------------------------------------------------------------------------------------------------------

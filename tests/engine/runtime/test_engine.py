@@ -141,7 +141,7 @@ def test_what_does_not_fit_the_context_is_said_with_figures(pairs):
 
 def test_the_draft_must_fit_beside_the_target(pairs, monkeypatch):
     engine = engine_of(pairs, draft="draft")
-    monkeypatch.setattr("engine.runtime.engine.available_memory", lambda device: 10_000)
+    monkeypatch.setattr("engine.runtime.pair_models.available_memory", lambda device: 10_000)
     with pytest.raises(Unavailable, match=r"draft needs about .* beside the target, but cpu has 0.0 MB free"):
         run(engine, "lm")
     assert run(engine, "ngram").text
@@ -157,7 +157,7 @@ def test_closing_gives_the_weights_back(pairs):
     engine = engine_of(pairs, draft="draft")
     run(engine, "lm")
     engine.close()
-    assert engine.target.runner is None and not engine._drafts
+    assert engine.target.runner is None and not engine.drafts.loaded
 
 
 @pytest.mark.parametrize("name", ["tpu", "cuda:99", "meta", "", "cpu cpu", "CPU"])
@@ -188,7 +188,7 @@ def test_rounded_weights_run_and_are_another_model_by_their_hash(tmp_path, preci
     assert plain.target.runner.model.on_host == rounded.target.runner.model.on_host == (heads == 4)
     whole = run(rounded, "ngram")
     assert whole.started.dtype == precision and len(whole.emitted) == 16
-    assert whole.started.weights["target"] == f"{plain.weights('none')['target']}-{precision}{ending}"
+    assert whole.started.weights["target"] == f"{plain.drafts.hashes('none')['target']}-{precision}{ending}"
 
 
 # --- the default method ---------------------------------------------------------------------------------------------

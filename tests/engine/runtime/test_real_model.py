@@ -140,13 +140,12 @@ def test_greedy_text_is_the_baselines_on_24_prompts(engine, plain, method, accep
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", [IntersectionDrafter, ReencodingDrafter])
-def test_greedy_text_is_the_baselines_with_a_draft_in_other_tokens(folder, plain, tmp_path, kind):
+def test_greedy_text_is_the_baselines_with_a_draft_in_other_tokens(folder, plain, tmp_path, kind, monkeypatch):
     """The shipped draft with its ids in reverse and the 4,252 shortest of its tokens."""
     draft = renumbered(ASSETS / "drafts" / "smollm2-135m-lm", tmp_path / "draft", merges=4000)
     engine = load_engine(f"{folder}+{draft}", "cpu", "fp32")
     engine._costs = {method: CostModel(0.05, {1: 1.0, 20: 1.4}, 200, 0.03) for method in ("none", "lm")}
-    engine.drafter("lm")
-    engine._drafters["lm"] = kind(*engine._parts_of["lm"])
+    monkeypatch.setattr("engine.runtime.drafts.drafter_class", lambda *_: kind)
     assert compare_on_24_prompts(engine, plain, "lm") > 100
     engine.close()
 

@@ -47,7 +47,7 @@ pytestmark = pytest.mark.xdist_group("real-model")
 def test_the_drafts_run_in_eight_bits_and_the_target_never_does(engine, monkeypatch):
     """α was counted so."""
     target, drafts, products = engine.target.runner.model, get_pair(PAIR).drafts, []
-    assert (target.precision, engine.drafter("lm").runner.model.precision) == ("fp32", "int8")
+    assert (target.precision, engine.drafts.drafter("lm").runner.model.precision) == ("fp32", "int8")
     real = Graph.linear
 
     def noted(graph, x, name, weight, *bias):

@@ -84,10 +84,9 @@ def test_a_run_is_repeated_from_its_trace(unlike, target, draft, temperature):
 )
 @pytest.mark.parametrize("kind", [IntersectionDrafter, ReencodingDrafter])
 @pytest.mark.parametrize(("target", "draft"), PAIRS[:2])
-def test_the_joint_law_of_two_tokens(unlike, target, draft, kind, sampling):
+def test_the_joint_law_of_two_tokens(unlike, target, draft, kind, sampling, monkeypatch):
     made = engine(unlike, target, draft)
-    made.drafter("lm")
-    made._drafters["lm"] = kind(*made._parts_of["lm"])
+    monkeypatch.setattr("engine.runtime.drafts.drafter_class", lambda *_: kind)
     config = RunConfig(" the cat", made.pair.name, "lm", 2, sampling, 4, chat=False, trace=False)
     outputs = Counter()
     for seed in range(250):
@@ -124,7 +123,7 @@ def test_runs_that_share_passes_write_what_each_would_alone(unlike):
 
 def test_auto_lets_a_translated_draft_compete(unlike):
     made = engine(unlike, "bytes", "pieces")
-    made._unusable.add("quantised")
+    made.drafts.unusable.add("quantised")
     whole = run(made, "auto", gamma=2, max_new_tokens=24)
     lossless_from(unlike, "bytes", whole)
     assert whole.started.translated.by
@@ -148,7 +147,7 @@ def test_a_pair_without_a_common_token_keeps_its_other_methods(unlike):
     assert "no token in common" in reason and notes(made.pair) == [reason]
     lossless_from(unlike, "bytes", run(made, "ngram"))
     lossless_from(unlike, "bytes", run(made, "auto"))
-    assert not made._translations and not made._drafts
+    assert not made.drafts.translations and not made.drafts.loaded
 
 
 def test_the_check_of_a_pair_says_that_it_works_by_translation(unlike):

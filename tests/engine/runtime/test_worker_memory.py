@@ -30,7 +30,7 @@ def test_after_a_cancel_the_caches_are_free(real, pairs):
     )
     stream = (e for _, e in job.entries() if isinstance(e, Round))
     rounds = [next(stream), next(stream)]
-    runners = [real.engine.target.runner, real.engine._drafts["lm"].runner]
+    runners = [real.engine.target.runner, real.engine.drafts.loaded["lm"].runner]
     caches = [weakref.ref(r.cache) for r in runners if r.cache is not None]
     job.cancel()
     assert job.wait(max(r.end - r.start for r in rounds) + 0.1 + 1.0)  # a second's grace on a busy machine

@@ -282,7 +282,7 @@ def test_a_head_that_does_not_fit_is_told(journey, root, tmp_path, kind):
     tensors = load_file(root / "eagle" / "model.safetensors") | changed
     save_file({n: t for n, t in tensors.items() if t is not None}, tmp_path / "head" / "model.safetensors")
     with pytest.raises((Unavailable, BadInput), match=words) as told:
-        load_engine(f"{root / 'target'}+{tmp_path / 'head'}", "cpu").drafter("eagle")
+        load_engine(f"{root / 'target'}+{tmp_path / 'head'}", "cpu").drafts.drafter("eagle")
     assert sentence(str(told.value))
 
 

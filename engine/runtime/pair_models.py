@@ -1,0 +1,138 @@
+"""Loads the models of one pair on one device, and keeps the hash of each folder's weights."""
+
+import gc
+from collections.abc import Iterable
+from pathlib import Path
+
+import torch
+
+from engine.device import return_memory
+from engine.errors import Unavailable
+from engine.files import gigabytes
+from engine.models import onnx_session
+from engine.models.heads import load_head
+from engine.models.loader import ROUNDED, LoadedModel, load_model, runs_in_onnx
+from engine.models.runner import DecoderRunner
+from engine.trace.events import ProgressCallback
+from engine.weights.checkpoint_dir import weights_hash
+from engine.weights.preflight import available_memory
+from engine.weights.specs import ModelSpec, PairSpec
+from engine.weights.store import locate
+
+PLAIN = dict.fromkeys(ROUNDED, "fp32")  # of a draft whose α was not measured rounded
+
+
+class PairModels:
+    """``precision``: of the target, which is loaded at once. ``progress`` is called during each load. ``hashes``: of
+    the weights in each loaded folder."""
+
+    def __init__(self, pair: PairSpec, device: str, precision: str, progress: ProgressCallback):
+        self.pair, self.device, self.precision, self.progress = pair, device, precision, progress
+        self.hashes: dict[Path, str] = {}
+        self.target = self.load(pair.target, "the target", precision)
+        self.hashes[self.target.folder] += self._rounding()
+        self.share_cores()
+
+    def folder(self, spec: ModelSpec) -> Path:
+        """The folder of a model's weights. Raises Unavailable if they are not on this machine."""
+        folder = locate(spec)
+        if folder is None:
+            raise Unavailable(
+                f"The weights of {spec.name} are not here yet; run `python -m engine fetch {self.pair.name}` first."
+            )
+        return folder
+
+    def load(self, spec: ModelSpec, what: str, precision: str) -> LoadedModel:
+        folder, step = self.folder(spec), f"Loading {what}, {spec.name}"
+        self.progress(0.0, step)
+        model = load_model(folder, self.device, precision, lambda share: self.progress(share, step))
+        self.hashes.setdefault(folder, weights_hash(folder))  # a copy of the target keeps the target's
+        return model
+
+    def load_draft(self, spec: ModelSpec) -> LoadedModel:
+        """Loads a draft model or a head: in 8 bits only if its α was measured in 8 bits, because outliers can ruin
+        another model's guesses. Raises Unavailable where the memory does not suffice."""
+        can_round = spec.alpha is not None and runs_in_onnx(self.device, "int8")
+        precision = "int8" if can_round else PLAIN.get(self.precision, self.precision)
+        self._check_memory(f"The draft {spec.name}", spec.memory(precision))
+        draft = self._load_head(spec) if spec.head else self.load(spec, "the draft", precision)
+        self.share_cores()
+        return draft
+
+    def load_copy(self) -> DecoderRunner:
+        """The target in int4. Raises Unavailable where it would not be faster than the target."""
+        if self.precision != "fp32" or not isinstance(self.target.runner, DecoderRunner):
+            raise Unavailable(
+                f"An int4 copy drafts for a target in fp32 on our own decoder, not in {self.precision}; use another "
+                "method."
+            )
+        if not self.runs_in_onnx:
+            reason = onnx_session.problem() or "Use another method."
+            raise Unavailable(f"An int4 copy is quicker than its target only where ONNX Runtime runs both. {reason}")
+        self._check_memory("An int4 copy", self.pair.target.weight_bytes("int4"))
+        return self.load(self.pair.target, "the target's int4 copy", "int4").runner
+
+    def _load_head(self, spec: ModelSpec) -> LoadedModel:
+        target, folder = self.target, self.folder(spec)
+        if not isinstance(target.runner, DecoderRunner):
+            raise Unavailable(f"{spec.name} reads hidden states, which only our own decoder gives; use another method.")
+        self.progress(0.0, f"Loading {spec.name}")
+        with torch.inference_mode():
+            head, reads = load_head(spec.head, folder, target.runner)
+        target.runner.tap(sorted({*target.runner.model.taps, *reads}))
+        self.hashes[folder] = weights_hash(folder)
+        return LoadedModel(head, target.tokenizer, target.eos, folder)
+
+    def _check_memory(self, what: str, needed: int) -> None:
+        free = available_memory(self.device)
+        if free is not None and needed > free:
+            raise Unavailable(
+                f"{what} needs about {gigabytes(needed)} beside the target, but {self.device} has {gigabytes(free)} "
+                "free; choose another method or a smaller pair."
+            )
+
+    def share_cores(self) -> None:
+        """After a load: torch has the cores where it computes the target."""
+        return_memory()
+        if torch.device(self.device).type == "cpu":
+            onnx_session.share_cores(self.runs_in_onnx)
+
+    @property
+    def runs_in_onnx(self) -> bool:
+        """Whether ONNX Runtime computes the target's passes."""
+        runner = self.target.runner
+        return isinstance(runner, DecoderRunner) and runner.model.on_host
+
+    def _rounding(self) -> str:
+        """What the hash of rounded weights ends with: they are another model, and so are products that round nothing
+        else."""
+        if self.precision not in ROUNDED:
+            return ""
+        return f"-{self.precision}" + ("" if self.runs_in_onnx else "-dense")
+
+    def check_bits(self) -> None:
+        """Raises Unavailable where a rounded target would score drafts with other bits than a plain step."""
+        if self.precision in ROUNDED and self.runs_in_onnx and not self.target.runner.same_bits:
+            raise Unavailable(
+                f"On this processor a pass over drafts gives an {self.precision} target other numbers than plain "
+                "steps, so drafting would change its text; choose fp32, or the method none."
+            )
+
+    def check_trees(self) -> None:
+        """Raises Unavailable for a target that runs chains only."""
+        if not self.target.runner.trees:
+            raise Unavailable(
+                f"Lookahead scores a tree, which this target in {self.precision} cannot; choose another precision, or "
+                "another method."
+            )
+
+    def close(self, drafts: Iterable[LoadedModel]) -> None:
+        """Releases all memory of the target and ``drafts``, even if other objects still refer to them."""
+        for model in (self.target, *drafts):
+            model.runner.close()
+            model.runner = None
+        gc.unfreeze()
+        gc.collect()  # transformers' modules refer to themselves
+        return_memory()
+        if torch.device(self.device).type == "cuda":
+            torch.cuda.empty_cache()

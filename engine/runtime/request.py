@@ -1,0 +1,102 @@
+"""Runs one request on an engine: its first and last events around the loop's rounds."""
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+
+from engine.config import AUTO, RunConfig
+from engine.decoding.batch import Steps
+from engine.decoding.loop import SpeculativeDecoder
+from engine.decoding.tokenization import Detokenizer
+from engine.device import peak_memory, reset_peak
+from engine.models.loader import device_name
+from engine.trace.events import CostModel, PromptToken, RunFinished, RunStarted, Translated
+
+
+@dataclass(frozen=True)
+class Request:
+    """``engine`` made it, with everything loaded that it needs; ``costs``: those that γ is chosen by."""
+
+    engine: object
+    decoding: SpeculativeDecoder
+    costs: CostModel
+    versions: dict[str, str]
+
+    @property
+    def config(self) -> RunConfig:
+        return self.decoding.config
+
+    @property
+    def memory(self) -> int:
+        """Bytes that it takes, beside weights."""
+        return self.decoding.memory
+
+    def share(self, sharers: Callable[[], int]) -> None:
+        """``sharers``: how many requests share its passes, asked each round."""
+        self.decoding.sharers = sharers
+
+    def steps(self) -> Steps:
+        """Its events and passes, for a `Batch`."""
+        decoding, device = self.decoding, self.engine.device
+        reset_peak(device)
+        yield self._started()
+        yield from decoding.steps()
+        first, last = decoding.first_round, decoding.last_round
+        yield RunFinished(
+            reason=decoding.reason,
+            text=_before_stop(decoding.text, self.config.stop),
+            prefill=decoding.prefill_seconds,
+            ttft=first.end if first else 0.0,
+            decode_seconds=last.end - first.start if first else 0.0,
+            seconds=last.end if last else time.perf_counter() - decoding.started,
+            peak_memory=peak_memory(device),
+        )
+
+    def _started(self) -> RunStarted:
+        engine, config = self.engine, self.config
+        detokenizer = Detokenizer(engine.target.tokenizer)
+        settings = asdict(config) | {"stop": list(config.stop)}
+        del settings["prefix"]  # its tokens are in the trace itself
+        return RunStarted(
+            config=settings,
+            prompt=tuple(PromptToken(i, detokenizer.name(i)) for i in self.decoding.prompt),
+            pair=engine.pair.name,
+            revision=engine.pair.target.revision or "",
+            weights=engine.drafts.hashes(config.method),
+            device=device_name(engine.device),
+            dtype=engine.precision,
+            versions=self.versions,
+            costs=self.costs,
+            at=datetime.now(UTC).isoformat(timespec="seconds"),
+            prefix=tuple(self._prefix()),
+            translated=self._translated(),
+            exit_layers=self._exit_layers(),
+            same_bits=engine.target.runner.same_bits,
+        )
+
+    def _prefix(self) -> Iterator[PromptToken]:
+        """The tokens that the output begins with, with the text that each adds."""
+        detokenizer = Detokenizer(self.engine.target.tokenizer)
+        for token in self.config.prefix:
+            piece = detokenizer.push(token)
+            yield PromptToken(token, piece, detokenizer.label(token, piece))
+
+    def _translated(self) -> Translated | None:
+        method = self.config.method
+        translation = self.engine.drafts.translations.get("lm" if method == AUTO else method)
+        if translation is None:
+            return None
+        sizes = (len(side.vocabulary.names) for side in (translation.target, translation.draft))
+        return Translated("text" if self.config.sampling.greedy else "tokens", len(translation.common), *sizes)
+
+    def _exit_layers(self) -> tuple[int, int] | None:
+        if self.config.method != "exit":
+            return None
+        head = self.engine.drafts.load("exit").runner.model
+        return head.exit_layer, head.target.layers_count
+
+
+def _before_stop(text: str, stops: Sequence[str]) -> str:
+    places = [at for at in (text.find(s) for s in stops) if at >= 0]
+    return text[: min(places)] if places else text
