@@ -1,0 +1,74 @@
+"""The Markdown files: links lead somewhere, the README is short, settings and speeds are those of code and records."""
+
+import json
+import re
+import subprocess
+
+import pytest
+from paths import ROOT
+
+LINK = re.compile(r"\]\((?!\w+:)([^)#\s]*)(?:#([^)\s]*))?\)")  # not https: and the like
+LINES = 130  # of the README
+NAMES = subprocess.check_output(["git", "ls-files", "-co", "--exclude-standard", "*.md"], cwd=ROOT, text=True)
+# Lessons have a grammar of their own, which lessons/test_lessons.py checks.
+FILES = [name for name in NAMES.splitlines() if (ROOT / name).exists() and not re.match(r"lessons/\d", name)]
+
+
+def anchors(text: str) -> set[str]:
+    """Those of a file's headings, by GitHub's rule: lower case, only letters, digits and hyphens."""
+    headings = re.findall(r"^#+ (.+)$", text, re.M)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def broken_links(name: str) -> list[str]:
+    text, broken = (ROOT / name).read_text(encoding="utf-8"), []
+    for path, anchor in LINK.findall(text):
+        target = (ROOT / name).parent / path if path else ROOT / name
+        if not target.exists() or (anchor and anchor not in anchors(target.read_text(encoding="utf-8"))):
+            broken.append(f"{path}#{anchor}")
+    return broken
+
+
+def table(name: str) -> dict[str, list[str]]:
+    """The cells of each row that begins with a method's name, those of a file's first table of tokens/s."""
+    text = (ROOT / name).read_text(encoding="utf-8")
+    rows = re.search(r"^\| method \|.*tokens/s.*\n\|[-|]+\|\n((?:\|.*\n)+)", text, re.M)[1]
+    return {row.split("`")[1]: [cell.strip() for cell in row.split("|")[2:-1]] for row in rows.splitlines()}
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_every_link_leads_to_a_file_and_a_heading(name):
+    assert broken_links(name) == []
+
+
+def test_a_broken_link_or_heading_is_noticed(tmp_path, monkeypatch):
+    monkeypatch.setattr("test_documents.ROOT", tmp_path)
+    (tmp_path / "a.md").write_text("# What now?\n[x](a.md#what-now) [y](a.md#gone) [z](b.md) [w](https://a.b/c)")
+    assert broken_links("a.md") == ["a.md#gone", "b.md#"]
+
+
+def test_the_readme_is_short():
+    assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) <= LINES
+
+
+def test_every_setting_is_described_and_every_description_is_a_setting():
+    code = [path.read_text(encoding="utf-8") for folder in ("app", "engine") for path in (ROOT / folder).rglob("*.py")]
+    described = (ROOT / "docs/settings.md").read_text(encoding="utf-8")
+    assert set(re.findall(r"SPECLENS_[A-Z_]+", described)) == set(re.findall(r"SPECLENS_[A-Z_]+", "\n".join(code)))
+
+
+def test_the_speeds_are_those_of_the_recorded_benchmark():
+    recorded = json.loads((ROOT / "assets/data/benchmarks/laptop.json").read_text())["rows"]
+    shown = table("docs/measurements.md")
+    overall = [row for row in recorded if row["category"] == "all"]
+    assert set(shown) == {row["method"] for row in overall}
+    for row in overall:
+        speed, speedup, predicted, tau, alpha = shown[row["method"]][:5]
+        assert speed == f"{row['tokens_per_second']:.1f}" and tau == f"{row['tau']:.2f}"
+        assert speedup.split(" ")[0] == f"{row['speedup']:.2f}"
+        if row["method"] != "none":
+            assert speedup.split(" ")[1] == "({:.2f}–{:.2f})".format(*row["ci95"])
+        assert predicted in ("–", f"{row['predicted_speedup'] or 0:.2f}")
+        assert alpha in ("–", f"{row['acceptance'] or 0:.2f}")
+    for method, cells in table("README.md").items():
+        assert cells[-2:] == shown[method][:2]
