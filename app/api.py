@@ -9,7 +9,11 @@ from dataclasses import asdict, replace
 import gradio as gr
 
 from app.form import defaults, settings
-from app.jobs.service import NamedConfigs, RecordedRun, Service, Update, baseline_of, with_baseline
+from app.jobs.baseline import baseline_of, with_baseline
+from app.jobs.result_cache import RecordedRun
+from app.jobs.runs import NamedConfigs
+from app.jobs.service import Service
+from app.jobs.updates import Update
 from app.jobs.visitor import visitor_id
 from engine.config import AUTO, is_lossy
 from engine.errors import EngineError
@@ -26,7 +30,7 @@ class Api:
 
     def expose(self) -> None:
         """Inside a gr.Blocks. One visitor has one run at a time here as on the page: a second replaces the first."""
-        queued = {"concurrency_limit": self.service.most_requests, "concurrency_id": "run"}
+        queued = {"concurrency_limit": self.service.runs.most_requests, "concurrency_id": "run"}
         gr.api(self.run, api_name="run", **queued)
         gr.api(self.bench, api_name="bench", **queued)
         gr.api(self.pairs, api_name="pairs", queue=False)
@@ -100,7 +104,7 @@ class Api:
             values = {"prompt": prompt, "pair": pair, "temperature": temperature, "seed": seed, "tokens": tokens}
             config = settings(values, self.service.limits)
             plain = baseline_of(config)
-            drafting = [method for method in self.service.methods(pair) if method != "none"]
+            drafting = [method for method in self.service.offer.methods(pair) if method != "none"]
             configs = (("none", plain), *((method, replace(config, method=method)) for method in drafting))
             for traces, status in self._follow(request, configs, again):
                 first = traces["none"]
@@ -113,11 +117,11 @@ class Api:
             return [
                 asdict(pair)
                 | {
-                    "reasons": self.service.problems(pair.name),
+                    "reasons": self.service.offer.problems(pair.name),
                     "notes": self.service.engine.notes(pair.name),
-                    "download_bytes": self.service.to_fetch(pair.name),
+                    "download_bytes": self.service.offer.to_fetch(pair.name),
                 }
-                for pair in self.service.pairs.values()
+                for pair in self.service.offer.pairs.values()
             ]
 
     def _follow(
@@ -126,7 +130,7 @@ class Api:
         """The traces so far by name, and a status: about once a second, and at every change of status."""
         builders, shown, due = {name: TraceBuilder() for name, _ in configs}, None, 0.0
         is_late, others = False, 0
-        for update in self.service.run(visitor_id(request), configs, again, may_share):
+        for update in self.service.runs.run(visitor_id(request), configs, again, may_share):
             if isinstance(update, RecordedRun):
                 yield dict(update.traces), {"status": "recorded", "seconds_ago": round(time.time() - update.at)}
                 return

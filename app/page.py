@@ -63,8 +63,8 @@ def build(service: Service) -> gr.Blocks:
                 lab(service, session)
         demo.load(None, None, None, js=OPEN_LESSON, api_visibility="private")
         demo.unload(RunHandlers(service).leave)
-    demo.queue(max_size=2 * service.most_requests, default_concurrency_limit=8)
-    service.warm()
+    demo.queue(max_size=2 * service.runs.most_requests, default_concurrency_limit=8)
+    service.state.warm(service.offer.pair)
     return demo
 
 
@@ -72,7 +72,7 @@ def engine_state(service: Service):
     """The route that the status chips poll."""
 
     async def handler(_) -> JSONResponse:
-        state = service.state()
+        state = service.state.now()
         progress = (state.progress.message, state.progress.fraction) if state.progress else ()
         value = status_chip.chip(
             state.kind, state.device, state.precision, state.waiting, *progress, together=state.together
@@ -112,7 +112,7 @@ def launch_options(service: Service) -> dict:
             "routes": [Route("/speclens/state", engine_state(service)), *ROUTES],
             "middleware": [Middleware(PageMiddleware)],
         },
-        "max_threads": 40 + service.most_requests,  # every visitor who runs or waits holds one
+        "max_threads": 40 + service.runs.most_requests,  # every visitor who runs or waits holds one
         "theme": theme(),
         "css_paths": [WEB / name for name in STYLES],
         "ssr_mode": False,

@@ -37,7 +37,7 @@ class Engine:
         job.raise_error()
 
     def hardware(self) -> Hardware:
-        return EngineFacade().hardware()
+        return EngineFacade(self._worker).hardware()
 
     async def run(self, request: Request) -> AsyncIterator[News]:
         """Yields what happens, at most six times a second. Ended early, it cancels the run within a round."""

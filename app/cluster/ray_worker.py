@@ -108,7 +108,8 @@ class RayFacade(EngineFacade):
     """The engines of a cluster in place of this process's own. Their hardware is that of the first that answers."""
 
     def __init__(self, worker: RayWorker, engines: DeploymentHandle):
-        self._worker, self._hardware = worker, None
+        super().__init__(worker)
+        self._hardware: Hardware | None = None
         threading.Thread(target=self._learn_hardware, args=(engines,), name="hardware", daemon=True).start()
 
     def _learn_hardware(self, engines: DeploymentHandle) -> None:
@@ -118,9 +119,6 @@ class RayFacade(EngineFacade):
                 self._hardware = engines.hardware.remote().result()
             except _RAY_ERRORS:
                 time.sleep(_SECONDS_BETWEEN_TRIES)
-
-    def worker(self) -> RayWorker:
-        return self._worker
 
     def device(self) -> str:
         return "a cluster"

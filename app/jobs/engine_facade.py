@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from engine.config import AUTO
 from engine.errors import EngineError
 from engine.files import ASSETS, cache_root
+from engine.runtime.worker import Worker
 from engine.weights import preflight
 from engine.weights.catalogue import get_pair, load_catalogue
 from engine.weights.checkpoint_dir import weights_hash
@@ -73,12 +74,12 @@ class Hardware:
 
 class EngineFacade:
     """Imports torch and transformers only by way of engine.runtime.engine, as the engine's own thread does. Otherwise
-    two threads that import transformers from different places at once meet it half initialised."""
+    two threads that import transformers from different places at once meet it half initialised.
 
-    def worker(self):
-        from engine.runtime.worker import get_worker
+    ``worker``: the one whose engine it answers for."""
 
-        return get_worker()
+    def __init__(self, worker: Worker):
+        self.worker = worker
 
     def pairs(self, names: Sequence[str] = ()) -> list[Pair]:
         """Those of the catalogue, or the ones named. Only the server's operator can name a folder."""
@@ -90,7 +91,7 @@ class EngineFacade:
         unloaded."""
         from engine.runtime.engine import choose_device, choose_precision
 
-        device, loaded = choose_device(AUTO), self.worker().engine
+        device, loaded = choose_device(AUTO), self.worker.engine
         if loaded is not None and loaded.pair.name == pair and precision == AUTO and loaded.has(method):
             return []
         free = preflight.available_memory(device)
@@ -187,7 +188,7 @@ class EngineFacade:
 
     def device(self) -> str | None:
         """The loaded engine's device by name; None while nothing is loaded."""
-        loaded = self.worker().engine
+        loaded = self.worker.engine
         if loaded is None:
             return None
         from engine.runtime.engine import device_name
@@ -196,7 +197,7 @@ class EngineFacade:
 
     def precision(self) -> str | None:
         """The loaded engine's; None while nothing is loaded."""
-        loaded = self.worker().engine
+        loaded = self.worker.engine
         return loaded and loaded.precision
 
     def models(self, pair: str, method: str) -> Models:

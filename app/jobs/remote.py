@@ -5,16 +5,20 @@ from collections.abc import Generator
 from engine.errors import EngineError
 from engine.runtime.job import Job
 from engine.runtime.worker import Worker
+from engine.trace.events import RunStarted
 
 
 class RemoteWorker(Worker):
-    """The same queue. Work with an engine cannot be sent, and which runs share passes is decided over there."""
+    """The same queue. Work with an engine cannot be sent, and which runs share passes is decided over there.
+
+    ``newest``: how the run that started last began."""
 
     is_remote = True
 
     def __init__(self, **options):
         super().__init__(**options)
         self.most_together = 1
+        self.newest: RunStarted | None = None
 
     @property
     def most_running(self) -> int:
@@ -29,6 +33,8 @@ class RemoteWorker(Worker):
             for name, item in results:
                 if isinstance(item, EngineError):
                     raise item
+                if isinstance(item, RunStarted):
+                    self.newest = item
                 job.publish(name, item)
                 if job.should_stop():
                     return

@@ -7,6 +7,7 @@ comes back as a result.
 import os
 from collections.abc import Generator, Iterator
 
+from app.jobs.engine_facade import EngineFacade
 from app.jobs.remote import RemoteWorker
 from app.server.hosting import gpu
 from engine.errors import EngineError, Unavailable
@@ -37,6 +38,19 @@ class ZeroGpuWorker(RemoteWorker):
             raise Unavailable(f"The host did not lend its GPU to this run: {reason}") from error
         finally:
             results.close()
+
+
+class ZeroGpuFacade(EngineFacade):
+    """Nothing is ever loaded in this process: the device and the precision are those of the newest run."""
+
+    def __init__(self):
+        super().__init__(ZeroGpuWorker())
+
+    def device(self) -> str | None:
+        return self.worker.newest and self.worker.newest.device
+
+    def precision(self) -> str | None:
+        return self.worker.newest and self.worker.newest.dtype
 
 
 @gpu(seconds=SECONDS)

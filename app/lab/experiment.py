@@ -13,13 +13,15 @@ from typing import Any
 import gradio as gr
 from gradio.components import Component
 
-from app.jobs.service import Progress, Service, Work
+from app.jobs.runs import Work
+from app.jobs.service import Service
 from app.jobs.visitor import lab_visitor_id
 from app.playground.trace_files import Exports
 from app.ui.widgets import PRIVATE, QUIET, SKIP
 from app.views.notice import notice
 from engine.config import RunConfig
 from engine.errors import BadInput, EngineError, Unavailable
+from engine.trace.events import Progress
 
 
 @dataclass
@@ -61,7 +63,7 @@ class Experiment:
     # ── the pair ──
 
     def methods(self, pair: str) -> list[str]:
-        methods, last = self.service.methods(pair), len(self.PREFERRED)
+        methods, last = self.service.offer.methods(pair), len(self.PREFERRED)
         return sorted(methods, key=lambda m: self.PREFERRED.index(m) if m in self.PREFERRED else last)
 
     def drafting_methods(self, pair: str) -> list[str]:
@@ -69,7 +71,7 @@ class Experiment:
 
     def pair_notice(self, pair: str) -> str:
         """Why the pair cannot run here; quiet where it can. Loads nothing."""
-        reasons = self.service.problems(pair)
+        reasons = self.service.offer.problems(pair)
         return notice("error", " ".join(reasons)) if reasons else notice("quiet")
 
     # ── one press ──
@@ -98,24 +100,24 @@ class Experiment:
     ) -> Iterator[Any]:
         """The engine's progress notes and what the work reports, until another press replaces this one."""
         press = state.press
-        with closing(self.service.experiment(self.visitor(request), work, config)) as reports:
+        with closing(self.service.runs.experiment(self.visitor(request), work, config)) as reports:
             for report in reports:
                 if state.press is not press:
                     return
                 if state.is_stopped:  # perhaps before the service knew of this request
-                    self.service.stop(self.visitor(request))
+                    self.service.runs.stop(self.visitor(request))
                 yield report if isinstance(report, Progress) else report.value
 
     def end(self, request: gr.Request, state: PageState) -> list:
         """The buttons and the files; files are written now, or a press would hand out those of the run before."""
-        if self.service.is_busy(self.visitor(request)):  # a second press is at work
+        if self.service.runs.is_busy(self.visitor(request)):  # a second press is at work
             return [SKIP] * (2 + self.FILES)
         return [gr.update(value=self.RUN), gr.update(interactive=False), *self._links(self._written(state.result))]
 
     def stop(self, request: gr.Request, state: PageState) -> None:
         """Ends the work with the round under way; the running handler then shows the results so far."""
         state.is_stopped = True
-        self.service.stop(self.visitor(request))
+        self.service.runs.stop(self.visitor(request))
 
     def _written(self, result) -> list[str]:
         try:
@@ -146,7 +148,7 @@ class Resumable(Experiment):
     def check_methods(self, pair: str, methods: Sequence[str]) -> None:
         """Raises Unavailable with the reasons why one of them cannot run here."""
         for method in methods:
-            if reasons := self.service.problems(pair, method):
+            if reasons := self.service.offer.problems(pair, method):
                 raise Unavailable(" ".join(reasons))
 
 
@@ -181,7 +183,7 @@ class Wiring:
     def on(self, listen: Callable, handler: Callable) -> None:
         """``listen``: how a press is listened to, such as ``button.click``; ``handler`` streams the outputs."""
         # The engine's own queue decides who is next, so every visitor who may wait in it is let in here.
-        most = self.experiment.service.most_requests
+        most = self.experiment.service.runs.most_requests
         limit = {"concurrency_limit": most, "concurrency_id": type(self.experiment).__name__}
         buttons = list(self.ends[: 2 + self.experiment.FILES])
         pressed = listen(self.experiment.begin, self.state, buttons, **QUIET)

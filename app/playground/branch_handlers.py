@@ -7,7 +7,9 @@ from dataclasses import replace
 
 import gradio as gr
 
-from app.jobs.service import RecordedRun, Service, Update
+from app.jobs.result_cache import RecordedRun
+from app.jobs.service import Service
+from app.jobs.updates import Update
 from app.jobs.visitor import Session, visitor_id
 from app.playground.press import Press
 from app.playground.startup_run import recorded
@@ -41,7 +43,7 @@ class BranchHandlers:
         visitor, choice = visitor_id(request), press.choice
         if choice is None:
             yield player_feed.say("error", "No token was named; press a token's button in the inspector again.")
-        elif self.service.is_busy(visitor):
+        elif self.service.runs.is_busy(visitor):
             yield player_feed.say("error", "Let the run in progress end, then force a token.")
         else:
             with press.streaming():
@@ -53,10 +55,10 @@ class BranchHandlers:
         try:
             config = branch_request(session.trace, place, token)
             yield player_feed.say("progress", "Starting the branch")
-            with closing(self.service.run(visitor, (("branch", config),), may_share=True)) as updates:
+            with closing(self.service.runs.run(visitor, (("branch", config),), may_share=True)) as updates:
                 for update in updates:
                     if press.is_stopped:  # perhaps before the service knew of this branch
-                        self.service.stop(visitor)
+                        self.service.runs.stop(visitor)
                     yield live.recorded(update) if isinstance(update, RecordedRun) else live.update(update)
             if live.branch is None:
                 yield live.end("quiet", "Stopped before the branch began.")

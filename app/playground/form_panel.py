@@ -50,7 +50,7 @@ def quick_row(service: Service, specs: Mapping[str, Control], prompt: gr.Textbox
             for name, text in EXAMPLES.items():
                 example = gr.Button(name, size="sm", variant="secondary", min_width=40)
                 example.click(lambda text=text: text, None, prompt, **QUIET)
-        method = control(specs["method"], choices=method_choices(service, service.pair), info=None)
+        method = control(specs["method"], choices=method_choices(service, service.offer.pair), info=None)
         gamma = control(specs["gamma"], label="γ", info=None, interactive=not specs["auto"].default)
         auto = control(specs["auto"], info=None)
         temperature = control(specs["temperature"], info=None)
@@ -62,7 +62,7 @@ def drawer(service: Service, specs: Mapping[str, Control], quick: dict[str, Comp
     """All other controls, closed until Settings is pressed (drawer.js). Returns every control."""
     widgets, start = dict(quick), {name: spec.default for name, spec in specs.items()}
     with gr.Column(elem_id="drawer"):
-        widgets["pair"] = control(specs["pair"], choices=choices(service.titles))
+        widgets["pair"] = control(specs["pair"], choices=choices(service.offer.titles))
         note = component("pair_note", elem_id="pair-note")
         for name in NAMES:
             if name not in widgets:

@@ -17,9 +17,9 @@ from engine.trace.trace import Trace
 def values_of(run: Trace, service: Service) -> dict[str, Any]:
     """The value of every control for a recorded run. Raises BadInput if it cannot run on this server."""
     values, controls = read(request_of(run)), described(service.limits)
-    if values["pair"] not in service.pairs:
+    if values["pair"] not in service.offer.pairs:
         raise BadInput("Its models are not on this server.")
-    if values["method"] not in (AUTO, *service.methods(values["pair"])):
+    if values["method"] not in (AUTO, *service.offer.methods(values["pair"])):
         raise BadInput("Its method is not on this server.")
     for name, control in controls.items():
         if not _fits(control, values[name], service.limits.prompt_chars):

@@ -10,7 +10,9 @@ import gradio as gr
 
 from app.form import NAMES, Control, described, settings
 from app.form import read as controls_of
-from app.jobs.service import RecordedRun, Service, with_baseline
+from app.jobs.baseline import with_baseline
+from app.jobs.result_cache import RecordedRun
+from app.jobs.service import Service
 from app.jobs.visitor import Session
 from app.playground import links
 from app.playground.form_values import update
@@ -42,7 +44,7 @@ class LinkHandlers:
         results below the stage.
         """
         data = event._data if isinstance(event._data, dict) else {}
-        text, pairs = str(data.get("query") or ""), list(self.service.pairs.values())
+        text, pairs = str(data.get("query") or ""), list(self.service.offer.pairs.values())
         link = links.read(text, self.controls, pairs, self.service.limits.prompt_chars)
         stage, session, below = self._shown(link, bool(data.get("reload")))
         if link.force and (config := self._config(link)):
@@ -76,11 +78,11 @@ class LinkHandlers:
     def _result(self, link: links.Link) -> RecordedRun | None:
         """With its branch, if that has run here too; without, if the link has none."""
         config = self._config(link) if link.has_settings or link.force else None
-        result = self.service.results.get(with_baseline(config)) if config else None
+        result = self.service.runs.results.get(with_baseline(config)) if config else None
         if result is None or link.force is None:
             return result
         try:
-            branch = self.service.results.get((("branch", branch_request(result.run, *link.force)),))
+            branch = self.service.runs.results.get((("branch", branch_request(result.run, *link.force)),))
             both = branch and {"run": with_branch(result.run, branch.traces["branch"])}
         except BadInput:
             return None
@@ -97,7 +99,7 @@ class LinkHandlers:
         ``values``: of every control, in the order of form.NAMES. Empty with the reason if there can be no link."""
         try:
             config = settings(dict(zip(NAMES, values, strict=True)), self.service.limits)
-            pair = self.service.pairs.get(config.pair)
+            pair = self.service.offer.pairs.get(config.pair)
             revision = pair.revision if pair else ""
             return _value(link=links.query(controls_of(config), self.controls, revision, _forced(session, config)))
         except BadInput as error:

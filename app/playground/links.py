@@ -11,7 +11,7 @@ from typing import Any
 from urllib.parse import parse_qsl, urlencode
 
 from app.form import Control
-from app.jobs.service import Pair
+from app.jobs.engine_facade import Pair
 from engine.config import AUTO
 from engine.errors import BadInput
 

@@ -38,7 +38,7 @@ def playground(service: Service, chip: gr.HTML, shared: gr.HTML) -> tuple[gr.HTM
         return [*handlers.begin(press), links.address(Session(), *values)]
 
     # The engine's own queue decides who is next, so every visitor who may wait in it is let in here.
-    queued = {"concurrency_limit": service.most_requests, "concurrency_id": "run"}
+    queued = {"concurrency_limit": service.runs.most_requests, "concurrency_id": "run"}
     inputs = [press, *controls.inputs]
     start = gr.on([run.click, text.submit], begin, inputs, [run, stop, shared], **QUIET)
     stream = start.then(handlers.run, inputs, stage, **queued, **PRIVATE)

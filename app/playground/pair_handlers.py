@@ -27,7 +27,7 @@ class PairHandlers:
         """The options of a pair, and why it cannot run here; loads nothing."""
         try:
             offered = method_choices(self.service, pair)
-            reasons, size = self.service.problems(pair), self.service.to_fetch(pair)
+            reasons, size = self.service.offer.problems(pair), self.service.offer.to_fetch(pair)
             thinking, precisions = self.service.engine.thinking(pair), self.service.engine.precisions()
             steps, notes = self.service.engine.known_steps(pair), self.service.engine.notes(pair)
             distances = self.service.engine.distances(pair)
@@ -42,18 +42,17 @@ class PairHandlers:
                 choices=choices({}, precisions),
                 info=precision_info(precisions, steps, distances),
             ),
-            note=_note(self.service.pairs[pair].title, reasons, size, notes),
+            note=_note(self.service.offer.pairs[pair].title, reasons, size, notes),
         )
 
     def list_pairs(self) -> Any:
         """The list of pairs, with those that cannot run here marked; ``select`` gives the reason."""
         try:
-            unusable = self.service.unusable()
+            unusable = self.service.offer.unusable()
         except EngineError:
             return SKIP
-        labels = {
-            name: f"{pair.title}{UNUSABLE if name in unusable else ''}" for name, pair in self.service.pairs.items()
-        }
+        titles = self.service.offer.titles.items()
+        labels = {name: f"{title}{UNUSABLE if name in unusable else ''}" for name, title in titles}
         return gr.update(choices=choices(labels))
 
 

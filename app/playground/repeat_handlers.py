@@ -10,7 +10,11 @@ from contextlib import closing
 
 import gradio as gr
 
-from app.jobs.service import NamedConfigs, RecordedRun, Service, Update, baseline_of, is_baseline, with_baseline
+from app.jobs.baseline import baseline_of, is_baseline, with_baseline
+from app.jobs.result_cache import RecordedRun
+from app.jobs.runs import NamedConfigs
+from app.jobs.service import Service
+from app.jobs.updates import Update
 from app.jobs.visitor import Session, visitor_id
 from app.playground.press import Press
 from app.playground.run_handlers import conclusion
@@ -48,7 +52,7 @@ class RepeatHandlers:
         try:
             if count not in COUNTS:
                 raise BadInput(f"Repeats must be {' or '.join(map(str, COUNTS))}.")
-            if self.service.is_busy(visitor):
+            if self.service.runs.is_busy(visitor):
                 raise BadInput("Let the run in progress end, then measure it again.")
             config = session.trace and _drafting(request_of(session.trace))
             if tiles.speedup(session.trace, session.baseline) is None:
@@ -64,10 +68,10 @@ class RepeatHandlers:
         builders = {name: TraceBuilder() for name, _ in configs}
         yield player_feed.say("progress", "Measuring again")
         try:
-            with closing(self.service.run(visitor, configs, again=True)) as updates:
+            with closing(self.service.runs.run(visitor, configs, again=True)) as updates:
                 for update in updates:
                     if press.is_stopped:  # perhaps before the service knew of this request
-                        self.service.stop(visitor)
+                        self.service.runs.stop(visitor)
                     builders[update.name].add(update.events)
                     yield player_feed.say("progress", _progress(update, builders[update.name], count))
         except EngineError as error:
@@ -77,7 +81,7 @@ class RepeatHandlers:
         pairs = [(session.trace, session.baseline), *zip(traces[::2], traces[1::2], strict=True)]
         if all(tiles.speedup(*pair) is not None for pair in pairs):
             yield self._medians(press, configs[0][1], pairs)
-        elif not self.service.is_busy(visitor):  # otherwise a new run owns the screen
+        elif not self.service.runs.is_busy(visitor):  # otherwise a new run owns the screen
             yield player_feed.say("quiet", "Stopped. The first measurement stays.")
 
     def _medians(self, press: Press, config: RunConfig, pairs: list) -> str:
@@ -85,9 +89,9 @@ class RepeatHandlers:
         median = medians(pairs)
         run, baseline, how = median.run, median.baseline, {"how": median.how, "spread": median.spread}
         press.session, key = Session(_with_branch_of(run, pairs[0][0]), baseline), with_baseline(config)
-        if self.service.results.get(key):  # measured here, not brought in a file
+        if self.service.runs.results.get(key):  # measured here, not brought in a file
             traces = {"run": run, "baseline": baseline}
-            self.service.results.put(key, RecordedRun(traces, time.time(), how))
+            self.service.runs.results.put(key, RecordedRun(traces, time.time(), how))
         kind, words = conclusion(run, baseline, **how)
         text = player_feed.complete(uuid.uuid4().hex, press.session.trace) + player_feed.numbers(run, baseline, **how)
         return text + player_feed.status(kind, f"{words} {median.words}")

@@ -62,7 +62,8 @@ class Results:
         paths = paths or []
         try:
             session = read(paths)
-            if self.service.is_busy(visitor_id(request)):  # checked last: a run may begin while a large file is read
+            # Checked last, because a run may begin while a large file is read.
+            if self.service.runs.is_busy(visitor_id(request)):
                 # A toast, because the run's own progress would overwrite the notice at once.
                 words = "A run is in progress here: press Stop or let it end, then open the file again."
                 raise gr.Error(words, title="Not now", print_exception=False)
@@ -88,7 +89,7 @@ class Results:
         try:
             values = {"pair": pair, "method": method, "auto": auto, "gamma": gamma, "temperature": temperature}
             config = settings(values)
-            models = self.service.models(pair, method)
+            models = self.service.offer.models(pair, method)
         except EngineError:
             return SKIP  # pressing Run will show the reason
         chosen = _chosen(session.trace, method) if config.gamma == AUTO else None

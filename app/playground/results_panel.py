@@ -86,7 +86,7 @@ def connect(
     )
     below.upload.upload(None, js=FORGET, api_visibility="private")
     opened = opening.success(handlers.show, session, shown, **PRIVATE)
-    limit = repeats.service.most_requests  # the engine's own queue decides who is next
+    limit = repeats.service.runs.most_requests  # the engine's own queue decides who is next
     start = below.repeat.click(repeats.begin, press, [stop, below.repeat], **QUIET)
     inputs = [press, session, below.count]
     stream = start.then(repeats.repeat, inputs, stage, concurrency_limit=limit, **PRIVATE)

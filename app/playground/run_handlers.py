@@ -14,7 +14,10 @@ from functools import partial
 import gradio as gr
 
 from app.form import NAMES, settings
-from app.jobs.service import RecordedRun, Service, Update, is_baseline, with_baseline
+from app.jobs.baseline import is_baseline, with_baseline
+from app.jobs.result_cache import RecordedRun
+from app.jobs.service import Service
+from app.jobs.updates import Update
 from app.jobs.visitor import Session, lab_visitor_id, visitor_id
 from app.playground.branch_handlers import BranchHandlers
 from app.playground.press import Press
@@ -82,12 +85,12 @@ class RunHandlers:
     def stop(self, request: gr.Request, press: Press) -> None:
         """Sets the engine's cancel flag at once; the running handler then shows the rounds so far."""
         press.is_stopped = True
-        self.service.stop(visitor_id(request))
+        self.service.runs.stop(visitor_id(request))
 
     def leave(self, request: gr.Request) -> None:
         """A closed tab frees the device."""
         for visitor in (visitor_id(request), lab_visitor_id(request)):
-            self.service.stop(visitor)
+            self.service.runs.stop(visitor)
 
     def replay(self, press: Press, session: Session) -> str:
         """The whole run once more, for a page that missed some of its rounds."""
@@ -106,10 +109,10 @@ class RunHandlers:
 
     def _updates(self, visitor: str, press: Press, live: "LiveRun", may_share: bool) -> Iterator[str]:
         again, press.shown = press.shown == live.config or not may_share, None
-        with closing(self.service.run(visitor, with_baseline(live.config), again, may_share)) as updates:
+        with closing(self.service.runs.run(visitor, with_baseline(live.config), again, may_share)) as updates:
             for update in updates:
                 if press.is_stopped:  # perhaps before the service knew of this run
-                    self.service.stop(visitor)
+                    self.service.runs.stop(visitor)
                 if isinstance(update, RecordedRun):
                     press.session, press.shown = Session(update.run, update.baseline), live.config
                     yield recorded(update)

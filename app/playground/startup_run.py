@@ -37,7 +37,7 @@ def controls(service: Service) -> dict[str, Control]:
         values = values_of(run, service) if run else {"pair": None}
     except BadInput:
         return specs
-    if values["pair"] != service.pair:
+    if values["pair"] != service.offer.pair:
         return specs
     return {name: replace(spec, default=values[name]) for name, spec in specs.items()}
 

@@ -11,7 +11,7 @@ LEAST = 1e6  # bytes; a smaller table is not worth a word
 
 def method_choices(service, pair: str) -> list[tuple[str, str]]:
     """(label, value) of auto and each method that a pair has."""
-    return choices(method_labels(service.method_costs(pair)), (AUTO, *service.methods(pair)))
+    return choices(method_labels(service.offer.method_costs(pair)), (AUTO, *service.offer.methods(pair)))
 
 
 def method_labels(costs: Mapping[str, Any]) -> dict[str, str]:

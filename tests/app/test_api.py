@@ -9,7 +9,8 @@ from fake_worker import FakeEngine, FakeWorker
 from gradio_client import Client
 
 from app.api import Api
-from app.jobs.service import Limits, Service
+from app.jobs.service import Service
+from app.limits import Limits
 from app.page import build, launch_options
 from engine.trace.trace import from_json
 

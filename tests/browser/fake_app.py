@@ -28,7 +28,7 @@ def change(service: Service, worker: FakeWorker, settings: dict) -> None:
     if unknown := settings.keys() - DEFAULTS.keys():
         raise ValueError(f"the made-up engine has no {', '.join(unknown)}")
     settings = DEFAULTS | settings
-    service.results = ResultCache(settings.pop("recorded"))
+    service.runs.results = ResultCache(settings.pop("recorded"))
     if settings["load"]:
         worker.engine = None  # the next run loads it again
     vars(worker).update(settings)

@@ -8,8 +8,7 @@ from dataclasses import asdict
 
 from shared_passes import SharedPasses
 
-from app.jobs.engine_facade import MethodCosts
-from app.jobs.service import Models, Pair
+from app.jobs.engine_facade import MethodCosts, Models, Pair
 from engine.config import RunConfig, SamplingParams
 from engine.runtime.job import Job
 from engine.runtime.worker import Worker
@@ -206,10 +205,7 @@ class FakeWorker(Worker):
 
 class FakeEngine:
     def __init__(self, worker: FakeWorker | None = None):
-        self.fake = worker or FakeWorker()
-
-    def worker(self):
-        return self.fake
+        self.worker = worker or FakeWorker()
 
     def has_weights(self, pair):
         return False
@@ -247,13 +243,13 @@ class FakeEngine:
         return {}
 
     def method_costs(self, pair):
-        return {"ngram": MethodCosts(None, 0), "lm": MethodCosts(self.fake.c, 69_000_000)}
+        return {"ngram": MethodCosts(None, 0), "lm": MethodCosts(self.worker.c, 69_000_000)}
 
     def device(self):
-        return "cpu (made up, 2 threads)" if not self.fake.load else None
+        return "cpu (made up, 2 threads)" if not self.worker.load else None
 
     def precision(self):
-        return "fp32" if not self.fake.load else None
+        return "fp32" if not self.worker.load else None
 
     def models(self, pair, method):
         return Models("owner/target", "owner/draft" if method == "lm" else None)

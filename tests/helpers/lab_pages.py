@@ -31,10 +31,7 @@ class Tiny(EngineFacade):
     """The real engine and worker, for a pair of folders."""
 
     def __init__(self):
-        self.own = Worker("cpu")
-
-    def worker(self):
-        return self.own
+        super().__init__(Worker("cpu"))
 
 
 def said(outputs) -> dict:

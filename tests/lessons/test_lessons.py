@@ -13,10 +13,11 @@ from starlette.testclient import TestClient
 from typer.testing import CliRunner
 
 from app.form import EXAMPLES, NAMES, settings
-from app.jobs.service import Limits, Service
+from app.jobs.service import Service
 from app.lessons_tab import view
 from app.lessons_tab.handlers import ROUTES, LessonHandlers, contents, page
 from app.lessons_tab.variables import names
+from app.limits import Limits
 from engine.errors import BadInput
 from engine.trace.branch import request_of
 from engine.trace.trace import load

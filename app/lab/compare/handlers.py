@@ -11,7 +11,8 @@ import gradio as gr
 
 from app.form import START as START_PROMPT
 from app.form import settings
-from app.jobs.service import RecordedRun, Update
+from app.jobs.result_cache import RecordedRun
+from app.jobs.updates import Update
 from app.jobs.visitor import Session
 from app.lab.compare import view
 from app.lab.compare.view import Column
@@ -121,7 +122,7 @@ class CompareHandlers(Experiment):
         runs = tuple((f"run {number}", column.config) for number, column in enumerate(columns, 1))
         names, traces, run = [name for name, _ in runs], [TraceBuilder() for _ in runs], uuid.uuid4().hex
         feed, press, is_late = Feed(run), state.press, False
-        with closing(self.service.run(self.visitor(request), runs, again)) as updates:
+        with closing(self.service.runs.run(self.visitor(request), runs, again)) as updates:
             for update in updates:
                 if state.press is not press:
                     return

@@ -28,7 +28,7 @@ TOKENS = 96  # of each run at the start: four of them are done in a quarter of a
 def compare(service: Service, session: gr.State, tab: gr.Tab) -> None:
     """``session``: what the visitor last ran in the playground, whose prompt is offered when ``tab`` is opened."""
     handlers, state = CompareHandlers(service), gr.State(PageState())
-    methods = service.methods(service.pair)
+    methods = service.offer.methods(service.offer.pair)
     shown = gr.State(count(methods))
     gr.HTML(LEAD, apply_default_css=False)
     shared = _shared(service)
@@ -89,7 +89,7 @@ def _shared(service: Service) -> dict[str, Component]:
     )
     with gr.Row(equal_height=True):
         widgets["pair"] = control(
-            controls["pair"], elem_id="compare-pair", choices=choices(service.titles), min_width=220, scale=3
+            controls["pair"], elem_id="compare-pair", choices=choices(service.offer.titles), min_width=220, scale=3
         )
         tokens = replace(controls["tokens"], default=min(TOKENS, controls["tokens"].default))
         widgets["tokens"] = control(tokens, elem_id="compare-tokens", min_width=110)
@@ -100,7 +100,7 @@ def _shared(service: Service) -> dict[str, Component]:
 def _column(service: Service, number: int, start: dict, visible: bool) -> tuple:
     """The column, its controls by name in the order of OWN, and its Remove button."""
     controls, widgets = described(service.limits), {}
-    methods = method_choices(service, service.pair)
+    methods = method_choices(service, service.offer.pair)
     drafts = start["method"] != "none"
     with gr.Column(visible=visible, min_width=230, elem_classes="sl-compare-column") as column:
         gr.HTML(f"<h3>Run {number + 1}</h3>", apply_default_css=False)

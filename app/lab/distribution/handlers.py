@@ -6,7 +6,6 @@ from typing import Any
 import gradio as gr
 
 from app.form import METHOD_LABELS, Control, choices, plausible
-from app.jobs.service import Progress
 from app.lab.distribution import view
 from app.lab.distribution.request import REVEALING, TOY, TOY_PROMPT, RuleReport, RuleTest, RuleTests
 from app.lab.distribution.work import work_units
@@ -15,6 +14,7 @@ from app.ui.widgets import SKIP, outputs
 from app.views.notice import notice
 from engine.config import RunConfig, SamplingParams
 from engine.exactness.results import RIGHT, TOY_METHODS
+from engine.trace.events import Progress
 
 MOST_RUNS, MOST_LENGTH, MOST_SEED = 20_000, 4, 2**53 - 1
 # The settings that the toy and a pair start with: few outcomes, so that they can be counted in little time.

@@ -82,7 +82,7 @@ def _controls(service: Service) -> dict[str, Component]:
     """By name, in the order of NAMES."""
     titles = {TOY: "The toy: three words, no model needed"}
     if service.limits.lab_seconds:
-        titles |= service.titles
+        titles |= service.offer.titles
     lists = {"pair": choices(titles), "rule": view.rule_choices(toy=True), "method": choices(TOY_METHODS)}
     described, widgets = {each.name: each for each in CONTROLS}, {}
 

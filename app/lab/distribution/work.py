@@ -8,7 +8,8 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
-from app.jobs.service import Report, Work
+from app.jobs.runs import Work
+from app.jobs.updates import Report
 from app.lab.distribution.request import RuleReport, RuleTest, RuleTests
 from engine.exactness.results import RIGHT, Draws
 

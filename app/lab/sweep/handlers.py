@@ -7,7 +7,6 @@ from typing import Any
 
 import gradio as gr
 
-from app.jobs.service import Progress
 from app.lab.experiment import PageState, Resumable, counted, whole_number
 from app.lab.sweep import view
 from app.lab.sweep.work import SweepPlan, SweepProgress, prompts, work_units
@@ -19,6 +18,7 @@ from engine.bench.metrics import ALL
 from engine.bench.sweep_results import Cell, best, to_csv
 from engine.config import AUTO, RunConfig
 from engine.errors import BadInput, EngineError
+from engine.trace.events import Progress
 
 GAMMAS = ("1", "2", "3", "4", "6", "8", AUTO)
 TEMPERATURES = (0.0, 0.5, 1.0)
@@ -102,7 +102,7 @@ class SweepHandlers(Resumable):
     def _recipes(self, result: SweepResult, temperature: float) -> str:
         """The fastest setting, for other engines."""
         fastest = best(result.cells)[temperature, ALL]
-        models = self.service.models(result.pair, fastest.method)
+        models = self.service.offer.models(result.pair, fastest.method)
         choice = Choice(
             fastest.method, fastest.gamma, models.target, models.draft, models.gguf, temperature == 0,
             translated=models.translated,

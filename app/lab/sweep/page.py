@@ -42,13 +42,16 @@ def sweep(service: Service) -> None:
 
 def _controls(service: Service, handlers: SweepHandlers) -> list:
     """In the order of handlers.parse_form."""
-    methods = handlers.drafting_methods(service.pair)
+    methods = handlers.drafting_methods(service.offer.pair)
     # Not every device and precision has a copy; what shares weights is much like the other; the rest are seldom best.
     rare = ("copy", "window", "parallel heads", "exit head")
     usual = [name for name in methods if METHODS[name].needs not in rare and not METHODS[name].shares]
     with gr.Row():
         pair = control(
-            described(service.limits)["pair"], choices=choices(service.titles), elem_id="sweep-pair", min_width=220
+            described(service.limits)["pair"],
+            choices=choices(service.offer.titles),
+            elem_id="sweep-pair",
+            min_width=220,
         )
         ticked = gr.CheckboxGroup(
             methods, value=usual, label="Methods", info="What guesses ahead.", elem_id="sweep-methods", min_width=220

@@ -8,7 +8,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 
-from app.jobs.service import Report, Work
+from app.jobs.runs import Work
+from app.jobs.updates import Report
 from app.lab.work_units import tidy
 from engine.bench.prompts import Prompt, by_category, read_prompts
 from engine.bench.sample import BASELINE

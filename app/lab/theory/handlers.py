@@ -8,7 +8,6 @@ from functools import cache
 import gradio as gr
 
 from app.form import METHOD_LABELS, choices
-from app.jobs.service import Progress
 from app.jobs.updates import SECONDS_BETWEEN_UPDATES
 from app.jobs.visitor import Session
 from app.lab.experiment import Experiment, PageState, whole_number
@@ -21,6 +20,7 @@ from app.ui.widgets import SKIP, outputs
 from app.views.notice import notice
 from engine.config import RunConfig, drafts_one_by_one
 from engine.errors import BadInput
+from engine.trace.events import Progress
 
 ALPHAS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
 GAMMAS = (1, 2, 4, 8)
@@ -104,7 +104,7 @@ class TheoryHandlers(Experiment):
 
     def end(self, request: gr.Request, state: PageState) -> list:
         """Start over is offered once there are points."""
-        busy = self.service.is_busy(self.visitor(request))
+        busy = self.service.runs.is_busy(self.visitor(request))
         return [*super().end(request, state), SKIP if busy else gr.update(interactive=bool(state.result))]
 
     def start_over(self, session: Session, state: PageState) -> list:

@@ -69,13 +69,13 @@ def theory(service: Service, session: gr.State) -> None:
 
 def _controls(service: Service, handlers: TheoryHandlers) -> list[Component]:
     """In the order of handlers.parse_form."""
-    methods = handlers.drafting_methods(service.pair)
+    methods = handlers.drafting_methods(service.offer.pair)
     most = min(MOST_TOKENS, service.limits.new_tokens)
     slider = partial(gr.Slider, step=1, min_width=220)
     with gr.Row(equal_height=True):
         pair = control(
             described(service.limits)["pair"],
-            choices=choices(service.titles),
+            choices=choices(service.offer.titles),
             elem_id="theory-pair",
             scale=3,
             min_width=220,

@@ -2,7 +2,8 @@
 
 from collections.abc import Iterable, Mapping
 
-from app.jobs.service import Report, Work
+from app.jobs.runs import Work
+from app.jobs.updates import Report
 from app.lab.theory.request import AlphaGamma, DeviceCosts, Point, PointPlan, PointStarted
 from app.lab.work_units import WarmUpOnce
 from engine.config import RunConfig

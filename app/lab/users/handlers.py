@@ -7,7 +7,6 @@ from typing import Any
 
 import gradio as gr
 
-from app.jobs.service import Progress
 from app.lab.experiment import PageState, Resumable, counted, whole_number
 from app.lab.users import view
 from app.lab.users.work import CONTEXTS, UsersPlan, UsersProgress, work_units
@@ -17,7 +16,7 @@ from app.views.table import empty
 from engine.bench.users_results import UsersRow
 from engine.config import AUTO, RunConfig
 from engine.errors import BadInput, EngineError
-from engine.trace.events import CostModel
+from engine.trace.events import CostModel, Progress
 
 GAMMAS = ("1", "2", "3", "4", "6", AUTO)
 MOST_USERS, MOST_NUMBERS, MOST_REPEATS = 32, 8, 5

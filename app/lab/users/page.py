@@ -40,11 +40,14 @@ def users(service: Service) -> None:
 
 def _controls(service: Service, handlers: UsersHandlers) -> list:
     """In the order of handlers.parse_form."""
-    methods = handlers.drafting_methods(service.pair)
+    methods = handlers.drafting_methods(service.offer.pair)
     usual = [name for name in methods if name == AUTO or _is_usual(name)]
     with gr.Row():
         pair = control(
-            described(service.limits)["pair"], choices=choices(service.titles), elem_id="users-pair", min_width=220
+            described(service.limits)["pair"],
+            choices=choices(service.offer.titles),
+            elem_id="users-pair",
+            min_width=220,
         )
         numbers = gr.Textbox(
             "1, 2, 4, 8, 16", label="Users at once", info=f"Numbers from 1 to {MOST_USERS}, with commas.",

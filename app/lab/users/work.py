@@ -8,7 +8,8 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
-from app.jobs.service import Report, Work
+from app.jobs.runs import Work
+from app.jobs.updates import Report
 from app.lab.work_units import WarmUpOnce, tidy
 from engine.bench.prompts import Prompt, after_long_texts, read_prompts, spread
 from engine.bench.users_results import UsersRow

@@ -8,13 +8,18 @@ import weakref
 import pytest
 from fake_worker import FakeEngine, FakeWorker, recorded, wait_for
 
+from app.jobs.baseline import with_baseline
+from app.jobs.engine_facade import EngineFacade
 from app.jobs.result_cache import RecordedRun, ResultCache
-from app.jobs.service import EngineFacade, Progress, Report, Service, Update, with_baseline
+from app.jobs.service import Service
+from app.jobs.updates import Report, Update
 from app.limits import Limits
 from app.server import hosting
 from app.views.status_chip import ago, chip
 from engine.config import RunConfig
 from engine.errors import BadInput, EngineError, Unavailable
+from engine.runtime.worker import get_worker
+from engine.trace.events import Progress
 
 
 def asked(prompt="Hi", tokens=30, **more) -> RunConfig:
@@ -38,7 +43,7 @@ class Visitor(threading.Thread):
     def run(self):
         began = time.monotonic()
         try:
-            for update in self.service.run(self.who, with_baseline(self.config), self.again):
+            for update in self.service.runs.run(self.who, with_baseline(self.config), self.again):
                 self.shown.append(update)
         except EngineError as error:
             self.error = error
@@ -87,20 +92,20 @@ def test_only_exactly_the_same_settings_are_the_same_run():
 def test_again_measures_anew_and_replaces_what_was_kept():
     worker, service = served()
     Visitor(service, "a", asked()).join(10)
-    first = service.results.get(with_baseline(asked()))
+    first = service.runs.results.get(with_baseline(asked()))
     again = Visitor(service, "a", asked(), again=True)
     again.join(10)
     assert again.recording is None and len(worker.runs) == 4
-    assert service.results.get(with_baseline(asked())).at > first.at
+    assert service.runs.results.get(with_baseline(asked())).at > first.at
 
 
 def test_a_stopped_run_is_not_kept():
     _, service = served(step=0.05)
     visitor = Visitor(service, "a", asked(tokens=500))
     wait_for(lambda: visitor.events)
-    assert service.stop("a")
+    assert service.runs.stop("a")
     visitor.join(2)
-    assert not visitor.is_alive() and len(service.results) == 0 and visitor.events[-1].reason == "cancelled"
+    assert not visitor.is_alive() and len(service.runs.results) == 0 and visitor.events[-1].reason == "cancelled"
 
 
 def test_stop_does_not_end_a_run_that_others_wait_for():
@@ -110,7 +115,7 @@ def test_stop_does_not_end_a_run_that_others_wait_for():
     second = Visitor(service, "b", asked(tokens=120))
     wait_for(lambda: second.stages and "already running exactly this" in second.stages[-1])
     worker.step = 0  # of the baseline
-    service.stop("a")
+    service.runs.stop("a")
     first.join(1.5)
     assert not first.is_alive() and not worker.jobs[0].is_cancelled
     second.join(20)
@@ -122,11 +127,11 @@ def test_when_the_last_one_leaves_the_device_is_free():
     crowd = [Visitor(service, name, asked(tokens=500)) for name in "abc"]
     wait_for(lambda: worker.jobs and len(worker.jobs[0]._subscribers) == 3)
     for name in "abc":
-        service.stop(name)
+        service.runs.stop(name)
     for visitor in crowd:
         visitor.join(3)
     wait_for(lambda: worker.running is None, 2)
-    assert worker.jobs[0].is_cancelled and not service._jobs and not any(map(service.is_busy, "abc"))
+    assert worker.jobs[0].is_cancelled and not service.runs._jobs and not any(map(service.runs.is_busy, "abc"))
     for visitor in crowd:
         assert not visitor.is_alive()
 
@@ -142,11 +147,11 @@ def test_stop_counts_before_there_is_a_job_to_stop():
 
     service.engine.problems = problems
     visitor = Visitor(service, "a", asked())
-    assert looking.wait(5) and service.is_busy("a") and service.stop("a")
+    assert looking.wait(5) and service.runs.is_busy("a") and service.runs.stop("a")
     go_on.set()
     visitor.join(3)
     assert not visitor.is_alive() and visitor.error is None and not visitor.events and worker.jobs == []
-    assert not service.is_busy("a") and not service.stop("a")
+    assert not service.runs.is_busy("a") and not service.runs.stop("a")
 
 
 def test_a_bug_before_the_job_is_a_sentence_too():
@@ -154,7 +159,7 @@ def test_a_bug_before_the_job_is_a_sentence_too():
     service.engine.prompt_tokens = lambda pair, text: 1 / 0
     visitor = Visitor(service, "a", asked())
     visitor.join(3)
-    assert "stumbled on this run (ZeroDivisionError)" in str(visitor.error) and not service.is_busy("a")
+    assert "stumbled on this run (ZeroDivisionError)" in str(visitor.error) and not service.runs.is_busy("a")
 
 
 def test_a_run_stopped_in_the_queue_never_reaches_the_engine():
@@ -163,10 +168,10 @@ def test_a_run_stopped_in_the_queue_never_reaches_the_engine():
     wait_for(lambda: worker.runs)
     second = Visitor(service, "b", asked("Other"))
     wait_for(lambda: worker.waiting == 1)
-    service.stop("b")
+    service.runs.stop("b")
     second.join(2)
     assert not second.is_alive() and worker.waiting == 0
-    service.stop("a")
+    service.runs.stop("a")
     first.join(2)
     assert all(config.prompt == "Hi" for config in worker.runs)
 
@@ -223,7 +228,7 @@ def test_the_cache_is_bounded_in_number_and_size_and_the_unused_go_first():
 def test_several_configs_of_one_request_run_with_no_other_request_in_between():
     worker, service = served(step=0.01)
     configs = tuple((f"run {seed}", asked(seed=seed)) for seed in range(3))
-    updates = service.run("a", configs)
+    updates = service.runs.run("a", configs)
     while not worker.runs:
         next(updates)
     other = Visitor(service, "b", asked("Other"))
@@ -240,8 +245,8 @@ def test_work_without_a_model_runs_on_the_engines_thread():
     def work(engine, should_stop):
         yield Report((engine, threading.current_thread().name))
 
-    found = [each for each in service.experiment("a", [work, work]) if isinstance(each, Report)]
-    assert found == [Report((None, "engine-fake"))] * 2 and not service.is_busy("a")
+    found = [each for each in service.runs.experiment("a", [work, work]) if isinstance(each, Report)]
+    assert found == [Report((None, "engine-fake"))] * 2 and not service.runs.is_busy("a")
 
 
 def test_an_experiment_keeps_its_reports_when_it_is_stopped_and_begins_no_further_work():
@@ -255,9 +260,9 @@ def test_an_experiment_keeps_its_reports_when_it_is_stopped_and_begins_no_furthe
         yield Report("late")
 
     reports = []
-    for report in service.experiment("a", [work, work]):
+    for report in service.runs.experiment("a", [work, work]):
         reports.append(report)
-        service.stop("a")
+        service.runs.stop("a")
     assert reports == [Report("early"), Report("late")] and len(begun) == 1
 
 
@@ -267,7 +272,7 @@ def test_an_ended_run_leaves_nothing_in_memory_but_the_cache():
     gone = weakref.ref(worker.jobs.pop())
     wait_for(lambda: worker.running is None)
     gc.collect()
-    assert gone() is None and not service._jobs and not service._requests
+    assert gone() is None and not service.runs._jobs and not service.runs._requests
 
 
 # ── limits ──
@@ -282,8 +287,8 @@ def test_a_full_queue_refuses_once_and_the_next_run_works():
     third = Visitor(service, "c", asked("Third"))
     third.join(5)
     assert str(third.error) == "The queue is full: 1 runs are waiting. Try again in a minute."
-    assert not service.is_busy("c") and len(worker.jobs) == 2
-    service.stop("a")
+    assert not service.runs.is_busy("c") and len(worker.jobs) == 2
+    service.runs.stop("a")
     for visitor in crowd:
         visitor.join(10)
     assert crowd[1].error is None and crowd[1].events
@@ -315,27 +320,27 @@ def test_what_is_not_on_offer_is_refused_before_the_engine_sees_it(config, words
 
 def test_only_the_pairs_named_are_offered():
     _, service = served(Limits(pairs=("thinker",)))
-    assert list(service.pairs) == ["thinker"] and service.pair == "thinker"
+    assert list(service.offer.pairs) == ["thinker"] and service.offer.pair == "thinker"
     with pytest.raises(BadInput, match="choose from thinker"):
-        service.methods("smollm2-135m")
+        service.offer.methods("smollm2-135m")
 
 
 def test_the_real_pairs_are_checked_before_a_load(tmp_path):
-    service = Service(EngineFacade(), Limits(fetch=False))
+    service = Service(EngineFacade(get_worker()), Limits(fetch=False))
     with pytest.raises(BadInput, match="does not offer"):
-        list(service.run("a", with_baseline(asked(pair=str(tmp_path)))))
+        list(service.runs.run("a", with_baseline(asked(pair=str(tmp_path)))))
     own = ("none", "ngram", "corpus", "quantised", "lookahead")
     drafted = ("lm", "eagle", "eagle-chain", "medusa", "exit")
-    assert service.methods("smollm2-135m") == (*own, *drafted)
-    assert any("are not here yet" in reason or "GB" in reason for reason in service.problems("qwen3-8b"))
-    assert "no method 'eagle'" in service.problems("qwen3-8b", "eagle")[0]
-    assert service.to_fetch("qwen3-8b") == 0, "a visitor's choice may not download here"
-    assert Service(EngineFacade(), Limits()).to_fetch("qwen3-8b") > 16e9
+    assert service.offer.methods("smollm2-135m") == (*own, *drafted)
+    assert any("are not here yet" in reason or "GB" in reason for reason in service.offer.problems("qwen3-8b"))
+    assert "no method 'eagle'" in service.offer.problems("qwen3-8b", "eagle")[0]
+    assert service.offer.to_fetch("qwen3-8b") == 0, "a visitor's choice may not download here"
+    assert Service(EngineFacade(get_worker()), Limits()).offer.to_fetch("qwen3-8b") > 16e9
 
 
 def test_the_embedded_pair_is_here_and_its_template_has_no_thinking_switch():
-    service = Service(EngineFacade(), Limits())
-    assert service.problems("smollm2-135m") == [] and service.to_fetch("smollm2-135m") == 0
+    service = Service(EngineFacade(get_worker()), Limits())
+    assert service.offer.problems("smollm2-135m") == [] and service.offer.to_fetch("smollm2-135m") == 0
     assert service.engine.thinking("smollm2-135m") is False
     assert service.engine.prompt_tokens("smollm2-135m", "Hello there") == 2
 
@@ -345,23 +350,23 @@ def test_the_embedded_pair_is_here_and_its_template_has_no_thinking_switch():
 
 def test_the_state_follows_the_engine():
     worker, service = served(step=0.05, load=0.5)
-    assert service.state().kind == "asleep"
+    assert service.state.now().kind == "asleep"
     visitor = Visitor(service, "a", asked(tokens=60))
-    wait_for(lambda: service.state().kind == "loading")
-    wait_for(lambda: service.state().kind == "busy")
+    wait_for(lambda: service.state.now().kind == "loading")
+    wait_for(lambda: service.state.now().kind == "busy")
     other = Visitor(service, "b", asked("Other", tokens=8))
-    wait_for(lambda: service.state().waiting == 1)
+    wait_for(lambda: service.state.now().waiting == 1)
     worker.step = 0
     visitor.join(20), other.join(20)
-    wait_for(lambda: service.state().kind == "ready")
-    assert service.state().device.startswith("cpu")
+    wait_for(lambda: service.state.now().kind == "ready")
+    assert service.state.now().device.startswith("cpu")
 
 
 def with_weights(service, monkeypatch, wait=60.0, draw=0.0) -> None:
-    monkeypatch.setattr("app.jobs.service._SECONDS_FOR_A_VISITOR", wait)
-    monkeypatch.setattr("app.jobs.service._SECONDS_TO_DRAW", draw)
+    monkeypatch.setattr("app.jobs.engine_state._SECONDS_FOR_A_VISITOR", wait)
+    monkeypatch.setattr("app.jobs.engine_state._SECONDS_TO_DRAW", draw)
     service.engine.has_weights = lambda pair: True
-    service.warm()
+    service.state.warm(service.offer.pair)
 
 
 def test_the_model_is_loaded_once_the_first_page_stands_and_not_before(monkeypatch):
@@ -369,19 +374,19 @@ def test_the_model_is_loaded_once_the_first_page_stands_and_not_before(monkeypat
     with_weights(service, monkeypatch)
     time.sleep(0.2)
     assert not worker.jobs
-    assert service.state().progress == Progress("Loading the model")  # the first page requests it
+    assert service.state.now().progress == Progress("Loading the model")  # the first page requests it
     wait_for(lambda: worker.jobs)
-    wait_for(lambda: service.state().progress and service.state().progress.fraction)
-    wait_for(lambda: service.state().kind == "ready")
+    wait_for(lambda: service.state.now().progress and service.state.now().progress.fraction)
+    wait_for(lambda: service.state.now().kind == "ready")
 
 
 def test_a_run_during_the_warm_up_is_next_and_shows_the_loading(monkeypatch):
     _, service = served(load=1.0)
     with_weights(service, monkeypatch, wait=0.0)
-    wait_for(lambda: service.worker.jobs)
+    wait_for(lambda: service.runs.worker.jobs)
     visitor = Visitor(service, "a", asked(tokens=8))
     wait_for(lambda: "Loading the model" in visitor.stages)
-    assert service.state().waiting == 0
+    assert service.state.now().waiting == 0
     visitor.join(10)
     assert visitor.error is None and visitor.events and not any("queue" in stage for stage in visitor.stages)
 
@@ -390,7 +395,7 @@ def test_the_model_is_loaded_without_a_visitor_too(monkeypatch):
     worker, service = served(load=0.1)
     with_weights(service, monkeypatch, wait=0.1)
     wait_for(lambda: worker.jobs)
-    wait_for(lambda: service.state().kind == "ready")
+    wait_for(lambda: service.state.now().kind == "ready")
 
 
 @pytest.mark.parametrize(("load", "draw"), [(0.5, 0.2), (0, 0.5)])
@@ -398,7 +403,7 @@ def test_a_run_that_is_quicker_loads_what_it_needs_and_nothing_is_loaded_again(m
     worker, service = served(load=load)
     with_weights(service, monkeypatch, draw=draw)
     Visitor(service, "a", asked(tokens=8)).join(20)
-    wait_for(lambda: service.state().kind == "ready")
+    wait_for(lambda: service.state.now().kind == "ready")
     assert [config.prompt for config in worker.runs] == ["Hi", "Hi"]
 
 

@@ -69,6 +69,12 @@ def test_the_hosts_refusal_is_a_sentence_and_the_next_run_works(visit):
     assert len(visit["after"]["tokens"]["run"]) == 8 and visit["after"]["error"] is None
 
 
+def test_the_page_knows_the_engine_of_its_runs_and_starts_no_other(visit):
+    """Its facade once had a second worker, which never ran: the chip stayed asleep and no costs were known."""
+    assert visit["states"] == ["asleep", "ready"] and visit["device"].startswith("cpu")
+    assert "ngram" in visit["costs"] and visit["engine threads"] == 1
+
+
 def test_what_cannot_be_sent_there_is_not_offered(visit):
     assert "run SpecLens on your own machine" in visit["lab"]
 

@@ -12,11 +12,12 @@ from fake_worker import TEXT, FakeEngine, FakeWorker, pieces, play, wait_for
 from lab_pages import VISITOR, said
 
 from app.form import defaults
-from app.jobs.service import Limits, Service
+from app.jobs.service import Service
 from app.lab.compare import view
 from app.lab.compare.handlers import MOST, OWN, SHARED, SKIP, START, CompareHandlers, beginning, count, parse_form
 from app.lab.compare.view import Column
 from app.lab.experiment import PageState
+from app.limits import Limits
 from engine.config import RunConfig, SamplingParams
 from engine.errors import BadInput, Unavailable
 from engine.trace.events import Round
@@ -226,8 +227,7 @@ def test_a_failing_run_keeps_what_it_made():
 
 
 def test_the_time_limit_is_said():
-    handlers = page(FakeWorker(step=0.2))
-    handlers.service.limits = replace(handlers.service.limits, seconds=1)
+    handlers = page(FakeWorker(step=0.2), seconds=1)
     assert "may take up to 1 s" in said(run(handlers, tokens=400)[-1])["text"]
 
 

@@ -11,11 +11,12 @@ import pytest
 from fake_worker import FakeEngine, wait_for
 from lab_pages import VISITOR, notices, rows, said
 
-from app.jobs.service import Limits, Service
+from app.jobs.service import Service
 from app.lab.distribution import view, work
 from app.lab.distribution.handlers import CONTROLS, NAMES, SKIP, TOY_START, RuleTestHandlers, parse_form
 from app.lab.distribution.request import REVEALING, TOY, TOY_PROMPT, RuleReport, RuleTest, RuleTests
 from app.lab.experiment import PageState
+from app.limits import Limits
 from engine.config import RunConfig, SamplingParams
 from engine.exactness.distribution_test import count_outcomes, judge, toy_runs
 from engine.exactness.mutants import MUTANTS
@@ -153,7 +154,7 @@ def test_a_run_that_was_stopped_is_no_outcome(engine, looks):
 def test_nonsense_is_a_sentence_and_reaches_no_engine(changes, words):
     handlers = page()
     last = press(handlers, **changes)[-1]
-    assert said(last)["kind"] == "error" and words in said(last)["text"] and handlers.service.worker.engine is None
+    assert said(last)["kind"] == "error" and words in said(last)["text"] and handlers.service.runs.worker.engine is None
 
 
 def test_the_form_becomes_a_test():
@@ -184,7 +185,7 @@ def test_choosing_a_pair_offers_what_it_has():
 def test_the_toy_needs_no_model_and_is_lossless():
     handlers, state = page(lab_seconds=0), PageState()
     updates = press(handlers, state)
-    assert any("of 300 runs" in text for text in notices(updates)) and handlers.service.worker.engine is None
+    assert any("of 300 runs" in text for text in notices(updates)) and handlers.service.runs.worker.engine is None
     verdicts = [rows(u.rules)[0][-2] for u in updates if u.rules is not SKIP and rows(u.rules)]
     assert verdicts[0] == "being counted" and verdicts[-1].startswith("lossless"), "no verdict before the end"
     last = said(updates[-1])

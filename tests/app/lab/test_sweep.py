@@ -9,12 +9,14 @@ import pytest
 from lab_pages import VISITOR, Tiny, notices, said
 from tiny_pairs import model_folder
 
-from app.jobs.service import Limits, Service, with_baseline
+from app.jobs.baseline import with_baseline
+from app.jobs.service import Service
 from app.lab import work_units
 from app.lab.experiment import PageState
 from app.lab.sweep import view
 from app.lab.sweep.handlers import SKIP, SweepHandlers, parse_form
 from app.lab.sweep.work import OWN, SweepPlan, prompts
+from app.limits import Limits
 from engine.bench.sweep_results import Cell
 from engine.config import AUTO, RunConfig
 from engine.errors import BadInput
@@ -141,8 +143,8 @@ def served(tmp_path_factory):
         patch.setattr("app.lab.sweep.handlers.SECONDS_BETWEEN_NOTICES", 0.0)  # its runs are over sooner
         engine = Tiny()
         service = Service(engine, Limits(pairs=(str(root / "target"),)))
-        yield SweepHandlers(service), service.pair, root / "cache"
-        engine.own.close()
+        yield SweepHandlers(service), service.offer.pair, root / "cache"
+        engine.worker.close()
 
 
 def test_a_sweep_runs_and_is_offered_as_files(served):
@@ -203,7 +205,7 @@ def test_others_get_their_turn_between_two_turns_of_a_sweep(served):
 
     def run():
         config = RunConfig("between", pair=pair, method="none", gamma=0, max_new_tokens=4)
-        seen.append([update for update in service.run("b", with_baseline(config))])
+        seen.append([update for update in service.runs.run("b", with_baseline(config))])
 
     thread = threading.Thread(target=run)
     for _ in handlers.run(VISITOR, state, *values):
@@ -213,7 +215,7 @@ def test_others_get_their_turn_between_two_turns_of_a_sweep(served):
             handlers.stop(VISITOR, state)
             break
     thread.join(60)
-    assert seen and not service.is_busy("b")
+    assert seen and not service.runs.is_busy("b")
     assert not state.result.is_complete, "the other visitor waited for the whole sweep"
 
 

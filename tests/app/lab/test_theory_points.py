@@ -8,10 +8,11 @@ import pytest
 from fake_worker import FakeEngine
 from lab_pages import VISITOR, WorkingWorker, rows, said
 
-from app.jobs.service import Limits, Service
+from app.jobs.service import Service
 from app.jobs.visitor import Session
 from app.lab.experiment import PageState
 from app.lab.theory.handlers import ALPHAS, GAMMAS, TheoryHandlers
+from app.limits import Limits
 from engine.errors import Unavailable
 
 
@@ -26,7 +27,7 @@ def press(handlers, state, alphas=(0.1, 0.9), gammas=(2,), repeats=1, method="lm
 
 
 def units(handlers) -> int:
-    return handlers.service.engine.worker().units
+    return handlers.service.engine.worker.units
 
 
 def test_points_are_measured_beside_plain_decoding(engine):
@@ -131,7 +132,7 @@ def test_a_refused_form_reaches_no_engine_and_loses_no_points(engine, changes, l
     measured, handlers = state.result, page(**limits)
     update = press(handlers, state, **changes)[-1]
     assert said(update)["kind"] == "error" and words in said(update)["text"]
-    assert handlers.service.engine.worker().jobs == [] and (changes.get("tokens") or state.result is measured)
+    assert handlers.service.engine.worker.jobs == [] and (changes.get("tokens") or state.result is measured)
 
 
 def test_the_pair_says_which_methods_can_be_measured():

@@ -7,11 +7,12 @@ import pytest
 from lab_pages import VISITOR, Tiny, notices, rows, said
 from tiny_pairs import model_folder
 
-from app.jobs.service import Limits, Service
+from app.jobs.service import Service
 from app.lab.experiment import PageState
 from app.lab.users import view, work
 from app.lab.users.handlers import SKIP, UsersHandlers, parse_form
 from app.lab.users.work import LONG, SHORT
+from app.limits import Limits
 from engine.bench.users_results import UsersRow
 from engine.config import AUTO
 from engine.errors import BadInput
@@ -171,8 +172,8 @@ def served(tmp_path_factory):
         patch.setattr(work, "LONG_TEXT", 40)
         engine = Tiny()
         service = Service(engine, Limits(pairs=(str(root / "target"),)))
-        yield UsersHandlers(service), service.pair
-        engine.own.close()
+        yield UsersHandlers(service), service.offer.pair
+        engine.worker.close()
 
 
 def test_users_are_measured_stopped_and_measured_on(served):

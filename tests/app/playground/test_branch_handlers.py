@@ -105,7 +105,7 @@ def test_keep_makes_it_the_run_and_drop_takes_it_away(branches, session):
 def test_a_place_that_the_output_does_not_have_is_refused(branches, session, place, words):
     values = fork(branches, press := Press(), session, place)
     assert said(Screen(values[-1]))["kind"] == "error" and words in said(Screen(values[-1]))["text"]
-    assert press.session is None and branches.service.engine.fake.runs == []
+    assert press.session is None and branches.service.engine.worker.runs == []
 
 
 @pytest.mark.parametrize("data", [None, [], {"place": True, "id": 3}, {"place": 1.5, "id": 3}, {"place": "1", "id": 3},
@@ -133,7 +133,7 @@ def test_a_trace_whose_model_is_not_here_is_refused_in_a_sentence(branches, sess
 def test_during_a_run_it_is_refused_and_stop_ends_it(session):
     worker = FakeWorker(step=0.05)
     branches = BranchHandlers(Service(FakeEngine(worker), Limits()))
-    running = branches.service.run("a", (("run", settings(defaults())),))
+    running = branches.service.runs.run("a", (("run", settings(defaults())),))
     next(running)
     assert "run in progress" in said(Screen(fork(branches, Press(), session)[-1]))["text"]
     running.close()
@@ -155,7 +155,7 @@ def test_a_link_restores_the_run_and_its_branch():
     runs = page()
     links, press = LinkHandlers(runs.service), Press()
     press_run(runs)
-    result = runs.service.results.get(next(iter(runs.service.results._runs)))
+    result = runs.service.runs.results.get(next(iter(runs.service.runs.results._runs)))
     shown = Session(result.run, result.baseline)
     fork(runs.branches, press, shown)
     branched: Trace = press.session.trace
@@ -167,10 +167,10 @@ def test_a_link_restores_the_run_and_its_branch():
     opened = SimpleNamespace(_data={"query": answer["link"]})
     _, stage, session, *_ = links.opened(Press(), opened)
     assert session.trace == branched and line(Screen(stage), "branch")["place"] == PLACE, "both have run here"
-    runs.service.results._runs.clear()
-    jobs, later = len(runs.service.worker.jobs), Press()
+    runs.service.runs.results._runs.clear()
+    jobs, later = len(runs.service.runs.worker.jobs), Press()
     _, stage, *_ = links.opened(later, opened)
-    assert "forced at place 6" in said(Screen(stage))["text"] and len(runs.service.worker.jobs) == jobs
+    assert "forced at place 6" in said(Screen(stage))["text"] and len(runs.service.runs.worker.jobs) == jobs
     values = list(runs.run(visitor(), later, *form()))
     assert later.session.trace.output == branched.output and later.session.trace.branch.output == branched.branch.output
     assert later.linked is None and lines(values[-1:], "branch_round")
@@ -182,7 +182,7 @@ def test_a_link_restores_the_run_and_its_branch():
 ])  # fmt: skip
 def test_a_link_with_a_token_that_does_not_exist_gets_a_sentence(monkeypatch, force, words):
     service = Service(FakeEngine(), Limits())
-    service.pairs = {name: replace(pair, vocabulary=50_000) for name, pair in service.pairs.items()}
+    service.offer.pairs = {name: replace(pair, vocabulary=50_000) for name, pair in service.offer.pairs.items()}
     press = Press()
     _, stage, *_ = LinkHandlers(service).opened(press, SimpleNamespace(_data={"query": f"force={force}&seed=7"}))
     assert words in said(Screen(stage))["text"] and press.linked is None

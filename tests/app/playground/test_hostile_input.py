@@ -52,4 +52,4 @@ def test_ten_fast_runs_of_one_page_leave_one_answer_and_nothing_running():
     kinds = [said(end)["kind"] for end in ends]
     assert kinds.count("good") == 1 and kinds.count("quiet") == 9, kinds
     assert sum(said(end)["text"].startswith("Stopped") for end in ends) == 9
-    assert handlers.service.stop("a") is False, "nothing runs any more"
+    assert handlers.service.runs.stop("a") is False, "nothing runs any more"

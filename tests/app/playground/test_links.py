@@ -11,7 +11,8 @@ from fake_worker import FakeEngine
 from test_run_handlers import Screen, line, said
 
 from app.form import NAMES, defaults, described, read, settings
-from app.jobs.service import Pair, Service
+from app.jobs.engine_facade import Pair
+from app.jobs.service import Service
 from app.jobs.visitor import Session
 from app.limits import Limits
 from app.playground import startup_run
@@ -226,7 +227,7 @@ def test_opening_fills_the_controls_and_runs_nothing(sharing):
     assert set(notes) == {"Nothing has run yet."}, "and its charts"
     assert results.tree_tab["visible"] is False and all(file["value"] is None for file in results[-4:])
     assert json.loads(told) | {"at": ""} == {"hide": ["seed"], "present": True, "at": ""}
-    assert sharing.service.engine.fake.jobs == []
+    assert sharing.service.engine.worker.jobs == []
 
 
 def test_the_controls_begin_with_the_recorded_run_and_a_link_of_settings_resets_them(sharing):
@@ -267,7 +268,7 @@ def test_the_link_of_the_controls_opens_as_them(sharing):
 def test_the_address_of_a_press_opens_as_its_run_where_that_is_kept(sharing):
     values = defaults() | {"prompt": "Hello", "seed": 9, "tokens": 8}  # with method auto
     query = json.loads(sharing.address(Session(), *values.values()))["address"]
-    link = read_link(query, sharing.controls, list(sharing.service.pairs.values()), 8_000)
+    link = read_link(query, sharing.controls, list(sharing.service.offer.pairs.values()), 8_000)
     assert settings(defaults() | link.values) == settings(values)
     assert sharing.address(Session(), *(values | {"prompt": ""}).values()) == SKIP, "a refused press leaves the address"
     reloaded = SimpleNamespace(_data={"query": query, "reload": True})

@@ -5,7 +5,8 @@ import time
 
 from fake_worker import FakeEngine
 
-from app.jobs.service import Limits, Service
+from app.jobs.service import Service
+from app.limits import Limits
 from app.playground.pair_handlers import SKIP, PairHandlers, precision_info
 from engine.bench.precisions import Distance
 from engine.errors import Unavailable
@@ -30,7 +31,7 @@ def test_which_pairs_can_run_is_not_found_out_for_every_visitor(monkeypatch):
     )
     assert handlers.list_pairs() == handlers.list_pairs() and asked == ["smollm2-135m", "thinker", "giant"]
     clock = time.monotonic() + 31
-    monkeypatch.setattr("app.jobs.service.time.monotonic", lambda: clock)
+    monkeypatch.setattr("app.jobs.offer.time.monotonic", lambda: clock)
     handlers.list_pairs()
     assert len(asked) == 6
 

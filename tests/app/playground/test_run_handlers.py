@@ -15,8 +15,9 @@ import pytest
 from fake_worker import FakeEngine, FakeWorker, wait_for
 
 from app.form import NAMES, defaults
-from app.jobs.service import Limits, Service
+from app.jobs.service import Service
 from app.jobs.visitor import Session
+from app.limits import Limits
 from app.page import build, launch_options
 from app.playground.press import Press
 from app.playground.run_handlers import SKIP, RunHandlers
@@ -206,7 +207,7 @@ def test_a_run_that_takes_too_long_is_ended_and_says_so():
     began = time.monotonic()
     last = press_run(handlers, tokens=500)[-1]
     assert time.monotonic() - began < 5 and "a run may take up to 1 s here" in said(last)["text"]
-    assert last.session.trace.rounds and len(handlers.service.results) == 0
+    assert last.session.trace.rounds and len(handlers.service.runs.results) == 0
 
 
 def test_a_mistake_in_drawing_leaves_no_page_that_says_it_is_running(monkeypatch):
@@ -217,7 +218,7 @@ def test_a_mistake_in_drawing_leaves_no_page_that_says_it_is_running(monkeypatch
     assert before[0].run["value"] == "Running…"
     assert last.run["value"] == "Run" and last.stop["interactive"] is False
     assert said(last)["kind"] == "error" and "KeyError" in said(last)["text"]
-    assert not handlers.service.is_busy("a")
+    assert not handlers.service.runs.is_busy("a")
     monkeypatch.undo()
     assert said(press_run(handlers)[-1])["kind"] == "good"
 
@@ -372,7 +373,7 @@ def test_the_place_in_the_queue_is_shown():
     first, _ = start(handlers, "a", tokens=500)
     wait_for(lambda: worker.jobs)
     second, _ = start(handlers, "b", tokens=500, seed=1)
-    wait_for(lambda: handlers.service.worker.waiting == 1)
+    wait_for(lambda: handlers.service.runs.worker.waiting == 1)
     third, screens = start(handlers, "c", tokens=20, seed=2)
     wait_for(lambda: any("2 before you" in s.stage for s in screens))
     assert any(said(s).get("place") == 2 for s in screens), "for the chip"
@@ -394,7 +395,7 @@ def two_at_once(handlers) -> list[list[Screen]]:
     threads = [Thread(target=lambda who=who: seen[who].extend(press_run(handlers, who, seed=ord(who)))) for who in seen]
     for thread in threads:
         thread.start()
-        wait_for(lambda: handlers.service.worker.together)
+        wait_for(lambda: handlers.service.runs.worker.together)
     for thread in threads:
         thread.join(20)
     return list(seen.values())

@@ -16,8 +16,9 @@ from sample_traces import small, tree
 from test_run_handlers import Screen, line, said
 
 from app.form import NAMES, defaults, settings
-from app.jobs.service import Limits, Service
+from app.jobs.service import Service
 from app.jobs.visitor import Session
+from app.limits import Limits
 from app.playground import html_export
 from app.playground.press import Press
 from app.playground.result_handlers import Results

@@ -8,11 +8,14 @@ import yaml
 from fake_worker import FakeEngine, recorded
 from unlike_tokenizers import sentence_piece
 
-from app.jobs.service import EngineFacade, Limits, Service
+from app.jobs.engine_facade import EngineFacade
+from app.jobs.service import Service
 from app.jobs.visitor import Session
+from app.limits import Limits
 from app.playground.result_handlers import Results
 from app.views.engine_recipes import TARGETS, TYPICAL, Choice, production
 from engine.config import METHODS
+from engine.runtime.worker import get_worker
 
 ENGINES = ("transformers", "vLLM", "SGLang", "TensorRT-LLM", "llama.cpp", "LMDeploy", "TGI")
 SUPPORTED = {
@@ -204,6 +207,6 @@ def test_the_controls_become_recipes():
 
 
 def test_a_gguf_target_is_told_as_the_checkpoint_it_was_made_from():
-    models = EngineFacade().models("smollm2-135m", "ngram")
+    models = EngineFacade(get_worker()).models("smollm2-135m", "ngram")
     assert models.target == "HuggingFaceTB/SmolLM2-135M-Instruct" and models.gguf.endswith("-GGUF:Q4_1")
-    assert EngineFacade().models("qwen3-8b", "lm").draft == "Qwen/Qwen3-0.6B"
+    assert EngineFacade(get_worker()).models("qwen3-8b", "lm").draft == "Qwen/Qwen3-0.6B"

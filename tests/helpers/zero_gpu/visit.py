@@ -7,9 +7,12 @@ import json
 import multiprocessing
 import os
 import sys
+import threading
 
 from app.jobs import zero_gpu
-from app.jobs.service import Service, Update, with_baseline
+from app.jobs.baseline import with_baseline
+from app.jobs.service import Service
+from app.jobs.updates import Update
 from app.limits import Limits
 from engine.config import RunConfig
 from engine.errors import EngineError
@@ -18,7 +21,7 @@ from engine.errors import EngineError
 def run(service, config, stop_after=0):
     """Names of the events by lane, the answer, and the sentence that it ended with."""
     found = {"run": [], "baseline": [], "tokens": {"run": [], "baseline": []}, "error": None}
-    shown = service.run("someone", with_baseline(config))
+    shown = service.runs.run("someone", with_baseline(config))
     try:
         for update in shown:
             if not isinstance(update, Update):
@@ -27,7 +30,7 @@ def run(service, config, stop_after=0):
                 found[update.name].append(type(event).__name__)
                 found["tokens"][update.name] += [token.id for token in getattr(event, "emitted", ())]
             if stop_after and len(found["tokens"]["run"]) >= stop_after:
-                service.stop("someone")
+                service.runs.stop("someone")
     except EngineError as error:
         found["error"] = f"{type(error).__name__}: {error}"
     return found
@@ -43,11 +46,16 @@ def refused(call):
 pair = sys.argv[1]
 service = Service(limits=Limits(pairs=(pair,), prompt_tokens=100_000, prompt_chars=1_000_000))
 config = RunConfig("the cat, the hat, the cat", pair=pair, method="ngram", gamma=3, max_new_tokens=24)
+first_state = service.state.now().kind
 found = {
     "whole": run(service, config),
+    "states": [first_state, service.state.now().kind],
+    "device": service.state.now().device,
+    "costs": list(service.offer.method_costs(pair)),
+    "engine threads": sum(thread.name.startswith("engine-") for thread in threading.enumerate()),
     "long": run(service, RunConfig("x" * 5_000, pair=pair, method="none", max_new_tokens=8)),
     "stopped": run(service, RunConfig("on and on", pair=pair, method="none", max_new_tokens=200), stop_after=1),
-    "lab": refused(service.experiment("someone", [lambda engine, cancelled: iter(())], config)),
+    "lab": refused(service.runs.experiment("someone", [lambda engine, cancelled: iter(())], config)),
     "processes left": len(multiprocessing.active_children()),
     "seconds": zero_gpu.run_on_zero_gpu.seconds,
 }

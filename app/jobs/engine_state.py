@@ -1,0 +1,75 @@
+"""Loads the model before the first run, and says what the engine is doing."""
+
+import threading
+import time
+from dataclasses import dataclass
+
+from app.jobs.engine_facade import EngineFacade
+from app.server.hosting import hosted
+from engine.config import RunConfig
+from engine.errors import EngineError
+from engine.trace.events import Progress
+
+_SECONDS_FOR_A_VISITOR = 4.0  # until the first visitor; then the model is loaded without one
+_SECONDS_TO_DRAW = 0.5  # of a page, after its first question
+
+
+@dataclass(frozen=True)
+class State:
+    """Of the engine, for every visitor: ``kind`` is "asleep", "loading", "ready" or "busy"; ``together``: runs under
+    way."""
+
+    kind: str
+    device: str | None = None
+    precision: str | None = None
+    waiting: int = 0
+    together: int = 0
+    progress: Progress | None = None
+
+
+class EngineState:
+    def __init__(self, engine: EngineFacade):
+        self.engine, self._is_warming_up = engine, False
+        self._has_visitor = threading.Event()  # a page requests the state as soon as it is open
+
+    def now(self) -> State:
+        """For the chip that every visitor sees. Cheap: it waits for no lock of the engine."""
+        self._has_visitor.set()
+        worker = self.engine.worker
+        running, waiting = worker.running, worker.waiting
+        progress = running.progress if running else None
+        if self._is_warming_up and progress is None:
+            progress = Progress("Loading the model")
+        if progress:
+            return State("loading", waiting=waiting, progress=progress)
+        device, precision = self.engine.device(), self.engine.precision()
+        kind = "busy" if running else "ready" if device else "asleep"
+        return State(kind, device, precision, waiting, worker.together)
+
+    def warm(self, pair: str) -> None:
+        """Load the pair in the background, if its weights are here; otherwise the first run fetches them (a hosted
+        page fetches them now).
+
+        Because loading would slow down the first page, it begins when that page is open, or a few seconds after the
+        start. A failure is not lost: the first run meets it again and shows it.
+        """
+        if not self.engine.worker.is_remote:
+            self._is_warming_up = True
+            threading.Thread(target=self._load, args=(pair,), name="speclens-warm-up", daemon=True).start()
+
+    def _load(self, pair: str) -> None:
+        worker = self.engine.worker
+        if self._has_visitor.wait(_SECONDS_FOR_A_VISITOR):
+            time.sleep(_SECONDS_TO_DRAW)
+        try:
+            if worker.running or self.engine.device():  # a run was quicker, and loads the model itself
+                return
+            if hosted() or self.engine.has_weights(pair):
+                config = RunConfig("Hello", pair=pair, max_new_tokens=2)
+                job = worker.submit([("warm-up", config)], is_warm_up=True)
+                job.wait()
+                job.raise_error()
+        except EngineError as error:
+            print(f"The model could not be loaded yet: {error}", flush=True)
+        finally:
+            self._is_warming_up = False

@@ -1,0 +1,89 @@
+"""Answers what this server offers its visitors: pairs, methods and limits, and why a request cannot run here."""
+
+import difflib
+import time
+
+from app.jobs.baseline import is_baseline
+from app.jobs.engine_facade import EngineFacade, MethodCosts, Models, Pair
+from app.limits import PAIR, Limits
+from engine.config import AUTO, RunConfig
+from engine.errors import BadInput, Unavailable
+from engine.runtime.job import NamedConfigs
+
+_SECONDS_KNOWN = 30.0  # every visitor who opens the page asks which pairs can run
+
+
+class Offer:
+    """``pairs`` by name; ``pair``: the one chosen at the start."""
+
+    def __init__(self, engine: EngineFacade, limits: Limits):
+        self.engine, self.limits = engine, limits
+        self.pairs = {pair.name: pair for pair in engine.pairs(limits.pairs)}
+        self.pair = limits.pairs[0] if limits.pairs else PAIR
+        self._unusable: tuple[set[str], float] = (set(), 0.0)
+
+    @property
+    def titles(self) -> dict[str, str]:
+        """The title of each pair by its name."""
+        return {name: pair.title for name, pair in self.pairs.items()}
+
+    def methods(self, pair: str) -> tuple[str, ...]:
+        return self._offered(pair).methods
+
+    def method_costs(self, pair: str) -> dict[str, MethodCosts]:
+        """c and memory of each method here; empty until an engine is loaded, because it takes torch to know them."""
+        return self.engine.method_costs(self._offered(pair).name) if self.engine.device() else {}
+
+    def models(self, pair: str, method: str) -> Models:
+        return self.engine.models(self._offered(pair).name, method)
+
+    def problems(self, pair: str, method: str = AUTO, precision: str = AUTO) -> list[str]:
+        """Why this choice cannot run here, in sentences; nothing is loaded for it."""
+        offered = self._offered(pair)
+        if method not in (AUTO, *offered.methods):
+            return [f"{pair} has no method {method[:40]!r}; choose from {', '.join((AUTO, *offered.methods))}."]
+        if precision != AUTO and precision not in self.engine.precisions():
+            return [f"This server's device does not offer the precision {precision[:40]!r}; leave it on auto."]
+        return self.engine.problems(pair, method, precision, self._may_fetch(pair))
+
+    def unusable(self) -> set[str]:
+        """The pairs that cannot run here with any method, at most half a minute old."""
+        names, until = self._unusable
+        if time.monotonic() >= until:
+            names = {name for name in self.pairs if self.problems(name)}
+            self._unusable = names, time.monotonic() + _SECONDS_KNOWN
+        return names
+
+    def to_fetch(self, pair: str) -> int:
+        """Bytes that the first run of a pair would download."""
+        return self.engine.absent_bytes(pair) if self._may_fetch(pair) else 0
+
+    def check(self, config: RunConfig) -> None:
+        """Checks that need no file. Raises BadInput."""
+        self.limits.check(config)
+        self._offered(config.pair)
+
+    def check_models(self, configs: NamedConfigs) -> None:
+        """Checks that need the models' files; loads nothing. Raises Unavailable or BadInput."""
+        config = configs[0][1]
+        # What a baseline needs is part of what its run needs.
+        drafting = [each for _, each in configs if not is_baseline(each)] or [config]
+        for choice in dict.fromkeys((each.pair, each.method, each.precision) for each in drafting):
+            if reasons := self.problems(*choice):
+                raise Unavailable(" ".join(reasons))
+        count = self.engine.prompt_tokens(config.pair, config.prompt + (config.system or ""))
+        if count and count > self.limits.prompt_tokens:
+            raise BadInput(
+                f"The prompt has {count:,} tokens; this page takes up to {self.limits.prompt_tokens:,}. Shorten it."
+            )
+
+    def _may_fetch(self, pair: str) -> bool:
+        return self.limits.fetch or pair == self.pair
+
+    def _offered(self, name: str) -> Pair:
+        """Because a visitor must not name a folder or a repository of the Hub, only the listed pairs are allowed."""
+        if name not in self.pairs:
+            near = difflib.get_close_matches(name.lower(), self.pairs, n=3, cutoff=0.4)
+            hint = f"did you mean {' or '.join(near)}?" if near else f"choose from {', '.join(self.pairs)}."
+            raise BadInput(f"This page does not offer the pair {name[:80]!r}; {hint}")
+        return self.pairs[name]
