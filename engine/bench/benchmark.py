@@ -11,8 +11,8 @@ from typing import Protocol
 from engine.bench.result_file import ResultFile
 from engine.bench.sample import Sample, from_rows, to_rows
 from engine.config import AUTO, RunConfig, SamplingParams, needs_draft
+from engine.files import ProgressCallback
 from engine.runtime.engine import Engine, device_name
-from engine.trace.events import ProgressCallback
 
 Cancelled = Callable[[], bool]
 

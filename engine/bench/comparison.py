@@ -20,10 +20,11 @@ from engine.config import AUTO, RunConfig, runs_model
 from engine.decoding.tokenization import encode_prompt
 from engine.device import processor
 from engine.errors import BadInput
+from engine.files import ProgressCallback
 from engine.models.onnx_session import threads
 from engine.runtime import calibration
 from engine.runtime.engine import Engine, device_name, versions
-from engine.trace.events import CostModel, ProgressCallback
+from engine.trace.events import CostModel
 
 _WARM_UP_TOKENS = 32
 _COST_REPEATS = 9

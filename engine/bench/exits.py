@@ -17,12 +17,12 @@ from engine.bench.benchmark import request
 from engine.bench.prompts import Prompt
 from engine.device import to_device
 from engine.errors import Unavailable
+from engine.files import ProgressCallback
 from engine.models.exit_head import ExitModel
 from engine.models.llama import LlamaModel
 from engine.models.runner import DecoderRunner
 from engine.runtime import calibration
 from engine.runtime.engine import Engine, device_name
-from engine.trace.events import ProgressCallback
 from engine.trace.speedup_model import idealised_speedup
 from engine.trace.trace import fold
 

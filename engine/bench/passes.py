@@ -12,11 +12,11 @@ import torch
 from engine.bench.llama_cpp import open_model
 from engine.bench.metrics import table, table_row
 from engine.device import to_device
+from engine.files import ProgressCallback
 from engine.models.onnx_llama import PRECISIONS
 from engine.models.onnx_session import cores_for_others
 from engine.models.runner import Runner
 from engine.runtime.engine import load_engine
-from engine.trace.events import ProgressCallback
 
 WIDTHS = (1, 2, 4, 8, 16)
 PREFILL = 256

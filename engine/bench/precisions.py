@@ -12,9 +12,8 @@ import torch
 
 from engine.bench.benchmark import request
 from engine.bench.prompts import Prompt
-from engine.files import ASSETS, cache_root, read_json, write_file
+from engine.files import ASSETS, ProgressCallback, cache_root, read_json, write_file
 from engine.runtime.engine import Engine, load_engine
-from engine.trace.events import ProgressCallback
 from engine.trace.trace import fold
 
 REFERENCE, ROUNDED = "fp32", ("int8", "int4")

@@ -17,9 +17,10 @@ from engine.bench.systems import SpecLensSystem
 from engine.decoding.draft_length import static_tree
 from engine.device import to_device
 from engine.errors import Unavailable
+from engine.files import ProgressCallback
 from engine.runtime.calibration import timings
 from engine.runtime.engine import Engine
-from engine.trace.events import CostModel, ProgressCallback
+from engine.trace.events import CostModel
 from engine.trace.speedup_model import predicted_speedup
 
 CHAIN, TREE = "eagle-chain", "eagle"

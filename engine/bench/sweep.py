@@ -16,8 +16,8 @@ from engine.bench.sweep_results import Cell, cells
 from engine.bench.systems import SpecLensSystem
 from engine.config import AUTO, RunConfig, SamplingParams
 from engine.errors import BadInput
+from engine.files import ProgressCallback
 from engine.runtime.engine import Engine
-from engine.trace.events import ProgressCallback
 
 _MOST_SETTINGS = 200
 _WARM_UP_TOKENS = 8

@@ -21,11 +21,12 @@ from engine.decoding.loop import TRUE_RULES, Rules
 from engine.decoding.tokenization import encode_prompt
 from engine.device import now, peak_memory, reset_peak
 from engine.errors import BadInput
+from engine.files import ProgressCallback
 from engine.models.onnx_session import cores_for_others
 from engine.models.transformers_config import load_tokenizer
 from engine.models.transformers_runner import load_transformers
 from engine.runtime.engine import PRECISIONS, Engine, load_engine, memory_errors
-from engine.trace.events import CostModel, ProgressCallback, Round, RunFinished
+from engine.trace.events import CostModel, Round, RunFinished
 
 TRANSFORMERS = ("hf", "hf-lookup", "hf-assisted")
 LOOKUP_DEFAULT = 10  # what transformers' documentation sets; its generate has no default

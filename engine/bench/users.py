@@ -18,9 +18,10 @@ from engine.bench.sample import BASELINE
 from engine.bench.users_results import Served, UsersRow, rows
 from engine.config import AUTO, MOST_ROWS, RunConfig
 from engine.errors import BadInput, Unavailable
+from engine.files import ProgressCallback
 from engine.runtime.engine import Engine
 from engine.runtime.run_batch import NoRoom, RunBatch
-from engine.trace.events import CostModel, ProgressCallback, Round
+from engine.trace.events import CostModel, Round
 from engine.trace.metrics import depths
 from engine.trace.speedup_model import interpolate
 

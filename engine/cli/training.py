@@ -78,7 +78,7 @@ def tasks(
     samples: Files = None, pair: Pair = "smollm2-135m", work: Work = None, seed: Seed = 0,
 ):  # fmt: skip
     """Make requests about texts (summarise, rewrite, quote …) of the target's own replies, into WORK/tasks.jsonl."""
-    from engine.models.transformers_config import load_tokenizer
+    from engine.runtime.engine import load_tokenizer
     from engine.training.prompts import make_tasks
 
     project = _project(pair, work, "cpu", samples)

@@ -72,6 +72,11 @@ class DrafterSetup:
     trees: bool = False
     lookahead: LookaheadSizes = field(default_factory=LookaheadSizes)
 
+    @staticmethod
+    def greedy(vocab_size: int, capacity: int, device: str, policy: DraftPolicy | None = None) -> "DrafterSetup":
+        """Of a greedy run without a penalty."""
+        return DrafterSetup(SamplingParams(), vocab_size, Uniforms(0, capacity), None, capacity, device, policy)
+
 
 class Drafter:
     """Base class of all methods. A new method is one file with a subclass and one line in `engine.config.METHODS`.

@@ -10,10 +10,8 @@ from engine.models.runner import DecoderRunner
 from engine.models.safetensors_reader import TensorReader
 
 
-def load_head(kind: str, folder: Path, target: DecoderRunner):
-    """What runs the head in ``folder``, and the layers of the target whose incoming states it reads. Raises Unavailable
-    for one that cannot run here."""
-    head = _head(kind, folder, target.model)
+def runner_of(kind: str, head, target: DecoderRunner):
+    """What runs a head beside its target, and the layers of the target whose incoming states it reads."""
     if kind == "medusa":
         return head, head.reads
     if kind == "exit":  # its passes are captured beside the target's, because they use the same cache
@@ -21,8 +19,9 @@ def load_head(kind: str, folder: Path, target: DecoderRunner):
     return DecoderRunner(head), head.reads
 
 
-def _head(kind: str, folder: Path, target):
-    """``kind`` eagle, medusa or exit. An EAGLE-3 head norms the states it reads, an EAGLE-1 head does not."""
+def load_head(kind: str, folder: Path, target):
+    """The head in ``folder``: ``kind`` eagle, medusa or exit. An EAGLE-3 head norms the states it reads, an EAGLE-1
+    head does not. Raises Unavailable for one that cannot run here."""
     eagle3, eagle1, medusa, leave = _classes(target.on_host)
     if kind == "medusa":
         return medusa(folder, target)

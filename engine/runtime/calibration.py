@@ -21,7 +21,6 @@ from engine.device import now, to_device
 from engine.drafters.base import Draft, Drafter, DrafterSetup
 from engine.files import read_json, write_atomically
 from engine.models.runner import Runner
-from engine.sampling.random_streams import Uniforms
 from engine.trace.events import CostModel
 
 WIDTHS = (1, 2, 3, 4, 5, 6, 8, 12, 16)
@@ -109,10 +108,7 @@ def _scoring(target: Runner, ids: Sequence[int], context: int):
 def _drafting(drafter: Drafter, target: Runner, prompt: list[int]) -> tuple[Callable[[], Draft], int]:
     """What drafts, and the steps that it takes: fewer than _DRAFT_STEPS where one gives several drafts."""
     chain = ReplayedGamma([(_DRAFT_STEPS, _DRAFT_STEPS, "", tuple(range(_DRAFT_STEPS)))])  # of a tree too
-    setup = DrafterSetup(
-        _GREEDY, target.vocab_size, Uniforms(0, _DRAFT_STEPS + 1), None, len(prompt) + _DRAFT_STEPS + 2, target.device,
-        chain,
-    )  # fmt: skip
+    setup = DrafterSetup.greedy(target.vocab_size, len(prompt) + _DRAFT_STEPS + 2, target.device, chain)
     drafter.start(prompt, setup)
 
     def draft():

@@ -17,34 +17,33 @@ from engine.decoding.drafter_choice import DrafterChoice
 from engine.decoding.loop import TRUE_RULES, Rules, SpeculativeDecoder
 from engine.decoding.tokenization import encode_prompt, template_length
 from engine.decoding.trace_recorder import TraceRecorder
-from engine.drafters import drafter_class
 from engine.drafters.base import Drafter
 from engine.drafters.hybrid import HybridDrafter
 from engine.errors import BadInput, Unavailable
-from engine.files import cache_root
+from engine.files import ProgressCallback, cache_root
 from engine.models import onnx_session
 from engine.models.loader import (
-    PRECISIONS,
     LoadedModel,
-    choose_device,
-    choose_precision,
     device_name,
     memory_errors,
 )
 from engine.models.runner import Runner
 from engine.runtime import calibration
 from engine.runtime.drafts import Drafts
+from engine.runtime.hardware import choose_device, choose_precision
 from engine.runtime.pair_models import PairModels
 from engine.runtime.request import Request
-from engine.trace.events import CostModel, Event, ProgressCallback
+from engine.trace.events import CostModel, Event
 from engine.trace.speedup_model import best_batch
 from engine.weights.catalogue import get_pair
 from engine.weights.checkpoint_dir import GGUF
 from engine.weights.preflight import check_pair
 from engine.weights.specs import PairSpec, methods
 
-__all__ = ["PRECISIONS", "Engine", "device_name", "drafter_class", "load_engine"]
-
+__all__ = [
+    *("PRECISIONS", "Engine", "choose_device", "choose_precision", "device_name", "drafter_class", "load_engine"),
+    *("load_tokenizer",),
+]
 
 _CALIBRATIONS = 3  # attempts on a machine that stays busy, because each takes seconds
 

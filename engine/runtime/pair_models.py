@@ -8,12 +8,11 @@ import torch
 
 from engine.device import return_memory
 from engine.errors import Unavailable
-from engine.files import gigabytes
+from engine.files import ProgressCallback, gigabytes
 from engine.models import onnx_session
-from engine.models.heads import load_head
+from engine.models.heads import load_head, runner_of
 from engine.models.loader import ROUNDED, LoadedModel, load_model, runs_in_onnx
 from engine.models.runner import DecoderRunner
-from engine.trace.events import ProgressCallback
 from engine.weights.checkpoint_dir import weights_hash
 from engine.weights.preflight import available_memory
 from engine.weights.specs import ModelSpec, PairSpec
@@ -78,7 +77,7 @@ class PairModels:
             raise Unavailable(f"{spec.name} reads hidden states, which only our own decoder gives; use another method.")
         self.progress(0.0, f"Loading {spec.name}")
         with torch.inference_mode():
-            head, reads = load_head(spec.head, folder, target.runner)
+            head, reads = runner_of(spec.head, load_head(spec.head, folder, target.runner.model), target.runner)
         target.runner.tap(sorted({*target.runner.model.taps, *reads}))
         self.hashes[folder] = weights_hash(folder)
         return LoadedModel(head, target.tokenizer, target.eos, folder)

@@ -4,7 +4,6 @@ A run is one ``RunStarted``, any number of ``Round``, one ``RunFinished``. Secon
 tokens from 0. Imports no torch.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
@@ -252,6 +251,3 @@ class Progress:
 
     message: str
     fraction: float | None = None
-
-
-ProgressCallback = Callable[[float, str], None]  # (fraction done from 0 to 1, the present step in words)

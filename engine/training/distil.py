@@ -19,9 +19,8 @@ import numpy as np
 import torch
 
 from engine.errors import BadInput
-from engine.files import write_file
+from engine.files import ProgressCallback, write_file
 from engine.models import onnx_session
-from engine.trace.events import ProgressCallback
 from engine.training.dataset import Samples
 from engine.training.hidden_states import Features
 from engine.training.students import Batch

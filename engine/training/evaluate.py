@@ -7,8 +7,8 @@ from engine.bench.metrics import ALL
 from engine.bench.prompts import Prompt
 from engine.bench.sweep import Grid, Sweep
 from engine.config import AUTO
+from engine.files import ProgressCallback
 from engine.runtime.engine import Engine
-from engine.trace.events import ProgressCallback
 
 
 @dataclass(frozen=True)

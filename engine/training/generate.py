@@ -8,9 +8,8 @@ import numpy as np
 
 from engine.config import RunConfig
 from engine.errors import BadInput
-from engine.files import disk_errors
+from engine.files import ProgressCallback, disk_errors
 from engine.runtime.engine import encode_prompt
-from engine.trace.events import ProgressCallback
 from engine.training import dataset
 from engine.training.batched_sampler import BatchedSampler, Row
 from engine.training.dataset import Samples

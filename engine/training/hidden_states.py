@@ -15,9 +15,8 @@ import numpy as np
 import torch
 
 from engine.errors import BadInput
-from engine.files import disk_errors, need_disk, read_json, write_atomically
+from engine.files import ProgressCallback, disk_errors, need_disk, read_json, write_atomically
 from engine.models.runner import DecoderRunner
-from engine.trace.events import ProgressCallback
 from engine.training.dataset import Samples
 
 _EVERY = 50  # rows between two progress notes

@@ -16,10 +16,11 @@ from transformers import AutoConfig
 from engine.errors import BadInput, Unavailable
 from engine.files import cache_root, write_file
 from engine.models.llama import unsupported
-from engine.models.loader import LoadedModel, choose_device, choose_precision, load_model
+from engine.models.loader import LoadedModel, load_model
 from engine.models.onnx_llama import OnnxLlama
 from engine.models.runner import DecoderRunner
 from engine.models.transformers_config import load_tokenizer
+from engine.runtime.hardware import choose_device, choose_precision
 from engine.training import dataset as sample_file
 from engine.training import hidden_states as feature_file
 from engine.training.dataset import Samples

@@ -5,8 +5,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from engine.errors import Unavailable
-from engine.files import disk_errors, gigabytes, need_disk
-from engine.trace.events import ProgressCallback
+from engine.files import ProgressCallback, disk_errors, gigabytes, need_disk
 from engine.weights.checkpoint_dir import AGAIN, damage, missing
 from engine.weights.specs import ModelSpec
 

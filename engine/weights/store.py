@@ -15,8 +15,7 @@ import tempfile
 from pathlib import Path
 
 from engine.errors import Unavailable
-from engine.files import cache_root, disk_errors, gigabytes, need_disk, sha256
-from engine.trace.events import ProgressCallback
+from engine.files import ProgressCallback, cache_root, disk_errors, gigabytes, need_disk, sha256
 from engine.weights import hub
 from engine.weights.checkpoint_dir import AGAIN, damage, manifest_problem, missing, weights_hash, write_manifest
 from engine.weights.specs import GgufSource, ModelSpec, PairSpec

@@ -12,8 +12,8 @@ from engine.config import METHODS, SamplingParams
 from engine.drafters.draft_model import DraftModelDrafter
 from engine.drafters.none import NoDrafter
 from engine.errors import Unavailable
-from engine.models.loader import choose_precision
 from engine.runtime import calibration
+from engine.runtime.hardware import choose_precision
 
 pytestmark = pytest.mark.rehearse
 

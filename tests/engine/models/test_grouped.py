@@ -6,8 +6,8 @@ from tiny_models import write
 
 from engine.errors import Unavailable
 from engine.models.grouped import GROUP, GroupedWeight, RoundedReader, grouped
-from engine.models.loader import choose_precision
 from engine.models.safetensors_reader import TensorReader
+from engine.runtime.hardware import choose_precision
 
 SIZES = {"hidden_size": 64, "intermediate_size": 96}
 ROUNDED = [(4, "int4"), (8, "int8")]

@@ -42,7 +42,7 @@ def test_costs_are_measured_once_a_device_and_pair(pairs, measured):
     assert len(measured) == 4
     again.costs("none", again=True)
     assert len(measured) == 5
-    assert first.target.runner.cache is None and first._drafts["lm"].runner.cache is None
+    assert first.target.runner.cache is None and first.drafts.loaded["lm"].runner.cache is None
 
 
 GOOD = '{"c":0,"v":{"1":1},"context":9,"step":1,"spread":0}'

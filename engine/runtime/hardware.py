@@ -1,0 +1,41 @@
+"""Chooses the device and the precision that a model runs in."""
+
+import torch
+
+from engine.config import AUTO
+from engine.errors import BadInput, Unavailable
+from engine.models.loader import PRECISIONS, ROUNDED
+
+_KINDS = ("cuda", "mps", "cpu")
+
+
+def default_device() -> str:
+    if torch.cuda.is_available():
+        return "cuda"
+    return "mps" if torch.backends.mps.is_available() else "cpu"
+
+
+def choose_device(name: str = AUTO) -> str:
+    """Returns the device; "auto" prefers cuda, then mps, then cpu. Raises Unavailable if this machine lacks it."""
+    if name == AUTO:
+        return default_device()
+    try:
+        if torch.device(name).type not in _KINDS:
+            raise NotImplementedError(name)
+        torch.zeros(1, device=torch.device(name))
+    except (RuntimeError, AssertionError, NotImplementedError) as error:
+        here = default_device()
+        raise Unavailable(f"Device {name[:40]!r} cannot be used here; this machine offers {here!r}.") from error
+    return name
+
+
+def choose_precision(name: str, device: str) -> str:
+    """Returns the precision. "auto" is bf16 on CUDA, where matrix units multiply it, and fp32 elsewhere."""
+    kind = torch.device(device).type
+    if name == AUTO:
+        return "bf16" if kind == "cuda" else "fp32"
+    if name not in PRECISIONS:
+        raise BadInput(f"Unknown precision {name[:40]!r}; choose from {', '.join([AUTO, *PRECISIONS])}.")
+    if name in ROUNDED and kind != "cpu":
+        raise Unavailable(f"{name} is for CPUs, and this model would run on {device!r}; choose bf16, fp16 or fp32.")
+    return name
