@@ -3,6 +3,7 @@
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from importlib import import_module
 from typing import Literal
 
 from engine.errors import BadInput
@@ -13,24 +14,47 @@ MOST_ROWS = 64  # runs that share a pass
 MAX_NEW_TOKENS = 8192
 AUTO = "auto"
 PRECISIONS = (AUTO, "fp32", "bf16", "fp16", "int8", "int4")
-MEDUSA_FILE = "medusa_lm_head.safetensors"  # the heads' file in the layouts of Medusa 0.1 and of TGI
 
 
 @dataclass(frozen=True, slots=True)
 class Method:
     """A drafting method. ``drafter`` is "module:Class", imported when the method is first used, because the page reads
-    this list without torch. ``needs``: what drafts; a corpus is texts, a copy the target itself, rounded, a window is
-    further rows of the target's pass, and a head reads the target's hidden states; parallel heads guess all places of
-    a round in one pass; an exit head runs the target's own lower layers. ``shares``: the method whose weights it uses;
-    auto leaves such a one out."""
+    this list without torch.
+
+    ``reads``: what it drafts from: the committed "text" alone, a "corpus" of other texts, a "draft model", a "head" on
+    the target's hidden states, or a rounded "copy" of the target. ``passes``: how often that runs: "each" draft takes
+    one pass, or all drafts of a round take "one". ``is_window``: its drafts are further rows of the target's own pass,
+    a tree. ``competes``: auto may choose it. ``shares``: the method whose weights it uses; auto leaves such a one out.
+    """
 
     title: str
     description: str
     drafter: str
-    needs: Literal["nothing", "corpus", "copy", "window", "draft model", "head", "parallel heads", "exit head"] = (
-        "nothing"
-    )
+    reads: Literal["text", "corpus", "draft model", "head", "copy"] = "text"
+    passes: Literal["none", "one", "each"] = "none"
+    is_window: bool = False
+    competes: bool = True
     shares: str = ""
+
+    @property
+    def needs_weights(self) -> bool:
+        """Whether a pair must bring weights for it."""
+        return self.reads in ("draft model", "head")
+
+    @property
+    def runs_model(self) -> bool:
+        """Whether drafting takes passes of a model."""
+        return self.passes != "none"
+
+    @property
+    def drafts_at_once(self) -> bool:
+        """Whether all drafts of a round take one pass, so that a draft's cost c is a round's."""
+        return self.passes == "one"
+
+    @property
+    def drafts_one_by_one(self) -> bool:
+        """Whether its γ drafts can be a chain, each of them a step of its own."""
+        return bool(self.drafter) and not self.drafts_at_once and not self.is_window
 
 
 # The one registry: the command line, the page, the benchmark and the sweep are made from it, in this order.
@@ -38,34 +62,81 @@ METHODS = {
     "none": Method("plain decoding", "the baseline", "engine.drafters.none:NoDrafter"),
     "ngram": Method("n-gram lookup", "copies what came before", "engine.drafters.ngram:NgramDrafter"),
     "corpus": Method(
-        "corpus lookup", "copies what followed in other texts", "engine.drafters.corpus:CorpusDrafter", "corpus"
+        title="corpus lookup",
+        description="copies what followed in other texts",
+        drafter="engine.drafters.corpus:CorpusDrafter",
+        reads="corpus",
     ),
     "lm": Method(
-        "draft model", "a small model guesses", "engine.drafters.draft_model:DraftModelDrafter", "draft model"
+        title="draft model",
+        description="a small model guesses",
+        drafter="engine.drafters.draft_model:DraftModelDrafter",
+        reads="draft model",
+        passes="each",
     ),
     "quantised": Method(
-        "int4 copy", "the model itself, rounded, guesses", "engine.drafters.quantised:QuantisedDrafter", "copy"
+        title="int4 copy",
+        description="the model itself, rounded, guesses",
+        drafter="engine.drafters.quantised:QuantisedDrafter",
+        reads="copy",
+        passes="each",
     ),
     "lookahead": Method(
-        "lookahead", "the target guesses ahead of itself", "engine.drafters.lookahead:LookaheadDrafter", "window"
+        title="lookahead",
+        description="the target guesses ahead of itself",
+        drafter="engine.drafters.lookahead:LookaheadDrafter",
+        is_window=True,
+        competes=False,
     ),
     "eagle": Method(
-        "EAGLE head",
-        "reads the model's states, branches where it pays",
-        "engine.drafters.eagle_tree:EagleTreeDrafter",
-        "head",
+        title="EAGLE head",
+        description="reads the model's states, branches where it pays",
+        drafter="engine.drafters.eagle_tree:EagleTreeDrafter",
+        reads="head",
+        passes="each",
     ),
     "eagle-chain": Method(
-        "EAGLE chain", "the same head, never branching", "engine.drafters.eagle3:Eagle3Drafter", "head", shares="eagle"
+        title="EAGLE chain",
+        description="the same head, never branching",
+        drafter="engine.drafters.eagle3:Eagle3Drafter",
+        reads="head",
+        passes="each",
+        shares="eagle",
     ),
     "medusa": Method(
-        "Medusa heads",
-        "guess several places from its last state",
-        "engine.drafters.medusa:MedusaDrafter",
-        "parallel heads",
+        title="Medusa heads",
+        description="guess several places from its last state",
+        drafter="engine.drafters.medusa:MedusaDrafter",
+        reads="head",
+        passes="one",
+        competes=False,
     ),
-    "exit": Method("early exit", "the model's own lower layers guess", "engine.drafters.exit:ExitDrafter", "exit head"),
+    "exit": Method(
+        title="early exit",
+        description="the model's own lower layers guess",
+        drafter="engine.drafters.exit:ExitDrafter",
+        reads="head",
+        passes="each",
+        competes=False,
+    ),
 }
+_UNKNOWN = Method("", "", "")
+
+
+def method_of(name: str) -> Method:
+    """The method of this name; of any other name, such as auto, one that drafts nothing."""
+    return METHODS.get(name, _UNKNOWN)
+
+
+def imported(path: str):
+    """The object that "module:name" names."""
+    module, name = path.split(":")
+    return getattr(import_module(module), name)
+
+
+def draft_of(method: str) -> str:
+    """The method under which a pair brings the weights that this one drafts with."""
+    return method_of(method).shares or method
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,31 +166,6 @@ def is_lossy(config: Mapping) -> bool:
     has_lossy_rule = isinstance(rule, str) and rule in ACCEPTANCE and ACCEPTANCE[rule].is_lossy
     is_drafting = config.get("method") != "none" and config.get("gamma") != 0
     return has_lossy_rule and is_drafting and isinstance(sampling, dict) and bool(sampling.get("temperature"))
-
-
-def needs_draft(method: str) -> bool:
-    """Whether a pair must bring weights for it."""
-    return method in METHODS and METHODS[method].needs in ("draft model", "head", "parallel heads", "exit head")
-
-
-def draft_of(method: str) -> str:
-    """The method under which a pair brings the weights that this one drafts with."""
-    return METHODS[method].shares or method if method in METHODS else method
-
-
-def runs_model(method: str) -> bool:
-    """Whether drafting takes passes of a model."""
-    return method in METHODS and METHODS[method].needs not in ("nothing", "corpus", "window")
-
-
-def drafts_at_once(method: str) -> bool:
-    """Whether all drafts of a round take one pass, so that a draft's cost c is a round's."""
-    return method in METHODS and METHODS[method].needs == "parallel heads"
-
-
-def drafts_one_by_one(method: str) -> bool:
-    """Whether its γ drafts are a chain, each of them a step of its own."""
-    return method in METHODS and METHODS[method].needs not in ("parallel heads", "window")
 
 
 def _check_number(name: str, value, low: float, high: float, advice: str) -> None:

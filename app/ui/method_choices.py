@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from app.form import METHOD_LABELS, choices
-from engine.config import AUTO, METHODS, LookaheadSizes, drafts_at_once, runs_model
+from engine.config import AUTO, LookaheadSizes, method_of
 
 LEAST = 1e6  # bytes; a smaller table is not worth a word
 
@@ -22,10 +22,10 @@ def method_labels(costs: Mapping[str, Any]) -> dict[str, str]:
 
 def _words(method: str, costs) -> str:
     memory = f", about {costs.memory / 1e6:,.0f} MB" if costs.memory >= LEAST else ""
-    if METHODS[method].needs == "window":
+    if method_of(method).is_window:
         return f"up to {LookaheadSizes().rows} more rows a pass"
-    if not runs_model(method):
+    if not method_of(method).runs_model:
         return f"no draft step{memory}"
     if costs.c is None:
         return f"c not measured here yet{memory}"
-    return f"c = {costs.c:.2g} plain steps a {'round' if drafts_at_once(method) else 'draft'}{memory}"
+    return f"c = {costs.c:.2g} plain steps a {'round' if method_of(method).drafts_at_once else 'draft'}{memory}"

@@ -5,7 +5,7 @@ from collections import Counter
 from app.views.figures import Figure, axes, filled, level, mean_round, points
 from app.views.safe_json import short
 from app.views.trees import has_trees
-from engine.config import drafts_at_once
+from engine.config import method_of
 from engine.trace.metrics import RunMetrics, compare
 from engine.trace.speedup_model import best_gamma, idealised_speedup, interpolate
 from engine.trace.trace import Trace
@@ -119,7 +119,7 @@ def idealised(run: Trace, numbers: RunMetrics) -> Figure:
     drafter, *others = sorted({event.drafter for event in run.rounds if event.parents})
     if others:
         return Figure(note="This curve is about one drafter, and here several took turns. Choose one to see its curve.")
-    if drafts_at_once(drafter or run.started.config.get("method", "")):
+    if method_of(drafter or run.started.config.get("method", "")).drafts_at_once:
         return Figure(note="This curve pays a step for each draft, and Medusa heads draft a whole round in one.")
     if has_trees(run):
         return Figure(note="This curve is about chains: one draft for each place. Here a pass scored more than that.")

@@ -10,7 +10,7 @@ from typing import Protocol
 
 from engine.bench.result_file import ResultFile
 from engine.bench.sample import Sample, from_rows, to_rows
-from engine.config import AUTO, RunConfig, SamplingParams, needs_draft
+from engine.config import AUTO, RunConfig, SamplingParams, method_of
 from engine.files import ProgressCallback
 from engine.runtime.engine import Engine, device_name
 
@@ -57,7 +57,7 @@ def request(
 
 def describe(engine: Engine, methods: Iterable[str]) -> dict:
     """What of an engine must be equal for two measurements to be comparable. A draft trained on is another draft."""
-    for method in filter(needs_draft, methods):
+    for method in (name for name in methods if method_of(name).needs_weights):
         engine.drafts.drafter(method)  # its weights are hashed as they are loaded
     return {
         "pair": engine.pair.name,

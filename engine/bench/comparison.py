@@ -16,7 +16,7 @@ from engine.bench.metrics import Results, end_to_end, rows
 from engine.bench.prompts import Prompt
 from engine.bench.sample import BASELINE, BLOCK, TYPICAL, UNTRACED, Sample, fastest
 from engine.bench.systems import Engines, Models, SpecLensSystem, check_names, our_gamma, systems
-from engine.config import AUTO, RunConfig, runs_model
+from engine.config import AUTO, RunConfig, method_of
 from engine.decoding.tokenization import encode_prompt
 from engine.device import processor
 from engine.errors import BadInput
@@ -104,9 +104,9 @@ class Comparison:
         if method == AUTO:
             each = {name: self._costs_of(engine, name, measured) for name in engine.drafts.competitors()}
             return replace(self._costs_of(engine, BASELINE, measured), draft_costs={n: c.c for n, c in each.items()})
-        key = engine.precision, method if runs_model(method) else BASELINE
+        key = engine.precision, method if method_of(method).runs_model else BASELINE
         if key not in measured:
-            drafter = engine.drafts.drafter(method) if runs_model(method) else None
+            drafter = engine.drafts.drafter(method) if method_of(method).runs_model else None
             costs = calibration.measure(
                 engine.target.runner, drafter, context=self.context, repeats=_COST_REPEATS,
                 progress=lambda share: self.progress(share, "Measuring costs at the prompts' length"),

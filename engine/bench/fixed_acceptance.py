@@ -13,7 +13,7 @@ import torch
 from engine.bench.benchmark import Benchmark, Cancelled, Turn, describe, never, sample_file, warm_up
 from engine.bench.sample import BASELINE, PairedRun, Point
 from engine.bench.systems import SpecLensSystem
-from engine.config import RunConfig, drafts_one_by_one
+from engine.config import RunConfig, method_of
 from engine.decoding.loop import TRUE_RULES, Rules
 from engine.errors import BadInput
 from engine.runtime.engine import Engine
@@ -67,7 +67,7 @@ def turn(engine: Engine, config: RunConfig, alpha: float, gamma: int, repeat: in
         raise BadInput("α is a chance: choose values from 0 to 1.")
     if type(gamma) is not int or gamma < 1:
         raise BadInput("γ must be fixed here, 1 or more: auto would choose it from the α that is to be seen.")
-    if not drafts_one_by_one(config.method):
+    if not method_of(config.method).drafts_one_by_one:
         raise BadInput(
             "These curves pay one step for each draft of a chain; Medusa heads take one for all, and lookahead drafts "
             "a tree. Choose another method."

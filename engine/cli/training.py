@@ -184,14 +184,10 @@ def export(
         raise BadInput("This draft was trained on other samples; name the same files with --samples.")
     draft, state = project.restore(setup, teacher, project.folder / student)
     text = model_card.write(project, setup, state, dataset)
-    if student == "eagle":
-        stage.eagle(draft, teacher, setup.taps, out, text)
-    elif student == "medusa":
-        stage.medusa(draft, teacher, project.pair.target, out, text)
-    elif student == "exit":
-        stage.exit_head(draft, teacher, setup.taps[0], out, text)
-    else:
+    if student == "lm":
         stage.lm(draft, project.target, out, text)
+    else:
+        stage.head(student, draft, teacher, setup.taps, project.pair.target, out, text)
     say(f"The draft is in {out}.")
 
 

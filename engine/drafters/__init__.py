@@ -1,8 +1,6 @@
 """Drafting methods, one file each. A new method is one file here and one line in `engine.config.METHODS`."""
 
-from importlib import import_module
-
-from engine.config import METHODS
+from engine.config import METHODS, imported
 
 _AS_TEXT = "engine.drafters.reencoding:ReencodingDrafter"
 _BY_TOKENS = "engine.drafters.intersection:IntersectionDrafter"
@@ -16,5 +14,4 @@ def drafter_class(method: str, is_translated: bool = False, is_greedy: bool = Tr
     path = METHODS[method].drafter
     if is_translated:
         path = _AS_TEXT if is_greedy else _BY_TOKENS
-    module, name = path.split(":")
-    return getattr(import_module(module), name)
+    return imported(path)

@@ -18,11 +18,7 @@ TOY_WORDS = ("sun", "rain", "wind")
 TREES = ("independent", "without_replacement", "top")  # how a tree's siblings are chosen
 TOY_METHODS = {
     "lm": "draft model: another table of three words",
-    **{
-        name: f"{method.title}: {method.description}"
-        for name, method in METHODS.items()
-        if method.needs in ("nothing", "window")
-    },
+    **{name: f"{method.title}: {method.description}" for name, method in METHODS.items() if method.reads == "text"},
     "independent": "tree, siblings drawn independently",
     "without_replacement": "tree, siblings drawn without replacement",
     "top": "tree of the draft's favourites",

@@ -210,7 +210,7 @@ class ToyTreeDrafter(Drafter):
 
 def make_drafter(method: str, draft: ToyLM):
     """Returns the drafter of a method without a model, of "lm", or of a tree named by how its siblings are chosen."""
-    if method in METHODS and METHODS[method].needs in ("nothing", "window"):
+    if method in METHODS and METHODS[method].reads == "text":
         return drafter_class(method)()
     return DraftModelDrafter(ToyRunner(draft)) if method == "lm" else ToyTreeDrafter(draft, method)
 

@@ -60,22 +60,21 @@ class Drafts:
 
     def _load_parts(self, method: str) -> tuple:
         """What the method's drafters are constructed with."""
-        target = self._models.target.runner
-        match METHODS[method].needs:
-            case "nothing":
+        target, kind = self._models.target.runner, METHODS[method]
+        if kind.is_window:
+            self._models.check_trees()
+        match kind.reads:
+            case "text":
                 return ()
             case "corpus":
                 return (self._corpus(),)
             case "draft model":
                 runner, translation = self.load(method).runner, self.translations.get(method)
                 return (runner, translation) if translation else (runner,)
-            case "head" | "parallel heads" | "exit head":
+            case "head":
                 return self.load(method).runner, target
             case "copy":
                 return self._models.load_copy(), target
-            case "window":
-                self._models.check_trees()
-                return ()
 
     def _corpus(self) -> ContextIndex:
         file = self.pair.corpus
@@ -100,30 +99,28 @@ class Drafts:
         is_needed = needs_translation(Vocabulary.of(own), Vocabulary.of(tokenizer))
         return Translation(own, tokenizer) if is_needed else None
 
-    def usable(self, *needs: str) -> tuple[str, ...]:
-        """The methods that can draft here: all, or those with one of these ``needs``; of several with the same weights
-        the first. Loads what they draft with."""
-        return tuple(
-            method
-            for method in methods(self.pair)
-            if method != "none"
-            and draft_of(method) == method
-            and (not needs or METHODS[method].needs in needs)
-            and self._can_draft(method)
-        )
+    def usable(self) -> tuple[str, ...]:
+        """The methods that can draft here; of several with the same weights the first. Loads what they draft with."""
+        return tuple(name for name in methods(self.pair) if not METHODS[name].shares and self._can_draft(name))
+
+    def _competing(self, *reads: str) -> tuple[str, ...]:
+        """Of these the ones that auto chooses from, by what they read."""
+        kinds = ((name, METHODS[name]) for name in methods(self.pair) if not METHODS[name].shares)
+        return tuple(name for name, kind in kinds if kind.competes and kind.reads in reads and self._can_draft(name))
 
     def _can_draft(self, method: str) -> bool:
-        if method not in self.unusable:
+        if method != "none" and method not in self.unusable:
             try:
                 self.drafter(method)
             except (BadInput, Unavailable):
                 self.unusable.add(method)  # it is not loaded again at every run
-        return method not in self.unusable
+        return method != "none" and method not in self.unusable
 
     def competitors(self, length: int = 0) -> tuple[str, ...]:
         """The methods that auto chooses from, those that attend to ``length`` tokens. Beside a head only lookup in the
         text itself competes: over 48 prompts these two came to 1.84 ×, and with all others to 1.75 ×."""
-        names = self.usable("nothing") + (self.usable("head") or self.usable("corpus", "draft model", "copy"))
+        names = self._competing("text")
+        names += self._competing("head") or self._competing("corpus", "draft model", "copy")
         self._has_competed = True
         return tuple(name for name in names if name not in self.loaded or self.loaded[name].runner.max_length >= length)
 

@@ -10,24 +10,22 @@ import torch
 import transformers
 
 import engine
-from engine.config import AUTO, RunConfig, drafts_at_once, runs_model
+from engine.config import AUTO, RunConfig, method_of
 from engine.decoding.batch import alone
 from engine.decoding.draft_length import AdaptiveGamma, FixedGamma, Rate, ReplayedGamma
 from engine.decoding.drafter_choice import DrafterChoice
 from engine.decoding.loop import TRUE_RULES, Rules, SpeculativeDecoder
 from engine.decoding.tokenization import encode_prompt, template_length
 from engine.decoding.trace_recorder import TraceRecorder
+from engine.drafters import drafter_class
 from engine.drafters.base import Drafter
 from engine.drafters.hybrid import HybridDrafter
 from engine.errors import BadInput, Unavailable
 from engine.files import ProgressCallback, cache_root
 from engine.models import onnx_session
-from engine.models.loader import (
-    LoadedModel,
-    device_name,
-    memory_errors,
-)
+from engine.models.loader import PRECISIONS, LoadedModel, device_name, memory_errors
 from engine.models.runner import Runner
+from engine.models.transformers_config import load_tokenizer
 from engine.runtime import calibration
 from engine.runtime.drafts import Drafts
 from engine.runtime.hardware import choose_device, choose_precision
@@ -40,9 +38,15 @@ from engine.weights.checkpoint_dir import GGUF
 from engine.weights.preflight import check_pair
 from engine.weights.specs import PairSpec, methods
 
-__all__ = [
-    *("PRECISIONS", "Engine", "choose_device", "choose_precision", "device_name", "drafter_class", "load_engine"),
-    *("load_tokenizer",),
+__all__ = [  # everything that other packages load through this file
+    "PRECISIONS",
+    "Engine",
+    "choose_device",
+    "choose_precision",
+    "device_name",
+    "drafter_class",
+    "load_engine",
+    "load_tokenizer",
 ]
 
 _CALIBRATIONS = 3  # attempts on a machine that stays busy, because each takes seconds
@@ -99,7 +103,7 @@ class Engine:
         Costs measured on a busy machine are measured again at the next runs, a few times; ``again`` forces it, and
         without ``retry`` they stay.
         """
-        has_model = runs_model(method)
+        has_model = method_of(method).runs_model
         method = method if has_model else "none"
         known, tries = self._costs.get(method), self._calibrations.get(method, 0)
         if again or known is None or (retry and not known.steady and tries < _CALIBRATIONS):
@@ -212,7 +216,7 @@ def _gamma_policy(config: RunConfig, drafter: Drafter, costs: CostModel, gammas:
         }
         return DrafterChoice(members, rate, None if config.gamma == AUTO else config.gamma)
     if config.gamma == AUTO:
-        return AdaptiveGamma(costs.c, costs.v, drafter.priors, at_once=drafts_at_once(config.method))
+        return AdaptiveGamma(costs.c, costs.v, drafter.priors, at_once=method_of(config.method).drafts_at_once)
     return FixedGamma(config.gamma)
 
 

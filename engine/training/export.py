@@ -16,15 +16,17 @@ import transformers
 from safetensors import SafetensorError
 from safetensors.torch import save_file
 
-from engine.config import MEDUSA_FILE
+from engine.config import imported
 from engine.errors import BadInput
 from engine.files import disk_errors
 from engine.models.attention import rope
 from engine.training.eagle3_module import EagleHead
 from engine.training.model_card import TAG
 from engine.training.teacher import Teacher
+from engine.weights.head_kinds import head_kind
 from engine.weights.specs import ModelSpec
 
+MEDUSA_FILE = "medusa_lm_head.safetensors"  # of TGI's layout and of Medusa 0.1
 _EAGLE3 = "LlamaForCausalLMEagle3"  # the name of the architecture in vLLM and SGLang
 _TOKENIZER = (  # copied if the target has them
     "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json", "vocab.json",
@@ -51,7 +53,12 @@ def vocabulary_map(words: torch.Tensor, vocabulary: int) -> dict[str, torch.Tens
     return {"d2t": words - torch.arange(len(words)), "t2d": known}
 
 
-def eagle(student, teacher: Teacher, taps: tuple[int, ...], folder: Path, card: str) -> None:
+def head(kind: str, *of_a_head) -> None:
+    """Writes a trained head; the other arguments are those of `medusa`, as for each kind that HEAD_KINDS registers."""
+    imported(head_kind(kind).export)(*of_a_head)
+
+
+def eagle(student, teacher: Teacher, taps: tuple[int, ...], target: ModelSpec | None, folder: Path, card: str) -> None:
     """Writes the head with its words' rows of the target's output layer; the embedding is not included."""
     module: EagleHead = student.module
     tensors = {f"midlayer.{theirs}": module.state_dict()[ours] for ours, theirs in _NAMES.items()}
@@ -73,7 +80,7 @@ def eagle(student, teacher: Teacher, taps: tuple[int, ...], folder: Path, card: 
     _replace_folder(folder, lambda work: _write_head(work, "model.safetensors", tensors, config, card))
 
 
-def medusa(student, teacher: Teacher, target: ModelSpec, folder: Path, card: str) -> None:
+def medusa(student, teacher: Teacher, taps: tuple[int, ...], target: ModelSpec, folder: Path, card: str) -> None:
     """Writes the heads and the map of their words."""
     tensors = {}
     for k, linear in enumerate(student.module):
@@ -86,12 +93,14 @@ def medusa(student, teacher: Teacher, target: ModelSpec, folder: Path, card: str
     _replace_folder(folder, lambda work: _write_head(work, MEDUSA_FILE, tensors, config, card))
 
 
-def exit_head(student, teacher: Teacher, layer: int, folder: Path, card: str) -> None:
-    """Writes the head that reads the state after ``layer`` layers, and the map of its words."""
+def exit_head(
+    student, teacher: Teacher, taps: tuple[int, ...], target: ModelSpec | None, folder: Path, card: str
+) -> None:
+    """Writes the head that reads the state after as many layers as ``taps`` names, and the map of its words."""
     tensors = _with_words(student.module.state_dict(), student, teacher)
     c = teacher.config
     config = {
-        "exit_layer": layer, "hidden_size": c.hidden_size, "intermediate_size": student.INNER,
+        "exit_layer": taps[0], "hidden_size": c.hidden_size, "intermediate_size": student.INNER,
         "vocab_size": c.vocab_size, "torch_dtype": "float16",
     }  # fmt: skip
     _replace_folder(folder, lambda work: _write_head(work, "model.safetensors", tensors, config, card))

@@ -13,10 +13,11 @@ from types import MappingProxyType
 from pydantic import PositiveInt, TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass
 
-from engine.config import METHODS, draft_of, needs_draft
+from engine.config import METHODS, draft_of, method_of
 from engine.errors import BadInput, explain
 from engine.files import ASSETS
 from engine.weights.checkpoint_dir import damage, figures, head_method, missing
+from engine.weights.head_kinds import HEAD_KINDS
 from engine.weights.specs import STRICT, ModelSpec, PairSpec, Text
 
 CATALOGUE = ASSETS / "data" / "models.toml"
@@ -96,13 +97,13 @@ def _pair(name: str, entry: _Pair, models: dict[str, ModelSpec]) -> PairSpec:
         if model not in models:
             raise BadInput(f"{where} uses {model!r}, but there is no [models.{model}].")
     for method in entry.drafts:
-        if not needs_draft(method) or draft_of(method) != method:
-            takes = ", ".join(name for name in METHODS if needs_draft(name) and draft_of(name) == name)
+        if not method_of(method).needs_weights or draft_of(method) != method:
+            takes = ", ".join(name for name, each in METHODS.items() if each.needs_weights and not each.shares)
             raise BadInput(f"{where}: the method {method!r} takes no draft model; those that do are {takes}.")
     drafts = MappingProxyType({method: models[draft] for method, draft in entry.drafts.items()})
     for method, draft in drafts.items():
         is_whole = draft.folder is None or not (missing(draft.folder) or damage(draft.folder))  # else loading says so
-        if is_whole and draft.head != ("" if METHODS[method].needs == "draft model" else method):
+        if is_whole and draft.head != (method if METHODS[method].reads == "head" else ""):
             raise BadInput(f"{where}: {draft.name} cannot draft for the method {method!r}; see its `head`.")
     corpus = None if entry.corpus is None else ASSETS / entry.corpus
     return PairSpec(name, entry.title, models[entry.target], drafts, corpus)
@@ -139,9 +140,8 @@ def local_pair(name: str) -> PairSpec:
 def _local_target(folder: Path) -> ModelSpec:
     model = local_model(folder)
     if model.head:
-        kinds = {"eagle": "an EAGLE head", "medusa": "Medusa heads", "exit": "an exit head"}
-        kind = f"{kinds[model.head]}, which only draft{'' if model.head == 'medusa' else 's'}"
-        raise BadInput(f"{folder} holds {kind} for a target; name TARGET_DIR+{folder}.")
+        kind = HEAD_KINDS[model.head]
+        raise BadInput(f"{folder} holds {kind.noun}, which only {kind.verb} for a target; name TARGET_DIR+{folder}.")
     return model
 
 

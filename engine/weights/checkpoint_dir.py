@@ -13,6 +13,7 @@ from pathlib import Path
 
 from engine.errors import BadInput, Unavailable
 from engine.files import cache_root, read_json, sha256, write_atomically
+from engine.weights.head_kinds import HEAD_KINDS
 
 TOKENIZERS = ("tokenizer.json", "tokenizer.model", "vocab.json")
 MANIFEST = "speclens.json"  # in folders that were prepared here: file sizes and the hash of the weights
@@ -21,10 +22,6 @@ AGAIN = "Run `python -m engine fetch PAIR` to download it again."
 _INDEX = "model.safetensors.index.json"
 _MAX_HEADER = 100_000_000
 _NOT_LOADED = {"embed_tokens.weight", "d2t", "t2d"}  # of a head: the target's embedding, and maps of words
-_HEADS = {  # in words; a tensor as long as the target is wide, and one with a row for each word
-    "medusa": ("Medusa heads", "0.0.linear.weight", "0.1.weight"),
-    "exit": ("exit head", "down.weight", "d2t"),
-}
 
 
 def weight_files(folder: Path) -> list[Path]:
@@ -39,18 +36,18 @@ def weight_files(folder: Path) -> list[Path]:
 
 
 def head_method(folder: Path) -> str:
-    """Returns the method that the folder's heads draft with ("eagle", "medusa", "exit"), "" if it holds a model. Heads
-    have no tokenizer. EAGLE heads are known by the layer that joins an embedding and a state, because their config.json
-    names many architectures, a plain Llama among them."""
+    """Returns the method that the folder's heads draft with (a key of HEAD_KINDS), "" if it holds a model. Heads have
+    no tokenizer."""
     folder = Path(folder)
     config = read_json(folder / "config.json")
-    for method, field in (("medusa", "medusa_num_heads"), ("exit", "exit_layer")):
-        if field in config:
+    for method, kind in HEAD_KINDS.items():
+        if kind.field and kind.field in config:
             return method
     try:
-        return "eagle" if "fc.weight" in _tensors(folder) else ""
+        tensors = _tensors(folder)
     except (OSError, ValueError, KeyError, TypeError, AttributeError, struct.error):  # `damage` describes it
         return ""
+    return next((method for method, kind in HEAD_KINDS.items() if kind.tensor in tensors), "")
 
 
 def _tensors(folder: Path) -> dict[str, list[int]]:
@@ -118,7 +115,7 @@ def figures(folder: Path) -> dict[str, int]:
     tensors = _tensors(folder)
     head = head_method(folder)
     parameters = sum(prod(shape) for name, shape in tensors.items() if not (head and name in _NOT_LOADED))
-    if head in _HEADS:
+    if head and HEAD_KINDS[head].width:
         return _head_figures(folder, tensors, head) | {"parameters": parameters}
     config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
     config |= config.get("text_config") or config.get("transformer_layer_config") or {}
@@ -143,10 +140,10 @@ def figures(folder: Path) -> dict[str, int]:
 
 def _head_figures(folder: Path, tensors: dict[str, list[int]], method: str) -> dict[str, int]:
     """Of heads without keys and values of their own; any length is theirs."""
-    kind, name, words = _HEADS[method]
-    if name not in tensors:
-        raise BadInput(f"{folder} holds no {kind}: its weights have no tensor {name!r}.")
-    width, words = tensors[name][0], tensors.get(words, [1])[0]
+    kind = HEAD_KINDS[method]
+    if kind.width not in tensors:
+        raise BadInput(f"{folder} holds no {kind.name}: its weights have no tensor {kind.width!r}.")
+    width, words = tensors[kind.width][0], tensors.get(kind.words, [1])[0]
     return {"hidden_size": width, "layers": 1, "kv_heads": 1, "head_dim": 1, "vocab_size": words, "context": 2**20}
 
 

@@ -10,7 +10,7 @@ from types import MappingProxyType
 from pydantic import ConfigDict, PositiveInt
 from pydantic.dataclasses import dataclass
 
-from engine.config import AUTO, METHODS, PRECISIONS, draft_of, needs_draft
+from engine.config import AUTO, METHODS, PRECISIONS, draft_of
 from engine.errors import BadInput, matching
 from engine.files import cache_root
 
@@ -103,15 +103,15 @@ class PairSpec:
         return self.drafts.get(draft_of(method or ""))
 
     def memory(self, dtype: str, method: str | None = None, context: int = CONTEXT) -> int:
-        copy = self.target.weight_bytes("int4") if method in METHODS and METHODS[method].needs == "copy" else 0
+        copy = self.target.weight_bytes("int4") if method in METHODS and METHODS[method].reads == "copy" else 0
         return sum(model.memory(dtype, context) for model in self.models(method)) + copy + _WORKING_ROOM
 
 
 def methods(pair: PairSpec) -> tuple[str, ...]:
     """Returns the methods that a pair offers: those that need no draft, and those of its drafts."""
     absent = "corpus" if pair.corpus is None else ""
-    drafted = (name for name in METHODS if needs_draft(name) and pair.draft(name))
-    return (*(name for name in METHODS if not needs_draft(name) and name != absent), *drafted)
+    drafted = (name for name, method in METHODS.items() if method.needs_weights and pair.draft(name))
+    return (*(name for name, method in METHODS.items() if not method.needs_weights and name != absent), *drafted)
 
 
 def own_corpus(pair: str) -> Path:

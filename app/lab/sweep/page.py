@@ -44,8 +44,8 @@ def _controls(service: Service, handlers: SweepHandlers) -> list:
     """In the order of handlers.parse_form."""
     methods = handlers.drafting_methods(service.offer.pair)
     # Not every device and precision has a copy; what shares weights is much like the other; the rest are seldom best.
-    rare = ("copy", "window", "parallel heads", "exit head")
-    usual = [name for name in methods if METHODS[name].needs not in rare and not METHODS[name].shares]
+    kinds = {name: METHODS[name] for name in methods}
+    usual = [name for name, kind in kinds.items() if kind.competes and kind.reads != "copy" and not kind.shares]
     with gr.Row():
         pair = control(
             described(service.limits)["pair"],

@@ -18,7 +18,7 @@ from app.playground.startup_run import recorded
 from app.playground.trace_files import safe_letters
 from app.ui.widgets import SKIP, outputs
 from app.views.notice import notice
-from engine.config import RunConfig, drafts_one_by_one
+from engine.config import RunConfig, method_of
 from engine.errors import BadInput
 from engine.trace.events import Progress
 
@@ -46,7 +46,7 @@ class TheoryHandlers(Experiment):
 
     def drafting_methods(self, pair: str) -> list[str]:
         """Those that draft chains, because the curves pay one step for each draft."""
-        return [method for method in super().drafting_methods(pair) if drafts_one_by_one(method)]
+        return [method for method in super().drafting_methods(pair) if method_of(method).drafts_one_by_one]
 
     def select_pair(self, pair: str, method: str) -> list:
         """The pair's methods, and why it cannot run here."""

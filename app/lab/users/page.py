@@ -77,4 +77,5 @@ def _controls(service: Service, handlers: UsersHandlers) -> list:
 
 def _is_usual(method: str) -> bool:
     """Left out: what other texts, further memory or a wider pass must bring, and what shares weights with another."""
-    return METHODS[method].needs in ("nothing", "draft model", "head") and not METHODS[method].shares
+    kind = METHODS[method]
+    return kind.competes and kind.reads in ("text", "draft model", "head") and not kind.shares

@@ -33,7 +33,7 @@ def pair(tmp_path_factory):
     with torch.no_grad():
         for parameter in student.parameters():
             parameter.add_(0.05 * torch.randn_like(parameter))
-    export.eagle(student, teacher, TAPS, root / "head", "a card")
+    export.eagle(student, teacher, TAPS, None, root / "head", "a card")
     return SimpleNamespace(lm=f"{root}/target+{root}/draft", eagle=f"{root}/target+{root}/head")
 
 

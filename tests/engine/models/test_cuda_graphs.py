@@ -46,8 +46,8 @@ def root(tmp_path_factory):
     model_folder(root / "draft", "qwen3", noise=0.3, max_position_embeddings=1024)
     teacher = Teacher.load(root / "target", "cpu")
     student = new_eagle(teacher, torch.arange(0, VOCABULARY, 2), 2, teacher.layer, torch.ones(2))
-    export.eagle(student, teacher, (0, 1), root / "eagle", "")
-    export.exit_head(ExitStudent(teacher, student.words), teacher, 1, root / "exit", "")
+    export.eagle(student, teacher, (0, 1), None, root / "eagle", "")
+    export.exit_head(ExitStudent(teacher, student.words), teacher, (1,), None, root / "exit", "")
     return root
 
 

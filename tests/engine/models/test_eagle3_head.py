@@ -41,7 +41,7 @@ def folders(tmp_path_factory):
         for parameter in student.parameters():
             parameter.add_(0.1 * torch.randn_like(parameter)).copy_(parameter.bfloat16())
         student.module.head.copy_(student.module.head.bfloat16())
-    export.eagle(student, teacher, TAPS, root / "head", "a card")
+    export.eagle(student, teacher, TAPS, None, root / "head", "a card")
     return SimpleNamespace(root=root, model=model, teacher=teacher, student=student, pair=f"{root}/target+{root}/head")
 
 

@@ -58,7 +58,7 @@ def written(root, name="llama-tied", words=WORDS):
     with torch.no_grad():
         for parameter in student.module.parameters():
             parameter.add_(0.1 * torch.randn_like(parameter)).copy_(parameter.half())
-    export.exit_head(student, teacher, LAYER, root / "head", "a card")
+    export.exit_head(student, teacher, (LAYER,), None, root / "head", "a card")
     return SimpleNamespace(root=root, model=model, student=student, pair=f"{root}/target+{root}/head")
 
 

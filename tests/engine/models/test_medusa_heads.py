@@ -13,7 +13,7 @@ from tiny_models import RUNTIMES
 from tiny_pairs import VOCABULARY, engine_in, generated, ids_of, model_folder, request, run, without_clocks
 from training_project import random_head
 
-from engine.config import MEDUSA_FILE, SamplingParams, draft_of
+from engine.config import SamplingParams, draft_of
 from engine.drafters.base import DrafterSetup
 from engine.errors import BadInput, Unavailable
 from engine.models.reduced_output import word_ids
@@ -25,6 +25,7 @@ from engine.sampling.warping import History, penalise, warp
 from engine.trace.events import CostModel
 from engine.trace.trace import fold
 from engine.training import export
+from engine.training.export import MEDUSA_FILE
 from engine.training.students import Batch, MedusaStudent
 from engine.training.teacher import Teacher
 from engine.weights.catalogue import get_pair, local_model
@@ -52,7 +53,7 @@ def folders(tmp_path_factory):
         for parameter in student.module.parameters():
             parameter.add_(0.2 * torch.randn_like(parameter)).copy_(parameter.half())
     pair = get_pair(str(root / "target"))
-    export.medusa(student, Teacher.load(root / "target", "cpu"), pair.target, root / "heads", "a card")
+    export.medusa(student, Teacher.load(root / "target", "cpu"), (), pair.target, root / "heads", "a card")
     return SimpleNamespace(root=root, model=model, student=student, pair=f"{root}/target+{root}/heads")
 
 
@@ -164,7 +165,7 @@ def test_a_run_repeats_from_its_own_pins(engine, monkeypatch, temperature):
 def test_an_eagle_head_and_medusa_heads_share_a_target(folders, tmp_path):
     """Each reads its own layers of those tapped for both, also a run that began before the other was loaded."""
     student, teacher = random_head(tmp_path / "target", "llama-tied")
-    export.eagle(student, teacher, (0, 1), tmp_path / "head", "a card")
+    export.eagle(student, teacher, (0, 1), None, tmp_path / "head", "a card")
     drafts = {"eagle": local_model(tmp_path / "head"), "medusa": local_model(folders.root / "heads")}
     both, costs = replace(get_pair(folders.pair), drafts=drafts), CostModel(0.1, {1: 1.0, 8: 1.5}, 64, 0.001)
     asked = {m: request(both.name, m, gamma=2, max_new_tokens=24) for m in ("eagle-chain", "medusa")}
@@ -312,7 +313,7 @@ def test_a_target_whose_output_layer_is_its_own_gets_its_rows_with_the_heads(tmp
     model = model_folder(tmp_path / "target")
     teacher = Teacher.load(tmp_path / "target", "cpu")
     export.medusa(
-        MedusaStudent(teacher, WORDS), teacher, get_pair(str(tmp_path / "target")).target, tmp_path / "heads", "-"
+        MedusaStudent(teacher, WORDS), teacher, (), get_pair(str(tmp_path / "target")).target, tmp_path / "heads", "-"
     )
     written = load_file(tmp_path / "heads" / MEDUSA_FILE)["lm_head.weight"]
     assert torch.equal(written, model.lm_head.weight[WORDS].half())

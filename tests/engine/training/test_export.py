@@ -60,7 +60,7 @@ def test_an_exported_head_says_what_the_trained_one_said(tmp_path, monkeypatch, 
     """With features at every position, beyond the length where scaled rotary embeddings differ from plain ones."""
     monkeypatch.setattr("engine.models.onnx_graph.DRAFTS", "fp32")  # rounding would hide what we look for
     student, teacher = random_head(tmp_path / "target", name)
-    export.eagle(student, teacher, (0, 1), tmp_path / "head", "a card")
+    export.eagle(student, teacher, (0, 1), None, tmp_path / "head", "a card")
     model = model_folder(tmp_path / "target", name)  # the same, with a tokenizer
     head = load_head("eagle", tmp_path / "head", RUNTIMES[runtime](tmp_path / "target", model).model)
     assert head.on_host == (runtime == "onnx")

@@ -1,0 +1,62 @@
+"""A new kind of head: what one entry in each of two registries gives it."""
+
+import pytest
+import torch
+import toy_head
+from tiny_pairs import VOCABULARY, engine_in, generated, ids_of, model_folder, request, run
+
+from engine.config import METHODS, imported
+from engine.errors import BadInput
+from engine.runtime.run_batch import RunBatch
+from engine.trace.events import CostModel, RunFinished
+from engine.training import export
+from engine.weights.catalogue import get_pair
+from engine.weights.checkpoint_dir import head_method
+from engine.weights.head_kinds import HEAD_KINDS
+
+
+@pytest.fixture
+def pair(tmp_path, monkeypatch):
+    """The target's folder and the head's as a pair, and the target as transformers runs it."""
+    toy_head.register(monkeypatch)
+    model = model_folder(tmp_path / "target", "llama-tied")
+    torch.manual_seed(1)
+    weight = torch.randn(VOCABULARY, model.config.hidden_size)
+    export.head("toy", weight, None, (), None, tmp_path / "head", "a card")
+    return f"{tmp_path}/target+{tmp_path}/head", model
+
+
+@pytest.mark.parametrize("runtime", ["torch", "onnx"])
+def test_a_new_kind_is_known_by_its_folder_loaded_and_drafts(pair, runtime):
+    name, model = pair
+    assert "toy" in get_pair(name).drafts and head_method(get_pair(name).drafts["toy"].folder) == "toy"
+    engine = engine_in(runtime, name, "toy")
+    engine._costs = dict.fromkeys(("none", "toy"), CostModel(0.1, {1: 1.0, 2: 1.01}, 64, 0.001))
+    whole = run(engine, "toy", gamma=1, max_new_tokens=12)
+    assert sum(len(each.parents) for each in whole.rounds) > 5, "it drafted"
+    prompt, written = ids_of(whole)
+    assert written == generated(model, prompt, len(written)), "and the text is the target's own"
+    assert "draft" in whole.started.weights and "toy" not in engine.drafts.competitors()
+    engine.close()
+
+
+def test_it_shares_passes_and_is_refused_as_a_target(pair):
+    name, _ = pair
+    engine, found = engine_in("torch", name, "toy"), []
+    engine._costs = dict.fromkeys(("none", "toy"), CostModel(0.1, {1: 1.0, 2: 1.01}, 64, 0.001))
+    batch = RunBatch(engine, 2)
+    for i in range(2):
+        batch.add(i, request(name, "toy", gamma=1, max_new_tokens=6))
+    while len(batch):
+        found += [event for _, event in batch.step() if isinstance(event, RunFinished)]
+    assert len(found) == 2 and found[0].text == found[1].text
+    engine.close()
+    with pytest.raises(BadInput, match="holds a toy head, which only drafts for a target"):
+        get_pair(name.split("+")[1])
+
+
+def test_every_method_that_reads_a_head_of_its_own_has_a_kind_and_its_functions_exist():
+    assert {name for name, method in METHODS.items() if method.reads == "head" and not method.shares} == {*HEAD_KINDS}
+    for kind in HEAD_KINDS.values():
+        assert callable(imported(kind.load)) and callable(imported(kind.export))
+        assert bool(kind.field) != bool(kind.tensor), "one sign, so that a folder has one kind"

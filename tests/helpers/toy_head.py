@@ -1,0 +1,65 @@
+"""A head kind of a test's own: one matrix that guesses the token after next from the target's last state.
+
+It comes in by the doors that CONTRIBUTING.md names under "Add a head kind": a line of METHODS, an entry of HEAD_KINDS,
+a drafter, a model with its loader, and an exporter. Here they are one file.
+"""
+
+import json
+
+import torch
+from safetensors.torch import load_file, save_file
+
+from engine.config import METHODS, Method
+from engine.drafters.medusa import MedusaDrafter
+from engine.weights.head_kinds import HEAD_KINDS, HeadKind
+
+
+class ToyHead:
+    """``reads``: after the target's last layer; ``words``: all of the target's."""
+
+    count, captured = 1, False
+
+    def __init__(self, guess: torch.Tensor, target):
+        self.guess, self.target = guess, target
+        self.reads, self.max_length = (target.layers_count,), target.max_length
+        self.words, self.vocab_size = torch.arange(len(guess)), len(guess)
+
+    def forward(self, state: torch.Tensor) -> torch.Tensor:
+        return state.float() @ self.guess.T
+
+    def fork(self) -> "ToyHead":
+        return self
+
+    def close(self) -> None:
+        pass
+
+
+class ToyDrafter(MedusaDrafter):
+    name = "toy"
+
+
+def load(folder, target) -> ToyHead:
+    return ToyHead(load_file(folder / "model.safetensors")["guess.weight"], target)
+
+
+def export(student, teacher, taps, target, folder, card) -> None:
+    folder.mkdir()
+    save_file({"guess.weight": student}, folder / "model.safetensors", {"format": "pt"})
+    (folder / "config.json").write_text(json.dumps({"toy_head": True}), encoding="utf-8")
+    (folder / "README.md").write_text(card, encoding="utf-8")
+
+
+def register(patch) -> None:
+    """Both lines, until the test ends."""
+    method = Method("toy head", "a matrix guesses", "toy_head:ToyDrafter", reads="head", passes="one", competes=False)
+    kind = HeadKind(
+        noun="a toy head",
+        field="toy_head",
+        width="guess.weight",
+        words="guess.weight",
+        load="toy_head:load",
+        export="toy_head:export",
+        cache="none",
+    )
+    patch.setitem(METHODS, "toy", method)
+    patch.setitem(HEAD_KINDS, "toy", kind)
