@@ -150,7 +150,7 @@ class Worker:
         """Runs a job, and if it may share its passes those beside it that come and may, until none is left."""
         from engine.runtime.shared_runs import SharedRuns  # on this thread, because it imports torch
 
-        runs = None
+        runs = error = None
         try:
             with self._reporting(first, first.configs[0][1]) as engine:
                 most = (self.most_together or engine.best_batch()) if first.may_share else 1
@@ -160,12 +160,12 @@ class Worker:
                 self._admit(runs)
                 for job, error in runs.step():
                     self._end(job, error and _without_traceback(error))
-        except BaseException as error:
-            for job in tuple(self._running):
-                self._end(job, _without_traceback(error))
-        finally:
-            if runs is not None:
-                runs.close()
+        except BaseException as bug:
+            error = _without_traceback(bug)
+        if runs is not None:
+            runs.close()  # first, so that memory is free once a reader sees the end
+        for job in tuple(self._running):
+            self._end(job, error)
 
     def _admit(self, runs) -> None:
         """Lets jobs take part in the order of the queue, up to the first that cannot."""
