@@ -6,14 +6,14 @@ kept in a PageState, which is only ever an input. Otherwise each update would co
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
 
 import gradio as gr
 from gradio.components import Component
 
-from app.jobs.runs import Work
+from app.jobs.press import Press
+from app.jobs.runs import Request, Work
 from app.jobs.service import Service
 from app.jobs.visitor import lab_visitor_id
 from app.playground.trace_files import Exports
@@ -25,15 +25,10 @@ from engine.trace.events import Progress
 
 
 @dataclass
-class PageState:
-    """The newest ``result`` of one page, changed in place; only the newest ``press`` of a button may change it.
-
-    ``is_stopped``: Stop was pressed, perhaps before the stream began.
-    """
+class PageState(Press):
+    """With the newest ``result`` of one page."""
 
     result: Any = None
-    press: object = None
-    is_stopped: bool = False
 
 
 class Experiment:
@@ -56,10 +51,6 @@ class Experiment:
         """Outputs that show a result once nothing is under way, for the end after an error."""
         return self.Outputs()
 
-    @staticmethod
-    def visitor(request: gr.Request) -> str:
-        return lab_visitor_id(request)
-
     # ── the pair ──
 
     def methods(self, pair: str) -> list[str]:
@@ -76,48 +67,38 @@ class Experiment:
 
     # ── one press ──
 
-    def begin(self, state: PageState) -> list:
-        state.is_stopped = False
+    def begin(self, request: gr.Request, state: PageState) -> list:
+        state.begin(self.service.runs, lab_visitor_id(request))
         running = gr.update(value="Running…")  # not disabled: that would drop the keyboard's focus
         return [running, gr.update(interactive=True), *self._links([])]
 
-    def stream(self, state: PageState, updates: Iterator) -> Iterator:
-        """Passes updates on until another press of this page replaces this one. Errors become the last notice."""
-        press = state.press = object()
+    def stream(self, request: gr.Request, state: PageState, updates: Callable[[Request], Iterator]) -> Iterator:
+        """What ``updates`` yields for a request. Errors become the last notice."""
         try:
-            with closing(updates):
-                for update in updates:
-                    if state.press is not press:
-                        return
-                    yield update
+            yield from state.stream(self.service.runs, lab_visitor_id(request), updates)
         except EngineError as error:
-            if state.press is press:
-                words = f"{error} {self.REMAINS}" if state.result else str(error)
-                yield self.shown(state.result)._replace(notice=notice("error", words))
+            words = f"{error} {self.REMAINS}" if state.result else str(error)
+            yield self.shown(state.result)._replace(notice=notice("error", words))
 
-    def reports(
-        self, request: gr.Request, state: PageState, work: Iterable[Work], config: RunConfig | None
-    ) -> Iterator[Any]:
-        """The engine's progress notes and what the work reports, until another press replaces this one."""
-        press = state.press
-        with closing(self.service.runs.experiment(self.visitor(request), work, config)) as reports:
-            for report in reports:
-                if state.press is not press:
-                    return
-                if state.is_stopped:  # perhaps before the service knew of this request
-                    self.service.runs.stop(self.visitor(request))
-                yield report if isinstance(report, Progress) else report.value
+    def reports(self, request: Request, work: Iterable[Work], config: RunConfig | None) -> Iterator[Any]:
+        """The engine's progress notes and what the work reports."""
+        for report in self.service.runs.experiment(request, work, config):
+            yield report if isinstance(report, Progress) else report.value
 
-    def end(self, request: gr.Request, state: PageState) -> list:
+    def lost(self, state: PageState) -> list:
+        """As ``end``, of a stream that never reached the server."""
+        state.lose(self.service.runs)
+        return self.end(state)
+
+    def end(self, state: PageState) -> list:
         """The buttons and the files; files are written now, or a press would hand out those of the run before."""
-        if self.service.runs.is_busy(self.visitor(request)):  # a second press is at work
+        if not state.is_over:  # a second press is at work
             return [SKIP] * (2 + self.FILES)
         return [gr.update(value=self.RUN), gr.update(interactive=False), *self._links(self._written(state.result))]
 
-    def stop(self, request: gr.Request, state: PageState) -> None:
+    def stop(self, request: gr.Request) -> None:
         """Ends the work with the round under way; the running handler then shows the results so far."""
-        state.is_stopped = True
-        self.service.runs.stop(self.visitor(request))
+        self.service.runs.stop(lab_visitor_id(request))
 
     def _written(self, result) -> list[str]:
         try:
@@ -135,15 +116,15 @@ class Experiment:
 class Resumable(Experiment):
     """An experiment of many points. Those measured before, by any visitor, are shown at once, and the rest measured."""
 
-    def _run(self, request: gr.Request, state: PageState, values: Sequence, afresh: bool) -> Iterator:
+    def _run(self, request: Request, state: PageState, values: Sequence, afresh: bool) -> Iterator:
         """Streams the outputs; ``afresh`` forgets the points measured before. ``values``: of the controls."""
         raise NotImplementedError
 
     def run(self, request: gr.Request, state: PageState, *values) -> Iterator:
-        yield from self.stream(state, self._run(request, state, values, afresh=False))
+        yield from self.stream(request, state, lambda mine: self._run(mine, state, values, afresh=False))
 
     def start_over(self, request: gr.Request, state: PageState, *values) -> Iterator:
-        yield from self.stream(state, self._run(request, state, values, afresh=True))
+        yield from self.stream(request, state, lambda mine: self._run(mine, state, values, afresh=True))
 
     def check_methods(self, pair: str, methods: Sequence[str]) -> None:
         """Raises Unavailable with the reasons why one of them cannot run here."""
@@ -178,7 +159,7 @@ class Wiring:
     ends: Sequence[Component]
 
     def __post_init__(self):
-        self.ends[1].click(self.experiment.stop, self.state, **QUIET)
+        self.ends[1].click(self.experiment.stop, None, **QUIET)
 
     def on(self, listen: Callable, handler: Callable) -> None:
         """``listen``: how a press is listened to, such as ``button.click``; ``handler`` streams the outputs."""
@@ -188,4 +169,5 @@ class Wiring:
         buttons = list(self.ends[: 2 + self.experiment.FILES])
         pressed = listen(self.experiment.begin, self.state, buttons, **QUIET)
         streamed = pressed.then(handler, [self.state, *self.inputs], list(self.outputs), **limit, **PRIVATE)
-        streamed.then(self.experiment.end, self.state, list(self.ends), **QUIET)
+        streamed.success(self.experiment.end, self.state, list(self.ends), **QUIET)
+        streamed.failure(self.experiment.lost, self.state, list(self.ends), **QUIET)

@@ -7,6 +7,7 @@ from typing import Any
 
 import gradio as gr
 
+from app.jobs.runs import Request
 from app.lab.experiment import PageState, Resumable, counted, whole_number
 from app.lab.sweep import view
 from app.lab.sweep.work import SweepPlan, SweepProgress, prompts, work_units
@@ -45,7 +46,7 @@ class SweepHandlers(Resumable):
     RUN = "Run the sweep"
     REMAINS = "The turns so far are kept: the same sweep goes on from here."
 
-    def _run(self, request: gr.Request, state: PageState, values, afresh: bool) -> Iterator[Outputs]:
+    def _run(self, request: Request, state: PageState, values, afresh: bool) -> Iterator[Outputs]:
         pair, plan = parse_form(*values)
         state.result = SweepResult(pair, plan)
         yield Outputs(notice("progress", "Starting"))
@@ -57,11 +58,11 @@ class SweepHandlers(Resumable):
             words = notice("quiet", f"Stopped. {self.REMAINS if state.result else ''}".strip())
         yield self._drawn(state.result)._replace(notice=words)
 
-    def _measure(self, request: gr.Request, state: PageState, config: RunConfig, afresh: bool) -> Iterator[Outputs]:
+    def _measure(self, request: Request, state: PageState, config: RunConfig, afresh: bool) -> Iterator[Outputs]:
         pair, plan = state.result.pair, state.result.plan
         latest, eta, due = None, Eta(), 0.0
         units = work_units(plan, lambda: latest, afresh)
-        for report in self.reports(request, state, units, config):
+        for report in self.reports(request, units, config):
             if isinstance(report, Progress):
                 yield Outputs(notice("progress", report.message, report.fraction))
                 continue
@@ -81,9 +82,9 @@ class SweepHandlers(Resumable):
         at = result.plan.temperatures[0] if temperature is None else temperature
         return Outputs(charts=view.drawn(result.cells, at), table=view.table(result.cells, at))
 
-    def end(self, request: gr.Request, state: PageState) -> list:
+    def end(self, state: PageState) -> list:
         """The buttons and files, the temperatures to choose from, and recipes for the fastest setting."""
-        ends, result = super().end(request, state), state.result
+        ends, result = super().end(state), state.result
         if not result or ends[0] is SKIP:
             return [*ends, SKIP, SKIP]
         temperatures = result.plan.temperatures

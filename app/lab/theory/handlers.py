@@ -8,6 +8,7 @@ from functools import cache
 import gradio as gr
 
 from app.form import METHOD_LABELS, choices
+from app.jobs.runs import Request
 from app.jobs.updates import SECONDS_BETWEEN_UPDATES
 from app.jobs.visitor import Session
 from app.lab.experiment import Experiment, PageState, whole_number
@@ -60,9 +61,9 @@ class TheoryHandlers(Experiment):
 
     def run(self, request: gr.Request, state: PageState, session: Session, *values) -> Iterator[Outputs]:
         """Measures the points that ``state`` lacks. ``values``: as parse_form takes them."""
-        yield from self.stream(state, self._run(request, state, session, values))
+        yield from self.stream(request, state, lambda mine: self._run(mine, state, session, values))
 
-    def _run(self, request: gr.Request, state: PageState, session: Session, values: Sequence) -> Iterator[Outputs]:
+    def _run(self, request: Request, state: PageState, session: Session, values: Sequence) -> Iterator[Outputs]:
         config, plan = parse_form(*values)
         settings = config.pair, config.method, config.max_new_tokens
         measured = PointSet() if state.result is None else state.result
@@ -75,12 +76,12 @@ class TheoryHandlers(Experiment):
         yield self._drawn(session, state, plan)._replace(notice=_conclusion(state.result, plan, missing))
 
     def _measure(
-        self, request: gr.Request, state: PageState, session: Session, config: RunConfig, plan: PointPlan
+        self, request: Request, state: PageState, session: Session, config: RunConfig, plan: PointPlan
     ) -> Iterator[Outputs]:
         """Draws a point together with the notice that comes right after it: one update per point."""
         points: dict[AlphaGamma, Point] = dict(state.result.points)
         limiter, drawn = RateLimiter(), Outputs()
-        for report in self.reports(request, state, work_units(config, plan, points), config):
+        for report in self.reports(request, work_units(config, plan, points), config):
             match report:
                 case DeviceCosts():
                     state.result = replace(state.result, costs=report)
@@ -102,10 +103,10 @@ class TheoryHandlers(Experiment):
             points=view.points_table(measured),
         )
 
-    def end(self, request: gr.Request, state: PageState) -> list:
+    def end(self, state: PageState) -> list:
         """Start over is offered once there are points."""
-        busy = self.service.runs.is_busy(self.visitor(request))
-        return [*super().end(request, state), SKIP if busy else gr.update(interactive=bool(state.result))]
+        ends = super().end(state)
+        return [*ends, SKIP if ends[0] is SKIP else gr.update(interactive=bool(state.result))]
 
     def start_over(self, session: Session, state: PageState) -> list:
         """Forgets every point; the controls stay. Returns all outputs, then the files and the button."""

@@ -7,6 +7,7 @@ from typing import Any
 
 import gradio as gr
 
+from app.jobs.runs import Request
 from app.lab.experiment import PageState, Resumable, counted, whole_number
 from app.lab.users import view
 from app.lab.users.work import CONTEXTS, UsersPlan, UsersProgress, work_units
@@ -47,7 +48,7 @@ class UsersHandlers(Resumable):
     RUN = "Measure many users"
     REMAINS = "The points so far are kept: press the button again to go on."
 
-    def _run(self, request: gr.Request, state: PageState, values, afresh: bool) -> Iterator[Outputs]:
+    def _run(self, request: Request, state: PageState, values, afresh: bool) -> Iterator[Outputs]:
         pair, plan = parse_form(*values)
         state.result = UsersResult(pair, plan)
         yield Outputs(notice("progress", "Starting"))
@@ -60,11 +61,11 @@ class UsersHandlers(Resumable):
             stopped = notice("quiet", f"Stopped. {self.REMAINS if result else ''}".strip())
             yield self._drawn(result, result.latest)._replace(notice=stopped)
 
-    def _measure(self, request: gr.Request, state: PageState, afresh: bool) -> Iterator[Outputs]:
+    def _measure(self, request: Request, state: PageState, afresh: bool) -> Iterator[Outputs]:
         pair, plan = state.result.pair, state.result.plan
         latest: UsersProgress | None = None
         units = work_units(plan, lambda: latest, afresh)
-        for report in self.reports(request, state, units, _config(pair, plan)):
+        for report in self.reports(request, units, _config(pair, plan)):
             if isinstance(report, Progress):
                 yield Outputs(notice("progress", report.message, report.fraction))
                 continue
@@ -82,9 +83,9 @@ class UsersHandlers(Resumable):
         drawn = view.drawn(result.rows, context, result.plan.methods, result.costs)
         return Outputs(charts=drawn, table=view.table(result.rows[context], result.plan.methods, context))
 
-    def end(self, request: gr.Request, state: PageState) -> list:
+    def end(self, state: PageState) -> list:
         """The buttons and files, and the contexts to choose from."""
-        ends, result = super().end(request, state), state.result
+        ends, result = super().end(state), state.result
         if not result or ends[0] is SKIP:
             return [*ends, SKIP]
         contexts = [name for name in result.plan.contexts if result.rows.get(name)]
