@@ -5,6 +5,7 @@ kept in a PageState, which is only ever an input. Otherwise each update would co
 """
 
 import re
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -12,10 +13,12 @@ from typing import Any
 import gradio as gr
 from gradio.components import Component
 
+from app.jobs import updates
 from app.jobs.press import Press
 from app.jobs.runs import Request, Work
 from app.jobs.service import Service
 from app.jobs.visitor import lab_visitor_id
+from app.lab.work_units import WARMING_UP, Points, Step, work_units
 from app.playground.trace_files import Exports
 from app.ui.widgets import PRIVATE, QUIET, SKIP
 from app.views.notice import notice
@@ -113,24 +116,124 @@ class Experiment:
         return [gr.update(value=path, interactive=path is not None) for path in paths]
 
 
-class Resumable(Experiment):
-    """An experiment of many points. Those measured before, by any visitor, are shown at once, and the rest measured."""
+class Measurement(Experiment):
+    """An experiment of many points. Those measured before are shown at once, and the rest measured, one a unit."""
 
-    def _run(self, request: Request, state: PageState, values: Sequence, afresh: bool) -> Iterator:
-        """Streams the outputs; ``afresh`` forgets the points measured before. ``values``: of the controls."""
+    NOUN = "Point"  # one part of a Step
+
+    def parse(self, values: Sequence) -> tuple[RunConfig, Any]:
+        """The most that the experiment takes of this server, for its limits, and the plan. ``values``: of the controls.
+        Raises BadInput that names the control."""
+        raise NotImplementedError
+
+    def known(self, state: PageState, config: RunConfig, plan) -> Any:
+        """The result that the page has for this plan already; empty without one."""
+        raise NotImplementedError
+
+    def is_known(self, result, plan) -> bool:
+        """Whether no engine is needed, because the page has every point."""
+        return False
+
+    def open_points(self, state: PageState, config: RunConfig, plan) -> Callable[[Any, bool], Points]:
+        """As work_units takes it."""
+        raise NotImplementedError
+
+    def drawn(self, result, values: Sequence) -> Any:
+        """Outputs that show a result."""
+        raise NotImplementedError
+
+    def finding(self, result, is_new: bool) -> str:
+        """The notice for a complete result; ``is_new``: some of it was measured now."""
         raise NotImplementedError
 
     def run(self, request: gr.Request, state: PageState, *values) -> Iterator:
-        yield from self.stream(request, state, lambda mine: self._run(mine, state, values, afresh=False))
+        yield from self.stream(request, state, lambda mine: self._run(mine, state, values))
 
     def start_over(self, request: gr.Request, state: PageState, *values) -> Iterator:
+        """As ``run``, but forgets the points measured before."""
         yield from self.stream(request, state, lambda mine: self._run(mine, state, values, afresh=True))
+
+    def _run(self, request: Request, state: PageState, values: Sequence, afresh: bool = False) -> Iterator:
+        config, plan = self.parse(values)
+        state.result = self.known(state, config, plan)
+        yield self.Outputs(notice("progress", "Starting"))
+        if self.is_known(state.result, plan):
+            yield self.drawn(state.result, values)._replace(notice=self.finding(state.result, is_new=False))
+            return
+        latest, eta, due = None, Eta(), 0.0
+        units = work_units(self.open_points(state, config, plan), lambda: latest, afresh)
+        for report in self.reports(request, units, config):
+            if isinstance(report, Progress):
+                yield self.Outputs(notice("progress", report.message, report.fraction))
+                continue
+            latest = report
+            eta.add(latest)
+            update = self.Outputs()
+            if latest.result is not None:
+                state.result = latest.result
+                update = self.drawn(latest.result, values)
+            if time.monotonic() >= due:
+                yield update._replace(notice=self._progress(latest, eta))
+                due = time.monotonic() + updates.SECONDS_BETWEEN_UPDATES
+        if latest and latest.is_complete:
+            words = self.finding(state.result, is_new=True)
+        else:
+            words = notice("quiet", self._stopped(latest) if state.result else "Stopped.")
+        yield self.drawn(state.result, values)._replace(notice=words)
+
+    def _progress(self, step: Step, eta: "Eta") -> str:
+        doing = f": {step.doing}" if step.doing else ""
+        nth = min(int(step.done) + 1, step.of)
+        return notice("progress", f"{self.NOUN} {nth} of {step.of}{doing}{eta.words(step)}", step.done / step.of)
+
+    def _stopped(self, step: Step) -> str:
+        return f"Stopped: {int(step.done)} of {step.of} measured. {self.REMAINS}"
+
+    # ── the form ──
+
+    def extent(self, plan) -> str:
+        """How much work a plan is."""
+        raise NotImplementedError
+
+    def size(self, *values) -> str:
+        try:
+            _, plan = self.parse(values)
+        except EngineError as error:
+            return notice("quiet", str(error))
+        return notice("quiet", self.extent(plan))
+
+    def select_pair(self, pair: str, chosen: Sequence[str]) -> Any:
+        """The methods of a pair; those that it shares with the last one keep their tick."""
+        methods = self.drafting_methods(pair)
+        kept = [method for method in chosen if method in methods]
+        return gr.update(choices=methods, value=kept or methods[: bool(chosen)])
 
     def check_methods(self, pair: str, methods: Sequence[str]) -> None:
         """Raises Unavailable with the reasons why one of them cannot run here."""
         for method in methods:
             if reasons := self.service.offer.problems(pair, method):
                 raise Unavailable(" ".join(reasons))
+
+
+class Eta:
+    """Estimates the time left from the parts so far, without warm-up."""
+
+    def __init__(self):
+        self._first: tuple[float, float] | None = None
+        self._last = 0.0, 0.0
+
+    def add(self, step: Step) -> None:
+        if step.result is None and step.doing != WARMING_UP:
+            self._last = step.done, time.monotonic()
+            self._first = self._first or self._last
+
+    def words(self, step: Step) -> str:
+        """Empty until two parts have been seen."""
+        if self._first is None or self._last[0] <= self._first[0]:
+            return ""
+        each = (self._last[1] - self._first[1]) / (self._last[0] - self._first[0])
+        seconds = each * (step.of - step.done)
+        return f", about {seconds / 60:.0f} min left" if seconds >= 90 else f", about {max(1, seconds):.0f} s left"
 
 
 def whole_number(value: Any, label: str, low: int | None = None, high: int | None = None) -> int:

@@ -140,7 +140,6 @@ def served(tmp_path_factory):
     model_folder(root / "target", max_position_embeddings=4096)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SPECLENS_CACHE", str(root / "cache"))
-        patch.setattr("app.lab.sweep.handlers.SECONDS_BETWEEN_NOTICES", 0.0)  # its runs are over sooner
         engine = Tiny()
         service = Service(engine, Limits(pairs=(str(root / "target"),)))
         yield SweepHandlers(service), service.offer.pair, root / "cache"

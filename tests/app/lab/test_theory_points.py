@@ -96,7 +96,7 @@ def test_an_error_keeps_the_points(engine):
             raise Unavailable("The device is gone; plug it in again.")
 
     handlers, state = page(engine, fail), PageState()
-    text = "The device is gone; plug it in again. The points so far stay."
+    text = "The device is gone; plug it in again. The points so far stay: measure again to go on with the rest."
     assert said(press(handlers, state)[-1]) == {"kind": "error", "fraction": None, "text": text}
     assert list(state.result.points) == [(0.1, 2)]
     press(handlers, state)
@@ -106,7 +106,7 @@ def test_an_error_keeps_the_points(engine):
 def test_start_over_forgets_the_points(engine):
     handlers, state = page(engine), PageState()
     press(handlers, state, alphas=(0.9,))
-    _, curves, break_even, points, csv, _, restart = handlers.start_over(Session(), state)
+    _, curves, break_even, points, csv, _, restart = handlers.clear(Session(), state)
     assert state.result is None and rows(points) == rows(break_even) == [] and '"here":null' in curves
     assert csv["value"] is None and not csv["interactive"] and not restart["interactive"]
 
