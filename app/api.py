@@ -18,7 +18,7 @@ from app.jobs.visitor import visitor_id
 from engine.config import AUTO, is_lossy
 from engine.errors import EngineError
 from engine.trace.metrics import compare, compute_metrics
-from engine.trace.trace import Trace, TraceBuilder, to_json
+from engine.trace.trace import Trace, to_json
 
 SECONDS_BETWEEN_UPDATES = 1.0
 START = defaults()
@@ -128,18 +128,18 @@ class Api:
         self, request: gr.Request, configs: NamedConfigs, again: bool, may_share: bool = False
     ) -> Iterator[tuple[dict[str, Trace | None], dict]]:
         """The traces so far by name, and a status: about once a second, and at every change of status."""
-        builders, shown, due = {name: TraceBuilder() for name, _ in configs}, None, 0.0
-        is_late, others = False, 0
-        for update in self.service.runs.run(visitor_id(request), configs, again, may_share):
-            if isinstance(update, RecordedRun):
-                yield dict(update.traces), {"status": "recorded", "seconds_ago": round(time.time() - update.at)}
-                return
-            builders[update.name].add(update.events)
-            is_late, others, status = is_late or update.is_late, update.others, _status(update)
-            if status != shown or time.monotonic() >= due:
-                yield {name: builder.trace for name, builder in builders.items()}, status
-                shown, due = status, time.monotonic() + SECONDS_BETWEEN_UPDATES
-        traces = {name: builder.trace for name, builder in builders.items()}
+        shown, due, is_late, others = None, 0.0, False, 0
+        with self.service.runs.request(visitor_id(request)) as mine:
+            for update in self.service.runs.run(mine, configs, again, may_share):
+                if isinstance(update, RecordedRun):
+                    yield dict(update.traces), {"status": "recorded", "seconds_ago": round(time.time() - update.at)}
+                    return
+                fold, status = update.fold, _status(update)
+                is_late, others = is_late or update.is_late, update.others
+                if status != shown or time.monotonic() >= due:
+                    yield fold.traces(), status
+                    shown, due = status, time.monotonic() + SECONDS_BETWEEN_UPDATES
+        traces = fold.traces()
         expected = [*traces.values()][: 1 if others else None]
         ended = all(t and t.finished and t.finished.reason != "cancelled" for t in expected)
         reason = {"message": f"A run may take up to {self.service.limits.seconds} s here."} if is_late else {}

@@ -5,35 +5,43 @@ import threading
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from functools import partial
 
 from app.jobs.offer import Offer
 from app.jobs.result_cache import RecordedRun, ResultCache
-from app.jobs.updates import Report, Update, stream_live, stream_progress
+from app.jobs.updates import Fold, Report, Update, stream_live, stream_progress
 from engine.config import RunConfig
 from engine.errors import EngineError, Unavailable
 from engine.runtime.job import Job, NamedConfigs, Subscriber, Work
-from engine.trace.events import Progress, RunFinished, RunStarted
-from engine.trace.trace import fold
+from engine.trace.events import Progress
 
 _log = logging.getLogger(__name__)
 
 
-@dataclass(eq=False)
-class PendingRequest:
-    """One request of a visitor, from before there is a job to stop until its last update."""
+class Request:
+    """One request of a visitor, from the press of a button to its last update. Runs.open registers it.
 
-    is_stopped: bool = False
-    subscriber: Subscriber | None = None
+    ``is_stopped``: it has been stopped, replaced, or is over. ``is_taken``: a stream carries it out.
+    """
+
+    def __init__(self, visitor: str):
+        self.visitor = visitor
+        self.is_taken = self.is_stopped = self.is_replaced = self.is_over = False
+        self._subscriber: Subscriber | None = None
+
+    def take(self) -> bool:
+        """Whether this call is the first."""
+        was_taken, self.is_taken = self.is_taken, True
+        return not was_taken
 
     def stop(self) -> None:
         self.is_stopped = True
-        if self.subscriber is not None:
-            self.subscriber.leave()
+        if self._subscriber is not None:
+            self._subscriber.leave()
 
     def follow(self, subscriber: Subscriber) -> Subscriber:
         """A Stop from now on, or meanwhile, leaves ``subscriber``."""
-        self.subscriber = subscriber
+        self._subscriber = subscriber
         if self.is_stopped:
             subscriber.leave()
         return subscriber
@@ -48,8 +56,8 @@ class Runs:
         if not self.worker.is_remote:
             self.worker.most_together = self.limits.together
         self.results = ResultCache(self.limits.cached_runs)
-        self._requests: dict[str, PendingRequest] = {}  # the newest of each visitor
-        self._jobs: dict[NamedConfigs, Job] = {}  # those that equal requests may still join
+        self._requests: dict[str, Request] = {}  # the newest of each visitor
+        self._jobs: dict[NamedConfigs, tuple[Job, Fold]] = {}  # those that equal requests may still join
         self._lock = threading.Lock()
 
     @property
@@ -57,50 +65,94 @@ class Runs:
         """Events of the page that may be open at once: of each visitor who runs or waits a press and its successor."""
         return 2 * (self.limits.queue + self.worker.most_running)
 
+    # ── requests ──
+
+    def open(self, visitor: str) -> Request:
+        """Registers a request; an earlier one of the same visitor ends. Whoever opens it closes it."""
+        request = Request(visitor)
+        with self._lock:
+            earlier, self._requests[visitor] = self._requests.get(visitor), request
+        if earlier is not None:
+            earlier.is_replaced = True
+            earlier.stop()
+        return request
+
+    def close(self, request: Request) -> None:
+        request.is_over = True
+        request.stop()
+        with self._lock:
+            if self._requests.get(request.visitor) is request:
+                del self._requests[request.visitor]
+
+    @contextmanager
+    def request(self, visitor: str) -> Iterator[Request]:
+        """Opened, and closed at the end."""
+        request = self.open(visitor)
+        try:
+            yield request
+        finally:
+            self.close(request)
+
+    def stop(self, visitor: str) -> bool:
+        """End the visitor's request, if there is one; its job goes on only where other visitors wait for it."""
+        with self._lock:
+            request = self._requests.get(visitor)
+        if request is not None:
+            request.stop()
+        return request is not None
+
+    def is_busy(self, visitor: str) -> bool:
+        """Whether this visitor's page has a run in progress, waiting, or about to be either."""
+        with self._lock:
+            return visitor in self._requests
+
+    # ── runs ──
+
     def run(
-        self, visitor: str, configs: NamedConfigs, again: bool = False, may_share: bool = False
+        self, request: Request, configs: NamedConfigs, again: bool = False, may_share: bool = False
     ) -> Iterator[Update | RecordedRun]:
         """Run ``configs`` one after the other, with no other request between them; at most six updates a second. With
         ``may_share`` other visitors' runs may share the passes of the first, and then the rest is left out.
 
         A cached result of exactly these configs comes as a RecordedRun instead, and so does the result of an equal
-        job of another visitor once it is over, unless ``again`` requests new measurements. Closing the generator
-        cancels the job unless other visitors wait for it. Raises EngineError with a sentence for the visitor.
+        job of another visitor once it is over, unless ``again`` requests new measurements. Closing the
+        request cancels the job unless other visitors wait for it. Raises EngineError with a sentence for the visitor.
         """
-        with self._request(visitor) as request:
+        with _sentences():
             for _, config in configs:
                 self.offer.check(config)
             if not again and (recorded := self.results.get(configs)):
                 yield recorded
                 return
-            yield Update(configs[0][0], progress=Progress("Starting the engine"))
+            yield Update(configs[0][0], progress=Progress("Starting the engine"), fold=Fold(configs))
             self.offer.check_models(configs)
             if request.is_stopped:
                 return
-            subscriber = request.follow(self._join_or_enqueue(configs, again, may_share))
+            subscriber, fold = self._join_or_enqueue(configs, again, may_share)
+            job = request.follow(subscriber).job
             if subscriber.is_live:
-                yield from stream_live(subscriber)
-                if subscriber.job.is_late or subscriber.job.others:
-                    yield Update(configs[0][0], is_late=subscriber.job.is_late, others=subscriber.job.others)
+                yield from stream_live(subscriber, fold)
+                if job.is_late or job.others:
+                    yield Update(configs[0][0], fold=fold, is_late=job.is_late, others=job.others)
                 return
             yield from stream_progress(subscriber)
             if subscriber.has_left:
                 return
-            recorded = _recorded(subscriber.job)
+            recorded = _recorded(job, fold)
             if recorded is None:
                 seconds = self.limits.seconds
                 raise Unavailable(f"That run took longer than the {seconds} s it may; ask for fewer tokens.")
             yield recorded
 
     def experiment(
-        self, visitor: str, work_units: Iterable[Work], config: RunConfig | None = None
+        self, request: Request, work_units: Iterable[Work], config: RunConfig | None = None
     ) -> Iterator[Progress | Report]:
         """Work with the engine of ``config``, or without a model. Each unit is a job of its own, so that other visitors
         get a turn in between. Reports from before a Stop count.
 
         Raises EngineError with a sentence for the visitor; Unavailable when the time for experiments is up.
         """
-        with self._request(visitor) as request:
+        with _sentences():
             configs = (("lab", config),)
             if config is not None:
                 self._check_lab(config)
@@ -126,40 +178,6 @@ class Runs:
                 if request.is_stopped:
                     return
 
-    @contextmanager
-    def _request(self, visitor: str) -> Iterator[PendingRequest]:
-        """A second request of the same visitor replaces the first."""
-        request = PendingRequest()
-        with self._lock:
-            earlier, self._requests[visitor] = self._requests.get(visitor), request
-        if earlier is not None:
-            earlier.stop()
-        try:
-            yield request
-        except EngineError:
-            raise
-        except Exception as error:  # a bug must not leave a page that says it is running
-            _log.exception("a run ended in an unexpected error")
-            raise EngineError(f"The server stumbled on this run ({type(error).__name__}); try again.") from error
-        finally:
-            request.stop()
-            with self._lock:
-                if self._requests.get(visitor) is request:
-                    del self._requests[visitor]
-
-    def stop(self, visitor: str) -> bool:
-        """End the visitor's request, if there is one; its job goes on only where other visitors wait for it."""
-        with self._lock:
-            request = self._requests.get(visitor)
-        if request is not None:
-            request.stop()
-        return request is not None
-
-    def is_busy(self, visitor: str) -> bool:
-        """Whether this visitor's page has a run in progress, waiting, or about to be either."""
-        with self._lock:
-            return visitor in self._requests
-
     def _check_lab(self, config: RunConfig) -> None:
         if not self.limits.lab_seconds or self.worker.is_remote:
             raise Unavailable(
@@ -167,34 +185,44 @@ class Runs:
             )
         self.offer.check(config)
 
-    def _join_or_enqueue(self, configs: NamedConfigs, again: bool, may_share: bool) -> Subscriber:
+    def _join_or_enqueue(self, configs: NamedConfigs, again: bool, may_share: bool) -> tuple[Subscriber, Fold]:
         with self._lock:
-            job = None if again else self._jobs.get(configs)
+            job, fold = (None, None) if again else self._jobs.get(configs, (None, None))
             subscriber = job.join() if job else None
             if subscriber is None:
-                job = self.worker.submit(configs, seconds=self.limits.seconds, on_end=self._record, may_share=may_share)
-                self._jobs[configs] = job
+                fold = Fold(configs)
+                record, seconds = partial(self._record, fold), self.limits.seconds
+                job = self.worker.submit(configs, seconds=seconds, on_end=record, may_share=may_share)
+                self._jobs[configs] = job, fold
                 subscriber = job.subscribe()
-            return subscriber
+            return subscriber, fold
 
-    def _record(self, job: Job) -> None:
+    def _record(self, fold: Fold, job: Job) -> None:
         """At a job's end, on the engine's thread: cache the result; no further request may join the job."""
-        recorded = _recorded(job)
+        recorded = _recorded(job, fold)
         if recorded and not job.others:
             self.results.put(job.configs, recorded)
         with self._lock:
-            if self._jobs.get(job.configs) is job:
+            if self._jobs.get(job.configs, (None,))[0] is job:
                 del self._jobs[job.configs]
 
 
-def _recorded(job: Job) -> RecordedRun | None:
+def _recorded(job: Job, fold: Fold) -> RecordedRun | None:
     """None unless every run has ended by itself; of a job that shared its passes the first."""
+    fold.advance(job)
     names = [name for name, _ in job.configs][: 1 if job.others else None]
-    events = {each: [event for name, event in job.log if name == each] for each in names}
-    if not all(each and isinstance(each[0], RunStarted) and _is_complete(each[-1]) for each in events.values()):
-        return None
-    return RecordedRun({name: fold(each) for name, each in events.items()}, time.time())
+    traces = {name: trace for name, trace in fold.traces().items() if name in names}
+    is_complete = all(trace and trace.finished and trace.finished.reason != "cancelled" for trace in traces.values())
+    return RecordedRun(traces, time.time()) if is_complete else None
 
 
-def _is_complete(event: object) -> bool:
-    return isinstance(event, RunFinished) and event.reason != "cancelled"
+@contextmanager
+def _sentences():
+    """A bug must not leave a page that says it is running."""
+    try:
+        yield
+    except EngineError:
+        raise
+    except Exception as error:
+        _log.exception("a run ended in an unexpected error")
+        raise EngineError(f"The server stumbled on this run ({type(error).__name__}); try again.") from error

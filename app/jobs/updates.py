@@ -1,12 +1,14 @@
 """Streams a job to the visitors who wait for it: every round to the first, only the progress to the others."""
 
 import itertools
+import threading
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from engine.runtime.job import Job, Subscriber
+from engine.runtime.job import Job, NamedConfigs, Subscriber
 from engine.trace.events import Event, Progress, Round
+from engine.trace.trace import Trace, TraceBuilder
 
 SECONDS_BETWEEN_UPDATES = 1 / 6  # more would be more than a browser can draw
 SECONDS_BETWEEN_REPORTS = 1.0  # for those who wait for another visitor's run
@@ -20,9 +22,28 @@ class Report:
     value: object
 
 
+class Fold:
+    """The runs of a job so far, by name: folded once, for all who wait for it."""
+
+    def __init__(self, configs: NamedConfigs):
+        self._runs = {name: TraceBuilder() for name, _ in configs}
+        self._size, self._lock = 0, threading.Lock()
+
+    def advance(self, job: Job) -> None:
+        """Adds what the job has reported since the last call."""
+        with self._lock:
+            for name, event in job.log[self._size :]:
+                self._runs[name].add([event])
+                self._size += 1
+
+    def traces(self) -> dict[str, Trace | None]:
+        """None for a run that has not started."""
+        return {name: run.trace for name, run in self._runs.items()}
+
+
 @dataclass(frozen=True)
 class Update:
-    """The news of one run of a job; ``name`` is its config's.
+    """The news of one run of a job; ``name`` is its config's. ``fold``: all of the job so far, None of an experiment.
 
     ``progress``: the step that keeps the run from starting. ``place``: how many visitors go first. ``is_late``: the
     job was ended by its time limit. ``others``: the most that shared its passes, or ended its measurement by coming.
@@ -32,11 +53,12 @@ class Update:
     events: tuple[Event, ...] = ()
     progress: Progress | None = None
     place: int = 0
+    fold: Fold | None = None
     is_late: bool = False
     others: int = 0
 
 
-def stream_live(subscriber: Subscriber) -> Iterator[Update]:
+def stream_live(subscriber: Subscriber, fold: Fold | None = None) -> Iterator[Update]:
     """Everything the job reports, at most six times a second; raises the error that ended it.
 
     Ends early for a visitor who has left while others still wait for the job.
@@ -47,8 +69,10 @@ def stream_live(subscriber: Subscriber) -> Iterator[Update]:
         entries, progress, is_done = job.read(start, progress, _SECONDS_BETWEEN_PLACES)
         has_left = subscriber.has_left and not job.is_cancelled
         start += len(entries)
+        if fold is not None:
+            fold.advance(job)
         for name, group in itertools.groupby(entries, key=lambda entry: entry[0]):
-            yield Update(name, tuple(event for _, event in group))
+            yield Update(name, tuple(event for _, event in group), fold=fold)
             due = time.monotonic() + SECONDS_BETWEEN_UPDATES
         if has_left:
             return
@@ -56,7 +80,7 @@ def stream_live(subscriber: Subscriber) -> Iterator[Update]:
             break
         waiting = _waiting(job.place(), progress)
         if waiting != shown and waiting[0] is not None:
-            yield Update(job.name, (), *waiting)
+            yield Update(job.name, (), *waiting, fold)
             due = time.monotonic() + SECONDS_BETWEEN_UPDATES
         shown = waiting
     job.raise_error()

@@ -5,17 +5,20 @@ kept in a PageState, which is only ever an input. Otherwise each update would co
 """
 
 import re
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
 
 import gradio as gr
 from gradio.components import Component
 
-from app.jobs.runs import Work
+from app.jobs import updates
+from app.jobs.press import Press
+from app.jobs.runs import Request, Work
 from app.jobs.service import Service
 from app.jobs.visitor import lab_visitor_id
+from app.lab.work_units import WARMING_UP, Points, Step, work_units
 from app.playground.trace_files import Exports
 from app.ui.widgets import PRIVATE, QUIET, SKIP
 from app.views.notice import notice
@@ -25,15 +28,10 @@ from engine.trace.events import Progress
 
 
 @dataclass
-class PageState:
-    """The newest ``result`` of one page, changed in place; only the newest ``press`` of a button may change it.
-
-    ``is_stopped``: Stop was pressed, perhaps before the stream began.
-    """
+class PageState(Press):
+    """With the newest ``result`` of one page."""
 
     result: Any = None
-    press: object = None
-    is_stopped: bool = False
 
 
 class Experiment:
@@ -56,10 +54,6 @@ class Experiment:
         """Outputs that show a result once nothing is under way, for the end after an error."""
         return self.Outputs()
 
-    @staticmethod
-    def visitor(request: gr.Request) -> str:
-        return lab_visitor_id(request)
-
     # ── the pair ──
 
     def methods(self, pair: str) -> list[str]:
@@ -76,48 +70,38 @@ class Experiment:
 
     # ── one press ──
 
-    def begin(self, state: PageState) -> list:
-        state.is_stopped = False
+    def begin(self, request: gr.Request, state: PageState) -> list:
+        state.begin(self.service.runs, lab_visitor_id(request))
         running = gr.update(value="Running…")  # not disabled: that would drop the keyboard's focus
         return [running, gr.update(interactive=True), *self._links([])]
 
-    def stream(self, state: PageState, updates: Iterator) -> Iterator:
-        """Passes updates on until another press of this page replaces this one. Errors become the last notice."""
-        press = state.press = object()
+    def stream(self, request: gr.Request, state: PageState, updates: Callable[[Request], Iterator]) -> Iterator:
+        """What ``updates`` yields for a request. Errors become the last notice."""
         try:
-            with closing(updates):
-                for update in updates:
-                    if state.press is not press:
-                        return
-                    yield update
+            yield from state.stream(self.service.runs, lab_visitor_id(request), updates)
         except EngineError as error:
-            if state.press is press:
-                words = f"{error} {self.REMAINS}" if state.result else str(error)
-                yield self.shown(state.result)._replace(notice=notice("error", words))
+            words = f"{error} {self.REMAINS}" if state.result else str(error)
+            yield self.shown(state.result)._replace(notice=notice("error", words))
 
-    def reports(
-        self, request: gr.Request, state: PageState, work: Iterable[Work], config: RunConfig | None
-    ) -> Iterator[Any]:
-        """The engine's progress notes and what the work reports, until another press replaces this one."""
-        press = state.press
-        with closing(self.service.runs.experiment(self.visitor(request), work, config)) as reports:
-            for report in reports:
-                if state.press is not press:
-                    return
-                if state.is_stopped:  # perhaps before the service knew of this request
-                    self.service.runs.stop(self.visitor(request))
-                yield report if isinstance(report, Progress) else report.value
+    def reports(self, request: Request, work: Iterable[Work], config: RunConfig | None) -> Iterator[Any]:
+        """The engine's progress notes and what the work reports."""
+        for report in self.service.runs.experiment(request, work, config):
+            yield report if isinstance(report, Progress) else report.value
 
-    def end(self, request: gr.Request, state: PageState) -> list:
+    def lost(self, state: PageState) -> list:
+        """As ``end``, of a stream that never reached the server."""
+        state.lose(self.service.runs)
+        return self.end(state)
+
+    def end(self, state: PageState) -> list:
         """The buttons and the files; files are written now, or a press would hand out those of the run before."""
-        if self.service.runs.is_busy(self.visitor(request)):  # a second press is at work
+        if not state.is_over:  # a second press is at work
             return [SKIP] * (2 + self.FILES)
         return [gr.update(value=self.RUN), gr.update(interactive=False), *self._links(self._written(state.result))]
 
-    def stop(self, request: gr.Request, state: PageState) -> None:
+    def stop(self, request: gr.Request) -> None:
         """Ends the work with the round under way; the running handler then shows the results so far."""
-        state.is_stopped = True
-        self.service.runs.stop(self.visitor(request))
+        self.service.runs.stop(lab_visitor_id(request))
 
     def _written(self, result) -> list[str]:
         try:
@@ -132,24 +116,124 @@ class Experiment:
         return [gr.update(value=path, interactive=path is not None) for path in paths]
 
 
-class Resumable(Experiment):
-    """An experiment of many points. Those measured before, by any visitor, are shown at once, and the rest measured."""
+class Measurement(Experiment):
+    """An experiment of many points. Those measured before are shown at once, and the rest measured, one a unit."""
 
-    def _run(self, request: gr.Request, state: PageState, values: Sequence, afresh: bool) -> Iterator:
-        """Streams the outputs; ``afresh`` forgets the points measured before. ``values``: of the controls."""
+    NOUN = "Point"  # one part of a Step
+
+    def parse(self, values: Sequence) -> tuple[RunConfig, Any]:
+        """The most that the experiment takes of this server, for its limits, and the plan. ``values``: of the controls.
+        Raises BadInput that names the control."""
+        raise NotImplementedError
+
+    def known(self, state: PageState, config: RunConfig, plan) -> Any:
+        """The result that the page has for this plan already; empty without one."""
+        raise NotImplementedError
+
+    def is_known(self, result, plan) -> bool:
+        """Whether no engine is needed, because the page has every point."""
+        return False
+
+    def open_points(self, state: PageState, config: RunConfig, plan) -> Callable[[Any, bool], Points]:
+        """As work_units takes it."""
+        raise NotImplementedError
+
+    def drawn(self, result, values: Sequence) -> Any:
+        """Outputs that show a result."""
+        raise NotImplementedError
+
+    def finding(self, result, is_new: bool) -> str:
+        """The notice for a complete result; ``is_new``: some of it was measured now."""
         raise NotImplementedError
 
     def run(self, request: gr.Request, state: PageState, *values) -> Iterator:
-        yield from self.stream(state, self._run(request, state, values, afresh=False))
+        yield from self.stream(request, state, lambda mine: self._run(mine, state, values))
 
     def start_over(self, request: gr.Request, state: PageState, *values) -> Iterator:
-        yield from self.stream(state, self._run(request, state, values, afresh=True))
+        """As ``run``, but forgets the points measured before."""
+        yield from self.stream(request, state, lambda mine: self._run(mine, state, values, afresh=True))
+
+    def _run(self, request: Request, state: PageState, values: Sequence, afresh: bool = False) -> Iterator:
+        config, plan = self.parse(values)
+        state.result = self.known(state, config, plan)
+        yield self.Outputs(notice("progress", "Starting"))
+        if self.is_known(state.result, plan):
+            yield self.drawn(state.result, values)._replace(notice=self.finding(state.result, is_new=False))
+            return
+        latest, eta, due = None, Eta(), 0.0
+        units = work_units(self.open_points(state, config, plan), lambda: latest, afresh)
+        for report in self.reports(request, units, config):
+            if isinstance(report, Progress):
+                yield self.Outputs(notice("progress", report.message, report.fraction))
+                continue
+            latest = report
+            eta.add(latest)
+            update = self.Outputs()
+            if latest.result is not None:
+                state.result = latest.result
+                update = self.drawn(latest.result, values)
+            if time.monotonic() >= due:
+                yield update._replace(notice=self._progress(latest, eta))
+                due = time.monotonic() + updates.SECONDS_BETWEEN_UPDATES
+        if latest and latest.is_complete:
+            words = self.finding(state.result, is_new=True)
+        else:
+            words = notice("quiet", self._stopped(latest) if state.result else "Stopped.")
+        yield self.drawn(state.result, values)._replace(notice=words)
+
+    def _progress(self, step: Step, eta: "Eta") -> str:
+        doing = f": {step.doing}" if step.doing else ""
+        nth = min(int(step.done) + 1, step.of)
+        return notice("progress", f"{self.NOUN} {nth} of {step.of}{doing}{eta.words(step)}", step.done / step.of)
+
+    def _stopped(self, step: Step) -> str:
+        return f"Stopped: {int(step.done)} of {step.of} measured. {self.REMAINS}"
+
+    # ── the form ──
+
+    def extent(self, plan) -> str:
+        """How much work a plan is."""
+        raise NotImplementedError
+
+    def size(self, *values) -> str:
+        try:
+            _, plan = self.parse(values)
+        except EngineError as error:
+            return notice("quiet", str(error))
+        return notice("quiet", self.extent(plan))
+
+    def select_pair(self, pair: str, chosen: Sequence[str]) -> Any:
+        """The methods of a pair; those that it shares with the last one keep their tick."""
+        methods = self.drafting_methods(pair)
+        kept = [method for method in chosen if method in methods]
+        return gr.update(choices=methods, value=kept or methods[: bool(chosen)])
 
     def check_methods(self, pair: str, methods: Sequence[str]) -> None:
         """Raises Unavailable with the reasons why one of them cannot run here."""
         for method in methods:
             if reasons := self.service.offer.problems(pair, method):
                 raise Unavailable(" ".join(reasons))
+
+
+class Eta:
+    """Estimates the time left from the parts so far, without warm-up."""
+
+    def __init__(self):
+        self._first: tuple[float, float] | None = None
+        self._last = 0.0, 0.0
+
+    def add(self, step: Step) -> None:
+        if step.result is None and step.doing != WARMING_UP:
+            self._last = step.done, time.monotonic()
+            self._first = self._first or self._last
+
+    def words(self, step: Step) -> str:
+        """Empty until two parts have been seen."""
+        if self._first is None or self._last[0] <= self._first[0]:
+            return ""
+        each = (self._last[1] - self._first[1]) / (self._last[0] - self._first[0])
+        seconds = each * (step.of - step.done)
+        return f", about {seconds / 60:.0f} min left" if seconds >= 90 else f", about {max(1, seconds):.0f} s left"
 
 
 def whole_number(value: Any, label: str, low: int | None = None, high: int | None = None) -> int:
@@ -178,7 +262,7 @@ class Wiring:
     ends: Sequence[Component]
 
     def __post_init__(self):
-        self.ends[1].click(self.experiment.stop, self.state, **QUIET)
+        self.ends[1].click(self.experiment.stop, None, **QUIET)
 
     def on(self, listen: Callable, handler: Callable) -> None:
         """``listen``: how a press is listened to, such as ``button.click``; ``handler`` streams the outputs."""
@@ -188,4 +272,5 @@ class Wiring:
         buttons = list(self.ends[: 2 + self.experiment.FILES])
         pressed = listen(self.experiment.begin, self.state, buttons, **QUIET)
         streamed = pressed.then(handler, [self.state, *self.inputs], list(self.outputs), **limit, **PRIVATE)
-        streamed.then(self.experiment.end, self.state, list(self.ends), **QUIET)
+        streamed.success(self.experiment.end, self.state, list(self.ends), **QUIET)
+        streamed.failure(self.experiment.lost, self.state, list(self.ends), **QUIET)

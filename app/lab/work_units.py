@@ -1,10 +1,49 @@
-"""Helps experiments whose work comes in units: warms each engine up once, and deletes the oldest result files."""
+"""Measures an experiment point after point, each a unit of work, so that other visitors get a turn in between."""
 
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, Protocol
+
+from app.jobs.runs import Work
+from app.jobs.updates import Report
 
 MOST_FILES = 50
+WARMING_UP = "warming up"
+
+
+@dataclass(frozen=True)
+class Step:
+    """``done`` of ``of`` parts; ``doing``: the one under way, "" between two points. ``result``: everything measured so
+    far, None: as before."""
+
+    done: float
+    of: int
+    doing: str = ""
+    result: Any = None
+
+    @property
+    def is_complete(self) -> bool:
+        return self.done >= self.of
+
+
+class Points(Protocol):
+    """The points of an experiment on one engine, those measured before among them."""
+
+    def missing(self) -> Sequence: ...
+
+    def warm(self, cancelled: Callable[[], bool]) -> None: ...
+
+    def measure(self, point, cancelled: Callable[[], bool]) -> Iterator[tuple[str, float]]:
+        """Yields what is under way, and the parts of this point that are done. A cancelled point is not kept."""
+        ...
+
+    def size(self) -> tuple[int, int]:
+        """Parts done and parts in all."""
+        ...
+
+    def result(self) -> Any: ...
 
 
 class WarmUpOnce:
@@ -20,6 +59,44 @@ class WarmUpOnce:
         if self.is_due(engine):
             warm()
             self._engine = weakref.ref(engine)
+
+
+def work_units(
+    open_points: Callable[[Any, bool], Points], latest: Callable[[], Step | None], afresh: bool = False
+) -> Iterator[Work]:
+    """A unit that reports the points measured before, then one for each that is missing.
+
+    ``open_points`` takes an engine and whether to forget the points measured before, as ``afresh`` wishes. ``latest``:
+    the step that came in last.
+    """
+    yield _measured_before(open_points, afresh)
+    warm_up = WarmUpOnce()
+    while not latest().is_complete:
+        yield _next_point(open_points, warm_up)
+
+
+def _measured_before(open_points: Callable[[Any, bool], Points], afresh: bool) -> Work:
+    def work(engine, cancelled):
+        points = open_points(engine, afresh)
+        yield Report(Step(*points.size(), result=points.result()))
+
+    return work
+
+
+def _next_point(open_points: Callable[[Any, bool], Points], warm_up: WarmUpOnce) -> Work:
+    def work(engine, cancelled):
+        points = open_points(engine, False)
+        missing, (done, of) = points.missing(), points.size()
+        if missing:
+            if warm_up.is_due(engine):
+                yield Report(Step(done, of, WARMING_UP))
+            warm_up(engine, lambda: points.warm(cancelled))
+            for doing, share in points.measure(missing[0], cancelled):
+                yield Report(Step(done + share, of, doing))
+        if not cancelled():
+            yield Report(Step(*points.size(), result=points.result()))
+
+    return work
 
 
 def tidy(keep: Path) -> None:

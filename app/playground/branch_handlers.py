@@ -8,10 +8,10 @@ from dataclasses import replace
 import gradio as gr
 
 from app.jobs.result_cache import RecordedRun
-from app.jobs.service import Service
+from app.jobs.runs import Request
 from app.jobs.updates import Update
 from app.jobs.visitor import Session, visitor_id
-from app.playground.press import Press
+from app.playground.press import PressHandlers, RunPress
 from app.playground.startup_run import recorded
 from app.ui.widgets import SKIP
 from app.views import player_feed
@@ -19,46 +19,42 @@ from app.views.notice import Kind
 from engine.errors import EngineError
 from engine.trace.branch import branch_request, check_models
 from engine.trace.events import Round, RunStarted
-from engine.trace.trace import Trace, TraceBuilder, with_branch
+from engine.trace.trace import Trace, with_branch
 
 
-class BranchHandlers:
-    def __init__(self, service: Service):
-        self.service = service
-
-    def begin(self, press: Press, event: gr.EventData) -> dict:
+class BranchHandlers(PressHandlers):
+    def begin(self, request: gr.Request, press: RunPress, event: gr.EventData) -> dict:
         """Stop; notes the token that a button of the inspector forces."""
         press.choice = read_choice(event._data)
-        if not press.is_streaming:
-            press.begin()
+        press.begin_if_free(self.service.runs, visitor_id(request))
         return gr.update(interactive=True)
 
-    def end(self, press: Press) -> list:
+    def end(self, press: RunPress) -> list:
         """Stop and the session."""
-        if press.is_streaming:  # a run goes on, or has replaced the branch
+        if not press.is_over:  # a run goes on, or has replaced the branch
             return [SKIP, SKIP]
         return [gr.update(interactive=False), press.session or SKIP]
 
-    def run(self, request: gr.Request, press: Press, session: Session) -> Iterator[str]:
-        visitor, choice = visitor_id(request), press.choice
-        if choice is None:
-            yield player_feed.say("error", "No token was named; press a token's button in the inspector again.")
-        elif self.service.runs.is_busy(visitor):
+    def run(self, request: gr.Request, press: RunPress, session: Session) -> Iterator[str]:
+        choice, shown = press.choice, session if session.trace else Session(*recorded())
+        if not press.is_waiting:
             yield player_feed.say("error", "Let the run in progress end, then force a token.")
-        else:
-            with press.streaming():
-                yield from self.stream(visitor, press, session if session.trace else Session(*recorded()), *choice)
+            return
+        if choice is None:
+            self.service.runs.close(press.request)
+            yield player_feed.say("error", "No token was named; press a token's button in the inspector again.")
+            return
+        visitor = visitor_id(request)
+        yield from press.stream(self.service.runs, visitor, lambda mine: self.stream(mine, press, shown, *choice))
 
-    def stream(self, visitor: str, press: Press, session: Session, place: int, token: int) -> Iterator[str]:
+    def stream(self, request: Request, press: RunPress, session: Session, place: int, token: int) -> Iterator[str]:
         """The second lane while it runs. The session with the branch is in ``press`` at the end."""
         live = LiveBranch(session.trace)
         try:
             config = branch_request(session.trace, place, token)
             yield player_feed.say("progress", "Starting the branch")
-            with closing(self.service.runs.run(visitor, (("branch", config),), may_share=True)) as updates:
+            with closing(self.service.runs.run(request, (("branch", config),), may_share=True)) as updates:
                 for update in updates:
-                    if press.is_stopped:  # perhaps before the service knew of this branch
-                        self.service.runs.stop(visitor)
                     yield live.recorded(update) if isinstance(update, RecordedRun) else live.update(update)
             if live.branch is None:
                 yield live.end("quiet", "Stopped before the branch began.")
@@ -71,17 +67,17 @@ class BranchHandlers:
             if press.session is None and live.has_begun:  # it has taken the place of the branch before
                 press.session = replace(session, trace=replace(session.trace, branch=None))
 
-    def drop(self, press: Press, session: Session) -> list:
+    def drop(self, press: RunPress, session: Session) -> list:
         """The stage and the session without the branch, which the page has taken away already."""
-        if press.is_streaming or session.trace is None:
+        if not press.is_over or session.trace is None:
             return [SKIP, SKIP]
         words = "The branch is dropped; the run stays."
         return [player_feed.say("quiet", words), replace(session, trace=replace(session.trace, branch=None))]
 
-    def keep(self, press: Press, session: Session) -> list:
+    def keep(self, press: RunPress, session: Session) -> list:
         """The stage and the session with the branch as the run."""
         branch = session.trace and session.trace.branch
-        if press.is_streaming or branch is None:
+        if not press.is_over or branch is None:
             return [SKIP, SKIP]
         press.shown = None
         words = "The branch is the run now. A link leads to the first run only; save the trace to keep this one."
@@ -93,22 +89,22 @@ class LiveBranch:
     """Draws one branch of ``run`` from its updates."""
 
     def __init__(self, run: Trace):
-        self.run, self._builder = run, TraceBuilder()
+        self.run, self._trace = run, None
         self._feed, self._key, self._is_late = player_feed.Feed(None), uuid.uuid4().hex, False
 
     @property
     def has_begun(self) -> bool:
-        return self._builder.started is not None
+        return self._trace is not None
 
     @property
     def branch(self) -> Trace | None:
         """None before its first round."""
-        return self._builder.trace if self._builder.rounds else None
+        return self._trace if self._trace and self._trace.rounds else None
 
     def update(self, update: Update) -> str:
         """Raises BadInput where the branch is not of the same models as its run."""
         self._is_late = self._is_late or update.is_late
-        self._builder.add(update.events)
+        self._trace = update.fold.traces()["branch"]
         lines = ""
         for event in update.events:
             if isinstance(event, RunStarted):
@@ -119,15 +115,14 @@ class LiveBranch:
 
     def recorded(self, result: RecordedRun) -> str:
         """A branch that has run here before."""
-        branch = result.traces["branch"]
-        self._builder.add([branch.started, *branch.rounds, branch.finished])
+        branch = self._trace = result.traces["branch"]
         check_models(self.run.started, branch.started)
         return self._feed.add(
             player_feed.branch_start(branch.started, self._key) + player_feed.branch_rounds(branch.rounds)
         )
 
     def finish(self) -> str:
-        trace = self._builder.trace
+        trace = self._trace
         reason = trace.finished.reason if trace.finished else "lost"
         kind, words = "quiet", sentence(self.run, trace)
         if self._is_late:
@@ -144,8 +139,10 @@ class LiveBranch:
     def _progress(self, update: Update) -> tuple:
         if update.progress:
             return update.progress.message, update.progress.fraction, update.place
-        started, written = self._builder.started, self._builder.tokens
-        most = started.config["max_new_tokens"] - len(started.prefix) if started else 1
+        if self._trace is None:
+            return "The branch begins", None, 0
+        started, written = self._trace.started, len(self._trace.emitted)
+        most = started.config["max_new_tokens"] - len(started.prefix)
         return f"The branch: {written} of up to {most} tokens", written / most, 0
 
 

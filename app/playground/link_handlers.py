@@ -16,7 +16,7 @@ from app.jobs.service import Service
 from app.jobs.visitor import Session
 from app.playground import links
 from app.playground.form_values import update
-from app.playground.press import Press
+from app.playground.press import RunPress
 from app.playground.result_handlers import Results, Shown
 from app.playground.run_handlers import recorded
 from app.ui.widgets import SKIP
@@ -35,7 +35,7 @@ class LinkHandlers:
         self.controls = described(service.limits)
         self.specs = specs or self.controls
 
-    def opened(self, press: Press, event: gr.EventData) -> list[Any]:
+    def opened(self, press: RunPress, event: gr.EventData) -> list[Any]:
         """Fills the controls from the query that the page was opened with.
 
         Starts no run, but shows one of exactly these settings that has run here. A branch follows when Run is pressed.

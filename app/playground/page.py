@@ -8,8 +8,8 @@ from app.playground import share_panel, startup_run
 from app.playground.branch_handlers import BranchHandlers
 from app.playground.form_panel import describe_pair, drawer, prompt_line, quick_row, wire
 from app.playground.link_handlers import LinkHandlers
-from app.playground.press import Press
-from app.playground.results_panel import connect, results
+from app.playground.press import RunPress
+from app.playground.results_panel import connect, end, results
 from app.playground.run_handlers import RunHandlers
 from app.ui.html_component import component
 from app.ui.notice import keep_alive
@@ -23,7 +23,7 @@ def playground(service: Service, chip: gr.HTML, shared: gr.HTML) -> tuple[gr.HTM
     """
     specs = startup_run.controls(service)
     handlers = RunHandlers(service)
-    session, press = gr.State(Session()), gr.State(Press())
+    session, press = gr.State(Session()), gr.State(RunPress())
     text, run, stop = prompt_line(specs)
     quick = quick_row(service, specs, text)
     stage_first, charts_first = startup_run.opening()
@@ -33,9 +33,9 @@ def playground(service: Service, chip: gr.HTML, shared: gr.HTML) -> tuple[gr.HTM
     below = results(service, controls, charts_first)
     links = LinkHandlers(service, specs, below.handlers)
 
-    def begin(press: Press, *values) -> list:
+    def begin(request: gr.Request, press: RunPress, *values) -> list:
         """Run, Stop, and the address, so that a reload brings these settings back."""
-        return [*handlers.begin(press), links.address(Session(), *values)]
+        return [*handlers.begin(request, press), links.address(Session(), *values)]
 
     # The engine's own queue decides who is next, so every visitor who may wait in it is let in here.
     queued = {"concurrency_limit": service.runs.most_requests, "concurrency_id": "run"}
@@ -44,15 +44,15 @@ def playground(service: Service, chip: gr.HTML, shared: gr.HTML) -> tuple[gr.HTM
     stream = start.then(handlers.run, inputs, stage, **queued, **PRIVATE)
     again = stage.alone(handlers.begin, press, [run, stop], **QUIET)
     again = again.then(handlers.run_alone, [press, session], stage, **queued, **PRIVATE)
-    ends = {"fn": handlers.end, "inputs": press, "outputs": [run, stop, session, *list(below.shown)[-4:]]}
-    ended = [event.then(**ends, **QUIET) for event in (stream, again)]
+    ends = [run, stop, session, *list(below.shown)[-4:]]
+    ended = [end(event, handlers, press, ends) for event in (stream, again)]
     connect(below, stage, session, press, stop, ended, controls)
     for event in ended:
         describe_pair(event.then, service, controls)
     branches = BranchHandlers(service)
     forked = stage.fork(branches.begin, press, stop, **QUIET)
     forked = forked.then(branches.run, [press, session], stage, **queued, **PRIVATE)
-    forked = forked.then(branches.end, press, [stop, session], **QUIET)
+    forked = end(forked, branches, press, [stop, session])
     dropped = stage.drop(branches.drop, [press, session], [stage, session], **QUIET)
     takes_over = stage.keep(branches.keep, [press, session], [stage, session], **QUIET)
     for event in (*ended, forked, dropped):
@@ -61,5 +61,5 @@ def playground(service: Service, chip: gr.HTML, shared: gr.HTML) -> tuple[gr.HTM
         event.then(below.handlers.show, session, list(below.shown), trigger_mode="always_last", **PRIVATE)
     share_panel.connect(shared, links, stage, session, press, controls.inputs, list(below.shown))
     stage.missing(handlers.replay, [press, session], stage, **QUIET)
-    stop.click(handlers.stop, press, **QUIET)  # queue=False, so that Stop does not wait for the run it cancels
+    stop.click(handlers.stop, None, **QUIET)  # queue=False, so that Stop does not wait for the run it cancels
     return stage, controls.inputs, session

@@ -1,43 +1,46 @@
-"""Keeps the state of one page's newest press of Run, between the events that begin it, stream it and end it."""
+"""Keeps the state of one page's newest run, branch or repeated measurement, between the events that make it."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 
+from app.jobs.press import Press
+from app.jobs.runs import Runs
+from app.jobs.service import Service
 from app.jobs.visitor import Session
 from engine.config import RunConfig
 
 
 @dataclass
-class Press:
-    """In gr.State, changed in place and only ever an input. Otherwise each streamed update would also cost time on the
-    machine that is being measured.
+class RunPress(Press):
+    """``session``: the result, None until there is one. ``shown``: the request whose result is on the stage, which
+    another press runs again. ``choice``: the place and the token of a branch. ``linked``: the request, place and token
+    of a link, whose branch follows its run."""
 
-    ``is_stopped``: Stop was pressed, perhaps before the stream began. ``session``: the result, None until there is one.
-    ``shown``: the request whose result is on the stage, which another press runs again. ``choice``: the place and the
-    token of a branch. ``linked``: the request, place and token of a link, whose branch follows its run.
-    """
-
-    is_stopped: bool = False
     session: Session | None = None
     shown: RunConfig | None = None
     choice: tuple[int, int] | None = None
     linked: tuple[RunConfig, int, int] | None = None
-    _stream: object = None
 
-    def begin(self) -> None:
-        self.is_stopped, self.session = False, None
+    def begin(self, runs: Runs, visitor: str) -> None:
+        super().begin(runs, visitor)
+        self.session = None
 
-    @contextmanager
-    def streaming(self) -> Iterator[None]:
-        stream = self._stream = object()
-        try:
-            yield
-        finally:
-            if self._stream is stream:
-                self._stream = None
+    def begin_if_free(self, runs: Runs, visitor: str) -> None:
+        """What may not replace a run that is in progress."""
+        if not runs.is_busy(visitor):
+            self.begin(runs, visitor)
 
-    @property
-    def is_streaming(self) -> bool:
-        """Also true where another press has replaced the one that ended."""
-        return self._stream is not None
+
+class PressHandlers:
+    """Of one of the buttons whose results share the stage."""
+
+    def __init__(self, service: Service):
+        self.service = service
+
+    def end(self, press: RunPress) -> list:
+        """What the page shows once the stream has ended; nothing where a newer press has replaced it."""
+        raise NotImplementedError
+
+    def lost(self, press: RunPress) -> list:
+        """As ``end``, of a stream that never reached the server."""
+        press.lose(self.service.runs)
+        return self.end(press)

@@ -12,11 +12,10 @@ import gradio as gr
 
 from app.jobs.baseline import baseline_of, is_baseline, with_baseline
 from app.jobs.result_cache import RecordedRun
-from app.jobs.runs import NamedConfigs
-from app.jobs.service import Service
+from app.jobs.runs import NamedConfigs, Request
 from app.jobs.updates import Update
 from app.jobs.visitor import Session, visitor_id
-from app.playground.press import Press
+from app.playground.press import PressHandlers, RunPress
 from app.playground.run_handlers import conclusion
 from app.ui.widgets import SKIP
 from app.views import player_feed, tiles
@@ -24,67 +23,58 @@ from app.views.repeats import medians
 from engine.config import RunConfig
 from engine.errors import BadInput, EngineError
 from engine.trace.branch import request_of
-from engine.trace.trace import Trace, TraceBuilder, with_branch
+from engine.trace.trace import Trace, with_branch
 
 COUNTS = (3, 5)  # odd, so that the median is one of the runs
 AGAIN = "Measure both again"
 
 
-class RepeatHandlers:
-    def __init__(self, service: Service):
-        self.service = service
-
-    def begin(self, press: Press) -> list:
+class RepeatHandlers(PressHandlers):
+    def begin(self, request: gr.Request, press: RunPress) -> list:
         """Stop, and the button, which says what goes on."""
-        press.is_stopped, press.session = False, None
+        press.begin_if_free(self.service.runs, visitor_id(request))
         return [gr.update(interactive=True), gr.update(value="Measuring…", interactive=False)]
 
-    def end(self, press: Press) -> list:
+    def end(self, press: RunPress) -> list:
         """Stop, the button, and the session with the medians."""
         button = gr.update(value=AGAIN, interactive=True)
-        if press.is_streaming:  # a run has replaced the repeats
+        if not press.is_over:  # a run goes on, or has replaced the repeats
             return [SKIP, button, SKIP]
         return [gr.update(interactive=False), button, press.session or SKIP]
 
-    def repeat(self, press: Press, session: Session, count: int, request: gr.Request) -> Iterator[str]:
+    def repeat(self, press: RunPress, session: Session, count: int, request: gr.Request) -> Iterator[str]:
         """The run on the stage counts as the first of ``count``; the medians take its place."""
+        if not press.is_waiting:
+            yield player_feed.say("error", "Let the run in progress end, then measure it again.")
+            return
         visitor = visitor_id(request)
+        yield from press.stream(self.service.runs, visitor, lambda mine: self._repeat(mine, press, session, count))
+
+    def _repeat(self, request: Request, press: RunPress, session: Session, count: int) -> Iterator[str]:
         try:
             if count not in COUNTS:
                 raise BadInput(f"Repeats must be {' or '.join(map(str, COUNTS))}.")
-            if self.service.runs.is_busy(visitor):
-                raise BadInput("Let the run in progress end, then measure it again.")
             config = session.trace and _drafting(request_of(session.trace))
             if tiles.speedup(session.trace, session.baseline) is None:
                 raise BadInput("Press Run first: there is no finished comparison to measure again.")
             configs = repeated(config, count)
-        except EngineError as error:
-            yield player_feed.say("error", str(error))
-            return
-        with press.streaming():
-            yield from self._repeat(visitor, press, session, configs, count)
-
-    def _repeat(self, visitor: str, press: Press, session: Session, configs: NamedConfigs, count: int) -> Iterator[str]:
-        builders = {name: TraceBuilder() for name, _ in configs}
-        yield player_feed.say("progress", "Measuring again")
-        try:
-            with closing(self.service.runs.run(visitor, configs, again=True)) as updates:
+            traces = {}
+            yield player_feed.say("progress", "Measuring again")
+            with closing(self.service.runs.run(request, configs, again=True)) as updates:
                 for update in updates:
-                    if press.is_stopped:  # perhaps before the service knew of this request
-                        self.service.runs.stop(visitor)
-                    builders[update.name].add(update.events)
-                    yield player_feed.say("progress", _progress(update, builders[update.name], count))
+                    traces = update.fold.traces()
+                    yield player_feed.say("progress", _progress(update, traces[update.name], count))
         except EngineError as error:
             yield player_feed.say("error", str(error))
             return
-        traces = [builders[name].trace for name, _ in configs]
-        pairs = [(session.trace, session.baseline), *zip(traces[::2], traces[1::2], strict=True)]
+        measured = [traces.get(name) for name, _ in configs]
+        pairs = [(session.trace, session.baseline), *zip(measured[::2], measured[1::2], strict=True)]
         if all(tiles.speedup(*pair) is not None for pair in pairs):
             yield self._medians(press, configs[0][1], pairs)
-        elif not self.service.runs.is_busy(visitor):  # otherwise a new run owns the screen
+        else:
             yield player_feed.say("quiet", "Stopped. The first measurement stays.")
 
-    def _medians(self, press: Press, config: RunConfig, pairs: list) -> str:
+    def _medians(self, press: RunPress, config: RunConfig, pairs: list) -> str:
         """The medians of (run, baseline) pairs and their spread, also cached for the next visitor."""
         median = medians(pairs)
         run, baseline, how = median.run, median.baseline, {"how": median.how, "spread": median.spread}
@@ -117,9 +107,9 @@ def _drafting(config: RunConfig) -> RunConfig:
     return config
 
 
-def _progress(update: Update, builder: TraceBuilder, count: int) -> str:
+def _progress(update: Update, trace: Trace | None, count: int) -> str:
     if update.progress:
         return update.progress.message
     name, turn = update.name.rsplit(" ", 1)
     doing = "with drafting" if name == "run" else "without"
-    return f"Measuring again, {turn} of {count}, {doing}: {builder.tokens} tokens"
+    return f"Measuring again, {turn} of {count}, {doing}: {len(trace.emitted) if trace else 0} tokens"

@@ -3,10 +3,12 @@
 from typing import NamedTuple
 
 import gradio as gr
+from gradio.events import Dependency
 
 from app.jobs.service import Service
 from app.jobs.visitor import Session
 from app.playground.form_panel import Controls
+from app.playground.press import PressHandlers
 from app.playground.repeat_handlers import AGAIN, COUNTS, RepeatHandlers
 from app.playground.result_handlers import Opened, Results, Shown
 from app.ui.charts import charts
@@ -90,8 +92,14 @@ def connect(
     start = below.repeat.click(repeats.begin, press, [stop, below.repeat], **QUIET)
     inputs = [press, session, below.count]
     stream = start.then(repeats.repeat, inputs, stage, concurrency_limit=limit, **PRIVATE)
-    repeated = stream.then(repeats.end, press, [stop, below.repeat, session], **QUIET)
+    repeated = end(stream, repeats, press, [stop, below.repeat, session])
     again = repeated.then(handlers.show, session, shown, **last, **PRIVATE)
     inputs = [*choices, session]
     for event in (*(choice.change for choice in choices), *ran, again.then, opened.then):
         event(handlers.configure, inputs, below.recipes, **QUIET)
+
+
+def end(streamed: Dependency, handlers: PressHandlers, press: gr.State, outputs: list) -> Dependency:
+    """Wires the end of a streamed event, and returns the event that follows one that has reached the server."""
+    streamed.failure(handlers.lost, press, outputs, **QUIET)
+    return streamed.success(handlers.end, press, outputs, **QUIET)

@@ -16,11 +16,12 @@ import gradio as gr
 from app.form import NAMES, settings
 from app.jobs.baseline import is_baseline, with_baseline
 from app.jobs.result_cache import RecordedRun
+from app.jobs.runs import Request
 from app.jobs.service import Service
 from app.jobs.updates import Update
 from app.jobs.visitor import Session, lab_visitor_id, visitor_id
 from app.playground.branch_handlers import BranchHandlers
-from app.playground.press import Press
+from app.playground.press import PressHandlers, RunPress
 from app.ui.widgets import SKIP
 from app.views import player_feed, tiles
 from app.views.predictions import steadiness
@@ -29,23 +30,24 @@ from engine.config import RunConfig
 from engine.errors import EngineError
 from engine.trace.branch import request_of
 from engine.trace.events import Round, RunFinished, RunStarted
-from engine.trace.trace import Trace, TraceBuilder
+from engine.trace.trace import Trace
 
 _log = logging.getLogger(__name__)
 STATUS_KINDS = {"faster": "good", "slower": "slow", "level": "quiet"}
 
 
-class RunHandlers:
+class RunHandlers(PressHandlers):
     def __init__(self, service: Service):
-        self.service, self.branches = service, BranchHandlers(service)
+        super().__init__(service)
+        self.branches = BranchHandlers(service)
 
-    def begin(self, press: Press) -> list:
+    def begin(self, request: gr.Request, press: RunPress) -> list:
         """Sets Run and Stop. The run on the stage, its charts and its files stay until the new one has begun."""
-        press.begin()
+        press.begin(self.service.runs, visitor_id(request))
         # Run is not disabled, because that would drop the keyboard's focus.
         return [gr.update(value="Running…"), gr.update(interactive=True)]
 
-    def run(self, request: gr.Request, press: Press, *values) -> Iterator[str]:
+    def run(self, request: gr.Request, press: RunPress, *values) -> Iterator[str]:
         """Runs the request and its baseline, or shows the cached result of exactly these settings.
 
         Never from the cache if that result is on the stage already. ``values``: of every control, in the order of
@@ -54,17 +56,17 @@ class RunHandlers:
         read = partial(settings, dict(zip(NAMES, values, strict=True)), self.service.limits)
         yield from self._stream(visitor_id(request), press, read, may_share=True)
 
-    def run_alone(self, request: gr.Request, press: Press, session: Session) -> Iterator[str]:
+    def run_alone(self, request: gr.Request, press: RunPress, session: Session) -> Iterator[str]:
         """The run on the stage once more and its baseline, with the device to themselves."""
         yield from self._stream(visitor_id(request), press, partial(request_of, session.trace), may_share=False)
 
-    def _stream(self, visitor: str, press: Press, read: Callable[[], RunConfig], may_share: bool) -> Iterator[str]:
-        live = LiveRun()
-        with press.streaming():
+    def _stream(self, visitor: str, press: RunPress, read: Callable[[], RunConfig], may_share: bool) -> Iterator[str]:
+        def updates(request: Request) -> Iterator[str]:
+            live = LiveRun()
             try:
                 live.config = read()
-                yield from self._updates(visitor, press, live, may_share)
-                yield from self._linked_branch(visitor, press, live.config)
+                yield from self._updates(request, press, live, may_share)
+                yield from self._linked_branch(request, press, live.config)
             except EngineError as error:
                 press.session = live.session
                 yield live.fail(str(error))
@@ -74,17 +76,18 @@ class RunHandlers:
                 words = f"The page stumbled on this run ({type(error).__name__}); try again."
                 yield player_feed.say("error", words)
 
-    def end(self, press: Press) -> list:
-        """Run, Stop, the session and the four files, whether the run has ended, failed or was never begun."""
-        if press.is_streaming:  # another press has replaced this one
+        yield from press.stream(self.service.runs, visitor, updates)
+
+    def end(self, press: RunPress) -> list:
+        """Run, Stop, the session and the four files, whether the run has ended or failed."""
+        if not press.is_over:  # another press has replaced this one
             return [SKIP] * 7
         # The files of the run before must not be saved as those of this one, which are still to be written.
         file = gr.update(value=None, interactive=False) if press.session else SKIP
         return [gr.update(value="Run"), gr.update(interactive=False), press.session or SKIP, *[file] * 4]
 
-    def stop(self, request: gr.Request, press: Press) -> None:
+    def stop(self, request: gr.Request) -> None:
         """Sets the engine's cancel flag at once; the running handler then shows the rounds so far."""
-        press.is_stopped = True
         self.service.runs.stop(visitor_id(request))
 
     def leave(self, request: gr.Request) -> None:
@@ -92,7 +95,7 @@ class RunHandlers:
         for visitor in (visitor_id(request), lab_visitor_id(request)):
             self.service.runs.stop(visitor)
 
-    def replay(self, press: Press, session: Session) -> str:
+    def replay(self, press: RunPress, session: Session) -> str:
         """The whole run once more, for a page that missed some of its rounds."""
         shown = press.session or session  # the session is set only after the stream
         if shown.trace is None:
@@ -100,19 +103,17 @@ class RunHandlers:
         text = player_feed.complete(uuid.uuid4().hex, shown.trace)
         return text + player_feed.numbers(shown.trace, shown.baseline)
 
-    def _linked_branch(self, visitor: str, press: Press, config: RunConfig) -> Iterator[str]:
+    def _linked_branch(self, request: Request, press: RunPress, config: RunConfig) -> Iterator[str]:
         """The branch of the link that filled in exactly these settings, once."""
         linked, press.linked = press.linked, None
         run = press.session and press.session.trace
-        if linked and linked[0] == config and run and run.finished and not press.is_stopped:
-            yield from self.branches.stream(visitor, press, press.session, *linked[1:])
+        if linked and linked[0] == config and run and run.finished and not request.is_stopped:
+            yield from self.branches.stream(request, press, press.session, *linked[1:])
 
-    def _updates(self, visitor: str, press: Press, live: "LiveRun", may_share: bool) -> Iterator[str]:
+    def _updates(self, request: Request, press: RunPress, live: "LiveRun", may_share: bool) -> Iterator[str]:
         again, press.shown = press.shown == live.config or not may_share, None
-        with closing(self.service.runs.run(visitor, with_baseline(live.config), again, may_share)) as updates:
+        with closing(self.service.runs.run(request, with_baseline(live.config), again, may_share)) as updates:
             for update in updates:
-                if press.is_stopped:  # perhaps before the service knew of this run
-                    self.service.runs.stop(visitor)
                 if isinstance(update, RecordedRun):
                     press.session, press.shown = Session(update.run, update.baseline), live.config
                     yield recorded(update)
@@ -128,31 +129,29 @@ class LiveRun:
 
     def __init__(self):
         self.config: RunConfig | None = None
-        self.run, self.baseline = TraceBuilder(), TraceBuilder()
+        self.run: Trace | None = None
+        self.baseline: Trace | None = None
         self._feed, self._is_late, self._others = player_feed.Feed(uuid.uuid4().hex), False, 0
 
     @property
     def session(self) -> Session | None:
         """None before the first round, so that the run before stays."""
-        run = self.run.trace
-        return Session(run, self.baseline.trace) if run and run.rounds else None
+        return Session(self.run, self.baseline) if self.run and self.run.rounds else None
 
     @property
     def is_complete(self) -> bool:
-        run = self.run.trace
-        return bool(run and run.finished) and not self._is_late
+        return bool(self.run and self.run.finished) and not self._is_late
 
     def update(self, update: Update) -> str:
         self._is_late, self._others = self._is_late or update.is_late, update.others
-        builder = self.run if update.name == "run" else self.baseline
-        builder.add(update.events)
-        status = self._progress(update, builder)
-        run = self.run.trace
-        if run is None:
+        traces = update.fold.traces()
+        self.run, self.baseline = traces["run"], traces.get("baseline")
+        status = self._progress(update)
+        if self.run is None:
             return player_feed.say(*status)
-        is_measuring = not is_baseline(self.config) and self.baseline.finished is None
+        is_measuring = not is_baseline(self.config) and not (self.baseline and self.baseline.finished)
         lines = self._lines(update) if update.name == "run" else ""
-        numbers = tiles.tiles(run, self.baseline.trace, measuring=is_measuring)
+        numbers = tiles.tiles(self.run, self.baseline, measuring=is_measuring)
         return self._feed.add(f"{lines}{numbers}\n{player_feed.status(*status)}")
 
     def finish(self, seconds: int) -> str:
@@ -160,18 +159,16 @@ class LiveRun:
         kind, words = self._conclusion()
         if self._is_late:
             kind, words = "error", f"This run was ended: a run may take up to {seconds} s here. Ask for fewer tokens."
-        run = self.run.trace
-        if run is None:
+        if self.run is None:
             return player_feed.say(kind, words)
-        numbers = player_feed.numbers(run, self.baseline.trace, others=self._others)
+        numbers = player_feed.numbers(self.run, self.baseline, others=self._others)
         return self._feed.add(numbers + player_feed.over() + player_feed.status(kind, words))
 
     def fail(self, words: str) -> str:
-        run = self.run.trace
-        if run is None or not run.rounds:
+        if self.session is None:
             return player_feed.say("error", words)
         # Otherwise the player would wait for the next round, and call that "live".
-        text = player_feed.complete(uuid.uuid4().hex, run) + player_feed.numbers(run, self.baseline.trace)
+        text = player_feed.complete(uuid.uuid4().hex, self.run) + player_feed.numbers(self.run, self.baseline)
         return text + player_feed.status("error", words)
 
     def _lines(self, update: Update) -> str:
@@ -179,23 +176,19 @@ class LiveRun:
         text = "".join(player_feed.about(event) for event in update.events if isinstance(event, RunStarted))
         text += player_feed.rounds(tuple(event for event in update.events if isinstance(event, Round)))
         if any(isinstance(event, RunFinished) for event in update.events):
-            text += player_feed.finish(self.run.finished, self.run.tokens)
+            text += player_feed.finish(self.run.finished, len(self.run.emitted))
         return text
 
-    def _progress(self, update: Update, builder: TraceBuilder) -> tuple:
+    def _progress(self, update: Update) -> tuple:
         if update.progress:
             return "progress", update.progress.message, update.progress.fraction, update.place
-        most = self.config.max_new_tokens
-        if builder is self.baseline:
-            words = f"Measuring the same without drafting: {builder.tokens} of up to {most} tokens"
-        else:
-            words = (
-                f"Round {len(builder.trace.rounds) if builder.trace else 0}: {builder.tokens} of up to {most} tokens"
-            )
-        return "progress", words, builder.tokens / most, 0
+        most, trace = self.config.max_new_tokens, self.run if update.name == "run" else self.baseline
+        rounds, tokens = (len(trace.rounds), len(trace.emitted)) if trace else (0, 0)
+        doing = f"Round {rounds}" if update.name == "run" else "Measuring the same without drafting"
+        return "progress", f"{doing}: {tokens} of up to {most} tokens", tokens / most, 0
 
     def _conclusion(self) -> tuple[str, str]:
-        run, baseline = self.run.trace, self.baseline.trace
+        run, baseline = self.run, self.baseline
         if run is None or run.finished is None or run.finished.reason == "cancelled":
             has_rounds = run is not None and run.rounds
             return "quiet", "Stopped. The rounds so far stay." if has_rounds else "Stopped before the first token."

@@ -352,7 +352,7 @@ def test_run_it_live_fills_every_control():
 # ── ways to the lab ──
 
 
-@pytest.mark.parametrize("wrong", ['lab = "sweep"', 'hint = "Press it."', 'lab = "garage"\nhint = "x"'])
+@pytest.mark.parametrize("wrong", ['lab = "sweep"', 'hint = "RunPress it."', 'lab = "garage"\nhint = "x"'])
 def test_a_way_to_the_lab_says_where_and_what(wrong):
     name = "06_how_many_drafts.md"
     source = (loader.FOLDER / name).read_text(encoding="utf-8")

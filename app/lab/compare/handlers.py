@@ -12,6 +12,7 @@ import gradio as gr
 from app.form import START as START_PROMPT
 from app.form import settings
 from app.jobs.result_cache import RecordedRun
+from app.jobs.runs import Request
 from app.jobs.updates import Update
 from app.jobs.visitor import Session
 from app.lab.compare import view
@@ -25,7 +26,6 @@ from app.views.status_chip import ago
 from engine.config import AUTO
 from engine.errors import BadInput
 from engine.trace.events import Round, RunFinished
-from engine.trace.trace import TraceBuilder
 
 FEWEST, MOST = 2, 4
 OWN = ("method", "auto", "gamma", "temperature", "acceptance")  # the controls of each column
@@ -110,22 +110,20 @@ class CompareHandlers(Experiment):
 
     def run(self, request: gr.Request, state: PageState, *values) -> Iterator[Outputs]:
         """``values``: of SHARED, how many columns are shown, then of OWN for every column there could be."""
-        yield from self.stream(state, self._run(request, state, values, again=False))
+        yield from self.stream(request, state, lambda mine: self._run(mine, state, values, again=False))
 
     def run_again(self, request: gr.Request, state: PageState, *values) -> Iterator[Outputs]:
         """As ``run``, but measured anew even if these very runs are recorded."""
-        yield from self.stream(state, self._run(request, state, values, again=True))
+        yield from self.stream(request, state, lambda mine: self._run(mine, state, values, again=True))
 
-    def _run(self, request: gr.Request, state: PageState, values, again: bool) -> Iterator[Outputs]:
+    def _run(self, request: Request, state: PageState, values, again: bool) -> Iterator[Outputs]:
         columns = parse_form(values)
         state.result = None  # from here on an error leaves nothing of the runs before
         runs = tuple((f"run {number}", column.config) for number, column in enumerate(columns, 1))
-        names, traces, run = [name for name, _ in runs], [TraceBuilder() for _ in runs], uuid.uuid4().hex
-        feed, press, is_late = Feed(run), state.press, False
-        with closing(self.service.runs.run(self.visitor(request), runs, again)) as updates:
+        names, run = [name for name, _ in runs], uuid.uuid4().hex
+        feed, is_late = Feed(run), False
+        with closing(self.service.runs.run(request, runs, again)) as updates:
             for update in updates:
-                if state.press is not press:
-                    return
                 if isinstance(update, RecordedRun):
                     columns = [replace(c, trace=update.traces[name]) for c, name in zip(columns, names, strict=True)]
                     state.result = Comparison(run, tuple(columns), is_recorded=True)
@@ -135,8 +133,7 @@ class CompareHandlers(Experiment):
                 if state.result is None:
                     yield _start(feed, columns)
                 at, is_late = names.index(update.name), is_late or update.is_late
-                traces[at].add(update.events)
-                columns[at] = replace(columns[at], trace=traces[at].trace)
+                columns[at] = replace(columns[at], trace=update.fold.traces()[update.name])
                 state.result = Comparison(run, tuple(columns))
                 yield _following(feed, columns, at, update)
         words = notice(*view.conclusion(columns))
@@ -153,9 +150,9 @@ class CompareHandlers(Experiment):
         grid = view.full_grid(result.run, columns, result.is_recorded)
         return Outputs(grid=grid, table=view.table(columns), charts=view.chart(columns))
 
-    def end(self, request: gr.Request, state: PageState) -> list:
+    def end(self, state: PageState) -> list:
         """Run again is offered for a recording."""
-        ends = super().end(request, state)
+        ends = super().end(state)
         is_recorded = bool(state.result) and state.result.is_recorded
         return [*ends, SKIP if ends[0] is SKIP else gr.update(visible=is_recorded)]
 

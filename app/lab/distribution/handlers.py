@@ -6,6 +6,7 @@ from typing import Any
 import gradio as gr
 
 from app.form import METHOD_LABELS, Control, choices, plausible
+from app.jobs.runs import Request
 from app.lab.distribution import view
 from app.lab.distribution.request import REVEALING, TOY, TOY_PROMPT, RuleReport, RuleTest, RuleTests
 from app.lab.distribution.work import work_units
@@ -88,13 +89,15 @@ class RuleTestHandlers(Experiment):
 
     def run(self, request: gr.Request, state: PageState, *values) -> Iterator[Outputs]:
         """Tests the rule that is chosen. ``values``: of every control, in the order of NAMES."""
-        yield from self.stream(state, self._run(request, state, values, [values[NAMES.index("rule")]]))
+        yield from self.stream(
+            request, state, lambda mine: self._run(mine, state, values, [values[NAMES.index("rule")]])
+        )
 
     def only(self, *rules: str):
         """Returns a handler that tests these rules, whichever is chosen."""
 
         def handler(request: gr.Request, state: PageState, *values) -> Iterator[Outputs]:
-            yield from self.stream(state, self._run(request, state, values, rules))
+            yield from self.stream(request, state, lambda mine: self._run(mine, state, values, rules))
 
         return handler
 
@@ -102,9 +105,9 @@ class RuleTestHandlers(Experiment):
         """Tests the right rule, then every mistake that can be made with this model."""
         toy = values[NAMES.index("pair")] == TOY
         rules = [rule for _, rule in view.rule_choices(toy)]
-        yield from self.stream(state, self._run(request, state, values, rules))
+        yield from self.stream(request, state, lambda mine: self._run(mine, state, values, rules))
 
-    def _run(self, request: gr.Request, state: PageState, values, rules: Sequence[str]) -> Iterator[Outputs]:
+    def _run(self, request: Request, state: PageState, values, rules: Sequence[str]) -> Iterator[Outputs]:
         tests = RuleTests([parse_form(values, rule) for rule in rules])
         earlier = state.result or {}
         if any(report.test.settings != tests.tests[0].settings for report in earlier.values()):
@@ -112,7 +115,7 @@ class RuleTestHandlers(Experiment):
         state.result = earlier
         yield Outputs(notice("progress", "Starting", 0.0), view.blank(), view.rules(earlier), view.outcomes(None))
         config = None if tests.tests[0].toy else tests.tests[0].config
-        for report in self.reports(request, state, work_units(tests), config):
+        for report in self.reports(request, work_units(tests), config):
             if isinstance(report, Progress):
                 yield Outputs(notice("progress", report.message, report.fraction or tests.share))
                 continue

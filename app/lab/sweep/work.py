@@ -4,12 +4,10 @@ Finished turns are lines of a file that is named after the sweep, so a sweep tha
 another, goes on from there.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from app.jobs.runs import Work
-from app.jobs.updates import Report
 from app.lab.work_units import tidy
 from engine.bench.prompts import Prompt, by_category, read_prompts
 from engine.bench.sample import BASELINE
@@ -51,17 +49,16 @@ class SweepPlan:
 
 
 @dataclass(frozen=True)
-class SweepProgress:
-    """``done`` of ``of`` runs; ``doing``: the one under way, "" at the end of a turn. ``cells`` None: as before."""
+class SweepResult:
+    """A visitor's latest sweep. Without cells it is empty."""
 
-    done: int
-    of: int
-    doing: str = ""
-    cells: tuple[Cell, ...] | None = None
+    pair: str
+    plan: SweepPlan
+    cells: tuple[Cell, ...] = ()
+    is_complete: bool = False
 
-    @property
-    def is_complete(self) -> bool:
-        return self.done >= self.of
+    def __len__(self) -> int:
+        return len(self.cells)
 
 
 @lru_cache
@@ -71,52 +68,31 @@ def prompts() -> dict[str, list[str]]:
     return {name: [prompt.text for prompt in group] for name, group in groups.items()}
 
 
-def work_units(plan: SweepPlan, latest: Callable[[], SweepProgress | None], afresh: bool = False) -> Iterator[Work]:
-    """The turns measured before, then turn after turn until none is missing. ``latest``: the report that came in last.
-    ``afresh`` forgets the turns measured before."""
-    yield _look(plan, afresh)
-    first = True
-    while not latest().is_complete:
-        yield _turn(plan, first)
-        first = False
+class SweepPoints:
+    """The turns of a sweep: each runs plain decoding, then every setting."""
 
+    def __init__(self, engine, pair: str, plan: SweepPlan, afresh: bool):
+        from engine.bench.sweep import Grid, Sweep
+        from engine.files import cache_root
 
-def _look(plan: SweepPlan, afresh: bool) -> Work:
-    def work(engine, cancelled):
-        yield Report(_progress(_open(engine, plan, afresh)))
+        grid = Grid(plan.methods, plan.gammas, plan.temperatures, plan.tokens, plan.repeats)
+        prompts = [Prompt(text, category) for category, text in plan.texts]
+        self.sweep = Sweep(engine, grid, prompts, folder=cache_root() / "lab", afresh=afresh)
+        self.pair, self.plan, self.warm = pair, plan, self.sweep.warm
+        tidy(self.sweep.benchmark.file.path)
 
-    return work
+    def missing(self) -> Sequence:
+        return self.sweep.benchmark.missing()
 
+    def measure(self, point, cancelled) -> Iterator[tuple[str, float]]:
+        for number, system in enumerate(self.sweep.benchmark.steps(point, cancelled)):
+            how = "plain decoding" if system.name == BASELINE else f"{system.name}, γ = {system.setting}"
+            yield f"{point.name}: {how}", number
 
-def _turn(plan: SweepPlan, first: bool) -> Work:
-    def work(engine, cancelled):
-        sweep = _open(engine, plan)
-        before, missing = _progress(sweep), sweep.benchmark.missing()
-        if missing:
-            if first:
-                yield Report(SweepProgress(before.done, before.of, "warming up"))
-                sweep.warm(cancelled)
-            for number, system in enumerate(sweep.benchmark.steps(missing[0], cancelled)):
-                how = "plain decoding" if system.name == BASELINE else f"{system.name}, γ = {system.setting}"
-                yield Report(SweepProgress(before.done + number, before.of, f"{missing[0].name}: {how}"))
-        if not cancelled():
-            yield Report(_progress(sweep))
+    def size(self) -> tuple[int, int]:
+        """In runs."""
+        settings, turns = len(self.sweep.grid.settings()), len(self.sweep.benchmark.turns)
+        return (turns - len(self.missing())) * settings, turns * settings
 
-    return work
-
-
-def _open(engine, plan: SweepPlan, afresh: bool = False):
-    from engine.bench.sweep import Grid, Sweep
-    from engine.files import cache_root
-
-    grid = Grid(plan.methods, plan.gammas, plan.temperatures, plan.tokens, plan.repeats)
-    prompts = [Prompt(text, category) for category, text in plan.texts]
-    sweep = Sweep(engine, grid, prompts, folder=cache_root() / "lab", afresh=afresh)
-    tidy(sweep.benchmark.file.path)
-    return sweep
-
-
-def _progress(sweep) -> SweepProgress:
-    settings, turns = len(sweep.grid.settings()), sweep.benchmark.turns
-    done = len(turns) - len(sweep.benchmark.missing())
-    return SweepProgress(done * settings, len(turns) * settings, "", tuple(sweep.cells()))
+    def result(self) -> SweepResult:
+        return SweepResult(self.pair, self.plan, tuple(self.sweep.cells()), not self.missing())

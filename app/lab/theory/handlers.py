@@ -1,26 +1,23 @@
 """Feeds the theory's curves: the visitor's last run, and points measured here at an acceptance set by hand."""
 
-import time
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
+from typing import Any
 
 import gradio as gr
 
 from app.form import METHOD_LABELS, choices
-from app.jobs.updates import SECONDS_BETWEEN_UPDATES
 from app.jobs.visitor import Session
-from app.lab.experiment import Experiment, PageState, whole_number
+from app.lab.experiment import Measurement, PageState, whole_number
 from app.lab.theory import view
-from app.lab.theory.request import AlphaGamma, DeviceCosts, Point, PointPlan, PointSet, PointStarted
-from app.lab.theory.work import PROMPT, work_units
+from app.lab.theory.request import PointPlan, PointSet
+from app.lab.theory.work import PROMPT, TheoryPoints
 from app.playground.startup_run import recorded
 from app.playground.trace_files import safe_letters
 from app.ui.widgets import SKIP, outputs
 from app.views.notice import notice
 from engine.config import RunConfig, method_of
 from engine.errors import BadInput
-from engine.trace.events import Progress
 
 ALPHAS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
 GAMMAS = (1, 2, 4, 8)
@@ -28,9 +25,12 @@ FEWEST_TOKENS, MOST_TOKENS, MOST_REPEATS = 16, 192, 5
 _recorded = cache(recorded)
 
 
-def curves(session: Session, state: PageState, gammas: Sequence[int] = ()) -> str:
+def curves(session: Session, state: PageState) -> str:
     """The curves' value; the recorded run is in it until the visitor has a run of their own."""
-    measured = PointSet() if state.result is None else state.result
+    return _curves(session, PointSet() if state.result is None else state.result)
+
+
+def _curves(session: Session, measured: PointSet, gammas: Sequence[int] = ()) -> str:
     if session.trace is not None and session.trace.rounds:
         return view.curves(session.trace, session.baseline, True, measured, gammas)
     return view.curves(*_recorded(), False, measured, gammas)
@@ -39,9 +39,10 @@ def curves(session: Session, state: PageState, gammas: Sequence[int] = ()) -> st
 Outputs = outputs("notice", "curves", "break_even", "points")
 
 
-class TheoryHandlers(Experiment):
+class TheoryHandlers(Measurement):
     Outputs = Outputs
     RUN = "Measure these points here"
+    REMAINS = "The points so far stay: measure again to go on with the rest."
     PREFERRED = ("eagle-chain", "lm", "ngram")  # a draft at every place first, because it shows every cost
 
     def drafting_methods(self, pair: str) -> list[str]:
@@ -58,56 +59,41 @@ class TheoryHandlers(Experiment):
         name = f"speclens-any-alpha-{safe_letters(result.pair)}-{safe_letters(result.method)}"
         return {f"{name}.csv": view.to_csv(result), f"{name}.json": view.to_json(result)}
 
-    def run(self, request: gr.Request, state: PageState, session: Session, *values) -> Iterator[Outputs]:
-        """Measures the points that ``state`` lacks. ``values``: as parse_form takes them."""
-        yield from self.stream(state, self._run(request, state, session, values))
+    def parse(self, values) -> tuple[RunConfig, PointPlan]:
+        """``values``: the session, then as parse_form takes them."""
+        return parse_form(*values[1:])
 
-    def _run(self, request: gr.Request, state: PageState, session: Session, values: Sequence) -> Iterator[Outputs]:
-        config, plan = parse_form(*values)
+    def known(self, state: PageState, config: RunConfig, plan: PointPlan) -> PointSet:
         settings = config.pair, config.method, config.max_new_tokens
-        measured = PointSet() if state.result is None else state.result
-        if settings != (measured.pair, measured.method, measured.tokens):
-            measured = PointSet(*settings)
-        state.result, missing = measured, plan.left(measured.points)
-        yield self._drawn(session, state, plan)._replace(notice=notice("progress", "Starting"))
-        if missing:
-            yield from self._measure(request, state, session, config, plan)
-        yield self._drawn(session, state, plan)._replace(notice=_conclusion(state.result, plan, missing))
-
-    def _measure(
-        self, request: gr.Request, state: PageState, session: Session, config: RunConfig, plan: PointPlan
-    ) -> Iterator[Outputs]:
-        """Draws a point together with the notice that comes right after it: one update per point."""
-        points: dict[AlphaGamma, Point] = dict(state.result.points)
-        limiter, drawn = RateLimiter(), Outputs()
-        for report in self.reports(request, state, work_units(config, plan, points), config):
-            match report:
-                case DeviceCosts():
-                    state.result = replace(state.result, costs=report)
-                case Point():
-                    points[report.place] = report
-                    state.result = replace(state.result, points=dict(points))
-            if isinstance(report, DeviceCosts | Point):
-                drawn = self._drawn(session, state, plan)
-                continue
-            limiter.wait()
-            yield drawn._replace(notice=_progress(report, plan, points))
-            drawn = Outputs()
-
-    def _drawn(self, session: Session, state: PageState, plan: PointPlan) -> Outputs:
         measured = state.result
+        is_same = measured is not None and settings == (measured.pair, measured.method, measured.tokens)
+        return measured if is_same else PointSet(*settings)
+
+    def is_known(self, result: PointSet, plan: PointPlan) -> bool:
+        return not plan.left(result.points)
+
+    def open_points(self, state: PageState, config: RunConfig, plan: PointPlan) -> Callable[[Any, bool], TheoryPoints]:
+        return lambda engine, afresh: TheoryPoints(engine, config, plan, state.result)
+
+    def drawn(self, result: PointSet, values: Sequence) -> Outputs:
+        session, _, _, _, gammas, *_ = values
         return Outputs(
-            curves=curves(session, state, plan.gammas),
-            break_even=view.break_even_table(measured),
-            points=view.points_table(measured),
+            curves=_curves(session, result, sorted(map(int, gammas))),
+            break_even=view.break_even_table(result),
+            points=view.points_table(result),
         )
 
-    def end(self, request: gr.Request, state: PageState) -> list:
-        """Start over is offered once there are points."""
-        busy = self.service.runs.is_busy(self.visitor(request))
-        return [*super().end(request, state), SKIP if busy else gr.update(interactive=bool(state.result))]
+    def finding(self, result: PointSet, is_new: bool) -> str:
+        before = "" if is_new else "All of this had been measured: Start over measures it anew. "
+        fastest = max(point.speedup for point in result.ordered)
+        return notice("good" if fastest > 1 else "slow", before + view.summary(result))
 
-    def start_over(self, session: Session, state: PageState) -> list:
+    def end(self, state: PageState) -> list:
+        """Start over is offered once there are points."""
+        ends = super().end(state)
+        return [*ends, SKIP if ends[0] is SKIP else gr.update(interactive=bool(state.result))]
+
+    def clear(self, session: Session, state: PageState) -> list:
         """Forgets every point; the controls stay. Returns all outputs, then the files and the button."""
         state.result = None
         cleared = Outputs(
@@ -117,17 +103,6 @@ class TheoryHandlers(Experiment):
             view.points_table(PointSet()),
         )
         return [*cleared, *self._links([]), gr.update(interactive=False)]
-
-
-class RateLimiter:
-    """Waits until there may be another update; a tiny model makes points faster than a page can draw them."""
-
-    def __init__(self):
-        self._due = 0.0
-
-    def wait(self) -> None:
-        time.sleep(max(0.0, self._due - time.monotonic()))
-        self._due = time.monotonic() + SECONDS_BETWEEN_UPDATES
 
 
 def parse_form(pair, method, alphas, gammas, tokens, repeats) -> tuple[RunConfig, PointPlan]:
@@ -141,22 +116,3 @@ def parse_form(pair, method, alphas, gammas, tokens, repeats) -> tuple[RunConfig
     count = whole_number(repeats, "Repeats", 1, MOST_REPEATS)
     config = RunConfig(PROMPT, pair, method, 1, max_new_tokens=whole_number(tokens, "Tokens of a run"), trace=False)
     return config, PointPlan(tuple(sorted(map(float, alphas))), tuple(sorted(map(int, gammas))), count)
-
-
-def _progress(report: PointStarted | Progress, plan: PointPlan, points: Mapping[AlphaGamma, Point]) -> str:
-    if isinstance(report, Progress):
-        return notice("progress", report.message, report.fraction)
-    done = plan.turns - plan.left(points)
-    again = f", repeat {report.repeat} of {plan.repeats}" if plan.repeats > 1 else ""
-    words = f"Measuring {done + 1} of {plan.turns}: α = {report.alpha:g} with γ = {report.gamma}{again}"
-    return notice("progress", f"{words}, beside plain decoding", done / plan.turns)
-
-
-def _conclusion(measured: PointSet, plan: PointPlan, missing: int) -> str:
-    """How it ended. ``missing``: turns that had to be measured."""
-    if left := plan.left(measured.points):
-        done = plan.turns - left
-        return notice("quiet", f"Stopped: {done} of {plan.turns} measured. Measure again to go on with the rest.")
-    before = "" if missing else "All of this had been measured: Start over measures it anew. "
-    fastest = max(point.speedup for point in measured.ordered)
-    return notice("good" if fastest > 1 else "slow", before + view.summary(measured))

@@ -59,7 +59,7 @@ def theory(service: Service, session: gr.State) -> None:
     charts(recorded(), "theory-exits", CHARTS)
     inputs = [session, pair, method, *rest]
     Wiring(handlers, inputs, outputs, state, [run, stop, *files, restart]).on(run.click, handlers.run)
-    restart.click(handlers.start_over, [session, state], [*outputs, *files, restart], **QUIET)
+    restart.click(handlers.clear, [session, state], [*outputs, *files, restart], **QUIET)
     pair.change(handlers.select_pair, [pair, method], [method, words], **QUIET)
     tabs = _around()
     tabs[0].select(PairHandlers(service).list_pairs, None, pair, **QUIET)

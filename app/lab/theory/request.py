@@ -19,15 +19,6 @@ class DeviceCosts:
 
 
 @dataclass(frozen=True)
-class PointStarted:
-    """A turn of one plain run and one drafting run starts: the ``repeat``-th at this point, counted from 1."""
-
-    alpha: float
-    gamma: int
-    repeat: int
-
-
-@dataclass(frozen=True)
 class PointPlan:
     """``alphas`` × ``gammas``, each ``repeats`` times."""
 
@@ -40,10 +31,7 @@ class PointPlan:
         return len(self.alphas) * len(self.gammas) * self.repeats
 
     def missing(self, points: Mapping[AlphaGamma, Point]) -> Iterator[AlphaGamma]:
-        """Yields the turns still to be measured, every point once before any of them twice.
-
-        ``points`` may grow meanwhile: it is read again before each yield.
-        """
+        """Yields the turns still to be measured, every point once before any of them twice."""
         for repeat in range(self.repeats):
             for gamma in self.gammas:
                 for alpha in self.alphas:

@@ -1,48 +1,47 @@
 """Measures points at an acceptance set by hand, one turn per unit of work (see engine.bench.fixed_acceptance)."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
-from app.jobs.runs import Work
-from app.jobs.updates import Report
-from app.lab.theory.request import AlphaGamma, DeviceCosts, Point, PointPlan, PointStarted
-from app.lab.work_units import WarmUpOnce
+from app.lab.theory.request import AlphaGamma, DeviceCosts, PointPlan, PointSet
 from engine.config import RunConfig
 
 PROMPT = "Tell me about dogs."  # only its costs count, so any prompt will do
 
 
-def work_units(config: RunConfig, plan: PointPlan, points: Mapping[AlphaGamma, Point]) -> Iterable[Work]:
-    """Yields one unit that measures the costs, then one per turn that ``points`` lacks.
+class TheoryPoints:
+    """The turns that a plan still needs, beside the points ``measured`` before, which the next turn there extends."""
 
-    The caller adds each reported Point to ``points``, so that the next turn there extends it.
-    """
-    warm_up = WarmUpOnce()
-    yield _costs(config, warm_up)
-    for place in plan.missing(points):
-        earlier = points[place].turns if place in points else ()
-        yield _turn(config, place, earlier, warm_up)
-
-
-def _costs(config: RunConfig, warm_up: WarmUpOnce) -> Work:
-    def work(engine, cancelled):
-        from engine.bench.fixed_acceptance import warm
+    def __init__(self, engine, config: RunConfig, plan: PointPlan, measured: PointSet):
         from engine.runtime.engine import device_name
 
-        warm_up(engine, lambda: warm(engine, config, cancelled))
-        yield Report(DeviceCosts(device_name(engine.device), engine.precision, engine.costs(config.method)))
+        self.engine, self.config, self.plan = engine, config, plan
+        costs = DeviceCosts(device_name(engine.device), engine.precision, engine.costs(config.method))
+        self.measured = replace(measured, costs=costs)
 
-    return work
+    def missing(self) -> Sequence[AlphaGamma]:
+        return list(self.plan.missing(self.measured.points))
 
+    def warm(self, cancelled) -> None:
+        from engine.bench.fixed_acceptance import warm
 
-def _turn(config: RunConfig, place: AlphaGamma, earlier: tuple, warm_up: WarmUpOnce) -> Work:
-    def work(engine, cancelled):
-        from engine.bench.fixed_acceptance import measure_turn, point, warm
+        warm(self.engine, self.config, cancelled)
 
-        yield Report(PointStarted(*place, len(earlier) + 1))  # first, because the time limit counts from here
-        warm_up(engine, lambda: warm(engine, config, cancelled))
-        latest = measure_turn(engine, config, *place, cancelled)
-        if latest is None:
-            return
-        yield Report(point(*place, (*earlier, latest)))
+    def measure(self, point: AlphaGamma, cancelled) -> Iterator[tuple[str, float]]:
+        from engine.bench.fixed_acceptance import measure_turn
+        from engine.bench.fixed_acceptance import point as fastest
 
-    return work
+        earlier = self.measured.points[point].turns if point in self.measured.points else ()
+        again = f", repeat {len(earlier) + 1} of {self.plan.repeats}" if self.plan.repeats > 1 else ""
+        # First, because the time limit counts from here.
+        yield f"α = {point[0]:g} with γ = {point[1]}{again}, beside plain decoding", 0
+        turn = measure_turn(self.engine, self.config, *point, cancelled)
+        if turn is not None:
+            points = self.measured.points | {point: fastest(*point, (*earlier, turn))}
+            self.measured = replace(self.measured, points=points)
+
+    def size(self) -> tuple[int, int]:
+        return self.plan.turns - len(self.missing()), self.plan.turns
+
+    def result(self) -> PointSet:
+        return self.measured

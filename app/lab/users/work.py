@@ -5,12 +5,10 @@ or another, goes on from there (see engine.bench.users).
 """
 
 import time
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 
-from app.jobs.runs import Work
-from app.jobs.updates import Report
-from app.lab.work_units import WarmUpOnce, tidy
+from app.lab.work_units import tidy
 from engine.bench.prompts import Prompt, after_long_texts, read_prompts, spread
 from engine.bench.users_results import UsersRow
 from engine.files import ASSETS
@@ -50,79 +48,58 @@ class UsersPlan:
 
 
 @dataclass(frozen=True)
-class UsersProgress:
-    """``done`` of ``of`` cells; ``doing``: the one under way with the ``share`` of it that is done, "" between two.
-    ``rows`` of each context, None: as before. ``costs`` of each method but auto."""
+class UsersResult:
+    """A visitor's latest experiment: ``rows`` of each context, and the costs they are predicted from."""
 
-    done: int
-    of: int
-    doing: str = ""
-    share: float = 0.0
-    rows: Mapping[str, tuple[UsersRow, ...]] | None = None
-    costs: Mapping[str, CostModel] | None = None
+    pair: str
+    plan: UsersPlan
+    rows: Mapping[str, tuple[UsersRow, ...]] = field(default_factory=dict)
+    costs: Mapping[str, CostModel] = field(default_factory=dict)
+    is_complete: bool = False
+
+    def __len__(self) -> int:
+        return sum(map(len, self.rows.values()))
 
     @property
-    def is_complete(self) -> bool:
-        return self.done >= self.of
+    def contexts(self) -> list[str]:
+        """Those with rows."""
+        return [name for name in self.plan.contexts if self.rows.get(name)]
 
 
-def work_units(plan: UsersPlan, latest: Callable[[], UsersProgress | None], afresh: bool = False) -> Iterator[Work]:
-    """The cells measured before, then cell after cell until none is missing. ``latest``: the report that came in last.
-    ``afresh`` forgets the cells measured before."""
-    yield _look(plan, afresh)
-    warm_up = WarmUpOnce()
-    while not latest().is_complete:
-        yield _cell(plan, warm_up)
+class UsersPoints:
+    """The cells of each context: all texts, by so many users, with one method."""
 
+    def __init__(self, engine, pair: str, plan: UsersPlan, afresh: bool):
+        from engine.bench.users import ManyUsers, Settings
+        from engine.files import cache_root
 
-def _look(plan: UsersPlan, afresh: bool) -> Work:
-    def work(engine, cancelled):
-        yield Report(_progress(_open(engine, plan, afresh)))
+        settings = Settings(
+            plan.users, plan.methods, plan.tokens, repeats=plan.repeats, gamma=plan.gamma, prompts_first=True
+        )
+        self.pair, self.plan, self.experiments = pair, plan, {}
+        for context in plan.contexts:
+            self.experiments[context] = ManyUsers(engine, settings, plan.prompts(context), cache_root() / "lab", afresh)
+            tidy(self.experiments[context].file.path)
 
-    return work
+    def missing(self) -> Sequence:
+        """(ManyUsers, its cell)."""
+        return [(many, cell) for many in self.experiments.values() for cell in many.missing()]
 
+    def warm(self, cancelled) -> None:
+        self.missing()[0][0].warm(cancelled)
 
-def _cell(plan: UsersPlan, warm_up: WarmUpOnce) -> Work:
-    def work(engine, cancelled):
-        experiments = _open(engine, plan)
-        before, due = _progress(experiments), 0.0
-        context = next((name for name, each in experiments.items() if each.missing()), None)
-        if context:
-            many = experiments[context]
-            if warm_up.is_due(engine):
-                yield Report(UsersProgress(before.done, before.of, "warming up"))
-            warm_up(engine, lambda: many.warm(cancelled))
-            cell = many.missing()[0]
-            for share in many.steps(cell, cancelled):
-                if time.monotonic() >= due:
-                    due = time.monotonic() + SECONDS_BETWEEN_REPORTS
-                    doing = f"{cell.users} at once, {cell.method}"
-                    yield Report(UsersProgress(before.done, before.of, doing, share))
-        if not cancelled():
-            yield Report(_progress(experiments))
+    def measure(self, point, cancelled) -> Iterator[tuple[str, float]]:
+        (many, cell), due = point, 0.0
+        for share in many.steps(cell, cancelled):
+            if time.monotonic() >= due:
+                due = time.monotonic() + SECONDS_BETWEEN_REPORTS
+                yield f"{cell.users} at once, {cell.method}", share
 
-    return work
+    def size(self) -> tuple[int, int]:
+        cells = sum(len(many.cells) for many in self.experiments.values())
+        return cells - len(self.missing()), cells
 
-
-def _open(engine, plan: UsersPlan, afresh: bool = False) -> dict:
-    """A ManyUsers for each context."""
-    from engine.bench.users import ManyUsers, Settings
-    from engine.files import cache_root
-
-    settings = Settings(
-        plan.users, plan.methods, plan.tokens, repeats=plan.repeats, gamma=plan.gamma, prompts_first=True
-    )
-    experiments = {}
-    for context in plan.contexts:
-        prompts = plan.prompts(context)
-        experiments[context] = ManyUsers(engine, settings, prompts, cache_root() / "lab", afresh)
-        tidy(experiments[context].file.path)
-    return experiments
-
-
-def _progress(experiments: Mapping) -> UsersProgress:
-    cells = sum(len(many.cells) for many in experiments.values())
-    missing = sum(len(many.missing()) for many in experiments.values())
-    rows = {context: tuple(many.rows()) for context, many in experiments.items()}
-    costs = next(iter(experiments.values())).costs() if any(rows.values()) else {}
-    return UsersProgress(cells - missing, cells, rows=rows, costs=costs)
+    def result(self) -> UsersResult:
+        rows = {context: tuple(many.rows()) for context, many in self.experiments.items()}
+        costs = next(iter(self.experiments.values())).costs() if any(rows.values()) else {}
+        return UsersResult(self.pair, self.plan, rows, costs, not self.missing())

@@ -43,8 +43,9 @@ class Visitor(threading.Thread):
     def run(self):
         began = time.monotonic()
         try:
-            for update in self.service.runs.run(self.who, with_baseline(self.config), self.again):
-                self.shown.append(update)
+            with self.service.runs.request(self.who) as request:
+                for update in self.service.runs.run(request, with_baseline(self.config), self.again):
+                    self.shown.append(update)
         except EngineError as error:
             self.error = error
         self.seconds = time.monotonic() - began
@@ -228,7 +229,7 @@ def test_the_cache_is_bounded_in_number_and_size_and_the_unused_go_first():
 def test_several_configs_of_one_request_run_with_no_other_request_in_between():
     worker, service = served(step=0.01)
     configs = tuple((f"run {seed}", asked(seed=seed)) for seed in range(3))
-    updates = service.runs.run("a", configs)
+    updates = service.runs.run(service.runs.open("a"), configs)
     while not worker.runs:
         next(updates)
     other = Visitor(service, "b", asked("Other"))
@@ -245,8 +246,8 @@ def test_work_without_a_model_runs_on_the_engines_thread():
     def work(engine, should_stop):
         yield Report((engine, threading.current_thread().name))
 
-    found = [each for each in service.runs.experiment("a", [work, work]) if isinstance(each, Report)]
-    assert found == [Report((None, "engine-fake"))] * 2 and not service.runs.is_busy("a")
+    found = [each for each in service.runs.experiment(service.runs.open("a"), [work, work]) if isinstance(each, Report)]
+    assert found == [Report((None, "engine-fake"))] * 2
 
 
 def test_an_experiment_keeps_its_reports_when_it_is_stopped_and_begins_no_further_work():
@@ -260,7 +261,7 @@ def test_an_experiment_keeps_its_reports_when_it_is_stopped_and_begins_no_furthe
         yield Report("late")
 
     reports = []
-    for report in service.runs.experiment("a", [work, work]):
+    for report in service.runs.experiment(service.runs.open("a"), [work, work]):
         reports.append(report)
         service.runs.stop("a")
     assert reports == [Report("early"), Report("late")] and len(begun) == 1
@@ -328,7 +329,7 @@ def test_only_the_pairs_named_are_offered():
 def test_the_real_pairs_are_checked_before_a_load(tmp_path):
     service = Service(EngineFacade(get_worker()), Limits(fetch=False))
     with pytest.raises(BadInput, match="does not offer"):
-        list(service.runs.run("a", with_baseline(asked(pair=str(tmp_path)))))
+        list(service.runs.run(service.runs.open("a"), with_baseline(asked(pair=str(tmp_path)))))
     own = ("none", "ngram", "corpus", "quantised", "lookahead")
     drafted = ("lm", "eagle", "eagle-chain", "medusa", "exit")
     assert service.offer.methods("smollm2-135m") == (*own, *drafted)

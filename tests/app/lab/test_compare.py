@@ -172,7 +172,7 @@ def test_the_end_has_the_table_the_chart_and_the_files():
     handlers = page()  # while it lives its files do
     state = PageState()
     last = run(handlers, state=state)[-1]
-    button, stop, traces_file, table_file, again = handlers.end(VISITOR, state)
+    button, stop, traces_file, table_file, again = handlers.end(state)
     assert button["value"] == "Run all" and stop["interactive"] is False and not again["visible"]
     heads = [line for line in lines(last.grid) if line["type"] == "head"]
     assert [head["name"] for head in heads] == ["Plain decoding", "N-gram lookup, γ = 4", "Draft model, γ = 2"]
@@ -196,10 +196,10 @@ def test_the_same_runs_again_are_recorded_and_can_be_measured_anew():
     run(handlers, state=state)
     (screen,) = run(handlers, state=state)
     assert len(worker.runs) == 3 and said(screen)["text"].startswith("Recorded ")
-    assert handlers.end(VISITOR, state)[-1]["visible"]
+    assert handlers.end(state)[-1]["visible"]
     assert {line["state"] for line in lines(screen.grid) if line["type"] == "head"} == {"recorded"}
     run(handlers, again=True, state=state)
-    assert len(worker.runs) == 6 and not handlers.end(VISITOR, state)[-1]["visible"]
+    assert len(worker.runs) == 6 and not handlers.end(state)[-1]["visible"]
 
 
 def test_stop_keeps_what_there_is():
@@ -208,13 +208,13 @@ def test_stop_keeps_what_there_is():
     thread = threading.Thread(target=lambda: screens.extend(handlers.run(VISITOR, state, *form(tokens=400))))
     thread.start()
     wait_for(lambda: any("Run 1 of 3" in s.notice for s in screens if s.notice is not SKIP))
-    handlers.stop(VISITOR, state)
+    handlers.stop(VISITOR)
     thread.join(5)
     assert not thread.is_alive()
     last = screens[-1]
     assert said(last)["text"].startswith("Stopped")
     heads = [line for line in lines(last.grid) if line["type"] == "head"]
-    assert {head["state"] for head in heads} == {"stopped"} and handlers.end(VISITOR, state)[2]["interactive"]
+    assert {head["state"] for head in heads} == {"stopped"} and handlers.end(state)[2]["interactive"]
     assert 0 < sum(line["type"] == "round" for line in lines(last.grid)) < 100
     assert json.loads(last.table)["rows"][0][0][0] == "1: Plain decoding (stopped)"
 

@@ -37,7 +37,7 @@ def values(**changes) -> list:
 
 def press(handlers, state=None, rules=None, **changes) -> list:
     handler, state = handlers.only(*rules) if rules else handlers.run, PageState() if state is None else state
-    handlers.begin(state)
+    handlers.begin(VISITOR, state)
     return list(handler(VISITOR, state, *values(**changes)))
 
 
@@ -192,7 +192,7 @@ def test_the_toy_needs_no_model_and_is_lossless():
     assert last["kind"] == "good" and "300 runs" in last["text"] and "α = 0." in last["text"]
     assert "a correct engine fails once in 1,000 times" in last["text"]
     assert [row[0] for row in rows(updates[-1].rules)] == ["the right rule"]
-    assert all(file["interactive"] for file in handlers.end(VISITOR, state)[2:])
+    assert all(file["interactive"] for file in handlers.end(state)[2:])
 
 
 def test_a_pair_is_refused_in_words_where_experiments_are_off():
@@ -249,7 +249,7 @@ def test_acceptance_rises_with_a_wrong_rule_and_rules_gather_in_the_table():
 
 def test_stop_judges_the_runs_so_far_and_a_second_press_takes_the_page_over():
     handlers, state = page(), PageState()
-    for ends in (lambda: handlers.stop(VISITOR, state), lambda: press(handlers, state, rules=["tail-kept"])):
+    for ends in (lambda: handlers.stop(VISITOR), lambda: press(handlers, state, rules=["tail-kept"])):
         updates, state.result = [], None
         thread = threading.Thread(target=lambda: updates.extend(press(handlers, state, runs=20_000)))  # noqa: B023
         thread.start()

@@ -140,7 +140,6 @@ def served(tmp_path_factory):
     model_folder(root / "target", max_position_embeddings=4096)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SPECLENS_CACHE", str(root / "cache"))
-        patch.setattr("app.lab.sweep.handlers.SECONDS_BETWEEN_NOTICES", 0.0)  # its runs are over sooner
         engine = Tiny()
         service = Service(engine, Limits(pairs=(str(root / "target"),)))
         yield SweepHandlers(service), service.offer.pair, root / "cache"
@@ -155,7 +154,7 @@ def test_a_sweep_runs_and_is_offered_as_files(served):
     assert any("Run 3 of 6: chat" in text for text in texts) and any("warming up" in text for text in texts)
     assert said(updates[-1])["kind"] == "good" and state.result.is_complete
     assert {cell.category for cell in state.result.cells} == {"all", "chat", "code"}
-    run, stop, table, numbers, shown, recipes = handlers.end(VISITOR, state)
+    run, stop, table, numbers, shown, recipes = handlers.end(state)
     assert run["value"] == "Run the sweep" and not stop["interactive"] and not shown["visible"]
     with open(table["value"], encoding="utf-8-sig", newline="") as file:
         rows = list(csv.DictReader(file))
@@ -183,10 +182,10 @@ def test_a_stopped_sweep_keeps_its_turns_and_goes_on(served):
     for update in handlers.run(VISITOR, state, *values):
         updates.append(update)
         if state.result:
-            handlers.stop(VISITOR, state)
+            handlers.stop(VISITOR)
     stopped = state.result
     assert "goes on from here" in said(updates[-1])["text"] and stopped and not stopped.is_complete
-    handlers.begin(state)
+    handlers.begin(VISITOR, state)
     went_on = handlers.run(VISITOR, state, *values)
     while not state.result or state.result is stopped:
         next(went_on)
@@ -205,14 +204,14 @@ def test_others_get_their_turn_between_two_turns_of_a_sweep(served):
 
     def run():
         config = RunConfig("between", pair=pair, method="none", gamma=0, max_new_tokens=4)
-        seen.append([update for update in service.runs.run("b", with_baseline(config))])
+        seen.append([update for update in service.runs.run(service.runs.open("b"), with_baseline(config))])
 
     thread = threading.Thread(target=run)
     for _ in handlers.run(VISITOR, state, *values):
         if state.result and not thread.ident:
             thread.start()
         if seen and state.result and not state.result.is_complete:
-            handlers.stop(VISITOR, state)
+            handlers.stop(VISITOR)
             break
     thread.join(60)
     assert seen and not service.runs.is_busy("b")

@@ -21,7 +21,7 @@ def page(engine=None, before=lambda count: None, **limits) -> TheoryHandlers:
 
 
 def press(handlers, state, alphas=(0.1, 0.9), gammas=(2,), repeats=1, method="lm", tokens=24):
-    handlers.begin(state)
+    handlers.begin(VISITOR, state)
     form = ("smollm2-135m", method, list(alphas), list(gammas), tokens, repeats)
     return list(handlers.run(VISITOR, state, Session(), *form))
 
@@ -38,7 +38,7 @@ def test_points_are_measured_beside_plain_decoding(engine):
     assert all(len(p.turns) == 2 and p.speedup > 0 for p in measured.ordered) and measured.costs.model.v[1] == 1.0
     assert measured.points[0.9, 4].tau > 2 > measured.points[0.1, 4].tau and measured.points[0.9, 4].seen > 0.6
     assert said(updates[-1])["kind"] in ("good", "slow") and len(rows(updates[-1].points)) == 4
-    _, _, *files, restart = handlers.end(VISITOR, state)
+    _, _, *files, restart = handlers.end(state)
     assert restart["interactive"]
     for file, name in zip(files, (".csv", ".json"), strict=True):
         assert file["value"].endswith(name) and "0.9" in Path(file["value"]).read_text(encoding="utf-8")
@@ -71,7 +71,7 @@ def test_stop_keeps_the_points_and_the_next_press_goes_on(engine):
     thread = threading.Thread(target=lambda: updates.extend(press(handlers, state, alphas=(0.1, 0.5, 0.9))))
     thread.start()
     assert reached.wait(20)
-    handlers.stop(VISITOR, state)
+    handlers.stop(VISITOR)
     go.set()
     thread.join(10)
     assert not thread.is_alive()
@@ -83,8 +83,8 @@ def test_stop_keeps_the_points_and_the_next_press_goes_on(engine):
 
 def test_stop_before_the_stream_has_begun_ends_it(engine):
     handlers, state = page(engine), PageState()
-    handlers.begin(state)
-    handlers.stop(VISITOR, state)
+    handlers.begin(VISITOR, state)
+    handlers.stop(VISITOR)
     form = ("smollm2-135m", "lm", [0.1, 0.5, 0.9], [2], 24, 1)
     list(handlers.run(VISITOR, state, Session(), *form))
     assert not state.result or not state.result.points
@@ -96,7 +96,7 @@ def test_an_error_keeps_the_points(engine):
             raise Unavailable("The device is gone; plug it in again.")
 
     handlers, state = page(engine, fail), PageState()
-    text = "The device is gone; plug it in again. The points so far stay."
+    text = "The device is gone; plug it in again. The points so far stay: measure again to go on with the rest."
     assert said(press(handlers, state)[-1]) == {"kind": "error", "fraction": None, "text": text}
     assert list(state.result.points) == [(0.1, 2)]
     press(handlers, state)
@@ -106,7 +106,7 @@ def test_an_error_keeps_the_points(engine):
 def test_start_over_forgets_the_points(engine):
     handlers, state = page(engine), PageState()
     press(handlers, state, alphas=(0.9,))
-    _, curves, break_even, points, csv, _, restart = handlers.start_over(Session(), state)
+    _, curves, break_even, points, csv, _, restart = handlers.clear(Session(), state)
     assert state.result is None and rows(points) == rows(break_even) == [] and '"here":null' in curves
     assert csv["value"] is None and not csv["interactive"] and not restart["interactive"]
 

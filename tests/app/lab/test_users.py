@@ -182,19 +182,19 @@ def test_users_are_measured_stopped_and_measured_on(served):
     for update in handlers.run(VISITOR, state, *values):
         updates.append(update)
         if len(state.result) == 2:
-            handlers.stop(VISITOR, state)
+            handlers.stop(VISITOR)
     stopped, texts = state.result, notices(updates)
     assert "press the button again" in texts[-1] and len(stopped) == 2 and not stopped.is_complete
     assert any("warming up" in text for text in texts) and any("Point 2 of 8: 1 at once" in text for text in texts)
     shares = [said(update).get("fraction") for update in updates if update.notice is not SKIP]
     assert any(share % 0.125 > 0 for share in shares if share), "progress within a point"
 
-    handlers.begin(state)
+    handlers.begin(VISITOR, state)
     texts = notices(list(handlers.run(VISITOR, state, *values)))
     assert not any("Point 2 of" in text and "at once" in text for text in texts), "it was measured before"
     assert state.result.is_complete and state.result.rows[SHORT][:2] == stopped.rows[SHORT]
     assert "Without drafting, 2 users together" in texts[-1] and "N-gram lookup" in texts[-1]
-    run, stop, table, numbers, shown = handlers.end(VISITOR, state)
+    run, stop, table, numbers, shown = handlers.end(state)
     assert run["value"] == handlers.RUN and not stop["interactive"]
     assert shown["visible"] and [name for _, name in shown["choices"]] == [SHORT, LONG] and shown["value"] == SHORT
     with open(table["value"], encoding="utf-8-sig", newline="") as file:

@@ -10,14 +10,13 @@ import pytest
 from fake_worker import FakeEngine, FakeWorker, number, recorded, wait_for
 from test_run_handlers import Screen, form, line, page, press_run, said, visitor
 
-from app.form import defaults, settings
 from app.jobs.service import Service
 from app.jobs.visitor import Session
 from app.limits import Limits
 from app.playground import html_export
 from app.playground.branch_handlers import BranchHandlers, read_choice
 from app.playground.link_handlers import LinkHandlers
-from app.playground.press import Press
+from app.playground.press import RunPress
 from app.playground.run_handlers import SKIP
 from app.playground.trace_files import read
 from app.views import run_facts
@@ -31,9 +30,9 @@ def lines(values: list[str], kind: str) -> list[dict]:
     return [found for value in values for found in map(json.loads, value.splitlines()) if found["type"] == kind]
 
 
-def fork(handlers: BranchHandlers, press: Press, session: Session, place=PLACE, token=TOKEN) -> list[str]:
+def fork(handlers: BranchHandlers, press: RunPress, session: Session, place=PLACE, token=TOKEN) -> list[str]:
     """The three events of a fork button, as the page chains them; the session is then in ``press``."""
-    handlers.begin(press, SimpleNamespace(_data={"place": place, "id": token}))
+    handlers.begin(visitor(), press, SimpleNamespace(_data={"place": place, "id": token}))
     values = list(handlers.run(visitor(), press, session))
     handlers.end(press)
     return values
@@ -50,7 +49,7 @@ def session() -> Session:
 
 
 def test_a_branch_is_a_second_lane_and_the_run_keeps_its_numbers(branches, session):
-    press = Press()
+    press = RunPress()
     values = fork(branches, press, session)
     begun, rounds = lines(values, "branch")[0], lines(values, "branch_round")
     assert begun["place"] == PLACE and begun["forced"] == {"id": TOKEN, "text": " perhaps"}
@@ -67,7 +66,7 @@ def test_a_branch_is_a_second_lane_and_the_run_keeps_its_numbers(branches, sessi
 
 
 def test_the_files_hold_the_branch(branches, session, tmp_path):
-    press = Press()
+    press = RunPress()
     fork(branches, press, session)
     whole = press.session.trace
     assert from_json(to_json(whole)) == whole
@@ -84,7 +83,7 @@ def test_the_files_hold_the_branch(branches, session, tmp_path):
 
 
 def test_keep_makes_it_the_run_and_drop_takes_it_away(branches, session):
-    press = Press()
+    press = RunPress()
     fork(branches, press, session)
     stage, dropped = branches.drop(press, press.session)
     assert dropped == session and "dropped" in said(Screen(stage))["text"]
@@ -103,7 +102,7 @@ def test_keep_makes_it_the_run_and_drop_takes_it_away(branches, session):
 
 @pytest.mark.parametrize("place, words", [(-1, "No token was named"), (60, "places 1 to 60 of this output, not at 61")])
 def test_a_place_that_the_output_does_not_have_is_refused(branches, session, place, words):
-    values = fork(branches, press := Press(), session, place)
+    values = fork(branches, press := RunPress(), session, place)
     assert said(Screen(values[-1]))["kind"] == "error" and words in said(Screen(values[-1]))["text"]
     assert press.session is None and branches.service.engine.worker.runs == []
 
@@ -124,7 +123,7 @@ def changed(session: Session, **fields) -> Session:
     ({"config": {"surprise": 3}}, "incomplete"),
 ])  # fmt: skip
 def test_a_trace_whose_model_is_not_here_is_refused_in_a_sentence(branches, session, fields, words):
-    values = fork(branches, press := Press(), changed(session, **fields))
+    values = fork(branches, press := RunPress(), changed(session, **fields))
     assert said(Screen(values[-1]))["kind"] == "error" and words in said(Screen(values[-1]))["text"]
     assert press.session is None or press.session.trace.branch is None
     assert lines(values, "branch_round") == []
@@ -133,16 +132,14 @@ def test_a_trace_whose_model_is_not_here_is_refused_in_a_sentence(branches, sess
 def test_during_a_run_it_is_refused_and_stop_ends_it(session):
     worker = FakeWorker(step=0.05)
     branches = BranchHandlers(Service(FakeEngine(worker), Limits()))
-    running = branches.service.runs.run("a", (("run", settings(defaults())),))
-    next(running)
-    assert "run in progress" in said(Screen(fork(branches, Press(), session)[-1]))["text"]
-    running.close()
-    press, values = Press(), []
-    branches.begin(press, SimpleNamespace(_data={"place": PLACE, "id": TOKEN}))
+    with branches.service.runs.request("a"):
+        assert "run in progress" in said(Screen(fork(branches, RunPress(), session)[-1]))["text"]
+    press, values = RunPress(), []
+    branches.begin(visitor(), press, SimpleNamespace(_data={"place": PLACE, "id": TOKEN}))
     for value in branches.run(visitor(), press, session):
         values.append(value)
         if lines([value], "branch_round"):
-            press.is_stopped = True
+            branches.service.runs.stop("a")
     assert "Stopped" in said(Screen(values[-1]))["text"]
     assert 0 < len(press.session.trace.branch.rounds) < 15
     wait_for(lambda: worker.running is None)
@@ -153,7 +150,7 @@ def test_during_a_run_it_is_refused_and_stop_ends_it(session):
 
 def test_a_link_restores_the_run_and_its_branch():
     runs = page()
-    links, press = LinkHandlers(runs.service), Press()
+    links, press = LinkHandlers(runs.service), RunPress()
     press_run(runs)
     result = runs.service.runs.results.get(next(iter(runs.service.runs.results._runs)))
     shown = Session(result.run, result.baseline)
@@ -165,10 +162,10 @@ def test_a_link_restores_the_run_and_its_branch():
     assert "force" in json.loads(links.branch_address(press.session, *form()))["address"]
     assert links.branch_address(press.session, *form(seed=3)) == SKIP
     opened = SimpleNamespace(_data={"query": answer["link"]})
-    _, stage, session, *_ = links.opened(Press(), opened)
+    _, stage, session, *_ = links.opened(RunPress(), opened)
     assert session.trace == branched and line(Screen(stage), "branch")["place"] == PLACE, "both have run here"
     runs.service.runs.results._runs.clear()
-    jobs, later = len(runs.service.runs.worker.jobs), Press()
+    jobs, later = len(runs.service.runs.worker.jobs), RunPress()
     _, stage, *_ = links.opened(later, opened)
     assert "forced at place 6" in said(Screen(stage))["text"] and len(runs.service.runs.worker.jobs) == jobs
     values = list(runs.run(visitor(), later, *form()))
@@ -183,6 +180,6 @@ def test_a_link_restores_the_run_and_its_branch():
 def test_a_link_with_a_token_that_does_not_exist_gets_a_sentence(monkeypatch, force, words):
     service = Service(FakeEngine(), Limits())
     service.offer.pairs = {name: replace(pair, vocabulary=50_000) for name, pair in service.offer.pairs.items()}
-    press = Press()
+    press = RunPress()
     _, stage, *_ = LinkHandlers(service).opened(press, SimpleNamespace(_data={"query": f"force={force}&seed=7"}))
     assert words in said(Screen(stage))["text"] and press.linked is None

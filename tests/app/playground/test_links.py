@@ -19,7 +19,7 @@ from app.playground import startup_run
 from app.playground.link_handlers import LinkHandlers
 from app.playground.links import MOST, Link, query, sentence
 from app.playground.links import read as read_link
-from app.playground.press import Press
+from app.playground.press import RunPress
 from app.playground.result_handlers import Shown
 from app.playground.run_handlers import SKIP, RunHandlers
 from engine.config import AUTO, LookaheadSizes, RunConfig, SamplingParams
@@ -216,7 +216,7 @@ def parts(opened: list) -> tuple:
 
 
 def test_opening_fills_the_controls_and_runs_nothing(sharing):
-    told, *_ = opened = sharing.opened(Press(), event("?prompt=Hello&seed=7&hide=seed&present=1"))
+    told, *_ = opened = sharing.opened(RunPress(), event("?prompt=Hello&seed=7&hide=seed&present=1"))
     stage, session, controls, results = parts(opened)
     assert controls["prompt"]["value"] == "Hello" and controls["seed"]["value"] == 7
     assert [name for name, update in controls.items() if update != SKIP] == ["prompt", "seed"]
@@ -235,30 +235,30 @@ def test_the_controls_begin_with_the_recorded_run_and_a_link_of_settings_resets_
     run, _ = startup_run.recorded()
     assert settings({name: spec.default for name, spec in specs.items()}) == request_of(run)
     links, revision = LinkHandlers(sharing.service, specs), "revision=" + "f" * 12
-    _, _, filled, _ = parts(links.opened(Press(), event(revision)))
+    _, _, filled, _ = parts(links.opened(RunPress(), event(revision)))
     reset = {name: update["value"] for name, update in filled.items() if update != SKIP}
     assert settings({name: spec.default for name, spec in specs.items()} | reset) == settings(defaults())
     for text in ("hide=seed&present=1", "__theme=dark", ""):
-        assert all(update == SKIP for update in links.opened(Press(), event(text))[3:]), text
+        assert all(update == SKIP for update in links.opened(RunPress(), event(text))[3:]), text
     alone = Service(FakeEngine(), Limits(new_tokens=64))
     assert startup_run.controls(alone) == described(alone.limits), "it could not run here"
 
 
 def test_a_bad_link_is_an_error_in_words(sharing):
-    _, stage, _, *filled = sharing.opened(Press(), event("temperature=99"))
+    _, stage, _, *filled = sharing.opened(RunPress(), event("temperature=99"))
     assert said(Screen(stage))["kind"] == "error" and all(update == SKIP for update in filled)
-    stage, _, filled, _ = parts(sharing.opened(Press(), event("temperature=99&seed=7")))
+    stage, _, filled, _ = parts(sharing.opened(RunPress(), event("temperature=99&seed=7")))
     assert said(Screen(stage))["kind"] == "slow" and filled["seed"]["value"] == 7
     for text in ("temperature=99&hide=seed", "temperature=99&present=1"):
-        assert said(Screen(sharing.opened(Press(), event(text))[1]))["kind"] == "slow"
+        assert said(Screen(sharing.opened(RunPress(), event(text))[1]))["kind"] == "slow"
     for data in (None, [], {"query": None}, {"query": ["x"]}, {"query": 10**10}):
-        sharing.opened(Press(), SimpleNamespace(_data=data))
+        sharing.opened(RunPress(), SimpleNamespace(_data=data))
 
 
 def test_the_link_of_the_controls_opens_as_them(sharing):
     values = defaults() | {"prompt": "Hé & <b>", "temperature": 0.5, "seed": 3.0}
     told = json.loads(sharing.link(Session(), *values.values()))
-    _, _, filled, _ = parts(sharing.opened(Press(), event(told["link"])))
+    _, _, filled, _ = parts(sharing.opened(RunPress(), event(told["link"])))
     assert filled["prompt"]["value"] == "Hé & <b>" and filled["seed"]["value"] == 3
     assert json.loads(sharing.link(Session(), *values.values()))["at"] != told["at"], "asked twice, answered twice"
     empty = json.loads(sharing.link(Session(), *(values | {"seed": None}).values()))
@@ -272,9 +272,9 @@ def test_the_address_of_a_press_opens_as_its_run_where_that_is_kept(sharing):
     assert settings(defaults() | link.values) == settings(values)
     assert sharing.address(Session(), *(values | {"prompt": ""}).values()) == SKIP, "a refused press leaves the address"
     reloaded = SimpleNamespace(_data={"query": query, "reload": True})
-    assert "Press Run to see the run again" in said(Screen(sharing.opened(Press(), reloaded)[1]))["text"]
-    list(RunHandlers(sharing.service).run(None, Press(), *values.values()))
-    stage, session, _, results = parts(sharing.opened(Press(), reloaded))
+    assert "RunPress Run to see the run again" in said(Screen(sharing.opened(RunPress(), reloaded)[1]))["text"]
+    list(RunHandlers(sharing.service).run(None, RunPress(), *values.values()))
+    stage, session, _, results = parts(sharing.opened(RunPress(), reloaded))
     assert line(Screen(stage), "about")["recorded"] and len(session.trace.emitted) == 8
     assert json.loads(results.race)["figures"]["tokens"]["data"] and Path(results.trace_file["value"]).exists()
 

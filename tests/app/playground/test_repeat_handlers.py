@@ -13,7 +13,7 @@ from app.form import defaults
 from app.jobs.service import Service
 from app.jobs.visitor import Session
 from app.limits import Limits
-from app.playground.press import Press
+from app.playground.press import RunPress
 from app.playground.repeat_handlers import SKIP, RepeatHandlers
 from app.playground.run_handlers import RunHandlers
 from app.views.repeats import medians
@@ -49,7 +49,9 @@ def said(value: str) -> dict:
 
 
 def measured(repeats: RepeatHandlers, session: Session, count=3, press=None) -> list[str]:
-    return list(repeats.repeat(press or Press(), session, count, VISITOR))
+    press = press or RunPress()
+    repeats.begin(VISITOR, press)
+    return list(repeats.repeat(press, session, count, VISITOR))
 
 
 def test_the_medians_and_the_spread_are_shown():
@@ -73,8 +75,8 @@ def test_repeats_are_measured_in_turn_and_the_page_says_how_many(repeats, worker
 @pytest.mark.parametrize(
     ("session", "count", "words"),
     [
-        (Session(), 3, "Press Run first"),
-        (Session(whole()), 3, "Press Run first"),
+        (Session(), 3, "RunPress Run first"),
+        (Session(whole()), 3, "RunPress Run first"),
         (Session(whole(), plain()), 4, "3 or 5"),
         (Session(plain(), plain()), 3, "plain decoding"),
         (Session(plain()), 3, "plain decoding"),
@@ -97,14 +99,14 @@ def test_a_strangers_trace_cannot_smuggle_settings(repeats, worker):
 
 def test_stop_keeps_the_first_measurement(repeats, worker):
     worker.step = 0.05
-    press, screens = Press(), []
-    assert repeats.begin(press)[0]["interactive"] is True
+    press, screens = RunPress(), []
+    assert repeats.begin(VISITOR, press)[0]["interactive"] is True
     asked = Session(whole(), plain())
     thread = threading.Thread(target=lambda: screens.extend(measured(repeats, asked, press=press)))
     thread.start()
     wait_for(lambda: worker.jobs)
     assert repeats.end(press)[0] is SKIP, "a run in progress keeps its Stop"
-    RunHandlers(repeats.service).stop(VISITOR, press)
+    RunHandlers(repeats.service).stop(VISITOR)
     thread.join(5)
     assert not thread.is_alive() and repeats.end(press)[0]["interactive"] is False
     assert said(screens[-1])["text"].startswith("Stopped") and "round" not in screens[-1]
@@ -114,11 +116,11 @@ def test_stop_keeps_the_first_measurement(repeats, worker):
 def test_medians_take_the_place_of_the_recording_and_a_spread_around_one_is_level(repeats, worker):
     handlers = RunHandlers(repeats.service)
     values = defaults() | {"prompt": "Hi", "method": "ngram", "auto": False, "tokens": 30}
-    press = Press()
+    press = RunPress()
     list(handlers.run(VISITOR, press, *values.values()))
     worker.draft = 0.5  # the repeats are slow, the first pair was fast
-    last = measured(repeats, press.session, 3, repeating := Press())[-1]
+    last = measured(repeats, press.session, 3, repeating := RunPress())[-1]
     assert said(last)["kind"] == "quiet" and "it swung from" in said(last)["text"]
-    again = list(handlers.run(VISITOR, Press(), *values.values()))[-1]
+    again = list(handlers.run(VISITOR, RunPress(), *values.values()))[-1]
     assert "medians of 3 runs each" in said(again)["text"] and "it swung from" in said(again)["text"]
     assert repeats.end(repeating)[2] == repeating.session != press.session

@@ -19,7 +19,7 @@ from app.jobs.service import Service
 from app.jobs.visitor import Session
 from app.limits import Limits
 from app.page import build, launch_options
-from app.playground.press import Press
+from app.playground.press import RunPress
 from app.playground.run_handlers import SKIP, RunHandlers
 from app.views import player_feed
 from engine.errors import Unavailable
@@ -55,7 +55,7 @@ def said(screen: Screen) -> dict:
 
 def page(worker=None, **limits) -> RunHandlers:
     handlers = RunHandlers(Service(FakeEngine(worker), Limits(**limits)))
-    handlers.presses = defaultdict(Press)  # of each visitor's page
+    handlers.presses = defaultdict(RunPress)  # of each visitor's page
     return handlers
 
 
@@ -71,7 +71,7 @@ def press_run(handlers, who="a", **changes) -> list[Screen]:
 def pressed(handlers, who="a", **changes) -> Iterator[Screen]:
     """Run's three events, as the page chains them; the end repeats the last update."""
     press = handlers.presses[who]
-    run, stop = handlers.begin(press)
+    run, stop = handlers.begin(visitor(who), press)
     screen = Screen(run=run, stop=stop)
     for value in handlers.run(visitor(who), press, *form(**changes)):
         screen = screen._replace(stage=value)
@@ -81,7 +81,7 @@ def pressed(handlers, who="a", **changes) -> Iterator[Screen]:
 
 
 def press_stop(handlers, who="a") -> None:
-    handlers.stop(visitor(who), handlers.presses[who])
+    handlers.stop(visitor(who))
 
 
 def player_values(screens) -> list[str]:
@@ -122,7 +122,7 @@ def test_no_update_carries_the_whole_run_and_none_leaves_a_gap():
     values = player_values(screens)
     rounds = [line["index"] for line in told(screens) if line["type"] == "round"]
     assert rounds == list(range(len(rounds))) and len(rounds) > 100
-    assert max(player_feed.LONGEST, *map(len, values)) < len(handlers.replay(Press(), screens[-1].session))
+    assert max(player_feed.LONGEST, *map(len, values)) < len(handlers.replay(RunPress(), screens[-1].session))
     for before, value in pairwise(["", *values]):  # a large batch, after a stall of the machine, is sent alone
         repeated = set(value.splitlines()[1:]) & set(before.splitlines()[1:])
         assert len(value) <= player_feed.LONGEST or not repeated
@@ -131,11 +131,11 @@ def test_no_update_carries_the_whole_run_and_none_leaves_a_gap():
 def test_a_page_that_missed_rounds_is_given_them_again():
     handlers = page()
     session = press_run(handlers)[-1].session
-    again = [json.loads(line) for line in handlers.replay(Press(), session).splitlines()]
+    again = [json.loads(line) for line in handlers.replay(RunPress(), session).splitlines()]
     assert [line["type"] for line in again[:2]] == ["start", "about"] and again[-1]["type"] == "compared"
     assert len(again) == len(session.trace.rounds) + 5
     assert len(handlers.replay(handlers.presses["a"], Session()).splitlines()) == len(again), "before the end event"
-    assert handlers.replay(Press(), Session()) is SKIP
+    assert handlers.replay(RunPress(), Session()) is SKIP
 
 
 @pytest.mark.timing
@@ -230,10 +230,12 @@ def test_an_error_that_quotes_a_tag_stays_text():
 
 def test_whatever_happens_the_buttons_come_back():
     handlers = page()
-    press = Press()
-    running = dict(zip(BUTTONS, handlers.begin(press), strict=False))
+    press = RunPress()
+    running = dict(zip(BUTTONS, handlers.begin(visitor(), press), strict=False))
     assert running["stop"]["interactive"] and running["run"]["value"] == "Running…"
-    ended = dict(zip(BUTTONS, handlers.end(press), strict=False))  # as if the run had never reached the server
+    assert handlers.end(press) == [SKIP] * 7, "of an earlier run: this one is about to stream"
+    ended = dict(zip(BUTTONS, handlers.lost(press), strict=False))  # as if the run had never reached the server
+    assert not handlers.service.runs.is_busy("a")
     assert ended["run"]["value"] == "Run" and not ended["stop"]["interactive"] and ended["session"] is SKIP
 
 
@@ -259,9 +261,9 @@ def test_a_streaming_event_has_one_output():
 def test_stop_pressed_before_the_stream_has_begun_ends_the_run():
     worker = FakeWorker(step=0.05)
     handlers = page(worker)
-    press = Press()
-    handlers.begin(press)
-    handlers.stop(visitor(), press)
+    press = RunPress()
+    handlers.begin(visitor(), press)
+    handlers.stop(visitor())
     outputs = list(handlers.run(visitor(), press, *form(tokens=500)))
     assert said(Screen(outputs[-1]))["text"].startswith("Stopped") and worker.runs == []
     worker.step = 0
@@ -275,7 +277,7 @@ def test_the_end_of_a_replaced_run_leaves_the_buttons_to_the_run_that_replaced_i
     next(first)
     second = handlers.run(visitor(), press, *form(tokens=500, seed=1))
     next(second)
-    first.close()
+    assert list(first) == [], "nothing more of the first reaches the stage"
     assert handlers.end(press) == [SKIP] * 7
     second.close()
     assert handlers.end(press)[0]["value"] == "Run"
@@ -329,7 +331,7 @@ def test_stop_ends_only_the_visitors_own_run():
 
 def test_closing_the_stream_cancels_the_run():
     worker = FakeWorker(step=0.05)
-    stream = page(worker).run(visitor(), Press(), *form(tokens=500))
+    stream = page(worker).run(visitor(), RunPress(), *form(tokens=500))
     while not worker.jobs:
         next(stream)
     stream.close()
@@ -411,7 +413,7 @@ def test_a_run_beside_another_has_no_speedup_and_is_measured_alone_on_request():
         assert numbers["tiles"]["speedup"] == ["No speedup", "ran beside 1 other run"]
         assert said(screens[-1])["text"].startswith("1 other run shared the model") and "×" not in screens[-1].stage
         assert numbers["tiles"]["tau"][0] != "–", "needs no clock"
-    handlers.presses["a"].begin()
+    handlers.begin(visitor("a"), handlers.presses["a"])
     *_, last = handlers.run_alone(visitor("a"), handlers.presses["a"], session)
     numbers = line(Screen(last), "numbers")
     assert numbers["tiles"]["speedup"][0].endswith("×") and "alone" not in numbers

@@ -20,7 +20,7 @@ from app.jobs.service import Service
 from app.jobs.visitor import Session
 from app.limits import Limits
 from app.playground import html_export
-from app.playground.press import Press
+from app.playground.press import RunPress
 from app.playground.result_handlers import Results
 from app.playground.run_handlers import SKIP, RunHandlers
 from app.playground.trace_files import Exports, read
@@ -271,7 +271,7 @@ def test_a_file_is_never_opened_into_a_run(session, tmp_path):
     worker = FakeWorker(step=0.05)
     page = Results(Service(FakeEngine(worker), Limits()))
     text = to_json(session.trace)
-    run = RunHandlers(page.service).run(VISITOR, Press(), *(defaults() | {"prompt": "Hi", "tokens": 40}).values())
+    run = RunHandlers(page.service).run(VISITOR, RunPress(), *(defaults() | {"prompt": "Hi", "tokens": 40}).values())
     next(value for value in run if '"about"' in value)
     with pytest.raises(gr.Error, match="press Stop or let it end"):
         page.bring([file(tmp_path, text)], VISITOR)

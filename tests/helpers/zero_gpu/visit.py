@@ -21,7 +21,7 @@ from engine.errors import EngineError
 def run(service, config, stop_after=0):
     """Names of the events by lane, the answer, and the sentence that it ended with."""
     found = {"run": [], "baseline": [], "tokens": {"run": [], "baseline": []}, "error": None}
-    shown = service.runs.run("someone", with_baseline(config))
+    shown = service.runs.run(service.runs.open("someone"), with_baseline(config))
     try:
         for update in shown:
             if not isinstance(update, Update):
@@ -55,7 +55,7 @@ found = {
     "engine threads": sum(thread.name.startswith("engine-") for thread in threading.enumerate()),
     "long": run(service, RunConfig("x" * 5_000, pair=pair, method="none", max_new_tokens=8)),
     "stopped": run(service, RunConfig("on and on", pair=pair, method="none", max_new_tokens=200), stop_after=1),
-    "lab": refused(service.runs.experiment("someone", [lambda engine, cancelled: iter(())], config)),
+    "lab": refused(service.runs.experiment(service.runs.open("someone"), [lambda engine, cancelled: iter(())], config)),
     "processes left": len(multiprocessing.active_children()),
     "seconds": zero_gpu.run_on_zero_gpu.seconds,
 }
