@@ -69,6 +69,16 @@ def record(
             typer.echo(_summary(name, trace))
 
 
+@app.command("claims")
+def list_claims():
+    """List what the lessons say about other engines, oldest first, with what it was seen in."""
+    from lessons.loader import claims
+
+    with _errors():
+        for name, claim in sorted(claims().items(), key=lambda entry: entry[1].seen):
+            typer.echo(f"{claim.seen} {name}: {claim.engine} {claim.version}\n    {claim.says}\n    {claim.source}")
+
+
 def _summary(name: str, trace) -> str:
     """A line: the run's name, and its measured speedup beside the predicted one."""
     from engine.trace.metrics import compute_metrics

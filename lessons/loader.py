@@ -17,7 +17,7 @@ from pydantic import TypeAdapter, ValidationError
 from engine.errors import explain
 from engine.trace.trace import Trace, load
 from lessons import expressions, markup
-from lessons.schema import PARTS, TRACES, Lesson, LessonError, Recording, Scenario, Text
+from lessons.schema import PARTS, TRACES, Claim, Lesson, LessonError, Recording, Scenario, Text
 
 FOLDER = Path(__file__).resolve().parent
 _FILE = re.compile(r"(\d\d)_([a-z0-9_]+)\.md")
@@ -41,9 +41,14 @@ def lessons(folder: Path = FOLDER) -> tuple[Lesson, ...]:
     return parsed
 
 
-def minutes(lesson: Lesson) -> int:
+# Minutes to play with a tool, where they are not 45 seconds.
+PLAY = {"guess": 2.5, "mystery": 2.0, "duel": 0.5}
+
+
+def minutes(lesson: Lesson, together: bool = False) -> int:
     """How long a learner takes alone: 238 words a minute (Brysbaert 2019), of a question's replies the longest one, 12
-    seconds to decide on each question, and 45 to play with each tool."""
+    seconds to decide on each question, and a while to play with each tool. ``together``: a class, which takes 48
+    seconds for each vote or question."""
     asks = [step.ask for step in lesson.steps if step.ask]
     lines = [text for step in lesson.steps for block in step.text for text in block.lines]
     texts = [lesson.summary, *lesson.outcomes, *(text for ask in asks for text in (ask.text, ask.explain))]
@@ -51,9 +56,13 @@ def minutes(lesson: Lesson) -> int:
         options = getattr(question, "options", ())
         texts += [option.text for option in options] + [max((option.why for option in options), key=len, default="")]
     texts += [question.text for question in lesson.quiz]
-    words = sum(len(span.text.split()) for line in (*lines, *map(markup.line, texts)) for span in line)
-    tools = sum(bool(step.tool) for step in lesson.steps)
-    return math.ceil(words / 238 + 0.2 * (len(asks) + len(lesson.quiz)) + 0.75 * tools)
+    words = sum(map(_words, (*lines, *map(markup.line, texts))))
+    play = sum(PLAY.get(step.tool, 0.75) for step in lesson.steps if step.tool)
+    return math.ceil(words / 238 + (0.8 if together else 0.2) * (len(asks) + len(lesson.quiz)) + play)
+
+
+def _words(line: tuple[markup.Span, ...]) -> int:
+    return sum(len((claims()[span.text].sentence if span.style == "claim" else span.text).split()) for span in line)
 
 
 @lru_cache(maxsize=1)
@@ -61,6 +70,13 @@ def glossary() -> Mapping[str, str]:
     """Returns the glossary: word → its meaning in a sentence."""
     path = FOLDER / "glossary.toml"
     return _validate(dict[str, Text], tomllib.loads(path.read_text(encoding="utf-8")), path.name)
+
+
+@lru_cache(maxsize=1)
+def claims() -> Mapping[str, Claim]:
+    """Returns what the lessons say about other engines, by the name that they cite it with."""
+    path = FOLDER / "engine_claims.toml"
+    return _validate(dict[str, Claim], tomllib.loads(path.read_text(encoding="utf-8")), path.name)
 
 
 @lru_cache(maxsize=1)
@@ -139,6 +155,8 @@ def _check_lines(name: str, lesson: Lesson, words: Mapping[str, str]) -> None:
 def _problem(span: markup.Span, lesson: Lesson, words: Mapping[str, str]) -> str | None:
     if span.style == "word" and span.more not in words:
         return f"the glossary has no {span.more!r}"
+    if span.style == "claim" and span.text not in claims():
+        return f"engine_claims.toml has no {span.text!r}"
     if span.style == "sum":
         try:
             expressions.parse(span.text)

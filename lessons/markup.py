@@ -1,18 +1,19 @@
-"""Parses the Markdown of the lessons: paragraphs, lists, and seven marks inside a line.
+"""Parses the Markdown of the lessons: paragraphs, lists, and eight marks inside a line.
 
 ``**bold**``, ``*italic*``, ```code```, ``$formula$`` with ^ and one ÷, ``[[word]]`` or ``[[word|as shown]]`` for the
-glossary, ``[[lesson 3]]`` for a link to a lesson, and ``{expression}`` or ``{expression:format}`` for a number that is
-evaluated from the lesson's runs.
+glossary, ``[[lesson 3]]`` for a link to a lesson, ``[[claim name]]`` for a sentence of engine_claims.toml, and
+``{expression}`` or ``{expression:format}`` for a number that is evaluated from the lesson's runs.
 """
 
 import re
 from dataclasses import dataclass
 from typing import Literal
 
-Style = Literal["text", "bold", "italic", "code", "formula", "lesson", "word", "sum"]
+Style = Literal["text", "bold", "italic", "code", "formula", "lesson", "claim", "word", "sum"]
+_STYLES = ("bold", "italic", "code", "formula", "lesson", "claim", "word", "sum")
 _MARK = re.compile(
     r"\*\*(?P<bold>[^*\[{]+)\*\*|\*(?P<italic>[^*\[{]+)\*|`(?P<code>[^`]+)`|\$(?P<formula>[^$]+)\$"
-    r"|\[\[lesson (?P<lesson>\d+)\]\]"
+    r"|\[\[lesson (?P<lesson>\d+)\]\]|\[\[claim (?P<claim>[a-z-]+)\]\]"
     r"|\[\[(?P<word>[^\]|]+)(?:\|(?P<shown>[^\]]+))?\]\]|\{(?P<sum>[^{}:]+)(?::(?P<format>[^{}]*))?\}"
 )
 
@@ -51,9 +52,7 @@ def line(text: str) -> tuple[Span, ...]:
 
 
 def _span(mark: re.Match) -> Span:
-    style = next(
-        name for name in ("bold", "italic", "code", "formula", "lesson", "word", "sum") if mark[name] is not None
-    )
+    style = next(name for name in _STYLES if mark[name] is not None)
     if style == "lesson":
         return Span(style, f"lesson {mark['lesson']}", mark["lesson"])
     if style == "word":

@@ -4,6 +4,7 @@ import json
 from functools import lru_cache
 
 from engine.files import ASSETS
+from engine.trace.speedup_model import idealised_speedup
 
 FILES = {0: "cpu.json", 1: "cpu-temperature-1.json"}
 
@@ -26,14 +27,26 @@ def measured_kinds() -> dict[str, dict[str, float]]:
     return {kind: {name: measured(method, kind) for method, name in names.items()} for kind in kinds}
 
 
+def measured_low(method: str, category: str) -> float:
+    """Returns the lower end of the 95 % interval of ``measured``, over the category's prompts."""
+    return _rows(0)[method, category]["ci95"][0]
+
+
+def measured_high(method: str, category: str) -> float:
+    """Returns the upper end of the 95 % interval of ``measured``, over the category's prompts."""
+    return _rows(0)[method, category]["ci95"][1]
+
+
+def measured_idealised(method: str, category: str, gamma: int) -> float:
+    """Returns the idealised speedup at γ, by the α of a category and the costs of the same benchmark."""
+    row = _rows(0)[method, category]
+    v = {int(width): cost for width, cost in row["v"].items()}
+    return idealised_speedup(row["acceptance"], gamma, row["c"], v)
+
+
 def measured_prediction(method: str, category: str) -> float:
     """Returns the speedup that was predicted for the same runs, from their rounds and the costs measured before."""
     return _rows(0)[method, category]["predicted_speedup"]
-
-
-def measured_c(method: str) -> float:
-    """Returns the cost of one draft step, in plain steps of the target."""
-    return _rows(0)[method, "all"]["c"]
 
 
 def measured_alpha(method: str, temperature: int, category: str = "all") -> float:

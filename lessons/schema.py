@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import field
+from datetime import date
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field
@@ -85,6 +86,22 @@ class Recording:
             prompts[self.example], method=self.method, gamma=self.gamma, sampling=SamplingParams(self.temperature),
             max_new_tokens=self.tokens, seed=self.seed,
         )  # fmt: skip
+
+
+@dataclass(frozen=True, config=STRICT)
+class Claim:
+    """An entry of engine_claims.toml: a sentence about another engine or model, with what it was seen in and when."""
+
+    engine: Text
+    version: Text
+    seen: date
+    source: Text
+    says: Text
+
+    @property
+    def sentence(self) -> str:
+        """The claim as a lesson shows it."""
+        return f"{self.says} ({self.engine} {self.version}, seen {self.seen:%B %Y})"
 
 
 @dataclass(frozen=True, config=STRICT)

@@ -20,15 +20,12 @@ MOST_DRAFTS = 16
 
 def names(runs: Mapping[str, Trace]) -> dict[str, Any]:
     """The first run's numbers by their own names, those of every run under its name (`sky.alpha`), the speedup
-    formulas, the tokenizers of lesson ten, and the published benchmarks."""
+    formulas, the tokenizers of lesson eleven, and the published benchmarks."""
     numbers = {name: of(trace) for name, trace in runs.items()}
     first = next(iter(numbers.values()))
     common = {"min": min, "max": max, "abs": abs, "round": round, "expected": expected_tokens}
     common |= {"pieces": bpe_demo.pieces, "testable": bpe_demo.testable, "recipes": engine_recipes.examples}
-    common |= {
-        name: getattr(measurements, name)
-        for name in ("measured", "measured_kinds", "measured_prediction", "measured_alpha", "measured_c")
-    }
+    common |= {name: value for name, value in vars(measurements).items() if name.startswith("measured")}
 
     def same(one: str, other: str) -> bool:
         """Whether two runs wrote the same tokens, as far as both go."""

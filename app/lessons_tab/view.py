@@ -11,7 +11,7 @@ from app.lessons_tab.variables import at, names
 from app.views import player_feed
 from engine.trace.trace import Trace
 from lessons import expressions, markup
-from lessons.loader import minutes
+from lessons.loader import claims, minutes
 from lessons.schema import LABS, Answer, Ask, Lesson, LessonError, Option, Step
 
 TRUE_TO = {"accepted": "It is accepted.", "rejected": "It is rejected.", "discarded": "It is discarded untested."}
@@ -65,7 +65,7 @@ class LessonRenderer:
 
     def __init__(self, lesson: Lesson, runs: Mapping[str, Trace]):
         self.lesson, self.runs, self.words = lesson, runs, set()
-        self.known = names(runs)
+        self.known = names(runs) | {"minutes": minutes(lesson), "class_minutes": minutes(lesson, together=True)}
 
     def sum(self, text: str) -> Any:
         try:
@@ -85,6 +85,8 @@ class LessonRenderer:
             elif run.style == "word":
                 self.words.add(run.more)
                 pieces.append(["word", run.text, run.more])
+            elif run.style == "claim":
+                pieces += self.line(claims()[run.text].sentence)
             elif run.style == "lesson":
                 pieces.append(["lesson", run.text, int(run.more)])
             else:

@@ -89,9 +89,9 @@ def production(choice: Choice, whence: str = "as set above", measured: str = "")
 
 
 def examples() -> list[dict]:
-    """Every engine's recipe for models that many know, by method and γ: the first settings that lesson 15 names."""
+    """Every engine's recipe for models that many know, by method and γ: the first settings that lesson 14 names."""
     drafts = {"ngram": None, "lm": "Qwen/Qwen3-0.6B", "eagle": None}
-    lengths = {"ngram": (8,), "lm": (2, 4), "eagle": (2, 4)}
+    lengths = {"ngram": (4, 8), "lm": (2, 4), "eagle": (2, 4)}
 
     def recipe(target: Target, method: str, gamma: int) -> dict:
         return _answer(target, Choice(method, gamma, "Qwen/Qwen3-8B", drafts[method], "Qwen/Qwen3-8B-GGUF"))

@@ -21,14 +21,14 @@ TOOLS = (
     (3, 9, "One place, three words"),
     (5, 3, "Paste your engine’s log"),
     (5, 7, "Speedup for every draft length γ"),
-    (7, 6, "Be the drafter"),
-    (7, 7, "Which drafter is the fastest?"),
+    (7, 5, "Be the drafter"),
+    (7, 6, "Which drafter is the fastest?"),
     (8, 6, "The time of a round"),
     (8, 7, "Which one is it?"),
-    (11, 5, "A tree of your own"),
-    (12, 3, "What both models take"),
-    (13, 4, "The same device, a crowd of users"),
-    (15, 2, "From your traffic to a command"),
+    (10, 5, "A tree of your own"),
+    (11, 3, "What both models take"),
+    (12, 4, "The same device, a crowd of users"),
+    (14, 2, "From your traffic to a command"),
 )
 FOCUSED = """() => {
   const node = document.activeElement, style = getComputedStyle(node), box = node.getBoundingClientRect();

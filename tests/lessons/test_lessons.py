@@ -5,6 +5,7 @@ import re
 import subprocess
 import sys
 from dataclasses import replace
+from datetime import date
 
 import pytest
 from fake_worker import FakeEngine
@@ -18,6 +19,7 @@ from app.lessons_tab import view
 from app.lessons_tab.handlers import ROUTES, LessonHandlers, contents, page
 from app.lessons_tab.variables import names
 from app.limits import Limits
+from app.views import engine_recipes
 from engine.errors import BadInput
 from engine.trace.branch import request_of
 from engine.trace.trace import load
@@ -26,7 +28,7 @@ from lessons.__main__ import app as commands
 from lessons.loader import glossary, lessons, run
 from lessons.schema import TRACES, LessonError, Recording
 
-COUNT = 18
+COUNT = 16
 ALL = lessons()
 each_lesson = pytest.mark.parametrize("lesson", ALL, ids=lambda lesson: lesson.slug)
 
@@ -119,13 +121,38 @@ def text_of(spans) -> str:
     return "".join("7" if span.style == "sum" else span.text for span in spans)
 
 
-@each_lesson
-def test_its_sentences_are_short(lesson):
-    """None has more than 20 words, and half of them have 12 or fewer."""
-    texts = [(where, text_of(spans)) for where, spans in loader.prose_lines(lesson)]
-    sentences = [(where, part) for where, text in texts for part in re.split(r"(?<=[.?!:;])[”\")]*\s", text)]
-    assert [(where, part) for where, part in sentences if len(part.split()) > 20] == []
-    assert sorted(len(part.split()) for _, part in sentences)[len(sentences) // 2] <= 12
+ENGINES = re.compile(r"vLLM|SGLang|TensorRT|llama\.cpp|transformers|LMDeploy|Gemma|GLM|DeepSeek|EAGLE 3\.1|DFlash 2")
+# Sentences that name an engine and say nothing about its behaviour.
+NEUTRAL = ("vLLM serves your model.", "as vLLM would log it", "(DFlash, P-EAGLE)")
+
+
+def test_a_sentence_about_another_engine_is_an_entry_of_the_table_and_each_entry_is_cited():
+    cited, loose = set(), []
+    for lesson in ALL:
+        for where, spans in loader.prose_lines(lesson):
+            cited |= {span.text for span in spans if span.style == "claim"}
+            own = "".join(span.text for span in spans if span.style != "claim")
+            if ENGINES.search(own) and not any(words in own for words in NEUTRAL):
+                loose.append(f"lesson {lesson.number}, {where}: {own[:90]!r}")
+    assert loose == []
+    assert cited == set(loader.claims())
+
+
+def test_a_claim_says_what_it_was_seen_in_and_the_lesson_shows_it():
+    for name, claim in loader.claims().items():
+        assert claim.seen <= date.today(), name
+        assert not claim.says.endswith("."), f"{name}: the version follows the sentence"
+    told = json.dumps(shown(ALL[12]), ensure_ascii=False)
+    assert "SGLang 0.5.23, seen November 2026" in told and "[[claim" not in told
+
+
+def test_the_claims_follow_the_version_of_the_recipes():
+    """Otherwise a lesson would describe one version of an engine, and the command beside it another."""
+    recipes = {target.name: target.version for target in engine_recipes.TARGETS}
+    behind = {name for name, claim in loader.claims().items() if claim.engine in recipes and claim.version[:1].isdigit()
+              and not recipes[claim.engine].startswith(claim.version.split(",")[0])
+              and claim.version not in recipes[claim.engine]}  # fmt: skip
+    assert behind == set()
 
 
 @each_lesson

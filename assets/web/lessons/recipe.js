@@ -11,7 +11,7 @@ function makeRecipe({ engines }, touched) {
 
   function choice() {
     const guesser = { head: ['eagle', 'the trained head', device.value === 'cpu' ? 2 : 4], small: ['lm', 'the small model', device.value === 'cpu' ? 2 : 4] }[head.value];
-    const [method, name, gamma] = text.value === 'quotes' || !guesser ? ['ngram', 'n-gram lookup', 8] : guesser;
+    const [method, name, gamma] = text.value === 'quotes' || !guesser ? ['ngram', 'n-gram lookup', text.value === 'quotes' && device.value === 'gpu' ? 8 : 4] : guesser;
     return { method, name, gamma };
   }
 

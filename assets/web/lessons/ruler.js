@@ -65,7 +65,7 @@ function makeRuler({ healthy, mine }, touched) {
   }
   set(healthy || mine);
   return figure('The time of a round', draw, touched, ...bars.rows, result, cause, ...(healthy ? [make('p', 'sl-ruler-break', 'Break it in one way:')] : []), make('div', 'sl-buttons', [...breaks, start]),
-    ...Object.values(sliders).map(each => each.row), aside, make('p', 'sl-figure-note', `A model, not a measurement. A pass has arithmetic for ${FREE_TOKENS} tokens before users cost time, as in lesson 13.`));
+    ...Object.values(sliders).map(each => each.row), aside, make('p', 'sl-figure-note', `A model, not a measurement. A pass has arithmetic for ${FREE_TOKENS} tokens before users cost time, as in lesson 12.`));
 }
 
 // Five rounds that lose, each for one cause. A test holds that mending the cause helps more than mending any other setting.
