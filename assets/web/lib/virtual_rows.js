@@ -6,7 +6,7 @@ const BESIDE = 6;        // rows drawn above and below those in sight
 
 // ``frame`` scrolls, ``list`` is inside it. ``create(number)`` returns the element of a row; ``update(node, number)`` brings
 // it up to date at each drawing.
-function makeVirtualRows(frame, list, create, update = () => {}) {
+export function makeVirtualRows(frame, list, create, update = () => {}) {
   const nodes = new Map();          // row number → its element
   let count = 0, heights = [];      // heights in px, as measured
   let sticks = false;               // to the end, until the reader scrolls away from it

@@ -2,6 +2,7 @@
 //
 // A round with N drafts has N + 1 + tested + closing steps: the drafts one by one, the target's scores all at once, the
 // verdicts from left to right, the token that closes it. A plain round is one step.
+import { isDrafted, isEmitted, isTested } from '../lib/statuses.js';
 
 // Where the drafts of a tree are drawn: the column is their depth. The first child goes on in its parent's row, every
 // other begins a row of its own, ``up`` rows below its parent's. ``parents``: 0 is the pending token, i draft i − 1.
@@ -43,13 +44,13 @@ function fromTheLeaves(parents, drafts) {
   return order;
 }
 // The number of the draft that decides with these uniforms, 0 if none passes; and whether a draft is on its branch.
-const firstToPass = (round, us) => (round.tried.find(i => us[i] < round.tokens[i].h) ?? -1) + 1;
-function isOnBranch(round, index, last) {
+export const firstToPass = (round, us) => (round.tried.find(i => us[i] < round.tokens[i].h) ?? -1) + 1;
+export function isOnBranch(round, index, last) {
   for (let node = last; node; node = round.parents ? round.parents[node - 1] : node - 1) if (node === index + 1) return true;
   return false;
 }
 
-function makeTimeline() {
+export function makeTimeline() {
   let first, text, before;   // steps before round i, one more entry being all; the text of all rounds; tokens before round i
   const timeline = {
     clear, begin, add, locate,
@@ -76,13 +77,13 @@ function makeTimeline() {
     const drafts = round.tokens.filter(isDrafted).length;
     const tested = round.tokens.filter(isTested).length;
     const steps = (drafts ? drafts + 1 + tested : 0) + (round.tokens.length - drafts);
-    const isRejected = round.tokens.some(token => token.status === 'rejected');
+    const rejected = round.tokens.find(token => token.status === 'rejected'), last = timeline.rounds.at(-1);
     let order = 0;
     round.tokens.forEach((token, index) => {
       token.round = round.index;
       token.index = index;
       if (isTested(token)) token.order = ++order;    // when its verdict comes
-      token.isPastEnd = token.status === 'discarded' && !isRejected;
+      token.isPastEnd = token.status === 'discarded' && !rejected;
     });
     const emitted = round.tokens.filter(isEmitted);
     round.tried = fromTheLeaves(round.parents, drafts);
@@ -91,7 +92,8 @@ function makeTimeline() {
       if (token.h !== undefined) Object.assign(token, { block, isChosen: isOnBranch(round, token.index, block) });
     }
     if (round.parents) placeTree(round);
-    Object.assign(round, { drafts, tested, steps: Math.max(1, steps), emitted });
+    const rejectedBefore = last && (last.rejected ?? last.rejectedBefore);
+    Object.assign(round, { drafts, tested, steps: Math.max(1, steps), emitted, rejected, rejectedBefore });
     round.offset = text.length;                                 // where its text begins
     text += emitted.map(token => token.text).join('');
     timeline.rounds.push(round);
@@ -113,7 +115,7 @@ function makeTimeline() {
 }
 
 // A token's stage after ``step`` steps of its round: hidden, waiting (drafted), scored, or its status.
-function stageOf(round, token, step) {
+export function stageOf(round, token, step) {
   const { drafts, tested } = round;
   if (!drafts) return step > token.index ? token.status : 'hidden';
   if (token.index >= drafts) return step > drafts + 1 + tested + token.index - drafts ? token.status : 'hidden';
@@ -125,7 +127,7 @@ function stageOf(round, token, step) {
 }
 
 // The token of a step: the newest draft, the newest verdict, or the closing token.
-function currentOf(round, step) {
+export function currentOf(round, step) {
   const { drafts, tested, tokens } = round;
   if (!drafts) return tokens[Math.min(step, tokens.length) - 1];
   if (step <= drafts) return tokens[step - 1];
