@@ -1,7 +1,8 @@
 """Joins ES modules into one script: a browser imports none from a file, and loads eighty files slowly.
 
 Each module becomes a function that returns its exports; the functions run in the order of the imports. A module may use
-``import { a, b } from './other.js';``, and ``export`` before a function, a class, or a constant of one name.
+``import { a, b } from './other.js';``, and ``export`` before a function, a class, or a constant of one name. Lines that
+are only a comment are left out.
 """
 
 import re
@@ -10,6 +11,7 @@ from pathlib import Path
 
 IMPORT = re.compile(r"^import (\{\s*\w+(?:,\s*\w+)*,?\s*\}) from '(\.\.?/[\w./-]+\.js)';$", re.MULTILINE)
 EXPORT = re.compile(r"^export (?=(?:(?:async )?function\*?|class|const) (\w+))", re.MULTILINE)
+COMMENT = re.compile(r"^[ \t]*//.*\n", re.MULTILINE)
 OTHER = re.compile(r"^[ \t]*(?:import|export)\b|\bimport\s*[(.]", re.MULTILINE)
 
 
@@ -43,6 +45,7 @@ class _Bundle:
         self.pending.pop()
         self.exports[path] = EXPORT.findall(text)
         names = ", ".join(self.exports[path])
+        code = COMMENT.sub("", code)
         self.scripts.append(f"modules['{path}'] = (() => {{\n{code}return {{ {names} }};\n}})();")
 
     def _declaration(self, path: str, match: re.Match) -> str:

@@ -95,7 +95,7 @@ export function mount(part) {
 
   // ── the visitor's run, and the points measured here ──
 
-  function learn(value) {
+  function readRun(value) {
     const before = JSON.stringify(run.here?.v);
     run = { ...NONE, ...JSON.parse(value || '{}') };
     find('.sl-theory-run').textContent = run.words;
@@ -158,5 +158,5 @@ export function mount(part) {
   new ResizeObserver(schedule).observe(root);
 
   put(START);
-  onValue(part, learn);
+  onValue(part, readRun);
 }

@@ -2,7 +2,7 @@
 import { make } from '../lib/dom.js';
 import { format, shown, spoken } from '../lib/format.js';
 import { STATUSES, isDrafted, isEmitted } from '../lib/statuses.js';
-import { firstToPass, isOnBranch } from './timeline.js';
+import { firstToPass, isOnPath } from './timeline.js';
 
 const draftsOf = round => round.tokens.filter(isDrafted);
 export const rollBlock = round => draftsOf(round).map(() => Math.random());
@@ -23,18 +23,18 @@ export function blockNode(round, token, rolled) {
 }
 
 // The chance that draft i or one that follows it decides.
-function chanceOf(round, i) {
+export function chanceOf(round, i) {
   let chance = 0, fails = 1;
   for (const draft of round.tried) {
     const { h } = round.tokens[draft];
-    if (isOnBranch(round, i, draft + 1)) chance += fails * h;
+    if (isOnPath(round, i, draft + 1)) chance += fails * h;
     fails *= 1 - h;
   }
   return chance;
 }
 
 export function blockRollSentence(round, token, rolled, { accepted, times }) {
-  const last = firstToPass(round, rolled), stays = isOnBranch(round, token.index, last);
+  const last = firstToPass(round, rolled), stays = isOnPath(round, token.index, last);
   const word = stays ? 'accepted' : 'rejected', first = last ? `Draft ${last} passes first` : 'No draft passes';
   const verdict = round.parents ? `${first}: ${word}.` : stays ? `Draft ${last} is the last to pass: accepted.` : 'From it on no draft passes: rejected.';
   const same = stays === isEmitted(token) ? 'The same verdict.' : 'The verdict flips; what follows needs the models.';

@@ -8,7 +8,7 @@ import { ownPart } from './methods.js';
 import { drawFrom, keptShare, probabilitiesOf, residualRows } from './probabilities.js';
 import { budgetSentence, chanceSentence, quote, tokenSentence } from './sentences.js';
 import { siblingsNode, siblingsOf } from './siblings.js';
-import { firstToPass, isOnBranch } from './timeline.js';
+import { firstToPass, isOnPath } from './timeline.js';
 import { makeTokenChip } from './token_chip.js';
 
 // ``ask(token)``: the reader wants to inspect this token; ``legend``: what the marks mean, shown until there is a token;
@@ -125,7 +125,7 @@ export function makeInspector(box, ask, legend, forkOf = () => null) {
       } else if (token.h !== undefined) {
         rolledBlock = rollBlock(round);
         rolled = rolledBlock[token.index];
-        if (isOnBranch(round, token.index, firstToPass(round, rolledBlock))) tally.accepted++;
+        if (isOnPath(round, token.index, firstToPass(round, rolledBlock))) tally.accepted++;
       } else if (rolled < token.accept) tally.accepted++;
     }
     keepFocus();

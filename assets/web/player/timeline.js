@@ -6,7 +6,7 @@ import { isDrafted, isEmitted, isTested } from '../lib/statuses.js';
 
 // Where the drafts of a tree are drawn: the column is their depth. The first child goes on in its parent's row, every
 // other begins a row of its own, ``up`` rows below its parent's. ``parents``: 0 is the pending token, i draft i − 1.
-function branches(parents) {
+function placesOf(parents) {
   const children = [[]], places = [];
   for (const [i, parent] of parents.entries()) { children[parent].push(i + 1); children.push([]); }
   let last = 0;
@@ -23,7 +23,7 @@ function branches(parents) {
 
 // The closing token has a column of its own, in the row of the draft it follows.
 function placeTree(round) {
-  const places = branches(round.parents), drafts = round.tokens.slice(0, places.length);
+  const places = placesOf(round.parents), drafts = round.tokens.slice(0, places.length);
   const column = Math.max(...places.map(place => place.depth)) + 1;
   const followed = drafts.findLastIndex(isEmitted);
   const closing = { depth: column, row: followed < 0 ? 0 : places[followed].row, up: 0, closes: true };
@@ -43,26 +43,26 @@ function fromTheLeaves(parents, drafts) {
   (function visit(node) { for (const i of children[node]) { visit(i + 1); order.push(i); } })(0);
   return order;
 }
-// The number of the draft that decides with these uniforms, 0 if none passes; and whether a draft is on its branch.
+// The number of the draft that decides with these uniforms, 0 if none passes; and whether a draft is on its path.
 export const firstToPass = (round, us) => (round.tried.find(i => us[i] < round.tokens[i].h) ?? -1) + 1;
-export function isOnBranch(round, index, last) {
+export function isOnPath(round, index, last) {
   for (let node = last; node; node = round.parents ? round.parents[node - 1] : node - 1) if (node === index + 1) return true;
   return false;
 }
 
 export function makeTimeline() {
-  let first, text, before;   // steps before round i, one more entry being all; the text of all rounds; tokens before round i
+  let text, stepsBefore, tokensBefore;   // of all rounds; before round i, one more entry being all
   const timeline = {
     clear, begin, add, locate,
-    get steps() { return first.at(-1); },
+    get steps() { return stepsBefore.at(-1); },
     textFrom: (from, to) => text.slice(from, to),
-    tokensBefore: index => before[index],
-    startOf: index => first[Math.max(0, Math.min(index, timeline.rounds.length))],
+    tokensBefore: index => tokensBefore[index],
+    startOf: index => stepsBefore[Math.max(0, Math.min(index, timeline.rounds.length))],
   };
 
   function clear() {
     Object.assign(timeline, { rounds: [], about: {}, ended: null, compared: null, prefix: 0, forced: 0 });
-    [first, text, before] = [[0], '', [0]];
+    [text, stepsBefore, tokensBefore] = ['', [0], [0]];
   }
   clear();
 
@@ -89,26 +89,27 @@ export function makeTimeline() {
     round.tried = fromTheLeaves(round.parents, drafts);
     const block = firstToPass(round, round.tokens.map(token => token.u));      // the draft that decides
     for (const token of round.tokens) {
-      if (token.h !== undefined) Object.assign(token, { block, isChosen: isOnBranch(round, token.index, block) });
+      if (token.h !== undefined) Object.assign(token, { block, isChosen: isOnPath(round, token.index, block) });
     }
     if (round.parents) placeTree(round);
-    const rejectedBefore = last && (last.rejected ?? last.rejectedBefore);
-    Object.assign(round, { drafts, tested, steps: Math.max(1, steps), emitted, rejected, rejectedBefore });
+    Object.assign(round, { drafts, tested, steps: Math.max(1, steps), emitted, rejected });
+    round.rejectedBefore = last && (last.rejected ?? last.rejectedBefore);
+    round.lastTree = round.parents ? round.index : last?.lastTree ?? -1;      // the round that drafted one, up to this
     round.offset = text.length;                                 // where its text begins
     text += emitted.map(token => token.text).join('');
     timeline.rounds.push(round);
-    first.push(first.at(-1) + round.steps);
-    before.push(before.at(-1) + emitted.length);
+    stepsBefore.push(stepsBefore.at(-1) + round.steps);
+    tokensBefore.push(tokensBefore.at(-1) + emitted.length);
   }
 
   // After ``at`` steps: the index of the round under way, and the steps done in it.
   function locate(at) {
-    let low = 0, high = timeline.rounds.length;  // the last round with first < at
+    let low = 0, high = timeline.rounds.length;  // the last round that begins before
     while (high - low > 1) {
       const middle = (low + high) >> 1;
-      if (first[middle] < at) low = middle; else high = middle;
+      if (stepsBefore[middle] < at) low = middle; else high = middle;
     }
-    return { index: at > 0 ? low : -1, step: at > 0 ? at - first[low] : 0 };
+    return { index: at > 0 ? low : -1, step: at > 0 ? at - stepsBefore[low] : 0 };
   }
 
   return timeline;

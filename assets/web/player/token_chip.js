@@ -19,7 +19,7 @@ function placeInTree(node, { depth, row, up, closes, among }) {
   node.style.gridRow = row + 1;
   node.style.setProperty('--up', up);
   if (among) node.dataset.among = among;
-  node.dataset.joins = closes ? 'closes' : up ? 'branch' : 'on';
+  node.dataset.joins = closes ? 'closes' : up ? 'fork' : 'on';
 }
 
 // Who drafted the round, where several compete: square for a lookup, round for a model.

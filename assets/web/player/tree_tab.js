@@ -13,18 +13,17 @@ export function mount(part) {
   let playhead = null, shownTree = -1;
 
   const isOpen = () => Boolean(root.offsetParent);
-  const isTree = round => Boolean(round.parents);
 
   function draw() {
     if (!playhead || !isOpen()) return;
-    const { timeline: { rounds }, index } = playhead, last = rounds.findLastIndex((round, i) => i <= index && isTree(round));
+    const { timeline: { rounds }, index } = playhead, last = rounds[index]?.lastTree ?? -1;
     shownTree = last;
     setText(find('h2'), last < 0 ? 'No tree yet' : `Round ${last + 1} of ${rounds.length}`);
     setText(find('.sl-tree-words'), last < 0 ? 'The rounds up to the playhead drafted none.' : sizeSentence(rounds[last]));
     setText(find('.sl-tree-budget'), last < 0 ? '' : budgetWords(rounds[last]) || draftedSentence(rounds[last], playhead.timeline.about));
     frame.hidden = last < 0;
     if (last >= 0) drawTree(rounds[last]);
-    for (const button of root.querySelectorAll('[data-go]')) button.disabled = neighbourOf(Number(button.dataset.go)) < 0;
+    for (const button of root.querySelectorAll('[data-go]')) button.disabled = !hasNeighbour(Number(button.dataset.go));
   }
 
   // The nodes of a round that is drawn already are kept, and with them the focus.
@@ -53,10 +52,13 @@ export function mount(part) {
     : `Each number is a draft’s chance to be accepted, estimated before the pass. One more row would have cost ${format(round.row)} tokens.`;
 
   // ── other trees: they move the playhead, because there is one clock ──
-  function neighbourOf(step) {
+  function hasNeighbour(step) {
     const { rounds } = playhead.timeline;
-    return step > 0 ? rounds.findIndex((round, i) => i > Math.max(shownTree, playhead.index) && isTree(round))
-      : rounds.findLastIndex((round, i) => i < shownTree && isTree(round));
+    return step > 0 ? rounds.at(-1)?.lastTree > Math.max(shownTree, playhead.index) : rounds[shownTree - 1]?.lastTree >= 0;
+  }
+  function neighbourOf(step) {
+    const { rounds } = playhead.timeline, after = Math.max(shownTree, playhead.index);
+    return step > 0 ? rounds.findIndex((round, i) => i > after && round.parents) : rounds[shownTree - 1].lastTree;
   }
 
   const tell = (name, detail) => document.dispatchEvent(new CustomEvent(name, { detail }));

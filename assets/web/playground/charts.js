@@ -93,27 +93,27 @@ export function mount(part) {
     }
   });
 
-  const eyes = new IntersectionObserver(entries => {
+  const observer = new IntersectionObserver(entries => {
     for (const { target, isIntersecting } of entries) {
       slots[target.dataset.chart].seen = isIntersecting;
       draw(target.dataset.chart);
     }
   }, { rootMargin: '300px' });
-  for (const { node } of Object.values(slots)) eyes.observe(node);
+  for (const { node } of Object.values(slots)) observer.observe(node);
 
   // Draws again after a change of theme or layout, because colours and sizes are set at drawing.
-  function again() {
+  function redraw() {
     for (const [name, slot] of Object.entries(slots)) {
       if (slot.figure) waiting[name] ??= slot.figure;
       draw(name);
     }
   }
-  let look = `${document.body.className} ${narrow()}`;
-  function lookAgain() {
+  let appearance = `${document.body.className} ${narrow()}`;
+  function redrawChanged() {
     const now = `${document.body.className} ${narrow()}`;
-    if (now !== look) again();
-    look = now;
+    if (now !== appearance) redraw();
+    appearance = now;
   }
-  new MutationObserver(lookAgain).observe(document.body, { attributes: true, attributeFilter: ['class'] });
-  new ResizeObserver(lookAgain).observe(root);
+  new MutationObserver(redrawChanged).observe(document.body, { attributes: true, attributeFilter: ['class'] });
+  new ResizeObserver(redrawChanged).observe(root);
 }
