@@ -2,7 +2,7 @@
 
 import gradio as gr
 from starlette.middleware import Middleware
-from starlette.responses import JSONResponse
+from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from app.api import Api
@@ -14,7 +14,7 @@ from app.playground import share_panel
 from app.playground.page import playground
 from app.playground.run_handlers import RunHandlers
 from app.server.middleware import PageMiddleware
-from app.ui.html_component import WEB, component
+from app.ui.html_component import WEB, component, page_script, script_path
 from app.views import status_chip
 from engine.trace.trace import MAX_BYTES
 
@@ -82,6 +82,11 @@ def engine_state(service: Service):
     return handler
 
 
+def script_route() -> Route:
+    """Serves the modules of assets/web/; PageMiddleware compresses them and lets browsers cache them."""
+    return Route(f"/{script_path()}", lambda _: Response(page_script(), media_type="text/javascript"))
+
+
 def theme() -> gr.themes.Base:
     """Fonts of the reader's own system: no browser request leaves this server."""
     return gr.themes.Default(
@@ -109,8 +114,9 @@ def launch_options(service: Service) -> dict:
     return {
         # Polled by every page. A Gradio event would cost ten times as much.
         "app_kwargs": {
-            "routes": [Route("/speclens/state", engine_state(service)), *ROUTES],
-            "middleware": [Middleware(PageMiddleware)],
+            "routes": [Route("/speclens/state", engine_state(service)), script_route(), *ROUTES],
+            # The script loads beside gradio's own; its ``head`` option would come after those have run.
+            "middleware": [Middleware(PageMiddleware, head=f'<link rel="modulepreload" href="{script_path()}">')],
         },
         "max_threads": 40 + service.runs.most_requests,  # every visitor who runs or waits holds one
         "theme": theme(),

@@ -79,7 +79,9 @@ def _theory() -> str:
 
 
 def _page(name: str, body: str, styles: tuple[str, ...], part: str, value: str) -> str:
-    return document(f"SpecLens: {PAGES[name]}", _head(name) + body, styles, [part], {"values": {part: value}})
+    return document(
+        f"SpecLens: {PAGES[name]}", _head(name) + body, styles, f"offline/{part}.js", {"values": {part: value}}
+    )
 
 
 def _list(name: str, links: dict[str, str]) -> str:

@@ -75,7 +75,7 @@ def testable(text: str, proposed: int, draft: str = "code", target: str = "prose
 def main() -> None:
     tokenizers = {name: train(text_of(name)) for name in SOURCES}
     rows = ",\n".join(f'"{name}": {json.dumps(merges, ensure_ascii=False)}' for name, merges in tokenizers.items())
-    DATA.write_text(f"{_HEAD}const MERGES = {{\n{rows}\n}};\n", encoding="utf-8")
+    DATA.write_text(f"{_HEAD}export const MERGES = {{\n{rows}\n}};\n", encoding="utf-8")
     print(f"{DATA.relative_to(ROOT)}: {', '.join(f'{len(merges)} {name}' for name, merges in tokenizers.items())}")
 
 

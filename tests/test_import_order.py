@@ -7,7 +7,7 @@ import import_map
 import pytest
 from paths import ROOT
 
-BOUNDS = {"engine": (16, 66), "app": (14, 37)}  # (entries, arrows)
+BOUNDS = {"engine": (16, 66), "app": (14, 37), "assets/web": (6, 10)}  # (entries, arrows)
 NEVER = {
     "engine": ("gradio", "app", "lessons", "plotly"),
     "app": ("torch", "transformers"),
@@ -75,6 +75,15 @@ def test_imports_flow_one_way(package):
     assert upwards == {} and import_map.circles(found) == []
     entries, arrows = BOUNDS[package]
     assert len(import_map.entries(package)) <= entries and len(found) <= arrows
+
+
+def test_scripts_import_in_a_circle_nowhere_and_fit_the_eye():
+    scripts = sorted((ROOT / "assets" / "web").rglob("*.js"))
+    pairs = {
+        (f"{path.parent.name}/{path.name}", other) for path in scripts for other in import_map.script_imports(path)
+    }
+    assert len(pairs) > 200 and import_map.circles(pairs) == []
+    assert [path.name for path in scripts if path.read_text(encoding="utf-8").count("\n") > 250] == []
 
 
 def test_no_file_imports_what_its_place_forbids():

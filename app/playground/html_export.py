@@ -15,4 +15,4 @@ def page(run: Trace, baseline: Trace | None = None) -> str:
     body = Template(read("offline/run.html")).substitute(stage=mount("stage", look="sl-stage"))
     values = {"stage": player_feed.replay("file", run, baseline)}
     data = {"values": values, "facts": run_facts.facts(run), "prompt": run_facts.prompt(run)}
-    return document("SpecLens: a recorded run", body, STYLES, ["stage"], data, ["offline/run.js"])
+    return document("SpecLens: a recorded run", body, STYLES, "offline/run.js", data)

@@ -17,15 +17,17 @@ NO_TIMER = rb"""<script>
 
 
 class AnimationFramePatch:
-    """Puts a script first in the document, because Gradio's own ``head`` option comes after the timer's start."""
+    """Puts a script and ``more`` HTML first in the document, because Gradio's own ``head`` option comes after the
+    timer's start."""
 
-    def __init__(self, app: ASGIApp):
+    def __init__(self, app: ASGIApp, more: str = ""):
         self.app = app
+        self.more = more.encode()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         start, body = await _response(self.app, scope, receive)
         if HEAD in body["body"]:
-            body["body"] = body["body"].replace(HEAD, HEAD + NO_TIMER, 1)
+            body["body"] = body["body"].replace(HEAD, HEAD + NO_TIMER + self.more, 1)
             MutableHeaders(raw=start["headers"])["Content-Length"] = str(len(body["body"]))
         await send(start)
         await send(body)

@@ -13,11 +13,11 @@ IMMUTABLE = "public, max-age=31536000, immutable"
 
 
 class PageMiddleware:
-    """Handles `/` and hashed assets; other requests pass through."""
+    """Handles `/`, whose document gets ``head`` as HTML, and hashed assets; other requests pass through."""
 
-    def __init__(self, app: ASGIApp):
+    def __init__(self, app: ASGIApp, head: str = ""):
         self.app = app
-        self.document = GZipMiddleware(AnimationFramePatch(app), compresslevel=5)
+        self.document = GZipMiddleware(AnimationFramePatch(app, head), compresslevel=5)
         self.asset = GZipMiddleware(CacheHeader(app), compresslevel=1)  # compressed again for each new visitor
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

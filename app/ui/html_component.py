@@ -1,82 +1,39 @@
 """Builds the page's own components: a gr.HTML that is drawn once and then fed with text.
 
-A component is an HTML file and scripts of assets/web/. Its scripts run as one function, in gradio and in a saved run
-alike, so they share one scope: what one file declares at its top level, the files after it can use, and none may
-declare again. The function has ``element``, ``props``, ``watch`` and ``trigger`` from gradio.
+A component is an HTML file and a module beside it, below assets/web/. The module exports ``mount(part)``; ``part`` has
+``element``, ``props``, ``watch`` and ``trigger`` from gradio. The page loads all modules as one file.
 
 Text of a model or a visitor must never be part of a template: gradio evaluates ``{{…}}`` and ``${…}`` in its own as
-code. Such text comes as the component's value, JSON, and the scripts write it with textContent alone. So gradio's
-template is an empty element; the script puts ours in place once, which also spares the browser compiling each value.
+code. Such text comes as the component's value, JSON, and the modules write it with textContent alone. So gradio's
+template is an empty element; a script puts ours in place once, which also spares the browser compiling each value.
 """
 
+import hashlib
 import json
+import re
+from functools import cache
 from string import Template
-from typing import NamedTuple
 
 import gradio as gr
 
+from app.ui import js_bundle
 from app.views import statuses
 from engine.files import ASSETS
 
 WEB = ASSETS / "web"
-
-
-class Part(NamedTuple):
-    """Paths below assets/web/; the scripts in the order in which they run, all after lib/dom.js."""
-
-    template: str
-    scripts: tuple[str, ...]
-
-
-def _scripts(folder: str, *names: str) -> tuple[str, ...]:
-    return tuple(f"{folder}/{name}.js" for name in names)
-
-
-_TOKENS = (
-    *_scripts("lib", "statuses", "format", "ndjson_reader", "virtual_rows"),
-    *_scripts("player", "timeline", "sentences", "methods", "tooltip", "token_chip", "row_navigation"),
-)
-_PLAYER = (
-    *_TOKENS,
-    *_scripts("player", "probabilities", "branch", "rounds_view", "output_view", "distribution_bars", "block"),
-    *_scripts("player", "siblings", "inspector", "playback", "shortcuts", "strip", "status", "captions", "lane_heads"),
-    "player/player.js",
-)
-_LESSONS = (
-    "playground/copy_button.js",
-    *_scripts("lessons", "markup", "questions", "widgets", "devices", "roofline", "temperature", "overlap", "duel"),
-    *_scripts("lessons", "rejection_demo", "curve", "memory", "batching", "merges", "tokenizer_mismatch"),
-    *_scripts("lessons", "float_sums", "cost", "grow_tree", "recipe", "acceptance_log", "pass_places", "progress"),
-    *_scripts("lessons", "guess_words", "kinds_of_text", "ruler"),
-    "lessons/playground_hint.js",
-    *_scripts("lessons", "lesson_player", "lesson"),
-)
-
-
-def _beside(*names: str) -> Part:
-    """``names``: scripts without .js; the template lies beside the last one."""
-    return Part(f"{names[-1]}.html", tuple(f"{name}.js" for name in names))
-
-
-PARTS = {
-    "charts": _beside("playground/charts"),
-    "compare": Part("lab/compare.html", (*_TOKENS, "lab/compare_cells.js", "lab/compare.js")),
-    "engine_recipes": _beside("playground/copy_button", "playground/engine_recipes"),
-    "lesson": Part("lessons/lesson.html", (*_PLAYER, "lib/speedup_model.js", *_LESSONS)),
-    "notice": _beside("playground/heartbeat", "playground/notice"),
-    "pair_note": _beside("playground/pair_note"),
-    "share_dialog": _beside(
-        "playground/copy_button",
-        "playground/url_query",
-        "playground/prompt",
-        "playground/drawer",
-        "playground/share_dialog",
-    ),
-    "stage": Part("player/stage.html", (*_PLAYER, "playground/heartbeat.js", "player/gradio_mount.js")),
-    "status_chip": _beside("playground/status_chip"),
-    "table": _beside("lib/table"),
-    "tree": Part("player/tree_tab.html", (*_TOKENS, "player/tree_tab.js")),
-    "theory": _beside("lib/speedup_model", "lib/svg_chart", "lab/theory_charts", "lab/theory"),
+PARTS = {  # name → template and module below assets/web/, without .html and .js
+    "charts": "playground/charts",
+    "compare": "lab/compare",
+    "engine_recipes": "playground/engine_recipes",
+    "lesson": "lessons/lesson",
+    "notice": "playground/notice",
+    "pair_note": "playground/pair_note",
+    "share_dialog": "playground/share_dialog",
+    "stage": "player/stage",
+    "status_chip": "playground/status_chip",
+    "table": "lib/table",
+    "tree": "player/tree_tab",
+    "theory": "lab/theory",
 }
 
 
@@ -84,24 +41,40 @@ def read(name: str) -> str:
     return (WEB / name).read_text(encoding="utf-8")
 
 
+def bundle(*modules: str) -> str:
+    """The modules and all that they import as one script, which leaves their exports in ``modules`` by path."""
+    return js_bundle.bundle(WEB, modules)
+
+
 def template(part: str, **fields: str) -> str:
     """The part's HTML with each ``$name`` replaced by the field of that name; raises KeyError for one without."""
-    return Template(read(PARTS[part].template)).substitute({"look": ""} | fields, legend=statuses.legend())
+    return Template(read(f"{PARTS[part]}.html")).substitute({"look": ""} | fields, legend=statuses.legend())
 
 
-def script(part: str) -> str:
-    """The body of the part's one function."""
-    return "\n".join(map(read, ("lib/dom.js", *PARTS[part].scripts))).replace("STATUS_TABLE", statuses.table(), 1)
+@cache
+def page_script() -> str:
+    """A module that exports ``mounts``: each part's function by the part's name."""
+    paths = {part: f"{path}.js" for part, path in PARTS.items()}
+    mounts = ", ".join(f"{part}: modules['{path}'].mount" for part, path in paths.items())
+    return f"{bundle(*paths.values())}\nexport const mounts = {{ {mounts} }};\n"
+
+
+def script_path() -> str:
+    """Where the page loads its script; another script has another path, so that browsers may keep it for good."""
+    return f"assets/speclens-{hashlib.sha256(page_script().encode()).hexdigest()[:8]}.js"
 
 
 def component(part: str, value: str = "", elem_id: str | None = None, **fields: str) -> gr.HTML:
     """A part on the page. Not a subclass, because gradio writes a .pyi file beside every component class it meets."""
     name = elem_id or part
-    html = template(part, id=name, **fields)
+    html, url = template(part, id=name, **fields), f"new URL('{script_path()}', document.baseURI)"
+    events = sorted(set(re.findall(r"\btrigger\(('\w+')", bundle(f"{PARTS[part]}.js"))))
     return gr.HTML(
         value,
         elem_id=name,
         html_template="<div></div>",  # never empty: gradio's default would draw the value
-        js_on_load=f"element.innerHTML = {json.dumps(html)};\n{script(part)}",
+        # gradio 6.31 knows a component's own events by their names in quotes in this text.
+        js_on_load=f"element.innerHTML = {json.dumps(html)};  // {' '.join(events)}\n"
+        f"import({url}).then(({{ mounts }}) => mounts.{part}({{ element, props, watch, trigger }}));",
         apply_default_css=False,
     )

@@ -8,11 +8,10 @@ their hashes, forbids every request, and every way from text to HTML.
 import base64
 import hashlib
 import html
-import json
 from collections.abc import Mapping, Sequence
 from string import Template
 
-from app.ui.html_component import read, script, template
+from app.ui.html_component import bundle, read, template
 from app.views.safe_json import encode
 
 BASE = ("page.css", "offline/page.css")
@@ -22,28 +21,22 @@ def document(
     title: str,
     body: str,
     styles: Sequence[str],
-    parts: Sequence[str] = (),
+    module: str = "",
     data: Mapping | None = None,
-    scripts: Sequence[str] = (),
 ) -> str:
-    """The file's text. ``body`` is HTML, ``styles`` and ``scripts`` are paths below assets/web/. Each of ``parts`` is
-    drawn into the element of its name, with its value of ``data["values"]``; without parts the file has no script."""
+    """The file's text. ``body`` is HTML, ``styles`` and ``module`` are paths below assets/web/. The module reads
+    ``data``, of which ``data["values"]`` is each part's value; without a module the file has no script."""
     style = "\n".join(map(read, (BASE[0], *styles, BASE[1])))
-    code = "\n".join([*map(read, ("offline/page.js", *scripts)), *map(_mounted, parts)]) if parts else ""
+    code = f"(() => {{\n{bundle(module)}\n}})();" if module else ""
     # ASCII without ``<``, so that neither a tag nor a comment can begin in the data.
     blocks = f'<script type="application/json" id="data">{encode(data)}</script>\n<script>{code}</script>'
     fields = {"title": html.escape(title), "body": body, "style": style, "policy": _policy(code, style)}
-    return Template(read("offline/page.html")).substitute(fields, scripts=blocks if parts else "")
+    return Template(read("offline/page.html")).substitute(fields, scripts=blocks if module else "")
 
 
 def mount(part: str, **fields: str) -> str:
-    """The element that ``document`` draws the part into, as HTML."""
+    """The element that the module of a ``document`` mounts the part in, as HTML."""
     return f'<div id="{part}">{template(part, id=part, **fields)}</div>'
-
-
-def _mounted(part: str) -> str:
-    """The part's script in a function of its own, as gradio would call it; offline/page.js defines ``part``."""
-    return f"part({json.dumps(part)}, (element, props, watch, trigger) => {{\n{script(part)}\n}});"
 
 
 def _policy(script: str, style: str) -> str:

@@ -1,20 +1,9 @@
-"""Hands the table of statuses to the page: as the scripts' data, and as the legend in HTML."""
+"""Renders the legend of the statuses as HTML. Their table for the browser is assets/web/lib/statuses.js."""
 
-from app.views.safe_json import encode
-from engine.trace.events import FORCED, STATUSES
+from engine.trace.events import STATUSES
 
 # A draft passes through these on screen before its status is known.
 STAGES = {"waiting": ("?", "draft", "guessed, no verdict yet"), "scored": ("?", "draft, scored", "")}
-
-
-def table() -> str:
-    """JSON: each status or stage by name, with its flags, its mark and the word for it."""
-    flags = ("drafted", "tested", "emitted")
-    rows = {
-        name: {flag: getattr(status, flag) for flag in flags} | {"mark": status.mark, "word": name}
-        for name, status in (STATUSES | {"forced": FORCED}).items()
-    }
-    return encode(rows | {name: {"mark": mark, "word": word} for name, (mark, word, _) in STAGES.items()})
 
 
 def legend() -> str:

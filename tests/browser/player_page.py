@@ -1,10 +1,19 @@
-"""The player alone on a page, without gradio and without a server: what it does with a trace is all its own."""
+"""The page's modules without gradio and without a server: the player alone, or functions for a test to call."""
 
 import json
+from collections.abc import Sequence
 
-from app.ui.html_component import read, script, template
+from playwright.sync_api import Page
+
+from app.ui.html_component import bundle, read, template
 
 STYLES = ("page.css", "playground/results.css", "player/player.css", "player/stage.css")
+
+
+def load_modules(page: Page, paths: Sequence[str]) -> None:
+    """Makes all that these modules export global in the page."""
+    page.add_script_tag(content=bundle(*paths))
+    page.evaluate("paths => paths.forEach(path => Object.assign(window, modules[path]))", paths)
 
 
 def literal(text: str) -> str:
@@ -25,11 +34,12 @@ def page(value: str = "", dark: bool = False) -> str:
 <style>body {{ margin: 12px; font: 15px/1.5 system-ui; {shades} --color-accent: #6366f1;
 background: var(--body-background-fill); color: var(--body-text-color) }} {styles}</style></head>
 <body class="gradio-container"><textarea id="typing" rows="1"></textarea><div id="stage"></div><script>
+{bundle("player/stage.js")}
 const element = document.getElementById('stage'), props = {{ value: {literal(value)} }};
 const watchers = [], asked = [];
 const watch = (name, callback) => watchers.push(callback), trigger = (name, data) => asked.push(
   data ? {{ name, ...data }} : name);
 const feed = value => {{ props.value = value; for (const callback of watchers) callback(); }};
 element.innerHTML = {literal(template("stage", id="player", look="sl-stage"))};
-{script("stage")}
+modules['player/stage.js'].mount({{ element, props, watch, trigger }});
 </script></body></html>"""

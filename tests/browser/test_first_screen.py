@@ -48,6 +48,9 @@ def test_stop_keeps_what_there_is_and_the_next_run_works(visit, fake, request, n
     page = visit(server=request.getfixturevalue(name))
     fake(step=0.05)
     press_run(page, prompt="Count from one to five hundred in words.", tokens="500")
+    expect(page.locator(".sl-source")).to_have_text(
+        "Running now", timeout=FIRST_TOKEN
+    )  # no more the recorded run's rows
     expect(page.locator(".sl-row").nth(2)).to_be_visible(timeout=FIRST_TOKEN)
     page.locator("#stop").click()
     wait_for_end(page, 5_000)

@@ -2,17 +2,15 @@
 
 import itertools
 import re
-from pathlib import Path
 
 import pytest
 from page_actions import choose, run, speedup
-from paths import ROOT
+from player_page import load_modules
 from playwright.sync_api import Page, expect
 
 from engine.trace.speedup_model import best_gamma, break_even, expected_tokens, idealised_speedup, interpolate
 
 pytestmark = pytest.mark.browser
-FORMULAS = Path(ROOT, "assets/web/lib/speedup_model.js").read_text(encoding="utf-8")
 MEASURED = {1: 1.0, 2: 1.06, 3: 1.05, 4: 1.3, 6: 1.2, 8: 1.7, 16: 2.9}
 COSTS = [MEASURED, {1: 1.0, 2: 1.08}, {1: 1.0}, {1: 1.0, 2: 1.0, 32: 1.0}, {2: 1.1, 4: 1.3}]
 # Frames while a slider is pulled from one end to the other: [milliseconds of the script, milliseconds between frames].
@@ -38,7 +36,7 @@ PULL = """async () => {
 def script(open_page):
     """The formulas alone on an empty page; gives a way to ask for many values at once."""
     page = open_page("about:blank")
-    page.add_script_tag(content=FORMULAS)
+    load_modules(page, ["lib/speedup_model.js"])
     return lambda name, grid: page.evaluate(
         "([name, grid]) => grid.map(args => window[name](...args))", [name, [list(args) for args in grid]]
     )

@@ -7,11 +7,11 @@ import time
 
 import pytest
 import torch
+from player_page import load_modules
 from playwright.sync_api import Page, expect
 
 from app.lessons_tab.guessing import game
 from app.lessons_tab.variables import of
-from app.ui.html_component import WEB
 from engine.exactness.toy_models import make_drafter, record_trace, weather_pair
 from engine.models.runner import tree_shape
 from engine.trace.speedup_model import expected_tokens, idealised_speedup
@@ -21,20 +21,13 @@ from lessons.measurements import measured_kinds
 from lessons.schema import TRACES
 
 pytestmark = pytest.mark.browser
-SCRIPTS = (
-    "lib/dom.js",
-    "lib/format.js",
-    "lib/speedup_model.js",
-    "lessons/widgets.js",
-    "lessons/temperature.js",
-    "lessons/overlap.js",
-    *(f"lessons/{n}.js" for n in ("merges", "tokenizer_mismatch", "float_sums", "cost", "grow_tree", "acceptance_log")),
-    "lessons/pass_places.js",
-    "lessons/guess_words.js",
-    "lessons/ruler.js",
-    "lessons/devices.js",
-    "lessons/batching.js",
-)
+MODULES = [
+    f"lessons/{name}.js"
+    for name in (
+        *("acceptance_log", "batching", "cost", "float_sums", "grow_tree", "guess_words", "merges", "overlap"),
+        *("pass_places", "ruler", "temperature", "tokenizer_mismatch"),
+    )
+]
 TEXTS = (
     "The target cuts anew\n    return tokens[0]  # done ✓",
     "",
@@ -50,10 +43,9 @@ TEXTS = (
 
 @pytest.fixture
 def bare(open_page):
-    """A page with nothing but the tools' scripts on it."""
+    """A page with nothing on it, where the tools' functions are global."""
     page = open_page("about:blank")
-    for script in SCRIPTS:
-        page.add_script_tag(content=(WEB / script).read_text(encoding="utf-8"))
+    load_modules(page, MODULES)
     return page
 
 

@@ -1,11 +1,12 @@
-"""Maps which packages import which, from the syntax trees, so that lazy imports count too.
+"""Maps which packages import which: in Python from the syntax trees, so that lazy imports count too.
 
-`python tests/helpers/import_map.py` prints the map of engine/ and app/ (`make map`).
+`python tests/helpers/import_map.py` prints the map of engine/, app/ and assets/web/ (`make map`).
 """
 
 import ast
+import re
 from collections.abc import Iterable
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from paths import ROOT
 
@@ -32,6 +33,7 @@ ORDER = {
         ["page"],
         ["cluster"],
     ],
+    "assets/web": [["lib"], ["player", "playground"], ["lab", "lessons"], ["offline"]],
 }
 
 
@@ -48,22 +50,36 @@ def modules(source: str) -> set[str]:
 
 
 def entries(package: str) -> list[str]:
-    """The modules and packages at the top of ``package``."""
+    """The modules and packages at the top of ``package``; of scripts, the folders."""
     paths = (ROOT / package).iterdir()
-    names = {path.stem for path in paths if path.suffix == ".py" or (path / "__init__.py").exists()}
+    names = {
+        path.stem for path in paths if path.suffix == ".py" or any(path.glob("__init__.py")) or any(path.glob("*.js"))
+    }
     return sorted(names - {"__init__"})
+
+
+def script_imports(path: Path) -> set[str]:
+    """The names of the scripts that the script at ``path`` imports, below the folder above its own."""
+    found = re.findall(r"^\s*(?:import|export)\b[^'\"]*['\"]([^'\"]+)", path.read_text(encoding="utf-8"), re.MULTILINE)
+    return {(path.parent / name).resolve().relative_to(path.parents[1].resolve()).as_posix() for name in found}
+
+
+def imported(package: str, path: Path) -> set[str]:
+    """The entries of ``package`` that the file at ``path`` imports."""
+    if path.suffix == ".js":
+        return {PurePosixPath(name).parts[0] for name in script_imports(path)}
+    parts = [module.split(".") for module in modules(path.read_text(encoding="utf-8"))]
+    return {part[1] for part in parts if part[0] == package and len(part) > 1}
 
 
 def arrows(package: str) -> dict[tuple[str, str], list[Path]]:
     """(importing entry, imported entry) → the files in which that import stands."""
     names, found = set(entries(package)), {}
-    for path in sorted((ROOT / package).rglob("*.py")):
+    for path in sorted((ROOT / package).rglob("*.js" if package == "assets/web" else "*.py")):
         here = path.relative_to(ROOT / package).parts[0].removesuffix(".py")
-        for module in modules(path.read_text(encoding="utf-8")):
-            parts = module.split(".")
-            if parts[0] == package and len(parts) > 1 and parts[1] in names - {here} and here != "__init__":
-                found.setdefault((here, parts[1]), []).append(path)
-    return {arrow: sorted(set(paths)) for arrow, paths in sorted(found.items())}
+        for entry in imported(package, path) & names - {here, "__init__"} if here != "__init__" else ():
+            found.setdefault((here, entry), []).append(path)
+    return dict(sorted(found.items()))
 
 
 def level(package: str, entry: str) -> int:

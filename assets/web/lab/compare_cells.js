@@ -1,6 +1,9 @@
 // Draws a row's cells: by round, all that a round tested; by text, the same places of the text in every column.
+import { make } from '../lib/dom.js';
+import { isEmitted } from '../lib/statuses.js';
+import { makeDrafterTag, makeTokenChip, setStage } from '../player/token_chip.js';
 
-const CHUNK = 8;          // tokens of a row, by text
+export const CHUNK = 8;          // tokens of a row, by text
 const WIDE = 12;          // drafts of a tree that has no room in a cell, and is one line of those that were tested
 
 function chip(token, shownTokens, { parted }, pass = false) {
@@ -14,7 +17,7 @@ function chip(token, shownTokens, { parted }, pass = false) {
 
 const cellOf = (...parts) => make('div', 'sl-compare-cell', parts, { role: 'cell' });
 
-function cellOfRound(column, index, shownTokens) {
+export function cellOfRound(column, index, shownTokens) {
   const round = column.timeline.rounds[index], chips = round?.tokens.map(token => chip(token, shownTokens, column));
   if (!chips) return cellOf();
   const isWide = round.parents && round.drafts > WIDE, line = make('span', `sl-line ${isWide ? 'sl-folded' : round.parents ? 'sl-tree' : ''}`, chips);
@@ -22,7 +25,7 @@ function cellOfRound(column, index, shownTokens) {
   return round.by ? cellOf(makeDrafterTag(round), line) : cellOf(line);
 }
 
-function cellOfText(column, chunk, shownTokens) {
+export function cellOfText(column, chunk, shownTokens) {
   const tokens = column.written.slice(chunk * CHUNK, (chunk + 1) * CHUNK);
   if (!tokens.length) return cellOf();
   const begins = token => column.timeline.rounds[token.round].emitted[0] === token, passes = tokens.filter(begins).length;
@@ -33,7 +36,7 @@ function cellOfText(column, chunk, shownTokens) {
 // Above a column: what ran and how fast, then its numbers and a sentence on its text.
 const STATES = { waiting: 'waits for its turn', running: 'running now', stopped: 'stopped', recorded: 'recorded', ended: '' };
 
-function nameCell(head, number) {
+export function nameCell(head, number) {
   const state = STATES[head.state], spoken = make('span', 'sl-unseen', ' the speed of plain decoding');
   return make('div', 'sl-compare-cell', [
     make('span', 'sl-compare-name', `${number}: ${head.name}`),
@@ -43,7 +46,7 @@ function nameCell(head, number) {
   ], { role: 'columnheader' });
 }
 
-function factsCell(head) {
+export function factsCell(head) {
   const facts = (head.facts || []).flatMap(([name, value]) => [make('dt', '', name), make('dd', '', value)]);
   return cellOf(head.setting && make('p', 'sl-compare-setting', head.setting), make('dl', '', facts),
     make('p', 'sl-compare-said', head.said || ''));

@@ -1,7 +1,10 @@
 // The three pictures of the theory tab. ``set``: α, γ and c of the sliders; ``v``: costs of scoring by width; ``run``: the
 // value of the component, whose ``here`` holds the costs and points measured on this machine.
-const MOST = 16, FAINT = [0.3, 0.5, 0.7, 0.9];
-const times = value => `${value.toFixed(2)}×`;
+import { bestGamma, breakEven, dearestDraft, idealisedSpeedup, interpolate } from '../lib/speedup_model.js';
+import { niceStep, plot, shape } from '../lib/svg_chart.js';
+
+export const MOST = 16, FAINT = [0.3, 0.5, 0.7, 0.9];
+export const times = value => `${value.toFixed(2)}×`;
 const GAMMA_AXIS = { low: 0, high: MOST, step: 2, name: 'γ, tokens drafted in a round' };
 const ALPHA_AXIS = { low: 0, high: 1, step: 0.2, name: 'α, chance that a draft is accepted' };
 
@@ -31,7 +34,7 @@ function runMarks(frame, x, run) {
   if (run.measured != null) frame.mark(x, run.measured, 'diamond', 'sl-run-measured');
 }
 
-function overGamma(box, width, set, v, run) {
+export function overGamma(box, width, set, v, run) {
   const lengths = Array.from({ length: MOST + 1 }, (_, gamma) => gamma);
   const curve = alpha => lengths.map(gamma => [gamma, idealisedSpeedup(alpha, gamma, set.c, v)]);
   const main = curve(set.alpha), faint = FAINT.map(alpha => [alpha, curve(alpha)]);
@@ -57,7 +60,7 @@ function overGamma(box, width, set, v, run) {
   return frame;
 }
 
-function overAlpha(box, width, set, v, run) {
+export function overAlpha(box, width, set, v, run) {
   const curve = (gamma, c, v) => Array.from({ length: 101 }, (_, i) => [i / 100, idealisedSpeedup(i / 100, gamma, c, v)]);
   const points = curve(set.gamma, set.c, v), at = breakEven(set.gamma, set.c, v);
   const here = idealisedSpeedup(set.alpha, set.gamma, set.c, v), measured = run.here?.points ?? [];
@@ -82,7 +85,7 @@ function overAlpha(box, width, set, v, run) {
 }
 
 // Which γ is best over α and c, in cells of one colour each, and the line above which none pays.
-function bestMap(box, width, set, v, run, mostC) {
+export function bestMap(box, width, set, v, run, mostC) {
   const frame = plot(box, width, 300, ALPHA_AXIS, { low: 0, high: mostC, step: niceStep(mostC, 5), name: 'c, cost of a draft step' });
   frame.add(fields(frame, v, mostC, width));
   if (run.alpha != null && run.c != null) frame.mark(run.alpha, run.c, 'diamond', 'sl-run-measured');

@@ -1,4 +1,8 @@
 // Reads acceptance figures from the log of another engine: α by position, τ, the best γ for given costs, and advice.
+import { figure, makeResult, meter, short, slider } from './widgets.js';
+import { make } from '../lib/dom.js';
+import { percent } from '../lib/format.js';
+import { expectedTokens } from '../lib/speedup_model.js';
 
 const LONGEST_LOG = 1_000_000;      // characters; of a longer paste only the end is read
 const numbersOf = text => (text?.match(/\d+(?:\.\d+)?/g) ?? []).map(Number);
@@ -51,7 +55,7 @@ function roundsOf({ length, accepted, drafted, positions }) {
 
 // ``gamma``: used where the log does not name the rounds. Returns {problem} or {engine, tau, drafted, accepted, gamma,
 // perDrafted, reached: share of rounds that accept each position, alphas: α at each position, exact: whether by position}.
-function readAcceptance(whole, gamma) {
+export function readAcceptance(whole, gamma) {
   const text = whole.slice(-LONGEST_LOG), found = LOG_READERS.map(read => read(text)).find(Boolean);
   if (!text.trim()) return { problem: 'Paste a line of your engine’s log.' };
   if (!found) return { problem: 'No acceptance found. Paste the line that names it, from vLLM, SGLang, TensorRT-LLM or llama.cpp.' };
@@ -76,7 +80,7 @@ function geometric(tau, gamma) {
 }
 
 // [speedup for γ = 0, 1, …], each position with its own α; beyond the known ones α is taken to remain the last.
-function speedupsOf({ reached }, c, slope, most) {
+export function speedupsOf({ reached }, c, slope, most) {
   const last = reached.length > 1 && reached[reached.length - 2] ? reached[reached.length - 1] / reached[reached.length - 2] : reached[0];
   let share = 1, tokens = 1;
   return [1, ...Array.from({ length: most }, (_, i) => {
@@ -86,7 +90,7 @@ function speedupsOf({ reached }, c, slope, most) {
   })];
 }
 
-function adviceFor({ alphas, gamma }, best, most) {
+export function adviceFor({ alphas, gamma }, best, most) {
   if (alphas[0] < 0.3) return 'Few first drafts are accepted: check that the drafter, its chat template and the text fit this model.';
   if (best === 0) return 'At these costs no draft pays: turn drafting off for this text.';
   if (best < gamma) return `Draft ${best} instead of ${gamma}: the last drafts cost more than they bring.`;
@@ -94,7 +98,7 @@ function adviceFor({ alphas, gamma }, best, most) {
   return `γ = ${gamma} is right for these costs. Now measure against plain decoding.`;
 }
 
-function makeAcceptanceLog(settings, touched) {
+export function makeAcceptanceLog(settings, touched) {
   const MOST = 16, words = make('textarea', '', settings.text, { rows: 4, spellcheck: false });
   const field = make('label', 'sl-cut-field', [make('span', '', 'Lines of your engine’s log'), words]);
   const used = slider('γ in use, if the log does not say', { low: 1, high: MOST, step: 1, value: settings.gamma ?? 4 });

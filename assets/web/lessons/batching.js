@@ -1,17 +1,21 @@
 // Models many users on one device. A pass takes as long as the slower of reading and arithmetic.
+import { DEVICES, cacheOf, chosenModel, chosenWidth } from './devices.js';
+import { figure, makeResult, meter, picker, short, slider } from './widgets.js';
+import { make } from '../lib/dom.js';
+import { expectedTokens } from '../lib/speedup_model.js';
 
 const EXPERTS = { all: 128, used: 8 };       // for each token, as in Qwen3-30B-A3B
 const expertsRead = tokens => 1 - (1 - EXPERTS.used / EXPERTS.all) ** tokens;
 
 // The time of a pass over ``tokens`` of all users, in readings of the weights for one token. ``free``: how many tokens are
 // computed in that time. ``cache``: what a user's text adds to each reading. ``experts``: whether tokens choose weights.
-function passTime(tokens, users, { free, cache, experts }) {
+export function passTime(tokens, users, { free, cache, experts }) {
   const weights = experts ? expertsRead(tokens) / expertsRead(1) : 1;
   return Math.max(weights + users * cache, tokens / free);
 }
 
 // ``settings``: users, text and experts to begin with.
-function makeBatching(settings, touched) {
+export function makeBatching(settings, touched) {
   const users = slider('Users at once', { low: 1, high: 256, step: 1, value: settings.users ?? 1 });
   const full = slider('Tokens a pass scores for free in bf16', { low: 8, high: 512, step: 8, value: 128 });
   const gamma = slider('γ, tokens drafted', { low: 0, high: 8, step: 1, value: 4 });

@@ -1,12 +1,14 @@
 // Works out the cost of a million tokens when a part of the traffic fits the draft badly. Times add up, speeds do not.
+import { figure, makeResult, meter, picker, short, slider } from './widgets.js';
+import { make } from '../lib/dom.js';
 
 // The harmonic mean of speeds: tokens a second overall, from [[share of the tokens, speed], …].
-const overall = parts => 1 / parts.reduce((time, [share, speed]) => time + share / speed, 0);
-const perMillion = (hour, speed) => hour / (3600 * speed) * 1e6;
+export const overall = parts => 1 / parts.reduce((time, [share, speed]) => time + share / speed, 0);
+export const perMillion = (hour, speed) => hour / (3600 * speed) * 1e6;
 // The share of badly fitting tokens from which on drafting always saves nothing.
-const turningShare = (good, bad) => (1 - 1 / good) / (1 / bad - 1 / good);
+export const turningShare = (good, bad) => (1 - 1 / good) / (1 / bad - 1 / good);
 
-function makeCost(settings, touched) {
+export function makeCost(settings, touched) {
   const hour = slider('Price of the machine, an hour', { low: 0.1, high: 20, step: 0.1, value: 2 });
   const plain = slider('Tokens a second without drafts', { low: 5, high: 500, step: 5, value: 50 });
   const share = slider('Tokens that the draft fits badly', { low: 0, high: 1, step: 0.01, value: 0.2, words: x => `${Math.round(100 * x)} %` });

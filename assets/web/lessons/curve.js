@@ -1,6 +1,9 @@
 // Draws the idealised speedup for every draft length, from α, c and the cost of a wider pass; one length can be held.
+import { columns, figure, makeResult, short, slider } from './widgets.js';
+import { make } from '../lib/dom.js';
+import { breakEven, expectedTokens, idealisedSpeedup } from '../lib/speedup_model.js';
 
-function makeCurve(settings, touched) {
+export function makeCurve(settings, touched) {
   const MOST = 10, chart = make('div'), result = makeResult(), aside = make('p', 'sl-figure-note');
   const alpha = slider('α, chance to be accepted', { low: 0, high: 0.98, step: 0.01, value: settings.alpha ?? 0.6 });
   const cost = slider('c, cost of one draft step', { low: 0, high: 1, step: 0.01, value: settings.c ?? 0.1 });

@@ -1,7 +1,9 @@
 // Plays a recorded run against writing one token at a time. The clock counts plain steps, as predicted from the costs.
+import { figure, makeResult, meter, short } from './widgets.js';
+import { make, makeButton, setText } from '../lib/dom.js';
 
 // ``rounds``: [[plain steps since the start, texts of the new tokens], …]. One token at a time takes one step for each.
-function makeDuel({ rounds }, touched) {
+export function makeDuel({ rounds }, touched) {
   const STEPS_A_SECOND = 8, FRAME = 60;
   const tokens = rounds.flatMap(([, texts]) => texts), end = rounds[rounds.length - 1][0], least = Math.min(end, tokens.length);
   const lanes = [['One token at a time', time => Math.min(tokens.length, Math.floor(time + 1e-9))],

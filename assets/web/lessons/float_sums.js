@@ -1,4 +1,7 @@
 // Adds two logits up from 64 products each, in a precision and an order. Every addition is rounded as on a machine.
+import { figure, makeResult, meter, picker, slider } from './widgets.js';
+import { make, makeButton } from '../lib/dom.js';
+import { format } from '../lib/format.js';
 
 // Rounds to ``digits`` binary digits, ties to even; subnormal below 2^lowest, infinite above ``most``.
 function nearest(x, { digits, lowest, most }) {
@@ -12,9 +15,10 @@ function nearest(x, { digits, lowest, most }) {
   return Math.abs(rounded * unit) > most ? Math.sign(x) * Infinity : rounded * unit;
 }
 const BF16 = { digits: 8, lowest: -126, most: (2 - 2 ** -7) * 2 ** 127 }, FP16 = { digits: 11, lowest: -14, most: 65504 };
-const bf16 = x => nearest(x, BF16), fp16 = x => nearest(x, FP16);
+export const bf16 = x => nearest(x, BF16);
+export const fp16 = x => nearest(x, FP16);
 // ``each`` rounds every partial sum, ``end`` the last one.
-const PRECISIONS = {
+export const PRECISIONS = {
   fp32: { each: Math.fround, end: Math.fround }, fp16: { each: fp16, end: fp16 }, bf16: { each: bf16, end: bf16 },
   mixed: { each: Math.fround, end: bf16 },
 };
@@ -37,7 +41,7 @@ function shuffled(row, random) {
 const TERMS = 64;
 // [products of A, products of B]. Both hold the same 63 numbers in another arrangement, so they stay equal, but for the
 // lead, when each is rounded to a precision: any later difference comes from adding.
-function twoLogits(lead, seed) {
+export function twoLogits(lead, seed) {
   const random = seeded(seed), products = [Math.fround(0.32)];
   while (products.length < TERMS - 1) {
     const x = Math.fround(4 * random() - 1.68);
@@ -47,7 +51,7 @@ function twoLogits(lead, seed) {
 }
 
 const total = (row, { each }) => row.reduce((sum, x) => each(sum + each(x)), 0);
-const WAYS = {
+export const WAYS = {
   forwards: (row, how) => how.end(total(row, how)),
   backwards: (row, how) => how.end(total([...row].reverse(), how)),
   // A wider pass gives each block to another worker and adds up their sums.
@@ -55,7 +59,7 @@ const WAYS = {
 };
 
 // In how many of ``times`` shuffled orders A is ahead, both are equal, B is ahead. One order serves both logits.
-function orders([a, b], how, times, seed) {
+export function orders([a, b], how, times, seed) {
   const random = seeded(seed), counts = { ahead: 0, equal: 0, behind: 0 };
   let order = a.map((_, i) => i);
   for (let i = 0; i < times; i++) {
@@ -66,7 +70,7 @@ function orders([a, b], how, times, seed) {
   return counts;
 }
 
-function makeFloatSums(settings, touched) {
+export function makeFloatSums(settings, touched) {
   const TIMES = 400, start = settings.lead || 0.01, QUARTERS = 4;
   // The slider is logarithmic and the run's own gap is one of its values; its left end is a lead of zero.
   const lowest = Math.ceil(QUARTERS * Math.log10(1e-7 / start)), highest = Math.floor(QUARTERS * Math.log10(10 / start));

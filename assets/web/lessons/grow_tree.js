@@ -1,4 +1,6 @@
 // Grows a token tree by hand: expected tokens against the cost of its rows. The formulas are below, apart from the page.
+import { figure, makeResult, short, slider } from './widgets.js';
+import { make, makeButton } from '../lib/dom.js';
 
 // The chance that the child of this rank is the one accepted for its place, given its parent was accepted.
 const rankChance = (rank, first, second) => rank === 0 ? first : (1 - first) * (1 - second) ** (rank - 1) * second;
@@ -12,14 +14,14 @@ function* reached(node, first, second, reach = 1) {
   }
 }
 
-function worth(tree, first, second, row) {
+export function worth(tree, first, second, row) {
   const words = [...reached(tree, first, second)];
   const tokens = 1 + words.reduce((sum, { reach }) => sum + reach, 0);   // and the closing token
   return { words: words.length, tokens, speedup: tokens / (1 + row * words.length) };
 }
 
 // Adds the likeliest word as long as that makes the round faster. No other shape of as many words is accepted more often.
-function bestTree(first, second, row, most) {
+export function bestTree(first, second, row, most) {
   const tree = [], open = [{ into: tree, rank: 0, reach: 1 }];
   const chance = place => place.reach * rankChance(place.rank, first, second);
   while (worth(tree, first, second, row).words < most) {
@@ -33,7 +35,7 @@ function bestTree(first, second, row, most) {
   return tree;
 }
 
-function makeGrowTree(settings, touched) {
+export function makeGrowTree(settings, touched) {
   const MOST = 15, MOST_DEEP = 6;
   const first = slider('First guess for a place is accepted', { low: 0, high: 0.95, step: 0.05, value: settings.first });
   const second = slider('Next guess is accepted, where those before were not', { low: 0, high: 0.95, step: 0.05, value: settings.second });

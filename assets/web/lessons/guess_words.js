@@ -1,19 +1,22 @@
 // Lets the learner be the drafter: guesses the next tokens of a recorded run, which then judges, and compares α and τ with the drafters’.
+import { figure, makeResult, meter, picker } from './widgets.js';
+import { make, makeButton } from '../lib/dom.js';
+import { visible } from '../lib/format.js';
 
 // One round: how many guesses are accepted, and how many tokens that gives. Greedy, so a guess is accepted if it is the token.
-function judgeGuesses(guesses, tokens) {
+export function judgeGuesses(guesses, tokens) {
   const wrong = guesses.findIndex((guess, i) => guess !== tokens[i]), accepted = wrong < 0 ? guesses.length : wrong;
   return { accepted, tested: accepted + (wrong < 0 ? 0 : 1), emitted: accepted + 1 };
 }
 
 // α and τ of rounds such as judgeGuesses gives. α is null where nothing was tested.
-function guessScore(rounds) {
+export function guessScore(rounds) {
   const sum = name => rounds.reduce((all, round) => all + round[name], 0);
   return { alpha: sum('tested') ? sum('accepted') / sum('tested') : null, tau: rounds.length ? sum('emitted') / rounds.length : 0 };
 }
 
 // ``texts``: by name, the prompt, the tokens, four candidates for each, and [drafter, α, τ] of the recorded runs.
-function makeGuessWords({ texts, gamma }, touched) {
+export function makeGuessWords({ texts, gamma }, touched) {
   const text = picker('Text', Object.entries(texts)), prompt = make('p'), note = make('details', 'sl-guess-prompt', [make('summary', '', 'The prompt'), prompt], { open: '' }), written = make('p', 'sl-guess-text'), where = make('p', 'sl-question-kind');
   const options = make('div', 'sl-options sl-guess-options'), question = make('div', 'sl-question', [where, options]), result = makeResult();
   const table = make('div', 'sl-guess-scores'), again = makeButton('Start over', restart);

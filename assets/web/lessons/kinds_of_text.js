@@ -1,7 +1,9 @@
 // Asks which drafter is the fastest on each kind of text, then shows the speedups that were measured.
+import { figure, makeResult, picker } from './widgets.js';
+import { make, makeButton } from '../lib/dom.js';
 
 // ``table``: {kind: {drafter: speedup}}.
-function makeKindsOfText({ table }, touched) {
+export function makeKindsOfText({ table }, touched) {
   const kinds = Object.keys(table), drafters = Object.keys(table[kinds[0]]), guesses = kinds.map(kind => picker(kind, [['–', ''], ...drafters.map(each => [each, each])]));
   const lines = make('table', 'sl-kinds'), result = makeResult(), show = makeButton('Show what was measured', reveal);
   const fastest = kind => drafters.reduce((best, each) => (table[kind][each] > table[kind][best] ? each : best));

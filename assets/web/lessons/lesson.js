@@ -1,257 +1,223 @@
 // Runs the Lessons tab: the list, the steps of the open lesson, its keys, its address and the progress.
+import { makeLessonPlayer } from './lesson_player.js';
+import { makeMarkup } from './markup.js';
+import { makePlaygroundHint } from './playground_hint.js';
+import { makeProgress } from './progress.js';
+import { makePrediction, makeQuiz } from './questions.js';
+import { make, makeButton } from '../lib/dom.js';
+import { makeAddress } from './address.js';
+import { labButton, labNote } from './lab_button.js';
+import { drawLessonList } from './lesson_list.js';
+import { TOOLS } from './tools.js';
+import { TYPING } from '../player/shortcuts.js';
 
-// A site without a server has every lesson in ``stored``; the live page fetches a lesson when it is opened.
-const find = selector => element.querySelector(selector), { lessons, pages: stored } = JSON.parse(props.value || '{"lessons":[]}');
-const frame = find('.sl-lessons'), body = find('.sl-lesson-body'), turn = find('.sl-lesson-turn'), problem = find('.sl-lesson-problem');
-const dots = find('.sl-lesson-steps'), nextButton = find('[data-lesson="next"]'), liveButton = find('[data-lesson="live"]');
-const markup = makeMarkup(find('.sl-define')), progress = makeProgress(), stage = makeLessonPlayer(find('.sl-lesson-stage'), find('.sl-lesson-caption'));
-const hintBar = makePlaygroundHint({ back: openTab });
-const TOOLS = { roofline: makeRoofline, heat: makeTemperature, duel: makeDuel, log: makeAcceptanceLog, overlap: makeOverlap, places: makePassPlaces, dice: makeRejectionDemo, curve: makeCurve, memory: makeMemory,
-  crowd: makeBatching, cuts: makeTokenizerMismatch, adding: makeFloatSums, price: makeCost, grow: makeGrowTree, recipe: makeRecipe,
-  guess: makeGuessWords, kinds: makeKindsOfText, ruler: makeRuler, mystery: makeMystery };
-const pages = new Map(Object.entries(stored ?? {}).map(([number, lesson]) => [Number(number), lesson]));
-let page = null, at = 0, complete = false;
-markup.listen(frame);
+export function mount({ element, props, trigger }) {
+  // A site without a server has every lesson in ``stored``; the live page fetches a lesson when it is opened.
+  const find = selector => element.querySelector(selector), { lessons, pages: stored } = JSON.parse(props.value || '{"lessons":[]}');
+  const frame = find('.sl-lessons'), body = find('.sl-lesson-body'), turn = find('.sl-lesson-turn'), problem = find('.sl-lesson-problem');
+  const dots = find('.sl-lesson-steps'), nextButton = find('[data-lesson="next"]'), liveButton = find('[data-lesson="live"]');
+  const markup = makeMarkup(find('.sl-define')), progress = makeProgress(), stage = makeLessonPlayer(find('.sl-lesson-stage'), find('.sl-lesson-caption'));
+  const hintBar = makePlaygroundHint({ back: openTab });
+  const pages = new Map(Object.entries(stored ?? {}).map(([number, lesson]) => [Number(number), lesson]));
+  let page = null, at = 0, complete = false;
+  markup.listen(frame);
 
-function openTab() {
-  document.getElementById('lessons-tab-button')?.click();
-  address(here());
-  requestAnimationFrame(settleView);                       // the playground may have been scrolled far down
-}
-const say = text => { turn.textContent = text; };
-
-// ── the list ──
-function drawList() {
-  const parts = [...new Set(lessons.map(lesson => lesson.part))];
-  find('.sl-lesson-parts').replaceChildren(...parts.flatMap((part, index) => [
-    make('h3', 'sl-lesson-part', part, { id: `sl-lesson-part-${index}` }),
-    make('ol', 'sl-lesson-cards', lessons.filter(lesson => lesson.part === part).map(card), { 'aria-labelledby': `sl-lesson-part-${index}` }),
-  ]));
-}
-
-function card(lesson) {
-  const { at: step, done, over } = progress.of(lesson.slug);
-  const state = over ? '✓ done' : done.length || step ? `step ${Math.min(step + 1, lesson.steps + 1)} of ${lesson.steps + 1}` : `${lesson.minutes} minutes`;
-  const content = [make('span', 'sl-lesson-number', String(lesson.number)), make('strong', '', lesson.title),
-    make('span', 'sl-lesson-summary', lesson.summary), make('span', 'sl-lesson-state', state)];
-  const link = make('a', 'sl-lesson-card', content, { href: `#lesson-${lesson.number}`, ...(over && { 'data-over': '' }) });
-  return make('li', '', [link]);
-}
-
-function list() {
-  page = null;
-  frame.dataset.open = 'list';
-  stage.calm();
-  drawList();
-  address('#lessons');
-  find('#sl-lesson-list-title').scrollIntoView({ block: 'nearest' });
-}
-
-// ── opening one ──
-async function load(number) {
-  if (!pages.has(number)) {
-    const answer = await fetch(new URL(`speclens/lessons/${number}`, document.baseURI));
-    if (!answer.ok) throw new Error(String(answer.status));
-    pages.set(number, await answer.json());
+  function openTab() {
+    document.getElementById('lessons-tab-button')?.click();
+    address.writeCurrent();
+    requestAnimationFrame(settleView);                       // the playground may have been scrolled far down
   }
-  return pages.get(number);
-}
+  const say = text => { turn.textContent = text; };
 
-let opening = null;
-async function open(number) {
-  opening = number;
-  problem.textContent = '';
-  const state = find(`[href="#lesson-${number}"] .sl-lesson-state`);
-  const slow = setTimeout(() => { if (state) state.textContent = 'opening…'; }, 300);   // the first lesson with a toy model loads torch
-  try {
-    const loaded = await load(number);
-    if (opening !== number) return;                         // another one was opened meanwhile
-    page = loaded;
-  } catch (error) {
-    problem.textContent = error.message === '404' ? `There is no lesson ${number}.` : 'The lesson could not be fetched; the server may be gone. Try again.';
-    return list();
-  } finally {
-    clearTimeout(slow);
+  // ── the list ──
+  const drawList = () => drawLessonList(find('.sl-lesson-parts'), lessons, progress);
+
+  function list() {
+    page = null;
+    frame.dataset.open = 'list';
+    stage.calm();
+    drawList();
+    address.writeCurrent();
+    find('#sl-lesson-list-title').scrollIntoView({ block: 'nearest' });
   }
-  frame.dataset.open = 'lesson';
-  markup.use(page.words);
-  find('#sl-lesson-title').textContent = `${page.number}. ${page.title}`;
-  find('.sl-lesson-teacher > div').replaceChildren(...page.teacher.map(markup.block));
-  find('.sl-lesson-teacher').open = false;
-  for (const link of element.querySelectorAll('[data-sheet]')) link.href = sheetOf(page.number, link.dataset.sheet);
-  const projector = find('[data-projector]');
-  projector.hidden = Boolean(stored);
-  projector.href = `?present=1#lesson-${number}`;
-  liveButton.hidden = !page.live || Boolean(stored);
-  address(`#lesson-${number}`);
-  const { at: left, over } = progress.of(page.slug);
-  go(over ? 0 : left);                                      // a finished lesson begins anew
-  find('#sl-lesson-title').focus({ preventScroll: true });
-  find('.sl-lesson-open').scrollIntoView({ block: 'start' });   // text and run need the full height
-}
 
-// ── one step; the quiz comes after the last ──
-const last = () => page.steps.length;
+  // ── opening one ──
+  async function load(number) {
+    if (!pages.has(number)) {
+      const answer = await fetch(new URL(`speclens/lessons/${number}`, document.baseURI));
+      if (!answer.ok) throw new Error(String(answer.status));
+      pages.set(number, await answer.json());
+    }
+    return pages.get(number);
+  }
 
-function go(to) {
-  at = Math.max(0, Math.min(to, last()));
-  progress.at(page.slug, at);
-  complete = false;
-  hintBar.hide();
-  stage.calm();
-  stage.hideNumbers(false);
-  say('');
-  body.replaceChildren(...(at === last() ? quiz() : step(page.steps[at])));
-  if (at < last()) begin(page.steps[at]); else showRun(page.steps.at(-1));
-  drawNav();
-}
-const showRun = ({ run, at: place }) => stage.show(run, page.runs[run], place);
+  let opening = null;
+  async function open(number) {
+    opening = number;
+    problem.textContent = '';
+    const state = find(`[href="#lesson-${number}"] .sl-lesson-state`);
+    const slow = setTimeout(() => { if (state) state.textContent = 'opening…'; }, 300);   // the first lesson with a toy model loads torch
+    try {
+      const loaded = await load(number);
+      if (opening !== number) return;                         // another one was opened meanwhile
+      page = loaded;
+    } catch (error) {
+      problem.textContent = error.message === '404' ? `There is no lesson ${number}.` : 'The lesson could not be fetched; the server may be gone. Try again.';
+      return list();
+    } finally {
+      clearTimeout(slow);
+    }
+    frame.dataset.open = 'lesson';
+    markup.use(page.words);
+    find('#sl-lesson-title').textContent = `${page.number}. ${page.title}`;
+    find('.sl-lesson-teacher > div').replaceChildren(...page.teacher.map(markup.block));
+    find('.sl-lesson-teacher').open = false;
+    for (const link of element.querySelectorAll('[data-sheet]')) link.href = sheetOf(page.number, link.dataset.sheet);
+    const projector = find('[data-projector]');
+    projector.hidden = Boolean(stored);
+    projector.href = `?present=1#lesson-${number}`;
+    liveButton.hidden = !page.live || Boolean(stored);
+    address.writeCurrent();
+    const { at: left, over } = progress.of(page.slug);
+    go(over ? 0 : left);                                      // a finished lesson begins anew
+    find('#sl-lesson-title').focus({ preventScroll: true });
+    find('.sl-lesson-open').scrollIntoView({ block: 'start' });   // text and run need the full height
+  }
 
-// How long it takes, and what a learner can say afterwards.
-const outcomes = (markup, page) =>
-  [make('p', '', `${page.minutes} minutes. Afterwards you can say:`), make('ul', '', page.outcomes.map(line => markup.line('li', line)))];
+  // ── one step; the quiz comes after the last ──
+  const last = () => page.steps.length;
 
-function step(content) {
-  const parts = [];
-  if (at === 0) parts.push(make('div', 'sl-outcomes', outcomes(markup, page)));
-  parts.push(make('h3', '', content.title), ...content.blocks.map(markup.block));
-  if (content.lab) parts.push(labButton(content.lab));
-  if (content.tool) parts.push(TOOLS[content.tool](content.settings, () => done('')));
-  if (content.ask) parts.push(makePrediction(markup, content.ask, () => { stage.hideNumbers(false); if (content.then) stage.go(content.then); point(content); done(''); showReply(); }));
-  return parts;
-}
+  function go(to) {
+    at = Math.max(0, Math.min(to, last()));
+    progress.at(page.slug, at);
+    complete = false;
+    hintBar.hide();
+    stage.calm();
+    stage.hideNumbers(false);
+    say('');
+    body.replaceChildren(...(at === last() ? quiz() : step(page.steps[at])));
+    if (at < last()) begin(page.steps[at]); else showRun(page.steps.at(-1));
+    drawNav();
+  }
+  const showRun = ({ run, at: place }) => stage.show(run, page.runs[run], place);
 
-// Retries, because the lab is drawn when its tab is first opened. On a narrow screen some of its tabs are entries of a
-// menu, which have only titles.
-function openLab(name, title, tries = 100) {
-  const menu = [...document.querySelectorAll('.overflow-dropdown button')];
-  const tab = document.getElementById(`lab-${name}-button`) ?? menu.find(each => each.textContent.trim() === title);
-  if (tab) tab.click(); else if (tries) setTimeout(openLab, 50, name, title, tries - 1);
-}
+  // How long it takes, and what a learner can say afterwards.
+  const outcomes = (markup, page) =>
+    [make('p', '', `${page.minutes} minutes. Afterwards you can say:`), make('ul', '', page.outcomes.map(line => markup.line('li', line)))];
 
-const sheetOf = (number, kind) => stored ? `sheets/${kind}-${number}.html` : new URL(`speclens/lessons/${number}/${kind}`, document.baseURI);
+  function step(content) {
+    const parts = [];
+    if (at === 0) parts.push(make('div', 'sl-outcomes', outcomes(markup, page)));
+    parts.push(make('h3', '', content.title), ...content.blocks.map(markup.block));
+    if (content.lab) parts.push(labWay(content.lab));
+    if (content.tool) parts.push(TOOLS[content.tool](content.settings, () => done('')));
+    if (content.ask) parts.push(makePrediction(markup, content.ask, () => { stage.hideNumbers(false); if (content.then) stage.go(content.then); point(content); done(''); showReply(); }));
+    return parts;
+  }
 
-function labButton({ name, title, hint }) {
-  if (stored) return make('p', '', [name === 'theory' ? make('a', 'sl-lesson-link', 'Open the theory', { href: 'theory.html' }) : `On the live page, in the lab under ${title}: ${hint}`]);
-  return make('p', '', [makeButton(`Open the lab: ${title}`, () => {
-    done('');
-    document.getElementById('lab-tab-button')?.click();
-    openLab(name, title);
-    hintBar.beside(hint);
-    address('');
-  }, 'sl-button', { 'data-lab': name })]);
-}
+  const sheetOf = (number, kind) => stored ? `sheets/${kind}-${number}.html` : new URL(`speclens/lessons/${number}/${kind}`, document.baseURI);
 
-function begin(content) {
-  showRun(content);
-  stage.hideNumbers(Boolean(content.ask));                  // otherwise they would answer the question beside them
-  if (content.ask) say(content.ask.vote ? 'Your turn: count the hands.' : 'Your turn: make a guess.');
-  else if (content.tool) say('Your turn: move something and watch what changes.');
-  else if (stored && (content.live || content.lab)) complete = true;
-  else if (content.live) say('Your turn: “Run it live” fills the playground’s controls. You press Run there.');
-  else if (content.lab) say('Your turn: the button opens an experiment; the way back stands below it.');
-  else if (!content.points) complete = true;
-  if (!content.ask) point(content);
-}
+  function labWay(lab) {
+    if (stored) return labNote(lab);
+    return labButton(lab, () => { done(''); hintBar.beside(lab.hint); address.clear(); });
+  }
 
-// Makes the token of the step glow until it is locked.
-function point(content) {
-  if (!content.points?.token) return;
-  stage.glow(content.points.token, () => done(''));
-  if (content.ask || content.tool) return;
-  say('Your turn: click the glowing token. ');
-  turn.append(makeButton('Show it to me', stage.press));
-}
+  function begin(content) {
+    showRun(content);
+    stage.hideNumbers(Boolean(content.ask));                  // otherwise they would answer the question beside them
+    if (content.ask) say(content.ask.vote ? 'Your turn: count the hands.' : 'Your turn: make a guess.');
+    else if (content.tool) say('Your turn: move something and watch what changes.');
+    else if (stored && (content.live || content.lab)) complete = true;
+    else if (content.live) say('Your turn: “Run it live” fills the playground’s controls. You press Run there.');
+    else if (content.lab) say('Your turn: the button opens an experiment; the way back stands below it.');
+    else if (!content.points) complete = true;
+    if (!content.ask) point(content);
+  }
 
-function done(words) {
-  // Otherwise the key N would be typed into the field.
-  if (document.activeElement?.closest('.sl-guess')) nextButton.focus({ preventScroll: true });
-  progress.done(page.slug, at);
-  complete = true;
-  say(words);
-  drawNav();
-}
+  // Makes the token of the step glow until it is locked.
+  function point(content) {
+    if (!content.points?.token) return;
+    stage.glow(content.points.token, () => done(''));
+    if (content.ask || content.tool) return;
+    say('Your turn: click the glowing token. ');
+    turn.append(makeButton('Show it to me', stage.press));
+  }
 
-// Scrolls the answer and the Next button into sight; the question stays in sight.
-function showReply() {
-  const below = find('.sl-lesson-nav').getBoundingClientRect().bottom + 12 - window.innerHeight;
-  const room = body.querySelector('.sl-question').getBoundingClientRect().top - 12;
-  if (below > 0 && room > 0) window.scrollBy(0, Math.min(below, room));
-}
+  function done(words) {
+    // Otherwise the key N would be typed into the field.
+    if (document.activeElement?.closest('.sl-guess')) nextButton.focus({ preventScroll: true });
+    progress.done(page.slug, at);
+    complete = true;
+    say(words);
+    drawNav();
+  }
 
-function quiz() {
-  const right = new Set(), firsts = new Set(), end = make('p', 'sl-lesson-end', '', { role: 'status' });
-  const box = makeQuiz(markup, page.quiz, (index, first) => {
-    right.add(index);
-    if (first) firsts.add(index);
-    if (right.size < page.quiz.length) return;
-    progress.over(page.slug);
-    const score = `${firsts.size} of ${page.quiz.length} at the first try.`;
-    end.textContent = `${score} ${lessons.some(each => each.number === page.number + 1) ? 'That was this lesson. On to the next?' : 'That was the last lesson.'}`;
-    done('');
+  // Scrolls the answer and the Next button into sight; the question stays in sight.
+  function showReply() {
+    const below = find('.sl-lesson-nav').getBoundingClientRect().bottom + 12 - window.innerHeight;
+    const room = body.querySelector('.sl-question').getBoundingClientRect().top - 12;
+    if (below > 0 && room > 0) window.scrollBy(0, Math.min(below, room));
+  }
+
+  function quiz() {
+    const right = new Set(), firsts = new Set(), end = make('p', 'sl-lesson-end', '', { role: 'status' });
+    const box = makeQuiz(markup, page.quiz, (index, first) => {
+      right.add(index);
+      if (first) firsts.add(index);
+      if (right.size < page.quiz.length) return;
+      progress.over(page.slug);
+      const score = `${firsts.size} of ${page.quiz.length} at the first try.`;
+      end.textContent = `${score} ${lessons.some(each => each.number === page.number + 1) ? 'That was this lesson. On to the next?' : 'That was the last lesson.'}`;
+      done('');
+    });
+    return [make('h3', '', 'What stays'), box, end];
+  }
+
+  function drawNav() {
+    const seen = progress.of(page.slug);
+    find('.sl-lesson-where').textContent = at === last() ? 'Questions' : `Step ${at + 1} of ${last()}`;
+    find('[data-lesson="back"]').disabled = at === 0;
+    const nextLesson = lessons.some(each => each.number === page.number + 1);
+    nextButton.textContent = at === last() ? (nextLesson ? 'Next lesson' : 'All lessons') : complete ? 'Next' : 'Skip';
+    nextButton.dataset.ready = complete;
+    dots.replaceChildren(...[...page.steps.map(each => each.title), 'What stays'].map((title, index) => {
+      const about = { title, 'aria-label': `Step ${index + 1}: ${title}`, ...(index === at && { 'aria-current': 'step' }) };
+      if (seen.done.includes(index)) about['data-done'] = '';
+      return make('li', '', [makeButton('', () => go(index), 'sl-dot', about)]);
+    }));
+  }
+
+  // ── input from the learner ──
+  function next() {
+    if (complete) progress.done(page.slug, at);
+    if (at < last()) { go(at + 1); return settleView(); }
+    if (lessons.some(each => each.number === page.number + 1)) open(page.number + 1); else list();
+  }
+  function back() { if (at > 0) { go(at - 1); settleView(); } }
+  // On a phone the text begins far above the buttons.
+  function settleView() { if (find('#sl-lesson-title').getBoundingClientRect().top < 0) find('.sl-lesson-page').scrollIntoView({ block: 'start' }); }
+
+  function live() {
+    const { points, live } = page.steps[at] || {}, stood = at;
+    hintBar.show(page.live.hint, live ? points?.control : '', () => { if (page && at === stood && live) done(''); });
+    address.clear();
+    trigger('live', { lesson: page.number });
+  }
+
+  const actions = { list, back, next, live, forget() { progress.forget(); drawList(); } };
+  element.addEventListener('click', event => actions[event.target.closest('[data-lesson]')?.dataset.lesson]?.());
+
+  document.addEventListener('keydown', event => {
+    if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey || !element.isConnected || !element.offsetParent || !page) return;
+    if (event.target.closest?.(TYPING)) return;
+    const key = event.key.toLowerCase(), choice = body.querySelectorAll('.sl-question:not(:has(.sl-reply[data-right="true"])) .sl-options');
+    if (key === 'n') next();
+    else if (key === 'b') back();
+    else if (/^[1-9]$/.test(key) && choice.length) choice[0].children[Number(key) - 1]?.click();
+    else return;
+    event.preventDefault();
   });
-  return [make('h3', '', 'What stays'), box, end];
+
+  const address = makeAddress({ isHere: () => element.isConnected, current: () => page?.number, open });
+  if (!address.openNamed()) list();
 }
-
-function drawNav() {
-  const seen = progress.of(page.slug);
-  find('.sl-lesson-where').textContent = at === last() ? 'Questions' : `Step ${at + 1} of ${last()}`;
-  find('[data-lesson="back"]').disabled = at === 0;
-  const nextLesson = lessons.some(each => each.number === page.number + 1);
-  nextButton.textContent = at === last() ? (nextLesson ? 'Next lesson' : 'All lessons') : complete ? 'Next' : 'Skip';
-  nextButton.dataset.ready = complete;
-  dots.replaceChildren(...[...page.steps.map(each => each.title), 'What stays'].map((title, index) => {
-    const about = { title, 'aria-label': `Step ${index + 1}: ${title}`, ...(index === at && { 'aria-current': 'step' }) };
-    if (seen.done.includes(index)) about['data-done'] = '';
-    return make('li', '', [makeButton('', () => go(index), 'sl-dot', about)]);
-  }));
-}
-
-// ── input from the learner ──
-function next() {
-  if (complete) progress.done(page.slug, at);
-  if (at < last()) { go(at + 1); return settleView(); }
-  if (lessons.some(each => each.number === page.number + 1)) open(page.number + 1); else list();
-}
-function back() { if (at > 0) { go(at - 1); settleView(); } }
-// On a phone the text begins far above the buttons.
-function settleView() { if (find('#sl-lesson-title').getBoundingClientRect().top < 0) find('.sl-lesson-page').scrollIntoView({ block: 'start' }); }
-
-function live() {
-  const { points, live } = page.steps[at] || {}, stood = at;
-  hintBar.show(page.live.hint, live ? points?.control : '', () => { if (page && at === stood && live) done(''); });
-  address('');
-  trigger('live', { lesson: page.number });
-}
-
-const actions = { list, back, next, live, forget() { progress.forget(); drawList(); } };
-element.addEventListener('click', event => actions[event.target.closest('[data-lesson]')?.dataset.lesson]?.());
-
-document.addEventListener('keydown', event => {
-  if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey || !element.isConnected || !element.offsetParent || !page) return;
-  if (event.target.closest?.(TYPING)) return;
-  const key = event.key.toLowerCase(), choice = body.querySelectorAll('.sl-question:not(:has(.sl-reply[data-right="true"])) .sl-options');
-  if (key === 'n') next();
-  else if (key === 'b') back();
-  else if (/^[1-9]$/.test(key) && choice.length) choice[0].children[Number(key) - 1]?.click();
-  else return;
-  event.preventDefault();
-});
-
-// ── the address: #lesson-3 opens the third ──
-function address(hash) {
-  if (location.hash === hash) return;
-  try { history.replaceState(history.state, '', location.pathname + location.search + hash); } catch { /* a page without an address */ }
-}
-const here = () => (page ? '#lesson-' + page.number : '#lessons');
-const isLesson = () => /^#lesson-\d{1,3}$/.test(location.hash);
-const openFromAddress = () => open(Number(location.hash.replace('#lesson-', '')));
-window.addEventListener('hashchange', () => { if (element.isConnected && isLesson()) openFromAddress(); });
-// The address names the lesson only while its tab is open, because the playground has an address of its own.
-document.addEventListener('click', event => {
-  if (!event.isTrusted) return;                            // a link that opens the tab has its own address
-  if (event.target.closest?.('#playground-tab-button, #lab-tab-button')) address('');
-  if (event.target.closest?.('#lessons-tab-button')) address(here());
-}, true);
-
-if (isLesson()) openFromAddress(); else list();

@@ -1,6 +1,8 @@
 // Controls the player beside the lesson: shows one of its runs, goes to a place in it, makes a token glow.
+import { make } from '../lib/dom.js';
+import { makePlayer } from '../player/player.js';
 
-function makeLessonPlayer(root, caption) {
+export function makeLessonPlayer(root, caption) {
   const box = root.querySelector('.sl-player');
   box.dataset.told = 'lesson';                             // only the lesson starts it
   const player = makePlayer(box), { timeline, playback, rows } = player;

@@ -1,6 +1,7 @@
 // Draws a lesson's text from spans [style, text, glossary entry]. Text only ever meets textContent.
+import { make } from '../lib/dom.js';
 
-function makeMarkup(definition) {
+export function makeMarkup(definition) {
   let words = {};
   const TAGS = { text: 'span', bold: 'strong', italic: 'em', code: 'code', sum: 'span' };
 

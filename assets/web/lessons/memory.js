@@ -1,6 +1,9 @@
 // Adds up the memory of two models and their caches, and says whether a device holds them.
+import { MODELS, cacheOf, chosenDevice, chosenModel, chosenWidth } from './devices.js';
+import { figure, makeResult, meter, picker, short, slider } from './widgets.js';
+import { make } from '../lib/dom.js';
 
-function makeMemory(settings, touched) {
+export function makeMemory(settings, touched) {
   const target = chosenModel('Target'), draft = picker('Draft model', [['none', null], ...Object.entries(MODELS)], 3);
   const widths = { 'bf16': 2, '8-bit': 1, '4-bit': 0.5, 'fp32': 4 }, device = chosenDevice('Device');
   const targetWidth = chosenWidth('Target in', widths), draftWidth = picker('Draft in', Object.entries(widths));

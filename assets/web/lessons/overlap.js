@@ -1,7 +1,10 @@
 // Stacks accepted drafts and replacements, draw after draw, against p: with the residual they fill it, with p they overshoot.
+import { softmax } from './temperature.js';
+import { figure, makeResult, picker, slider } from './widgets.js';
+import { make, makeButton } from '../lib/dom.js';
 
 // The chance of each word to come out: accepted as a draft, and drawn in place of a rejected one. ``from``: residual or p.
-function outcome(p, q, from) {
+export function outcome(p, q, from) {
   const accepted = p.map((x, i) => Math.min(x, q[i])), rejected = 1 - accepted.reduce((a, b) => a + b, 0);
   const missing = p.map((x, i) => Math.max(0, x - q[i])), all = missing.reduce((a, b) => a + b, 0);
   const source = from === 'p' ? p : missing.map(x => (all ? x / all : 0));
@@ -9,7 +12,7 @@ function outcome(p, q, from) {
 }
 
 // ``p``, ``q``: the two sets of chances at temperature 1, by word.
-function makeOverlap({ p: targets, q: offers }, touched) {
+export function makeOverlap({ p: targets, q: offers }, touched) {
   const words = Object.keys(targets), logs = row => words.map(word => Math.log(row[word]));
   const heat = slider('Temperature', { low: 0, high: 2, step: 0.1, value: 1 });
   const drafter = picker('Drafter', [['draws from q', 'sampled'], ['greedy or a copy: one word, q = 1', 'certain']]);

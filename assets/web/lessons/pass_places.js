@@ -1,14 +1,16 @@
 // Shows what one pass reads: who sees whom, the chances at every place, and the cache before and after a rejection.
 // Rows and columns count from the last token of the text (0); draft k is row k, and parents[k - 1] is the row before it.
+import { figure, makeResult, meter, picker } from './widgets.js';
+import { make, makeButton, setText } from '../lib/dom.js';
 
 // Whether a row sees a column: itself and the rows it continues.
-function sees(parents, row, column) {
+export function sees(parents, row, column) {
   while (row > column) row = parents[row - 1];
   return row === column;
 }
 
 // The accepted path, and each row's state: "accepted", "rejected", "gone" (assumes a rejected draft), "branch" (not taken).
-function judged(parents, rejected) {
+export function judged(parents, rejected) {
   const rows = parents.map((_, i) => i + 1), path = [0], tested = [];
   for (let at = 0; at !== undefined;) {
     const children = rows.filter(row => parents[row - 1] === at);
@@ -22,7 +24,7 @@ function judged(parents, rejected) {
 }
 
 // The chances of the closing token: p, less the q of each draft that was rejected there, and scaled to 1. null: nothing is left.
-function closingChances(p, offers) {
+export function closingChances(p, offers) {
   return offers.reduce((left, q) => {
     if (!left) return null;
     const missing = Object.entries(left).map(([word, mass]) => [word, Math.max(0, mass - (q[word] || 0))]), all = missing.reduce((sum, [, mass]) => sum + mass, 0);
@@ -31,7 +33,7 @@ function closingChances(p, offers) {
 }
 
 // ``shapes``: "chain", "tree" or both; each has the text, the drafts' words, parents, p of every row and q of every draft.
-function makePassPlaces(shapes, touched) {
+export function makePassPlaces(shapes, touched) {
   const NAMES = { chain: 'one after the other', tree: 'a tree, two words a place' }, kinds = Object.keys(shapes), vocabulary = Object.keys(shapes[kinds[0]].p[0]);
   const shape = picker('Drafts', kinds.map(kind => [NAMES[kind], kind]));
   const table = make('table', 'sl-places'), slots = make('ol', 'sl-slots', '', { 'aria-label': 'Slots of the cache' });

@@ -1,7 +1,8 @@
 // Shows a bar over the playground or the lab: a task, and a button back to the lesson. The control of the task glows until
 // it is touched. The bar listens to the page and changes nothing there.
+import { make, makeButton } from '../lib/dom.js';
 
-function makePlaygroundHint({ back }) {
+export function makePlaygroundHint({ back }) {
   document.querySelector('.sl-coach')?.remove();           // of an earlier drawing
   const words = make('p', '', '', { role: 'status' }), home = makeButton('Back to the lesson', () => { hide(); back(); });
   const bar = make('aside', 'sl-coach', [words, home], { 'aria-label': 'Lesson', hidden: '' });

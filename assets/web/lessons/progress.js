@@ -1,6 +1,6 @@
 // Stores the learner's progress in this browser alone. Lessons also work where the browser stores nothing.
 
-function makeProgress(key = 'speclens-lessons') {
+export function makeProgress(key = 'speclens-lessons') {
   let stored = {};
   try { stored = JSON.parse(localStorage.getItem(key)) || {}; } catch { /* nothing stored, or not ours */ }
   if (typeof stored !== 'object' || Array.isArray(stored)) stored = {};

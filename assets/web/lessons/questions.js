@@ -1,5 +1,7 @@
 // Draws questions. A prediction has one guess, then shows the measured answer; a class votes before it; a quiz may be tried
 // again.
+import { short } from './widgets.js';
+import { make, makeButton, setText } from '../lib/dom.js';
 
 function optionList(markup, options, chosen) {
   return make('div', 'sl-options', options.map((option, index) => {
@@ -24,7 +26,7 @@ function guessOf(text, share) {
 }
 
 // ``answered(right)`` is called once, after the guess.
-function makePrediction(markup, ask, answered) {
+export function makePrediction(markup, ask, answered) {
   const reply = make('div', 'sl-reply', '', { role: 'status' });
   const head = [make('p', 'sl-question-kind', 'Predict, then look'), markup.line('p', ask.text, 'sl-question-text')];
 
@@ -80,7 +82,7 @@ function makeVote(markup, ask, [, text], reply, reveal) {
 }
 
 // ``answered(index, first)`` is called once for each question, after its right answer; ``first``: at the first try.
-function makeQuiz(markup, questions, answered) {
+export function makeQuiz(markup, questions, answered) {
   return make('div', 'sl-quiz', questions.map((question, index) => {
     const reply = make('p', 'sl-reply', '', { role: 'status' });
     let tries = 0;

@@ -1,7 +1,10 @@
 // Leads from the texts a reader serves to a drafter, a first γ and the command of their engine.
+import { figure, makeResult, picker } from './widgets.js';
+import { make, makeButton, setText } from '../lib/dom.js';
+import { copyText } from '../lib/copy_button.js';
 
 // ``engines``: [{ name, version, methods: { ngram: { code, note }, … } }]
-function makeRecipe({ engines }, touched) {
+export function makeRecipe({ engines }, touched) {
   const text = picker('You serve', [['texts that quote their prompt', 'quotes'], ['chat, reasoning, stories', 'new']]);
   const head = picker('Beside it', [['a head trained for the model', 'head'], ['a small model of its family', 'small'], ['neither', 'none']]);
   const device = picker('It runs on', [['a GPU, few users', 'gpu'], ['a GPU, many users', 'full'], ['a CPU', 'cpu']]);

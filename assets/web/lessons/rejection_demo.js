@@ -1,8 +1,10 @@
 // Demonstrates rejection sampling at one place of the text: shape p and q, draw once or many times, break the rule.
 //
 // The arithmetic runs in the browser on three words; engine/sampling/rejection.py does the same for a model.
+import { figure, makeResult, meter, picker, slider } from './widgets.js';
+import { make, makeButton } from '../lib/dom.js';
 
-function makeRejectionDemo(settings, touched) {
+export function makeRejectionDemo(settings, touched) {
   const words = ['sun', 'rain', 'wind'], MANY = 10_000, MILLION = 1_000_000;
   const start = { p: [6, 3, 1], q: [4, 4, 2] };
   const bars = ['p', 'q'].map(name => words.map((word, i) =>

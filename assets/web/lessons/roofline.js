@@ -1,7 +1,10 @@
 // Works out the memory wall: every weight is read once for each pass, so bandwidth ÷ bytes is the ceiling.
+import { DEVICES, PRECISIONS_OF_WEIGHTS, chosenDevice, chosenModel, chosenWidth } from './devices.js';
+import { figure, makeResult, meter, short } from './widgets.js';
+import { make } from '../lib/dom.js';
 
 // ``machine``: GB/s that were measured on the machine of the lesson's run.
-function makeRoofline({ machine }, touched) {
+export function makeRoofline({ machine }, touched) {
   const OTHER_COSTS = 1000;      // passes a second; above, starting the operations takes longer than reading the weights
   const result = makeResult(), aside = make('p', 'sl-figure-note'), bar = meter();
   const model = chosenModel('Model'), width = chosenWidth('Precision', PRECISIONS_OF_WEIGHTS), device = chosenDevice('Device', { 'The machine of this run, measured': { speed: machine }, ...DEVICES });

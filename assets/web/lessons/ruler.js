@@ -1,18 +1,21 @@
 // Draws the time of a round to scale above the plain steps for the same tokens, breaks a healthy run, and asks for the cause.
+import { figure, makeResult, short, slider } from './widgets.js';
+import { make, makeButton } from '../lib/dom.js';
+import { expectedTokens } from '../lib/speedup_model.js';
 
 // A pass over W tokens of each user costs 1 until the device has no arithmetic to spare, and ``slope`` for each further token.
 const FREE_TOKENS = 128;
 const passCost = (width, users, slope) => Math.max(1, users * width / FREE_TOKENS) + slope * (width - 1);
 
 // The time of a round in plain steps of one user, and its tokens for each. ``launch``: for each draft step, and once more.
-function roundTime({ alpha, gamma, c, slope, users, launch }) {
+export function roundTime({ alpha, gamma, c, slope, users, launch }) {
   const tokens = expectedTokens(alpha, gamma), drafting = gamma * c, pass = passCost(gamma + 1, users, slope), overhead = gamma ? (gamma + 1) * launch : 0;
   const plain = tokens * passCost(1, users, slope), total = drafting + pass + overhead;
   return { tokens, drafting, pass, overhead, total, plain, speedup: plain / total };
 }
 
 // What breaks a run: the setting that each cause changes, its name, and the sign by which it is known.
-const CAUSES = {
+export const CAUSES = {
   few: { setting: 'alpha', value: 0.1, name: 'few accepted', sign: 'α is low, and hardly more comes out than one token.' },
   long: { setting: 'gamma', value: 16, name: 'γ too long', sign: 'most drafts are never tested, and all of them cost time.' },
   dear: { setting: 'c', value: 0.6, name: 'dear draft', sign: 'the device is busy with draft steps for much of the round.' },
@@ -41,7 +44,7 @@ const counted = (x, thing) => `${short(x)} ${thing}${x === 1 ? '' : 's'}`;
 const speedWords = speedup => speedup >= 1.005 ? `${short(speedup)} × as fast as plain` : speedup > 0.995 ? 'as fast as plain' : `slower than plain: ${short(speedup)} ×`;
 
 // ``mine``: alpha, gamma, c and slope of the lesson's run. ``healthy``: those of a run that gains, which six buttons break.
-function makeRuler({ healthy, mine }, touched) {
+export function makeRuler({ healthy, mine }, touched) {
   const bars = makeBars(), result = makeResult(), aside = make('p', 'sl-figure-note'), cause = make('p', 'sl-figure-note');
   const sliders = {
     gamma: slider('γ, tokens drafted', { low: 0, high: 16, step: 1, value: 4 }),
@@ -69,7 +72,7 @@ function makeRuler({ healthy, mine }, touched) {
 }
 
 // Five rounds that lose, each for one cause. A test holds that mending the cause helps more than mending any other setting.
-const MYSTERIES = [
+export const MYSTERIES = [
   { cause: 'dear', alpha: 0.6, gamma: 3, c: 0.5, slope: 0.03, users: 1, launch: 0.01 },
   { cause: 'few', alpha: 0.06, gamma: 2, c: 0.06, slope: 0.05, users: 2, launch: 0.01 },
   { cause: 'full', alpha: 0.6, gamma: 3, c: 0.04, slope: 0.02, users: 96, launch: 0.01 },
@@ -84,7 +87,7 @@ function symptoms({ gamma, users, ...rest }) {
     ['one draft step', `${short(drafting / gamma)} of a plain step`], ['the pass', `${short(pass / passCost(1, users, rest.slope))} plain steps`], ['device idle', share(overhead / total)]];
 }
 
-function makeMystery(settings, touched) {
+export function makeMystery(settings, touched) {
   const bars = makeBars(), signs = make('dl', 'sl-signs'), result = makeResult(), where = make('p', 'sl-figure-note');
   const answers = Object.entries(CAUSES).map(([cause, { name }]) => makeButton(name, () => answer(cause), 'sl-button', { 'data-cause': cause }));
   const next = makeButton('Next case', () => { at = (at + 1) % MYSTERIES.length; if (!at) right = 0; show(); });

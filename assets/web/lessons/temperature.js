@@ -1,7 +1,9 @@
 // Turns logits into chances at a temperature, for three words. At 0 only the likeliest is left.
+import { figure, makeResult, meter, slider } from './widgets.js';
+import { percent } from '../lib/format.js';
 
 // Chances that add up to 1, from logits; temperature 0 is greedy.
-function softmax(logits, temperature) {
+export function softmax(logits, temperature) {
   const most = Math.max(...logits);
   if (temperature === 0) return logits.map((x, i) => Number(i === logits.indexOf(most)));
   const powers = logits.map(x => Math.exp((x - most) / temperature)), sum = powers.reduce((a, b) => a + b, 0);
@@ -9,7 +11,7 @@ function softmax(logits, temperature) {
 }
 
 // ``settings``: each word's chance at temperature 1. The lowest logit is drawn as 0, because only differences count.
-function makeTemperature(settings, touched) {
+export function makeTemperature(settings, touched) {
   const words = Object.keys(settings), least = Math.min(...Object.values(settings));
   const logits = words.map(word => Math.log(settings[word] / least));
   const heat = slider('Temperature', { low: 0, high: 2, step: 0.1, value: 1 }), bars = words.map(() => meter('sl-meter-p')), result = makeResult();

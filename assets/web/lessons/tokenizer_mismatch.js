@@ -1,4 +1,7 @@
 // Tokenizes one text with two byte-pair tokenizers (merges.js), and retokenizes a draft of one for the other.
+import { MERGES } from './merges.js';
+import { figure, makeResult, slider } from './widgets.js';
+import { make } from '../lib/dom.js';
 
 // GPT-2's characters for bytes: a printable byte is its own character, the others follow from 256 on.
 const BYTE_MARKS = (() => {
@@ -11,7 +14,7 @@ const WORDS = /'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\p{White_Space}\p{L
 
 const marked = text => Array.from(new TextEncoder().encode(text), byte => BYTE_MARKS[byte]).join('');
 const bytesOf = piece => Uint8Array.from(piece, mark => BYTE_MARKS.indexOf(mark));
-const textOf = pieces => new TextDecoder().decode(bytesOf(pieces.join('')));
+export const textOf = pieces => new TextDecoder().decode(bytesOf(pieces.join('')));
 // A piece that holds only a part of a character is shown as its bytes.
 function seenPiece(piece) {
   try {
@@ -22,7 +25,7 @@ function seenPiece(piece) {
 }
 
 // {cut, pieces, number}: a text → its pieces; number → piece; piece → number.
-function makeTokenizer(merges) {
+export function makeTokenizer(merges) {
   const ranks = new Map(merges.map((pair, rank) => [pair, rank])), pieces = [...new Set([...BYTE_MARKS].sort().concat(merges.map(pair => pair.replace(' ', ''))))];
   const number = new Map(pieces.map((piece, index) => [piece, index]));
 
@@ -39,7 +42,7 @@ function makeTokenizer(merges) {
 }
 
 // Groups two tokenizations of one text between common borders: [[pieces of one, pieces of the other], …].
-function stretches(one, other) {
+export function stretches(one, other) {
   const groups = [], size = row => row.join('').length;
   for (let i = 0, k = 0; i < one.length || k < other.length;) {
     const top = [one[i++]], below = [other[k++]];
@@ -51,7 +54,7 @@ function stretches(one, other) {
 
 // Follows the first ``count`` draft tokens: their text, the target's pieces of it, and the piece that the last of these
 // becomes in the full text (undefined where the full text has the same border).
-function translated(draft, target, full, count) {
+export function translated(draft, target, full, count) {
   const proposed = draft.cut(full).slice(0, count), text = textOf(proposed), anew = target.cut(text);
   const before = anew.slice(0, -1).join('').length, end = anew.join('').length;
   let at = 0;
@@ -59,7 +62,7 @@ function translated(draft, target, full, count) {
   return { proposed, text, anew, become: at === end ? undefined : become, misread: textOf(proposed.map(piece => target.pieces[draft.number.get(piece)])) };
 }
 
-function makeTokenizerMismatch(settings, touched) {
+export function makeTokenizerMismatch(settings, touched) {
   const draft = makeTokenizer(MERGES.code), target = makeTokenizer(MERGES.prose);
   const words = make('textarea', '', settings.text, { rows: 2, maxlength: 200, spellcheck: false });
   const field = make('label', 'sl-cut-field', [make('span', '', 'Your text'), words]);

@@ -1,8 +1,8 @@
-// Makes and changes elements. Every part begins with this file. Text of a model or a visitor never becomes HTML.
+// Makes and changes elements. Text of a model or a visitor never becomes HTML.
 
 // ``content``: a text, or a list of nodes and texts, of which null, false and '' are left out. ``attributes``: a name that
 // begins with -- is a property for CSS.
-function make(tag, className, content, attributes = {}) {
+export function make(tag, className, content, attributes = {}) {
   const node = document.createElement(tag);
   if (className) node.className = className;
   if (Array.isArray(content)) node.append(...content.filter(Boolean)); else if (content !== undefined) node.textContent = content;
@@ -13,17 +13,17 @@ function make(tag, className, content, attributes = {}) {
 }
 
 // Calls ``read(value)`` with the part's value, now and at every change; ``value`` is '' before the first one.
-function onValue(read) {
+export function onValue({ props, watch }, read) {
   const again = () => read(props.value || '');
   watch('value', again);
   again();
 }
 
-function makeButton(content, action, className = 'sl-button', attributes = {}) {
+export function makeButton(content, action, className = 'sl-button', attributes = {}) {
   const node = make('button', className, content, { type: 'button', ...attributes });
   node.addEventListener('click', action);
   return node;
 }
 
 // Writes only a change, because a screen reader may read a text that is written again.
-const setText = (node, text) => { if (node.textContent !== text) node.textContent = text; };
+export const setText = (node, text) => { if (node.textContent !== text) node.textContent = text; };

@@ -1,24 +1,24 @@
 // Tokens, numbers and shares as texts for people.
 
 // A token's text with visible whitespace; the output text keeps its whitespace as it is.
-const visible = piece => /^ +$/.test(piece) ? '␣'.repeat(piece.length) : piece.replace(/\n/g, '⏎').replace(/\t/g, '⇥').replace(/ /g, '\u00a0');
+export const visible = piece => /^ +$/.test(piece) ? '␣'.repeat(piece.length) : piece.replace(/\n/g, '⏎').replace(/\t/g, '⇥').replace(/ /g, '\u00a0');
 const LONG = 300;       // characters of one token on screen; only a made-up trace has longer ones
-function shown(token) {
+export function shown(token) {
   const text = token.text || token.label || `#${token.id}`;
   return visible(text.length > LONG ? `${text.slice(0, LONG)}…` : text);
 }
 // Isolated, so that a token with a right-to-left mark cannot turn the sentence around it.
-const isolated = text => `\u2068${text}\u2069`;
+export const isolated = text => `\u2068${text}\u2069`;
 
 // Numbers as a person reads them: three decimals, and powers of ten only below a thousandth.
-function format(x) {
+export function format(x) {
   if (x === undefined || x === null) return '–';
   if (x === 0 || Math.abs(x) >= 0.001) return x.toFixed(3);
   const [digits, power] = x.toExponential(1).split('e');
   return `${digits}·10${[...power].map(sign => '⁻⁰¹²³⁴⁵⁶⁷⁸⁹'['-0123456789'.indexOf(sign)] || '').join('')}`;
 }
 // One side of p / q: three digits that count, so that dividing them gives the ratio shown.
-const ratioPart = x => x > 0 && x < 0.1 && x >= 1e-4 ? String(Number(x.toPrecision(3))) : format(x);
-const percent = x => `${x > 0 && x < 0.001 ? '<0.1' : x < 1 && x > 0.999 ? '>99.9' : (100 * x).toFixed(1)}\u00a0%`;   // no line breaks before the sign
+export const ratioPart = x => x > 0 && x < 0.1 && x >= 1e-4 ? String(Number(x.toPrecision(3))) : format(x);
+export const percent = x => `${x > 0 && x < 0.001 ? '<0.1' : x < 1 && x > 0.999 ? '>99.9' : (100 * x).toFixed(1)}\u00a0%`;   // no line breaks before the sign
 // The same within a sentence, where < and > would be misread.
-const spoken = x => percent(x).replace('<', 'less than ').replace('>', 'more than ');
+export const spoken = x => percent(x).replace('<', 'less than ').replace('>', 'more than ');

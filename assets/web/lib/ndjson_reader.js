@@ -3,7 +3,7 @@
 
 // ``started(line)``: a run takes the place of the one before; ``readers``: type of a line → what it does; ``ended()``: the
 // value is read.
-function makeNdjsonReader(started, readers, ended) {
+export function makeNdjsonReader(started, readers, ended) {
   let run = null, head = '', offset = 0;
 
   return function readValue(value) {

@@ -1,12 +1,12 @@
 // Predicts speedups by the formulas of engine/trace/speedup_model.py, for sliders that answer at once; a test compares the
 // two. Costs are in plain target steps: c of one draft step, v(W) of scoring W tokens at once.
 
-function expectedTokens(alpha, gamma) {
+export function expectedTokens(alpha, gamma) {
   return alpha >= 1 ? gamma + 1 : (1 - alpha ** (gamma + 1)) / (1 - alpha);
 }
 
 // v at any width: linear between measured widths, and beyond them along the last slope.
-function interpolate(v, width) {
+export function interpolate(v, width) {
   if (width in v) return v[width];
   const widths = Object.keys(v).map(Number).sort((a, b) => a - b);
   if (widths.length === 1) return v[widths[0]];
@@ -16,12 +16,12 @@ function interpolate(v, width) {
   return v[low] + (v[high] - v[low]) * (width - low) / (high - low);
 }
 
-function idealisedSpeedup(alpha, gamma, c, v) {
+export function idealisedSpeedup(alpha, gamma, c, v) {
   return expectedTokens(alpha, gamma) / (gamma * c + interpolate(v, gamma + 1));
 }
 
 // The draft length (0 = none) with the highest speedup; the shorter one on a tie.
-function bestGamma(alpha, c, v, most) {
+export function bestGamma(alpha, c, v, most) {
   let best = 0, bestRate = 1, tokens = 1, reached = 1;
   for (let gamma = 1; gamma <= most; gamma++) {
     reached *= alpha;
@@ -33,7 +33,7 @@ function bestGamma(alpha, c, v, most) {
 }
 
 // The smallest α from which γ drafts a round are as fast as none; null where they are slower at any α.
-function breakEven(gamma, c, v) {
+export function breakEven(gamma, c, v) {
   const cost = gamma * c + interpolate(v, gamma + 1);
   if (cost <= 1) return 0;
   if (cost > gamma + 1) return null;
@@ -46,7 +46,7 @@ function breakEven(gamma, c, v) {
 }
 
 // The highest cost of a draft step at which some draft length is as fast as none; below 0 if none ever is.
-function dearestDraft(alpha, v, most) {
+export function dearestDraft(alpha, v, most) {
   let dearest = -Infinity;
   for (let gamma = 1; gamma <= most; gamma++) {
     dearest = Math.max(dearest, (expectedTokens(alpha, gamma) - interpolate(v, gamma + 1)) / gamma);

@@ -1,5 +1,17 @@
-// The table of engine/trace/events.py, by a token's status or by the stage before it has one: {drafted, tested, emitted,
-// mark, word}. app/ui/html_component.py writes the table here when it puts the scripts together.
-const STATUSES = STATUS_TABLE;
-const isDrafted = token => STATUSES[token.status].drafted, isTested = token => STATUSES[token.status].tested;
-const isEmitted = token => STATUSES[token.status].emitted;
+// The table of engine/trace/events.py, by a token's status or by the stage before it has one; a test compares the two.
+
+export const STATUSES = {
+  accepted: { drafted: true, tested: true, emitted: true, mark: '✓', word: 'accepted' },
+  rescued: { drafted: true, tested: true, emitted: true, mark: '◎', word: 'rescued' },
+  rejected: { drafted: true, tested: true, emitted: false, mark: '✗', word: 'rejected' },
+  resampled: { drafted: false, tested: false, emitted: true, mark: '↻', word: 'resampled' },
+  bonus: { drafted: false, tested: false, emitted: true, mark: '+', word: 'bonus' },
+  discarded: { drafted: true, tested: false, emitted: false, mark: '┊', word: 'discarded' },
+  plain: { drafted: false, tested: false, emitted: true, mark: '', word: 'plain' },
+  forced: { drafted: false, tested: false, emitted: true, mark: '⤳', word: 'forced' },
+  waiting: { mark: '?', word: 'draft' },
+  scored: { mark: '?', word: 'draft, scored' },
+};
+export const isDrafted = token => STATUSES[token.status].drafted;
+export const isTested = token => STATUSES[token.status].tested;
+export const isEmitted = token => STATUSES[token.status].emitted;

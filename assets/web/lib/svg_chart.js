@@ -1,8 +1,9 @@
 // Draws a small chart in SVG, fast enough to follow a finger. Texts are textContent; colours are classes in CSS.
+
 const SVG = 'http://www.w3.org/2000/svg';
 const EDGE = { left: 46, right: 14, top: 12, bottom: 42 };
 
-function shape(tag, attributes = {}, text = '') {
+export function shape(tag, attributes = {}, text = '') {
   const node = document.createElementNS(SVG, tag);
   for (const [name, value] of Object.entries(attributes)) node.setAttribute(name, value);
   if (text) node.textContent = text;
@@ -10,7 +11,7 @@ function shape(tag, attributes = {}, text = '') {
 }
 
 // A round step that cuts ``span`` into about ``count`` parts.
-function niceStep(span, count) {
+export function niceStep(span, count) {
   const rough = span / count, power = 10 ** Math.floor(Math.log10(rough));
   return power * [1, 2, 5, 10].find(times => times * power >= rough * 0.999);
 }
@@ -35,7 +36,7 @@ const MARKS = {
 
 // Returns functions that draw into a frame with axes, in pixels. ``x`` and ``y``: { low, high, step, name }.
 // ``right``: pixels kept free there for the names of lines.
-function plot(box, width, height, x, y, right = EDGE.right) {
+export function plot(box, width, height, x, y, right = EDGE.right) {
   const inner = { w: width - EDGE.left - right, h: height - EDGE.top - EDGE.bottom };
   const X = value => EDGE.left + inner.w * (value - x.low) / (x.high - x.low);
   const Y = value => EDGE.top + inner.h * (1 - (value - y.low) / (y.high - y.low));

@@ -1,22 +1,27 @@
 // Draws a table of finished texts. The value is views.table; a cell may be marked, as the best of its column or by a verdict.
-const panel = element.querySelector('.sl-sheet'), region = panel.querySelector('.sl-sheet-scroll');
-const caption = panel.querySelector('.sl-sheet-caption'), head = panel.querySelector('thead'), body = panel.querySelector('tbody');
+import { make, onValue } from './dom.js';
 
-function row(cells, first) {
-  return make('tr', '', cells.map(([text, mark], place) => {
-    const cell = place && !first ? make('td', '', text) : make('th', '', text, { scope: first ? 'col' : 'row' });
-    if (mark) cell.dataset.mark = mark;
-    return cell;
-  }));
+export function mount(part) {
+  const { element } = part;
+  const panel = element.querySelector('.sl-sheet'), region = panel.querySelector('.sl-sheet-scroll');
+  const caption = panel.querySelector('.sl-sheet-caption'), head = panel.querySelector('thead'), body = panel.querySelector('tbody');
+
+  function row(cells, first) {
+    return make('tr', '', cells.map(([text, mark], place) => {
+      const cell = place && !first ? make('td', '', text) : make('th', '', text, { scope: first ? 'col' : 'row' });
+      if (mark) cell.dataset.mark = mark;
+      return cell;
+    }));
+  }
+
+  onValue(part, value => {
+    const table = JSON.parse(value || '{"rows":[]}');
+    panel.hidden = !table.rows.length;
+    if (panel.hidden) return;
+    caption.textContent = table.caption;
+    region.setAttribute('aria-label', table.caption);
+    panel.querySelector('table').setAttribute('aria-label', table.caption);
+    head.replaceChildren(row(table.heads.map(text => [text, '']), true));
+    body.replaceChildren(...table.rows.map(cells => row(cells, false)));
+  });
 }
-
-onValue(value => {
-  const table = JSON.parse(value || '{"rows":[]}');
-  panel.hidden = !table.rows.length;
-  if (panel.hidden) return;
-  caption.textContent = table.caption;
-  region.setAttribute('aria-label', table.caption);
-  panel.querySelector('table').setAttribute('aria-label', table.caption);
-  head.replaceChildren(row(table.heads.map(text => [text, '']), true));
-  body.replaceChildren(...table.rows.map(cells => row(cells, false)));
-});

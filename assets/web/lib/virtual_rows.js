@@ -6,17 +6,32 @@ const BESIDE = 6;        // rows drawn above and below those in sight
 
 // ``frame`` scrolls, ``list`` is inside it. ``create(number)`` returns the element of a row; ``update(node, number)`` brings
 // it up to date at each drawing.
-function makeVirtualRows(frame, list, create, update = () => {}) {
+export function makeVirtualRows(frame, list, create, update = () => {}) {
   const nodes = new Map();          // row number → its element
-  let count = 0, heights = [];      // heights in px, as measured
+  let count = 0, heights = [], tops = [0];   // px: each row's height as measured, and its distance from the first row
   let sticks = false;               // to the end, until the reader scrolls away from it
   let ownScroll = -1, waiting = false, width = 0;
 
   const height = number => heights[number] || GUESS;
-  function heightOf(from, to) {
-    let sum = 0;
-    for (let number = from; number < to; number++) sum += height(number);
-    return sum;
+  // Reckoned on from the rows before, so that news at the end of a long list cost no more than of a short one.
+  function topOf(number) {
+    for (let last = tops.length - 1; last < number; last++) tops.push(tops[last] + height(last));
+    return tops[number];
+  }
+  const heightOf = (from, to) => topOf(to) - topOf(from);
+  function setHeight(number, value) {
+    heights[number] = value;
+    tops.length = Math.min(tops.length, number + 1);
+  }
+  function forgetHeights() { heights = []; tops = [0]; }
+  // The last row that begins at ``top`` or above it; 0 for none.
+  function rowAt(top) {
+    let low = 0, high = count;
+    while (high - low > 1) {
+      const middle = (low + high) >> 1;
+      if (topOf(middle) <= top) low = middle; else high = middle;
+    }
+    return low;
   }
   // From the top of the scrolled content to the first row.
   const headHeight = () => list.getBoundingClientRect().top - frame.getBoundingClientRect().top + frame.scrollTop;
@@ -24,12 +39,7 @@ function makeVirtualRows(frame, list, create, update = () => {}) {
   function draw() {
     const view = frame.clientHeight || 400, head = headHeight(), lowest = Math.max(0, head + heightOf(0, count) - view);
     const top = (sticks ? lowest : Math.min(frame.scrollTop, lowest)) - head;
-    let first = 0, reached = 0;
-    while (first < count && reached + height(first) < top) reached += height(first++);
-    let last = first;
-    while (last < count && reached < top + view) reached += height(last++);
-    first = Math.max(0, first - BESIDE);
-    last = Math.min(count, last + BESIDE);
+    const first = Math.max(0, rowAt(top) - BESIDE), last = Math.min(count, rowAt(top + view) + 1 + BESIDE);
     place(first, last);
     pad(first, last);
     if (measure(first, last)) pad(first, last);
@@ -63,7 +73,7 @@ function makeVirtualRows(frame, list, create, update = () => {}) {
     let changed = false;
     for (let number = first; number < last; number++) {
       const now = nodes.get(number).offsetHeight;
-      if (now && now !== heights[number]) { heights[number] = now; changed = true; }
+      if (now && now !== heights[number]) { setHeight(number, now); changed = true; }
     }
     return changed;
   }
@@ -84,7 +94,7 @@ function makeVirtualRows(frame, list, create, update = () => {}) {
     });
   });
   new ResizeObserver(() => {                       // at another width lines wrap elsewhere, so every height is another
-    if (frame.clientWidth !== width) { width = frame.clientWidth; heights = []; }
+    if (frame.clientWidth !== width) { width = frame.clientWidth; forgetHeights(); }
     if (count) draw();
   }).observe(frame);
 
@@ -93,7 +103,7 @@ function makeVirtualRows(frame, list, create, update = () => {}) {
     show(total) { count = total; draw(); },
     clear() {
       count = 0;
-      heights = [];
+      forgetHeights();
       nodes.clear();
       list.replaceChildren();
       list.style.padding = '';

@@ -1,10 +1,9 @@
-// Writes the settings and the prompt of a saved run below its stage.
-const list = document.querySelector('.sl-facts dl');
-for (const [name, value] of page.facts) {
-  const term = document.createElement('dt'), words = document.createElement('dd');
-  term.textContent = name;
-  words.textContent = value;
-  words.dir = 'auto';
-  list.append(term, words);
-}
+// Shows a saved run, with its settings and its prompt below the stage.
+import { make } from '../lib/dom.js';
+import { mount } from '../player/stage.js';
+import { page, show } from './page.js';
+
+const pairs = page.facts.flatMap(([name, value]) => [make('dt', '', name), make('dd', '', value, { dir: 'auto' })]);
+document.querySelector('.sl-facts dl').append(...pairs);
 document.querySelector('.sl-facts-prompt').textContent = page.prompt;
+show('stage', mount);

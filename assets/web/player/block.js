@@ -1,13 +1,17 @@
 // Shows how the drafts of a block were decided on together: a line a draft, and the block rolled anew.
+import { make } from '../lib/dom.js';
+import { format, shown, spoken } from '../lib/format.js';
+import { STATUSES, isDrafted, isEmitted } from '../lib/statuses.js';
+import { firstToPass, isOnPath } from './timeline.js';
 
 const draftsOf = round => round.tokens.filter(isDrafted);
-const rollBlock = round => draftsOf(round).map(() => Math.random());
+export const rollBlock = round => draftsOf(round).map(() => Math.random());
 
 const COLUMNS = [['draft', ''], ['min(1, p/q)', 'Its chance alone'], ['pᵢ', 'The products p/q so far, each cut at 1'],
   ['hᵢ', 'The chance that the block ends here, if no draft tried before it passes'], ['uᵢ', 'It passes if uᵢ < hᵢ'], ['', '']];
 
 // ``rolled``: the u of each draft, or null for the recorded ones.
-function blockNode(round, token, rolled) {
+export function blockNode(round, token, rolled) {
   const drafts = draftsOf(round), us = rolled ?? drafts.map(draft => draft.u), last = firstToPass(round, us);
   const head = make('tr', '', COLUMNS.map(([word, title]) => make('th', '', word, title ? { title } : {})));
   const rows = drafts.map((draft, i) => make('tr', draft === token ? 'sl-here' : '', [
@@ -19,18 +23,18 @@ function blockNode(round, token, rolled) {
 }
 
 // The chance that draft i or one that follows it decides.
-function chanceOf(round, i) {
+export function chanceOf(round, i) {
   let chance = 0, fails = 1;
   for (const draft of round.tried) {
     const { h } = round.tokens[draft];
-    if (isOnBranch(round, i, draft + 1)) chance += fails * h;
+    if (isOnPath(round, i, draft + 1)) chance += fails * h;
     fails *= 1 - h;
   }
   return chance;
 }
 
-function blockRollSentence(round, token, rolled, { accepted, times }) {
-  const last = firstToPass(round, rolled), stays = isOnBranch(round, token.index, last);
+export function blockRollSentence(round, token, rolled, { accepted, times }) {
+  const last = firstToPass(round, rolled), stays = isOnPath(round, token.index, last);
   const word = stays ? 'accepted' : 'rejected', first = last ? `Draft ${last} passes first` : 'No draft passes';
   const verdict = round.parents ? `${first}: ${word}.` : stays ? `Draft ${last} is the last to pass: accepted.` : 'From it on no draft passes: rejected.';
   const same = stays === isEmitted(token) ? 'The same verdict.' : 'The verdict flips; what follows needs the models.';

@@ -1,15 +1,18 @@
 // Holds the second lane: a branch of the run, from a token that was forced. Knows no DOM.
 //
 // The forced token is in the row of the round whose token it replaces; the branch's own rounds follow, a row each.
+import { massOf, probabilitiesOf } from './probabilities.js';
+import { makeTimeline, stageOf } from './timeline.js';
 
-function makeBranch(run) {
+export function makeBranch(run) {
   const timeline = makeTimeline();
   let kept = [], replaced = null;     // of that round: the tokens before the forced one, and the one it replaces
   const branch = {
     timeline, begin, add, clear, rowOf, tokensIn, ownIn, stage, placeOf,
     on: false, key: '', ended: null, from: 0, forced: null,
     version: 0,                       // changes with all that its rows show
-    get rows() { return branch.on ? branch.from + 1 + timeline.rounds.length : 0; },
+    get rounds() { return timeline.rounds; },
+    get rowCount() { return branch.on ? branch.from + 1 + timeline.rounds.length : 0; },
   };
 
   function clear() {
@@ -33,11 +36,9 @@ function makeBranch(run) {
   }
 
   function add(round) {
-    if (!branch.on || round.index !== timeline.rounds.length) return false;
     timeline.add(round);
     for (const token of round.tokens) token.branch = true;
     branch.version++;
-    return true;
   }
 
   function rowOf(token) { return token.branch && token !== branch.forced ? branch.from + 1 + token.round : token.round; }

@@ -1,23 +1,24 @@
 // Points at an accepted, a rejected and a resampled token of the recorded run, until the visitor runs something.
+import { make, makeButton } from '../lib/dom.js';
 
 const SEEN = 'speclens-captions';
 const CAPTIONS = [['resampled', 'Resampled', 'the model’s own word takes its place.'],
   ['rejected', 'Rejected', 'it ends the round.'], ['accepted', 'Accepted', 'the model would write it too.']];
 
 // The first round of at least ten that has all three; undefined for none.
-function roundToExplain({ rounds }) {
+export function roundToExplain({ rounds }) {
   const has = (round, status) => round.tokens.some(token => token.status === status);
   return rounds.find(round => round.index >= 9 && !round.parents && CAPTIONS.every(([status]) => has(round, status)));
 }
 
-const wasSeen = () => { try { return Boolean(localStorage.getItem(SEEN)); } catch { return false; } };
-function endCaptions(root) {
+export const wasSeen = () => { try { return Boolean(localStorage.getItem(SEEN)); } catch { return false; } };
+export function endCaptions(root) {
   root.querySelector('.sl-captions')?.remove();
   try { localStorage.setItem(SEEN, '1'); } catch { /* a page without storage shows them again */ }
 }
 
 // ``row``: the element of the round's row, below which they stand; they scroll with it, and fit its width.
-function showCaptions(root, row, ended) {
+export function showCaptions(root, row, ended) {
   const box = make('div', 'sl-captions', [makeButton('Got it', () => { endCaptions(root); ended(); })], { role: 'note' });
   let width = 0;
   function draw() {

@@ -1,11 +1,16 @@
 // Draws the candidates of one place as one table: q to the left of a middle line, p to the right; the part of p over q,
 // which the residual keeps, is hatched.
+import { make, makeButton } from '../lib/dom.js';
+import { format, isolated, percent, shown, spoken, visible } from '../lib/format.js';
+import { massOf, residualRows } from './probabilities.js';
+import { quote } from './sentences.js';
 
-const BARS = 5, FEW_BARS = 3;   // candidates shown, alone and beside a block; the trace keeps a few more
-const note = text => make('p', 'sl-aside', text);
+export const BARS = 5;       // candidates shown; the trace keeps a few more
+export const FEW_BARS = 3;   // beside a block
+export const note = text => make('p', 'sl-aside', text);
 
 // ``drawn``: the token that a re-draw from the residual gave, after a rejection; ``fork(id)``: forces a candidate here.
-function candidatesNode(token, probabilities, drawn, most = BARS, fork = null) {
+export function candidatesNode(token, probabilities, drawn, most = BARS, fork = null) {
   const { p, q, residual, isLeft, weight = 1 } = probabilities, rows = candidates(token, probabilities, drawn, most);
   const head = ['token', q ? 'draft’s q' : '', '', p ? (isLeft ? 'p′, what is left' : 'target’s p') : ''];
   const parts = [make('div', 'sl-candidate-head', head.map(words => make('span', '', words))), make('ul', 'sl-candidates', rows.map(row => candidateNode(row, token, drawn, weight, fork)))];

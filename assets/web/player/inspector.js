@@ -1,8 +1,19 @@
 // Draws the inspector: the numbers of one token's verdict, from the trace alone.
+import { make, makeButton } from '../lib/dom.js';
+import { format, isolated, percent, ratioPart, shown, spoken, visible } from '../lib/format.js';
+import { STATUSES, isDrafted } from '../lib/statuses.js';
+import { blockNode, blockRollSentence, rollBlock } from './block.js';
+import { BARS, FEW_BARS, candidatesNode, note } from './distribution_bars.js';
+import { ownPart } from './methods.js';
+import { drawFrom, keptShare, probabilitiesOf, residualRows } from './probabilities.js';
+import { budgetSentence, chanceSentence, quote, tokenSentence } from './sentences.js';
+import { siblingsNode, siblingsOf } from './siblings.js';
+import { firstToPass, isOnPath } from './timeline.js';
+import { makeTokenChip } from './token_chip.js';
 
 // ``ask(token)``: the reader wants to inspect this token; ``legend``: what the marks mean, shown until there is a token;
 // ``forkOf(token)``: a function that forces a candidate in its place, or a sentence why there is none, or null.
-function makeInspector(box, ask, legend, forkOf = () => null) {
+export function makeInspector(box, ask, legend, forkOf = () => null) {
   let token = null, round = null, about = null, stage = null;
   let rolled = null, tally = null;        // a u drawn anew, and how often it was accepted
   let rolledBlock = null;                 // of a block, the u of every draft
@@ -114,7 +125,7 @@ function makeInspector(box, ask, legend, forkOf = () => null) {
       } else if (token.h !== undefined) {
         rolledBlock = rollBlock(round);
         rolled = rolledBlock[token.index];
-        if (isOnBranch(round, token.index, firstToPass(round, rolledBlock))) tally.accepted++;
+        if (isOnPath(round, token.index, firstToPass(round, rolledBlock))) tally.accepted++;
       } else if (rolled < token.accept) tally.accepted++;
     }
     keepFocus();

@@ -1,7 +1,9 @@
 // Draws the heads of both lanes above the rows, or of a kept branch: which token was forced, Keep and Drop.
+import { make, makeButton } from '../lib/dom.js';
+import { isolated, shown, visible } from '../lib/format.js';
 
 // ``act``: what Keep and Drop do; null without an engine.
-function makeLaneHeads(box, act) {
+export function makeLaneHeads(box, act) {
   const word = forced => make('bdi', 'sl-forced-word', `⤳ “${isolated(visible(shown(forced)).trim())}”`, { title: shown(forced) });
 
   function buttons(isOver) {

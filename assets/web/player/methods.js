@@ -20,13 +20,13 @@ const HOW_DRAFTED = {
   lookahead: lookaheadSentence,
   exit: (round, { exit }) => `The target’s ${exit ? `first ${exit[0]} of ${exit[1]}` : 'lower'} layers guessed, one token after the other; its pass runs all layers.`,
 };
-const draftedSentence = (round, about) => round.drafts ? HOW_DRAFTED[methodOf(round, about)]?.(round, about) ?? '' : '';
+export const draftedSentence = (round, about) => round.drafts ? HOW_DRAFTED[methodOf(round, about)]?.(round, about) ?? '' : '';
 
 // Medusa’s heads guess side by side: no draft was drawn after another.
-const isSideBySide = (round, about) => methodOf(round, about) === 'medusa' && round.drafts > 1 && !round.parents;
+export const isSideBySide = (round, about) => methodOf(round, about) === 'medusa' && round.drafts > 1 && !round.parents;
 
 // The part of one draft in that.
-function ownPart(token, round, about) {
+export function ownPart(token, round, about) {
   const method = methodOf(round, about);
   if (method === 'medusa' && !round.parents) return `Head ${token.index + 1} guessed it from the state before this round; it saw none of the other drafts.`;
   const rows = method === 'lookahead' ? windowRows(round, about.lookahead) : undefined;

@@ -2,10 +2,10 @@
 //
 // A round lasts on screen as long as it took, times the pace; its steps share that time evenly.
 
-const PACES = [1 / 500, 1 / 200, 1 / 100, 1 / 50, 1 / 20, 1 / 10, 1 / 5, 1 / 2, 1, 2, 5];
+export const PACES = [1 / 500, 1 / 200, 1 / 100, 1 / 50, 1 / 20, 1 / 10, 1 / 5, 1 / 2, 1, 2, 5];
 const COMFORT = 1.4;     // seconds a round needs to be followed easily
 
-function makePlayback(timeline, changed) {
+export function makePlayback(timeline, changed) {
   let at = 0, playing = false, live = false, pace = 1 / 20;
   let before = 0, spent = 0, chosen = false, timer = null, request = null;
 

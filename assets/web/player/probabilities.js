@@ -2,10 +2,11 @@
 //
 // A candidate is [id, text, mass]. The trace keeps the most probable ones and the mass of the rest, not the whole
 // vocabulary, so some numbers are known exactly, some only bounded, and some not at all.
+import { siblingsOf } from './siblings.js';
 
 // A resampled token has the distributions of the rejected draft that it replaces. ``target`` is the target's p; ``p`` that
 // or, where siblings were tried before, what they left of it (``isLeft``). weight: of p in the residual of a block.
-function probabilitiesOf(token, round) {
+export function probabilitiesOf(token, round) {
   const from = token.status === 'resampled' ? round.tokens.findLast(other => other.status === 'rejected') || token : token;
   const target = from.p_top || token.p_top, left = elderOf(from, round)?.residual, weight = weightBefore(from, round);
   return { target, p: left || target, isLeft: Boolean(left), q: from.q_top || token.q_top, residual: from.residual || token.residual, weight };
@@ -27,7 +28,7 @@ function weightBefore(token, round) {
 }
 
 // A token's probability: {mass} where the trace kept it, else {most}, an upper bound from the last candidate kept.
-function massOf(distribution, id) {
+export function massOf(distribution, id) {
   if (!distribution) return {};
   const candidate = distribution.top.find(each => each[0] === id);
   if (candidate) return { mass: candidate[2] };
@@ -36,7 +37,7 @@ function massOf(distribution, id) {
 }
 
 // The residual is max(weight · p − q, 0) ÷ Z. One token whose p, q and share are all known gives Z, and Z the rest.
-function residualRows({ p, q, residual, weight = 1 }) {
+export function residualRows({ p, q, residual, weight = 1 }) {
   if (!residual) return { rows: [], total: undefined };
   const known = residual.top.map(([id, text, share]) => ({ id, text, share, p: massOf(p, id).mass, q: massOf(q, id).mass }));
   const pivot = known.find(row => row.p !== undefined && row.q !== undefined && row.share > 0 && weight * row.p > row.q);
@@ -47,7 +48,7 @@ function residualRows({ p, q, residual, weight = 1 }) {
 
 // Draws one of the kept candidates; undefined for one of the rest. The engine draws from the whole vocabulary in the order
 // of token numbers, which a trace does not have.
-function drawFrom(distribution, u) {
+export function drawFrom(distribution, u) {
   let left = u * (distribution.top.reduce((sum, candidate) => sum + candidate[2], 0) + distribution.rest);
   for (const candidate of distribution.top) {
     left -= candidate[2];
@@ -55,4 +56,4 @@ function drawFrom(distribution, u) {
   }
   return undefined;
 }
-const keptShare = distribution => 1 - distribution.rest;
+export const keptShare = distribution => 1 - distribution.rest;

@@ -1,11 +1,16 @@
 // Draws the rounds as rows; virtual_rows.js keeps only those in sight. Neighbouring plain rounds share a row. A tree is
 // one line of the drafts that were tested; it unfolds while its round is played or one of its tokens is inspected. With a
 // branch a row has two cells, one for each lane. Knows the timeline and the branch, and nothing of playing.
+import { make, setText } from '../lib/dom.js';
+import { makeVirtualRows } from '../lib/virtual_rows.js';
+import { draftedSentence, isSideBySide } from './methods.js';
+import { stageOf } from './timeline.js';
+import { makeDrafterTag, makeTokenChip, setStage } from './token_chip.js';
 
 const STRIP = 24;        // plain rounds in one row
 const ONE_LINE = 7;      // tokens that a lane beside another shows in one line
 
-function makeRoundsView(frame, list, timeline, branch) {
+export function makeRoundsView(frame, list, timeline, branch) {
   let rows = [];                     // {from, to}: the rounds of a row, `to` not included; past the run's end those of the branch
   let place = { index: -1, step: 0 };
   let shownRounds = 0, shownStep = Infinity;   // only that many rounds are on screen, the last one only up to that step
@@ -19,7 +24,7 @@ function makeRoundsView(frame, list, timeline, branch) {
   // Extends the rows by the rounds that are new: a plain round joins the row of its plain neighbours.
   function extend() {
     let next = rows.length ? rows.at(-1).to : 0;
-    for (; next < Math.max(timeline.rounds.length, branch.rows); next++) {
+    for (; next < Math.max(timeline.rounds.length, branch.rowCount); next++) {
       const last = rows.at(-1), isAlone = branch.on && next >= branch.from;
       if (timeline.rounds[next]?.by) frame.dataset.several = '';
       const joins = last && !isAlone && plain(timeline.rounds[next]) && plain(timeline.rounds[last.from]) && next - last.from < STRIP;

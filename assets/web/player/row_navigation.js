@@ -2,7 +2,7 @@
 
 // ``tokenOf(element)``: its token, if it shows one; ``neighbour(element, key)``: the element an arrow key leads to;
 // ``entrance()``: the element where the keyboard enters; ``leave()``: Escape was pressed.
-function navigateRows(frame, { tokenOf, neighbour, entrance, preview, hide, leave }) {
+export function navigateRows(frame, { tokenOf, neighbour, entrance, preview, hide, leave }) {
   const elementAt = node => node?.closest?.('.sl-token'), tokenAt = node => tokenOf(elementAt(node));
 
   frame.addEventListener('keydown', event => {
@@ -45,5 +45,5 @@ function navigateRows(frame, { tokenOf, neighbour, entrance, preview, hide, leav
 }
 
 // The first token below the upper edge ``top``, in pixels of the window.
-const firstBelow = (frame, top) =>
+export const firstBelow = (frame, top) =>
   [...frame.querySelectorAll('.sl-token:not([hidden])')].find(node => node.getBoundingClientRect().top >= top);

@@ -1,10 +1,11 @@
 // Words the sentences about a token, a round and a run. Knows no DOM.
+import { format, isolated, shown, spoken, visible } from '../lib/format.js';
 
 const ENDS = {
   eos: 'The model ended its answer', stop: 'A stop text was reached',
   length: 'The token limit was reached', cancelled: 'Stopped', lost: 'The run broke off',
 };
-const quote = token => `“${isolated(shown(token))}”`;
+export const quote = token => `“${isolated(shown(token))}”`;
 
 function verdictSentence(token, u = token.u) {
   if (token.accept === undefined || u === undefined)
@@ -66,7 +67,7 @@ function untestedSentence(token, greedy) {
   return `${untested} It would have been accepted with a u below ${format(accept)}.`;
 }
 
-function tokenSentence(token, stage, greedy = false) {
+export function tokenSentence(token, stage, greedy = false) {
   if (stage === 'forced') return 'You forced this token: it was neither drafted nor drawn.';
   if (stage === 'waiting') return 'Guessed by the draft; the target has not looked at it yet.';
   if (greedy && stage !== 'scored' && token.status !== 'discarded') return greedySentence(token);
@@ -86,7 +87,7 @@ function tokenSentence(token, stage, greedy = false) {
 }
 
 // Explains min(1, p/q) without a formula. Empty for a sibling, whose p was reduced by those tried before it.
-function chanceSentence({ p, q, accept, sibling, status, h }) {
+export function chanceSentence({ p, q, accept, sibling, status, h }) {
   if (h !== undefined) return 'The running product is cut at 1; h follows from it and from what p has left after this draft.';
   if (p === undefined || q === undefined || accept === undefined || sibling) return '';
   const gave = `The draft gave it ${spoken(q)}, the target ${spoken(p)}`, tested = status !== 'discarded';
@@ -96,11 +97,11 @@ function chanceSentence({ p, q, accept, sibling, status, h }) {
 }
 
 // Why a node of a tree was given a row of the target's pass.
-const budgetSentence = ({ expected }, { row }) =>
+export const budgetSentence = ({ expected }, { row }) =>
   `Before the pass its chance to be accepted was put at ${spoken(expected)}; one more row cost ${format(row)} tokens.`;
 
 // A round in one line, for screen readers.
-function roundSentence(round) {
+export function roundSentence(round) {
   const closing = round.tokens[round.drafts];
   const end = closing ? `${closing.status} ${quote(closing)}` : 'no closing token';
   if (!round.drafts) return `Round ${round.index + 1}: ${end}.`;
@@ -110,11 +111,11 @@ function roundSentence(round) {
   return `Round ${round.index + 1}: ${round.kept} of ${round.drafted} drafts accepted${why}, then ${end}.`;
 }
 
-function endSentence({ reason, tokens }) {
+export function endSentence({ reason, tokens }) {
   return `${ENDS[reason] || 'Ended'} after ${tokens} tokens.`;
 }
 
-function comparedSentence({ verdict, at, gap }) {
+export function comparedSentence({ verdict, at, gap }) {
   const tie = gap == null ? '' : ` (there the target’s two best logits were ${gap.toPrecision(2)} apart)`;
   return {
     same: 'Plain decoding wrote exactly the same text.',
@@ -125,7 +126,7 @@ function comparedSentence({ verdict, at, gap }) {
 }
 
 // 0.05 → "20× slower".
-function paceSentence(speed) {
+export function paceSentence(speed) {
   if (speed === 1) return 'real time';
   return speed < 1 ? `${Math.round(1 / speed)}× slower` : `${speed}× faster`;
 }

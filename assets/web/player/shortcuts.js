@@ -1,11 +1,11 @@
 // Listens for the player's keys, while it is in sight and the focus is not in a text field.
 
-const TYPING = 'input, textarea, select, [contenteditable=""], [contenteditable="true"], [role="listbox"], [role="slider"], dialog';
+export const TYPING = 'input, textarea, select, [contenteditable=""], [contenteditable="true"], [role="listbox"], [role="slider"], dialog';
 const SLIDING = ['ArrowLeft', 'ArrowRight', 'ArrowUp', 'ArrowDown', 'Home', 'End', 'PageUp', 'PageDown'];
 const PRESSABLE = 'button, a, summary, [role="button"], [role="tab"], [role="checkbox"], [role="option"]';
 
 // ``actions``: a function for each key. The listener stays as long as the page.
-function listenForShortcuts(root, actions) {
+export function listenForShortcuts(root, actions) {
   const inSight = () => {
     const { top, bottom, height } = root.getBoundingClientRect();
     return height > 0 && bottom > 0 && top < window.innerHeight;

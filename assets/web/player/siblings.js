@@ -1,6 +1,9 @@
 // Shows the children of one node of a tree as they were tried: p and q at each one's turn, and its u.
+import { make } from '../lib/dom.js';
+import { format, shown } from '../lib/format.js';
+import { STATUSES, isDrafted, isTested } from '../lib/statuses.js';
 
-function siblingsOf(token, round) {
+export function siblingsOf(token, round) {
   if (!round.parents || !isDrafted(token)) return [];
   const parent = round.parents[token.index];
   return round.tokens.filter((other, i) => round.parents[i] === parent);
@@ -12,7 +15,7 @@ function leftOfP({ p, q, accept, sibling }) {
   return accept < 1 || q === 1 ? format(accept * q) : `≥ ${format(q)}`;
 }
 
-function siblingsNode(token, round) {
+export function siblingsNode(token, round) {
   const cells = (...texts) => texts.map(text => make('td', '', text));
   const rows = siblingsOf(token, round).map(other => make('tr', other === token ? 'sl-here' : '', [
     make('th', 'sl-name', [make('bdi', '', shown(other))], { scope: 'row' }),

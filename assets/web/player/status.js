@@ -1,7 +1,8 @@
 // Shows the one sentence of the stage: progress, a verdict or an error. Its text may quote the visitor, so it is only text.
+import { setText } from '../lib/dom.js';
 
 // Returns a function that shows a status line, and is called again for each.
-function makeStatus(box) {
+export function makeStatus(box) {
   const find = selector => box.querySelector(selector);
   const words = find('.sl-words'), alert = find('.sl-alert'), progress = find('.sl-progress');
 

@@ -1,9 +1,10 @@
 // Draws the strip above the rounds: four numbers, and both lanes as bars on one time axis. The position in the rounds is
 // the one clock: it runs through both bars.
+import { make, makeButton, setText } from '../lib/dom.js';
 
 // ``timeline``: the run's own rounds; the baseline's lane comes with the numbers. ``measureAlone``: what the button of a
 // run beside others does; null without an engine.
-function makeStrip(box, timeline, measureAlone = null) {
+export function makeStrip(box, timeline, measureAlone = null) {
   const tiles = Object.fromEntries([...box.querySelectorAll('.sl-tile')].map(node => [node.dataset.tile, node]));
   const ours = laneNode('run', 'this run'), theirs = laneNode('plain', 'no drafting'), axis = make('span', 'sl-axis');
   box.querySelector('.sl-lanes').append(ours.node, theirs.node, axis);
@@ -77,10 +78,10 @@ function makeStrip(box, timeline, measureAlone = null) {
   }
 
   // A run that has begun has numbers with its first rounds.
-  function clear() {
+  function reset() {
     [plain, isMeasuring, note] = [null, false, ''];
     box.hidden = true;
   }
 
-  return { read, show, clear };
+  return { read, show, reset };
 }

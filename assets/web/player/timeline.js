@@ -2,10 +2,11 @@
 //
 // A round with N drafts has N + 1 + tested + closing steps: the drafts one by one, the target's scores all at once, the
 // verdicts from left to right, the token that closes it. A plain round is one step.
+import { isDrafted, isEmitted, isTested } from '../lib/statuses.js';
 
 // Where the drafts of a tree are drawn: the column is their depth. The first child goes on in its parent's row, every
 // other begins a row of its own, ``up`` rows below its parent's. ``parents``: 0 is the pending token, i draft i − 1.
-function branches(parents) {
+function placesOf(parents) {
   const children = [[]], places = [];
   for (const [i, parent] of parents.entries()) { children[parent].push(i + 1); children.push([]); }
   let last = 0;
@@ -22,7 +23,7 @@ function branches(parents) {
 
 // The closing token has a column of its own, in the row of the draft it follows.
 function placeTree(round) {
-  const places = branches(round.parents), drafts = round.tokens.slice(0, places.length);
+  const places = placesOf(round.parents), drafts = round.tokens.slice(0, places.length);
   const column = Math.max(...places.map(place => place.depth)) + 1;
   const followed = drafts.findLastIndex(isEmitted);
   const closing = { depth: column, row: followed < 0 ? 0 : places[followed].row, up: 0, closes: true };
@@ -42,26 +43,26 @@ function fromTheLeaves(parents, drafts) {
   (function visit(node) { for (const i of children[node]) { visit(i + 1); order.push(i); } })(0);
   return order;
 }
-// The number of the draft that decides with these uniforms, 0 if none passes; and whether a draft is on its branch.
-const firstToPass = (round, us) => (round.tried.find(i => us[i] < round.tokens[i].h) ?? -1) + 1;
-function isOnBranch(round, index, last) {
+// The number of the draft that decides with these uniforms, 0 if none passes; and whether a draft is on its path.
+export const firstToPass = (round, us) => (round.tried.find(i => us[i] < round.tokens[i].h) ?? -1) + 1;
+export function isOnPath(round, index, last) {
   for (let node = last; node; node = round.parents ? round.parents[node - 1] : node - 1) if (node === index + 1) return true;
   return false;
 }
 
-function makeTimeline() {
-  let first, text, before;   // steps before round i, one more entry being all; the text of all rounds; tokens before round i
+export function makeTimeline() {
+  let text, stepsBefore, tokensBefore;   // of all rounds; before round i, one more entry being all
   const timeline = {
     clear, begin, add, locate,
-    get steps() { return first.at(-1); },
+    get steps() { return stepsBefore.at(-1); },
     textFrom: (from, to) => text.slice(from, to),
-    tokensBefore: index => before[index],
-    startOf: index => first[Math.max(0, Math.min(index, timeline.rounds.length))],
+    tokensBefore: index => tokensBefore[index],
+    startOf: index => stepsBefore[Math.max(0, Math.min(index, timeline.rounds.length))],
   };
 
   function clear() {
     Object.assign(timeline, { rounds: [], about: {}, ended: null, compared: null, prefix: 0, forced: 0 });
-    [first, text, before] = [[0], '', [0]];
+    [text, stepsBefore, tokensBefore] = ['', [0], [0]];
   }
   clear();
 
@@ -76,44 +77,46 @@ function makeTimeline() {
     const drafts = round.tokens.filter(isDrafted).length;
     const tested = round.tokens.filter(isTested).length;
     const steps = (drafts ? drafts + 1 + tested : 0) + (round.tokens.length - drafts);
-    const isRejected = round.tokens.some(token => token.status === 'rejected');
+    const rejected = round.tokens.find(token => token.status === 'rejected'), last = timeline.rounds.at(-1);
     let order = 0;
     round.tokens.forEach((token, index) => {
       token.round = round.index;
       token.index = index;
       if (isTested(token)) token.order = ++order;    // when its verdict comes
-      token.isPastEnd = token.status === 'discarded' && !isRejected;
+      token.isPastEnd = token.status === 'discarded' && !rejected;
     });
     const emitted = round.tokens.filter(isEmitted);
     round.tried = fromTheLeaves(round.parents, drafts);
     const block = firstToPass(round, round.tokens.map(token => token.u));      // the draft that decides
     for (const token of round.tokens) {
-      if (token.h !== undefined) Object.assign(token, { block, isChosen: isOnBranch(round, token.index, block) });
+      if (token.h !== undefined) Object.assign(token, { block, isChosen: isOnPath(round, token.index, block) });
     }
     if (round.parents) placeTree(round);
-    Object.assign(round, { drafts, tested, steps: Math.max(1, steps), emitted });
+    Object.assign(round, { drafts, tested, steps: Math.max(1, steps), emitted, rejected });
+    round.rejectedBefore = last && (last.rejected ?? last.rejectedBefore);
+    round.lastTree = round.parents ? round.index : last?.lastTree ?? -1;      // the round that drafted one, up to this
     round.offset = text.length;                                 // where its text begins
     text += emitted.map(token => token.text).join('');
     timeline.rounds.push(round);
-    first.push(first.at(-1) + round.steps);
-    before.push(before.at(-1) + emitted.length);
+    stepsBefore.push(stepsBefore.at(-1) + round.steps);
+    tokensBefore.push(tokensBefore.at(-1) + emitted.length);
   }
 
   // After ``at`` steps: the index of the round under way, and the steps done in it.
   function locate(at) {
-    let low = 0, high = timeline.rounds.length;  // the last round with first < at
+    let low = 0, high = timeline.rounds.length;  // the last round that begins before
     while (high - low > 1) {
       const middle = (low + high) >> 1;
-      if (first[middle] < at) low = middle; else high = middle;
+      if (stepsBefore[middle] < at) low = middle; else high = middle;
     }
-    return { index: at > 0 ? low : -1, step: at > 0 ? at - first[low] : 0 };
+    return { index: at > 0 ? low : -1, step: at > 0 ? at - stepsBefore[low] : 0 };
   }
 
   return timeline;
 }
 
 // A token's stage after ``step`` steps of its round: hidden, waiting (drafted), scored, or its status.
-function stageOf(round, token, step) {
+export function stageOf(round, token, step) {
   const { drafts, tested } = round;
   if (!drafts) return step > token.index ? token.status : 'hidden';
   if (token.index >= drafts) return step > drafts + 1 + tested + token.index - drafts ? token.status : 'hidden';
@@ -125,7 +128,7 @@ function stageOf(round, token, step) {
 }
 
 // The token of a step: the newest draft, the newest verdict, or the closing token.
-function currentOf(round, step) {
+export function currentOf(round, step) {
   const { drafts, tested, tokens } = round;
   if (!drafts) return tokens[Math.min(step, tokens.length) - 1];
   if (step <= drafts) return tokens[step - 1];

@@ -1,6 +1,9 @@
 // One token as a button: its mark, its text, and its status in words for a screen reader.
+import { make } from '../lib/dom.js';
+import { shown } from '../lib/format.js';
+import { STATUSES } from '../lib/statuses.js';
 
-function makeTokenChip(token) {
+export function makeTokenChip(token) {
   const mark = make('span', 'sl-mark', '', { 'aria-hidden': 'true' }), text = shown(token);
   const lead = /^\u00a0(?=[^\u00a0])/.test(text);        // a leading space is a thin gap, and nothing strikes it out
   const piece = make('bdi', text.trim().length > 2 ? 'sl-piece' : 'sl-piece sl-short', lead ? text.slice(1) : text);
@@ -16,16 +19,16 @@ function placeInTree(node, { depth, row, up, closes, among }) {
   node.style.gridRow = row + 1;
   node.style.setProperty('--up', up);
   if (among) node.dataset.among = among;
-  node.dataset.joins = closes ? 'closes' : up ? 'branch' : 'on';
+  node.dataset.joins = closes ? 'closes' : up ? 'fork' : 'on';
 }
 
 // Who drafted the round, where several compete: square for a lookup, round for a model.
-function makeDrafterTag({ by = '' } = {}) {
+export function makeDrafterTag({ by = '' } = {}) {
   return make('span', 'sl-tag', by.replace(/ (lookup|head|copy)$/, ''), { title: by, 'data-kind': by.endsWith('lookup') ? 'lookup' : 'model' });
 }
 
 // ``more``: said after the status.
-function setStage(node, stage, more = '') {
+export function setStage(node, stage, more = '') {
   node.dataset.stage = stage;
   node.className = `sl-token sl-${stage}`;
   node.hidden = stage === 'hidden';

@@ -1,6 +1,10 @@
 // Shows a token's numbers beside it, under the pointer or the keyboard.
+import { make } from '../lib/dom.js';
+import { format } from '../lib/format.js';
+import { STATUSES } from '../lib/statuses.js';
+import { quote, tokenSentence } from './sentences.js';
 
-function makeTooltip(tooltip, frame) {
+export function makeTooltip(tooltip, frame) {
   let anchor = null;
 
   function show(node, token, stage, greedy) {

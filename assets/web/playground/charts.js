@@ -1,114 +1,119 @@
 // Draws charts in place with Plotly.react: only those in sight. plotly.js is fetched when first needed.
-const root = element.querySelector('.sl-charts');
-const slots = {}, waiting = {};           // name → its elements; name → a figure not drawn yet
-for (const node of root.querySelectorAll('.sl-chart')) {
-  const plot = node.querySelector('.sl-plot'), note = node.querySelector('.sl-chart-note');
-  slots[node.dataset.chart] = { node, plot, note, seen: false, figure: null };
-}
-const narrow = () => root.clientWidth < 520;
+import { onValue } from '../lib/dom.js';
 
-let loading = null;
-function plotly() {
-  loading ??= window.Plotly ? Promise.resolve(window.Plotly) : new Promise((resolve, reject) => {
-    const script = document.createElement('script');
-    script.src = new URL(root.dataset.plotly, document.baseURI).href;
-    script.onload = () => resolve(window.Plotly);
-    script.onerror = () => { loading = null; reject(new Error('plotly.js did not load')); };
-    document.head.appendChild(script);
+export function mount(part) {
+  const { element } = part;
+  const root = element.querySelector('.sl-charts');
+  const slots = {}, waiting = {};           // name → its elements; name → a figure not drawn yet
+  for (const node of root.querySelectorAll('.sl-chart')) {
+    const plot = node.querySelector('.sl-plot'), note = node.querySelector('.sl-chart-note');
+    slots[node.dataset.chart] = { node, plot, note, seen: false, figure: null };
+  }
+  const narrow = () => root.clientWidth < 520;
+
+  let loading = null;
+  function plotly() {
+    loading ??= window.Plotly ? Promise.resolve(window.Plotly) : new Promise((resolve, reject) => {
+      const script = document.createElement('script');
+      script.src = new URL(root.dataset.plotly, document.baseURI).href;
+      script.onload = () => resolve(window.Plotly);
+      script.onerror = () => { loading = null; reject(new Error('plotly.js did not load')); };
+      document.head.appendChild(script);
+    });
+    return loading;
+  }
+
+  // "@run" is a role; its colour is in charts.css, once for light and once for dark.
+  function coloured(value, styles) {
+    if (typeof value === 'string') return value[0] === '@' ? styles.getPropertyValue(`--sl-c-${value.slice(1)}`).trim() : value;
+    if (Array.isArray(value)) return value.map(inner => coloured(inner, styles));
+    if (value && typeof value === 'object') return Object.fromEntries(Object.entries(value).map(([k, v]) => [k, coloured(v, styles)]));
+    return value;
+  }
+
+  function layoutOf(figure, styles) {
+    const ink = coloured('@ink', styles), grid = coloured('@grid', styles), paper = coloured('@paper', styles);
+    const size = narrow() ? 12 : document.body.classList.contains('sl-present') ? 20 : 14;
+    const axis = { gridcolor: grid, zerolinecolor: grid, automargin: true, fixedrange: narrow() };
+    const own = coloured(figure.layout, styles);
+    return {
+      ...own,
+      xaxis: { ...axis, ...own.xaxis }, yaxis: { ...axis, ...own.yaxis },
+      font: { family: 'ui-sans-serif, system-ui, sans-serif', size, color: ink },
+      paper_bgcolor: paper, plot_bgcolor: paper,
+      margin: { l: 8, r: 16, t: 34, b: 8 },
+      legend: { orientation: 'h', x: 0, y: 1.02, yanchor: 'bottom', xanchor: 'left', traceorder: 'normal' },
+      hoverlabel: { bgcolor: paper, font: { color: ink } },
+      uirevision: 'kept',                    // keeps the reader's zoom
+    };
+  }
+
+  function config(name) {
+    return {
+      responsive: true, displaylogo: false, displayModeBar: true, modeBarButtons: [['toImage']],
+      showSendToCloud: false, plotlyServerURL: '',       // no chart leaves the page
+      toImageButtonOptions: { format: 'png', filename: `speclens-${name}`, scale: 2 },
+    };
+  }
+
+  async function drawOne(name) {
+    const slot = slots[name], figure = waiting[name];
+    if (!figure || !slot.seen) return;
+    delete waiting[name];
+    slot.figure = figure;
+    delete slot.node.dataset.drawn;
+    if (!figure.data.length) return void window.Plotly?.purge(slot.plot);
+    try {
+      const Plotly = await plotly(), styles = getComputedStyle(root);
+      // Another tab was opened meanwhile. Drawn in a hidden one, a chart would be 700 px wide (plotly.js 4.1.1).
+      if (!slot.plot.offsetWidth) { waiting[name] ??= figure; return; }
+      await Plotly.react(slot.plot, coloured(figure.data, styles), layoutOf(figure, styles), config(name));
+      slot.node.dataset.drawn = figure.data.length;
+    } catch (error) {
+      slot.note.textContent = `This chart could not be drawn: ${error.message}.`;
+    }
+  }
+
+  // One after the other with a pause between, so that seven charts do not block the page.
+  const pause = () => new Promise(resolve => setTimeout(resolve));
+  let queue = Promise.resolve();
+  function draw(name) {
+    if (waiting[name] && slots[name].seen) queue = queue.then(() => drawOne(name)).then(pause);
+  }
+
+  onValue(part, value => {
+    const { figures, lossy } = JSON.parse(value || '{"figures":{}}');
+    for (const badge of root.querySelectorAll('.sl-lossy')) { badge.hidden = !lossy; badge.title = lossy ?? ''; }
+    for (const [name, figure] of Object.entries(figures)) {
+      if (!slots[name]) continue;
+      waiting[name] = figure;
+      slots[name].note.textContent = figure.note;
+      slots[name].node.classList.toggle('sl-chart-empty', !figure.data.length);
+      draw(name);
+    }
   });
-  return loading;
-}
 
-// "@run" is a role; its colour is in charts.css, once for light and once for dark.
-function coloured(value, styles) {
-  if (typeof value === 'string') return value[0] === '@' ? styles.getPropertyValue(`--sl-c-${value.slice(1)}`).trim() : value;
-  if (Array.isArray(value)) return value.map(inner => coloured(inner, styles));
-  if (value && typeof value === 'object') return Object.fromEntries(Object.entries(value).map(([k, v]) => [k, coloured(v, styles)]));
-  return value;
-}
+  const observer = new IntersectionObserver(entries => {
+    for (const { target, isIntersecting } of entries) {
+      slots[target.dataset.chart].seen = isIntersecting;
+      draw(target.dataset.chart);
+    }
+  }, { rootMargin: '300px' });
+  for (const { node } of Object.values(slots)) observer.observe(node);
 
-function layoutOf(figure, styles) {
-  const ink = coloured('@ink', styles), grid = coloured('@grid', styles), paper = coloured('@paper', styles);
-  const size = narrow() ? 12 : document.body.classList.contains('sl-present') ? 20 : 14;
-  const axis = { gridcolor: grid, zerolinecolor: grid, automargin: true, fixedrange: narrow() };
-  const own = coloured(figure.layout, styles);
-  return {
-    ...own,
-    xaxis: { ...axis, ...own.xaxis }, yaxis: { ...axis, ...own.yaxis },
-    font: { family: 'ui-sans-serif, system-ui, sans-serif', size, color: ink },
-    paper_bgcolor: paper, plot_bgcolor: paper,
-    margin: { l: 8, r: 16, t: 34, b: 8 },
-    legend: { orientation: 'h', x: 0, y: 1.02, yanchor: 'bottom', xanchor: 'left', traceorder: 'normal' },
-    hoverlabel: { bgcolor: paper, font: { color: ink } },
-    uirevision: 'kept',                    // keeps the reader's zoom
-  };
-}
-
-function config(name) {
-  return {
-    responsive: true, displaylogo: false, displayModeBar: true, modeBarButtons: [['toImage']],
-    showSendToCloud: false, plotlyServerURL: '',       // no chart leaves the page
-    toImageButtonOptions: { format: 'png', filename: `speclens-${name}`, scale: 2 },
-  };
-}
-
-async function drawOne(name) {
-  const slot = slots[name], figure = waiting[name];
-  if (!figure || !slot.seen) return;
-  delete waiting[name];
-  slot.figure = figure;
-  delete slot.node.dataset.drawn;
-  if (!figure.data.length) return void window.Plotly?.purge(slot.plot);
-  try {
-    const Plotly = await plotly(), styles = getComputedStyle(root);
-    // Another tab was opened meanwhile. Drawn in a hidden one, a chart would be 700 px wide (plotly.js 4.1.1).
-    if (!slot.plot.offsetWidth) { waiting[name] ??= figure; return; }
-    await Plotly.react(slot.plot, coloured(figure.data, styles), layoutOf(figure, styles), config(name));
-    slot.node.dataset.drawn = figure.data.length;
-  } catch (error) {
-    slot.note.textContent = `This chart could not be drawn: ${error.message}.`;
+  // Draws again after a change of theme or layout, because colours and sizes are set at drawing.
+  function redraw() {
+    for (const [name, slot] of Object.entries(slots)) {
+      if (slot.figure) waiting[name] ??= slot.figure;
+      draw(name);
+    }
   }
-}
-
-// One after the other with a pause between, so that seven charts do not block the page.
-const pause = () => new Promise(resolve => setTimeout(resolve));
-let queue = Promise.resolve();
-function draw(name) {
-  if (waiting[name] && slots[name].seen) queue = queue.then(() => drawOne(name)).then(pause);
-}
-
-onValue(value => {
-  const { figures, lossy } = JSON.parse(value || '{"figures":{}}');
-  for (const badge of root.querySelectorAll('.sl-lossy')) { badge.hidden = !lossy; badge.title = lossy ?? ''; }
-  for (const [name, figure] of Object.entries(figures)) {
-    if (!slots[name]) continue;
-    waiting[name] = figure;
-    slots[name].note.textContent = figure.note;
-    slots[name].node.classList.toggle('sl-chart-empty', !figure.data.length);
-    draw(name);
+  let appearance = `${document.body.className} ${narrow()}`;
+  function redrawChanged() {
+    const now = `${document.body.className} ${narrow()}`;
+    if (now !== appearance) redraw();
+    appearance = now;
   }
-});
-
-const eyes = new IntersectionObserver(entries => {
-  for (const { target, isIntersecting } of entries) {
-    slots[target.dataset.chart].seen = isIntersecting;
-    draw(target.dataset.chart);
-  }
-}, { rootMargin: '300px' });
-for (const { node } of Object.values(slots)) eyes.observe(node);
-
-// Draws again after a change of theme or layout, because colours and sizes are set at drawing.
-function again() {
-  for (const [name, slot] of Object.entries(slots)) {
-    if (slot.figure) waiting[name] ??= slot.figure;
-    draw(name);
-  }
+  new MutationObserver(redrawChanged).observe(document.body, { attributes: true, attributeFilter: ['class'] });
+  new ResizeObserver(redrawChanged).observe(root);
 }
-let look = `${document.body.className} ${narrow()}`;
-function lookAgain() {
-  const now = `${document.body.className} ${narrow()}`;
-  if (now !== look) again();
-  look = now;
-}
-new MutationObserver(lookAgain).observe(document.body, { attributes: true, attributeFilter: ['class'] });
-new ResizeObserver(lookAgain).observe(root);

@@ -1,4 +1,5 @@
 // Opens and closes the drawer with the rarer settings: its button, Escape, and a click beside it.
+
 const opener = () => document.getElementById('settings'), drawer = () => document.getElementById('drawer');
 const isOpen = () => drawer()?.classList.contains('sl-open');
 
@@ -9,9 +10,11 @@ function setDrawer(on) {
   (on ? drawer() : opener()).focus({ preventScroll: true });
 }
 
-document.addEventListener('click', event => {
-  if (event.target.closest?.('#settings')) setDrawer(!isOpen());
-});
-document.addEventListener('keydown', event => {
-  if (event.key === 'Escape' && isOpen() && (drawer().contains(event.target) || event.target === opener())) setDrawer(false);
-});
+export function listenForDrawer() {
+  document.addEventListener('click', event => {
+    if (event.target.closest?.('#settings')) setDrawer(!isOpen());
+  });
+  document.addEventListener('keydown', event => {
+    if (event.key === 'Escape' && isOpen() && (drawer().contains(event.target) || event.target === opener())) setDrawer(false);
+  });
+}

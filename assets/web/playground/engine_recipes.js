@@ -1,52 +1,58 @@
 // Draws a tab for each engine: its recipe as text, and a button that copies it. The value is views.engine_recipes.
-const find = selector => element.querySelector(selector);
-const lead = find('.sl-production-lead'), tabs = find('.sl-engines'), panel = find('.sl-recipe');
-const version = find('.sl-recipe-version'), code = find('.sl-recipe-code'), note = find('.sl-recipe-note');
-const copy = find('.sl-recipe-copy');
-let engines = [], current = 'vLLM';
+import { makeButton, onValue } from '../lib/dom.js';
+import { copyText } from '../lib/copy_button.js';
 
-function choose(name, focus) {
-  const engine = engines.find(one => one.name === name) || engines[0];
-  panel.hidden = tabs.hidden = !engine;
-  if (!engine) return;
-  current = engine.name;
-  for (const tab of tabs.children) {
-    const on = tab.dataset.engine === current;
-    tab.setAttribute('aria-selected', on);
-    tab.tabIndex = on ? 0 : -1;
-    if (on) panel.setAttribute('aria-labelledby', tab.id);
-    if (on && focus) tab.focus();
+export function mount(part) {
+  const { element } = part;
+  const find = selector => element.querySelector(selector);
+  const lead = find('.sl-production-lead'), tabs = find('.sl-engines'), panel = find('.sl-recipe');
+  const version = find('.sl-recipe-version'), code = find('.sl-recipe-code'), note = find('.sl-recipe-note');
+  const copy = find('.sl-recipe-copy');
+  let engines = [], current = 'vLLM';
+
+  function choose(name, focus) {
+    const engine = engines.find(one => one.name === name) || engines[0];
+    panel.hidden = tabs.hidden = !engine;
+    if (!engine) return;
+    current = engine.name;
+    for (const tab of tabs.children) {
+      const on = tab.dataset.engine === current;
+      tab.setAttribute('aria-selected', on);
+      tab.tabIndex = on ? 0 : -1;
+      if (on) panel.setAttribute('aria-labelledby', tab.id);
+      if (on && focus) tab.focus();
+    }
+    version.textContent = `Flags of ${engine.name} ${engine.version}`;
+    code.textContent = engine.code || '';
+    code.hidden = copy.hidden = !engine.code;
+    note.textContent = engine.note || '';
+    copy.textContent = 'Copy';
   }
-  version.textContent = `Flags of ${engine.name} ${engine.version}`;
-  code.textContent = engine.code || '';
-  code.hidden = copy.hidden = !engine.code;
-  note.textContent = engine.note || '';
-  copy.textContent = 'Copy';
+
+  function tab(engine, index) {
+    const about = { id: `${panel.id}-engine-${index}`, 'data-engine': engine.name, role: 'tab', 'aria-controls': panel.id };
+    return makeButton(engine.name, () => choose(engine.name), 'sl-engine', about);
+  }
+
+  onValue(part, value => {
+    find('.sl-production').hidden = !value;                  // before a sweep has run
+    if (!value) return;
+    const state = JSON.parse(value);
+    lead.textContent = state.lead;
+    engines = state.engines;
+    if (tabs.children.length !== engines.length) tabs.replaceChildren(...engines.map(tab));
+    choose(current);
+  });
+
+  tabs.addEventListener('keydown', event => {
+    const here = engines.findIndex(engine => engine.name === current), count = engines.length;
+    const next = { ArrowRight: here + 1, ArrowLeft: here - 1, Home: 0, End: count - 1 }[event.key];
+    if (next === undefined) return;
+    event.preventDefault();
+    choose(engines[(next + count) % count].name, true);
+  });
+
+  copy.addEventListener('click', async () => {
+    copy.textContent = await copyText(code.textContent, () => getSelection().selectAllChildren(code));
+  });
 }
-
-function tab(engine, index) {
-  const about = { id: `${panel.id}-engine-${index}`, 'data-engine': engine.name, role: 'tab', 'aria-controls': panel.id };
-  return makeButton(engine.name, () => choose(engine.name), 'sl-engine', about);
-}
-
-onValue(value => {
-  find('.sl-production').hidden = !value;                  // before a sweep has run
-  if (!value) return;
-  const state = JSON.parse(value);
-  lead.textContent = state.lead;
-  engines = state.engines;
-  if (tabs.children.length !== engines.length) tabs.replaceChildren(...engines.map(tab));
-  choose(current);
-});
-
-tabs.addEventListener('keydown', event => {
-  const here = engines.findIndex(engine => engine.name === current), count = engines.length;
-  const next = { ArrowRight: here + 1, ArrowLeft: here - 1, Home: 0, End: count - 1 }[event.key];
-  if (next === undefined) return;
-  event.preventDefault();
-  choose(engines[(next + count) % count].name, true);
-});
-
-copy.addEventListener('click', async () => {
-  copy.textContent = await copyText(code.textContent, () => getSelection().selectAllChildren(code));
-});

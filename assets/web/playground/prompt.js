@@ -1,4 +1,7 @@
 // Escape folds the prompt, which grows over the row below it while it has the focus.
-document.addEventListener('keydown', event => {
-  if (event.key === 'Escape' && !event.isComposing && event.target.matches?.('#prompt textarea')) event.target.blur();
-});
+
+export function listenForPrompt() {
+  document.addEventListener('keydown', event => {
+    if (event.key === 'Escape' && !event.isComposing && event.target.matches?.('#prompt textarea')) event.target.blur();
+  });
+}

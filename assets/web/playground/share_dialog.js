@@ -1,78 +1,89 @@
 // Makes share links, hides controls, and presents. The server reads a link (link_handlers); unknown names do nothing.
-const find = selector => element.querySelector(selector), all = selector => [...element.querySelectorAll(selector)];
-const dialog = find('.sl-share'), field = find('#sl-share-link'), message = find('.sl-share-said');
-const copy = find('[data-share="copy"]'), presenting = find('[data-share="present"]'), reveal = find('[data-share="show"]');
-const ticks = all('[name="hide"]'), names = ticks.map(tick => tick.value), present = find('[name="present"]');
-const address = makeUrlQuery(names);
-const TYPING_HERE = 'input:not([type="range"]), textarea, select, [contenteditable="true"], [role="listbox"], dialog';
-let query = '', hidden = [], openedPresenting = false;
+import { onValue } from '../lib/dom.js';
+import { copyText } from '../lib/copy_button.js';
+import { listenForDrawer } from './drawer.js';
+import { listenForPrompt } from './prompt.js';
+import { makeUrlQuery } from './url_query.js';
 
-// ── hiding: by a style sheet, because gradio may draw its controls anew at any time ──
-const sheet = new CSSStyleSheet();
-document.adoptedStyleSheets = [...document.adoptedStyleSheets, sheet];
+export function mount(part) {
+  const { element, trigger } = part;
+  const find = selector => element.querySelector(selector), all = selector => [...element.querySelectorAll(selector)];
+  const dialog = find('.sl-share'), field = find('#sl-share-link'), message = find('.sl-share-said');
+  const copy = find('[data-share="copy"]'), presenting = find('[data-share="present"]'), reveal = find('[data-share="show"]');
+  const ticks = all('[name="hide"]'), names = ticks.map(tick => tick.value), present = find('[name="present"]');
+  const address = makeUrlQuery(names);
+  const TYPING_HERE = 'input:not([type="range"]), textarea, select, [contenteditable="true"], [role="listbox"], dialog';
+  let query = '', hidden = [], openedPresenting = false;
 
-function hide(listed) {
-  hidden = names.filter(name => listed.includes(name));
-  const selectors = hidden.map(name => `#${name}`);
-  if (hidden.includes('seed')) selectors.push('#dice');
-  if (hidden.length) selectors.push('#reset');                   // it would also reset hidden controls
-  if (selectors.length) selectors.push(`:is(#quick, #drawer) .form:not(:has(> :not(${selectors.join(', ')})))`);   // gradio's frame around only hidden ones
-  sheet.replaceSync(selectors.map(selector => `${selector} { display: none !important; }`).join('\n'));
-  for (const tick of ticks) tick.checked = hidden.includes(tick.value);
-  reveal.hidden = !hidden.length;
-}
+  // ── hiding: by a style sheet, because gradio may draw its controls anew at any time ──
+  const sheet = new CSSStyleSheet();
+  document.adoptedStyleSheets = [...document.adoptedStyleSheets, sheet];
 
-// ── presenting ──
-function show(on) {
-  document.body.classList.toggle('sl-present', on);
-  presenting.setAttribute('aria-pressed', on);
-  presenting.textContent = on ? 'Leave presentation' : 'Present';
-  window.dispatchEvent(new Event('resize'));                // charts measure themselves again
-}
-const toggle = () => show(!document.body.classList.contains('sl-present'));
-
-document.addEventListener('keydown', event => {
-  if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey || !element.isConnected) return;
-  if (event.key.toLowerCase() !== 'p' || event.target.closest?.(TYPING_HERE)) return;
-  event.preventDefault();
-  toggle();
-});
-
-// ── the link ──
-const chosen = () => ticks.filter(tick => tick.checked).map(tick => tick.value);
-
-function write(problem) {
-  field.value = problem ? '' : address.link(query, chosen(), present.checked);
-  copy.disabled = Boolean(problem);
-  message.textContent = problem || '';
-}
-
-async function copyLink() {
-  message.textContent = `${await copyText(field.value, () => { field.focus(); field.select(); })}.`;
-}
-
-const actions = {
-  open() {
-    copy.disabled = true;
-    field.value = message.textContent = '';
-    dialog.showModal();
-    trigger('asked');
-  },
-  present: toggle, copy: copyLink, close: () => dialog.close(),
-  show() { hide([]); write(); },
-};
-element.addEventListener('click', event => actions[event.target.closest('[data-share]')?.dataset.share]?.());
-for (const tick of [...ticks, present]) tick.addEventListener('change', () => { if (!copy.disabled) write(); });
-
-// ── values from the server ──
-onValue(value => {
-  const news = JSON.parse(value || '{}');
-  if (news.hide) {
-    hide(news.hide);
-    present.checked = openedPresenting = news.present;
-    if (news.present) show(true);
+  function hide(listed) {
+    hidden = names.filter(name => listed.includes(name));
+    const selectors = hidden.map(name => `#${name}`);
+    if (hidden.includes('seed')) selectors.push('#dice');
+    if (hidden.length) selectors.push('#reset');                   // it would also reset hidden controls
+    if (selectors.length) selectors.push(`:is(#quick, #drawer) .form:not(:has(> :not(${selectors.join(', ')})))`);   // gradio's frame around only hidden ones
+    sheet.replaceSync(selectors.map(selector => `${selector} { display: none !important; }`).join('\n'));
+    for (const tick of ticks) tick.checked = hidden.includes(tick.value);
+    reveal.hidden = !hidden.length;
   }
-  if (news.link !== undefined) { query = news.link; write(news.problem); }
-  if (news.address !== undefined) address.show(news.address, hidden, openedPresenting);
-});
-if (address.asks()) trigger('opened', { query: location.search, reload: performance.getEntriesByType('navigation')[0]?.type === 'reload' });
+
+  // ── presenting ──
+  function show(on) {
+    document.body.classList.toggle('sl-present', on);
+    presenting.setAttribute('aria-pressed', on);
+    presenting.textContent = on ? 'Leave presentation' : 'Present';
+    window.dispatchEvent(new Event('resize'));                // charts measure themselves again
+  }
+  const toggle = () => show(!document.body.classList.contains('sl-present'));
+
+  document.addEventListener('keydown', event => {
+    if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey || !element.isConnected) return;
+    if (event.key.toLowerCase() !== 'p' || event.target.closest?.(TYPING_HERE)) return;
+    event.preventDefault();
+    toggle();
+  });
+
+  // ── the link ──
+  const chosen = () => ticks.filter(tick => tick.checked).map(tick => tick.value);
+
+  function write(problem) {
+    field.value = problem ? '' : address.link(query, chosen(), present.checked);
+    copy.disabled = Boolean(problem);
+    message.textContent = problem || '';
+  }
+
+  async function copyLink() {
+    message.textContent = `${await copyText(field.value, () => { field.focus(); field.select(); })}.`;
+  }
+
+  const actions = {
+    open() {
+      copy.disabled = true;
+      field.value = message.textContent = '';
+      dialog.showModal();
+      trigger('asked');
+    },
+    present: toggle, copy: copyLink, close: () => dialog.close(),
+    show() { hide([]); write(); },
+  };
+  element.addEventListener('click', event => actions[event.target.closest('[data-share]')?.dataset.share]?.());
+  for (const tick of [...ticks, present]) tick.addEventListener('change', () => { if (!copy.disabled) write(); });
+
+  // ── values from the server ──
+  onValue(part, value => {
+    const news = JSON.parse(value || '{}');
+    if (news.hide) {
+      hide(news.hide);
+      present.checked = openedPresenting = news.present;
+      if (news.present) show(true);
+    }
+    if (news.link !== undefined) { query = news.link; write(news.problem); }
+    if (news.address !== undefined) address.show(news.address, hidden, openedPresenting);
+  });
+  listenForDrawer();
+  listenForPrompt();
+  if (address.asks()) trigger('opened', { query: location.search, reload: performance.getEntriesByType('navigation')[0]?.type === 'reload' });
+}

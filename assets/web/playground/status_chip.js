@@ -1,47 +1,51 @@
 // Shows the engine's state, fetched every two seconds while the page is visible. It is fetched without gradio's queue and
 // session, because thirty pages do so. The visitor's own place in the queue is shown instead, if there is one.
-const EVERY = 2000;
-const chip = element.querySelector('.sl-chip'), words = element.querySelector('.sl-chip-words');
-let engine = { kind: 'asleep', text: '' }, settled = false;
-let place = null;   // the runs ahead of this visitor's; 0 while it runs, null without a run
+import { setText } from '../lib/dom.js';
 
-function draw() {
-  const shown = place ? { kind: 'waiting', text: `Your place in the queue: ${place + 1}` }
-    : place === 0 && engine.kind === 'busy' ? { ...engine, text: `${engine.text}: your run` }
-    : engine;
-  chip.dataset.kind = shown.kind;
-  chip.hidden = !shown.text;
-  // A percentage that counts up is not read aloud.
-  chip.setAttribute('aria-live', shown.kind === 'loading' ? 'off' : 'polite');
-  setText(words, shown.text);
-}
+export function mount({ element, trigger }) {
+  const EVERY = 2000;
+  const chip = element.querySelector('.sl-chip'), words = element.querySelector('.sl-chip-words');
+  let engine = { kind: 'asleep', text: '' }, settled = false;
+  let place = null;   // the runs ahead of this visitor's; 0 while it runs, null without a run
 
-// ``settled`` fires once, when no model is being loaded: requests to the engine would slow the loading down.
-function receive(state) {
-  engine = state;
-  if (settled || engine.kind === 'loading') return;
-  settled = true;
-  trigger('settled');
-}
-
-async function poll() {
-  if (!element.isConnected) return;
-  if (!document.hidden) {
-    try {
-      const answer = await fetch(new URL('speclens/state', document.baseURI), { cache: 'no-store' });
-      if (answer.ok) receive(await answer.json());
-    } catch {
-      engine = { kind: 'lost', text: 'The server does not answer' };
-    }
-    draw();
+  function draw() {
+    const shown = place ? { kind: 'waiting', text: `Your place in the queue: ${place + 1}` }
+      : place === 0 && engine.kind === 'busy' ? { ...engine, text: `${engine.text}: your run` }
+      : engine;
+    chip.dataset.kind = shown.kind;
+    chip.hidden = !shown.text;
+    // A percentage that counts up is not read aloud.
+    chip.setAttribute('aria-live', shown.kind === 'loading' ? 'off' : 'polite');
+    setText(words, shown.text);
   }
-  setTimeout(poll, EVERY);
-}
 
-document.addEventListener('speclens-place', event => {   // sent by notice.js
-  place = event.detail;
+  // ``settled`` fires once, when no model is being loaded: requests to the engine would slow the loading down.
+  function receive(state) {
+    engine = state;
+    if (settled || engine.kind === 'loading') return;
+    settled = true;
+    trigger('settled');
+  }
+
+  async function poll() {
+    if (!element.isConnected) return;
+    if (!document.hidden) {
+      try {
+        const answer = await fetch(new URL('speclens/state', document.baseURI), { cache: 'no-store' });
+        if (answer.ok) receive(await answer.json());
+      } catch {
+        engine = { kind: 'lost', text: 'The server does not answer' };
+      }
+      draw();
+    }
+    setTimeout(poll, EVERY);
+  }
+
+  document.addEventListener('speclens-place', event => {   // sent by notice.js
+    place = event.detail;
+    draw();
+  });
+  document.addEventListener('visibilitychange', () => { if (!document.hidden) draw(); });
   draw();
-});
-document.addEventListener('visibilitychange', () => { if (!document.hidden) draw(); });
-draw();
-poll();
+  poll();
+}

@@ -1,6 +1,6 @@
 // Reads and writes the query of the page's URL. Knows no DOM beyond the address.
 
-function makeUrlQuery(names) {
+export function makeUrlQuery(names) {
   const ours = new Set([...names, 'revision', 'hide', 'present', 'force']);
   const joined = parts => parts.filter(Boolean).join('&');
 

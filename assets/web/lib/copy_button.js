@@ -1,6 +1,6 @@
 // Copies a text; without permission, or on a page without https, it selects the text instead. Returns the words to show.
 
-async function copyText(text, select) {
+export async function copyText(text, select) {
   try {
     await navigator.clipboard.writeText(text);
     return 'Copied';

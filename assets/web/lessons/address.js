@@ -1,0 +1,27 @@
+// Writes the open lesson into the page's address, and opens the lesson that it names: #lesson-3 is the third.
+
+// ``isHere()``: the lessons are on the page; ``current()``: the number of the open lesson, or undefined; ``open(number)``:
+// opens it. Returns functions that write the address or clear it, and that open the lesson it names, if any.
+export function makeAddress({ isHere, current, open }) {
+  function write(hash) {
+    if (location.hash === hash) return;
+    try { history.replaceState(history.state, '', location.pathname + location.search + hash); } catch { /* a page without an address */ }
+  }
+  const writeCurrent = () => write(current() === undefined ? '#lessons' : `#lesson-${current()}`);
+  const clear = () => write('');
+
+  function openNamed() {
+    const number = /^#lesson-(\d{1,3})$/.exec(location.hash)?.[1];
+    if (number) open(Number(number));
+    return Boolean(number);
+  }
+
+  window.addEventListener('hashchange', () => { if (isHere()) openNamed(); });
+  // The address names the lesson only while its tab is open, because the playground has an address of its own.
+  document.addEventListener('click', event => {
+    if (!event.isTrusted) return;                            // a link that opens the tab has its own address
+    if (event.target.closest?.('#playground-tab-button, #lab-tab-button')) clear();
+    if (event.target.closest?.('#lessons-tab-button')) writeCurrent();
+  }, true);
+  return { writeCurrent, clear, openNamed };
+}

@@ -1,0 +1,27 @@
+// The tools of the lessons, by the name that a step gives its tool. Each is ``(settings, touched)`` → its element;
+// ``touched()``: the learner has changed something.
+import { makeAcceptanceLog } from './acceptance_log.js';
+import { makeBatching } from './batching.js';
+import { makeCost } from './cost.js';
+import { makeCurve } from './curve.js';
+import { makeDuel } from './duel.js';
+import { makeFloatSums } from './float_sums.js';
+import { makeGrowTree } from './grow_tree.js';
+import { makeGuessWords } from './guess_words.js';
+import { makeKindsOfText } from './kinds_of_text.js';
+import { makeMemory } from './memory.js';
+import { makeOverlap } from './overlap.js';
+import { makePassPlaces } from './pass_places.js';
+import { makeRecipe } from './recipe.js';
+import { makeRejectionDemo } from './rejection_demo.js';
+import { makeRoofline } from './roofline.js';
+import { makeMystery, makeRuler } from './ruler.js';
+import { makeTemperature } from './temperature.js';
+import { makeTokenizerMismatch } from './tokenizer_mismatch.js';
+
+export const TOOLS = {
+  roofline: makeRoofline, heat: makeTemperature, duel: makeDuel, log: makeAcceptanceLog, overlap: makeOverlap,
+  places: makePassPlaces, dice: makeRejectionDemo, curve: makeCurve, memory: makeMemory, crowd: makeBatching,
+  cuts: makeTokenizerMismatch, adding: makeFloatSums, price: makeCost, grow: makeGrowTree, recipe: makeRecipe,
+  guess: makeGuessWords, kinds: makeKindsOfText, ruler: makeRuler, mystery: makeMystery,
+};

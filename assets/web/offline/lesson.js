@@ -1,0 +1,5 @@
+// Shows the lessons of the site without a server.
+import { mount } from '../lessons/lesson.js';
+import { show } from './page.js';
+
+show('lesson', mount);

@@ -1,0 +1,88 @@
+// Chooses the token that the inspector shows: the one of a step by hand, or one that is locked by a click.
+import { makeInspector } from './inspector.js';
+import { currentOf } from './timeline.js';
+
+// ``player``: {timeline, playback, playhead, rows, texts, tooltip}; ``forkOf``: see makeInspector.
+export function makeInspection(root, { timeline, playback, playhead, rows, texts, tooltip }, forkOf) {
+  const find = selector => root.querySelector(selector), panel = find('.sl-inspector');
+  const inspector = makeInspector(find('.sl-inspected-token'), lockByButton, find('.sl-legend'), forkOf);
+  let locked = null;
+
+  function inspect(token) {
+    const stage = playhead.stageNow(token);
+    if (stage === 'hidden') return unlock();
+    inspector.show(token, playhead.roundOf(token), timeline.about, stage);
+  }
+
+  function mark(token) {
+    rows.mark(token);
+    texts.mark(token);
+  }
+
+  function lock(token) {
+    locked = token;
+    mark(token);
+    inspect(token);
+    panel.dataset.open = root.dataset.chosen = 'locked';
+    panel.scrollTop = 0;                                  // on a phone it scrolls
+    tooltip.hide();
+    keepAbove(rows.nodeOf(token));
+  }
+
+  // The button that was pressed is gone, so the focus goes to the one that closes.
+  function lockByButton(token) {
+    lock(token);
+    find('.sl-close').focus({ preventScroll: true });
+  }
+
+  // Keeps the token in sight above the inspector, which on a phone covers the lower part.
+  function keepAbove(node) {
+    if (!node || getComputedStyle(panel).position !== 'fixed') return;
+    const at = node.getBoundingClientRect(), hidden = at.bottom + 12 - panel.getBoundingClientRect().top;
+    if (hidden > 0 || at.top < 0) window.scrollBy(0, hidden);
+  }
+
+  function unlock() {
+    locked = null;
+    mark(null);
+    panel.dataset.open = root.dataset.chosen = '';
+    inspector.clear(lastRejected());
+  }
+
+  // The last draft rejected so far; null while playing, because it would change all the time.
+  function lastRejected() {
+    const { index } = playhead.place();
+    if (index < 0 || playback.playing || playback.live) return null;
+    const { rejected, rejectedBefore } = timeline.rounds[index];
+    return rejected && playhead.stageNow(rejected) === 'rejected' ? rejected : rejectedBefore ?? null;
+  }
+
+  // A step by hand inspects the token of that step.
+  function showStep({ index, step }) {
+    if (locked) unlock();
+    if (index < 0 || playback.live) return inspector.clear(lastRejected());
+    const token = currentOf(timeline.rounds[index], step);
+    mark(token);
+    inspect(token);
+  }
+
+  // After the playhead moved to ``at``; ``isByHand``: the reader moved it.
+  function follow(at, isByHand) {
+    if (isByHand) showStep(at);
+    else if (locked) { if (playhead.stageNow(locked) !== inspector.stage) inspect(locked); }
+    else if (inspector.stage && playback.playing) unlock();
+    if (!inspector.stage) inspector.clear(lastRejected());
+  }
+
+  return {
+    follow, unlock, lockByButton,
+    isLocked: token => token === locked,
+    toggle: token => (token === locked ? unlock() : lock(token)),
+    // Unlocks the token. Whether the focus was in the panel, whose buttons are gone then.
+    escape() {
+      const isLeaving = locked && panel.contains(document.activeElement);
+      if (locked) unlock();
+      return Boolean(isLeaving);
+    },
+  };
+}

@@ -1,0 +1,22 @@
+// Finds the token that an arrow key leads to. Knows no DOM.
+
+// ``hides(token)``: its row is folded and does not show it.
+export function neighbourOf(token, key, timeline, branch, hides) {
+  return branch.on ? besideIn(token, key, timeline, branch, hides) : inRun(token, key, timeline, hides);
+}
+
+function inRun({ round, index }, key, timeline, hides) {
+  const { tokens } = timeline.rounds[round], isShown = other => !hides(other);
+  const tokensOf = number => timeline.rounds[number]?.tokens;
+  if (key === 'ArrowRight') return tokens.slice(index + 1).find(isShown) || tokensOf(round + 1)?.[0];
+  if (key === 'ArrowLeft') return tokens.slice(0, index).findLast(isShown) || tokensOf(round - 1)?.at(-1);
+  return tokensOf(key === 'ArrowDown' ? round + 1 : round - 1)?.[0];
+}
+
+// With two lanes: along a row through both cells, or up and down within the lane.
+function besideIn(token, key, timeline, branch, hides) {
+  const row = branch.rowOf(token), lanes = number => [timeline.rounds[number]?.tokens || [], branch.ownIn(number)];
+  if (key === 'ArrowDown' || key === 'ArrowUp') return lanes(row + (key === 'ArrowDown' ? 1 : -1))[token.branch ? 1 : 0][0];
+  const along = [row - 1, row, row + 1].flatMap(number => lanes(number).flat()).filter(other => !hides(other));
+  return along[along.indexOf(token) + (key === 'ArrowRight' ? 1 : -1)];
+}

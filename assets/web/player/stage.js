@@ -1,0 +1,33 @@
+// Connects the stage to gradio: reads each value, and asks for the whole run when values were lost on the way.
+import { onValue } from '../lib/dom.js';
+import { makeHeartbeat } from '../lib/heartbeat.js';
+import { makePlayer } from './player.js';
+
+export function mount(part) {
+  const { element, trigger } = part;
+  const box = element.querySelector('.sl-player'), expectValues = makeHeartbeat(part);
+
+  // Scrolls to the rounds after Run was pressed or a file was opened far below.
+  function bringIntoSight() {
+    const head = box.querySelector('.sl-head'), top = head.getBoundingClientRect().top;
+    if (!box.offsetParent || (top >= 0 && top < window.innerHeight / 2)) return;       // another tab is open, or it is in sight
+    if (top > 0) head.scrollIntoView({ block: 'start' }); else window.scrollTo({ top: 0 });
+  }
+
+  function heard(status) {
+    expectValues(status.kind === 'progress');
+    document.dispatchEvent(new CustomEvent('speclens-place', { detail: status.place ?? null }));
+  }
+
+  // For the tab of trees, a component of its own: where the playhead is; back come a token to inspect and a round to go to.
+  const placed = detail => document.dispatchEvent(new CustomEvent('speclens-playhead', { detail }));
+  document.addEventListener('speclens-ask-playhead', () => player.tellPlace());
+  document.addEventListener('speclens-to-round', ({ detail }) => player.toRound(detail));
+  document.addEventListener('speclens-inspect', ({ detail }) => { player.lock(detail); bringIntoSight(); });
+
+  let opened = false;       // the run that the page opens with does not scroll it
+  const engine = { fork: (place, id) => trigger('fork', { place, id }), keep: () => trigger('keep'), drop: () => trigger('drop'), alone: () => trigger('alone') };
+  const player = makePlayer(box, { askAgain: () => trigger('missing'), runStarted: () => opened && bringIntoSight(), heard, placed, engine });
+  onValue(part, player.read);
+  opened = true;
+}

@@ -1,0 +1,69 @@
+"""Modules joined into one script: each once, after those it imports; what the joiner does not know is refused."""
+
+import pytest
+
+from app.ui.html_component import PARTS, WEB, bundle
+from app.ui.js_bundle import bundle as bundle_below
+
+ONE = "export const one = 1;\n"
+
+
+@pytest.fixture
+def joined(tmp_path):
+    """``joined(files)`` writes them and joins them from a.js on."""
+
+    def join(files: dict[str, str]) -> str:
+        for name, text in files.items():
+            path = tmp_path / name
+            path.parent.mkdir(exist_ok=True)
+            path.write_text(text, encoding="utf-8")
+        return bundle_below(tmp_path, ["a.js"])
+
+    return join
+
+
+def test_a_module_runs_once_and_after_those_it_imports(joined):
+    code = joined(
+        {
+            "a.js": "import { two } from './lib/b.js';\nimport {\n  one,\n} from './lib/c.js';\nlog(one, two);\n",
+            "lib/b.js": "import { one } from './c.js';\n\nexport async function two() { return one; }\n",
+            "lib/c.js": f"// Import what you like.\n{ONE}",
+        }
+    )
+    starts = [code.index(f"modules['{name}'] = ") for name in ("lib/c.js", "lib/b.js", "a.js")]
+    assert starts == sorted(starts) and code.count("= (() => {") == 3
+    assert "const { one } = modules['lib/c.js'];\n\nasync function two()" in code and "return { two };" in code
+    assert "const {\n  one,\n} = modules['lib/c.js'];\nlog(one, two);" in code
+    assert "import" not in code.lower() and "export" not in code
+
+
+@pytest.mark.parametrize(
+    ("module", "problem"),
+    [
+        ("\nimport b from './b.js';", "a.js:2: js_bundle.py does not know this form"),
+        ("import * as b from './b.js';", "a.js:1: js_bundle.py does not know this form"),
+        ("import { one as two } from './b.js';", "a.js:1: js_bundle.py does not know this form"),
+        ('import { one } from "./b.js";', "a.js:1: js_bundle.py does not know this form"),
+        ("import './b.js';", "a.js:1: js_bundle.py does not know this form"),
+        ("import { one } from 'https://example.com/b.js';", "a.js:1: js_bundle.py does not know this form"),
+        ("const late = () => import('./b.js');", "a.js:1: js_bundle.py does not know this form"),
+        ("let a = 1;\n\nexport { a };", "a.js:3: js_bundle.py does not know this form"),
+        ("export let a = 1;", "a.js:1: js_bundle.py does not know this form"),
+        ("export default 1;", "a.js:1: js_bundle.py does not know this form"),
+        ("import { one } from './b.js';\nimport { two } from './b.js';", "a.js:2: b.js does not export two"),
+        ("import { one } from './c.js';", "a.js:1: there is no ./c.js"),
+        ("import { back } from './circle.js';", "circle.js:1: a.js → circle.js → a.js is a circle"),
+    ],
+)
+def test_another_form_a_missing_name_and_a_circle_are_refused_with_file_and_line(joined, module, problem):
+    circle = "import { a } from './a.js';\nexport const back = a;\n"
+    with pytest.raises(ValueError) as refused:
+        joined({"a.js": f"{module}\n", "b.js": ONE, "circle.js": circle})
+    assert problem in str(refused.value)
+
+
+def test_every_module_belongs_to_a_part_or_to_a_file_of_its_own():
+    files = [path.relative_to(WEB).as_posix() for path in WEB.rglob("*.js")]
+    starts = [f"{path}.js" for path in PARTS.values()] + [name for name in files if name.startswith("offline/")]
+    code = bundle(*starts)
+    assert [name for name in files if f"modules['{name}'] = " not in code] == []

@@ -1,0 +1,33 @@
+"""The page's scripts in a browser: one file, cached for good, and the same table of statuses as the engine's."""
+
+import pytest
+from player_page import load_modules
+from playwright.sync_api import Page
+
+from app.ui.html_component import PARTS, script_path
+from app.views.statuses import STAGES
+from engine.trace.events import FORCED, STATUSES
+
+pytestmark = pytest.mark.browser
+
+
+def test_the_page_loads_its_scripts_once_and_as_one_file(visit):
+    page: Page = visit()
+    ours = [url for url in page.requests if "/speclens-" in url]
+    assert [url.split("/", 3)[3] for url in ours] == [script_path()]
+    mounts = page.evaluate(
+        "path => import(new URL(path, document.baseURI)).then(({ mounts }) => Object.keys(mounts))", script_path()
+    )
+    assert mounts == list(PARTS)
+
+
+def test_the_browsers_statuses_are_the_engines(open_page):
+    page = open_page("about:blank")
+    load_modules(page, ["lib/statuses.js"])
+    flags = ("drafted", "tested", "emitted")
+    expected = {
+        name: {flag: getattr(status, flag) for flag in flags} | {"mark": status.mark, "word": name}
+        for name, status in (STATUSES | {"forced": FORCED}).items()
+    }
+    stages = {name: {"mark": mark, "word": word} for name, (mark, word, _) in STAGES.items()}
+    assert page.evaluate("STATUSES") == expected | stages
