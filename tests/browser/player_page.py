@@ -1,19 +1,24 @@
 """The page's modules without gradio and without a server: the player alone, or functions for a test to call."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator
+from contextlib import contextmanager
 
-from playwright.sync_api import Page
+from playwright.sync_api import Browser, Page
 
 from app.ui.html_component import bundle, read, template
 
 STYLES = ("page.css", "playground/results.css", "player/player.css", "player/stage.css")
 
 
-def load_modules(page: Page, paths: Sequence[str]) -> None:
-    """Makes all that these modules export global in the page."""
+@contextmanager
+def page_with(browser: Browser, *paths: str) -> Iterator[Page]:
+    """An empty page in which all that these modules export is global."""
+    page = browser.new_page()
     page.add_script_tag(content=bundle(*paths))
     page.evaluate("paths => paths.forEach(path => Object.assign(window, modules[path]))", paths)
+    yield page
+    page.close()
 
 
 def literal(text: str) -> str:

@@ -5,7 +5,7 @@ import re
 
 import pytest
 from page_actions import choose, run, speedup
-from player_page import load_modules
+from player_page import page_with
 from playwright.sync_api import Page, expect
 
 from engine.trace.speedup_model import best_gamma, break_even, expected_tokens, idealised_speedup, interpolate
@@ -32,14 +32,13 @@ PULL = """async () => {
 # ── formulas ──
 
 
-@pytest.fixture
-def script(open_page):
+@pytest.fixture(scope="module")
+def script(browser):
     """The formulas alone on an empty page; gives a way to ask for many values at once."""
-    page = open_page("about:blank")
-    load_modules(page, ["lib/speedup_model.js"])
-    return lambda name, grid: page.evaluate(
-        "([name, grid]) => grid.map(args => window[name](...args))", [name, [list(args) for args in grid]]
-    )
+    with page_with(browser, "lib/speedup_model.js") as page:
+        yield lambda name, grid: page.evaluate(
+            "([name, grid]) => grid.map(args => window[name](...args))", [name, [list(args) for args in grid]]
+        )
 
 
 ALPHAS = [0, 1e-9, 0.1, 0.25, 0.5, 0.77, 0.9, 0.99, 1]

@@ -7,8 +7,9 @@ import time
 
 import pytest
 import torch
-from player_page import load_modules
+from player_page import page_with
 from playwright.sync_api import Page, expect
+from visits import Visits
 
 from app.lessons_tab.guessing import game
 from app.lessons_tab.variables import of
@@ -41,12 +42,11 @@ TEXTS = (
 )
 
 
-@pytest.fixture
-def bare(open_page):
+@pytest.fixture(scope="module")
+def bare(browser):
     """A page with nothing on it, where the tools' functions are global."""
-    page = open_page("about:blank")
-    load_modules(page, MODULES)
-    return page
+    with page_with(browser, *MODULES) as page:
+        yield page
 
 
 # ── cuts ──
@@ -450,12 +450,24 @@ def test_the_best_length_follows_alpha_by_position_and_what_is_no_log_gets_a_sen
 # ── on the page ──
 
 
+@pytest.fixture(scope="module")
+def lessons_page(browser, fake_server):
+    """One visitor's page for all tools. At the end no error was logged and no other server asked."""
+    visits = Visits(browser)
+    page = visits.open(f"{fake_server}/#lessons", fresh=True)
+    page.get_by_role("tab", name="Lessons").click()
+    expect(page.locator(".sl-lesson-card").first).to_be_visible()
+    yield page
+    visits.close()
+
+
 @pytest.fixture
-def at_tool(visit):
+def at_tool(lessons_page):
     """Opens a lesson at the step that has the tool."""
 
     def open_(number: int, titled: str) -> Page:
-        page = visit(f"#lesson-{number}")
+        page = lessons_page
+        page.evaluate("number => { location.hash = `#lesson-${number}`; }", number)
         expect(page.locator("#sl-lesson-title")).to_contain_text(f"{number}. ")
         page.locator(f'.sl-dot[title="{titled}"]').click()
         expect(page.locator(".sl-lesson-next")).to_have_text("Skip")

@@ -1,7 +1,7 @@
 """The page's scripts in a browser: one file, cached for good, and the same table of statuses as the engine's."""
 
 import pytest
-from player_page import load_modules
+from player_page import page_with
 from playwright.sync_api import Page
 
 from app.ui.html_component import PARTS, script_path
@@ -21,13 +21,12 @@ def test_the_page_loads_its_scripts_once_and_as_one_file(visit):
     assert mounts == list(PARTS)
 
 
-def test_the_browsers_statuses_are_the_engines(open_page):
-    page = open_page("about:blank")
-    load_modules(page, ["lib/statuses.js"])
+def test_the_browsers_statuses_are_the_engines(browser):
     flags = ("drafted", "tested", "emitted")
     expected = {
         name: {flag: getattr(status, flag) for flag in flags} | {"mark": status.mark, "word": name}
         for name, status in (STATUSES | {"forced": FORCED}).items()
     }
     stages = {name: {"mark": mark, "word": word} for name, (mark, word, _) in STAGES.items()}
-    assert page.evaluate("STATUSES") == expected | stages
+    with page_with(browser, "lib/statuses.js") as page:
+        assert page.evaluate("STATUSES") == expected | stages

@@ -8,7 +8,7 @@ from functools import partial
 
 import pytest
 from fake_worker import recorded
-from player_page import load_modules
+from player_page import page_with
 from sample_traces import round_, tree
 from sample_traces import token as made
 
@@ -95,11 +95,8 @@ TRACES = {
 
 @pytest.fixture(scope="module")
 def spoken(browser) -> dict[str, list[dict]]:
-    page = browser.new_page()
-    load_modules(page, MODULES)
-    result = page.evaluate(SPOKEN, {name: player_feed.complete(name, trace) for name, trace in TRACES.items()})
-    page.close()
-    return result
+    with page_with(browser, *MODULES) as page:
+        return page.evaluate(SPOKEN, {name: player_feed.complete(name, trace) for name, trace in TRACES.items()})
 
 
 def pairs(name: str, spoken: dict, *statuses: str):
