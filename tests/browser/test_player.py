@@ -10,13 +10,12 @@ from page_actions import OVERFLOW, ROWS, text_of
 from player_page import page as harness
 from playwright.sync_api import Page, expect
 from sample_traces import tree
+from test_sentences import by_rule, drafted_by
 
 from app.page import STYLES
 from app.playground.startup_run import OPENING
 from app.ui.html_component import read
 from app.views import player_feed, tiles
-from engine.config import SamplingParams
-from engine.exactness.toy_models import ToyLM, make_drafter, record_trace
 from engine.trace.events import PromptToken, Round, Timings, Token
 from engine.trace.trace import Trace, load
 
@@ -74,6 +73,14 @@ def stages(page: Page, row: int = -1) -> list[str]:
     return page.locator(".sl-row").evaluate_all(script)
 
 
+# The stages of the first row after each of some steps by hand.
+STEPS = """count => Array.from({ length: count }, () => {
+  document.dispatchEvent(new KeyboardEvent('keydown', { key: 'k', bubbles: true }));
+  const tokens = document.querySelector('.sl-row').querySelectorAll('.sl-token:not([hidden])');
+  return [...tokens].map(node => node.dataset.stage);
+})"""
+
+
 # ── stepping ──
 
 
@@ -83,20 +90,15 @@ def test_a_round_is_told_in_order_draft_scores_verdicts_closing(opened):
     page = opened(trace, at_end=False)
     page.keyboard.press("Home")
     expect(page.locator(".sl-row")).to_have_count(0)
-    told = []
-    for _ in range(20):
-        page.keyboard.press("k")
-        told.append(stages(page, 0))
-        if len(told[-1]) == len(first.tokens):
-            break
     n, tested = len(first.parents), sum(t.status in ("accepted", "rejected") for t in first.tokens)
+    told = page.evaluate(STEPS, n + 1 + tested + 1)
     assert told[:n] == [["waiting"] * (i + 1) for i in range(n)]
     assert told[n] == ["scored"] * n  # all at once
     verdicts = [t.status for t in first.tokens[:n]]
     for i in range(1, tested + 1):
         assert told[n + i][:i] == verdicts[:i]
     assert told[n + tested] == verdicts  # the last verdict settles the drafts that were never tested
-    assert told[-1] == [*verdicts, first.tokens[n].status] and len(told) == n + 1 + tested + 1
+    assert told[-1] == [*verdicts, first.tokens[n].status]
     assert text_of(page) == "".join(t.text for t in first.emitted)
 
 
@@ -158,7 +160,9 @@ def test_a_round_is_summed_up_for_a_screen_reader(opened):
     trace = made()
     page = opened(trace, at_end=False)
     page.keyboard.press("Home")
-    page.wait_for_timeout(1100)
+    page.evaluate(
+        "now => { performance.now = () => now + 2000; }", page.evaluate("performance.now()")
+    )  # two seconds on
     page.keyboard.press("ArrowRight")
     live = page.locator(".sl-live")
     expect(live).to_have_attribute("aria-live", "polite")
@@ -184,19 +188,6 @@ def test_every_status_has_a_word_and_a_mark_and_a_chain_stays_on_one_line(opened
     assert "line-through" in refused.evaluate("node => getComputedStyle(node).textDecorationLine")
     assert page.locator(".sl-tree, [data-joins]").count() == 0
     expect(page.locator(".sl-rounds .sl-means-rescued")).to_be_hidden()  # only a block rescues
-
-
-def by_rule(acceptance: str) -> Trace:
-    """A run of the toy with another acceptance rule; blocks rescue drafts in it."""
-    target = ToyLM.random(8, seed=1, spread=1.2)
-    settings = {
-        "sampling": SamplingParams(0.8),
-        "gamma": 4,
-        "max_new_tokens": 60,
-        "seed": 1,
-        "acceptance": acceptance,
-    }
-    return record_trace(target, make_drafter("lm", target.with_noise(0.8, seed=2)), [0, 1], **settings)
 
 
 def test_a_rescued_draft_shows_the_numbers_of_its_whole_block(opened):
@@ -455,6 +446,18 @@ def test_no_style_is_lost_when_gradio_writes_the_rules_anew(opened):
     assert [rule for name in STYLES for rule in page.evaluate(LOST, read(name))] == []
 
 
+# What is on the page after each of these values.
+FORCED = """values => values.map(value => {
+  feed(value);
+  const find = selector => document.querySelector(selector), heads = find('.sl-lane-heads');
+  return {
+    run: find('.sl-text').textContent, branch: find('.sl-branch-text').textContent, height: heads.offsetHeight,
+    words: heads.querySelectorAll('.sl-forced-word').length,
+    overflow: Math.max(0, OVERFLOW),
+  };
+})""".replace("OVERFLOW", OVERFLOW)
+
+
 def test_hostile_tokens_are_only_text(opened):
     trace = with_texts(HOSTILE)
     page = opened(trace)
@@ -465,18 +468,13 @@ def test_hostile_tokens_are_only_text(opened):
         tokens.nth(i).click()
         tokens.nth(i).hover()
     expect(tokens.last.locator(".sl-piece")).to_have_text("␣␣")  # a token of spaces is seen
-    for number, text in enumerate(HOSTILE):
-        page.evaluate("text => feed(text)", player_feed.complete(f"forced {number}", forking(trace, text)))
-        assert text_of(page).encode("utf-16", "surrogatepass") == as_shown.encode("utf-16", "surrogatepass")
-        inside = page.locator(".sl-branch-text").evaluate("node => node.textContent")
-        assert inside.encode("utf-16", "surrogatepass") == (HOSTILE[0] + text + as_shown).encode(
-            "utf-16", "surrogatepass"
-        )
-        expect(page.locator(".sl-lane-heads .sl-forced-word")).to_have_count(1)
-        assert page.locator(".sl-lane-heads").bounding_box()["height"] < 40, "one line"
-        for width in (320, 1280):
-            page.set_viewport_size({"width": width, "height": 900})
-            page.wait_for_function(f"{OVERFLOW} <= 0")
+    for width in (320, 1280):
+        page.set_viewport_size({"width": width, "height": 900})
+        runs = [player_feed.complete(f"{width} {i}", forking(trace, text)) for i, text in enumerate(HOSTILE)]
+        for text, shown in zip(HOSTILE, page.evaluate(FORCED, runs), strict=True):
+            expected = {"run": as_shown, "branch": HOSTILE[0] + text + as_shown, "words": 1, "overflow": 0}
+            height = shown.pop("height")
+            assert shown == expected and height < 40, "one line"
     assert page.locator("#stage script, #stage img").count() == 0
 
 
@@ -610,13 +608,9 @@ def test_a_tree_is_one_line_of_what_was_tested_until_one_of_its_tokens_is_inspec
 def test_a_tree_is_told_step_by_step_and_fits_a_phone(opened):
     page = opened(tree(), at_end=False, viewport={"width": 390, "height": 844})
     page.keyboard.press("Home")
-    for step in range(1, 8):
-        page.keyboard.press("k")
-        assert stages(page, 0) == ["waiting"] * step
-    page.keyboard.press("k")
-    assert stages(page, 0) == ["scored"] * 7
-    page.keyboard.press("k")
-    assert stages(page, 0)[:2] == ["rejected", "scored"]
+    *drafted, scored, first_verdict = page.evaluate(STEPS, 9)
+    assert drafted == [["waiting"] * step for step in range(1, 8)] and scored == ["scored"] * 7
+    assert first_verdict[:2] == ["rejected", "scored"]
     page.keyboard.press("End")
     assert stages(page, 0)[2] == "discarded" and len(stages(page, 0)) == 8
     assert page.evaluate(OVERFLOW) <= 0
@@ -701,11 +695,6 @@ def test_on_a_phone_a_tap_brings_the_numbers_up_and_the_way_out_stays(opened):
 
 
 # ── how a round's drafts came about ──
-
-
-def drafted_by(method: str, trace: Trace, **config) -> Trace:
-    settings = trace.started.config | {"method": method} | config
-    return replace(trace, started=replace(trace.started, config=settings))
 
 
 def test_medusas_heads_are_columns_below_one_line_while_their_round_is_played_or_inspected(opened):
