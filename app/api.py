@@ -3,7 +3,7 @@
 import json
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, replace
 
 import gradio as gr
@@ -11,9 +11,9 @@ import gradio as gr
 from app.form import defaults, settings
 from app.jobs.baseline import baseline_of, with_baseline
 from app.jobs.result_cache import RecordedRun
-from app.jobs.runs import NamedConfigs
+from app.jobs.runs import NamedConfigs, Replaced
 from app.jobs.service import Service
-from app.jobs.updates import Update
+from app.jobs.updates import Fold, Update
 from app.jobs.visitor import visitor_id
 from engine.config import AUTO, is_lossy
 from engine.errors import EngineError
@@ -129,7 +129,8 @@ class Api:
     ) -> Iterator[tuple[dict[str, Trace | None], dict]]:
         """The traces so far by name, and a status: about once a second, and at every change of status."""
         shown, due, is_late, others = None, 0.0, False, 0
-        with self.service.runs.request(visitor_id(request)) as mine:
+        fold = Fold(configs)
+        with self.service.runs.request(visitor_id(request)) as mine, suppress(Replaced):
             for update in self.service.runs.run(mine, configs, again, may_share):
                 if isinstance(update, RecordedRun):
                     yield dict(update.traces), {"status": "recorded", "seconds_ago": round(time.time() - update.at)}

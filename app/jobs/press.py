@@ -5,7 +5,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from typing import TypeVar
 
-from app.jobs.runs import Request, Runs
+from app.jobs.runs import Replaced, Request, Runs
 from engine.errors import EngineError
 
 T = TypeVar("T")
@@ -49,6 +49,8 @@ class Press:
                     if request.is_replaced:
                         return
                     yield update
+        except Replaced:
+            return
         except EngineError:
             if not request.is_replaced:
                 raise

@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
+from typing import TypeVar
 
 from app.jobs.offer import Offer
 from app.jobs.result_cache import RecordedRun, ResultCache
@@ -15,7 +16,13 @@ from engine.errors import EngineError, Unavailable
 from engine.runtime.job import Job, NamedConfigs, Subscriber, Work
 from engine.trace.events import Progress
 
+T = TypeVar("T")
 _log = logging.getLogger(__name__)
+
+
+class Replaced(BaseException):
+    """Ends the stream of a request that another one of its visitor has replaced. Not an Exception, because no handler
+    has anything to say about it."""
 
 
 class Request:
@@ -38,6 +45,13 @@ class Request:
         self.is_stopped = True
         if self._subscriber is not None:
             self._subscriber.leave()
+
+    def updates(self, updates: Iterator[T]) -> Iterator[T]:
+        """Raises Replaced at the first update after another request has replaced this one."""
+        for update in updates:
+            if self.is_replaced:
+                raise Replaced
+            yield update
 
     def follow(self, subscriber: Subscriber) -> Subscriber:
         """A Stop from now on, or meanwhile, leaves ``subscriber``."""
@@ -68,7 +82,7 @@ class Runs:
     # ── requests ──
 
     def open(self, visitor: str) -> Request:
-        """Registers a request; an earlier one of the same visitor ends. Whoever opens it closes it."""
+        """Registers a request; an earlier one of the same visitor ends. To be closed by the caller."""
         request = Request(visitor)
         with self._lock:
             earlier, self._requests[visitor] = self._requests.get(visitor), request
@@ -131,11 +145,11 @@ class Runs:
             subscriber, fold = self._join_or_enqueue(configs, again, may_share)
             job = request.follow(subscriber).job
             if subscriber.is_live:
-                yield from stream_live(subscriber, fold)
+                yield from request.updates(stream_live(subscriber, fold))
                 if job.is_late or job.others:
                     yield Update(configs[0][0], fold=fold, is_late=job.is_late, others=job.others)
                 return
-            yield from stream_progress(subscriber)
+            yield from request.updates(stream_progress(subscriber))
             if subscriber.has_left:
                 return
             recorded = _recorded(job, fold)
@@ -169,7 +183,7 @@ class Runs:
                     raise late
                 job = self.worker.submit(configs, work, left)
                 subscriber = request.follow(job.subscribe())
-                for update in stream_live(subscriber):
+                for update in request.updates(stream_live(subscriber)):
                     if update.progress:
                         yield update.progress
                     yield from (event for event in update.events if isinstance(event, Report))

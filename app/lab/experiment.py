@@ -205,8 +205,8 @@ class Measurement(Experiment):
     def select_pair(self, pair: str, chosen: Sequence[str]) -> Any:
         """The methods of a pair; those that it shares with the last one keep their tick."""
         methods = self.drafting_methods(pair)
-        kept = [method for method in chosen if method in methods]
-        return gr.update(choices=methods, value=kept or methods[: bool(chosen)])
+        common = [method for method in chosen if method in methods]
+        return gr.update(choices=methods, value=common or methods[: bool(chosen)])
 
     def check_methods(self, pair: str, methods: Sequence[str]) -> None:
         """Raises Unavailable with the reasons why one of them cannot run here."""

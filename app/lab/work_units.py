@@ -36,7 +36,7 @@ class Points(Protocol):
     def warm(self, cancelled: Callable[[], bool]) -> None: ...
 
     def measure(self, point, cancelled: Callable[[], bool]) -> Iterator[tuple[str, float]]:
-        """Yields what is under way, and the parts of this point that are done. A cancelled point is not kept."""
+        """Yields a name for what it runs, and how many parts of this point are done. A cancelled point is not kept."""
         ...
 
     def size(self) -> tuple[int, int]:

@@ -204,7 +204,8 @@ def test_others_get_their_turn_between_two_turns_of_a_sweep(served):
 
     def run():
         config = RunConfig("between", pair=pair, method="none", gamma=0, max_new_tokens=4)
-        seen.append([update for update in service.runs.run(service.runs.open("b"), with_baseline(config))])
+        with service.runs.request("b") as request:
+            seen.append(list(service.runs.run(request, with_baseline(config))))
 
     thread = threading.Thread(target=run)
     for _ in handlers.run(VISITOR, state, *values):

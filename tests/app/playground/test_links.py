@@ -272,7 +272,7 @@ def test_the_address_of_a_press_opens_as_its_run_where_that_is_kept(sharing):
     assert settings(defaults() | link.values) == settings(values)
     assert sharing.address(Session(), *(values | {"prompt": ""}).values()) == SKIP, "a refused press leaves the address"
     reloaded = SimpleNamespace(_data={"query": query, "reload": True})
-    assert "RunPress Run to see the run again" in said(Screen(sharing.opened(RunPress(), reloaded)[1]))["text"]
+    assert "Press Run to see the run again" in said(Screen(sharing.opened(RunPress(), reloaded)[1]))["text"]
     list(RunHandlers(sharing.service).run(None, RunPress(), *values.values()))
     stage, session, _, results = parts(sharing.opened(RunPress(), reloaded))
     assert line(Screen(stage), "about")["recorded"] and len(session.trace.emitted) == 8

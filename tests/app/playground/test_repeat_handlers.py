@@ -75,8 +75,8 @@ def test_repeats_are_measured_in_turn_and_the_page_says_how_many(repeats, worker
 @pytest.mark.parametrize(
     ("session", "count", "words"),
     [
-        (Session(), 3, "RunPress Run first"),
-        (Session(whole()), 3, "RunPress Run first"),
+        (Session(), 3, "Press Run first"),
+        (Session(whole()), 3, "Press Run first"),
         (Session(whole(), plain()), 4, "3 or 5"),
         (Session(plain(), plain()), 3, "plain decoding"),
         (Session(plain()), 3, "plain decoding"),
