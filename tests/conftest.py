@@ -1,8 +1,10 @@
 """Which tests can run here: a browser, CUDA and its build of torch where there is one. A skip is never silent."""
 
+import gc
 import os
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -42,6 +44,19 @@ def chromium_path() -> str:
     if os.environ.get("REQUIRE_BROWSER") == "1":
         pytest.fail(f"REQUIRE_BROWSER=1, but {NO_BROWSER}")
     pytest.skip(NO_BROWSER)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def quick_collections():
+    """An engine collects garbage when it is loaded and when it is closed, and walks all that torch and transformers
+    imported: 0.4 s in all. So that is frozen once, and engines freeze nothing (but in test_worker_memory.py)."""
+    engine = sys.modules.get("engine.runtime.engine")
+    with pytest.MonkeyPatch.context() as patch:
+        if engine is not None:
+            gc.collect()
+            gc.freeze()
+            patch.setattr(engine, "gc", SimpleNamespace(collect=gc.collect, freeze=lambda: None, unfreeze=lambda: None))
+        yield
 
 
 def pytest_terminal_summary(terminalreporter):

@@ -219,7 +219,7 @@ def test_the_graphs_used_last_are_kept(monkeypatch):
 def test_a_longer_request_gets_a_larger_cache_and_new_graphs(engine_on, device):
     """The exit head runs on the target's cache, so its graphs must not outlive it."""
     graphed, eager = (engine_on(method="exit", captured=captured) for captured in (True, False))
-    for tokens in (20, 180, 20):
+    for tokens in (20, 300, 20):
         ours, theirs = (ids(engine, "exit", max_new_tokens=tokens) for engine in (graphed, eager))
         assert ours == theirs
         assert graphed.drafts.drafter("exit").runner.cache is None, "otherwise two caches would need memory"

@@ -14,7 +14,8 @@ from engine.trace.trace import fold
 
 
 @pytest.fixture
-def real(own_cache):
+def real(own_cache, monkeypatch):
+    monkeypatch.setattr("engine.runtime.engine.gc", gc)  # other tests freeze nothing
     found = Worker("cpu", "fp32")
     yield found
     found.close()
