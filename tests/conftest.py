@@ -4,7 +4,6 @@ import gc
 import os
 import sys
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
@@ -48,15 +47,16 @@ def chromium_path() -> str:
 
 @pytest.fixture(scope="session", autouse=True)
 def quick_collections():
-    """An engine collects garbage when it is loaded and when it is closed, and walks all that torch and transformers
-    imported: 0.4 s in all. So that is frozen once, and engines freeze nothing (but in test_worker_memory.py)."""
-    engine = sys.modules.get("engine.runtime.engine")
+    """An engine collects garbage when it is loaded and when it is closed, and each time walks all that torch and
+    transformers imported: 0.4 s. So that is frozen once, and engines freeze and thaw nothing. Yields what they would
+    call."""
+    gc.collect()
+    gc.freeze()
+    real = {name: getattr(gc, name) for name in ("freeze", "unfreeze")}
     with pytest.MonkeyPatch.context() as patch:
-        if engine is not None:
-            gc.collect()
-            gc.freeze()
-            patch.setattr(engine, "gc", SimpleNamespace(collect=gc.collect, freeze=lambda: None, unfreeze=lambda: None))
-        yield
+        for name in real:
+            patch.setattr(gc, name, lambda: None)
+        yield real
 
 
 def pytest_terminal_summary(terminalreporter):

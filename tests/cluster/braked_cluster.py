@@ -1,6 +1,6 @@
 """Starts the cluster as `python -m app.cluster` does, with engines that hold long runs while BRAKE names a file.
 
-So a test says how long a run takes, not the machine. A held run has two rounds, and ends at once when it is stopped.
+So a test says how long a run takes, not the machine. A held run has nine rounds, which is some text, and ends at once when it is stopped.
 """
 
 import os
@@ -25,7 +25,7 @@ class BrakedEngine(deployments.Engine.func_or_class):
 
         def publish_and_hold(job, name, event):
             publish(job, name, event)
-            is_held = isinstance(event, Round) and event.index == 1 and job.configs[0][1].max_new_tokens > LONG
+            is_held = isinstance(event, Round) and event.index == 8 and job.configs[0][1].max_new_tokens > LONG
             while is_held and brake.exists() and not job.should_stop():
                 time.sleep(0.01)
 

@@ -17,7 +17,7 @@ import psutil  # Ray brings it
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(400), pytest.mark.xdist_group("cluster")]
 CLUSTER = [sys.executable, "tests/cluster/braked_cluster.py", "--replicas", "2", "--at-least", "2", "--together", "2"]
-LONG = 200  # tokens
+LONG = 400  # tokens
 
 
 @pytest.fixture(scope="module")
@@ -155,18 +155,3 @@ def test_engines_that_cannot_load_are_a_sentence(tmp_path):
     environment = {"SPECLENS_PAIRS": "qwen3-8b", "HF_HUB_OFFLINE": "1", "HF_HOME": str(tmp_path)}
     said = failed_start("--port", str(free_port()), **environment)
     assert "The engines cannot start: Qwen/Qwen3-8B cannot be fetched while HF_HUB_OFFLINE is set" in said
-
-
-@pytest.mark.parametrize(
-    "wrong, sentence",
-    [
-        (["--replicas", "0"], "replicas: Input should be greater than or equal to 1"),
-        (["--at-least", "3"], "at_least must not be more than replicas"),
-        (["--cpus", "0"], "cpus: Input should be greater than 0"),
-        (["--together", "-1"], "together: Input should be greater than or equal to 1"),
-        (["--together", "65"], "together: Input should be less than or equal to 64"),
-    ],
-)
-def test_absurd_sizes_are_refused(wrong, sentence):
-    done = subprocess.run([sys.executable, "-m", "app.cluster", *wrong], cwd=ROOT, capture_output=True, text=True)
-    assert done.returncode == 2 and sentence in done.stderr

@@ -11,7 +11,7 @@ import torch
 from safetensors.torch import load_file, save_file
 from tiny_pairs import VOCABULARY, engine_in, model_folder
 
-from engine.config import MEDUSA_FILE, SamplingParams
+from engine.config import SamplingParams
 from engine.drafters.base import DrafterSetup
 from engine.runtime.engine import Engine
 from engine.sampling.random_streams import Uniforms
@@ -39,7 +39,6 @@ class HeadCase:
     method: str
     title: str
     new: Callable
-    export: Callable
     reads: tuple[int, ...]
     file: str
     pickle: str
@@ -47,6 +46,7 @@ class HeadCase:
     dtype: torch.dtype = torch.float16
     most: int = 64
     noise: float = 0.1
+    noise_seed: int | None = None
     target: str = "llama-tied"
     seed: int = 0
     upper: float = 1.0
@@ -69,12 +69,14 @@ class HeadCase:
         teacher = Teacher.load(target, "cpu")
         torch.manual_seed(1)
         student = self.new(teacher)
+        if self.noise_seed is not None:
+            torch.manual_seed(self.noise_seed)
         with torch.no_grad():
             for parameter in student.parameters():
                 parameter.add_(self.noise * torch.randn_like(parameter)).copy_(parameter.to(self.dtype))
             if self.kind == "eagle":
                 student.module.head.copy_(student.module.head.to(self.dtype))
-        self.export(student, teacher, target, folder)
+        export.head(self.kind, student, teacher, self.reads, local_model(target), folder, "a card")
         return student
 
 
@@ -82,24 +84,21 @@ CASES = [
     HeadCase(
         "eagle", "eagle-chain", "an EAGLE head",
         lambda teacher: new_eagle(teacher, WORDS, 3, teacher.layer, torch.ones(3)),
-        lambda student, teacher, _, folder: export.eagle(student, teacher, (0, 1, 2), folder, "a card"),
         (0, 1, 2), "model.safetensors", "pytorch_model.bin", {}, torch.bfloat16, target="llama", seed=11,
     ),
     HeadCase(
         "medusa", "medusa", "Medusa heads",
         lambda teacher: MedusaStudent(teacher, WORDS),
-        lambda student, teacher, target, folder: export.medusa(student, teacher, local_model(target), folder, "a card"),
-        (2,), MEDUSA_FILE, "medusa_lm_head.pt",
+        (2,), export.MEDUSA_FILE, "medusa_lm_head.pt",
         {f"{k}.0.linear.{part}": (E, E)[:n] for k in range(3) for n, part in ((2, "weight"), (1, "bias"))},
-        most=3, noise=0.2,
+        most=3, noise=0.2, noise_seed=4,
     ),
     HeadCase(
         "exit", "exit", "an exit head",
         lambda teacher: ExitStudent(teacher, WORDS),
-        lambda student, teacher, _, folder: export.exit_head(student, teacher, LAYER, folder, "a card"),
         (LAYER,), "model.safetensors", "head.pt",
         {"gate.weight": (R, E), "up.weight": (R, E), "down.weight": (E, R), "norm_in": (E,), "norm": (E,)},
-        upper=0.3,
+        upper=0.3, noise_seed=1,
     ),
 ]  # fmt: skip
 KINDS = {case.kind: case for case in CASES}

@@ -13,10 +13,10 @@ from torch import nn
 from transformers import LlamaConfig
 from transformers.models.llama import modeling_llama as llama
 
-from engine.config import MEDUSA_FILE
 from engine.models.heads import load_head
 from engine.models.runner import DecoderRunner
 from engine.trace.events import CostModel
+from engine.training.export import MEDUSA_FILE
 from engine.weights.catalogue import get_pair, local_model
 
 E, H, K, D, INNER, LAYERS, WORDS = 64, 4, 2, 16, 48, 7, VOCABULARY // 2
