@@ -1,5 +1,6 @@
 """Which tests can run here: a browser, CUDA and its build of torch where there is one. A skip is never silent."""
 
+import gc
 import os
 import sys
 from pathlib import Path
@@ -42,6 +43,20 @@ def chromium_path() -> str:
     if os.environ.get("REQUIRE_BROWSER") == "1":
         pytest.fail(f"REQUIRE_BROWSER=1, but {NO_BROWSER}")
     pytest.skip(NO_BROWSER)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def quick_collections():
+    """An engine collects garbage when it is loaded and when it is closed, and each time walks all that torch and
+    transformers imported: 0.4 s. So that is frozen once, and engines freeze and thaw nothing. Yields what they would
+    call."""
+    gc.collect()
+    gc.freeze()
+    real = {name: getattr(gc, name) for name in ("freeze", "unfreeze")}
+    with pytest.MonkeyPatch.context() as patch:
+        for name in real:
+            patch.setattr(gc, name, lambda: None)
+        yield real
 
 
 def pytest_terminal_summary(terminalreporter):

@@ -16,19 +16,25 @@ pytest.importorskip("ray")
 import psutil  # Ray brings it
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(400), pytest.mark.xdist_group("cluster")]
-CLUSTER = [sys.executable, "-m", "app.cluster", "--replicas", "2", "--at-least", "2", "--together", "2"]
+CLUSTER = [sys.executable, "tests/cluster/braked_cluster.py", "--replicas", "2", "--at-least", "2", "--together", "2"]
+LONG = 400  # tokens
 
 
 @pytest.fixture(scope="module")
-def url(tmp_path_factory):
-    """Two engines for a deep, narrow pair whose steps take milliseconds, two runs on each; two visitors may wait."""
+def held(tmp_path_factory):
+    """A file: while it exists, a long run does not end by itself (braked_cluster.py)."""
+    return tmp_path_factory.mktemp("brake") / "held"
+
+
+@pytest.fixture(scope="module")
+def url(tmp_path_factory, held):
+    """Two engines for a tiny pair, two runs on each; two visitors may wait."""
     from tiny_pairs import model_folder
 
     root = tmp_path_factory.mktemp("cluster")
-    model_folder(root / "target", max_position_embeddings=4096, num_hidden_layers=48)
-    pair = {"SPECLENS_PAIRS": str(root / "target"), "SPECLENS_CACHE": str(root / "cache"), "SPECLENS_MAX_QUEUE": "2"}
-    pair["SPECLENS_MAX_NEW_TOKENS"] = "2000"
-    with serving(CLUSTER, root / "cluster.log", seconds=300, **pair) as url:
+    model_folder(root / "target", max_position_embeddings=1024)
+    environment = {"SPECLENS_PAIRS": str(root / "target"), "SPECLENS_CACHE": str(root / "cache"), "BRAKE": str(held)}
+    with serving(CLUSTER, root / "cluster.log", seconds=300, SPECLENS_MAX_QUEUE="2", **environment) as url:
         yield url
 
 
@@ -37,11 +43,13 @@ def clients(url):
     return [Client(url, verbose=False, httpx_kwargs={"timeout": 60}) for _ in range(8)]  # two cores do all of it
 
 
-@pytest.fixture(scope="module")
-def asked(clients):
-    """``asked(i, tokens)``: a request of the i-th client."""
+@pytest.fixture
+def asked(clients, held):
+    """``asked(i, tokens)``: a request of the i-th client. Long runs are held until the file is gone."""
+    held.touch()
     pair = clients[0].predict(api_name="/pairs")[0]["name"]
-    return lambda i, tokens, **options: Request(clients[i], f"Prompt number {i}", tokens, pair=pair, **options)
+    yield lambda i, tokens, **options: Request(clients[i], f"Prompt number {i}", tokens, pair=pair, **options)
+    held.unlink(missing_ok=True)
 
 
 def engines() -> list[psutil.Process]:
@@ -62,10 +70,17 @@ def wait_for(condition, seconds=60.0):
         time.sleep(0.05)
 
 
-def test_runs_go_to_both_engines_and_say_where_they_were(asked):
-    requests = [asked(i, 200) for i in range(4)]
+def both_engines_run(requests) -> bool:
+    """Each engine writes for one of these at a time."""
+    return sum(bool(request.first_token) for request in requests) == 2
+
+
+def test_runs_go_to_both_engines_and_say_where_they_were(asked, held):
+    requests = [asked(i, LONG, alone=True) for i in range(4)]
+    wait_for(lambda: both_engines_run(requests))
+    held.unlink()
     for request in requests:
-        request.join()
+        request.join(60)
     assert [request.problem() for request in requests] == [None] * 4
     places = [request.updates[-1][2]["run"]["finished"]["extra"] for request in requests]
     assert len({place["replica"] for place in places}) == 2
@@ -73,24 +88,23 @@ def test_runs_go_to_both_engines_and_say_where_they_were(asked):
 
 
 def test_a_stop_frees_its_engine_within_a_round(asked):
-    """Two long runs have an engine each; a third gets none before they are stopped."""
-    long = [asked(i, 2000, alone=True) for i in range(2)]
-    wait_for(lambda: all(request.first_token for request in long))
-    third = asked(2, 4)
-    speed = max(request.updates[-1][1]["tokens_per_second"] for request in long)
-    began, left = time.monotonic(), min(2000 - request.updates[-1][1]["tokens"] for request in long)
+    """Two long runs have an engine each, and would keep it; a third gets one when they are stopped."""
+    long = [asked(i, LONG, alone=True) for i in range(2)]
+    wait_for(lambda: both_engines_run(long))
+    third = asked(2, 4, alone=True)
+    wait_for(lambda: third.first_answer)
     for request in long:
+        assert not third.first_token
         request.job.cancel()
     third.join(60)
     assert third.problem() is None
-    assert time.monotonic() - began < left / speed / 2, "sooner than both would have ended"
 
 
 def test_a_visitor_without_a_place_is_told_and_the_others_are_served(asked):
     """Both engines and the way to them are taken by long runs, and so are both places of the queue."""
-    long = [asked(i, 1000, alone=True) for i in range(4)]
+    long = [asked(i, LONG, alone=True) for i in range(4)]
     try:
-        wait_for(lambda: sum(bool(request.first_token) for request in long) == 2)
+        wait_for(lambda: both_engines_run(long))
         waiting = [asked(i, 4) for i in (4, 5)]
         wait_for(lambda: all(request.places for request in waiting))
         refused = [asked(i, 4) for i in (6, 7)]
@@ -106,7 +120,7 @@ def test_a_visitor_without_a_place_is_told_and_the_others_are_served(asked):
 
 
 def test_an_engine_that_dies_in_mid_run_is_a_sentence_and_the_run_can_be_repeated(asked):
-    request = asked(0, 1000)
+    request = asked(0, LONG)
     wait_for(lambda: request.first_token)
     for engine in engines():
         engine.kill()
@@ -141,18 +155,3 @@ def test_engines_that_cannot_load_are_a_sentence(tmp_path):
     environment = {"SPECLENS_PAIRS": "qwen3-8b", "HF_HUB_OFFLINE": "1", "HF_HOME": str(tmp_path)}
     said = failed_start("--port", str(free_port()), **environment)
     assert "The engines cannot start: Qwen/Qwen3-8B cannot be fetched while HF_HUB_OFFLINE is set" in said
-
-
-@pytest.mark.parametrize(
-    "wrong, sentence",
-    [
-        (["--replicas", "0"], "replicas: Input should be greater than or equal to 1"),
-        (["--at-least", "3"], "at_least must not be more than replicas"),
-        (["--cpus", "0"], "cpus: Input should be greater than 0"),
-        (["--together", "-1"], "together: Input should be greater than or equal to 1"),
-        (["--together", "65"], "together: Input should be less than or equal to 64"),
-    ],
-)
-def test_absurd_sizes_are_refused(wrong, sentence):
-    done = subprocess.run([sys.executable, "-m", "app.cluster", *wrong], cwd=ROOT, capture_output=True, text=True)
-    assert done.returncode == 2 and sentence in done.stderr

@@ -22,7 +22,7 @@ from app.cluster.deployments import Size, application
 from app.cluster.ray_worker import News, RayFacade, RayWorker
 from app.jobs.engine_facade import Hardware
 from app.limits import Limits
-from engine.config import MOST_ROWS, RunConfig
+from engine.config import RunConfig
 from engine.errors import BadInput, EngineError, Unavailable
 from engine.weights import preflight
 
@@ -237,10 +237,21 @@ def test_an_engine_that_is_scaled_down_has_time_for_its_runs(monkeypatch):
     assert options["graceful_shutdown_timeout_s"] > 600 > Limits().seconds
 
 
-def test_as_many_runs_share_passes_as_a_batch_takes():
-    assert Size(together=MOST_ROWS).together == MOST_ROWS
-    with pytest.raises(ValueError, match="less than or equal to 64"):
-        Size(together=MOST_ROWS + 1)
+@pytest.mark.parametrize(
+    "wrong, sentence",
+    [
+        (["--replicas", "0"], "replicas: Input should be greater than or equal to 1"),
+        (["--at-least", "3"], "at_least must not be more than replicas"),
+        (["--cpus", "0"], "cpus: Input should be greater than 0"),
+        (["--together", "-1"], "together: Input should be greater than or equal to 1"),
+        (["--together", "65"], "together: Input should be less than or equal to 64"),
+    ],
+)
+def test_absurd_sizes_are_refused(monkeypatch, capsys, wrong, sentence):
+    monkeypatch.setattr(sys, "argv", ["app.cluster", *wrong])
+    with pytest.raises(SystemExit) as exit:
+        command.main()
+    assert exit.value.code == 2 and sentence in capsys.readouterr().err
 
 
 @pytest.fixture

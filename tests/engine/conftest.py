@@ -3,6 +3,7 @@
 from types import SimpleNamespace
 
 import pytest
+from head_cases import write_heads
 from tiny_models import OTHERS
 from tiny_pairs import VOCABULARY, model_folder
 from unlike_tokenizers import letters
@@ -32,6 +33,13 @@ def pairs(tmp_path_factory):
         **{name: {"name": name} for name in OTHERS},
     }
     return SimpleNamespace(root=root, models={name: model_folder(root / name, **own) for name, own in settings.items()})
+
+
+@pytest.fixture(scope="session")
+def heads(tmp_path_factory):
+    """Of each kind in ``root/KIND``: ``models``: transformers' own target; ``students``: the trained module;
+    ``pair(kind)``: the name of the pair."""
+    return write_heads(tmp_path_factory.mktemp("heads"))
 
 
 @pytest.fixture

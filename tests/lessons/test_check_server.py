@@ -43,7 +43,7 @@ def serving(law: dict[str, float], favourite: str = " upon", gap: float = 2.0, a
             pass
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
+    threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
     return server
 
 
@@ -54,7 +54,8 @@ def check():
     def run(*sides) -> subprocess.CompletedProcess:
         servers.extend(serving(*side) for side in sides)
         urls = [f"http://127.0.0.1:{server.server_port}/v1" for server in servers]
-        command = [sys.executable, str(ROOT / "lessons" / "check_server.py"), *urls, "--model", "m", "--tokens", "5"]
+        command = [sys.executable, str(ROOT / "lessons" / "check_server.py"), *urls, "--model", "m"]
+        command += ["--tokens", "5", "--draws", "200"]
         return subprocess.run(command, capture_output=True, text=True, timeout=100)
 
     yield run

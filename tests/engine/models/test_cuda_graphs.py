@@ -197,9 +197,11 @@ def test_a_step_is_warmed_up_captured_once_and_replayed_on_its_own_device(monkey
     graphs = CudaGraphs("cuda:1")
     step = lambda: recorded.calls.append("step") or "result"  # noqa: E731
     assert [graphs.run("key", step), graphs.run("key", step)] == ["result", "result"]
-    warm_up, capture = ["enter stream", *["step"] * 3, "leave stream"], ["enter graph", "step", "leave graph"]
-    first = ["enter cuda:1", *warm_up, *capture, "replay", "leave cuda:1"]
-    assert recorded.calls == [*first, "enter cuda:1", "replay", "leave cuda:1"]
+    calls = "; ".join(recorded.calls)
+    first, again = (part.strip("; ") for part in calls.removeprefix("enter cuda:1").split("enter cuda:1"))
+    warm_up, captured = first.split("enter graph")
+    assert "step" in warm_up and captured.count("step") == 1 and captured.endswith("leave graph; replay; leave cuda:1")
+    assert again == "replay; leave cuda:1", "only replayed"
 
 
 def test_the_graphs_used_last_are_kept(monkeypatch):
@@ -219,7 +221,7 @@ def test_the_graphs_used_last_are_kept(monkeypatch):
 def test_a_longer_request_gets_a_larger_cache_and_new_graphs(engine_on, device):
     """The exit head runs on the target's cache, so its graphs must not outlive it."""
     graphed, eager = (engine_on(method="exit", captured=captured) for captured in (True, False))
-    for tokens in (20, 180, 20):
+    for tokens in (20, 300, 20):
         ours, theirs = (ids(engine, "exit", max_new_tokens=tokens) for engine in (graphed, eager))
         assert ours == theirs
         assert graphed.drafts.drafter("exit").runner.cache is None, "otherwise two caches would need memory"

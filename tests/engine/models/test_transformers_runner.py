@@ -46,19 +46,18 @@ def test_logits_equal_transformers_after_exact_rollbacks(models, name):
     assert last.shape == (1, runner.vocab_size) and close_to(last, truth[-1:])
 
 
-@pytest.mark.parametrize("method", ["none", "ngram", "lm"])
 @pytest.mark.parametrize("name", CROPPABLE)
-def test_greedy_output_equals_generate(models, own_cache, tmp_path, name, method):
+def test_greedy_output_equals_generate(models, own_cache, tmp_path, name):
     folder, model = models(name)
     model_folder(tmp_path / "draft", name, noise=0.05)
-    engine = load_engine(f"{folder}+{tmp_path / 'draft'}", "cpu")
+    engine, expected = load_engine(f"{folder}+{tmp_path / 'draft'}", "cpu"), None
     assert isinstance(engine.target.runner, TransformersRunner)
-    found = run(engine, method, max_new_tokens=40)
-    prompt, written = ids_of(found)
-    assert written == generated(model, prompt, 40)
-    if method == "lm":
-        assert any(t.status == "accepted" for r in found.rounds for t in r.tokens)
-        assert any(t.status == "rejected" for r in found.rounds for t in r.tokens)
+    for method in ("none", "ngram", "lm"):
+        found = run(engine, method, max_new_tokens=40)
+        prompt, written = ids_of(found)
+        expected = expected or generated(model, prompt, 40)
+        assert written == expected, method
+    assert {token.status for each in found.rounds for token in each.tokens} >= {"accepted", "rejected"}
     engine.close()
 
 

@@ -14,7 +14,9 @@ from engine.trace.trace import fold
 
 
 @pytest.fixture
-def real(own_cache):
+def real(own_cache, monkeypatch, quick_collections):
+    for name, function in quick_collections.items():  # other tests freeze and thaw nothing
+        monkeypatch.setattr(gc, name, function)
     found = Worker("cpu", "fp32")
     yield found
     found.close()

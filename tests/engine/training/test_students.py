@@ -1,6 +1,6 @@
 """What a student computes: a training rollout sees nothing later, and the start is the target's.
 
-That a rollout is what drafting one by one gives: ../models/test_eagle3_head.py, by the engine's own drafter.
+That a rollout is what drafting one by one gives: ../models/test_heads.py, by the engine's own drafter.
 """
 
 import numpy as np

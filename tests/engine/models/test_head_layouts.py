@@ -1,22 +1,22 @@
-"""EAGLE heads in the layouts that the hub has: each says what a head built from transformers' own parts says."""
+"""Heads in the layouts that the hub has: each says what transformers' own parts, or the paper's formula, say."""
 
 import json
 from types import SimpleNamespace
 
 import pytest
 import torch
+from head_cases import TEXT, begin, load_unrounded
 from safetensors.torch import save_file
 from tiny_models import RUNTIMES
-from tiny_pairs import VOCABULARY, engine_in, generated, ids_of, model_folder, run
+from tiny_pairs import VOCABULARY, generated, ids_of, model_folder, run
 from torch import nn
 from transformers import LlamaConfig
 from transformers.models.llama import modeling_llama as llama
 
-from engine.errors import BadInput, Unavailable
 from engine.models.heads import load_head
 from engine.models.runner import DecoderRunner
-from engine.runtime.engine import load_engine
 from engine.trace.events import CostModel
+from engine.training.export import MEDUSA_FILE
 from engine.weights.catalogue import get_pair, local_model
 
 E, H, K, D, INNER, LAYERS, WORDS = 64, 4, 2, 16, 48, 7, VOCABULARY // 2
@@ -132,22 +132,18 @@ def written(target, request):
     return SimpleNamespace(name=request.param, head=head, folder=write(folder, *layout(head)), target=target)
 
 
-def write(folder, tensors: dict, config: dict):
+def write(folder, tensors: dict, config: dict, file="model.safetensors"):
     folder.mkdir(exist_ok=True)
-    save_file({name: tensor.contiguous().clone() for name, tensor in tensors.items()}, folder / "model.safetensors")
+    save_file({name: tensor.contiguous().clone() for name, tensor in tensors.items()}, folder / file)
     (folder / "config.json").write_text(json.dumps(config))
     return folder
 
 
-@pytest.fixture(autouse=True)
-def _unrounded(monkeypatch):
-    monkeypatch.setattr("engine.models.onnx_graph.DRAFTS", "fp32")  # which would hide a wrong feature
-
-
 @pytest.mark.parametrize("runtime", RUNTIMES)
 @torch.inference_mode()
-def test_it_says_what_transformers_parts_say(written, runtime):
+def test_an_eagle_head_says_what_transformers_parts_say(written, runtime, monkeypatch):
     """At every position from features, and one step further from its own state."""
+    monkeypatch.setattr("engine.models.onnx_graph.DRAFTS", "fp32")  # rounding would hide a wrong feature
     target, head, L = written.target.model, written.head, 40
     engine_head = load_head("eagle", written.folder, RUNTIMES[runtime](written.target.folder, target).model)
     assert engine_head.on_host == (runtime == "onnx")
@@ -171,7 +167,7 @@ def test_it_says_what_transformers_parts_say(written, runtime):
 def test_greedy_output_is_the_targets_own(written, monkeypatch, method, runtime):
     pair = f"{written.target.folder}+{written.folder}"
     assert list(get_pair(pair).drafts) == ["eagle"]
-    engine = engine_in(runtime, pair, method)
+    engine = load_unrounded(pair, method, runtime)
     monkeypatch.setitem(engine._costs, method, CostModel(0.02, {1: 1.0, 2: 1.01}, 200, 0.001))
     prompt, ids = ids_of(run(engine, method, gamma="auto" if method == "eagle" else 4, max_new_tokens=40))
     assert ids == generated(written.target.model, prompt, 40)
@@ -183,33 +179,40 @@ def test_its_size_leaves_out_what_is_not_loaded(written):
     assert (spec.head, spec.layers, spec.hidden_size, spec.parameters) == ("eagle", 1, E, loaded)
 
 
-WRONG = [
-    ({"num_hidden_layers": 2}, {}, "num_hidden_layers: Input should be 1"),
-    ({"norm_before_fc": True}, {}, "norm_before_fc: Input should be False"),
-    ({"target_hidden_size": 2 * E}, {}, "a head of another width than its target is not supported"),
-    ({"hidden_act": "gelu"}, {}, "hidden_act: Input should be 'silu'"),
-    ({"vocab_size": 99}, {}, f"was made for a target of width {E} and 99 words"),
-    ({"eagle_config": {"eagle_aux_hidden_state_layer_ids": [1, 30]}}, {}, "reads layers 1, 30, but this target has 7"),
-    ({"num_attention_heads": 2 * H, "num_key_value_heads": 2 * K}, {}, "has 8 numbers for each .* multiples of 16"),
-    ({}, {"d2t": None}, "has no tensor 'd2t'"),
-    ({}, {"fc.weight": torch.zeros(E, 2 * E)},
-     rf"fc.weight in .* is \({E}, {2 * E}\), but config.json says \({E}, {3 * E}\)"),
-]  # fmt: skip
+# ── Medusa heads ──
 
 
-@pytest.mark.parametrize("fields, changed, sentence", WRONG)
-def test_a_head_that_does_not_fit_is_refused_in_one_sentence(target, tmp_path, fields, changed, sentence):
-    tensors, config = specforge(LAYOUTS["specforge"][1]())
-    tensors = {name: tensor for name, tensor in (tensors | changed).items() if tensor is not None}
-    engine = load_engine(f"{target.folder}+{write(tmp_path / 'head', tensors, config | fields)}", "cpu")
-    with pytest.raises(Unavailable, match=sentence):
-        engine.drafts.drafter("eagle")
-    assert not engine.has("eagle") and run(engine, max_new_tokens=4).emitted
+def medusa_tensors(kind: str, words: torch.Tensor, heads: int) -> dict[str, torch.Tensor]:
+    """As Medusa 0.1 or TGI's version 2 name them. With a map of words, if these are not all."""
+    torch.manual_seed(3)
+    tensors = {f"{k}.0.linear.weight": 0.2 * torch.randn(E, E) for k in range(heads)}
+    tensors |= {f"{k}.0.linear.bias": 0.2 * torch.randn(E) for k in range(heads)}
+    tensors |= {f"{k}.1.weight": torch.randn(len(words), E) for k in range(heads if kind == "0.1" else 0)}
+    return tensors | ({} if len(words) == VOCABULARY else {"d2t": words - torch.arange(len(words))})
 
 
-def test_a_pickled_head_is_named_and_never_loaded(target, tmp_path):
-    (tmp_path / "head").mkdir()
-    (tmp_path / "head" / "config.json").write_text(json.dumps(eagle1(LAYOUTS["eagle1"][1]())[1]))
-    (tmp_path / "head" / "pytorch_model.bin").write_bytes(b"a pickle")
-    with pytest.raises(BadInput, match=r"pytorch_model\.bin is a pickle, which is never loaded"):
-        get_pair(f"{target.folder}+{tmp_path / 'head'}")
+@torch.inference_mode()
+@pytest.mark.parametrize("target", ["llama", "llama-tied"])
+@pytest.mark.parametrize(("kind", "heads", "words"), [("0.1", 5, None), ("2", 3, None), ("0.1", 2, [3, 7, 8, 100])])
+@pytest.mark.parametrize("runtime", RUNTIMES)
+def test_medusa_heads_say_what_the_paper_says(tmp_path, target, kind, heads, words, runtime):
+    """Their config.json says two heads, as in the wild, and the file may have more."""
+    model, words = (
+        model_folder(tmp_path / "target", target),
+        torch.arange(VOCABULARY) if words is None else torch.tensor(words),
+    )
+    tensors = medusa_tensors(kind, words, heads)
+    config = {"medusa_num_heads": 2, "medusa_num_layers": 1, "base_model_name_or_path": "owner/target"}
+    write(tmp_path / "heads", tensors, config, MEDUSA_FILE)
+    engine = load_unrounded(f"{tmp_path / 'target'}+{tmp_path / 'heads'}", "medusa", runtime)
+    last = model.model(torch.tensor([TEXT[:11]])).last_hidden_state[0, -1:]
+    target, drafter = begin(engine, "medusa", TEXT[:12])
+    draft = drafter.propose(TEXT[:12], 8, 0)
+    assert len(draft) == heads
+    for k, q in enumerate(draft.q):
+        weight, bias = (tensors[f"{k}.0.linear.{part}"] for part in ("weight", "bias"))
+        output = tensors[f"{k}.1.weight"] if kind == "0.1" else model.lm_head.weight
+        guess = (last + nn.functional.silu(last @ weight.T + bias)) @ output.T
+        assert torch.allclose(q[words], guess.softmax(-1)[0], atol=1e-4)
+    prompt, written = ids_of(run(engine, "medusa", gamma=3, max_new_tokens=12))
+    assert written == generated(model, prompt, 12)

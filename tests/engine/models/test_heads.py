@@ -1,0 +1,387 @@
+"""Every head drafts as it was trained, from the target's own states; the output stays the target's own."""
+
+from collections import Counter
+from dataclasses import replace
+
+import pytest
+import torch
+from chi_squared import CAUGHT, FALSE_ALARM, joint_p_value, two_token_law
+from head_cases import (
+    CASE_OF,
+    CASES,
+    CHEAP,
+    KINDS,
+    TEXT,
+    WORDS,
+    E,
+    begin,
+    changed,
+    engine_with,
+    load_unrounded,
+    trained_logits,
+)
+from safetensors.torch import load_file
+from tiny_models import RUNTIMES
+from tiny_pairs import VOCABULARY, generated, ids_of, model_folder, request, run, without_clocks
+
+from engine.config import SamplingParams
+from engine.decoding.loop import TRUE_RULES
+from engine.drafters.autoregressive import LONGEST_CATCH_UP
+from engine.errors import BadInput, Unavailable
+from engine.exactness.mutants import MUTANTS
+from engine.models.reduced_output import word_ids
+from engine.runtime import calibration
+from engine.runtime.engine import load_engine
+from engine.runtime.run_batch import RunBatch
+from engine.sampling.warping import penalise, warp
+from engine.trace.events import CostModel
+from engine.trace.trace import fold
+from engine.weights.catalogue import get_pair, local_model
+
+EACH_KIND = pytest.mark.parametrize("case", CASES, ids=lambda case: case.kind)
+EACH_METHOD = pytest.mark.parametrize("method", CASE_OF)
+EACH_RUNTIME = pytest.mark.parametrize("runtime", RUNTIMES)
+
+
+@pytest.fixture(scope="module")
+def engines(heads):
+    """``engines(method, runtime)``: in ONNX Runtime, or in torch as on other devices. All have the same costs."""
+    loaded = {}
+
+    def engine(method: str, runtime="onnx"):
+        key = (CASE_OF[method].kind, runtime)
+        if key not in loaded:
+            loaded[key] = load_unrounded(heads.pair(key[0]), method, runtime)
+        loaded[key]._costs |= dict.fromkeys(("none", "auto", *loaded[key].methods), CHEAP)
+        return loaded[key]
+
+    return engine
+
+
+# ── what is drafted ──
+
+
+@EACH_RUNTIME
+@EACH_KIND
+@pytest.mark.parametrize("penalty", [1.0, 3.0])
+@torch.inference_mode()  # as in a run, which may have made the drafter's buffers
+def test_drafts_are_what_was_trained(heads, engines, case, runtime, penalty):
+    """Rounds by hand. After a long pause a head catches up first, and asked twice for the same text it guesses the
+    same. A penalty falls on the text and on the drafts before."""
+    params = SamplingParams(1.0, repetition_penalty=penalty)
+    target, drafter = begin(
+        engines(case.method, runtime), case.method, TEXT[:6], counts_repeats=penalty > 1, sampling=params
+    )
+    effects = []
+    for known in (6, 7, 10, 10, 10 + LONGEST_CATCH_UP, 19 + LONGEST_CATCH_UP, 40, 41):
+        target.prefill(TEXT[target.length : known - 1])
+        before = target.cache.keys[:, :, : known - 1].clone()
+        draft = drafter.propose(TEXT[:known], 5, 0)
+        drafts = draft.tokens.tolist()
+        assert len(draft) == min(5, case.most) and draft.steps == case.steps(5) and draft.parents is None
+        assert target.length == known - 1 and torch.equal(target.cache.keys[:, :, : known - 1], before)
+        for k, (logits, q) in enumerate(
+            zip(trained_logits(heads, case.kind, TEXT[:known], drafts), draft.q, strict=True)
+        ):
+            seen = torch.zeros(VOCABULARY, dtype=torch.bool)
+            seen[[*TEXT[:6], *drafts[:k]]] = True
+            row = warp(penalise(logits[None], seen[WORDS][None], penalty), params)[0]
+            assert torch.allclose(q[WORDS], row, atol=1e-4)
+            assert q.sum() == pytest.approx(1.0, abs=1e-5) and q[WORDS + 1].sum() == 0
+            effects.append((row - logits.softmax(-1)).abs().max())
+        drafter.commit(0)
+    assert penalty == 1 or max(effects) > 0.01, "a penalty without effect would prove nothing"
+    assert (draft.q[0] - draft.q[1]).abs().max() > 0.01, "drafts alike would prove nothing"
+    target.release()
+    drafter.release()
+
+
+@EACH_RUNTIME
+@torch.inference_mode()
+def test_an_exit_head_writes_the_keys_and_values_that_verifying_writes_again(engines, runtime):
+    """So the cache of the target is the only one."""
+    target, drafter = begin(engines("exit", runtime), "exit", TEXT[:20])
+    draft = drafter.propose(TEXT[:20], 3, 0)
+    assert drafter.memory(64) == 0 and drafter.runner.cache is target.cache
+    drafted = [side[:1, :, 19:22].clone() for side in (target.cache.keys, target.cache.values)]
+    target.forward(torch.tensor([TEXT[19], *draft.tokens.tolist()]))
+    for ours, side in zip(drafted, (target.cache.keys, target.cache.values), strict=True):
+        assert torch.allclose(ours, side[:1, :, 19:22], atol=1e-5) and ours.abs().max() > 0.01
+    target.release()
+
+
+@EACH_RUNTIME
+@EACH_METHOD
+@pytest.mark.parametrize("gamma", [1, 6, "auto"])
+def test_greedy_output_is_the_targets_own(heads, engines, method, runtime, gamma):
+    whole = run(engines(method, runtime), method, gamma=gamma, max_new_tokens=40)
+    prompt, written = ids_of(whole)
+    assert written == generated(heads.models[CASE_OF[method].kind], prompt, 40)
+    assert set(whole.started.weights) == {"target", "draft"}
+    assert whole.started.exit_layers == ((1, 2) if method == "exit" else None)
+    longest = max(len(each.parents) for each in whole.rounds)
+    assert longest > 1 if gamma == "auto" else longest == min(gamma, CASE_OF[method].most)
+    has_branched = any(len(set(each.parents)) < len(each.parents) for each in whole.rounds)
+    assert has_branched == (method == "eagle" and gamma != 1)
+    if method == "medusa":
+        assert {each.draft_steps for each in whole.rounds if each.parents} == {1}
+
+
+FEW, MANY = SamplingParams(0.7, top_k=4), SamplingParams(0.5, top_p=0.9)
+DRAWN = [  # method, γ, settings, acceptance, runs
+    ("eagle-chain", 2, FEW, "token", 160),
+    ("eagle", 3, FEW, "block", 160),
+    ("medusa", 2, FEW, "token", 160),
+    ("exit", 2, FEW, "token", 160),
+    *(
+        pytest.param(*case, marks=pytest.mark.slow)
+        for case in (
+            ("eagle-chain", 2, FEW, "token", 1200),
+            ("eagle", "auto", MANY, "token", 600),
+            ("eagle", "auto", FEW, "block", 600),
+            ("eagle", 3, MANY, "token", 600),
+            ("medusa", 2, FEW, "token", 400),
+            ("exit", 2, FEW, "block", 400),
+        )
+    ),
+]
+
+
+def p_value(heads, engine, method, gamma, params, acceptance, count, rules=TRUE_RULES) -> float:
+    """Of the first two tokens of many seeds, against the target's joint law in transformers."""
+    asked = request(
+        engine.pair.name, method, gamma=gamma, max_new_tokens=4, sampling=params, acceptance=acceptance, trace=False
+    )
+    runs = [fold(engine.run(replace(asked, seed=seed), rules=rules)) for seed in range(count)]
+    assert sum(len({*r.rounds[0].parents}) < len(r.rounds[0].parents) for r in runs) == (
+        count if method == "eagle" else 0
+    )
+    statuses = Counter(token.status for each in runs for token in each.rounds[0].tokens)
+    assert min(statuses["accepted"], statuses["rejected"]) > 20, "one side of the rule was hardly tried"
+    seen = Counter(tuple(ids_of(each)[1][:2]) for each in runs)
+    return joint_p_value(seen, two_token_law(heads.models[CASE_OF[method].kind], ids_of(runs[0])[0], params))
+
+
+@pytest.mark.parametrize("method, gamma, params, acceptance, count", DRAWN)
+def test_sampled_output_keeps_the_targets_law(heads, engines, monkeypatch, method, gamma, params, acceptance, count):
+    engine = engines(method)
+    monkeypatch.setitem(engine._costs, method, CostModel(0.001, {1: 1.0, 2: 1.0005}, 200, 0.001))
+    assert p_value(heads, engine, method, gamma, params, acceptance, count) > FALSE_ALARM
+
+
+@pytest.mark.slow
+def test_a_rule_that_ignores_q_is_caught_with_a_head(heads, engines):
+    rules = next(mutant.rules for mutant in MUTANTS if mutant.name == "q-ignored")
+    assert p_value(heads, engines("exit"), "exit", 2, FEW, "token", 400, rules) < CAUGHT
+
+
+@EACH_METHOD
+def test_a_prompt_of_one_token_has_no_state_to_read_yet(heads, engines, method):
+    whole = run(engines(method), method, prompt="a", gamma="auto")
+    prompt, written = ids_of(whole)
+    assert len(prompt) == 1 and written == generated(heads.models[CASE_OF[method].kind], prompt, 16)
+    assert any(each.parents for each in whole.rounds) and (method == "exit" or whole.rounds[0].parents == ())
+
+
+@EACH_METHOD
+@pytest.mark.parametrize("temperature", [0.0, 0.9])
+def test_a_run_repeats_from_its_own_pins(engines, monkeypatch, method, temperature):
+    """Also where drafting no longer pays."""
+    engine, asked = engines(method), {"gamma": "auto", "max_new_tokens": 40, "temperature": temperature}
+    monkeypatch.setitem(
+        engine._costs, method, CostModel(0.02, {1: 1.0, 2: 1.1 if method == "medusa" else 1.005}, 200, 0.001)
+    )
+    first = run(engine, method, **asked)
+    pins = [(each.gamma, each.draft_steps, "", each.parents) for each in first.rounds]
+    assert len(set(pins)) > 1
+    monkeypatch.setitem(engine._costs, method, CostModel(5.0, {1: 1.0, 2: 2.0}, 200, 0.001))
+    again = run(engine, method, pins, **asked)
+    assert {each.gamma for each in run(engine, method, **asked).rounds} == {0}
+    if method == "eagle" and temperature:  # q differs by rounding where a pass had fewer rows
+        assert verdicts(again) == verdicts(first)
+    elif method == "eagle":
+        assert without_clocks(unjudged(again)) == without_clocks(unjudged(first))
+    else:
+        assert without_clocks(again) == without_clocks(first)
+
+
+def verdicts(trace) -> list:
+    return [(r.gamma, r.parents, [(t.id, t.status, t.u) for t in r.tokens]) for r in trace.rounds]
+
+
+def unjudged(trace):
+    """A repeated tree takes no step after which nothing was worth a row, and judges nothing."""
+    tokens = [tuple(replace(token, expected=None) for token in each.tokens) for each in trace.rounds]
+    rounds = [replace(r, draft_steps=0, row_cost=None, tokens=t) for r, t in zip(trace.rounds, tokens, strict=True)]
+    return replace(trace, rounds=tuple(rounds))
+
+
+def test_heads_draft_beside_each_other_what_they_draft_alone(heads, monkeypatch):
+    """Each on its own run's cache and from the layers that it reads, also a run that began before another head's layers
+    were tapped."""
+    monkeypatch.setattr("engine.models.onnx_graph.DRAFTS", "fp32")
+    methods, together = ("eagle-chain", "none", "ngram", "exit", "exit", "medusa"), engine_with(heads, *KINDS)
+    asked = [
+        request(together.pair.name, method, gamma=2, max_new_tokens=20, temperature=0.8, seed=seed)
+        for seed, method in enumerate(methods)
+    ]
+    batch, events, waiting = RunBatch(together, len(asked)), [[] for _ in asked], list(enumerate(asked))
+    for _ in range(200):
+        if waiting:  # one joins before each pass
+            batch.add(*waiting.pop(0), costs=CHEAP)
+        for name, event in batch.step():
+            assert not isinstance(event, Exception), event
+            events[name].append(event)
+    assert together.target.runner.model.taps == (0, 1, 2)
+    for config, own in zip(asked, events, strict=True):
+        alone = engine_with(heads, *{CASE_OF[config.method].kind} if config.method in CASE_OF else ())
+        expected, ours = fold(alone.run(config, costs=CHEAP)), fold(iter(own))
+        assert [[t.id for t in r.tokens] for r in ours.rounds] == [[t.id for t in r.tokens] for r in expected.rounds]
+
+
+@EACH_KIND
+def test_a_draft_costs_its_share_of_the_passes(engines, monkeypatch, case):
+    """Four drafts of a model are four steps, and those of Medusa heads are one. Nothing stays allocated."""
+    engine = engines(case.method)
+    monkeypatch.setattr(calibration, "_seconds", lambda step, device: step() is None or 1.0)
+    costs = calibration.measure(engine.target.runner, engine.drafts.drafter(case.method), context=20, repeats=2)
+    assert costs.c == pytest.approx(1 / case.steps(4))
+    assert engine.target.runner.cache is None and engine.target.runner.tapped is None
+
+
+def test_auto_tries_an_eagle_head_and_leaves_the_others_out(engines):
+    for case in CASES:
+        engine = engines(case.method)
+        assert case.method in engine.methods and (case.kind in engine.drafts.competitors()) == (case.kind == "eagle")
+
+
+# ── files ──
+
+
+@EACH_KIND
+def test_a_head_is_stored_in_16_bits_with_the_map_of_its_words(heads, case):
+    """That an EAGLE head's tensors are those of other engines: ../training/test_export.py."""
+    folder = heads.root / case.kind / "head"
+    tensors, found = load_file(folder / case.file), local_model(folder)
+    words = {name: tensors.pop(name) for name in ("d2t", "t2d") if name in tensors}
+    assert {tensor.dtype for tensor in tensors.values()} == {case.dtype}
+    assert torch.equal(word_ids(words["d2t"], VOCABULARY, folder), WORDS)
+    assert not case.shapes or {name: tuple(tensor.shape) for name, tensor in tensors.items()} == case.shapes
+    assert (found.head, found.hidden_size) == (case.kind, E)
+    assert found.parameters == sum(tensor.numel() for tensor in tensors.values())
+
+
+@pytest.mark.parametrize("kind", ["medusa", "exit"])
+def test_a_target_whose_output_layer_is_its_own_gets_its_rows_with_the_head(tmp_path, kind):
+    """Without them it is refused."""
+    model, case = model_folder(tmp_path / "target"), KINDS[kind]
+    case.write(tmp_path / "target", tmp_path / "head")
+    rows = load_file(tmp_path / "head" / case.file)["lm_head.weight"]
+    assert torch.equal(rows, model.lm_head.weight[WORDS].half())
+    assert run(load_engine(f"{tmp_path}/target+{tmp_path}/head", "cpu"), kind, gamma=2, max_new_tokens=6).emitted
+    bare = changed(tmp_path / "head", tmp_path / "bare", {}, {"lm_head.weight": None})
+    with pytest.raises(Unavailable, match="brings none and this target's is not its embedding"):
+        load_engine(f"{tmp_path}/target+{bare}", "cpu").drafts.drafter(kind)
+
+
+def of_heads(name: str, make) -> dict:
+    return {f"{k}.{name}": make(k) for k in range(3)}
+
+
+REFUSED = [  # kind, changed fields, changed tensors, sentence
+    ("eagle", {"num_hidden_layers": 2}, {}, "num_hidden_layers: Input should be 1"),
+    ("eagle", {"norm_before_fc": True}, {}, "norm_before_fc: Input should be False"),
+    ("eagle", {"target_hidden_size": 2 * E}, {}, "a head of another width than its target is not supported"),
+    ("eagle", {"hidden_act": "gelu"}, {}, "hidden_act: Input should be 'silu'"),
+    ("eagle", {"vocab_size": 99}, {}, f"was made for a target of width {E} and 99 words"),
+    ("eagle", {"eagle_config": {"eagle_aux_hidden_state_layer_ids": [1, 30]}}, {},
+     "reads layers 1, 30, but this target has 2"),
+    ("eagle", {"num_attention_heads": 8, "num_key_value_heads": 4, "head_dim": 8}, {},
+     "has 8 numbers for each .* multiples of 16"),
+    ("eagle", {}, {"d2t": None}, "has no tensor 'd2t'"),
+    ("eagle", {}, {"fc.weight": torch.zeros(E, 2 * E)},
+     rf"fc.weight in .* is \({E}, {2 * E}\), but config.json says \({E}, {3 * E}\)"),
+    ("medusa", {}, {"0.0.linear.weight": torch.zeros(24, 24)},
+     rf"is \(24, 24\), where this target needs \({E}, {E}\)"),
+    ("medusa", {}, {"d2t": None} | of_heads("1.weight", lambda k: torch.zeros(100, E)),
+     r"has 100 words and the target 264.*no map of them"),
+    ("medusa", {}, {"d2t": torch.zeros(9, dtype=torch.long)} | of_heads("1.weight", lambda k: torch.zeros(132, E)),
+     rf"needs \(9, {E}\)"),
+    ("medusa", {}, {"d2t": torch.tensor([0, 300])}, "words that the target does not have"),
+    ("medusa", {}, {"0.1.linear.weight": torch.zeros(E, E)},
+     r"one layer each: '0\.1\.linear\.weight' is missing or too many"),
+    ("medusa", {}, {"1.0.linear.bias": None}, r"'1\.0\.linear\.bias' is missing"),
+    ("medusa", {}, of_heads("1.weight", lambda k: None if k == 1 else torch.zeros(132, E)),
+     r"'1\.1\.weight' is missing"),
+    ("medusa", {}, {"1.0.linear.weight": None, "1.0.linear.bias": None},
+     r"'2\.0\.linear\.bias' is missing or too many"),
+    ("exit", {"hidden_size": 24}, {}, f"made for a target of width 24 and 264 words, this one has {E} and 264"),
+    ("exit", {"vocab_size": 99}, {}, f"of width {E} and 99 words, this one has {E} and 264"),
+    ("exit", {"exit_layer": 3}, {}, "reads the state after 3 layers, but this target has 2"),
+    ("exit", {"exit_layer": 0}, {}, "describes no exit head: exit_layer"),
+    ("exit", {"intermediate_size": None}, {}, "describes no exit head: intermediate_size"),
+    ("exit", {}, {"d2t": None}, r"has no map of its words \(d2t\); export it again"),
+    ("exit", {}, {"d2t": torch.tensor([0, 300])}, "words that the target does not have"),
+    ("exit", {}, {"gate.weight": torch.zeros(3, E)}, rf"is \(3, {E}\), but config\.json says \(256, {E}\)"),
+    ("exit", {}, {"up.weight": None}, "has no tensor 'up.weight'"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("kind, fields, tensors, sentence", REFUSED)
+def test_a_head_that_does_not_fit_is_refused_in_a_sentence(heads, tmp_path, kind, fields, tensors, sentence):
+    head, method = changed(heads.root / kind / "head", tmp_path / "head", fields, tensors), KINDS[kind].method
+    engine = load_engine(f"{heads.root / kind}/target+{head}", "cpu")
+    with pytest.raises(Unavailable, match=sentence) as refused:
+        engine.drafts.drafter(method)
+    assert str(refused.value).count(". ") <= 1 and not engine.has(method)
+    assert engine.target.runner.model.taps == (), "nothing is loaded by half"
+    assert run(engine, max_new_tokens=2).emitted
+
+
+@EACH_KIND
+def test_a_folder_without_a_head_that_can_be_read_is_refused(heads, tmp_path, case):
+    def refused(folder, sentence):
+        with pytest.raises(BadInput, match=sentence):
+            get_pair(f"{heads.root / case.kind}/target+{folder}")
+
+    whole = heads.root / case.kind / "head"
+    pickled = changed(whole, tmp_path / "pickled", {}, {})
+    (pickled / case.file).rename(pickled / case.pickle)
+    refused(pickled, rf"{case.pickle} is a pickle, which is never loaded")
+    cut = changed(whole, tmp_path / "cut", {}, {})
+    (cut / case.file).write_bytes((cut / case.file).read_bytes()[:-4])
+    refused(cut, "is damaged")
+    for pair in (f"{whole}", f"{whole}+{whole}"):
+        with pytest.raises(BadInput, match=rf"holds {case.title}, which only drafts? for a target; name TARGET_DIR\+"):
+            get_pair(pair)
+
+
+@pytest.mark.parametrize(
+    "kind, tensors, sentence",
+    [
+        ("medusa", {f"{k}.0.linear.weight": None for k in range(3)}, "holds no Medusa heads"),
+        ("exit", {"down.weight": None}, r"holds no exit head: its weights have no tensor 'down\.weight'"),
+    ],
+)
+def test_a_folder_with_other_tensors_holds_no_head(heads, tmp_path, kind, tensors, sentence):
+    with pytest.raises(BadInput, match=sentence):
+        get_pair(f"{heads.root / kind}/target+{changed(heads.root / kind / 'head', tmp_path / 'head', {}, tensors)}")
+
+
+@EACH_KIND
+def test_a_pair_knows_the_kind_of_its_head(heads, case):
+    pair = get_pair(heads.pair(case.kind))
+    assert list(pair.drafts) == [case.kind] and pair.drafts[case.kind].head == case.kind and not pair.target.head
+    with pytest.raises(
+        BadInput, match=f"has no 'lm' draft; choose from none, ngram, quantised, lookahead, {case.kind}"
+    ):
+        load_engine(heads.pair(case.kind), "cpu").drafts.drafter("lm")
+
+
+@EACH_KIND
+def test_a_target_without_hidden_states_to_read(heads, tmp_path, case):
+    model_folder(tmp_path / "gpt", "gpt2")
+    engine = load_engine(f"{tmp_path}/gpt+{heads.root / case.kind}/head", "cpu")
+    with pytest.raises(Unavailable, match="reads hidden states, which only our own decoder gives; use another method"):
+        engine.drafts.drafter(case.method)
+    assert run(engine, max_new_tokens=4).emitted
