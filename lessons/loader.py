@@ -42,7 +42,7 @@ def lessons(folder: Path = FOLDER) -> tuple[Lesson, ...]:
 
 
 # Minutes to play with a tool, where they are not 45 seconds.
-PLAY = {"guess": 2.5, "mystery": 2.0, "duel": 0.5}
+PLAY = {"drafters": 2.5, "guess": 2.5, "mystery": 2.0, "duel": 0.5}
 
 
 def minutes(lesson: Lesson, together: bool = False) -> int:

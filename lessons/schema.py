@@ -54,7 +54,7 @@ Token = matching(r"token \d+\.\d+", '"token ROUND.N"')
 Lab = matching("|".join(["", *LABS]), f"one of {', '.join(LABS)}")
 Tool = Literal[
     "", "roofline", "heat", "dice", "curve", "memory", "crowd", "cuts", "adding", "price", "duel", "log", "overlap",
-    "places", "grow", "recipe", "guess", "kinds", "ruler", "mystery",
+    "places", "drafters", "grow", "recipe", "guess", "kinds", "ruler", "mystery",
 ]  # fmt: skip
 
 

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from app.lessons_tab.guessing import game
+from app.lessons_tab.one_round import side_by_side
 from app.views import engine_recipes
 from engine.trace.events import Distribution, Round, Token
 from engine.trace.metrics import PARTS, RunMetrics, compute_metrics
@@ -34,7 +35,10 @@ def names(runs: Mapping[str, Trace]) -> dict[str, Any]:
     def guesses(wide: str, *drafted: str) -> dict[str, Any]:
         return game(runs[wide], [runs[name] for name in drafted])
 
-    return common | {"same": same, "guesses": guesses} | first | numbers
+    def one_round(place: int, *drafted: str) -> dict[str, Any]:
+        return side_by_side(place, {name: runs[name] for name in drafted})
+
+    return common | {"same": same, "guesses": guesses, "one_round": one_round} | first | numbers
 
 
 def of(trace: Trace) -> dict[str, Any]:

@@ -4,6 +4,7 @@ import { makeAcceptanceLog } from './acceptance_log.js';
 import { makeBatching } from './batching.js';
 import { makeCost } from './cost.js';
 import { makeCurve } from './curve.js';
+import { makeDrafters } from './drafters.js';
 import { makeDuel } from './duel.js';
 import { makeFloatSums } from './float_sums.js';
 import { makeGrowTree } from './grow_tree.js';
@@ -23,5 +24,5 @@ export const TOOLS = {
   roofline: makeRoofline, heat: makeTemperature, duel: makeDuel, log: makeAcceptanceLog, overlap: makeOverlap,
   places: makePassPlaces, dice: makeRejectionDemo, curve: makeCurve, memory: makeMemory, crowd: makeBatching,
   cuts: makeTokenizerMismatch, adding: makeFloatSums, price: makeCost, grow: makeGrowTree, recipe: makeRecipe,
-  guess: makeGuessWords, kinds: makeKindsOfText, ruler: makeRuler, mystery: makeMystery,
+  drafters: makeDrafters, guess: makeGuessWords, kinds: makeKindsOfText, ruler: makeRuler, mystery: makeMystery,
 };
