@@ -46,7 +46,7 @@ class Runs:
         self.offer, self.limits, self.worker = offer, offer.limits, offer.engine.worker
         self.worker.max_waiting = self.limits.queue
         if not self.worker.is_remote:
-            self.worker.most_together = self.limits.together
+            self.worker.max_batch_size = self.limits.together
         self.results = ResultCache(self.limits.cached_runs)
         self._requests: dict[str, PendingRequest] = {}  # the newest of each visitor
         self._jobs: dict[NamedConfigs, Job] = {}  # those that equal requests may still join
@@ -80,8 +80,8 @@ class Runs:
             subscriber = request.follow(self._join_or_enqueue(configs, again, may_share))
             if subscriber.is_live:
                 yield from stream_live(subscriber)
-                if subscriber.job.is_late or subscriber.job.others:
-                    yield Update(configs[0][0], is_late=subscriber.job.is_late, others=subscriber.job.others)
+                if subscriber.job.is_late or subscriber.job.sharing_jobs:
+                    yield Update(configs[0][0], is_late=subscriber.job.is_late, others=subscriber.job.sharing_jobs)
                 return
             yield from stream_progress(subscriber)
             if subscriber.has_left:
@@ -180,7 +180,7 @@ class Runs:
     def _record(self, job: Job) -> None:
         """At a job's end, on the engine's thread: cache the result; no further request may join the job."""
         recorded = _recorded(job)
-        if recorded and not job.others:
+        if recorded and not job.sharing_jobs:
             self.results.put(job.configs, recorded)
         with self._lock:
             if self._jobs.get(job.configs) is job:
@@ -189,7 +189,7 @@ class Runs:
 
 def _recorded(job: Job) -> RecordedRun | None:
     """None unless every run has ended by itself; of a job that shared its passes the first."""
-    names = [name for name, _ in job.configs][: 1 if job.others else None]
+    names = [name for name, _ in job.configs][: 1 if job.sharing_jobs else None]
     events = {each: [event for name, event in job.log if name == each] for each in names}
     if not all(each and isinstance(each[0], RunStarted) and _is_complete(each[-1]) for each in events.values()):
         return None

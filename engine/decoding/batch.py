@@ -108,18 +108,18 @@ class Batch:
         self._pass([row for row in self._rows.values() if row.wants is not None])
 
     def _pass(self, rows: list[_Row]) -> None:
-        """Prompts take turns in the order of joining, each as much as there is room for."""
+        """Prompts take turns in the order of joining, each as much as the pass takes."""
         if self.prompts_first:
             rows = [row for row in rows if isinstance(row.wants, Prefill)] or rows
-        room = _CHUNK_BESIDE if any(isinstance(row.wants, Scoring) for row in rows) else _CHUNK
+        token_budget = _CHUNK_BESIDE if any(isinstance(row.wants, Scoring) for row in rows) else _CHUNK
         taking_part, batch = [], []
         for row in rows:
             runner = row.wants.runner
             if isinstance(row.wants, Scoring):
                 batch.append(Tokens(runner, row.wants.tokens, row.wants.parents))
-            elif room:
-                ids = row.wants.ids[:room]
-                room -= len(ids)
+            elif token_budget:
+                ids = row.wants.ids[:token_budget]
+                token_budget -= len(ids)
                 batch.append(Tokens(runner, ids, wants_logits=False))
             else:
                 continue
@@ -129,7 +129,7 @@ class Batch:
         timers = [row.wants.timer for row in taking_part if isinstance(row.wants, Scoring)]
         for timer in timers:
             timer.start("verify")
-        results = batch[0].runner.together(batch)
+        results = batch[0].runner.forward_many(batch)
         for timer in timers:
             timer.stop()
         for row, tokens, logits in zip(taking_part, batch, results, strict=True):

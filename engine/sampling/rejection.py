@@ -20,12 +20,12 @@ from engine.sampling.warping import draw, one_hot
 
 class Block(NamedTuple):
     """The numbers of drafts that are decided on together, each [N]: p_i, h_i, and whether a draft that its own ratio
-    would have rejected was rescued by a later one. left [N, V]: of a tree, the residual that each draft leaves."""
+    would have rejected was rescued by a later one. residual_after [N, V]: of a tree, the residual each draft leaves."""
 
     running: torch.Tensor
     h: torch.Tensor
     rescued: torch.Tensor
-    left: torch.Tensor | None = None
+    residual_after: torch.Tensor | None = None
 
 
 class Verdict(NamedTuple):

@@ -69,13 +69,13 @@ class Order(NamedTuple):
 
 
 class Weights(NamedTuple):
-    """Of each draft once its turn comes: p_x [N], running [N], its weight; after [N] and left [N, V], its parent's
-    weight and row once it has failed."""
+    """Of each draft once its turn comes: p_x [N], running [N], its weight; after [N] and residual_after [N, V], its
+    parent's weight and row once it has failed."""
 
     p_x: torch.Tensor
     running: torch.Tensor
     after: torch.Tensor
-    left: torch.Tensor
+    residual_after: torch.Tensor
 
 
 def verify_traversal(p, q, tokens, parents, u, u_closing) -> Verdict:
@@ -92,10 +92,10 @@ def verify_traversal(p, q, tokens, parents, u, u_closing) -> Verdict:
     passes = torch.cat([torch.ones_like(of_leaf[:1]), u < h])  # the root always does
     last = nodes[passes[nodes].long().argmax().view(1)]
     path, tested = to_device(np.stack([order.path, order.tested]), device, torch.bool)[:, last, :][:, 0]
-    row = torch.where(youngest[last][:, None] < 0, p[last], weights.left[youngest[last]])
+    row = torch.where(youngest[last][:, None] < 0, p[last], weights.residual_after[youngest[last]])
     q_x = q.gather(1, tokens[:, None])[:, 0]
     is_inside = path & (torch.arange(1, len(parents) + 1, device=device) != last)
-    block = Block(weights.running, h, is_inside & (u * q_x >= weights.p_x), weights.left)
+    block = Block(weights.running, h, is_inside & (u * q_x >= weights.p_x), weights.residual_after)
     accept = (weights.p_x / q_x).clamp_max(1.0)
     return Verdict(path, tested, accept, last[0], draw(row, u_closing[last])[0], row[0], block)
 

@@ -22,7 +22,7 @@ from app.cluster.deployments import Size, application
 from app.cluster.ray_worker import News, RayFacade, RayWorker
 from app.jobs.engine_facade import Hardware
 from app.limits import Limits
-from engine.config import MOST_ROWS, RunConfig
+from engine.config import MAX_SHARERS, RunConfig
 from engine.errors import BadInput, EngineError, Unavailable
 from engine.weights import preflight
 
@@ -238,9 +238,9 @@ def test_an_engine_that_is_scaled_down_has_time_for_its_runs(monkeypatch):
 
 
 def test_as_many_runs_share_passes_as_a_batch_takes():
-    assert Size(together=MOST_ROWS).together == MOST_ROWS
+    assert Size(together=MAX_SHARERS).together == MAX_SHARERS
     with pytest.raises(ValueError, match="less than or equal to 64"):
-        Size(together=MOST_ROWS + 1)
+        Size(together=MAX_SHARERS + 1)
 
 
 @pytest.fixture

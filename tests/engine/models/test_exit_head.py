@@ -102,7 +102,7 @@ def test_each_guess_comes_from_the_state_after_the_lower_layers(folders, each_en
     ids = [(5 * i + 3) % VOCABULARY for i in range(20)]
     begin(each_engine, ids, sampling=SamplingParams(1.0), history=None)
     draft = each_engine.drafts.drafter("exit").propose(ids, 4, 0)
-    assert len(draft) == draft.steps == 4 and draft.parents is None
+    assert len(draft) == draft.passes == 4 and draft.parents is None
     for k, q in enumerate(draft.q):
         row = expected(folders, ids + draft.tokens[:k].tolist()).softmax(-1)[0]
         assert torch.allclose(q[WORDS], row, atol=1e-4) and q[WORDS + 1].sum() == 0

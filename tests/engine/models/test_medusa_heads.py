@@ -92,7 +92,7 @@ def test_each_head_guesses_from_the_last_state_and_sees_no_draft(folders, each_e
     last = last_state(folders.model, ids[:-1])
     begin(each_engine, ids, sampling=SamplingParams(1.0), history=None)
     draft = each_engine.drafts.drafter("medusa").propose(ids, 5, 0)
-    assert len(draft) == K and draft.steps == 1 and draft.parents is None
+    assert len(draft) == K and draft.passes == 1 and draft.parents is None
     for linear, q in zip(folders.student.module, draft.q, strict=True):
         guess = last + torch.nn.functional.silu(linear(last))
         row = (guess @ folders.model.lm_head.weight[WORDS].T).softmax(-1)[0]
