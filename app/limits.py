@@ -4,7 +4,7 @@ import os
 from dataclasses import dataclass
 
 from app.server.hosting import hosted
-from engine.config import MAX_NEW_TOKENS, MOST_ROWS, RunConfig
+from engine.config import MAX_NEW_TOKENS, MAX_SHARERS, RunConfig
 from engine.errors import BadInput
 
 PAIR = "smollm2-135m"  # chosen at start where no other is named
@@ -59,7 +59,7 @@ class Limits:
             seconds=_integer("SPECLENS_MAX_SECONDS", cls.seconds, 5, 3_600),
             lab_seconds=_integer("SPECLENS_LAB_SECONDS", 0 if hosted() else cls.lab_seconds, 0, 24 * 3_600),
             queue=_integer("SPECLENS_MAX_QUEUE", cls.queue, 1, 200),
-            together=_integer("SPECLENS_BATCH", cls.together, 1, MOST_ROWS),
+            together=_integer("SPECLENS_BATCH", cls.together, 1, MAX_SHARERS),
             cached_runs=_integer("SPECLENS_KEPT_RUNS", cls.cached_runs, 0, 1_000),
             pairs=_names("SPECLENS_PAIRS"),
             fetch=bool(_integer("SPECLENS_FETCH", 0 if hosted() else 1, 0, 1)),

@@ -14,7 +14,7 @@ from ray import serve
 from app.cluster.ray_worker import News, RayFacade, RayWorker, Request
 from app.jobs.engine_facade import EngineFacade, Hardware
 from app.limits import PAIR, Limits
-from engine.config import MOST_ROWS, RunConfig
+from engine.config import MAX_SHARERS, RunConfig
 
 APPLICATION = "speclens"
 _SECONDS_BETWEEN_NEWS = 1 / 6  # each item is an object of the cluster
@@ -30,7 +30,7 @@ class Engine:
 
         limits = Limits.from_env()
         self._worker, self._replica = get_worker(), serve.get_replica_context().replica_tag
-        self._worker.most_together = together
+        self._worker.max_batch_size = together
         config = RunConfig("Hello", pair=(limits.pairs or (PAIR,))[0], max_new_tokens=2)
         job = self._worker.submit([("warm-up", config)], is_warm_up=True)
         job.wait()
@@ -51,7 +51,7 @@ class Engine:
                 progress = newest
                 if entries or fresh or is_done:
                     elapsed = time.monotonic() - began
-                    yield News(entries, elapsed, self._replica, fresh, job.others, job.is_late, job.error)
+                    yield News(entries, elapsed, self._replica, fresh, job.sharing_jobs, job.is_late, job.error)
                 if not is_done:
                     await asyncio.sleep(_SECONDS_BETWEEN_NEWS)
         finally:
@@ -84,7 +84,7 @@ class Size(BaseModel):
     replicas: int = Field(2, ge=1, description="the most engines")
     at_least: int = Field(1, ge=1, description="engines that are always there")
     together: int = Field(
-        Limits.from_env().together or 8, ge=1, le=MOST_ROWS, description="runs that share an engine's passes"
+        Limits.from_env().together or 8, ge=1, le=MAX_SHARERS, description="runs that share an engine's passes"
     )
     cpus: float = Field(1, gt=0, description="cores of an engine")
     gpus: float = Field(0, ge=0, description="GPUs of an engine")

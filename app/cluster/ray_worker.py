@@ -73,7 +73,7 @@ class RayWorker(RemoteWorker):
             for news in stream:
                 if network is None:
                     network = max(0.0, time.monotonic() - began - news.elapsed)
-                job.others, job.is_late = max(job.others, news.others), news.is_late
+                job.sharing_jobs, job.is_late = max(job.sharing_jobs, news.others), news.is_late
                 where = {"replica": news.replica, "network_seconds": round(network, 4)}
                 for name, event in news.entries:
                     is_end = isinstance(event, RunFinished)

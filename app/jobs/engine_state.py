@@ -44,7 +44,7 @@ class EngineState:
             return State("loading", waiting=waiting, progress=progress)
         device, precision = self.engine.device(), self.engine.precision()
         kind = "busy" if running else "ready" if device else "asleep"
-        return State(kind, device, precision, waiting, worker.together)
+        return State(kind, device, precision, waiting, worker.batch_size)
 
     def warm(self, pair: str) -> None:
         """Load the pair in the background, if its weights are here; otherwise the first run fetches them (a hosted

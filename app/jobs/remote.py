@@ -17,7 +17,7 @@ class RemoteWorker(Worker):
 
     def __init__(self, **options):
         super().__init__(**options)
-        self.most_together = 1
+        self.max_batch_size = 1
         self.newest: RunStarted | None = None
 
     @property

@@ -68,7 +68,7 @@ class Runs:
         self.offer, self.limits, self.worker = offer, offer.limits, offer.engine.worker
         self.worker.max_waiting = self.limits.queue
         if not self.worker.is_remote:
-            self.worker.most_together = self.limits.together
+            self.worker.max_batch_size = self.limits.together
         self.results = ResultCache(self.limits.cached_runs)
         self._requests: dict[str, Request] = {}  # the newest of each visitor
         self._jobs: dict[NamedConfigs, tuple[Job, Fold]] = {}  # those that equal requests may still join
@@ -146,8 +146,8 @@ class Runs:
             job = request.follow(subscriber).job
             if subscriber.is_live:
                 yield from request.updates(stream_live(subscriber, fold))
-                if job.is_late or job.others:
-                    yield Update(configs[0][0], fold=fold, is_late=job.is_late, others=job.others)
+                if job.is_late or job.sharing_jobs:
+                    yield Update(configs[0][0], fold=fold, is_late=job.is_late, others=job.sharing_jobs)
                 return
             yield from request.updates(stream_progress(subscriber))
             if subscriber.has_left:
@@ -214,7 +214,7 @@ class Runs:
     def _record(self, fold: Fold, job: Job) -> None:
         """At a job's end, on the engine's thread: cache the result; no further request may join the job."""
         recorded = _recorded(job, fold)
-        if recorded and not job.others:
+        if recorded and not job.sharing_jobs:
             self.results.put(job.configs, recorded)
         with self._lock:
             if self._jobs.get(job.configs, (None,))[0] is job:
@@ -224,7 +224,7 @@ class Runs:
 def _recorded(job: Job, fold: Fold) -> RecordedRun | None:
     """None unless every run has ended by itself; of a job that shared its passes the first."""
     fold.advance(job)
-    names = [name for name, _ in job.configs][: 1 if job.others else None]
+    names = [name for name, _ in job.configs][: 1 if job.sharing_jobs else None]
     traces = {name: trace for name, trace in fold.traces().items() if name in names}
     is_complete = all(trace and trace.finished and trace.finished.reason != "cancelled" for trace in traces.values())
     return RecordedRun(traces, time.time()) if is_complete else None

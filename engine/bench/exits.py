@@ -58,7 +58,7 @@ def measure(
         guesses = _guesses(runner.model, states)
         right += (guesses == guesses[-1]).sum(1)
         if head is not None:
-            trained += int((head.words[head.guess(states[head.exit_layer]).argmax(-1)].cpu() == guesses[-1]).sum())
+            trained += int((head.target_ids[head.guess(states[head.exit_layer]).argmax(-1)].cpu() == guesses[-1]).sum())
         count += states.shape[1]
         progress((at + 1) / len(prompts), f"Answer {at + 1} of {len(prompts)}")
 

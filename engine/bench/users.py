@@ -16,7 +16,7 @@ from engine.bench.prompts import Prompt, digest
 from engine.bench.result_file import ResultFile, file_of
 from engine.bench.sample import BASELINE
 from engine.bench.users_results import Served, UsersRow, rows
-from engine.config import AUTO, MOST_ROWS, RunConfig
+from engine.config import AUTO, MAX_SHARERS, RunConfig
 from engine.errors import BadInput, Unavailable
 from engine.files import ProgressCallback
 from engine.runtime.engine import Engine
@@ -63,7 +63,7 @@ def check(settings: Settings, engine: Engine, prompts: Sequence[Prompt]) -> Sett
         listed = ", ".join((*engine.methods, AUTO))
         raise BadInput(f"{wrong[0][:40]!r} cannot be measured with many users; choose from {listed}.")
     users = tuple(sorted({*settings.users}))
-    most = min(MOST_ROWS, len(prompts))
+    most = min(MAX_SHARERS, len(prompts))
     if not users or users[0] < 1 or users[-1] > most:
         raise BadInput(f"--users must be numbers from 1 to {most}: each user needs a prompt of their own.")
     return replace(settings, users=users, methods=methods)

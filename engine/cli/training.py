@@ -154,7 +154,7 @@ def distil(
         def report(fraction: float, message: str) -> None:
             (say if message.startswith("{") else lambda m: show(fraction, m))(message)
 
-        data = Data(dataset, features, chosen if student in ("eagle", "exit") else (), project.device)
+        data = Data(dataset, features, chosen if draft.reads_taps else (), project.device)
         log = train(draft, teacher, data, recipe, project.folder / student, report, before)
     say(f"Trained: α on held-out prompts {json.dumps({k: log[-1][k] for k in ('greedy', 'sampled')})}.")
 

@@ -38,7 +38,7 @@ class Scoring:
 Steps = Generator[object, object, None]
 
 
-class _Row:
+class _Member:
     """One request: its generator, the pass it waits for, and the result that it is resumed with."""
 
     def __init__(self, steps: Steps):
@@ -70,70 +70,70 @@ class Batch:
 
     def __init__(self, prompts_first: bool = False):
         self.prompts_first = prompts_first
-        self._rows: dict[Hashable, _Row] = {}
+        self._members: dict[Hashable, _Member] = {}
 
     def __len__(self) -> int:
-        return len(self._rows)
+        return len(self._members)
 
     def __contains__(self, name: Hashable) -> bool:
-        return name in self._rows
+        return name in self._members
 
     def add(self, name: Hashable, steps: Steps) -> None:
         """From the next step on ``steps`` takes part."""
-        assert name not in self._rows
-        self._rows[name] = _Row(steps)
+        assert name not in self._members
+        self._members[name] = _Member(steps)
 
     def remove(self, name: Hashable) -> None:
         """Ends a request, wherever it is, and frees its memory."""
-        if row := self._rows.pop(name, None):
-            row.steps.close()
+        if member := self._members.pop(name, None):
+            member.steps.close()
 
     def close(self) -> None:
-        for name in [*self._rows]:
+        for name in [*self._members]:
             self.remove(name)
 
     def step(self) -> Iterator[tuple[Hashable, object]]:
         """Advances every request to its next pass, then runs that pass for all. Yields (name, event) as events come.
         A request that raises is out of the batch, and its exception is its last event."""
-        for name, row in [(name, row) for name, row in self._rows.items() if row.is_ready]:
+        for name, member in [(name, member) for name, member in self._members.items() if member.is_ready]:
             try:
-                for event in row.advance():
+                for event in member.advance():
                     yield name, event
             except Exception as error:  # the others go on
-                self._rows.pop(name, None)
+                self._members.pop(name, None)
                 yield name, error
                 continue
-            if row.wants is None:
-                self._rows.pop(name, None)
-        self._pass([row for row in self._rows.values() if row.wants is not None])
+            if member.wants is None:
+                self._members.pop(name, None)
+        self._pass([member for member in self._members.values() if member.wants is not None])
 
-    def _pass(self, rows: list[_Row]) -> None:
-        """Prompts take turns in the order of joining, each as much as there is room for."""
+    def _pass(self, members: list[_Member]) -> None:
+        """Prompts take turns in the order of joining, each as much as the pass takes."""
         if self.prompts_first:
-            rows = [row for row in rows if isinstance(row.wants, Prefill)] or rows
-        room = _CHUNK_BESIDE if any(isinstance(row.wants, Scoring) for row in rows) else _CHUNK
+            members = [member for member in members if isinstance(member.wants, Prefill)] or members
+        token_budget = _CHUNK_BESIDE if any(isinstance(member.wants, Scoring) for member in members) else _CHUNK
         taking_part, batch = [], []
-        for row in rows:
-            runner = row.wants.runner
-            if isinstance(row.wants, Scoring):
-                batch.append(Tokens(runner, row.wants.tokens, row.wants.parents))
-            elif room:
-                ids = row.wants.ids[:room]
-                room -= len(ids)
+        for member in members:
+            runner = member.wants.runner
+            if isinstance(member.wants, Scoring):
+                batch.append(Tokens(runner, member.wants.tokens, member.wants.parents))
+            elif token_budget:
+                ids = member.wants.ids[:token_budget]
+                token_budget -= len(ids)
                 batch.append(Tokens(runner, ids, wants_logits=False))
             else:
                 continue
-            taking_part.append(row)
+            taking_part.append(member)
         if not batch:
             return
-        timers = [row.wants.timer for row in taking_part if isinstance(row.wants, Scoring)]
+        timers = [member.wants.timer for member in taking_part if isinstance(member.wants, Scoring)]
         for timer in timers:
             timer.start("verify")
-        results = batch[0].runner.together(batch)
+        results = batch[0].runner.forward_many(batch)
         for timer in timers:
             timer.stop()
-        for row, tokens, logits in zip(taking_part, batch, results, strict=True):
-            row.result = logits if tokens.wants_logits else len(tokens.ids)
+        for member, tokens, logits in zip(taking_part, batch, results, strict=True):
+            member.result = logits if tokens.wants_logits else len(tokens.ids)
 
 
 def alone(steps: Steps) -> Iterator[object]:

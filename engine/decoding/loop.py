@@ -176,8 +176,8 @@ class SpeculativeDecoder:
         self.target.keep(base, [0, *path])
         self.drafter.commit(len(path))
         if len(draft):
-            self.drafter.learn(logits)
-        self.gamma_policy.observe(keys, verdict.outcomes, draft.confidence_keys, draft.steps)
+            self.drafter.observe_target(logits)
+        self.gamma_policy.observe(keys, verdict.outcomes, draft.confidence_classes, draft.passes)
         draft_texts = self.recorder.draft_texts(verdict, draft)
         texts, tail = self._commit([*(verdict.tokens[node - 1] for node in path), verdict.closing])
         # 5 yield
@@ -189,7 +189,7 @@ class SpeculativeDecoder:
             gamma=gamma,
             tokens=tokens,
             parents=self._parents(draft),
-            draft_steps=draft.steps,
+            draft_steps=draft.passes,
             context=base,
             timings=Timings(**seconds, host=host),
             start=start,
@@ -208,7 +208,7 @@ class SpeculativeDecoder:
         if (sharers := self.sharers()) != self._shared_by:
             self.gamma_policy.share(sharers)
             self._shared_by = sharers
-        keys = self.drafter.confidence_keys(self.committed)
+        keys = self.drafter.confidence_classes(self.committed)
         gamma = 0 if keys is None or most < 1 else self.gamma_policy.choose(keys, most)
         if gamma == 0:
             return 0, keys, Draft(torch.zeros(0, dtype=torch.long, device=self.target.device))

@@ -88,14 +88,14 @@ class TraceRecorder:
             "path": verdict.path,
             "tested": verdict.tested,
             "accept": verdict.accept,
-            "ends": torch.stack([verdict.last, verdict.closing]),
+            "closing": torch.stack([verdict.last, verdict.closing]),
         }
         if verdict.block is not None:
             tensors["rescued"] = verdict.block.rescued
         if self.config.trace:
             tensors |= self._numbers(p, logits, draft, verdict)
         got = to_host(tensors)
-        last, closing = got.pop("ends").astype(int).tolist()
+        last, closing = got.pop("closing").astype(int).tolist()
         path, tested = got.pop("path") > 0, got.pop("tested") > 0
         rescued = frozenset(got.pop("rescued", np.zeros(0)).nonzero()[0].tolist())
         tokens, accept = got.pop("tokens").astype(int), got.pop("accept")
@@ -149,7 +149,7 @@ class TraceRecorder:
                 weight = torch.cat([torch.ones_like(q[:1, 0]), verdict.block.running[:-1]])[:, None]
             return residual(p[:-1], q, weight)
         if verdict.block is not None:
-            return verdict.block.left
+            return verdict.block.residual_after
         return residual(rows_in_turn(p, draft.q, draft.tokens, draft.parents), q)
 
     def _top(self, rows):

@@ -32,7 +32,7 @@ class AutoregressiveDrafter(Drafter):
     name: str
     starts_late = True
     is_parallel: ClassVar[bool] = False  # whether one pass gives the rows of all tokens
-    words: torch.Tensor | None = None  # [Vd] the target's id of each draft word; None where the ids are the same
+    target_ids: torch.Tensor | None = None  # [Vd] the target's id of each draft word; None where the ids are the same
     # Share of greedy drafts accepted at each certainty, over the shipped drafts' held-out prompts. It nearly equals
     # the certainty itself, at any draft position, for the head and the small model alike.
     priors: ClassVar = {PER_TOKEN: 0.5, _CAPTURED: 0.5, **dict(enumerate(_ACCEPTANCE))}
@@ -49,7 +49,7 @@ class AutoregressiveDrafter(Drafter):
         """Tokens that the draft's cache must hold."""
         return setup.capacity
 
-    def confidence_keys(self, committed: Sequence[int]) -> Sequence[str]:
+    def confidence_classes(self, committed: Sequence[int]) -> Sequence[str]:
         return (_CAPTURED,) * MAX_GAMMA if self.runner.captured else PER_TOKEN
 
     def memory(self, capacity: int) -> int:
@@ -85,11 +85,11 @@ class AutoregressiveDrafter(Drafter):
     ) -> Draft:
         """Drafts up to ``gamma`` tokens; ``step`` as in `Runner.loop`, ``ids`` and ``inputs`` as in `_loop`. With a
         ``policy`` the chain ends before a token that is not worth verifying is drawn."""
-        tokens, rows, path, steps, offset = [], [], [], 0, 0
+        tokens, q_rows, path, passes, offset = [], [], [], 0, 0
         seen = None if seen is None else seen.clone()
         while len(tokens) < gamma:
             logits, state = step(ids, offset, **inputs)
-            offset, steps = offset + len(ids), 1 if self.is_parallel else steps + 1
+            offset, passes = offset + len(ids), 1 if self.is_parallel else passes + 1
             logits = self._guesses(logits)[:, : self.setup.vocab_size].float()
             if policy is not None:
                 path += certainties(logits)
@@ -98,21 +98,21 @@ class AutoregressiveDrafter(Drafter):
                     break
             token, q = self._sample(logits, seen, u[len(tokens) : len(tokens) + 1])
             tokens.append(token)
-            rows.append(q)
+            q_rows.append(q)
             if policy is not None and not self.is_parallel and not policy.worth_drafting(path):
                 break
             ids, inputs = self._own_id(token), self._inputs(state)
         if not tokens:
-            return Draft(torch.zeros(0, dtype=torch.long, device=self.setup.device), steps=steps)
-        q = None if rows[0] is None else torch.cat(rows)
-        return Draft(torch.cat(tokens), q, steps=steps, confidence_keys=tuple(path))
+            return Draft(torch.zeros(0, dtype=torch.long, device=self.setup.device), passes=passes)
+        q = None if q_rows[0] is None else torch.cat(q_rows)
+        return Draft(torch.cat(tokens), q, passes=passes, confidence_classes=tuple(path))
 
     def _sample(self, logits: torch.Tensor, seen: torch.Tensor | None, u: torch.Tensor):
         """logits [1, Vd], u [1] → the target's id of the drawn token [1], and q [1, V] (None when greedy, which spares
         building one-hot rows). Marks the token in ``seen``."""
-        words = self.words
+        ids = self.target_ids
         if seen is not None:
-            repeated = seen[:, : logits.shape[1]] if words is None else seen[:, words]
+            repeated = seen[:, : logits.shape[1]] if ids is None else seen[:, ids]
             logits = penalise(logits, repeated, self.setup.sampling.repetition_penalty)
         if self.setup.sampling.greedy:
             token, q = logits.argmax(-1), None
@@ -120,7 +120,7 @@ class AutoregressiveDrafter(Drafter):
             q = warp(logits, self.setup.sampling)
             token = draw(q, u)
             q = self._over_target(q)
-        token = token if words is None else words[token]
+        token = token if ids is None else ids[token]
         if seen is not None:
             seen.scatter_(1, token[None], True)
         return token, q
@@ -130,8 +130,8 @@ class AutoregressiveDrafter(Drafter):
         V = self.setup.vocab_size
         return (
             F.pad(q, (0, V - q.shape[1]))
-            if self.words is None
-            else q.new_zeros(len(q), V).index_copy_(1, self.words, q)
+            if self.target_ids is None
+            else q.new_zeros(len(q), V).index_copy_(1, self.target_ids, q)
         )
 
     def _uniforms(self, position: int, gamma: int) -> torch.Tensor:

@@ -17,15 +17,15 @@ PER_TOKEN = "per token"  # the confidence keys of a drafter that knows its confi
 @dataclass(frozen=True, slots=True)
 class Draft:
     """tokens [N] on the device. q [N, V]: the row each token was drawn from, None for deterministic drafts (one-hot).
-    parents [N] for a tree, None for a chain. steps: forward passes of the draft model. confidence_keys [N]: set by
+    parents [N] for a tree, None for a chain. passes: of the draft model. confidence_classes [N]: set by
     drafters that decide per token. drafter: the member that proposed it, where several compete. expected [N] and
     row_cost: as in a trace, of a tree whose nodes were chosen by cost."""
 
     tokens: torch.Tensor
     q: torch.Tensor | None = None
     parents: tuple[int, ...] | None = None
-    steps: int = 0
-    confidence_keys: tuple[Hashable, ...] = ()
+    passes: int = 0
+    confidence_classes: tuple[Hashable, ...] = ()
     drafter: str = ""
     expected: tuple[float, ...] = ()
     row_cost: float | None = None
@@ -90,7 +90,7 @@ class Drafter:
     def start(self, prompt: Sequence[int], setup: DrafterSetup) -> None:
         """Prepares for a new run."""
 
-    def confidence_keys(self, committed: Sequence[int]) -> Sequence[Hashable] | None:
+    def confidence_classes(self, committed: Sequence[int]) -> Sequence[Hashable] | None:
         """Returns the class of each guess that could be proposed (keys into ``priors``), PER_TOKEN if they show only
         while drafting, or None if there is nothing to propose."""
 
@@ -103,7 +103,7 @@ class Drafter:
         """Notes how many tokens of the round's proposal were accepted (a prefix of a chain); 0 also in a round without
         one."""
 
-    def learn(self, logits: torch.Tensor) -> None:
+    def observe_target(self, logits: torch.Tensor) -> None:
         """Notes the target's rows [N+1, V] after the pending token and each of the N ≥ 1 drafts."""
 
     def memory(self, capacity: int) -> int:

@@ -37,7 +37,7 @@ class CorpusDrafter(Drafter):
     def start(self, prompt: Sequence[int], setup: DrafterSetup) -> None:
         self._setup, self._tokens = setup, []
 
-    def confidence_keys(self, committed: Sequence[int]) -> Sequence[int] | None:
+    def confidence_classes(self, committed: Sequence[int]) -> Sequence[int] | None:
         """Returns the tenths of the estimates along the best continuation, or None without any."""
         paths = [self._continuation(places) for places in self.index.matches(committed)]
         self._tokens, estimates = max(paths, key=_promise, default=([], []))

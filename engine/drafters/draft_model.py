@@ -36,7 +36,7 @@ class DraftModelDrafter(AutoregressiveDrafter):
         ids = self._buffer("ids", feed, torch.long)
         base = runner.length
         draft = self._loop(ids, position, gamma)
-        runner.rollback(min(runner.length, base + len(feed) + draft.steps - 1))
+        runner.rollback(min(runner.length, base + len(feed) + draft.passes - 1))
         return draft
 
     def _clamped(self, ids: Sequence[int]) -> list[int]:

@@ -31,14 +31,15 @@ def draw_siblings(q: torch.Tensor, u: torch.Tensor) -> tuple[torch.Tensor, torch
 
 
 class DrawnTree(TokenTree):
-    """``position``: of the first draft among the run's new tokens. ``words`` [Vd]: the target's id of each word that
-    the draft can guess."""
+    """``position``: of the first draft among the run's new tokens. ``target_ids`` [Vd]: of the words that the draft can
+    guess."""
 
-    def __init__(self, shape: Shape, uniforms: Uniforms, position: int, words: torch.Tensor):
+    def __init__(self, shape: Shape, uniforms: Uniforms, position: int, target_ids: torch.Tensor):
         super().__init__(shape)
-        self._uniforms, self._position, self._words = uniforms, position, words
+        self._uniforms, self._position, self._target_ids = uniforms, position, target_ids
         self._place: dict[Node, int] = {}  # of each node among all that were drawn
-        self._tokens, self._rows = words[:0], words.new_zeros(0, len(words), dtype=torch.float32)
+        self._tokens = target_ids[:0]
+        self._rows = target_ids.new_zeros(0, len(target_ids), dtype=torch.float32)
 
     def draw(self, level: Sequence[Node], logits: torch.Tensor, q: torch.Tensor) -> list[Node]:
         """logits and q [W, Vd] after the nodes of ``level`` → the draws that follow them."""
@@ -56,7 +57,7 @@ class DrawnTree(TokenTree):
                 self._place[child] = len(self._place)
         tokens, rows = draw_siblings(q, to_device(u, q.device, torch.float32))
         at_row, at_sibling = to_device(list(zip(*places, strict=True)), q.device)
-        self._tokens = torch.cat([self._tokens, self._words[tokens[at_row, at_sibling]]])
+        self._tokens = torch.cat([self._tokens, self._target_ids[tokens[at_row, at_sibling]]])
         self._rows = torch.cat([self._rows, rows[at_row, at_sibling]])
         return self.nodes[start:]
 
@@ -66,7 +67,7 @@ class DrawnTree(TokenTree):
     def tokens_of(self, nodes: Sequence[Node], device: str) -> torch.Tensor:
         return self._tokens[to_device([self._place[node] for node in nodes], device)]
 
-    def rows_of(self, nodes: Sequence[Node]) -> torch.Tensor:
+    def q_of(self, nodes: Sequence[Node]) -> torch.Tensor:
         """[N, Vd]: q of these draws."""
         return self._rows[to_device([self._place[node] for node in nodes], self._rows.device)]
 

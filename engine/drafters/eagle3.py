@@ -21,14 +21,14 @@ class Eagle3Drafter(AutoregressiveDrafter):
 
     def __init__(self, runner: DecoderRunner, target: DecoderRunner):
         super().__init__(runner)
-        self.target, self.words = target, runner.model.words
+        self.target, self.target_ids = target, runner.model.target_ids
 
     def start(self, prompt: Sequence[int], setup: DrafterSetup) -> None:
         super().start(prompt, setup)
         self._catch_up(prompt, len(prompt) - 2)
 
-    def confidence_keys(self, committed: Sequence[int]) -> Sequence[str] | None:
-        return super().confidence_keys(committed) if len(committed) > 1 else None  # the target has read nothing yet
+    def confidence_classes(self, committed: Sequence[int]) -> Sequence[str] | None:
+        return super().confidence_classes(committed) if len(committed) > 1 else None  # the target has read nothing yet
 
     def _catch_up(self, committed: Sequence[int], end: int) -> None:
         """Feeds the positions up to ``end`` in large passes, without computing logits."""

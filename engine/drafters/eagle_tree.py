@@ -18,7 +18,7 @@ from engine.drafters.base import PER_TOKEN, Draft, DrafterSetup
 from engine.drafters.drawn_tree import DrawnTree
 from engine.drafters.eagle3 import Eagle3Drafter
 from engine.drafters.static_tree import best_tree
-from engine.drafters.token_tree import BRANCHES, MostProbable, Node, Plan, Shape, TokenTree, Worthwhile, sibling_key
+from engine.drafters.token_tree import MAX_CHILDREN, MostProbable, Node, Plan, Shape, TokenTree, Worthwhile, sibling_key
 from engine.sampling.warping import penalise, warp
 
 
@@ -34,32 +34,32 @@ class EagleTreeDrafter(Eagle3Drafter):
     priors |= {sibling_key(rank): chance for rank, chance in enumerate(chances) if rank}
 
     def _capacity(self, setup: DrafterSetup) -> int:
-        return setup.capacity + MAX_GAMMA * BRANCHES
+        return setup.capacity + MAX_GAMMA * MAX_CHILDREN
 
-    def confidence_keys(self, committed: Sequence[int]) -> Sequence[str] | None:
+    def confidence_classes(self, committed: Sequence[int]) -> Sequence[str] | None:
         return PER_TOKEN if len(committed) > 1 else None  # the target has read nothing yet
 
     def propose(self, committed: Sequence[int], gamma: int, position: int) -> Draft:
         if not self.setup.trees:
             return super().propose(committed, gamma, position)
-        room = min(MAX_NODES, self.setup.capacity - len(committed) - 1)
-        shape, is_greedy = self._shape(min(gamma, room), room), self.setup.sampling.greedy
-        tree = TokenTree(shape) if is_greedy else DrawnTree(shape, self.setup.uniforms, position, self.words)
+        free_slots = min(MAX_NODES, self.setup.capacity - len(committed) - 1)
+        shape, is_greedy = self._shape(min(gamma, free_slots), free_slots), self.setup.sampling.greedy
+        tree = TokenTree(shape) if is_greedy else DrawnTree(shape, self.setup.uniforms, position, self.target_ids)
         steps = self._grow(tree, committed, gamma)
         nodes, parents = tree.select()
-        nodes, parents = nodes[:room], parents[:room]  # draws never exceed it
+        nodes, parents = nodes[:free_slots], parents[:free_slots]  # draws never exceed it
         self.runner.rollback(len(committed) - 1)  # the next round feeds the drafted positions again, with features
-        q = None if is_greedy or not nodes else self._over_target(tree.rows_of(nodes))
+        q = None if is_greedy or not nodes else self._over_target(tree.q_of(nodes))
         is_chain, keys = parents == tuple(range(len(parents))), tuple(node.key for node in nodes)
-        draft = Draft(tree.tokens_of(nodes, self.words.device), q, None if is_chain else parents, steps, keys)
+        draft = Draft(tree.tokens_of(nodes, self.target_ids.device), q, None if is_chain else parents, steps, keys)
         if not isinstance(shape, Worthwhile):
             return draft
         return replace(draft, expected=tuple(node.reach for node in nodes), row_cost=shape.row_cost(len(nodes)))
 
-    def _shape(self, gamma: int, room: int) -> Shape:
+    def _shape(self, gamma: int, free_slots: int) -> Shape:
         shape = self.setup.policy and self.setup.policy.tree_shape()
         if isinstance(shape, Worthwhile):
-            return replace(shape, most=min(shape.most, room))
+            return replace(shape, most=min(shape.most, free_slots))
         if shape is not None:
             return shape
         return MostProbable(gamma) if self.setup.sampling.greedy else Plan(best_tree(self.chances, gamma, gamma))
@@ -73,7 +73,7 @@ class EagleTreeDrafter(Eagle3Drafter):
         while True:
             before, grown = level, self._add(tree, level, logits)
             level = tree.to_expand(grown) if steps < most else []
-            if not level or len(level) > runner.room:
+            if not level or len(level) > runner.free_slots:
                 return steps
             states = states[to_device([before.index(node.parent) for node in level], states.device)]
             fed += level
@@ -86,8 +86,8 @@ class EagleTreeDrafter(Eagle3Drafter):
         penalised = self._penalise(tree, level, logits)
         if isinstance(tree, DrawnTree):
             return tree.draw(level, logits, warp(penalised, self.setup.sampling))
-        best = penalised.softmax(-1).topk(min(BRANCHES, logits.shape[1]))
-        shares, tokens = read(torch.stack([best.values, self.words[best.indices].float()])).tolist()
+        best = penalised.softmax(-1).topk(min(MAX_CHILDREN, logits.shape[1]))
+        shares, tokens = read(torch.stack([best.values, self.target_ids[best.indices].float()])).tolist()
         return [
             child
             for node, words, likely in zip(level, tokens, shares, strict=True)
@@ -98,9 +98,9 @@ class EagleTreeDrafter(Eagle3Drafter):
         """The repetition penalty counts the tokens of each node's own path."""
         if self.setup.history is None:
             return logits
-        seen = self.setup.history.seen[self.words].expand_as(logits).clone()
+        seen = self.setup.history.seen[self.target_ids].expand_as(logits).clone()
         for row, node in enumerate(level):
-            seen[row] |= torch.isin(self.words, tree.tokens_of(node.path(), self.words.device))
+            seen[row] |= torch.isin(self.target_ids, tree.tokens_of(node.path(), self.target_ids.device))
         return penalise(logits, seen, self.setup.sampling.repetition_penalty)
 
 

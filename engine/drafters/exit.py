@@ -27,4 +27,4 @@ class ExitDrafter(OnTargetCache):
 
     def __init__(self, runner: DecoderRunner, target: DecoderRunner):
         super().__init__(runner, target)
-        self.words = runner.model.words
+        self.target_ids = runner.model.target_ids

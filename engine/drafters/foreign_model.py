@@ -30,22 +30,22 @@ class ForeignModelDrafter(DraftModelDrafter):
         self.setup, self._reading, self._is_full = setup, Reading(self.translation, prompt), False
         self._accepted = 0
         ids, more = self._reading.ids, _STRETCH * max(1, setup.capacity - len(prompt))
-        self._room = min(len(ids) + more, self.runner.max_length)
-        del ids[: max(0, len(ids) - max(self._room - more, self._room // 2))]  # of a long text only the end is read
-        self.runner.reset(self._room)
+        self._slots = min(len(ids) + more, self.runner.max_length)
+        del ids[: max(0, len(ids) - max(self._slots - more, self._slots // 2))]  # of a long text only the end is read
+        self.runner.reset(self._slots)
         self.runner.prefill(self._clamped(ids[:-1]))
         self._read = len(ids)
 
-    def confidence_keys(self, committed: Sequence[int]) -> Sequence[str] | None:
+    def confidence_classes(self, committed: Sequence[int]) -> Sequence[str] | None:
         """None also inside a character, because the draft may write its bytes in other tokens."""
         is_stuck = self._reading is not None and self._is_full
         if is_stuck or self.translation.ends_inside_a_character(committed):
             return None
-        return super().confidence_keys(committed)
+        return super().confidence_classes(committed)
 
     def propose(self, committed: Sequence[int], gamma: int, position: int) -> Draft:
         text, self._accepted = self._reading.read(committed, self._accepted_ids(committed)), 0
-        gamma = min(gamma, self._room - len(text))
+        gamma = min(gamma, self._slots - len(text))
         if gamma < 1:
             self._is_full = True
             return Draft(torch.zeros(0, dtype=torch.long, device=self.setup.device))

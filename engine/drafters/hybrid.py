@@ -26,9 +26,9 @@ class HybridDrafter(Drafter):
         self._started.add(name)  # first, so that `release` frees what a start that fails has taken
         self.members[name].start(committed, self.setup)
 
-    def confidence_keys(self, committed: Sequence[int]) -> dict[str, Sequence[Hashable]] | None:
+    def confidence_classes(self, committed: Sequence[int]) -> dict[str, Sequence[Hashable]] | None:
         """The keys of all members that have something to propose."""
-        keys = {name: member.confidence_keys(committed) for name, member in self.members.items()}
+        keys = {name: member.confidence_classes(committed) for name, member in self.members.items()}
         return {name: own for name, own in keys.items() if own is not None} or None
 
     def propose(self, committed: Sequence[int], gamma: int, position: int) -> Draft:

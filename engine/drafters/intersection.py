@@ -18,16 +18,16 @@ class IntersectionDrafter(ForeignModelDrafter):
 
     def start(self, prompt: Sequence[int], setup: DrafterSetup) -> None:
         super().start(prompt, setup)
-        if self.words is None or self._words_of != (setup.vocab_size, setup.device):
+        if self.target_ids is None or self._words_of != (setup.vocab_size, setup.device):
             self._make_tables(setup)
 
     def _make_tables(self, setup: DrafterSetup) -> None:
         rows = self.runner.vocab_size
         pairs = [(t, d) for t, d in sorted(self.translation.common.items()) if t < setup.vocab_size and d < rows]
         ours, theirs = zip(*pairs, strict=True)
-        self.words, self._columns = to_device(ours, setup.device), to_device(theirs, setup.device)
+        self.target_ids, self._columns = to_device(ours, setup.device), to_device(theirs, setup.device)
         self._column_of = torch.zeros(setup.vocab_size, dtype=torch.long, device=setup.device)
-        self._column_of[self.words] = self._columns
+        self._column_of[self.target_ids] = self._columns
         self._words_of = setup.vocab_size, setup.device
 
     def _own_id(self, token: torch.Tensor) -> torch.Tensor:

@@ -45,20 +45,20 @@ class LookaheadDrafter(Drafter):
         """W tokens, those missing taken from the prompt."""
         return tokens + [next(self._filling) for _ in range(self.sizes.window - len(tokens))]
 
-    def confidence_keys(self, committed: Sequence[int]) -> str:
+    def confidence_classes(self, committed: Sequence[int]) -> str:
         return PER_TOKEN
 
     def propose(self, committed: Sequence[int], gamma: int, position: int) -> Draft:
         self._index(committed)
         self._move_window(len(committed))
         nodes = self._guesses(committed[-1], gamma)
-        guesses, room = len(nodes), min(MAX_NODES, self.setup.capacity - len(committed) - 1)
+        guesses, free_slots = len(nodes), min(MAX_NODES, self.setup.capacity - len(committed) - 1)
         window = self._window(guesses)
-        self._in_tree = guesses if guesses + len(window) <= room else -1
-        nodes = (nodes + window)[:room]
+        self._in_tree = guesses if guesses + len(window) <= free_slots else -1
+        nodes = (nodes + window)[:free_slots]
         tokens, parents = [token for token, _ in nodes], tuple(parent for _, parent in nodes)
         keys = (_POOL,) * guesses + (_WINDOW,) * len(window)
-        return Draft(to_device(tokens, self.setup.device), None, parents, confidence_keys=keys[: len(nodes)])
+        return Draft(to_device(tokens, self.setup.device), None, parents, confidence_classes=keys[: len(nodes)])
 
     def _index(self, committed: Sequence[int]) -> None:
         """Adds the n-grams of the text to the pool."""
@@ -104,7 +104,7 @@ class LookaheadDrafter(Drafter):
                 nodes.append((token, before + below if below else 0))
         return nodes
 
-    def learn(self, logits: torch.Tensor) -> None:
+    def observe_target(self, logits: torch.Tensor) -> None:
         """The target's likeliest tokens after the highest level are one level more. Once there are N, they are n-grams
         for the pool, and the lowest is dropped. On a device this waits once more."""
         if self._in_tree < 0:

@@ -27,16 +27,16 @@ class MedusaDrafter(AutoregressiveDrafter):
     }
 
     def __init__(self, runner: MedusaModel, target: DecoderRunner):
-        self.runner, self.target, self.words = runner, target, runner.words
+        self.runner, self.target, self.target_ids = runner, target, runner.target_ids
         self._buffers: dict[tuple, object] = {}
 
     def start(self, prompt: Sequence[int], setup: DrafterSetup) -> None:
         self.setup = setup
 
-    def confidence_keys(self, committed: Sequence[int]) -> Sequence[object] | None:
+    def confidence_classes(self, committed: Sequence[int]) -> Sequence[object] | None:
         if len(committed) < 2:
             return None  # the target has read nothing yet
-        keys = super().confidence_keys(committed)
+        keys = super().confidence_classes(committed)
         return tuple(("head", k) for k in range(self.runner.count)) if self.runner.captured else keys
 
     def propose(self, committed: Sequence[int], gamma: int, position: int) -> Draft:

@@ -42,7 +42,7 @@ class NgramDrafter(Drafter):
         self._indexed = max(setup.copy_from - 1, 0)  # n-grams up to this index are in the tables
         self._tokens: list[int] = []  # the continuation of the match
 
-    def confidence_keys(self, committed: Sequence[int]) -> Sequence[int] | None:
+    def confidence_classes(self, committed: Sequence[int]) -> Sequence[int] | None:
         """Returns the length of the longest match, and how it grows with every accepted draft; or None. The last
         token's own n-gram is not indexed yet, because it has no successor and would match itself."""
         for end in range(self._indexed + 1, len(committed)):
@@ -86,12 +86,12 @@ class NgramDrafter(Drafter):
         if shape is None:
             return Draft(to_device(self._tokens[:gamma], self._setup.device))
         nodes, parents = self._tree(shape, committed, gamma).select()
-        room = min(MAX_NODES, self._setup.capacity - len(committed) - 1)
-        nodes, parents = nodes[:room], parents[:room]
+        free_slots = min(MAX_NODES, self._setup.capacity - len(committed) - 1)
+        nodes, parents = nodes[:free_slots], parents[:free_slots]
         draft = Draft(
             to_device([node.token for node in nodes], self._setup.device),
             parents=None if parents == tuple(range(len(parents))) else parents,
-            confidence_keys=tuple(node.key for node in nodes),
+            confidence_classes=tuple(node.key for node in nodes),
         )
         if draft.parents is None or not isinstance(shape, Worthwhile):
             return draft  # a chain, or repeated from a trace

@@ -8,5 +8,5 @@ from engine.drafters.base import Drafter
 class NoDrafter(Drafter):
     name = "none"
 
-    def confidence_keys(self, committed: Sequence[int]) -> None:
+    def confidence_classes(self, committed: Sequence[int]) -> None:
         return None

@@ -17,7 +17,7 @@ from engine.config import MAX_NODES
 from engine.device import to_device
 from engine.drafters.base import PER_TOKEN
 
-BRANCHES = 10  # guesses after one node, and nodes of one level that go on, as in EAGLE-2
+MAX_CHILDREN = 10  # guesses after one node, and nodes of one level that go on, as in EAGLE-2
 _FAINTEST = 5
 
 
@@ -38,10 +38,10 @@ class Node:
         return [] if self.parent is None else [*self.parent.path(), self]
 
 
-def confidence_key(rank: int, share: float) -> Hashable:
+def confidence_class(rank: int, share: float) -> Hashable:
     """The class of a guess that is tried after ``rank`` others and has ``share`` of the probability that they left.
 
-    >>> confidence_key(0, 0.64), confidence_key(1, 0.3)  # a first guess by tenths, a later one by halvings
+    >>> confidence_class(0, 0.64), confidence_class(1, 0.3)  # a first guess by tenths, a later one by halvings
     (6, ('later', 1))
     """
     if rank == 0:
@@ -105,7 +105,7 @@ class Worthwhile:
         widths = []
         for node, first in zip(level, firsts, strict=True):
             left, width = node.reach, 0
-            while drafts < self.most and width < BRANCHES:
+            while drafts < self.most and width < MAX_CHILDREN:
                 chance = self.alpha(sibling_key(width) if width else first)
                 if left * chance <= self.row_cost(drafts):
                     break
@@ -168,7 +168,7 @@ class TokenTree:
         left = 1.0
         for rank, (token, probability) in enumerate(zip(tokens, probabilities, strict=True)):
             share = min(1.0, probability / max(left, 1e-9))
-            self.append(parent, token, confidence_key(rank, share), share)
+            self.append(parent, token, confidence_class(rank, share), share)
             left -= probability
         return parent.children
 
@@ -183,7 +183,7 @@ class TokenTree:
         return node
 
     def to_expand(self, level: Sequence[Node]) -> list[Node]:
-        return self.shape.to_expand(level, self.nodes)[:BRANCHES]
+        return self.shape.to_expand(level, self.nodes)[:MAX_CHILDREN]
 
     def tokens_of(self, nodes: Sequence[Node], device: str) -> torch.Tensor:
         return to_device([node.token for node in nodes], device)

@@ -129,7 +129,7 @@ class ToyRunner:
     def fork(self) -> "ToyRunner":
         return ToyRunner(self.model, self.max_length)
 
-    def together(self, batch: Sequence) -> list[torch.Tensor | None]:
+    def forward_many(self, batch: Sequence) -> list[torch.Tensor | None]:
         return [tokens.alone() for tokens in batch]
 
     def memory(self, capacity: int) -> int:
@@ -167,7 +167,7 @@ class ToyTreeDrafter(Drafter):
     def start(self, prompt: Sequence[int], setup: DrafterSetup) -> None:
         self.setup = setup
 
-    def confidence_keys(self, committed: Sequence[int]) -> Sequence[int]:
+    def confidence_classes(self, committed: Sequence[int]) -> Sequence[int]:
         return (0,) * MAX_GAMMA
 
     def propose(self, committed: Sequence[int], gamma: int, position: int) -> Draft:
@@ -185,7 +185,7 @@ class ToyTreeDrafter(Drafter):
                     deeper.append((len(tokens), [*context, token]))
             level = deeper
         q = None if self.siblings == "top" else torch.stack(rows)
-        return Draft(torch.tensor(tokens), q, tuple(parents), steps=gamma)
+        return Draft(torch.tensor(tokens), q, tuple(parents), passes=gamma)
 
     def _uniform(self, position: int, number: int, depth: int, sibling: int) -> float:
         """The draw of draft ``number`` of a round. No (stream, place) comes twice, in one round or in two."""

@@ -55,7 +55,7 @@ def grouped_mask(mask: torch.Tensor | None, groups: int, dtype: torch.dtype) -> 
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class SequenceSlice:
     """One sequence's tokens in a pass. slots [W]: where in ``cache`` their keys and values go; positions [W];
     ``visible``: the number of slots that are read; mask [W, visible] bool, or None where every token sees them all."""
 
@@ -67,7 +67,7 @@ class Span:
 
 
 @dataclass(frozen=True, slots=True)
-class HostSpan:
+class HostSequenceSlice:
     """The same of a pass that takes its places as numbers: its W tokens (``width``) lie in the slots from ``start`` on.
     ``shape``: depth [W] below the root and ancestors [W, M] of tokens that are the last W of a tree's M nodes, or
     None."""
@@ -82,7 +82,7 @@ class CachedAttention:
     """The attention of one pass, made once and called by every layer. ``groups``: G; ``frequencies`` and ``scaling`` as
     `rotary_frequencies` returns them."""
 
-    def __init__(self, spans: Sequence[Span], groups: int, frequencies, scaling: float, dtype: torch.dtype):
+    def __init__(self, spans: Sequence[SequenceSlice], groups: int, frequencies, scaling: float, dtype: torch.dtype):
         self.groups, self.widths = groups, [len(span.slots) for span in spans]
         positions = spans[0].positions if len(spans) == 1 else torch.cat([span.positions for span in spans])
         self.rotary = rotary_tables(positions, frequencies, scaling, dtype)
@@ -100,7 +100,7 @@ class CachedAttention:
 class _Sequence:
     """A span with what all layers share: views of its cache, one a layer, and its mask as `grouped_mask` makes it."""
 
-    def __init__(self, span: Span, groups: int, dtype: torch.dtype):
+    def __init__(self, span: SequenceSlice, groups: int, dtype: torch.dtype):
         self.slots, self.mask = span.slots, grouped_mask(span.mask, groups, dtype)
         self.keys, self.values = span.cache.keys.unbind(), span.cache.values.unbind()  # [K, slots, D] each
         self.seen_keys, self.seen_values = (

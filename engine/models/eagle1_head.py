@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import torch
 
-from engine.models.attention import CachedAttention, Span
+from engine.models.attention import CachedAttention, SequenceSlice
 from engine.models.eagle3_head import EagleModel
 from engine.models.eagle_config import EagleConfig
 from engine.models.linear import Linear
@@ -22,7 +22,7 @@ class Eagle1Model(EagleModel):
     def _layers_read(self, config: EagleConfig, target: LlamaModel) -> tuple[int, ...]:
         return (target.layers_count,)
 
-    def _words(self, weights: TensorReader) -> torch.Tensor:
+    def _target_ids(self, weights: TensorReader) -> torch.Tensor:
         self.vocab_size = self.target.vocab_size
         return torch.arange(self.vocab_size)
 
@@ -32,7 +32,7 @@ class Eagle1Model(EagleModel):
         self.fc = Linear(weights("fc.weight", (E, 2 * E)), bias)
         self._load_layer(weights, "layers.0.", E)
 
-    def forward(self, ids, spans: Sequence[Span], rows=slice(None), features=None, state=None):
+    def forward(self, ids, spans: Sequence[SequenceSlice], rows=slice(None), features=None, state=None):
         """As that of EAGLE-3; ``features`` [W, E] is what the target's last layer gave."""
         last = self.target.norm_out(features) if state is None else state
         attend = CachedAttention(spans, self.H // self.K, self.frequencies, self.rope_scaling, last.dtype)

@@ -15,7 +15,7 @@ import torch
 import torch.nn.functional as F
 
 from engine.errors import Unavailable
-from engine.models.attention import CachedAttention, Span, rotary_frequencies
+from engine.models.attention import CachedAttention, SequenceSlice, rotary_frequencies
 from engine.models.eagle_config import EagleConfig, read_config
 from engine.models.kv_cache import KVCache
 from engine.models.linear import Linear
@@ -25,7 +25,7 @@ from engine.models.safetensors_reader import TensorReader
 
 
 class EagleModel:
-    """``reads``: layers of the target whose incoming states it reads; ``words`` [Vd]: the target ids it can guess."""
+    """``reads``: layers of the target whose incoming states it reads; ``target_ids`` [Vd]: of its words."""
 
     layers_count = 1
     taps, on_host, trees, spare = (), False, True, 0
@@ -52,13 +52,13 @@ class EagleModel:
             )
         self.frequencies, self.rope_scaling = rotary_frequencies(config.rotary(target.config), self.D, self.device)
         weights = weights or TensorReader(folder, target.dtype, target.device)
-        self.words = self._words(weights).to(self.device)
+        self.target_ids = self._target_ids(weights).to(self.device)
         self._load(weights)
 
     def _layers_read(self, config: EagleConfig, target: LlamaModel) -> tuple[int, ...]:
         return config.reads(target.layers_count)
 
-    def _words(self, weights: TensorReader) -> torch.Tensor:
+    def _target_ids(self, weights: TensorReader) -> torch.Tensor:
         """The target's id of each word that it can guess. Raises Unavailable for a map that does not fit."""
         is_mapped = self.vocab_size != self.target.vocab_size or "d2t" in weights
         if not is_mapped:
@@ -98,7 +98,7 @@ class EagleModel:
     def new_cache(self, slots: int) -> KVCache:
         return KVCache(1, self.K, slots, self.D, self.dtype, self.device)
 
-    def forward(self, ids, spans: Sequence[Span], rows=slice(None), features=None, state=None):
+    def forward(self, ids, spans: Sequence[SequenceSlice], rows=slice(None), features=None, state=None):
         """Runs one pass. ids [W]: token t + 1 at position t, of all ``spans``; with ``features`` [W, taps·E] of the
         target, or ``state`` [W, E], the head's own from the step before. Returns logits [rows, Vd] and the outgoing
         state [rows, E]."""

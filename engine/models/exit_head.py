@@ -16,7 +16,7 @@ import torch.nn.functional as F
 from pydantic import BaseModel, PositiveInt, ValidationError
 
 from engine.errors import Unavailable, explain
-from engine.models.attention import Span
+from engine.models.attention import SequenceSlice
 from engine.models.linear import Linear
 from engine.models.llama import LlamaModel
 from engine.models.reduced_output import MAP, output_rows, word_ids
@@ -33,7 +33,7 @@ class ExitConfig(BaseModel, strict=True):
 
 
 class ExitModel:
-    """``words`` [Vd]: the target's ids that it can guess. `DecoderRunner` runs it on the target's own cache."""
+    """``target_ids`` [Vd]: the target's ids that it can guess. `DecoderRunner` runs it on the target's own cache."""
 
     taps, on_host, trees = (), False, True
 
@@ -56,8 +56,8 @@ class ExitModel:
         weights = weights or TensorReader(folder, self.dtype, self.device)
         if MAP not in weights:
             raise Unavailable(f"The exit head in {weights.folder} has no map of its words ({MAP}); export it again.")
-        self.words = word_ids(weights.raw(MAP), target.vocab_size, weights.folder).to(self.device)
-        self.vocab_size = len(self.words)
+        self.target_ids = word_ids(weights.raw(MAP), target.vocab_size, weights.folder).to(self.device)
+        self.vocab_size = len(self.target_ids)
         self._load(weights)
 
     def _load(self, weights) -> None:
@@ -65,9 +65,9 @@ class ExitModel:
         self.norm_in, self.norm = (weights(name, (E,)) for name in ("norm_in", "norm"))
         self.gate_up = Linear(torch.cat([weights(name, (R, E)) for name in ("gate.weight", "up.weight")]))
         self.down = Linear(weights("down.weight", (E, R)))
-        self.output = Linear(output_rows(weights, self.target, self.words))
+        self.output = Linear(output_rows(weights, self.target, self.target_ids))
 
-    def forward(self, ids: torch.Tensor, spans: Sequence[Span], rows=slice(None)):
+    def forward(self, ids: torch.Tensor, spans: Sequence[SequenceSlice], rows=slice(None)):
         """ids [T] → logits [rows, Vd] of the token after each, and None: it has no features."""
         return self.guess(self.target.states(ids, spans, self.exit_layer)[0][rows]), None
 

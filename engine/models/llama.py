@@ -17,7 +17,7 @@ import torch.nn.functional as F
 from transformers import PretrainedConfig
 
 from engine.errors import Unavailable
-from engine.models.attention import CachedAttention, Span, rope, rotary_frequencies
+from engine.models.attention import CachedAttention, SequenceSlice, rope, rotary_frequencies
 from engine.models.gguf_reader import open_weights
 from engine.models.kv_cache import KVCache
 from engine.models.linear import Linear
@@ -131,7 +131,9 @@ class LlamaModel:
     def new_cache(self, slots: int) -> KVCache:
         return KVCache(self.layers_count, self.K, slots, self.D, self.dtype, self.device)
 
-    def forward(self, ids: torch.Tensor, spans: Sequence[Span], rows: slice | torch.Tensor | None = slice(None)):
+    def forward(
+        self, ids: torch.Tensor, spans: Sequence[SequenceSlice], rows: slice | torch.Tensor | None = slice(None)
+    ):
         """One pass. ids [T]: the tokens of all ``spans`` in order.
 
         Returns logits [rows, V] (None when ``rows`` is None) and features [T, taps·E] (None without taps).
@@ -141,7 +143,7 @@ class LlamaModel:
             return None, features
         return self.head(self.norm_out(x[rows])), features
 
-    def states(self, ids: torch.Tensor, spans: Sequence[Span], count: int | None = None):
+    def states(self, ids: torch.Tensor, spans: Sequence[SequenceSlice], count: int | None = None):
         """The states [T, E] after the first ``count`` layers, by default all; and features as of `forward`."""
         x = self.embedding(ids)  # [T, E]
         attend = CachedAttention(spans, self.H // self.K, self.frequencies, self.rope_scaling, x.dtype)

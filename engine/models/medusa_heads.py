@@ -25,7 +25,7 @@ _MAPS = (MAP, "t2d")
 
 class MedusaModel:
     """``count``: heads; ``reads``: the layer of the target whose incoming state they read, which is after the last one;
-    ``words`` [Vd]: the target's ids that they can guess. It has no state, so every run shares it."""
+    ``target_ids`` [Vd]: the target's ids that they can guess. It has no state, so every run shares it."""
 
     def __init__(self, folder: Path, target: LlamaModel, weights=None):
         """``weights`` replace those of the folder. Raises Unavailable if they fit no layout, or another target."""
@@ -36,7 +36,7 @@ class MedusaModel:
         self.count = _count(weights)
         E, V, is_reduced = self.width, target.vocab_size, MAP in weights
         words = word_ids(weights.raw(MAP), V, weights.folder) if is_reduced else torch.arange(V)
-        self.words, self.vocab_size = words.to(self.device), len(words)
+        self.target_ids, self.vocab_size = words.to(self.device), len(words)
         layers = (  # one product for all heads
             torch.cat([fitting(weights, f"{k}.0.linear.weight", (E, E)) for k in range(self.count)]),
             torch.cat([fitting(weights, f"{k}.0.linear.bias", (E,)) for k in range(self.count)]),
@@ -44,7 +44,7 @@ class MedusaModel:
         if "0.1.weight" in weights:
             outputs = [fitting(weights, f"{k}.1.weight", (len(words), E)) for k in range(self.count)]
         elif is_reduced or ROWS in weights:
-            outputs = [output_rows(weights, target, self.words)]
+            outputs = [output_rows(weights, target, self.target_ids)]
         else:
             outputs = []
         self._load(*layers, outputs)

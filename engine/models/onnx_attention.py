@@ -17,7 +17,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import torch
 
-from engine.models.attention import HostSpan
+from engine.models.attention import HostSequenceSlice
 from engine.models.kv_cache import KVCache
 from engine.models.onnx_graph import FLOAT, INT32, INT64, MS, Graph, Heads
 from engine.models.onnx_session import Binding, Session
@@ -100,7 +100,7 @@ class CachedPasses:
             self._binding.keep({f"last.{b}": last.view(1), f"total.{b}": total.view(1)})
 
     def run(
-        self, spans: Sequence[HostSpan], widths: Sequence[int], inputs: Mapping[str, torch.Tensor],
+        self, spans: Sequence[HostSequenceSlice], widths: Sequence[int], inputs: Mapping[str, torch.Tensor],
         outputs: Mapping[str, Sequence[int]],
     ) -> dict[str, torch.Tensor]:  # fmt: skip
         """One pass of at most B ``spans`` with these numbers of rows; ``inputs`` and ``outputs`` as for `Binding.run`,
@@ -150,7 +150,7 @@ def _layout(widths: Sequence[int], padded: Sequence[int]) -> tuple[torch.Tensor,
     return torch.tensor(layout), torch.tensor(back)
 
 
-def _tree_inputs(b: int, span: HostSpan | None, places: int) -> dict[str, torch.Tensor]:
+def _tree_inputs(b: int, span: HostSequenceSlice | None, places: int) -> dict[str, torch.Tensor]:
     """Positions [1, places], and a bias [1, 1, places, L] that hides every slot but the ancestors'."""
     start = span.start if span else 0
     positions, bias = torch.arange(start, start + places), torch.zeros(places, start + places)

@@ -11,7 +11,7 @@ import torch
 import torch.nn.functional as F
 
 from engine.errors import Unavailable
-from engine.models.attention import HostSpan
+from engine.models.attention import HostSequenceSlice
 from engine.models.eagle1_head import Eagle1Model
 from engine.models.eagle3_head import EagleModel
 from engine.models.kv_cache import KVCache
@@ -75,14 +75,14 @@ class OnnxEagle(EagleModel):
     def new_cache(self, slots: int) -> KVCache:
         return KVCache(1, self.K, slots, self.D, self.dtype, self.device, spare=self.spare)
 
-    def forward(self, ids, spans: Sequence[HostSpan], rows=slice(None), features=None, state=None):
+    def forward(self, ids, spans: Sequence[HostSequenceSlice], rows=slice(None), features=None, state=None):
         """As that of `EagleModel`, of one sequence."""
         return self._run(ids, spans, rows, self._projected(features) if state is None else state)
 
     def _projected(self, features: torch.Tensor) -> torch.Tensor:
         return self._project.run({"features": features}, {"hidden": (len(features), self.width)})["hidden"]
 
-    def _run(self, ids, spans: Sequence[HostSpan], rows, hidden: torch.Tensor):
+    def _run(self, ids, spans: Sequence[HostSequenceSlice], rows, hidden: torch.Tensor):
         numbers = row_numbers(rows, len(ids))
         inputs = {"embedded": self.target.embedding(ids), "hidden": hidden, "rows": numbers}
         outputs = {"logits": (len(numbers), self.vocab_size), "state": (len(numbers), self.width)}

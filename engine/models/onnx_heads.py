@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 import torch
 
-from engine.models.attention import HostSpan
+from engine.models.attention import HostSequenceSlice
 from engine.models.exit_head import ExitModel
 from engine.models.medusa_heads import MedusaModel
 from engine.models.onnx_attention import Attention, CachedPasses
@@ -65,11 +65,11 @@ class OnnxExit(ExitModel):
         both = graph.linear(normed, "both", read.matrix({"gate.weight": R, "up.weight": R}, E))
         down = graph.linear(graph.gated(both, "active"), "down", read.matrix({"down.weight": E}, R))
         final, _ = graph.add_norm(down, normed, "norm_out", read.vector("norm", E), self.eps)
-        graph.linear(final, "logits", rounded_matrix(output_rows(weights, target, self.words), precision))
+        graph.linear(final, "logits", rounded_matrix(output_rows(weights, target, self.target_ids), precision))
         graph.output("logits", ["R", self.vocab_size])
         self._passes = CachedPasses(graph, attention, target.rotary)
 
-    def forward(self, ids: torch.Tensor, spans: Sequence[HostSpan], rows=slice(None)):
+    def forward(self, ids: torch.Tensor, spans: Sequence[HostSequenceSlice], rows=slice(None)):
         numbers = row_numbers(rows, len(ids))
         inputs = {"x": self.target.embedding(ids), "rows": numbers}
         outputs = {"logits": (len(numbers), self.vocab_size)}

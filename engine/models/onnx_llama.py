@@ -15,7 +15,7 @@ import torch
 
 from engine.device import return_memory
 from engine.errors import Unavailable
-from engine.models.attention import HostSpan, rotary_frequencies
+from engine.models.attention import HostSequenceSlice, rotary_frequencies
 from engine.models.gguf_reader import open_weights
 from engine.models.grouped import GroupedWeight
 from engine.models.kv_cache import KVCache
@@ -85,7 +85,7 @@ class OnnxLlama:
         """Whether passes of several widths give the same logits."""
         ids = torch.arange(_PROBED + max(_PROBES)) % self.vocab_size
         cache = self._after(ids[:_PROBED], [_PROBED])
-        rows = [self.forward(ids[_PROBED:][:W], [HostSpan(_PROBED, W, None, cache)])[0] for W in _PROBES]
+        rows = [self.forward(ids[_PROBED:][:W], [HostSequenceSlice(_PROBED, W, None, cache)])[0] for W in _PROBES]
         return all(torch.equal(some, rows[0][: len(some)]) for some in rows)
 
     def _chunks_agree(self) -> bool:
@@ -101,7 +101,7 @@ class OnnxLlama:
         widths = (1, 3)
         caches = [self._after(ids[:start], [start]) for start in (_PROBED, _PROBED - 5)]
         spans = [
-            HostSpan(start, W, None, cache)
+            HostSequenceSlice(start, W, None, cache)
             for start, W, cache in zip((_PROBED, _PROBED - 5), widths, caches, strict=True)
         ]
         alone = [self.forward(ids[: span.width], [span])[0] for span in spans]
@@ -113,7 +113,7 @@ class OnnxLlama:
         """A cache with these tokens, which are read in chunks."""
         cache, start = self.new_cache(len(ids) + max(_PROBES)), 0
         for chunk in chunks:
-            self.forward(ids[start : start + chunk], [HostSpan(start, chunk, None, cache)], None)
+            self.forward(ids[start : start + chunk], [HostSequenceSlice(start, chunk, None, cache)], None)
             start += chunk
         return cache
 
@@ -131,7 +131,9 @@ class OnnxLlama:
     def new_cache(self, slots: int) -> KVCache:
         return KVCache(self.layers_count, self.K, slots, self.D, self.dtype, self.device, spare=self.spare)
 
-    def forward(self, ids: torch.Tensor, spans: Sequence[HostSpan], rows: slice | torch.Tensor | None = slice(None)):
+    def forward(
+        self, ids: torch.Tensor, spans: Sequence[HostSequenceSlice], rows: slice | torch.Tensor | None = slice(None)
+    ):
         """As `LlamaModel.forward`: logits [R, V] (None where ``rows`` is None), and the states that enter the tapped
         layers [T, taps·E] (None without taps)."""
         x, numbers = self.embedding(ids), row_numbers(rows, len(ids))
@@ -144,7 +146,7 @@ class OnnxLlama:
         logits, features = ([part for part in side if part is not None] for side in zip(*results, strict=True))
         return None if rows is None else _concatenate(logits), _concatenate(features) if features else None
 
-    def _pass(self, passes: CachedPasses, x: torch.Tensor, spans: Sequence[HostSpan], rows: torch.Tensor):
+    def _pass(self, passes: CachedPasses, x: torch.Tensor, spans: Sequence[HostSequenceSlice], rows: torch.Tensor):
         T, states = len(x), [i for i in self.taps if i]
         outputs = {"logits": (len(rows), self.vocab_size)} | {state_name(i): (T, self.width) for i in states}
         results = passes.run(spans, [span.width for span in spans], {"x": x, "rows": rows}, outputs)
@@ -165,7 +167,7 @@ def _concatenate(parts: Sequence[torch.Tensor], dim: int = 0) -> torch.Tensor:
     return parts[0] if len(parts) == 1 else torch.cat(list(parts), dim)
 
 
-def _in_turn(x: torch.Tensor, spans: Sequence[HostSpan], rows: torch.Tensor, most: int):
+def _in_turn(x: torch.Tensor, spans: Sequence[HostSequenceSlice], rows: torch.Tensor, most: int):
     """At most so many sequences at a time: their states, spans and numbers of rows."""
     start = 0
     for at in range(0, len(spans), most):

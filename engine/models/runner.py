@@ -12,7 +12,7 @@ import torch
 
 from engine.device import to_device
 from engine.errors import BadInput
-from engine.models.attention import HostSpan, Span
+from engine.models.attention import HostSequenceSlice, SequenceSlice
 from engine.models.cuda_graphs import EagerGraphs, graphs_for
 from engine.models.kv_cache import KVCache
 from engine.models.llama import LlamaModel
@@ -31,7 +31,7 @@ class Tokens(NamedTuple):
     wants_logits: bool = True
 
     def alone(self) -> torch.Tensor | None:
-        """`Runner.together` in a pass of their own."""
+        """`Runner.forward_many` in a pass of their own."""
         return self.runner.forward(self.ids, self.parents) if self.wants_logits else self.runner.prefill(self.ids)
 
 
@@ -58,7 +58,7 @@ class Runner(Protocol):
     def fork(self) -> "Runner":
         """Returns a runner of another sequence on the same weights, with a cache of its own, never captured."""
 
-    def together(self, batch: Sequence[Tokens]) -> list[torch.Tensor | None]:
+    def forward_many(self, batch: Sequence[Tokens]) -> list[torch.Tensor | None]:
         """Appends tokens to several sequences of this model, in one pass where it can. Returns the logits [W, V] of
         each, None where they are not wanted."""
 
@@ -208,7 +208,7 @@ class DecoderRunner:
         return logits
 
     @torch.inference_mode()
-    def together(self, batch: Sequence[Tokens]) -> list[torch.Tensor | None]:
+    def forward_many(self, batch: Sequence[Tokens]) -> list[torch.Tensor | None]:
         """The products see the tokens of all sequences as one matrix. A sequence alone takes its usual path; a shared
         pass is never captured."""
         if len(batch) == 1:
@@ -234,21 +234,21 @@ class DecoderRunner:
         """One pass, at slots base + offset + 0 … W−1. It changes no host state, so that it can be captured."""
         return self.model.forward(ids, [self.span(len(ids), offset, shape, visible)], rows, **inputs)
 
-    def next_span(self, W: int, parents: Sequence[int] | None = None) -> Span:
+    def next_span(self, W: int, parents: Sequence[int] | None = None) -> SequenceSlice:
         """`span` after all tokens that are cached; ``parents`` as in `forward`."""
         assert parents is None or self.trees, "this model runs chains only"
-        assert self.room >= W, f"{W} more tokens than the cache was made for"
+        assert self.free_slots >= W, f"{W} more tokens than the cache was made for"
         self._base.fill_(self.length)
         return self.span(W, 0, None if parents is None else tree_shape(parents))
 
-    def span(self, W: int, offset: int = 0, shape=None, visible: int | None = None) -> Span:
+    def span(self, W: int, offset: int = 0, shape=None, visible: int | None = None) -> SequenceSlice:
         """Where the next W tokens go, and what they attend to.
 
         ``shape``: depth [W] below the root and ancestors [W, M], of tokens that are the last W of a tree's M nodes; the
         nodes before them lie in the slots before.
         """
         if self.model.on_host:
-            return HostSpan(self.length + offset, W, shape, self.cache)
+            return HostSequenceSlice(self.length + offset, W, shape, self.cache)
         visible = visible or self.visible(offset + W)
         order = torch.arange(W, device=self.device)
         slots = self._base + offset + order
@@ -265,10 +265,10 @@ class DecoderRunner:
             mask = (inside < 0) | (in_tree & ancestors[:, inside.clamp(0, nodes - 1)])
         elif W > 1 or self.graphs.captured:
             mask = seen[None] <= slots[:, None]
-        return Span(slots, positions, mask, visible, self.cache)
+        return SequenceSlice(slots, positions, mask, visible, self.cache)
 
     @property
-    def room(self) -> int:
+    def free_slots(self) -> int:
         """Tokens that still fit into the cache."""
         return self.cache.slots - self.length
 
@@ -277,7 +277,7 @@ class DecoderRunner:
         """Appends tokens in a pass of its own, never captured. Returns logits and features: of the last one, or of each
         node with a ``shape`` as in `step`."""
         W = len(ids)
-        assert self.room >= W, f"{W} more tokens than the cache was made for"
+        assert self.free_slots >= W, f"{W} more tokens than the cache was made for"
         self._base.fill_(self.length)
         result = self.step(ids, 0, slice(W - 1, W) if shape is None else slice(None), shape, **inputs)
         self.cache.length += W

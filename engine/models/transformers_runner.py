@@ -75,7 +75,7 @@ class TransformersRunner:
         twin.cache = None
         return twin
 
-    def together(self, batch: Sequence[Tokens]) -> list[torch.Tensor | None]:
+    def forward_many(self, batch: Sequence[Tokens]) -> list[torch.Tensor | None]:
         return [tokens.alone() for tokens in batch]  # padding needs a mask, which not every architecture takes
 
     def memory(self, capacity: int) -> int:

@@ -116,7 +116,7 @@ def _drafting(drafter: Drafter, target: Runner, prompt: list[int]) -> tuple[Call
         drafter.commit(0)
         return proposal
 
-    return draft, draft().steps
+    return draft, draft().passes
 
 
 def cached(folder: Path, key: dict, measure_now: Callable[[], CostModel], again: bool = False) -> CostModel:

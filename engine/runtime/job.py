@@ -45,7 +45,8 @@ class Job:
     the job ended with, without its traceback. ``is_late``: it was ended by its limit of ``seconds``, which count from
     the first event, because loading a model is not the reader's doing. ``on_end`` is called once, before the readers
     see the end. A warm-up belongs to no visitor and so has no place in the queue. ``may_share``: other jobs may share
-    its passes; ``others``: how many did, or came, so that its runs after the first were not begun or were given up.
+    its passes; ``sharing_jobs``: how many did. With one or more its runs after the first, the baseline among them, are
+    left out.
     """
 
     def __init__(
@@ -64,7 +65,7 @@ class Job:
         self.progress: Progress | None = None
         self.error: EngineError | None = None
         self.is_cancelled = self.is_done = self.is_late = False
-        self.may_share, self.others = may_share, 0
+        self.may_share, self.sharing_jobs = may_share, 0
         self._worker, self._on_end = worker, on_end
         self._deadline: float | None = None
         self._subscribers: list[Subscriber] = []

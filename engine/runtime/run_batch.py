@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Hashable, Iterator
 
-from engine.config import MOST_ROWS, RunConfig
+from engine.config import MAX_SHARERS, RunConfig
 from engine.decoding.batch import Batch
 from engine.device import out_of_memory
 from engine.errors import BadInput, Unavailable
@@ -19,8 +19,8 @@ class RunBatch:
     """``most``: requests at once. Each is known by a name that the caller chooses. ``prompts_first``: as of `Batch`."""
 
     def __init__(self, engine, most: int, prompts_first: bool = False):
-        if not 1 <= most <= MOST_ROWS:
-            raise BadInput(f"A batch of {most} runs cannot be: choose 1 to {MOST_ROWS}.")
+        if not 1 <= most <= MAX_SHARERS:
+            raise BadInput(f"A batch of {most} runs cannot be: choose 1 to {MAX_SHARERS}.")
         self.engine, self.most = engine, most
         self._batch, self._memory = Batch(prompts_first), {}
         self._free_at_first: int | None = None  # bytes, when the batch was last empty

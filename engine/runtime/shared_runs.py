@@ -43,7 +43,7 @@ class SharedRuns:
         for other, index in self._index.items():
             if index > 0 and other is not job:
                 self._batch.remove(other)  # the next step ends it
-                other.others = 1
+                other.sharing_jobs = 1
         return True
 
     def _begin(self, job: Job, index: int) -> None:
@@ -62,7 +62,7 @@ class SharedRuns:
                 errors[job] = event
                 continue
             if isinstance(event, Round):
-                job.others = max(job.others, event.rows - 1)
+                job.sharing_jobs = max(job.sharing_jobs, event.rows - 1)
             job.publish(job.configs[self._index[job]][0], event)
         for job in [job for job in self._index if job not in self._batch]:
             if job not in errors and not self._goes_on(job, errors):
@@ -77,8 +77,8 @@ class SharedRuns:
         index, others = self._index[job] + 1, len(self._index) - 1
         if index == len(job.configs) or job.should_stop():
             return False
-        job.others = max(job.others, others)
-        if job.others:
+        job.sharing_jobs = max(job.sharing_jobs, others)
+        if job.sharing_jobs:
             return False
         try:
             self._begin(job, index)

@@ -20,7 +20,7 @@ _log = logging.getLogger(__name__)
 
 
 class Worker:
-    """Jobs wait in one queue. One that may share passes runs beside others of its pair, up to ``most_together`` (None:
+    """Jobs wait in one queue. One that may share passes runs beside others of its pair, up to ``max_batch_size`` (None:
     as many as suit the device); any other is a batch of one that admits nothing beside it."""
 
     is_remote = False  # whether the engine is in another process, where work cannot be sent
@@ -29,7 +29,7 @@ class Worker:
         self, device=AUTO, precision=AUTO, max_waiting: int = MAX_WAITING, loader=None, fetcher=None, threads: int = 1
     ):
         self.device, self.precision, self.max_waiting = device, precision, max_waiting
-        self.most_together: int | None = None
+        self.max_batch_size: int | None = None
         self.engine = None
         self._loaded_as: tuple[str, str] | None = None  # the pair and precision that the loaded engine was requested by
         self._load, self._fetch = loader or _load, fetcher or (_fetch if loader is None else None)
@@ -71,10 +71,10 @@ class Worker:
     @property
     def most_running(self) -> int:
         """How many jobs can be under way at once."""
-        return self.most_together or MOST_BY_DEFAULT
+        return self.max_batch_size or MOST_BY_DEFAULT
 
     @property
-    def together(self) -> int:
+    def batch_size(self) -> int:
         """How many jobs are under way."""
         return len(self._running)
 
@@ -150,22 +150,22 @@ class Worker:
         """Runs a job, and if it may share its passes those beside it that come and may, until none is left."""
         from engine.runtime.shared_runs import SharedRuns  # on this thread, because it imports torch
 
-        runs = error = None
+        runs = bug = None
         try:
             with self._reporting(first, first.configs[0][1]) as engine:
-                most = (self.most_together or engine.best_batch()) if first.may_share else 1
+                most = (self.max_batch_size or engine.best_batch()) if first.may_share else 1
                 runs = SharedRuns(engine, most, self._reporting)
             runs.add(first)
             while runs:
                 self._admit(runs)
                 for job, error in runs.step():
                     self._end(job, error and _without_traceback(error))
-        except BaseException as bug:
-            error = _without_traceback(bug)
+        except BaseException as error:
+            bug = _without_traceback(error)
         if runs is not None:
             runs.close()  # first, so that memory is free once a reader sees the end
         for job in tuple(self._running):
-            self._end(job, error)
+            self._end(job, bug)
 
     def _admit(self, runs) -> None:
         """Lets jobs take part in the order of the queue, up to the first that cannot."""

@@ -20,12 +20,12 @@ from engine.sampling.warping import draw, one_hot
 
 class Block(NamedTuple):
     """The numbers of drafts that are decided on together, each [N]: p_i, h_i, and whether a draft that its own ratio
-    would have rejected was rescued by a later one. left [N, V]: of a tree, the residual that each draft leaves."""
+    would have rejected was rescued by a later one. residual_after [N, V]: of a tree, the residual each draft leaves."""
 
     running: torch.Tensor
     h: torch.Tensor
     rescued: torch.Tensor
-    left: torch.Tensor | None = None
+    residual_after: torch.Tensor | None = None
 
 
 class Verdict(NamedTuple):
@@ -135,8 +135,8 @@ def verify_tree_at_once(p, q, tokens, parents, u, u_closing) -> Verdict:
         path = passes & has_turn & reached[parent]
         reached = F.pad(path, (1, 0), value=True)
     last = torch.where(path, steps + 1, 0).amax().view(1)
-    branch, youngest = to_device([tree.branch_of, tree.youngest], p.device)[:, last]
-    row = torch.where(branch[:, None] >= 0, left_to_youngest[branch], p[last])
+    fork, youngest = to_device([tree.fork_of, tree.youngest], p.device)[:, last]
+    row = torch.where(fork[:, None] >= 0, left_to_youngest[fork], p[last])
     # Of a leaf q counts as 0, and the residual is p itself.
     row = residual(row, _drawn_from(q, tokens, youngest, p) * (youngest >= 0))
     closing = draw(row, u_closing[last])[0]
@@ -145,14 +145,14 @@ def verify_tree_at_once(p, q, tokens, parents, u, u_closing) -> Verdict:
 
 def _after_elders(p, q, tokens, parent, tree: Siblings) -> tuple[torch.Tensor, torch.Tensor]:
     """Each draft's p [N] after its elder siblings were rejected, and the row that is left to the youngest child of each
-    branch [branches, V] (p itself without branches)."""
+    fork [forks, V] (p itself without forks)."""
     p_x = p[parent, tokens]
-    if not tree.branches:
+    if not tree.forks:
         return p_x, p
-    rows, finished = p[to_device(tree.branches, p.device)], []
+    rows, finished = p[to_device(tree.forks, p.device)], []
     for pairs in tree.pairs:
         elder, younger = to_device(pairs, p.device)
-        finished.insert(0, rows[len(elder) :])  # branches without so many children
+        finished.insert(0, rows[len(elder) :])  # forks without so many children
         rows = residual(rows[: len(elder)], _drawn_from(q, tokens, elder, p))
         p_x[younger] = rows.gather(1, tokens[younger, None])[:, 0]
     return p_x, torch.cat([rows, *finished])

@@ -5,13 +5,13 @@ from typing import NamedTuple
 
 
 class Siblings(NamedTuple):
-    """branches: the nodes with several children, those with the most first. pairs: [elders, younger], the drafts of one
-    turn and those of the next, of each branch that has so many. By node [N+1], −1 for none: branch_of, its index in
-    ``branches``, and youngest, the child tried last. depth: of the deepest node."""
+    """forks: the nodes with several children, those with the most first. pairs: [elders, younger], the drafts of one
+    turn and those of the next, of each fork that has so many. By node [N+1], −1 for none: fork_of, its index in
+    ``forks``, and youngest, the child tried last. depth: of the deepest node."""
 
-    branches: list[int]
+    forks: list[int]
     pairs: list[list[list[int]]]
-    branch_of: list[int]
+    fork_of: list[int]
     youngest: list[int]
     depth: int
 
@@ -19,17 +19,17 @@ class Siblings(NamedTuple):
     def of(parents: Sequence[int]) -> "Siblings":
         """
         >>> Siblings.of([0, 0, 1])  # two siblings, and a child of the first
-        Siblings(branches=[0], pairs=[[[0], [1]]], branch_of=[0, -1, -1, -1], youngest=[1, 2, -1, -1], depth=2)
+        Siblings(forks=[0], pairs=[[[0], [1]]], fork_of=[0, -1, -1, -1], youngest=[1, 2, -1, -1], depth=2)
         """
         children: list[list[int]] = [[] for _ in range(len(parents) + 1)]
         depths = [0]
         for draft, parent in enumerate(parents):
             children[parent].append(draft)
             depths.append(depths[parent] + 1)
-        branches = sorted((n for n, c in enumerate(children) if len(c) > 1), key=lambda n: -len(children[n]))
+        forks = sorted((n for n, c in enumerate(children) if len(c) > 1), key=lambda n: -len(children[n]))
         pairs = []
         for turn in range(1, max(map(len, children))):
-            members = [children[n] for n in branches if len(children[n]) > turn]
+            members = [children[n] for n in forks if len(children[n]) > turn]
             pairs.append([[c[turn - 1] for c in members], [c[turn] for c in members]])
-        branch_of = [branches.index(n) if n in branches else -1 for n in range(len(children))]
-        return Siblings(branches, pairs, branch_of, [c[-1] if c else -1 for c in children], max(depths))
+        fork_of = [forks.index(n) if n in forks else -1 for n in range(len(children))]
+        return Siblings(forks, pairs, fork_of, [c[-1] if c else -1 for c in children], max(depths))

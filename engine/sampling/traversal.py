@@ -1,18 +1,18 @@
 """Decides on the drafts of a tree together: traversal verification (Weng et al. 2025).
 
 The drafts are tried from the leaves to the root. The first one that passes is accepted with all before it on its
-branch, even if one of them would have been rejected alone. On a chain this is block verification.
+path, even if one of them would have been rejected alone. On a chain this is block verification.
 
-A node has a weight w and a row p: its branch is to be accepted with the chance w, and then to go on as p. The root has
+A node has a weight w and a row p: its path is to be accepted with the chance w, and then to go on as p. The root has
 w = 1 and the target's p. Its children y are tried in order, each with all that follows it:
     the child's weight is min(w · p(y)/q(y), 1), q being what y was drawn from; its row is the target's after it
     when they have failed: R = max(w · p − q, 0), S = Σ R, then w ← S/(S + 1 − w) and p ← R/S
 After its last child a node passes if u < w; this w is its h. Why it is exact: averaged over y a child is accepted with
-the chance Σ min(w · p, q) = w − S, and once it has failed w and p no longer depend on it. So the branch is accepted
+the chance Σ min(w · p, q) = w − S, and once it has failed w and p no longer depend on it. So the path is accepted
 with the chance w − S + (1 − w + S) · S/(S + 1 − w) = w, and then x follows the node with min(w · p(x), q(x)) + R(x)
 = w · p(x). Which further drafts a tree gets may depend on those drawn before them.
 
-One u decides about a whole branch, and drafts that fail decide about those tried later. So every draft needs an accept
+One u decides about a whole path, and drafts that fail decide about those tried later. So every draft needs an accept
 draw of its own, used in no other round, and so does its drawing. Dimension key as in rejection.py.
 """
 
@@ -69,13 +69,13 @@ class Order(NamedTuple):
 
 
 class Weights(NamedTuple):
-    """Of each draft once its turn comes: p_x [N], running [N], its weight; after [N] and left [N, V], its parent's
-    weight and row once it has failed."""
+    """Of each draft once its turn comes: p_x [N], running [N], its weight; after [N] and residual_after [N, V], its
+    parent's weight and row once it has failed."""
 
     p_x: torch.Tensor
     running: torch.Tensor
     after: torch.Tensor
-    left: torch.Tensor
+    residual_after: torch.Tensor
 
 
 def verify_traversal(p, q, tokens, parents, u, u_closing) -> Verdict:
@@ -92,10 +92,10 @@ def verify_traversal(p, q, tokens, parents, u, u_closing) -> Verdict:
     passes = torch.cat([torch.ones_like(of_leaf[:1]), u < h])  # the root always does
     last = nodes[passes[nodes].long().argmax().view(1)]
     path, tested = to_device(np.stack([order.path, order.tested]), device, torch.bool)[:, last, :][:, 0]
-    row = torch.where(youngest[last][:, None] < 0, p[last], weights.left[youngest[last]])
+    row = torch.where(youngest[last][:, None] < 0, p[last], weights.residual_after[youngest[last]])
     q_x = q.gather(1, tokens[:, None])[:, 0]
     is_inside = path & (torch.arange(1, len(parents) + 1, device=device) != last)
-    block = Block(weights.running, h, is_inside & (u * q_x >= weights.p_x), weights.left)
+    block = Block(weights.running, h, is_inside & (u * q_x >= weights.p_x), weights.residual_after)
     accept = (weights.p_x / q_x).clamp_max(1.0)
     return Verdict(path, tested, accept, last[0], draw(row, u_closing[last])[0], row[0], block)
 

@@ -69,7 +69,7 @@ class BatchedSampler:
         self._slots.clear()
         while self._fill(waiting):
             batch = [slot.wants() for slot in self._slots]
-            results = batch[0].runner.together(batch)
+            results = batch[0].runner.forward_many(batch)
             for slot, logits in zip([*self._slots], results, strict=True):
                 if logits is None:
                     continue

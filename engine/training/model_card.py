@@ -7,15 +7,8 @@ import torch
 
 from engine.models.onnx_session import threads
 from engine.training.evaluate import Evaluation
+from engine.training.students import student_class
 
-_USE = {
-    "lm": "Independent draft: a Llama checkpoint of its own, also usable as transformers' `assistant_model`.",
-    "eagle": "EAGLE-3 head: one decoder layer over the target's hidden states (layout of vLLM and SGLang).",
-    "medusa": "Medusa-1 heads on the target's last hidden state, with rows of its own output layer (layout of TGI's "
-    "version 2, and a map of the words as an EAGLE-3 head has it).",
-    "exit": "Exit head on the state after the target's first layers, with rows of its own output layer (layout of "
-    "`engine/models/exit_head.py`; the map of the words is that of an EAGLE-3 head).",
-}
 TAG = "tags: [speculative-decoding]"
 _CARD = """---
 license: {licence}
@@ -37,12 +30,6 @@ cosine, {loss} against the target's whole distribution, seed {seed}.{head} Hardw
 ## Acceptance
 On held-out prompts, the tokens before given, by draft position: greedy {greedy}, sampled at temperature 1 {sampled}.
 """
-_HEADS = {
-    "lm": "",
-    "eagle": " Reads the states entering layers {taps}; rollouts of {rollout} steps as the run went on.",
-    "medusa": " {rollout} heads trained together, each counting {decay:g} of the one before it.",
-    "exit": " Reads the state after {taps} layers; the layers themselves are not trained.",
-}
 _LOOP = """
 In the real loop, over {prompts} prompts that it was never trained on:
 
@@ -59,13 +46,14 @@ def _loss(tv: float) -> str:
 def write(project, setup, state: dict, samples) -> str:
     """Returns Markdown with the hub's front matter; includes measurements in the real loop once `evaluate` has run."""
     target, recipe, last = project.pair.target, json.loads(state["recipe"]), state["log"][-1]
-    head = _HEADS[setup.student].format(
+    kind = student_class(setup.student)
+    head = kind.RECIPE.format(
         taps=", ".join(map(str, setup.taps)), rollout=", then ".join(str(steps) for _, steps in recipe["rollout"]),
         decay=recipe["decay"],
     )  # fmt: skip
     text = _CARD.format(
         licence=target.licence, base=target.repo or target.name, student=setup.student, target=target.name,
-        use=_USE[setup.student], rows=len(samples), tokens=int(samples.reply_len.astype(int).sum()),
+        use=kind.USE, rows=len(samples), tokens=int(samples.reply_len.astype(int).sum()),
         temperatures=", ".join(f"{t:g}" for t in sorted({round(float(t), 2) for t in samples.temperature})),
         updates=state["update"], start=" on top of an older draft" if setup.start else "",
         loss=_loss(recipe["tv"]), batch=recipe["rows"], seen=state["seen"], rate=recipe["learning_rate"],

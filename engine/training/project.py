@@ -28,13 +28,14 @@ from engine.training.distil import Recipe
 from engine.training.generate import requests
 from engine.training.hidden_states import Features
 from engine.training.prompts import EVALUATED, EVALUATION
-from engine.training.students import ExitStudent, LmShape, MedusaStudent, new_eagle, new_lm
+from engine.training.students import LmShape, new_lm, student_class
 from engine.training.teacher import Teacher
 from engine.weights.catalogue import get_pair
 from engine.weights.checkpoint_dir import weights_hash
+from engine.weights.head_kinds import HEAD_KINDS
 from engine.weights.store import locate
 
-STUDENTS = ("lm", "eagle", "medusa", "exit")
+STUDENTS = ("lm", *(name for name, kind in HEAD_KINDS.items() if kind.student))
 _ONLY = "Drafts are trained for targets that our own decoder runs: the Llama family."
 _SCALE_TOKENS = 60_000  # tokens from which the scale of each tap is measured
 
@@ -161,12 +162,8 @@ class TrainingProject:
         torch.manual_seed(setup.seed)
         if setup.student == "lm":
             return new_lm(teacher, words, setup.shape, setup.seed).to(self.device)
-        if setup.student == "medusa":
-            return MedusaStudent(teacher, words).to(self.device)
-        if setup.student == "exit":
-            return ExitStudent(teacher, words).to(self.device)
         scales = tap_scales(features, setup.taps) if features else torch.ones(len(setup.taps))
-        return new_eagle(teacher, words, len(setup.taps), teacher.layer, scales).to(self.device)
+        return student_class(setup.student).new(teacher, words, scales).to(self.device)
 
     def restore(self, setup: StudentSetup, teacher: Teacher, folder: Path):
         """Returns the student of the folder's checkpoint, and the checkpoint's state: log, recipe, tokens seen."""
@@ -206,10 +203,6 @@ def tap_scales(features: Features, taps: Sequence[int]) -> torch.Tensor:
 
 
 def rollout_for(setup: StudentSetup, recipe: Recipe) -> Recipe:
-    """Returns the recipe with the draft steps that each update trains. An EAGLE head's rollouts get longer during
-    training, sooner if it continues an older head; Medusa's heads are trained together; the others have one step."""
-    if setup.student == "medusa":
-        return replace(recipe, rollout=((0.0, MedusaStudent.HEADS),))
-    if setup.student != "eagle":
-        return recipe
-    return replace(recipe, rollout=((0.0, 1), (0.12, 2), (0.7, 3)) if setup.start else ((0.0, 1), (0.55, 2), (0.8, 3)))
+    """Returns the recipe with the draft steps that each update trains."""
+    rollout = student_class(setup.student).rollout(bool(setup.start))
+    return recipe if rollout is None else replace(recipe, rollout=rollout)

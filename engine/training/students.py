@@ -12,8 +12,12 @@ import torch.nn.functional as F
 from torch import nn
 from transformers import LlamaConfig, LlamaForCausalLM
 
+from engine.config import imported
 from engine.training.eagle3_module import EagleHead
 from engine.training.teacher import Teacher
+from engine.weights.head_kinds import head_kind
+
+Rollout = tuple[tuple[float, int], ...]  # (share of the training, draft steps from there on)
 
 
 @dataclass
@@ -30,7 +34,18 @@ class Batch:
 class EagleStudent(nn.Module):
     """Reads the target's features; ``words`` [Vd]: the target ids of its reduced vocabulary."""
 
-    shift, reduced = 1, True
+    shift, reduced, reads_taps = 1, True, True
+    USE = "EAGLE-3 head: one decoder layer over the target's hidden states (layout of vLLM and SGLang)."
+    RECIPE = " Reads the states entering layers {taps}; rollouts of {rollout} steps as the run went on."
+
+    @staticmethod
+    def new(teacher: Teacher, words: torch.Tensor, scales: torch.Tensor) -> "EagleStudent":
+        return new_eagle(teacher, words, len(scales), teacher.layer, scales)
+
+    @staticmethod
+    def rollout(is_continued: bool) -> Rollout:
+        """Longer during training, and sooner for an older head."""
+        return ((0.0, 1), (0.12, 2), (0.7, 3)) if is_continued else ((0.0, 1), (0.55, 2), (0.8, 3))
 
     def __init__(self, module: EagleHead, words: torch.Tensor):
         super().__init__()
@@ -51,8 +66,21 @@ class MedusaStudent(nn.Module):
     """Medusa-1 heads (Cai et al. 2024) on the target's last state after its norm; their output layer is the target's
     rows of ``words`` [Vd], and stays as it is. Draft step k is head k: it does not see the tokens between."""
 
-    shift, reduced = 1, True
+    shift, reduced, reads_taps = 1, True, False
     HEADS = 3  # a fourth would be right too rarely to pay
+    USE = (
+        "Medusa-1 heads on the target's last hidden state, with rows of its own output layer (layout of TGI's version "
+        "2, and a map of the words as an EAGLE-3 head has it)."
+    )
+    RECIPE = " {rollout} heads trained together, each counting {decay:g} of the one before it."
+
+    @staticmethod
+    def new(teacher: Teacher, words: torch.Tensor, scales: torch.Tensor) -> "MedusaStudent":
+        return MedusaStudent(teacher, words)
+
+    @staticmethod
+    def rollout(is_continued: bool) -> Rollout:
+        return ((0.0, MedusaStudent.HEADS),)
 
     def __init__(self, teacher: Teacher, words: torch.Tensor):
         super().__init__()
@@ -96,8 +124,21 @@ class ExitStudent(nn.Module):
     """An exit head on the one state that it reads; its output layer is the target's rows of ``words`` [Vd], and stays
     as it is."""
 
-    shift, reduced = 0, True
+    shift, reduced, reads_taps = 0, True, True
     INNER = 256
+    USE = (
+        "Exit head on the state after the target's first layers, with rows of its own output layer (layout of "
+        "`engine/models/exit_head.py`; the map of the words is that of an EAGLE-3 head)."
+    )
+    RECIPE = " Reads the state after {taps} layers; the layers themselves are not trained."
+
+    @staticmethod
+    def new(teacher: Teacher, words: torch.Tensor, scales: torch.Tensor) -> "ExitStudent":
+        return ExitStudent(teacher, words)
+
+    @staticmethod
+    def rollout(is_continued: bool) -> None:
+        """One step, as the recipe has it."""
 
     def __init__(self, teacher: Teacher, words: torch.Tensor):
         super().__init__()
@@ -119,8 +160,14 @@ class LmStudent(nn.Module):
     """A small independent Llama, trained with a sampled softmax: all frequent ``words`` [Vd] plus a random 1,024 of the
     others in each update, importance-weighted."""
 
-    shift, reduced = 0, False
+    shift, reduced, reads_taps = 0, False, False
     SAMPLED = 1024
+    USE = "Independent draft: a Llama checkpoint of its own, also usable as transformers' `assistant_model`."
+    RECIPE = ""
+
+    @staticmethod
+    def rollout(is_continued: bool) -> None:
+        """One step, as the recipe has it."""
 
     def __init__(self, model: LlamaForCausalLM, words: torch.Tensor):
         super().__init__()
@@ -144,6 +191,13 @@ class LmStudent(nn.Module):
         weight = torch.zeros(len(self.words) + self.SAMPLED)
         weight[len(self.words) :] = torch.tensor(len(self.rest) / self.SAMPLED).log()
         return torch.cat([self.words, some]), weight.to(self.words.device)
+
+
+def student_class(kind: str) -> type[nn.Module]:
+    """Of "lm" or a kind of head. ``new(teacher, words, scales)`` makes a head's student, with the scale of each tapped
+    state; ``rollout(is_continued)`` is how far it drafts, None as the recipe has it; ``USE`` and ``RECIPE`` are
+    sentences of its model card."""
+    return LmStudent if kind == "lm" else imported(head_kind(kind).student)
 
 
 def new_eagle(teacher, words: torch.Tensor, taps: int, layer: dict[str, torch.Tensor], scales: torch.Tensor):

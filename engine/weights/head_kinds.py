@@ -12,14 +12,15 @@ class HeadKind:
     config.json has the ``field`` or, without one, its weights the ``tensor``.
 
     ``load`` is "module:function" of (folder, target model), ``export`` of (student, teacher, taps, target, folder,
-    card), a target there being a ModelSpec. ``cache``: where keys and values of the head are. ``width``: a tensor as
-    long as the target is wide; ``words``: one with a row for each word that it guesses; of a head whose config.json
-    gives no sizes."""
+    card), a target there being a ModelSpec; ``student`` is the "module:Class" of a kind that can be trained here.
+    ``cache``: where keys and values of the head are. ``width``: a tensor as long as the target is wide; ``words``: one
+    with a row for each word that it guesses; of a head whose config.json gives no sizes."""
 
     noun: str
     load: str
     export: str
     cache: Literal["its own", "the target's", "none"]
+    student: str = ""
     verb: str = "drafts"
     field: str = ""
     tensor: str = ""
@@ -32,8 +33,18 @@ class HeadKind:
         return self.noun.removeprefix("an ").removeprefix("a ")
 
 
-# By the method that drafts with them. The first that fits a folder is its kind.
+# By the method that drafts with them. The fields are looked at before the tensors.
 HEAD_KINDS = {
+    # Known by the layer that joins an embedding and a state, because its config.json names many architectures, a plain
+    # Llama among them.
+    "eagle": HeadKind(
+        noun="an EAGLE head",
+        tensor="fc.weight",
+        load="engine.models.heads:load_eagle",
+        export="engine.training.export:eagle",
+        student="engine.training.students:EagleStudent",
+        cache="its own",
+    ),
     "medusa": HeadKind(
         noun="Medusa heads",
         verb="draft",
@@ -42,6 +53,7 @@ HEAD_KINDS = {
         words="0.1.weight",
         load="engine.models.heads:load_medusa",
         export="engine.training.export:medusa",
+        student="engine.training.students:MedusaStudent",
         cache="none",
     ),
     "exit": HeadKind(
@@ -51,16 +63,8 @@ HEAD_KINDS = {
         words="d2t",
         load="engine.models.heads:load_exit",
         export="engine.training.export:exit_head",
+        student="engine.training.students:ExitStudent",
         cache="the target's",
-    ),
-    # Known by the layer that joins an embedding and a state, because its config.json names many architectures, a plain
-    # Llama among them.
-    "eagle": HeadKind(
-        noun="an EAGLE head",
-        tensor="fc.weight",
-        load="engine.models.heads:load_eagle",
-        export="engine.training.export:eagle",
-        cache="its own",
     ),
 }
 

@@ -1,6 +1,7 @@
 """Starts the cluster as `python -m app.cluster` does, with engines that hold long runs while BRAKE names a file.
 
-So a test says how long a run takes, not the machine. A held run has nine rounds, which is some text, and ends at once when it is stopped.
+So a test says how long a run takes, not the machine. A held run has nine rounds, which is some text, and ends at once
+when it is stopped.
 """
 
 import os

@@ -8,7 +8,7 @@ from engine.drafters.base import Draft, Drafter
 class EchoDrafter(Drafter):
     name = "echo"
 
-    def confidence_keys(self, committed):
+    def confidence_classes(self, committed):
         return (0,) * 32
 
     def propose(self, committed, gamma, position) -> Draft:

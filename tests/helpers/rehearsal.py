@@ -135,7 +135,7 @@ class TreeScript(Drafter):
     def start(self, prompt, setup) -> None:
         self.setup = setup
 
-    def confidence_keys(self, committed) -> list[int]:
+    def confidence_classes(self, committed) -> list[int]:
         return [0] * MAX_GAMMA
 
     def propose(self, committed, gamma: int, position: int) -> Draft:
@@ -147,7 +147,7 @@ class TreeScript(Drafter):
             parents.append(parent)
         N, device = len(parents), self.setup.device
         q = torch.full((N, self.setup.vocab_size), 0.1, device=device) if self.drawn else None
-        return Draft(to_device(range(3, 3 + N), device), q, tuple(parents), steps=gamma)
+        return Draft(to_device(range(3, 3 + N), device), q, tuple(parents), passes=gamma)
 
 
 def drafter_of(method: str, cuda: FakeCuda, target: DecoderRunner, patch) -> Drafter:

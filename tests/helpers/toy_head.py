@@ -15,14 +15,14 @@ from engine.weights.head_kinds import HEAD_KINDS, HeadKind
 
 
 class ToyHead:
-    """``reads``: after the target's last layer; ``words``: all of the target's."""
+    """``reads``: after the target's last layer; ``target_ids``: all of the target's."""
 
     count, captured = 1, False
 
     def __init__(self, guess: torch.Tensor, target):
         self.guess, self.target = guess, target
         self.reads, self.max_length = (target.layers_count,), target.max_length
-        self.words, self.vocab_size = torch.arange(len(guess)), len(guess)
+        self.target_ids, self.vocab_size = torch.arange(len(guess)), len(guess)
 
     def forward(self, state: torch.Tensor) -> torch.Tensor:
         return state.float() @ self.guess.T

@@ -43,7 +43,7 @@ def worker():
 
 def test_as_many_run_at_once_as_there_are_threads_and_the_next_waits(worker):
     jobs = [ask(worker, "wait") for _ in range(3)]
-    wait_until(lambda: worker.together == 2 == worker.most_running)
+    wait_until(lambda: worker.batch_size == 2 == worker.most_running)
     assert jobs[2].place() == 1 and not jobs[2].log
     worker.go_on.set()
     for job in jobs:

@@ -397,7 +397,7 @@ def two_at_once(handlers) -> list[list[Screen]]:
     threads = [Thread(target=lambda who=who: seen[who].extend(press_run(handlers, who, seed=ord(who)))) for who in seen]
     for thread in threads:
         thread.start()
-        wait_for(lambda: handlers.service.runs.worker.together)
+        wait_for(lambda: handlers.service.runs.worker.batch_size)
     for thread in threads:
         thread.join(20)
     return list(seen.values())

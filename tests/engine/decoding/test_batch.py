@@ -156,7 +156,7 @@ def test_a_long_prompt_beside_others_takes_turns_with_them():
     """The passes of the short request go on while the long prompt is read, and none holds more of it than a chunk."""
     prompt = [i % 8 for i in range(1000)]
     short = toy_decoder(TARGET, NoDrafter(), [0], max_new_tokens=40)
-    found, widths, own = [], [], ToyRunner.together
+    found, widths, own = [], [], ToyRunner.forward_many
     batch = Batch()
     batch.add("short", short.steps())
     list(batch.step())

@@ -175,7 +175,7 @@ def test_it_is_asked_before_a_token_is_drawn_and_never_told_which(monkeypatch):
     policy = Script(keep=[True, True, False])
     _, draft = proposed(policy, monkeypatch=monkeypatch)
     one = [("keep", 1), "drawn", ("more", 1), ("keep", 2), "drawn", ("more", 2), ("keep", 3)]
-    assert policy.asked == one and (len(draft), draft.steps) == (2, 3)
+    assert policy.asked == one and (len(draft), draft.passes) == (2, 3)
 
 
 @pytest.mark.parametrize("policy, drafts, steps", [
@@ -185,10 +185,10 @@ def test_it_is_asked_before_a_token_is_drawn_and_never_told_which(monkeypatch):
 def test_a_chain_that_is_cut_short_is_the_beginning_of_the_whole(policy, drafts, steps):
     _, whole = proposed(None)
     drafter, draft = proposed(policy)
-    assert (len(draft), draft.steps, len(draft.confidence_keys)) == (drafts, steps, drafts)
-    assert draft.tokens.tolist() == whole.tokens[:drafts].tolist() and whole.confidence_keys == ()
+    assert (len(draft), draft.passes, len(draft.confidence_classes)) == (drafts, steps, drafts)
+    assert draft.tokens.tolist() == whole.tokens[:drafts].tolist() and whole.confidence_classes == ()
     assert drafts == 0 or torch.equal(draft.q, whole.q[:drafts])
-    assert list(draft.confidence_keys) == [
+    assert list(draft.confidence_classes) == [
         certainties(DRAFT.logits([*[0, 1, 2], *whole.tokens[:i].tolist()])[None])[0] for i in range(drafts)
     ]
     kept = max(drafts - 1, 0)
@@ -228,7 +228,7 @@ class Peeking(DraftModelDrafter):
         draft = super()._draft(step, ids, inputs, u, seen, gamma, None)
         likely = draft.q.gather(1, draft.tokens[:, None])[:, 0] > 0.25
         n = int(likely.long().cumprod(0).sum())
-        return Draft(draft.tokens[:n], draft.q[:n], steps=draft.steps, confidence_keys=("any",) * n)
+        return Draft(draft.tokens[:n], draft.q[:n], passes=draft.passes, confidence_classes=("any",) * n)
 
 
 @pytest.mark.parametrize(("policy", "acceptance"), [("auto", "token"), ("picky", "token"), ("picky", "block")])

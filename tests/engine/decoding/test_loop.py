@@ -55,7 +55,7 @@ class ForkedScript(Drafter):
     def __init__(self, plan):
         self.plan = list(plan)
 
-    def confidence_keys(self, committed):
+    def confidence_classes(self, committed):
         return (0,) * 32
 
     def propose(self, committed, gamma, position):

@@ -55,14 +55,16 @@ def started(texts: list[list[int]]) -> CorpusDrafter:
 
 
 def proposal(drafter: CorpusDrafter, context: list[int]) -> list[int]:
-    keys = drafter.confidence_keys(context)
+    keys = drafter.confidence_classes(context)
     return [] if keys is None else drafter.propose(context, len(keys), 0).tokens.tolist()
 
 
 def test_it_follows_what_most_texts_say_and_stops_where_they_part():
     drafter = started([[1, 2, 3, 4, 5, 6]] * 20 + [[1, 2, 3, 4, n, n] for n in range(10, 50)])
     assert proposal(drafter, [7, 1, 2]) == [3, 4, 5, 6], "a third of them go on with 5"
-    assert drafter.confidence_keys([7, 1, 2]) == [9, 9, 3, 8], "60, 60, 20 of 60 and 20 of 20 places, each with 3 more"
+    assert drafter.confidence_classes([7, 1, 2]) == [9, 9, 3, 8], (
+        "60, 60, 20 of 60 and 20 of 20 places, each with 3 more"
+    )
     assert proposal(drafter, [5, 6]) == [], "never across the end of a text"
     assert proposal(drafter, [8]) == []
 

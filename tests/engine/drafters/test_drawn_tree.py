@@ -10,7 +10,7 @@ from engine.config import MAX_NODES
 from engine.decoding.draft_length import AdaptiveGamma
 from engine.drafters.base import PER_TOKEN
 from engine.drafters.drawn_tree import DrawnTree, draw_siblings
-from engine.drafters.token_tree import BRANCHES, Node, Plan, Worthwhile, sibling_key
+from engine.drafters.token_tree import MAX_CHILDREN, Node, Plan, Worthwhile, sibling_key
 from engine.sampling.random_streams import Uniforms
 
 Q = torch.tensor([0.5, 0.3, 0.15, 0.05])
@@ -52,14 +52,14 @@ def grown(shape, seed: int, most: int = 6, certainty: float = 0.5) -> tuple[list
 
 def shape_of(slope: float, c: float = 0.02) -> Worthwhile:
     priors = {PER_TOKEN: 0.5, **{tenth: tenth / 10 for tenth in range(10)}}
-    priors |= {sibling_key(rank): 0.3 / rank for rank in range(1, BRANCHES)}
+    priors |= {sibling_key(rank): 0.3 / rank for rank in range(1, MAX_CHILDREN)}
     return AdaptiveGamma(c, {1: 1.0, 2: 1.0 + slope}, priors).tree_shape()
 
 
 @pytest.mark.parametrize("parents", [(0, 1, 2), (0, 1, 1, 0, 4, 0)], ids=str)
 def test_a_shape_that_is_given_is_drawn(parents):
     nodes, again, tree = grown(Plan(parents), seed=0)
-    assert again == parents and tree.rows_of(nodes).sum(-1).tolist() == pytest.approx([1.0] * len(parents))
+    assert again == parents and tree.q_of(nodes).sum(-1).tolist() == pytest.approx([1.0] * len(parents))
     assert {*tree.tokens_of(nodes, "cpu").tolist()} <= {*WORDS.tolist()}
 
 

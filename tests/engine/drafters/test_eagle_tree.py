@@ -44,7 +44,7 @@ def test_a_tree_has_what_the_trained_module_guesses_after_each_path(heads, each_
         best = penalise(logits[None], seen[WORDS][None], penalty)[0].topk(10)
         children = [i for i, parent in enumerate(draft.parents, start=1) if parent == node]
         assert [words.index(paths[child][-1]) for child in children] == best.indices[: len(children)].tolist()
-    assert len(draft) == 14 and len(set(draft.parents)) < 14 and draft.steps > 1
+    assert len(draft) == 14 and len(set(draft.parents)) < 14 and draft.passes > 1
     target.release()
     drafter.release()
 

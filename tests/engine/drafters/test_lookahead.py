@@ -32,7 +32,7 @@ def a_round(drafter: LookaheadDrafter, committed: list[int], gamma: int = 16):
     """Drafts, and feeds the target's rows after the tree back."""
     runner, draft = ToyRunner(TARGET), drafter.propose(committed, gamma, 0)
     runner.prefill(committed[:-1])
-    drafter.learn(runner.forward(torch.cat([torch.tensor(committed[-1:]), draft.tokens]), draft.parents))
+    drafter.observe_target(runner.forward(torch.cat([torch.tensor(committed[-1:]), draft.tokens]), draft.parents))
     return draft
 
 

@@ -22,7 +22,7 @@ def proposal(committed: list[int], first: int = 0) -> list[int]:
         SamplingParams(), 99, Uniforms(0, 8), None, 99, "cpu", copy_from=first, eos_ids={END}, control_ids={END, MARK}
     )
     drafter.start(committed, setup)
-    keys = drafter.confidence_keys(committed)
+    keys = drafter.confidence_classes(committed)
     return [] if keys is None else drafter.propose(committed, len(keys), 0).tokens.tolist()
 
 
@@ -45,7 +45,7 @@ def test_it_copies_what_followed_and_nothing_that_is_no_text(committed, first, t
 def tree(committed: list[int], gamma: int, policy=None, trees: bool = True):
     drafter = NgramDrafter()
     drafter.start(committed, DrafterSetup(SamplingParams(), 99, Uniforms(0, 8), None, 99, "cpu", policy, trees=trees))
-    assert drafter.confidence_keys(committed)
+    assert drafter.confidence_classes(committed)
     return drafter.propose(committed, gamma, 0)
 
 
@@ -57,7 +57,7 @@ def test_another_follower_is_another_branch():
     """The most recent one is tried first, and where rows are free all are; a fixed γ is a chain."""
     draft = tree(TWICE, 3, FREE)
     assert draft.tokens.tolist() == [4, 8, 1, 3, 7, 1] and draft.parents == (0, 1, 2, 0, 4, 5)
-    assert draft.confidence_keys == (2, 3, 4, ("later", 2), 3, 4) and draft.q is None
+    assert draft.confidence_classes == (2, 3, 4, ("later", 2), 3, 4) and draft.q is None
     assert tree(TWICE, 3).tokens.tolist() == [4, 8, 1] and tree(TWICE, 3).parents is None
 
 

@@ -4,7 +4,15 @@ import pytest
 
 from engine.decoding.draft_length import AdaptiveGamma, ReplayedGamma
 from engine.drafters.base import PER_TOKEN
-from engine.drafters.token_tree import BRANCHES, MostProbable, Node, TokenTree, Worthwhile, confidence_key, is_first
+from engine.drafters.token_tree import (
+    MAX_CHILDREN,
+    MostProbable,
+    Node,
+    TokenTree,
+    Worthwhile,
+    confidence_class,
+    is_first,
+)
 
 FLAT, STEEP = {1: 1.0, 2: 1.01}, {1: 1.0, 2: 1.29}
 
@@ -111,9 +119,9 @@ def test_outcomes_of_a_tree_teach_each_key_its_own_chance():
 
 
 def test_keys_tell_first_guesses_from_later_ones():
-    assert [confidence_key(0, share) for share in (0.0, 0.55, 1.0)] == [0, 5, 9]
-    assert [confidence_key(2, share)[1] for share in (1.0, 0.3, 0.13, 0.0)] == [0, 1, 2, 5]
-    assert is_first(3) and not is_first(("later", 0)) and BRANCHES == 10
+    assert [confidence_class(0, share) for share in (0.0, 0.55, 1.0)] == [0, 5, 9]
+    assert [confidence_class(2, share)[1] for share in (1.0, 0.3, 0.13, 0.0)] == [0, 1, 2, 5]
+    assert is_first(3) and not is_first(("later", 0)) and MAX_CHILDREN == 10
 
 
 def test_a_row_never_costs_less_than_nothing():

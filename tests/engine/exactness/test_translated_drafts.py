@@ -126,7 +126,7 @@ class MaskedLate(IntersectionDrafter):
     def _sample(self, logits, seen, u):
         token, q = super()._sample(logits, seen, u)
         whole = warp(self._all, self.setup.sampling)[:, self._columns]
-        return token, torch.zeros_like(q).index_copy_(1, self.words, whole)
+        return token, torch.zeros_like(q).index_copy_(1, self.target_ids, whole)
 
 
 class ReportedQ(ReencodingDrafter):

@@ -58,5 +58,5 @@ def test_it_shares_passes_and_is_refused_as_a_target(pair):
 def test_every_method_that_reads_a_head_of_its_own_has_a_kind_and_its_functions_exist():
     assert {name for name, method in METHODS.items() if method.reads == "head" and not method.shares} == {*HEAD_KINDS}
     for kind in HEAD_KINDS.values():
-        assert callable(imported(kind.load)) and callable(imported(kind.export))
+        assert all(callable(imported(path)) for path in (kind.load, kind.export, kind.student))
         assert bool(kind.field) != bool(kind.tensor), "one sign, so that a folder has one kind"

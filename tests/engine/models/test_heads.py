@@ -78,7 +78,7 @@ def test_drafts_are_what_was_trained(heads, engines, case, runtime, penalty):
         before = target.cache.keys[:, :, : known - 1].clone()
         draft = drafter.propose(TEXT[:known], 5, 0)
         drafts = draft.tokens.tolist()
-        assert len(draft) == min(5, case.most) and draft.steps == case.steps(5) and draft.parents is None
+        assert len(draft) == min(5, case.most) and draft.passes == case.steps(5) and draft.parents is None
         assert target.length == known - 1 and torch.equal(target.cache.keys[:, :, : known - 1], before)
         for k, (logits, q) in enumerate(
             zip(trained_logits(heads, case.kind, TEXT[:known], drafts), draft.q, strict=True)

@@ -103,14 +103,14 @@ def several(checkpoint, runtime="torch") -> tuple[list[Tokens], list[torch.Tenso
 def test_each_of_several_sequences_in_one_pass_is_as_alone(checkpoint, runtime):
     batch, right = several(checkpoint, runtime)
     lengths = [tokens.runner.length for tokens in batch]
-    logits = batch[0].runner.together(batch)
+    logits = batch[0].runner.forward_many(batch)
     assert logits[0] is None and [t.runner.length for t in batch] == [
         n + len(r) for n, r in zip(lengths, right, strict=True)
     ]
     for ours, theirs in zip(logits[1:], right[1:], strict=True):
         close(ours, theirs, PLAIN)
     plain = [Tokens(tokens.runner, torch.tensor([IDS[tokens.runner.length]])) for tokens in batch[:3]]
-    for tokens, ours in zip(plain, batch[0].runner.together(plain), strict=True):
+    for tokens, ours in zip(plain, batch[0].runner.forward_many(plain), strict=True):
         close(ours[0], logits_of(checkpoint[1], IDS[: tokens.runner.length])[-1], PLAIN)
 
 
@@ -123,7 +123,7 @@ def test_a_captured_sequence_shares_a_pass_and_is_replayed_after_it(tmp_path):
     captured.prefill(IDS[:9])
     steps = [captured.forward(torch.tensor([IDS[9]]))[0].clone()]
     batch = [Tokens(eager, torch.tensor(IDS[21:25])), Tokens(captured, torch.tensor(IDS[10:13]))]
-    steps += [*captured.together(batch)[1], captured.forward(torch.tensor([IDS[13]]))[0]]
+    steps += [*captured.forward_many(batch)[1], captured.forward(torch.tensor([IDS[13]]))[0]]
     close(torch.stack(steps), logits_of(checkpoint[1], IDS)[9:14], PLAIN)
 
 

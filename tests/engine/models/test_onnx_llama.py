@@ -14,7 +14,7 @@ from tiny_models import logits_of, onnx_runner_of, write
 from engine.bench.random_models import SHAPES, RandomWeights
 from engine.errors import BadInput, Unavailable
 from engine.models import onnx_attention, onnx_session
-from engine.models.attention import HostSpan
+from engine.models.attention import HostSequenceSlice
 from engine.models.gguf_reader import open_weights
 from engine.models.grouped import GroupedWeight, RoundedReader
 from engine.models.llama import LlamaModel
@@ -91,7 +91,7 @@ def beside(runner: DecoderRunner) -> list[torch.Tensor]:
         ]
         if step in (1, 2):
             batch.insert(1, Tokens(reader, IDS[20 * step : 20 * step + 20], wants_logits=False))
-        logits = [part for part in runner.together(batch) if part is not None]
+        logits = [part for part in runner.forward_many(batch) if part is not None]
         for own, part in zip(rows, logits, strict=True):
             own.append(part.clone())
     return [torch.cat(own) for own in rows]
@@ -113,7 +113,7 @@ def test_more_sequences_than_a_pass_holds_take_turns(tmp_path):
         each.reset(60)
         each.prefill(IDS[: 1 + 2 * i])
     batch = [Tokens(each, torch.tensor(IDS[each.length :][: 1 + i % 3])) for i, each in enumerate(runners)]
-    for i, logits in enumerate(shared.together(batch)):
+    for i, logits in enumerate(shared.forward_many(batch)):
         assert torch.equal(logits, after(shared, 1 + 2 * i, [1 + i % 3]))
 
 
@@ -182,7 +182,7 @@ def test_a_wrong_tree_is_noticed(tmp_path, monkeypatch, field):
         depth = depth + (depth == 2)
     elif field == "ancestors":
         ancestors[3, 2] = True
-    span = HostSpan(span.start, 4, (depth, ancestors.numpy()), span.cache)
+    span = HostSequenceSlice(span.start, 4, (depth, ancestors.numpy()), span.cache)
     with torch.inference_mode():
         logits = runner.model.forward(torch.tensor(nodes), [span])[0]
     assert parents[2] == 1

@@ -6,7 +6,7 @@ from tiny_pairs import engine_of, request
 
 from engine.config import MAX_NODES, RunConfig, SamplingParams
 from engine.errors import BadInput, EngineError, Unavailable
-from engine.runtime.run_batch import MOST_ROWS, RunBatch
+from engine.runtime.run_batch import MAX_SHARERS, RunBatch
 from engine.trace.events import CostModel, Round, RunFinished, RunStarted
 
 NEAR_TIE = 1e-3
@@ -34,7 +34,7 @@ def tiny(pairs):
     return engine
 
 
-@pytest.mark.parametrize("most", [0, -1, MOST_ROWS + 1])
+@pytest.mark.parametrize("most", [0, -1, MAX_SHARERS + 1])
 def test_an_absurd_bound_is_refused(tiny, most):
     with pytest.raises(BadInput, match="choose 1 to 64"):
         RunBatch(tiny, most)

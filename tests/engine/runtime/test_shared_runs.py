@@ -17,7 +17,7 @@ from engine.trace.events import CostModel, Round, RunFinished
 def worker():
     """Up to three together; ``worker.engine`` is loaded."""
     found = Worker("cpu", "fp32", loader=lambda config, *rest: FakeEngine(config.pair))
-    found.most_together = 3
+    found.max_batch_size = 3
     rest(ask(found, tokens=1))
     yield found
     found.close()
@@ -48,7 +48,7 @@ def ends(job) -> dict:
 def test_a_job_alone_is_measured_with_its_baseline(worker):
     job = both(worker, "tokens", 5)
     rest(job)
-    assert ends(job) == {"run": "length", "baseline": "length"} and job.others == 0
+    assert ends(job) == {"run": "length", "baseline": "length"} and job.sharing_jobs == 0
     assert {event.rows for event in rounds(job)} == {1}
 
 
@@ -58,23 +58,25 @@ def test_jobs_join_between_passes_and_leave_when_they_end(worker):
     second, third = one(worker, "tokens", 5), one(worker)
     has_begun(third)
     rest(second)
-    assert worker.together == 2 and ends(second) == {"run": "length"} and second.others in (1, 2)
+    assert worker.batch_size == 2 and ends(second) == {"run": "length"} and second.sharing_jobs in (1, 2)
     for job in (first, third):
         job.cancel()
         rest(job)
-    assert max(event.rows for event in rounds(first)) == 3 == first.others + 1
+    assert max(event.rows for event in rounds(first)) == 3 == first.sharing_jobs + 1
 
 
 def test_no_baseline_begins_beside_others_and_one_under_way_is_given_up(worker):
     first, second = both(worker, "wait", 6), both(worker, "wait", 6)
     rest(first), rest(second)
-    assert ends(first) == ends(second) == {"run": "length"} and first.others == second.others == 1
+    assert ends(first) == ends(second) == {"run": "length"} and first.sharing_jobs == second.sharing_jobs == 1
 
     first = both(worker, "wait", 2, plain=1000)
     wait_until(lambda: rounds(first, "baseline"))
     second = one(worker, "tokens", 2)
     rest(first)
-    assert ends(first) == {"run": "length"} and first.others == 1, "the newcomer does not wait for the measurement"
+    assert ends(first) == {"run": "length"} and first.sharing_jobs == 1, (
+        "the newcomer does not wait for the measurement"
+    )
     rest(second)
     assert ends(second) == {"run": "length"}
 
@@ -86,10 +88,10 @@ def test_a_job_that_may_not_share_waits_for_the_others_and_holds_back_those_behi
     wait_until(lambda: alone.place() == 1 and behind.place() == 2)
     first.cancel()
     has_begun(alone)
-    assert worker.together == 1 and behind.place() == 1 and not behind.log
+    assert worker.batch_size == 1 and behind.place() == 1 and not behind.log
     alone.cancel()
     rest(behind)
-    assert behind.others == alone.others == 0
+    assert behind.sharing_jobs == alone.sharing_jobs == 0
 
 
 @pytest.mark.parametrize("kind", ["pair", "method", "bound"])
@@ -168,7 +170,7 @@ def test_closing_ends_all_that_share(worker):
     jobs = [one(worker) for _ in range(5)]
     has_begun(jobs[0])
     worker.close()
-    assert all(job.is_done for job in jobs) and worker.together == 0
+    assert all(job.is_done for job in jobs) and worker.batch_size == 0
 
 
 def test_a_hundred_joins_and_leaves_lose_no_event(worker):
@@ -183,7 +185,7 @@ def test_a_hundred_joins_and_leaves_lose_no_event(worker):
         if not job.is_cancelled:
             assert [event.index for event in rounds(job)] == [*range(job.configs[0][1].max_new_tokens)]
             assert ends(job) == {"run": "length"}
-    assert worker.together == 0 and worker.waiting == 0
+    assert worker.batch_size == 0 and worker.waiting == 0
 
 
 def test_what_a_tiny_model_writes_together_is_what_it_writes_alone(pairs):
@@ -199,11 +201,11 @@ def test_what_a_tiny_model_writes_together_is_what_it_writes_alone(pairs):
 
     alone = [text(engine.run(config)) for config in configs]
     worker = Worker("cpu", "fp32", loader=lambda *rest: engine)
-    worker.most_together = 4
+    worker.max_batch_size = 4
     try:
         jobs = [worker.submit([("run", config)], may_share=True) for config in configs]
         for job in jobs:
             rest(job)
-        assert [text(rounds(job)) for job in jobs] == alone and max(job.others for job in jobs) > 0
+        assert [text(rounds(job)) for job in jobs] == alone and max(job.sharing_jobs for job in jobs) > 0
     finally:
         worker.close()

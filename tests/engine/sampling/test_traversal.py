@@ -181,7 +181,7 @@ def test_a_tree_worked_out_by_hand():
     assert rescuing.block.running.tolist() == pytest.approx([0.5, 1.0, 1.0])
     second = verify_traversal(p[:3], q[:2], tokens[:2], (0, 0), torch.tensor([0.9, 0.99]), half)
     assert second.path.tolist() == [False, True] and second.tested.tolist() == [True, True] and int(second.closing) == 2
-    assert second.block.left[0].tolist() == pytest.approx([0.0, 1.0, 0.0])
+    assert second.block.residual_after[0].tolist() == pytest.approx([0.0, 1.0, 0.0])
 
 
 # ---- edges ---------------------------------------------------------------------------------------------------------

@@ -64,7 +64,7 @@ def test_an_exported_head_says_what_the_trained_one_said(tmp_path, monkeypatch, 
     model = model_folder(tmp_path / "target", name)  # the same, with a tokenizer
     head = load_head("eagle", tmp_path / "head", RUNTIMES[runtime](tmp_path / "target", model).model)
     assert head.on_host == (runtime == "onnx")
-    assert head.words.tolist() == student.words.tolist() and head.reads == (0, 1)
+    assert head.target_ids.tolist() == student.words.tolist() and head.reads == (0, 1)
     with torch.no_grad():
         for parameter in student.module.parameters():
             parameter.copy_(parameter.bfloat16())

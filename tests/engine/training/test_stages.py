@@ -35,7 +35,7 @@ def test_each_stage_says_where_its_work_is(journey):
 def test_a_stage_that_is_done_does_not_start_over(journey, root, monkeypatch):
     before = {p: p.stat().st_mtime_ns for p in (journey.work / "eagle").iterdir()}
     for name in (
-        "engine.models.runner.DecoderRunner.together",
+        "engine.models.runner.DecoderRunner.forward_many",
         "engine.training.distil.loss",
         "engine.models.runner.DecoderRunner.step",
     ):
