@@ -199,7 +199,7 @@ class PlayedRecorder(TraceRecorder):
         given = {name: getattr(verdict, name) for name in shapes}
         if verdict.block is not None:
             given |= {name: tensor for name, tensor in verdict.block._asdict().items() if tensor is not None}
-            shapes |= dict.fromkeys(verdict.block._fields, (N,)) | {"left": (N, V)}
+            shapes |= dict.fromkeys(verdict.block._fields, (N,)) | {"residual_after": (N, V)}
         if verdict.threshold is not None:
             given, shapes = given | {"threshold": verdict.threshold}, shapes | {"threshold": (N,)}
         for name, tensor in given.items():

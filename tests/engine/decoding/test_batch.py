@@ -122,7 +122,7 @@ def test_a_request_that_uses_its_neighbours_numbers_is_noticed(alone, monkeypatc
                     results[i] = results[j]
             return results
 
-        monkeypatch.setattr(ToyRunner, "together", crossed)
+        monkeypatch.setattr(ToyRunner, "forward_many", crossed)
     assert differing(alone[:40], *shared(40)) > 5
 
 
@@ -162,7 +162,9 @@ def test_a_long_prompt_beside_others_takes_turns_with_them():
     list(batch.step())
     batch.add("long", toy_decoder(TARGET, NoDrafter(), prompt, max_new_tokens=3).steps())
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(ToyRunner, "together", lambda self, batch: widths.append(len(batch[-1].ids)) or own(self, batch))
+        patch.setattr(
+            ToyRunner, "forward_many", lambda self, batch: widths.append(len(batch[-1].ids)) or own(self, batch)
+        )
         while len(batch):
             found += [name for name, _ in batch.step()]
     assert max(widths) == batching._CHUNK_BESIDE and found[:16] == ["short"] * 16 and found.count("long") == 3

@@ -83,7 +83,7 @@ def test_a_row_says_what_a_plain_run_of_its_seed_says(root, target):
 def test_a_slot_is_refilled_as_soon_as_its_row_ends(target, monkeypatch):
     """Every pass holds a token or a chunk of a prompt of as many rows as there are slots, until no more wait."""
     live, real = [], DecoderRunner.forward_many
-    monkeypatch.setattr(DecoderRunner, "together", lambda self, batch: live.append(len(batch)) or real(self, batch))
+    monkeypatch.setattr(DecoderRunner, "forward_many", lambda self, batch: live.append(len(batch)) or real(self, batch))
     many = texts(12)
     found = sampled(target.runner, many, 4, temperature=1.0)
     passes = [len(found[i]) - len(ids) + (len(ids) > 1) for i, ids in enumerate(many)]  # one reads the prompt
