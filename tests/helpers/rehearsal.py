@@ -192,7 +192,7 @@ class PlayedRecorder(TraceRecorder):
 
     rounds = 0
 
-    def fetch(self, p, logits, draft: Draft, verdict) -> HostVerdict:
+    def fetch(self, p, logits, draft: Draft, verdict, words=None) -> HostVerdict:
         N = len(draft)
         assert p.shape == (N + 1, V) and p.dtype == torch.float32
         shapes = {"path": (N,), "tested": (N,), "accept": (N,), "last": (), "closing": (), "row": (V,)}
@@ -204,7 +204,7 @@ class PlayedRecorder(TraceRecorder):
             given, shapes = given | {"threshold": verdict.threshold}, shapes | {"threshold": (N,)}
         for name, tensor in given.items():
             assert tensor.device.type == "cuda" and tuple(tensor.shape) == shapes[name], name
-        got = super().fetch(p, logits, draft, verdict)
+        got = super().fetch(p, logits, draft, verdict, words)
         most = (N, 0, 1, N - 1)[self.rounds % 4]
         self.rounds += 1
         return replace(got, tokens=[3 + i for i in range(N)], closing=5, **self._verdict(draft, max(0, most)))
