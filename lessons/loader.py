@@ -42,7 +42,12 @@ def lessons(folder: Path = FOLDER) -> tuple[Lesson, ...]:
 
 
 # Minutes to play with a tool, where they are not 45 seconds.
-PLAY = {"drafters": 2.5, "guess": 2.5, "mystery": 2.0, "duel": 0.5}
+PLAY = {"drafters": 2.5, "guess": 2.5, "mystery": 2.0, "duel": 0.5, "pass": 0.5}
+
+
+def _play(step) -> float:
+    is_one_round = step.tool == "guess" and step.settings.get("rounds") == 1
+    return 0.5 if is_one_round else PLAY.get(step.tool, 0.75) if step.tool else 0
 
 
 def minutes(lesson: Lesson, together: bool = False) -> int:
@@ -57,7 +62,7 @@ def minutes(lesson: Lesson, together: bool = False) -> int:
         texts += [option.text for option in options] + [max((option.why for option in options), key=len, default="")]
     texts += [question.text for question in lesson.quiz]
     words = sum(map(_words, (*lines, *map(markup.line, texts))))
-    play = sum(PLAY.get(step.tool, 0.75) for step in lesson.steps if step.tool)
+    play = sum(map(_play, lesson.steps))
     return math.ceil(words / 238 + (0.8 if together else 0.2) * (len(asks) + len(lesson.quiz)) + play)
 
 

@@ -54,7 +54,7 @@ Token = matching(r"token \d+\.\d+", '"token ROUND.N"')
 Lab = matching("|".join(["", *LABS]), f"one of {', '.join(LABS)}")
 Tool = Literal[
     "", "roofline", "heat", "dice", "curve", "memory", "crowd", "cuts", "adding", "price", "duel", "log", "overlap",
-    "places", "drafters", "grow", "recipe", "guess", "kinds", "ruler", "mystery",
+    "places", "drafters", "experts", "own", "pass", "grow", "recipe", "guess", "kinds", "ruler", "mystery",
 ]  # fmt: skip
 
 
@@ -101,7 +101,8 @@ class Claim:
     @property
     def sentence(self) -> str:
         """The claim as a lesson shows it."""
-        return f"{self.says} ({self.engine} {self.version}, seen {self.seen:%B %Y})"
+        named = self.version if self.engine in self.says else f"{self.engine} {self.version}"
+        return f"{self.says} ({named}, seen {self.seen:%B %Y})"
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -171,6 +172,7 @@ class Step:
 
     ``points``: the token of the run, or the control of the playground, to highlight. ``lab``: the experiment to open,
     where ``hint`` says what to try. ``vote``: a class votes on the options of ``ask`` before its answer is shown.
+    ``dark``: the run is hidden, during the whole "step" or until it is "done".
     """
 
     title: Text
@@ -186,6 +188,7 @@ class Step:
     live: bool = False
     lab: Lab = ""
     hint: Line = ""
+    dark: Literal["", "step", "done"] = ""
 
     def __post_init__(self):
         if bool(self.lab) != bool(self.hint):

@@ -34,12 +34,12 @@ def _round(place: int, trace: Trace, history: list[str]) -> dict[str, Any] | Non
     begins = 0
     for one in trace.rounds:
         if begins == place:
-            return _told(one, trace, history)
+            return _shown_round(one, trace, history)
         begins += len(one.emitted)
     return None
 
 
-def _told(one: Round, trace: Trace, history: list[str]) -> dict[str, Any]:
+def _shown_round(one: Round, trace: Trace, history: list[str]) -> dict[str, Any]:
     costs, drafts = trace.started.costs, one.tokens[: len(one.parents)]
     guesses = [token.text for token in drafts]
     return {

@@ -147,6 +147,7 @@ def _costs(trace: Trace) -> dict[str, Any]:
         "c": costs.c,
         "step_ms": 1000 * costs.step,
         "v": lambda width: interpolate(costs.v, width),
+        "v_table": {str(width): cost for width, cost in costs.v.items()},
         "idealised": lambda alpha, gamma: idealised_speedup(alpha, gamma, costs.c, costs.v),
         "best": lambda alpha: best_gamma(alpha, costs.c, costs.v, MOST_DRAFTS),
     }

@@ -103,7 +103,7 @@ class LessonRenderer:
         return [{"kind": block.kind, "lines": [self.pieces(line) for line in block.lines]} for block in blocks]
 
     def step(self, step: Step) -> dict:
-        same = {name: getattr(step, name) for name in ("title", "run", "at", "then", "tool", "live")}
+        same = {name: getattr(step, name) for name in ("title", "run", "at", "then", "tool", "live", "dark")}
         return same | {
             "blocks": self.blocks(step.text),
             "points": self.target(step),

@@ -19,6 +19,7 @@ from engine.files import ASSETS
 NGRAM_LONGEST = 8  # tokens of the longest match, as in engine.drafters.ngram
 PAYS = 1.05  # a smaller gain of one run may be noise
 SHIPPED = "assets/"  # drafts in this repository; a hub's name has one part before its "/"
+LESSON_METHODS = ("mtp", "dflash")  # of other engines alone: lesson 14 shows their commands
 TYPICAL = 4  # the draft length of γ = auto until a run shows one
 
 
@@ -90,17 +91,24 @@ def production(choice: Choice, whence: str = "as set above", measured: str = "")
 
 def examples() -> list[dict]:
     """Every engine's recipe for models that many know, by method and γ: the first settings that lesson 14 names."""
-    drafts = {"ngram": None, "lm": "Qwen/Qwen3-0.6B", "eagle": None}
-    lengths = {"ngram": (4, 8), "lm": (2, 4), "eagle": (2, 4)}
+    plain, built_in = ("Qwen/Qwen3-8B", "Qwen/Qwen3-8B-GGUF"), ("Qwen/Qwen3.5-27B", "Qwen/Qwen3.5-27B-GGUF")
+    settings = {
+        "ngram": (plain, None, (4, 8)),
+        "lm": (plain, "Qwen/Qwen3-0.6B", (2, 4)),
+        "eagle": (plain, None, (2, 4)),
+        "mtp": (built_in, None, (1,)),
+        "dflash": (plain, "z-lab/Qwen3-8B-DFlash-b16", (15,)),
+    }
 
     def recipe(target: Target, method: str, gamma: int) -> dict:
-        return _answer(target, Choice(method, gamma, "Qwen/Qwen3-8B", drafts[method], "Qwen/Qwen3-8B-GGUF"))
+        (name, gguf), draft, _ = settings[method]
+        return _answer(target, Choice(method, gamma, name, draft, gguf))
 
     return [
         {
             "name": target.name,
             "version": target.version,
-            "methods": {m: {str(g): recipe(target, m, g) for g in gammas} for m, gammas in lengths.items()},
+            "methods": {m: {str(g): recipe(target, m, g) for g in row[2]} for m, row in settings.items()},
         }
         for target in TARGETS
     ]

@@ -13,7 +13,10 @@ CHARTS = ("tokens", "prediction", "acceptance", "rounds", "times", "scoring", "i
 PAIRS = pytest.mark.parametrize(("scheme", "width"), [("light", 1280), ("dark", 390)])
 # Lesson, step, and the heading of what there is to play with.
 TOOLS = (
-    (0, 1, "One after the other, or several at once"),
+    (0, 1, "What comes next?"),
+    (0, 2, "One after the other, or several at once"),
+    (1, 6, "Memory, weights, pass, tokens"),
+    (2, 7, "Your own text"),
     (1, 4, "Where is the ceiling?"),
     (2, 6, "Who sees whom"),
     (3, 1, "From logits to chances"),
@@ -25,9 +28,11 @@ TOOLS = (
     (7, 6, "Which drafter is the fastest?"),
     (8, 6, "The time of a round"),
     (8, 7, "Which one is it?"),
+    (9, 1, "One round, every drafter"),
     (10, 5, "A tree of your own"),
     (11, 3, "What both models take"),
     (12, 4, "The same device, a crowd of users"),
+    (12, 5, "Which experts does a pass read?"),
     (14, 2, "From your traffic to a command"),
 )
 FOCUSED = """() => {
@@ -126,7 +131,7 @@ def test_axe_finds_nothing_grave_in_the_lessons(visit, scheme, width):
     open_step(page, 2, 2)
     expect(page.locator("[data-glow]")).to_have_count(1)
     assert violations(page, "#lesson") == [], "a glowing token"
-    open_step(page, 2, 8)
+    open_step(page, 2, 9)
     for option in page.locator(".sl-option").all():
         if option.get_attribute("aria-disabled") != "true":
             option.click()

@@ -12,23 +12,24 @@ from playwright.sync_api import Page, expect
 from visits import Visits
 
 from app.lessons_tab.guessing import game
+from app.lessons_tab.one_round import side_by_side
 from app.lessons_tab.variables import of
+from engine.config import SamplingParams
+from engine.drafters.base import DrafterSetup
+from engine.drafters.ngram import NgramDrafter
 from engine.exactness.toy_models import make_drafter, record_trace, weather_pair
 from engine.models.runner import tree_shape
-from engine.trace.speedup_model import expected_tokens, idealised_speedup
+from engine.sampling.random_streams import Uniforms
+from engine.trace.speedup_model import expected_tokens, idealised_speedup, interpolate
 from engine.trace.trace import load
 from lessons import bpe_demo
 from lessons.measurements import measured_kinds
 from lessons.schema import TRACES
 
 pytestmark = pytest.mark.browser
-MODULES = [
-    f"lessons/{name}.js"
-    for name in (
-        *("acceptance_log", "batching", "cost", "float_sums", "grow_tree", "guess_words", "merges", "overlap"),
-        *("pass_places", "ruler", "temperature", "tokenizer_mismatch"),
-    )
-]
+TOOLS = """acceptance_log batching cost drafters experts float_sums grow_tree guess_words merges overlap own_text
+    pass_picture pass_places ruler temperature tokenizer_mismatch"""
+MODULES = [f"lessons/{name}.js" for name in TOOLS.split()]
 TEXTS = (
     "The target cuts anew\n    return tokens[0]  # done ✓",
     "",
@@ -288,7 +289,7 @@ def test_a_round_is_judged_as_the_engine_did(bare, method, gamma):
 
 def pass_time(tokens: int, users: int, free: float, cache: float, experts: bool) -> float:
     """In readings of the weights for one token: reading or arithmetic, whichever takes longer."""
-    read = (1 - (1 - 8 / 128) ** tokens) / (8 / 128) if experts else 1
+    read = (1.5 + 29 * (1 - (1 - 8 / 128) ** tokens)) / (1.5 + 29 * 8 / 128) if experts else 1
     return max(read + users * cache, tokens / free)
 
 
@@ -447,6 +448,56 @@ def test_the_best_length_follows_alpha_by_position_and_what_is_no_log_gets_a_sen
     assert time.monotonic() - started < 10
 
 
+# ── one round, a pass, experts, a text of one's own ──
+
+
+def test_a_round_costs_what_the_speedup_formula_says_and_reads_what_the_drafter_reads(bare):
+    runs = {name: load(TRACES / f"code_{name}.json") for name in ("ngram", "eagle", "medusa", "lm")}
+    data = side_by_side(27, runs)["drafters"]
+    assert [guess[1] for guess in data["ngram"]["guesses"]] == ["accepted"] * 4 and data["ngram"]["copied"]
+    for name, shown in data.items():
+        costs = runs[name].started.costs
+        width = len(shown["guesses"]) + 1
+        cost = shown["steps"] * costs.draft_cost(runs[name].started.config["method"]) + interpolate(costs.v, width)
+        found = bare.evaluate("round => roundCost(round)", shown)
+        assert found == pytest.approx({"cost": cost, "rate": shown["emitted"] / cost})
+    reads = "([kind, parents]) => parents.map((_, i) => parents.map((_, j) => readsGuess(kind, parents, i, j)))"
+    chain, tree = [0, 1, 2], [0, 1, 0]
+    assert bare.evaluate(reads, ["small", chain])[2] == [True, True, False]
+    assert bare.evaluate(reads, ["head", chain])[2] == [False, True, False]
+    assert bare.evaluate(reads, ["tree", tree]) == [[False] * 3, [True, False, False], [False] * 3]
+    assert bare.evaluate(reads, ["heads", chain]) == [[False] * 3] * 3
+    assert bare.evaluate(reads, ["block", chain])[0] == [False, True, True]
+
+
+def test_runs_with_unlike_texts_are_not_laid_side_by_side():
+    with pytest.raises(ValueError, match="another text"):
+        side_by_side(3, {name: load(TRACES / f"{name}.json") for name in ("code_eagle", "story_ngram")})
+
+
+def test_a_text_of_ones_own_is_looked_up_as_the_engine_does(bare):
+    made = random.Random(3)
+    for _ in range(200):
+        tokens = [made.choice("abc") for _ in range(made.randint(2, 40))]
+        drafter, gamma, ids = NgramDrafter(), made.randint(1, 6), [ord(token) for token in tokens]
+        drafter.start(ids, DrafterSetup(SamplingParams(), 999, Uniforms(0, 8), None, 99, "cpu"))
+        copied = drafter.propose(ids, gamma, 0).tokens.tolist() if drafter.confidence_classes(ids) else []
+        assert bare.evaluate("([text, gamma]) => lookUp(text, gamma).drafts", [tokens, gamma]) == list(map(chr, copied))
+
+
+def test_a_pass_takes_the_measured_time_or_that_of_the_data_sheet(bare):
+    v = of(load(TRACES / "code_eagle.json"))["v"]
+    table = {str(width): v(width) for width in (1, 2, 4, 8, 16)}
+    found = bare.evaluate("v => [1, 5, 16].map(width => pictureTime(width, { v }))", table)
+    assert found == pytest.approx([1, (v(4) * 3 + v(8)) / 4, v(16)])
+    assert bare.evaluate("() => [1, 100, 400].map(width => pictureTime(width, { free: 200 }))") == [1, 1, 2]
+
+
+def test_experts_read_rise_with_tokens_until_all_are_read(bare):
+    read = bare.evaluate("() => [1, 5, 1e6].map(weightsRead)")
+    assert read == pytest.approx([1.5 + 29 / 16, 1.5 + 29 * (1 - (15 / 16) ** 5), 30.5])
+
+
 # ── on the page ──
 
 
@@ -584,6 +635,8 @@ def test_a_tree_is_grown_by_keyboard_and_a_command_follows_from_the_traffic(at_t
     page.get_by_label("Engine").select_option(label="vLLM")
     expect(page.locator(".sl-command")).to_contain_text('"method": "ngram", "num_speculative_tokens": 8')
     page.get_by_label("You serve").select_option(label="chat, reasoning, stories")
+    expect(page.locator(".sl-command")).to_contain_text('"method": "mtp", "num_speculative_tokens": 1')
+    page.get_by_label("Beside it").select_option(label="a head trained for the model")
     expect(page.locator(".sl-command")).to_contain_text('"method": "eagle3"')
     page.get_by_label("Engine").select_option(label="transformers")
     expect(page.locator(".sl-command")).to_be_hidden()

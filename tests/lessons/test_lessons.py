@@ -143,7 +143,7 @@ def test_a_claim_says_what_it_was_seen_in_and_the_lesson_shows_it():
         assert claim.seen <= date.today(), name
         assert not claim.says.endswith("."), f"{name}: the version follows the sentence"
     told = json.dumps(shown(ALL[12]), ensure_ascii=False)
-    assert "SGLang 0.5.23, seen November 2026" in told and "[[claim" not in told
+    assert "(0.5.23, seen November 2026)" in told and "[[claim" not in told
 
 
 def test_the_claims_follow_the_version_of_the_recipes():

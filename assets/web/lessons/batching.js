@@ -1,16 +1,14 @@
 // Models many users on one device. A pass takes as long as the slower of reading and arithmetic.
 import { DEVICES, cacheOf, chosenModel, chosenWidth } from './devices.js';
+import { EXPERTS, weightsRead } from './experts.js';
 import { figure, makeResult, meter, picker, short, slider } from './widgets.js';
 import { make } from '../lib/dom.js';
 import { expectedTokens } from '../lib/speedup_model.js';
 
-const EXPERTS = { all: 128, used: 8 };       // for each token, as in Qwen3-30B-A3B
-const expertsRead = tokens => 1 - (1 - EXPERTS.used / EXPERTS.all) ** tokens;
-
 // The time of a pass over ``tokens`` of all users, in readings of the weights for one token. ``free``: how many tokens are
 // computed in that time. ``cache``: what a user's text adds to each reading. ``experts``: whether tokens choose weights.
 export function passTime(tokens, users, { free, cache, experts }) {
-  const weights = experts ? expertsRead(tokens) / expertsRead(1) : 1;
+  const weights = experts ? weightsRead(tokens) / weightsRead(1) : 1;
   return Math.max(weights + users * cache, tokens / free);
 }
 
@@ -40,5 +38,5 @@ export function makeBatching(settings, touched) {
     aside.textContent = `${wide.toLocaleString('en')} tokens in a pass, and arithmetic for ${short(free)} while the weights are read.${cache ? ` Caches add ${short(users.value * cache)} GB to ${short(weights)} GB of weights.` : ''}`;
   }
   return figure('The same device, a crowd of users', draw, touched, users.row, gamma.row, alpha.row, full.row, text.row, device.row, model.row, width.row, kind.row, plain.row, drafted.row, result, aside,
-    make('p', 'sl-figure-note', 'A model, not a measurement. Drafts cost nothing here. Operations and bandwidth are those of data sheets. Experts are chosen independently, and all weights are theirs: the worst case.'));
+    make('p', 'sl-figure-note', 'A model, not a measurement. Drafts cost nothing here. Operations and bandwidth are those of data sheets. Experts are chosen independently, and their share of the weights is that of Qwen3-30B-A3B.'));
 }

@@ -16,7 +16,7 @@ export const MODELS = {
 export const DEVICES = {
   'PC, DDR4-3200': { speed: 51.2, memory: 32 }, 'PC, DDR5-5600': { speed: 89.6, memory: 64 }, 'Apple M3 Max, 40-core GPU': { speed: 400, memory: 128 },
   'RTX 4090': { speed: 1008, memory: 24, operations: 165.2 }, 'A100 80 GB': { speed: 2039, memory: 80, operations: 312 },
-  'H100 SXM': { speed: 3350, memory: 80, operations: 989.4 }, 'H200': { speed: 4800, memory: 141, operations: 989.4 },
+  'H100 SXM': { speed: 3350, memory: 80, operations: 989.4 }, 'H200': { speed: 4800, memory: 141, operations: 989.4 }, 'B200 (HGX)': { speed: 8000, memory: 180, operations: 2250 },
 };
 export const PRECISIONS_OF_WEIGHTS = { 'fp32, 4 bytes a weight': 4, 'bf16, 2 bytes': 2, '8-bit, 1 byte': 1, '4-bit, half a byte': 0.5 };
 

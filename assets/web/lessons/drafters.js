@@ -3,7 +3,7 @@ import { figure, makeResult, meter, picker, short } from './widgets.js';
 import { make, makeButton, setText } from '../lib/dom.js';
 import { visible } from '../lib/format.js';
 
-// What is read for a guess: the text's tokens ("all", "end", "last"), the target's states of them ("all", "last"), the guesses
+// The parts that a drafter reads for a guess: the text's tokens ("all", "end", "last"), the target's states of them ("all", "last"), the guesses
 // before it, a store. ``together``: all guesses are written in one step. ``drawn``: no run shows it.
 const KINDS = {
   lookup: { name: 'n-gram lookup', together: true, text: 'end', writes: 'It looks for the end of the text further up, and copies what followed there.' },

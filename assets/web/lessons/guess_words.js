@@ -15,8 +15,9 @@ export function guessScore(rounds) {
   return { alpha: sum('tested') ? sum('accepted') / sum('tested') : null, tau: rounds.length ? sum('emitted') / rounds.length : 0 };
 }
 
-// ``texts``: by name, the prompt, the tokens, four candidates for each, and [drafter, α, τ] of the recorded runs.
-export function makeGuessWords({ texts, gamma }, touched) {
+// ``texts``: by name, the prompt, the tokens, four candidates for each, and [drafter, α, τ] of the recorded runs. ``limit``: after
+// how many rounds it is over; then nothing is compared.
+export function makeGuessWords({ texts, gamma, rounds: limit = Infinity }, touched) {
   const text = picker('Text', Object.entries(texts)), prompt = make('p'), note = make('details', 'sl-guess-prompt', [make('summary', '', 'The prompt'), prompt], { open: '' }), written = make('p', 'sl-guess-text'), where = make('p', 'sl-question-kind');
   const options = make('div', 'sl-options sl-guess-options'), question = make('div', 'sl-question', [where, options]), result = makeResult();
   const table = make('div', 'sl-guess-scores'), again = makeButton('Start over', restart);
@@ -34,12 +35,12 @@ export function makeGuessWords({ texts, gamma }, touched) {
   const wanted = () => Math.min(gamma, now.tokens.length - at - 1);
 
   function ask() {
-    const isOver = at >= now.tokens.length, place = at + guesses.length;
+    const isOver = at >= now.tokens.length || rounds.length >= limit, place = at + guesses.length;
     written.replaceChildren(...now.tokens.slice(0, at).map((token, i) => make('span', `sl-guess-${kinds[i]}`, token)), ...guesses.map(guess => make('span', 'sl-guess-draft', guess)), isOver ? '' : '▏');
     question.hidden = isOver;
-    table.replaceChildren(...(isOver ? scores() : []));
+    table.replaceChildren(...(isOver && limit === Infinity ? scores() : []));
     if (isOver) return;
-    where.textContent = `Round ${rounds.length + 1}: draft ${guesses.length + 1} of ${wanted()}`;
+    where.textContent = limit === 1 ? `Guess ${guesses.length + 1} of ${wanted()}` : `Round ${rounds.length + 1}: draft ${guesses.length + 1} of ${wanted()}`;
     options.replaceChildren(...now.candidates[place].map((candidate, i) => makeButton([make('kbd', '', String(i + 1)), make('span', '', visible(candidate.replace(/^ /, '')))], () => guess(candidate), 'sl-option')));
   }
 
@@ -56,7 +57,7 @@ export function makeGuessWords({ texts, gamma }, touched) {
     rounds.push(round);
     kinds.push(...Array(round.accepted).fill('accepted'), round.accepted === guesses.length ? 'bonus' : 'resampled');
     const lost = guesses.length - round.tested;
-    result.textContent = round.accepted === guesses.length ? `All ${guesses.length} accepted, and “${own}” as the bonus.`
+    result.textContent = limit === 1 ? firstReply(round, own) : round.accepted === guesses.length ? `All ${guesses.length} accepted, and “${own}” as the bonus.`
       : `${round.accepted} accepted. “${guesses[round.accepted].trim()}” is rejected: the target writes “${own || '⏎'}”.${lost ? ` ${lost} discarded.` : ''}`;
     at += round.emitted;
     guesses = [];
@@ -66,6 +67,13 @@ export function makeGuessWords({ texts, gamma }, touched) {
       at++;
     }
     touched();
+  }
+
+  // Before any term has been explained.
+  function firstReply({ accepted, emitted }, own) {
+    const right = accepted === guesses.length ? `All ${accepted} of your guesses are right, and the model adds “${own}”`
+      : accepted ? `Your first ${accepted} ${accepted === 1 ? 'guess is' : 'guesses are'} right. Then the model writes “${own}”` : `The model writes “${own}” instead, and the other guesses fall with the first`;
+    return `${right}: ${emitted} ${emitted === 1 ? 'word' : 'words'} from one look.`;
   }
 
   function scores() {
@@ -78,8 +86,8 @@ export function makeGuessWords({ texts, gamma }, touched) {
     });
   }
 
-  const box = figure('Be the drafter', () => {}, () => {}, text.row, note, written, question, result, table, make('div', 'sl-buttons', [again]),
-    make('p', 'sl-figure-note', `Greedy, γ = ${gamma} for all. The candidates continue the recorded text, even after a wrong guess. They are the target’s likeliest, or else rejected drafts and tokens of the text.`));
+  const box = figure(limit === 1 ? 'What comes next?' : 'Be the drafter', () => {}, () => {}, ...(limit === 1 ? [] : [text.row]), note, written, question, result, table, make('div', 'sl-buttons', [again]),
+    limit === 1 ? '' : make('p', 'sl-figure-note', `Greedy, γ = ${gamma} for all. The candidates continue the recorded text, even after a wrong guess. They are the target’s likeliest, or else rejected drafts and tokens of the text.`));
   text.row.addEventListener('change', restart);
   restart();
   return box;

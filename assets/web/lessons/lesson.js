@@ -94,6 +94,7 @@ export function mount({ element, props, trigger }) {
     hintBar.hide();
     stage.calm();
     stage.hideNumbers(false);
+    stage.darken(false);
     say('');
     body.replaceChildren(...(at === last() ? quiz() : step(page.steps[at])));
     if (at < last()) begin(page.steps[at]); else showRun(page.steps.at(-1));
@@ -124,6 +125,7 @@ export function mount({ element, props, trigger }) {
 
   function begin(content) {
     showRun(content);
+    stage.darken(Boolean(content.dark));
     stage.hideNumbers(Boolean(content.ask));                  // otherwise they would answer the question beside them
     if (content.ask) say(content.ask.vote ? 'Your turn: count the hands.' : 'Your turn: make a guess.');
     else if (content.tool) say('Your turn: move something and watch what changes.');
@@ -148,6 +150,7 @@ export function mount({ element, props, trigger }) {
     if (document.activeElement?.closest('.sl-guess')) nextButton.focus({ preventScroll: true });
     progress.done(page.slug, at);
     complete = true;
+    if (page.steps[at]?.dark === 'done') stage.darken(false);
     say(words);
     drawNav();
   }

@@ -54,5 +54,5 @@ export function makeLessonPlayer(root, caption) {
     node?.click();
   }
 
-  return { show, go, glow, calm, press, hideNumbers: isAsking => root.toggleAttribute('data-asking', isAsking) };
+  return { show, go, glow, calm, press, hideNumbers: isAsking => root.toggleAttribute('data-asking', isAsking), darken: isDark => root.toggleAttribute('data-dark', isDark) };
 }

@@ -6,23 +6,24 @@ import { copyText } from '../lib/copy_button.js';
 // ``engines``: [{ name, version, methods: { ngram: { code, note }, … } }]
 export function makeRecipe({ engines }, touched) {
   const text = picker('You serve', [['texts that quote their prompt', 'quotes'], ['chat, reasoning, stories', 'new']]);
-  const head = picker('Beside it', [['a head trained for the model', 'head'], ['a small model of its family', 'small'], ['neither', 'none']]);
+  const head = picker('Beside it', [['a head that came with the model (MTP)', 'own'], ['a block drafter (DFlash)', 'block'], ['a head trained for the model', 'head'], ['a small model of its family', 'small'], ['none of these', 'none']]);
   const device = picker('It runs on', [['a GPU, few users', 'gpu'], ['a GPU, many users', 'full'], ['a CPU', 'cpu']]);
   const engine = picker('Engine', engines.map(each => [each.name, each]));
   const answer = makeResult(), code = make('pre', 'sl-command', '', { tabindex: '0', role: 'region', 'aria-label': 'Command' }), note = make('p', 'sl-figure-note');
   const copy = makeButton('Copy', async () => { setText(copy, await copyText(code.textContent, () => getSelection().selectAllChildren(code))); });
 
   function choice() {
-    const guesser = { head: ['eagle', 'the trained head', device.value === 'cpu' ? 2 : 4], small: ['lm', 'the small model', device.value === 'cpu' ? 2 : 4] }[head.value];
+    const guesser = { own: ['mtp', 'the built-in head', 1], block: ['dflash', 'the block drafter', 15], head: ['eagle', 'the trained head', device.value === 'cpu' ? 2 : 4], small: ['lm', 'the small model', device.value === 'cpu' ? 2 : 4] }[head.value];
     const [method, name, gamma] = text.value === 'quotes' || !guesser ? ['ngram', 'n-gram lookup', text.value === 'quotes' && device.value === 'gpu' ? 8 : 4] : guesser;
     return { method, name, gamma };
   }
 
   function draw() {
     const { method, name, gamma } = choice(), { version, methods } = engine.value, recipe = methods[method][gamma];
+    const more = method === 'mtp' ? ' Then try two and three.' : '';
     const busy = device.value === 'full' ? ' With many users let γ fall with the load, or measure whether drafts pay at all.' : '';
     const poor = method === 'ngram' && text.value === 'new' ? ' On such texts it finds little to copy: expect a small gain.' : '';
-    answer.textContent = `Start with ${name} and γ = ${gamma}.${poor}${busy}`;
+    answer.textContent = `Start with ${name} and γ = ${gamma}.${more}${poor}${busy}`;
     code.hidden = copy.hidden = !recipe.code;
     code.textContent = recipe.code ?? '';
     note.textContent = `${engine.value.name} ${version}. ${recipe.note}`;

@@ -6,12 +6,15 @@ import { makeCost } from './cost.js';
 import { makeCurve } from './curve.js';
 import { makeDrafters } from './drafters.js';
 import { makeDuel } from './duel.js';
+import { makeExperts } from './experts.js';
 import { makeFloatSums } from './float_sums.js';
 import { makeGrowTree } from './grow_tree.js';
 import { makeGuessWords } from './guess_words.js';
 import { makeKindsOfText } from './kinds_of_text.js';
 import { makeMemory } from './memory.js';
 import { makeOverlap } from './overlap.js';
+import { makeOwnText } from './own_text.js';
+import { makePassPicture } from './pass_picture.js';
 import { makePassPlaces } from './pass_places.js';
 import { makeRecipe } from './recipe.js';
 import { makeRejectionDemo } from './rejection_demo.js';
@@ -24,5 +27,5 @@ export const TOOLS = {
   roofline: makeRoofline, heat: makeTemperature, duel: makeDuel, log: makeAcceptanceLog, overlap: makeOverlap,
   places: makePassPlaces, dice: makeRejectionDemo, curve: makeCurve, memory: makeMemory, crowd: makeBatching,
   cuts: makeTokenizerMismatch, adding: makeFloatSums, price: makeCost, grow: makeGrowTree, recipe: makeRecipe,
-  drafters: makeDrafters, guess: makeGuessWords, kinds: makeKindsOfText, ruler: makeRuler, mystery: makeMystery,
+  drafters: makeDrafters, experts: makeExperts, own: makeOwnText, pass: makePassPicture, guess: makeGuessWords, kinds: makeKindsOfText, ruler: makeRuler, mystery: makeMystery,
 };

@@ -13,7 +13,7 @@ from app.jobs.service import Service
 from app.jobs.visitor import Session
 from app.limits import Limits
 from app.playground.result_handlers import Results
-from app.views.engine_recipes import TARGETS, TYPICAL, Choice, production
+from app.views.engine_recipes import LESSON_METHODS, TARGETS, TYPICAL, Choice, examples, production
 from engine.config import METHODS
 from engine.runtime.worker import get_worker
 
@@ -70,9 +70,23 @@ def test_plain_decoding_needs_no_recipe(wanted):
 
 def test_a_new_method_is_not_described_yet():
     known = {method for target in TARGETS for method in (*target.recipes, *target.missing)}
-    assert known <= {*METHODS}, "a recipe of a method that is gone"
+    assert known <= {*METHODS, *LESSON_METHODS}, "a recipe of a method that is gone"
     found = recipes(choice("oracle"))
     assert all(line["note"].startswith("Not described yet") and "code" not in line for line in found.values())
+
+
+def test_the_lesson_has_commands_for_a_built_in_head_and_for_a_block_drafter():
+    found = {engine["name"]: engine["methods"] for engine in examples()}
+    assert {name for name, methods in found.items() if "code" in methods["mtp"]["1"]} == {
+        "transformers", "vLLM", "SGLang", "TensorRT-LLM", "llama.cpp",
+    }  # fmt: skip
+    assert json.loads(options(found["vLLM"]["mtp"]["1"]["code"])["--speculative-config"]) == {
+        "method": "mtp", "num_speculative_tokens": 1,
+    }  # fmt: skip
+    drafted = json.loads(options(found["vLLM"]["dflash"]["15"]["code"])["--speculative-config"])
+    assert drafted["method"] == "dflash" and drafted["num_speculative_tokens"] == 15
+    assert options(found["llama.cpp"]["mtp"]["1"]["code"])["--spec-type"] == "draft-mtp"
+    assert yaml.safe_load(found["TensorRT-LLM"]["mtp"]["1"]["code"])["speculative_config"]["max_draft_len"] == 1
 
 
 # ── γ ──
