@@ -24,8 +24,8 @@ def main() -> None:
     options = parser.parse_args()
     try:
         files = checks.tracked(ROOT, options.gpu)
-        if found := checks.problems(ROOT, files):
-            sys.exit("\n".join(found))
+        if sentences := checks.problems(ROOT, files):
+            sys.exit("\n".join(sentences))
         if options.dry_run:
             print("\n".join(f"{file.size:>12,}  {file.path}" for file in files))
         _report(files)

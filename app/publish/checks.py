@@ -59,18 +59,18 @@ def _git(root: Path, *command: str) -> list[str]:
 def problems(root: Path, files: Sequence[File]) -> list[str]:
     """Why a Space of these files would be refused or would not start, each a sentence."""
     total = sum(file.size for file in files)
-    found = front_matter_problems(root)
+    sentences = front_matter_problems(root)
     if pinned(root, "torch", CPU_ONLY) != f"{pinned(root, 'torch')}+cpu":
-        found.append(f"{CPU_ONLY} and requirements.txt name different versions of torch; make them equal.")
+        sentences.append(f"{CPU_ONLY} and requirements.txt name different versions of torch; make them equal.")
     if total > MOST_BYTES:
-        found.append(f"The files are {gigabytes(total)} together; a Space takes {gigabytes(MOST_BYTES)}.")
+        sentences.append(f"The files are {gigabytes(total)} together; a Space takes {gigabytes(MOST_BYTES)}.")
     folders = [file.path.rpartition("/")[0] for file in files]
-    found += [
+    sentences += [
         f"The folder {folder or '.'} holds more than {MOST_FILES:,} files, the most that the hub takes."
         for folder in sorted(set(folders))
         if folders.count(folder) > MOST_FILES
     ]
-    return found
+    return sentences
 
 
 def front_matter(root: Path) -> dict:
@@ -91,22 +91,22 @@ def front_matter_problems(root: Path) -> list[str]:
     """What a Space would not accept in the front matter, and where it differs from requirements.txt or from the
     gradio that is installed here, with which this tree was tested."""
     settings = front_matter(root)
-    found = [f"README.md gives no {name} in its settings." for name in NEEDED if not settings.get(name)]
+    sentences = [f"README.md gives no {name} in its settings." for name in NEEDED if not settings.get(name)]
     versions = {"requirements.txt": pinned(root, "gradio"), "this environment": importlib.metadata.version("gradio")}
     chosen = str(settings.get("sdk_version"))
-    found += [
+    sentences += [
         f"README.md asks for gradio {chosen}, but {where} has {version}; make them equal."
         for where, version in versions.items()
         if version != chosen
     ]
     if len(settings.get("short_description", "")) > LONGEST_DESCRIPTION:
-        found.append(f"short_description in README.md is longer than {LONGEST_DESCRIPTION} characters.")
+        sentences.append(f"short_description in README.md is longer than {LONGEST_DESCRIPTION} characters.")
     for name in ("colorFrom", "colorTo"):
         if settings.get(name) not in COLOURS:
-            found.append(f"{name} in README.md must be one of {', '.join(sorted(COLOURS))}.")
+            sentences.append(f"{name} in README.md must be one of {', '.join(sorted(COLOURS))}.")
     if not (root / str(settings.get("app_file"))).is_file():
-        found.append(f"README.md starts {settings.get('app_file')}, which is not there.")
-    return found
+        sentences.append(f"README.md starts {settings.get('app_file')}, which is not there.")
+    return sentences
 
 
 def pinned(root: Path, package: str, file: str = "requirements.txt") -> str | None:

@@ -13,7 +13,7 @@ from app.publish.checks import File
 from engine.errors import BadInput, EngineError, Unavailable
 
 LOGIN = "Log in first: `hf auth login`, with a token that may write."
-KEPT = ".gitattributes"  # the hub's own list of large files
+HUB_FILE = ".gitattributes"  # the hub's own list of large files
 
 
 def full_name(name: str) -> str:
@@ -47,12 +47,12 @@ def publish(name: str, root: Path, files: Sequence[File], update: bool = False, 
                 raise BadInput(f"The Space {name} exists already; choose another name, or replace it with --update.")
         else:
             api.create_repo(name, repo_type="space", space_sdk="gradio", private=private or None)
-        there = set(api.list_repo_files(name, repo_type="space")) - {KEPT}
-        gone = sorted(there - {file.path for file in files})
+        there = set(api.list_repo_files(name, repo_type="space")) - {HUB_FILE}
+        extra = sorted(there - {file.path for file in files})
         api.create_commit(
             name,
             [CommitOperationAdd(file.path, str(root / file.path)) for file in files]
-            + [CommitOperationDelete(path) for path in gone],
+            + [CommitOperationDelete(path) for path in extra],
             repo_type="space",
             commit_message="SpecLens",
         )

@@ -90,7 +90,7 @@ class _Answers(BaseHTTPRequestHandler):
             self.answer(200, {"url": f"{self.server.url}/spaces/{owner}/{wanted['name']}"})
 
     def batch(self, objects: list[dict]) -> None:
-        """The store has what has arrived before: such a file gets no address to send it to."""
+        """A file that arrived before gets no address to send it to."""
         to = {"upload": {"href": self.server.url + "/put/"}, "verify": {"href": self.server.url + "/verify"}}
         answers = []
         for each in objects:
