@@ -3,7 +3,7 @@
     PYTHONPATH=.:tests/helpers:tests/browser python tests/browser/load.py --users 30 [--tokens 32] [--url http://…]
 
 Starts the app unless ``--url`` names one. Prints how long users waited for their first token and for their run, and how
-evenly they were served; exits with 1 if a run failed or brought another user's text.
+evenly they were served; exits with 1 if a run failed or brought another user's text, or if `/metrics` counts otherwise.
 """
 
 import argparse
@@ -11,12 +11,16 @@ import statistics
 import sys
 import tempfile
 import time
+import urllib.request
 from contextlib import nullcontext
 from pathlib import Path
 
 from api_request import Request
 from gradio_client import Client
+from prometheus_client.parser import text_string_to_metric_families
 from server import APP, serving
+
+from engine.trace.events import EMITTED
 
 TOPICS = (
     "rivers", "bread", "trains", "bees", "clocks", "glass", "snow", "salt", "maps", "ships", "tea", "wool", "bridges",
@@ -59,6 +63,32 @@ def report(requests: list[Request], seconds: float) -> tuple[list[str], list[str
     return lines, problems
 
 
+def numbers(url: str) -> dict[str, float]:
+    """What `/metrics` counts: each name's sum over its labels."""
+    with urllib.request.urlopen(f"{url}/metrics", timeout=10) as answer:
+        families = text_string_to_metric_families(answer.read().decode())
+    sums: dict[str, float] = {}
+    for sample in (sample for family in families for sample in family.samples):
+        sums[sample.name] = sums.get(sample.name, 0.0) + sample.value
+    return sums
+
+
+def uncounted(before: dict[str, float], after: dict[str, float], requests: list[Request]) -> list[str]:
+    """Where the counts between two looks are not those of the requests: each run once, each baseline, each token."""
+    ends = [request.updates[-1] for request in requests if not request.problem()]
+    traces = [trace[lane] for _, figures, trace in ends for lane in ("run", "baseline") if trace[lane]]
+    tokens = [t for trace in traces for r in trace["rounds"] for t in r["tokens"] if t["status"] in EMITTED]
+    expected = {
+        "speclens_runs_total": len(traces), "speclens_tokens_total": len(tokens), "speclens_refusals_total": 0,
+        "speclens_pass_seconds_count": sum(len(trace["rounds"]) for trace in traces),
+    }  # fmt: skip
+    return [
+        f"/metrics counts {after.get(name, 0) - before.get(name, 0):.0f} as {name}, but there were {count}"
+        for name, count in expected.items()
+        if after.get(name, 0) - before.get(name, 0) != count
+    ]
+
+
 def _row(name: str, values: list[float]) -> str:
     ordered = sorted(values)
     figures = statistics.median(ordered), ordered[int(0.9 * (len(ordered) - 1))], ordered[-1]
@@ -83,9 +113,10 @@ def main() -> None:
         queue = str(max(30, options.users))
         with nullcontext(options.url) if options.url else serving(APP, log, SPECLENS_MAX_QUEUE=queue) as url:
             drive(url, 1, 1)  # the model is loaded and measured before anybody's clock runs
-            began = time.monotonic()
+            before, began = numbers(url), time.monotonic()
             requests = drive(url, options.users, options.tokens)
             lines, problems = report(requests, time.monotonic() - began)
+            problems += uncounted(before, numbers(url), requests)
     print("\n".join([*lines, *problems]))
     sys.exit(bool(problems))
 
