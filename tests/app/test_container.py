@@ -1,5 +1,5 @@
 """The container's steps without docker: its files, its start with its environment, its health check, and a reverse
-proxy with a path before it. The install step is resolved in test_space_requirements.py, `make rehearse-space` does it."""
+proxy with a path before it. The install step is done by `make rehearse-space`."""
 
 import json
 import os
