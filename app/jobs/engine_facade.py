@@ -16,11 +16,12 @@ from engine.runtime.worker import Worker
 from engine.weights import preflight
 from engine.weights.catalogue import get_pair, load_catalogue
 from engine.weights.checkpoint_dir import weights_hash
-from engine.weights.specs import methods
+from engine.weights.specs import PairSpec, methods
 from engine.weights.store import locate
 
 if TYPE_CHECKING:
     from engine.bench.precisions import Distance
+    from engine.weights.fitness import Fitness
 
 PRECISIONS = {
     "cuda": (AUTO, "bf16", "fp16", "fp32"),
@@ -84,7 +85,22 @@ class EngineFacade:
     def pairs(self, names: Sequence[str] = ()) -> list[Pair]:
         """Those of the catalogue, or the ones named. Only the server's operator can name a folder."""
         specs = [get_pair(name) for name in names] or load_catalogue().values()
-        return [Pair(s.name, s.title, methods(s), s.target.revision or "", s.target.vocab_size) for s in specs]
+        return [_offered(spec) for spec in specs]
+
+    def look_up(self, name: str) -> tuple[Pair, "Fitness"]:
+        """A visitor's own model: a folder, or a name on the hub, of which all but the weights is read. Raises
+        EngineError."""
+        from engine.runtime.engine import choose_device
+        from engine.weights.fitness import fitness
+        from engine.weights.own_models import hub_name, look_up
+
+        if on_hub := hub_name(name):
+            look_up(on_hub)
+        spec, device = get_pair(on_hub or name.strip()), choose_device(AUTO)
+        known = next(iter(load_catalogue().values()))
+        steps = self.known_steps(known.name)
+        per_byte = {precision: step / known.target.weight_bytes(precision) for precision, step in steps.items()}
+        return _offered(spec), fitness(spec, device, PRECISIONS[device.split(":")[0]][1:], per_byte)
 
     def problems(self, pair: str, method: str, precision: str, fetch: bool) -> list[str]:
         """Why a pair cannot run here, in sentences. The loaded pair's memory counts as free, because it would be
@@ -215,6 +231,10 @@ class EngineFacade:
 
     def has_weights(self, pair: str) -> bool:
         return self._folder(pair) is not None
+
+
+def _offered(spec: PairSpec) -> Pair:
+    return Pair(spec.name, spec.title, methods(spec), spec.target.revision or "", spec.target.vocab_size)
 
 
 @lru_cache(4)
