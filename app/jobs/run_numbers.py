@@ -38,7 +38,7 @@ class RunNumbers:
             buckets=_TOKENS_PER_SECOND, registry=registry,
         )  # fmt: skip
         _gauge("runs_waiting", "Runs in the queue.", lambda: worker.waiting, registry)
-        _gauge("runs_running", "Runs under way.", lambda: worker.together, registry)
+        _gauge("runs_running", "Runs under way.", lambda: worker.batch_size, registry)
         _gauge("memory_available_bytes", "Of this machine.", lambda: psutil.virtual_memory().available, registry)
 
     def text(self) -> bytes:

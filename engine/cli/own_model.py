@@ -8,7 +8,7 @@ from engine.files import cache_root
 
 def look_up_and_describe(name: str, device: str = AUTO) -> None:
     """Raises BadInput or Unavailable with the reason if the model cannot run here."""
-    from engine.models.loader import choose_device
+    from engine.runtime.hardware import choose_device
     from engine.weights.catalogue import get_pair
     from engine.weights.fitness import fitness, known_precisions
     from engine.weights.own_models import hub_name, look_up
@@ -28,8 +28,8 @@ def look_up_and_describe(name: str, device: str = AUTO) -> None:
 
 def per_byte(device: str) -> dict[str, float]:
     """Seconds a byte of weights on this device, as the embedded pair was measured; empty if it was not."""
-    from engine.models.loader import device_name
     from engine.runtime.calibration import seconds_per_byte
+    from engine.runtime.engine import device_name
     from engine.weights.catalogue import load_catalogue
     from engine.weights.store import locate, weights_hash
 

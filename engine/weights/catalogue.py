@@ -36,6 +36,7 @@ class _Shipped:
 @dataclass(frozen=True, config=STRICT)
 class _Pair:
     title: Text
+    run_by_us: bool
     target: str
     drafts: dict[str, str] = field(default_factory=dict)
     corpus: Text | None = None
@@ -107,7 +108,7 @@ def _pair(name: str, entry: _Pair, models: dict[str, ModelSpec]) -> PairSpec:
         if is_whole and draft.head != (method if METHODS[method].reads == "head" else ""):
             raise BadInput(f"{where}: {draft.name} cannot draft for the method {method!r}; see its `head`.")
     corpus = None if entry.corpus is None else ASSETS / entry.corpus
-    return PairSpec(name, entry.title, models[entry.target], drafts, corpus)
+    return PairSpec(name, entry.title, models[entry.target], drafts, corpus, entry.run_by_us)
 
 
 def get_pair(name: str, allow_local: bool = True) -> PairSpec:

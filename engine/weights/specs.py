@@ -76,13 +76,15 @@ class ModelSpec:
 
 @dataclasses.dataclass(frozen=True)
 class PairSpec:
-    """A target, for each method that needs one the draft model it uses, and texts to draft from."""
+    """A target, for each method that needs one the draft model it uses, and texts to draft from. ``run_by_us``: False
+    for a pair of the catalogue that was written from its model cards alone."""
 
     name: str
     title: str
     target: ModelSpec
     drafts: Mapping[str, ModelSpec] = dataclasses.field(default_factory=lambda: MappingProxyType({}))
     shipped_corpus: Path | None = None
+    run_by_us: bool = True
 
     @property
     def corpus(self) -> Path | None:

@@ -35,7 +35,7 @@ def lines(caplog):
 
 def run(service, prompt=SECRET, **more):
     config = RunConfig(prompt, method="ngram", gamma=4, max_new_tokens=20, **more)
-    for _ in service.runs.run("visitor", with_baseline(config)):
+    for _ in service.runs.run(service.runs.open("visitor"), with_baseline(config)):
         pass
 
 
