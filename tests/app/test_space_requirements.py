@@ -52,17 +52,18 @@ def space(indexes, tmp_path):
     pip = [sys.executable, "-m", "pip", "--python", str(tmp_path / "venv" / "bin" / "python"), "install", "--quiet"]
     pip += ["--index-url", (indexes / "registry").as_uri()]
 
-    def install(name, *options):
-        """Of the repository's own file the lines on torch, with the index of this test in place of the real one."""
-        lines = (ROOT / name).read_text().replace(CPU_INDEX, (indexes / "cpu").as_uri()).splitlines()
-        file = tmp_path / name
-        file.write_text("\n".join(line for line in lines if line.startswith(("torch", "--"))))
-        done = subprocess.run([*pip, *options, "-r", str(file)], env=env, capture_output=True, text=True)
+    def install(*names, options=()):
+        """Of the repository's own files the lines on torch, with the index of this test in place of the real one."""
+        for name in names:
+            lines = (ROOT / name).read_text().replace(CPU_INDEX, (indexes / "cpu").as_uri()).splitlines()
+            (tmp_path / name).write_text("\n".join(line for line in lines if line.startswith(("torch", "--"))))
+        files = [word for name in names for word in ("-r", str(tmp_path / name))]
+        done = subprocess.run([*pip, *options, *files], env=env, capture_output=True, text=True)
         assert done.returncode == 0, done.stderr
         return done.stdout
 
-    def resolve(name):
-        report = json.loads(install(name, "--dry-run", "--report", "-"))["install"]
+    def resolve(*names):
+        report = json.loads(install(*names, options=("--dry-run", "--report", "-")))["install"]
         return {each["metadata"]["name"]: each["metadata"]["version"] for each in report}
 
     return install, resolve
@@ -79,3 +80,9 @@ def test_a_space_on_a_cpu_gets_none(space):
     assert resolve(CPU_ONLY) == {"torch": f"{TORCH}+cpu"}
     install(CPU_ONLY)
     assert resolve("requirements.txt") == {}, "torch without CUDA is there, and satisfies requirements.txt"
+
+
+def test_the_container_resolves_both_files_at_once(space):
+    _, resolve = space
+    assert resolve(CPU_ONLY, "requirements.txt") == {"torch": f"{TORCH}+cpu"}
+    assert "nvidia-cublas" in resolve("requirements.txt", "requirements.txt"), "with --build-arg TORCH=requirements.txt"
