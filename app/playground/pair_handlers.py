@@ -51,12 +51,12 @@ class PairHandlers:
             pair, result = self.service.offer.add_own(name)
         except EngineError as error:
             return SKIP, about_pair("", "error", str(error))
-        facts = " ".join(f"{label.capitalize()}: {text}." for label, text in result.lines)
+        facts = "".join(f"\n{label.capitalize()}: {text}" for label, text in result.lines)
         if result.problems:
-            return SKIP, about_pair(pair.title, "error", " ".join([*result.problems, facts]))
+            return SKIP, about_pair(pair.title, "error", " ".join(result.problems) + facts)
         first = result.precisions[0]  # what auto takes, unless it does not fit
         choose = f"Choose the precision {first}, then press Run" if first in ("int8", "int4") else "Press Run"
-        words = f"It runs here, in {' or '.join(result.precisions)}. {choose}. {facts}"
+        words = f"It runs here, in {' or '.join(result.precisions)}. {choose}.{facts}"
         return self.list_pairs() | {"value": pair.name}, about_pair(pair.title, "good", words)
 
     def list_pairs(self) -> Any:

@@ -61,7 +61,9 @@ def test_an_own_model_that_runs_here_is_offered_and_chosen():
     listed, note = handlers.add_own("us/large")
     assert listed["value"] == "us/large" and ("us/large (of the hub)", "us/large") in listed["choices"]
     words = json.loads(note)["text"]
-    assert words.startswith("It runs here, in int8 or int4. Choose the precision int8, then press Run. Family: llama.")
+    assert words.startswith(
+        "It runs here, in int8 or int4. Choose the precision int8, then press Run.\nFamily: llama\n"
+    )
     assert json.loads(handlers.select("us/large", "ngram").note)["kind"] == "quiet", "the page offers it from now on"
 
 
