@@ -8,7 +8,8 @@ ARG TORCH=pre-requirements.txt
 RUN pip install --no-cache-dir -r $TORCH -r requirements.txt
 COPY . .
 USER lens
-ENV HOST=0.0.0.0 PORT=7860 SPECLENS_CACHE=/weights SPECLENS_LOG=1 HF_HOME=/weights/hub PYTHONUNBUFFERED=1
+ENV HOST=0.0.0.0 PORT=7860 SPECLENS_CACHE=/weights HF_HOME=/weights/hub PYTHONUNBUFFERED=1 \
+    SPECLENS_LOG=1 SPECLENS_FETCH=0 SPECLENS_OWN_MODELS=0
 VOLUME /weights
 EXPOSE 7860
 HEALTHCHECK --interval=30s --start-period=60s \

@@ -53,6 +53,7 @@ def health_check(port: str) -> int:
 
 def test_it_starts_with_its_environment_and_is_healthy(tmp_path):
     assert json.loads(step("CMD")) == ["python", "app.py"] and "SPECLENS_CACHE=/weights" in step("ENV")
+    assert "SPECLENS_OWN_MODELS=0" in step("ENV"), "strangers name no folders"
     with serving(APP, tmp_path / "log", **environment(tmp_path / "weights")) as url:
         port = url.rsplit(":", 1)[1]
         assert health_check(port) == 0
