@@ -4,13 +4,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from engine.config import PRECISIONS
 from engine.files import gigabytes, read_json
 from engine.weights import hub
 from engine.weights.checkpoint_dir import TOKENIZERS
 from engine.weights.own_models import FAMILIES, family_problem
 from engine.weights.preflight import available_memory, check_pair
-from engine.weights.specs import CONTEXT, ModelSpec, PairSpec, methods
+from engine.weights.specs import CONTEXT, DEVICE_PRECISIONS, ModelSpec, PairSpec, methods
 from engine.weights.store import locate
 
 
@@ -24,11 +23,10 @@ class Fitness:
     precisions: tuple[str, ...]
 
 
-def fitness(
-    pair: PairSpec, device: str, precisions: tuple[str, ...], per_byte: Mapping[str, float], free: int | None = None
-) -> Fitness:
-    """``precisions``: those of the device. ``per_byte``: seconds of a plain step ÷ bytes of weights, of a model that
-    was measured here in that precision. ``free``: bytes; None measures them."""
+def fitness(pair: PairSpec, device: str, per_byte: Mapping[str, float], free: int | None = None) -> Fitness:
+    """``per_byte``: seconds of a plain step ÷ bytes of weights, of a model that was measured here in that precision.
+    ``free``: bytes; None measures them."""
+    precisions = DEVICE_PRECISIONS[device.split(":")[0]]
     target, free = pair.target, available_memory(device) if free is None else free
     config = config_of(target)
     family = str(config.get("model_type"))
@@ -84,10 +82,3 @@ def _speed(model: ModelSpec, precisions: tuple[str, ...], per_byte: Mapping[str,
     if not guesses:
         return "not known until a model has been measured here: `python -m engine calibrate`"
     return f"about {', '.join(guesses)} without drafts, by the bytes of a model that was measured here"
-
-
-def known_precisions(device: str) -> tuple[str, ...]:
-    """Those that a kind of device offers, best first."""
-    return (
-        ("fp32", "int8", "int4") if device == "cpu" else tuple(p for p in PRECISIONS if p in ("bf16", "fp16", "fp32"))
-    )

@@ -33,8 +33,8 @@ def served(hub, tmp_path):
     return hub
 
 
-def fits(pair, free=ENOUGH, per_byte=None, precisions=("fp32", "int8", "int4")):
-    return fitness(pair, "cpu", precisions, per_byte or {}, free)
+def fits(pair, free=ENOUGH, per_byte=None):
+    return fitness(pair, "cpu", per_byte or {}, free)
 
 
 # --- names ---
