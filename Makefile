@@ -21,7 +21,7 @@ CLUSTER := $(VENV)/.cluster-$(shell cat requirements.txt requirements-cluster.tx
 GPU_VENV  ?= .venv-gpu
 REHEARSAL := $(GPU_VENV)/.rehearsal-$(SUM_DEV)
 
-.PHONY: run cluster test test-all test-cluster test-gpu rehearse-gpu check map format bench bench-ui bench-gpu load clean
+.PHONY: run cluster test test-all test-cluster test-gpu rehearse-gpu rehearse-space check map format bench bench-ui bench-gpu load clean
 .DEFAULT_GOAL := run
 
 run: $(APP)
@@ -70,6 +70,10 @@ $(REHEARSAL):
 		-r requirements.txt -r requirements-dev.txt "$(TORCH_CUDA)"
 	@rm -f $(GPU_VENV)/.rehearsal-*
 	@touch $@
+
+# A Space's first minute: installed and started as it is there, and measured. Five minutes, on a quiet machine.
+rehearse-space: $(DEV)
+	PYTHONPATH=.:tests/helpers:tests/browser $(PY) tests/space/rehearse.py $(ARGS)
 
 check: $(DEV)
 	$(PY) -m ruff check .

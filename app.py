@@ -2,6 +2,7 @@
 
 import os
 
+from app.jobs.run_numbers import log_to_stdout
 from app.jobs.service import Service
 from app.page import build, launch_options
 
@@ -11,6 +12,8 @@ def main() -> None:
     host = os.environ.get("HOST") or os.environ.get("GRADIO_SERVER_NAME") or everywhere
     port = os.environ.get("PORT") or os.environ.get("GRADIO_SERVER_PORT") or "7860"
     service = Service()
+    if service.limits.log:
+        log_to_stdout()
     build(service).launch(server_name=host, server_port=int(port), **launch_options(service))
 
 

@@ -36,7 +36,8 @@ class Limits:
     device. ``seconds``: device time for one run and its baseline; ``lab_seconds``: for one experiment of the lab, 0 for
     none that need a model. ``cached_runs``: ended runs that are shown again instead of repeated (0 for none).
     ``pairs``: the pairs on offer, the first one chosen at start; empty means the whole catalogue. ``fetch``: whether a
-    visitor's choice may download weights.
+    visitor's choice may download weights. ``own_models``: whether visitors may name folders and models of the hub.
+    ``log``: whether each run is a line of JSON on stdout.
     """
 
     prompt_chars: int = 8_000
@@ -49,6 +50,8 @@ class Limits:
     cached_runs: int = 64
     pairs: tuple[str, ...] = ()
     fetch: bool = True
+    own_models: bool = True
+    log: bool = False
 
     @classmethod
     def from_env(cls) -> "Limits":
@@ -63,6 +66,8 @@ class Limits:
             cached_runs=_integer("SPECLENS_KEPT_RUNS", cls.cached_runs, 0, 1_000),
             pairs=_names("SPECLENS_PAIRS"),
             fetch=bool(_integer("SPECLENS_FETCH", 0 if hosted() else 1, 0, 1)),
+            own_models=bool(_integer("SPECLENS_OWN_MODELS", 0 if hosted() else 1, 0, 1)),
+            log=bool(_integer("SPECLENS_LOG", 1 if hosted() else 0, 0, 1)),
         )
 
     def check(self, config: RunConfig) -> None:

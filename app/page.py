@@ -13,6 +13,7 @@ from app.lessons_tab.page import lessons
 from app.playground import share_panel
 from app.playground.page import playground
 from app.playground.run_handlers import RunHandlers
+from app.server import health
 from app.server.middleware import PageMiddleware
 from app.ui.html_component import WEB, component, page_script, script_path
 from app.views import status_chip
@@ -87,6 +88,16 @@ def script_route() -> Route:
     return Route(f"/{script_path()}", lambda _: Response(page_script(), media_type="text/javascript"))
 
 
+def operator_routes(service: Service) -> list[Route]:
+    """The engine takes runs unless it is loading its first model."""
+
+    def state() -> tuple[bool, str]:
+        kind = service.state.now().kind
+        return kind != "loading", kind
+
+    return health.routes(service.runs.numbers.text, state)
+
+
 def theme() -> gr.themes.Base:
     """Fonts of the reader's own system: no browser request leaves this server."""
     return gr.themes.Default(
@@ -114,7 +125,12 @@ def launch_options(service: Service) -> dict:
     return {
         # Polled by every page. A Gradio event would cost ten times as much.
         "app_kwargs": {
-            "routes": [Route("/speclens/state", engine_state(service)), script_route(), *ROUTES],
+            "routes": [
+                Route("/speclens/state", engine_state(service)),
+                script_route(),
+                *operator_routes(service),
+                *ROUTES,
+            ],
             # The script loads beside gradio's own; its ``head`` option would come after those have run.
             "middleware": [Middleware(PageMiddleware, head=f'<link rel="modulepreload" href="{script_path()}">')],
         },

@@ -16,17 +16,14 @@ from engine.runtime.worker import Worker
 from engine.weights import preflight
 from engine.weights.catalogue import get_pair, load_catalogue
 from engine.weights.checkpoint_dir import weights_hash
-from engine.weights.specs import methods
+from engine.weights.specs import DEVICE_PRECISIONS, PairSpec, methods
 from engine.weights.store import locate
 
 if TYPE_CHECKING:
     from engine.bench.precisions import Distance
+    from engine.weights.fitness import Fitness
 
-PRECISIONS = {
-    "cuda": (AUTO, "bf16", "fp16", "fp32"),
-    "mps": (AUTO, "fp32", "fp16"),
-    "cpu": (AUTO, "fp32", "int8", "int4"),
-}
+PRECISIONS = {kind: (AUTO, *names) for kind, names in DEVICE_PRECISIONS.items()}
 
 
 @dataclass(frozen=True)
@@ -84,7 +81,23 @@ class EngineFacade:
     def pairs(self, names: Sequence[str] = ()) -> list[Pair]:
         """Those of the catalogue, or the ones named. Only the server's operator can name a folder."""
         specs = [get_pair(name) for name in names] or load_catalogue().values()
-        return [Pair(s.name, s.title, methods(s), s.target.revision or "", s.target.vocab_size) for s in specs]
+        return [_offered(spec) for spec in specs]
+
+    def look_up(self, name: str) -> tuple[Pair, "Fitness"]:
+        """A visitor's own model: a folder, or a name on the hub, of which all but the weights is read. Raises
+        EngineError."""
+        from engine.runtime.calibration import seconds_per_byte
+        from engine.runtime.engine import choose_device
+        from engine.weights.fitness import fitness
+        from engine.weights.own_models import hub_name, look_up
+
+        if on_hub := hub_name(name):
+            look_up(on_hub)
+        spec, device = get_pair(on_hub or name.strip()), choose_device(AUTO)
+        known = next(iter(load_catalogue().values()))
+        where = self._calibrations(known.name)
+        per_byte = seconds_per_byte(*where, known.target) if where else {}
+        return _offered(spec), fitness(spec, device, per_byte)
 
     def problems(self, pair: str, method: str, precision: str, fetch: bool) -> list[str]:
         """Why a pair cannot run here, in sentences. The loaded pair's memory counts as free, because it would be
@@ -215,6 +228,10 @@ class EngineFacade:
 
     def has_weights(self, pair: str) -> bool:
         return self._folder(pair) is not None
+
+
+def _offered(spec: PairSpec) -> Pair:
+    return Pair(spec.name, spec.title, methods(spec), spec.target.revision or "", spec.target.vocab_size)
 
 
 @lru_cache(4)

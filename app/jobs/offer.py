@@ -9,6 +9,7 @@ from app.limits import PAIR, Limits
 from engine.config import AUTO, RunConfig
 from engine.errors import BadInput, Unavailable
 from engine.runtime.job import NamedConfigs
+from engine.weights.fitness import Fitness
 
 _SECONDS_KNOWN = 30.0  # every visitor who opens the page asks which pairs can run
 
@@ -26,6 +27,22 @@ class Offer:
     def titles(self) -> dict[str, str]:
         """The title of each pair by its name."""
         return {name: pair.title for name, pair in self.pairs.items()}
+
+    @property
+    def takes_own_models(self) -> bool:
+        """Of an engine elsewhere nothing is known of its disk."""
+        return self.limits.own_models and not self.engine.worker.is_remote
+
+    def add_own(self, name: str) -> tuple[Pair, Fitness]:
+        """Looks a visitor's own model up and offers it, if it can run here. Raises EngineError."""
+        if not self.takes_own_models:
+            raise Unavailable("This page is shared and takes no models of yours; run SpecLens on your own machine.")
+        if not name.strip():
+            raise BadInput("Name a model: OWNER/NAME of the hub, the address of its page, or a folder.")
+        pair, result = self.engine.look_up(name)
+        if not result.problems:
+            self.pairs = self.pairs | {pair.name: pair}
+        return pair, result
 
     def methods(self, pair: str) -> tuple[str, ...]:
         return self._offered(pair).methods

@@ -10,6 +10,7 @@ from typing import TypeVar
 
 from app.jobs.offer import Offer
 from app.jobs.result_cache import RecordedRun, ResultCache
+from app.jobs.run_numbers import RunNumbers
 from app.jobs.updates import Fold, Report, Update, stream_live, stream_progress
 from engine.config import RunConfig
 from engine.errors import EngineError, Unavailable
@@ -69,7 +70,7 @@ class Runs:
         self.worker.max_waiting = self.limits.queue
         if not self.worker.is_remote:
             self.worker.max_batch_size = self.limits.together
-        self.results = ResultCache(self.limits.cached_runs)
+        self.results, self.numbers = ResultCache(self.limits.cached_runs), RunNumbers(self.worker)
         self._requests: dict[str, Request] = {}  # the newest of each visitor
         self._jobs: dict[NamedConfigs, tuple[Job, Fold]] = {}  # those that equal requests may still join
         self._lock = threading.Lock()
@@ -132,7 +133,7 @@ class Runs:
         job of another visitor once it is over, unless ``again`` requests new measurements. Closing the
         request cancels the job unless other visitors wait for it. Raises EngineError with a sentence for the visitor.
         """
-        with _sentences():
+        with _sentences(self.numbers):
             for _, config in configs:
                 self.offer.check(config)
             if not again and (recorded := self.results.get(configs)):
@@ -166,7 +167,7 @@ class Runs:
 
         Raises EngineError with a sentence for the visitor; Unavailable when the time for experiments is up.
         """
-        with _sentences():
+        with _sentences(self.numbers):
             configs = (("lab", config),)
             if config is not None:
                 self._check_lab(config)
@@ -213,6 +214,7 @@ class Runs:
 
     def _record(self, fold: Fold, job: Job) -> None:
         """At a job's end, on the engine's thread: cache the result; no further request may join the job."""
+        self.numbers.end(job)
         recorded = _recorded(job, fold)
         if recorded and not job.sharing_jobs:
             self.results.put(job.configs, recorded)
@@ -231,11 +233,12 @@ def _recorded(job: Job, fold: Fold) -> RecordedRun | None:
 
 
 @contextmanager
-def _sentences():
-    """A bug must not leave a page that says it is running."""
+def _sentences(numbers: RunNumbers):
+    """Counts a refusal. A bug must not leave a page that says it is running."""
     try:
         yield
-    except EngineError:
+    except EngineError as error:
+        numbers.refuse(error)
         raise
     except Exception as error:
         _log.exception("a run ended in an unexpected error")

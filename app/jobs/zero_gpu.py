@@ -13,6 +13,7 @@ from app.server.hosting import gpu
 from engine.errors import EngineError, Unavailable
 from engine.runtime.job import Job, NamedConfigs
 from engine.runtime.worker import Worker
+from engine.trace.events import Progress
 
 SECONDS = 120  # requested of the host for one call, which also loads and calibrates a model
 _SECONDS_FOR_RUNS = 90  # of these; then the runs end by themselves, before the host ends the process
@@ -28,9 +29,11 @@ class ZeroGpuWorker(RemoteWorker):
 
     def _results(self, job: Job) -> Generator[tuple[str, object], None, None]:
         """Raises Unavailable where the host refuses (no quota left, no GPU free)."""
+        job.report(Progress(f"Asking the host for its GPU, for up to {SECONDS} s"))
         results = run_on_zero_gpu(job.configs)
         try:
-            yield from results
+            for name, item in results:
+                yield name, _on_the_gpu(item) if isinstance(item, Progress) else item
         except EngineError:
             raise
         except Exception as error:
@@ -38,6 +41,10 @@ class ZeroGpuWorker(RemoteWorker):
             raise Unavailable(f"The host did not lend its GPU to this run: {reason}") from error
         finally:
             results.close()
+
+
+def _on_the_gpu(step: Progress) -> Progress:
+    return Progress(f"{step.message}, on the host's GPU for up to {SECONDS} s", step.fraction)
 
 
 class ZeroGpuFacade(EngineFacade):

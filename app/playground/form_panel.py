@@ -19,12 +19,14 @@ LIMITS = "A run and its baseline: up to {:,} s together. Visitors in the queue: 
 
 
 class Controls(NamedTuple):
-    """``widgets``: each control's component by name; ``note``: on the chosen models."""
+    """``widgets``: each control's component by name; ``note``: on the chosen models. ``own``: a field for a
+    model that is not listed, its button and its note; None where visitors may name none."""
 
     widgets: dict[str, Component]
     note: Component
     dice: gr.Button
     reset: gr.Button
+    own: tuple[gr.Textbox, gr.Button, Component] | None
 
     @property
     def inputs(self) -> list[Component]:
@@ -64,6 +66,7 @@ def drawer(service: Service, specs: Mapping[str, Control], quick: dict[str, Comp
     with gr.Column(elem_id="drawer"):
         widgets["pair"] = control(specs["pair"], choices=choices(service.offer.titles))
         note = component("pair_note", elem_id="pair-note")
+        own = _own_model() if service.offer.takes_own_models else None
         for name in NAMES:
             if name not in widgets:
                 widgets[name] = control(specs[name], visible=name != "precision" and specs[name].counts(start))
@@ -72,7 +75,16 @@ def drawer(service: Service, specs: Mapping[str, Control], quick: dict[str, Comp
             reset = gr.Button("Reset settings", size="sm", elem_id="reset", min_width=90)
         limits = LIMITS.format(service.limits.seconds, service.limits.queue)
         gr.HTML(f'<p class="sl-limits">{limits}</p>', apply_default_css=False)
-    return Controls(widgets, note, dice, reset)
+    return Controls(widgets, note, dice, reset, own)
+
+
+def _own_model() -> tuple[gr.Textbox, gr.Button, Component]:
+    with gr.Row(elem_id="own-model"):
+        name = gr.Textbox(
+            label="A model of your own", placeholder="OWNER/NAME on the hub, or a folder", elem_id="own-name", scale=3
+        )
+        check = gr.Button("Check", size="sm", elem_id="own-check", scale=0, min_width=90)
+    return name, check, component("pair_note", elem_id="own-note")
 
 
 def wire(service: Service, controls: Controls, state: gr.HTML) -> None:
@@ -84,6 +96,9 @@ def wire(service: Service, controls: Controls, state: gr.HTML) -> None:
     controls.dice.click(None, None, widgets["seed"], js=DICE, api_visibility="private")
     start = {name: value for name, value in defaults(service.limits).items() if name != "prompt"}
     controls.reset.click(lambda: list(start.values()), None, controls.some(*start), **QUIET)
+    if controls.own:
+        name, check, answer = controls.own
+        gr.on([check.click, name.submit], handlers.add_own, name, [widgets["pair"], answer], **QUIET)
     state.settled(handlers.list_pairs, None, widgets["pair"], **QUIET)
     for event in (widgets["pair"].change, state.settled):
         describe_pair(event, service, controls)

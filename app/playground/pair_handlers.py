@@ -45,6 +45,20 @@ class PairHandlers:
             note=_note(self.service.offer.pairs[pair].title, reasons, size, notes),
         )
 
+    def add_own(self, name: str) -> tuple[Any, str]:
+        """A model of the visitor's own: the list of pairs with it, chosen if it runs here, and the facts about it."""
+        try:
+            pair, result = self.service.offer.add_own(name)
+        except EngineError as error:
+            return SKIP, about_pair("", "error", str(error))
+        facts = "".join(f"\n{label.capitalize()}: {text}" for label, text in result.lines)
+        if result.problems:
+            return SKIP, about_pair(pair.title, "error", " ".join(result.problems) + facts)
+        first = result.precisions[0]  # what auto takes, unless it does not fit
+        choose = f"Choose the precision {first}, then press Run" if first in ("int8", "int4") else "Press Run"
+        words = f"It runs here, in {' or '.join(result.precisions)}. {choose}.{facts}"
+        return self.list_pairs() | {"value": pair.name}, about_pair(pair.title, "good", words)
+
     def list_pairs(self) -> Any:
         """The list of pairs, with those that cannot run here marked; ``select`` gives the reason."""
         try:

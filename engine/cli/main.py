@@ -243,6 +243,17 @@ def pairs(names: Annotated[list[str] | None, typer.Argument(help="All, or these;
 
 
 @app.command()
+def check(
+    name: Annotated[str, typer.Argument(help="OWNER/NAME of the hub, the address of its page, or a folder.")],
+    device: options.Device = AUTO,
+):
+    """Say whether a model of your own runs here: family, memory, tokenizer, drafts, time a token."""
+    from engine.cli.own_model import look_up_and_describe
+
+    look_up_and_describe(name, device)
+
+
+@app.command()
 def fetch(pair: Annotated[str, typer.Argument(help="A pair of `pairs`.")]):
     """Download a pair's weights."""
     from engine.weights.catalogue import get_pair

@@ -21,8 +21,8 @@ from engine.models.attention import CachedAttention, SequenceSlice, rope, rotary
 from engine.models.gguf_reader import open_weights
 from engine.models.kv_cache import KVCache
 from engine.models.linear import Linear
+from engine.weights.own_models import FAMILIES
 
-FAMILIES = ("llama", "mistral", "qwen2", "qwen3")
 _ROPE_KINDS = ("default", "linear", "llama3", "yarn")  # those whose frequencies do not change with the length
 
 

@@ -22,6 +22,7 @@ from engine.drafters.base import Draft, Drafter, DrafterSetup
 from engine.files import read_json, write_atomically
 from engine.models.runner import Runner
 from engine.trace.events import CostModel
+from engine.weights.specs import ModelSpec
 
 WIDTHS = (1, 2, 3, 4, 5, 6, 8, 12, 16)
 CONTEXT = 256
@@ -144,6 +145,12 @@ def known_steps(folder: Path, device: str, target: str) -> dict[str, float]:
     """Returns the seconds of a plain step by precision, as far as they are cached for the target of this hash."""
     known = _known(folder, device, target)
     return {precision: costs.step for drafter, precision, costs in known if not drafter}
+
+
+def seconds_per_byte(folder: Path, device: str, target: str, model: ModelSpec) -> dict[str, float]:
+    """Returns, by precision, the seconds of a plain step ÷ the bytes of the weights that it reads, as far as they are
+    cached for ``model``, the target of this hash. A larger model's step is estimated from it."""
+    return {name: step / model.weight_bytes(name) for name, step in known_steps(folder, device, target).items()}
 
 
 def known_draft_costs(folder: Path, device: str, target: str, precision: str) -> dict[str, float]:

@@ -5,6 +5,7 @@ The request's own limit on new tokens bounds the log.
 """
 
 import contextvars
+import secrets
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -41,12 +42,12 @@ class Subscriber:
 class Job:
     """Named runs, or one piece of ``work`` with the engine of the first config, and everything that they report.
 
-    ``log``: (name, event) in order. ``progress``: of loading or calibrating, None while events come. ``error``: what
-    the job ended with, without its traceback. ``is_late``: it was ended by its limit of ``seconds``, which count from
-    the first event, because loading a model is not the reader's doing. ``on_end`` is called once, before the readers
-    see the end. A warm-up belongs to no visitor and so has no place in the queue. ``may_share``: other jobs may share
-    its passes; ``sharing_jobs``: how many did. With one or more its runs after the first, the baseline among them, are
-    left out.
+    ``id``: for the server's log. ``log``: (name, event) in order. ``progress``: of loading or calibrating, None while
+    events come. ``error``: what the job ended with, without its traceback. ``is_late``: it was ended by its limit of
+    ``seconds``, which count from the first event, because loading a model is not the reader's doing. ``on_end`` is
+    called once, before the readers see the end. A warm-up belongs to no visitor and so has no place in the queue.
+    ``may_share``: other jobs may share its passes; ``sharing_jobs``: how many did. With one or more its runs after the
+    first, the baseline among them, are left out.
     """
 
     def __init__(
@@ -59,6 +60,7 @@ class Job:
         is_warm_up: bool = False,
         may_share: bool = False,
     ):
+        self.id = secrets.token_hex(4)
         self.configs, self.work, self.seconds, self.is_warm_up = tuple(configs), work, seconds, is_warm_up
         self.context = contextvars.copy_context()  # a hosted GPU is granted to the visitor who asked first
         self.log: list[tuple[str, object]] = []

@@ -18,6 +18,7 @@ from engine.errors import BadInput, explain
 from engine.files import ASSETS
 from engine.weights.checkpoint_dir import damage, figures, head_method, missing
 from engine.weights.head_kinds import HEAD_KINDS
+from engine.weights.own_models import hub_name, own_model
 from engine.weights.specs import STRICT, ModelSpec, PairSpec, Text
 
 CATALOGUE = ASSETS / "data" / "models.toml"
@@ -35,6 +36,7 @@ class _Shipped:
 @dataclass(frozen=True, config=STRICT)
 class _Pair:
     title: Text
+    run_by_us: bool
     target: str
     drafts: dict[str, str] = field(default_factory=dict)
     corpus: Text | None = None
@@ -106,7 +108,7 @@ def _pair(name: str, entry: _Pair, models: dict[str, ModelSpec]) -> PairSpec:
         if is_whole and draft.head != (method if METHODS[method].reads == "head" else ""):
             raise BadInput(f"{where}: {draft.name} cannot draft for the method {method!r}; see its `head`.")
     corpus = None if entry.corpus is None else ASSETS / entry.corpus
-    return PairSpec(name, entry.title, models[entry.target], drafts, corpus)
+    return PairSpec(name, entry.title, models[entry.target], drafts, corpus, entry.run_by_us)
 
 
 def get_pair(name: str, allow_local: bool = True) -> PairSpec:
@@ -117,11 +119,22 @@ def get_pair(name: str, allow_local: bool = True) -> PairSpec:
     pairs = load_catalogue()
     if name in pairs:
         return pairs[name]
+    if allow_local and (name_on_hub := hub_name(name)):
+        return _own_pair(name_on_hub, pairs)
     if allow_local and (re.search(r"[/\\+]|^[.~]", name) or Path(name).is_dir()):
         return local_pair(name)
     near = difflib.get_close_matches(name.lower(), pairs, n=3, cutoff=0.4)
     hint = f"did you mean {' or '.join(near)}?" if near else f"choose from {', '.join(pairs)}."
     raise BadInput(f"There is no pair {name[:80]!r}; {hint}")
+
+
+def _own_pair(name: str, pairs: Mapping[str, PairSpec]) -> PairSpec:
+    """A model of the hub that was looked up here, with the drafts that the catalogue knows for it."""
+    model = own_model(name)
+    if model is None:
+        raise BadInput(f"{name} has not been looked up here yet; run `python -m engine check {name}`.")
+    drafts = next((pair.drafts for pair in pairs.values() if pair.target.repo == name), MappingProxyType({}))
+    return PairSpec(name, f"{name} (of the hub)", model, drafts)
 
 
 def local_pair(name: str) -> PairSpec:

@@ -118,17 +118,22 @@ def figures(folder: Path) -> dict[str, int]:
     if head and HEAD_KINDS[head].width:
         return _head_figures(folder, tensors, head) | {"parameters": parameters}
     config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
-    config |= config.get("text_config") or config.get("transformer_layer_config") or {}
+    return config_figures(config, str(folder / "config.json")) | {"parameters": parameters}
+
+
+def config_figures(config: dict, where: str) -> dict[str, int]:
+    """Returns the sizes that a config.json gives, by the names of ModelSpec. BadInput, naming ``where``, if it is not a
+    language model's."""
+    config = config | (config.get("text_config") or config.get("transformer_layer_config") or {})
 
     def figure(*names: str, default: int | None = None) -> int:
         value = next((config[n] for n in names if config.get(n) is not None), default)
         if type(value) is not int or value < 1:
-            raise BadInput(f"{folder / 'config.json'} gives no {names[0]}; name the folder of a language model.")
+            raise BadInput(f"{where} gives no {names[0]}; name a language model.")
         return value
 
     heads, hidden = figure("num_attention_heads", "n_head"), figure("hidden_size", "n_embd")
     return {
-        "parameters": parameters,
         "hidden_size": hidden,
         "layers": figure("num_hidden_layers", "n_layer"),
         "kv_heads": figure("num_key_value_heads", default=heads),

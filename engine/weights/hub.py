@@ -2,10 +2,11 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 from engine.errors import Unavailable
-from engine.files import ProgressCallback, disk_errors, gigabytes, need_disk
+from engine.files import ProgressCallback, disk_errors, gigabytes, need_disk, read_json
 from engine.weights.checkpoint_dir import AGAIN, damage, missing
 from engine.weights.specs import ModelSpec
 
@@ -47,6 +48,32 @@ def download(model: ModelSpec, say: ProgressCallback, again: bool) -> Path:
         raise Unavailable(f"{problem} {AGAIN}")
     say(1.0, f"{model.name} is ready")
     return folder
+
+
+def describe(model, most_bytes: int):
+    """Asks for a repository's config.json, as an object, and its description: commit, files, licence. ``model``:
+    anything with a repo, a revision and a licence. Raises Unavailable."""
+    from huggingface_hub import HfApi, constants, hf_hub_download
+
+    with _errors_as_sentences(model, Path(constants.HF_HUB_CACHE)):
+        description = HfApi().model_info(model.repo, revision=model.revision, timeout=10, files_metadata=True)
+        sizes = {each.rfilename: each.size or 0 for each in description.siblings or []}
+        if not 0 < sizes.get("config.json", 0) <= most_bytes:
+            raise Unavailable(f"{model.repo} has no config.json, so it is not a model that transformers wrote.")
+        _probe(replace(model, revision=description.sha), "config.json")
+        path = hf_hub_download(model.repo, "config.json", revision=description.sha)
+    config = read_json(Path(path))
+    if not config:
+        raise Unavailable(f"The config.json of {model.repo} cannot be read; name another model.")
+    return config, description
+
+
+def cached_config(model: ModelSpec) -> str | None:
+    """The path of the config.json that `describe` fetched; None if it is not in the hub's cache."""
+    from huggingface_hub import constants, try_to_load_from_cache
+
+    path = try_to_load_from_cache(model.repo, "config.json", constants.HF_HUB_CACHE, model.revision)
+    return path if isinstance(path, str) else None
 
 
 def cached_file(model: ModelSpec) -> Path | None:

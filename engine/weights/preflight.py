@@ -14,6 +14,7 @@ from engine.weights.specs import CONTEXT, ModelSpec, PairSpec, methods
 from engine.weights.store import locate
 from engine.weights.vocabulary import Vocabulary, needs_translation
 
+UNTRIED = "Not run by us: its figures are those of its model card."
 TRANSLATED = "The {method} draft has another tokenizer than the target: it works by translation, expect less."
 
 
@@ -100,7 +101,8 @@ def translates(pair: PairSpec, method: str | None) -> bool:
 
 def notes(pair: PairSpec) -> list[str]:
     """Sentences about drafts that work, but not as one would expect, and about those that cannot."""
-    return [note for method in pair.drafts if (note := _note(pair, method))]
+    untried = [] if pair.run_by_us else [UNTRIED]
+    return untried + [note for method in pair.drafts if (note := _note(pair, method))]
 
 
 def _note(pair: PairSpec, method: str) -> str:

@@ -17,6 +17,8 @@ from engine.files import cache_root
 BYTES = {"fp32": 4, "bf16": 2, "fp16": 2, "float32": 4, "bfloat16": 2, "float16": 2, "int8": 4, "int4": 4}
 # Of a rounded weight (above are its keys and values): its bits, and two fp32 numbers for 32 of them.
 _ROUNDED_BYTES = {"int8": 1 + 8 / 32, "int4": 0.5 + 8 / 32}
+# Those that a kind of device offers; the first is its own choice.
+DEVICE_PRECISIONS = {"cuda": ("bf16", "fp16", "fp32"), "mps": ("fp32", "fp16"), "cpu": ("fp32", "int8", "int4")}
 CONTEXT = 4096  # tokens that a memory estimate assumes by default
 _WORKING_ROOM = 256 * 2**20  # bytes for activations, logits and scratch buffers beside weights and KV
 STRICT = ConfigDict(extra="forbid", strict=True)
@@ -76,13 +78,15 @@ class ModelSpec:
 
 @dataclasses.dataclass(frozen=True)
 class PairSpec:
-    """A target, for each method that needs one the draft model it uses, and texts to draft from."""
+    """A target, for each method that needs one the draft model it uses, and texts to draft from. ``run_by_us``: False
+    for a pair of the catalogue that was written from its model cards alone."""
 
     name: str
     title: str
     target: ModelSpec
     drafts: Mapping[str, ModelSpec] = dataclasses.field(default_factory=lambda: MappingProxyType({}))
     shipped_corpus: Path | None = None
+    run_by_us: bool = True
 
     @property
     def corpus(self) -> Path | None:

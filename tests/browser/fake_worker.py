@@ -10,6 +10,7 @@ from shared_passes import SharedPasses
 
 from app.jobs.engine_facade import MethodCosts, Models, Pair
 from engine.config import RunConfig, SamplingParams
+from engine.errors import Unavailable
 from engine.runtime.job import Job
 from engine.runtime.worker import Worker
 from engine.trace.events import (
@@ -24,6 +25,7 @@ from engine.trace.events import (
     Token,
 )
 from engine.trace.trace import Trace, fold
+from engine.weights.fitness import Fitness
 
 TEXT = (
     "The lighthouse keeper climbs the stairs every evening at six. He cleans the glass,\nfills the lamp with oil, "
@@ -217,6 +219,15 @@ class FakeEngine:
             Pair("giant", "A model too large", ("none", "ngram", "lm"), "b" * 40),
         ]
         return [pair for pair in offered if not names or pair.name in names]
+
+    def look_up(self, name):
+        """``us/large`` fits in few bits only, ``us/giant`` in none, and any other name is not known."""
+        precisions = {"us/large": ("int8", "int4"), "us/giant": ()}.get(name)
+        if precisions is None:
+            raise Unavailable(f"The hub has no public repository {name}.")
+        problems = () if precisions else ("us/giant needs about 900 GB in int4, but cpu has 4 GB free.",)
+        pair = Pair(name, f"{name} (of the hub)", ("none", "ngram"), "c" * 40)
+        return pair, Fitness((("family", "llama"), ("memory", "5.1 GB in int8")), problems, precisions)
 
     def problems(self, pair, method, precision, fetch):
         return ["giant needs about 900 GB, but cpu has 4 GB free; choose a smaller pair."] if pair == "giant" else []

@@ -211,3 +211,20 @@ def assert_controls_fit(page: Page, width: int) -> None:
         box = block.bounding_box()
         assert box["x"] >= 0 and box["x"] + box["width"] <= width, name
     page.wait_for_function(f"{OVERFLOW} <= 0")
+
+
+def test_a_model_of_ones_own_in_two_clicks(visit):
+    page = visit()
+    fill(page, prompt="Hello", tokens="12")
+    page.locator("#settings").click()
+    field, note = page.locator("#own-name").get_by_role("textbox"), page.locator("#own-note .sl-pair-note")
+    field.fill("us/none")
+    page.locator("#own-check").click()
+    expect(note).to_have_text("The hub has no public repository us/none.")
+    field.fill("us/large")
+    page.locator("#own-check").click()
+    expect(note).to_contain_text("It runs here, in int8 or int4. Choose the precision int8, then press Run.")
+    expect(page.locator("#pair input")).to_have_value("us/large (of the hub)")
+    press_run(page)
+    wait_for_end(page)
+    expect(page.locator("#stage")).to_contain_text("us/large")

@@ -8,7 +8,11 @@ pytestmark = pytest.mark.browser  # it shares their server
 
 def test_a_few_users_are_all_served_and_a_broken_run_is_told(fake_server, fake):
     fake(step=0.01)
+    before = load.numbers(fake_server)
     requests = load.drive(fake_server, 3, 8)
+    after = load.numbers(fake_server)
+    assert load.uncounted(before, after, requests) == []
+    assert len(load.uncounted(before, before, requests)) == 3, "runs, tokens and passes are missing"
     lines, problems = load.report(requests, 2.0)
     assert problems == [] and lines[0] == "3 users, 0 failed, all done after 2.0 s"
     assert all(0 < request.first_token <= request.seconds for request in requests)

@@ -196,7 +196,7 @@ def facade(*answers) -> RayFacade:
 def test_memory_of_the_page_refuses_no_run(monkeypatch):
     monkeypatch.setattr(preflight, "available_memory", lambda device="cpu": 10**6)
     assert facade(GPU).problems("smollm2-135m", "auto", "auto", True) == []
-    assert "no method 'eagle'" in facade(GPU).problems("qwen3-8b", "eagle", "auto", True)[0]
+    assert "no method 'exit'" in facade(GPU).problems("qwen3-8b", "exit", "auto", True)[0]
 
 
 def test_precisions_are_those_of_an_engine(monkeypatch):

@@ -29,7 +29,7 @@ ORDER = {
         ["limits", "form", "server", "views"],
         ["jobs", "ui"],
         ["playground", "lab", "lessons_tab"],
-        ["api", "static_site"],
+        ["api", "static_site", "publish"],
         ["page"],
         ["cluster"],
     ],

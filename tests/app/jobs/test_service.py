@@ -334,7 +334,7 @@ def test_the_real_pairs_are_checked_before_a_load(tmp_path):
     drafted = ("lm", "eagle", "eagle-chain", "medusa", "exit")
     assert service.offer.methods("smollm2-135m") == (*own, *drafted)
     assert any("are not here yet" in reason or "GB" in reason for reason in service.offer.problems("qwen3-8b"))
-    assert "no method 'eagle'" in service.offer.problems("qwen3-8b", "eagle")[0]
+    assert "no method 'exit'" in service.offer.problems("qwen3-8b", "exit")[0]
     assert service.offer.to_fetch("qwen3-8b") == 0, "a visitor's choice may not download here"
     assert Service(EngineFacade(get_worker()), Limits()).offer.to_fetch("qwen3-8b") > 16e9
 

@@ -58,6 +58,13 @@ def test_the_engines_own_sentence_arrives(visit):
     assert visit["long"]["tokens"]["run"] == []
 
 
+def test_the_page_says_when_a_gpu_is_asked_for_and_how_long_it_has_it(visit):
+    steps = visit["whole"]["steps"]
+    asked = steps.index("Asking the host for its GPU, for up to 120 s")
+    assert all(step.endswith(", on the host's GPU for up to 120 s") for step in steps[asked + 1 :])
+    assert "GPU" not in "".join(steps[:asked]) and visit["seconds"] == 120
+
+
 def test_a_stop_reaches_the_process_over_there(visit):
     assert 0 < len(visit["stopped"]["tokens"]["run"]) < 200 and visit["stopped"]["baseline"] == []
     assert visit["processes left"] == 0

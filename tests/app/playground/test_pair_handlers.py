@@ -3,6 +3,7 @@
 import json
 import time
 
+import pytest
 from fake_worker import FakeEngine
 
 from app.jobs.service import Service
@@ -53,6 +54,35 @@ def test_the_note_below_the_pair_says_what_works_by_translation(monkeypatch):
     assert note["text"] == said and note["kind"] == "quiet"
     assert json.loads(handlers.select("thinker", "lm").note)["text"].endswith(f"2.4 GB. {said}")
     assert said not in handlers.select("giant", "lm").note, "what cannot run says only why"
+
+
+def test_an_own_model_that_runs_here_is_offered_and_chosen():
+    handlers = pairs()
+    listed, note = handlers.add_own("us/large")
+    assert listed["value"] == "us/large" and ("us/large (of the hub)", "us/large") in listed["choices"]
+    words = json.loads(note)["text"]
+    assert words.startswith(
+        "It runs here, in int8 or int4. Choose the precision int8, then press Run.\nFamily: llama\n"
+    )
+    assert json.loads(handlers.select("us/large", "ngram").note)["kind"] == "quiet", "the page offers it from now on"
+
+
+@pytest.mark.parametrize(
+    "name, words", [("us/giant", "needs about 900 GB"), ("us/none", "has no public repository"), (" ", "Name a model")]
+)
+def test_an_own_model_that_cannot_run_is_refused_and_not_offered(name, words):
+    handlers = pairs()
+    listed, note = handlers.add_own(name)
+    assert listed is SKIP and json.loads(note)["kind"] == "error" and words in json.loads(note)["text"]
+    assert name not in handlers.service.offer.pairs
+
+
+def test_a_shared_page_takes_no_own_models(monkeypatch):
+    shared = PairHandlers(Service(FakeEngine(), Limits(own_models=False)))
+    listed, note = shared.add_own("us/large")
+    assert listed is SKIP and "run SpecLens on your own machine" in note
+    monkeypatch.setenv("SPACE_ID", "alice/lens")
+    assert not Limits.from_env().own_models and Limits.from_env().log
 
 
 def test_a_precision_says_what_it_brings_here():

@@ -132,6 +132,9 @@ def test_the_steps_of_each_precision_are_known_from_the_cache(pairs, measured, o
     target = engine.drafts.hashes("none")["target"]
     device = device_name(engine.device)
     assert calibration.known_steps(own_cache / "calibration", device, target) == pytest.approx(expected)
+    model = engine.pair.target
+    per_byte = calibration.seconds_per_byte(own_cache / "calibration", device, target, model)
+    assert per_byte == pytest.approx({p: step / model.weight_bytes(p) for p, step in expected.items()})
     assert calibration.known_steps(own_cache / "calibration", "another", target) == {}
     assert calibration.known_steps(own_cache / "calibration", device, "another") == {}
 

@@ -41,8 +41,9 @@ def write_checkpoint(folder, config=None, vocab=12):
 def test_the_shipped_catalogue_lists_the_pairs_people_use():
     pairs = load_catalogue()
     assert set(pairs) == {
-        "smollm2-135m", "smollm2-135m-bf16", "smollm2-360m", "smollm2-1.7b", "tinyllama-1.1b", "qwen3-4b", "qwen3-8b",
-        "qwen2.5-7b", "qwen2.5-coder-7b", "llama-3.1-8b",
+        "smollm2-135m", "smollm2-135m-bf16", "smollm2-360m", "smollm2-1.7b", "tinyllama-1.1b", "qwen3-1.7b",
+        "qwen3-4b", "qwen3-8b", "qwen3-14b", "qwen3-32b", "qwen2.5-7b", "qwen2.5-coder-7b", "llama-3.2-3b",
+        "llama-3.1-8b",
     }  # fmt: skip
     drafted = ("lm", "eagle", "eagle-chain", "medusa", "exit")
     assert methods(pairs["smollm2-135m"]) == ("none", "ngram", "corpus", "quantised", "lookahead", *drafted)
@@ -50,10 +51,27 @@ def test_the_shipped_catalogue_lists_the_pairs_people_use():
         pairs["smollm2-135m"].target,
         *pairs["smollm2-135m"].drafts.values(),
     )
-    assert methods(pairs["qwen3-8b"]) == ("none", "ngram", "quantised", "lookahead", "lm")
+    assert methods(pairs["qwen3-8b"]) == ("none", "ngram", "quantised", "lookahead", "lm", "eagle", "eagle-chain")
     assert pairs["qwen3-8b"].target.repo == "Qwen/Qwen3-8B"
     assert pairs["llama-3.1-8b"].target.gated and not pairs["qwen3-8b"].target.gated
     assert all(m.revision != "main" for p in pairs.values() for m in (p.target, *p.drafts.values()))
+
+
+def test_a_pair_that_was_never_run_says_so():
+    assert [pair.name for pair in load_catalogue().values() if pair.run_by_us] == ["smollm2-135m"]
+    assert preflight.notes(get_pair("qwen3-32b")) == [preflight.UNTRIED]
+    assert preflight.notes(get_pair("smollm2-135m")) == []
+
+
+@pytest.mark.parametrize(
+    "name, inner, heads, tied", [("qwen3-1.7b", 6_144, 16, True), ("qwen3-32b", 25_600, 64, False)]
+)
+def test_parameters_are_the_sum_of_a_models_tensors(name, inner, heads, tied):
+    """From its config.json: ``inner`` is the width of its feed-forward, ``heads`` of its queries."""
+    m = get_pair(name).target
+    attention = m.hidden_size * m.head_dim * (2 * heads + 2 * m.kv_heads) + 2 * m.head_dim
+    layer = attention + 3 * m.hidden_size * inner + 2 * m.hidden_size
+    assert m.parameters == m.layers * layer + m.vocab_size * m.hidden_size * (1 if tied else 2) + m.hidden_size
 
 
 def test_memory_follows_the_real_figures():
@@ -76,7 +94,7 @@ def test_memory_follows_the_real_figures():
         (("layers = 36", "layers = 0"), "layers: Input should be greater than 0"),
         (("layers = 36", "leyers = 36"), "layers: it is missing"),
         (("layers = 36", "layers = 36\nleyers = 36"), "leyers: there is no such field"),
-        (('head = "eagle"\n', ""), "llama-3.1-8b-eagle3 cannot draft for the method 'eagle'; see its `head`"),
+        (('head = "eagle"\n', ""), "qwen3-8b-eagle3 cannot draft for the method 'eagle'; see its `head`"),
         (('"Qwen/Qwen3-8B"', '"Qwen3-8B"'), "repo: 'Qwen3-8B' must be OWNER/NAME"),
         (('revision = "b968826d9c46d', '# "'), "revision: it is missing"),
         (('"b968826d9c46', '"b968'), "revision: 'b968.*40 hex digits"),

@@ -20,12 +20,13 @@ from engine.errors import EngineError
 
 def run(service, config, stop_after=0):
     """Names of the events by lane, the answer, and the sentence that it ended with."""
-    found = {"run": [], "baseline": [], "tokens": {"run": [], "baseline": []}, "error": None}
+    found = {"run": [], "baseline": [], "tokens": {"run": [], "baseline": []}, "error": None, "steps": []}
     shown = service.runs.run(service.runs.open("someone"), with_baseline(config))
     try:
         for update in shown:
             if not isinstance(update, Update):
                 continue
+            found["steps"] += [update.progress.message] if update.progress else []
             for event in update.events:
                 found[update.name].append(type(event).__name__)
                 found["tokens"][update.name] += [token.id for token in getattr(event, "emitted", ())]

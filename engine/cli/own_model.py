@@ -1,0 +1,43 @@
+"""Runs `python -m engine check`: looks a model up and prints whether it runs here."""
+
+from engine.cli.console import say, screen
+from engine.config import AUTO
+from engine.errors import EngineError, Unavailable
+from engine.files import cache_root
+
+
+def look_up_and_describe(name: str, device: str = AUTO) -> None:
+    """Raises BadInput or Unavailable with the reason if the model cannot run here."""
+    from engine.runtime.hardware import choose_device
+    from engine.weights.catalogue import get_pair
+    from engine.weights.fitness import fitness
+    from engine.weights.own_models import hub_name, look_up
+
+    if on_hub := hub_name(name):
+        look_up(on_hub)
+    pair, device = get_pair(on_hub or name), choose_device(device)
+    result = fitness(pair, device, per_byte(device))
+    width = max(len(label) for label, _ in result.lines)
+    for label, text in result.lines:
+        screen().print(f"{label:{width}}  {text}", soft_wrap=True, highlight=False, markup=False)
+    if result.problems:
+        raise Unavailable(" ".join(result.problems))
+    precision = "" if result.precisions[0] in ("fp32", "bf16") else f" --precision {result.precisions[0]}"
+    say(f'It runs here: python -m engine run "Hello" --pair {pair.name}{precision}')
+
+
+def per_byte(device: str) -> dict[str, float]:
+    """Seconds a byte of weights on this device, as the embedded pair was measured; empty if it was not."""
+    from engine.runtime.calibration import seconds_per_byte
+    from engine.runtime.engine import device_name
+    from engine.weights.catalogue import load_catalogue
+    from engine.weights.store import locate, weights_hash
+
+    target = next(iter(load_catalogue().values())).target
+    try:
+        folder = locate(target)
+    except EngineError:
+        return {}
+    if folder is None:
+        return {}
+    return seconds_per_byte(cache_root() / "calibration", device_name(device), weights_hash(folder), target)

@@ -1,0 +1,84 @@
+"""Says whether a person's own model runs here before it is fetched: family, memory, tokenizer, drafts, speed."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from engine.files import gigabytes, read_json
+from engine.weights import hub
+from engine.weights.checkpoint_dir import TOKENIZERS
+from engine.weights.own_models import FAMILIES, family_problem
+from engine.weights.preflight import available_memory, check_pair
+from engine.weights.specs import CONTEXT, DEVICE_PRECISIONS, ModelSpec, PairSpec, methods
+from engine.weights.store import locate
+
+
+@dataclass(frozen=True)
+class Fitness:
+    """``lines``: (name, sentence) of each thing to know. ``problems``: why it cannot run in any precision, sentences;
+    empty if it can. ``precisions``: those whose memory suffices."""
+
+    lines: tuple[tuple[str, str], ...]
+    problems: tuple[str, ...]
+    precisions: tuple[str, ...]
+
+
+def fitness(pair: PairSpec, device: str, per_byte: Mapping[str, float], free: int | None = None) -> Fitness:
+    """``per_byte``: seconds of a plain step ÷ bytes of weights, of a model that was measured here in that precision.
+    ``free``: bytes; None measures them."""
+    precisions = DEVICE_PRECISIONS[device.split(":")[0]]
+    target, free = pair.target, available_memory(device) if free is None else free
+    config = config_of(target)
+    family = str(config.get("model_type"))
+    decoder = family in FAMILIES
+    offered = tuple(p for p in precisions if decoder or p not in ("int8", "int4"))
+    problems = {p: check_pair(pair, None, device, p, free, fetch=True) for p in offered}
+    fitting = tuple(p for p in offered if not problems[p])
+    reasons = [] if fitting else problems[offered[-1]]
+    if wrong := family_problem(target.name, config):
+        reasons, fitting = [wrong], ()
+    memory = ", ".join(f"{gigabytes(pair.memory(p))} in {p}" for p in offered)
+    has = f"; {gigabytes(free)} are free" if free is not None else ""
+    lines = [
+        ("family", f"{family}, {'the engine’s own decoder' if decoder else 'by transformers, which is slower'}"),
+        ("size", f"{target.parameters / 1e9:.2f} billion parameters, {_weights(target)}"),
+        ("memory", f"{memory}, for a context of {CONTEXT:,} tokens{has}"),
+        ("tokenizer", _tokenizer(target)),
+        ("drafts", _drafts(pair)),
+        ("a token", _speed(target, fitting or offered, per_byte)),
+    ]
+    return Fitness(tuple(lines), tuple(reasons), fitting)
+
+
+def config_of(model: ModelSpec) -> dict:
+    """The model's config.json: of its folder, or as it was looked up. Empty where there is none."""
+    if model.folder:
+        return read_json(model.folder / "config.json")
+    path = hub.cached_config(model)
+    return read_json(Path(path)) if path else {}
+
+
+def _weights(model: ModelSpec) -> str:
+    if model.folder:
+        return f"in {model.folder}"
+    return "already fetched" if locate(model) else f"to be fetched from {model.repo} at {(model.revision or '')[:10]}"
+
+
+def _tokenizer(model: ModelSpec) -> str:
+    if not model.folder:
+        return "its own"
+    return next(name for name in TOKENIZERS if (model.folder / name).is_file())
+
+
+def _drafts(pair: PairSpec) -> str:
+    own = ", ".join(name for name in methods(pair) if name != "none" and pair.draft(name) is None)
+    known = ", ".join(f"{method} by {draft.name}" for method, draft in pair.drafts.items())
+    return f"{own}; {f'known for it: {known}' if known else 'no draft model or head is known for it'}"
+
+
+def _speed(model: ModelSpec, precisions: tuple[str, ...], per_byte: Mapping[str, float]) -> str:
+    """A plain step reads all weights once, so its time is their bytes at the measured rate."""
+    guesses = [f"{1e3 * per_byte[p] * model.weight_bytes(p):,.0f} ms in {p}" for p in precisions if p in per_byte]
+    if not guesses:
+        return "not known until a model has been measured here: `python -m engine calibrate`"
+    return f"about {', '.join(guesses)} without drafts, by the bytes of a model that was measured here"

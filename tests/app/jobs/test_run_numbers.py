@@ -1,0 +1,115 @@
+"""An operator's numbers: runs and refusals are counted and logged, without their prompts."""
+
+import json
+import logging
+
+import pytest
+from fake_worker import FakeEngine, FakeWorker, wait_for
+from prometheus_client.parser import text_string_to_metric_families
+from starlette.applications import Starlette
+from starlette.testclient import TestClient
+
+from app.jobs.baseline import with_baseline
+from app.jobs.run_numbers import log, log_to_stdout
+from app.jobs.service import Service
+from app.limits import Limits
+from app.page import operator_routes
+from engine.config import RunConfig
+from engine.errors import EngineError
+
+SECRET = "my landlord's name is Zebedee"
+
+
+@pytest.fixture
+def service():
+    return Service(FakeEngine(FakeWorker()), Limits())
+
+
+@pytest.fixture
+def lines(caplog):
+    """The log's lines so far, as objects."""
+    log.propagate = True
+    caplog.set_level(logging.INFO, "speclens.runs")
+    return lambda: [json.loads(record.message) for record in caplog.records if record.name == "speclens.runs"]
+
+
+def run(service, prompt=SECRET, **more):
+    config = RunConfig(prompt, method="ngram", gamma=4, max_new_tokens=20, **more)
+    for _ in service.runs.run(service.runs.open("visitor"), with_baseline(config)):
+        pass
+
+
+def counts(service):
+    families = text_string_to_metric_families(service.runs.numbers.text().decode())
+    return {(s.name, *sorted(s.labels.values())): s.value for family in families for s in family.samples}
+
+
+def test_a_run_and_its_baseline_are_counted(service):
+    run(service)
+    known = counts(service)
+    for method in ("ngram", "none"):
+        assert known["speclens_runs_total", "length", method] == 1
+        assert known["speclens_tokens_total", method] == 20
+    (job,) = [job for job in [service.runs.results.get(key) for key in service.runs.results._runs]]
+    passes = sum(len(trace.rounds) for trace in job.traces.values())
+    assert known["speclens_pass_seconds_count",] == passes
+    verify = sum(each.timings.verify for trace in job.traces.values() for each in trace.rounds)
+    assert known["speclens_pass_seconds_sum",] == pytest.approx(verify)
+    assert known["speclens_tokens_per_second_count",] == 2
+    assert known["process_resident_memory_bytes",] > 1e6 and known["speclens_memory_available_bytes",] > 1e6
+    assert known["speclens_runs_waiting",] == known["speclens_runs_running",] == 0
+
+
+def test_a_run_that_is_shown_again_is_not_counted_again(service):
+    run(service)
+    run(service)
+    assert counts(service)["speclens_runs_total", "length", "ngram"] == 1
+
+
+def test_a_refusal_is_counted_by_its_kind_and_not_quoted(service, lines):
+    with pytest.raises(EngineError):
+        run(service, "x" * 10_000)
+    assert counts(service)["speclens_refusals_total", "BadInput"] == 1
+    assert [(line["event"], line["kind"]) for line in lines()] == [("refusal", "BadInput")]
+
+
+def test_a_line_of_the_log_has_the_run_and_no_prompt(service, lines, caplog):
+    run(service)
+    first, second = lines()
+    assert first["id"] == second["id"] and len(first["id"]) == 8
+    assert (first["name"], second["name"], first["method"], first["tokens"]) == ("run", "baseline", "ngram", 20)
+    assert {"at", "pair", "seconds", "tokens_per_second", "rounds", "end"} <= first.keys()
+    assert "Zebedee" not in caplog.text and "Zebedee" not in service.runs.numbers.text().decode()
+    assert "lighthouse" not in caplog.text, "no answer either"
+
+
+def test_the_log_is_written_to_stdout_once(service, capsys):
+    before = log.handlers[:], log.propagate
+    try:
+        log.handlers = []
+        log_to_stdout()
+        log_to_stdout()
+        run(service)
+        written = capsys.readouterr().out.splitlines()
+        assert [json.loads(line)["name"] for line in written] == ["run", "baseline"]
+    finally:
+        log.handlers, log.propagate = before
+
+
+def test_probes_and_metrics(service):
+    with TestClient(Starlette(routes=operator_routes(service))) as client:
+        assert client.get("/healthz").text == "ok"
+        assert client.get("/readyz").json()["state"] in ("asleep", "ready")
+        run(service)
+        answer = client.get("/metrics")
+        assert answer.headers["content-type"].startswith("text/plain") and "speclens_runs_total" in answer.text
+        assert answer.headers["cache-control"] == "no-store"
+
+
+def test_a_page_that_loads_its_model_is_not_ready(service):
+    service.state._is_warming_up = True
+    with TestClient(Starlette(routes=operator_routes(service))) as client:
+        answer = client.get("/readyz")
+        assert (answer.status_code, answer.json()) == (503, {"state": "loading"}) and client.get("/healthz").text
+        service.state._is_warming_up = False
+        wait_for(lambda: client.get("/readyz").status_code == 200)

@@ -1,0 +1,77 @@
+"""The container's steps without docker: its files, its start with its environment, its health check, and a reverse
+proxy with a path before it. The install step is done by `make rehearse-space`."""
+
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+import urllib.request
+
+import pytest
+from gradio_client import Client
+from paths import ROOT
+from reverse_proxy import proxy
+from server import APP, FAKE_APP, serving
+
+TEXT = (ROOT / "Dockerfile").read_text()
+STEPS = [step for step in re.sub(r"\\\n\s*", " ", TEXT).splitlines() if step and not step.startswith("#")]
+
+
+def step(name: str, nth: int = 0) -> str:
+    return [line.split(" ", 1)[1] for line in STEPS if line.startswith(f"{name} ")][nth]
+
+
+def test_it_is_short_and_its_page_runs_without_rights():
+    assert len(TEXT.splitlines()) <= 30
+    order = [line.split(" ")[0] for line in STEPS]
+    assert "lens" in step("RUN").split() or "lens" in step("RUN")
+    assert step("USER") == "lens" and order.index("USER") < order.index("CMD")
+    assert order.count("USER") == 1 and max(i for i, name in enumerate(order) if name == "RUN") < order.index("USER")
+
+
+def test_the_files_that_it_copies_are_here():
+    *sources, _ = step("COPY").split()
+    assert all((ROOT / name).is_file() for name in sources)
+    assert all(f"-r {name}" in step("RUN", 1) for name in ("$TORCH", "requirements.txt"))
+    assert step("ARG") == "TORCH=pre-requirements.txt"
+
+
+def environment(weights) -> dict[str, str]:
+    """The image's ENV, with the volume's place in this test."""
+    pairs = dict(pair.split("=", 1) for pair in shlex.split(step("ENV")))
+    return {name: value.replace(step("VOLUME"), str(weights)) for name, value in pairs.items() if name != "PORT"}
+
+
+def health_check(port: str) -> int:
+    command = step("HEALTHCHECK").split(" CMD ", 1)[1]
+    assert command.startswith("python ")
+    command = f"{shlex.quote(sys.executable)} {command.removeprefix('python ')}"
+    return subprocess.run(["sh", "-c", command], env=os.environ | {"PORT": port}, stderr=subprocess.DEVNULL).returncode
+
+
+def test_it_starts_with_its_environment_and_is_healthy(tmp_path):
+    assert json.loads(step("CMD")) == ["python", "app.py"] and "SPECLENS_CACHE=/weights" in step("ENV")
+    assert "SPECLENS_OWN_MODELS=0" in step("ENV"), "strangers name no folders"
+    with serving(APP, tmp_path / "log", **environment(tmp_path / "weights")) as url:
+        port = url.rsplit(":", 1)[1]
+        assert health_check(port) == 0
+        with urllib.request.urlopen(f"{url}/healthz", timeout=5) as answer:
+            assert answer.read() == b"ok"
+    assert health_check(port) != 0, "of a page that has ended"
+
+
+@pytest.mark.browser  # it shares their server's port range and gradio's client
+def test_a_run_behind_a_proxy_with_a_path(tmp_path):
+    """As docs/container.md says: the proxy cuts the path off, and GRADIO_ROOT_PATH names it."""
+    with serving(FAKE_APP, tmp_path / "log", GRADIO_ROOT_PATH="/lens") as url, proxy(url, "/lens") as outside:
+        with urllib.request.urlopen(outside, timeout=10) as answer:
+            page = answer.read().decode()
+        address = outside.removesuffix("/")
+        assert re.search(r'"root":"[^"]*/lens"', page.replace(" ", "")), "the page knows its path"
+        for path in ("speclens/state", "healthz", "metrics", "config"):
+            with urllib.request.urlopen(f"{address}/{path}", timeout=10) as answer:
+                assert answer.status == 200
+        text, figures, _ = Client(outside, verbose=False).predict("Hello", tokens=8, api_name="/run")
+        assert text and figures["status"] == "finished"

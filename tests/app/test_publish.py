@@ -1,0 +1,282 @@
+"""Publishing a Space: the checks of a tree, and uploads by the real client to a hub on this machine."""
+
+import hashlib
+import importlib.metadata
+import os
+import re
+import subprocess
+import sys
+import threading
+import time
+from types import SimpleNamespace
+
+import pytest
+from paths import ROOT
+from space_hub import TOKEN, SpaceHub
+
+from app.publish import checks, upload
+from engine.errors import BadInput, Unavailable
+
+GIT = {"GIT_AUTHOR_NAME": "a", "GIT_AUTHOR_EMAIL": "a@b", "GIT_COMMITTER_NAME": "a", "GIT_COMMITTER_EMAIL": "a@b"}
+FRONT = """---
+title: Small
+short_description: A page
+colorFrom: indigo
+colorTo: blue
+sdk: gradio
+sdk_version: {version}
+python_version: "3.11"
+app_file: app.py
+---
+# Small
+"""
+GRADIO = importlib.metadata.version("gradio")
+
+
+def git(root, *command):
+    subprocess.run(["git", "-C", str(root), *command], check=True, capture_output=True, env=os.environ | GIT)
+
+
+def commit(root):
+    git(root, "add", "-A")
+    git(root, "commit", "-qm", "x")
+
+
+@pytest.fixture
+def tree(tmp_path):
+    """A checkout with two files that a git push would be refused for."""
+    root = tmp_path / "tree"
+    (root / "assets").mkdir(parents=True)
+    (root / "README.md").write_text(FRONT.format(version=GRADIO))
+    (root / "app.py").write_text("print('hello')")
+    (root / "requirements.txt").write_text(f"torch==2.13.0\ngradio=={GRADIO}\n")
+    (root / checks.CPU_ONLY).write_text("torch==2.13.0+cpu\n")
+    (root / ".gitignore").write_text("out/\n")
+    for name in ("one", "two"):
+        (root / "assets" / f"{name}.bin").write_bytes(name.encode() + bytes(checks.PUSH_LIMIT))
+    git(tmp_path, "init", "-q", str(root))
+    commit(root)
+    return root
+
+
+@pytest.fixture
+def hub(monkeypatch):
+    from huggingface_hub import constants, hf_api
+    from huggingface_hub.utils import _http
+
+    server = SpaceHub()
+    threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+    monkeypatch.setattr(constants, "ENDPOINT", server.url)
+    monkeypatch.setattr(hf_api.constants, "HF_HUB_DISABLE_XET", True)
+    pauses = SimpleNamespace(**{**vars(time), "sleep": lambda seconds: None})
+    monkeypatch.setattr(_http, "time", pauses)  # of the client between tries
+    monkeypatch.setenv("HF_TOKEN", TOKEN)
+    yield server
+    server.shutdown()
+    server.server_close()
+
+
+def send(tree, hub, name="alice/lens", **options):
+    return upload.publish(upload.full_name(name), tree, checks.tracked(tree), **options)
+
+
+# --- checks ---
+
+
+def test_the_tracked_files_are_published_and_no_others(tree):
+    (tree / "out").mkdir()
+    (tree / "out" / "private.txt").write_text("mine")
+    files = checks.tracked(tree)
+    assert {file.path for file in files} == {
+        ".gitignore", "README.md", "app.py", "assets/one.bin", "assets/two.bin", "pre-requirements.txt",
+        "requirements.txt",
+    }  # fmt: skip
+    assert [file.path for file in files if file.is_large] == ["assets/one.bin", "assets/two.bin"]
+    assert checks.problems(tree, files) == []
+
+
+def test_a_gpu_gets_no_torch_without_cuda(tree):
+    left_out = set(checks.tracked(tree)) - set(checks.tracked(tree, gpu=True))
+    assert {file.path for file in left_out} == {checks.CPU_ONLY}
+
+
+def change(root):
+    (root / "app.py").write_text("print('changed')")
+
+
+def add_a_file(root):
+    (root / "new.txt").write_text("new")
+
+
+def track_an_ignored_file(root):
+    (root / "out").mkdir()
+    (root / "out" / "x").write_text("x")
+    git(root, "add", "-f", "out/x")
+    git(root, "commit", "-qm", "x")
+
+
+def link(root):
+    (root / "link").symlink_to("app.py")
+    commit(root)
+
+
+@pytest.mark.parametrize(
+    "spoil, words",
+    [
+        (change, "app.py is not as it was committed"),
+        (add_a_file, "new.txt is not as it was committed"),
+        (track_an_ignored_file, "out/x is tracked, but .gitignore names it"),
+        (link, "link is a link or a submodule"),
+    ],
+)
+def test_a_tree_that_is_not_clean_is_refused(tree, spoil, words):
+    spoil(tree)
+    with pytest.raises(BadInput, match=words):
+        checks.tracked(tree)
+
+
+def test_a_folder_without_git_is_refused(tmp_path):
+    with pytest.raises(Unavailable, match="not a git checkout"):
+        checks.tracked(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "old, new, words",
+    [
+        (f"sdk_version: {GRADIO}", "sdk_version: 5.0.0", "asks for gradio 5.0.0, but this environment has"),
+        ("title: Small", "", "gives no title"),
+        ("A page", "A page " * 20, "longer than 60 characters"),
+        ("colorTo: blue", "colorTo: teal", "colorTo in README.md must be one of"),
+        ("app_file: app.py", "app_file: main.py", r"starts main\.py, which is not there"),
+    ],
+)
+def test_wrong_front_matter_is_named(tree, old, new, words):
+    readme = (tree / "README.md").read_text()
+    assert old in readme
+    (tree / "README.md").write_text(readme.replace(old, new))
+    assert any(re.search(words, problem) for problem in checks.problems(tree, []))
+
+
+@pytest.mark.parametrize("text", ["no settings", "---\n- a\n- b\n---\n", "---\na: [\n---\n"])
+def test_a_readme_without_settings_is_refused(tree, text):
+    (tree / "README.md").write_text(text)
+    with pytest.raises(BadInput, match="settings"):
+        checks.front_matter(tree)
+
+
+def test_two_versions_of_torch_are_refused(tree):
+    (tree / checks.CPU_ONLY).write_text("torch==2.12.0+cpu\n")
+    assert ["different versions of torch" in problem for problem in checks.problems(tree, [])] == [True]
+
+
+def test_too_much_is_refused(tree):
+    found = checks.problems(tree, [checks.File("a", 2 * 10**9)] + [checks.File(f"b/{i}", 0) for i in range(10_001)])
+    assert [words in problem for words, problem in zip(["2.0 GB together", "folder b holds"], found, strict=True)]
+
+
+def test_a_fresh_clone_of_this_repository_passes(tmp_path):
+    """Up to the login, as a person follows docs/publishing.md."""
+    git(tmp_path, "clone", "-q", str(ROOT), "clone")
+    command = [sys.executable, "-m", "app.publish", "alice/lens"]
+    env = os.environ | {"HF_TOKEN": "", "HF_HOME": str(tmp_path)}
+    run = {"cwd": tmp_path / "clone", "env": env, "capture_output": True, "text": True}
+    listed = subprocess.run([*command, "--dry-run"], **run)
+    assert listed.returncode == 0, listed.stderr
+    assert "app.py" in listed.stdout and "too large for a git push: 2." in listed.stdout
+    refused = subprocess.run(command, **run)
+    assert refused.returncode == 1 and refused.stderr.strip() == upload.LOGIN
+
+
+# --- uploads ---
+
+
+def test_all_files_arrive_and_large_ones_apart(tree, hub):
+    address = send(tree, hub)
+    files = hub.spaces["alice/lens"]
+    assert address == f"{hub.url}/spaces/alice/lens"
+    assert set(files) == {file.path for file in checks.tracked(tree)} | {".gitattributes"}
+    assert files["app.py"] == (tree / "app.py").read_bytes()
+    for name in ("one", "two"):
+        data = (tree / "assets" / f"{name}.bin").read_bytes()
+        assert files[f"assets/{name}.bin"] == hashlib.sha256(data).hexdigest() and data in hub.store.values()
+
+
+def test_the_hub_of_the_tests_refuses_a_large_file_in_a_commit(tree, hub, monkeypatch):
+    """Otherwise the test above could not fail."""
+    monkeypatch.setattr("space_hub.mode", lambda file: "regular")
+    with pytest.raises(Unavailable, match=r"answered 400 .*larger than 10 MiB.*nothing on it has changed"):
+        send(tree, hub)
+
+
+def test_a_bare_name_is_one_of_the_account(tree, hub):
+    send(tree, hub, "lens")
+    assert "alice/lens" in hub.spaces
+
+
+def test_an_upload_that_was_cut_goes_on(tree, hub):
+    hub.cut_after = 1
+    with pytest.raises(Unavailable, match=r"broke off .*say it again: large files that have arrived are not sent"):
+        send(tree, hub)
+    assert list(hub.spaces["alice/lens"]) == [".gitattributes"] and len(hub.received) == 1
+    hub.cut_after = None
+    send(tree, hub, update=True)
+    assert len(hub.received) == len(set(hub.received)) == 2 and "app.py" in hub.spaces["alice/lens"]
+
+
+def test_an_update_deletes_what_the_tree_has_lost(tree, hub):
+    send(tree, hub)
+    (tree / "app.py").rename(tree / "main.py")
+    commit(tree)
+    send(tree, hub, update=True)
+    assert "app.py" not in hub.spaces["alice/lens"] and "main.py" in hub.spaces["alice/lens"]
+
+
+def test_a_space_that_exists_is_not_replaced_unasked(tree, hub):
+    hub.spaces["alice/lens"] = {"app.py": b"another project"}
+    with pytest.raises(BadInput, match=r"alice/lens exists already; .*--update"):
+        send(tree, hub)
+    assert hub.spaces["alice/lens"] == {"app.py": b"another project"}
+
+
+@pytest.mark.parametrize("name", ["a/b/c", "sp ace", "a/..", "", "-a", "x" * 97])
+def test_a_malformed_name_is_refused_before_anything_is_sent(hub, name):
+    with pytest.raises(BadInput, match="cannot name a Space"):
+        upload.full_name(name)
+
+
+def test_no_login_is_told(hub, monkeypatch, tmp_path):
+    monkeypatch.setenv("HF_TOKEN", "")
+    monkeypatch.setattr("huggingface_hub.constants.HF_TOKEN_PATH", str(tmp_path / "none"))
+    with pytest.raises(Unavailable, match=r"^Log in first: `hf auth login`"):
+        upload.full_name("alice/lens")
+
+
+def close(hub):
+    hub.shutdown()
+    hub.server_close()
+
+
+@pytest.mark.parametrize(
+    "refusal, words",
+    [
+        (401, "does not accept this login. Log in first"),
+        (403, "may not write to the Space alice/lens"),
+        (429, "takes no more requests"),
+        (500, "The hub answered 500"),
+        (close, r"broke off \(.+\)"),
+    ],
+)
+def test_what_the_hub_answers_is_one_sentence(tree, hub, refusal, words):
+    name = upload.full_name("alice/lens")
+    if callable(refusal):
+        refusal(hub)
+    else:
+        hub.refusal = refusal
+    with pytest.raises(Unavailable, match=words) as caught:
+        upload.publish(name, tree, checks.tracked(tree))
+    assert "\n" not in str(caught.value)
+
+
+def test_the_name_of_another_owner_is_refused(tree, hub):
+    with pytest.raises(Unavailable, match="may not write to the Space bob/lens"):
+        send(tree, hub, "bob/lens")

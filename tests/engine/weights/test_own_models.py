@@ -1,0 +1,245 @@
+"""A person's own model: looked up on the hub, said to run here or not, fetched whole or not at all."""
+
+import json
+from dataclasses import replace
+
+import pytest
+from tiny_models import write
+from typer.testing import CliRunner
+
+from engine.cli import main
+from engine.errors import BadInput, Unavailable
+from engine.weights import own_models
+from engine.weights.catalogue import get_pair, load_catalogue
+from engine.weights.fitness import fitness
+from engine.weights.own_models import family_problem, files_problem, hub_name, look_up
+from engine.weights.store import fetch_pair, locate
+
+NAME = "us/remote"
+ENOUGH = 10**12
+
+
+@pytest.fixture(autouse=True)
+def cache(own_cache):
+    return own_cache
+
+
+@pytest.fixture
+def served(hub, tmp_path):
+    """A hub with one whole model, and things beside it that are not fetched."""
+    write(tmp_path / "made", "qwen3")
+    hub.files = {file.name: file.read_bytes() for file in (tmp_path / "made").iterdir()}
+    hub.files |= {"tokenizer.json": b"{}", "pytorch_model.bin": b"pickle", "README.md": b"#"}
+    return hub
+
+
+def fits(pair, free=ENOUGH, per_byte=None):
+    return fitness(pair, "cpu", per_byte or {}, free)
+
+
+# --- names ---
+
+
+@pytest.mark.parametrize(
+    "text, name",
+    [
+        ("Qwen/Qwen3-4B", "Qwen/Qwen3-4B"),
+        (" https://huggingface.co/Qwen/Qwen3-4B/ ", "Qwen/Qwen3-4B"),
+        ("hf.co/Qwen/Qwen3-4B", "Qwen/Qwen3-4B"),
+        ("qwen3-4b", None),
+        ("../Qwen/Qwen3-4B", None),
+        ("Qwen/..", None),
+        ("a/b/c", None),
+        ("/models/mine", None),
+    ],
+)
+def test_names_and_addresses_of_the_hub(text, name):
+    assert hub_name(text) == name
+
+
+def test_a_folder_that_exists_is_not_a_name(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "us" / "mine").mkdir(parents=True)
+    assert hub_name("us/mine") is None
+
+
+# --- looked up, fetched, run ---
+
+
+def test_a_model_is_looked_up_without_its_weights_then_known_without_a_network(served):
+    with pytest.raises(
+        BadInput, match="us/remote has not been looked up here yet; run `python -m engine check us/remote`"
+    ):
+        get_pair(NAME)
+    model = look_up(NAME)
+    assert (model.revision, model.licence, model.layers, model.kv_heads) == ("c" * 40, "mit", 2, 2)
+    assert not any("model.safetensors" in path for path in served.asked)
+    served.shutdown()
+    served.server_close()
+    assert get_pair(NAME).target == model and locate(model) is None
+
+
+def test_its_parameters_are_those_of_the_fetched_files(served):
+    pair = get_pair(look_up(NAME).name)
+    folder = fetch_pair(pair)["target"]
+    counted = get_pair(str(folder)).target
+    assert 0.98 < pair.target.parameters / counted.parameters < 1.05, (
+        "by size in the stored precision, headers included"
+    )
+    assert {p.name for p in folder.iterdir()} == {
+        "config.json",
+        "generation_config.json",
+        "model.safetensors",
+        "tokenizer.json",
+    }
+
+
+def test_the_drafts_that_the_catalogue_knows_come_with_it(served, monkeypatch):
+    pairs = dict(load_catalogue())
+    pairs["qwen3-8b"] = replace(pairs["qwen3-8b"], target=replace(pairs["qwen3-8b"].target, repo=NAME))
+    look_up(NAME)
+    monkeypatch.setattr("engine.weights.catalogue.load_catalogue", lambda: pairs)
+    pair = get_pair(NAME)
+    assert pair.drafts["lm"].name == "qwen3-0.6b"
+    assert "known for it: lm by qwen3-0.6b" in dict(fits(pair).lines)["drafts"]
+
+
+def test_a_page_for_strangers_takes_no_names_of_the_hub(served):
+    look_up(NAME)
+    with pytest.raises(BadInput, match="There is no pair"):
+        get_pair(NAME, allow_local=False)
+
+
+# --- does it run here? ---
+
+
+def test_what_it_needs_is_said_with_figures(served):
+    pair = get_pair(look_up(NAME).name)
+    result = fits(pair, per_byte={"int8": 1e-9})
+    lines = dict(result.lines)
+    assert lines["family"] == "qwen3, the engine’s own decoder" and result.problems == ()
+    assert "to be fetched from us/remote at cccccccccc" in lines["size"]
+    assert f"{1e-6 * pair.target.weight_bytes('int8'):,.0f} ms in int8" in lines["a token"]
+    assert lines["a token"].count(" ms") == 1 and "1000.0 GB are free" in lines["memory"]
+
+
+def test_one_that_fits_in_fewer_bits_only_is_said_to(served):
+    pair = get_pair(look_up(NAME).name)
+    big = replace(pair, target=replace(pair.target, parameters=10**10, vocab_size=1000))
+    assert fits(big, 15 * 10**9).precisions == ("int8", "int4")
+    (problem,) = fits(big, 10**9).problems
+    assert "in int4 for a context of 4096 tokens, but cpu has 1.0 GB free" in problem
+
+
+@pytest.mark.parametrize(
+    "files, words",
+    [
+        (["config.json", "pytorch_model.bin", "tokenizer.json"], "holds pickles, which are never loaded"),
+        (["model-Q4_K_M.gguf"], "holds GGUF files"),
+        (["config.json", "onnx/model.safetensors", "tokenizer.json"], "has no safetensors weights"),
+        (["config.json", "model.safetensors"], "has no tokenizer, so it is a head or a part"),
+    ],
+)
+def test_a_repository_that_cannot_be_loaded_is_refused(files, words):
+    assert words in files_problem(NAME, dict.fromkeys(files, 1))
+
+
+@pytest.mark.parametrize(
+    "config, words",
+    [
+        ({}, "does not say its family"),
+        ({"model_type": "nothing_like_it"}, "the transformers installed here does not know"),
+        ({"model_type": "mamba", "state_size": 16}, "a state that cannot be rolled back"),
+        ({"model_type": "qwen3_next", "layer_types": ["linear_attention"]}, "a state that cannot be rolled back"),
+        ({"model_type": "llama", "quantization_config": {"quant_method": "awq"}}, "rounded weights of another kind"),
+    ],
+)
+def test_a_family_that_cannot_run_is_refused(config, words):
+    assert words in family_problem(NAME, config)
+
+
+@pytest.mark.parametrize("family", ["llama", "gpt2", "gemma3_text", "qwen3"])
+def test_families_that_run_are_not_refused(family):
+    assert family_problem(NAME, {"model_type": family}) is None
+
+
+# --- the hub refuses, the line breaks, the disk fills ---
+
+
+def close(hub):
+    hub.shutdown()
+    hub.server_close()
+
+
+@pytest.mark.parametrize(
+    "change, words",
+    [
+        ((401, "RepoNotFound"), "has no public repository us/remote"),
+        ((404, "RepoNotFound"), "has no public repository us/remote"),
+        ((403, "GatedRepo"), "us/remote is gated: accept its licence .* on its hub page"),
+        ((429, ""), "The hub answered 429 for us/remote; try again later"),
+        (close, r"The hub cannot be reached for us/remote \(.+\)"),
+    ],
+)
+def test_the_hubs_refusals_are_one_sentence(served, change, words):
+    if callable(change):
+        change(served)
+    else:
+        served.refusal = change
+    with pytest.raises(Unavailable, match=words) as caught:
+        look_up(NAME)
+    assert "\n" not in str(caught.value) and own_models.own_model(NAME) is None
+
+
+@pytest.mark.parametrize("config", [b"[]", b"{", b""])
+def test_a_damaged_config_is_refused(served, config):
+    served.files["config.json"] = config
+    with pytest.raises((BadInput, Unavailable), match=r"config\.json"):
+        look_up(NAME)
+
+
+def test_weights_that_arrived_in_part_are_never_loaded(served):
+    pair = get_pair(look_up(NAME).name)
+    served.cut = "model.safetensors"
+    with pytest.raises(Unavailable, match="us/remote"):
+        fetch_pair(pair)
+    assert locate(pair.target) is None, "not loaded"
+    served.cut = None
+    assert fetch_pair(pair)["target"] == locate(pair.target), "said again, it goes on"
+
+
+def test_a_disk_that_fills_during_a_fetch_is_told_and_nothing_is_loaded(served, monkeypatch):
+    import huggingface_hub.file_download as downloads
+
+    pair = get_pair(look_up(NAME).name)
+
+    def full(*args, **kwargs):
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(downloads, "http_get", full)
+        with pytest.raises(Unavailable, match="is full; free some space"):
+            fetch_pair(pair)
+    assert locate(pair.target) is None
+    fetch_pair(pair)
+    assert locate(pair.target)
+
+
+# --- the command ---
+
+
+def command(*arguments):
+    return CliRunner().invoke(main.app, ["check", *arguments])
+
+
+def test_the_command_says_how_to_go_on(served, capsys):
+    result = command(f"https://huggingface.co/{NAME}")
+    assert result.exit_code == 0 and "family" in result.output
+    assert f'It runs here: python -m engine run "Hello" --pair {NAME}' in result.output + result.stderr
+
+
+def test_the_command_refuses_with_the_reason(served):
+    config = json.loads(served.files["config.json"])
+    served.files["config.json"] = json.dumps(config | {"quantization_config": {"bits": 4}}).encode()
+    result = command(NAME)
+    assert result.exit_code == 1 and "rounded weights of another kind" in result.output + result.stderr
