@@ -20,7 +20,7 @@ from app.jobs.service import Service
 from app.jobs.visitor import lab_visitor_id
 from app.lab.work_units import WARMING_UP, Points, Step, work_units
 from app.playground.trace_files import Exports
-from app.ui.widgets import PRIVATE, QUIET, SKIP
+from app.ui.widgets import QUIET, SKIP, streams
 from app.views.notice import notice
 from engine.config import RunConfig
 from engine.errors import BadInput, EngineError, Unavailable
@@ -266,11 +266,10 @@ class Wiring:
 
     def on(self, listen: Callable, handler: Callable) -> None:
         """``listen``: how a press is listened to, such as ``button.click``; ``handler`` streams the outputs."""
-        # The engine's own queue decides who is next, so every visitor who may wait in it is let in here.
         most = self.experiment.service.runs.most_requests
-        limit = {"concurrency_limit": most, "concurrency_id": type(self.experiment).__name__}
+        limit = {"concurrency_id": type(self.experiment).__name__} | streams(most)
         buttons = list(self.ends[: 2 + self.experiment.FILES])
         pressed = listen(self.experiment.begin, self.state, buttons, **QUIET)
-        streamed = pressed.then(handler, [self.state, *self.inputs], list(self.outputs), **limit, **PRIVATE)
+        streamed = pressed.then(handler, [self.state, *self.inputs], list(self.outputs), **limit)
         streamed.success(self.experiment.end, self.state, list(self.ends), **QUIET)
         streamed.failure(self.experiment.lost, self.state, list(self.ends), **QUIET)

@@ -1,7 +1,7 @@
 """Lays out the controls of a run: the prompt line, a row of quick controls, and a drawer with the others."""
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import gradio as gr
@@ -31,6 +31,11 @@ class Controls(NamedTuple):
     @property
     def inputs(self) -> list[Component]:
         return [self.widgets[name] for name in NAMES]
+
+    @property
+    def of_the_pair(self) -> list[Component]:
+        """What depends on the pair, in the order of PairOptions."""
+        return [*self.some("method", "thinking", "precision"), self.note]
 
     def some(self, *names: str) -> list[Component]:
         return [self.widgets[name] for name in names]
@@ -101,13 +106,7 @@ def wire(service: Service, controls: Controls, state: gr.HTML) -> None:
         gr.on([check.click, name.submit], handlers.add_own, name, [widgets["pair"], answer], **QUIET)
     state.settled(handlers.list_pairs, None, widgets["pair"], **QUIET)
     for event in (widgets["pair"].change, state.settled):
-        describe_pair(event, service, controls)
-
-
-def describe_pair(event: Callable, service: Service, controls: Controls) -> None:
-    """At ``event`` brings what depends on the pair up to date, among it the costs that a run has measured."""
-    follows = [*controls.some("method", "thinking", "precision"), controls.note]
-    event(PairHandlers(service).select, controls.some("pair", "method"), follows, **QUIET)
+        event(handlers.select, controls.some("pair", "method"), controls.of_the_pair, **QUIET)
 
 
 def _show_dependents(controls: Controls, name: str) -> None:

@@ -1,19 +1,26 @@
 """Lays out the Playground: the prompt and its settings, the stage, and the result tabs below; wires Run and Stop."""
 
+from collections.abc import Callable
+from functools import partial
+
 import gradio as gr
+from gradio.events import Dependency
 
 from app.jobs.service import Service
 from app.jobs.visitor import Session
 from app.playground import share_panel, startup_run
+from app.playground.after_run import AfterRun
 from app.playground.branch_handlers import BranchHandlers
-from app.playground.form_panel import describe_pair, drawer, prompt_line, quick_row, wire
+from app.playground.form_panel import drawer, prompt_line, quick_row, wire
 from app.playground.link_handlers import LinkHandlers
-from app.playground.press import RunPress
-from app.playground.results_panel import connect, end, results
+from app.playground.press import PressHandlers, RunPress
+from app.playground.repeat_handlers import RepeatHandlers
+from app.playground.result_handlers import Opened
+from app.playground.results_panel import results
 from app.playground.run_handlers import RunHandlers
 from app.ui.html_component import component
 from app.ui.notice import keep_alive
-from app.ui.widgets import PRIVATE, QUIET
+from app.ui.widgets import PRIVATE, QUIET, streams
 
 
 def playground(service: Service, chip: gr.HTML, shared: gr.HTML) -> tuple[gr.HTML, list, gr.State]:
@@ -30,36 +37,43 @@ def playground(service: Service, chip: gr.HTML, shared: gr.HTML) -> tuple[gr.HTM
     stage = keep_alive(component("stage", stage_first, look="sl-stage"))
     controls = drawer(service, specs, quick)
     wire(service, controls, chip)
-    below = results(service, controls, charts_first)
-    links = LinkHandlers(service, specs, below.handlers)
+    tabs = results(service, controls, charts_first, session)
+    links = LinkHandlers(service, specs, tabs.handlers)
+    after = AfterRun(service, tabs.handlers, links)
+    shown = [*tabs.shown, tabs.recipes, *controls.of_the_pair, shared]  # as AfterRun.show returns them
 
     def begin(request: gr.Request, press: RunPress, *values) -> list:
         """Run, Stop, and the address, so that a reload brings these settings back."""
         return [*handlers.begin(request, press), links.address(Session(), *values)]
 
-    # The engine's own queue decides who is next, so every visitor who may wait in it is let in here.
-    queued = {"concurrency_limit": service.runs.most_requests, "concurrency_id": "run"}
+    def follow(event: Callable, change: Callable, inputs: list, outputs: list, **how) -> None:
+        """At ``event``: ``change``, whose last output is the session, and all that follows a new one."""
+        # Otherwise a run that ends while the results of the one before are still on their way would not show its own.
+        last = {"trigger_mode": "always_last"}
+        event(partial(after.following, change), [*inputs, *controls.inputs], [*outputs, *shown], **last, **how)
+
+    def end(streamed: Dependency, handlers: PressHandlers, *buttons: gr.Button) -> None:
+        streamed.failure(handlers.lost, press, [*buttons, session], **QUIET)
+        follow(streamed.success, handlers.end, [press], [*buttons, session], **QUIET)
+
+    queued = {"concurrency_id": "run"} | streams(service.runs.most_requests)
     inputs = [press, *controls.inputs]
     start = gr.on([run.click, text.submit], begin, inputs, [run, stop, shared], **QUIET)
-    stream = start.then(handlers.run, inputs, stage, **queued, **PRIVATE)
+    end(start.then(handlers.run, inputs, stage, **queued), handlers, run, stop)
     again = stage.alone(handlers.begin, press, [run, stop], **QUIET)
-    again = again.then(handlers.run_alone, [press, session], stage, **queued, **PRIVATE)
-    ends = [run, stop, session, *list(below.shown)[-4:]]
-    ended = [end(event, handlers, press, ends) for event in (stream, again)]
-    connect(below, stage, session, press, stop, ended, controls)
-    for event in ended:
-        describe_pair(event.then, service, controls)
-    branches = BranchHandlers(service)
+    end(again.then(handlers.run_alone, [press, session], stage, **queued), handlers, run, stop)
+    branches, repeats = BranchHandlers(service), RepeatHandlers(service)
     forked = stage.fork(branches.begin, press, stop, **QUIET)
-    forked = forked.then(branches.run, [press, session], stage, **queued, **PRIVATE)
-    forked = end(forked, branches, press, [stop, session])
-    dropped = stage.drop(branches.drop, [press, session], [stage, session], **QUIET)
-    takes_over = stage.keep(branches.keep, [press, session], [stage, session], **QUIET)
-    for event in (*ended, forked, dropped):
-        event.then(links.branch_address, [session, *controls.inputs], shared, **QUIET)
-    for event in (forked, dropped, takes_over):
-        event.then(below.handlers.show, session, list(below.shown), trigger_mode="always_last", **PRIVATE)
-    share_panel.connect(shared, links, stage, session, press, controls.inputs, list(below.shown))
+    end(forked.then(branches.run, [press, session], stage, **queued), branches, stop)
+    repeated = tabs.repeat.click(repeats.begin, press, [stop, tabs.repeat], **QUIET)
+    repeated = repeated.then(repeats.repeat, [press, session, tabs.count], stage, **queued)
+    end(repeated, repeats, stop, tabs.repeat)
+    for event, change in ((stage.drop, branches.drop), (stage.keep, branches.keep)):
+        follow(event, change, [press, session], [stage, session], **QUIET)
+    opened = Opened(stage, session, *controls.inputs)
+    opening = tabs.upload.upload(tabs.handlers.bring, tabs.upload, list(opened), **PRIVATE)
+    opening.success(after.opened, [session, *controls.inputs], shown[:-1], **QUIET)
+    share_panel.connect(shared, links, stage, session, press, controls.inputs, list(tabs.shown))
     stage.missing(handlers.replay, [press, session], stage, **QUIET)
     stop.click(handlers.stop, None, **QUIET)  # queue=False, so that Stop does not wait for the run it cancels
     return stage, controls.inputs, session

@@ -20,6 +20,7 @@ from engine.errors import BadInput, EngineError
 from engine.trace.metrics import compute_metrics
 from engine.trace.trace import Trace
 
+CHOICES = ("pair", "method", "auto", "gamma", "temperature")  # controls that the settings for other engines follow
 # The outputs below the stage, by name.
 Shown = outputs(
     "race", "acceptance", "time", "tree", "tree_tab", "trace_file", "baseline_file", "table_file", "page_file"

@@ -3,29 +3,27 @@
 from typing import NamedTuple
 
 import gradio as gr
-from gradio.events import Dependency
 
 from app.jobs.service import Service
 from app.jobs.visitor import Session
 from app.playground.form_panel import Controls
-from app.playground.press import PressHandlers
-from app.playground.repeat_handlers import AGAIN, COUNTS, RepeatHandlers
-from app.playground.result_handlers import Opened, Results, Shown
+from app.playground.repeat_handlers import AGAIN, COUNTS
+from app.playground.result_handlers import CHOICES, Results, Shown
 from app.ui.charts import charts
 from app.ui.html_component import component
-from app.ui.widgets import PRIVATE, QUIET, download
+from app.ui.widgets import QUIET, download
 from app.views.charts import TABS
 
 # Because a browser fires no event when the same file is chosen again, a refused file could not be retried.
 FORGET = "() => document.querySelectorAll('input[type=file]').forEach(input => { input.value = ''; })"
-CHOICES = ("pair", "method", "auto", "gamma", "temperature")  # controls that the settings for other engines follow
 FILES = """<p class="sl-files-words">The trace holds every number of the run. Open it together with its baseline to see
 the speedup again. The table counts rounds and positions from 0. The replay is one page that needs no server.</p>"""
 
 
-class Below(NamedTuple):
+class ResultTabs(NamedTuple):
+    """``shown``: what a run changes; ``count`` and ``repeat``: of measurements, and the button that makes them."""
+
     handlers: Results
-    repeats: RepeatHandlers
     shown: Shown
     upload: gr.UploadButton
     recipes: gr.HTML
@@ -33,7 +31,7 @@ class Below(NamedTuple):
     repeat: gr.Button
 
 
-def results(service: Service, controls: Controls, drawn_first: list[str]) -> Below:
+def results(service: Service, controls: Controls, drawn_first: list[str], session: gr.State) -> ResultTabs:
     """``drawn_first``: the charts of each tab."""
     handlers, titles = Results(service), iter(zip(drawn_first, TABS.items(), strict=True))
 
@@ -71,35 +69,9 @@ def results(service: Service, controls: Controls, drawn_first: list[str]) -> Bel
             recipe = handlers.configure(*(choice.value for choice in controls.some(*CHOICES)), Session())
             recipes = component("engine_recipes", recipe, "production", title="Take it to production")
     shown = Shown(race, acceptance, time, tree, tree_tab, trace, baseline, table, page)
-    return Below(handlers, RepeatHandlers(service), shown, upload, recipes, count, repeat)
-
-
-def connect(
-    below: Below, stage: gr.HTML, session: gr.State, press: gr.State, stop: gr.Button, ended: list, controls: Controls
-) -> None:
-    """Wires the results to ``ended``, the events that end a run."""
+    tabs = ResultTabs(handlers, shown, upload, recipes, count, repeat)
     choices = controls.some(*CHOICES)
-    handlers, repeats, shown = below.handlers, below.repeats, list(below.shown)
-    # Otherwise a run that ends while the results of the one before it are still on their way would never show its own.
-    last = {"trigger_mode": "always_last"}
-    ran = [event.then(handlers.show, session, shown, **last, **PRIVATE).then for event in ended]
-    opening = below.upload.upload(
-        handlers.bring, below.upload, list(Opened(stage, session, *controls.inputs)), **PRIVATE
-    )
-    below.upload.upload(None, js=FORGET, api_visibility="private")
-    opened = opening.success(handlers.show, session, shown, **PRIVATE)
-    limit = repeats.service.runs.most_requests  # the engine's own queue decides who is next
-    start = below.repeat.click(repeats.begin, press, [stop, below.repeat], **QUIET)
-    inputs = [press, session, below.count]
-    stream = start.then(repeats.repeat, inputs, stage, concurrency_limit=limit, **PRIVATE)
-    repeated = end(stream, repeats, press, [stop, below.repeat, session])
-    again = repeated.then(handlers.show, session, shown, **last, **PRIVATE)
-    inputs = [*choices, session]
-    for event in (*(choice.change for choice in choices), *ran, again.then, opened.then):
-        event(handlers.configure, inputs, below.recipes, **QUIET)
-
-
-def end(streamed: Dependency, handlers: PressHandlers, press: gr.State, outputs: list) -> Dependency:
-    """Wires the end of a streamed event, and returns the event that follows one that has reached the server."""
-    streamed.failure(handlers.lost, press, outputs, **QUIET)
-    return streamed.success(handlers.end, press, outputs, **QUIET)
+    for choice in choices:
+        choice.change(handlers.configure, [*choices, session], recipes, **QUIET)
+    upload.upload(None, js=FORGET, api_visibility="private")
+    return tabs

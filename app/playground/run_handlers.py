@@ -79,12 +79,10 @@ class RunHandlers(PressHandlers):
         yield from press.stream(self.service.runs, visitor, updates)
 
     def end(self, press: RunPress) -> list:
-        """Run, Stop, the session and the four files, whether the run has ended or failed."""
+        """Run, Stop and the session, whether the run has ended or failed."""
         if not press.is_over:  # another press has replaced this one
-            return [SKIP] * 7
-        # The files of the run before must not be saved as those of this one, which are still to be written.
-        file = gr.update(value=None, interactive=False) if press.session else SKIP
-        return [gr.update(value="Run"), gr.update(interactive=False), press.session or SKIP, *[file] * 4]
+            return [SKIP] * 3
+        return [gr.update(value="Run"), gr.update(interactive=False), press.session or SKIP]
 
     def stop(self, request: gr.Request) -> None:
         """Sets the engine's cancel flag at once; the running handler then shows the rounds so far."""

@@ -12,6 +12,12 @@ QUIET = {"queue": False, **PRIVATE}  # at once: Stop, for one, must not wait for
 SKIP = gr.skip()
 
 
+def streams(most: int) -> dict:
+    """Of an event that streams a run. ``most``: all that may be open at once, because the engine's own queue decides
+    who is next. A second press may stream before the first, which it ends, has ended."""
+    return {"concurrency_limit": most, "trigger_mode": "multiple"} | PRIVATE
+
+
 def outputs(*names: str) -> type:
     """A named tuple for the outputs of a handler, in order. One that a handler does not name stays as it is."""
     return namedtuple("Outputs", names, defaults=[SKIP] * len(names))

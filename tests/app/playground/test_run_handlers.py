@@ -233,7 +233,7 @@ def test_whatever_happens_the_buttons_come_back():
     press = RunPress()
     running = dict(zip(BUTTONS, handlers.begin(visitor(), press), strict=False))
     assert running["stop"]["interactive"] and running["run"]["value"] == "Running…"
-    assert handlers.end(press) == [SKIP] * 7, "of an earlier run: this one is about to stream"
+    assert handlers.end(press) == [SKIP] * 3, "of an earlier run: this one is about to stream"
     ended = dict(zip(BUTTONS, handlers.lost(press), strict=False))  # as if the run had never reached the server
     assert not handlers.service.runs.is_busy("a")
     assert ended["run"]["value"] == "Run" and not ended["stop"]["interactive"] and ended["session"] is SKIP
@@ -278,7 +278,7 @@ def test_the_end_of_a_replaced_run_leaves_the_buttons_to_the_run_that_replaced_i
     second = handlers.run(visitor(), press, *form(tokens=500, seed=1))
     next(second)
     assert list(first) == [], "nothing more of the first reaches the stage"
-    assert handlers.end(press) == [SKIP] * 7
+    assert handlers.end(press) == [SKIP] * 3
     second.close()
     assert handlers.end(press)[0]["value"] == "Run"
 

@@ -1,0 +1,47 @@
+"""Shows all that follows a run, a branch or an opened file in one event: its charts, files, recipes, costs and address.
+
+Because each event of Gradio is a round trip, and a classroom presses Run at once.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from app.form import NAMES
+from app.jobs.service import Service
+from app.jobs.visitor import Session
+from app.playground.link_handlers import LinkHandlers
+from app.playground.pair_handlers import PairHandlers, PairOptions
+from app.playground.result_handlers import CHOICES, Results, Shown
+from app.ui.widgets import SKIP
+
+
+class AfterRun:
+    """``OUTPUTS``: how many ``show`` returns: the results below the stage, the recipes, the options of the pair with
+    the costs that a run has measured, and the share dialog with the address."""
+
+    OUTPUTS = len(Shown._fields) + 1 + len(PairOptions._fields) + 1
+
+    def __init__(self, service: Service, results: Results, links: LinkHandlers):
+        self.results, self.links, self.pairs = results, links, PairHandlers(service)
+
+    def show(self, session: Session, *values: Any) -> list:
+        """``values``: of every control, in the order of form.NAMES."""
+        form = dict(zip(NAMES, values, strict=True))
+        return [
+            *self.results.show(session),
+            self.results.configure(*(form[name] for name in CHOICES), session),
+            *self.pairs.select(form["pair"], form["method"]),
+            self.links.branch_address(session, *values),
+        ]
+
+    def opened(self, session: Session, *values: Any) -> list:
+        """The same of an opened file, without the address: a reload could not bring it back."""
+        return self.show(session, *values)[:-1]
+
+    def following(self, change: Callable, *inputs: Any) -> list:
+        """What ``change`` returns, of which the last is the session, and what follows a new one. ``inputs``: of
+        ``change``, then of every control."""
+        own, values = inputs[: -len(NAMES)], inputs[-len(NAMES) :]
+        changed = list(change(*own))
+        is_new = changed[-1] is not SKIP
+        return [*changed, *(self.show(changed[-1], *values) if is_new else [SKIP] * self.OUTPUTS)]

@@ -1,0 +1,52 @@
+"""A press of Run as the network sees it: three events, and a second press that takes the first one's place."""
+
+import json
+
+import pytest
+from page_actions import fill, open_tab
+from playwright.sync_api import Page, Request, expect
+
+pytestmark = pytest.mark.browser
+
+
+def event(request: Request) -> int | None:
+    """The number of Gradio's event that a request begins."""
+    is_event = request.method == "POST" and any(way in request.url for way in ("/queue/join", "/run/predict"))
+    return json.loads(request.post_data)["fn_index"] if is_event else None
+
+
+def listens_only(page: Page) -> set[int]:
+    """Events that the page sends by itself, to reopen a lost stream (heartbeat.js)."""
+    dependencies = page.evaluate("window.gradio_config.dependencies")
+    return {each["id"] for each in dependencies if any(name == "unheard" for _, name in each["targets"])}
+
+
+def test_a_press_of_run_is_three_events_and_its_files_come_with_the_last(visit, fake):
+    fake(step=0.01)
+    page, events = visit(), []
+    fill(page, prompt="Three events", tokens="24")
+    page.wait_for_timeout(500)  # of the controls' own events
+    page.on("request", lambda request: events.append(event(request)))
+    page.locator("#run").click()
+    expect(page.locator("#run")).to_have_text("Running…")
+    expect(page.locator("#run")).to_have_text("Run")
+    open_tab(page, "Files")
+    expect(page.locator("#trace-file")).to_be_enabled()
+    assert len([each for each in events if each not in {None} | listens_only(page)]) == 3
+
+
+def test_a_second_press_ends_the_first_run_and_has_the_stage(visit, fake):
+    fake(step=0.05)
+    page = visit()
+    fill(page, prompt="The first", tokens="200")
+    page.locator("#run").click()
+    expect(page.locator("#stage-notice")).to_contain_text("of up to 200 tokens")
+    page.locator("#prompt textarea").fill("The second")
+    page.locator("#run").click()
+    expect(page.locator(".sl-asked").first).to_contain_text("The second")
+    expect(page.locator("#stage-notice")).to_contain_text("of up to 200 tokens")
+    expect(page.locator("#run")).to_have_text("Running…")
+    page.locator("#stop").click()
+    expect(page.locator("#stage-notice")).to_contain_text("Stopped")
+    expect(page.locator("#run")).to_have_text("Run")
+    expect(page.locator("#stop")).to_be_disabled()
