@@ -446,7 +446,7 @@ def test_no_style_is_lost_when_gradio_writes_the_rules_anew(opened):
     assert [rule for name in STYLES for rule in page.evaluate(LOST, read(name))] == []
 
 
-# What is on the page after each of these values.
+# The texts, heights and fields that each of these values leaves on the page.
 FORCED = """values => values.map(value => {
   feed(value);
   const find = selector => document.querySelector(selector), heads = find('.sl-lane-heads');

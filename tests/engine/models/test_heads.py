@@ -58,7 +58,7 @@ def engines(heads):
     return engine
 
 
-# ── what is drafted ──
+# ── drafts ──
 
 
 @EACH_RUNTIME
