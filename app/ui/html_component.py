@@ -41,6 +41,7 @@ def read(name: str) -> str:
     return (WEB / name).read_text(encoding="utf-8")
 
 
+@cache
 def bundle(*modules: str) -> str:
     """The modules and all that they import as one script, which leaves their exports in ``modules`` by path."""
     return js_bundle.bundle(WEB, modules)

@@ -751,7 +751,7 @@ def test_a_round_is_drawn_to_scale_broken_in_six_ways_and_its_cause_is_found(at_
     widths = lambda: page.locator(".sl-ruler-bar").evaluate_all(  # noqa: E731
         "bars => bars.map(bar => [...bar.children].reduce((sum, each) => sum + each.getBoundingClientRect().width, 0))"
     )
-    assert speed() < 0.7
+    assert speed() < 0.9  # the lesson calls it much slower
     assert widths()[1] / widths()[0] == pytest.approx(speed(), rel=0.02)
     page.get_by_label("γ, tokens drafted").focus()
     page.keyboard.press("Home")

@@ -170,6 +170,14 @@ def test_a_link_opens_its_lesson_and_an_unknown_one_says_so(visit):
     expect(page.locator(".sl-lesson-problem")).to_be_empty()
 
 
+def test_a_card_opens_its_lesson_on_the_same_page_and_leaves_the_query_alone(visit):
+    page = visit("?gamma=3#lessons")
+    page.evaluate("window.same = true")
+    page.locator(".sl-lesson-card").nth(2).click()
+    expect(page.locator("#sl-lesson-title")).to_have_text("2. Draft, then verify")
+    assert page.evaluate("[window.same, location.hash]") == [True, "#lesson-2"] and "gamma=3" in page.url
+
+
 @pytest.mark.slow
 def test_every_lesson_can_be_walked_through_and_is_no_wider_than_the_page(visit):
     page = visit("#lesson-1", viewport={"width": 390, "height": 900})

@@ -1,8 +1,9 @@
 // Writes the open lesson into the page's address, and opens the lesson that it names: #lesson-3 is the third.
 
 // ``isHere()``: the lessons are on the page; ``current()``: the number of the open lesson, or undefined; ``open(number)``:
-// opens it. Returns functions that write the address or clear it, and that open the lesson it names, if any.
-export function makeAddress({ isHere, current, open }) {
+// opens it; ``element``: has the links to lessons. Returns functions that write the address or clear it, and that open the
+// lesson it names, if any.
+export function makeAddress(element, { isHere, current, open }) {
   function write(hash) {
     if (location.hash === hash) return;
     try { history.replaceState(history.state, '', location.pathname + location.search + hash); } catch { /* a page without an address */ }
@@ -16,6 +17,13 @@ export function makeAddress({ isHere, current, open }) {
     return Boolean(number);
   }
 
+  // Gradio 6.31 sets a base URL without the query, so the browser itself would load the page anew, and a run would be lost.
+  element.addEventListener('click', event => {
+    const link = event.target.closest('a[href^="#lesson-"]');
+    if (!link || event.ctrlKey || event.metaKey || event.shiftKey) return;
+    event.preventDefault();
+    location.hash = link.hash;
+  });
   window.addEventListener('hashchange', () => { if (isHere()) openNamed(); });
   // The address names the lesson only while its tab is open, because the playground has an address of its own.
   document.addEventListener('click', event => {

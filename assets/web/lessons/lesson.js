@@ -221,6 +221,6 @@ export function mount({ element, props, trigger }) {
     event.preventDefault();
   });
 
-  const address = makeAddress({ isHere: () => element.isConnected, current: () => page?.number, open });
+  const address = makeAddress(element, { isHere: () => element.isConnected, current: () => page?.number, open });
   if (!address.openNamed()) list();
 }

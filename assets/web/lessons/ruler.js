@@ -30,7 +30,7 @@ function makeBars() {
   const round = make('div', 'sl-ruler-bar', Object.values(pieces)), plain = make('div', 'sl-ruler-bar sl-ruler-plain'), box = make('div', 'sl-ruler', [make('span', '', 'a round'), round, make('span', '', 'plain'), plain], { role: 'img' });
   const legend = make('p', 'sl-ruler-legend', [['drafting', 'draft steps'], ['pass', 'the pass'], ['overhead', 'overhead'], ['step', 'a plain step']].map(([kind, words]) => make('span', '', [make('i', `sl-ruler-${kind}`), words])));
 
-  function show(time, { gamma, users, slope }) {
+  function show(time, { gamma }) {
     const end = Math.max(time.total, time.plain), share = x => `${100 * x / end}%`, one = time.plain / time.tokens;
     for (const kind of kinds) pieces[kind].style.width = share(time[kind]);
     pieces.drafting.style.setProperty('--steps', Math.max(1, gamma));
