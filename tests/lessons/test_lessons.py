@@ -222,6 +222,12 @@ def test_every_recording_is_small_used_and_answers_its_entry():
         assert ("speedup" in trace.finished.extra) == (entry.method != "none"), "python -m lessons record"
 
 
+def test_recordings_that_are_compared_come_from_one_machine():
+    """Otherwise a faster processor would look like a better drafter."""
+    machines = {load(file).finished.extra["processor"] for file in TRACES.glob("*.json") if file.stem != "sky_lm"}
+    assert len(machines) == 1, machines
+
+
 def test_an_entry_that_no_run_can_have_is_refused():
     with pytest.raises(BadInput, match="gamma"):
         Recording("Fact", "ngram", 8, gamma=99).request(EXAMPLES)

@@ -101,7 +101,8 @@ export function makeDrafters({ places }, touched) {
     if (at <= last()) return '';
     const { steps, c, v, emitted, guesses: all } = round(), { cost, rate } = roundCost(round()), kept = all.filter(guess => guess[1] === 'accepted').length;
     const tokens = `${emitted} ${emitted === 1 ? 'token' : 'tokens'}`, drafts = all.length ? `${kept} of ${all.length} accepted` : 'Nothing drafted';
-    return `${drafts}, ${tokens}. Drafting ${steps} · ${c.toFixed(3)} and a pass of ${v.toFixed(2)}: ${cost.toFixed(2)} plain steps, ${rate.toFixed(2)} tokens for each.`;
+    const drafting = steps ? `Drafting ${steps} · ${c.toFixed(3)} and a pass of ${v.toFixed(2)}` : `Drafting nothing and a pass of ${v.toFixed(2)}`;
+    return `${drafts}, ${tokens}. ${drafting}: ${cost.toFixed(2)} plain steps, ${rate.toFixed(2)} tokens for each.`;
   }
 
   function drawBoard() {
