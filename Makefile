@@ -21,7 +21,7 @@ CLUSTER := $(VENV)/.cluster-$(shell cat requirements.txt requirements-cluster.tx
 GPU_VENV  ?= .venv-gpu
 REHEARSAL := $(GPU_VENV)/.rehearsal-$(SUM_DEV)
 
-.PHONY: run cluster test test-all test-cluster test-gpu rehearse-gpu rehearse-space check map format bench bench-ui bench-gpu load clean
+.PHONY: run cluster test test-all test-cluster test-gpu rehearse-gpu rehearse-space check map way format bench bench-ui bench-gpu load clean
 .DEFAULT_GOAL := run
 
 run: $(APP)
@@ -79,6 +79,12 @@ check: $(DEV)
 	$(PY) -m ruff check .
 	$(PY) -m ruff format --check .
 	$(PY) tests/check_prose.py
+
+# The way of a request through the code, from the click on Run to the coloured token.
+way: $(DEV)
+	@$(PY) -m engine fetch $(PAIR)
+	@$(PY) tests/browser/chromium.py --install
+	@PYTHONPATH=.:tests/helpers:tests/browser $(PY) tests/browser/way.py
 
 # Which package imports which: entries, arrows and circles.
 map: $(DEV)

@@ -2,7 +2,7 @@
 
 import gradio as gr
 from starlette.middleware import Middleware
-from starlette.responses import JSONResponse, Response
+from starlette.responses import Response
 from starlette.routing import Route
 
 from app.api import Api
@@ -10,13 +10,12 @@ from app.jobs.service import Service
 from app.lab.page import lab
 from app.lessons_tab.handlers import ROUTES
 from app.lessons_tab.page import lessons
-from app.playground import share_panel
+from app.playground import chip, share_panel
 from app.playground.page import playground
 from app.playground.run_handlers import RunHandlers
 from app.server import health
 from app.server.middleware import PageMiddleware
-from app.ui.html_component import WEB, component, page_script, script_path
-from app.views import status_chip
+from app.ui.html_component import WEB, page_script, script_path
 from engine.trace.trace import MAX_BYTES
 
 STYLES = [
@@ -54,7 +53,7 @@ def build(service: Service) -> gr.Blocks:
         Api(service).expose()  # first; otherwise the page's own handlers would take the names
         gr.HTML(HEADING, apply_default_css=False)
         with gr.Row(elem_classes="sl-top"):
-            state, shared = component("status_chip", elem_id="chip"), share_panel.bar(service)
+            state, shared = chip.chip(), share_panel.bar(service)
         with gr.Tabs(elem_id="tabs") as tabs:
             with gr.Tab("Playground", id="playground", elem_id="playground-tab"):
                 stage, controls, session = playground(service, state, shared)
@@ -67,20 +66,6 @@ def build(service: Service) -> gr.Blocks:
     demo.queue(max_size=2 * service.runs.most_requests, default_concurrency_limit=8)
     service.state.warm(service.offer.pair)
     return demo
-
-
-def engine_state(service: Service):
-    """The route that the status chips poll."""
-
-    async def handler(_) -> JSONResponse:
-        state = service.state.now()
-        progress = (state.progress.message, state.progress.fraction) if state.progress else ()
-        value = status_chip.chip(
-            state.kind, state.device, state.precision, state.waiting, *progress, together=state.together
-        )
-        return JSONResponse(value, headers={"Cache-Control": "no-store"})
-
-    return handler
 
 
 def script_route() -> Route:
@@ -123,14 +108,8 @@ def theme() -> gr.themes.Base:
 
 def launch_options(service: Service) -> dict:
     return {
-        # Polled by every page. A Gradio event would cost ten times as much.
         "app_kwargs": {
-            "routes": [
-                Route("/speclens/state", engine_state(service)),
-                script_route(),
-                *operator_routes(service),
-                *ROUTES,
-            ],
+            "routes": [chip.route(service), script_route(), *operator_routes(service), *ROUTES],
             # The script loads beside gradio's own; its ``head`` option would come after those have run.
             "middleware": [Middleware(PageMiddleware, head=f'<link rel="modulepreload" href="{script_path()}">')],
         },

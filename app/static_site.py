@@ -1,8 +1,11 @@
 """Writes the lessons, their runs, the theory and the printed pages as files that need no server.
 
-Any web host or a USB stick can serve them: links are relative, and no other server gets a request.
+`python -m app.static_site OUT`. Any web host or a USB stick can serve them: links are relative, and no other server
+gets a request.
 """
 
+import argparse
+import sys
 from collections.abc import Iterator
 from html import escape
 from pathlib import Path
@@ -15,7 +18,7 @@ from app.playground.startup_run import recorded
 from app.ui.html_component import template
 from app.ui.static_page import document, mount
 from app.views.safe_json import encode
-from engine.errors import BadInput
+from engine.errors import BadInput, EngineError
 from lessons.loader import FOLDER, glossary, lessons, run
 
 PAGES = {"index.html": "Lessons", "theory.html": "Theory", "runs.html": "Recorded runs", "sheets.html": "To take away"}
@@ -105,3 +108,18 @@ def _head(name: str) -> str:
 
 def _link(target: str, title: str, more: str = "") -> str:
     return f'<a href="{target}"{more}>{escape(title)}</a>'
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m app.static_site", description=__doc__.split("\n")[0])
+    parser.add_argument("out", metavar="OUT", type=Path, help="the folder to write; files of that name are replaced")
+    out = parser.parse_args().out
+    try:
+        size = write(out)
+    except EngineError as error:
+        sys.exit(str(error))
+    print(f"{size / 1e6:.1f} MB in {out}. Open {out / 'index.html'}.")
+
+
+if __name__ == "__main__":
+    main()

@@ -14,7 +14,7 @@ app = typer.Typer(add_completion=False, no_args_is_help=True, pretty_exceptions_
 
 @app.callback()
 def main() -> None:
-    """Makes files of the lessons, and records their runs."""
+    """Records the runs of the lessons, and lists their claims."""
 
 
 @contextmanager
@@ -28,28 +28,16 @@ def _errors():
 
 
 @app.command()
-def site(
-    out: Annotated[Path, typer.Argument(metavar="OUT", help="The folder to write; files of that name are replaced.")],
-):
-    """Write the lessons, their runs, the theory and the printed pages as a site that needs no server."""
-    from app import static_site
-
-    with _errors():
-        size = static_site.write(out)
-    typer.echo(f"{size / 1e6:.1f} MB in {out}. Open {out / 'index.html'}.")
-
-
-@app.command()
 def record(
     names: Annotated[list[str] | None, typer.Argument(metavar="[NAME]...", help="Entries of recordings.toml.")] = None,
     repeats: Annotated[int, typer.Option(min=1, max=99, help="Pairs with plain decoding; an odd number.")] = 5,
     out: Annotated[Path, typer.Option(metavar="FOLDER", help="Where the traces go.")] = TRACES,
 ):
     """Record the runs of the lessons again, on a machine that does nothing else; without a NAME, all of them."""
-    from app.form import EXAMPLES
     from engine.bench.recording import record
     from engine.runtime.engine import load_engine
     from engine.trace.trace import save
+    from lessons.examples import EXAMPLES
     from lessons.loader import recordings
 
     with _errors():

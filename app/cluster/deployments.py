@@ -13,7 +13,7 @@ from ray import serve
 
 from app.cluster.ray_worker import News, RayFacade, RayWorker, Request
 from app.jobs.engine_facade import EngineFacade, Hardware
-from app.limits import PAIR, Limits
+from app.server.limits import PAIR, Limits
 from engine.config import MAX_SHARERS, RunConfig
 
 APPLICATION = "speclens"

@@ -5,7 +5,7 @@ import time
 
 from app.jobs.baseline import is_baseline
 from app.jobs.engine_facade import EngineFacade, MethodCosts, Models, Pair
-from app.limits import PAIR, Limits
+from app.server.limits import PAIR, Limits
 from engine.config import AUTO, RunConfig
 from engine.errors import BadInput, Unavailable
 from engine.runtime.job import NamedConfigs

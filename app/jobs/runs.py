@@ -150,7 +150,7 @@ class Runs:
                 if job.is_late or job.sharing_jobs:
                     yield Update(configs[0][0], fold=fold, is_late=job.is_late, others=job.sharing_jobs)
                 return
-            yield from request.updates(stream_progress(subscriber))
+            yield from request.updates(stream_progress(subscriber, fold))
             if subscriber.has_left:
                 return
             recorded = _recorded(job, fold)

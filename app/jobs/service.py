@@ -5,8 +5,8 @@ from app.jobs.engine_state import EngineState
 from app.jobs.offer import Offer
 from app.jobs.runs import Runs
 from app.jobs.zero_gpu import ZeroGpuFacade
-from app.limits import Limits
 from app.server.hosting import shared_gpu
+from app.server.limits import Limits
 from engine.runtime.worker import get_worker
 
 

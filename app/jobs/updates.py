@@ -23,10 +23,11 @@ class Report:
 
 
 class Fold:
-    """The runs of a job so far, by name: folded once, for all who wait for it."""
+    """The runs of a job so far, by name: folded once, for all who wait for it. ``tokens``: emitted by each."""
 
     def __init__(self, configs: NamedConfigs):
         self._runs = {name: TraceBuilder() for name, _ in configs}
+        self.tokens = dict.fromkeys(self._runs, 0)
         self._size, self._lock = 0, threading.Lock()
 
     def advance(self, job: Job) -> None:
@@ -34,6 +35,7 @@ class Fold:
         with self._lock:
             for name, event in job.log[self._size :]:
                 self._runs[name].add([event])
+                self.tokens[name] += len(event.emitted) if isinstance(event, Round) else 0
                 self._size += 1
 
     def traces(self) -> dict[str, Trace | None]:
@@ -90,22 +92,19 @@ def _waiting(place: int, progress: Progress | None) -> tuple[Progress | None, in
     return (Progress(f"Waiting in the queue: {place} before you"), place) if place else (progress, 0)
 
 
-def stream_progress(subscriber: Subscriber) -> Iterator[Update]:
+def stream_progress(subscriber: Subscriber, fold: Fold) -> Iterator[Update]:
     """How far another visitor's equal run is. Because drawing it for a whole class would slow down the measured run,
     its rounds are left out."""
     job, shown = subscriber.job, None
     while True:
-        place = job.place()
-        how_far = f"{place} {'run' if place == 1 else 'runs'} ahead" if place else f"{_tokens(job)} tokens so far"
+        fold.advance(job)
+        place, tokens = job.place(), sum(fold.tokens.values())
+        how_far = f"{place} {'run' if place == 1 else 'runs'} ahead" if place else f"{tokens} tokens so far"
         words = f"Someone else is already running exactly this. You will see the result when it finishes ({how_far})."
         if words != shown:
-            yield Update(job.name, progress=Progress(words), place=place)
+            yield Update(job.name, (), Progress(words), place, fold)
         shown = words
         if subscriber.wait(SECONDS_BETWEEN_REPORTS):
             break
     if not subscriber.has_left:
         job.raise_error()
-
-
-def _tokens(job: Job) -> int:
-    return sum(len(event.emitted) for _, event in job.log if isinstance(event, Round))

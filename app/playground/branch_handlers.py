@@ -89,40 +89,45 @@ class LiveBranch:
     """Draws one branch of ``run`` from its updates."""
 
     def __init__(self, run: Trace):
-        self.run, self._trace = run, None
+        self.run, self._trace = run, lambda: None
+        self._started: RunStarted | None = None
         self._feed, self._key, self._is_late = player_feed.Feed(None), uuid.uuid4().hex, False
 
     @property
     def has_begun(self) -> bool:
-        return self._trace is not None
+        return self._started is not None
 
     @property
     def branch(self) -> Trace | None:
         """None before its first round."""
-        return self._trace if self._trace and self._trace.rounds else None
+        trace = self._trace()
+        return trace if trace and trace.rounds else None
 
     def update(self, update: Update) -> str:
         """Raises BadInput where the branch is not of the same models as its run."""
         self._is_late = self._is_late or update.is_late
-        self._trace = update.fold.traces()["branch"]
+        self._trace = lambda: update.fold.traces()["branch"]
         lines = ""
         for event in update.events:
             if isinstance(event, RunStarted):
                 check_models(self.run.started, event)
+                self._started = event
                 lines += player_feed.branch_start(event, self._key)
         lines += player_feed.branch_rounds(tuple(event for event in update.events if isinstance(event, Round)))
         return self._feed.add(lines + player_feed.status("progress", *self._progress(update)))
 
     def recorded(self, result: RecordedRun) -> str:
         """A branch that has run here before."""
-        branch = self._trace = result.traces["branch"]
+        branch = result.traces["branch"]
+        self._trace = lambda: branch
         check_models(self.run.started, branch.started)
+        self._started = branch.started
         return self._feed.add(
             player_feed.branch_start(branch.started, self._key) + player_feed.branch_rounds(branch.rounds)
         )
 
     def finish(self) -> str:
-        trace = self._trace
+        trace = self._trace()
         reason = trace.finished.reason if trace.finished else "lost"
         kind, words = "quiet", sentence(self.run, trace)
         if self._is_late:
@@ -139,10 +144,10 @@ class LiveBranch:
     def _progress(self, update: Update) -> tuple:
         if update.progress:
             return update.progress.message, update.progress.fraction, update.place
-        if self._trace is None:
+        if self._started is None:
             return "The branch begins", None, 0
-        started, written = self._trace.started, len(self._trace.emitted)
-        most = started.config["max_new_tokens"] - len(started.prefix)
+        written = update.fold.tokens["branch"]
+        most = self._started.config["max_new_tokens"] - len(self._started.prefix)
         return f"The branch: {written} of up to {most} tokens", written / most, 0
 
 

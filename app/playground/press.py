@@ -21,8 +21,7 @@ class RunPress(Press):
     linked: tuple[RunConfig, int, int] | None = None
 
     def begin(self, runs: Runs, visitor: str) -> None:
-        super().begin(runs, visitor)
-        self.session = None
+        self.request, self.session = runs.open(visitor), None
 
     def begin_if_free(self, runs: Runs, visitor: str) -> None:
         """What may not replace a run that is in progress."""

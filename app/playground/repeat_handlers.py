@@ -13,7 +13,7 @@ import gradio as gr
 from app.jobs.baseline import baseline_of, is_baseline, with_baseline
 from app.jobs.result_cache import RecordedRun
 from app.jobs.runs import NamedConfigs, Request
-from app.jobs.updates import Update
+from app.jobs.updates import Fold, Update
 from app.jobs.visitor import Session, visitor_id
 from app.playground.press import PressHandlers, RunPress
 from app.playground.run_handlers import conclusion
@@ -58,16 +58,16 @@ class RepeatHandlers(PressHandlers):
             if tiles.speedup(session.trace, session.baseline) is None:
                 raise BadInput("Press Run first: there is no finished comparison to measure again.")
             configs = repeated(config, count)
-            traces = {}
+            fold = Fold(configs)
             yield player_feed.say("progress", "Measuring again")
             with closing(self.service.runs.run(request, configs, again=True)) as updates:
                 for update in updates:
-                    traces = update.fold.traces()
-                    yield player_feed.say("progress", _progress(update, traces[update.name], count))
+                    fold = update.fold
+                    yield player_feed.say("progress", _progress(update, count))
         except EngineError as error:
             yield player_feed.say("error", str(error))
             return
-        measured = [traces.get(name) for name, _ in configs]
+        measured = [*fold.traces().values()]
         pairs = [(session.trace, session.baseline), *zip(measured[::2], measured[1::2], strict=True)]
         if all(tiles.speedup(*pair) is not None for pair in pairs):
             yield self._medians(press, configs[0][1], pairs)
@@ -107,9 +107,9 @@ def _drafting(config: RunConfig) -> RunConfig:
     return config
 
 
-def _progress(update: Update, trace: Trace | None, count: int) -> str:
+def _progress(update: Update, count: int) -> str:
     if update.progress:
         return update.progress.message
     name, turn = update.name.rsplit(" ", 1)
     doing = "with drafting" if name == "run" else "without"
-    return f"Measuring again, {turn} of {count}, {doing}: {len(trace.emitted) if trace else 0} tokens"
+    return f"Measuring again, {turn} of {count}, {doing}: {update.fold.tokens[update.name]} tokens"

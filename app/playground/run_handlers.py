@@ -18,7 +18,7 @@ from app.jobs.baseline import is_baseline, with_baseline
 from app.jobs.result_cache import RecordedRun
 from app.jobs.runs import Request
 from app.jobs.service import Service
-from app.jobs.updates import Update
+from app.jobs.updates import Fold, Update
 from app.jobs.visitor import Session, lab_visitor_id, visitor_id
 from app.playground.branch_handlers import BranchHandlers
 from app.playground.press import PressHandlers, RunPress
@@ -26,6 +26,7 @@ from app.ui.widgets import SKIP
 from app.views import player_feed, tiles
 from app.views.predictions import steadiness
 from app.views.status_chip import ago
+from app.views.totals import Totals
 from engine.config import RunConfig
 from engine.errors import EngineError
 from engine.trace.branch import request_of
@@ -127,46 +128,50 @@ class LiveRun:
 
     def __init__(self):
         self.config: RunConfig | None = None
-        self.run: Trace | None = None
-        self.baseline: Trace | None = None
+        self._fold: Fold | None = None
+        self._totals = {"run": Totals(), "baseline": Totals()}
         self._feed, self._is_late, self._others = player_feed.Feed(uuid.uuid4().hex), False, 0
 
     @property
     def session(self) -> Session | None:
         """None before the first round, so that the run before stays."""
-        return Session(self.run, self.baseline) if self.run and self.run.rounds else None
+        traces = self._fold.traces() if self._totals["run"].rounds else None
+        return Session(traces["run"], traces.get("baseline")) if traces else None
 
     @property
     def is_complete(self) -> bool:
-        return bool(self.run and self.run.finished) and not self._is_late
+        return self._totals["run"].finished is not None and not self._is_late
 
     def update(self, update: Update) -> str:
+        """Costs no more than its news, however long the run is."""
         self._is_late, self._others = self._is_late or update.is_late, update.others
-        traces = update.fold.traces()
-        self.run, self.baseline = traces["run"], traces.get("baseline")
-        status = self._progress(update)
-        if self.run is None:
+        self._fold = update.fold
+        self._totals[update.name].add(update.events)
+        run, status = self._totals["run"], self._progress(update)
+        if run.started is None:
             return player_feed.say(*status)
-        is_measuring = not is_baseline(self.config) and not (self.baseline and self.baseline.finished)
         lines = self._lines(update) if update.name == "run" else ""
-        numbers = tiles.tiles(self.run, self.baseline, measuring=is_measuring)
+        numbers = tiles.live(run, self._totals["baseline"], measuring=not is_baseline(self.config))
         return self._feed.add(f"{lines}{numbers}\n{player_feed.status(*status)}")
 
     def finish(self, seconds: int) -> str:
         """``seconds``: the limit of a run, for one that exceeded it."""
-        kind, words = self._conclusion()
+        session = self.session
+        kind, words = self._conclusion(session)
         if self._is_late:
             kind, words = "error", f"This run was ended: a run may take up to {seconds} s here. Ask for fewer tokens."
-        if self.run is None:
+        if session is None:
             return player_feed.say(kind, words)
-        numbers = player_feed.numbers(self.run, self.baseline, others=self._others)
+        numbers = player_feed.numbers(session.trace, session.baseline, others=self._others)
         return self._feed.add(numbers + player_feed.over() + player_feed.status(kind, words))
 
     def fail(self, words: str) -> str:
-        if self.session is None:
+        session = self.session
+        if session is None:
             return player_feed.say("error", words)
         # Otherwise the player would wait for the next round, and call that "live".
-        text = player_feed.complete(uuid.uuid4().hex, self.run) + player_feed.numbers(self.run, self.baseline)
+        text = player_feed.complete(uuid.uuid4().hex, session.trace)
+        text += player_feed.numbers(session.trace, session.baseline)
         return text + player_feed.status("error", words)
 
     def _lines(self, update: Update) -> str:
@@ -174,22 +179,22 @@ class LiveRun:
         text = "".join(player_feed.about(event) for event in update.events if isinstance(event, RunStarted))
         text += player_feed.rounds(tuple(event for event in update.events if isinstance(event, Round)))
         if any(isinstance(event, RunFinished) for event in update.events):
-            text += player_feed.finish(self.run.finished, len(self.run.emitted))
+            text += player_feed.finish(self._totals["run"].finished, self._totals["run"].tokens)
         return text
 
     def _progress(self, update: Update) -> tuple:
         if update.progress:
             return "progress", update.progress.message, update.progress.fraction, update.place
-        most, trace = self.config.max_new_tokens, self.run if update.name == "run" else self.baseline
-        rounds, tokens = (len(trace.rounds), len(trace.emitted)) if trace else (0, 0)
-        doing = f"Round {rounds}" if update.name == "run" else "Measuring the same without drafting"
-        return "progress", f"{doing}: {tokens} of up to {most} tokens", tokens / most, 0
+        most, so_far = self.config.max_new_tokens, self._totals[update.name]
+        doing = f"Round {so_far.rounds}" if update.name == "run" else "Measuring the same without drafting"
+        return "progress", f"{doing}: {so_far.tokens} of up to {most} tokens", so_far.tokens / most, 0
 
-    def _conclusion(self) -> tuple[str, str]:
-        run, baseline = self.run, self.baseline
-        if run is None or run.finished is None or run.finished.reason == "cancelled":
-            has_rounds = run is not None and run.rounds
-            return "quiet", "Stopped. The rounds so far stay." if has_rounds else "Stopped before the first token."
+    def _conclusion(self, session: Session | None) -> tuple[str, str]:
+        if session is None:
+            return "quiet", "Stopped before the first token."
+        run, baseline = session.trace, session.baseline
+        if run.finished is None or run.finished.reason == "cancelled":
+            return "quiet", "Stopped. The rounds so far stay."
         if shared := tiles.shared(run, self._others):
             return "quiet", shared
         if is_baseline(self.config):

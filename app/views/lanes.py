@@ -3,26 +3,31 @@
 It is drawn beside the run's own rounds on one time axis, as if both had started together.
 """
 
+from itertools import accumulate
+
 from app.views.figures import sampled
 from app.views.safe_json import short
+from app.views.totals import Totals
 from engine.config import is_lossy
 from engine.trace.metrics import Divergence, first_divergence
 from engine.trace.trace import Trace
 
 
 def lane(trace: Trace | None) -> dict | None:
-    """``ends`` and ``counts`` [rounds]: seconds from the first round's start to each round's end, tokens by then. Only
-    ``tokens`` and ``seconds`` while the baseline is being measured."""
+    """As ``so_far``, and of a complete baseline ``ends`` and ``counts`` [rounds]: seconds from the first round's start
+    to each round's end, and tokens by then."""
     if trace is None or not trace.rounds:
         return None
-    start, count, counts = trace.rounds[0].start, 0, []
-    for event in trace.rounds:
-        count += len(event.emitted)
-        counts.append(count)
-    known = {"tokens": count, "seconds": short(trace.rounds[-1].end - start)}
+    known = so_far(Totals.of(trace))
     if trace.finished is None:
         return known
+    start = trace.rounds[0].start
+    counts = list(accumulate(len(event.emitted) for event in trace.rounds))
     return known | {"ends": [short(event.end - start) for event in trace.rounds], "counts": counts}
+
+
+def so_far(baseline: Totals) -> dict | None:
+    return {"tokens": baseline.tokens, "seconds": short(baseline.seconds)} if baseline.rounds else None
 
 
 def note(run: Trace, baseline: Trace) -> str:

@@ -2,7 +2,8 @@
 
 from app.views import lanes
 from app.views.safe_json import encode
-from engine.trace.metrics import Interval, RunMetrics, compare, compute_metrics, largest_cost
+from app.views.totals import Totals
+from engine.trace.metrics import Interval, compare, compute_metrics, largest_cost
 from engine.trace.trace import Trace
 
 LEVEL = (0.95, 1.05)  # one run each cannot tell a smaller difference from noise
@@ -25,32 +26,40 @@ def tiles(
     ``measuring``: the baseline is running or comes next. ``recorded``: both were measured earlier. ``how``: the number
     of measurements, in words. ``others``: runs that came before the baseline was measured.
     """
-    line = {"type": "numbers", "measuring": measuring}
     if run is None or not run.rounds:
-        return encode(line | {"tiles": {name: [DASH, ""] for name in ("alpha", "tau", "speed", "speedup")}})
-    ours = compute_metrics(run)
-    ratio, beside = speedup(run, baseline), run.others or others
+        return encode(_numbers(Totals(), measuring))
+    ratio = speedup(run, baseline)
+    line = _numbers(Totals.of(run), measuring, others)
+    if "alone" not in line:
+        line["tiles"]["speedup"] = _speedup(run, ratio, measuring, recorded, how)
+    note = lanes.note(run, baseline) if ratio is not None else ""
+    return encode(line | {"plain": lanes.lane(baseline), "note": note, "tone": tone(ratio, spread)})
+
+
+def live(run: Totals, baseline: Totals, measuring: bool) -> str:
+    """The same line of a run that goes on, or whose baseline does."""
+    line = _numbers(run, measuring)
+    if run.rounds and "alone" not in line:
+        line["tiles"]["speedup"] = _to_come(run) if measuring else list(_NOTHING_DRAFTED)
+    return encode(line | {"plain": lanes.so_far(baseline), "note": "", "tone": "level"})
+
+
+def _numbers(run: Totals, measuring: bool, others: int = 0) -> dict:
+    """What needs no baseline. ``others``: as for `tiles`."""
+    line = {"type": "numbers", "measuring": measuring}
+    if not run.rounds:
+        return line | {"tiles": {name: [DASH, ""] for name in ("alpha", "tau", "speed", "speedup")}}
     shared = f", shared with {_runs(run.others)}" if run.others else ""
-    return encode(
-        line
-        | ({"alone": True, "measuring": False} if beside else {})
-        | {
-            "tiles": {
-                "alpha": _alpha(ours),
-                "tau": [number(ours.tau, 2), "tokens per target pass; plain decoding writes 1"],
-                "speed": [
-                    number(ours.tokens_per_second, 1),
-                    f"{ours.tokens} tokens, reading the prompt not counted{shared}",
-                ],
-                "speedup": ["No speedup", f"ran beside {_runs(beside)}"]
-                if beside
-                else _speedup(run, ours, ratio, measuring, recorded, how),
-            },
-            "plain": lanes.lane(baseline),
-            "note": lanes.note(run, baseline) if ratio is not None else "",
-            "tone": tone(ratio, spread),
-        }
-    )
+    drafts = f"{run.accepted} of {run.tested} tested drafts were accepted" if run.tested else "no draft was tested"
+    numbers = {
+        "alpha": [number(run.alpha, 2), drafts],
+        "tau": [number(run.tau, 2), "tokens per target pass; plain decoding writes 1"],
+        "speed": [number(run.tokens_per_second, 1), f"{run.tokens} tokens, reading the prompt not counted{shared}"],
+    }
+    if beside := run.others or others:
+        numbers["speedup"] = ["No speedup", f"ran beside {_runs(beside)}"]
+        line |= {"alone": True, "measuring": False}
+    return line | {"tiles": numbers}
 
 
 def speedup(run: Trace | None, baseline: Trace | None) -> float | None:
@@ -111,25 +120,24 @@ def _spent(run: Trace, baseline: Trace) -> str:
     return f"a token took {1000 * rates[0]:.0f} ms instead of {1000 * rates[1]:.0f} ms"
 
 
-def _alpha(numbers: RunMetrics) -> list[str]:
-    if numbers.alpha is None:
-        return [DASH, "no draft was tested"]
-    return [f"{numbers.alpha.value:.2f}", f"{numbers.accepted} of {numbers.tested} tested drafts were accepted"]
+_NOTHING_DRAFTED = DASH, "nothing was drafted: this is the baseline"
 
 
-def _speedup(
-    run: Trace, numbers: RunMetrics, ratio: float | None, measuring: bool, recorded: bool, how: str
-) -> list[str]:
+def _to_come(run: Totals | Trace) -> list[str]:
+    when = "being measured" if run.finished else "measured right after"
+    return ["…", f"the same without drafting is {when}"]
+
+
+def _speedup(run: Trace, ratio: float | None, measuring: bool, recorded: bool, how: str) -> list[str]:
     if ratio is not None:
         when = "recorded with it" if recorded else "measured just now"
         return [f"{ratio:.2f}×", f"against no drafting, {when}, {how}"]
     if measuring:
-        when = "being measured" if run.finished else "measured right after"
-        return ["…", f"the same without drafting is {when}"]
+        return _to_come(run)
     if run.started.prefix:
         return [DASH, "a branch is not measured against plain decoding"]
-    if run.started.config.get("method") == "none" or not any(numbers.gammas):
-        return [DASH, "nothing was drafted: this is the baseline"]
+    if run.started.config.get("method") == "none" or not any(event.gamma for event in run.rounds):
+        return list(_NOTHING_DRAFTED)
     return [DASH, "recorded without a complete baseline" if recorded else "stopped before both runs had ended"]
 
 

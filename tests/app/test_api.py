@@ -10,8 +10,8 @@ from gradio_client import Client
 
 from app.api import Api
 from app.jobs.service import Service
-from app.limits import Limits
 from app.page import build, launch_options
+from app.server.limits import Limits
 from engine.trace.trace import from_json
 
 
@@ -80,6 +80,19 @@ def test_a_run_that_takes_too_long_says_so():
 def test_refusals_are_sentences(call, words):
     with pytest.raises(gr.Error, match=words):
         list(served().run(who(), **call))
+
+
+def test_an_equal_run_of_another_caller_is_waited_for():
+    worker = FakeWorker(step=0.02)
+    api = served(worker)
+    first = api.run(SimpleNamespace(session_hash="a"), "Hi", tokens=60)
+    while not worker.runs:
+        next(first)
+    second = api.run(SimpleNamespace(session_hash="b"), "Hi", tokens=60)
+    assert "already running exactly this" in [next(second), next(second)][-1][1]["message"]
+    worker.step = 0
+    list(first)
+    assert list(second)[-1][1]["status"] == "recorded" and len(worker.jobs) == 1
 
 
 @pytest.fixture(scope="module")

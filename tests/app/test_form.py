@@ -6,7 +6,7 @@ That ``read`` is the inverse of ``settings``: test_links.
 import pytest
 
 from app.form import CONTROLS, NAMES, defaults, described, read, settings
-from app.limits import Limits
+from app.server.limits import Limits
 from engine.config import LookaheadSizes
 from engine.errors import BadInput
 

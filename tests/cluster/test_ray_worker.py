@@ -21,7 +21,7 @@ from app.cluster import deployments
 from app.cluster.deployments import Size, application
 from app.cluster.ray_worker import News, RayFacade, RayWorker
 from app.jobs.engine_facade import Hardware
-from app.limits import Limits
+from app.server.limits import Limits
 from engine.config import RunConfig
 from engine.errors import BadInput, EngineError, Unavailable
 from engine.weights import preflight

@@ -51,8 +51,8 @@ def commands(pair: str, folder: Path) -> dict:
 def page() -> dict:
     from app.form import settings
     from app.jobs.service import Service
-    from app.limits import Limits
     from app.page import build
+    from app.server.limits import Limits
     from app.views.engine_recipes import Choice, production
 
     components = build(Service(limits=Limits())).config["components"]

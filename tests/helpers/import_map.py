@@ -1,6 +1,6 @@
 """Maps which packages import which: in Python from the syntax trees, so that lazy imports count too.
 
-`python tests/helpers/import_map.py` prints the map of engine/, app/ and assets/web/ (`make map`).
+`python tests/helpers/import_map.py` prints the map of the top level, engine/, app/ and assets/web/ (`make map`).
 """
 
 import ast
@@ -26,7 +26,8 @@ ORDER = {
         ["__main__"],
     ],
     "app": [
-        ["limits", "form", "server", "views"],
+        ["server", "views"],
+        ["form"],
         ["jobs", "ui"],
         ["playground", "lab", "lessons_tab"],
         ["api", "static_site", "publish"],
@@ -96,7 +97,17 @@ def circles(pairs: Iterable[tuple[str, str]]) -> list[str]:
         reached = grown
 
 
+def packages_arrows() -> set[tuple[str, str]]:
+    """(importing package, imported package) at the top level."""
+    names = ("engine", "lessons", "app")
+    found = {
+        (a, m.split(".")[0]) for a in names for p in (ROOT / a).rglob("*.py") for m in modules(p.read_text("utf-8"))
+    }
+    return {(a, b) for a, b in found if b in names and a != b}
+
+
 def main() -> None:
+    print("top level:", ", ".join(f"{a} ← {b}" for a, b in sorted(packages_arrows())))
     for package in ORDER:
         found = arrows(package)
         print(f"{package}/: {len(entries(package))} entries, {len(found)} arrows, circles: {circles(found) or 'none'}")

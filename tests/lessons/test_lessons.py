@@ -18,7 +18,7 @@ from app.jobs.service import Service
 from app.lessons_tab import view
 from app.lessons_tab.handlers import ROUTES, LessonHandlers, contents, page
 from app.lessons_tab.variables import names
-from app.limits import Limits
+from app.server.limits import Limits
 from app.views import engine_recipes
 from engine.errors import BadInput
 from engine.trace.branch import request_of

@@ -12,8 +12,8 @@ from starlette.testclient import TestClient
 from app.jobs.baseline import with_baseline
 from app.jobs.run_numbers import log, log_to_stdout
 from app.jobs.service import Service
-from app.limits import Limits
 from app.page import operator_routes
+from app.server.limits import Limits
 from engine.config import RunConfig
 from engine.errors import EngineError
 

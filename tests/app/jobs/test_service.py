@@ -13,8 +13,8 @@ from app.jobs.engine_facade import EngineFacade
 from app.jobs.result_cache import RecordedRun, ResultCache
 from app.jobs.service import Service
 from app.jobs.updates import Report, Update
-from app.limits import Limits
 from app.server import hosting
+from app.server.limits import Limits
 from app.views.status_chip import ago, chip
 from engine.config import RunConfig
 from engine.errors import BadInput, EngineError, Unavailable

@@ -17,7 +17,7 @@ from app.lab.compare import view
 from app.lab.compare.handlers import MOST, OWN, SHARED, SKIP, START, CompareHandlers, beginning, count, parse_form
 from app.lab.compare.view import Column
 from app.lab.experiment import PageState
-from app.limits import Limits
+from app.server.limits import Limits
 from engine.config import RunConfig, SamplingParams
 from engine.errors import BadInput, Unavailable
 from engine.trace.events import Round

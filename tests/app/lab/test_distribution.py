@@ -16,7 +16,7 @@ from app.lab.distribution import view, work
 from app.lab.distribution.handlers import CONTROLS, NAMES, SKIP, TOY_START, RuleTestHandlers, parse_form
 from app.lab.distribution.request import REVEALING, TOY, TOY_PROMPT, RuleReport, RuleTest, RuleTests
 from app.lab.experiment import PageState
-from app.limits import Limits
+from app.server.limits import Limits
 from engine.config import RunConfig, SamplingParams
 from engine.exactness.distribution_test import count_outcomes, judge, toy_runs
 from engine.exactness.mutants import MUTANTS

@@ -16,7 +16,7 @@ from app.lab.experiment import PageState
 from app.lab.sweep import view
 from app.lab.sweep.handlers import SKIP, SweepHandlers, parse_form
 from app.lab.sweep.work import OWN, SweepPlan, prompts
-from app.limits import Limits
+from app.server.limits import Limits
 from engine.bench.sweep_results import Cell
 from engine.config import AUTO, RunConfig
 from engine.errors import BadInput

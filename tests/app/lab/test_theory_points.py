@@ -12,7 +12,7 @@ from app.jobs.service import Service
 from app.jobs.visitor import Session
 from app.lab.experiment import PageState
 from app.lab.theory.handlers import ALPHAS, GAMMAS, TheoryHandlers
-from app.limits import Limits
+from app.server.limits import Limits
 from engine.errors import Unavailable
 
 

@@ -12,7 +12,7 @@ from app.lab.experiment import PageState
 from app.lab.users import view, work
 from app.lab.users.handlers import SKIP, UsersHandlers, parse_form
 from app.lab.users.work import LONG, SHORT
-from app.limits import Limits
+from app.server.limits import Limits
 from engine.bench.users_results import UsersRow
 from engine.config import AUTO
 from engine.errors import BadInput

@@ -12,13 +12,13 @@ from test_run_handlers import Screen, form, line, page, press_run, said, visitor
 
 from app.jobs.service import Service
 from app.jobs.visitor import Session
-from app.limits import Limits
 from app.playground import html_export
 from app.playground.branch_handlers import BranchHandlers, read_choice
 from app.playground.link_handlers import LinkHandlers
 from app.playground.press import RunPress
 from app.playground.run_handlers import SKIP
 from app.playground.trace_files import read
+from app.server.limits import Limits
 from app.views import run_facts
 from app.views.token_csv import tokens_csv
 from engine.trace.trace import Trace, from_json, to_json

@@ -14,7 +14,6 @@ from app.form import NAMES, defaults, described, read, settings
 from app.jobs.engine_facade import Pair
 from app.jobs.service import Service
 from app.jobs.visitor import Session
-from app.limits import Limits
 from app.playground import startup_run
 from app.playground.link_handlers import LinkHandlers
 from app.playground.links import MOST, Link, query, sentence
@@ -22,6 +21,7 @@ from app.playground.links import read as read_link
 from app.playground.press import RunPress
 from app.playground.result_handlers import Shown
 from app.playground.run_handlers import SKIP, RunHandlers
+from app.server.limits import Limits
 from engine.config import AUTO, LookaheadSizes, RunConfig, SamplingParams
 from engine.errors import BadInput
 from engine.trace.branch import request_of

@@ -7,8 +7,8 @@ import pytest
 from fake_worker import FakeEngine
 
 from app.jobs.service import Service
-from app.limits import Limits
 from app.playground.pair_handlers import SKIP, PairHandlers, precision_info
+from app.server.limits import Limits
 from engine.bench.precisions import Distance
 from engine.errors import Unavailable
 

@@ -12,10 +12,10 @@ from test_run_handlers import said as said_on
 from app.form import defaults
 from app.jobs.service import Service
 from app.jobs.visitor import Session
-from app.limits import Limits
 from app.playground.press import RunPress
 from app.playground.repeat_handlers import SKIP, RepeatHandlers
 from app.playground.run_handlers import RunHandlers
+from app.server.limits import Limits
 from app.views.repeats import medians
 from engine.trace.metrics import compute_metrics
 from engine.trace.trace import Trace, from_json, to_json

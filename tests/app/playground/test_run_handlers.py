@@ -16,11 +16,12 @@ from fake_worker import FakeEngine, FakeWorker, wait_for
 
 from app.form import NAMES, defaults
 from app.jobs.service import Service
+from app.jobs.updates import Fold
 from app.jobs.visitor import Session
-from app.limits import Limits
 from app.page import build, launch_options
 from app.playground.press import RunPress
 from app.playground.run_handlers import SKIP, RunHandlers
+from app.server.limits import Limits
 from app.views import player_feed
 from engine.errors import Unavailable
 
@@ -126,6 +127,13 @@ def test_no_update_carries_the_whole_run_and_none_leaves_a_gap():
     for before, value in pairwise(["", *values]):  # a large batch, after a stall of the machine, is sent alone
         repeated = set(value.splitlines()[1:]) & set(before.splitlines()[1:])
         assert len(value) <= player_feed.LONGEST or not repeated
+
+
+def test_an_update_costs_what_is_new_and_not_the_run_so_far(monkeypatch):
+    whole, traces = [], Fold.traces
+    monkeypatch.setattr(Fold, "traces", lambda fold: whole.append(fold) or traces(fold))
+    screens = press_run(page(FakeWorker(step=0.002)), tokens=400)
+    assert len(player_values(screens)) > 20 and len(whole) <= 4, "the whole run is read at its end"
 
 
 def test_a_page_that_missed_rounds_is_given_them_again():

@@ -18,12 +18,12 @@ from test_run_handlers import Screen, line, said
 from app.form import NAMES, defaults, settings
 from app.jobs.service import Service
 from app.jobs.visitor import Session
-from app.limits import Limits
 from app.playground import html_export
 from app.playground.press import RunPress
 from app.playground.result_handlers import Results
 from app.playground.run_handlers import SKIP, RunHandlers
 from app.playground.trace_files import Exports, read
+from app.server.limits import Limits
 from app.views import run_facts
 from app.views.token_csv import COLUMNS, tokens_csv
 from engine.errors import BadInput

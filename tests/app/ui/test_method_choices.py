@@ -5,7 +5,7 @@ from fake_worker import FakeEngine, FakeWorker
 from app.form import METHOD_LABELS
 from app.jobs.engine_facade import MethodCosts
 from app.jobs.service import Service
-from app.limits import Limits
+from app.server.limits import Limits
 from app.ui.method_choices import method_choices, method_labels
 from engine.config import METHODS
 

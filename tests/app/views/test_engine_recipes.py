@@ -11,8 +11,8 @@ from unlike_tokenizers import sentence_piece
 from app.jobs.engine_facade import EngineFacade
 from app.jobs.service import Service
 from app.jobs.visitor import Session
-from app.limits import Limits
 from app.playground.result_handlers import Results
+from app.server.limits import Limits
 from app.views.engine_recipes import LESSON_METHODS, TARGETS, TYPICAL, Choice, examples, production
 from engine.config import METHODS
 from engine.runtime.worker import get_worker

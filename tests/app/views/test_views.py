@@ -10,6 +10,7 @@ from app.playground.startup_run import BASELINE, OPENING, opening
 from app.views import figures, player_feed, tiles
 from app.views.notice import notice
 from app.views.safe_json import encode, short
+from app.views.totals import Totals
 from engine.trace.events import STATUSES, Round, Timings, Token
 from engine.trace.metrics import compute_metrics
 from engine.trace.trace import Trace, load
@@ -239,3 +240,14 @@ def test_numbers_are_short_and_finite():
     assert short(float("nan")) is None and short(None) is None
     with pytest.raises(ValueError):
         encode({"x": float("inf")})
+
+
+@pytest.mark.parametrize("run", [recorded("ngram", 3), recorded("none", 0)])
+def test_the_running_totals_are_the_metrics_of_the_whole(run):
+    totals, numbers = Totals.of(run), compute_metrics(run)
+    assert (totals.tokens, totals.rounds, totals.accepted, totals.tested) == (
+        numbers.tokens, numbers.passes, numbers.accepted, numbers.tested,
+    )  # fmt: skip
+    assert totals.tau == pytest.approx(numbers.tau.value) and totals.others == run.others
+    assert totals.tokens_per_second == pytest.approx(numbers.tokens_per_second)
+    assert totals.alpha == (numbers.alpha and numbers.alpha.value)

@@ -13,7 +13,7 @@ from app.jobs import zero_gpu
 from app.jobs.baseline import with_baseline
 from app.jobs.service import Service
 from app.jobs.updates import Update
-from app.limits import Limits
+from app.server.limits import Limits
 from engine.config import RunConfig
 from engine.errors import EngineError
 

@@ -1,0 +1,27 @@
+"""Places the chip above all tabs, and serves the state of the engine that it polls."""
+
+import gradio as gr
+from starlette.responses import JSONResponse
+from starlette.routing import Route
+
+from app.jobs.service import Service
+from app.ui.html_component import component
+from app.views import status_chip
+
+
+def chip() -> gr.HTML:
+    return component("status_chip", elem_id="chip")
+
+
+def route(service: Service) -> Route:
+    """Polled by every page. A Gradio event would cost ten times as much."""
+
+    async def handler(_) -> JSONResponse:
+        state = service.state.now()
+        progress = (state.progress.message, state.progress.fraction) if state.progress else ()
+        value = status_chip.chip(
+            state.kind, state.device, state.precision, state.waiting, *progress, together=state.together
+        )
+        return JSONResponse(value, headers={"Cache-Control": "no-store"})
+
+    return Route("/speclens/state", handler)

@@ -1,0 +1,61 @@
+"""Counts a run while it goes on: each round is added once, so that an update costs no more than its news."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from engine.trace.events import ACCEPTED, TESTED, Event, Round, RunFinished, RunStarted
+from engine.trace.trace import Trace
+
+
+@dataclass
+class Totals:
+    """``others``: as of a Trace; ``seconds``: from the first round's start to the newest one's end. The ratios are
+    those of engine.trace.metrics, None in place of a division by zero."""
+
+    started: RunStarted | None = None
+    finished: RunFinished | None = None
+    rounds: int = 0
+    tokens: int = 0
+    tested: int = 0
+    accepted: int = 0
+    others: int = 0
+    start: float = 0.0
+    seconds: float = 0.0
+
+    @classmethod
+    def of(cls, trace: Trace) -> "Totals":
+        totals = cls()
+        totals.add([trace.started, *trace.rounds, *([trace.finished] if trace.finished else [])])
+        return totals
+
+    def add(self, events: Iterable[Event]) -> None:
+        for event in events:
+            match event:
+                case RunStarted():
+                    self.started = event
+                case RunFinished():
+                    self.finished = event
+                case Round():
+                    self._add_round(event)
+
+    def _add_round(self, event: Round) -> None:
+        if not self.rounds:
+            self.start = event.start
+        self.seconds = event.end - self.start
+        self.rounds += 1
+        self.tokens += len(event.emitted)
+        self.tested += sum(token.status in TESTED for token in event.tokens)
+        self.accepted += sum(token.status in ACCEPTED for token in event.tokens)
+        self.others = max(self.others, event.rows - 1)
+
+    @property
+    def alpha(self) -> float | None:
+        return self.accepted / self.tested if self.tested else None
+
+    @property
+    def tau(self) -> float | None:
+        return self.tokens / self.rounds if self.rounds else None
+
+    @property
+    def tokens_per_second(self) -> float | None:
+        return self.tokens / self.seconds if self.seconds else None
