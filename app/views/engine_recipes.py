@@ -15,9 +15,9 @@ from typing import Any
 from app.views.safe_json import encode
 from engine.config import AUTO, METHODS, draft_of
 from engine.files import ASSETS
+from engine.trace.noise import NOISE, Speedup
 
 NGRAM_LONGEST = 8  # tokens of the longest match, as in engine.drafters.ngram
-PAYS = 1.05  # a smaller gain of one run may be noise
 SHIPPED = "assets/"  # drafts in this repository; a hub's name has one part before its "/"
 LESSON_METHODS = ("mtp", "dflash")  # of other engines alone: lesson 14 shows their commands
 TYPICAL = 4  # the draft length of γ = auto until a run shows one
@@ -89,6 +89,11 @@ def production(choice: Choice, whence: str = "as set above", measured: str = "")
     return encode({"lead": lead, "engines": [_answer(target, choice) for target in targets]})
 
 
+def nothing(words: str) -> str:
+    """The same without a recipe: ``words`` give the reason."""
+    return encode({"lead": words, "engines": []})
+
+
 def examples() -> list[dict]:
     """Every engine's recipe for models that many know, by method and γ: the first settings that lesson 14 names."""
     plain, built_in = ("Qwen/Qwen3-8B", "Qwen/Qwen3-8B-GGUF"), ("Qwen/Qwen3.5-27B", "Qwen/Qwen3.5-27B-GGUF")
@@ -114,11 +119,15 @@ def examples() -> list[dict]:
     ]
 
 
-def measured(ratio: float, device: str) -> str:
+def measured(ratio: Speedup, device: str) -> str:
     """Whether drafting paid off in the run on screen."""
-    if ratio < PAYS:
-        return f"Measured {ratio:.2f}× here: not worth switching on for this text."
-    return f"Measured {ratio:.2f}× on {device}, one request at a time. Measure again on your server."
+    if ratio.tone == NOISE:
+        return "What was measured here is noise: measure again before you switch it on."
+    if ratio.tone == "level":
+        return f"Measured {ratio.value:.2f}× here: no difference that one run each can show."
+    if ratio.tone == "slower":
+        return f"Measured {ratio.value:.2f}× here: not worth switching on for this text."
+    return f"Measured {ratio.value:.2f}× on {device}, one request at a time. Measure again on your server."
 
 
 def _lead(choice: Choice, whence: str) -> str:

@@ -1,11 +1,13 @@
 """Renders the four numbers of a run with a note each, and one sentence that compares it with its baseline."""
 
+from dataclasses import replace
+
 from app.views import lanes
 from app.views.safe_json import encode
 from engine.trace.metrics import Interval, RunMetrics, compare, compute_metrics, largest_cost
+from engine.trace.noise import NOISE, Speedup, about_machine, crowd
 from engine.trace.trace import Trace
 
-LEVEL = (0.95, 1.05)  # one run each cannot tell a smaller difference from noise
 Spread = tuple[float, float]  # the lowest and the highest speedup of repeated pairs
 DASH = "–"
 ONCE = "one run each"
@@ -29,7 +31,7 @@ def tiles(
     if run is None or not run.rounds:
         return encode(line | {"tiles": {name: [DASH, ""] for name in ("alpha", "tau", "speed", "speedup")}})
     ours = compute_metrics(run)
-    ratio, beside = speedup(run, baseline), run.others or others
+    ratio, beside = speedup(run, baseline, spread), run.others or others
     shared = f", shared with {_runs(run.others)}" if run.others else ""
     return encode(
         line
@@ -48,17 +50,26 @@ def tiles(
             },
             "plain": lanes.lane(baseline),
             "note": lanes.note(run, baseline) if ratio is not None else "",
-            "tone": tone(ratio, spread),
+            "tone": ratio.tone if ratio else "level",
         }
     )
 
 
-def speedup(run: Trace | None, baseline: Trace | None) -> float | None:
-    """Decode tokens/s of the run ÷ the baseline's; None unless both have ended without a Stop."""
+def speedup(run: Trace | None, baseline: Trace | None, spread: Spread | None = None) -> Speedup | None:
+    """Decode tokens/s of the run ÷ the baseline's; None unless both have ended without a Stop. ``spread``: of repeated
+    pairs, in place of what the times of the rounds suggest."""
     traces = (run, baseline)
     if any(trace is None or trace.finished is None or trace.finished.reason == "cancelled" for trace in traces):
         return None
-    return compare(run, baseline).speedup
+    measured = compare(run, baseline).speedup
+    if measured is None or spread is None:
+        return measured
+    return replace(measured, low=min(spread[0], measured.value), high=max(spread[1], measured.value))
+
+
+def machine(run: Trace, baseline: Trace | None) -> str:
+    """A sentence on other programs that computed during a run or its baseline; empty for a quiet machine."""
+    return about_machine(crowd(trace.finished.extra for trace in (run, baseline) if trace and trace.finished))
 
 
 def shared(run: Trace, others: int = 0) -> str:
@@ -74,30 +85,30 @@ def _runs(count: int) -> str:
     return "1 other run" if count == 1 else f"{count} other runs"
 
 
-def tone(ratio: float | None, spread: Spread | None = None) -> str:
-    """ "level" also where the repeated pairs lie on both sides of 1×."""
-    if ratio is None or (spread[0] <= 1 <= spread[1] if spread else LEVEL[0] <= ratio <= LEVEL[1]):
-        return "level"
-    return "faster" if ratio > 1 else "slower"
-
-
 def verdict(run: Trace, baseline: Trace, recorded: bool = False, how: str = ONCE, spread: Spread | None = None) -> str:
     """One sentence on the speedup; below 1× it names the largest cost. Empty without a speedup."""
-    ratio = speedup(run, baseline)
+    ratio = speedup(run, baseline, spread)
     if ratio is None:
         return ""
-    word = tone(ratio, spread)
     when = "measured then" if recorded else "measured just now"
-    if word == "level":
+    if ratio.tone == NOISE:
+        return f"Noise: this came out faster than {limit(run)}, which cannot be ({when}, {how}). Measure again."
+    if ratio.tone == "level":
         swing = f"; it swung from {spread[0]:.2f} to {spread[1]:.2f}×" if spread else ""
-        return f"About as fast as without drafting ({ratio:.2f}×, {when}, {how}{swing})."
-    if word == "faster":
+        return f"About as fast as without drafting ({ratio.value:.2f}×, {when}, {how}{swing})."
+    if ratio.tone == "faster":
         return f"{_spent(run, baseline).capitalize()} without drafting ({when}, {how})."
     spent = _spent(run, baseline)
     if not any(each.parents for each in run.rounds):
         return f"Nothing was drafted, so this says nothing about drafting: {spent} ({how})."
     cost = largest_cost(compute_metrics(run), compute_metrics(baseline)).sentence
-    return f"Slower here: {ratio:.2f}× the speed without drafting: {spent} ({how}). {cost}"
+    return f"Slower here: {ratio.value:.2f}× the speed without drafting: {spent} ({how}). {cost}"
+
+
+def limit(run: Trace) -> str:
+    """Continues "faster than": the bound that a speedup above it breaks."""
+    tau = compute_metrics(run).tau
+    return f"its {number(tau, 2)} tokens a pass allow"
 
 
 def _spent(run: Trace, baseline: Trace) -> str:
@@ -118,11 +129,13 @@ def _alpha(numbers: RunMetrics) -> list[str]:
 
 
 def _speedup(
-    run: Trace, numbers: RunMetrics, ratio: float | None, measuring: bool, recorded: bool, how: str
+    run: Trace, numbers: RunMetrics, ratio: Speedup | None, measuring: bool, recorded: bool, how: str
 ) -> list[str]:
+    when = "recorded with it" if recorded else "measured just now"
+    if ratio is not None and ratio.tone == NOISE:
+        return [NOISE, f"faster than {limit(run)}, which cannot be: measure again"]
     if ratio is not None:
-        when = "recorded with it" if recorded else "measured just now"
-        return [f"{ratio:.2f}×", f"against no drafting, {when}, {how}"]
+        return [f"{ratio.value:.2f}×", f"against no drafting, {when}, {how}"]
     if measuring:
         when = "being measured" if run.finished else "measured right after"
         return ["…", f"the same without drafting is {when}"]
