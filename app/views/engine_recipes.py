@@ -7,7 +7,7 @@ change.
 import json
 import shlex
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from string import Template
 from typing import Any
@@ -28,7 +28,7 @@ class Choice:
     """The setting to configure. ``target`` and ``draft`` are hub names or folders, ``gguf`` a name for llama.cpp's -hf.
 
     ``chosen``: the draft length that auto took on average in the run on screen. ``translated``: whether the draft has
-    another tokenizer.
+    another tokenizer. ``schedule``: (fewest, most requests at once, γ) where γ goes by their number, 0 for no drafts.
     """
 
     method: str
@@ -39,6 +39,7 @@ class Choice:
     greedy: bool = True
     chosen: int | None = None
     translated: bool = False
+    schedule: tuple[tuple[int, int, int], ...] = ()
 
     @property
     def values(self) -> dict[str, object]:
@@ -54,6 +55,7 @@ class Choice:
             "draft": shlex.quote(draft),
             "draft_json": json.dumps(draft),
             "draft_inside": json.dumps(draft).replace("'", "'\"'\"'"),
+            "ranges": json.dumps(self.schedule),
             "gguf": f"-hf {shlex.quote(self.gguf)}" if self.gguf else "-m target.gguf",
         }
 
@@ -163,9 +165,21 @@ def _answer(target: Target, choice: Choice) -> dict:
     return line | _filled(recipe | (recipe["translated"] if choice.translated else {}), choice)
 
 
+def _by_hand(schedule: Sequence[tuple[int, int, int]]) -> str:
+    """Where an engine takes one length for every load."""
+    off = next((fewest for fewest, _, gamma in schedule if gamma == 0), None)
+    return "" if off is None else f"It has no schedule: leave drafting off where {off} or more requests are usual."
+
+
 def _filled(recipe: Mapping[str, str], choice: Choice) -> dict[str, str]:
-    fields = recipe | ({"sampled": ""} if choice.greedy else {})
+    fields = {"schedule": ""} | recipe | ({"sampled": ""} if choice.greedy else {})
     notes = [fields.get("note", ""), "" if choice.greedy else fields.get("sampled_note", "")]
+    if not choice.schedule:
+        fields["schedule"] = ""
+    elif fields["schedule"]:
+        notes.append(fields.get("schedule_note", ""))
+    else:
+        notes.append(_by_hand(choice.schedule))
     template = Template(Template(fields["code"]).safe_substitute(fields))
     code = template.substitute(choice.values)
     if any(file in code.split() for file in ("target.gguf", "draft.gguf")):
