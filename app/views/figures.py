@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from app.views.safe_json import encode, short
 from engine.config import AUTO, METHODS
 from engine.trace.events import ACCEPTED, STATUSES, TESTED, Round
-from engine.trace.metrics import PARTS, Divergence, RunMetrics, compute_metrics, first_divergence, wilson
+from engine.trace.metrics import PARTS, Divergence, RunMetrics, compute_metrics, first_divergence, largest_cost, wilson
 from engine.trace.noise import Speedup
 from engine.trace.trace import Trace
 
@@ -206,6 +206,7 @@ def times(run: Trace, numbers: RunMetrics, baseline: Trace | None) -> Figure:
         plain = 1000 * mean_round(baseline)
         layout["shapes"] = [level(plain)]
         note += f" Dashed: a round without drafting, {plain:.1f} ms, writes one token."
+        note += f" {largest_cost(numbers, compute_metrics(baseline)).sentence}"
     return Figure(data, layout, note + _binning(_bin_size(run.rounds)))
 
 

@@ -4,10 +4,17 @@ from dataclasses import replace
 
 from app.views import lanes
 from app.views.safe_json import encode
-from engine.trace.metrics import Interval, RunMetrics, compare, compute_metrics, largest_cost
+from engine.trace.metrics import PARTS, Interval, RunMetrics, compare, compute_metrics, largest_cost
 from engine.trace.noise import NOISE, Speedup, about_machine, crowd
 from engine.trace.trace import Trace
 
+RARELY = 0.35  # a share of accepted drafts below which they hardly pay at any cost
+TRY = {
+    "draft": "try fewer drafts a round (γ), or a method that guesses more cheaply",
+    "verify": "try fewer drafts a round (γ)",
+    "accept": "try fewer drafts a round (γ)",
+    "host": "try a larger model, for which this weighs less",
+}
 Spread = tuple[float, float]  # the lowest and the highest speedup of repeated pairs
 DASH = "–"
 ONCE = "one run each"
@@ -39,7 +46,10 @@ def tiles(
         | {
             "tiles": {
                 "alpha": _alpha(ours),
-                "tau": [number(ours.tau, 2), "tokens per target pass; plain decoding writes 1"],
+                "tau": [
+                    number(ours.tau, 1),
+                    f"τ = {number(ours.tau, 2)} tokens per target pass; plain decoding writes 1",
+                ],
                 "speed": [
                     number(ours.tokens_per_second, 1),
                     f"{ours.tokens} tokens, reading the prompt not counted{shared}",
@@ -101,8 +111,17 @@ def verdict(run: Trace, baseline: Trace, recorded: bool = False, how: str = ONCE
     spent = _spent(run, baseline)
     if not any(each.parents for each in run.rounds):
         return f"Nothing was drafted, so this says nothing about drafting: {spent} ({how})."
-    cost = largest_cost(compute_metrics(run), compute_metrics(baseline)).sentence
-    return f"Slower here: {ratio.value:.2f}× the speed without drafting: {spent} ({how}). {cost}"
+    return f"Slower here: {ratio.value:.2f}× the speed without drafting ({how}). {_cause(run, baseline)}"
+
+
+def _cause(run: Trace, baseline: Trace) -> str:
+    """One cause of a slowdown, and what to try; the milliseconds are in the Time tab."""
+    ours = compute_metrics(run)
+    if ours.alpha and ours.alpha.value < RARELY:
+        held = f"Only {ours.alpha.value:.0%} of the tested guesses held"
+        return f"{held}: try another method, or a text that repeats itself."
+    part = largest_cost(ours, compute_metrics(baseline)).part
+    return f"Most of the extra time went into {PARTS[part]}: {TRY[part]}."
 
 
 def limit(run: Trace) -> str:
@@ -125,7 +144,11 @@ def _spent(run: Trace, baseline: Trace) -> str:
 def _alpha(numbers: RunMetrics) -> list[str]:
     if numbers.alpha is None:
         return [DASH, "no draft was tested"]
-    return [f"{numbers.alpha.value:.2f}", f"{numbers.accepted} of {numbers.tested} tested drafts were accepted"]
+    untested = numbers.counts["discarded"]
+    words = f"α = {numbers.alpha.value:.2f}: {numbers.accepted} of {numbers.tested} tested drafts were accepted"
+    if untested:
+        words += f"; {untested} more came after a rejected one and were never tested"
+    return [f"{numbers.alpha.value:.0%}", words]
 
 
 def _speedup(

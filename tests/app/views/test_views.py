@@ -190,8 +190,9 @@ def test_tiles_of_a_finished_race_of_plain_decoding_and_of_nothing(run, baseline
     statuses = [token.status for event in run.rounds for token in event.tokens]
     kept, refused = statuses.count("accepted"), statuses.count("rejected")
     assert drawn["tiles"]["alpha"] == [
-        f"{kept / (kept + refused):.2f}",
-        f"{kept} of {kept + refused} tested drafts were accepted",
+        f"{kept / (kept + refused):.0%}",
+        f"α = {kept / (kept + refused):.2f}: {kept} of {kept + refused} tested drafts were accepted; "
+        f"{statuses.count('discarded')} more came after a rejected one and were never tested",
     ]
     assert drawn["tiles"]["speedup"][0] == f"{tiles.speedup(run, baseline).value:.2f}×"
     assert "measured just now, one run each" in drawn["tiles"]["speedup"][1]
@@ -218,7 +219,8 @@ def test_a_slowdown_is_said_and_its_largest_cost_named(run, baseline, part, word
     slow = slowed(run, 200, part)
     sentence = tiles.verdict(slow, baseline)
     assert tiles.speedup(slow, baseline).tone == "slower"
-    assert sentence.startswith("Slower here: 0.") and f"cost was {word}:" in sentence
+    assert sentence.startswith("Slower here: 0.") and f"extra time went into {word}: try " in sentence
+    assert "ms" not in sentence and f"cost was {word}:" in figures.times(slow, compute_metrics(slow), baseline).note
 
 
 def test_a_slowdown_without_drafts_is_not_blamed_on_drafting(baseline):
