@@ -259,4 +259,5 @@ def test_too_little_memory_is_said_and_the_points_so_far_stay(served, monkeypatc
 def test_methods_that_two_pairs_share_keep_their_tick(served):
     handlers, pair = served
     update = handlers.select_pair(pair, ["ngram", "eagle", AUTO])
-    assert update["value"] == ["ngram", AUTO] and update["choices"][-1] == AUTO and "none" not in update["choices"]
+    assert update["value"] == ["ngram", AUTO] and update["choices"][-1] == ("auto", AUTO)
+    assert "none" not in dict(update["choices"]).values()
