@@ -157,13 +157,13 @@ def _figures(run: Trace | None, plain: Trace | None) -> dict:
     if run is None or not run.rounds:
         return {}
     numbers = compute_metrics(run)
-    beside = compare(run, plain) if plain and plain.rounds and run.finished and plain.finished else None
+    ratio = compare(run, plain).speedup if plain and plain.rounds and run.finished and plain.finished else None
     return {
         "tokens": numbers.tokens,
         "tokens_per_second": numbers.tokens_per_second,
         "alpha": numbers.alpha and numbers.alpha.value,
         "tau": numbers.tau and numbers.tau.value,
-        "speedup": beside and beside.speedup,
+        "speedup": ratio.value if ratio and ratio.is_possible else None,
         "predicted": numbers.predicted_speedup,
         "others": run.others,
         "device": run.started.device,

@@ -30,6 +30,7 @@ STYLES = [
     "playground/share_dialog.css",
     "lessons/lessons.css",
     "lab/lab.css",
+    "lab/answer.css",
     "lab/compare.css",
     "lab/distribution.css",
     "lab/sweep.css",

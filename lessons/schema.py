@@ -16,6 +16,7 @@ from lessons import expressions, markup
 TRACES = ASSETS / "data" / "traces" / "lessons"
 # The experiments of the Lab tab, and the titles of their tabs.
 LABS = {
+    "answer": "The answer",
     "theory": "Theory",
     "sweep": "Sweep",
     "compare": "Compare",

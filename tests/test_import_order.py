@@ -18,6 +18,7 @@ LESSONS_MAY = ("engine.config", "engine.errors", "engine.files", "engine.trace",
 CALLERS = (
     "app/jobs/",
     "app/cluster/",
+    "app/lab/answer/work.py",
     "app/lab/distribution/work.py",
     "app/lab/sweep/work.py",
     "app/lab/theory/work.py",

@@ -21,6 +21,7 @@ from app.jobs.visitor import lab_visitor_id
 from app.lab.work_units import WARMING_UP, Points, Step, work_units
 from app.playground.trace_files import Exports
 from app.ui.widgets import QUIET, SKIP, streams
+from app.views.figures import TITLES
 from app.views.notice import notice
 from engine.config import RunConfig
 from engine.errors import BadInput, EngineError, Unavailable
@@ -206,7 +207,7 @@ class Measurement(Experiment):
         """The methods of a pair; those that it shares with the last one keep their tick."""
         methods = self.drafting_methods(pair)
         common = [method for method in chosen if method in methods]
-        return gr.update(choices=methods, value=common or methods[: bool(chosen)])
+        return gr.update(choices=titled(methods), value=common or methods[: bool(chosen)])
 
     def check_methods(self, pair: str, methods: Sequence[str]) -> None:
         """Raises Unavailable with the reasons why one of them cannot run here."""
@@ -244,6 +245,11 @@ def whole_number(value: Any, label: str, low: int | None = None, high: int | Non
     if low is not None and not low <= number <= high:
         raise BadInput(f"{label} is {number:,}; choose from {low} to {high:,}.")
     return number
+
+
+def titled(methods: Sequence[str]) -> list[tuple[str, str]]:
+    """(title, name) for a list."""
+    return [(TITLES.get(method, method), method) for method in methods]
 
 
 def counted(number: int, noun: str) -> str:

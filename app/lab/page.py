@@ -1,8 +1,9 @@
-"""Lays out the Lab tab: five experiments, each in a tab of its own."""
+"""Lays out the Lab tab: the answer first, then the experiments to look closer, each in a tab of its own."""
 
 import gradio as gr
 
 from app.jobs.service import Service
+from app.lab.answer.page import answer
 from app.lab.compare.page import compare
 from app.lab.distribution.page import distribution
 from app.lab.sweep.page import sweep
@@ -11,6 +12,7 @@ from app.lab.users.page import users
 from lessons.schema import LABS
 
 QUESTIONS = {
+    "answer": "Your text, your load: does drafting pay, and how do you switch it on?",
     "theory": "Which draft length should pay, for any α? And does it, on this machine?",
     "sweep": "What does pay here: which method, how many drafts, on which text?",
     "compare": "Two to four ways to write the same answer, round beside round.",
@@ -22,6 +24,7 @@ QUESTIONS = {
 def lab(service: Service, session: gr.State) -> None:
     """``session``: what the visitor last ran in the playground."""
     pages = {
+        "answer": lambda: answer(service),
         "theory": lambda: theory(service, session), "sweep": lambda: sweep(service),
         "compare": lambda: compare(service, session, tab), "distribution": lambda: distribution(service),
         "users": lambda: users(service),

@@ -80,7 +80,7 @@ class BranchHandlers(PressHandlers):
         if not press.is_over or branch is None:
             return [SKIP, SKIP]
         press.shown = None
-        words = "The branch is the run now. A link leads to the first run only; save the trace to keep this one."
+        words = "The branch is the run now. The address opens the first run, then this branch."
         text = player_feed.complete(uuid.uuid4().hex, branch) + player_feed.numbers(branch, None)
         return [text + player_feed.status("quiet", words), Session(branch)]
 

@@ -2,27 +2,30 @@
 
 import json
 from collections.abc import Mapping
+from functools import partial
 from typing import NamedTuple
 
 import gradio as gr
 from gradio.components import Component
 
-from app.form import CONTROLS, EXAMPLES, NAMES, Control, choices, defaults
+from app.form import CONTROLS, EXAMPLE_METHODS, EXAMPLES, NAMES, Control, choices, defaults
 from app.jobs.service import Service
 from app.playground.pair_handlers import PairHandlers
 from app.ui.html_component import component
 from app.ui.method_choices import method_choices
-from app.ui.widgets import QUIET, control
+from app.ui.widgets import QUIET, SKIP, control
 
 DICE = "() => Math.floor(Math.random() * 1e5)"
 LIMITS = "A run and its baseline: up to {:,} s together. Visitors in the queue: up to {:,}."
 
 
 class Controls(NamedTuple):
-    """``widgets``: each control's component by name; ``note``: on the chosen models. ``own``: a field for a
+    """``widgets``: each control's component by name; ``examples``: a button for
+    each; ``note``: on the chosen models. ``own``: a field for a
     model that is not listed, its button and its note; None where visitors may name none."""
 
     widgets: dict[str, Component]
+    examples: dict[str, gr.Button]
     note: Component
     dice: gr.Button
     reset: gr.Button
@@ -50,24 +53,34 @@ def prompt_line(specs: Mapping[str, Control]) -> tuple[gr.Textbox, gr.Button, gr
     return box, run, stop
 
 
-def quick_row(service: Service, specs: Mapping[str, Control], prompt: gr.Textbox) -> dict[str, Component]:
-    """The examples, and the controls that are changed most. Returns each control's component by name."""
+def quick_row(
+    service: Service, specs: Mapping[str, Control], prompt: gr.Textbox
+) -> tuple[dict[str, Component], dict[str, gr.Button]]:
+    """The controls that are changed most, each component by name, and a button for each example."""
     with gr.Row(elem_id="quick"):
         with gr.Row(elem_classes="sl-examples"):
-            for name, text in EXAMPLES.items():
-                example = gr.Button(name, size="sm", variant="secondary", min_width=40)
-                example.click(lambda text=text: text, None, prompt, **QUIET)
+            examples = {name: gr.Button(name, size="sm", variant="secondary", min_width=40) for name in EXAMPLES}
         method = control(specs["method"], choices=method_choices(service, service.offer.pair), info=None)
         gamma = control(specs["gamma"], label="γ", info=None, interactive=not specs["auto"].default)
         auto = control(specs["auto"], info=None)
         temperature = control(specs["temperature"], info=None)
         gr.Button("Settings", size="sm", elem_id="settings", min_width=40)
-    return {"prompt": prompt, "method": method, "gamma": gamma, "auto": auto, "temperature": temperature}
+    widgets = {"prompt": prompt, "method": method, "gamma": gamma, "auto": auto, "temperature": temperature}
+    return widgets, examples
 
 
-def drawer(service: Service, specs: Mapping[str, Control], quick: dict[str, Component]) -> Controls:
+def _example(service: Service, name: str, pair: str) -> list:
+    """The prompt, and a method that guesses something there, with γ chosen anew each round."""
+    offered = service.offer.methods(pair)
+    method = next((method for method in EXAMPLE_METHODS.get(name, ()) if method in offered), None)
+    return [EXAMPLES[name], SKIP if method is None else method, SKIP if method is None else True]
+
+
+def drawer(
+    service: Service, specs: Mapping[str, Control], quick: tuple[dict[str, Component], dict[str, gr.Button]]
+) -> Controls:
     """All other controls, closed until Settings is pressed (drawer.js). Returns every control."""
-    widgets, start = dict(quick), {name: spec.default for name, spec in specs.items()}
+    widgets, start = dict(quick[0]), {name: spec.default for name, spec in specs.items()}
     with gr.Column(elem_id="drawer"):
         widgets["pair"] = control(specs["pair"], choices=choices(service.offer.titles))
         note = component("pair_note", elem_id="pair-note")
@@ -80,7 +93,7 @@ def drawer(service: Service, specs: Mapping[str, Control], quick: dict[str, Comp
             reset = gr.Button("Reset settings", size="sm", elem_id="reset", min_width=90)
         limits = LIMITS.format(service.limits.seconds, service.limits.queue)
         gr.HTML(f'<p class="sl-limits">{limits}</p>', apply_default_css=False)
-    return Controls(widgets, note, dice, reset, own)
+    return Controls(widgets, quick[1], note, dice, reset, own)
 
 
 def _own_model() -> tuple[gr.Textbox, gr.Button, Component]:
@@ -98,6 +111,10 @@ def wire(service: Service, controls: Controls, state: gr.HTML) -> None:
     widgets["auto"].change(lambda on: gr.update(interactive=not on), widgets["auto"], widgets["gamma"], **QUIET)
     for name in ("method", "acceptance"):
         _show_dependents(controls, name)
+    for name, button in controls.examples.items():
+        button.click(
+            partial(_example, service, name), widgets["pair"], controls.some("prompt", "method", "auto"), **QUIET
+        )
     controls.dice.click(None, None, widgets["seed"], js=DICE, api_visibility="private")
     start = {name: value for name, value in defaults(service.limits).items() if name != "prompt"}
     controls.reset.click(lambda: list(start.values()), None, controls.some(*start), **QUIET)

@@ -34,7 +34,7 @@ from engine.trace.events import Round, RunFinished, RunStarted
 from engine.trace.trace import Trace
 
 _log = logging.getLogger(__name__)
-STATUS_KINDS = {"faster": "good", "slower": "slow", "level": "quiet"}
+STATUS_KINDS = {"faster": "good", "slower": "slow", "level": "quiet", "noise": "quiet"}
 
 
 class RunHandlers(PressHandlers):
@@ -206,7 +206,7 @@ class LiveRun:
 
 def conclusion(run: Trace, baseline: Trace, **how) -> tuple[str, str]:
     """The status of a complete comparison. ``how``: see tiles.verdict."""
-    kind = STATUS_KINDS[tiles.tone(tiles.speedup(run, baseline), how.get("spread"))]
+    kind = STATUS_KINDS[tiles.speedup(run, baseline, how.get("spread")).tone]
     return kind, tiles.verdict(run, baseline, **how) + steadiness(run, baseline)
 
 

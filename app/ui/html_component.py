@@ -22,6 +22,7 @@ from engine.files import ASSETS
 
 WEB = ASSETS / "web"
 PARTS = {  # name → template and module below assets/web/, without .html and .js
+    "answer": "lab/answer",
     "charts": "playground/charts",
     "compare": "lab/compare",
     "engine_recipes": "playground/engine_recipes",

@@ -7,7 +7,7 @@ change.
 import json
 import shlex
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from string import Template
 from typing import Any
@@ -15,9 +15,9 @@ from typing import Any
 from app.views.safe_json import encode
 from engine.config import AUTO, METHODS, draft_of
 from engine.files import ASSETS
+from engine.trace.noise import NOISE, Speedup
 
 NGRAM_LONGEST = 8  # tokens of the longest match, as in engine.drafters.ngram
-PAYS = 1.05  # a smaller gain of one run may be noise
 SHIPPED = "assets/"  # drafts in this repository; a hub's name has one part before its "/"
 LESSON_METHODS = ("mtp", "dflash")  # of other engines alone: lesson 14 shows their commands
 TYPICAL = 4  # the draft length of γ = auto until a run shows one
@@ -28,7 +28,7 @@ class Choice:
     """The setting to configure. ``target`` and ``draft`` are hub names or folders, ``gguf`` a name for llama.cpp's -hf.
 
     ``chosen``: the draft length that auto took on average in the run on screen. ``translated``: whether the draft has
-    another tokenizer.
+    another tokenizer. ``schedule``: (fewest, most requests at once, γ) where γ goes by their number, 0 for no drafts.
     """
 
     method: str
@@ -39,6 +39,7 @@ class Choice:
     greedy: bool = True
     chosen: int | None = None
     translated: bool = False
+    schedule: tuple[tuple[int, int, int], ...] = ()
 
     @property
     def values(self) -> dict[str, object]:
@@ -54,6 +55,7 @@ class Choice:
             "draft": shlex.quote(draft),
             "draft_json": json.dumps(draft),
             "draft_inside": json.dumps(draft).replace("'", "'\"'\"'"),
+            "ranges": json.dumps(self.schedule),
             "gguf": f"-hf {shlex.quote(self.gguf)}" if self.gguf else "-m target.gguf",
         }
 
@@ -89,6 +91,11 @@ def production(choice: Choice, whence: str = "as set above", measured: str = "")
     return encode({"lead": lead, "engines": [_answer(target, choice) for target in targets]})
 
 
+def nothing(words: str) -> str:
+    """The same without a recipe: ``words`` give the reason."""
+    return encode({"lead": words, "engines": []})
+
+
 def examples() -> list[dict]:
     """Every engine's recipe for models that many know, by method and γ: the first settings that lesson 14 names."""
     plain, built_in = ("Qwen/Qwen3-8B", "Qwen/Qwen3-8B-GGUF"), ("Qwen/Qwen3.5-27B", "Qwen/Qwen3.5-27B-GGUF")
@@ -114,11 +121,15 @@ def examples() -> list[dict]:
     ]
 
 
-def measured(ratio: float, device: str) -> str:
+def measured(ratio: Speedup, device: str) -> str:
     """Whether drafting paid off in the run on screen."""
-    if ratio < PAYS:
-        return f"Measured {ratio:.2f}× here: not worth switching on for this text."
-    return f"Measured {ratio:.2f}× on {device}, one request at a time. Measure again on your server."
+    if ratio.tone == NOISE:
+        return "What was measured here is noise: measure again before you switch it on."
+    if ratio.tone == "level":
+        return f"Measured {ratio.value:.2f}× here: no difference that one run each can show."
+    if ratio.tone == "slower":
+        return f"Measured {ratio.value:.2f}× here: not worth switching on for this text."
+    return f"Measured {ratio.value:.2f}× on {device}, one request at a time. Measure again on your server."
 
 
 def _lead(choice: Choice, whence: str) -> str:
@@ -154,9 +165,21 @@ def _answer(target: Target, choice: Choice) -> dict:
     return line | _filled(recipe | (recipe["translated"] if choice.translated else {}), choice)
 
 
+def _by_hand(schedule: Sequence[tuple[int, int, int]]) -> str:
+    """Where an engine takes one length for every load."""
+    off = next((fewest for fewest, _, gamma in schedule if gamma == 0), None)
+    return "" if off is None else f"It has no schedule: leave drafting off where {off} or more requests are usual."
+
+
 def _filled(recipe: Mapping[str, str], choice: Choice) -> dict[str, str]:
-    fields = recipe | ({"sampled": ""} if choice.greedy else {})
+    fields = {"schedule": ""} | recipe | ({"sampled": ""} if choice.greedy else {})
     notes = [fields.get("note", ""), "" if choice.greedy else fields.get("sampled_note", "")]
+    if not choice.schedule:
+        fields["schedule"] = ""
+    elif fields["schedule"]:
+        notes.append(fields.get("schedule_note", ""))
+    else:
+        notes.append(_by_hand(choice.schedule))
     template = Template(Template(fields["code"]).safe_substitute(fields))
     code = template.substitute(choice.values)
     if any(file in code.split() for file in ("target.gguf", "draft.gguf")):

@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 from app.views.safe_json import encode, short
 from engine.config import AUTO, METHODS
 from engine.trace.events import ACCEPTED, STATUSES, TESTED, Round
-from engine.trace.metrics import PARTS, Divergence, RunMetrics, compute_metrics, first_divergence, wilson
+from engine.trace.metrics import PARTS, Divergence, RunMetrics, compute_metrics, first_divergence, largest_cost, wilson
+from engine.trace.noise import Speedup
 from engine.trace.trace import Trace
 
 MOST_POINTS = 400  # of a line; a screen has no room for more
@@ -69,14 +70,15 @@ def level(at: float, is_upright: bool = False) -> dict:
 # ── tokens against time ──
 
 
-def tokens(run: Trace, baseline: Trace | None, speedup: float | None, how: str = "one run each") -> Figure:
+def tokens(run: Trace, baseline: Trace | None, speedup: Speedup | None, how: str = "one run each") -> Figure:
     """Tokens of run and baseline against time since their first round; prefill is the same for both and left out."""
     data = [timeline(run, "this run", "@run", "solid")]
     if baseline and baseline.rounds:
         data.append(timeline(baseline, "no drafting", "@plain", "dash"))
     note, parted = "", None
     if speedup is not None and baseline:
-        note = f"{speedup:.2f}× measured: {_speed(run)} against {_speed(baseline)} without drafting, {how}."
+        measured = f"{speedup.value:.2f}× measured" if speedup.is_possible else "Noise, measure again"
+        note = f"{measured}: {_speed(run)} against {_speed(baseline)} without drafting, {how}."
         parted = None if sampled(run) else first_divergence(run, baseline)
     if parted:
         data.append(_parting(run, parted))
@@ -204,6 +206,7 @@ def times(run: Trace, numbers: RunMetrics, baseline: Trace | None) -> Figure:
         plain = 1000 * mean_round(baseline)
         layout["shapes"] = [level(plain)]
         note += f" Dashed: a round without drafting, {plain:.1f} ms, writes one token."
+        note += f" {largest_cost(numbers, compute_metrics(baseline)).sentence}"
     return Figure(data, layout, note + _binning(_bin_size(run.rounds)))
 
 

@@ -15,6 +15,7 @@ from app.views.trees import branches
 from engine.config import ACCEPTANCE, AUTO, LOSSY, METHODS, is_lossy
 from engine.trace.events import ACCEPTED, TESTED, Distribution, Round, RunFinished, RunStarted, Token
 from engine.trace.metrics import compute_metrics, equal_to_the_bit, first_divergence
+from engine.trace.noise import settled
 from engine.trace.trace import Trace
 
 SEGMENT = 24_000  # characters; a longer value is cut at its old end
@@ -75,6 +76,7 @@ def about(started: RunStarted, recorded: bool = False, lean: bool = False, origi
     prompt = " ".join(str(started.config.get("prompt", "")).split())
     if len(prompt) > PROMPT:
         prompt = prompt[:PROMPT].rstrip() + "…"
+    line |= {"temperature": short(_temperature(started)), "costs": _costs(started)}
     if isinstance(most := started.config.get("max_new_tokens"), int):
         line["most"] = most
     if started.config.get("acceptance") == "block":
@@ -86,6 +88,19 @@ def about(started: RunStarted, recorded: bool = False, lean: bool = False, origi
     if started.prefix:
         more["prefix"] = _prefix(started)
     return encode(line | {"prompt": prompt} | more) + "\n"
+
+
+def _temperature(started: RunStarted) -> float:
+    value = (started.config.get("sampling") or {}).get("temperature", 0)
+    return value if isinstance(value, int | float) else 0.0
+
+
+def _costs(started: RunStarted) -> dict | None:
+    """c and v, to predict with; None where they were not measured."""
+    if started.costs is None:
+        return None
+    costs = settled(started.costs)
+    return {"c": short(costs.c), "v": {str(width): short(cost) for width, cost in sorted(costs.v.items())}}
 
 
 def _drafted_by(config: dict) -> dict:

@@ -1,12 +1,16 @@
 """Draws predicted beside measured speedup, the cost curve v(W), and the idealised speedup by draft length."""
 
 from collections import Counter
+from collections.abc import Sequence
 
 from app.views.figures import Figure, axes, filled, level, mean_round, points
 from app.views.safe_json import short
+from app.views.tiles import limit, machine
 from app.views.trees import has_trees
 from engine.config import method_of
-from engine.trace.metrics import RunMetrics, compare
+from engine.trace.events import CostModel
+from engine.trace.metrics import Interval, RunMetrics, compare
+from engine.trace.noise import STEADIEST, Speedup, about_costs, settled
 from engine.trace.speedup_model import best_gamma, idealised_speedup, interpolate
 from engine.trace.trace import Trace
 
@@ -15,9 +19,9 @@ IMPOSSIBLE = "The costs in this trace give some passes no time at all, so nothin
 SAME_PACE = 0.5  # how far the plain step may have moved since the costs were measured
 
 
-def prediction(run: Trace, baseline: Trace | None, speedup: float | None) -> Figure:
+def prediction(run: Trace, baseline: Trace | None, speedup: Speedup | None) -> Figure:
     """Measured beside predicted, and the formula with this run's numbers in it."""
-    costs = run.started.costs
+    costs = _costs(run)
     if costs is None:
         return Figure(note="This run's costs c and v(W) were not measured, so nothing can be predicted.")
     if not any(event.parents for event in run.rounds):
@@ -26,22 +30,29 @@ def prediction(run: Trace, baseline: Trace | None, speedup: float | None) -> Fig
     if not _possible(run):
         return Figure(note=IMPOSSIBLE)
     bars = [("predicted", result.predicted, "@predicted", "/")]
-    if speedup is not None:
-        bars.append(("measured", speedup, "@run", ""))
+    if speedup is not None and speedup.is_possible:
+        bars.append(("measured", speedup.value, "@run", ""))
     data = [_bar(*bar) for bar in bars]
     layout = axes("× plain decoding", "", showlegend=False, bargap=0.35, shapes=[level(1.0, is_upright=True)])
     layout["annotations"] = [_number(name, value) for name, value, *_ in bars]
     layout["xaxis"] |= {"range": [0, short(1.35 * max(1.0, *(value for _, value, *_ in bars)))]}
     note = f"{_formula(run, result.predicted)} c and v measured at a context of {costs.context} tokens."
-    if speedup is not None:
-        note += f" Engine efficiency, measured ÷ predicted: {speedup / result.predicted:.2f}."
+    if result.efficiency is not None and speedup is not None:
+        note += f" Engine efficiency, measured ÷ predicted: {result.efficiency:.2f}."
+    if speedup is not None and not speedup.is_possible:
+        note += f" What was measured is noise, faster than {limit(run)}: measure again."
     return Figure(data, layout, note + steadiness(run, baseline))
+
+
+def _costs(run: Trace) -> CostModel | None:
+    """c and v without what cannot be."""
+    return run.started.costs and settled(run.started.costs)
 
 
 def _possible(run: Trace) -> bool:
     """Whether every width costs more than 0. Otherwise a trace file could claim costs that predict infinite speed."""
     widths = {len(event.parents) + 1 for event in run.rounds} | set(range(1, MOST_GAMMA + 2))
-    return all(interpolate(run.started.costs.v, width) > 0 for width in widths)
+    return all(interpolate(_costs(run).v, width) > 0 for width in widths)
 
 
 def _bar(name: str, value: float, colour: str, pattern: str) -> dict:
@@ -56,7 +67,7 @@ def _number(name: str, value: float) -> dict:
 
 
 def _formula(run: Trace, predicted: float) -> str:
-    costs = run.started.costs
+    costs = _costs(run)
     emitted = sum(len(event.emitted) for event in run.rounds)
     drafting = _drafting(run)
     scoring = sum(interpolate(costs.v, len(event.parents) + 1) for event in run.rounds)
@@ -66,7 +77,7 @@ def _formula(run: Trace, predicted: float) -> str:
 
 def _drafting(run: Trace) -> str:
     """Σ draft steps · c, filled in: a product for each drafter."""
-    costs, steps = run.started.costs, Counter()
+    costs, steps = _costs(run), Counter()
     for event in run.rounds:
         steps[costs.draft_cost(event.drafter)] += event.draft_steps
     return " + ".join(f"{number} · {c:.3f}" for c, number in steps.items() if number or len(steps) == 1)
@@ -74,7 +85,7 @@ def _drafting(run: Trace) -> str:
 
 def scoring(run: Trace, baseline: Trace | None) -> Figure:
     """v(W) as measured on the machine of the trace."""
-    costs = run.started.costs
+    costs = _costs(run)
     if costs is None:
         return Figure(note="v(W) was not measured for this run.")
     widths = sorted(costs.v)
@@ -88,12 +99,17 @@ def scoring(run: Trace, baseline: Trace | None) -> Figure:
         note += f" A draft step costs c = {costs.c:.3f} of that."
     if dear := {name: c for name, c in costs.draft_costs.items() if c}:
         note += f" A draft step costs {', '.join(f'{c:.3f} ({name})' for name, c in dear.items())} of that."
-    return Figure([measured, alone], layout, note + steadiness(run, baseline))
+    return Figure([measured, alone], layout, f"{note} {about_costs(costs)}".rstrip() + steadiness(run, baseline))
 
 
 def steadiness(run: Trace, baseline: Trace | None) -> str:
-    """A warning if the machine was busy while c and v were measured, or changed its speed since; else empty."""
-    costs = run.started.costs
+    """A warning if the machine was busy during the run or while c and v were measured, or changed its speed since; else
+    empty."""
+    costs = _costs(run)
+    if busy := machine(run, baseline):
+        return f" {busy}"
+    if costs is None:
+        return ""
     if not costs.steady:
         return " The machine was busy while c and v were measured: take this with care."
     if not costs.step:
@@ -111,7 +127,7 @@ def steadiness(run: Trace, baseline: Trace | None) -> str:
 
 def idealised(run: Trace, numbers: RunMetrics) -> Figure:
     """The speedup by draft length that α alone would give, with this machine's costs (Leviathan et al. 2023)."""
-    costs, alpha = run.started.costs, numbers.alpha
+    costs, alpha = _costs(run), numbers.alpha
     if costs is None or alpha is None:
         return Figure(note="This curve needs a tested draft and measured costs.")
     if not _possible(run):
@@ -126,15 +142,29 @@ def idealised(run: Trace, numbers: RunMetrics) -> Figure:
     lengths, c = list(range(MOST_GAMMA + 1)), costs.draft_cost(drafter)
     speeds = [idealised_speedup(alpha.value, gamma, c, costs.v) for gamma in lengths]
     data = [_curve("idealised", lengths, speeds, "@predicted", "lines+markers")]
-    best = best_gamma(alpha.value, c, costs.v, MOST_GAMMA)
-    star = filled("@run", symbol="star", size=15)
-    mark = _curve("best", [best], [speeds[best]], "@ink", "markers") | {"marker": star}
+    best = _best_lengths(alpha, c, costs, speeds)
+    star = filled("@run", symbol="star" if len(best) == 1 else "diamond-open", size=15)
+    name = "best" if len(best) == 1 else "may be best"
+    mark = _curve(name, best, [speeds[gamma] for gamma in best], "@ink", "markers") | {"marker": star}
     layout = axes("γ, tokens drafted in a round", "× plain decoding", shapes=[level(1.0)])
     note = (
         f"From α = {alpha.value:.2f} alone, as if every draft had that chance: "
-        f"(1 − α^(γ+1)) / (1 − α) ÷ (γ · c + v(γ + 1)). Best: γ = {best} with {speeds[best]:.2f}×, if that were so."
+        f"(1 − α^(γ+1)) / (1 − α) ÷ (γ · c + v(γ + 1)). "
     )
-    return Figure([*data, mark], layout, note)
+    if len(best) == 1:
+        note += f"Best: γ = {best[0]} with {speeds[best[0]]:.2f}×, if that were so."
+    else:
+        note += f"Too close to name a best: γ from {best[0]} to {best[-1]}, up to {max(speeds):.2f}×, if that were so. "
+        note += f"{numbers.tested} tested drafts put α between {alpha.low:.2f} and {alpha.high:.2f}."
+    return Figure([*data, mark], layout, note + steadiness(run, None))
+
+
+def _best_lengths(alpha: Interval, c: float, costs: CostModel, speeds: Sequence[float]) -> list[int]:
+    """The draft lengths that may be the best: by both ends of α's interval, and within the spread of the costs."""
+    ends = [best_gamma(share, c, costs.v, MOST_GAMMA) for share in (alpha.low, alpha.value, alpha.high)]
+    least = max(speeds) / (1 + max(costs.spread, STEADIEST))
+    close = [gamma for gamma, speed in enumerate(speeds) if speed >= least]
+    return list(range(min(*ends, *close), max(*ends, *close) + 1))
 
 
 def _curve(name: str, x: list, y: list, colour: str, mode: str, dash: str = "solid") -> dict:

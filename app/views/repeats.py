@@ -24,7 +24,7 @@ class Medians:
 def medians(pairs: Sequence[Pair]) -> Medians:
     """``pairs``: an odd number of complete measurements, in order."""
     runs, plains = ([pair[lane] for pair in pairs] for lane in (0, 1))
-    ratios = [speedup(run, plain) for run, plain in pairs]
+    ratios = [speedup(run, plain).value for run, plain in pairs]
     how = f"medians of {len(pairs)} runs each"
     words = (
         f"Measured {len(pairs)} times in turn: {min(ratios):.2f}–{max(ratios):.2f}× from pair to pair, "

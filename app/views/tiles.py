@@ -1,12 +1,21 @@
 """Renders the four numbers of a run with a note each, and one sentence that compares it with its baseline."""
 
+from dataclasses import replace
+
 from app.views import lanes
 from app.views.safe_json import encode
 from app.views.totals import Totals
-from engine.trace.metrics import Interval, compare, compute_metrics, largest_cost
+from engine.trace.metrics import PARTS, Interval, compare, compute_metrics, largest_cost
+from engine.trace.noise import NOISE, Speedup, about_machine, crowd
 from engine.trace.trace import Trace
 
-LEVEL = (0.95, 1.05)  # one run each cannot tell a smaller difference from noise
+RARELY = 0.35  # a share of accepted drafts below which they hardly pay at any cost
+TRY = {
+    "draft": "try fewer drafts a round (γ), or a method that guesses more cheaply",
+    "verify": "try fewer drafts a round (γ)",
+    "accept": "try fewer drafts a round (γ)",
+    "host": "try a larger model, for which this weighs less",
+}
 Spread = tuple[float, float]  # the lowest and the highest speedup of repeated pairs
 DASH = "–"
 ONCE = "one run each"
@@ -28,12 +37,12 @@ def tiles(
     """
     if run is None or not run.rounds:
         return encode(_numbers(Totals(), measuring))
-    ratio = speedup(run, baseline)
+    ratio = speedup(run, baseline, spread)
     line = _numbers(Totals.of(run), measuring, others)
     if "alone" not in line:
         line["tiles"]["speedup"] = _speedup(run, ratio, measuring, recorded, how)
     note = lanes.note(run, baseline) if ratio is not None else ""
-    return encode(line | {"plain": lanes.lane(baseline), "note": note, "tone": tone(ratio, spread)})
+    return encode(line | {"plain": lanes.lane(baseline), "note": note, "tone": ratio.tone if ratio else "level"})
 
 
 def live(run: Totals, baseline: Totals, measuring: bool) -> str:
@@ -50,10 +59,9 @@ def _numbers(run: Totals, measuring: bool, others: int = 0) -> dict:
     if not run.rounds:
         return line | {"tiles": {name: [DASH, ""] for name in ("alpha", "tau", "speed", "speedup")}}
     shared = f", shared with {_runs(run.others)}" if run.others else ""
-    drafts = f"{run.accepted} of {run.tested} tested drafts were accepted" if run.tested else "no draft was tested"
     numbers = {
-        "alpha": [number(run.alpha, 2), drafts],
-        "tau": [number(run.tau, 2), "tokens per target pass; plain decoding writes 1"],
+        "alpha": _alpha(run),
+        "tau": [number(run.tau, 1), f"τ = {number(run.tau, 2)} tokens per target pass; plain decoding writes 1"],
         "speed": [number(run.tokens_per_second, 1), f"{run.tokens} tokens, reading the prompt not counted{shared}"],
     }
     if beside := run.others or others:
@@ -62,12 +70,21 @@ def _numbers(run: Totals, measuring: bool, others: int = 0) -> dict:
     return line | {"tiles": numbers}
 
 
-def speedup(run: Trace | None, baseline: Trace | None) -> float | None:
-    """Decode tokens/s of the run ÷ the baseline's; None unless both have ended without a Stop."""
+def speedup(run: Trace | None, baseline: Trace | None, spread: Spread | None = None) -> Speedup | None:
+    """Decode tokens/s of the run ÷ the baseline's; None unless both have ended without a Stop. ``spread``: of repeated
+    pairs, in place of what the times of the rounds suggest."""
     traces = (run, baseline)
     if any(trace is None or trace.finished is None or trace.finished.reason == "cancelled" for trace in traces):
         return None
-    return compare(run, baseline).speedup
+    measured = compare(run, baseline).speedup
+    if measured is None or spread is None:
+        return measured
+    return replace(measured, low=min(spread[0], measured.value), high=max(spread[1], measured.value))
+
+
+def machine(run: Trace, baseline: Trace | None) -> str:
+    """A sentence on other programs that computed during a run or its baseline; empty for a quiet machine."""
+    return about_machine(crowd(trace.finished.extra for trace in (run, baseline) if trace and trace.finished))
 
 
 def shared(run: Trace, others: int = 0) -> str:
@@ -83,30 +100,39 @@ def _runs(count: int) -> str:
     return "1 other run" if count == 1 else f"{count} other runs"
 
 
-def tone(ratio: float | None, spread: Spread | None = None) -> str:
-    """ "level" also where the repeated pairs lie on both sides of 1×."""
-    if ratio is None or (spread[0] <= 1 <= spread[1] if spread else LEVEL[0] <= ratio <= LEVEL[1]):
-        return "level"
-    return "faster" if ratio > 1 else "slower"
-
-
 def verdict(run: Trace, baseline: Trace, recorded: bool = False, how: str = ONCE, spread: Spread | None = None) -> str:
     """One sentence on the speedup; below 1× it names the largest cost. Empty without a speedup."""
-    ratio = speedup(run, baseline)
+    ratio = speedup(run, baseline, spread)
     if ratio is None:
         return ""
-    word = tone(ratio, spread)
     when = "measured then" if recorded else "measured just now"
-    if word == "level":
+    if ratio.tone == NOISE:
+        return f"Noise: this came out faster than {limit(run)}, which cannot be ({when}, {how}). Measure again."
+    if ratio.tone == "level":
         swing = f"; it swung from {spread[0]:.2f} to {spread[1]:.2f}×" if spread else ""
-        return f"About as fast as without drafting ({ratio:.2f}×, {when}, {how}{swing})."
-    if word == "faster":
+        return f"About as fast as without drafting ({ratio.value:.2f}×, {when}, {how}{swing})."
+    if ratio.tone == "faster":
         return f"{_spent(run, baseline).capitalize()} without drafting ({when}, {how})."
     spent = _spent(run, baseline)
     if not any(each.parents for each in run.rounds):
         return f"Nothing was drafted, so this says nothing about drafting: {spent} ({how})."
-    cost = largest_cost(compute_metrics(run), compute_metrics(baseline)).sentence
-    return f"Slower here: {ratio:.2f}× the speed without drafting: {spent} ({how}). {cost}"
+    return f"Slower here: {ratio.value:.2f}× the speed without drafting ({how}). {_cause(run, baseline)}"
+
+
+def _cause(run: Trace, baseline: Trace) -> str:
+    """One cause of a slowdown, and what to try; the milliseconds are in the Time tab."""
+    ours = compute_metrics(run)
+    if ours.alpha and ours.alpha.value < RARELY:
+        held = f"Only {ours.alpha.value:.0%} of the tested guesses held"
+        return f"{held}: try another method, or a text that repeats itself."
+    part = largest_cost(ours, compute_metrics(baseline)).part
+    return f"Most of the extra time went into {PARTS[part]}: {TRY[part]}."
+
+
+def limit(run: Trace) -> str:
+    """Continues "faster than": the bound that a speedup above it breaks."""
+    tau = compute_metrics(run).tau
+    return f"its {number(tau, 2)} tokens a pass allow"
 
 
 def _spent(run: Trace, baseline: Trace) -> str:
@@ -128,10 +154,21 @@ def _to_come(run: Totals | Trace) -> list[str]:
     return ["…", f"the same without drafting is {when}"]
 
 
-def _speedup(run: Trace, ratio: float | None, measuring: bool, recorded: bool, how: str) -> list[str]:
+def _alpha(run: Totals) -> list[str]:
+    if run.alpha is None:
+        return [DASH, "no draft was tested"]
+    words = f"α = {run.alpha:.2f}: {run.accepted} of {run.tested} tested drafts were accepted"
+    if run.discarded:
+        words += f"; {run.discarded} more came after a rejected one and were never tested"
+    return [f"{run.alpha:.0%}", words]
+
+
+def _speedup(run: Trace, ratio: Speedup | None, measuring: bool, recorded: bool, how: str) -> list[str]:
+    when = "recorded with it" if recorded else "measured just now"
+    if ratio is not None and ratio.tone == NOISE:
+        return [NOISE, f"faster than {limit(run)}, which cannot be: measure again"]
     if ratio is not None:
-        when = "recorded with it" if recorded else "measured just now"
-        return [f"{ratio:.2f}×", f"against no drafting, {when}, {how}"]
+        return [f"{ratio.value:.2f}×", f"against no drafting, {when}, {how}"]
     if measuring:
         return _to_come(run)
     if run.started.prefix:

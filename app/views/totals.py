@@ -18,6 +18,7 @@ class Totals:
     tokens: int = 0
     tested: int = 0
     accepted: int = 0
+    discarded: int = 0
     others: int = 0
     start: float = 0.0
     seconds: float = 0.0
@@ -46,6 +47,7 @@ class Totals:
         self.tokens += len(event.emitted)
         self.tested += sum(token.status in TESTED for token in event.tokens)
         self.accepted += sum(token.status in ACCEPTED for token in event.tokens)
+        self.discarded += sum(token.status == "discarded" for token in event.tokens)
         self.others = max(self.others, event.rows - 1)
 
     @property

@@ -11,6 +11,7 @@ from pathlib import Path
 import torch
 
 from engine.bench.benchmark import Benchmark, Cancelled, Turn, describe, never, sample_file, warm_up
+from engine.bench.metrics import summary
 from engine.bench.sample import BASELINE, PairedRun, Point
 from engine.bench.systems import SpecLensSystem
 from engine.config import RunConfig, method_of
@@ -98,8 +99,7 @@ def measure_turn(
 
 
 def point(alpha: float, gamma: int, turns: Sequence[PairedRun]) -> Point:
-    """Of either kind the fastest run counts, because other work of the machine only ever slows one down."""
-    plain = max((turn.plain for turn in turns), key=lambda sample: sample.rate)
-    ours = max((turn.ours for turn in turns), key=lambda sample: sample.rate)
-    alpha_seen = ours.accepted / ours.tested if ours.tested else None
-    return Point(alpha, gamma, alpha_seen, ours.tokens / ours.passes, ours.rate / plain.rate, tuple(turns))
+    """All turns together: tokens ÷ seconds of one kind over those of the other."""
+    numbers = summary([turn.ours for turn in turns], [turn.plain for turn in turns])
+    ends = numbers["ci95"] or (None, None)
+    return Point(alpha, gamma, numbers["acceptance"], numbers["tau"], numbers["speedup"], tuple(turns), *ends)

@@ -5,6 +5,7 @@ ratios, and its interval a bootstrap over prompts. Where outputs differ in lengt
 is the ratio of tokens per second.
 """
 
+import math
 import statistics
 from collections import Counter
 from collections.abc import Sequence
@@ -14,6 +15,7 @@ import numpy as np
 
 from engine.bench.sample import BASELINE, UNTRACED, Sample
 from engine.trace.events import CostModel
+from engine.trace.noise import Speedup, ceiling
 from engine.trace.speedup_model import predicted_speedup
 
 ALL = "all"
@@ -175,14 +177,14 @@ def markdown(rows_: Sequence[dict]) -> str:
         cells = [
             f"{r['method']} ({r['setting']})" if r["setting"] else r["method"],
             show(r["tokens_per_second"], ".1f"),
-            show(r["speedup"], ".2f") + _span(r["ci95"] if r["method"] != BASELINE else None),
+            _speedup(r),
             *(show(r[name], ".2f") for name in ("predicted_speedup", "efficiency", "tau", "acceptance")),
             show(r["wasted"], ".0%"),
             f"{1000 * r['ttft']:.0f} ms",
             show(r["speedup_end_to_end"], ".2f"),
         ]
         lines.append(cells + ([show(r["over_hf_end_to_end"], ".2f")] if over_hf else []) + [_differs(r)])
-    by_category = [[r["method"], *(show(by[r["method"], c]["speedup"], ".2f") for c in names)] for r in overall]
+    by_category = [[r["method"], *(_speedup(by[r["method"], c]) for c in names)] for r in overall]
     tables = f"{table(heads, lines)}\n\n{table(['speedup by category', *names], by_category)}"
     costs = [f"{r['method']} {r['trace_cost']:+.1%}" for r in overall if r["trace_cost"] is not None]
     tables += f"\n\nTime that tracing adds to decoding: {', '.join(costs)}." if costs else ""
@@ -210,5 +212,10 @@ def show(value: float | None, form: str) -> str:
     return "–" if value is None else format(value, form)
 
 
-def _span(ci: list[float] | None) -> str:
-    return f" ({ci[0]:.2f}–{ci[1]:.2f})" if ci else ""
+def _speedup(row: dict) -> str:
+    """With its interval. Only of a method of ours in the target's own precision does τ bound it."""
+    if row["speedup"] is None or row["method"] == BASELINE:
+        return show(row["speedup"], ".2f")
+    is_bounded = row["c"] is not None and ":" not in row["method"] and row["tau"]
+    low, high = row["ci95"] or (None, None)
+    return Speedup(row["speedup"], low, high, ceiling(row["tau"]) if is_bounded else math.inf).words

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 
 from engine.trace.events import Round
 from engine.trace.metrics import depths, expected_lengths, ranks
+from engine.trace.noise import Speedup, ceiling
 
 BASELINE, UNTRACED, BLOCK, TYPICAL = "none", "-untraced", "-block", "-typical"
 _SAVED = ("tokens", "passes", "seconds", "decode_seconds", "decode_tokens", "ttft", "by_depth")
@@ -20,7 +21,8 @@ class Sample:
 
     Not in files: ``ids`` of the tokens; ``rounds``: (emitted, draft steps, drafted, drafter) of each; ``gaps``: the
     target's top-2 logit gap at each token; ``by_rule``: as `expected_lengths`, where tracing was on; ``by_rank``: as
-    ``by_depth``, of the first, second, … sibling.
+    ``by_depth``, of the first, second, … sibling; ``busy``: the share of the cores that other programs took, None
+    where it is not known.
     """
 
     tokens: int
@@ -36,9 +38,10 @@ class Sample:
     gaps: tuple[float | None, ...] = ()
     by_rule: Mapping[str, float] = field(default_factory=dict)
     by_rank: tuple[tuple[int, int], ...] = ()
+    busy: float | None = None
 
     @classmethod
-    def of(cls, rounds: Sequence[Round], peak_memory: int | None = None) -> "Sample":
+    def of(cls, rounds: Sequence[Round], peak_memory: int | None = None, busy: float | None = None) -> "Sample":
         """The sample of a run of ours; zeros where it was cancelled before its first round."""
         emitted = [token for round_ in rounds for token in round_.emitted]
         start, first, last = (rounds[0].start, rounds[0].end, rounds[-1].end) if rounds else (0.0, 0.0, 0.0)
@@ -56,6 +59,7 @@ class Sample:
             gaps=tuple(token.gap for token in emitted),
             by_rule=expected_lengths(rounds),
             by_rank=tuple(ranks(rounds).values()),
+            busy=busy,
         )
 
     @property
@@ -72,7 +76,7 @@ class Sample:
         return self.decode_tokens / self.decode_seconds if self.decode_seconds else 0.0
 
     def row(self) -> dict:
-        return {name: getattr(self, name) for name in _SAVED}
+        return {name: getattr(self, name) for name in _SAVED} | ({} if self.busy is None else {"busy": self.busy})
 
 
 def to_rows(samples: Mapping[tuple, Sample]) -> list[dict]:
@@ -85,6 +89,7 @@ def from_rows(rows: Sequence[dict]) -> dict[tuple, Sample]:
     samples = {}
     for row in rows:
         values = {name: row[name] for name in _SAVED} | {"by_depth": tuple((a, t) for a, t in row["by_depth"])}
+        values |= {"busy": row["busy"]} if "busy" in row else {}
         if not all(type(value) in (int, float, tuple) for value in values.values()):
             raise TypeError("not a number")
         samples[row["method"], row["setting"]] = Sample(**values)
@@ -108,7 +113,8 @@ class PairedRun:
 @dataclass(frozen=True)
 class Point:
     """The runs at an α set by hand. ``seen``: α as counted, None where no draft was tested; ``tau``: tokens a target
-    pass; ``turns``: the runs themselves, so that later ones can be added."""
+    pass; ``low`` and ``high``: 95 % of the speedup, None with one turn; ``turns``: the runs themselves, so that later
+    ones can be added."""
 
     alpha: float
     gamma: int
@@ -116,6 +122,12 @@ class Point:
     tau: float
     speedup: float
     turns: tuple[PairedRun, ...]
+    low: float | None = None
+    high: float | None = None
+
+    @property
+    def measured(self) -> Speedup:
+        return Speedup(self.speedup, self.low, self.high, ceiling(self.tau))
 
     @property
     def place(self) -> tuple[float, int]:

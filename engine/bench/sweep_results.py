@@ -8,12 +8,13 @@ from dataclasses import asdict, dataclass
 from engine.bench.metrics import ALL, summary, table
 from engine.bench.sample import BASELINE, Sample
 from engine.files import escape_formula
+from engine.trace.noise import PLAIN, Speedup, ceiling, fastest
 
 
 @dataclass(frozen=True)
 class Cell:
     """One setting on the texts of a category (or "all"). ``low`` and ``high``: 95 % of the speedup, by bootstrap over
-    turns; None with fewer than two."""
+    turns; None with fewer than two. ``busy``: the largest share of the cores that other programs took in a turn."""
 
     method: str
     gamma: int | str
@@ -26,6 +27,14 @@ class Cell:
     tokens_per_second: float
     alpha: float | None
     tau: float
+    busy: float | None = None
+
+    @property
+    def measured(self) -> Speedup:
+        """Plain decoding is 1 by definition."""
+        if self.method == BASELINE:
+            return PLAIN
+        return Speedup(self.speedup, self.low, self.high, ceiling(self.tau))
 
 
 def cells(
@@ -52,17 +61,20 @@ def _cell(setting: tuple[str, int | str], temperature: float, category: str, tur
     return Cell(
         *setting, temperature, category, len(turns), numbers["speedup"] or 0.0, *(numbers["ci95"] or (None, None)),
         numbers["tokens_per_second"] or 0.0, numbers["acceptance"], numbers["tau"] or 0.0,
+        max((sample.busy for sample in (*ours, *plain) if sample.busy is not None), default=None),
     )  # fmt: skip
 
 
-def best(cells: Sequence[Cell]) -> dict[tuple[float, str], Cell]:
-    """(temperature, category) → the fastest setting; plain decoding where nothing beats it."""
-    fastest: dict[tuple[float, str], Cell] = {}
+def leaders(cells: Sequence[Cell]) -> dict[tuple[float, str], list[Cell]]:
+    """(temperature, category) → the fastest setting first, then all that may be as fast. A single one is the
+    winner."""
+    places: dict[tuple[float, str], list[Cell]] = {}
     for cell in cells:
-        key = (cell.temperature, cell.category)
-        if key not in fastest or cell.speedup > fastest[key].speedup:
-            fastest[key] = cell
-    return fastest
+        places.setdefault((cell.temperature, cell.category), []).append(cell)
+    return {
+        place: [here[at] for at in fastest({at: cell.measured for at, cell in enumerate(here)})]
+        for place, here in places.items()
+    }
 
 
 def to_csv(cells: Sequence[Cell]) -> str:
@@ -76,8 +88,8 @@ def to_csv(cells: Sequence[Cell]) -> str:
 
 
 def markdown(cells: Sequence[Cell]) -> str:
-    """A table of speedups for each temperature: settings down, categories across, the best of each in bold."""
-    top, tables = best(cells), []
+    """A table of speedups for each temperature: settings down, categories across, a certain winner in bold."""
+    top, tables = leaders(cells), []
     for temperature in dict.fromkeys(c.temperature for c in cells):
         here = [c for c in cells if c.temperature == temperature]
         categories = list(dict.fromkeys(c.category for c in here))
@@ -85,11 +97,11 @@ def markdown(cells: Sequence[Cell]) -> str:
         for method, gamma in dict.fromkeys((c.method, c.gamma) for c in here):
             row = {c.category: c for c in here if (c.method, c.gamma) == (method, gamma)}
             name = method if method == BASELINE else f"{method}, γ = {gamma}"
-            lines.append([name, *(_shown(row[c], row[c] is top[temperature, c]) for c in categories)])
+            lines.append([name, *(_shown(row[c], top[temperature, c] == [row[c]]) for c in categories)])
         tables.append(table([f"temperature {temperature:g}", *categories], lines))
     return "\n\n".join(tables)
 
 
-def _shown(cell: Cell, first: bool) -> str:
-    spread = f" ({cell.low:.2f}–{cell.high:.2f})" if cell.low is not None and cell.method != BASELINE else ""
-    return f"**{cell.speedup:.2f}**{spread}" if first else f"{cell.speedup:.2f}{spread}"
+def _shown(cell: Cell, is_winner: bool) -> str:
+    text = "1" if cell.method == BASELINE else cell.measured.words
+    return f"**{text}**" if is_winner else text

@@ -68,7 +68,7 @@ class SpecLensSystem:
         config = replace(config, trace=config.trace and self.traced)
         events = self.engine.run(config, cancelled, rules=self.rules, stop_at_eos=self.stop_at_eos, costs=self.costs)
         *rounds, finished = [event for event in events if isinstance(event, Round | RunFinished)]
-        return Sample.of(rounds, finished.peak_memory)
+        return Sample.of(rounds, finished.peak_memory, finished.extra.get("busy"))
 
 
 class TokenTimer(BaseStreamer):

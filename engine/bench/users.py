@@ -17,8 +17,10 @@ from engine.bench.result_file import ResultFile, file_of
 from engine.bench.sample import BASELINE
 from engine.bench.users_results import Served, UsersRow, rows
 from engine.config import AUTO, MAX_SHARERS, RunConfig
+from engine.device import OtherPrograms
 from engine.errors import BadInput, Unavailable
 from engine.files import ProgressCallback
+from engine.models.onnx_session import threads
 from engine.runtime.engine import Engine
 from engine.runtime.run_batch import NoRoom, RunBatch
 from engine.trace.events import CostModel, Round
@@ -149,7 +151,7 @@ class ManyUsers:
         length, emitted, writing = sum(config.max_new_tokens for config in configs), 0, _Writing(users, costs)
         batch, waiting = RunBatch(self.engine, users, self.settings.prompts_first), list(enumerate(configs))
         rounds_of: dict[int, list[Round]] = {name: [] for name, _ in waiting}
-        start = time.perf_counter()
+        start, others = time.perf_counter(), OtherPrograms(threads())
         try:
             while waiting or len(batch):
                 while waiting and len(batch) < users:
@@ -182,6 +184,7 @@ class ManyUsers:
             accepted=sum(accepted for accepted, _ in tests),
             tested=sum(tested for _, tested in tests),
             ids=tuple(tuple(token.id for r in own for token in r.emitted) for own in rounds_of.values()),
+            busy=others.share,
         )
 
     def _add(self, batch: RunBatch, name: int, config: RunConfig, costs: CostModel) -> None:

@@ -6,9 +6,12 @@ import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 
-from engine.bench.metrics import show, table
+import numpy as np
+
+from engine.bench.metrics import interval, ratio, show, table
 from engine.bench.sample import BASELINE
 from engine.trace.events import CostModel
+from engine.trace.noise import PLAIN, Speedup, ceiling
 from engine.trace.speedup_model import break_even, shared_costs
 
 _LISTS = ("writing", "ttft", "ids")
@@ -18,7 +21,8 @@ _LISTS = ("writing", "ttft", "ids")
 class Served:
     """All prompts answered once. ``writing``: tokens, seconds, and the cost model's prediction in plain steps, of the
     rounds in which every user got tokens, each user's first one apart; ``ttft``: seconds from each request to its first
-    token; ``tested`` drafts, of which ``accepted`` were; ``ids``: of each answer."""
+    token; ``tested`` drafts, of which ``accepted`` were; ``ids``: of each answer; ``busy``: the share of the cores that
+    other programs took, None where it is not known."""
 
     tokens: int
     seconds: float
@@ -29,11 +33,13 @@ class Served:
     accepted: int
     tested: int
     ids: tuple[tuple[int, ...], ...]
+    busy: float | None = None
 
     @classmethod
     def of(cls, saved: Mapping) -> "Served":
         """From what ``asdict`` gave, read from JSON. KeyError, TypeError or ValueError for anything else."""
-        values = {field.name: _tuples(saved[field.name]) for field in fields(cls)}
+        values = {field.name: _tuples(saved[field.name]) for field in fields(cls) if field.name != "busy"}
+        values |= {} if saved.get("busy") is None else {"busy": saved["busy"]}
         numbers = [value for name, value in values.items() if name not in _LISTS]
         if not all(type(number) in (int, float) for number in (*numbers, *values["writing"], *values["ttft"])):
             raise TypeError("not a number")
@@ -48,11 +54,13 @@ def _tuples(value):
 
 @dataclass(frozen=True)
 class UsersRow:
-    """One number of users with one method; of several repeats the fastest. ``tokens_per_second`` are those of one
+    """One number of users with one method; of several repeats all together. ``tokens_per_second`` are those of one
     user, with the prompts; ``all_writing…``: of all users, while each of them is written to; ``predicted…``: the same
     by the cost model, with a plain step as long as plain decoding took for the fewest users; ``over…``: ratios of the
     totals, and ``all_writing_over_plain`` of those. ``differs``: answers unlike those of plain decoding with the fewest
-    users, None if they are sampled. None also where there is nothing (yet) to divide by."""
+    users, None if they are sampled. ``tau``: tokens of a request per pass; ``low`` and ``high``: 95 % of
+    ``all_writing_over_plain``, by bootstrap over repeats; ``busy``: as of `Served`, the largest. None also where there
+    is nothing (yet) to divide by."""
 
     users: int
     method: str
@@ -70,72 +78,89 @@ class UsersRow:
     acceptance: float | None
     ttft: float
     differs: int | None
+    tau: float = math.inf
+    low: float | None = None
+    high: float | None = None
+    busy: float | None = None
+
+    @property
+    def measured(self) -> Speedup | None:
+        """``all_writing_over_plain`` and what it can bear; plain decoding is 1 by definition."""
+        if self.method == BASELINE:
+            return PLAIN
+        gain = self.all_writing_over_plain
+        return None if gain is None else Speedup(gain, self.low, self.high, ceiling(self.tau))
 
 
 def rows(served: Mapping[tuple[int, str], Sequence[Served]], is_greedy: bool) -> list[UsersRow]:
     """By (users, method)."""
-    best = {cell: min(repeats, key=lambda one: one.seconds) for cell, repeats in served.items()}
-    fewest = best.get((min((users for users, _ in best), default=0), BASELINE))
+    fewest = served.get((min((users for users, _ in served), default=0), BASELINE), ())
     return [
-        _row(users, method, one, best.get((users, BASELINE)), fewest, is_greedy)
-        for (users, method), one in sorted(best.items(), key=lambda item: item[0])
+        _row(users, method, repeats, served.get((users, BASELINE), ()), fewest, is_greedy)
+        for (users, method), repeats in sorted(served.items(), key=lambda item: item[0])
     ]
 
 
 def _row(
-    users: int, method: str, one: Served, plain: Served | None, fewest: Served | None, is_greedy: bool
-) -> UsersRow:
-    total, (tokens, _, steps), step = one.tokens / one.seconds, one.writing, _step(fewest)
+    users: int, method: str, repeats: Sequence[Served], plain: Sequence[Served], fewest: Sequence[Served],
+    is_greedy: bool,
+) -> UsersRow:  # fmt: skip
+    one, ours, theirs = repeats[0], _answers(repeats), _answers(plain)
+    total, (tokens, seconds) = _rate(ours), _writing(repeats).sum(0)
+    steps, step, least = _steps(repeats), _step(fewest), min(len(repeats), len(plain))
+    gain = ratio(_writing(repeats), _writing(plain))
+    ends = interval(_writing(repeats[:least]), _writing(plain[:least])) if gain and least else None
     return UsersRow(
         users=users,
         method=method,
         prompts=len(one.ids),
         tokens=one.tokens,
-        seconds=one.seconds,
+        seconds=float(ours[:, 1].mean()),
         total_tokens_per_second=total,
         tokens_per_second=total / users,
-        all_writing_tokens_per_second=_rate(one),
-        predicted_tokens_per_second=tokens / (steps * step) if steps and step else None,
-        over_fewest_users=total * fewest.seconds / fewest.tokens if fewest else None,
-        over_plain=total * plain.seconds / plain.tokens if plain else None,
-        all_writing_over_plain=_rate(one) / _rate(plain) if plain and _rate(plain) and _rate(one) else None,
-        drafted_per_round=one.drafted / one.rounds,
-        acceptance=one.accepted / one.tested if one.tested else None,
-        ttft=statistics.median(one.ttft),
-        differs=sum(map(operator.ne, one.ids, fewest.ids)) if fewest and is_greedy else None,
+        all_writing_tokens_per_second=float(tokens / seconds) if seconds else None,
+        predicted_tokens_per_second=float(tokens / (steps * step)) if steps and step else None,
+        over_fewest_users=ratio(ours, _answers(fewest)),
+        over_plain=ratio(ours, theirs),
+        all_writing_over_plain=gain,
+        drafted_per_round=sum(each.drafted for each in repeats) / sum(each.rounds for each in repeats),
+        acceptance=_share(sum(each.accepted for each in repeats), sum(each.tested for each in repeats)),
+        ttft=statistics.median(time for each in repeats for time in each.ttft),
+        differs=sum(map(operator.ne, one.ids, fewest[0].ids)) if fewest and is_greedy else None,
+        tau=sum(each.tokens for each in repeats) / sum(each.rounds for each in repeats),
+        low=ends[0] if ends else None,
+        high=ends[1] if ends else None,
+        busy=max((each.busy for each in (*repeats, *plain) if each.busy is not None), default=None),
     )
 
 
-def _rate(one: Served) -> float | None:
-    tokens, seconds, _ = one.writing
-    return tokens / seconds if seconds else None
+def _answers(served: Sequence[Served]) -> np.ndarray:
+    """[repeats, 2]: tokens and seconds of all answers."""
+    return np.array([(each.tokens, each.seconds) for each in served], float).reshape(-1, 2)
 
 
-def _step(plain: Served | None) -> float | None:
+def _writing(served: Sequence[Served]) -> np.ndarray:
+    """[repeats, 2]: the same while every user was written to."""
+    return np.array([each.writing[:2] for each in served], float).reshape(-1, 2)
+
+
+def _steps(served: Sequence[Served]) -> float:
+    return sum(each.writing[2] for each in served)
+
+
+def _rate(answers: np.ndarray) -> float:
+    tokens, seconds = answers.sum(0)
+    return float(tokens / seconds)
+
+
+def _share(part: int, number: int) -> float | None:
+    return part / number if number else None
+
+
+def _step(plain: Sequence[Served]) -> float | None:
     """Seconds of a plain step, as measured."""
-    _, seconds, steps = plain.writing if plain else (0, 0.0, 0.0)
-    return seconds / steps if steps else None
-
-
-def stops_paying(ours: Mapping[int, float], plain: Mapping[int, float]) -> float | None:
-    """The number of users from which on a method writes less than plain decoding; None if with the most users it does
-    not. Both: tokens a second by users. Linear between the numbers that both have, in log(users).
-
-    >>> stops_paying({1: 15, 4: 25, 16: 35}, {1: 10, 4: 20, 16: 40})
-    8.0
-    """
-    users = sorted(ours.keys() & plain.keys())
-    lead = [ours[number] - plain[number] for number in users]
-    below = len(users)
-    while below and lead[below - 1] < 0:
-        below -= 1
-    if below == len(users):
-        return None
-    if below == 0:
-        return float(users[0])
-    few, many = users[below - 1], users[below]
-    share = lead[below - 1] / (lead[below - 1] - lead[below])
-    return math.exp(math.log(few) + share * math.log(many / few))
+    steps = _steps(plain)
+    return float(_writing(plain)[:, 1].sum() / steps) if steps else None
 
 
 def least_chances(costs: CostModel, most: int) -> dict[int, float]:

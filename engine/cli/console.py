@@ -26,6 +26,7 @@ from engine.trace.metrics import (
     equal_to_the_bit,
     largest_cost,
 )
+from engine.trace.noise import NOISE, Speedup
 from engine.trace.trace import Trace
 
 # status -> (its mark where the terminal has no Unicode, style)
@@ -39,7 +40,6 @@ STATUS_STYLES = {
     "plain": ("", ""),
 }
 _PIPE_WIDTH = 160  # rich assumes 80 columns without a terminal, which breaks the tables
-_LEVEL = 0.02  # one run each cannot tell a smaller difference from noise
 _HIDING = {"Cc", "Cf", "Cs", "Zl", "Zp"}  # control, format (bidi, tags), surrogates, line separators
 _JOINERS = "\u200c\u200d\ufe0f"  # zero-width, but part of how scripts and emoji are written
 
@@ -216,11 +216,15 @@ def comparison(console: Console, trace: Trace, baseline: Trace) -> None:
     ours, plain = compute_metrics(trace), compute_metrics(baseline)
     speeds = f"{_number(ours.tokens_per_second, 1)} against {_number(plain.tokens_per_second, 1)} tokens/s"
     _print_rows(console, [
-        ("measured speedup", f"{_number(result.speedup, 2)}×, {speeds} without drafting, one run each"),
+        ("measured speedup", f"{_measured(result.speedup)}, {speeds} without drafting, one run each"),
         ("predicted", f"{_number(result.predicted, 2)}×, efficiency {_number(result.efficiency, 2)}"),
         ("first divergence", _divergence(trace, baseline, result.divergence)),
     ])  # fmt: skip
     console.print(Text(verdict(result.speedup, ours, plain)), soft_wrap=True)
+
+
+def _measured(speedup: Speedup | None) -> str:
+    return "–" if speedup is None else speedup.words
 
 
 def _divergence(trace: Trace, baseline: Trace, divergence) -> str:
@@ -234,16 +238,17 @@ def _divergence(trace: Trace, baseline: Trace, divergence) -> str:
     return f"token {divergence.position}: {tokens}, top-2 logit gap {gap}"
 
 
-def verdict(speedup: float | None, ours: RunMetrics, plain: RunMetrics) -> str:
+def verdict(speedup: Speedup | None, ours: RunMetrics, plain: RunMetrics) -> str:
     if speedup is None:
         return "Too few tokens to compare."
-    if speedup > 1 + _LEVEL:
-        return f"Faster here: {speedup:.2f}× the speed of the same engine without drafting."
-    if speedup >= 1:
-        return f"About as fast as without drafting ({speedup:.2f}×)."
-    word = "Slower" if speedup < 1 - _LEVEL else "A little slower"
-    cost = largest_cost(ours, plain).sentence
-    return f"{word} here: {speedup:.2f}× the speed of the same engine without drafting. {cost}"
+    if speedup.tone == NOISE:
+        return f"Noise: faster than {ours.tau.value:.2f} tokens a pass allow. Measure again."
+    if speedup.tone == "level":
+        return f"About as fast as without drafting ({speedup.value:.2f}×)."
+    compared = f"{speedup.value:.2f}× the speed of the same engine without drafting."
+    if speedup.tone == "faster":
+        return f"Faster here: {compared}"
+    return f"Slower here: {compared} {largest_cost(ours, plain).sentence}"
 
 
 def costs_line(costs: CostModel) -> str:

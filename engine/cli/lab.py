@@ -10,6 +10,7 @@ from engine.cli import options
 from engine.cli.console import progress, say
 from engine.config import AUTO, RunConfig, SamplingParams
 from engine.errors import BadInput
+from engine.trace.noise import about_machine
 
 app = options.Commands("lab", "Measure what pays here, test that it is exact, try another α.")
 TOY = "toy"
@@ -32,7 +33,7 @@ def sweep(
     """Every method at every draft length and temperature on every kind of text, each beside plain decoding."""
     from engine.bench.prompts import read_prompts
     from engine.bench.sweep import Grid, Sweep
-    from engine.bench.sweep_results import best, markdown, to_csv
+    from engine.bench.sweep_results import leaders, markdown, to_csv
     from engine.files import write_file
 
     names, lengths = options.parse_list(methods, str), options.parse_list(gammas, options.parse_gamma)
@@ -50,10 +51,12 @@ def sweep(
     if table is not None:
         write_file(table, to_csv(cells))
     print(markdown(cells))
-    for (temperature, category), cell in best(cells).items():
-        say(
-            f"Best at temperature {temperature:g} on {category}: {cell.method}, γ = {cell.gamma}, {cell.speedup:.2f} ×."
-        )
+    for (temperature, category), first in leaders(cells).items():
+        names = [f"{cell.method}, γ = {cell.gamma}, {cell.measured.words}" for cell in first]
+        lead = "Best" if len(first) == 1 else "No clear best"
+        say(f"{lead} at temperature {temperature:g} on {category}: {'; '.join(names) or 'noise, measure again'}.")
+    if machine := about_machine(max((cell.busy for cell in cells if cell.busy is not None), default=None)):
+        say(machine)
     if not finished:
         say("Stopped early." + (f" The same command goes on from {out}." if out else ""))
         raise typer.Exit(options.INTERRUPTED)
@@ -132,7 +135,8 @@ def synthetic(
     for p in measure(engine, config, levels, lengths, repeats, out):
         costs = engine.costs(method)
         expected, predicted = expected_tokens(p.alpha, p.gamma), idealised_speedup(p.alpha, p.gamma, costs.c, costs.v)
-        numbers = (show(number, ".2f") for number in (p.seen, p.tau, expected, p.speedup, predicted))
+        counted = (show(number, ".2f") for number in (p.seen, p.tau, expected))
+        numbers = [*counted, p.measured.words, show(predicted, ".2f")]
         print(table_row([f"{p.alpha:g}", str(p.gamma), *numbers]), flush=True)
 
 

@@ -9,7 +9,8 @@ from engine.config import AUTO, RunConfig
 from engine.decoding.batch import Steps
 from engine.decoding.loop import SpeculativeDecoder
 from engine.decoding.tokenization import Detokenizer
-from engine.device import peak_memory, reset_peak
+from engine.device import OtherPrograms, peak_memory, reset_peak
+from engine.models import onnx_session
 from engine.models.loader import device_name
 from engine.trace.events import CostModel, PromptToken, RunFinished, RunStarted, Translated
 
@@ -40,6 +41,7 @@ class Request:
         """Its events and passes, for a `Batch`."""
         decoding, device = self.decoding, self.engine.device
         reset_peak(device)
+        others = OtherPrograms(onnx_session.threads())
         yield self._started()
         yield from decoding.steps()
         first, last = decoding.first_round, decoding.last_round
@@ -51,6 +53,7 @@ class Request:
             decode_seconds=last.end - first.start if first else 0.0,
             seconds=last.end if last else time.perf_counter() - decoding.started,
             peak_memory=peak_memory(device),
+            extra={} if (share := others.share) is None else {"busy": share},
         )
 
     def _started(self) -> RunStarted:

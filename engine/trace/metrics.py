@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from engine.trace.events import ACCEPTED, EMITTED, STATUSES, TESTED, CostModel, Round
+from engine.trace.noise import Speedup, of_pair, settled
 from engine.trace.speedup_model import predicted_speedup
 from engine.trace.trace import Trace
 
@@ -143,7 +144,7 @@ def compute_metrics(trace: Trace) -> RunMetrics:
     emitted = sum(counts[s] for s in EMITTED)
     scored = sum(len(r.parents) + 1 for r in rounds)
     seconds = rounds[-1].end - rounds[0].start if rounds else 0.0
-    finished, costs = trace.finished, trace.started.costs
+    finished, costs = trace.finished, trace.started.costs and settled(trace.started.costs)
     return RunMetrics(
         counts=counts,
         tokens=emitted,
@@ -203,9 +204,10 @@ class Divergence:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """A run beside its baseline: speedup = ratio of decode tokens/s; efficiency = measured ÷ predicted."""
+    """A run beside its baseline: speedup = ratio of decode tokens/s; efficiency = measured ÷ predicted. None also for
+    the efficiency of a speedup that cannot be."""
 
-    speedup: float | None
+    speedup: Speedup | None
     predicted: float | None
     efficiency: float | None
     divergence: Divergence | None
@@ -214,11 +216,13 @@ class Comparison:
 def compare(trace: Trace, baseline: Trace) -> Comparison:
     """No speedup where one of the two shared its passes with other runs."""
     ours, plain = compute_metrics(trace), compute_metrics(baseline)
-    speedup, is_shared = None, trace.others or baseline.others
+    speedup: Speedup | None = None
+    is_shared = trace.others or baseline.others
     if ours.tokens_per_second and plain.tokens_per_second and not is_shared:
-        speedup = ours.tokens_per_second / plain.tokens_per_second
+        ratio = ours.tokens_per_second / plain.tokens_per_second
+        speedup = of_pair(ratio, ours.tau.value, ours.costs, trace.rounds, baseline.rounds)
     predicted = ours.predicted_speedup
-    efficiency = speedup / predicted if speedup and predicted else None
+    efficiency = speedup.value / predicted if speedup and speedup.is_possible and predicted else None
     return Comparison(speedup, predicted, efficiency, first_divergence(trace, baseline))
 
 

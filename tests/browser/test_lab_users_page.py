@@ -5,7 +5,7 @@ import io
 import re
 
 import pytest
-from page_actions import OVERFLOW, drawn, open_lab, saved, tick, violations
+from page_actions import OVERFLOW, drawn, open_lab, saved, set_number, tick, violations
 from playwright.sync_api import expect
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow, pytest.mark.xdist_group("tiny server")]
@@ -20,8 +20,9 @@ def test_many_users_are_measured_stopped_continued_and_exported(visit, tiny_serv
     numbers.fill("0, 1")
     expect(words).to_have_text("Users at once is 0; choose from 1 to 32.")
     numbers.fill("1, 2, 4, 8")
-    tick(page, "users-methods", "ngram", "lm")
+    tick(page, "users-methods", "n-gram lookup", "draft model")
     tick(page, "users-contexts", "Prompts as they are")
+    set_number(page, "users-repeats", 1)
     expect(words).to_have_text("12 points, each of 8 answers with 32 tokens.")
     page.locator("#users-run").click()
     expect(page.locator("#users-table tbody tr").first).to_be_visible(timeout=60_000)  # after the first point

@@ -49,7 +49,7 @@ def test_a_slowdown_is_said_in_the_banner_with_its_largest_cost(visit, fake):
     run(page)
     banner = page.locator("#stage-notice")
     expect(banner).to_have_attribute("data-kind", "slow")
-    expect(banner).to_contain_text(re.compile(r"Slower here: 0\.\d\d×.*largest extra cost was drafting"))
+    expect(banner).to_contain_text(re.compile(r"Slower here: 0\.\d\d×.*extra time went into drafting: try"))
     expect(page.locator('[data-tile="speedup"]')).to_have_attribute("data-tone", "slower")
 
 

@@ -86,5 +86,5 @@ def without_clocks(trace) -> str:
     """A trace as text with everything in it that a second run cannot repeat left out."""
     still = Timings(0.0, 0.0, 0.0, 0.0)
     rounds = tuple(replace(r, timings=still, start=0.0, end=0.0) for r in trace.rounds)
-    end = replace(trace.finished, prefill=0.0, ttft=0.0, decode_seconds=0.0, seconds=0.0, peak_memory=None)
+    end = replace(trace.finished, prefill=0.0, ttft=0.0, decode_seconds=0.0, seconds=0.0, peak_memory=None, extra={})
     return to_json(replace(trace, started=replace(trace.started, costs=None, at=""), rounds=rounds, finished=end))

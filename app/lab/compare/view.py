@@ -18,6 +18,7 @@ from app.views.tiles import DASH, number, speedup
 from engine.config import ACCEPTANCE, AUTO, LOSSY, METHODS, RunConfig, is_lossy
 from engine.trace.events import Round
 from engine.trace.metrics import Divergence, compute_metrics, equal_to_the_bit, first_divergence
+from engine.trace.noise import NOISE, PLAIN, Speedup, about_machine, crowd, fastest
 from engine.trace.trace import Trace, to_json
 
 TITLES = {AUTO: "Auto"} | {name: method.title[0].upper() + method.title[1:] for name, method in METHODS.items()}
@@ -76,7 +77,7 @@ def head(runs: Sequence[Column], index: int, state: str) -> str:
     column = runs[index]
     line = {
         "type": "head", "column": index, "name": column.name, "state": state, "setting": _setting(column),
-        "facts": [list(fact) for fact in _facts(column)], "speedup": _times(ratio(runs, index)),
+        "facts": [list(fact) for fact in _facts(column)], "speedup": _words(ratio(runs, index)),
         "said": text_sentence(runs, index), "greedy": column.config.sampling.greedy,
     }  # fmt: skip
     if column.is_lossy:
@@ -112,8 +113,9 @@ def _facts(column: Column) -> list[tuple[str, str]]:
     ]
 
 
-def _times(ratio: float | None) -> str:
-    return "" if ratio is None else f"{ratio:.2f}×"
+def _words(ratio: Speedup | None) -> str:
+    """The number alone, because its interval is in the table."""
+    return "" if ratio is None else f"{ratio.value:.2f}×" if ratio.is_possible else f"{NOISE}: measure again"
 
 
 def baseline(runs: Sequence[Column]) -> int | None:
@@ -121,7 +123,7 @@ def baseline(runs: Sequence[Column]) -> int | None:
     return next((index for index, column in enumerate(runs) if column.plain), None)
 
 
-def ratio(runs: Sequence[Column], index: int) -> float | None:
+def ratio(runs: Sequence[Column], index: int) -> Speedup | None:
     """The column's tokens per second ÷ those of the plain column; None until both have ended."""
     plain = baseline(runs)
     return None if plain is None else speedup(runs[index].trace, runs[plain].trace)
@@ -181,16 +183,22 @@ def table(runs: Sequence[Column]) -> str:
     ended = [index for index, column in enumerate(runs) if column.trace and column.trace.rounds]
     if not ended:
         return empty()
-    speeds = {
-        index: compute_metrics(runs[index].trace).tokens_per_second or 0.0 for index in ended if runs[index].is_complete
-    }
-    fastest = max(speeds, key=speeds.get, default=None)
-    rows = [_row(runs, index, index == fastest and len(speeds) > 1) for index in ended]
+    leaders = _leaders(runs)
+    rows = [_row(runs, index, leaders == [index]) for index in ended]
     note = "" if baseline(runs) is not None else "; without a plain run there is no speedup"
     return sheet(f"The runs side by side, one measurement each{note}", HEADS, rows)
 
 
-def _row(runs: Sequence[Column], index: int, fastest: bool) -> list:
+def _leaders(runs: Sequence[Column]) -> list[int]:
+    """The fastest run first, then those that may be as fast; none without a plain run to compare with."""
+    plain = baseline(runs)
+    if plain is None:
+        return []
+    measured = {index: PLAIN if index == plain else ratio(runs, index) for index in range(len(runs))}
+    return fastest({index: speedup for index, speedup in measured.items() if speedup})
+
+
+def _row(runs: Sequence[Column], index: int, is_winner: bool) -> list:
     column, numbers = runs[index], compute_metrics(runs[index].trace)
     speed, parted = number(numbers.tokens_per_second, 1), _parted(runs, index)
     text = "–" if index == 0 else f"differs from token {parted.position + 1}" if parted else "the same as run 1"
@@ -198,13 +206,17 @@ def _row(runs: Sequence[Column], index: int, fastest: bool) -> list:
         f"{index + 1}: {column.name}{' (lossy)' * column.is_lossy}{'' if column.is_complete else ' (stopped)'}",
         f"{column.config.sampling.temperature:g}",
         str(numbers.tokens),
-        (speed, BEST) if fastest else speed,
-        _times(ratio(runs, index)) or DASH,
+        (speed, BEST) if is_winner else speed,
+        _interval(ratio(runs, index)),
         str(numbers.passes),
         number(numbers.tau, 2),
         number(numbers.alpha, 2),
         text,
     ]
+
+
+def _interval(ratio: Speedup | None) -> str:
+    return DASH if ratio is None else ratio.words
 
 
 def conclusion(runs: Sequence[Column], recorded: str = "") -> tuple[str, str]:
@@ -213,18 +225,26 @@ def conclusion(runs: Sequence[Column], recorded: str = "") -> tuple[str, str]:
     if not all(column.is_complete for column in runs):
         return "quiet", "Stopped. The rounds so far stay on screen."
     plain, speeds = baseline(runs), [compute_metrics(c.trace).tokens_per_second or 0.0 for c in runs]
-    best = max(range(len(runs)), key=speeds.__getitem__)
+    leaders, machine = _leaders(runs), about_machine(crowd(c.trace.finished.extra for c in runs))
+    once = f"One run each. {machine}".rstrip()
+    best = leaders[0] if leaders else max(range(len(runs)), key=speeds.__getitem__)
     name = f"Run {best + 1}, {runs[best].name}{' (lossy)' * runs[best].is_lossy},"
+    noise = any(speedup and not speedup.is_possible for speedup in (ratio(runs, i) for i in range(len(runs))))
+    if noise:
+        once = f"A run came out faster than its tokens a pass allow: that is noise, run all again. {once}"
     if plain is None:
-        return "quiet", f"{before}{name} was the fastest: {speeds[best]:.1f} tokens per second. One run each."
+        return "quiet", f"{before}{name} was the fastest: {speeds[best]:.1f} tokens per second. {once}"
+    if len(leaders) > 1:
+        same = " and ".join(f"{index + 1}" for index in sorted(leaders))
+        return "quiet", f"{before}No difference that one run each can show between runs {same}. {once}"
     if best == plain:
         return (
             "slow",
-            f"{before}Plain decoding was the fastest here: no draft paid for itself on this text. One run each.",
+            f"{before}Plain decoding was the fastest here: no draft paid for itself on this text. {once}",
         )
-    ratio_ = ratio(runs, best)
     against = f"{speeds[best]:.1f} against {speeds[plain]:.1f} tokens per second"
-    return "good", f"{before}{name} was the fastest: {ratio_:.2f}× plain decoding, {against}. One run each."
+    measured = _words(ratio(runs, best))
+    return "good", f"{before}{name} was the fastest: {measured} plain decoding, {against}. {once}"
 
 
 # ── files ──
@@ -240,10 +260,11 @@ def to_csv(runs: Sequence[Column]) -> str:
         if column.trace is None:
             continue
         config, numbers, parted = column.config, compute_metrics(column.trace), _parted(runs, index)
+        speedup_ = ratio(runs, index)
         rows.append((
             index + 1, str(column.trace.started.config.get("method", config.method)), config.gamma,
             config.sampling.temperature, config.acceptance, "lossy" if column.is_lossy else "exact", config.seed,
-            numbers.tokens, numbers.tokens_per_second, ratio(runs, index),
+            numbers.tokens, numbers.tokens_per_second, speedup_ and speedup_.value,
             numbers.passes, numbers.tau and numbers.tau.value, numbers.alpha and numbers.alpha.value,
             column.trace.finished.reason if column.trace.finished else "", parted.position + 1 if parted else None,
         ))  # fmt: skip

@@ -10,11 +10,12 @@ from app.lab.experiment import Measurement, PageState, counted, whole_number
 from app.lab.sweep import view
 from app.lab.sweep.work import SweepPlan, SweepPoints, SweepResult, prompts
 from app.ui.widgets import SKIP, outputs
-from app.views.engine_recipes import Choice, production
+from app.views.engine_recipes import Choice, nothing, production
 from app.views.notice import notice
 from app.views.table import empty
 from engine.bench.metrics import ALL
-from engine.bench.sweep_results import best, to_csv
+from engine.bench.sample import BASELINE
+from engine.bench.sweep_results import leaders, to_csv
 from engine.config import AUTO, RunConfig
 from engine.errors import BadInput
 
@@ -76,14 +77,22 @@ class SweepHandlers(Measurement):
         return [*self._drawn(result, temperature)._replace(notice=words), self._recipes(result, temperature)]
 
     def _recipes(self, result: SweepResult, temperature: float) -> str:
-        """The fastest setting, for other engines."""
-        fastest = best(result.cells)[temperature, ALL]
+        """The fastest setting for other engines; none where plain decoding may be as fast."""
+        first = leaders(result.cells)[temperature, ALL]
+        if not first or any(cell.method == BASELINE for cell in first):
+            words = (
+                "No setting was certainly faster than plain decoding on these texts, so there is nothing to configure."
+            )
+            return nothing(words)
+        fastest = first[0]
         models = self.service.offer.models(result.pair, fastest.method)
         choice = Choice(
             fastest.method, fastest.gamma, models.target, models.draft, models.gguf, temperature == 0,
             translated=models.translated,
         )  # fmt: skip
-        return production(choice, whence="the fastest above")
+        whence = "the fastest above" if len(first) == 1 else "as fast as any above"
+        speed = f"Measured {fastest.measured.words}, one request at a time."
+        return production(choice, whence, speed)
 
     def files(self, result: SweepResult) -> Mapping[str, str]:
         settings = {"pair": result.pair} | asdict(result.plan)

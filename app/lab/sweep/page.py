@@ -4,7 +4,7 @@ import gradio as gr
 
 from app.form import choices, described
 from app.jobs.service import Service
-from app.lab.experiment import PageState, Wiring
+from app.lab.experiment import PageState, Wiring, titled
 from app.lab.sweep.handlers import GAMMAS, MOST_EACH, MOST_REPEATS, TEMPERATURES, Outputs, SweepHandlers
 from app.lab.sweep.view import blank
 from app.lab.sweep.work import prompts
@@ -54,7 +54,12 @@ def _controls(service: Service, handlers: SweepHandlers) -> list:
             min_width=220,
         )
         ticked = gr.CheckboxGroup(
-            methods, value=usual, label="Methods", info="What guesses ahead.", elem_id="sweep-methods", min_width=220
+            titled(methods),
+            value=usual,
+            label="Methods",
+            info="What guesses ahead.",
+            elem_id="sweep-methods",
+            min_width=220,
         )
     with gr.Row():
         gammas = gr.CheckboxGroup(
@@ -72,7 +77,7 @@ def _controls(service: Service, handlers: SweepHandlers) -> list:
     with gr.Row():
         each = gr.Slider(1, MOST_EACH, 1, step=1, label="Texts of each kind", elem_id="sweep-each", min_width=160,
                          info="More texts, narrower intervals.")  # fmt: skip
-        repeats = gr.Slider(1, MOST_REPEATS, 1, step=1, label="Repeats", elem_id="sweep-repeats", min_width=160,
+        repeats = gr.Slider(1, MOST_REPEATS, 3, step=1, label="Repeats", elem_id="sweep-repeats", min_width=160,
                             info="Repeats of the whole sweep, each with a different seed.")  # fmt: skip
         tokens = gr.Slider(8, min(256, service.limits.new_tokens), min(48, service.limits.new_tokens), step=8,
                            label="Max tokens", info="Of each run.", elem_id="sweep-tokens", min_width=160)  # fmt: skip

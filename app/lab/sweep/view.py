@@ -10,8 +10,9 @@ from app.views.safe_json import short
 from app.views.table import BEST, sheet
 from engine.bench.metrics import ALL
 from engine.bench.sample import BASELINE
-from engine.bench.sweep_results import Cell, best
+from engine.bench.sweep_results import Cell, leaders
 from engine.config import AUTO
+from engine.trace.noise import NOISE, Speedup, about_machine
 
 WAITING = Figure(note="Drawn as soon as the first text has been through every setting.")
 MARKS = ("circle", "square", "diamond", "triangle-up", "x")
@@ -51,15 +52,16 @@ def heat(cells: Sequence[Cell]) -> Figure:
     if not settings:
         return WAITING
     categories = _categories(cells)
-    cells_by_place = {(c.method, c.gamma, c.category): c.speedup for c in cells}
-    rows = [[cells_by_place.get((*setting, category)) for category in categories] for setting in settings]
-    far = max([0.5, *(abs(value - 1) for row in rows for value in row if value is not None)])
+    by_place = {(c.method, c.gamma, c.category): c.measured for c in cells}
+    rows = [[by_place.get((*setting, category)) for category in categories] for setting in settings]
+    values = [[s.value if s and s.is_possible else None for s in row] for row in rows]
+    far = min(1.0, max([0.5, *(abs(value - 1) for row in values for value in row if value is not None)]))
     chart = {
         "type": "heatmap",
         "x": categories,
         "y": [named(*setting) for setting in settings],
-        "z": [[short(value) for value in row] for row in rows],
-        "text": [["" if value is None else f"{value:.2f}" for value in row] for row in rows],
+        "z": [[short(value) for value in row] for row in values],
+        "text": [[_brief(speedup) for speedup in row] for row in rows],
         "texttemplate": "%{text}",
         "textfont": {"color": "#000", "size": 14},
         "colorscale": SCALE,
@@ -71,7 +73,24 @@ def heat(cells: Sequence[Cell]) -> Figure:
         "hovertemplate": "%{y} on %{x}: %{z:.2f}× plain decoding<extra></extra>",
     }
     layout = {"yaxis": {"autorange": "reversed"}, "xaxis": {"side": "top"}}
-    return Figure([chart], layout, "1.00 is plain decoding: blue is faster, orange slower.")
+    note = "1.00 is plain decoding: blue is faster, orange slower. ≈ may be either."
+    return Figure([chart], layout, note + _doubtful(cells))
+
+
+def _brief(speedup: Speedup | None) -> str:
+    if speedup is None:
+        return ""
+    if speedup.tone == NOISE:
+        return NOISE
+    return f"≈ {speedup.value:.2f}" if speedup.tone == "level" else f"{speedup.value:.2f}"
+
+
+def _doubtful(cells: Sequence[Cell]) -> str:
+    """What the page says of numbers that cannot be, and of a busy machine; empty where nothing is wrong."""
+    noise = any(not cell.measured.is_possible for cell in cells)
+    words = " Noise came out faster than its tokens a pass allow: press Start over to measure again." if noise else ""
+    machine = about_machine(max((cell.busy for cell in cells if cell.busy is not None), default=None))
+    return f"{words} {machine}".rstrip()
 
 
 def lengths(cells: Sequence[Cell]) -> Figure:
@@ -79,6 +98,9 @@ def lengths(cells: Sequence[Cell]) -> Figure:
     overall = [cell for cell in cells if cell.category == ALL and cell.method != BASELINE]
     if not overall:
         return WAITING
+    overall = [cell for cell in overall if cell.measured.is_possible]
+    if not overall:
+        return Figure(note=f"Every setting came out as noise.{_doubtful(cells)}")
     data, order = [], [str(g) for g in sorted({c.gamma for c in overall}, key=lambda g: (isinstance(g, str), g))]
     for place, method in enumerate(dict.fromkeys(cell.method for cell in overall)):
         line = sorted((c for c in overall if c.method == method), key=lambda c: order.index(str(c.gamma)))
@@ -117,7 +139,7 @@ def table(cells: Sequence[Cell], temperature: float) -> str:
     """A row a setting: on all texts, then the speedup on each kind."""
     here = [cell for cell in cells if cell.temperature == temperature]
     kinds = [category for category in _categories(here) if category != ALL]
-    cells_by_place, top = {(c.method, c.gamma, c.category): c for c in here}, best(here)
+    cells_by_place, top = {(c.method, c.gamma, c.category): c for c in here}, leaders(here)
     rows = []
     for setting in _settings(here):
         overall = cells_by_place[(*setting, ALL)]
@@ -127,42 +149,54 @@ def table(cells: Sequence[Cell], temperature: float) -> str:
         rows.append([named(*setting), *cells_, *("–" if cell is None else _speedup(cell, top) for cell in each)])
     heads = ["setting", "all texts", "tokens/s", "α, share accepted", "τ, tokens a pass", *kinds]
     return sheet(
-        f"Speedup over plain decoding at temperature {temperature:g}; ★ is the fastest on its text", heads, rows
+        f"Speedup over plain decoding at temperature {temperature:g}; ★ is certainly the fastest on its text",
+        heads,
+        rows,
     )
 
 
 def _speedup(cell: Cell, top: dict) -> str | tuple[str, str]:
-    if cell.method == BASELINE:
-        text = "1"
-    else:
-        text = f"{cell.speedup:.2f}" + (f" ({cell.low:.2f}–{cell.high:.2f})" if cell.low is not None else "")
-    return (text, BEST) if top[cell.temperature, cell.category] is cell else text
+    text = "1" if cell.method == BASELINE else cell.measured.words
+    return (text, BEST) if top[cell.temperature, cell.category] == [cell] else text
 
 
 def advice(cells: Sequence[Cell], temperature: float) -> str:
-    """The fastest setting on all texts, whether that is certain, and where another one is better."""
-    top = {category: cell for (t, category), cell in best(cells).items() if t == temperature}
+    """The fastest setting on all texts where there is a certain one, else those that may be equally fast, and the
+    kinds of text with another certain winner."""
+    top = {category: first for (t, category), first in leaders(cells).items() if t == temperature}
     if ALL not in top:
         return ""
-    first = top[ALL]
-    if first.method == BASELINE:
-        text = "Best for you on these texts: plain decoding. No setting of this sweep was faster."
-    else:
-        text = f"Best for you on these texts: {named(first.method, first.gamma)}, {first.speedup:.2f}× plain decoding"
-        sure = first.low is not None and first.low > 1
-        if first.low is not None:
-            text += f" (95 %: {first.low:.2f}–{first.high:.2f})"
-        text += "." if sure else "; with so few texts it may be chance. More prompts of each kind would tell."
+    text, doubt = _overall(top[ALL]), _doubtful([cell for cell in cells if cell.temperature == temperature])
     others = {
-        category: cell for category, cell in top.items()
-        if category != ALL and (cell.method, cell.gamma) != (first.method, first.gamma)
+        category: first[0] for category, first in top.items()
+        if category != ALL and len(first) == 1 and first[0].method != BASELINE and not _is_among(first[0], top[ALL])
     }  # fmt: skip
     if others:
-        sentences = (
-            f"{category}: {named(cell.method, cell.gamma)} ({cell.speedup:.2f}×)" for category, cell in others.items()
-        )
-        text += f" On some kinds another was faster: {'; '.join(sentences)}."
-    return text
+        sentences = (f"{kind}: {named(c.method, c.gamma)} ({c.measured.words})" for kind, c in others.items())
+        text += f" On some kinds another was certainly faster: {'; '.join(sentences)}."
+    return text + doubt
+
+
+def _overall(first: Sequence[Cell]) -> str:
+    if not first:
+        return "Nothing can be said: every setting came out as noise."
+    drafting = [cell for cell in first if cell.method != BASELINE]
+    names = [f"{named(cell.method, cell.gamma)}, {cell.measured.words}" for cell in drafting]
+    if not drafting:
+        return "Best for you on these texts: plain decoding. No setting of this sweep was faster."
+    if len(drafting) < len(first):
+        close = f" The nearest: {names[0]}." if drafting[0].speedup > 1 else ""
+        return f"No difference from plain decoding that this sweep can show.{close} More texts or repeats would tell."
+    if len(first) == 1:
+        return f"Best for you on these texts: {names[0]} plain decoding."
+    pays = (
+        "all faster than plain decoding" if all(c.measured.tone == "faster" for c in first) else "not all surely faster"
+    )
+    return f"These cannot be told apart, {pays}: {'; '.join(names[:3])}. More texts or repeats would tell."
+
+
+def _is_among(cell: Cell, cells: Sequence[Cell]) -> bool:
+    return any((cell.method, cell.gamma) == (each.method, each.gamma) for each in cells)
 
 
 def as_json(cells: Sequence[Cell], about: dict) -> str:

@@ -96,7 +96,7 @@ def _controls(service: Service, handlers: TheoryHandlers) -> list[Component]:
     with gr.Row(equal_height=True):
         tokens = slider(min(FEWEST_TOKENS, most), most, min(48, most), label="Tokens of a run",
                         info="Longer runs are steadier.", elem_id="theory-tokens")  # fmt: skip
-        repeats = slider(1, MOST_REPEATS, 1, label="Repeats", info="Of each point; the fastest one counts.",
+        repeats = slider(1, MOST_REPEATS, 3, label="Repeats", info="Of each point; they give its interval.",
                          elem_id="theory-repeats")  # fmt: skip
     return [pair, method, alphas, gammas, tokens, repeats]
 

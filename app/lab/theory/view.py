@@ -12,8 +12,9 @@ from app.lab.theory.request import DeviceCosts, Point, PointSet
 from app.views.safe_json import encode, short
 from app.views.table import BEST, csv_text, empty, sheet
 from app.views.tiles import speedup
-from engine.trace.events import BUSY, CHEAPEST, CostModel
+from engine.trace.events import BUSY, CostModel
 from engine.trace.metrics import RunMetrics, compute_metrics
+from engine.trace.noise import NOISE, Speedup, about_costs, about_machine, fastest, settled, turning, winner
 from engine.trace.speedup_model import break_even, expected_tokens, idealised_speedup, interpolate
 from engine.trace.trace import Trace
 
@@ -53,7 +54,7 @@ def _run_point(run: Trace | None, baseline: Trace | None, own: bool) -> dict[str
         "alpha": numbers.alpha and short(numbers.alpha.value),
         "gamma": short(sum(drafted) / len(drafted)) if drafted else None,
         **_costs(costs),
-        "measured": short(speedup(run, baseline)) if drafted else None,
+        "measured": _known(speedup(run, baseline)) if drafted else None,
         "predicted": short(numbers.predicted_speedup) if costs and drafted else None,
         "where": _where("in your last run" if own else "in the recorded run", run.started.device, costs),
     }
@@ -63,13 +64,18 @@ def _run_point(run: Trace | None, baseline: Trace | None, own: bool) -> dict[str
 def _here(measured: PointSet, gammas: Sequence[int]) -> dict[str, Any] | None:
     if measured.costs is None:
         return None
-    costs, points = _usable(measured.costs.model), measured.ordered
+    costs, points = _usable(measured.costs.model), [each for each in measured.ordered if each.measured.is_possible]
     return {
         **_costs(costs),
         "where": _conditions(measured.costs),
         "gammas": sorted({*gammas, *(point.gamma for point in points)}),
         "points": [[point.alpha, point.gamma, short(point.speedup)] for point in points],
     }
+
+
+def _known(speedup: Speedup | None) -> float | None:
+    """None for a speedup that cannot be."""
+    return short(speedup.value) if speedup and speedup.is_possible else None
 
 
 def _costs(costs: CostModel | None) -> dict[str, Any]:
@@ -79,7 +85,9 @@ def _costs(costs: CostModel | None) -> dict[str, Any]:
 
 
 def _usable(costs: CostModel | None) -> CostModel | None:
-    """None for costs that no device has, such as a file may claim: steps that take no time, or negative time."""
+    """Without noise; None for costs that no device has, such as a file may claim: steps that take no time, or
+    negative time."""
+    costs = costs and settled(costs)
     if costs is None or not costs.v or not (math.isfinite(costs.c) and costs.c >= 0):
         return None
     scoring = [interpolate(costs.v, width) for width in range(1, MOST_GAMMA + 2)]
@@ -89,14 +97,13 @@ def _usable(costs: CostModel | None) -> CostModel | None:
 def _where(source: str, device: str, costs: CostModel | None) -> str:
     if costs is None:
         return ""
-    doubt = ", while the machine was busy" if costs.spread > BUSY else ""
-    if min(costs.v.values()) < CHEAPEST:
-        doubt += "; some widths came out cheaper than a single token, so the clock was not steady: take it with care"
+    doubt = ", while the machine was busy: take it with care" if costs.spread > BUSY else ""
+    doubt += f". {words.rstrip('.')}" if (words := about_costs(costs)) else ""
     return f"{source}, on {device}, at {costs.context} tokens of context{doubt}"
 
 
 def _conditions(costs: DeviceCosts) -> str:
-    model = costs.model
+    model = settled(costs.model)
     return (
         f"{_where('with the points below', f'{costs.device}, {costs.precision}', model)}. "
         f"One plain step took {1000 * model.step:.3g} ms, a draft step c = {model.c:.3f} of that, "
@@ -132,34 +139,35 @@ def _words(run: Trace, numbers: RunMetrics, point: dict, drafted: list[int], cos
 
 
 def predicted(point: Point, costs: DeviceCosts) -> float:
-    return idealised_speedup(point.alpha, point.gamma, costs.model.c, costs.model.v)
+    model = settled(costs.model)
+    return idealised_speedup(point.alpha, point.gamma, model.c, model.v)
 
 
 def points_table(measured: PointSet) -> str:
-    """A row per point, measured beside predicted; the fastest one is marked."""
+    """A row per point, measured beside predicted; the one that is certainly the fastest is marked."""
     points, costs = measured.ordered, measured.costs
     if not points or costs is None:
         return empty()
-    fastest = max(points, key=lambda point: point.speedup)
+    best = winner({point.place: point.measured for point in points})
     heads = (
         "α set", "γ", "α counted", "tokens a pass, τ", "τ expected", "measured", "predicted", "measured ÷ predicted",
         "repeats",
     )  # fmt: skip
-    rows = [_row(point, costs, point is fastest) for point in points]
+    rows = [_row(point, costs, point.place == best) for point in points]
     return sheet("Every point: speedup over plain decoding, measured and predicted", heads, rows)
 
 
-def _row(point: Point, costs: DeviceCosts, fastest: bool) -> list:
-    expected, speed = predicted(point, costs), f"{point.speedup:.2f}×"
+def _row(point: Point, costs: DeviceCosts, is_best: bool) -> list:
+    expected, measured = predicted(point, costs), point.measured
     return [
         f"{point.alpha:g}",
         str(point.gamma),
         "–" if point.seen is None else f"{point.seen:.2f}",
         f"{point.tau:.2f}",
         f"{expected_tokens(point.alpha, point.gamma):.2f}",
-        (speed, BEST) if fastest and point.speedup > 1 else speed,
+        (measured.words, BEST) if is_best and measured.tone == "faster" else measured.words,
         f"{expected:.2f}×",
-        f"{point.speedup / expected:.2f}",
+        f"{point.speedup / expected:.2f}" if measured.is_possible else NOISE,
         str(len(point.turns)),
     ]
 
@@ -171,41 +179,60 @@ def break_even_table(measured: PointSet) -> str:
         return empty()
     rows = []
     for gamma in sorted({point.gamma for point in points}):
-        at = break_even(gamma, costs.model.c, costs.model.v)
+        model = settled(costs.model)
+        at = break_even(gamma, model.c, model.v)
         prediction = "never" if at is None else "any α" if at == 0 else f"α = {at:.2f}"
         rows.append([f"{gamma}", prediction, crossing([point for point in points if point.gamma == gamma])])
     return sheet("From which α drafting pays", ("draft length γ", "predicted from", "measured"), rows)
 
 
 def crossing(points: Sequence[Point]) -> str:
-    """Between which two α the points of one γ, in order of α, rise to 1×."""
-    pays = [point.speedup >= 1 for point in points]
-    if all(pays):
-        return f"at every α measured, from {points[0].alpha:g}"
-    if not any(pays):
-        return f"at none measured, up to {points[-1].alpha:g}"
-    last_slow = max(i for i, paid in enumerate(pays) if not paid)
-    if last_slow == len(points) - 1 or any(pays[:last_slow]):
+    """Between which two α the points of one γ, in order of α, certainly rise to 1×."""
+    known = [point for point in points if point.measured.is_possible]
+    if not known:
+        return "noise: measure again"
+    tones = [point.measured.tone for point in known]
+    if "slower" in tones and "faster" in tones[: len(tones) - 1 - tones[::-1].index("slower")]:
         return "at some and not at others: too noisy to say; raise the repeats"
-    return f"between α = {points[last_slow].alpha:g} and {points[last_slow + 1].alpha:g}"
+    fast, slow = turning([(point.alpha, point.measured) for point in reversed(known)])
+    if fast is None and slow is None:
+        return "no difference from plain decoding"
+    if fast is None:
+        return f"at none measured, up to {known[-1].alpha:g}"
+    if slow is None:
+        at_all = fast == known[0].alpha
+        return f"at every α measured, from {fast:g}" if at_all else f"from α = {fast:g} on; below it no difference"
+    return f"between α = {slow:g} and {fast:g}"
 
 
 def summary(measured: PointSet) -> str:
     """From which α drafting pays, the fastest point, and how far measured and predicted speedups differ."""
-    points, costs = measured.ordered, measured.costs
-    fastest = max(points, key=lambda point: point.speedup)
+    points, costs = [point for point in measured.ordered if point.measured.is_possible], measured.costs
+    machine = about_machine(_busiest(measured.ordered))
+    if not points:
+        return f"Noise: every point came out faster than its tokens a pass allow. Measure again. {machine}".rstrip()
+    first = fastest({point.place: point.measured for point in points})
+    top = next(point for point in points if point.place == first[0])
+    best = f"The fastest was α = {top.alpha:g} with γ = {top.gamma}: {top.measured.words}."
+    if len(first) > 1:
+        best = f"The fastest was α = {top.alpha:g} with γ = {top.gamma}: {top.measured.words}; others may equal it."
+    if top.measured.tone != "faster":
+        best = f"No point was certainly faster than plain decoding; the best came to {top.measured.words}."
     shares = [point.speedup / predicted(point, costs) for point in points]
-    best = f"The fastest was α = {fastest.alpha:g} with γ = {fastest.gamma}: {fastest.speedup:.2f}×."
-    if fastest.speedup <= 1:
-        best = f"No point was faster than plain decoding; the best came to {fastest.speedup:.2f}×."
     if len(points) == 1:
-        return f"{best} Predicted: {predicted(points[0], costs):.2f}×."
+        return f"{best} Predicted: {predicted(points[0], costs):.2f}×. {machine}".rstrip()
     spread = f"{min(shares):.2f} to {max(shares):.2f}, the middle one {median(shares):.2f}"
     far = max(shares) > FAR or min(shares) < 1 / FAR
     gammas = {point.gamma for point in points}
-    if len(gammas) == 1 and fastest.speedup > 1:
+    if len(gammas) == 1 and top.measured.tone == "faster":
         best = f"1× was reached {crossing(points)}. {best}"
-    return f"{best} Measured ÷ predicted went from {spread}." + (NOISY if far else "")
+    noisy = NOISY if far or len(points) < len(measured.ordered) else ""
+    return f"{best} Measured ÷ predicted went from {spread}.{noisy} {machine}".rstrip()
+
+
+def _busiest(points: Sequence[Point]) -> float | None:
+    samples = [sample for point in points for turn in point.turns for sample in (turn.plain, turn.ours)]
+    return max((sample.busy for sample in samples if sample.busy is not None), default=None)
 
 
 # ── files ──

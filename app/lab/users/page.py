@@ -4,7 +4,7 @@ import gradio as gr
 
 from app.form import choices, described
 from app.jobs.service import Service
-from app.lab.experiment import PageState, Wiring
+from app.lab.experiment import PageState, Wiring, titled
 from app.lab.users.handlers import GAMMAS, MOST_REPEATS, MOST_USERS, Outputs, UsersHandlers
 from app.lab.users.view import CHARTS, CONTEXTS, blank
 from app.lab.users.work import SHORT
@@ -55,7 +55,12 @@ def _controls(service: Service, handlers: UsersHandlers) -> list:
         )  # fmt: skip
     with gr.Row():
         ticked = gr.CheckboxGroup(
-            methods, value=usual, label="Methods", info="Beside plain decoding.", elem_id="users-methods", min_width=260
+            titled(methods),
+            value=usual,
+            label="Methods",
+            info="Beside plain decoding.",
+            elem_id="users-methods",
+            min_width=260,
         )
         gamma = gr.Radio(
             GAMMAS, value="2", label="Draft length γ", elem_id="users-gamma", min_width=260,
@@ -69,7 +74,7 @@ def _controls(service: Service, handlers: UsersHandlers) -> list:
         most = min(256, service.limits.new_tokens)
         tokens = gr.Slider(8, most, min(32, most), step=8, label="Max tokens", info="Of each answer.",
                            elem_id="users-tokens", min_width=160)  # fmt: skip
-        repeats = gr.Slider(1, MOST_REPEATS, 1, step=1, label="Repeats", elem_id="users-repeats", min_width=160,
+        repeats = gr.Slider(1, MOST_REPEATS, 3, step=1, label="Repeats", elem_id="users-repeats", min_width=160,
                             info="Of every point; the fastest counts.")  # fmt: skip
     pair.change(handlers.select_pair, [pair, ticked], ticked, **QUIET)
     return [pair, ticked, numbers, gamma, contexts, tokens, repeats]

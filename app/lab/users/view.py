@@ -6,12 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, fields
 
 from app.lab.users.work import LONG, SHORT, UsersPlan
-from app.views.figures import TITLES, Figure, axes, encode_figures, level, points
+from app.views.figures import TITLES, Figure, axes, encode_figures, level, points, whiskers
 from app.views.safe_json import short
 from app.views.table import BEST, csv_text, sheet
 from engine.bench.sample import BASELINE
-from engine.bench.users_results import UsersRow, least_chances, stops_paying
+from engine.bench.users_results import UsersRow, least_chances
 from engine.trace.events import CostModel
+from engine.trace.noise import NOISE, Speedup, about_machine, turning, winner
 from engine.trace.speedup_model import interpolate
 
 CONTEXTS = {SHORT: "Prompts as they are", LONG: "After a long text"}
@@ -26,7 +27,6 @@ COLOURS = ("@run", "@predicted", "@accepted", "@rejected", "@bonus")
 MARKS = ("square", "diamond", "triangle-up", "star", "cross")
 DASHES = {SHORT: "solid", LONG: "dot"}
 _MARGIN = 1.08  # of the axis, beyond the fewest and the most users
-CLOSE = 0.03  # of plain's total: nearer than this is as fast
 
 Rows = Sequence[UsersRow]
 
@@ -68,25 +68,28 @@ def _axes(rows: Rows, y: str) -> dict:
 
 
 def _of(rows: Rows, method: str) -> list[UsersRow]:
-    """In order of users, those with rounds in which all wrote."""
-    return sorted(
-        (row for row in rows if row.method == method and row.all_writing_tokens_per_second), key=lambda row: row.users
-    )
+    """In order of users, those with rounds in which all wrote, without what cannot be."""
+    known = (row for row in rows if row.method == method and row.all_writing_tokens_per_second and not _is_noise(row))
+    return sorted(known, key=lambda row: row.users)
 
 
-def _gains(rows: Rows, method: str) -> dict[int, float]:
-    return {row.users: row.all_writing_over_plain for row in _of(rows, method) if row.all_writing_over_plain}
+def _is_noise(row: UsersRow) -> bool:
+    return row.measured is not None and not row.measured.is_possible
+
+
+def _gains(rows: Rows, method: str) -> dict[int, Speedup]:
+    return {row.users: row.measured for row in _of(rows, method) if row.measured}
 
 
 # ── the charts ──
 
 
 def tokens(rows: Rows, names: Sequence[str], is_each: bool) -> Figure:
-    """Measured as lines, predicted dashed, and a cross where a method falls below plain decoding."""
+    """Measured as lines, predicted dashed."""
     lines = {name: line for name in names if (line := _of(rows, name))}
     if not lines:
         return WAITING
-    data, crosses, plain = [], [], _measured(lines.get(BASELINE, ()), is_each)
+    data = []
     for name, line in lines.items():
         look, measured = _look(name, names), _measured(line, is_each)
         expected = [row.predicted_tokens_per_second for row in line]
@@ -101,11 +104,6 @@ def tokens(rows: Rows, names: Sequence[str], is_each: bool) -> Figure:
             f"{title(name)}, predicted", [*measured], expected, mode="lines", showlegend=False,
             line={"width": 2, "color": look["color"], "dash": "dash"}, hovertemplate=hover,
         ))  # fmt: skip
-        at = stops_paying(measured, plain)
-        if at and at > min(measured.keys() & plain.keys()):
-            crosses.append((at, _between([*measured], [*measured.values()], at)))
-    if crosses:
-        data.append(_crosses("drafting stops paying", crosses, "%{x:.1f} users"))
     note = (
         "While all users are written to; prompts do not count. Dashed: predicted from plain decoding with the fewest."
     )
@@ -123,24 +121,16 @@ def _crosses(name: str, places: Sequence[tuple[float, float]], hover: str) -> di
     return points(name, [short(at) for at in x], y, mode="markers", marker=marker, hovertemplate=hover)
 
 
-def _between(users: Sequence[int], values: Sequence[float], at: float) -> float:
-    """On the line that the chart draws: straight in log(users)."""
-    right = next((i for i, number in enumerate(users) if number >= at), len(users) - 1)
-    few, many = users[right - 1], users[right]
-    share = math.log(at / few) / math.log(many / few)
-    return values[right - 1] + share * (values[right] - values[right - 1])
-
-
 def gains(rows: Mapping[str, Rows], methods: Sequence[str]) -> Figure:
-    """Each method's total over plain decoding's, in each context."""
+    """Each method's total over plain decoding's with its 95 % interval, in each context."""
     data, contexts = [], [context for context in rows if rows[context]]
     for context in contexts:
         for name in methods:
             line, look = _gains(rows[context], name), _look(name, methods)
             if line:
                 data.append(points(
-                    title(name), [*line], [*line.values()], mode="lines+markers", marker=look,
-                    line={"width": 3, "color": look["color"], "dash": DASHES[context]},
+                    title(name), [*line], [gain.value for gain in line.values()], mode="lines+markers", marker=look,
+                    line={"width": 3, "color": look["color"], "dash": DASHES[context]}, error_y=_spread(line),
                     showlegend=context == contexts[0],
                     hovertemplate=f"%{{x}} users, {CONTEXTS[context].lower()}: %{{y:.2f}}×",
                 ))  # fmt: skip
@@ -149,7 +139,21 @@ def gains(rows: Mapping[str, Rows], methods: Sequence[str]) -> Figure:
     layout = _axes([row for context in contexts for row in rows[context]], "× plain decoding")
     note = "Below the dashed line the same users get more without drafting."
     note += " Dotted: after a long text." if LONG in contexts else ""
+    note += _doubtful([row for each in rows.values() for row in each])
     return Figure(data, layout | {"shapes": [level(1.0)]}, note)
+
+
+def _spread(line: Mapping[int, Speedup]) -> dict:
+    """Whiskers; none of a single measurement."""
+    known = [gain if gain.low is not None else Speedup(gain.value, gain.value, gain.value) for gain in line.values()]
+    return whiskers([max(0.0, s.high - s.value) for s in known], [max(0.0, s.value - s.low) for s in known])
+
+
+def _doubtful(rows: Rows) -> str:
+    """What the page says of numbers that cannot be, and of a busy machine; empty where nothing is wrong."""
+    noise = " Some points are noise, faster than their tokens a pass allow: press Start over to measure again."
+    machine = about_machine(max((row.busy for row in rows if row.busy is not None), default=None))
+    return f"{noise if any(map(_is_noise, rows)) else ''} {machine}".rstrip()
 
 
 def prices(rows: Rows, methods: Sequence[str], costs: Mapping[str, CostModel]) -> Figure:
@@ -196,19 +200,18 @@ def _reached(chances: Mapping[int, float], alpha: float) -> list[tuple[int, floa
 
 
 def table(rows: Rows, methods: Sequence[str], context: str) -> str:
-    """A row for each number of users and method; the fastest of each number is marked."""
+    """A row for each number of users and method; the certain winner of each number is marked."""
     order = [BASELINE, *methods]
-    top: dict[int, UsersRow] = {}
-    for row in rows:
-        if row.users not in top or _total(row) > _total(top[row.users]):
-            top[row.users] = row
+    top = {
+        users: winner({row.method: row.measured for row in rows if row.users == users and row.measured})
+        for users in {row.users for row in rows}
+    }
     cells = [
         [
             f"{row.users}", title(row.method),
-            (_shown(row.all_writing_tokens_per_second), BEST) if top[row.users] is row
-            else _shown(row.all_writing_tokens_per_second),
+            (_total(row), BEST) if top[row.users] == row.method else _total(row),
             _shown(row.predicted_tokens_per_second),
-            _shown(_each(row)), _shown(row.all_writing_over_plain, ".2f"), f"{row.drafted_per_round:.2f}",
+            "–" if _is_noise(row) else _shown(_each(row)), _over_plain(row), f"{row.drafted_per_round:.2f}",
             _shown(row.acceptance, ".2f"), f"{row.total_tokens_per_second:.1f}",
         ]
         for row in sorted(rows, key=lambda row: (row.users, order.index(row.method)))
@@ -217,11 +220,15 @@ def table(rows: Rows, methods: Sequence[str], context: str) -> str:
         "users", "method", "tokens/s of all", "predicted", "of each", "× plain", "drafted a round", "α",
         "of all, with prompts",
     ]  # fmt: skip
-    return sheet(f"{CONTEXTS[context]}; ★ is the fastest with as many users", heads, cells)
+    return sheet(f"{CONTEXTS[context]}; ★ is certainly the fastest with as many users", heads, cells)
 
 
-def _total(row: UsersRow) -> float:
-    return row.all_writing_tokens_per_second or 0.0
+def _total(row: UsersRow) -> str:
+    return NOISE if _is_noise(row) else _shown(row.all_writing_tokens_per_second)
+
+
+def _over_plain(row: UsersRow) -> str:
+    return "1" if row.method == BASELINE else row.measured.words if row.measured else "–"
 
 
 def _each(row: UsersRow) -> float | None:
@@ -242,23 +249,25 @@ def finding(rows: Rows, methods: Sequence[str]) -> str:
         sentences.append(f"Without drafting, {many.users} users together get {gain:.1f} times the tokens of {who}.")
     for name in methods:
         if line := _gains(rows, name):
-            at = stops_paying(_measured(_of(rows, name)), _measured(plain))
-            sentences.append(_verdict(title(name)[:1].upper() + title(name)[1:], line, at))
-    return " ".join(sentences) or "Nothing could be compared: no round had all users in it."
+            sentences.append(_verdict(title(name)[:1].upper() + title(name)[1:], line))
+    words = " ".join(sentences) or "Nothing could be compared: no round had all users in it."
+    return words + _doubtful(rows)
 
 
-def _verdict(name: str, gains: Mapping[int, float], at: float | None) -> str:
+def _verdict(name: str, gains: Mapping[int, Speedup]) -> str:
+    """As far as the intervals tell; a crossing is only known to lie between two numbers that were measured."""
     users = sorted(gains)
-    if at is None:
-        return f"{name} still pays with {_people(users[-1])}: {gains[users[-1]]:.2f} × plain."
-    least = min(gain for number, gain in gains.items() if number >= at)
-    if least >= 1 - CLOSE:
-        return f"{name} is about as fast as plain decoding from {_people(round(at))} on."
-    if at == users[0]:
+    pays, stops = turning([(number, gains[number]) for number in users])
+    if pays is None and stops is None:
+        return f"{name} makes no difference that could be measured."
+    if pays is None:
         return f"{name} does not pay with any number of users here."
-    if round(at) == users[0]:
-        return f"{name} pays with {_people(users[0])} only."
-    return f"{name} stops paying at about {_people(round(at))}."
+    if pays == users[-1]:
+        return f"{name} still pays with {_people(pays)}: {gains[pays].words}."
+    if stops is None:
+        return f"{name} pays with up to {_people(pays)}; with more there is no certain difference."
+    between = f" It turns somewhere between {pays} and {stops}: measure between them." if stops > pays + 1 else ""
+    return f"{name} pays with {_people(pays)} ({gains[pays].words}) and no longer with {stops}.{between}"
 
 
 def _people(users: int) -> str:

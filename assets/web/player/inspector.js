@@ -31,9 +31,8 @@ export function makeInspector(box, ask, legend, forkOf = () => null) {
     if (empty && offered === example) return;
     [empty, offered] = [true, example];
     box.replaceChildren(make('p', 'sl-empty-inspector',
-      'Click a token, or pause and step, to see the numbers behind its verdict.'));
+      'Click a token, or pause and step, to see the numbers behind its verdict. Drag the temperature or γ above to see what would change.'));
     if (example) box.append(makeButton(`Why was ${quote(example)} rejected?`, () => ask(example)));
-    box.append(legend.cloneNode(true));
   }
 
   function draw() {

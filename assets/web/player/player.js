@@ -126,6 +126,8 @@ export function makePlayer(root, { askAgain = NOTHING, runStarted = NOTHING, hea
     if (numbers) strip.read(numbers);
     if (hasRounds || (timeline.ended && numbers)) showNews(hasRounds); else if (numbers) strip.show(place());
     if (status) { say(status); heard(status); }
+    // The run before does not play on below an error about another.
+    if (status?.kind === 'error' && timeline.about.recorded && playback.playing) playback.toggle();
   }
 
   function showNews(hasRounds) {

@@ -1,7 +1,8 @@
 // Connects the stage to gradio: reads each value, and asks for the whole run when values were lost on the way.
-import { onValue } from '../lib/dom.js';
+import { make, onValue } from '../lib/dom.js';
 import { makeHeartbeat } from '../lib/heartbeat.js';
 import { makePlayer } from './player.js';
+import { makeWhatIf } from './what_if.js';
 
 export function mount(part) {
   const { element, trigger } = part;
@@ -26,8 +27,19 @@ export function mount(part) {
   document.addEventListener('speclens-inspect', ({ detail }) => { player.lock(detail); bringIntoSight(); });
 
   let opened = false;       // the run that the page opens with does not scroll it
+  function runStarted() {
+    if (!opened) return;
+    whatIf.hide();
+    bringIntoSight();
+  }
   const engine = { fork: (place, id) => trigger('fork', { place, id }), keep: () => trigger('keep'), drop: () => trigger('drop'), alone: () => trigger('alone') };
-  const player = makePlayer(box, { askAgain: () => trigger('missing'), runStarted: () => opened && bringIntoSight(), heard, placed, engine });
+  const player = makePlayer(box, { askAgain: () => trigger('missing'), runStarted, heard, placed, engine });
+  const sentence = make('p', 'sl-what-if', '', { role: 'status', hidden: '' });
+  box.querySelector('.sl-strip').after(sentence);
+  const whatIf = makeWhatIf(sentence, () => {
+    const { rounds, about } = player.timeline;
+    return { rounds, temperature: about.temperature ?? 0, costs: about.costs };
+  });
   onValue(part, player.read);
   opened = true;
 }

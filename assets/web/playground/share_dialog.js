@@ -46,6 +46,13 @@ export function mount(part) {
     toggle();
   });
 
+  // Escape first closes a dialog or lets a locked token go, then leaves. Before the player, which takes every Escape.
+  document.addEventListener('keydown', event => {
+    if (event.key !== 'Escape' || !element.isConnected || !document.body.classList.contains('sl-present')) return;
+    if (event.target.closest?.(TYPING_HERE) || document.querySelector('dialog[open], [data-chosen="locked"], #drawer.sl-open')) return;
+    show(false);
+  }, { capture: true });
+
   // ── the link ──
   const chosen = () => ticks.filter(tick => tick.checked).map(tick => tick.value);
 

@@ -89,7 +89,6 @@ def test_plain_decoding_has_costs_and_no_point():
         None,
         CostModel(-0.1, {1: 1.0}, 256, 0.03),
         CostModel(float("nan"), {1: 1.0}, 256, 0.03),
-        CostModel(0.1, {1: 1.0, 2: 0.5}, 256, 0.03),  # a straight line down: wide passes would be free, then worse
         CostModel(0.1, {1: 1.0, 4: float("inf")}, 256, 0.03),
     ],
 )
@@ -99,10 +98,12 @@ def test_costs_that_no_device_has_are_left_out(costs):
     assert "costs were not measured" in found["words"]
 
 
-def test_a_busy_machine_and_passes_cheaper_than_a_single_token_are_told():
+def test_a_busy_machine_and_passes_cheaper_than_a_single_token_are_said():
     for word, odd, usual in (
         ("busy", {"spread": 0.5}, {"spread": 0.05}),
-        ("cheaper than a single token", {"v": {1: 1.0, 4: 0.8, 8: 1.2}}, {"v": {1: 1.0, 4: 0.98, 8: 1.2}}),
+        ("busy", {"v": {1: 1.0, 4: 0.8, 8: 1.2}}, {"v": {1: 1.0, 4: 0.98, 8: 1.2}}),
+        ("4 tokens at once really are quicker", {"v": {1: 1.0, 4: 0.93, 8: 1.2}}, {"v": {1: 1.0, 4: 0.99, 8: 1.2}}),
+        ("1 and 4 tokens cannot be told apart", {"v": {1: 1.0, 4: 0.99, 8: 1.2}}, {"v": {1: 1.0, 4: 1.01, 8: 1.2}}),
     ):
         assert word in told(with_costs(replace(MODEL, **odd)))["where"]
         assert word not in told(with_costs(replace(MODEL, **usual)))["where"]
@@ -133,7 +134,8 @@ def test_points_come_with_the_costs_their_curves_are_drawn_from():
     assert "on cpu, fp32, at 256 tokens of context" in here["where"] and "One plain step took 30 ms" in here["where"]
     assert "busy" in told(recorded(), measured=points(model=replace(MODEL, spread=0.5)))["here"]["where"]
     assert told(recorded())["here"] is None, "no costs, no curve"
-    assert told(recorded(), measured=points(model=replace(MODEL, v={1: 1.0, 2: 0.5})))["here"]["v"] is None
+    odd = told(recorded(), measured=points(model=replace(MODEL, v={1: 1.0, 2: 0.5})))["here"]
+    assert odd["v"] == {"1": 1.0, "2": 1.0} and "busy" in odd["where"], "no pass takes half the time of a plain one"
 
 
 def test_every_point_comes_once_before_any_comes_twice():
@@ -170,13 +172,17 @@ def cells(table: str) -> list:
 
 
 def test_the_table_has_every_point_and_marks_the_fastest():
-    rows = cells(view.points_table(points(point(0.8, 2, 1.4), point(0.5, 2, 0.9), point(0.8, 4, 1.2, turns=3))))
+    certain = replace(point(0.8, 2, 1.4), low=1.3, high=1.5)
+    slower = [replace(point(0.5, 2, 0.9), low=0.8, high=1.0), replace(point(0.8, 4, 1.2, turns=3), low=1.1, high=1.25)]
+    rows = cells(view.points_table(points(certain, *slower)))
     assert [(row[0][0], row[1][0], row[-1][0]) for row in rows] == [
         ("0.5", "2", "1"), ("0.8", "2", "1"), ("0.8", "4", "3")
     ]  # fmt: skip
     predicted = expected(0.5, 2)
-    assert [cell for cell, _ in rows[0][5:8]] == ["0.90×", f"{predicted:.2f}×", f"{0.9 / predicted:.2f}"]
-    assert [row[5] for row in rows if row[5][1]] == [["1.40×", "best"]]
+    assert [cell for cell, _ in rows[0][5:8]] == ["0.90× (0.80–1.00)", f"{predicted:.2f}×", f"{0.9 / predicted:.2f}"]
+    assert [row[5] for row in rows if row[5][1]] == [["1.40× (1.30–1.50)", "best"]]
+    close = cells(view.points_table(points(replace(certain, low=1.2), *slower)))
+    assert not any(row[5][1] for row in close), "no star inside the noise"
     slow = cells(view.points_table(points(point(0.5, 2, 0.9))))
     assert slow[0][5] == ["0.90×", ""], "nothing slower than plain decoding is a best"
 
@@ -186,7 +192,10 @@ def test_the_table_has_every_point_and_marks_the_fastest():
     [
         ((0.8, 0.9, 1.1), "between α = 0.5 and 0.7"),
         ((0.8, 0.9, 0.95), "at none measured, up to 0.7"),
-        ((1.0, 1.1, 1.2), "at every α measured, from 0.3"),
+        ((1.1, 1.15, 1.2), "at every α measured, from 0.3"),
+        ((1.0, 1.1, 1.2), "from α = 0.5 on; below it no difference"),
+        ((1.0, 1.02, 0.98), "no difference from plain decoding"),
+        ((0.8, 0.9, 9.0), "at none measured, up to 0.5"),
         ((0.8, 1.1, 0.9), "too noisy"),
         ((1.1, 0.9, 1.2), "too noisy"),
     ],
@@ -208,15 +217,24 @@ def test_the_files_hold_the_points_and_their_single_runs():
 
 
 def test_the_summary_never_calls_a_slowdown_a_gain():
-    assert view.summary(points(point(0.5, 2, 0.9), point(0.6, 2, 0.95))).startswith("No point was faster")
+    assert view.summary(points(point(0.5, 2, 0.9), point(0.6, 2, 0.95))).startswith("No point was certainly faster")
     assert view.summary(points(point(0.5, 2, 0.9), point(0.9, 2, 1.6))).startswith(
         "1× was reached between α = 0.5 and 0.9. The fastest"
     )
 
 
+def test_a_point_that_cannot_be_is_shown_nowhere():
+    wrong = point(0.9, 2, 3.21)  # at two tokens a pass
+    both = points(point(0.5, 2, 0.9), wrong)
+    shown = view.summary(both) + view.points_table(both) + view.break_even_table(both)
+    shown += json.dumps(told(recorded(), measured=both)["here"])
+    assert "3.2" not in shown and "noise" in shown and "Measure again" in view.summary(points(wrong))
+
+
 def test_points_far_from_their_curve_are_called_noisy():
     for factor, far in ((1, False), (1.25, False), (2.5, True), (0.5, True)):
-        both = points(point(0.9, 2, factor * expected(0.9, 2)), point(0.9, 4, expected(0.9, 4)))
+        several = point(0.9, 2, factor * expected(0.9, 2)), point(0.9, 4, expected(0.9, 4))
+        both = points(*(replace(each, tau=9.0) for each in several))
         assert (view.NOISY in view.summary(both)) is far
 
 

@@ -12,6 +12,7 @@ from app.views import charts, figures, lanes, predictions, tiles
 from app.views.tiles import speedup
 from engine.trace.events import CostModel, Timings
 from engine.trace.metrics import PARTS, compute_metrics
+from engine.trace.noise import Speedup
 from engine.trace.speedup_model import idealised_speedup
 from engine.trace.trace import Trace
 
@@ -140,14 +141,14 @@ def test_a_long_run_is_thinned_and_keeps_its_end(run):
 
 
 def test_the_first_divergence_is_marked_with_its_gap_and_samples_have_none(run, plain):
-    figure = figures.tokens(run, parting(plain, 7, 0.00041), 1.5)
+    figure = figures.tokens(run, parting(plain, 7, 0.00041), Speedup(1.5))
     mark = figure.data[-1]
     assert mark["y"] == [8] and "part at token 8" in figure.note and "0.00041 apart" in figure.note
     within = [event for event in run.rounds if any(token.position == 7 for token in event.emitted)]
     assert mark["x"] == [pytest.approx(within[0].end - run.rounds[0].start, rel=1e-5)]
-    assert "apart" not in figures.tokens(run, parting(plain, 7, None), 1.5).note
+    assert "apart" not in figures.tokens(run, parting(plain, 7, None), Speedup(1.5)).note
     other = parting(record("none", 0, temperature=0.7), 2, 0.1)
-    assert len(figures.tokens(record(temperature=0.7), other, 1.5).data) == 2
+    assert len(figures.tokens(record(temperature=0.7), other, Speedup(1.5)).data) == 2
 
 
 # ── acceptance, rounds, time ──
@@ -191,10 +192,10 @@ def test_the_formula_is_filled_in_with_this_runs_numbers(run, plain):
         float, re.search(r"= (\d+) ÷ \((\d+) · ([\d.]+) \+ ([\d.]+)\)", figure.note).groups()
     )
     assert emitted / (steps * c + passes) == pytest.approx(predicted, rel=2e-3), "a reader can do the sum"
-    assert f"measured ÷ predicted: {ratio / predicted:.2f}" in figure.note
+    assert f"measured ÷ predicted: {ratio.value / predicted:.2f}" in figure.note
     assert {bar["y"][0]: bar["x"][0] for bar in figure.data} == {
         "predicted": pytest.approx(predicted, rel=1e-5),
-        "measured": pytest.approx(ratio, rel=1e-5),
+        "measured": pytest.approx(ratio.value, rel=1e-5),
     }
     assert [bar["y"] for bar in predictions.prediction(run, None, None).data] == [["predicted"]]
     widths, _ = predictions.scoring(run, plain).data
@@ -207,7 +208,7 @@ def test_the_idealised_curve_is_called_so_and_marks_its_best(run):
     alpha = numbers.alpha.value
     assert curve["name"] == "idealised" and curve["y"][0] == 1.0
     assert curve["y"][4] == pytest.approx(idealised_speedup(alpha, 4, COSTS.c, COSTS.v), rel=1e-5)
-    assert best["y"][0] == max(curve["y"])
+    assert max(best["y"]) == max(curve["y"]) and best["x"] == [*range(best["x"][0], best["x"][-1] + 1)]
     heads = replace(run, started=replace(run.started, config=run.started.config | {"method": "medusa"}))
     found = predictions.idealised(heads, numbers)
     assert not found.data and "Medusa heads draft a whole round in one" in found.note
@@ -241,7 +242,10 @@ def test_the_idealised_curve_of_auto_is_that_of_its_only_drafter(run):
 def test_costs_from_a_busy_machine_are_called_so(run, plain, costs, is_beside, words):
     """Without a baseline a round gives them away: no pass is cheaper than a plain one."""
     ours, other = replace(run, started=replace(run.started, costs=costs)), plain if is_beside else None
-    notes = predictions.scoring(ours, other).note, predictions.prediction(ours, other, 1.5 if other else None).note
+    notes = (
+        predictions.scoring(ours, other).note,
+        predictions.prediction(ours, other, Speedup(1.5) if other else None).note,
+    )
     assert f"One plain step took {1000 * costs.step:.1f} ms" in notes[0]
     for note in notes:
         assert words in note if words else "care" not in note
@@ -256,7 +260,7 @@ def test_a_lane_has_its_own_clock_and_the_speedup_says_the_same(run, plain):
         assert len(lane["ends"]) == len(lane["counts"]) == len(trace.rounds)
         assert all(a < b for a, b in pairwise(lane["ends"])) and lane["counts"][-1] == len(trace.emitted)
         assert lane["seconds"] == pytest.approx(trace.rounds[-1].end - trace.rounds[0].start, rel=1e-5)
-    assert f"{found[1]['seconds'] / found[0]['seconds']:.2f}" == f"{speedup(run, plain):.2f}"
+    assert f"{found[1]['seconds'] / found[0]['seconds']:.2f}" == f"{speedup(run, plain).value:.2f}"
     assert lanes.lane(replace(plain, finished=None)).keys() == {"tokens", "seconds"}, "while it is being measured"
     assert lanes.lane(None) is lanes.lane(replace(plain, rounds=())) is None
 

@@ -13,6 +13,7 @@ from app.views.safe_json import encode, short
 from app.views.totals import Totals
 from engine.trace.events import STATUSES, Round, Timings, Token
 from engine.trace.metrics import compute_metrics
+from engine.trace.noise import Speedup
 from engine.trace.trace import Trace, load
 
 HOSTILE = '<script>alert(1)</script> </script> {{1+1}} ${1+1} \\u003c \u202e 🌊 \ud800 "\n'
@@ -190,10 +191,11 @@ def test_tiles_of_a_finished_race_of_plain_decoding_and_of_nothing(run, baseline
     statuses = [token.status for event in run.rounds for token in event.tokens]
     kept, refused = statuses.count("accepted"), statuses.count("rejected")
     assert drawn["tiles"]["alpha"] == [
-        f"{kept / (kept + refused):.2f}",
-        f"{kept} of {kept + refused} tested drafts were accepted",
+        f"{kept / (kept + refused):.0%}",
+        f"α = {kept / (kept + refused):.2f}: {kept} of {kept + refused} tested drafts were accepted; "
+        f"{statuses.count('discarded')} more came after a rejected one and were never tested",
     ]
-    assert drawn["tiles"]["speedup"][0] == f"{tiles.speedup(run, baseline):.2f}×"
+    assert drawn["tiles"]["speedup"][0] == f"{tiles.speedup(run, baseline).value:.2f}×"
     assert "measured just now, one run each" in drawn["tiles"]["speedup"][1]
     assert drawn["plain"]["counts"][-1] == len(baseline.emitted)
     assert drawn["plain"]["ends"][-1] == drawn["plain"]["seconds"]
@@ -201,7 +203,7 @@ def test_tiles_of_a_finished_race_of_plain_decoding_and_of_nothing(run, baseline
 
 
 def test_no_speedup_until_both_runs_have_ended_by_themselves(run, baseline):
-    assert tiles.speedup(run, baseline) > 1
+    assert tiles.speedup(run, baseline).value > 1
     assert tiles.speedup(run, replace(baseline, finished=None)) is None
     assert tiles.speedup(run, replace(baseline, finished=replace(baseline.finished, reason="cancelled"))) is None
     assert tiles.speedup(run, None) is None
@@ -217,8 +219,9 @@ def test_waiting_for_the_baseline_is_not_called_a_result(run):
 def test_a_slowdown_is_said_and_its_largest_cost_named(run, baseline, part, word):
     slow = slowed(run, 200, part)
     sentence = tiles.verdict(slow, baseline)
-    assert tiles.tone(tiles.speedup(slow, baseline)) == "slower"
-    assert sentence.startswith("Slower here: 0.") and f"cost was {word}:" in sentence
+    assert tiles.speedup(slow, baseline).tone == "slower"
+    assert sentence.startswith("Slower here: 0.") and f"extra time went into {word}: try " in sentence
+    assert "ms" not in sentence and f"cost was {word}:" in figures.times(slow, compute_metrics(slow), baseline).note
 
 
 def test_a_slowdown_without_drafts_is_not_blamed_on_drafting(baseline):
@@ -227,9 +230,9 @@ def test_a_slowdown_without_drafts_is_not_blamed_on_drafting(baseline):
 
 
 def test_noise_is_not_called_a_gain():
-    tones = {None: "level", 0.9: "slower", 0.96: "level", 1.0: "level", 1.04: "level", 1.3: "faster"}
-    assert {ratio: tiles.tone(ratio) for ratio in tones} == tones
-    assert tiles.tone(0.86, (0.71, 1.03)) == "level" and tiles.tone(1.03, (1.01, 1.05)) == "faster"
+    tones = {0.9: "slower", 0.96: "level", 1.0: "level", 1.04: "level", 1.3: "faster"}
+    assert {ratio: Speedup(ratio).tone for ratio in tones} == tones
+    assert Speedup(0.86, 0.71, 1.03).tone == "level" and Speedup(1.03, 1.01, 1.05).tone == "faster"
 
 
 # ── encoding ──

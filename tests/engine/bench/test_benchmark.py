@@ -91,7 +91,7 @@ def test_rows_by_hand():
     assert by["none", "all"]["speedup"] == 1 and by["none", "all"]["predicted_speedup"] is None
     assert by["hf", "all"]["c"] is None and by["hf", "all"]["predicted_speedup"] is None
     table = markdown(rows(results))
-    assert "| lm |" in table and "1.33 (1.00–2.00)" in table and "gaps up to 0.0001" in table and "lm +7.1%" in table
+    assert "| lm |" in table and "1.33× (1.00–2.00)" in table and "gaps up to 0.0001" in table and "lm +7.1%" in table
 
 
 @pytest.mark.parametrize(

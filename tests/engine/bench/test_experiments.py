@@ -15,7 +15,7 @@ from engine.bench.fixed_acceptance import accept_with_probability, measure
 from engine.bench.prompts import Prompt
 from engine.bench.sample import Sample
 from engine.bench.sweep import Grid, Sweep
-from engine.bench.sweep_results import Cell, best, cells, markdown, to_csv
+from engine.bench.sweep_results import Cell, cells, leaders, markdown, to_csv
 from engine.cli.lab import app
 from engine.config import AUTO, RunConfig, SamplingParams
 from engine.errors import BadInput
@@ -234,9 +234,14 @@ def test_cells_add_up():
     assert found[1, "chat"].tokens_per_second == pytest.approx(24.0)
 
 
-def test_the_best_is_the_fastest_and_plain_decoding_where_nothing_beats_it():
-    assert best(made_up({("lm", 1): 0.5, ("lm", 2): 0.4}))[0.0, "all"].gamma == 2
-    assert best(made_up({("lm", 1): 1.1, ("lm", 2): 2.0}))[0.0, "chat"].method == "none"
+def test_the_fastest_leads_alone_where_that_is_certain():
+    def first(seconds, category="all"):
+        return [(cell.method, cell.gamma) for cell in leaders(made_up(seconds))[0.0, category]]
+
+    assert first({("lm", 1): 0.6, ("lm", 2): 0.5}) == [("lm", 2)]
+    assert first({("lm", 1): 1.1, ("lm", 2): 2.0}, "chat") == [("none", 0)]
+    assert first({("lm", 1): 0.5, ("lm", 2): 0.4}) == [("lm", 1)], "2.5 times as fast at two tokens a pass cannot be"
+    assert len(first({("lm", 1): 0.6, ("lm", 2): 0.5}, "=code")) == 3, "one turn has no interval, so no winner"
 
 
 def test_tables():
@@ -245,7 +250,7 @@ def test_tables():
     assert len(table) == len(rows) and {row["category"] for row in table} == {"all", "chat", "'=code"}
     assert float(table[1]["speedup"]) == 2.0 and table[1].keys() == Cell.__dataclass_fields__.keys()
     text = markdown(rows)
-    assert "| temperature 0 | all | chat | =code |" in text and "| lm, γ = 1 | **2.00** (2.00–2.00)" in text
+    assert "| temperature 0 | all | chat | =code |" in text and "| lm, γ = 1 | **2.00× (2.00–2.00)**" in text
 
 
 # ---- refusals ------------------------------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ import pytest
 
 from engine.bench.prompts import Prompt, after_long_texts
 from engine.bench.users import ManyUsers, Settings, _Writing
-from engine.bench.users_results import Served, least_chances, rows, stops_paying
+from engine.bench.users_results import Served, least_chances, rows
 from engine.config import AUTO
 from engine.errors import BadInput, Unavailable
 from engine.trace.events import CostModel, Round, Timings, Token
@@ -25,18 +25,28 @@ def served(seconds: float, writing=(0, 0.0, 0.0), ids=((1, 2), (3, 4)), **more) 
 
 def test_rows_divide_by_plain_decoding_of_the_same_users_and_of_the_fewest():
     numbers = {
-        (2, "none"): [served(3.0), served(2.0, (4, 1.0, 2.0))],
+        (2, "none"): [served(3.0, (4, 1.2, 2.0)), served(1.0, (4, 0.8, 2.0))],
         (2, "lm"): [served(1.0, (4, 0.5, 0.8), ids=((1, 2), (3, 5)))],
         (4, "lm"): [served(1.0)],
     }
     lm, none, more = rows(numbers, is_greedy=True)
-    assert (none.total_tokens_per_second, none.tokens_per_second, none.over_plain) == (2.0, 1.0, 1.0)
+    assert (none.total_tokens_per_second, none.tokens_per_second, none.over_plain) == (2.0, 1.0, 1.0), "both repeats"
     assert (lm.total_tokens_per_second, lm.over_plain, lm.over_fewest_users) == (4.0, 2.0, 2.0)
     assert (lm.all_writing_tokens_per_second, lm.predicted_tokens_per_second, lm.all_writing_over_plain) == (8, 10, 2)
     assert (lm.differs, lm.acceptance, lm.drafted_per_round, lm.ttft) == (1, 0.75, 1.5, 0.6)
     assert none.predicted_tokens_per_second == 4.0, "a plain step took half a second, so that it is as measured"
     assert more.over_plain is None and more.all_writing_tokens_per_second is None and more.over_fewest_users == 2.0
     assert rows(numbers, is_greedy=False)[0].differs is None and rows({}, is_greedy=True) == []
+
+
+def test_repeats_give_a_speedup_its_interval_and_its_tokens_a_pass_a_bound():
+    ours = [served(1.0, (4, seconds, 1.0), busy=0.4) for seconds in (0.4, 0.5, 0.6)]
+    plain = [served(1.0, (4, seconds, 2.0)) for seconds in (1.0, 1.0, 1.1)]
+    (row,) = (row for row in rows({(1, "lm"): ours, (1, "none"): plain}, True) if row.method == "lm")
+    assert row.all_writing_over_plain == pytest.approx(3.1 / 1.5) and row.busy == 0.4
+    assert row.low < row.all_writing_over_plain < row.high
+    assert row.tau == 1.0 and not row.measured.is_possible, "four tokens in four rounds cannot be twice as fast"
+    assert rows({(1, "lm"): ours[:1], (1, "none"): plain}, True)[0].measured.low is None, "one repeat has no spread"
 
 
 def round_(emitted: int, drafted: int, steps: int = 0) -> Round:
@@ -50,14 +60,6 @@ def test_rounds_count_where_all_write_and_so_did_the_round_before():
         writing.add(rounds, seconds)
     assert (writing.tokens, writing.seconds) == (8, 1.0 + 8.0), "a round took the time of the step that scored it"
     assert writing.steps == pytest.approx(2 * (2 * 0.1 + 1.3)), "v(4) = 1.3, and two draft steps"
-
-
-def test_drafting_stops_paying_where_its_line_falls_below_plain():
-    plain = {1: 10, 2: 15, 4: 20, 8: 30, 16: 40}
-    assert stops_paying({1: 15, 4: 25, 16: 35}, plain) == pytest.approx(8), "where two straight lines cross"
-    assert stops_paying({2: 14, 4: 19}, plain) == 2.0
-    assert stops_paying({1: 9, 4: 20}, plain) is None and stops_paying({}, plain) is None
-    assert stops_paying({8: 20, 1: 12, 2: 9, 4: 30}, plain) == pytest.approx(4 * 2**0.5), "it paid again at 4"
 
 
 def test_a_drafted_token_costs_more_with_every_user():

@@ -12,6 +12,7 @@ from engine.cli import console
 from engine.config import RunConfig
 from engine.trace.events import STATUSES, Round, Timings, Token
 from engine.trace.metrics import compute_metrics
+from engine.trace.noise import Speedup
 from engine.trace.trace import fold
 
 HOSTILE = "\x1b[31m\x1b]0;owned\x07 [bold red]x[/] \x9b2J \u202egnp \r\ud800"
@@ -75,7 +76,9 @@ def test_a_terminal_without_unicode_gets_other_marks():
 def test_a_slowdown_is_said_with_its_largest_cost():
     ours, plain = (compute_metrics(fold(play(RunConfig("hi", gamma=g, max_new_tokens=30)))) for g in (4, 0))
     slow = replace(ours, time=ours.time | {"draft": 9.0})
-    text = console.verdict(0.6, slow, plain)
+    text = console.verdict(Speedup(0.6), slow, plain)
     assert text.startswith("Slower here: 0.60×") and "largest extra cost was drafting: 300.0 ms" in text
-    assert console.verdict(1.4, ours, plain).startswith("Faster here: 1.40×")
+    assert console.verdict(Speedup(1.4), ours, plain).startswith("Faster here: 1.40×")
+    assert console.verdict(Speedup(1.02), ours, plain) == "About as fast as without drafting (1.02×)."
+    assert console.verdict(Speedup(2.2, ceiling=1.6), ours, plain).startswith("Noise: faster than ")
     assert console.verdict(None, ours, plain) == "Too few tokens to compare."

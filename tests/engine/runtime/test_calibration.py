@@ -123,6 +123,30 @@ def test_who_is_told_of_the_progress_slows_no_width_more_than_another(pairs, mon
     assert len(passes) == 8 * (len(calibration.WIDTHS) + 1)
 
 
+def test_a_wider_pass_that_came_out_cheaper_is_timed_once_more_in_turn(pairs, monkeypatch):
+    """The plain step is disturbed in all of the first repeats, or two tokens really are quicker than one."""
+    for disturbed, real, v in ((1.4, 1.0, 1.0), (1.0, 0.93, 0.93)):
+        passes = []
+
+        def seconds(step, device, passes=passes, disturbed=disturbed, real=real):
+            step()
+            passes.append(step.W)
+            return {1: disturbed if len(passes) <= 16 else 1.0, 2: real}[step.W]
+
+        def scoring(target, ids, context):
+            def score():
+                target.forward(calibration.to_device(ids, target.device))
+                target.rollback(context)
+
+            score.W = len(ids)
+            return score
+
+        monkeypatch.setattr(calibration, "_seconds", seconds)
+        monkeypatch.setattr(calibration, "_scoring", scoring)
+        costs = calibration.measure(engine_of(pairs).target.runner, widths=(1, 2))
+        assert costs.v == {1: 1.0, 2: pytest.approx(v)} and len(passes) == 2 * 2 * 8 and costs.steady
+
+
 def test_the_steps_of_each_precision_are_known_from_the_cache(pairs, measured, own_cache):
     expected = {}
     for precision in ("fp32", "bf16"):

@@ -1,0 +1,172 @@
+"""Describes a question and its answer: texts, load and place; speedups, measured or predicted. No engine."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from engine.bench.metrics import ALL
+from engine.bench.sample import BASELINE
+from engine.bench.sweep_results import Cell
+from engine.trace.events import CostModel
+from engine.trace.noise import PLAIN, Speedup, ceiling, fastest
+from engine.trace.speedup_model import interpolate, shared_costs
+
+GAMMAS = (1, 2, 4)
+HERE = "here"
+MEASURED_TO = 32  # users that are measured at once; more are predicted from the costs measured
+Setting = tuple[str, int]  # method, γ
+NONE: Setting = (BASELINE, 0)
+
+
+@dataclass(frozen=True)
+class Place:
+    """A server that this one only predicts. ``target`` and ``draft``: billions of weights, of which each is 2 bytes;
+    ``bandwidth`` in GB/s and ``operations`` in trillions a second, as the maker's data sheet says; ``heads``: c of an
+    EAGLE head, one of the target's layers and an output layer of 32,000 words; ``names``: of target, draft, head."""
+
+    title: str
+    target: float
+    draft: float
+    head: float
+    bandwidth: float
+    operations: float
+    names: tuple[str, str, str]
+
+    def costs(self, method: str) -> CostModel:
+        """A pass reads each weight once or computes with it for every row, whichever takes longer."""
+        step = 2 * self.target / self.bandwidth  # seconds, to read them
+        free = 1000 * self.operations / self.bandwidth  # rows until arithmetic takes as long
+        c = {"lm": self.draft / self.target, "eagle": self.head}.get(method, 0.0)
+        return CostModel(c, {1: 1.0, int(free): 1.0, 2 * int(free): 2.0}, 256, step)
+
+
+PLACES = {
+    "h100-8b": Place("H100, Llama 3.1 8B", 8.03, 1.24, 0.06, 3350, 989, (
+        "meta-llama/Llama-3.1-8B-Instruct", "meta-llama/Llama-3.2-1B-Instruct",
+        "RedHatAI/Llama-3.1-8B-Instruct-speculator.eagle3")),
+    "h100-70b": Place("2 × H100, Llama 3.3 70B", 70.6, 1.24, 0.03, 6700, 1979, (
+        "meta-llama/Llama-3.3-70B-Instruct", "meta-llama/Llama-3.2-1B-Instruct",
+        "yuhuili/EAGLE3-LLaMA3.3-Instruct-70B")),
+    "4090-8b": Place("RTX 4090, Qwen3 4B", 4.02, 0.6, 0.07, 1008, 165, (
+        "Qwen/Qwen3-4B", "Qwen/Qwen3-0.6B", "AngelSlim/Qwen3-4B_eagle3")),
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class AnswerPlan:
+    """``texts``: (kind, prompt); ``place``: HERE, or one of PLACES."""
+
+    texts: tuple[tuple[str, str], ...]
+    methods: tuple[str, ...]
+    users: int = 1
+    place: str = HERE
+    tokens: int = 48
+    repeats: int = 3
+
+    @property
+    def loads(self) -> tuple[int, ...]:
+        """The numbers of users that are measured beside one: the load, and one between."""
+        most = min(self.users, MEASURED_TO)
+        if self.place != HERE or most < 2:
+            return ()
+        return (most,) if most < 4 else (max(2, round(most**0.5)), most)
+
+
+@dataclass(frozen=True)
+class Load:
+    """One setting with so many ``users`` at once."""
+
+    users: int
+    setting: Setting
+    speedup: Speedup
+    busy: float | None = None
+
+
+@dataclass(frozen=True)
+class AnswerResult:
+    """``cells``: of a sweep for one user; ``loads``: measured with several; ``costs`` of each method."""
+
+    pair: str
+    plan: AnswerPlan
+    cells: tuple[Cell, ...] = ()
+    loads: tuple[Load, ...] = ()
+    costs: Mapping[str, CostModel] = field(default_factory=dict)
+    is_complete: bool = False
+
+    def __len__(self) -> int:
+        return len(self.cells)
+
+    @property
+    def alone(self) -> dict[Setting, Cell]:
+        """On all texts, for one user."""
+        return {(cell.method, cell.gamma): cell for cell in self.cells if cell.category == ALL}
+
+    @property
+    def is_predicted(self) -> bool:
+        return self.plan.place != HERE
+
+    def at(self, users: int) -> dict[Setting, Speedup]:
+        """Each setting's speedup with so many users: as measured, else as predicted. Plain decoding among them."""
+        if self.is_predicted:
+            return {NONE: PLAIN} | {
+                setting: self.predicted(setting, users) for setting in self.alone if setting != NONE
+            }
+        if users == 1:
+            return {setting: cell.measured for setting, cell in self.alone.items()}
+        known = {load.setting: load.speedup for load in self.loads if load.users == users}
+        if not known and users > MEASURED_TO:
+            known = {setting: self.predicted(setting, users) for setting in self.settings}
+        return {NONE: PLAIN} | known
+
+    @property
+    def settings(self) -> list[Setting]:
+        """Those with a line of their own."""
+        drawn = dict.fromkeys(load.setting for load in self.loads)
+        return [*drawn] if drawn else shortlist(self.cells)
+
+    def predicted(self, setting: Setting, users: int) -> Speedup:
+        """Tokens a pass as counted here, over what a round costs where it shares its passes; half of the gain or loss
+        is taken for the error of such a prediction, because it knows neither attention nor a scheduler."""
+        cell, (method, gamma) = self.alone[setting], setting
+        costs = PLACES[self.plan.place].costs(method) if self.is_predicted else self.costs[method]
+        c, v = shared_costs(costs.c, costs.v, users)
+        value = cell.tau / (gamma * c + interpolate(v, gamma + 1))
+        ends = sorted((1 + (value - 1) / 2, 1 + (value - 1) * 1.5))
+        return Speedup(value, *ends, ceiling(cell.tau))
+
+    def best(self, users: int) -> list[Setting]:
+        """As `fastest`: first what brings the most for certain; a single one is a winner."""
+        return fastest(self.at(users))
+
+    @property
+    def busy(self) -> float | None:
+        shares = [each.busy for each in (*self.cells, *self.loads) if each.busy is not None]
+        return max(shares, default=None)
+
+
+def shortlist(cells: tuple[Cell, ...]) -> list[Setting]:
+    """The settings that are worth measuring with more users: the best length of the two best methods, and one draft a
+    round, because every further row is dearer there."""
+    possible = [
+        cell for cell in cells if cell.category == ALL and cell.method != BASELINE and cell.measured.is_possible
+    ]
+    best: dict[str, Cell] = {}
+    for cell in sorted(possible, key=lambda cell: cell.measured.ends[0], reverse=True):
+        best.setdefault(cell.method, cell)
+    several = [(cell.method, gamma) for cell in [*best.values()][:2] for gamma in (cell.gamma, 1)]
+    return [*dict.fromkeys(several)]
+
+
+def schedule(result: AnswerResult, method: str) -> tuple[tuple[int, int, int], ...]:
+    """(fewest, most users, γ) of one method up to the load asked for, as far as it was measured or predicted; 0 where
+    plain decoding may be as fast. Neighbours with the same γ are one."""
+    points = sorted({1, *result.plan.loads, result.plan.users})
+    rows: list[list[int]] = []
+    for at, users in enumerate(points):
+        best = result.best(users)
+        gamma = 0 if not best or NONE in best else next((g for m, g in best if m == method), 0)
+        last = points[at + 1] - 1 if at + 1 < len(points) else max(users, 512)
+        if rows and rows[-1][2] == gamma:
+            rows[-1][1] = last
+        else:
+            rows.append([users, last, gamma])
+    return tuple(map(tuple, rows))

@@ -1,0 +1,83 @@
+// Says what another γ or another temperature would change in the run on the stage, while its slider is dragged. Of a
+// temperature each guess is tested again by the trace's own p and q; of a γ tokens a pass and speed are predicted.
+import { setText } from '../lib/dom.js';
+import { isDrafted, isTested } from '../lib/statuses.js';
+import { interpolate } from '../lib/speedup_model.js';
+
+const percent = share => `${Math.round(100 * share)}%`;
+
+// p of a token at the temperature of the run to the power of ``power``, over the candidates that the trace holds.
+function warped(p, { top, rest }, power) {
+  const masses = top.map(candidate => candidate[2]), most = Math.max(...masses);
+  if (power === Infinity) return p >= most ? 1 : 0;
+  const whole = masses.reduce((sum, mass) => sum + mass ** power, 0) + (rest > 0 ? rest ** Math.max(1, power) : 0);
+  return whole ? Math.min(1, p ** power / whole) : 0;
+}
+
+// The mean chance that a tested guess of the run holds at another temperature: min(1, p/q); null without its odds.
+export function heldAt(rounds, from, to) {
+  const power = to > 0 ? from / to : Infinity;
+  let sum = 0, count = 0;
+  for (const token of rounds.flatMap(round => round.tokens).filter(isTested)) {
+    if (token.p === undefined || !token.p_top) continue;
+    const p = warped(token.p, token.p_top, power);
+    const q = token.q === undefined || !token.q_top || token.q_top.top[0][2] >= 1 ? 1 : warped(token.q, token.q_top, power);
+    sum += q > 0 ? Math.min(1, p / q) : p > 0 ? 1 : 0;
+    count += 1;
+  }
+  return count ? sum / count : null;
+}
+
+// Tokens a pass and speed with ``gamma`` drafts a round, from how often a draft was accepted at each depth; the depths
+// beyond those tested take the last one's chance. null without a tested draft, or for a tree.
+export function withLength(rounds, gamma, costs) {
+  const accepted = [], tested = [];
+  for (const round of rounds) {
+    if (round.parents) return null;
+    round.tokens.filter(isDrafted).forEach((token, depth) => {
+      if (!isTested(token)) return;
+      tested[depth] = (tested[depth] || 0) + 1;
+      accepted[depth] = (accepted[depth] || 0) + (token.status === 'rejected' ? 0 : 1);
+    });
+  }
+  if (!tested.length) return null;
+  let reached = 1, tokens = 1;
+  for (let depth = 0; depth < gamma; depth++) {
+    const at = Math.min(depth, tested.length - 1);
+    reached *= accepted[at] / tested[at];
+    tokens += reached;
+  }
+  return { tokens, speedup: costs ? tokens / (gamma * costs.c + interpolate(costs.v, gamma + 1)) : null };
+}
+
+// ``box`` shows the sentence. ``about()`` gives {rounds, temperature, costs, name} of the run on the stage. The sliders
+// are the page's own, beside the player.
+export function makeWhatIf(box, about) {
+  function temperature(value) {
+    const { rounds, temperature: from } = about();
+    if (!rounds.length || value === from) return '';
+    if (!from) return 'This run was greedy: its trace holds no odds for another temperature. Press Run to see one.';
+    const now = heldAt(rounds, from, from), then = heldAt(rounds, from, value);
+    if (now === null) return '';
+    return `At temperature ${value}: ${percent(then)} of the tested guesses would hold instead of ${percent(now)} (by this run's own p and q).`;
+  }
+
+  function gamma(value) {
+    const { rounds, costs } = about(), found = value > 0 ? withLength(rounds, value, costs) : null;
+    if (value === 0) return 'γ = 0 is plain decoding: 1 token a pass, 1.00×.';
+    if (!found) return '';
+    const speed = found.speedup ? `, ${found.speedup.toFixed(2)}×` : '';
+    return `γ = ${value}: about ${found.tokens.toFixed(1)} tokens a pass${speed} (predicted from this run's guesses). Press Run to measure it.`;
+  }
+
+  let timer = 0;
+  document.addEventListener('input', event => {
+    const control = event.target.closest?.('#gamma, #temperature'), value = Number(event.target.value);
+    if (!control || !box.isConnected || !Number.isFinite(value) || event.target.value === '') return;
+    setText(box, control.id === 'gamma' ? gamma(value) : temperature(value));
+    box.hidden = !box.textContent;
+    clearTimeout(timer);
+    timer = setTimeout(() => { box.hidden = true; }, 8000);
+  });
+  return { hide() { box.hidden = true; } };
+}

@@ -1,0 +1,210 @@
+"""Decides what a measurement can bear: the largest possible speedup, its spread, the winner, costs that can be true.
+
+Everything that shows a speedup, a best γ, a winner or a crossing point asks here. Needs neither torch nor numpy.
+"""
+
+import math
+from collections import defaultdict
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from statistics import variance
+from typing import Literal, TypeVar
+
+from engine.trace.events import BUSY, CHEAPEST, CostModel, Round
+
+Tone = Literal["noise", "level", "faster", "slower"]
+Key = TypeVar("Key", bound=Hashable)
+
+ONE_RUN = 0.05  # one run each cannot tell a smaller difference from noise
+STEADIEST = 0.02  # no clock tells two passes apart that differ by less
+CROWDED = 0.15  # share of the cores from which other programs distort a measurement
+UNSTEADY = 1.25 * BUSY  # spread of costs whose plain step was slowed down each time it was timed
+_Z95 = 1.959964
+NOISE = "noise"  # shown instead of a speedup that cannot be
+
+
+@dataclass(frozen=True, slots=True)
+class Speedup:
+    """Measured tokens per second ÷ those of plain decoding. ``low`` and ``high``: its 95 % interval, None of a
+    single measurement; ``ceiling``: the largest that it can be."""
+
+    value: float
+    low: float | None = None
+    high: float | None = None
+    ceiling: float = math.inf
+
+    @property
+    def is_possible(self) -> bool:
+        return self.value <= self.ceiling
+
+    @property
+    def tone(self) -> Tone:
+        """ "noise" where it cannot be, "level" where it may lie on either side of 1×."""
+        if not self.is_possible:
+            return "noise"
+        low, high = self.ends
+        return "level" if low <= 1 <= high else "faster" if low > 1 else "slower"
+
+    @property
+    def ends(self) -> tuple[float, float]:
+        """(low, high); of a single measurement as far apart as a quiet machine puts them."""
+        if self.low is None or self.high is None:
+            return self.value * math.exp(-ONE_RUN), self.value * math.exp(ONE_RUN)
+        return self.low, self.high
+
+    @property
+    def words(self) -> str:
+        """1.43×, with its interval where it has one; "noise" for a value that cannot be.
+
+        >>> Speedup(1.428, 1.3, 1.55).words, Speedup(2.21, ceiling=1.6).words
+        ('1.43× (1.30–1.55)', 'noise')
+        """
+        if not self.is_possible:
+            return NOISE
+        ends = "" if self.low is None or self.high is None else f" ({self.low:.2f}–{self.high:.2f})"
+        return f"{self.value:.2f}×{ends}"
+
+    def beats(self, other: "Speedup") -> bool:
+        """Whether it is certainly the larger one. Never of single measurements."""
+        return self.low is not None and other.high is not None and self.low > other.high
+
+
+PLAIN = Speedup(1.0, 1.0, 1.0)
+
+
+def ceiling(tau: float, costs: CostModel | None = None) -> float:
+    """The largest speedup of a run that emitted ``tau`` tokens per pass: τ, because a pass that scores drafts takes as
+    long as a plain one, and some per cent more where v dips below 1 or within the spread of the costs."""
+    if costs is None:
+        return tau / CHEAPEST
+    costs = settled(costs)
+    cheapest = max(CHEAPEST, min(1.0, *costs.v.values()))
+    slack = min(max(costs.spread, STEADIEST), 1 / CHEAPEST - 1)
+    return tau * max(1 / cheapest, 1 + slack)
+
+
+def at_any_length(alpha: float) -> float:
+    """Tokens per pass, and so the largest speedup, that no γ exceeds: 1 / (1 − α) (Leviathan 2023, eq. 1)."""
+    return 1 / (1 - alpha) if alpha < 1 else math.inf
+
+
+def fastest(speedups: Mapping[Key, Speedup]) -> list[Key]:
+    """Those that no other certainly beats, first the one that brings the most for certain; a single one is a winner.
+    Without impossible ones."""
+    possible = {key: speedup for key, speedup in speedups.items() if speedup.is_possible}
+    order = sorted(possible, key=lambda key: possible[key].ends[0], reverse=True)
+    return [key for key in order if not any(other.beats(possible[key]) for other in possible.values())]
+
+
+def winner(speedups: Mapping[Key, Speedup]) -> Key | None:
+    """The one that is certainly the fastest of several; None without a certain one."""
+    leaders = fastest(speedups)
+    return leaders[0] if len(leaders) == 1 and len(speedups) > 1 else None
+
+
+def turning(points: Iterable[tuple[float, Speedup]]) -> tuple[float | None, float | None]:
+    """Between which places drafting stops paying. ``points``: (place, speedup) from where it should pay to where it
+    should not. Returns the last place that is certainly faster than plain decoding, and the first after it that is
+    certainly slower; None for one that there is not.
+
+    >>> turning([(1, Speedup(1.5, 1.4, 1.6)), (4, Speedup(1.0, 0.9, 1.1)), (8, Speedup(0.8, 0.7, 0.9))])
+    (1, 8)
+    """
+    places = [(place, speedup.tone) for place, speedup in points]
+    last = max((i for i, (_, tone) in enumerate(places) if tone == "faster"), default=-1)
+    slow = next((place for place, tone in places[last + 1 :] if tone == "slower"), None)
+    return places[last][0] if last >= 0 else None, slow
+
+
+# ── spread within one run ──
+
+
+def of_pair(value: float, tau: float, costs: CostModel | None, *runs: Sequence[Round]) -> Speedup:
+    """A speedup measured once, with the interval that the times of its rounds suggest, never closer than ONE_RUN.
+    ``runs``: the rounds of the run and of its baseline."""
+    error = max(ONE_RUN, _Z95 * math.hypot(*(rounds_error(rounds) for rounds in runs)))
+    return Speedup(value, value * math.exp(-error), value * math.exp(error), ceiling(tau, costs))
+
+
+def rounds_error(rounds: Sequence[Round]) -> float:
+    """The standard error of the rounds' total time as a share of it: of rounds of the same shape, whose times differ
+    by noise alone."""
+    alike: dict[tuple, list[float]] = defaultdict(list)
+    for each in rounds:
+        alike[len(each.parents), each.draft_steps, each.drafter].append(each.end - each.start)
+    several = [times for times in alike.values() if len(times) > 1]
+    total = sum(map(sum, several))
+    return math.sqrt(sum(len(times) * variance(times) for times in several)) / total if total else 0.0
+
+
+# ── costs ──
+
+
+def settled(costs: CostModel) -> CostModel:
+    """Costs that can be true. A wider pass that came out cheaper within the spread is pooled with the narrower one
+    (isotonic regression by pooling adjacent violators, Ayer 1955), as is one that is cheaper by more than any kernel
+    is. A width that is cheaper beyond the spread stays. v(1) is 1, so that step and c follow it."""
+    widths, spread = sorted(costs.v), costs.spread if costs.steady else max(costs.spread, UNSTEADY)
+    blocks: list[list[float]] = []  # [mean, widths]
+    for width in widths:
+        blocks.append([costs.v[width], 1])
+        while len(blocks) > 1 and is_dip(blocks[-2][0], blocks[-1][0], spread):
+            (low, few), (high, many) = blocks[-1], blocks.pop(-2)
+            blocks[-1] = [(low * few + high * many) / (few + many), few + many]
+    values = [mean for mean, count in blocks for _ in range(int(count))]
+    plain = values[0] if widths and widths[0] == 1 else 1.0
+    if values == [costs.v[width] for width in widths] and plain == 1.0:
+        return costs
+    v = {width: value / plain for width, value in zip(widths, values, strict=True)}
+    drafts = {name: c / plain for name, c in costs.draft_costs.items()}
+    return replace(costs, c=costs.c / plain, v=v, step=costs.step * plain, spread=spread, draft_costs=drafts)
+
+
+def is_dip(narrower: float, wider: float, spread: float) -> bool:
+    """Whether a wider pass is cheaper than a narrower one by noise: within the spread, or more than any kernel is."""
+    return narrower > wider and not max(spread, STEADIEST) < narrower / wider - 1 <= 1 / CHEAPEST - 1
+
+
+def has_dips(v: Mapping[int, float]) -> bool:
+    """Whether any width came out cheaper than a narrower one."""
+    costs = [v[width] for width in sorted(v)]
+    return any(wider < narrower for narrower, wider in pairwise(costs))
+
+
+def about_costs(costs: CostModel) -> str:
+    """A sentence on widths that cost the same within the spread, or that are really cheaper than narrower ones; else
+    empty."""
+    widths = sorted(costs.v)
+    pairs = list(pairwise(widths))
+    level = sorted({width for a, b in pairs if costs.v[a] == costs.v[b] for width in (a, b)})
+    words = f"Passes of {_listed(level)} tokens cannot be told apart here." if level else ""
+    if cheaper := [b for a, b in pairs if costs.v[b] < costs.v[a]]:
+        words += f" Measured again, {_listed(cheaper)} tokens at once really are quicker than fewer."
+    return words.strip()
+
+
+def _listed(numbers: Sequence[int]) -> str:
+    *most, last = map(str, numbers)
+    return f"{', '.join(most)} and {last}" if most else last
+
+
+# ── other programs ──
+
+
+def is_crowded(share: float | None) -> bool:
+    return share is not None and share >= CROWDED
+
+
+def crowd(extras: Iterable[Mapping]) -> float | None:
+    """The largest share of the cores that other programs took during some runs. ``extras``: of each run's end, which
+    a file may fill with anything."""
+    shares = [share for share in (extra.get("busy") for extra in extras) if isinstance(share, int | float)]
+    return max(shares, default=None)
+
+
+def about_machine(share: float | None) -> str:
+    """A sentence on a busy machine; empty for a quiet one."""
+    if not is_crowded(share):
+        return ""
+    return f"Other programs took {min(share, 1.0):.0%} of the processor meanwhile: speeds may be wrong."

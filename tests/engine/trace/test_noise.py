@@ -1,0 +1,150 @@
+"""What a measurement can bear: bounds, intervals, winners, crossings, and costs that can be true."""
+
+import random
+from dataclasses import replace
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sample_traces import round_, token
+
+from engine.trace.events import CHEAPEST, CostModel
+from engine.trace.noise import (
+    PLAIN,
+    Speedup,
+    about_costs,
+    about_machine,
+    at_any_length,
+    ceiling,
+    crowd,
+    fastest,
+    has_dips,
+    of_pair,
+    rounds_error,
+    settled,
+    turning,
+    winner,
+)
+from engine.trace.speedup_model import expected_tokens, idealised_speedup
+
+COSTS = CostModel(0.1, {1: 1.0, 2: 1.1, 4: 1.3, 8: 1.7}, 256, 0.03, 0.03)
+
+
+def costs(spread: float, **v: float) -> CostModel:
+    """w1=1.0, w2=0.95 as v(1), v(2)."""
+    return CostModel(0.2, {int(name[1:]): cost for name, cost in v.items()}, 256, 0.03, spread, {"lm": 0.2})
+
+
+# ── bounds ──
+
+
+def test_no_speedup_exceeds_its_tokens_a_pass_by_more_than_the_costs_spread():
+    assert ceiling(1.4, COSTS) == pytest.approx(1.4 * 1.03)
+    assert ceiling(1.4, replace(COSTS, spread=0.9)) == pytest.approx(1.4 / CHEAPEST), "a busy machine explains no gain"
+    assert ceiling(1.4, costs(0.02, w1=1.0, w2=0.94, w4=1.2)) == pytest.approx(1.4 / 0.94), "really quicker"
+    assert ceiling(1.4, costs(0.02, w1=1.0, w2=0.6)) == pytest.approx(1.4 / CHEAPEST), "40 per cent is no kernel"
+    for value, tau in ((2.21, 1.4), (1.90, 1.63), (1.37, 1.14)):  # printed by a busy machine once
+        assert Speedup(value, ceiling=ceiling(tau)).tone == "noise"
+
+
+@given(st.floats(0, 0.99), st.integers(1, 32))
+def test_no_length_gives_more_than_one_over_one_minus_alpha(alpha, gamma):
+    assert expected_tokens(alpha, gamma) <= at_any_length(alpha) * (1 + 1e-12)
+
+
+@given(st.lists(st.floats(0.3, 3.0), min_size=5, max_size=5), st.floats(0, 1), st.floats(0, 0.99))
+def test_whatever_the_clock_says_settled_costs_promise_nothing_impossible(measured, spread, alpha):
+    found = settled(CostModel(0.0, dict(zip((1, 2, 4, 8, 16), [1.0, *measured[1:]], strict=True)), 256, 0.03, spread))
+    assert found.v[1] == 1.0 and settled(found) == found, "what is settled stays"
+    widths = sorted(found.v)
+    falls = [found.v[a] / found.v[b] for a, b in pairwise(widths)]
+    assert max(falls) <= 1 / CHEAPEST + 1e-9
+    cheapest = min(found.v.values())
+    for gamma in (1, 3, 7, 15):
+        assert idealised_speedup(alpha, gamma, 0.0, found.v) <= at_any_length(alpha) / cheapest + 1e-9
+
+
+# ── costs ──
+
+
+def test_a_dip_within_the_spread_is_pooled_and_step_and_c_follow():
+    found = settled(costs(0.08, w1=1.0, w2=0.95, w4=1.2))
+    assert found.v == pytest.approx({1: 1.0, 2: 1.0, 4: 1.2 / 0.975}) and found.step == pytest.approx(0.03 * 0.975)
+    assert found.c == found.draft_costs["lm"] == pytest.approx(0.2 / 0.975)
+    assert "1 and 2 tokens cannot be told apart" in about_costs(found)
+    three = settled(costs(0.08, w1=1.0, w2=1.2, w3=1.17, w4=1.14, w8=1.5))
+    assert [three.v[w] for w in (2, 3, 4)] == pytest.approx([1.17] * 3) and three.v[8] == 1.5
+
+
+def test_a_dip_beyond_the_spread_is_kept_and_said():
+    real = costs(0.02, w1=1.0, w2=1.2, w4=1.1, w8=1.6)
+    assert settled(real) == real and "4 tokens at once really are quicker" in about_costs(real)
+    assert about_costs(COSTS) == "" and settled(COSTS) is COSTS
+
+
+def test_a_dip_that_no_kernel_has_is_a_plain_step_that_was_disturbed():
+    found = settled(costs(0.11, w1=1.0, w2=0.79, w16=1.1))
+    assert found.v[2] == 1.0 and not found.steady, "it is measured again at the next run, and not kept"
+    assert has_dips({1: 1.0, 2: 0.9}) and not has_dips({1: 1.0, 2: 1.0, 4: 1.1})
+
+
+# ── intervals and winners ──
+
+
+def test_a_winner_is_one_that_no_interval_reaches():
+    a, b, once = Speedup(1.5, 1.4, 1.6), Speedup(1.2, 1.1, 1.3), Speedup(1.48)
+    assert winner({"a": a, "b": b, "plain": PLAIN}) == "a"
+    assert fastest({"a": replace(a, low=1.2), "b": b, "plain": PLAIN}) == ["a", "b"]
+    assert winner({"a": a, "once": once}) is None and fastest({"once": once, "plain": PLAIN}) == ["once", "plain"]
+    assert fastest({"a": replace(a, ceiling=1.45), "b": b, "plain": PLAIN}) == ["b"], "noise leads nothing"
+    noisy = Speedup(1.6, 0.9, 2.3)
+    assert fastest({"noisy": noisy, "b": b, "plain": PLAIN}) == ["b", "noisy"], "plain is beaten by b, if not by noise"
+
+
+def test_the_words_of_a_speedup_carry_its_interval():
+    assert Speedup(1.428, 1.3, 1.55).words == "1.43× (1.30–1.55)" and Speedup(1.428).words == "1.43×"
+    assert Speedup(2.21, 2.1, 2.3, 1.6).words == "noise"
+
+
+def test_a_crossing_lies_between_what_is_certain():
+    far, level, slow = Speedup(1.5, 1.4, 1.6), Speedup(1.0, 0.9, 1.1), Speedup(0.8, 0.7, 0.9)
+    assert turning([(1, far), (4, level), (8, slow)]) == (1, 8)
+    assert turning([(1, far), (4, far)]) == (4, None) and turning([(1, slow), (2, level)]) == (None, 1)
+    assert turning([(1, slow), (4, far), (8, slow)]) == (4, 8) and turning([]) == (None, None)
+
+
+def rounds(seconds: list[float], drafted: int = 0) -> list:
+    made, clock = [], 0.0
+    for index, each in enumerate(seconds):
+        made.append(replace(round_(index, [token()], range(drafted)), start=clock, end=clock + each))
+        clock += each
+    return made
+
+
+def test_uneven_rounds_widen_the_interval_of_a_single_pair():
+    steady, uneven = rounds([0.1] * 40), rounds([0.02, 0.3] * 20)
+    assert rounds_error(steady) == pytest.approx(0) and rounds_error(uneven) > 0.1
+    still, swung = of_pair(1.1, 2.0, None, steady, steady), of_pair(1.1, 2.0, None, steady, uneven)
+    assert (still.tone, swung.tone) == ("faster", "level") and still.low == pytest.approx(1.1 / 1.05, rel=2e-3)
+    mixed = [*rounds([0.1] * 20), *rounds([0.3] * 20, drafted=3)]
+    assert rounds_error(mixed) == pytest.approx(0), "rounds of another shape take another time"
+
+
+def test_the_interval_of_a_single_pair_holds_the_true_ratio_of_noisy_rounds():
+    chance, held = random.Random(3), 0
+    for _ in range(300):
+        ours, plain = (rounds([0.1 * chance.lognormvariate(0, 0.4) for _ in range(50)]) for _ in range(2))
+        value = plain[-1].end / ours[-1].end  # of two runs that are the same
+        found = of_pair(value, 2.0, None, ours, plain)
+        held += found.low <= 1 <= found.high
+    assert held > 0.92 * 300, "three standard errors below 95 %"
+
+
+# ── other programs ──
+
+
+def test_other_programs_are_said_where_they_took_a_share():
+    assert about_machine(0.5).startswith("Other programs took 50% of the processor") and about_machine(None) == ""
+    assert about_machine(0.05) == "" and crowd([{}, {"busy": 0.2}, {"busy": 0.5}, {"busy": "much"}]) == 0.5
+    assert crowd([{}]) is None
