@@ -101,7 +101,7 @@ def test_medusa_heads_learn_what_comes_two_to_four_tokens_later(tmp_path):
     data = Data(samples, hidden_states.Features(states[:, None], ()), (), "cpu")
     student = MedusaStudent(teacher, torch.arange(counted))
     assert max(distil.acceptance(student, teacher, data, 3)["greedy"]) == 0
-    recipe = rollout_for(SimpleNamespace(student="medusa"), Recipe(60, rows=12, learning_rate=2e-2, every=60))
+    recipe = rollout_for(SimpleNamespace(student="medusa", start=""), Recipe(60, rows=12, learning_rate=2e-2, every=60))
     log = distil.train(student, teacher, data, recipe, tmp_path)
     assert min(log[-1]["greedy"]) == 1
 
@@ -140,7 +140,7 @@ def test_the_rate_warms_up_and_falls_and_rollouts_grow():
     assert rates[-1] == pytest.approx(0.005, rel=0.01)
     assert [recipe.steps(i) for i in (0, 549, 550, 799, 800, 999)] == [1, 1, 2, 2, 3, 3]
     assert max(rollout_for(older, recipe).steps(i) for i in range(300)) == 2, "sooner, for it can guess already"
-    assert {rollout_for(SimpleNamespace(student="medusa"), recipe).steps(i) for i in range(1000)} == {3}
+    assert {rollout_for(SimpleNamespace(student="medusa", start=""), recipe).steps(i) for i in range(1000)} == {3}
     assert rollout_for(lm, recipe) == recipe and Recipe(9).steps(8) == 1
     assert [Recipe(1).rate(0), Recipe(2, warm_up=0.0).rate(0)] == [1e-3, 1e-3]
 
