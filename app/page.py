@@ -45,7 +45,7 @@ OPEN_LESSON = """() => {
   open();
 }"""
 HEADING = """<header class="sl-heading"><h1>SpecLens</h1>
-<a class="sl-skip" href="#stage-rounds-title">To the rounds</a></header>"""
+<a class="sl-skip" href="#stage-rows">To the rounds</a></header>"""
 
 
 def build(service: Service) -> gr.Blocks:

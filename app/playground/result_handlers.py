@@ -118,6 +118,8 @@ def _about(session: Session) -> str:
     alone = "without its baseline. Choose both files together to see the speedup"
     if not any(each.parents for each in session.trace.rounds):
         alone = "in which nothing was drafted. Choose it together with a run that drafted to see the speedup"
+    if session.trace.started.prefix:
+        alone = "a branch, which is not measured against plain decoding"
     beside = "with its baseline" if session.baseline else alone
     if session.trace.others:
         return f"Opened from a file: a recorded run on {started.device}. {tiles.shared(session.trace)}"

@@ -43,7 +43,9 @@ def sizes(run: Trace) -> Figure:
     note = (
         f"{len(trees)} of {len(run.rounds)} rounds drafted a tree. Of their {drafted:,} drafts {tested:,} were tested."
     )
-    return Figure([bars], axes("drafts in the round", "rounds", showlegend=False), note)
+    layout = axes("drafts in the round", "rounds", showlegend=False)
+    layout["xaxis"] |= {"type": "category"}  # no ticks between whole numbers
+    return Figure([bars], layout, note)
 
 
 def by_rank(run: Trace) -> Figure:

@@ -113,8 +113,8 @@ class AnswerResult:
         if users == 1:
             return {setting: cell.measured for setting, cell in self.alone.items()}
         known = {load.setting: load.speedup for load in self.loads if load.users == users}
-        if not known and users > MEASURED_TO:
-            known = {setting: self.predicted(setting, users) for setting in self.settings}
+        if not known:  # more than are measured, or not yet
+            known = {each: self.predicted(each, users) for each in self.settings if each[0] in self.costs}
         return {NONE: PLAIN} | known
 
     @property

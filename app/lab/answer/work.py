@@ -14,7 +14,7 @@ from engine.bench.prompts import Prompt
 from engine.bench.sample import BASELINE
 
 SECONDS_BETWEEN_REPORTS = 0.5
-_TOKENS_OF_A_LOAD = 24
+_TOKENS_OF_A_LOAD = 16
 _CELLS = 5  # of a number of users until the sweep says which settings are worth it: two methods, two lengths, plain
 
 

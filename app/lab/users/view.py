@@ -184,7 +184,7 @@ def prices(rows: Rows, methods: Sequence[str], costs: Mapping[str, CostModel]) -
     layout = _axes(rows, "chance of acceptance")
     layout["yaxis"] |= {"range": [0, 1.05], "tickformat": ".0%"}
     v = costs[BASELINE].v
-    note = f"With {most} users a drafted token costs {most / interpolate(v, most):.1f} times as much as alone. "
+    note = f"With {_people(most)} a drafted token costs {most / interpolate(v, most):.1f} times as much as alone. "
     note += "Dotted: α with the fewest users. A line bends as v was measured, and ends where no draft pays. "
     note += "γ = auto drafts only tokens that are likelier."
     return Figure(data, layout, note)

@@ -13,7 +13,7 @@ from app.lab.answer import view
 from app.lab.answer.handlers import AnswerHandlers
 from app.lab.answer.plan import NONE, PLACES, AnswerPlan, AnswerResult, Load, schedule, shortlist
 from app.lab.experiment import PageState
-from app.limits import Limits
+from app.server.limits import Limits
 from engine.bench.sweep_results import Cell
 from engine.errors import BadInput
 from engine.trace.events import CostModel
