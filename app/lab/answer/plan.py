@@ -120,8 +120,7 @@ class AnswerResult:
     @property
     def settings(self) -> list[Setting]:
         """Those with a line of their own."""
-        drawn = dict.fromkeys(load.setting for load in self.loads)
-        return [*drawn] if drawn else shortlist(self.cells)
+        return shortlist(self.cells)
 
     def predicted(self, setting: Setting, users: int) -> Speedup:
         """Tokens a pass as counted here, over what a round costs where it shares its passes; half of the gain or loss
@@ -134,7 +133,11 @@ class AnswerResult:
         return Speedup(value, *ends, ceiling(cell.tau))
 
     def best(self, users: int) -> list[Setting]:
-        """As `fastest`: first what brings the most for certain; a single one is a winner."""
+        """As `fastest`: first what brings the most for certain; a single one is a winner. A prediction does not draft
+        where a smaller load was measured not to pay."""
+        measured = {load.users for load in self.loads}
+        if users > 1 and users not in measured and any(NONE in self.best(fewer) for fewer in measured if fewer < users):
+            return [NONE]
         return fastest(self.at(users))
 
     @property

@@ -201,7 +201,10 @@ def recipes(result: AnswerResult, models) -> str:
         method, most, target, draft, gguf, translated=names.translated and not result.is_predicted,
         schedule=ranges if len(ranges) > 1 else (),
     )  # fmt: skip
-    where = f"for {people(users)}" if NONE not in best else f"for one user: for {people(users)} leave drafting off"
+    fewer = ", fewer drafts the more requests share a pass" if choice.schedule else ""
+    where = (
+        f"for {people(users)}{fewer}" if NONE not in best else f"for one user: for {people(users)} leave drafting off"
+    )
     return production(choice, whence=where)
 
 

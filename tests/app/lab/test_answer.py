@@ -97,6 +97,13 @@ def test_the_configuration_is_for_the_load_with_a_schedule_where_an_engine_has_o
         assert "batch_size" not in engine.get("code", ""), "one user needs no schedule"
 
 
+def test_a_load_that_is_not_measured_yet_is_predicted_but_never_above_a_smaller_one_that_was_measured():
+    assert "(predicted)" in view.sentences(result())["answer"]
+    partly = result(load(3, "eagle", 2, 0.8), load(3, "eagle", 1, 0.85))
+    assert view.sentences(partly)["answer"].startswith("For 8 users at once do not draft")
+    assert schedule(partly, "eagle") == ((1, 2, 2), (3, 512, 0))
+
+
 @pytest.mark.parametrize("place", PLACES)
 def test_another_place_is_predicted_and_says_so(place):
     found = result(plan=replace(PLAN, place=place, users=64))
