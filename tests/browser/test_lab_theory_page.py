@@ -4,7 +4,7 @@ import itertools
 import re
 
 import pytest
-from page_actions import choose, run, speedup
+from page_actions import choose, open_lab, run, speedup
 from player_page import page_with
 from playwright.sync_api import Page, expect
 
@@ -102,7 +102,7 @@ def opened(visit):
 
 
 def to_theory(page: Page) -> None:
-    page.get_by_role("tab", name="Lab").click()
+    open_lab(page, "Theory")
     expect(page.locator("[data-plot=gamma] svg")).to_be_visible(timeout=20_000)
 
 
