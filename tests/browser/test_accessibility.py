@@ -184,7 +184,7 @@ def test_tab_goes_once_through_the_page_and_every_stop_can_be_seen(visit):
         stops.append(stop["name"])
     else:
         pytest.fail(f"120 times Tab and still not through: {stops}")
-    landmarks = ["run", "settings", "sl-rows", "sl-text-box", "sl-do", "sl-scrub", "result-race-button"]
+    landmarks = ["run", "settings", "stage-rows", "sl-text-box", "sl-do", "sl-scrub", "result-race-button"]
     places = [next((i for i, stop in enumerate(stops) if mark in stop), -1) for mark in landmarks]
     assert -1 not in places and places == sorted(places), stops
 
@@ -200,12 +200,12 @@ def test_a_whole_visit_by_keyboard(visit):
     expect(page.locator("#run")).to_have_text("Run")
     open_tab(page, "Files")
     expect(page.locator("#trace-file")).to_be_enabled()
-    reach(page, "sl-rows")
+    reach(page, "stage-rows")
     page.keyboard.press("?")
     expect(page.locator("dialog.sl-help")).to_be_visible()
     page.keyboard.press("Escape")
     expect(page.locator("dialog.sl-help")).to_be_hidden()
-    assert "sl-rows" in page.evaluate(FOCUSED)["name"], "the help gives the focus back"
+    assert "stage-rows" in page.evaluate(FOCUSED)["name"], "the help gives the focus back"
     page.keyboard.press("ArrowDown")
     expect(page.get_by_role("tooltip")).to_be_visible()
     page.keyboard.press("Enter")
