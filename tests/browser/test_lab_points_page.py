@@ -6,7 +6,7 @@ import json
 import re
 
 import pytest
-from page_actions import OVERFLOW, saved, set_number, tick, violations
+from page_actions import OVERFLOW, open_lab, saved, set_number, tick, violations
 from playwright.sync_api import Page, expect
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow, pytest.mark.xdist_group("tiny server")]
@@ -27,7 +27,7 @@ def opened(visit, tiny_server):
 
     def open_(**options) -> Page:
         page = visit(server=tiny_server, **options)
-        page.get_by_role("tab", name="Lab").click()
+        open_lab(page, "Theory")
         expect(page.locator("#theory-run")).to_be_visible()
         return page
 

@@ -172,7 +172,7 @@ def test_sampled_output_keeps_the_targets_law(heads, engines, monkeypatch, metho
 @pytest.mark.slow
 def test_a_rule_that_ignores_q_is_caught_with_a_head(heads, engines):
     rules = next(mutant.rules for mutant in MUTANTS if mutant.name == "q-ignored")
-    assert p_value(heads, engines("exit"), "exit", 2, FEW, "token", 400, rules) < CAUGHT
+    assert p_value(heads, engines("exit"), "exit", 2, FEW, "token", 800, rules) < CAUGHT
 
 
 @EACH_METHOD
