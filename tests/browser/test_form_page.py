@@ -74,7 +74,7 @@ def test_who_waits_is_told_their_place(visit, fake):
 
 @pytest.mark.slow
 def test_a_pair_says_why_it_cannot_run_and_brings_its_methods_its_switch_and_its_whole_name(visit):
-    page, note, name = visit(), ".sl-pair-note >> nth=0", ".sl-pair-name"
+    page, note, name = visit(), ".sl-pair-note >> nth=0", ".sl-pair-name >> nth=0"
     page.locator("#settings").click()
     choose(page, "pair", "A model too large")
     expect(page.locator(note)).to_contain_text("needs about 900 GB")
