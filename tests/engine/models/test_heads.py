@@ -220,7 +220,7 @@ def test_heads_draft_beside_each_other_what_they_draft_alone(heads, monkeypatch)
     """Each on its own run's cache and from the layers that it reads, also a run that began before another head's layers
     were tapped."""
     monkeypatch.setattr("engine.models.onnx_graph.DRAFTS", "fp32")
-    methods, together = ("eagle-chain", "none", "ngram", "exit", "exit", "medusa"), engine_with(heads, *KINDS)
+    methods, together = ("medusa", "none", "ngram", "exit", "exit", "eagle-chain"), engine_with(heads, *KINDS)
     asked = [
         request(together.pair.name, method, gamma=2, max_new_tokens=20, temperature=0.8, seed=seed)
         for seed, method in enumerate(methods)
