@@ -86,8 +86,8 @@ class EngineFacade:
     def look_up(self, name: str) -> tuple[Pair, "Fitness"]:
         """A visitor's own model: a folder, or a name on the hub, of which all but the weights is read. Raises
         EngineError."""
-        from engine.runtime.calibration import seconds_per_byte
-        from engine.runtime.engine import choose_device
+        from engine.runtime.engine import choose_device  # first: see Worker._run
+        from engine.runtime.calibration import seconds_per_byte  # isort: skip
         from engine.weights.fitness import fitness
         from engine.weights.own_models import hub_name, look_up
 
@@ -163,17 +163,20 @@ class EngineFacade:
 
     def known_steps(self, pair: str) -> dict[str, float]:
         """Seconds of a plain step in each precision that was measured on this hardware."""
-        from engine.runtime.calibration import known_steps
-
         where = self._calibrations(pair)
-        return known_steps(*where) if where else {}
+        if where is None:
+            return {}
+        from engine.runtime.calibration import known_steps  # the hardware is known, so the engine is imported
+
+        return known_steps(*where)
 
     def distances(self, pair: str) -> dict[str, "Distance"]:
         """How far each rounded precision of the pair is from fp32, where that was measured."""
         folder = self._folder(pair)
         if folder is None:
             return {}
-        from engine.bench.precisions import known
+        import engine.runtime.engine  # noqa: F401  first: see Worker._run
+        from engine.bench.precisions import known  # isort: skip
 
         return known(weights_hash(folder))
 

@@ -148,11 +148,13 @@ class Worker:
 
     def _run(self, first: Job) -> None:
         """Runs a job, and if it may share its passes those beside it that come and may, until none is left."""
-        from engine.runtime.shared_runs import SharedRuns  # on this thread, because it imports torch
-
         runs = bug = None
         try:
             with self._reporting(first, first.configs[0][1]) as engine:
+                # After the load, which imports torch by way of engine.runtime.engine, as the page's threads do. Two
+                # that enter by different modules at once may each find the other's half imported.
+                from engine.runtime.shared_runs import SharedRuns
+
                 most = (self.max_batch_size or engine.best_batch()) if first.may_share else 1
                 runs = SharedRuns(engine, most, self._reporting)
             runs.add(first)

@@ -4,13 +4,22 @@ import csv
 import io
 import json
 import re
+from dataclasses import fields
 
 import pytest
 from page_actions import OVERFLOW, open_lab, saved, set_number, tick, violations
 from playwright.sync_api import Page, expect
 
+from engine.trace.events import CostModel
+from engine.trace.noise import NOISE, settled
+
 pytestmark = [pytest.mark.browser, pytest.mark.slow, pytest.mark.xdist_group("tiny server")]
 MEASURE = "Measure these points here"
+
+
+def costs_of(saved_points: dict) -> CostModel:
+    costs = {field.name: saved_points["costs"][field.name] for field in fields(CostModel)}
+    return CostModel(**costs | {"v": {int(width): cost for width, cost in costs["v"].items()}})
 
 
 # Whether a chart is drawn no larger than its place; charts are drawn again a moment after a resize.
@@ -46,13 +55,15 @@ def points(page: Page):
     return page.locator("#theory-points tbody tr")
 
 
+def possible(page: Page):
+    """Those whose speedup can be true; noise is in the table and on no curve."""
+    return points(page).filter(has_not_text=NOISE)
+
+
 def marks(page: Page):
     return page.locator("[data-plot=alpha] .sl-point")
 
 
-@pytest.mark.xfail(
-    reason='after a refused press "Starting the engine" may stay for a minute: to be mended', strict=False
-)
 @pytest.mark.slow
 def test_points_are_measured_stopped_gone_on_with_saved_and_cleared(opened):
     page = opened()
@@ -76,7 +87,7 @@ def test_points_are_measured_stopped_gone_on_with_saved_and_cleared(opened):
     expect(words).to_contain_text(re.compile("fastest was|No point was"))
     assert points(page).count() >= 8 and points(page).first.locator("th").inner_text() == first
     expect(page.locator("#theory-break-even tbody tr")).not_to_have_count(0)
-    expect(marks(page)).to_have_count(points(page).count())  # each on the theory's own curves
+    expect(marks(page)).to_have_count(possible(page).count())  # each on the theory's own curves
     expect(page.locator("[data-plot=alpha] .sl-curve-here")).not_to_have_count(0)
     expect(page.locator(".sl-theory-here input")).to_be_checked()  # the sliders went to this machine's costs
 
@@ -84,11 +95,12 @@ def test_points_are_measured_stopped_gone_on_with_saved_and_cleared(opened):
     whole = json.loads(saved(page, "theory-json"))
     assert len(table) == len(whole["points"]) == points(page).count()
     assert points(page).first.locator("td").nth(4).inner_text().startswith(f"{float(table[0]['speedup']):.2f}×")
-    assert float(page.locator(".sl-theory [name=c]").input_value()) == pytest.approx(whole["costs"]["c"], abs=0.01)
+    shown = settled(costs_of(whole)).c  # the file holds them as measured, the page without noise
+    assert float(page.locator(".sl-theory [name=c]").input_value()) == pytest.approx(shown, abs=0.01)
 
     page.get_by_role("tab", name="Sweep").click()  # the curves are fed anew when the tab is opened again
     page.get_by_role("tab", name="Theory").click()
-    expect(marks(page)).to_have_count(len(table))
+    expect(marks(page)).to_have_count(possible(page).count())
     page.locator("#theory-restart").click()
     expect(words).to_contain_text("Cleared")
     expect(points(page).first).to_be_hidden()

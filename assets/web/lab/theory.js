@@ -95,8 +95,10 @@ export function mount(part) {
 
   // ── the visitor's run, and the points measured here ──
 
+  const costsOf = ({ here }) => JSON.stringify([here?.v, here?.c]);   // two that differ in c alone are different, too
+
   function readRun(value) {
-    const before = JSON.stringify(run.here?.v);
+    const before = costsOf(run);
     run = { ...NONE, ...JSON.parse(value || '{}') };
     find('.sl-theory-run').textContent = run.words;
     explain('measured', run.v, run.v ? run.where : 'no run here has measured it');
@@ -109,7 +111,7 @@ export function mount(part) {
     sliders.c.max = mostC;
     root.dataset.run = run.own ? 'own' : 'recorded';
     root.toggleAttribute('data-here', run.here != null);
-    if (run.here?.v && JSON.stringify(run.here.v) !== before) goHere();
+    if (run.here?.v && costsOf(run) !== before) goHere();
     schedule();
   }
 

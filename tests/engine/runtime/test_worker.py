@@ -1,6 +1,7 @@
 """The engine's one thread: order, cancelling, errors, closing, with an engine that loads nothing."""
 
 import gc
+import sys
 import threading
 import time
 import weakref
@@ -415,3 +416,15 @@ def test_work_is_cancelled_and_a_bug_in_it_takes_nothing_down(worker):
     with pytest.raises(EngineError, match="ZeroDivisionError"):
         rest(worker.submit([("lab", WORK)], lambda engine, should_stop: (1 / 0 for _ in range(1))))
     assert isinstance(rest(ask(worker))[-1], RunFinished)
+
+
+def test_an_import_that_fails_is_a_sentence_and_the_engine_thread_goes_on(monkeypatch, worker):
+    with monkeypatch.context() as patch:
+        patch.setitem(sys.modules, "engine.runtime.shared_runs", None)
+        broken = ask(worker)
+        wait_until(lambda: broken.is_done)
+        with pytest.raises(EngineError, match="stumbled on this request"):
+            rest(broken)
+    job = ask(worker)
+    wait_until(lambda: job.is_done)
+    assert len(rest(job)) == 7
