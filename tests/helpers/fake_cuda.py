@@ -56,9 +56,11 @@ def at_line(problem: str, line: tuple[str, str, int] | None = None) -> str:
 
 
 class Watch(TorchDispatchMode):
-    """Sees every operator before it runs on fake tensors. ``recording``: where a captured step is written down."""
+    """Sees every operator before it runs on fake tensors. ``recording``: where a captured step is written down.
+    ``is_loading``: a model is loaded between two steps, and the host may wait."""
 
     recording: "Recording | None" = None
+    is_loading = False
 
     def __torch_dispatch__(self, function, types, args=(), kwargs=None):
         kwargs, name = kwargs or {}, str(function)
@@ -78,6 +80,8 @@ class Watch(TorchDispatchMode):
         return result
 
     def _check(self, name: str, given: list, args, kwargs) -> None:
+        if self.is_loading:
+            return
         if name.startswith(_COPIES):
             self._check_copy(name, args, kwargs)
         elif {x.device.type for x in given} == {"cpu", "cuda"}:
@@ -204,8 +208,12 @@ class FakeCuda:
     @contextmanager
     def loading(self):
         """Tensors are fake, and the host may read and copy: as while a model is loaded."""
-        with self._fake, torch.inference_mode():
-            yield
+        self.watch.is_loading = True
+        try:
+            with self._fake, torch.inference_mode():
+                yield
+        finally:
+            self.watch.is_loading = False
 
     @contextmanager
     def running(self):
