@@ -20,6 +20,7 @@ from engine.trace.noise import NOISE, Speedup
 NGRAM_LONGEST = 8  # tokens of the longest match, as in engine.drafters.ngram
 SHIPPED = "assets/"  # drafts in this repository; a hub's name has one part before its "/"
 LESSON_METHODS = ("mtp", "dflash")  # of other engines alone: lesson 14 shows their commands
+IN_EIGHT_BITS = ("lm", "eagle")  # of the shipped drafts, which other engines read in 16
 TYPICAL = 4  # the draft length of γ = auto until a run shows one
 
 
@@ -171,6 +172,20 @@ def _by_hand(schedule: Sequence[tuple[int, int, int]]) -> str:
     return "" if off is None else f"It has no schedule: leave drafting off where {off} or more requests are usual."
 
 
+def _of_shipped(choice: Choice, code: str) -> list[str]:
+    """What to know about a draft of this repository that the code names, or a GGUF file of it."""
+    draft = choice.draft or ""
+    if not draft.startswith(SHIPPED) or not (draft in code or "draft.gguf" in code.split()):
+        return []
+    notes = ["The draft's path begins at the SpecLens folder."] if draft in code else []
+    if draft_of(choice.method) in IN_EIGHT_BITS:
+        notes.append(
+            f"{draft} is stored in 8 bits: python -m engine training convert {draft} --out DIR writes the 16 bits that "
+            "other programs read."
+        )
+    return notes
+
+
 def _filled(recipe: Mapping[str, str], choice: Choice) -> dict[str, str]:
     fields = {"schedule": ""} | recipe | ({"sampled": ""} if choice.greedy else {})
     notes = [fields.get("note", ""), "" if choice.greedy else fields.get("sampled_note", "")]
@@ -184,7 +199,6 @@ def _filled(recipe: Mapping[str, str], choice: Choice) -> dict[str, str]:
     code = template.substitute(choice.values)
     if any(file in code.split() for file in ("target.gguf", "draft.gguf")):
         notes.append(fields["file_note"])
-    if (choice.draft or "").startswith(SHIPPED) and choice.draft in code:
-        notes.append("The draft's path begins at the SpecLens folder.")
+    notes += _of_shipped(choice, code)
     note = Template(" ".join(filter(None, notes))).substitute(choice.values)
     return {"code": code, "note": note}

@@ -26,6 +26,7 @@ Seed = Annotated[int, typer.Option(min=0, help="Fixes every random draw.")]
 Slots = Annotated[int, typer.Option(min=1, help="Texts sampled side by side.")]
 Precision = Annotated[str, typer.Option(help="Of the target that writes; on a CPU int8 is the quickest.")]
 Files = Annotated[list[Path] | None, typer.Option(metavar="FILE.npz", help="Sample files; may be given again.")]
+Bits = Annotated[int, typer.Option(help="Of each weight: 16, or 8, for lm and eagle, in half the size.")]
 Student = Annotated[str, typer.Argument(metavar="lm|eagle|medusa|exit", help="Which kind of draft.")]
 
 
@@ -170,11 +171,11 @@ def _layers(text: str) -> tuple[int, ...]:
 def export(
     student: Student,
     out: Annotated[Path, typer.Option(metavar="DIR", help="A new folder, or an older draft to replace.")],
-    samples: Files = None, pair: Pair = "smollm2-135m", work: Work = None, device: Device = AUTO,
+    bits: Bits = 16, samples: Files = None, pair: Pair = "smollm2-135m", work: Work = None, device: Device = AUTO,
 ):  # fmt: skip
     """Write a trained draft as safetensors with its config and model card."""
     from engine.training import export as stage
-    from engine.training import model_card
+    from engine.training import model_card, stored_bits
     from engine.training.project import StudentSetup
 
     project = _project(pair, work, device, samples)
@@ -188,7 +189,22 @@ def export(
         stage.lm(draft, project.target, out, text)
     else:
         stage.head(student, draft, teacher, setup.taps, project.pair.target, out, text)
+    if bits != 16:
+        stored_bits.convert(out, out, bits)
     say(f"The draft is in {out}.")
+
+
+@app.command()
+def convert(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="A draft model or an EAGLE head.")],
+    out: Annotated[Path, typer.Option(metavar="DIR", help="A new folder, or an older draft to replace.")],
+    bits: Bits = 16,
+):
+    """Write a draft that is there with its weights in 16 bits, as other engines read them, or in 8."""
+    from engine.training import stored_bits
+
+    stored_bits.convert(folder, out, bits)
+    say(f"The draft is in {out}, in {bits} bits.")
 
 
 @app.command()

@@ -21,6 +21,7 @@ from engine.models.attention import CachedAttention, SequenceSlice, rope, rotary
 from engine.models.gguf_reader import open_weights
 from engine.models.kv_cache import KVCache
 from engine.models.linear import Linear
+from engine.weights.eight_bits import is_read_here
 from engine.weights.own_models import FAMILIES
 
 _ROPE_KINDS = ("default", "linear", "llama3", "yarn")  # those whose frequencies do not change with the length
@@ -34,7 +35,7 @@ def unsupported(config: PretrainedConfig) -> str | None:
         return f"its activation is {config.hidden_act}, not silu"
     if rope(config)["rope_type"] not in _ROPE_KINDS:
         return f"its rope scaling {rope(config)['rope_type']!r} changes with the length"
-    if getattr(config, "quantization_config", None):
+    if (rounded := getattr(config, "quantization_config", None)) and not is_read_here(rounded):
         return "its weights are quantised"
     return None
 

@@ -1,4 +1,7 @@
-"""Reads tensors of a checkpoint folder by name, from one safetensors file or many; never from a pickle."""
+"""Reads tensors of a checkpoint folder by name, from one safetensors file or many; never from a pickle.
+
+Matrices may be stored in 8 bits, as `engine/weights/eight_bits.py` describes.
+"""
 
 import json
 from collections.abc import Collection
@@ -8,6 +11,8 @@ import torch
 from safetensors import SafetensorError, safe_open
 
 from engine.errors import Unavailable
+from engine.models.grouped import GROUP, GroupedWeight
+from engine.weights.eight_bits import SCALE, ZERO
 
 
 class TensorReader:
@@ -37,10 +42,41 @@ class TensorReader:
         return name in self._where
 
     def __call__(self, name: str, shape: tuple[int, ...] | None = None) -> torch.Tensor:
+        tensor = self._stored(name, shape)
+        if tensor.dtype == torch.int8 or f"{name}{SCALE}" in self:
+            tensor = self._groups(name, tensor).dense()
+        return tensor.to(self.device, self.dtype)
+
+    def blocks(self, name: str, shape: tuple[int, ...] | None = None) -> GroupedWeight | None:
+        """A matrix as it is stored in 8 bits; None if it is stored in another way."""
+        return self._groups(name, self._stored(name, shape)) if f"{name}{SCALE}" in self else None
+
+    def _stored(self, name: str, shape: tuple[int, ...] | None) -> torch.Tensor:
         tensor = self.raw(name)
         if shape and tuple(tensor.shape) != shape:
             raise Unavailable(f"{name} in {self.folder} is {tuple(tensor.shape)}, but config.json says {shape}.")
-        return tensor.to(self.device, self.dtype)
+        return tensor
+
+    def _groups(self, name: str, n: torch.Tensor) -> GroupedWeight:
+        """Whole numbers n [N, K] with their scales [N, G], each repeated for the groups of 32 that share it."""
+        what = f"{name} in {self.folder} is stored in 8 bits"
+        if n.dtype != torch.int8:
+            raise Unavailable(f"{name} in {self.folder} has scales, but is not stored as whole numbers of 8 bits.")
+        if f"{name}{SCALE}" not in self:
+            raise Unavailable(f"{what} without {name}{SCALE}; export or fetch the folder again.")
+        if f"{name}{ZERO}" in self:
+            raise Unavailable(f"{what} around zero points, which are not read here; store it symmetrically.")
+        scale = self.raw(f"{name}{SCALE}")
+        fits = n.dim() == scale.dim() == 2 and scale.dtype.is_floating_point and len(scale) == len(n) > 0
+        if not fits or not scale.shape[1] or n.shape[1] % (GROUP * scale.shape[1]):
+            raise Unavailable(
+                f"{what}, {tuple(n.shape)}, with scales {tuple(scale.shape)}: each row needs one for a group of "
+                f"{GROUP} weights, or of a multiple."
+            )
+        if not scale.isfinite().all():
+            raise Unavailable(f"{what}, but its scales are not all finite; export or fetch the folder again.")
+        repeats = n.shape[1] // (GROUP * scale.shape[1])
+        return GroupedWeight(n, scale.float().repeat_interleave(repeats, 1))
 
     def raw(self, name: str) -> torch.Tensor:
         """The tensor as stored, on the CPU: for integers."""

@@ -6,18 +6,25 @@ that our decoder reads is loaded without it. The files that we write are such fi
 """
 
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
-from pydantic import BaseModel, PositiveInt, ValidationError
+from pydantic import AfterValidator, BaseModel, PositiveInt, ValidationError
 from transformers import AutoConfig, AutoTokenizer, PreTrainedConfig, PreTrainedTokenizerFast
 
 from engine.errors import Unavailable
 from engine.models.transformers_runner import first_line
+from engine.weights.eight_bits import is_read_here
 
 
 class _Rope(BaseModel, strict=True, extra="allow"):
     rope_type: Literal["default"]
     rope_theta: float
+
+
+def _checked(quantization: dict) -> dict:
+    if not is_read_here(quantization):
+        raise ValueError("transformers has to read this one")
+    return quantization
 
 
 class _CompleteConfig(BaseModel, strict=True, extra="allow"):
@@ -37,7 +44,7 @@ class _CompleteConfig(BaseModel, strict=True, extra="allow"):
     rope_parameters: _Rope
     tie_word_embeddings: bool
     eos_token_id: int
-    quantization_config: None = None
+    quantization_config: Annotated[dict, AfterValidator(_checked)] | None = None
 
 
 class _PlainTokenizer(BaseModel):

@@ -18,6 +18,7 @@ from engine.errors import BadInput, EngineError, Unavailable
 from engine.models.gguf_reader import open_weights
 from engine.models.runner import Tokens
 from engine.weights.checkpoint_dir import GGUF
+from engine.weights.eight_bits import is_read_here
 
 _PREFILL_CHUNK = 512
 _TOLERANCE = {torch.float32: 1e-3, torch.float16: 0.1, torch.bfloat16: 0.5}
@@ -152,7 +153,11 @@ def load_transformers(folder: Path, dtype: torch.dtype, device: str):
 def _from_folder(folder: Path, dtype: torch.dtype, device: str):
     config = AutoConfig.from_pretrained(folder, trust_remote_code=False, local_files_only=True)
     # Quantised weights are put on the device as they are loaded and cannot be moved later; it takes accelerate.
-    quantised = getattr(config, "quantization_config", None) is not None
+    quantization = getattr(config, "quantization_config", None)
+    if is_read_here(quantization):  # without the package that transformers would need
+        del config.quantization_config
+        return _filled(config, folder, dtype, device)
+    quantised = quantization is not None
     if quantised and find_spec("accelerate") is None:
         raise Unavailable(f"The weights of {folder} are quantised; run `pip install accelerate` to load them.")
     model, loaded = AutoModelForCausalLM.from_pretrained(
@@ -163,8 +168,14 @@ def _from_folder(folder: Path, dtype: torch.dtype, device: str):
 
 
 def _from_gguf(folder: Path, dtype: torch.dtype, device: str):
-    """Fills the model tensor by tensor, because transformers' own GGUF reader needs one more package."""
-    config = AutoConfig.from_pretrained(folder, trust_remote_code=False, local_files_only=True)
+    # Transformers' own GGUF reader needs one more package.
+    return _filled(
+        AutoConfig.from_pretrained(folder, trust_remote_code=False, local_files_only=True), folder, dtype, device
+    )
+
+
+def _filled(config, folder: Path, dtype: torch.dtype, device: str):
+    """A model of this configuration, filled tensor by tensor, and the names of those that the folder lacks."""
     model, weights = AutoModelForCausalLM.from_config(config, dtype=dtype), open_weights(folder, dtype, "cpu")
     absent = []
     for name, parameter in model.named_parameters():  # a tied output layer is not among them

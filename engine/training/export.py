@@ -9,6 +9,7 @@ import json
 import os
 import shutil
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 
 import torch
@@ -77,7 +78,7 @@ def eagle(student, teacher: Teacher, taps: tuple[int, ...], target: ModelSpec | 
     }  # fmt: skip
 
     tensors |= vocabulary_map(words, c.vocab_size)
-    _replace_folder(folder, lambda work: _write_head(work, "model.safetensors", tensors, config, card))
+    replace_folder(folder, lambda work: _write_head(work, "model.safetensors", tensors, config, card))
 
 
 def medusa(student, teacher: Teacher, taps: tuple[int, ...], target: ModelSpec, folder: Path, card: str) -> None:
@@ -90,7 +91,7 @@ def medusa(student, teacher: Teacher, taps: tuple[int, ...], target: ModelSpec, 
         "medusa_num_heads": len(student.module), "medusa_num_layers": 1, "vocab_size": teacher.config.vocab_size,
         "base_model_name_or_path": target.repo or target.name, "torch_dtype": "float16",
     }  # fmt: skip
-    _replace_folder(folder, lambda work: _write_head(work, MEDUSA_FILE, tensors, config, card))
+    replace_folder(folder, lambda work: _write_head(work, MEDUSA_FILE, tensors, config, card))
 
 
 def exit_head(
@@ -103,7 +104,7 @@ def exit_head(
         "exit_layer": taps[0], "hidden_size": c.hidden_size, "intermediate_size": student.INNER,
         "vocab_size": c.vocab_size, "torch_dtype": "float16",
     }  # fmt: skip
-    _replace_folder(folder, lambda work: _write_head(work, "model.safetensors", tensors, config, card))
+    replace_folder(folder, lambda work: _write_head(work, "model.safetensors", tensors, config, card))
 
 
 def _with_words(tensors: dict[str, torch.Tensor], student, teacher: Teacher) -> dict[str, torch.Tensor]:
@@ -139,7 +140,7 @@ def lm(student, target: Path, folder: Path, card: str) -> None:
                 _copy_compact(target / name, work / name)
         (work / "README.md").write_text(card, encoding="utf-8")
 
-    _replace_folder(folder, write)
+    replace_folder(folder, write)
 
 
 def _copy_compact(source: Path, destination: Path) -> None:
@@ -160,7 +161,7 @@ def _older_draft(folder: Path) -> bool:
         return False
 
 
-def _replace_folder(folder: Path, write) -> None:
+def replace_folder(folder: Path, write: Callable[[Path], None]) -> None:
     """Replaces ``folder`` by one that ``write(work)`` fills, so that there is either the old draft or the new one."""
     folder = Path(folder)
     if folder.is_file() or (folder.exists() and any(folder.iterdir()) and not _older_draft(folder)):

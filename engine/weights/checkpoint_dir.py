@@ -13,6 +13,7 @@ from pathlib import Path
 
 from engine.errors import BadInput, Unavailable
 from engine.files import cache_root, read_json, sha256, write_atomically
+from engine.weights.eight_bits import SCALE
 from engine.weights.head_kinds import HEAD_KINDS
 
 TOKENIZERS = ("tokenizer.json", "tokenizer.model", "vocab.json")
@@ -114,7 +115,8 @@ def figures(folder: Path) -> dict[str, int]:
         raise BadInput(f"{problem} Name a folder with config.json, a tokenizer and whole *.safetensors files.")
     tensors = _tensors(folder)
     head = head_method(folder)
-    parameters = sum(prod(shape) for name, shape in tensors.items() if not (head and name in _NOT_LOADED))
+    others = {f"{name}{SCALE}" for name in tensors} | (_NOT_LOADED if head else set())
+    parameters = sum(prod(shape) for name, shape in tensors.items() if name not in others)
     if head and HEAD_KINDS[head].width:
         return _head_figures(folder, tensors, head) | {"parameters": parameters}
     config = json.loads((folder / "config.json").read_text(encoding="utf-8"))

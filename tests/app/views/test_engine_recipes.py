@@ -51,15 +51,18 @@ def test_every_engine_has_a_recipe_or_says_not_supported_and_names_its_version(m
         assert line["version"] and ("code" in line) != line["note"].startswith("Not supported: ")
 
 
-def test_the_path_of_a_shipped_draft_says_where_it_begins():
-    shipped = {
-        line["name"]: line for line in json.loads(production(Choice("eagle", 3, "a/b", "assets/drafts/x")))["engines"]
-    }
+def test_the_path_of_a_shipped_draft_says_where_it_begins_and_that_other_engines_want_16_bits():
+    shipped = recipes(Choice("eagle", 3, "a/b", "assets/drafts/x"))
     assert all(
         ("SpecLens folder" in line["note"]) == ("assets/drafts/x" in line.get("code", "")) for line in shipped.values()
     )
     assert "assets/drafts/x" in shipped["vLLM"]["code"]
     assert not any("SpecLens folder" in line["note"] for line in recipes(choice("eagle")).values())
+    for line in shipped.values():
+        names_it = any(name in line.get("code", "") for name in ("assets/drafts/x", "draft.gguf"))
+        assert ("training convert assets/drafts/x --out DIR" in line["note"]) == names_it
+    medusa = recipes(Choice("medusa", 3, "a/b", "assets/drafts/x"))
+    assert not any("convert assets" in line["note"] for line in [*medusa.values(), *recipes(choice("lm")).values()])
 
 
 @pytest.mark.parametrize("wanted", [choice("none", 0), choice("ngram", 0)])

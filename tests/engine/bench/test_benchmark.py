@@ -111,6 +111,18 @@ def test_prompts_and_turns_are_read(tmp_path):
     assert read_prompts(file) == [Prompt("a", "x"), Prompt("b", "y"), Prompt("c", "other")]
 
 
+def test_only_a_line_feed_ends_a_row(tmp_path):
+    """A text may hold what Python's splitlines() takes for the end of a line."""
+    rows = [Prompt(f"a{mark}b", "x") for mark in "\u2028\u2029\x85\x1c\x0c\x0b"]
+    texts = [json.dumps({"prompt": row.text, "category": "x"}, ensure_ascii=False) for row in rows]
+    for end in ("\n", "\r\n"):
+        (tmp_path / "p.jsonl").write_bytes(end.join([*texts, "{"]).encode())
+        with pytest.raises(BadInput, match=f"Line {len(rows) + 1} "):
+            read_prompts(tmp_path / "p.jsonl")
+        (tmp_path / "p.jsonl").write_bytes((end.join(texts) + end).encode())
+        assert read_prompts(tmp_path / "p.jsonl") == rows
+
+
 @pytest.mark.parametrize("line", ["{", "[]", "3", '{"turns": []}', '{"prompt": " "}', '{"prompt": 3}'])
 def test_a_bad_line_is_named(tmp_path, line):
     file = tmp_path / "p.jsonl"

@@ -9,12 +9,13 @@ import torch
 from safetensors.torch import load_file
 from tiny_models import RUNTIMES
 from tiny_pairs import END, VOCABULARY, model_folder
-from training_project import CHAT, WORDS, files, random_head, refused, stage
+from training_project import CHAT, WORDS, files, random_head, refused, run, stage
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from engine.models.heads import load_head
 from engine.models.loader import load_model
 from engine.models.runner import DecoderRunner
+from engine.models.safetensors_reader import TensorReader
 from engine.training import export
 from engine.training.students import Batch
 
@@ -108,6 +109,42 @@ def test_an_lm_says_the_same_from_its_file(learning, root, tmp_path):
         again = loaded(ids).logits
     assert torch.allclose(again, logits, rtol=0.02, atol=0.05)
     assert torch.allclose(load_model(tmp_path / "lm", "cpu", "fp32").runner.model.embed, loaded.lm_head.weight)
+
+
+@pytest.mark.parametrize("student", ["lm", "eagle"])
+def test_a_draft_is_stored_in_8_bits_or_in_16(copied, root, tmp_path, monkeypatch, student):
+    """Each weight within half a step; rounding again gives the same numbers; large tensors are in several files."""
+    monkeypatch.setattr("engine.training.stored_bits._LARGEST", 12_000)
+    small, wide, again = (tmp_path / name for name in ("small", "wide", "again"))
+    stage(root, "export", student, "--out", small, "--bits", 8, work=copied)
+    run("convert", small, "--out", wide)
+    run("convert", wide, "--out", again, "--bits", 8)
+    as_trained, in_8, in_16, rounded_twice = (
+        TensorReader(folder, torch.float32, "cpu") for folder in (root / student, small, wide, again)
+    )
+    assert {*as_trained.names} == {*in_16.names} < {*in_8.names} == {*rounded_twice.names}
+    matrices = {name.removesuffix("_scale") for name in in_8.names if name.endswith("_scale")}
+    for name in as_trained.names:
+        if name in matrices:
+            step = as_trained(name).abs().amax(-1, keepdim=True) / 127
+            assert in_8.raw(name).dtype == torch.int8 and torch.equal(in_8.raw(name), rounded_twice.raw(name))
+            assert ((in_8(name) - as_trained(name)).abs() <= 0.51 * step).all()
+            assert torch.equal(in_16(name), in_8(name).bfloat16().float())
+        else:
+            assert all(torch.equal(as_trained.raw(name), other.raw(name)) for other in (in_8, in_16))
+    configs = [json.loads((folder / "config.json").read_text()) for folder in (root / student, wide, small)]
+    assert configs[0] == configs[1] == {name: configs[2][name] for name in configs[0]}
+    assert matrices and len(list(small.glob("*.safetensors"))) > 1 and (small / "README.md").is_file()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [(("eagle", 4), "stored in 16 or 8 bits, not in 4"), (("gone", 8), "There is no folder")],
+)
+def test_what_cannot_be_stored_so_is_a_sentence(journey, root, tmp_path, arguments, words):
+    folder, bits = arguments
+    assert words in run("convert", root / folder, "--out", tmp_path / "out", "--bits", bits, fails=True)
+    assert not (tmp_path / "out").exists()
 
 
 def test_the_tokenizer_is_the_targets_own_without_white_space(root, journey):

@@ -1,0 +1,37 @@
+"""Describes weights that are stored in 8 bits, in the layout that compressed-tensors calls int-quantized.
+
+Beside a matrix ``NAME`` [N, K] of whole numbers in −128 … 127 lies ``NAME_scale`` [N, G]: a weight is its number times
+the scale of its group of K / G. config.json says so under `quantization_config`.
+"""
+
+from collections.abc import Sequence
+
+GROUP = 32  # weights of a row that share a scale, in folders written here
+SCALE, ZERO = "_scale", "_zero_point"  # added to the name of a matrix
+_WEIGHTS = {"num_bits": 8, "type": "int", "symmetric": True, "dynamic": False}
+
+
+def quantization_config(layers: Sequence[str], ignored: Sequence[str] = ()) -> dict:
+    """What config.json says where all ``layers`` (torch's names of classes) are stored so, except those ``ignored``."""
+    weights = _WEIGHTS | {"strategy": "group", "group_size": GROUP}
+    return {
+        "quant_method": "compressed-tensors",
+        "format": "int-quantized",
+        "quantization_status": "compressed",
+        "dequantize": True,  # else transformers 5.23 expects layers with plain activations to be packed in int32
+        "config_groups": {"group_0": {"targets": list(layers), "weights": weights}},
+        "ignore": list(ignored),
+    }
+
+
+def is_read_here(quantization: object) -> bool:
+    """Whether a `quantization_config` describes that layout, with activations, keys and values that are not rounded."""
+    try:
+        if (quantization["quant_method"], quantization["format"]) != ("compressed-tensors", "int-quantized"):
+            return False
+        groups = [*quantization["config_groups"].values()]
+        rounds_more = any(group.get(f"{part}_activations") for group in groups for part in ("input", "output"))
+        weights = [{name: group["weights"].get(name, False) for name in _WEIGHTS} for group in groups]
+        return not rounds_more and not quantization.get("kv_cache_scheme") and weights == [_WEIGHTS] * len(groups)
+    except (KeyError, TypeError, AttributeError):
+        return False
