@@ -24,6 +24,8 @@ from transformers import PreTrainedConfig
 
 from engine.errors import Unavailable, explain
 
+_MASKS = ("mask_token", "ptd_token_id", "pard_token", "mask_token_id")
+
 
 class EagleLayers(BaseModel, strict=True):
     eagle_aux_hidden_state_layer_ids: tuple[NonNegativeInt, ...] | None = None
@@ -92,16 +94,38 @@ class EagleConfig(BaseModel):
         )
 
 
-def read_config(folder: Path) -> EagleConfig:
-    """Raises Unavailable that names the wrong field."""
+class BlockConfig(EagleConfig):
+    """Of a head that guesses a block in one pass (P-EAGLE). ``mask_token``: the target's id whose embedding masked
+    slots have; ``num_depths``: the guesses of a block."""
+
+    num_hidden_layers: PositiveInt = 1
+    num_depths: PositiveInt = 8
+    mask_token: NonNegativeInt
+
+    @model_validator(mode="before")
+    @classmethod
+    def _has_one_mask(cls, fields: dict) -> dict:
+        """vLLM and the speculators library have names of their own for the mask."""
+        named = next((fields[name] for name in _MASKS if fields.get(name) is not None), None)
+        return fields if named is None else fields | {"mask_token": named}
+
+    @model_validator(mode="after")
+    def _mask_is_a_word(self):
+        if self.mask_token >= self.vocab_size:
+            raise ValueError("the mask must be one of the target's words")
+        return self
+
+
+def read_config(folder: Path, kind: type[EagleConfig] = EagleConfig, noun: str = "EAGLE head"):
+    """Returns a config of this ``kind``. Raises Unavailable that names the wrong field."""
     path = Path(folder) / "config.json"
     try:
         fields = json.loads(path.read_bytes())
-        return EagleConfig.model_validate_json(json.dumps(_flat(fields)))
+        return kind.model_validate_json(json.dumps(_flat(fields)))
     except (OSError, AttributeError, TypeError) as error:
-        raise Unavailable(f"There is no EAGLE head in {folder}: config.json cannot be read.") from error
+        raise Unavailable(f"There is no {noun} in {folder}: config.json cannot be read.") from error
     except ValidationError as error:
-        raise Unavailable(f"{path} describes no EAGLE head that can run here: {explain(error)}.") from error
+        raise Unavailable(f"{path} describes no {noun} that can run here: {explain(error)}.") from error
     except ValueError as error:
         raise Unavailable(f"{path} is damaged; delete that folder and fetch the pair again.") from error
 
