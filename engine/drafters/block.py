@@ -11,6 +11,7 @@ import torch
 
 from engine.drafters.base import Draft
 from engine.drafters.eagle3 import Eagle3Drafter
+from engine.models.block_head import MASK
 
 
 class BlockDrafter(Eagle3Drafter):
@@ -23,12 +24,15 @@ class BlockDrafter(Eagle3Drafter):
         keys = super().confidence_classes(committed)
         return keys[: self.runner.model.slots] if keys and self.runner.captured else keys
 
+    def _inputs(self, state: None) -> dict[str, torch.Tensor]:
+        return {}
+
     def propose(self, committed: Sequence[int], gamma: int, position: int) -> Draft:
         """Feeds the tokens committed since the last proposal with their features and, in the same pass, the masked
         slots, whose keys are then discarded."""
         runner, gamma = self.runner, min(gamma, self.runner.model.slots)
         ids, features = self._not_yet_fed(committed)
-        masks = ids.new_full((gamma - 1,), runner.model.mask_token)
+        masks = ids.new_full((gamma - 1,), MASK)
         u, seen = self._uniforms(position, gamma), self._seen()
         policy = None if runner.captured else self.setup.policy
 

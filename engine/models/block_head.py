@@ -13,6 +13,7 @@ from pathlib import Path
 
 import torch
 
+from engine.errors import Unavailable
 from engine.models.attention import SequenceSlice
 from engine.models.eagle3_head import EagleModel
 from engine.models.eagle_config import BlockConfig, read_config
@@ -20,34 +21,46 @@ from engine.models.llama import LlamaModel
 from engine.models.reduced_output import output_rows
 from engine.models.safetensors_reader import TensorReader
 
-_EMBEDDING = "embed_tokens.weight"
+MASK = -1  # in place of the id of a token that is not known yet
 
 
 class BlockModel(EagleModel):
-    """``slots``: the most guesses of a pass; ``mask_token``: the id that stands in a masked slot."""
+    """``slots``: the most guesses of a pass."""
 
     def __init__(self, folder: Path, target: LlamaModel, config: BlockConfig | None = None, weights=None):
         config = config or read_config(folder, BlockConfig, "block head")
-        self.slots, self.mask_token = config.num_depths, config.mask_token
+        self.slots = config.num_depths
         super().__init__(folder, target, config, weights)
 
     def _load(self, weights: TensorReader) -> None:
         super()._load(weights)
-        width = len(self.reads) * self.width
-        self._masked = self._projected(weights("mask_hidden").reshape(-1, width)[:1])
-        self._mask = None  # a head with an embedding of its own has learnt the mask's
-        if _EMBEDDING in weights:
-            self._mask = weights.raw(_EMBEDDING)[self.mask_token].to(self.device, self.dtype)
+        mask, width = weights("mask_hidden").flatten(), len(self.reads) * self.width
+        if len(mask) != width:
+            raise Unavailable(
+                f"mask_hidden in {weights.folder} has {len(mask)} numbers, where this target needs {width}."
+            )
+        self._masked, self._mask = self._projected(mask[None]), self._mask_embedding(weights)
+
+    def _mask_embedding(self, weights: TensorReader) -> torch.Tensor:
+        """Of the mask token [1, E]: a head may bring an embedding of its own, with words that its target lacks."""
+        own = weights.raw("embed_tokens.weight") if "embed_tokens.weight" in weights else None
+        token, rows = self.config.mask_token, self.target.vocab_size if own is None else len(own)
+        if token >= rows or (own is not None and own.shape[1] != self.width):
+            raise Unavailable(
+                f"The mask of the head in {weights.folder}, token {token}, has no embedding of this target's width."
+            )
+        if own is None:
+            return self.target.embedding(torch.tensor([token], device=self.device))
+        return own[token][None].to(self.device, self.dtype)
 
     def _output_rows(self, weights: TensorReader) -> torch.Tensor:
         return output_rows(weights, self.target, self.target_ids)
 
     def _embedding(self, ids: torch.Tensor) -> torch.Tensor:
-        embedded = super()._embedding(ids)
-        return embedded if self._mask is None else torch.where((ids == self.mask_token)[:, None], self._mask, embedded)
+        return torch.where((ids == MASK)[:, None], self._mask, super()._embedding(ids.clamp_min(0)))
 
     def forward(self, ids: torch.Tensor, spans: Sequence[SequenceSlice], rows=slice(None), features=None):
-        """ids [W + m], of which the last m are masks; features [W, taps·E]. Returns the logits [m + 1, Vd] of the
+        """ids [W + m], of which the last m are MASK; features [W, taps·E]. Returns the logits [m + 1, Vd] of the
         block, and its states; without ``rows`` neither."""
         W = len(features)
         hidden = torch.cat([self._projected(features), self._masked.expand(len(ids) - W, -1)])

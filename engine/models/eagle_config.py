@@ -24,7 +24,7 @@ from transformers import PreTrainedConfig
 
 from engine.errors import Unavailable, explain
 
-_MASKS = ("mask_token", "ptd_token_id", "pard_token", "mask_token_id")
+_MASKS = ("ptd_token_id", "pard_token", "mask_token_id")
 
 
 class EagleLayers(BaseModel, strict=True):
@@ -95,25 +95,12 @@ class EagleConfig(BaseModel):
 
 
 class BlockConfig(EagleConfig):
-    """Of a head that guesses a block in one pass (P-EAGLE). ``mask_token``: the target's id whose embedding masked
-    slots have; ``num_depths``: the guesses of a block."""
+    """Of a head that guesses a block in one pass (P-EAGLE). ``mask_token``: the id whose embedding masked slots
+    have; ``num_depths``: the guesses of a block."""
 
     num_hidden_layers: PositiveInt = 1
     num_depths: PositiveInt = 8
     mask_token: NonNegativeInt
-
-    @model_validator(mode="before")
-    @classmethod
-    def _has_one_mask(cls, fields: dict) -> dict:
-        """vLLM and the speculators library have names of their own for the mask."""
-        named = next((fields[name] for name in _MASKS if fields.get(name) is not None), None)
-        return fields if named is None else fields | {"mask_token": named}
-
-    @model_validator(mode="after")
-    def _mask_is_a_word(self):
-        if self.mask_token >= self.vocab_size:
-            raise ValueError("the mask must be one of the target's words")
-        return self
 
 
 def read_config(folder: Path, kind: type[EagleConfig] = EagleConfig, noun: str = "EAGLE head"):
@@ -131,7 +118,9 @@ def read_config(folder: Path, kind: type[EagleConfig] = EagleConfig, noun: str =
 
 
 def _flat(fields: dict) -> dict:
-    """The layer's fields beside the head's own, which win, and the layers it reads where SGLang has them."""
+    """The layer's fields beside the head's own, which win; the layers it reads where SGLang has them, and the token of
+    its mask, for which vLLM and the speculators library have names of their own."""
     flat = {**fields.get("transformer_layer_config", {}), **{k: v for k, v in fields.items() if v is not None}}
     named: Sequence[int] | None = flat.get("eagle_aux_hidden_state_layer_ids")
+    flat["mask_token"] = next((flat[name] for name in _MASKS if flat.get(name) is not None), None)
     return flat | {"eagle_config": {"eagle_aux_hidden_state_layer_ids": named}} if named else flat

@@ -16,12 +16,12 @@ from engine.training.teacher import Teacher
 
 class BlockStudent(Student):
     """``words`` [Vd]: the target ids of its reduced vocabulary; their rows of the target's output layer stay as they
-    are. Draft step k is slot k − 1. Slot d is trained at a share KEPT^d of the positions, each of which has the slots
+    are. Draft step k is slot k − 1. Slot d is trained at a share SHARE^d of the positions, each of which has the slots
     before it, too (COD sampling)."""
 
     shift, reduced, reads_taps = 1, True, True
     SLOTS = 5  # a sixth guess would be right too rarely to pay
-    KEPT = 0.7
+    SHARE = 0.7
     INNER = 1152  # of the MLP, so that the head is a file of 9 MB in 16 bits
     USE = (
         "Parallel drafter: an EAGLE-3 head that guesses a whole block in one pass (P-EAGLE; layout of vLLM, except "
@@ -56,7 +56,7 @@ class BlockStudent(Student):
         if batch.length is None:
             return torch.ones_like(batch.ids, dtype=torch.bool)
         drafted = reply_mask(batch, self.shift + 1)  # slot 0 guesses a word of the reply
-        return drafted if batch.draws is None else drafted & (batch.draws < self.KEPT ** (k - 1))
+        return drafted if batch.draws is None else drafted & (batch.draws < self.SHARE ** (k - 1))
 
     def states(self, batch: Batch, steps: int) -> list[torch.Tensor]:
         """Zeros at positions that `covers` leaves out."""

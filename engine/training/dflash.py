@@ -42,8 +42,8 @@ class DFlashLayer(nn.Module):
         normed = F.rms_norm(x, (E,), self.norm_in, self.eps)
         q = self._heads(normed, self.q, self.norm_q, rotary)
         own = [self._heads(normed, self.k, self.norm_k, rotary), self._heads(normed, self.v, None, None)]
-        given = [self._heads(context, self.k, self.norm_k, context_rotary), self._heads(context, self.v, None, None)]
-        k, v = (torch.cat(both, 2) for both in zip(given, own, strict=True))
+        above = [self._heads(context, self.k, self.norm_k, context_rotary), self._heads(context, self.v, None, None)]
+        k, v = (torch.cat(both, 2) for both in zip(above, own, strict=True))
         out = F.scaled_dot_product_attention(q, k, v, attn_mask=mask, enable_gqa=True)
         x = x + self.o(out.transpose(1, 2).flatten(2))
         normed = F.rms_norm(x, (E,), self.norm_mid, self.eps)
@@ -94,7 +94,7 @@ class DFlashHead(nn.Module):
 
 class DFlashStudent(Student):
     shift, reduced, reads_taps = 1, True, True
-    SLOTS, LAYERS, INNER, KEPT = 5, 2, 512, 0.5
+    SLOTS, LAYERS, INNER, SHARE = 5, 2, 512, 0.5
     USE = "DFlash."
     RECIPE = ""
 
@@ -136,7 +136,7 @@ class DFlashStudent(Student):
     def covers(self, batch: Batch, k: int) -> torch.Tensor:
         t = torch.arange(batch.ids.shape[1], device=batch.ids.device)[None] + self.shift + 1
         drafted = (t >= batch.prompt_len[:, None]) & (t < batch.length[:, None])
-        return drafted if batch.draws is None else drafted & (batch.draws < self.KEPT)
+        return drafted if batch.draws is None else drafted & (batch.draws < self.SHARE)
 
     def states(self, batch: Batch, steps: int) -> list[torch.Tensor]:
         covered = self.covers(batch, 1)
