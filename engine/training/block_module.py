@@ -1,5 +1,5 @@
-"""A parallel drafter as a module to train: an EAGLE-3 head whose further slots read a mask in place of what is not
-known yet (P-EAGLE, arXiv 2602.01469).
+"""A parallel drafter as a module to train: an EAGLE-3 head whose further slots read a mask in place of tokens and
+features that are not known yet (P-EAGLE, arXiv 2602.01469).
 
 Slot 0 of a block is the EAGLE-3 head's own position: the target's features of token t and the embedding of token t + 1.
 Slots 1 … K − 1 have the embedding of a mask token and one learnable ``mask_hidden`` in place of the features. Each sees
@@ -31,7 +31,7 @@ class BlockHead(EagleHead):
         """
         B, L = ids.shape
         S = sum(one.shape[1] for one in anchors)
-        slots, starts, order = _numbers(anchors, ids.device)
+        slots, starts, order = _numbers(anchors, ids)
         positions = torch.cat([torch.arange(L, device=ids.device).expand(B, L), starts + slots], 1)
         shifted = F.pad(ids[:, 1:], (0, 1))  # token t + 1 at position t
         ids = torch.cat([shifted, shifted.new_full((B, S), self.mask_token)], 1)
@@ -54,12 +54,13 @@ class BlockHead(EagleHead):
         return hidden + self.down(F.silu(self.gate(x)) * self.up(x))
 
 
-def _numbers(anchors: list[torch.Tensor], device) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+def _numbers(anchors: list[torch.Tensor], ids: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """Of each masked slot: its number in its block [S], the position of slot 0 [B, S], and its block's number [S]."""
     sizes = [one.shape[1] for one in anchors]
-    slots = torch.repeat_interleave(torch.arange(1, len(sizes) + 1), torch.tensor(sizes)).to(device)
-    order = torch.cat([torch.arange(size) for size in sizes]).to(device)
-    return slots, torch.cat(anchors, 1), order
+    slots = torch.tensor([d for d, size in enumerate(sizes, start=1) for _ in range(size)], dtype=torch.long)
+    order = torch.tensor([i for size in sizes for i in range(size)], dtype=torch.long)
+    starts = torch.cat([ids[:, :0], *anchors], 1)
+    return slots.to(ids.device), starts, order.to(ids.device)
 
 
 def _visible(L: int, slots: torch.Tensor, starts: torch.Tensor, order: torch.Tensor) -> torch.Tensor:
