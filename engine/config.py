@@ -103,6 +103,14 @@ METHODS = {
         passes="each",
         shares="eagle",
     ),
+    "block": Method(
+        title="block head",
+        description="guesses a whole block in one pass",
+        drafter="engine.drafters.block:BlockDrafter",
+        reads="head",
+        passes="one",
+        competes=False,
+    ),
     "medusa": Method(
         title="Medusa heads",
         description="guess several places from its last state",

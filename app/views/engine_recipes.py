@@ -21,6 +21,7 @@ NGRAM_LONGEST = 8  # tokens of the longest match, as in engine.drafters.ngram
 SHIPPED = "assets/"  # drafts in this repository; a hub's name has one part before its "/"
 LESSON_METHODS = ("mtp", "dflash")  # of other engines alone: lesson 14 shows their commands
 IN_EIGHT_BITS = ("lm", "eagle")  # of the shipped drafts, which other engines read in 16
+_PATHS = {"medusa": "PATH_OF_MEDUSA_HEADS", "block": "PATH_OF_A_BLOCK_HEAD"}  # where none is known
 TYPICAL = 4  # the draft length of γ = auto until a run shows one
 
 
@@ -46,7 +47,7 @@ class Choice:
     def values(self) -> dict[str, object]:
         """The value of each name in a recipe."""
         gamma = self.gamma if isinstance(self.gamma, int) else self.chosen or TYPICAL
-        draft = self.draft or ("PATH_OF_MEDUSA_HEADS" if self.method == "medusa" else "PATH_OF_AN_EAGLE3_HEAD")
+        draft = self.draft or _PATHS.get(self.method, "PATH_OF_AN_EAGLE3_HEAD")
         return {
             "gamma": gamma,
             "gamma_and_one": gamma + 1,

@@ -136,7 +136,7 @@ def idealised(run: Trace, numbers: RunMetrics) -> Figure:
     if others:
         return Figure(note="This curve is about one drafter, and here several took turns. Choose one to see its curve.")
     if method_of(drafter or run.started.config.get("method", "")).drafts_at_once:
-        return Figure(note="This curve pays a step for each draft, and Medusa heads draft a whole round in one.")
+        return Figure(note="This curve pays a step for each draft, and this method drafts a whole round in one.")
     if has_trees(run):
         return Figure(note="This curve is about chains: one draft for each place. Here a pass scored more than that.")
     lengths, c = list(range(MOST_GAMMA + 1)), costs.draft_cost(drafter)

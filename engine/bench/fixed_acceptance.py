@@ -70,8 +70,8 @@ def turn(engine: Engine, config: RunConfig, alpha: float, gamma: int, repeat: in
         raise BadInput("γ must be fixed here, 1 or more: auto would choose it from the α that is to be seen.")
     if not method_of(config.method).drafts_one_by_one:
         raise BadInput(
-            "These curves pay one step for each draft of a chain; Medusa heads take one for all, and lookahead drafts "
-            "a tree. Choose another method."
+            "These curves pay one step for each draft of a chain; Medusa and block heads take one for all, and "
+            "lookahead drafts a tree. Choose another method."
         )
     drafted = SpecLensSystem(
         engine, _chain(config), gamma=gamma, rules=accept_with_probability(alpha), stop_at_eos=False

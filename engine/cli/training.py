@@ -26,8 +26,8 @@ Seed = Annotated[int, typer.Option(min=0, help="Fixes every random draw.")]
 Slots = Annotated[int, typer.Option(min=1, help="Texts sampled side by side.")]
 Precision = Annotated[str, typer.Option(help="Of the target that writes; on a CPU int8 is the quickest.")]
 Files = Annotated[list[Path] | None, typer.Option(metavar="FILE.npz", help="Sample files; may be given again.")]
-Bits = Annotated[int, typer.Option(help="Of each weight: 16, or 8, for lm and eagle, in half the size.")]
-Student = Annotated[str, typer.Argument(metavar="lm|eagle|medusa|exit", help="Which kind of draft.")]
+Bits = Annotated[int, typer.Option(help="Of each weight: 16, or 8, for lm, eagle and block, in half the size.")]
+Student = Annotated[str, typer.Argument(metavar="lm|eagle|block|medusa|exit", help="Which kind of draft.")]
 
 
 def _project(pair: str, work: Path | None, device: str, files=()):
@@ -133,7 +133,7 @@ def distil(
     words: Annotated[int, typer.Option(min=16, help="Draft vocabulary: the words the target writes most.")] = 6144,
     taps: Annotated[str, typer.Option(help="Target layers a head reads, commas between.")] = AUTO,
     tv: Annotated[float, typer.Option(min=0.0, max=1.0, help="Share of total variation in the loss.")] = 0.0,
-    start: Annotated[Path | None, typer.Option(metavar="DIR", help="An older WORK/STUDENT to go on from.")] = None,
+    start: Annotated[Path | None, typer.Option(metavar="DIR", help="An older WORK/STUDENT, or an EAGLE head.")] = None,
     samples: Files = None, pair: Pair = "smollm2-135m", work: Work = None, device: Device = AUTO, seed: Seed = 0,
 ):  # fmt: skip
     """Train a draft on the samples, resuming from its last checkpoint; logs α on held-out prompts as it goes."""

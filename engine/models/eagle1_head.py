@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import torch
 
 from engine.models.attention import CachedAttention, SequenceSlice
-from engine.models.eagle3_head import EagleModel
+from engine.models.eagle3_head import EagleModel, HeadLayer
 from engine.models.eagle_config import EagleConfig
 from engine.models.linear import Linear
 from engine.models.llama import LlamaModel
@@ -30,14 +30,14 @@ class Eagle1Model(EagleModel):
         E = self.width
         bias = weights("fc.bias", (E,)) if "fc.bias" in weights else None
         self.fc = Linear(weights("fc.weight", (E, 2 * E)), bias)
-        self._load_layer(weights, "layers.0.", E)
+        self.layer = HeadLayer(self, weights, "layers.0.", E)
 
     def forward(self, ids, spans: Sequence[SequenceSlice], rows=slice(None), features=None, state=None):
         """As that of EAGLE-3; ``features`` [W, E] is what the target's last layer gave."""
         last = self.target.norm_out(features) if state is None else state
         attend = CachedAttention(spans, self.H // self.K, self.frequencies, self.rope_scaling, last.dtype)
         hidden = self.fc(torch.cat([self.target.embedding(ids), last], -1))
-        return self._layer(hidden, hidden, attend, rows)
+        return self._outputs(self.layer(hidden, hidden, attend, 0), rows)
 
     def _logits(self, hidden: torch.Tensor) -> torch.Tensor:
         return self.target.head(hidden)

@@ -24,16 +24,44 @@ from engine.models.reduced_output import word_ids
 from engine.models.safetensors_reader import TensorReader
 
 
+class HeadLayer:
+    """A decoder layer whose input is normed outside. ``width``: numbers of its attention's input."""
+
+    def __init__(self, model, weights: TensorReader, at: str, width: int):
+        heads, shared = model.H * model.D, model.K * model.D
+
+        def fused(sizes: dict[str, int], width: int):
+            names = {f"{at}{name}_proj": size for name, size in sizes.items()}
+            rows = torch.cat([weights(f"{name}.weight", (size, width)) for name, size in names.items()])
+            if not any(f"{name}.bias" in weights for name in names):
+                return Linear(rows)
+            return Linear(rows, torch.cat([weights(f"{name}.bias", (size,)) for name, size in names.items()]))
+
+        self.H, self.K, self.D, self.inner, self.eps = model.H, model.K, model.D, model.inner, model.eps
+        self.norm_mid = weights(at + "post_attention_layernorm.weight", (model.width,))
+        self.qkv = fused({"self_attn.q": heads, "self_attn.k": shared, "self_attn.v": shared}, width)
+        self.out = fused({"self_attn.o": model.width}, heads)
+        self.gate_up = fused({"mlp.gate": model.inner, "mlp.up": model.inner}, model.width)
+        self.down = fused({"mlp.down": model.width}, model.inner)
+
+    def __call__(self, x: torch.Tensor, residual: torch.Tensor, attend: CachedAttention, layer: int) -> torch.Tensor:
+        """Attention over ``x`` and the MLP, both added to ``residual`` [W, E]; ``layer``: its number in the cache."""
+        qk, v = self.qkv(x).view(len(x), self.H + 2 * self.K, self.D).split([self.H + self.K, self.K], 1)
+        hidden = residual + self.out(attend(qk, v, layer))
+        gate_up = self.gate_up(F.rms_norm(hidden, self.norm_mid.shape, self.norm_mid, self.eps))
+        return hidden + self.down(F.silu(gate_up[:, : self.inner]) * gate_up[:, self.inner :])
+
+
 class EagleModel:
     """``reads``: layers of the target whose incoming states it reads; ``target_ids`` [Vd]: of its words."""
 
-    layers_count = 1
     taps, on_host, trees, spare = (), False, True, 0
 
     def __init__(self, folder: Path, target: LlamaModel, config: EagleConfig | None = None, weights=None):
         """``config`` and ``weights`` replace those of the folder."""
         config = config or read_config(folder)
         self.config, self.target, self.dtype, self.device = config, target, target.dtype, target.device
+        self.layers_count = config.num_hidden_layers
         self.H, self.K, self.D = config.num_attention_heads, config.num_key_value_heads, config.head_size
         self.inner, self.eps = config.intermediate_size, config.rms_norm_eps
         self.vocab_size, self.max_length = config.draft_vocab_size or config.vocab_size, target.max_length
@@ -69,58 +97,56 @@ class EagleModel:
         return words
 
     def _load(self, weights: TensorReader) -> None:
-        E, Vd = self.width, self.vocab_size
-        at = "layers.0." if "layers.0.hidden_norm.weight" in weights else "midlayer."
+        E = self.width
+        at = first_layer(weights)
         self.fc = Linear(weights("fc.weight", (E, len(self.reads) * E)))
         self.norm_embed = weights(at + "input_layernorm.weight", (E,))
         self.norm_hidden = weights(at + "hidden_norm.weight", (E,))
         self.norm = weights("norm.weight", (E,))
-        self._load_layer(weights, at, 2 * E)
-        self.head = Linear(weights("lm_head.weight", (Vd, E)))
+        self.layer, self.further = HeadLayer(self, weights, at, 2 * E), []
+        for at in (f"layers.{i}." for i in range(1, self.layers_count)):
+            norm = weights(at + "input_layernorm.weight", (E,))
+            self.further.append((norm, HeadLayer(self, weights, at, E)))
+        self.head = Linear(self._output_rows(weights))
 
-    def _load_layer(self, weights: TensorReader, at: str, width: int) -> None:
-        """The attention, whose input has ``width`` numbers, and the MLP."""
-        heads, shared = self.H * self.D, self.K * self.D
-
-        def fused(sizes: dict[str, int], width: int):
-            names = {f"{at}{name}_proj": size for name, size in sizes.items()}
-            rows = torch.cat([weights(f"{name}.weight", (size, width)) for name, size in names.items()])
-            if not any(f"{name}.bias" in weights for name in names):
-                return Linear(rows)
-            return Linear(rows, torch.cat([weights(f"{name}.bias", (size,)) for name, size in names.items()]))
-
-        self.norm_mid = weights(at + "post_attention_layernorm.weight", (self.width,))
-        self.qkv = fused({"self_attn.q": heads, "self_attn.k": shared, "self_attn.v": shared}, width)
-        self.out = fused({"self_attn.o": self.width}, heads)
-        self.gate_up = fused({"mlp.gate": self.inner, "mlp.up": self.inner}, self.width)
-        self.down = fused({"mlp.down": self.width}, self.inner)
+    def _output_rows(self, weights: TensorReader) -> torch.Tensor:
+        """Of its words [Vd, E]."""
+        return weights("lm_head.weight", (self.vocab_size, self.width))
 
     def new_cache(self, slots: int) -> KVCache:
-        return KVCache(1, self.K, slots, self.D, self.dtype, self.device)
+        return KVCache(self.layers_count, self.K, slots, self.D, self.dtype, self.device)
 
     def forward(self, ids, spans: Sequence[SequenceSlice], rows=slice(None), features=None, state=None):
         """Runs one pass. ids [W]: token t + 1 at position t, of all ``spans``; with ``features`` [W, taps·E] of the
         target, or ``state`` [W, E], the head's own from the step before. Returns logits [rows, Vd] and the outgoing
         state [rows, E]."""
-        hidden = self.fc(features) if state is None else state
+        hidden = self._projected(features) if state is None else state
         attend = CachedAttention(spans, self.H // self.K, self.frequencies, self.rope_scaling, hidden.dtype)
-        embedded = self._rms_norm(self.target.embedding(ids), self.norm_embed)
+        embedded = self._rms_norm(self._embedding(ids), self.norm_embed)
         normed = self._rms_norm(hidden, self.norm_hidden)
         residual = normed if self.config.norm_before_residual else hidden
-        return self._layer(torch.cat([embedded, normed], -1), residual, attend, rows)
+        hidden = self.layer(torch.cat([embedded, normed], -1), residual, attend, 0)
+        for i, (norm, layer) in enumerate(self.further, start=1):
+            hidden = layer(self._rms_norm(hidden, norm), hidden, attend, i)
+        return self._outputs(hidden, rows)
 
-    def _layer(self, x: torch.Tensor, residual: torch.Tensor, attend: CachedAttention, rows):
-        """Attention over ``x`` and the MLP, both added to ``residual`` [W, E]; then as ``forward``."""
-        qk, v = self.qkv(x).view(len(x), self.H + 2 * self.K, self.D).split([self.H + self.K, self.K], 1)
-        hidden = residual + self.out(attend(qk, v, 0))
-        gate_up = self.gate_up(self._rms_norm(hidden, self.norm_mid))
-        hidden = hidden + self.down(F.silu(gate_up[:, : self.inner]) * gate_up[:, self.inner :])
-        if rows is None:
-            return None, None
-        return self._logits(hidden[rows]), hidden[rows]
+    def _projected(self, features: torch.Tensor) -> torch.Tensor:
+        """features [W, taps·E] → [W, E]"""
+        return self.fc(features)
+
+    def _embedding(self, ids: torch.Tensor) -> torch.Tensor:
+        return self.target.embedding(ids)
+
+    def _outputs(self, hidden: torch.Tensor, rows):
+        return (None, None) if rows is None else (self._logits(hidden[rows]), hidden[rows])
 
     def _logits(self, hidden: torch.Tensor) -> torch.Tensor:
         return self.head(self._rms_norm(hidden, self.norm))
 
     def _rms_norm(self, x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
         return F.rms_norm(x, weight.shape, weight, self.eps)
+
+
+def first_layer(weights) -> str:
+    """Returns how the names of the first layer's tensors begin."""
+    return "layers.0." if "layers.0.hidden_norm.weight" in weights else "midlayer."

@@ -24,6 +24,8 @@ from transformers import PreTrainedConfig
 
 from engine.errors import Unavailable, explain
 
+_MASKS = ("ptd_token_id", "pard_token", "mask_token_id")
+
 
 class EagleLayers(BaseModel, strict=True):
     eagle_aux_hidden_state_layer_ids: tuple[NonNegativeInt, ...] | None = None
@@ -92,22 +94,33 @@ class EagleConfig(BaseModel):
         )
 
 
-def read_config(folder: Path) -> EagleConfig:
-    """Raises Unavailable that names the wrong field."""
+class BlockConfig(EagleConfig):
+    """Of a head that guesses a block in one pass (P-EAGLE). ``mask_token``: the id whose embedding masked slots
+    have; ``num_depths``: the guesses of a block."""
+
+    num_hidden_layers: PositiveInt = 1
+    num_depths: PositiveInt = 8
+    mask_token: NonNegativeInt
+
+
+def read_config(folder: Path, kind: type[EagleConfig] = EagleConfig, noun: str = "EAGLE head"):
+    """Returns a config of this ``kind``. Raises Unavailable that names the wrong field."""
     path = Path(folder) / "config.json"
     try:
         fields = json.loads(path.read_bytes())
-        return EagleConfig.model_validate_json(json.dumps(_flat(fields)))
+        return kind.model_validate_json(json.dumps(_flat(fields)))
     except (OSError, AttributeError, TypeError) as error:
-        raise Unavailable(f"There is no EAGLE head in {folder}: config.json cannot be read.") from error
+        raise Unavailable(f"There is no {noun} in {folder}: config.json cannot be read.") from error
     except ValidationError as error:
-        raise Unavailable(f"{path} describes no EAGLE head that can run here: {explain(error)}.") from error
+        raise Unavailable(f"{path} describes no {noun} that can run here: {explain(error)}.") from error
     except ValueError as error:
         raise Unavailable(f"{path} is damaged; delete that folder and fetch the pair again.") from error
 
 
 def _flat(fields: dict) -> dict:
-    """The layer's fields beside the head's own, which win, and the layers it reads where SGLang has them."""
+    """The layer's fields beside the head's own, which win; the layers it reads where SGLang has them, and the token of
+    its mask, for which vLLM and the speculators library have names of their own."""
     flat = {**fields.get("transformer_layer_config", {}), **{k: v for k, v in fields.items() if v is not None}}
     named: Sequence[int] | None = flat.get("eagle_aux_hidden_state_layer_ids")
+    flat["mask_token"] = next((flat[name] for name in _MASKS if flat.get(name) is not None), None)
     return flat | {"eagle_config": {"eagle_aux_hidden_state_layer_ids": named}} if named else flat

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from engine.config import imported
+from engine.models.block_head import BlockModel
 from engine.models.eagle1_head import Eagle1Model
 from engine.models.eagle3_head import EagleModel
 from engine.models.exit_head import ExitModel
@@ -39,6 +40,14 @@ def load_eagle(folder: Path, target):
     else:
         kind = EagleModel if is_third else Eagle1Model
     return kind(folder, target, weights=weights)
+
+
+def load_block(folder: Path, target):
+    if target.on_host:
+        from engine.models.onnx_eagle import OnnxBlock
+
+        return OnnxBlock(folder, target)
+    return BlockModel(folder, target)
 
 
 def load_medusa(folder: Path, target):

@@ -12,8 +12,9 @@ import torch.nn.functional as F
 
 from engine.errors import Unavailable
 from engine.models.attention import HostSequenceSlice
+from engine.models.block_head import BlockModel
 from engine.models.eagle1_head import Eagle1Model
-from engine.models.eagle3_head import EagleModel
+from engine.models.eagle3_head import EagleModel, first_layer
 from engine.models.kv_cache import KVCache
 from engine.models.loader import HEAD_SIZES
 from engine.models.onnx_attention import SPARE, Attention, CachedPasses, RotaryTables
@@ -28,7 +29,7 @@ class OnnxEagle(EagleModel):
     on_host, spare = True, SPARE
 
     def _load(self, weights) -> None:
-        E, at = self.width, "layers.0." if "layers.0.hidden_norm.weight" in weights else "midlayer."
+        E, at = self.width, first_layer(weights)
         self.precision = draft_precision(E, self.inner, self.H * self.D)
         read, graph = Weights(weights, self.precision), Graph(self.precision)
         self._project = self._projection(read, len(self.reads) * E)
@@ -40,8 +41,16 @@ class OnnxEagle(EagleModel):
         pair = graph.node("Concat", parts, "pair", axis=-1)
         residual = parts[1] if self.config.norm_before_residual else hidden
         add, residual = self._layer_graph(graph, read, at, pair, 2 * E, residual)
+        for i in range(1, self.layers_count):
+            at = f"layers.{i}."
+            norm = read.vector(at + "input_layernorm.weight", E)
+            x, residual = graph.add_norm(add, residual, f"norm{i}", norm, self.eps)
+            add, residual = self._add_layer(graph, read, at, x, E, residual, str(i))
         final, state = graph.add_norm(add, residual, "final", read.vector("norm.weight", E), self.eps)
-        self._finish(graph, final, state, read.matrix({"lm_head.weight": self.vocab_size}, E))
+        self._finish(graph, final, state, self._output_matrix(read))
+
+    def _output_matrix(self, read: Weights):
+        return read.matrix({"lm_head.weight": self.vocab_size}, self.width)
 
     def _projection(self, read: Weights, width: int) -> Session:
         """What turns the target's features [T, width] into a state."""
@@ -53,16 +62,18 @@ class OnnxEagle(EagleModel):
         return Session(graph)
 
     def _layer_graph(self, graph: Graph, read: Weights, at: str, x: str, width: int, residual: str) -> tuple[str, str]:
-        """Attention over ``x`` and the MLP: what to add to which residual."""
+        """The first layer: attention over ``x`` and the MLP. Returns what to add to which residual."""
         if self.D % HEAD_SIZES:
             raise Unavailable(
                 f"This EAGLE head has {self.D} numbers for each attention head, and ONNX Runtime takes multiples of "
                 f"{HEAD_SIZES}; use another method."
             )
-        heads = Heads(self.H, self.K, self.D)
-        self._attention = Attention(graph, 1, heads, trees=True)
-        seen = self._attention(add_qkv(graph, read, at, "qkv", x, width, heads))
-        return add_after_attention(graph, read, at, "", seen, residual, self)
+        self._attention = Attention(graph, 1, Heads(self.H, self.K, self.D), trees=True)
+        return self._add_layer(graph, read, at, x, width, residual, "")
+
+    def _add_layer(self, graph: Graph, read: Weights, at: str, x: str, width: int, residual: str, name: str):
+        seen = self._attention(add_qkv(graph, read, at, f"qkv{name}", x, width, self._attention.heads))
+        return add_after_attention(graph, read, at, name, seen, residual, self)
 
     def _finish(self, graph: Graph, final: str, state: str, words) -> None:
         """The output layer, and the outgoing state, of some rows."""
@@ -73,7 +84,7 @@ class OnnxEagle(EagleModel):
         self._passes = CachedPasses(graph, self._attention, RotaryTables(self.frequencies, self.rope_scaling))
 
     def new_cache(self, slots: int) -> KVCache:
-        return KVCache(1, self.K, slots, self.D, self.dtype, self.device, spare=self.spare)
+        return KVCache(self.layers_count, self.K, slots, self.D, self.dtype, self.device, spare=self.spare)
 
     def forward(self, ids, spans: Sequence[HostSequenceSlice], rows=slice(None), features=None, state=None):
         """As that of `EagleModel`, of one sequence."""
@@ -84,7 +95,7 @@ class OnnxEagle(EagleModel):
 
     def _run(self, ids, spans: Sequence[HostSequenceSlice], rows, hidden: torch.Tensor):
         numbers = row_numbers(rows, len(ids))
-        inputs = {"embedded": self.target.embedding(ids), "hidden": hidden, "rows": numbers}
+        inputs = {"embedded": self._embedding(ids), "hidden": hidden, "rows": numbers}
         outputs = {"logits": (len(numbers), self.vocab_size), "state": (len(numbers), self.width)}
         results = self._passes.run(spans, [len(ids)], inputs, outputs)
         return (None, None) if rows is None else (results["logits"], results["state"])
@@ -107,3 +118,10 @@ class OnnxEagle1(OnnxEagle, Eagle1Model):
 
     def _projected(self, features: torch.Tensor) -> torch.Tensor:
         return F.rms_norm(features, (self.width,), self._target_norm, self.target.eps)
+
+
+class OnnxBlock(BlockModel, OnnxEagle):
+    """A block head."""
+
+    def _output_matrix(self, read: Weights):
+        return rounded_matrix(self._output_rows(read.reader), self.precision)

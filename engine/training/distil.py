@@ -23,7 +23,7 @@ from engine.files import ProgressCallback, write_file
 from engine.models import onnx_session
 from engine.training.dataset import Samples
 from engine.training.hidden_states import Features
-from engine.training.students import Batch
+from engine.training.students import Batch, reply_mask
 from engine.training.teacher import Teacher
 
 
@@ -103,18 +103,13 @@ class Data:
         return Batch(*(t if t is None else t.to(self.device) for t in tensors))
 
 
-def reply_mask(batch: Batch, ahead: int) -> torch.Tensor:
-    """Returns [B, L] bool: positions t whose guess, token t + ahead, was written by the target."""
-    t = torch.arange(batch.ids.shape[1], device=batch.ids.device)[None] + ahead
-    return (t >= batch.prompt_len[:, None]) & (t < batch.length[:, None])
-
-
 def loss(student, teacher: Teacher, batch: Batch, recipe: Recipe, steps: int, generator: torch.Generator):
     """Returns the mean loss over reply positions, averaged over draft steps with their weights."""
     words, extra = student.words_for_update(generator)
+    batch.draws = torch.rand(batch.ids.shape, generator=generator).to(batch.ids.device)
     total, weights = 0.0, 0.0
     for k, states in enumerate(student.states(batch, steps), start=1):
-        where, ahead = reply_mask(batch, k + student.shift), k + student.shift - 1
+        where, ahead = reply_mask(batch, k + student.shift) & student.covers(batch, k), k + student.shift - 1
         b, t = where.nonzero(as_tuple=True)
         with torch.no_grad():
             p = teacher.logits(batch.final[b, t + ahead], words)
@@ -141,7 +136,7 @@ def acceptance(student, teacher: Teacher, data: Data, steps: int, rows: int = 24
     for part in np.array_split(chosen, max(1, len(chosen) // 4)):
         batch = data.batch(part)
         for k, states in enumerate(student.states(batch, steps), start=1):
-            b, t = reply_mask(batch, k + student.shift).nonzero(as_tuple=True)
+            b, t = (reply_mask(batch, k + student.shift) & student.covers(batch, k)).nonzero(as_tuple=True)
             p = teacher.logits(batch.final[b, t + k + student.shift - 1]).softmax(-1)
             q = student.logits(states[b, t], words).softmax(-1)
             agree = words[q.argmax(-1)] == p.argmax(-1)

@@ -14,13 +14,27 @@ from torch import nn
 
 from engine.models.attention import apply_rotary, rotary_frequencies, rotary_tables
 
+TENSORS = {  # names of the layer's tensors, ours → theirs
+    "norm_embed": "input_layernorm.weight",
+    "norm_hidden": "hidden_norm.weight",
+    "norm_mid": "post_attention_layernorm.weight",
+    "q.weight": "self_attn.q_proj.weight",
+    "k.weight": "self_attn.k_proj.weight",
+    "v.weight": "self_attn.v_proj.weight",
+    "o.weight": "self_attn.o_proj.weight",
+    "gate.weight": "mlp.gate_proj.weight",
+    "up.weight": "mlp.up_proj.weight",
+    "down.weight": "mlp.down_proj.weight",
+}
+
 
 class EagleHead(nn.Module):
-    """``embed`` [V, E] and ``head`` [Vd, E] are the target's own rows and stay as they are."""
+    """``embed`` [V, E] and ``head`` [Vd, E] are the target's own rows and stay as they are. ``inner``: size of the MLP,
+    by default that of the target's."""
 
-    def __init__(self, config, embed: torch.Tensor, head: torch.Tensor, taps: int = 3):
+    def __init__(self, config, embed: torch.Tensor, head: torch.Tensor, taps: int = 3, inner: int = 0):
         super().__init__()
-        E, self.eps = config.hidden_size, config.rms_norm_eps
+        E, self.eps, inner = config.hidden_size, config.rms_norm_eps, inner or config.intermediate_size
         self.H, self.K = config.num_attention_heads, config.num_key_value_heads
         self.D = getattr(config, "head_dim", None) or E // self.H
         self.register_buffer("embed", embed, persistent=False)
@@ -31,9 +45,9 @@ class EagleHead(nn.Module):
         self.k = nn.Linear(2 * E, self.K * self.D, bias=False)
         self.v = nn.Linear(2 * E, self.K * self.D, bias=False)
         self.o = nn.Linear(self.H * self.D, E, bias=False)
-        self.gate = nn.Linear(E, config.intermediate_size, bias=False)
-        self.up = nn.Linear(E, config.intermediate_size, bias=False)
-        self.down = nn.Linear(config.intermediate_size, E, bias=False)
+        self.gate = nn.Linear(E, inner, bias=False)
+        self.up = nn.Linear(E, inner, bias=False)
+        self.down = nn.Linear(inner, E, bias=False)
         frequencies, self.scaling = rotary_frequencies(config, self.D, "cpu")
         self.register_buffer("inverse", frequencies, persistent=False)
 

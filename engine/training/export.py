@@ -1,7 +1,7 @@
 """Exports a trained student as safetensors in 16 bits with a config, in a temporary folder that is then renamed.
 
-`lm` becomes a transformers checkpoint with the target's tokenizer; `eagle` the layout of vLLM and SGLang; `medusa` that
-of TGI's version 2 with a map of the words; `exit` that of `engine/models/exit_head.py`.
+`lm` becomes a transformers checkpoint with the target's tokenizer; `eagle` and `block` the layout of vLLM; `medusa`
+that of TGI's version 2 with a map of the words; `exit` that of `engine/models/exit_head.py`.
 """
 
 import errno
@@ -21,7 +21,7 @@ from engine.config import imported
 from engine.errors import BadInput
 from engine.files import disk_errors
 from engine.models.attention import rope
-from engine.training.eagle3_module import EagleHead
+from engine.training.eagle3_module import TENSORS, EagleHead
 from engine.training.model_card import TAG
 from engine.training.teacher import Teacher
 from engine.weights.head_kinds import head_kind
@@ -33,18 +33,6 @@ _TOKENIZER = (  # copied if the target has them
     "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json", "vocab.json",
     "merges.txt", "tokenizer.model", "chat_template.jinja", "chat_template.json", "generation_config.json",
 )  # fmt: skip
-_NAMES = {  # ours → theirs, inside `midlayer.`
-    "norm_embed": "input_layernorm.weight",
-    "norm_hidden": "hidden_norm.weight",
-    "norm_mid": "post_attention_layernorm.weight",
-    "q.weight": "self_attn.q_proj.weight",
-    "k.weight": "self_attn.k_proj.weight",
-    "v.weight": "self_attn.v_proj.weight",
-    "o.weight": "self_attn.o_proj.weight",
-    "gate.weight": "mlp.gate_proj.weight",
-    "up.weight": "mlp.up_proj.weight",
-    "down.weight": "mlp.down_proj.weight",
-}
 
 
 def vocabulary_map(words: torch.Tensor, vocabulary: int) -> dict[str, torch.Tensor]:
@@ -61,23 +49,46 @@ def head(kind: str, *of_a_head) -> None:
 
 def eagle(student, teacher: Teacher, taps: tuple[int, ...], target: ModelSpec | None, folder: Path, card: str) -> None:
     """Writes the head with its words' rows of the target's output layer; the embedding is not included."""
+    tensors = _eagle_tensors(student) | {"lm_head.weight": student.module.head}
+    _write_eagle(student, teacher, tensors, _eagle_config(student, teacher, taps), folder, card)
+
+
+def block(student, teacher: Teacher, taps: tuple[int, ...], target: ModelSpec | None, folder: Path, card: str) -> None:
+    """Writes the head with its mask. The words' rows of the output layer are read from the target, where that has them
+    beside its embedding; else they are added."""
+    module = student.module
+    tensors = _eagle_tensors(student) | {"mask_hidden": module.mask_hidden[None]}
+    if teacher.head is not teacher.embed:
+        tensors |= {"lm_head.weight": module.head}
+    config = _eagle_config(student, teacher, taps)
+    config |= {"parallel_drafting": True, "ptd_token_id": module.mask_token, "num_depths": student.SLOTS}
+    _write_eagle(student, teacher, tensors, config, folder, card)
+
+
+def _eagle_tensors(student) -> dict[str, torch.Tensor]:
     module: EagleHead = student.module
-    tensors = {f"midlayer.{theirs}": module.state_dict()[ours] for ours, theirs in _NAMES.items()}
-    tensors |= {"fc.weight": module.fc.weight, "norm.weight": module.norm, "lm_head.weight": module.head}
-    tensors = {name: t.detach().to("cpu", torch.bfloat16).contiguous() for name, t in tensors.items()}
-    c, words = teacher.config, student.words.cpu()
-    config = {
+    tensors = {f"midlayer.{theirs}": module.state_dict()[ours] for ours, theirs in TENSORS.items()}
+    return tensors | {"fc.weight": module.fc.weight, "norm.weight": module.norm}
+
+
+def _eagle_config(student, teacher: Teacher, taps: tuple[int, ...]) -> dict:
+    c, module = teacher.config, student.module
+    return {
         "architectures": [_EAGLE3], "model_type": "llama", "hidden_size": c.hidden_size,
         "intermediate_size": module.gate.weight.shape[0], "num_hidden_layers": 1, "num_attention_heads": module.H,
         "num_key_value_heads": module.K, "head_dim": module.D, "vocab_size": c.vocab_size,
-        "draft_vocab_size": len(words), "rms_norm_eps": c.rms_norm_eps, "hidden_act": c.hidden_act,
+        "draft_vocab_size": len(student.words), "rms_norm_eps": c.rms_norm_eps, "hidden_act": c.hidden_act,
         "rope_theta": c.rope_parameters["rope_theta"], "rope_scaling": _scaling(c), "attention_bias": False,
         "mlp_bias": False, "max_position_embeddings": c.max_position_embeddings, "tie_word_embeddings": False,
         "bos_token_id": c.bos_token_id, "eos_token_id": c.eos_token_id, "torch_dtype": "bfloat16",
         "eagle_config": {"use_aux_hidden_state": True, "eagle_aux_hidden_state_layer_ids": list(taps)},
     }  # fmt: skip
 
-    tensors |= vocabulary_map(words, c.vocab_size)
+
+def _write_eagle(student, teacher: Teacher, tensors: dict, config: dict, folder: Path, card: str) -> None:
+    """Writes the tensors in 16 bits, and the map of the student's words."""
+    tensors = {name: t.detach().to("cpu", torch.bfloat16).contiguous() for name, t in tensors.items()}
+    tensors |= vocabulary_map(student.words.cpu(), teacher.config.vocab_size)
     replace_folder(folder, lambda work: _write_head(work, "model.safetensors", tensors, config, card))
 
 

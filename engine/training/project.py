@@ -23,6 +23,7 @@ from engine.models.transformers_config import load_tokenizer
 from engine.runtime.hardware import choose_device, choose_precision
 from engine.training import dataset as sample_file
 from engine.training import hidden_states as feature_file
+from engine.training.block_student import words_of_head
 from engine.training.dataset import Samples
 from engine.training.distil import Recipe
 from engine.training.generate import requests
@@ -141,7 +142,11 @@ class TrainingProject:
         frequent(samples, words)  # raises BadInput if there are too few
         older, target = str(Path(start).resolve()) if start else "", weights_hash(self.target)
         setup = StudentSetup(student, tuple(taps), words, samples.fingerprint(), seed, LmShape(), older, target)
-        if start:
+        if start and is_head(setup):
+            words_of_head(
+                Path(start), self.pair.target.vocab_size, setup.taps, words
+            )  # BadInput for one that does not fit
+        elif start:
             _check_same_kind(setup, StudentSetup.read(Path(start)))
         folder = self.folder / student
         if not (folder / "setup.json").exists():
@@ -153,6 +158,11 @@ class TrainingProject:
     def student(self, setup: StudentSetup, teacher: Teacher, samples: Samples, features: Features | None):
         """Returns a student, initialised from the target or from an older draft, and the number of reply tokens that
         the older draft was trained on."""
+        if is_head(setup):
+            words = words_of_head(Path(setup.start), self.pair.target.vocab_size, setup.taps, setup.words)
+            student = self._new(setup, teacher, words, features)
+            student.start_from_head(Path(setup.start))
+            return student, 0
         if setup.start:
             student, state = self.restore(setup, teacher, Path(setup.start))
             return student, state["seen"]
@@ -178,6 +188,11 @@ class TrainingProject:
         except Exception as error:  # pickle, zip and shape errors alike
             raise BadInput(f"The checkpoint {path} cannot be read; delete it to begin anew.") from error
         return student, state
+
+
+def is_head(setup: StudentSetup) -> bool:
+    """Whether a block student starts from an EAGLE head's folder, not from an older block student."""
+    return setup.student == "block" and bool(setup.start) and not (Path(setup.start) / "setup.json").exists()
 
 
 def _check_same_kind(new: StudentSetup, old: StudentSetup) -> None:

@@ -22,16 +22,32 @@ Rollout = tuple[tuple[float, int], ...]  # (share of the training, draft steps f
 
 @dataclass
 class Batch:
-    """ids [B, L]; features [B, L, taps·E]; final [B, L, E]; prompt_len and length [B]."""
+    """ids [B, L]; features [B, L, taps·E]; final [B, L, E]; prompt_len and length [B], None of texts without a prompt.
+    draws [B, L]: uniform numbers by which a student chooses the positions that an update trains; None for all."""
 
     ids: torch.Tensor
     features: torch.Tensor | None
     final: torch.Tensor
-    prompt_len: torch.Tensor
-    length: torch.Tensor
+    prompt_len: torch.Tensor | None
+    length: torch.Tensor | None
+    draws: torch.Tensor | None = None
 
 
-class EagleStudent(nn.Module):
+def reply_mask(batch: Batch, ahead: int) -> torch.Tensor:
+    """Returns [B, L] bool: positions t whose guess, token t + ahead, was written by the target."""
+    t = torch.arange(batch.ids.shape[1], device=batch.ids.device)[None] + ahead
+    return (t >= batch.prompt_len[:, None]) & (t < batch.length[:, None])
+
+
+class Student(nn.Module):
+    """Base of all kinds."""
+
+    def covers(self, batch: Batch, k: int) -> torch.Tensor | bool:
+        """Where [B, L] draft step k is computed."""
+        return True
+
+
+class EagleStudent(Student):
     """Reads the target's features; ``words`` [Vd]: the target ids of its reduced vocabulary."""
 
     shift, reduced, reads_taps = 1, True, True
@@ -62,7 +78,7 @@ class EagleStudent(nn.Module):
         return self.words, None
 
 
-class MedusaStudent(nn.Module):
+class MedusaStudent(Student):
     """Medusa-1 heads (Cai et al. 2024) on the target's last state after its norm; their output layer is the target's
     rows of ``words`` [Vd], and stays as it is. Draft step k is head k: it does not see the tokens between."""
 
@@ -120,7 +136,7 @@ class ExitHead(nn.Module):
         return F.rms_norm(x, self.norm.shape, self.norm, self.eps)
 
 
-class ExitStudent(nn.Module):
+class ExitStudent(Student):
     """An exit head on the one state that it reads; its output layer is the target's rows of ``words`` [Vd], and stays
     as it is."""
 
@@ -156,7 +172,7 @@ class ExitStudent(nn.Module):
         return self.words, None
 
 
-class LmStudent(nn.Module):
+class LmStudent(Student):
     """A small independent Llama, trained with a sampled softmax: all frequent ``words`` [Vd] plus a random 1,024 of the
     others in each update, importance-weighted."""
 
@@ -193,7 +209,7 @@ class LmStudent(nn.Module):
         return torch.cat([self.words, some]), weight.to(self.words.device)
 
 
-def student_class(kind: str) -> type[nn.Module]:
+def student_class(kind: str) -> type[Student]:
     """Of "lm" or a kind of head. ``new(teacher, words, scales)`` makes a head's student, with the scale of each tapped
     state; ``rollout(is_continued)`` is how far it drafts, None as the recipe has it; ``USE`` and ``RECIPE`` are
     sentences of its model card."""
@@ -201,9 +217,15 @@ def student_class(kind: str) -> type[nn.Module]:
 
 
 def new_eagle(teacher, words: torch.Tensor, taps: int, layer: dict[str, torch.Tensor], scales: torch.Tensor):
-    """Returns a head initialised from the target: the half that reads hidden states takes the weights of its last
-    ``layer``, the embedding half starts small, and `fc` passes on the highest tap. scales [taps]: rms of each tap."""
+    """Returns a head initialised from a ``layer`` of the target; scales [taps]: rms of each tap."""
     module = EagleHead(teacher.config, teacher.embed, teacher.head[words], taps)
+    start_from_target(module, teacher, layer, scales)
+    return EagleStudent(module, words)
+
+
+def start_from_target(module: EagleHead, teacher, layer: dict[str, torch.Tensor], scales: torch.Tensor) -> None:
+    """The half that reads hidden states takes the weights of the target's ``layer``, the embedding half starts small,
+    `fc` passes on the highest tap, and a smaller MLP takes the strongest units."""
     E = teacher.config.hidden_size
     with torch.no_grad():
         module.fc.weight.normal_(0, 0.02).div_(scales.repeat_interleave(E)[None] / scales[-1])
@@ -213,12 +235,20 @@ def new_eagle(teacher, words: torch.Tensor, taps: int, layer: dict[str, torch.Te
             embedded = torch.randn_like(half) * half.std() * 0.5
             getattr(module, name).weight.copy_(torch.cat([embedded, half], 1))
         module.o.weight.copy_(layer["self_attn.o_proj.weight"])
-        for name in ("gate", "up", "down"):
-            getattr(module, name).weight.copy_(layer[f"mlp.{name}_proj.weight"])
+        gate, up, down = (layer[f"mlp.{name}_proj.weight"] for name in ("gate", "up", "down"))
+        units = strongest(gate, up, down, module.gate.out_features)
+        module.gate.weight.copy_(gate[units])
+        module.up.weight.copy_(up[units])
+        module.down.weight.copy_(down[:, units])
         module.norm_hidden.copy_(layer["input_layernorm.weight"])
         module.norm_mid.copy_(layer["post_attention_layernorm.weight"])
         module.norm.copy_(teacher.norm)
-    return EagleStudent(module, words)
+
+
+def strongest(gate: torch.Tensor, up: torch.Tensor, down: torch.Tensor, count: int) -> torch.Tensor:
+    """Returns [count] units of an MLP with the largest product of norms, in increasing order."""
+    strength = gate.norm(dim=1) * up.norm(dim=1) * down.norm(dim=0)
+    return strength.topk(count).indices.sort().values
 
 
 @dataclass(frozen=True)

@@ -35,6 +35,23 @@ class HeadKind:
 
 # By the method that drafts with them. The fields are looked at before the tensors.
 HEAD_KINDS = {
+    "dflash": HeadKind(
+        noun="a DFlash head",
+        tensor="no_such",
+        load="",
+        export="",
+        cache="its own",
+        student="engine.training.dflash:DFlashStudent",
+    ),
+    # An EAGLE head with one tensor more, so it is looked for first.
+    "block": HeadKind(
+        noun="a block head",
+        tensor="mask_hidden",
+        load="engine.models.heads:load_block",
+        export="engine.training.export:block",
+        student="engine.training.block_student:BlockStudent",
+        cache="its own",
+    ),
     # Known by the layer that joins an embedding and a state, because its config.json names many architectures, a plain
     # Llama among them.
     "eagle": HeadKind(

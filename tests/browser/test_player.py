@@ -715,3 +715,13 @@ def test_medusas_heads_are_columns_below_one_line_while_their_round_is_played_or
     rows.nth(3).locator(".sl-token").first.click()
     expect(rows.nth(2).locator(".sl-how")).to_be_hidden()
     assert page.locator(".sl-heads").count() == 2, "of the round played and of the one inspected"
+
+
+def test_a_block_is_columns_of_one_pass(opened):
+    page = opened(drafted_by("block", made(30, 3)))
+    row = page.locator(".sl-row").nth(2)
+    row.locator(".sl-token").nth(1).click()
+    places = row.locator(".sl-heads [data-head]")
+    assert places.evaluate_all("all => all.map(node => node.dataset.head)") == ["place 1", "place 2", "place 3"]
+    expect(row.locator(".sl-how")).to_have_text("Guessed at once, in one pass of a small network: none saw the other.")
+    expect(page.locator(".sl-inspector")).to_contain_text("Place 2 of its block, from the one pass")

@@ -84,6 +84,7 @@ TRACES = {
     "greedy": recorded("ngram", 4, 60, 0.0),
     "greedy_ended": ended_early(recorded("ngram", 4, 60, 0.0)),
     "medusa": drafted_by("medusa", recorded("ngram", 3, 30, 0.8)),
+    "one_block": drafted_by("block", recorded("ngram", 3, 30, 0.8)),
     "lookahead": of_lookahead({"window": 2, "ngram": 3, "guesses": 2}),
     "exit": exit_run(tree()),
     "exit_unknown": exit_run(replace(tree(), started=replace(tree().started, exit_layers=None))),
@@ -183,8 +184,10 @@ def test_typical_acceptance_speaks_of_its_threshold(spoken):
 
 def test_a_round_says_how_its_drafts_came_about(spoken):
     numbers = partial(re.findall, r"\d+")
-    drafted = [row for row in spoken["medusa"] if row["drafted"]]
-    assert len(drafted) > 3 and [numbers(token["part"]) for token in drafted[0]["tokens"][:3]] == [["1"], ["2"], ["3"]]
+    for method in ("medusa", "one_block"):
+        drafted = [row for row in spoken[method] if row["drafted"]]
+        parts = [numbers(token["part"]) for token in drafted[0]["tokens"][:3]]
+        assert len(drafted) > 3 and parts == [["1"], ["2"], ["3"]]
     assert numbers(spoken["lookahead"][0]["drafted"]) == ["6", "2", "4"], "rows, those of the pool, those of the window"
     parts = [token["part"] for token in spoken["lookahead"][0]["tokens"][:6]]
     assert parts[0] == parts[1] != parts[2] == parts[3] == parts[4] == parts[5]

@@ -11,13 +11,14 @@ import torch
 from safetensors.torch import load_file, save_file
 from tiny_pairs import VOCABULARY, engine_in, model_folder
 
-from engine.config import SamplingParams
+from engine.config import METHODS, SamplingParams
 from engine.drafters.base import DrafterSetup
 from engine.runtime.engine import Engine
 from engine.sampling.random_streams import Uniforms
 from engine.sampling.warping import History
 from engine.trace.events import CostModel
 from engine.training import export
+from engine.training.block_student import BlockStudent
 from engine.training.students import Batch, ExitStudent, MedusaStudent, new_eagle
 from engine.training.teacher import Teacher
 from engine.weights.catalogue import get_pair, local_model
@@ -53,7 +54,7 @@ class HeadCase:
 
     def steps(self, drafts: int) -> int:
         """Passes that so many drafts take."""
-        return 1 if self.kind == "medusa" else drafts
+        return 1 if METHODS[self.method].drafts_at_once else drafts
 
     def write_target(self, folder: Path):
         """Returns transformers' own model of it."""
@@ -85,6 +86,12 @@ CASES = [
         "eagle", "eagle-chain", "an EAGLE head",
         lambda teacher: new_eagle(teacher, WORDS, 3, teacher.layer, torch.ones(3)),
         (0, 1, 2), "model.safetensors", "pytorch_model.bin", {}, torch.bfloat16, target="llama", seed=11,
+    ),
+    HeadCase(
+        "block", "block", "a block head",
+        lambda teacher: BlockStudent.new(teacher, WORDS, torch.ones(3)),
+        (0, 1, 2), "model.safetensors", "pytorch_model.bin", {}, torch.bfloat16, most=BlockStudent.SLOTS, noise_seed=0,
+        upper=0.3,
     ),
     HeadCase(
         "medusa", "medusa", "Medusa heads",

@@ -3,7 +3,7 @@
 // branch a row has two cells, one for each lane. Knows the timeline and the branch, and nothing of playing.
 import { make, setText } from '../lib/dom.js';
 import { makeVirtualRows } from '../lib/virtual_rows.js';
-import { draftedSentence, isSideBySide } from './methods.js';
+import { columnOf, draftedSentence } from './methods.js';
 import { stageOf } from './timeline.js';
 import { makeDrafterTag, makeTokenChip, setStage } from './token_chip.js';
 
@@ -102,11 +102,11 @@ export function makeRoundsView(frame, list, timeline, branch) {
   // Folded, a tree shows the drafts in the order they were tried, and how many were not.
   function fold(line, round, row) {
     if (!unfolds(round)) return;
-    const open = isOpen(row), heads = open && isSideBySide(round, timeline.about), untested = round.parents ? round.drafts - round.tested : 0;
+    const open = isOpen(row), column = open && columnOf(round, timeline.about), untested = round.parents ? round.drafts - round.tested : 0;
     line.classList.toggle('sl-folded', isFolded(round, row));
     line.classList.toggle('sl-tree', Boolean(round.parents) && open);
-    line.classList.toggle('sl-heads', heads);
-    if (heads) round.tokens.slice(0, round.drafts).forEach((_, i) => { if (line.children[i]) line.children[i].dataset.head = `head ${i + 1}`; });
+    line.classList.toggle('sl-heads', Boolean(column));
+    if (column) round.tokens.slice(0, round.drafts).forEach((_, i) => { if (line.children[i]) line.children[i].dataset.head = `${column} ${i + 1}`; });
     if (untested) line.dataset.untested = `+ ${untested} untested`; else delete line.dataset.untested;
   }
 

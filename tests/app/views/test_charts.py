@@ -211,7 +211,7 @@ def test_the_idealised_curve_is_called_so_and_marks_its_best(run):
     assert max(best["y"]) == max(curve["y"]) and best["x"] == [*range(best["x"][0], best["x"][-1] + 1)]
     heads = replace(run, started=replace(run.started, config=run.started.config | {"method": "medusa"}))
     found = predictions.idealised(heads, numbers)
-    assert not found.data and "Medusa heads draft a whole round in one" in found.note
+    assert not found.data and "drafts a whole round in one" in found.note
 
 
 def test_the_idealised_curve_of_auto_is_that_of_its_only_drafter(run):

@@ -23,6 +23,7 @@ SUPPORTED = {
     "corpus": {"vLLM", "SGLang"},
     "lm": {"transformers", "vLLM", "SGLang", "TensorRT-LLM", "llama.cpp"},
     "eagle": {"vLLM", "SGLang", "TensorRT-LLM", "llama.cpp", "LMDeploy"},
+    "block": {"vLLM"},
     "medusa": {"TGI"},
     "exit": set(),
 }
@@ -150,6 +151,15 @@ def test_a_draft_with_another_tokenizer_is_translated_where_an_engine_can():
     given = json.loads(options(found["vLLM"]["code"])["--speculative-config"])
     assert given == VLLM["lm", True] | {"num_speculative_tokens": 5, "use_heterogeneous_vocab": True}
     assert "must have the target's tokenizer" in found["SGLang"]["note"] and "no separate" in found["TGI"]["note"]
+
+
+def test_a_block_is_an_eagle_head_that_drafts_in_parallel():
+    """vLLM: `parallel_drafting` beside method "eagle3", as the speculators library writes it for its "peagle"."""
+    for greedy in (True, False):
+        found = options(recipes(choice("block", greedy=greedy))["vLLM"]["code"])
+        settings = {"method": "eagle3", "model": "owner/draft", "num_speculative_tokens": 5, "parallel_drafting": True}
+        assert json.loads(found["--speculative-config"]) == settings
+    assert "PATH_OF_A_BLOCK_HEAD" in recipes(Choice("block", 3, "owner/target"))["vLLM"]["code"]
 
 
 def test_tgi_is_given_the_heads_and_finds_the_target_by_their_config():

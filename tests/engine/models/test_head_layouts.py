@@ -179,6 +179,81 @@ def test_its_size_leaves_out_what_is_not_loaded(written):
     assert (spec.head, spec.layers, spec.hidden_size, spec.parameters) == ("eagle", 1, E, loaded)
 
 
+# ── block heads ──
+
+
+class Block(nn.Module):
+    """P-EAGLE from transformers' parts: an EAGLE-3 head, plain layers after it, and what its masked slots read."""
+
+    def __init__(self, further: int, norm_before_residual: bool):
+        super().__init__()
+        self.head = Head(3, 5000.0, bias=False, norm_before_residual=norm_before_residual)
+        config = LlamaConfig(**LAYER, rope_parameters={"rope_type": "default", "rope_theta": 5000.0})
+        config._attn_implementation = "eager"
+        self.further = nn.ModuleList(llama.LlamaDecoderLayer(config, i + 1) for i in range(further))
+        self.mask_hidden = nn.Parameter(torch.randn(1, 3 * E))
+        with torch.no_grad():
+            for parameter in self.further.parameters():
+                parameter.add_(0.1 * torch.randn_like(parameter))
+
+    def logits(self, embedded: torch.Tensor, features: torch.Tensor, masks: int) -> torch.Tensor:
+        """embedded [L + masks, E], the last ones of the mask token; features [L, 3·E] → [masks + 1, Vd]"""
+        L, head = len(embedded), self.head
+        hidden = head.states(embedded, head.fc(torch.cat([features, self.mask_hidden.expand(masks, -1)])))[None]
+        mask = torch.full((L, L), float("-inf")).triu(1)[None, None]
+        for layer in self.further:
+            rotary = head.rotary(hidden, torch.arange(L)[None])
+            hidden = layer(hidden, attention_mask=mask, position_embeddings=rotary)
+        return head.lm_head(head.norm(hidden[0, -masks - 1 :]))
+
+
+def of_vllm(block: Block) -> tuple[dict, dict]:
+    """A token more than the target has is the mask, with a row of the head's own embedding."""
+    names, config = specforge(block.head)
+    names |= {"mask_hidden": block.mask_hidden.data, "embed_tokens.weight": torch.randn(VOCABULARY + 1, E)}
+    return names, config | {"ptd_token_id": VOCABULARY, "num_hidden_layers": 1}
+
+
+def of_speculators(block: Block) -> tuple[dict, dict]:
+    names, config = speculators(block.head)
+    for i, layer in enumerate(block.further, start=1):
+        names |= {f"layers.{i}.{name}": tensor for name, tensor in layer.state_dict().items()}
+    del names["embed_tokens.weight"]
+    layers = config["transformer_layer_config"] | {"num_hidden_layers": 1 + len(block.further)}
+    config |= {"architectures": ["PEagleSpeculator"], "speculators_model_type": "peagle", "mask_token_id": 7}
+    return names | {"mask_hidden": block.mask_hidden.data}, config | {"transformer_layer_config": layers}
+
+
+@pytest.mark.parametrize("runtime", RUNTIMES)
+@pytest.mark.parametrize(("layout", "further"), [(of_vllm, 0), (of_speculators, 2)])
+@torch.inference_mode()
+def test_a_block_head_says_what_transformers_parts_say(target, tmp_path, monkeypatch, runtime, layout, further):
+    """A whole block in one pass, and another after its masks were discarded; then a run."""
+    torch.manual_seed(5)
+    block = Block(further, norm_before_residual=layout is of_speculators)
+    names, config = layout(block)
+    folder = write(tmp_path / "head", names, config)
+    assert list(get_pair(f"{target.folder}+{folder}").drafts) == ["block"]
+    engine = load_unrounded(f"{target.folder}+{folder}", "block", runtime)
+    embed = target.model.model.embed_tokens
+    own = names.get("embed_tokens.weight")
+    mask = embed(torch.tensor([7])) if own is None else own[VOCABULARY:]
+    states = target.model.model(torch.tensor([TEXT]), output_hidden_states=True).hidden_states
+    features = torch.cat([states[layer][0] for layer in (2, 3, 4)], -1)
+    runner, drafter = begin(engine, "block", TEXT[:20])
+    for known in (20, 22, 31):
+        runner.prefill(TEXT[runner.length : known - 1])
+        draft = drafter.propose(TEXT[:known], 4, 0)
+        embedded = torch.cat([embed(torch.tensor(TEXT[1:known])), mask.expand(3, -1)])
+        expected = block.logits(embedded, features[: known - 1], 3).softmax(-1)
+        assert len(draft) == 4 and draft.passes == 1
+        assert torch.allclose(draft.q[:, ::2], expected, atol=1e-4) and draft.q[:, 1::2].sum() == 0
+        drafter.commit(0)
+    monkeypatch.setitem(engine._costs, "block", CostModel(0.02, {1: 1.0, 2: 1.01}, 200, 0.001))
+    prompt, written = ids_of(run(engine, "block", gamma=3, max_new_tokens=12))
+    assert written == generated(target.model, prompt, 12)
+
+
 # ── Medusa heads ──
 
 

@@ -24,9 +24,10 @@ from safetensors.torch import load_file
 from tiny_models import RUNTIMES
 from tiny_pairs import VOCABULARY, generated, ids_of, model_folder, request, run, without_clocks
 
-from engine.config import SamplingParams
+from engine.config import METHODS, SamplingParams
 from engine.decoding.loop import TRUE_RULES
 from engine.drafters.autoregressive import LONGEST_CATCH_UP
+from engine.drafters.block import BlockDrafter
 from engine.errors import BadInput, Unavailable
 from engine.exactness.mutants import MUTANTS
 from engine.models.reduced_output import word_ids
@@ -123,7 +124,7 @@ def test_greedy_output_is_the_targets_own(heads, engines, method, runtime, gamma
     assert longest > 1 if gamma == "auto" else longest == min(gamma, CASE_OF[method].most)
     has_branched = any(len(set(each.parents)) < len(each.parents) for each in whole.rounds)
     assert has_branched == (method == "eagle" and gamma != 1)
-    if method == "medusa":
+    if method in ("medusa", "block"):
         assert {each.draft_steps for each in whole.rounds if each.parents} == {1}
 
 
@@ -131,6 +132,7 @@ FEW, MANY = SamplingParams(0.7, top_k=4), SamplingParams(0.5, top_p=0.9)
 DRAWN = [  # method, γ, settings, acceptance, runs
     ("eagle-chain", 2, FEW, "token", 160),
     ("eagle", 3, FEW, "block", 160),
+    ("block", 3, FEW, "token", 160),
     ("medusa", 2, FEW, "token", 160),
     ("exit", 2, FEW, "token", 160),
     *(
@@ -140,6 +142,9 @@ DRAWN = [  # method, γ, settings, acceptance, runs
             ("eagle", "auto", MANY, "token", 600),
             ("eagle", "auto", FEW, "block", 600),
             ("eagle", 3, MANY, "token", 600),
+            ("block", 2, FEW, "token", 1200),
+            ("block", "auto", FEW, "token", 600),
+            ("block", 3, FEW, "block", 600),
             ("medusa", 2, FEW, "token", 400),
             ("exit", 2, FEW, "block", 400),
         )
@@ -175,6 +180,19 @@ def test_a_rule_that_ignores_q_is_caught_with_a_head(heads, engines):
     assert p_value(heads, engines("exit"), "exit", 2, FEW, "token", 800, rules) < CAUGHT
 
 
+@pytest.mark.slow
+def test_a_block_whose_places_answer_for_each_other_is_caught(heads, engines, monkeypatch):
+    """Each draft is reported with the q of the place before it."""
+    engine, propose = engines("block"), BlockDrafter.propose
+
+    def shifted(self, *asked):
+        draft = propose(self, *asked)
+        return replace(draft, q=draft.q.roll(1, 0))
+
+    monkeypatch.setattr(BlockDrafter, "propose", shifted)
+    assert p_value(heads, engine, "block", 2, FEW, "token", 800) < CAUGHT
+
+
 @EACH_METHOD
 def test_a_prompt_of_one_token_has_no_state_to_read_yet(heads, engines, method):
     whole = run(engines(method), method, prompt="a", gamma="auto")
@@ -189,7 +207,9 @@ def test_a_run_repeats_from_its_own_pins(engines, monkeypatch, method, temperatu
     """Also where drafting no longer pays."""
     engine, asked = engines(method), {"gamma": "auto", "max_new_tokens": 40, "temperature": temperature}
     monkeypatch.setitem(
-        engine._costs, method, CostModel(0.02, {1: 1.0, 2: 1.1 if method == "medusa" else 1.005}, 200, 0.001)
+        engine._costs,
+        method,
+        CostModel(0.02, {1: 1.0, 2: 1.1 if METHODS[method].drafts_at_once else 1.005}, 200, 0.001),
     )
     first = run(engine, method, **asked)
     pins = [(each.gamma, each.draft_steps, "", each.parents) for each in first.rounds]
@@ -220,7 +240,10 @@ def test_heads_draft_beside_each_other_what_they_draft_alone(heads, monkeypatch)
     """Each on its own run's cache and from the layers that it reads, also a run that began before another head's layers
     were tapped."""
     monkeypatch.setattr("engine.models.onnx_graph.DRAFTS", "fp32")
-    methods, together = ("medusa", "none", "ngram", "exit", "exit", "eagle-chain"), engine_with(heads, *KINDS)
+    methods, together = (
+        ("medusa", "none", "ngram", "exit", "exit", "block", "eagle-chain", "block"),
+        engine_with(heads, *KINDS),
+    )
     asked = [
         request(together.pair.name, method, gamma=2, max_new_tokens=20, temperature=0.8, seed=seed)
         for seed, method in enumerate(methods)
@@ -271,13 +294,13 @@ def test_a_head_is_stored_in_16_bits_with_the_map_of_its_words(heads, case):
     assert found.parameters == sum(tensor.numel() for tensor in tensors.values())
 
 
-@pytest.mark.parametrize("kind", ["medusa", "exit"])
+@pytest.mark.parametrize("kind", ["block", "medusa", "exit"])
 def test_a_target_whose_output_layer_is_its_own_gets_its_rows_with_the_head(tmp_path, kind):
     """Without them it is refused."""
     model, case = model_folder(tmp_path / "target"), KINDS[kind]
     case.write(tmp_path / "target", tmp_path / "head")
     rows = load_file(tmp_path / "head" / case.file)["lm_head.weight"]
-    assert torch.equal(rows, model.lm_head.weight[WORDS].half())
+    assert torch.equal(rows, model.lm_head.weight[WORDS].to(case.dtype))
     assert run(load_engine(f"{tmp_path}/target+{tmp_path}/head", "cpu"), kind, gamma=2, max_new_tokens=6).emitted
     bare = changed(tmp_path / "head", tmp_path / "bare", {}, {"lm_head.weight": None})
     with pytest.raises(Unavailable, match="brings none and this target's is not its embedding"):
@@ -301,6 +324,15 @@ REFUSED = [  # kind, changed fields, changed tensors, sentence
     ("eagle", {}, {"d2t": None}, "has no tensor 'd2t'"),
     ("eagle", {}, {"fc.weight": torch.zeros(E, 2 * E)},
      rf"fc.weight in .* is \({E}, {2 * E}\), but config.json says \({E}, {3 * E}\)"),
+    ("block", {"ptd_token_id": VOCABULARY}, {}, "token 264, has no embedding of this target's width"),
+    ("block", {"ptd_token_id": None}, {}, "mask_token: Input should be a valid integer"),
+    ("block", {"ptd_token_id": "last"}, {}, "mask_token: Input should be a valid integer"),
+    ("block", {"num_depths": 0}, {}, "describes no block head .* num_depths: Input should be greater than 0"),
+    ("block", {"num_hidden_layers": 2}, {}, "has no tensor 'layers.1.input_layernorm.weight'"),
+    ("block", {"vocab_size": 99, "ptd_token_id": 5}, {}, f"was made for a target of width {E} and 99 words"),
+    ("block", {}, {"mask_hidden": torch.zeros(1, E)}, f"has {E} numbers, where this target needs {3 * E}"),
+    ("block", {}, {"embed_tokens.weight": torch.zeros(VOCABULARY, 3)}, "has no embedding of this target's width"),
+    ("block", {}, {"d2t": torch.tensor([0, 300])}, "words that the target does not have"),
     ("medusa", {}, {"0.0.linear.weight": torch.zeros(24, 24)},
      rf"is \(24, 24\), where this target needs \({E}, {E}\)"),
     ("medusa", {}, {"d2t": None} | of_heads("1.weight", lambda k: torch.zeros(100, E)),

@@ -14,6 +14,7 @@ from engine.models.loader import load_model
 from engine.training import dataset as sample_file
 from engine.training import generate, hidden_states
 from engine.training.batched_sampler import BatchedSampler
+from engine.training.block_student import BlockStudent
 from engine.training.distil import Data
 from engine.training.project import frequent
 from engine.training.students import ExitStudent, MedusaStudent, new_eagle, new_lm
@@ -73,7 +74,7 @@ def journey(root, cache):
 def all_stages(root):
     said = {"prompts": stage(root, "prompts", "--count", 90, "--slots", 16)}
     said["sample"] = stage(root, "sample", "--max-new-tokens", 12, "--slots", 7, "--count", 120)
-    for kind in ("lm", "eagle", "medusa", "exit"):
+    for kind in ("lm", "eagle", "block", "medusa", "exit"):
         taps = "1" if kind == "exit" else "0,1"
         said[kind] = stage(root, "distil", kind, "--updates", 12, "--rows", 6, "--words", WORDS, "--taps", taps)
         stage(root, "export", kind, "--out", root / kind)
@@ -99,12 +100,14 @@ def learning(target, teacher, tmp_path_factory):
             return new_lm(teacher, words, SHAPE, seed)
         if kind == "medusa":
             return MedusaStudent(teacher, words)
+        if kind == "block":
+            return BlockStudent.new(teacher, words, torch.ones(2))
         if kind == "exit":
             return ExitStudent(teacher, words)
         return new_eagle(teacher, words, 2, teacher.layer, torch.ones(2))
 
     def data(kind):
-        return Data(whole, found, {"eagle": (0, 1), "exit": (1,)}.get(kind, ()), "cpu")
+        return Data(whole, found, {"eagle": (0, 1), "block": (0, 1), "exit": (1,)}.get(kind, ()), "cpu")
 
     return SimpleNamespace(samples=whole, features=found, words=words, student=student, data=data, teacher=teacher)
 

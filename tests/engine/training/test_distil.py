@@ -10,6 +10,7 @@ from tiny_pairs import VOCABULARY
 from training_project import files, made_up, quiet, same, stop_after, weights_of
 
 from engine.training import distil, hidden_states
+from engine.training.block_student import BlockStudent
 from engine.training.distil import Data, Recipe
 from engine.training.project import rollout_for
 from engine.training.students import Batch, LmStudent, MedusaStudent
@@ -44,11 +45,13 @@ def by_hand(learning, kind, student, rows, steps):
             ids = torch.from_numpy(s.row(i).astype(np.int64))[None]
             states = learning.features.states[s.starts[i] : s.starts[i + 1]].astype(np.float32)
             tapped = torch.from_numpy(states[:, kind == "exit" : 2].reshape(1, ids.shape[1], -1).copy())
-            all_states = student.states(Batch(ids, tapped, torch.from_numpy(states[None, :, 2]), None, None), steps)
+            lengths = (torch.tensor([n]) for n in (int(s.prompt_len[i]), ids.shape[1]))
+            batch = Batch(ids, tapped, torch.from_numpy(states[None, :, 2]), *lengths)
+            all_states = student.states(batch, steps)
             for reply_mask in range(int(s.prompt_len[i]), ids.shape[1]):  # a token that the target wrote
-                at = reply_mask - k - (kind in ("eagle", "medusa"))
-                if at < 0:
-                    continue
+                at = reply_mask - k - (kind in ("eagle", "block", "medusa"))
+                if at < 0 or (kind == "block" and at + 2 < int(s.prompt_len[i])):
+                    continue  # the first guess of a block is a word of the reply
                 p_logits = teacher.logits(torch.from_numpy(states[reply_mask - 1, 2]))
                 q_logits = student.logits(all_states[k - 1][0, at], torch.tensor(words))
                 p, q = p_logits.softmax(-1), q_logits.softmax(-1)
@@ -61,9 +64,10 @@ def by_hand(learning, kind, student, rows, steps):
     return table
 
 
-@pytest.mark.parametrize("kind, steps", [("lm", 1), ("eagle", 3), ("medusa", 3), ("exit", 1)])
+@pytest.mark.parametrize("kind, steps", [("lm", 1), ("eagle", 3), ("block", 3), ("medusa", 3), ("exit", 1)])
 @torch.no_grad()
-def test_acceptance_and_loss_are_what_counting_by_hand_gives(learning, kind, steps):
+def test_acceptance_and_loss_are_what_counting_by_hand_gives(learning, monkeypatch, kind, steps):
+    monkeypatch.setattr(BlockStudent, "SHARE", 1.0)  # every slot at every position
     student, data = learning.student(kind), learning.data(kind)
     table = by_hand(learning, kind, student, data.validation, steps)
     found = distil.acceptance(student, learning.teacher, data, steps, rows=1000)
@@ -75,17 +79,17 @@ def test_acceptance_and_loss_are_what_counting_by_hand_gives(learning, kind, ste
     assert float(value) == pytest.approx(mean, rel=1e-3)
 
 
-@pytest.mark.parametrize("kind, tv", [("lm", 0.0), ("exit", 0.0), ("eagle", 0.0), ("eagle", 0.3)])
+@pytest.mark.parametrize("kind, tv", [("lm", 0.0), ("exit", 0.0), ("eagle", 0.0), ("eagle", 0.3), ("block", 0.0)])
 def test_a_student_learns(learning, tmp_path, kind, tv):
     student, data = learning.student(kind), learning.data(kind)
-    rollout = ((0.0, 1), (0.5, 2)) if kind == "eagle" else ((0.0, 1),)
+    rollout = {"eagle": ((0.0, 1), (0.5, 2)), "block": ((0.0, 2),)}.get(kind, ((0.0, 1),))
     recipe = Recipe(60, rows=12, learning_rate=5e-3, every=20, tv=tv, rollout=rollout)
     before = distil.acceptance(student, learning.teacher, data, 1)
     log = distil.train(student, learning.teacher, data, recipe, tmp_path)
     assert [entry["update"] for entry in log] == [20, 40, 60]
     assert log[-1]["loss"] < 0.8 * log[0]["loss"]
     assert log[-1]["sampled"][0] > before["sampled"][0] + 0.05
-    assert len(log[-1]["greedy"]) == (2 if kind == "eagle" else 1)
+    assert len(log[-1]["greedy"]) == (2 if kind in ("eagle", "block") else 1)
 
 
 def test_medusa_heads_learn_what_comes_two_to_four_tokens_later(tmp_path):
@@ -107,7 +111,7 @@ def test_medusa_heads_learn_what_comes_two_to_four_tokens_later(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "kind", ["lm", "eagle", *(pytest.param(k, marks=pytest.mark.slow) for k in ("medusa", "exit"))]
+    "kind", ["lm", "eagle", "block", *(pytest.param(k, marks=pytest.mark.slow) for k in ("medusa", "exit"))]
 )
 def test_training_goes_on_where_it_was_interrupted(learning, tmp_path, monkeypatch, kind):
     monkeypatch.setattr(LmStudent, "SAMPLED", 50)

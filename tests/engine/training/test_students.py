@@ -3,6 +3,8 @@
 That a rollout is what drafting one by one gives: ../models/test_heads.py, by the engine's own drafter.
 """
 
+import itertools
+
 import numpy as np
 import pytest
 import torch
@@ -10,9 +12,11 @@ from tiny_pairs import VOCABULARY
 from training_project import SHAPE, WORDS, random_head, same, weights_of
 
 from engine.errors import BadInput
+from engine.training import export
+from engine.training.block_student import BlockStudent, words_of_head
 from engine.training.dataset import Samples
 from engine.training.project import frequent
-from engine.training.students import LmShape, LmStudent, new_eagle, new_lm
+from engine.training.students import Batch, LmShape, LmStudent, new_eagle, new_lm
 
 
 def test_a_rollout_knows_nothing_of_what_comes_later(tmp_path):
@@ -72,3 +76,77 @@ def test_frequent_words_are_those_the_target_wrote():
     assert frequent(samples, 4).tolist() == [2, 3, 5, 7], "in increasing order"
     with pytest.raises(BadInput, match="too few different words for a vocabulary of 200; ask for fewer"):
         frequent(samples, 200)
+
+
+# ── blocks ──
+
+
+def of_block(learning, draws=None):
+    """A batch of two texts with prompts of 4 and 6 tokens."""
+    ids = torch.randint(0, VOCABULARY, (2, 20), generator=torch.Generator().manual_seed(1))
+    features = torch.randn(2, 20, 2 * 64, generator=torch.Generator().manual_seed(2))
+    return Batch(ids, features, torch.zeros(2, 20, 64), torch.tensor([4, 6]), torch.tensor([20, 17]), draws)
+
+
+@torch.no_grad()
+def test_a_block_knows_nothing_of_what_comes_after_its_first_slot(learning):
+    student, batch = learning.student("block"), of_block(learning)
+    before = student.states(batch, 4)
+    batch.ids[:, 11:], batch.features[:, 10:] = 9, 0.0
+    after = student.states(batch, 4)
+    for one, other in zip(before, after, strict=True):  # a block from t reads tokens up to t + 1 and features up to t
+        assert torch.equal(one[:, :10], other[:, :10])
+        assert not torch.allclose(one[:, 10], other[:, 10])
+
+
+@torch.no_grad()
+def test_slots_of_a_sample_of_positions_say_what_they_say_at_all(learning):
+    """Slot d is trained at a share 0.7^d of the positions; each has the slots before it, too."""
+    student, everywhere = learning.student("block"), of_block(learning)
+    sample = of_block(learning, torch.rand(2, 20, generator=torch.Generator().manual_seed(3)))
+    whole, some = student.states(everywhere, 4), student.states(sample, 4)
+    covered = [student.covers(sample, k) for k in (1, 2, 3, 4)]
+    for k, where in enumerate(covered):
+        assert torch.allclose(whole[k][where], some[k][where], atol=1e-5)
+    for more, fewer in itertools.pairwise(covered):
+        assert (fewer <= more).all() and fewer.sum() < more.sum()
+    assert covered[0].sum() == 16 + 11, "where the first guess is a word of the reply"
+    counts = [int(student.covers(of_block(learning, torch.full((2, 20), u)), 3).any()) for u in (0.48, 0.5)]
+    assert counts == [1, 0], "0.7² = 0.49"
+
+
+def head_folder(learning, folder, taps=(0, 1)):
+    export.eagle(learning.student("eagle", seed=7), learning.teacher, taps, None, folder, "a card")
+    return folder
+
+
+@torch.no_grad()
+def test_a_block_may_begin_as_an_eagle_head(learning, tmp_path, monkeypatch):
+    """Its first slot then says what the head says; a smaller MLP has the head's strongest units."""
+    folder = head_folder(learning, tmp_path / "head")
+    head, block, batch = learning.student("eagle", seed=7), learning.student("block"), of_block(learning)
+    for parameter in head.parameters():
+        parameter.copy_(parameter.bfloat16())
+    block.start_from_head(folder)
+    assert torch.allclose(block.states(batch, 2)[0], head.states(batch, 1)[0], atol=1e-4)
+    monkeypatch.setattr(BlockStudent, "INNER", 10)
+    small = learning.student("block")
+    small.start_from_head(folder)
+    mlp = [getattr(head.module, name).weight for name in ("gate", "up", "down")]
+    strength = mlp[0].norm(dim=1) * mlp[1].norm(dim=1) * mlp[2].norm(dim=0)
+    units = sorted(strength.tolist().index(value) for value in sorted(strength.tolist())[-10:])
+    assert torch.equal(small.module.down.weight, mlp[2][:, units])
+    assert torch.equal(words_of_head(folder, VOCABULARY, (0, 1), WORDS), learning.words)
+
+
+def test_a_head_to_begin_from_that_does_not_fit_is_refused(learning, tmp_path):
+    folder = head_folder(learning, tmp_path / "head")
+    for asked, sentence in (
+        ((VOCABULARY, (0, 1), WORDS + 1), f"guesses among {WORDS} words; ask for as many"),
+        ((VOCABULARY, (1,), WORDS), r"reads layers \(0, 1\), not \(1,\)"),
+        ((WORDS // 2, (0, 1), WORDS), "cannot be started from: .* words that the target does not have"),
+    ):
+        with pytest.raises(BadInput, match=sentence):
+            words_of_head(folder, *asked)
+    with pytest.raises(BadInput, match="cannot be started from"):
+        words_of_head(tmp_path, VOCABULARY, (0, 1), WORDS)

@@ -1,0 +1,45 @@
+"""Drafts with a block head: all guesses of a round from one pass of a small network (P-EAGLE, arXiv 2602.01469).
+
+What an EAGLE chain learns by going on from its own state, masked slots guess without seeing the drafts between. So q of
+each place is known before any draft is drawn, and each is drawn from its own by its own uniform.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import ClassVar
+
+import torch
+
+from engine.drafters.base import Draft
+from engine.drafters.eagle3 import Eagle3Drafter
+from engine.models.block_head import MASK
+
+
+class BlockDrafter(Eagle3Drafter):
+    """``runner`` runs the head (`engine.models.block_head`)."""
+
+    name = "block"
+    is_parallel: ClassVar[bool] = True
+
+    def confidence_classes(self, committed: Sequence[int]) -> Sequence[str] | None:
+        keys = super().confidence_classes(committed)
+        return keys[: self.runner.model.slots] if keys and self.runner.captured else keys
+
+    def _inputs(self, state: None) -> dict[str, torch.Tensor]:
+        return {}
+
+    def propose(self, committed: Sequence[int], gamma: int, position: int) -> Draft:
+        """Feeds the tokens committed since the last proposal with their features and, in the same pass, the masked
+        slots, whose keys are then discarded."""
+        runner, gamma = self.runner, min(gamma, self.runner.model.slots)
+        ids, features = self._not_yet_fed(committed)
+        masks = ids.new_full((gamma - 1,), MASK)
+        u, seen = self._uniforms(position, gamma), self._seen()
+        policy = None if runner.captured else self.setup.policy
+
+        def body(step: Callable) -> Draft:
+            rows = step(torch.cat([ids, masks]), 0, features=features)[0].split(1)
+            return self._draft(lambda _, at: (rows[at], None), ids[-1:], {}, u, seen, gamma, policy)
+
+        draft = runner.loop((len(ids), gamma, self.setup.sampling), len(ids) + gamma - 1, body)
+        runner.rollback(len(committed) - 1)
+        return draft

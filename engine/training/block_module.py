@@ -1,0 +1,73 @@
+"""A parallel drafter as a module to train: an EAGLE-3 head whose further slots read a mask in place of tokens and
+features that are not known yet (P-EAGLE, arXiv 2602.01469).
+
+Slot 0 of a block is the EAGLE-3 head's own position: the target's features of token t and the embedding of token t + 1.
+Slots 1 … K − 1 have the embedding of a mask token and one learnable ``mask_hidden`` in place of the features. Each sees
+slot 0 of all earlier positions and the slots before it in its block, and slot d guesses token t + d + 2.
+
+Dimension key: B rows, L positions, E hidden size, K slots, S masked slots of a row, N = L + S, H query heads, D head
+size.
+"""
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from engine.models.attention import apply_rotary, rotary_tables
+from engine.training.eagle3_module import EagleHead
+
+
+class BlockHead(EagleHead):
+    """``embed`` and ``head`` as of an EAGLE head; ``mask_token``: the target's id whose embedding masked slots have."""
+
+    def __init__(self, config, embed: torch.Tensor, head: torch.Tensor, taps: int, mask_token: int):
+        super().__init__(config, embed, head, taps)
+        self.mask_token = mask_token
+        self.mask_hidden = nn.Parameter(torch.zeros(taps * config.hidden_size))
+
+    def blocks(self, ids: torch.Tensor, features: torch.Tensor, anchors: list[torch.Tensor]) -> list[torch.Tensor]:
+        """ids [B, L], features [B, L, taps·E]; anchors, of slots 1 … K − 1, [B, A]: the positions whose blocks have
+        that slot, each a start of the list before it. Returns the states of slot 0, [B, L, E], then [B, A, E] of each.
+        """
+        B, L = ids.shape
+        S = sum(one.shape[1] for one in anchors)
+        slots, starts, order = _numbers(anchors, ids)
+        positions = torch.cat([torch.arange(L, device=ids.device).expand(B, L), starts + slots], 1)
+        shifted = F.pad(ids[:, 1:], (0, 1))  # token t + 1 at position t
+        ids = torch.cat([shifted, shifted.new_full((B, S), self.mask_token)], 1)
+        hidden = torch.cat([self.fc(features), self.fc(self.mask_hidden).expand(B, S, -1)], 1)
+        hidden = self._fed(ids, hidden, positions, _visible(L, slots, starts, order))
+        return list(hidden.split([L, *(one.shape[1] for one in anchors)], 1))
+
+    def _fed(self, ids, hidden, positions, mask):
+        """Of each element, ids [B, N], hidden [B, N, E] and mask [B, 1, N, N] bool → [B, N, E]."""
+        E, (B, N) = hidden.shape[-1], ids.shape
+        embedded = F.rms_norm(F.embedding(ids, self.embed), (E,), self.norm_embed, self.eps)
+        x = torch.cat([embedded, F.rms_norm(hidden, (E,), self.norm_hidden, self.eps)], -1)
+        rotary = rotary_tables(positions.reshape(-1), self.inverse, self.scaling, x.dtype)
+        cos, sin = (table.view(B, 1, N, self.D) for table in rotary)
+        q, k, v = (part(x).view(B, N, -1, self.D).transpose(1, 2) for part in (self.q, self.k, self.v))
+        q, k = (apply_rotary(one, cos, sin) for one in (q, k))
+        out = F.scaled_dot_product_attention(q, k, v, attn_mask=mask, enable_gqa=True)
+        hidden = hidden + self.o(out.transpose(1, 2).reshape(B, N, -1))
+        x = F.rms_norm(hidden, (E,), self.norm_mid, self.eps)
+        return hidden + self.down(F.silu(self.gate(x)) * self.up(x))
+
+
+def _numbers(anchors: list[torch.Tensor], ids: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Of each masked slot: its number in its block [S], the position of slot 0 [B, S], and its block's number [S]."""
+    sizes = [one.shape[1] for one in anchors]
+    slots = torch.tensor([d for d, size in enumerate(sizes, start=1) for _ in range(size)], dtype=torch.long)
+    order = torch.tensor([i for size in sizes for i in range(size)], dtype=torch.long)
+    starts = torch.cat([ids[:, :0], *anchors], 1)
+    return slots.to(ids.device), starts, order.to(ids.device)
+
+
+def _visible(L: int, slots: torch.Tensor, starts: torch.Tensor, order: torch.Tensor) -> torch.Tensor:
+    """[B, 1, N, N] bool: which elements each one sees; see `_numbers`."""
+    (B, S), places = starts.shape, torch.arange(L, device=starts.device)
+    causal = (places[None] <= places[:, None]).expand(B, L, L)
+    context = places <= starts[..., None]  # [B, S, L]
+    same = (order[None] == order[:, None]) & (slots[None] <= slots[:, None])
+    upper = torch.cat([causal, causal.new_zeros(B, L, S)], 2)
+    return torch.cat([upper, torch.cat([context, same.expand(B, S, S)], 2)], 1)[:, None]

@@ -1,0 +1,107 @@
+"""Defines the student of method block: an EAGLE-3 head with masked slots, trained at all depths at once (P-EAGLE)."""
+
+from pathlib import Path
+
+import torch
+
+from engine.errors import BadInput, Unavailable
+from engine.models.eagle_config import read_config
+from engine.models.reduced_output import word_ids
+from engine.models.safetensors_reader import TensorReader
+from engine.training.block_module import BlockHead
+from engine.training.eagle3_module import TENSORS
+from engine.training.students import Batch, Rollout, Student, reply_mask, start_from_target
+from engine.training.teacher import Teacher
+
+
+class BlockStudent(Student):
+    """``words`` [Vd]: the target ids of its reduced vocabulary; their rows of the target's output layer stay as they
+    are. Draft step k is slot k − 1. Slot d is trained at a share SHARE^d of the positions, each of which has the slots
+    before it, too (COD sampling)."""
+
+    shift, reduced, reads_taps = 1, True, True
+    SLOTS = 5  # a sixth guess would be right too rarely to pay
+    SHARE = 0.7
+    USE = (
+        "Parallel drafter: an EAGLE-3 head that guesses a whole block in one pass (P-EAGLE; layout of vLLM, except "
+        "that the output layer is read from the target)."
+    )
+    RECIPE = (
+        " Reads the states entering layers {taps}; {rollout} slots trained together, each counting {decay:g} of the "
+    )
+    RECIPE += "one before it."
+
+    @staticmethod
+    def new(teacher: Teacher, words: torch.Tensor, scales: torch.Tensor) -> "BlockStudent":
+        student = BlockStudent(teacher, words, len(scales))
+        start_from_target(student.module, teacher, teacher.layer, scales)
+        return student
+
+    @staticmethod
+    def rollout(is_continued: bool) -> Rollout:
+        return ((0.0, BlockStudent.SLOTS),)
+
+    def __init__(self, teacher: Teacher, words: torch.Tensor, taps: int):
+        super().__init__()
+        known, V = {*words.tolist()}, teacher.config.vocab_size
+        unused = next((i for i in range(V) if i not in known), V - 1)  # a word that the target hardly writes
+        self.module = BlockHead(teacher.config, teacher.embed, teacher.head[words], taps, unused)
+        with torch.no_grad():
+            self.module.mask_hidden.normal_(0, 0.1)
+        self.register_buffer("words", words, persistent=False)
+
+    def covers(self, batch: Batch, k: int) -> torch.Tensor:
+        if batch.length is None:
+            return torch.ones_like(batch.ids, dtype=torch.bool)
+        drafted = reply_mask(batch, self.shift + 1)  # slot 0 guesses a word of the reply
+        return drafted if batch.draws is None else drafted & (batch.draws < self.SHARE ** (k - 1))
+
+    def states(self, batch: Batch, steps: int) -> list[torch.Tensor]:
+        """Zeros at positions that `covers` leaves out."""
+        covered = [self.covers(batch, k) for k in range(1, steps + 1)]
+        draws = torch.zeros_like(covered[0], dtype=torch.float32) if batch.draws is None else batch.draws
+        order = draws.masked_fill(~covered[0], 2.0).argsort(dim=1, stable=True)
+        anchors = [order[:, : max(1, int(one.sum(1).max()))] for one in covered[1:]]
+        first, *later = self.module.blocks(batch.ids, batch.features, anchors)
+        return [first] + [
+            torch.zeros_like(first).scatter(1, at[..., None].expand_as(state), state)
+            for at, state in zip(anchors, later, strict=True)
+        ]
+
+    def logits(self, states: torch.Tensor, words: torch.Tensor) -> torch.Tensor:
+        return self.module.logits(states)
+
+    def words_for_update(self, generator: torch.Generator) -> tuple[torch.Tensor, torch.Tensor | None]:
+        return self.words, None
+
+    def start_from_head(self, folder: Path) -> None:
+        """Takes the weights of an EAGLE-3 head."""
+        read, module = _reader(folder), self.module
+        at = "layers.0." if "layers.0.hidden_norm.weight" in read else "midlayer."
+        with torch.no_grad():
+            weights = {ours: read(at + theirs) for ours, theirs in TENSORS.items()}
+            weights |= {"fc.weight": read("fc.weight"), "norm": read("norm.weight")}
+            own = dict(module.named_parameters())
+            for name, value in weights.items():
+                if own[name].shape != value.shape:
+                    raise BadInput(f"The head in {folder} is of another size than this target's; name one that fits.")
+                own[name].copy_(value)
+
+
+def words_of_head(folder: Path, vocabulary: int, taps: tuple[int, ...], count: int) -> torch.Tensor:
+    """Returns [Vd] the words of an EAGLE-3 head to start from. BadInput if it guesses among another number of words or
+    reads other layers."""
+    try:
+        config, read = read_config(folder), _reader(folder)
+        words = word_ids(read.raw("d2t"), vocabulary, folder)
+    except Unavailable as error:
+        raise BadInput(f"The head in {folder} cannot be started from: {error}") from error
+    if len(words) != count:
+        raise BadInput(f"The head in {folder} guesses among {len(words)} words; ask for as many with --words.")
+    if (named := config.eagle_config.eagle_aux_hidden_state_layer_ids) != taps:
+        raise BadInput(f"The head in {folder} reads layers {named}, not {taps}; name them with --taps.")
+    return words
+
+
+def _reader(folder: Path) -> TensorReader:
+    return TensorReader(folder, torch.float32, "cpu")
