@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import ClassVar
 
 import torch
+import torch.nn.functional as F
 
 from engine.drafters.base import Draft
 from engine.drafters.eagle3 import Eagle3Drafter
@@ -32,12 +33,12 @@ class BlockDrafter(Eagle3Drafter):
         slots, whose keys are then discarded."""
         runner, gamma = self.runner, min(gamma, self.runner.model.slots)
         ids, features = self._not_yet_fed(committed)
-        masks = ids.new_full((gamma - 1,), MASK)
         u, seen = self._uniforms(position, gamma), self._seen()
         policy = None if runner.captured else self.setup.policy
 
         def body(step: Callable) -> Draft:
-            rows = step(torch.cat([ids, masks]), 0, features=features)[0].split(1)
+            masked = F.pad(ids, (0, gamma - 1), value=MASK)
+            rows = step(masked, 0, features=features)[0].split(1)
             return self._draft(lambda _, at: (rows[at], None), ids[-1:], {}, u, seen, gamma, policy)
 
         draft = runner.loop((len(ids), gamma, self.setup.sampling), len(ids) + gamma - 1, body)

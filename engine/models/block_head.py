@@ -50,7 +50,7 @@ class BlockModel(EagleModel):
                 f"The mask of the head in {weights.folder}, token {token}, has no embedding of this target's width."
             )
         if own is None:
-            return self.target.embedding(torch.tensor([token], device=self.device))
+            return self.target.embedding(torch.full((1,), token, device=self.device))
         return own[token][None].to(self.device, self.dtype)
 
     def _output_rows(self, weights: TensorReader) -> torch.Tensor:

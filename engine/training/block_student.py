@@ -21,7 +21,7 @@ class BlockStudent(Student):
 
     shift, reduced, reads_taps = 1, True, True
     SLOTS = 5  # a sixth guess would be right too rarely to pay
-    SHARE = 0.7
+    SHARE = 0.6
     USE = (
         "Parallel drafter: an EAGLE-3 head that guesses a whole block in one pass (P-EAGLE; layout of vLLM, except "
         "that the output layer is read from the target)."
@@ -73,6 +73,11 @@ class BlockStudent(Student):
 
     def words_for_update(self, generator: torch.Generator) -> tuple[torch.Tensor, torch.Tensor | None]:
         return self.words, None
+
+    def start_mask(self, features: torch.Tensor) -> None:
+        """features [taps·E]: what masked slots read at first, a typical state of the target."""
+        with torch.no_grad():
+            self.module.mask_hidden.copy_(features)
 
     def start_from_head(self, folder: Path) -> None:
         """Takes the weights of an EAGLE-3 head."""

@@ -94,7 +94,7 @@ class DFlashHead(nn.Module):
 
 class DFlashStudent(Student):
     shift, reduced, reads_taps = 1, True, True
-    SLOTS, LAYERS, INNER, SHARE = 5, 2, 512, 0.5
+    SLOTS, LAYERS, INNER, SHARE = 5, 2, 512, 0.35
     USE = "DFlash."
     RECIPE = ""
 

@@ -173,7 +173,10 @@ class TrainingProject:
         if setup.student == "lm":
             return new_lm(teacher, words, setup.shape, setup.seed).to(self.device)
         scales = tap_scales(features, setup.taps) if features else torch.ones(len(setup.taps))
-        return student_class(setup.student).new(teacher, words, scales).to(self.device)
+        student = student_class(setup.student).new(teacher, words, scales)
+        if setup.student == "block" and features:
+            student.start_mask(tap_medians(features, setup.taps))
+        return student.to(self.device)
 
     def restore(self, setup: StudentSetup, teacher: Teacher, folder: Path):
         """Returns the student of the folder's checkpoint, and the checkpoint's state: log, recipe, tokens seen."""
@@ -213,8 +216,16 @@ def frequent(samples: Samples, count: int) -> torch.Tensor:
 
 def tap_scales(features: Features, taps: Sequence[int]) -> torch.Tensor:
     """Returns [taps] the median root mean square of each tapped state; outlier tokens are a thousand times larger."""
-    states = features.tapped(0, min(_SCALE_TOKENS, len(features.states)), taps)[::37].astype(np.float32)
-    return torch.from_numpy(np.sqrt(np.median((states**2).mean(-1), 0)))
+    return torch.from_numpy(np.sqrt(np.median((_some_states(features, taps) ** 2).mean(-1), 0)))
+
+
+def tap_medians(features: Features, taps: Sequence[int]) -> torch.Tensor:
+    """Returns [taps·E] the median of each number of the tapped states."""
+    return torch.from_numpy(np.median(_some_states(features, taps), 0).flatten())
+
+
+def _some_states(features: Features, taps: Sequence[int]) -> np.ndarray:
+    return features.tapped(0, min(_SCALE_TOKENS, len(features.states)), taps)[::37].astype(np.float32)
 
 
 def rollout_for(setup: StudentSetup, recipe: Recipe) -> Recipe:

@@ -20,6 +20,7 @@ from engine.decoding.trace_recorder import HostVerdict, TraceRecorder
 from engine.decoding.word_tokenizer import WordTokenizer
 from engine.device import to_device
 from engine.drafters.base import Draft, Drafter
+from engine.drafters.block import BlockDrafter
 from engine.drafters.context_index import ContextIndex
 from engine.drafters.corpus import CorpusDrafter
 from engine.drafters.draft_model import DraftModelDrafter
@@ -33,8 +34,9 @@ from engine.drafters.medusa import MedusaDrafter
 from engine.drafters.ngram import NgramDrafter
 from engine.drafters.none import NoDrafter
 from engine.drafters.reencoding import ReencodingDrafter
+from engine.models.block_head import BlockModel
 from engine.models.eagle3_head import EagleModel
-from engine.models.eagle_config import EagleConfig
+from engine.models.eagle_config import BlockConfig, EagleConfig
 from engine.models.exit_head import ExitConfig, ExitModel
 from engine.models.llama import LlamaModel
 from engine.models.medusa_heads import MedusaModel
@@ -86,21 +88,41 @@ def model_runner(
         return DecoderRunner(LlamaModel(weights.folder, config, dtype, device, weights=weights))
 
 
-def head_runner(cuda: FakeCuda, target: DecoderRunner, patch, words: int = V // 2) -> DecoderRunner:
-    """An EAGLE head that reads two layers of the target and can guess ``words`` words."""
+def head_runner(
+    cuda: FakeCuda, target: DecoderRunner, patch, words: int = V // 2, block: bool = False
+) -> DecoderRunner:
+    """An EAGLE head, or a block head, that reads two layers of the target and can guess ``words`` words."""
     model = target.model
-    config = EagleConfig(
-        hidden_size=model.width, vocab_size=V, draft_vocab_size=words, num_attention_heads=model.H,
-        num_key_value_heads=model.K, head_dim=model.D, intermediate_size=model.inner, rms_norm_eps=model.eps,
-        eagle_config={"eagle_aux_hidden_state_layer_ids": (0, 1)},
-    )  # fmt: skip
+    fields = {
+        "hidden_size": model.width, "vocab_size": V, "draft_vocab_size": words, "num_attention_heads": model.H,
+        "num_key_value_heads": model.K, "head_dim": model.D, "intermediate_size": model.inner,
+        "rms_norm_eps": model.eps, "eagle_config": {"eagle_aux_hidden_state_layer_ids": (0, 1)},
+    }  # fmt: skip
     patch.setattr("engine.models.eagle3_head.word_ids", lambda d2t, *_: d2t)  # it reads the map's numbers
     with cuda.loading():
-        head = EagleModel(
-            Path("head"), model, config=config, weights=FakeWeights(model.dtype, model.device, words=words)
-        )
+        if block:
+            config, weights = BlockConfig(**fields, mask_token=3), FakeBlock(model.dtype, model.device, words)
+            head = BlockModel(Path("head"), model, config=config, weights=weights)
+        else:
+            weights = FakeWeights(model.dtype, model.device, words=words)
+            head = EagleModel(Path("head"), model, config=EagleConfig(**fields), weights=weights)
         target.tap(head.reads)
         return DecoderRunner(head)
+
+
+class FakeBlock(FakeWeights):
+    """Tensors of a block head with rows of its own."""
+
+    def __init__(self, dtype: torch.dtype, device: str, words: int):
+        super().__init__(dtype, device, ["lm_head.weight"], words)
+
+    def __call__(self, name: str, shape: tuple[int, ...] | None = None) -> torch.Tensor:
+        return super().__call__(name, shape or (1, 2 * SMALL["hidden_size"]))
+
+    def raw(self, name: str) -> torch.Tensor:
+        if name == "lm_head.weight":
+            return torch.empty(self.words, SMALL["hidden_size"], dtype=self.dtype)
+        return super().raw(name)
 
 
 class FakeHeads(FakeWeights):
@@ -164,6 +186,8 @@ def drafter_of(method: str, cuda: FakeCuda, target: DecoderRunner, patch) -> Dra
     if method in ("eagle", "eagle-chain"):
         kind = EagleTreeDrafter if method == "eagle" else Eagle3Drafter
         return kind(head_runner(cuda, target, patch), target)
+    if method == "block":
+        return BlockDrafter(head_runner(cuda, target, patch, block=True), target)
     if method == "medusa":
         with cuda.loading():
             heads = MedusaModel(Path("heads"), target.model, weights=FakeHeads(target.model.dtype, target.device))
