@@ -26,6 +26,7 @@ TENSORS = {  # names of the layer's tensors, ours → theirs
     "up.weight": "mlp.up_proj.weight",
     "down.weight": "mlp.down_proj.weight",
 }
+FURTHER = TENSORS | {"norm_in": TENSORS["norm_embed"]}  # of a plain layer after it
 
 
 class EagleHead(nn.Module):

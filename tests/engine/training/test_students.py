@@ -115,6 +115,15 @@ def test_slots_of_a_sample_of_positions_say_what_they_say_at_all(learning):
     assert counts == [1, 0], "0.6² = 0.36"
 
 
+@torch.no_grad()
+def test_a_further_layer_of_a_block_adds_nothing_at_first(learning):
+    one, more = (BlockStudent.new(learning.teacher, learning.words, torch.ones(2), layers) for layers in (1, 3))
+    more.module.load_state_dict(one.module.state_dict(), strict=False)
+    assert len(more.module.further) == 2
+    for some, others in zip(*(student.states(of_block(learning), 3) for student in (one, more)), strict=True):
+        assert torch.equal(some, others)
+
+
 def head_folder(learning, folder, taps=(0, 1)):
     export.eagle(learning.student("eagle", seed=7), learning.teacher, taps, None, folder, "a card")
     return folder
