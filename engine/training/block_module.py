@@ -17,13 +17,25 @@ from engine.models.attention import apply_rotary, rotary_tables
 from engine.training.eagle3_module import EagleHead
 
 
+class PlainLayer(nn.Module):
+    """A further layer, as Llama's; its parts are those of the first one."""
+
+    def __init__(self, first: EagleHead, E: int):
+        super().__init__()
+        self.norm_in, self.norm_mid = (nn.Parameter(torch.ones(E)) for _ in range(2))
+        for name in ("q", "k", "v", "o", "gate", "up", "down"):
+            rows, width = getattr(first, name).weight.shape
+            setattr(self, name, nn.Linear(E if name in "qkv" else width, rows, bias=False))
+
+
 class BlockHead(EagleHead):
     """``embed`` and ``head`` as of an EAGLE head; ``mask_token``: the target's id whose embedding masked slots have."""
 
-    def __init__(self, config, embed: torch.Tensor, head: torch.Tensor, taps: int, mask_token: int):
+    def __init__(self, config, embed: torch.Tensor, head: torch.Tensor, taps: int, mask_token: int, layers: int = 1):
         super().__init__(config, embed, head, taps)
         self.mask_token = mask_token
         self.mask_hidden = nn.Parameter(torch.zeros(taps * config.hidden_size))
+        self.further = nn.ModuleList(PlainLayer(self, config.hidden_size) for _ in range(layers - 1))
 
     def blocks(self, ids: torch.Tensor, features: torch.Tensor, anchors: list[torch.Tensor]) -> list[torch.Tensor]:
         """ids [B, L], features [B, L, taps·E]; anchors, of slots 1 … K − 1, [B, A]: the positions whose blocks have
@@ -41,17 +53,26 @@ class BlockHead(EagleHead):
 
     def _fed(self, ids, hidden, positions, mask):
         """Of each element, ids [B, N], hidden [B, N, E] and mask [B, 1, N, N] bool → [B, N, E]."""
-        E, (B, N) = hidden.shape[-1], ids.shape
-        embedded = F.rms_norm(F.embedding(ids, self.embed), (E,), self.norm_embed, self.eps)
-        x = torch.cat([embedded, F.rms_norm(hidden, (E,), self.norm_hidden, self.eps)], -1)
-        rotary = rotary_tables(positions.reshape(-1), self.inverse, self.scaling, x.dtype)
-        cos, sin = (table.view(B, 1, N, self.D) for table in rotary)
-        q, k, v = (part(x).view(B, N, -1, self.D).transpose(1, 2) for part in (self.q, self.k, self.v))
-        q, k = (apply_rotary(one, cos, sin) for one in (q, k))
+        rotary = rotary_tables(positions.reshape(-1), self.inverse, self.scaling, hidden.dtype)
+        rotary = [table.view(len(ids), 1, -1, self.D) for table in rotary]
+        embedded = self._norm(F.embedding(ids, self.embed), self.norm_embed)
+        x = torch.cat([embedded, self._norm(hidden, self.norm_hidden)], -1)
+        hidden = self._through(self, x, hidden, rotary, mask)
+        for layer in self.further:
+            hidden = self._through(layer, self._norm(hidden, layer.norm_in), hidden, rotary, mask)
+        return hidden
+
+    def _through(self, layer, x, hidden, rotary, mask):
+        """Attention over ``x`` and the MLP of a layer, both added to ``hidden``."""
+        q, k, v = (part(x).unflatten(-1, (-1, self.D)).transpose(1, 2) for part in (layer.q, layer.k, layer.v))
+        q, k = (apply_rotary(one, *rotary) for one in (q, k))
         out = F.scaled_dot_product_attention(q, k, v, attn_mask=mask, enable_gqa=True)
-        hidden = hidden + self.o(out.transpose(1, 2).reshape(B, N, -1))
-        x = F.rms_norm(hidden, (E,), self.norm_mid, self.eps)
-        return hidden + self.down(F.silu(self.gate(x)) * self.up(x))
+        hidden = hidden + layer.o(out.transpose(1, 2).flatten(2))
+        x = self._norm(hidden, layer.norm_mid)
+        return hidden + layer.down(F.silu(layer.gate(x)) * layer.up(x))
+
+    def _norm(self, x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
+        return F.rms_norm(x, weight.shape, weight, self.eps)
 
 
 def _numbers(anchors: list[torch.Tensor], ids: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:

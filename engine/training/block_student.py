@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import torch
+from torch import nn
 
 from engine.errors import BadInput, Unavailable
 from engine.models.eagle_config import read_config
@@ -32,20 +33,30 @@ class BlockStudent(Student):
     RECIPE += "one before it."
 
     @staticmethod
-    def new(teacher: Teacher, words: torch.Tensor, scales: torch.Tensor) -> "BlockStudent":
-        student = BlockStudent(teacher, words, len(scales))
+    def new(teacher: Teacher, words: torch.Tensor, scales: torch.Tensor, layers: int = 1) -> "BlockStudent":
+        """A further layer begins as the target's last one, and adds nothing at first."""
+        student = BlockStudent(teacher, words, len(scales), layers)
         start_from_target(student.module, teacher, teacher.layer, scales)
+        with torch.no_grad():
+            for layer in student.module.further:
+                for name in ("q", "k", "v"):
+                    getattr(layer, name).weight.copy_(teacher.layer[f"self_attn.{name}_proj.weight"])
+                layer.gate.weight.copy_(student.module.gate.weight)
+                layer.up.weight.copy_(student.module.up.weight)
+                layer.norm_in.copy_(teacher.layer["input_layernorm.weight"])
+                layer.norm_mid.copy_(teacher.layer["post_attention_layernorm.weight"])
+                nn.init.zeros_(layer.o.weight), nn.init.zeros_(layer.down.weight)
         return student
 
     @staticmethod
     def rollout(is_continued: bool) -> Rollout:
         return ((0.0, BlockStudent.SLOTS),)
 
-    def __init__(self, teacher: Teacher, words: torch.Tensor, taps: int):
+    def __init__(self, teacher: Teacher, words: torch.Tensor, taps: int, layers: int = 1):
         super().__init__()
         known, V = {*words.tolist()}, teacher.config.vocab_size
         unused = next((i for i in range(V) if i not in known), V - 1)  # a word that the target hardly writes
-        self.module = BlockHead(teacher.config, teacher.embed, teacher.head[words], taps, unused)
+        self.module = BlockHead(teacher.config, teacher.embed, teacher.head[words], taps, unused, layers)
         with torch.no_grad():
             self.module.mask_hidden.normal_(0, 0.1)
         self.register_buffer("words", words, persistent=False)

@@ -26,15 +26,15 @@ TENSORS = {  # names of the layer's tensors, ours → theirs
     "up.weight": "mlp.up_proj.weight",
     "down.weight": "mlp.down_proj.weight",
 }
+FURTHER = TENSORS | {"norm_in": TENSORS["norm_embed"]}  # of a plain layer after it
 
 
 class EagleHead(nn.Module):
-    """``embed`` [V, E] and ``head`` [Vd, E] are the target's own rows and stay as they are. ``inner``: size of the MLP,
-    by default that of the target's."""
+    """``embed`` [V, E] and ``head`` [Vd, E] are the target's own rows and stay as they are."""
 
-    def __init__(self, config, embed: torch.Tensor, head: torch.Tensor, taps: int = 3, inner: int = 0):
+    def __init__(self, config, embed: torch.Tensor, head: torch.Tensor, taps: int = 3):
         super().__init__()
-        E, self.eps, inner = config.hidden_size, config.rms_norm_eps, inner or config.intermediate_size
+        E, self.eps, inner = config.hidden_size, config.rms_norm_eps, config.intermediate_size
         self.H, self.K = config.num_attention_heads, config.num_key_value_heads
         self.D = getattr(config, "head_dim", None) or E // self.H
         self.register_buffer("embed", embed, persistent=False)

@@ -21,7 +21,7 @@ from engine.config import imported
 from engine.errors import BadInput
 from engine.files import disk_errors
 from engine.models.attention import rope
-from engine.training.eagle3_module import TENSORS, EagleHead
+from engine.training.eagle3_module import FURTHER, TENSORS, EagleHead
 from engine.training.model_card import TAG
 from engine.training.teacher import Teacher
 from engine.weights.head_kinds import head_kind
@@ -58,10 +58,13 @@ def block(student, teacher: Teacher, taps: tuple[int, ...], target: ModelSpec | 
     beside its embedding; else they are added."""
     module = student.module
     tensors = _eagle_tensors(student) | {"mask_hidden": module.mask_hidden[None]}
+    for i, layer in enumerate(module.further, start=1):
+        tensors |= {f"layers.{i}.{FURTHER[name]}": tensor for name, tensor in layer.state_dict().items()}
     if teacher.head is not teacher.embed:
         tensors |= {"lm_head.weight": module.head}
     config = _eagle_config(student, teacher, taps)
     config |= {"parallel_drafting": True, "ptd_token_id": module.mask_token, "num_depths": student.SLOTS}
+    config["num_hidden_layers"] += len(module.further)
     _write_eagle(student, teacher, tensors, config, folder, card)
 
 

@@ -23,7 +23,7 @@ from engine.models.transformers_config import load_tokenizer
 from engine.runtime.hardware import choose_device, choose_precision
 from engine.training import dataset as sample_file
 from engine.training import hidden_states as feature_file
-from engine.training.block_student import words_of_head
+from engine.training.block_student import BlockStudent, words_of_head
 from engine.training.dataset import Samples
 from engine.training.distil import Recipe
 from engine.training.generate import requests
@@ -53,6 +53,7 @@ class StudentSetup:
     shape: LmShape
     start: str = ""  # the folder of the older draft that it continues
     target: str = ""  # hash of the target's weights
+    layers: int = 1  # of a block head
 
     @classmethod
     def read(cls, folder: Path) -> "StudentSetup":
@@ -130,8 +131,9 @@ class TrainingProject:
             raise BadInput(f"{folder} was started with another {changed}; name another --work, or delete it.")
 
     def prepare(
-        self, student: str, taps: Sequence[int], words: int, seed: int, samples: Samples, start: Path | None = None
-    ) -> StudentSetup:
+        self, student: str, taps: Sequence[int], words: int, seed: int, samples: Samples, start: Path | None = None,
+        layers: int = 1,
+    ) -> StudentSetup:  # fmt: skip
         """Writes the setup of a new student and returns it. BadInput if the folder holds a student with another one."""
         config = AutoConfig.from_pretrained(self.target, trust_remote_code=False, local_files_only=True)
         if unsupported(config):
@@ -139,13 +141,14 @@ class TrainingProject:
         feature_file.check_taps(taps, self.pair.target.layers)
         if student == "exit" and (len(taps) != 1 or taps[0] < 1):
             raise BadInput(f"An exit head reads the state after one layer or more; name one number, not {list(taps)}.")
+        if layers > 1 and student != "block":
+            raise BadInput(f"A {student} draft has its number of layers; --layers is for block heads.")
         frequent(samples, words)  # raises BadInput if there are too few
         older, target = str(Path(start).resolve()) if start else "", weights_hash(self.target)
-        setup = StudentSetup(student, tuple(taps), words, samples.fingerprint(), seed, LmShape(), older, target)
+        described = samples.fingerprint()
+        setup = StudentSetup(student, tuple(taps), words, described, seed, LmShape(), older, target, layers)
         if start and is_head(setup):
-            words_of_head(
-                Path(start), self.pair.target.vocab_size, setup.taps, words
-            )  # BadInput for one that does not fit
+            words_of_head(Path(start), self.pair.target.vocab_size, setup.taps, words)  # raises if it does not fit
         elif start:
             _check_same_kind(setup, StudentSetup.read(Path(start)))
         folder = self.folder / student
@@ -173,8 +176,10 @@ class TrainingProject:
         if setup.student == "lm":
             return new_lm(teacher, words, setup.shape, setup.seed).to(self.device)
         scales = tap_scales(features, setup.taps) if features else torch.ones(len(setup.taps))
-        student = student_class(setup.student).new(teacher, words, scales)
-        if setup.student == "block" and features:
+        if setup.student != "block":
+            return student_class(setup.student).new(teacher, words, scales).to(self.device)
+        student = BlockStudent.new(teacher, words, scales, setup.layers)
+        if features:
             student.start_mask(tap_medians(features, setup.taps))
         return student.to(self.device)
 
@@ -199,7 +204,7 @@ def is_head(setup: StudentSetup) -> bool:
 
 
 def _check_same_kind(new: StudentSetup, old: StudentSetup) -> None:
-    if (new.student, new.taps, new.shape) != (old.student, old.taps, old.shape):
+    if (new.student, new.taps, new.shape, new.layers) != (old.student, old.taps, old.shape, old.layers):
         raise BadInput("The draft to start from is of another kind or reads other layers; name one that fits.")
     if new.target != old.target:
         raise BadInput("The draft to start from was made for another target; name one that fits.")

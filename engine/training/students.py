@@ -225,7 +225,7 @@ def new_eagle(teacher, words: torch.Tensor, taps: int, layer: dict[str, torch.Te
 
 def start_from_target(module: EagleHead, teacher, layer: dict[str, torch.Tensor], scales: torch.Tensor) -> None:
     """The half that reads hidden states takes the weights of the target's ``layer``, the embedding half starts small,
-    `fc` passes on the highest tap, and a smaller MLP takes the strongest units."""
+    and `fc` passes on the highest tap."""
     E = teacher.config.hidden_size
     with torch.no_grad():
         module.fc.weight.normal_(0, 0.02).div_(scales.repeat_interleave(E)[None] / scales[-1])
@@ -235,20 +235,11 @@ def start_from_target(module: EagleHead, teacher, layer: dict[str, torch.Tensor]
             embedded = torch.randn_like(half) * half.std() * 0.5
             getattr(module, name).weight.copy_(torch.cat([embedded, half], 1))
         module.o.weight.copy_(layer["self_attn.o_proj.weight"])
-        gate, up, down = (layer[f"mlp.{name}_proj.weight"] for name in ("gate", "up", "down"))
-        units = strongest(gate, up, down, module.gate.out_features)
-        module.gate.weight.copy_(gate[units])
-        module.up.weight.copy_(up[units])
-        module.down.weight.copy_(down[:, units])
+        for name in ("gate", "up", "down"):
+            getattr(module, name).weight.copy_(layer[f"mlp.{name}_proj.weight"])
         module.norm_hidden.copy_(layer["input_layernorm.weight"])
         module.norm_mid.copy_(layer["post_attention_layernorm.weight"])
         module.norm.copy_(teacher.norm)
-
-
-def strongest(gate: torch.Tensor, up: torch.Tensor, down: torch.Tensor, count: int) -> torch.Tensor:
-    """Returns [count] units of an MLP with the largest product of norms, in increasing order."""
-    strength = gate.norm(dim=1) * up.norm(dim=1) * down.norm(dim=0)
-    return strength.topk(count).indices.sort().values
 
 
 @dataclass(frozen=True)

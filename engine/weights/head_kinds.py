@@ -35,14 +35,6 @@ class HeadKind:
 
 # By the method that drafts with them. The fields are looked at before the tensors.
 HEAD_KINDS = {
-    "dflash": HeadKind(
-        noun="a DFlash head",
-        tensor="no_such",
-        load="",
-        export="",
-        cache="its own",
-        student="engine.training.dflash:DFlashStudent",
-    ),
     # An EAGLE head with one tensor more, so it is looked for first.
     "block": HeadKind(
         noun="a block head",

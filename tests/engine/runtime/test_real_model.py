@@ -131,7 +131,8 @@ def compare_on_24_prompts(engine, plain_run, method: str, acceptance: str = "tok
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("method", "acceptance"), [*((method, "token") for method in ("medusa", "exit", "lookahead")), ("eagle", "block")]
+    ("method", "acceptance"),
+    [*((method, "token") for method in ("block", "medusa", "exit", "lookahead")), ("eagle", "block")],
 )
 def test_greedy_text_is_the_baselines_on_24_prompts(engine, plain, method, acceptance):
     """Trees of the EAGLE head by traversal verification, which is the token rule where p is one-hot."""

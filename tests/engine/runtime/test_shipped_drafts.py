@@ -31,6 +31,9 @@ GOLDEN = {  # τ at γ = 4, greedy, 64 tokens
     ("eagle-chain", "chat-3"): 1.561,
     ("eagle-chain", "code-2"): 2.370,
     ("eagle-chain", "rewrite-1"): 1.362,
+    ("block", "chat-3"): 1.391,
+    ("block", "code-2"): 1.600,
+    ("block", "rewrite-1"): 1.391,
     ("medusa", "chat-3"): 1.185,
     ("medusa", "code-2"): 1.422,
     ("medusa", "rewrite-1"): 1.185,
@@ -55,7 +58,7 @@ def test_the_drafts_run_in_eight_bits_and_the_target_never_does(engine, monkeypa
         return real(graph, x, name, weight, *bias)
 
     monkeypatch.setattr(Graph, "linear", noted)
-    for kind in ("eagle", "medusa", "exit"):
+    for kind in ("eagle", "block", "medusa", "exit"):
         products.clear()
         with torch.inference_mode():
             load_head(kind, drafts[kind].folder, target)
@@ -68,7 +71,7 @@ def run(engine, method, prompt, **settings):
 
 def test_they_are_small_and_say_what_they_are():
     drafts = get_pair(PAIR).drafts
-    assert [*drafts] == ["lm", "eagle", "medusa", "exit"]
+    assert [*drafts] == ["lm", "eagle", "block", "medusa", "exit"]
     assert all(spec.head == (name if name != "lm" else "") for name, spec in drafts.items())
     files = [f for spec in drafts.values() for f in Path(spec.folder).iterdir()]
     assert sum(f.stat().st_size for f in files) <= 26 * 2**20
@@ -83,7 +86,9 @@ def plain_text(engine):
 
 
 @pytest.mark.parametrize("prompt", ["code-2", *(pytest.param(p, marks=pytest.mark.slow) for p in CHECKED[1:])])
-@pytest.mark.parametrize("method", ["eagle-chain", "medusa", "exit", pytest.param("lm", marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "method", ["eagle-chain", "block", "medusa", "exit", pytest.param("lm", marks=pytest.mark.slow)]
+)
 def test_greedy_text_is_the_targets_own_and_tau_is_as_good_as_it_was(engine, plain_text, method, prompt):
     drafted = run(engine, method, PROMPTS[prompt])
     assert drafted.text == plain_text(prompt)
@@ -113,6 +118,7 @@ def test_where_rows_are_cheap_a_tree_keeps_more_than_a_chain_and_writes_the_same
         ("lm", "auto", "token"),
         ("lm", 3, "block"),
         ("eagle-chain", 2, "token"),
+        ("block", 2, "token"),
         ("medusa", 2, "token"),
         ("exit", 2, "token"),
         ("eagle", 3, "token"),

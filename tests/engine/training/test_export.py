@@ -12,11 +12,13 @@ from tiny_pairs import END, VOCABULARY, model_folder
 from training_project import CHAT, WORDS, files, random_head, refused, run, stage
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
+from engine.models.block_head import MASK
 from engine.models.heads import load_head
 from engine.models.loader import load_model
 from engine.models.runner import DecoderRunner
 from engine.models.safetensors_reader import TensorReader
 from engine.training import export
+from engine.training.block_student import BlockStudent
 from engine.training.students import Batch
 
 pytestmark = pytest.mark.xdist_group("training")
@@ -53,6 +55,32 @@ def test_a_head_is_stored_as_other_engines_load_it(journey, root):
               "rope_theta": 10000.0, "rms_norm_eps": target.config.rms_norm_eps, "max_position_embeddings": 256,
               "eagle_config": {"use_aux_hidden_state": True, "eagle_aux_hidden_state_layer_ids": [0, 1]}}  # fmt: skip
     assert {name: config[name] for name in wanted} == wanted
+
+
+@pytest.mark.parametrize(("name", "layers"), [("llama-wide-head", 1), ("llama3-rope", 2), ("llama-tied", 3)])
+@pytest.mark.parametrize("runtime", RUNTIMES)
+@torch.no_grad()
+def test_an_exported_block_head_says_what_the_trained_one_said(tmp_path, monkeypatch, name, layers, runtime):
+    """Slot 0 at every position, and a block after the last one."""
+    monkeypatch.setattr("engine.models.onnx_graph.DRAFTS", "fp32")
+    _, teacher = random_head(tmp_path / "target", name)
+    torch.manual_seed(4)
+    student = BlockStudent.new(teacher, torch.arange(0, VOCABULARY, 2), torch.ones(2), layers)
+    for parameter in student.module.parameters():
+        parameter.add_(0.1 * torch.randn_like(parameter)).copy_(parameter.bfloat16())
+    if teacher.head is not teacher.embed:  # else its rows are read from the target
+        student.module.head.copy_(student.module.head.bfloat16())
+    export.block(student, teacher, (0, 1), None, tmp_path / "head", "a card")
+    model = model_folder(tmp_path / "target", name)
+    head = load_head("block", tmp_path / "head", RUNTIMES[runtime](tmp_path / "target", model).model)
+    assert head.target_ids.tolist() == student.words.tolist() and (head.reads, head.layers_count) == ((0, 1), layers)
+    ids, tapped, L = torch.randint(0, VOCABULARY, (1, 61)), torch.randn(1, 61, 2 * 64), 60
+    states = student.states(Batch(ids, tapped, tapped, None, None), 4)
+    runner = DecoderRunner(head)
+    runner.reset(L + 3)
+    fed = torch.cat([ids[0, 1:], torch.full((3,), MASK)])
+    logits, _ = head.forward(fed, [runner.next_span(L + 3)], features=tapped[0, :L])
+    assert torch.allclose(logits, student.logits(torch.stack([one[0, L - 1] for one in states]), None), atol=2e-3)
 
 
 @pytest.mark.parametrize("name", ["llama-wide-head", "multi-query", "llama3-rope", "yarn-rope", "qwen3", "qwen2"])

@@ -84,15 +84,33 @@ def test_a_draft_goes_on_from_an_older_one(journey, root, tmp_path):
         assert not (tmp_path / "other").exists()
 
 
+def test_a_block_head_goes_on_from_an_exported_eagle_head(journey, root, tmp_path):
+    """With its words; once begun, it goes on by itself."""
+    samples = journey.work / "samples" / "samples.npz"
+    asked = ("--updates", 1, "--rows", 6, "--words", WORDS, "--samples", samples, "--learning-rate", 1e-6)
+    asked = ("distil", "block", *asked, "--taps", "0,1", "--layers", 2)
+    stage(root, *asked, "--start", root / "eagle", work=tmp_path / "work")
+    found = torch.load(tmp_path / "work" / "block" / "checkpoint.pt", weights_only=True)
+    head = load_file(root / "eagle" / "model.safetensors")
+    assert torch.allclose(found["student"]["fc.weight"], head["fc.weight"].float(), atol=1e-4)
+    assert torch.equal(found["words"], head["d2t"] + torch.arange(WORDS)) and found["seen"] > 0
+    stage(root, *asked, "--start", tmp_path / "work" / "block", work=tmp_path / "next")
+    assert torch.load(tmp_path / "next" / "block" / "checkpoint.pt", weights_only=True)["seen"] > found["seen"]
+    for older, words in ((root / "lm", "cannot be started from"), (journey.work / "eagle", "of another kind")):
+        refused(words, root, *asked, "--start", older, work=tmp_path / "other")
+        assert not (tmp_path / "other" / "block").exists()
+
+
 def test_a_card_says_how_the_draft_was_made(journey, root):
-    kinds = ("lm", "eagle", "medusa", "exit")
-    lm, eagle, medusa, early = (re.sub(r"\s+", " ", (root / kind / "README.md").read_text()) for kind in kinds)
+    kinds = ("lm", "eagle", "medusa", "exit", "block")
+    lm, eagle, medusa, early, block = (re.sub(r"\s+", " ", (root / kind / "README.md").read_text()) for kind in kinds)
     whole = sample_file.load(journey.work / "samples" / "samples.npz", VOCABULARY)
-    for text in (lm, eagle, medusa, early):
+    for text in (lm, eagle, medusa, early, block):
         assert "120 replies" in text and f"{int(whole.reply_len.sum()):,} tokens" in text and "0, 0.7, 1." in text
         assert "12 updates of 6 rows" in text and "seed 0." in text and "CPU threads" in text
         assert "base_model: target" in text and "{" not in text
     assert "entering layers 0, 1;" in eagle and "entering layers" not in lm + medusa
+    assert "entering layers 0, 1; 5 slots trained together, each counting 0.8 of the one before it" in block
     assert "3 heads trained together, each counting 0.8 of the one before it" in medusa
     assert "Reads the state after 1 layers; the layers themselves are not trained." in early
     stage(root, "export", "lm", "--out", root / "lm")  # now that it was evaluated

@@ -45,7 +45,7 @@ def test_the_shipped_catalogue_lists_the_pairs_people_use():
         "qwen3-4b", "qwen3-8b", "qwen3-14b", "qwen3-32b", "qwen2.5-7b", "qwen2.5-coder-7b", "llama-3.2-3b",
         "llama-3.1-8b",
     }  # fmt: skip
-    drafted = ("lm", "eagle", "eagle-chain", "medusa", "exit")
+    drafted = ("lm", "eagle", "eagle-chain", "block", "medusa", "exit")
     assert methods(pairs["smollm2-135m"]) == ("none", "ngram", "corpus", "quantised", "lookahead", *drafted)
     assert pairs["smollm2-135m"].models("auto") == (
         pairs["smollm2-135m"].target,
@@ -209,10 +209,11 @@ def test_too_little_memory_gives_the_figures(tmp_path):
 def test_shipped_drafts_say_their_sizes_and_a_missing_one_stops_nothing_else(tmp_path):
     drafts = get_pair("smollm2-135m").drafts
     assert drafts["eagle"].head == "eagle" and drafts["eagle"].hidden_size == 576
+    assert drafts["block"].head == "block" and drafts["block"].hidden_size == 576
     assert drafts["exit"].head == "exit" and drafts["exit"].hidden_size == 576
     assert drafts["medusa"].head == "medusa" and drafts["lm"].parameters == 11_060_928
     own = ("none", "ngram", "corpus", "quantised", "lookahead")
-    drafted = ("lm", "eagle", "eagle-chain", "medusa", "exit")
+    drafted = ("lm", "eagle", "eagle-chain", "block", "medusa", "exit")
     for method in ("medusa", "lm"):
         text = CATALOGUE.read_text(encoding="utf-8").replace(f"drafts/smollm2-135m-{method}", "drafts/gone")
         (tmp_path / f"{method}.toml").write_text(text, encoding="utf-8")
