@@ -8,7 +8,8 @@ from typing import Annotated
 import typer
 
 from engine.cli import options
-from engine.cli.console import progress, say
+from engine.cli.console import say
+from engine.cli.progress import progress
 from engine.config import AUTO, RunConfig, SamplingParams
 from engine.errors import BadInput
 

@@ -1,4 +1,4 @@
-"""Prints tokens with marks, metrics in tables and progress on the terminal. Imports no torch.
+"""Prints tokens with marks and metrics in tables on the terminal. Imports no torch.
 
 Model text is untrusted: control characters become visible signs, and rich's markup is off.
 Status is never colour alone, so it reads the same through a pipe or with NO_COLOR.
@@ -8,10 +8,8 @@ import os
 import sys
 import unicodedata
 from collections.abc import Iterable
-from contextlib import contextmanager
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 from rich.table import Table
 from rich.text import Text
 
@@ -53,24 +51,6 @@ def screen(stderr: bool = False) -> Console:
 def say(message: str) -> None:
     """Prints a sentence on stderr; control characters in it become visible signs."""
     screen(stderr=True).print(Text(visible(" ".join(message.split()))), soft_wrap=True)
-
-
-@contextmanager
-def progress():
-    """Yields show(fraction, message): a transient bar on stderr; without a terminal each new message on a line."""
-    console, printed = screen(stderr=True), []
-    columns = (TextColumn("{task.description}", markup=False), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
-        task = bar.add_task("", total=1.0, visible=False)
-
-        def show(fraction: float, message: str) -> None:
-            message = visible(message, keep="")
-            bar.update(task, completed=fraction, description=message, visible=fraction < 1)
-            if message and not console.is_terminal and message not in printed[-1:]:
-                printed.append(message)
-                console.print(message, soft_wrap=True)
-
-        yield show
 
 
 def visible(text: str, keep: str = "\n\t") -> str:

@@ -18,7 +18,8 @@ import typer
 
 from engine import __version__
 from engine.cli import bench, corpus, lab, options, training
-from engine.cli.console import costs_line, pairs_table, progress, say, screen
+from engine.cli.console import costs_line, pairs_table, say, screen
+from engine.cli.progress import progress
 from engine.config import AUTO, LookaheadSizes, RunConfig, SamplingParams
 from engine.errors import BadInput
 

@@ -6,7 +6,8 @@ from typing import Annotated
 
 import typer
 
-from engine.cli.console import progress, say
+from engine.cli.console import say
+from engine.cli.progress import progress
 from engine.config import ACCEPTANCE, AUTO, METHODS, PRECISIONS
 from engine.errors import BadInput, EngineError
 

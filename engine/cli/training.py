@@ -8,8 +8,9 @@ from typing import Annotated
 
 import typer
 
-from engine.cli.console import progress, say
+from engine.cli.console import say
 from engine.cli.options import Commands, parse_list
+from engine.cli.progress import progress
 from engine.config import AUTO
 from engine.errors import BadInput
 
@@ -25,7 +26,10 @@ Device = Annotated[str, typer.Option(help="auto, cpu, cuda.")]
 Seed = Annotated[int, typer.Option(min=0, help="Fixes every random draw.")]
 Slots = Annotated[int, typer.Option(min=1, help="Texts sampled side by side.")]
 Precision = Annotated[str, typer.Option(help="Of the target that writes; on a CPU int8 is the quickest.")]
-Files = Annotated[list[Path] | None, typer.Option(metavar="FILE.npz", help="Sample files; may be given again.")]
+Files = Annotated[
+    list[Path] | None,
+    typer.Option(metavar="FILE.npz|DIR", help="Samples: a file, or a folder of parts; may be given again."),
+]
 Bits = Annotated[int, typer.Option(help="Of each weight: 16, or 8, for lm, eagle and block, in half the size.")]
 Student = Annotated[str, typer.Argument(metavar="lm|eagle|block|medusa|exit", help="Which kind of draft.")]
 
@@ -64,7 +68,8 @@ def prompts(
         sampler = BatchedSampler(model.runner, slots, room)
         for done, (index, text) in enumerate(write_questions(sampler, model.tokenizer, model.eos, left, seed), 1):
             attempts.add(index, text)
-            show((count - len(left) + done) / count, f"attempt {count - len(left) + done} of {count}")
+            total = count - len(left) + done
+            show(total / count, f"{total:,} of {count:,} attempts, {sampler.pace}")
     questions = attempts.questions(count)
     if not questions:
         raise BadInput(

@@ -11,6 +11,7 @@ from engine.config import SamplingParams
 from engine.models.runner import DecoderRunner, Tokens
 from engine.sampling.random_streams import CLOSING, Uniforms
 from engine.sampling.warping import draw, warp
+from engine.training.pace import Pace
 
 _CHUNK = 64  # tokens of each prompt in a pass
 
@@ -54,12 +55,13 @@ class _Slot:
 
 
 class BatchedSampler:
-    """Samples up to ``slots`` rows at once, each up to ``longest`` tokens in all."""
+    """Samples up to ``slots`` rows at once, each up to ``longest`` tokens in all. ``pace``: of the tokens it writes."""
 
     def __init__(self, runner: DecoderRunner, slots: int, longest: int):
         self.longest = min(longest, runner.max_length)
         self._idle = [runner.fork() for _ in range(slots)]
         self._slots: list[_Slot] = []
+        self.pace = Pace()
 
     @torch.inference_mode()
     def sample(self, rows: Iterable[Row], ends: frozenset[int], most: int) -> Iterator[Row]:
@@ -74,6 +76,7 @@ class BatchedSampler:
                 if logits is None:
                     continue
                 row, token = slot.row, slot.sample(logits)
+                self.pace.count(1)
                 new = len(row.tokens) - row.prompt_len
                 if token in ends or new >= most or len(row.tokens) >= self.longest:
                     self._slots.remove(slot)

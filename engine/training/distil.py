@@ -23,6 +23,7 @@ from engine.files import ProgressCallback, write_file
 from engine.models import onnx_session
 from engine.training.dataset import Samples
 from engine.training.hidden_states import Features
+from engine.training.pace import Pace
 from engine.training.students import Batch, reply_mask
 from engine.training.teacher import Teacher
 
@@ -167,7 +168,7 @@ def train(
     )
     update, log, before = _resume(folder, recipe, student, optimizer)
     seen = before or seen
-    began, mean = time.perf_counter(), None
+    began, mean, pace = time.perf_counter(), None, Pace()
     for rows in data.batches(recipe, update):
         if update >= recipe.updates:
             break
@@ -181,9 +182,13 @@ def train(
         torch.nn.utils.clip_grad_norm_(parameters, recipe.clip)
         optimizer.step()
         mean = value.item() if mean is None else 0.95 * mean + 0.05 * value.item()
-        seen += int(data.samples.reply_len[rows].astype(int).sum())
+        trained_on = int(data.samples.reply_len[rows].astype(int).sum())
+        seen += trained_on
         update += 1
-        say(update / recipe.updates, f"Update {update} of {recipe.updates}, loss {mean:.3f}")
+        say(
+            update / recipe.updates,
+            f"{update:,} of {recipe.updates:,} updates, loss {mean:.3f}, {pace.count(trained_on)}",
+        )
         if update % recipe.every == 0 or update == recipe.updates:
             entry = {
                 "update": update,

@@ -1,4 +1,4 @@
-"""Samples the target's replies to prompts and saves them in parts; an interruption loses one part."""
+"""Samples the target's replies to prompts and saves them in parts; a process that is killed loses one part at most."""
 
 import hashlib
 from collections.abc import Iterator, Sequence
@@ -43,26 +43,39 @@ def collect(
     say: ProgressCallback,
 ) -> Samples:
     """Returns all rows, those of earlier runs from ``folder``; writes new ones there in parts, and all to one file."""
-    done = _read_parts(folder)
-    have = {i for part in done for i in part[0]}
-    fresh: list[Row] = []
-    for row in sampler.sample((r for r in rows if r.index not in have), ends, most):
-        fresh.append(row)
-        say((len(have) + len(fresh)) / count, f"{len(have) + len(fresh)} of {count} replies")
-        if len(fresh) % _PART == 0:
-            _save(folder, fresh[-_PART:])
-    if len(fresh) % _PART:
-        _save(folder, fresh[-(len(fresh) % _PART) :])
-    parts = _read_parts(folder)
-    if not parts:
+    have = {i for index, _ in _read_parts(folder) for i in index}
+    done, unsaved = len(have), []
+    try:
+        for row in sampler.sample((r for r in rows if r.index not in have), ends, most):
+            unsaved.append(row)
+            done += 1
+            if len(unsaved) == _PART:
+                _save(folder, unsaved)
+                unsaved = []
+            say(done / count, f"{done:,} of {count:,} replies, {sampler.pace}")
+    except KeyboardInterrupt:
+        _save(folder, unsaved)
+        raise
+    _save(folder, unsaved)
+    samples = read_folder(folder)
+    if samples is None:
         raise BadInput("No reply was sampled: every prompt is too long to leave room for a reply.")
-    order = np.argsort(np.concatenate([index for index, _ in parts]), kind="stable")
-    samples = _reordered(dataset.join([part for _, part in parts]), order)
     dataset.save(folder / "samples.npz", samples)
     return samples
 
 
+def read_folder(folder: Path, vocab_size: int = 1 << 32) -> Samples | None:
+    """The rows that a run has saved so far, in order; None if there are none. Raises BadInput as `dataset.load`."""
+    parts = _read_parts(folder, vocab_size)
+    if not parts:
+        return None
+    order = np.unique(np.concatenate([index for index, _ in parts]), return_index=True)[1]
+    return _reordered(dataset.join([part for _, part in parts]), order)
+
+
 def _save(folder: Path, rows: list[Row]) -> None:
+    if not rows:
+        return
     number = len(list(folder.glob("part-*.npz"))) if folder.exists() else 0
     path = folder / f"part-{number:05d}.npz"
     with disk_errors(folder):
@@ -81,14 +94,14 @@ def to_samples(rows: list[Row]) -> Samples:
     return Samples(tokens.astype(kind), prompts, replies, np.array([r.temperature for r in rows], dtype=np.float32))
 
 
-def _read_parts(folder: Path) -> list[tuple[np.ndarray, Samples]]:
+def _read_parts(folder: Path, vocab_size: int = 1 << 32) -> list[tuple[np.ndarray, Samples]]:
     parts = []
     for path in sorted(folder.glob("part-*.npz")):
         try:
             index = np.load(path.with_suffix(".npy"), allow_pickle=False)
         except (OSError, ValueError, EOFError) as error:
             raise BadInput(f"{path.with_suffix('.npy')} is damaged; delete {folder} and sample anew.") from error
-        parts.append((index, dataset.load(path, 1 << 32)))
+        parts.append((index, dataset.load(path, vocab_size)))
     return parts
 
 

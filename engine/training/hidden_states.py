@@ -18,6 +18,7 @@ from engine.errors import BadInput
 from engine.files import ProgressCallback, disk_errors, need_disk, read_json, write_atomically
 from engine.models.runner import DecoderRunner
 from engine.training.dataset import Samples
+from engine.training.pace import Pace
 
 _EVERY = 50  # rows between two progress notes
 
@@ -116,7 +117,7 @@ def _done(file: Path, note: Path, key: dict, size: int) -> int:
 
 @torch.inference_mode()
 def _fill(runner, samples, states, taps, done, note, key, progress) -> None:
-    before = runner.model.taps
+    before, pace = runner.model.taps, Pace()
     runner.tap(taps)
     try:
         runner.reset(max(samples.length(i) for i in range(len(samples))))
@@ -126,10 +127,11 @@ def _fill(runner, samples, states, taps, done, note, key, progress) -> None:
             runner.prefill(samples.row(i).astype(np.int64).tolist())
             tapped = runner.tapped[: end - start].view(end - start, len(taps), -1)
             states[start:end] = tapped.clamp(-65504, 65504).half().cpu().numpy()  # the range of float16
+            pace.count(end - start)
             if (i + 1) % _EVERY == 0 or i + 1 == len(samples):
                 states.flush()
                 write_atomically(note, json.dumps(key | {"rows": i + 1}))
-                progress((i + 1) / len(samples), f"Features of row {i + 1} of {len(samples)}")
+                progress((i + 1) / len(samples), f"{i + 1:,} of {len(samples):,} rows read, {pace}")
     finally:
         runner.release()
         runner.tap(before)

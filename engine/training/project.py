@@ -26,9 +26,9 @@ from engine.training import hidden_states as feature_file
 from engine.training.block_student import BlockStudent, words_of_head
 from engine.training.dataset import Samples
 from engine.training.distil import Recipe
-from engine.training.generate import requests
+from engine.training.generate import read_folder
 from engine.training.hidden_states import Features
-from engine.training.prompts import EVALUATED, EVALUATION
+from engine.training.prompts import EVALUATION, evaluated_in
 from engine.training.students import LmShape, new_lm, student_class
 from engine.training.teacher import Teacher
 from engine.weights.catalogue import get_pair
@@ -98,11 +98,10 @@ class TrainingProject:
     def samples(self) -> Samples:
         """All samples. BadInput for those of another tokenizer, and for replies to prompts that measure drafts."""
         vocabulary = self.pair.target.vocab_size
-        samples = sample_file.join([sample_file.load(path, vocabulary) for path in self.files])
+        samples = sample_file.join([_read(path, vocabulary) for path in self.files])
         tokenizer = load_tokenizer(self.target)
-        rows = requests(tokenizer, sorted(EVALUATED), len(EVALUATED), 0, self.pair.target.context)
-        measured = {np.array(row.tokens, dtype="<u4").tobytes() for row in rows}
-        if wrong := sum(samples.prompt(i).astype("<u4").tobytes() in measured for i in range(len(samples))):
+        prompts = tokenizer.batch_decode([samples.prompt(i) for i in range(len(samples))])
+        if wrong := sum(evaluated_in(text) is not None for text in prompts):
             raise BadInput(
                 f"{wrong} of the samples answer prompts of {EVALUATION.name}, which measure drafts; leave them out."
             )
@@ -201,6 +200,16 @@ class TrainingProject:
 def is_head(setup: StudentSetup) -> bool:
     """Whether a block student starts from an EAGLE head's folder, not from an older block student."""
     return setup.student == "block" and bool(setup.start) and not (Path(setup.start) / "setup.json").exists()
+
+
+def _read(path: Path, vocabulary: int) -> Samples:
+    """A sample file, or what `sample` has saved so far in a folder."""
+    if not path.is_dir():
+        return sample_file.load(path, vocabulary)
+    samples = read_folder(path, vocabulary)
+    if samples is None:
+        raise BadInput(f"{path} holds no part of any samples (part-00000.npz); name a folder that `sample` wrote.")
+    return samples
 
 
 def _check_same_kind(new: StudentSetup, old: StudentSetup) -> None:

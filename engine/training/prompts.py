@@ -93,7 +93,21 @@ def is_usable(text: str, tokenizer) -> bool:
 
 
 EVALUATION = ASSETS / "data" / "prompts.jsonl"  # drafts are measured on these, so none is trained on them
-EVALUATED = frozenset(prompt.text for prompt in read_prompts(EVALUATION))
+
+
+def _words(text: str) -> str:
+    """Its words alone, so that neither case nor punctuation nor white space tells two texts apart."""
+    return " ".join(re.findall(r"\w+", text.lower()))
+
+
+_EVALUATED = {_words(prompt.text): prompt.text for prompt in read_prompts(EVALUATION)}
+
+
+def evaluated_in(text: str) -> str | None:
+    """Returns the prompt measuring drafts that the text holds, alone or among other words; None if there is none."""
+    words = f" {_words(text)} "
+    return next((prompt for known, prompt in _EVALUATED.items() if f" {known} " in words), None)
+
 
 _TASKS = (
     "Summarize the following text in one sentence.",
@@ -132,6 +146,6 @@ def read_texts(path: Path) -> list[str]:
     if not Path(path).is_file():
         raise BadInput(f"The prompts {path} cannot be read; make some with `python -m engine training prompts`.")
     texts = [prompt.text for prompt in read_prompts(path)]
-    for text in EVALUATED & {*texts}:
+    for text in filter(None, map(evaluated_in, texts)):
         raise BadInput(f"{path} holds {text[:60]!r}…, which measures drafts ({EVALUATION.name}); leave it out.")
     return texts

@@ -19,9 +19,10 @@ from training_project import CHAT, TRAIN, WORDS, files, made_up, part_of, refuse
 from transformers import AutoTokenizer
 from typer.testing import CliRunner
 
+from engine.bench.prompts import read_prompts
 from engine.cli.training import app
 from engine.errors import BadInput, Unavailable
-from engine.runtime.engine import load_engine
+from engine.models.heads import load_head
 from engine.training import dataset as sample_file
 from engine.training import generate, prompts
 
@@ -221,10 +222,13 @@ def test_a_full_disk_at_export_leaves_the_older_draft(copied, root, tmp_path, mo
         raise SafetensorError("Error while serializing: I/O error: No space left on device (os error 28)")
 
     monkeypatch.setattr("engine.training.export.save_file", no_room)
+    monkeypatch.setattr("engine.training.stored_bits.save_file", no_room)
     monkeypatch.setattr("safetensors.torch.save_file", no_room)
     monkeypatch.setattr("transformers.modeling_utils.safe_save_file", no_room)
     refused(FULL, root, "export", student, "--out", tmp_path / "out", work=copied)
+    assert run("convert", root / student, "--out", tmp_path / "small", "--bits", 8, fails=True)
     assert (tmp_path / "out" / "model.safetensors").read_bytes() == before and not list(tmp_path.glob(".*"))
+    assert not (tmp_path / "small").exists()
 
 
 def test_a_full_disk_at_every_other_stage(copied, root, journey, tmp_path, monkeypatch):
@@ -253,15 +257,12 @@ def test_a_full_disk_at_every_other_stage(copied, root, journey, tmp_path, monke
 
 HEADS = {
     "another width": ({"hidden_size": 48}, {}, "was made for a target of width 48"),
-    "another vocabulary": ({"vocab_size": 300}, {}, "and 300 words, this one has 64 and 264"),
-    "a layer too many": ({"eagle_config": {"eagle_aux_hidden_state_layer_ids": [0, 9]}}, {}, "layers 0, 9"),
     "a layer too few": ({"eagle_config": {"eagle_aux_hidden_state_layer_ids": [0]}}, {}, r"fc\.weight in .*\(64, 64\)"),
     "layers upside down": ({"eagle_config": {"eagle_aux_hidden_state_layer_ids": [1, 0]}}, {}, "describes no EAGLE"),
     "no layers": ({"eagle_config": {}}, {}, "reads layers 2, 1, -1, but this target has 2"),
-    "sizes in words": ({"head_dim": "8"}, {}, "describes no EAGLE-3 head|gives no head_dim"),
+    "sizes in words": ({"head_dim": "8"}, {}, "describes no EAGLE"),
     "heads that do not fit": ({"num_attention_heads": 8}, {}, "q_proj"),
     "fewer words than the map": ({"draft_vocab_size": 39}, {}, "has 40 words, not 39"),
-    "no map": ({}, {"d2t": None}, "has no tensor 'd2t'"),
     "a word twice": ({}, {"d2t": torch.zeros(WORDS, dtype=torch.int64) - torch.arange(WORDS)}, "or twice"),
     "a word too far": ({}, {"d2t": torch.full((WORDS,), 250)}, "names words that the target does not have"),
     "a word below": ({}, {"d2t": torch.full((WORDS,), -1)}, "names words that the target does not have"),
@@ -275,7 +276,8 @@ HEADS = {
 
 
 @pytest.mark.parametrize("kind", HEADS)
-def test_a_head_that_does_not_fit_is_told(journey, root, tmp_path, kind):
+def test_a_head_that_does_not_fit_is_told(journey, root, target, tmp_path, kind):
+    """Others: engine/models/test_heads.py, by an engine."""
     settings, changed, words = HEADS[kind]
     shutil.copytree(root / "eagle", tmp_path / "head")
     config = json.loads((tmp_path / "head" / "config.json").read_text()) | settings
@@ -283,7 +285,7 @@ def test_a_head_that_does_not_fit_is_told(journey, root, tmp_path, kind):
     tensors = load_file(root / "eagle" / "model.safetensors") | changed
     save_file({n: t for n, t in tensors.items() if t is not None}, tmp_path / "head" / "model.safetensors")
     with pytest.raises((Unavailable, BadInput), match=words) as told:
-        load_engine(f"{root / 'target'}+{tmp_path / 'head'}", "cpu").drafts.drafter("eagle")
+        load_head("eagle", tmp_path / "head", target.runner.model)
     assert sentence(str(told.value))
 
 
@@ -327,9 +329,11 @@ def test_no_such_kind_of_draft_and_no_such_seed(journey, root, tmp_path):
 
 def test_a_prompt_that_measures_drafts_trains_none(root, tmp_path):
     """Neither as a prompt to answer nor as a reply from elsewhere."""
-    text = sorted(prompts.EVALUATED)[0]
-    (tmp_path / "some.jsonl").write_text(json.dumps({"prompt": text}) + "\n")
-    refused("which measures drafts", root, "sample", "--prompts", tmp_path / "some.jsonl", work=tmp_path / "work")
+    text = read_prompts(prompts.EVALUATION)[0].text
+    for held in (text, f"  {text.upper()}\n", f"Rewrite this in the past tense:\n\n{text}"):
+        (tmp_path / "some.jsonl").write_text(json.dumps({"prompt": "x"}) + "\n" + json.dumps({"prompt": held}) + "\n")
+        refused("which measures drafts", root, "sample", "--prompts", tmp_path / "some.jsonl", work=tmp_path / "work")
+    assert prompts.evaluated_in(text[:-3]) is None
     model_folder(tmp_path / "long", max_position_embeddings=4096, template=CHAT)
     tokenizer = AutoTokenizer.from_pretrained(tmp_path / "long")
     row = next(generate.requests(tokenizer, [text], 1, 0, 4096))

@@ -1,6 +1,7 @@
 """Replies sampled for many prompts at once are the ones that the target gives to each alone."""
 
 import json
+import re
 
 import numpy as np
 import pytest
@@ -109,13 +110,15 @@ def test_sampling_goes_on_where_it_was_interrupted(target, tmp_path, monkeypatch
         return generate.collect(BatchedSampler(target.runner, 4, 64), rows, 33, target.eos, 8, folder, say)
 
     whole = collect(tmp_path / "whole", quiet)
-    for many in (13, 3):  # the second time nothing is lost either, though no part was full
+    for many in (13, 3):  # nothing is lost, though no part of the second run was full
         with pytest.raises(KeyboardInterrupt):
             collect(tmp_path / "parts", stop_after(many))
         assert not (tmp_path / "parts" / "samples.npz").exists()
     sampled_again = []
-    resumed = collect(tmp_path / "parts", lambda fraction, message: sampled_again.append(fraction))
-    assert len(sampled_again) == 33 - 10 and sampled_again[-1] == 1.0
+    resumed = collect(tmp_path / "parts", lambda fraction, message: sampled_again.append((fraction, message)))
+    assert len(sampled_again) == 33 - 16 and sampled_again[-1][0] == 1.0
+    assert re.fullmatch(r"33 of 33 replies, [\d,]+ tokens a second", sampled_again[-1][1])
+    assert generate.read_folder(tmp_path / "parts").fingerprint() == whole.fingerprint()
     for name in ("tokens", "prompt_len", "reply_len", "temperature"):
         assert np.array_equal(getattr(whole, name), getattr(resumed, name))
         assert getattr(whole, name).dtype == getattr(resumed, name).dtype

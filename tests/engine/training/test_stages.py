@@ -101,6 +101,20 @@ def test_a_block_head_goes_on_from_an_exported_eagle_head(journey, root, tmp_pat
         assert not (tmp_path / "other" / "block").exists()
 
 
+def test_a_run_of_sample_that_was_cut_can_be_trained_on(copied, journey, root, tmp_path):
+    """By the folder of its parts, as many as there are."""
+    (copied / "samples" / "samples.npz").unlink()
+    for file in sorted((copied / "samples").glob("part-*"))[2:]:  # 100 of 120 rows are left
+        file.unlink()
+    trained = ("--updates", 1, "--rows", 6, "--words", WORDS, "--taps", "0,1", "--samples", copied / "samples")
+    assert "Trained" in stage(root, "distil", "eagle", *trained, work=tmp_path / "work")
+    stage(root, "export", "eagle", "--out", tmp_path / "out", *trained[-2:], work=tmp_path / "work")
+    assert "100 replies of the target" in (tmp_path / "out" / "README.md").read_text()
+    (tmp_path / "none").mkdir()
+    words = r"holds no part of any samples \(part-00000\.npz\); name a folder"
+    refused(words, root, "distil", "eagle", *trained[:-1], tmp_path / "none", work=tmp_path / "other")
+
+
 def test_a_card_says_how_the_draft_was_made(journey, root):
     kinds = ("lm", "eagle", "medusa", "exit", "block")
     lm, eagle, medusa, early, block = (re.sub(r"\s+", " ", (root / kind / "README.md").read_text()) for kind in kinds)
