@@ -1,6 +1,7 @@
 """Reads the published benchmarks (assets/data/benchmarks), whose measured speedups the lessons quote."""
 
 import json
+from datetime import datetime
 from functools import lru_cache
 
 from engine.files import ASSETS
@@ -10,9 +11,13 @@ FILES = {0: "cpu.json", 1: "cpu-temperature-1.json"}
 
 
 @lru_cache(maxsize=len(FILES))
+def _report(temperature: int) -> dict:
+    return json.loads((ASSETS / "data" / "benchmarks" / FILES[temperature]).read_text(encoding="utf-8"))
+
+
+@lru_cache(maxsize=len(FILES))
 def _rows(temperature: int) -> dict[tuple[str, str], dict]:
-    report = json.loads((ASSETS / "data" / "benchmarks" / FILES[temperature]).read_text(encoding="utf-8"))
-    return {(row["method"], row["category"]): row for row in report["rows"]}
+    return {(row["method"], row["category"]): row for row in _report(temperature)["rows"]}
 
 
 def measured(method: str, category: str) -> float:
@@ -20,11 +25,22 @@ def measured(method: str, category: str) -> float:
     return _rows(0)[method, category]["speedup"]
 
 
-def measured_kinds() -> dict[str, dict[str, float]]:
-    """Returns the speedup of each drafter on each category of prompts."""
+def measured_on() -> str:
+    """Returns the machine, the precision and the day of ``measured``."""
+    environment = _report(0)["environment"]
+    day = datetime.fromisoformat(environment["time"])
+    return f"{environment['processor']}, {environment['precision']}, {day.day} {day:%B %Y}"
+
+
+def measured_kinds() -> dict[str, dict[str, list[float]]]:
+    """Returns [speedup, lowest, highest] of each drafter on each category of prompts, with the 95 % interval."""
     names = {"ngram": "copying", "lm": "small model", "eagle": "EAGLE head"}
     kinds = dict.fromkeys(category for _, category in _rows(0) if category != "all")
-    return {kind: {name: measured(method, kind) for method, name in names.items()} for kind in kinds}
+
+    def row(method: str, kind: str) -> list[float]:
+        return [measured(method, kind), measured_low(method, kind), measured_high(method, kind)]
+
+    return {kind: {name: row(method, kind) for method, name in names.items()} for kind in kinds}
 
 
 def measured_low(method: str, category: str) -> float:

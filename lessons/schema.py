@@ -136,24 +136,27 @@ class VerdictAsk:
 class NumberAsk:
     """Predict the value of ``answer``; a guess is right if it is off by at most ``within``.
 
-    ``share``: the answer is a part of 1, so that 75 % is understood, too."""
+    ``low``, ``high``: what a guess below or above would mean. ``share``: the answer is a part of 1, so that 75 % is
+    understood, too."""
 
     kind: Literal["number"]
     text: Text
     explain: Text
     answer: Expression
     within: Expression
+    low: Text
+    high: Text
     unit: Line = ""
     share: bool = False
 
 
 @dataclass(frozen=True, config=STRICT)
 class Option:
-    """The option is right where the expression ``when`` is true; ``why`` explains a wrong one."""
+    """The option is right where the expression ``when`` is true. ``why``: the reason, or what it would mean."""
 
     text: Text
     when: Expression
-    why: Line = ""
+    why: Text
 
 
 @dataclass(frozen=True, config=STRICT)

@@ -59,7 +59,7 @@ def of(trace: Trace) -> dict[str, Any]:
         "ms": 1000 * metrics.decode_seconds / metrics.tokens if metrics.tokens else None,
         "round_ms": 1000 * mean.median(r.timings.total for r in trace.rounds) if trace.rounds else None,
         "predicted": metrics.predicted_speedup,
-        "measured_speedup": trace.finished.extra.get("speedup", {}).get("median"),
+        **_measured(trace),
         **{f"{part}_ms": 1000 * metrics.time[part] / max(metrics.tokens, 1) for part in PARTS},
         "gap": min((t.gap for t in trace.emitted if t.gap is not None), default=None),
         "prompt": len(trace.started.prompt),
@@ -74,6 +74,14 @@ def of(trace: Trace) -> dict[str, Any]:
     numbers |= {f"alpha_{depth}": accepted / tested for depth, (accepted, tested) in metrics.by_depth.items()}
     numbers["second_accepted"], numbers["second_tested"] = metrics.by_depth.get(2, (0, 0))
     return {name: value for name, value in numbers.items() if value is not None}
+
+
+def _measured(trace: Trace) -> dict[str, Any]:
+    """The middle, the lowest and the highest speedup of the recorded pairs, and their number."""
+    speedups = trace.finished.extra.get("speedup")
+    if not speedups:
+        return {}
+    return {"measured_speedup": speedups["median"], **{name: speedups[name] for name in ("lowest", "highest", "pairs")}}
 
 
 def _vllm_line(trace: Trace, metrics: RunMetrics) -> str | None:

@@ -9,6 +9,7 @@ from typing import Any
 from app.form import CONTROLS, NAMES, defaults, settings
 from app.lessons_tab.variables import at, names
 from app.views import player_feed
+from engine.trace.events import Token
 from engine.trace.trace import Trace
 from lessons import expressions, markup
 from lessons.loader import claims, minutes
@@ -54,6 +55,15 @@ def broken_claims(lesson: Lesson, runs: Mapping[str, Trace]) -> list[str]:
     """The sentences of the lesson's checks that do not hold for its runs."""
     known = names(runs)
     return [check.says for check in lesson.checks if expressions.evaluate(check.holds, known) is not True]
+
+
+def _meaning(verdict: str, token: Token) -> str:
+    """What a verdict on a token means, right or wrong."""
+    if verdict == "discarded":
+        return "That would mean no test at all, and this draft has its turn."
+    side = "below" if verdict == "accepted" else "not below"
+    truth = "it is" if token.status == verdict else "is it?"
+    return f"That means a random number {side} {token.accept:.2f}. It is {token.u:.2f}: {truth}."
 
 
 def _value(lesson: Lesson, name: str, trace: Trace) -> str:
@@ -144,15 +154,18 @@ class LessonRenderer:
             answer, within = float(self.sum(ask.answer)), float(self.sum(ask.within))
             if within <= 0:
                 raise LessonError(f"lesson {self.lesson.number}: {ask.text!r} accepts no guess")
-            return question | {"answer": answer, "within": within, "unit": ask.unit, "share": ask.share}
+            replies = {"low": self.line(ask.low), "high": self.line(ask.high)}
+            return question | replies | {"answer": answer, "within": within, "unit": ask.unit, "share": ask.share}
         if ask.kind == "verdict":
-            status = self.token(trace, ask.token).status
+            token = self.token(trace, ask.token)
+            status = token.status
             if status not in TRUE_TO:
                 raise LessonError(
                     f"lesson {self.lesson.number}: {ask.token} is {status}, which is no verdict on a draft"
                 )
             question["options"] = [
-                {"text": self.line(text), "right": status == name, "why": []} for name, text in TRUE_TO.items()
+                {"text": self.line(text), "right": status == name, "why": self.line(_meaning(name, token))}
+                for name, text in TRUE_TO.items()
             ]
         else:
             question["options"] = [self.option(option, self.sum(option.when) is True) for option in ask.options]

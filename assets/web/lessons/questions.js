@@ -50,7 +50,7 @@ export function makePrediction(markup, ask, answered) {
       go.disabled = field.readOnly = true;
       reply.replaceChildren();
       const right = Math.abs(guess - ask.answer) <= ask.within, said = right ? 'Close: you said' : 'You said';
-      reveal(right, exact(guess) === exact(ask.answer) ? `Right: it is ${answer}.` : `${said} ${exact(guess)}, it is ${answer}.`);
+      reveal(right, exact(guess) === exact(ask.answer) ? `Right: it is ${answer}.` : `${said} ${exact(guess)}, it is ${answer}.`, right ? [] : guess < ask.answer ? ask.low : ask.high);
     });
     return make('div', 'sl-question', [...head, form, reply]);
   }
