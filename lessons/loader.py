@@ -42,7 +42,7 @@ def lessons(folder: Path = FOLDER) -> tuple[Lesson, ...]:
 
 
 # Minutes to play with a tool, where they are not 45 seconds.
-PLAY = {"drafters": 2.5, "guess": 2.5, "mystery": 2.0, "duel": 0.5, "pass": 0.5}
+PLAY = {"drafters": 2.5, "guess": 2.5, "mystery": 2.0, "reports": 1.0, "duel": 0.5, "pass": 0.5}
 
 
 def _play(step) -> float:
@@ -192,6 +192,7 @@ def prose_lines(lesson: Lesson) -> list[tuple[str, tuple[markup.Span, ...]]]:
         if step.ask:
             texts = [step.ask.text, step.ask.explain, *(text for pair in replies(step.ask) for text in pair)]
             lines += [(f"{step.title}, ask", markup.line(text)) for text in texts]
+    lines += [("own", markup.line(lesson.own.note))]
     for question in lesson.quiz:
         texts = [question.text, *(text for option in question.options for text in (option.text, option.why))]
         lines += [("quiz", markup.line(text)) for text in texts]

@@ -13,7 +13,7 @@ from engine.trace.events import Token
 from engine.trace.trace import Trace
 from lessons import expressions, markup
 from lessons.loader import claims, minutes
-from lessons.schema import LABS, Answer, Ask, Lesson, LessonError, Option, Step
+from lessons.schema import LABS, Answer, Ask, Lesson, LessonError, Option, Own, Step
 
 TRUE_TO = {"accepted": "It is accepted.", "rejected": "It is rejected.", "discarded": "It is discarded untested."}
 
@@ -35,10 +35,14 @@ def page(lesson: Lesson, runs: Mapping[str, Trace], words: Mapping[str, str]) ->
         "quiz": [renderer.question(question) for question in lesson.quiz],
         "teacher": renderer.blocks(lesson.teacher),
         "runs": {
-            scenario.name: {"title": scenario.title, "value": _value(lesson, scenario.name, runs[scenario.name])}
+            scenario.name: {
+                "title": scenario.title + _source(runs[scenario.name]),
+                "value": _value(lesson, scenario.name, runs[scenario.name]),
+            }
             for scenario in lesson.scenarios
             if any(step.run == scenario.name for step in lesson.steps)
         },
+        "own": renderer.own(lesson.own),
         "live": live(lesson) if lesson.live else None,
     }
     return value | {"words": {word: words[word] for word in sorted(renderer.words)}}
@@ -55,6 +59,17 @@ def broken_claims(lesson: Lesson, runs: Mapping[str, Trace]) -> list[str]:
     """The sentences of the lesson's checks that do not hold for its runs."""
     known = names(runs)
     return [check.says for check in lesson.checks if expressions.evaluate(check.holds, known) is not True]
+
+
+def _source(trace: Trace) -> str:
+    """The machine of a recording, and how its speedup was measured."""
+    processor, speedups = (trace.finished.extra.get(name) for name in ("processor", "speedup"))
+    if not processor:
+        return ""
+    if not speedups:
+        return f" ({processor}.)"
+    low, high = speedups["lowest"], speedups["highest"]
+    return f" ({processor}; measured in {speedups['pairs']} pairs, {low:.2f} to {high:.2f} ×.)"
 
 
 def _meaning(verdict: str, token: Token) -> str:
@@ -121,6 +136,10 @@ class LessonRenderer:
             "ask": self.ask(step.ask, self.runs[step.run]) | {"vote": step.vote} if step.ask else None,
             "lab": {"name": step.lab, "title": LABS[step.lab], "hint": step.hint} if step.lab else None,
         }
+
+    def own(self, own: Own) -> dict:
+        v = self.sum(own.v) if own.v else None
+        return {"note": self.line(own.note), "v": v, "gamma": own.gamma, "view": own.view}
 
     def settings(self, values: Mapping[str, Any]) -> dict:
         """Every text is an expression; a table holds more of them."""

@@ -20,16 +20,16 @@ from engine.drafters.ngram import NgramDrafter
 from engine.exactness.toy_models import make_drafter, record_trace, weather_pair
 from engine.models.runner import tree_shape
 from engine.sampling.random_streams import Uniforms
-from engine.trace.speedup_model import expected_tokens, idealised_speedup, interpolate
+from engine.trace.speedup_model import expected_tokens, idealised_speedup, interpolate, predicted_speedup
 from engine.trace.trace import load
-from lessons import bpe_demo
+from lessons import bpe_demo, check_server
 from lessons.measurements import measured_kinds
 from lessons.schema import TRACES
 
 pytestmark = pytest.mark.browser
 TOOLS = """acceptance_log batching cost drafters experts float_sums grow_tree guess_words merges overlap own_text
-    pass_picture pass_places ruler temperature tokenizer_mismatch"""
-MODULES = [f"lessons/{name}.js" for name in TOOLS.split()]
+    pass_picture pass_places reports ruler temperature tokenizer_mismatch"""
+MODULES = ["lib/speedup_model.js", *(f"lessons/{name}.js" for name in TOOLS.split())]
 TEXTS = (
     "The target cuts anew\n    return tokens[0]  # done ✓",
     "",
@@ -464,7 +464,7 @@ def test_a_round_costs_what_the_speedup_formula_says_and_reads_what_the_drafter_
     reads = "([kind, parents]) => parents.map((_, i) => parents.map((_, j) => readsGuess(kind, parents, i, j)))"
     chain, tree = [0, 1, 2], [0, 1, 0]
     assert bare.evaluate(reads, ["small", chain])[2] == [True, True, False]
-    assert bare.evaluate(reads, ["head", chain])[2] == [False, True, False]
+    assert bare.evaluate(reads, ["tree", chain])[2] == [True, True, False]
     assert bare.evaluate(reads, ["tree", tree]) == [[False] * 3, [True, False, False], [False] * 3]
     assert bare.evaluate(reads, ["heads", chain]) == [[False] * 3] * 3
     assert bare.evaluate(reads, ["block", chain])[0] == [False, True, True]
@@ -483,6 +483,57 @@ def test_a_text_of_ones_own_is_looked_up_as_the_engine_does(bare):
         drafter.start(ids, DrafterSetup(SamplingParams(), 999, Uniforms(0, 8), None, 99, "cpu"))
         copied = drafter.propose(ids, gamma, 0).tokens.tolist() if drafter.confidence_classes(ids) else []
         assert bare.evaluate("([text, gamma]) => lookUp(text, gamma).drafts", [tokens, gamma]) == list(map(chr, copied))
+
+
+def own_text(length: int, made: random.Random) -> list[str]:
+    return [made.choice("abc") for _ in range(length)]
+
+
+def test_rounds_of_ones_own_text_are_those_of_the_engines_loop_and_its_formula(bare):
+    """Greedy: a draft is accepted if it is the text's token, and the token after the accepted ones closes the round."""
+    made, v = random.Random(4), {1: 1.0, 2: 1.1, 4: 1.3, 8: 1.9}
+    for _ in range(50):
+        tokens, gamma, known = own_text(made.randint(4, 60), made), made.randint(0, 8), made.randint(1, 3)
+        ids, drafter, at, expected = [ord(token) for token in tokens], NgramDrafter(), known, []
+        drafter.start(ids[:known], DrafterSetup(SamplingParams(), 999, Uniforms(0, 8), None, 99, "cpu"))
+        while at < len(ids):
+            most = min(gamma, len(ids) - at - 1)
+            drafts = drafter.propose(ids[:at], most, 0).tokens.tolist() if drafter.confidence_classes(ids[:at]) else []
+            right = next((i for i, draft in enumerate(drafts) if draft != ids[at + i]), len(drafts))
+            expected.append((right + 1, 0.0, len(drafts)))
+            at += right + 1
+        found = bare.evaluate("([tokens, known, gamma]) => ownRounds(tokens, known, gamma)", [tokens, known, gamma])
+        assert [(each["emitted"], 0.0, each["rows"] - 1) for each in found] == expected
+        speed = bare.evaluate("([rounds, v]) => ownSpeedup(rounds, width => interpolate(v, width))", [found, v])
+        assert speed == pytest.approx(predicted_speedup(expected, v))
+
+
+def test_a_second_place_to_copy_from_goes_on_with_another_token_and_never_costs_a_pass(bare):
+    made, helped = random.Random(5), 0
+    for _ in range(50):
+        tokens = own_text(40, made)
+        one, two = (
+            bare.evaluate("([tokens, ways]) => ownRounds(tokens, 10, 3, ways)", [tokens, ways]) for ways in (1, 2)
+        )
+        assert sum(each["emitted"] for each in two) == sum(each["emitted"] for each in one) == 30
+        for each in two:
+            assert not each["others"] or each["others"][0] != each["drafts"][0]
+            assert not each["isOther"] or each["others"][: each["accepted"]] == tokens[each["at"] :][: each["accepted"]]
+            assert each["rows"] == 1 + len(each["drafts"]) + len(each["others"])
+        helped += len(two) < len(one)
+    assert helped > 25
+
+
+def test_reports_of_the_script_are_judged_by_its_own_limits(bare):
+    for report in bare.evaluate("() => REPORTS"):
+        gaps = [float(gap) for gap in re.findall(r"gap ([\d.]+)", report["lines"][1])]
+        pattern = r"Sampled, (\d+) a side: chi-squared ([\d.]+), (\d+) degrees of freedom, p = ([\d.e-]+)\."
+        draws, statistic, freedom, p = map(float, re.fullmatch(pattern, report["lines"][2]).groups())
+        true = torch.special.gammaincc(torch.tensor(freedom / 2), torch.tensor(statistic / 2, dtype=torch.float64))
+        assert p == pytest.approx(true.item(), rel=0.1)
+        bad = max(gaps, default=0) > check_server.NEAR_TIE or p < 1e-4
+        assert report["verdict"] == ("bug" if bad else "tie" if gaps else "little")
+        assert (draws < 50) == (report["verdict"] == "little")
 
 
 def test_a_pass_takes_the_measured_time_or_that_of_the_data_sheet(bare):
