@@ -28,5 +28,6 @@ export function makeCurve(settings, touched) {
   // The costs of the chosen precision, before anything is drawn with them.
   function choose() { [cost.value, wide.value] = [precision.value.c, precision.value.slope]; }
   if (settings.precisions) { choose(); precision.row.addEventListener('input', choose); }
-  return figure('Speedup for every draft length γ', draw, touched, ...(settings.precisions ? [precision.row] : []), alpha.row, cost.row, wide.row, held.row, chart, result, one, aside);
+  return figure('Speedup for every draft length γ', draw, touched, ...(settings.precisions ? [precision.row] : []), alpha.row, cost.row, wide.row, held.row, chart, result, one, aside,
+    make('p', 'sl-figure-note', 'Each further token of a pass has the same price here. The measured widths differ a little from such a line.'));
 }

@@ -18,7 +18,7 @@ const VERDICTS = { tie: 'Only ties', bug: 'A bug', little: 'Too little to say' }
 const MEANS = { tie: 'That would need gaps as narrow as the yardstick\'s, and counts that agree.', bug: 'That would need a wide gap, or counts that chance does not give.', little: 'There is enough here to decide.' };
 
 export function makeReports(settings, touched) {
-  const where = make('p', 'sl-figure-note'), report = make('pre', 'sl-command', '', { tabindex: '0', role: 'region', 'aria-label': 'Report' }), result = makeResult();
+  const where = make('p', 'sl-figure-note'), report = make('pre', 'sl-command sl-report', '', { tabindex: '0', role: 'region', 'aria-label': 'Report' }), result = makeResult();
   const answers = Object.entries(VERDICTS).map(([verdict, words]) => makeButton(words, () => answer(verdict), 'sl-button', { 'data-cause': verdict }));
   const next = makeButton('Next report', () => { at = (at + 1) % REPORTS.length; show(); });
   let at = 0, isOver = false;
