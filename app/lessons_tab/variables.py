@@ -12,6 +12,7 @@ from app.lessons_tab.one_round import side_by_side
 from app.views import engine_recipes
 from engine.trace.events import Distribution, Round, Token
 from engine.trace.metrics import PARTS, RunMetrics, compute_metrics
+from engine.trace.noise import ceiling
 from engine.trace.speedup_model import best_gamma, expected_tokens, idealised_speedup, interpolate
 from engine.trace.trace import Trace
 from lessons import bpe_demo, measurements
@@ -77,11 +78,14 @@ def of(trace: Trace) -> dict[str, Any]:
 
 
 def _measured(trace: Trace) -> dict[str, Any]:
-    """The middle, the lowest and the highest speedup of the recorded pairs, and their number."""
+    """The middle, the lowest and the highest speedup of the recorded pairs, and their number. The highest is left out
+    where it cannot be."""
     speedups = trace.finished.extra.get("speedup")
     if not speedups:
         return {}
-    return {"measured_speedup": speedups["median"], **{name: speedups[name] for name in ("lowest", "highest", "pairs")}}
+    known = {"measured_speedup": speedups["median"], "lowest": speedups["lowest"], "pairs": speedups["pairs"]}
+    most = ceiling(compute_metrics(trace).tau.value, trace.started.costs)
+    return known | ({"highest": speedups["highest"]} if speedups["highest"] <= most else {})
 
 
 def _vllm_line(trace: Trace, metrics: RunMetrics) -> str | None:

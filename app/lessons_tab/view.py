@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from app.form import CONTROLS, NAMES, defaults, settings
-from app.lessons_tab.variables import at, names
+from app.lessons_tab.variables import at, names, of
 from app.views import player_feed
 from engine.trace.events import Token
 from engine.trace.trace import Trace
@@ -63,13 +63,14 @@ def broken_claims(lesson: Lesson, runs: Mapping[str, Trace]) -> list[str]:
 
 def _source(trace: Trace) -> str:
     """The machine of a recording, and how its speedup was measured."""
-    processor, speedups = (trace.finished.extra.get(name) for name in ("processor", "speedup"))
+    processor, numbers = trace.finished.extra.get("processor"), of(trace)
     if not processor:
         return ""
-    if not speedups:
+    if "pairs" not in numbers:
         return f" ({processor}.)"
-    low, high = speedups["lowest"], speedups["highest"]
-    return f" ({processor}; measured in {speedups['pairs']} pairs, {low:.2f} to {high:.2f} ×.)"
+    is_quiet = "highest" in numbers
+    ends = f", {numbers['lowest']:.2f} to {numbers['highest']:.2f} ×" if is_quiet else ", while others used the machine"
+    return f" ({processor}; measured: the middle of {numbers['pairs']} pairs{ends}.)"
 
 
 def _meaning(verdict: str, token: Token) -> str:

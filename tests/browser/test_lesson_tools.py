@@ -23,7 +23,7 @@ from engine.sampling.random_streams import Uniforms
 from engine.trace.speedup_model import expected_tokens, idealised_speedup, interpolate, predicted_speedup
 from engine.trace.trace import load
 from lessons import bpe_demo, check_server
-from lessons.measurements import measured_kinds
+from lessons.measurements import measured_kinds, measured_precisions
 from lessons.schema import TRACES
 
 pytestmark = pytest.mark.browser
@@ -692,6 +692,37 @@ def test_a_tree_is_grown_by_keyboard_and_a_command_follows_from_the_traffic(at_t
     page.get_by_label("Engine").select_option(label="transformers")
     expect(page.locator(".sl-command")).to_be_hidden()
     expect(page.locator(".sl-figure-note").last).to_contain_text("no EAGLE head")
+
+
+def test_fewer_bits_leave_drafts_less_to_gain_and_the_whole_is_faster(at_tool):
+    """The sliders round c to thousandths and the price of a token to hundredths."""
+    page = at_tool(11, "And the other half")
+    gains, wholes = [], []
+    for name, row in measured_precisions().items():
+        chosen(page).first.select_option(name)
+        c, slope = round(row["c"], 3), round(row["slope"], 2)
+        speeds = [idealised_speedup(0.6, gamma, c, {1: 1, 2: 1 + slope}) for gamma in range(11)]
+        shown = page.locator(".sl-figure-box [data-speedup]")
+        assert float(shown.get_attribute("data-speedup")) == pytest.approx(max(speeds), abs=2e-4)
+        assert int(shown.get_attribute("data-best")) == speeds.index(max(speeds))
+        gains.append(max(speeds))
+        wholes.append(max(speeds) * row["fast"])
+    assert gains[0] > gains[1] > gains[2] and min(wholes[1:]) > wholes[0]
+
+
+def test_a_report_is_judged_and_a_wrong_judgement_is_answered(at_tool):
+    page = at_tool(13, "Test your own engine")
+    for wrong, right in (
+        ("A bug", "Only ties"),
+        ("Only ties", "A bug"),
+        ("Too little to say", "A bug"),
+        ("A bug", "Too little"),
+    ):
+        page.get_by_role("button", name=wrong).click()
+        expect(result(page)).to_contain_text(f"It is “{right}")
+        page.get_by_role("button", name="Next report").click()
+    page.get_by_role("button", name="Only ties").click()  # from the first one again
+    expect(result(page)).to_contain_text("Right.")
 
 
 def test_draws_stack_up_to_p_and_redrawing_from_p_overshoots(at_tool):
