@@ -526,7 +526,7 @@ def test_a_second_place_to_copy_from_goes_on_with_another_token_and_never_costs_
 
 def test_reports_of_the_script_are_judged_by_its_own_limits(bare):
     for report in bare.evaluate("() => REPORTS"):
-        gaps = [float(gap) for gap in re.findall(r"gap ([\d.]+)", report["lines"][1])]
+        gaps = [float(gap) for gap in re.findall(r"gap (\d+\.\d+)", report["lines"][1])]
         pattern = r"Sampled, (\d+) a side: chi-squared ([\d.]+), (\d+) degrees of freedom, p = ([\d.e-]+)\."
         draws, statistic, freedom, p = map(float, re.fullmatch(pattern, report["lines"][2]).groups())
         true = torch.special.gammaincc(torch.tensor(freedom / 2), torch.tensor(statistic / 2, dtype=torch.float64))
@@ -674,7 +674,7 @@ def test_a_tree_is_grown_by_keyboard_and_a_command_follows_from_the_traffic(at_t
     expect(result(page)).to_contain_text("1.60 tokens expected from a pass over 2 rows: 1.52 ×")
     expect(page.get_by_role("button", name="last token, 1 child; add one")).to_be_focused()
     page.get_by_role("button", name="Undo").click()
-    expect(result(page)).to_contain_text("1 tokens expected from a pass over 1 rows: 1.00 ×")
+    expect(result(page)).to_contain_text("1 token expected from a pass over 1 row: 1.00 ×")
     page.get_by_role("button", name="Chain of four").click()
     expect(result(page)).to_contain_text("a pass over 5 rows")
     for label, key in (("First guess", "Home"), ("Cost of a row", "End")):
