@@ -680,7 +680,7 @@ def test_a_tree_is_grown_by_keyboard_and_a_command_follows_from_the_traffic(at_t
     for label, key in (("First guess", "Home"), ("Cost of a row", "End")):
         page.get_by_label(label).press(key)
     page.get_by_role("button", name="Best shape").click()
-    expect(result(page)).to_contain_text("tokens expected")
+    expect(result(page)).to_contain_text("expected from a pass")
     page.evaluate("location.hash = '#lesson-14'")
     page.locator('.sl-dot[title="Your command"]').click()
     page.get_by_label("Engine").select_option(label="vLLM")
