@@ -17,7 +17,7 @@ from pydantic import TypeAdapter, ValidationError
 from engine.errors import explain
 from engine.trace.trace import Trace, load
 from lessons import expressions, markup
-from lessons.schema import PARTS, TRACES, Claim, Lesson, LessonError, Recording, Scenario, Text
+from lessons.schema import PARTS, TRACES, Claim, Lesson, LessonError, NumberAsk, Recording, Scenario, Text
 
 FOLDER = Path(__file__).resolve().parent
 _FILE = re.compile(r"(\d\d)_([a-z0-9_]+)\.md")
@@ -42,7 +42,7 @@ def lessons(folder: Path = FOLDER) -> tuple[Lesson, ...]:
 
 
 # Minutes to play with a tool, where they are not 45 seconds.
-PLAY = {"drafters": 2.5, "guess": 2.5, "mystery": 2.0, "duel": 0.5, "pass": 0.5}
+PLAY = {"drafters": 2.5, "guess": 2.5, "mystery": 2.0, "reports": 1.0, "duel": 0.5, "pass": 0.5}
 
 
 def _play(step) -> float:
@@ -58,8 +58,8 @@ def minutes(lesson: Lesson, together: bool = False) -> int:
     lines = [text for step in lesson.steps for block in step.text for text in block.lines]
     texts = [lesson.summary, *lesson.outcomes, *(text for ask in asks for text in (ask.text, ask.explain))]
     for question in (*asks, *lesson.quiz):
-        options = getattr(question, "options", ())
-        texts += [option.text for option in options] + [max((option.why for option in options), key=len, default="")]
+        answers = replies(question)
+        texts += [*(text for text, _ in answers), max((reply for _, reply in answers), key=len, default="")]
     texts += [question.text for question in lesson.quiz]
     words = sum(map(_words, (*lines, *map(markup.line, texts))))
     play = sum(map(_play, lesson.steps))
@@ -176,6 +176,13 @@ def _problem(span: markup.Span, lesson: Lesson, words: Mapping[str, str]) -> str
     return None
 
 
+def replies(question) -> list[tuple[str, str]]:
+    """Returns (option, reply) of a question or a quiz; of a number ("", what a guess below or above would mean)."""
+    if isinstance(question, NumberAsk):
+        return [("", question.low), ("", question.high)]
+    return [(option.text, option.why) for option in getattr(question, "options", ())]
+
+
 def prose_lines(lesson: Lesson) -> list[tuple[str, tuple[markup.Span, ...]]]:
     """Returns every line that a learner reads, with its place in the lesson."""
     lines = [("summary", markup.line(lesson.summary))]
@@ -183,9 +190,9 @@ def prose_lines(lesson: Lesson) -> list[tuple[str, tuple[markup.Span, ...]]]:
     for step in lesson.steps:
         lines += [(step.title, line) for block in step.text for line in block.lines]
         if step.ask:
-            options = getattr(step.ask, "options", ())
-            texts = [step.ask.text, step.ask.explain, *(t for o in options for t in (o.text, o.why))]
+            texts = [step.ask.text, step.ask.explain, *(text for pair in replies(step.ask) for text in pair)]
             lines += [(f"{step.title}, ask", markup.line(text)) for text in texts]
+    lines += [("own", markup.line(lesson.own.note))]
     for question in lesson.quiz:
         texts = [question.text, *(text for option in question.options for text in (option.text, option.why))]
         lines += [("quiz", markup.line(text)) for text in texts]

@@ -1,18 +1,24 @@
 """Reads the published benchmarks (assets/data/benchmarks), whose measured speedups the lessons quote."""
 
 import json
+from datetime import datetime
 from functools import lru_cache
 
 from engine.files import ASSETS
 from engine.trace.speedup_model import idealised_speedup
 
-FILES = {0: "cpu.json", 1: "cpu-temperature-1.json"}
+FILES = {0: "cpu.json", 1: "cpu-temperature-1.json", "laptop": "laptop.json"}
+LAPTOP = "laptop"  # with the target in three precisions
+
+
+@lru_cache(maxsize=len(FILES))
+def _report(name: int | str) -> dict:
+    return json.loads((ASSETS / "data" / "benchmarks" / FILES[name]).read_text(encoding="utf-8"))
 
 
 @lru_cache(maxsize=len(FILES))
 def _rows(temperature: int) -> dict[tuple[str, str], dict]:
-    report = json.loads((ASSETS / "data" / "benchmarks" / FILES[temperature]).read_text(encoding="utf-8"))
-    return {(row["method"], row["category"]): row for row in report["rows"]}
+    return {(row["method"], row["category"]): row for row in _report(temperature)["rows"]}
 
 
 def measured(method: str, category: str) -> float:
@@ -20,11 +26,44 @@ def measured(method: str, category: str) -> float:
     return _rows(0)[method, category]["speedup"]
 
 
-def measured_kinds() -> dict[str, dict[str, float]]:
-    """Returns the speedup of each drafter on each category of prompts."""
+def measured_on() -> str:
+    """Returns the machine, the precision and the day of ``measured``."""
+    environment = _report(0)["environment"]
+    return f"{environment['precision']}, {_machine_and_day(environment)}"
+
+
+def _machine_and_day(environment: dict) -> str:
+    day = datetime.fromisoformat(environment["time"])
+    return f"{environment['processor']}, {day.day} {day:%B %Y}"
+
+
+def measured_kinds() -> dict[str, dict[str, list[float]]]:
+    """Returns [speedup, lowest, highest] of each drafter on each category of prompts, with the 95 % interval."""
     names = {"ngram": "copying", "lm": "small model", "eagle": "EAGLE head"}
     kinds = dict.fromkeys(category for _, category in _rows(0) if category != "all")
-    return {kind: {name: measured(method, kind) for method, name in names.items()} for kind in kinds}
+
+    def row(method: str, kind: str) -> list[float]:
+        return [measured(method, kind), measured_low(method, kind), measured_high(method, kind)]
+
+    return {kind: {name: row(method, kind) for method, name in names.items()} for kind in kinds}
+
+
+def measured_precisions() -> dict[str, dict[str, float]]:
+    """Returns by the target's precision: c of the same EAGLE head and the cost of each further token in a pass, both in
+    plain steps of that precision, and ``fast``: how many of these take as long as one in fp32."""
+    costs = _report(LAPTOP)["environment"]["costs"][0]
+    head = costs["eagle"]["c"] * costs["eagle"]["step"]  # seconds
+
+    def row(method: str) -> dict[str, float]:
+        step, v = costs[method]["step"], costs[method]["v"]
+        return {"c": head / step, "slope": (v["5"] - 1) / 4, "fast": costs["none"]["step"] / step}
+
+    return {name: row(method) for name, method in {"fp32": "none", "int8": "none:int8", "int4": "none:int4"}.items()}
+
+
+def measured_precisions_on() -> str:
+    """Returns the machine and the day of ``measured_precisions``."""
+    return _machine_and_day(_report(LAPTOP)["environment"])
 
 
 def measured_low(method: str, category: str) -> float:

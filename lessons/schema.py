@@ -55,7 +55,7 @@ Token = matching(r"token \d+\.\d+", '"token ROUND.N"')
 Lab = matching("|".join(["", *LABS]), f"one of {', '.join(LABS)}")
 Tool = Literal[
     "", "roofline", "heat", "dice", "curve", "memory", "crowd", "cuts", "adding", "price", "duel", "log", "overlap",
-    "places", "drafters", "experts", "own", "pass", "grow", "recipe", "guess", "kinds", "ruler", "mystery",
+    "places", "drafters", "experts", "own", "pass", "grow", "recipe", "guess", "kinds", "ruler", "mystery", "reports",
 ]  # fmt: skip
 
 
@@ -136,24 +136,27 @@ class VerdictAsk:
 class NumberAsk:
     """Predict the value of ``answer``; a guess is right if it is off by at most ``within``.
 
-    ``share``: the answer is a part of 1, so that 75 % is understood, too."""
+    ``low``, ``high``: what a guess below or above would mean. ``share``: the answer is a part of 1, so that 75 % is
+    understood, too."""
 
     kind: Literal["number"]
     text: Text
     explain: Text
     answer: Expression
     within: Expression
+    low: Text
+    high: Text
     unit: Line = ""
     share: bool = False
 
 
 @dataclass(frozen=True, config=STRICT)
 class Option:
-    """The option is right where the expression ``when`` is true; ``why`` explains a wrong one."""
+    """The option is right where the expression ``when`` is true. ``why``: the reason, or what it would mean."""
 
     text: Text
     when: Expression
-    why: Line = ""
+    why: Text
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -226,6 +229,19 @@ class Question:
 
 
 @dataclass(frozen=True, config=STRICT)
+class Own:
+    """What a reader's own text shows in the lesson: rounds of n-gram lookup, played in the browser.
+
+    ``note``: what such a text can show there, and what only a model could. ``v``: an expression for the costs by width,
+    where a speed is predicted. ``view``: as in assets/web/lessons/own_text.js."""
+
+    note: Text
+    v: Expression | Literal[""] = ""
+    gamma: Annotated[int, Field(ge=0, le=10)] = 4
+    view: Literal["rounds", "lengths", "tree", "users"] = "rounds"
+
+
+@dataclass(frozen=True, config=STRICT)
 class Check:
     """A claim of the prose, as an expression that must be true."""
 
@@ -247,6 +263,7 @@ class Lesson:
     steps: Annotated[tuple[Step, ...], Field(min_length=3)]
     quiz: Annotated[tuple[Question, ...], Field(min_length=2)]
     teacher: Prose
+    own: Own
     checks: tuple[Check, ...] = ()
     live: Mapping[str, Any] = field(default_factory=dict)
     live_hint: Line = ""

@@ -65,7 +65,9 @@ def _step(number: int, step: Mapping) -> str:
 def _solved(question: Mapping) -> str:
     """A question with its right answer marked and the reply to each of the others."""
     if question.get("kind") == "number":
+        below, above = (f" <em>{_line(question[side])}</em>" for side in ("low", "high"))
         answers = f"<p><strong>{question['answer']:.3g}</strong> {escape(question['unit'])}</p>"
+        answers += f"<ul><li>Less?{below}</li><li>More?{above}</li></ul>"
     else:
         answers = "".join(_option(option) for option in question["options"])
         answers = f"<ul>{answers}</ul>"

@@ -12,6 +12,7 @@ from app.lessons_tab.one_round import side_by_side
 from app.views import engine_recipes
 from engine.trace.events import Distribution, Round, Token
 from engine.trace.metrics import PARTS, RunMetrics, compute_metrics
+from engine.trace.noise import ceiling
 from engine.trace.speedup_model import best_gamma, expected_tokens, idealised_speedup, interpolate
 from engine.trace.trace import Trace
 from lessons import bpe_demo, measurements
@@ -59,7 +60,7 @@ def of(trace: Trace) -> dict[str, Any]:
         "ms": 1000 * metrics.decode_seconds / metrics.tokens if metrics.tokens else None,
         "round_ms": 1000 * mean.median(r.timings.total for r in trace.rounds) if trace.rounds else None,
         "predicted": metrics.predicted_speedup,
-        "measured_speedup": trace.finished.extra.get("speedup", {}).get("median"),
+        **_measured(trace),
         **{f"{part}_ms": 1000 * metrics.time[part] / max(metrics.tokens, 1) for part in PARTS},
         "gap": min((t.gap for t in trace.emitted if t.gap is not None), default=None),
         "prompt": len(trace.started.prompt),
@@ -74,6 +75,17 @@ def of(trace: Trace) -> dict[str, Any]:
     numbers |= {f"alpha_{depth}": accepted / tested for depth, (accepted, tested) in metrics.by_depth.items()}
     numbers["second_accepted"], numbers["second_tested"] = metrics.by_depth.get(2, (0, 0))
     return {name: value for name, value in numbers.items() if value is not None}
+
+
+def _measured(trace: Trace) -> dict[str, Any]:
+    """The middle, the lowest and the highest speedup of the recorded pairs, and their number. The highest is left out
+    where it cannot be."""
+    speedups = trace.finished.extra.get("speedup")
+    if not speedups:
+        return {}
+    known = {"measured_speedup": speedups["median"], "lowest": speedups["lowest"], "pairs": speedups["pairs"]}
+    most = ceiling(compute_metrics(trace).tau.value, trace.started.costs)
+    return known | ({"highest": speedups["highest"]} if speedups["highest"] <= most else {})
 
 
 def _vllm_line(trace: Trace, metrics: RunMetrics) -> str | None:

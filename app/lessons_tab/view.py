@@ -7,12 +7,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from app.form import CONTROLS, NAMES, defaults, settings
-from app.lessons_tab.variables import at, names
+from app.lessons_tab.variables import at, names, of
 from app.views import player_feed
+from engine.trace.events import Token
 from engine.trace.trace import Trace
 from lessons import expressions, markup
 from lessons.loader import claims, minutes
-from lessons.schema import LABS, Answer, Ask, Lesson, LessonError, Option, Step
+from lessons.schema import LABS, Answer, Ask, Lesson, LessonError, Option, Own, Step
 
 TRUE_TO = {"accepted": "It is accepted.", "rejected": "It is rejected.", "discarded": "It is discarded untested."}
 
@@ -34,10 +35,14 @@ def page(lesson: Lesson, runs: Mapping[str, Trace], words: Mapping[str, str]) ->
         "quiz": [renderer.question(question) for question in lesson.quiz],
         "teacher": renderer.blocks(lesson.teacher),
         "runs": {
-            scenario.name: {"title": scenario.title, "value": _value(lesson, scenario.name, runs[scenario.name])}
+            scenario.name: {
+                "title": scenario.title + _source(runs[scenario.name]),
+                "value": _value(lesson, scenario.name, runs[scenario.name]),
+            }
             for scenario in lesson.scenarios
             if any(step.run == scenario.name for step in lesson.steps)
         },
+        "own": renderer.own(lesson.own),
         "live": live(lesson) if lesson.live else None,
     }
     return value | {"words": {word: words[word] for word in sorted(renderer.words)}}
@@ -54,6 +59,27 @@ def broken_claims(lesson: Lesson, runs: Mapping[str, Trace]) -> list[str]:
     """The sentences of the lesson's checks that do not hold for its runs."""
     known = names(runs)
     return [check.says for check in lesson.checks if expressions.evaluate(check.holds, known) is not True]
+
+
+def _source(trace: Trace) -> str:
+    """The machine of a recording, and how its speedup was measured."""
+    processor, numbers = trace.finished.extra.get("processor"), of(trace)
+    if not processor:
+        return ""
+    if "pairs" not in numbers:
+        return f" ({processor}.)"
+    is_quiet = "highest" in numbers
+    ends = f", {numbers['lowest']:.2f} to {numbers['highest']:.2f} ×" if is_quiet else ", while others used the machine"
+    return f" ({processor}; measured: the middle of {numbers['pairs']} pairs{ends}.)"
+
+
+def _meaning(verdict: str, token: Token) -> str:
+    """What a verdict on a token means, right or wrong."""
+    if verdict == "discarded":
+        return "That would mean no test at all, and this draft has its turn."
+    side = "below" if verdict == "accepted" else "not below"
+    truth = "it is" if token.status == verdict else "is it?"
+    return f"That means a random number {side} {token.accept:.2f}. It is {token.u:.2f}: {truth}."
 
 
 def _value(lesson: Lesson, name: str, trace: Trace) -> str:
@@ -112,6 +138,10 @@ class LessonRenderer:
             "lab": {"name": step.lab, "title": LABS[step.lab], "hint": step.hint} if step.lab else None,
         }
 
+    def own(self, own: Own) -> dict:
+        v = self.sum(own.v) if own.v else None
+        return {"note": self.line(own.note), "v": v, "gamma": own.gamma, "view": own.view}
+
     def settings(self, values: Mapping[str, Any]) -> dict:
         """Every text is an expression; a table holds more of them."""
         evaluate = {str: self.sum, dict: self.settings}
@@ -144,15 +174,18 @@ class LessonRenderer:
             answer, within = float(self.sum(ask.answer)), float(self.sum(ask.within))
             if within <= 0:
                 raise LessonError(f"lesson {self.lesson.number}: {ask.text!r} accepts no guess")
-            return question | {"answer": answer, "within": within, "unit": ask.unit, "share": ask.share}
+            replies = {"low": self.line(ask.low), "high": self.line(ask.high)}
+            return question | replies | {"answer": answer, "within": within, "unit": ask.unit, "share": ask.share}
         if ask.kind == "verdict":
-            status = self.token(trace, ask.token).status
+            token = self.token(trace, ask.token)
+            status = token.status
             if status not in TRUE_TO:
                 raise LessonError(
                     f"lesson {self.lesson.number}: {ask.token} is {status}, which is no verdict on a draft"
                 )
             question["options"] = [
-                {"text": self.line(text), "right": status == name, "why": []} for name, text in TRUE_TO.items()
+                {"text": self.line(text), "right": status == name, "why": self.line(_meaning(name, token))}
+                for name, text in TRUE_TO.items()
             ]
         else:
             question["options"] = [self.option(option, self.sum(option.when) is True) for option in ask.options]

@@ -29,6 +29,8 @@ TOOLS = (
     (8, 6, "The time of a round"),
     (8, 7, "Which one is it?"),
     (9, 1, "One round, every drafter"),
+    (11, 8, "Speedup for every draft length γ"),
+    (13, 7, "Tie or bug?"),
     (10, 5, "A tree of your own"),
     (11, 3, "What both models take"),
     (12, 4, "The same device, a crowd of users"),

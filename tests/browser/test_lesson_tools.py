@@ -20,16 +20,16 @@ from engine.drafters.ngram import NgramDrafter
 from engine.exactness.toy_models import make_drafter, record_trace, weather_pair
 from engine.models.runner import tree_shape
 from engine.sampling.random_streams import Uniforms
-from engine.trace.speedup_model import expected_tokens, idealised_speedup, interpolate
+from engine.trace.speedup_model import expected_tokens, idealised_speedup, interpolate, predicted_speedup
 from engine.trace.trace import load
-from lessons import bpe_demo
-from lessons.measurements import measured_kinds
+from lessons import bpe_demo, check_server
+from lessons.measurements import measured_kinds, measured_precisions
 from lessons.schema import TRACES
 
 pytestmark = pytest.mark.browser
 TOOLS = """acceptance_log batching cost drafters experts float_sums grow_tree guess_words merges overlap own_text
-    pass_picture pass_places ruler temperature tokenizer_mismatch"""
-MODULES = [f"lessons/{name}.js" for name in TOOLS.split()]
+    pass_picture pass_places reports ruler temperature tokenizer_mismatch"""
+MODULES = ["lib/speedup_model.js", *(f"lessons/{name}.js" for name in TOOLS.split())]
 TEXTS = (
     "The target cuts anew\n    return tokens[0]  # done ✓",
     "",
@@ -464,7 +464,7 @@ def test_a_round_costs_what_the_speedup_formula_says_and_reads_what_the_drafter_
     reads = "([kind, parents]) => parents.map((_, i) => parents.map((_, j) => readsGuess(kind, parents, i, j)))"
     chain, tree = [0, 1, 2], [0, 1, 0]
     assert bare.evaluate(reads, ["small", chain])[2] == [True, True, False]
-    assert bare.evaluate(reads, ["head", chain])[2] == [False, True, False]
+    assert bare.evaluate(reads, ["tree", chain])[2] == [True, True, False]
     assert bare.evaluate(reads, ["tree", tree]) == [[False] * 3, [True, False, False], [False] * 3]
     assert bare.evaluate(reads, ["heads", chain]) == [[False] * 3] * 3
     assert bare.evaluate(reads, ["block", chain])[0] == [False, True, True]
@@ -483,6 +483,57 @@ def test_a_text_of_ones_own_is_looked_up_as_the_engine_does(bare):
         drafter.start(ids, DrafterSetup(SamplingParams(), 999, Uniforms(0, 8), None, 99, "cpu"))
         copied = drafter.propose(ids, gamma, 0).tokens.tolist() if drafter.confidence_classes(ids) else []
         assert bare.evaluate("([text, gamma]) => lookUp(text, gamma).drafts", [tokens, gamma]) == list(map(chr, copied))
+
+
+def own_text(length: int, made: random.Random) -> list[str]:
+    return [made.choice("abc") for _ in range(length)]
+
+
+def test_rounds_of_ones_own_text_are_those_of_the_engines_loop_and_its_formula(bare):
+    """Greedy: a draft is accepted if it is the text's token, and the token after the accepted ones closes the round."""
+    made, v = random.Random(4), {1: 1.0, 2: 1.1, 4: 1.3, 8: 1.9}
+    for _ in range(50):
+        tokens, gamma, known = own_text(made.randint(4, 60), made), made.randint(0, 8), made.randint(1, 3)
+        ids, drafter, at, expected = [ord(token) for token in tokens], NgramDrafter(), known, []
+        drafter.start(ids[:known], DrafterSetup(SamplingParams(), 999, Uniforms(0, 8), None, 99, "cpu"))
+        while at < len(ids):
+            most = min(gamma, len(ids) - at - 1)
+            drafts = drafter.propose(ids[:at], most, 0).tokens.tolist() if drafter.confidence_classes(ids[:at]) else []
+            right = next((i for i, draft in enumerate(drafts) if draft != ids[at + i]), len(drafts))
+            expected.append((right + 1, 0.0, len(drafts)))
+            at += right + 1
+        found = bare.evaluate("([tokens, known, gamma]) => ownRounds(tokens, known, gamma)", [tokens, known, gamma])
+        assert [(each["emitted"], 0.0, each["rows"] - 1) for each in found] == expected
+        speed = bare.evaluate("([rounds, v]) => ownSpeedup(rounds, width => interpolate(v, width))", [found, v])
+        assert speed == pytest.approx(predicted_speedup(expected, v))
+
+
+def test_a_second_place_to_copy_from_goes_on_with_another_token_and_never_costs_a_pass(bare):
+    made, helped = random.Random(5), 0
+    for _ in range(50):
+        tokens = own_text(40, made)
+        one, two = (
+            bare.evaluate("([tokens, ways]) => ownRounds(tokens, 10, 3, ways)", [tokens, ways]) for ways in (1, 2)
+        )
+        assert sum(each["emitted"] for each in two) == sum(each["emitted"] for each in one) == 30
+        for each in two:
+            assert not each["others"] or each["others"][0] != each["drafts"][0]
+            assert not each["isOther"] or each["others"][: each["accepted"]] == tokens[each["at"] :][: each["accepted"]]
+            assert each["rows"] == 1 + len(each["drafts"]) + len(each["others"])
+        helped += len(two) < len(one)
+    assert helped > 25
+
+
+def test_reports_of_the_script_are_judged_by_its_own_limits(bare):
+    for report in bare.evaluate("() => REPORTS"):
+        gaps = [float(gap) for gap in re.findall(r"gap (\d+\.\d+)", report["lines"][1])]
+        pattern = r"Sampled, (\d+) a side: chi-squared ([\d.]+), (\d+) degrees of freedom, p = ([\d.e-]+)\."
+        draws, statistic, freedom, p = map(float, re.fullmatch(pattern, report["lines"][2]).groups())
+        true = torch.special.gammaincc(torch.tensor(freedom / 2), torch.tensor(statistic / 2, dtype=torch.float64))
+        assert p == pytest.approx(true.item(), rel=0.1)
+        bad = max(gaps, default=0) > check_server.NEAR_TIE or p < 1e-4
+        assert report["verdict"] == ("bug" if bad else "tie" if gaps else "little")
+        assert (draws < 50) == (report["verdict"] == "little")
 
 
 def test_a_pass_takes_the_measured_time_or_that_of_the_data_sheet(bare):
@@ -623,13 +674,13 @@ def test_a_tree_is_grown_by_keyboard_and_a_command_follows_from_the_traffic(at_t
     expect(result(page)).to_contain_text("1.60 tokens expected from a pass over 2 rows: 1.52 ×")
     expect(page.get_by_role("button", name="last token, 1 child; add one")).to_be_focused()
     page.get_by_role("button", name="Undo").click()
-    expect(result(page)).to_contain_text("1 tokens expected from a pass over 1 rows: 1.00 ×")
+    expect(result(page)).to_contain_text("1 token expected from a pass over 1 row: 1.00 ×")
     page.get_by_role("button", name="Chain of four").click()
     expect(result(page)).to_contain_text("a pass over 5 rows")
     for label, key in (("First guess", "Home"), ("Cost of a row", "End")):
         page.get_by_label(label).press(key)
     page.get_by_role("button", name="Best shape").click()
-    expect(result(page)).to_contain_text("tokens expected")
+    expect(result(page)).to_contain_text("expected from a pass")
     page.evaluate("location.hash = '#lesson-14'")
     page.locator('.sl-dot[title="Your command"]').click()
     page.get_by_label("Engine").select_option(label="vLLM")
@@ -641,6 +692,37 @@ def test_a_tree_is_grown_by_keyboard_and_a_command_follows_from_the_traffic(at_t
     page.get_by_label("Engine").select_option(label="transformers")
     expect(page.locator(".sl-command")).to_be_hidden()
     expect(page.locator(".sl-figure-note").last).to_contain_text("no EAGLE head")
+
+
+def test_fewer_bits_leave_drafts_less_to_gain_and_the_whole_is_faster(at_tool):
+    """The sliders round c to thousandths and the price of a token to hundredths."""
+    page = at_tool(11, "And the other half")
+    gains, wholes = [], []
+    for name, row in measured_precisions().items():
+        chosen(page).first.select_option(name)
+        c, slope = round(row["c"], 3), round(row["slope"], 2)
+        speeds = [idealised_speedup(0.6, gamma, c, {1: 1, 2: 1 + slope}) for gamma in range(11)]
+        shown = page.locator(".sl-figure-box [data-speedup]")
+        assert float(shown.get_attribute("data-speedup")) == pytest.approx(max(speeds), abs=2e-4)
+        assert int(shown.get_attribute("data-best")) == speeds.index(max(speeds))
+        gains.append(max(speeds))
+        wholes.append(max(speeds) * row["fast"])
+    assert gains[0] > gains[1] > gains[2] and min(wholes[1:]) > wholes[0]
+
+
+def test_a_report_is_judged_and_a_wrong_judgement_is_answered(at_tool):
+    page = at_tool(13, "Test your own engine")
+    for wrong, right in (
+        ("A bug", "Only ties"),
+        ("Only ties", "A bug"),
+        ("Too little to say", "A bug"),
+        ("A bug", "Too little"),
+    ):
+        page.get_by_role("button", name=wrong).click()
+        expect(result(page)).to_contain_text(f"It is “{right}")
+        page.get_by_role("button", name="Next report").click()
+    page.get_by_role("button", name="Only ties").click()  # from the first one again
+    expect(result(page)).to_contain_text("Right.")
 
 
 def test_draws_stack_up_to_p_and_redrawing_from_p_overshoots(at_tool):
@@ -735,11 +817,11 @@ def test_a_learner_who_knows_the_text_beats_every_drafter_and_one_who_does_not_i
     page.locator('.sl-dot[title="Six kinds of text"]').click()
     table = measured_kinds()
     for i, (kind, speedups) in enumerate(table.items()):
-        chosen(page).nth(i).select_option(max(speedups, key=speedups.get) if kind != "chat" else "copying")
+        chosen(page).nth(i).select_option(max(speedups, key=speedups.get) if kind != "quote" else "EAGLE head")
     page.get_by_role("button", name="Show what was measured").click()
     expect(result(page)).to_have_text("5 of 6 found.")
     expect(page.locator(".sl-kinds td:not(:empty)")).to_have_text(
-        [f"{x:.2f}" for row in table.values() for x in row.values()]
+        [f"{speedup:.2f}" for row in table.values() for speedup, *_ in row.values()]
     )
 
 

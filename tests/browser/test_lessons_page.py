@@ -62,6 +62,7 @@ def test_a_whole_lesson_by_keyboard(visit):
     page.keyboard.press("Enter")
     expect(page.locator("#lesson .sl-guess-first")).to_be_hidden()
     expect(page.locator(".sl-reply")).to_contain_text("You said 3, it is 4 tokens.")
+    expect(page.locator(".sl-reply")).to_contain_text("one place that the pass has scored would be left unused")
     expect(page.locator("#lesson .sl-bonus.sl-token[data-stage]")).to_have_count(1)
     expect(page.locator(".sl-lesson-next")).to_be_focused()
     page.keyboard.press("Enter")
@@ -211,7 +212,7 @@ def test_lesson_0_is_given_to_a_class_by_keyboard(visit):
         expect(options).to_have_count(4)
         page.keyboard.press(str(1 + [text.split()[-1] for text in options.all_inner_texts()].index(right)))
     expect(page.locator(".sl-figure-box .sl-result")).to_have_text(
-        "All 4 of your guesses are right, and the model adds “,”: 5 words from one look."
+        "All 4 of your guesses are right, and the model adds “,”: 5 pieces of text from one look."
     )
     expect(dark).to_have_count(1)
     page.keyboard.press("n")
@@ -237,6 +238,8 @@ def test_lesson_0_is_given_to_a_class_by_keyboard(visit):
     expect(page.locator(".sl-reply")).to_be_empty()
     press(page, "Show the answer")
     expect(page.locator(".sl-reply")).to_contain_text("3 of 4 hands had it.")
+    expect(page.locator(".sl-reply")).to_contain_text("“Nearly”? Then a wrong guess would have slipped in.")
+    expect(page.locator(".sl-reply")).not_to_contain_text("“No, quality is the price”?")  # it had no hands
     page.keyboard.press("1")
     expect(page.locator(".sl-option").first).to_contain_text("3 hands")  # the vote is over
     page.keyboard.press("n")

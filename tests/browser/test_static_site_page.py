@@ -87,6 +87,34 @@ def test_every_lesson_opens_from_disk(opened):
 
 
 @pytest.mark.slow
+def test_a_text_of_ones_own_is_played_in_every_lesson_and_goes_along(opened):
+    """Typed once, in the first lesson; the drawer of each further one has it, plays it and says what it can show."""
+    text = "one two three four. one two three four. one two three four. one two three four."
+    page = opened()
+    for lesson in lessons():
+        page.evaluate("number => { location.hash = `#lesson-${number}`; }", lesson.number)
+        expect(page.locator("#sl-lesson-title")).to_contain_text(f"{lesson.number}. ")
+        drawer = page.locator(".sl-lesson-own")
+        drawer.locator("summary").click()
+        if lesson.number == 0:
+            drawer.locator("textarea").fill(text)
+        expect(drawer.locator("textarea")).to_have_value(text)
+        drawer.get_by_role("button", name="All of it").click()
+        expect(drawer.locator(".sl-result")).to_contain_text("tokens in")
+        tau = float(drawer.locator(".sl-result").get_attribute("data-tau"))
+        assert tau == 1 if lesson.own.gamma == 0 else tau > 2
+        assert drawer.locator("> div > p").first.text_content().startswith(lesson.own.note[:20])
+        if lesson.own.view == "lengths":
+            assert int(drawer.locator("[data-best]").get_attribute("data-best")) >= 4
+            expect(drawer.locator(".sl-column")).to_have_count(11)
+        if lesson.own.view == "users":
+            drawer.get_by_label("Users with texts like this").fill("256")
+            assert float(drawer.locator("[data-gain]").get_attribute("data-gain")) <= 1  # a full pass has no free rows
+        assert page.evaluate(OVERFLOW) <= 0, lesson.title
+        if lesson.number in (0, 6, 10, 12):  # one of each view
+            assert violations(page, ".sl-lesson-own") == [], lesson.title
+
+
 def test_a_class_sheet_is_one_page(opened):
     page = opened()
     for lesson in lessons():

@@ -85,8 +85,29 @@ def test_every_question_has_one_right_answer_and_a_reason_for_every_wrong_one(le
             assert ask["within"] > 0
         else:
             assert sum(option["right"] for option in ask["options"]) == 1
-        if ask["kind"] == "choice":
-            assert all(option["why"] for option in ask["options"])
+
+
+@each_lesson
+def test_each_wrong_answer_gets_a_reply_of_its_own(lesson):
+    """It says what that answer would mean, so none can serve for another question or for the right answer."""
+    told = shown(lesson)
+    said = []
+    for question in (*(step["ask"] for step in told["steps"] if step["ask"]), *told["quiz"]):
+        replies = [question[side] for side in ("low", "high")] if question.get("kind") == "number" else []
+        replies += [option["why"] for option in question.get("options", ())]
+        words = ["".join(piece[1] for piece in reply) for reply in replies]
+        assert words and all(len(reply.split()) >= 4 for reply in words), words
+        assert len(set(words)) == len(words), words
+        said += words if question.get("kind") != "verdict" else []
+    assert len(set(said)) == len(said), "a reply is used twice"
+
+
+def test_a_question_without_a_reply_to_a_wrong_answer_is_refused():
+    name = "01_memory_wall.md"
+    reply = ', why = "Then arithmetic would be the limit, not reading."'
+    for line in ('low = "Then a pass would have taken longer than it did."\n', reply):
+        with pytest.raises(LessonError, match="it is missing"):
+            loader.parse(name, changed(name, line, ""), glossary())
 
 
 @each_lesson
@@ -179,12 +200,7 @@ def in_reading_order(lesson):
             seen.add(step.run)
             yield markup.line(next(scenario.title for scenario in lesson.scenarios if scenario.name == step.run))
         if step.ask:
-            options = getattr(step.ask, "options", ())
-            texts = [
-                step.ask.text,
-                *(part for option in options for part in (option.text, option.why)),
-                step.ask.explain,
-            ]
+            texts = [step.ask.text, *(part for pair in loader.replies(step.ask) for part in pair), step.ask.explain]
             yield from map(markup.line, texts)
         if step.live:
             yield markup.line(lesson.live_hint)

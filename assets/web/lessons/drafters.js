@@ -1,22 +1,23 @@
 // Steps one recorded round through every drafter: what each reads and writes, which guesses fall, what the round cost.
+import { sees } from './pass_places.js';
 import { figure, makeResult, meter, picker, short } from './widgets.js';
 import { make, makeButton, setText } from '../lib/dom.js';
 import { visible } from '../lib/format.js';
 
-// The parts that a drafter reads for a guess: the text's tokens ("all", "end", "last"), the target's states of them ("all", "last"), the guesses
-// before it, a store. ``together``: all guesses are written in one step. ``drawn``: no run shows it.
+// The parts that a drafter reads for a guess: the text's tokens ("all", "end"), the target's states of them ("all", "last"), the guesses
+// before it ("all", "branch"), a store. ``together``: all guesses are written in one step. ``drawn``: no run shows it.
 const KINDS = {
   lookup: { name: 'n-gram lookup', together: true, text: 'end', writes: 'It looks for the end of the text further up, and copies what followed there.' },
   store: { name: 'corpus', together: true, text: 'end', store: 'texts of others', writes: 'It looks for the end of the text in a store of other texts, and copies what followed most often.' },
   small: { name: 'small model', text: 'all', guesses: 'all', writes: 'A whole small model reads the text and its own guesses, and runs once for each guess.' },
   layers: { name: 'first layers', text: 'all', guesses: 'all', writes: 'The target’s first two layers read the text and the guesses; a small head turns their state into the next one.' },
-  copy: { name: 'int4 copy', text: 'all', guesses: 'all', writes: 'The target itself, rounded to four bits, reads the text and its own guesses. It nearly is the target, and nearly as dear.' },
-  head: { name: 'EAGLE', states: 'all', text: 'last', guesses: 'last', writes: 'One layer reads the target’s states and the last token. From the second guess on it reads its own state and the guess before.' },
-  tree: { name: 'EAGLE, as a tree', states: 'all', text: 'last', guesses: 'parent', writes: 'The same head, but two guesses may stand for one place, where that is likely to pay.' },
+  copy: { name: 'int4 copy', text: 'all', guesses: 'all', writes: 'The target itself, rounded to four bits, reads the text and its own guesses. It nearly is the target, at a good part of its price.' },
+  head: { name: 'EAGLE', states: 'all', text: 'all', guesses: 'all', writes: 'One layer reads the text with the target’s states. For its own guesses there is no such state yet, so from the second one on it reads its own state instead.' },
+  tree: { name: 'EAGLE, as a tree', states: 'all', text: 'all', guesses: 'branch', writes: 'The same head, but two guesses may stand for one place, where that is likely to pay.' },
   heads: { name: 'Medusa', together: true, states: 'last', writes: 'Each head reads the same one state and guesses its own place. No head sees what another guessed.' },
   ahead: { name: 'lookahead', together: true, store: 'its own pool', writes: 'In the pass that tests, the target also fills a window of places ahead. What came out in earlier passes is offered now.' },
-  block: { name: 'block drafter', drawn: true, together: true, states: 'all', guesses: 'all', writes: 'DFlash, P-EAGLE, PARD: a few layers read the states, and all places are guessed at once, in one step. The places look at one another, but no guess is settled before the others.' },
-  mtp: { name: 'MTP', drawn: true, states: 'last', text: 'last', guesses: 'last', writes: 'The model’s own extra layer reads its last state and the last token, like EAGLE, and was trained together with it.' },
+  block: { name: 'block drafter', drawn: true, together: true, states: 'all', guesses: 'all', writes: 'DFlash and P-EAGLE: a few layers read the states, and all places are guessed in one step. The places look at one another, but no guess is settled before the others. PARD does so with a small model, which reads the text.' },
+  mtp: { name: 'MTP', drawn: true, states: 'all', text: 'all', guesses: 'all', writes: 'The model’s own extra layer reads its states and the text, like EAGLE, and was trained together with it.' },
 };
 const MARKS = { accepted: '✓', rejected: '✗', discarded: '', drafted: '' };
 const chip = (text, className = '') => make('span', `sl-chip ${className}`, visible(text));
@@ -32,8 +33,7 @@ export function readsGuess(kind, parents, i, j) {
   const { guesses, together } = KINDS[kind];
   if (!guesses || i === j) return false;
   if (together) return true;
-  if (guesses === 'parent') return parents[i] - 1 === j;
-  return guesses === 'last' ? j === i - 1 : j < i;
+  return guesses === 'branch' ? sees(parents, i + 1, j + 1) : j < i;
 }
 
 // ``places``: by words, { before, next, drafters: name → { guesses: [[text, status, parent]], closing, emitted, steps, c, v, copied } }
@@ -67,9 +67,9 @@ export function makeDrafters({ places }, touched) {
   const isWriting = () => at >= 1 && at <= last();
   function readsText(i, all) {
     const { text: reads } = KINDS[kind], matched = round()?.copied?.length ?? 2;
-    return isWriting() && (reads === 'all' || (reads === 'last' && i === all - 1 && at === 1) || (reads === 'end' && i >= all - matched));
+    return isWriting() && (reads === 'all' || (reads === 'end' && i >= all - matched));
   }
-  const readsState = (i, all) => isWriting() && at === 1 && (KINDS[kind].states === 'all' || (KINDS[kind].states === 'last' && i === all - 1));
+  const readsState = (i, all) => isWriting() && (KINDS[kind].states === 'all' || (KINDS[kind].states === 'last' && i === all - 1));
 
   function drawText() {
     const { before, next } = place.value, isTested = at > last() && round();
@@ -96,7 +96,7 @@ export function makeDrafters({ places }, touched) {
   }
 
   function say() {
-    if (KINDS[kind].drawn) return at > last() ? 'Drawn, not recorded: this program has no such drafter, so there is no guess to judge.' : '';
+    if (KINDS[kind].drawn) return at > last() ? 'Drawn, not recorded: no run of it is shown here, so there is no guess to judge.' : '';
     if (!round()) return 'No recorded round of this drafter begins at this place: its earlier round had already gone past it. Try another place.';
     if (at <= last()) return '';
     const { steps, c, v, emitted, guesses: all } = round(), { cost, rate } = roundCost(round()), kept = all.filter(guess => guess[1] === 'accepted').length;

@@ -71,7 +71,7 @@ export function mount({ element, props, trigger }) {
     markup.use(page.words);
     find('#sl-lesson-title').textContent = `${page.number}. ${page.title}`;
     find('.sl-lesson-teacher > div').replaceChildren(...page.teacher.map(markup.block));
-    find('.sl-lesson-teacher').open = false;
+    find('.sl-lesson-teacher').open = find('.sl-lesson-own').open = false;
     for (const link of element.querySelectorAll('[data-sheet]')) link.href = sheetOf(page.number, link.dataset.sheet);
     const projector = find('[data-projector]');
     projector.hidden = Boolean(stored);
@@ -115,6 +115,13 @@ export function mount({ element, props, trigger }) {
     if (content.ask) parts.push(makePrediction(markup, content.ask, () => { stage.hideNumbers(false); if (content.then) stage.go(content.then); point(content); done(''); showReply(); }));
     return parts;
   }
+
+  // Made when it is opened, because the tokenizer takes a moment.
+  function drawOwn() {
+    const { note, ...settings } = page.own;
+    find('.sl-lesson-own > div').replaceChildren(...(find('.sl-lesson-own').open ? [markup.line('p', note), TOOLS.own(settings, () => {})] : []));
+  }
+  find('.sl-lesson-own').addEventListener('toggle', () => { if (page) drawOwn(); });
 
   const sheetOf = (number, kind) => stored ? `sheets/${kind}-${number}.html` : new URL(`speclens/lessons/${number}/${kind}`, document.baseURI);
 

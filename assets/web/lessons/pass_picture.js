@@ -68,5 +68,5 @@ export function makePassPicture({ v, zoom = 'one', width: first = 1, c = 0 }, to
   }
 
   return figure('Memory, weights, pass, tokens', draw, touched, count.row, ...(drafts ? [drafts.row] : []), machine.row, picture, make('div', 'sl-buttons', [run]), read.row, sums.row, time.row, apart.row, result,
-    make('p', 'sl-figure-note', 'Bars are in passes over one token. By a data sheet a pass takes as long as the slower of reading bf16 weights and computing; that is a model.'));
+    make('p', 'sl-figure-note', 'Bars are in passes over one token. By a data sheet a pass takes as long as the slower of reading bf16 weights and computing; that is a model.' + (zoom === 'two' ? ' The cost of a draft step is that of the two cores throughout.' : '')));
 }

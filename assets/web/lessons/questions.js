@@ -50,7 +50,7 @@ export function makePrediction(markup, ask, answered) {
       go.disabled = field.readOnly = true;
       reply.replaceChildren();
       const right = Math.abs(guess - ask.answer) <= ask.within, said = right ? 'Close: you said' : 'You said';
-      reveal(right, exact(guess) === exact(ask.answer) ? `Right: it is ${answer}.` : `${said} ${exact(guess)}, it is ${answer}.`);
+      reveal(right, exact(guess) === exact(ask.answer) ? `Right: it is ${answer}.` : `${said} ${exact(guess)}, it is ${answer}.`, right ? [] : guess < ask.answer ? ask.low : ask.high);
     });
     return make('div', 'sl-question', [...head, form, reply]);
   }
@@ -77,6 +77,7 @@ function makeVote(markup, ask, [, text], reply, reveal) {
     [...list.children].forEach((button, i) => { button.setAttribute('aria-disabled', 'true'); if (i === right) settle(button, true); });
     buttons.remove();
     reveal(true, all ? `${votes[right]} of ${all} ${all === 1 ? 'hand' : 'hands'} had it.` : 'Without a vote, then.', ask.options[right].why);
+    reply.append(...ask.options.filter((option, i) => i !== right && votes[i]).map(({ text, why }) => markup.line('p', [['text', '“'], ...text, ['text', '”? '], ...why])));
   }
   return make('div', 'sl-question', [make('p', 'sl-question-kind', 'Vote, then look'), text, list, buttons, reply]);
 }

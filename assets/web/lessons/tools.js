@@ -18,6 +18,7 @@ import { makePassPicture } from './pass_picture.js';
 import { makePassPlaces } from './pass_places.js';
 import { makeRecipe } from './recipe.js';
 import { makeRejectionDemo } from './rejection_demo.js';
+import { makeReports } from './reports.js';
 import { makeRoofline } from './roofline.js';
 import { makeMystery, makeRuler } from './ruler.js';
 import { makeTemperature } from './temperature.js';
@@ -28,4 +29,5 @@ export const TOOLS = {
   places: makePassPlaces, dice: makeRejectionDemo, curve: makeCurve, memory: makeMemory, crowd: makeBatching,
   cuts: makeTokenizerMismatch, adding: makeFloatSums, price: makeCost, grow: makeGrowTree, recipe: makeRecipe,
   drafters: makeDrafters, experts: makeExperts, own: makeOwnText, pass: makePassPicture, guess: makeGuessWords, kinds: makeKindsOfText, ruler: makeRuler, mystery: makeMystery,
+  reports: makeReports,
 };
