@@ -107,13 +107,16 @@ def test_everything_is_in_sight_before_and_after_a_run_and_nothing_moves(visit):
 
 # Words of ours that can be seen, and what can be operated: not the tokens, nor the texts of model and visitor.
 COUNT = """() => {
-  const isShown = (node, box) => box.width > 1 && box.height > 1 && box.top < innerHeight && box.bottom > 0 && box.right > 0
+  const isTop = (node, at) => at && (node.contains(at) || at.contains(node));
+  const isShown = (node, { left, top, right, bottom, width, height }) => width > 1 && height > 1
+    && top < innerHeight && bottom > 0 && right > 0
     && node.checkVisibility({ visibilityProperty: true, opacityProperty: true })
-    && (at => at && (node.contains(at) || at.contains(node)))(document.elementFromPoint(box.left + box.width / 2, box.top + box.height / 2));
+    && isTop(node, document.elementFromPoint(left + width / 2, top + height / 2));
+  const own = '.sl-token, .sl-text, .sl-branch-text, .sl-asked, .sl-name, .sl-unseen, script, style, select';
   const texts = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT), words = [];
   while (texts.nextNode()) {
     const text = texts.currentNode, node = text.parentElement;
-    if (node.closest('.sl-token, .sl-text, .sl-branch-text, .sl-asked, .sl-name, .sl-unseen, script, style, select')) continue;
+    if (node.closest(own)) continue;
     for (const { 0: word, index } of text.data.matchAll(/\\S+/g)) {
       const range = new Range();
       range.setStart(text, index);

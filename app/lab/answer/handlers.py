@@ -1,6 +1,6 @@
 """Answers the question on the page: the form as a plan, the answer as it is measured, configurations and files."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,7 @@ Outputs = outputs("notice", "answer", "picture")
 
 class AnswerHandlers(Measurement):
     Outputs = Outputs
+    result_type, points_type = AnswerResult, AnswerPoints
     RUN = "Find the answer"
     NOUN = "Run"
     REMAINS = "What is measured is kept: the same question goes on from here."
@@ -52,13 +53,6 @@ class AnswerHandlers(Measurement):
         method = AUTO if len(methods) > 1 else methods[0]  # auto brings every draft of the pair
         longest = max((text for _, text in texts), key=len)
         return RunConfig(longest, pair=pair, method=method, max_new_tokens=tokens), plan
-
-    def known(self, state: PageState, config: RunConfig, plan: AnswerPlan) -> AnswerResult:
-        self.check_methods(config.pair, plan.methods)
-        return AnswerResult(config.pair, plan)
-
-    def open_points(self, state: PageState, config: RunConfig, plan: AnswerPlan) -> Callable[[Any, bool], AnswerPoints]:
-        return lambda engine, afresh: AnswerPoints(engine, config.pair, plan, afresh)
 
     def drawn(self, result: AnswerResult, values: Sequence) -> Outputs:
         return Outputs(answer=view.value(result), picture=view.picture(result))

@@ -9,7 +9,7 @@ export function makeStrip(box, timeline, measureAlone = null) {
   const ours = laneNode('run', 'this run'), theirs = laneNode('plain', 'no drafting'), lanes = box.querySelector('.sl-lanes');
   lanes.append(ours.node, theirs.node);
   let plain = null, isMeasuring = false, note = '';
-  const alone = makeButton('Measure alone', () => { alone.hidden = true; measureAlone(); }, 'sl-button sl-alone', { hidden: '' });
+  const alone = makeButton('', () => { alone.hidden = true; measureAlone(); }, 'sl-button sl-alone', { hidden: '' });
   tiles.speedup.append(alone);
 
   function laneNode(kind, name) {
@@ -28,7 +28,8 @@ export function makeStrip(box, timeline, measureAlone = null) {
     }
     tiles.speedup.dataset.tone = line.tone || 'level';
     tiles.speedup.toggleAttribute('data-shared', Boolean(line.alone));
-    alone.hidden = !(line.alone && measureAlone && timeline.ended);
+    setText(alone, line.alone ? 'Measure alone' : 'Measure again');
+    alone.hidden = !((line.alone || line.tone === 'noise') && measureAlone && timeline.ended);
   }
 
   // The rounds of a lane that ended by ``time``, in seconds since its first round began.
