@@ -58,7 +58,7 @@ class InParts(Measurement):
         return [*ends, shown, *self.beside(result, part)]
 
     def select_part(self, state: PageState, part: Any) -> list:
-        """The outputs of another part, and what comes `beside` it."""
+        """The outputs of another part, with those `beside` it."""
         result = state.result
         if not result or part not in (value for _, value in self.parts(result)):
             return [*self.Outputs(), *[SKIP] * self.BESIDE]

@@ -1,8 +1,10 @@
 """Answers the question on the page: the form as a plan, the answer as it is measured, configurations and files."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
+
+import gradio as gr
 
 from app.lab.answer import view
 from app.lab.answer.plan import HERE, PLACES, AnswerPlan, AnswerResult
@@ -56,6 +58,11 @@ class AnswerHandlers(Measurement):
 
     def drawn(self, result: AnswerResult, values: Sequence) -> Outputs:
         return Outputs(answer=view.value(result), picture=view.picture(result))
+
+    def start_over(self, request: gr.Request, state: PageState, *values) -> Iterator:
+        """As ``run``, but measures anew: of an answer with noise only that."""
+        measure = self.replace_noise if state.result and state.result.has_noise else super().start_over
+        yield from measure(request, state, *values)
 
     def finding(self, result: AnswerResult, is_new: bool) -> str:
         return notice("quiet", "Done. Below is the configuration; look closer in the tabs above.")
