@@ -138,7 +138,8 @@ def table(cells: Sequence[Cell], temperature: float) -> str:
     rows = []
     for setting in _settings(here):
         overall = cells_by_place[(*setting, ALL)]
-        cells_ = [_speedup(overall, top), f"{overall.tokens_per_second:.1f}"]
+        speed = f"{overall.tokens_per_second:.1f}" if overall.measured.is_possible else "–"
+        cells_ = [_speedup(overall, top), speed]
         cells_ += ["–" if overall.alpha is None else f"{overall.alpha:.2f}", f"{overall.tau:.2f}"]
         each = [cells_by_place.get((*setting, kind)) for kind in kinds]
         rows.append(

@@ -91,7 +91,7 @@ def tokens(rows: Rows, names: Sequence[str], is_each: bool) -> Figure:
         expected = [row.predicted_tokens_per_second for row in line]
         if is_each:
             expected = [rate and rate / row.users for rate, row in zip(expected, line, strict=True)]
-        hover = "%{x} users: %{y:.1f} tokens/s"
+        hover = "%{y:.1f} tokens/s, users at once: %{x}"
         data.append(points(
             method_title(name), [*measured], [*measured.values()], mode="lines+markers", marker=look,
             line={"width": 3, "color": look["color"]}, hovertemplate=hover,
@@ -165,7 +165,7 @@ def prices(rows: Rows, methods: Sequence[str], costs: Mapping[str, CostModel]) -
         look = _look(name, methods)
         data.append(points(
             f"{method_title(name)} needs", [*chances], [*chances.values()], mode="lines",
-            line={"width": 3, "color": look["color"]}, hovertemplate="%{x} users: %{y:.0%}",
+            line={"width": 3, "color": look["color"]}, hovertemplate="%{y:.0%}, users at once: %{x}",
         ))  # fmt: skip
         alpha = next((row.acceptance for row in _of(rows, name) if row.acceptance is not None), None)
         if alpha is not None:

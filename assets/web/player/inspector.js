@@ -1,6 +1,6 @@
 // Draws the inspector: the numbers of one token's verdict, from the trace alone.
 import { make, makeButton } from '../lib/dom.js';
-import { format, isolated, percent, ratioPart, shown, spoken, visible } from '../lib/format.js';
+import { format, isolated, percent, press, ratioPart, shown, spoken, visible } from '../lib/format.js';
 import { STATUSES, isDrafted } from '../lib/statuses.js';
 import { blockNode, blockRollSentence, rollBlock } from './block.js';
 import { BARS, FEW_BARS, candidatesNode, note } from './distribution_bars.js';
@@ -32,7 +32,7 @@ export function makeInspector(box, ask, legend, forkOf = () => null) {
     if (empty && offered === example) return;
     [empty, offered] = [true, example];
     box.replaceChildren(make('p', 'sl-empty-inspector',
-      'Click a token, or pause and step, to see the numbers behind its verdict. Drag the temperature or γ above to see what would change.'));
+      `${press[0].toUpperCase()}${press.slice(1)} a token, or pause and step, to see the numbers behind its verdict. Drag the temperature or γ above to see what would change.`));
     if (example) box.append(makeButton(`Why was ${quote(example)} rejected?`, () => ask(example)));
   }
 
