@@ -54,5 +54,10 @@ class Press:
         except EngineError:
             if not request.is_replaced:
                 raise
+        except GeneratorExit:  # the page is gone, perhaps to come back
+            if not request.is_replaced:
+                runs.leave(visitor)
+            raise
         finally:
-            runs.close(request)
+            if not request.is_left:
+                runs.close(request)

@@ -4,7 +4,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Generic, Protocol, TypeVar
 
 from engine.trace.trace import Trace
 
@@ -35,21 +35,31 @@ class RecordedRun:
         return sum(len(event.tokens) for trace in self.traces.values() for event in trace.rounds)
 
 
-class ResultCache:
+class Sized(Protocol):
+    """``tokens``: that it holds, drafted ones included."""
+
+    @property
+    def tokens(self) -> int: ...
+
+
+T = TypeVar("T", bound=Sized)
+
+
+class ResultCache(Generic[T]):
     """An LRU cache bounded in entries and in tokens. Thread-safe."""
 
     def __init__(self, most: int, most_tokens: int = MOST_TOKENS):
         self._most, self._most_tokens = most, most_tokens
-        self._runs: OrderedDict[Hashable, RecordedRun] = OrderedDict()
+        self._runs: OrderedDict[Hashable, T] = OrderedDict()
         self._lock = threading.Lock()
 
-    def get(self, key: Hashable) -> RecordedRun | None:
+    def get(self, key: Hashable) -> T | None:
         with self._lock:
             if key in self._runs:
                 self._runs.move_to_end(key)
             return self._runs.get(key)
 
-    def put(self, key: Hashable, recorded: RecordedRun) -> None:
+    def put(self, key: Hashable, recorded: T) -> None:
         with self._lock:
             self._runs[key] = recorded
             self._runs.move_to_end(key)

@@ -1,6 +1,7 @@
 """Runs requests: one for each visitor at a time, equal runs shared, results cached. Knows no gradio."""
 
 import logging
+import secrets
 import threading
 import time
 from collections.abc import Iterable, Iterator
@@ -15,9 +16,11 @@ from app.jobs.updates import Fold, Report, Update, stream_live, stream_progress
 from engine.config import RunConfig
 from engine.errors import EngineError, Unavailable
 from engine.runtime.job import Job, NamedConfigs, Subscriber, Work
-from engine.trace.events import Progress
+from engine.trace.events import Progress, Round
 
 T = TypeVar("T")
+SECONDS_TO_RELOAD = 4.0  # for so long the run of a page that is gone goes on
+MOST_RELOADS = 64  # pages whose newest run a reload brings back
 _log = logging.getLogger(__name__)
 
 
@@ -29,13 +32,31 @@ class Replaced(BaseException):
 class Request:
     """One request of a visitor, from the press of a button to its last update. Runs.open registers it.
 
-    ``is_stopped``: it has been stopped, replaced, or is over. ``is_taken``: a stream carries it out.
+    ``is_stopped``: it has been stopped, replaced, or is over. ``is_taken``: a stream carries it out. ``is_left``: its
+    page is gone. ``key``: known to its page alone, which sends it after a reload.
     """
 
     def __init__(self, visitor: str):
-        self.visitor = visitor
-        self.is_taken = self.is_stopped = self.is_replaced = self.is_over = False
-        self._subscriber: Subscriber | None = None
+        self.visitor, self.key = visitor, secrets.token_urlsafe(16)
+        self.is_taken = self.is_stopped = self.is_replaced = self.is_over = self.is_left = False
+        self.subscriber: Subscriber | None = None
+        self.fold: Fold | None = None  # of its job
+
+    @property
+    def config(self) -> RunConfig | None:
+        """Of its first run; None before there is a job."""
+        return self.subscriber and self.subscriber.job.configs[0][1]
+
+    @property
+    def is_running(self) -> bool:
+        """Whether its job waits or runs."""
+        return self.subscriber is not None and not self.subscriber.job.is_done
+
+    @property
+    def tokens(self) -> int:
+        """Of its job's rounds, drafted ones included."""
+        log = self.subscriber.job.log if self.subscriber else ()
+        return sum(len(event.tokens) for _, event in log if isinstance(event, Round))
 
     def take(self) -> bool:
         """Whether this call is the first."""
@@ -44,8 +65,8 @@ class Request:
 
     def stop(self) -> None:
         self.is_stopped = True
-        if self._subscriber is not None:
-            self._subscriber.leave()
+        if self.subscriber is not None:
+            self.subscriber.leave()
 
     def updates(self, updates: Iterator[T]) -> Iterator[T]:
         """Raises Replaced at the first update after another request has replaced this one."""
@@ -54,12 +75,18 @@ class Request:
                 raise Replaced
             yield update
 
-    def follow(self, subscriber: Subscriber) -> Subscriber:
+    def follow(self, subscriber: Subscriber, fold: Fold | None = None) -> Subscriber:
         """A Stop from now on, or meanwhile, leaves ``subscriber``."""
-        self._subscriber = subscriber
+        self.subscriber, self.fold = subscriber, fold
         if self.is_stopped:
             subscriber.leave()
         return subscriber
+
+    def succeed(self, earlier: "Request") -> None:
+        """Goes on with the job of ``earlier``, which ends without cancelling it."""
+        self.key, subscriber = earlier.key, earlier.subscriber
+        earlier.subscriber, earlier.is_replaced = None, True
+        self.follow(subscriber, earlier.fold)
 
 
 class Runs:
@@ -72,6 +99,7 @@ class Runs:
             self.worker.max_batch_size = self.limits.together
         self.results, self.numbers = ResultCache(self.limits.cached_runs), RunNumbers(self.worker)
         self._requests: dict[str, Request] = {}  # the newest of each visitor
+        self._known: ResultCache[Request] = ResultCache(MOST_RELOADS)  # by their keys
         self._jobs: dict[NamedConfigs, tuple[Job, Fold]] = {}  # those that equal requests may still join
         self._lock = threading.Lock()
 
@@ -116,6 +144,30 @@ class Runs:
             request.stop()
         return request is not None
 
+    def leave(self, visitor: str) -> None:
+        """The visitor's page is gone: ends its request unless it is back within SECONDS_TO_RELOAD."""
+        with self._lock:
+            request = self._requests.get(visitor)
+        if request is not None and not request.is_left:
+            request.is_left = True
+            timer = threading.Timer(SECONDS_TO_RELOAD, self.close, [request])
+            timer.daemon = True
+            timer.start()
+
+    def known(self, key: str) -> Request | None:
+        """The request of this key, if it has run or waited here lately."""
+        request = self._known.get(key)
+        return request if request and request.config else None
+
+    def resume(self, earlier: Request, visitor: str) -> Request:
+        """Registers a request that goes on with the job of ``earlier``: its page was reloaded. To be closed by the
+        caller."""
+        request = self.open(visitor)
+        request.succeed(earlier)
+        self.close(earlier)
+        self._known.put(request.key, request)
+        return request
+
     def is_busy(self, visitor: str) -> bool:
         """Whether this visitor's page has a run in progress, waiting, or about to be either."""
         with self._lock:
@@ -143,21 +195,31 @@ class Runs:
             self.offer.check_models(configs)
             if request.is_stopped:
                 return
-            subscriber, fold = self._join_or_enqueue(configs, again, may_share)
-            job = request.follow(subscriber).job
-            if subscriber.is_live:
-                yield from request.updates(stream_live(subscriber, fold))
-                if job.is_late or job.sharing_jobs:
-                    yield Update(configs[0][0], fold=fold, is_late=job.is_late, others=job.sharing_jobs)
-                return
-            yield from request.updates(stream_progress(subscriber, fold))
-            if subscriber.has_left:
-                return
-            recorded = _recorded(job, fold)
-            if recorded is None:
-                seconds = self.limits.seconds
-                raise Unavailable(f"That run took longer than the {seconds} s it may; ask for fewer tokens.")
-            yield recorded
+            request.follow(*self._join_or_enqueue(configs, again, may_share))
+            self._known.put(request.key, request)
+            yield from self._updates(request)
+
+    def resumed(self, request: Request) -> Iterator[Update | RecordedRun]:
+        """The updates of a request from ``resume``, from the first round on."""
+        with _sentences(self.numbers):
+            yield from self._updates(request)
+
+    def _updates(self, request: Request) -> Iterator[Update | RecordedRun]:
+        subscriber, fold = request.subscriber, request.fold
+        job = subscriber.job
+        if subscriber.is_live:
+            yield from request.updates(stream_live(subscriber, fold))
+            if job.is_late or job.sharing_jobs:
+                yield Update(job.configs[0][0], fold=fold, is_late=job.is_late, others=job.sharing_jobs)
+            return
+        yield from request.updates(stream_progress(subscriber, fold))
+        if subscriber.has_left:
+            return
+        recorded = _recorded(job, fold)
+        if recorded is None:
+            seconds = self.limits.seconds
+            raise Unavailable(f"That run took longer than the {seconds} s it may; ask for fewer tokens.")
+        yield recorded
 
     def experiment(
         self, request: Request, work_units: Iterable[Work], config: RunConfig | None = None

@@ -18,7 +18,7 @@ from app.jobs.press import Press
 from app.jobs.runs import Request, Work
 from app.jobs.service import Service
 from app.jobs.visitor import lab_visitor_id
-from app.lab.work_units import WARMING_UP, Points, Step, work_units
+from app.lab.work_units import WARMING_UP, Again, Points, Step, work_units
 from app.playground.trace_files import Exports
 from app.ui.widgets import QUIET, SKIP, streams
 from app.views.figures import TITLES
@@ -121,6 +121,8 @@ class Measurement(Experiment):
     """An experiment of many points. Those measured before are shown at once, and the rest measured, one a unit."""
 
     NOUN = "Point"  # one part of a Step
+    result_type: type  # made of a pair and a plan; empty without points
+    points_type: type[Points]  # made of an engine, a pair, a plan, and whether to forget the points measured before
 
     def parse(self, values: Sequence) -> tuple[RunConfig, Any]:
         """The most that the experiment takes of this server, for its limits, and the plan. ``values``: of the controls.
@@ -129,7 +131,8 @@ class Measurement(Experiment):
 
     def known(self, state: PageState, config: RunConfig, plan) -> Any:
         """The result that the page has for this plan already; empty without one."""
-        raise NotImplementedError
+        self.check_methods(config.pair, plan.methods)
+        return self.result_type(config.pair, plan)
 
     def is_known(self, result, plan) -> bool:
         """Whether no engine is needed, because the page has every point."""
@@ -137,7 +140,7 @@ class Measurement(Experiment):
 
     def open_points(self, state: PageState, config: RunConfig, plan) -> Callable[[Any, bool], Points]:
         """As work_units takes it."""
-        raise NotImplementedError
+        return lambda engine, afresh: self.points_type(engine, config.pair, plan, afresh)
 
     def drawn(self, result, values: Sequence) -> Any:
         """Outputs that show a result."""
@@ -152,17 +155,21 @@ class Measurement(Experiment):
 
     def start_over(self, request: gr.Request, state: PageState, *values) -> Iterator:
         """As ``run``, but forgets the points measured before."""
-        yield from self.stream(request, state, lambda mine: self._run(mine, state, values, afresh=True))
+        yield from self.stream(request, state, lambda mine: self._run(mine, state, values, "all"))
 
-    def _run(self, request: Request, state: PageState, values: Sequence, afresh: bool = False) -> Iterator:
+    def replace_noise(self, request: gr.Request, state: PageState, *values) -> Iterator:
+        """As ``run``, but forgets the points whose speedup came out larger than it can be."""
+        yield from self.stream(request, state, lambda mine: self._run(mine, state, values, "noise"))
+
+    def _run(self, request: Request, state: PageState, values: Sequence, again: Again | None = None) -> Iterator:
         config, plan = self.parse(values)
         state.result = self.known(state, config, plan)
         yield self.Outputs(notice("progress", "Starting"))
-        if self.is_known(state.result, plan):
+        if not again and self.is_known(state.result, plan):
             yield self.drawn(state.result, values)._replace(notice=self.finding(state.result, is_new=False))
             return
         latest, eta, due = None, Eta(), 0.0
-        units = work_units(self.open_points(state, config, plan), lambda: latest, afresh)
+        units = work_units(self.open_points(state, config, plan), lambda: latest, again)
         for report in self.reports(request, units, config):
             if isinstance(report, Progress):
                 yield self.Outputs(notice("progress", report.message, report.fraction))
@@ -255,6 +262,11 @@ def titled(methods: Sequence[str]) -> list[tuple[str, str]]:
 def counted(number: int, noun: str) -> str:
     """1 turn, 2 turns."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def fold(name: str, what: str) -> gr.Accordion:
+    """The form of an experiment, folded above its results; ``what``: what can be chosen there."""
+    return gr.Accordion(f"Choose {what}", open=False, elem_id=f"{name}-form", elem_classes="sl-lab-form")
 
 
 @dataclass(frozen=True)

@@ -4,13 +4,14 @@ import weakref
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 from app.jobs.runs import Work
 from app.jobs.updates import Report
 
 MOST_FILES = 50
 WARMING_UP = "warming up"
+Again = Literal["all", "noise"]
 
 
 @dataclass(frozen=True)
@@ -45,6 +46,10 @@ class Points(Protocol):
 
     def result(self) -> Any: ...
 
+    def forget_noise(self) -> None:
+        """Makes the points missing whose speedup came out larger than it can be."""
+        ...
+
 
 class WarmUpOnce:
     """Warms an engine up once. Because another visitor's pair may replace it between two units, it is remembered."""
@@ -62,22 +67,24 @@ class WarmUpOnce:
 
 
 def work_units(
-    open_points: Callable[[Any, bool], Points], latest: Callable[[], Step | None], afresh: bool = False
+    open_points: Callable[[Any, bool], Points], latest: Callable[[], Step | None], again: Again | None = None
 ) -> Iterator[Work]:
     """A unit that reports the points measured before, then one for each that is missing.
 
-    ``open_points`` takes an engine and whether to forget the points measured before, as ``afresh`` wishes. ``latest``:
-    the step that came in last.
+    ``open_points`` takes an engine and whether to forget the points measured before. ``again``: which of them are
+    measured again. ``latest``: the step that came in last.
     """
-    yield _measured_before(open_points, afresh)
+    yield _measured_before(open_points, again)
     warm_up = WarmUpOnce()
     while not latest().is_complete:
         yield _next_point(open_points, warm_up)
 
 
-def _measured_before(open_points: Callable[[Any, bool], Points], afresh: bool) -> Work:
+def _measured_before(open_points: Callable[[Any, bool], Points], again: Again | None) -> Work:
     def work(engine, cancelled):
-        points = open_points(engine, afresh)
+        points = open_points(engine, again == "all")
+        if again == "noise":
+            points.forget_noise()
         yield Report(Step(*points.size(), result=points.result()))
 
     return work

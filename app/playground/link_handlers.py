@@ -13,7 +13,7 @@ from app.form import read as controls_of
 from app.jobs.baseline import with_baseline
 from app.jobs.result_cache import RecordedRun
 from app.jobs.service import Service
-from app.jobs.visitor import Session
+from app.jobs.visitor import Session, visitor_id
 from app.playground import links
 from app.playground.form_values import update
 from app.playground.press import RunPress
@@ -35,10 +35,11 @@ class LinkHandlers:
         self.controls = described(service.limits)
         self.specs = specs or self.controls
 
-    def opened(self, press: RunPress, event: gr.EventData) -> list[Any]:
+    def opened(self, press: RunPress, event: gr.EventData, request: gr.Request | None = None) -> list[Any]:
         """Fills the controls from the query that the page was opened with.
 
         Starts no run, but shows one of exactly these settings that has run here. A branch follows when Run is pressed.
+        A reloaded page gets its own run back, which may still go on.
 
         Returns the share dialog's value, the stage's, the session, every control in the order of form.NAMES, and the
         results below the stage.
@@ -46,13 +47,19 @@ class LinkHandlers:
         data = event._data if isinstance(event._data, dict) else {}
         text, pairs = str(data.get("query") or ""), list(self.service.offer.pairs.values())
         link = links.read(text, self.controls, pairs, self.service.limits.prompt_chars)
-        stage, session, below = self._shown(link, bool(data.get("reload")))
+        is_reload, own = bool(data.get("reload")), self.service.runs.known(str(data.get("run") or ""))
+        result = self._result(link)
+        if is_resumed := is_reload and own is not None and (own.is_running or not result):
+            press.request, press.session = self.service.runs.resume(own, visitor_id(request)), None
+            stage, session, below = SKIP, Session(), Shown()
+        else:
+            stage, session, below = self._shown(link, result, is_reload)
         if link.force and (config := self._config(link)):
             press.linked = (config, *link.force)
-        shared = _value(hide=link.hide, present=link.present)
+        shared = _value(hide=link.hide, present=link.present, **({"resumed": True} if is_resumed else {}))
         return [shared, stage, session, *(self._filled(link, name) for name in NAMES), *below]
 
-    def _shown(self, link: links.Link, is_reload: bool) -> tuple[Any, Any, Shown]:
+    def _shown(self, link: links.Link, result: RecordedRun | None, is_reload: bool) -> tuple[Any, Any, Shown]:
         """The stage, the session and the results of a page that a link has opened."""
         words = links.sentence(link, self.controls)
         if not words:
@@ -60,7 +67,7 @@ class LinkHandlers:
         if link.refused:
             is_partly_usable = link.values or link.hide or link.present
             return player_feed.say("slow" if is_partly_usable else "error", words), SKIP, Shown()
-        if result := self._result(link):
+        if result:
             session = Session(result.run, result.baseline)
             return recorded(result), session, self.results.show(session)
         if is_reload:
@@ -105,10 +112,13 @@ class LinkHandlers:
         except BadInput as error:
             return _value(link="", problem=str(error))
 
-    def address(self, session: Session, *values: Any) -> str:
-        """The query for the address bar once Run is pressed, so that a reload brings the run back."""
+    def pressed(self, press: RunPress, *values: Any) -> str:
+        """The key of the request, with which a reload brings its run back, and the query for the address bar."""
+        return _value(run=press.request.key, **self._address(Session(), *values))
+
+    def _address(self, session: Session, *values: Any) -> dict[str, str]:
         query = json.loads(self.link(session, *values))["link"]
-        return _value(address=query) if query else SKIP
+        return {"address": query} if query else {}
 
     def branch_address(self, session: Session, *values: Any) -> str:
         """The same with the branch, or without the dropped one, where the controls are still those of the run."""
@@ -118,7 +128,8 @@ class LinkHandlers:
             )
         except BadInput:
             return SKIP
-        return self.address(session, *values) if is_same else SKIP
+        address = self._address(session, *values) if is_same else {}
+        return _value(**address) if address else SKIP
 
 
 def _forced(session: Session, config: RunConfig) -> tuple[int, int] | None:

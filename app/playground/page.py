@@ -43,8 +43,8 @@ def playground(service: Service, chip: gr.HTML, shared: gr.HTML) -> tuple[gr.HTM
     shown = [*tabs.shown, tabs.recipes, *controls.of_the_pair, shared]  # as AfterRun.show returns them
 
     def begin(request: gr.Request, press: RunPress, *values) -> list:
-        """Run, Stop, and the address, so that a reload brings these settings back."""
-        return [*handlers.begin(request, press), links.address(Session(), *values)]
+        """Run, Stop, and the address, so that a reload brings these settings and this run back."""
+        return [*handlers.begin(request, press), links.pressed(press, *values)]
 
     def follow(event: Callable, change: Callable, inputs: list, outputs: list, **how) -> None:
         """At ``event``: ``change``, whose last output is the session, and all that follows a new one."""
@@ -62,6 +62,8 @@ def playground(service: Service, chip: gr.HTML, shared: gr.HTML) -> tuple[gr.HTM
     end(start.then(handlers.run, inputs, stage, **queued), handlers, run, stop)
     again = stage.alone(handlers.begin, press, [run, stop], **QUIET)
     end(again.then(handlers.run_alone, [press, session], stage, **queued), handlers, run, stop)
+    resumed = shared.resumed(handlers.resuming, press, [run, stop], **QUIET)
+    end(resumed.then(handlers.resume, press, stage, **queued), handlers, run, stop)
     branches, repeats = BranchHandlers(service), RepeatHandlers(service)
     forked = stage.fork(branches.begin, press, stop, **QUIET)
     end(forked.then(branches.run, [press, session], stage, **queued), branches, stop)

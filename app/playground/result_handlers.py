@@ -47,8 +47,8 @@ class Results:
         except OSError:  # a full disk must not break the page
             gr.Warning("The files of this run could not be written on the server.")
             written = Written()
-        tree_tab = gr.update(visible=has_trees(run))
-        return Shown(*charts.complete(run, baseline), tree_tab, *map(_file, written))
+        tree_tab, files = gr.update(visible=has_trees(run)), Written(*map(_file, written))
+        return Shown(*charts.complete(run, baseline), tree_tab, *files._replace(baseline=_baseline_file(written)))
 
     def empty(self) -> Shown:
         """The same of a stage without a run: nothing of the run before it."""
@@ -103,6 +103,12 @@ class Results:
 
 def _file(path: str | None):
     return gr.update(value=path, interactive=path is not None)
+
+
+def _baseline_file(written: Written):
+    """Says why there may be none: a branch is not measured, nor is a run beside others."""
+    label = "Save baseline (JSON)" if written.baseline else "No baseline to save"
+    return gr.update(value=written.baseline, interactive=written.baseline is not None, label=label)
 
 
 def _measured(session: Session, method: str) -> str:

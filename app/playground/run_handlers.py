@@ -55,18 +55,34 @@ class RunHandlers(PressHandlers):
         form.NAMES.
         """
         read = partial(settings, dict(zip(NAMES, values, strict=True)), self.service.limits)
-        yield from self._stream(visitor_id(request), press, read, may_share=True)
+        yield from self._stream(visitor_id(request), press, read, partial(self._run, press, may_share=True))
+
+    def resume(self, request: gr.Request, press: RunPress) -> Iterator[str]:
+        """The run that went on, or ended, while its page was reloaded: from its first round to its end."""
+        if press.request is None or press.request.config is None:
+            return
+        config = press.request.config
+        yield from self._stream(
+            visitor_id(request), press, lambda: config, lambda mine, _: self.service.runs.resumed(mine)
+        )
+
+    def resuming(self, press: RunPress) -> list:
+        """Run and Stop of a page whose run goes on."""
+        return [gr.update(value="Running…"), gr.update(interactive=True)] if press.is_waiting else [SKIP] * 2
 
     def run_alone(self, request: gr.Request, press: RunPress, session: Session) -> Iterator[str]:
         """The run on the stage once more and its baseline, with the device to themselves."""
-        yield from self._stream(visitor_id(request), press, partial(request_of, session.trace), may_share=False)
+        read = partial(request_of, session.trace)
+        yield from self._stream(visitor_id(request), press, read, partial(self._run, press, may_share=False))
 
-    def _stream(self, visitor: str, press: RunPress, read: Callable[[], RunConfig], may_share: bool) -> Iterator[str]:
+    def _stream(self, visitor: str, press: RunPress, read: Callable[[], RunConfig], start: Callable) -> Iterator[str]:
+        """``start``: from the request and its config to its updates."""
+
         def updates(request: Request) -> Iterator[str]:
             live = LiveRun()
             try:
                 live.config = read()
-                yield from self._updates(request, press, live, may_share)
+                yield from self._updates(request, press, live, start)
                 yield from self._linked_branch(request, press, live.config)
             except EngineError as error:
                 press.session = live.session
@@ -90,9 +106,9 @@ class RunHandlers(PressHandlers):
         self.service.runs.stop(visitor_id(request))
 
     def leave(self, request: gr.Request) -> None:
-        """A closed tab frees the device."""
-        for visitor in (visitor_id(request), lab_visitor_id(request)):
-            self.service.runs.stop(visitor)
+        """A closed tab frees the device: of an experiment at once, of a run unless the page was only reloaded."""
+        self.service.runs.leave(visitor_id(request))
+        self.service.runs.stop(lab_visitor_id(request))
 
     def replay(self, press: RunPress, session: Session) -> str:
         """The whole run once more, for a page that missed some of its rounds."""
@@ -109,9 +125,12 @@ class RunHandlers(PressHandlers):
         if linked and linked[0] == config and run and run.finished and not request.is_stopped:
             yield from self.branches.stream(request, press, press.session, *linked[1:])
 
-    def _updates(self, request: Request, press: RunPress, live: "LiveRun", may_share: bool) -> Iterator[str]:
-        again, press.shown = press.shown == live.config or not may_share, None
-        with closing(self.service.runs.run(request, with_baseline(live.config), again, may_share)) as updates:
+    def _run(self, press: RunPress, request: Request, config: RunConfig, may_share: bool) -> Iterator:
+        again, press.shown = press.shown == config or not may_share, None
+        return self.service.runs.run(request, with_baseline(config), again, may_share)
+
+    def _updates(self, request: Request, press: RunPress, live: "LiveRun", start: Callable) -> Iterator[str]:
+        with closing(start(request, live.config)) as updates:
             for update in updates:
                 if isinstance(update, RecordedRun):
                     press.session, press.shown = Session(update.run, update.baseline), live.config

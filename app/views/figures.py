@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from app.views.safe_json import encode, short
+from engine.bench.sample import BASELINE
 from engine.config import AUTO, METHODS
 from engine.trace.events import ACCEPTED, STATUSES, TESTED, Round
 from engine.trace.metrics import PARTS, Divergence, RunMetrics, compute_metrics, first_divergence, largest_cost, wilson
@@ -17,7 +18,16 @@ from engine.trace.trace import Trace
 MOST_POINTS = 400  # of a line; a screen has no room for more
 MOST_BARS = 120
 TITLES = {name: method.title for name, method in METHODS.items()} | {AUTO: "auto", "toy-tree": "token tree"}
+
 CLOSING = tuple(name for name, status in STATUSES.items() if not status.drafted)
+
+
+def method_title(method: str) -> str:
+    return "plain decoding" if method == BASELINE else TITLES.get(method, method)
+
+
+def setting_title(method: str, gamma: int | str) -> str:
+    return method_title(method) if method == BASELINE else f"{method_title(method)}, γ = {gamma}"
 
 
 @dataclass(frozen=True, slots=True)

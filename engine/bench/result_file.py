@@ -3,7 +3,7 @@
 import hashlib
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -74,9 +74,21 @@ class ResultFile:
             )
         self.header = header
 
+    def remove(self, keys: Iterable[tuple]) -> None:
+        """Forgets these results, in the file too, so that they are measured again."""
+        unwanted = {key for key in keys if key in self.results}
+        if not unwanted:
+            return
+        self.results = {key: result for key, result in self.results.items() if key not in unwanted}
+        if self.path is not None:
+            lines = [json.dumps(self.header), *(self._line(key, result) for key, result in self.results.items())]
+            write_file(self.path, "".join(f"{line}\n" for line in lines))
+
     def add(self, key: tuple, result: Any) -> None:
         self.results[key] = result
         if self.path is not None:
-            line = json.dumps({"key": key, "result": self.encode(result)}, allow_nan=False)
             with disk_errors(self.path.parent), open(self.path, "a", encoding="utf-8") as file:
-                file.write(line + "\n")
+                file.write(self._line(key, result) + "\n")
+
+    def _line(self, key: tuple, result: Any) -> str:
+        return json.dumps({"key": key, "result": self.encode(result)}, allow_nan=False)

@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from engine.bench.benchmark import Benchmark, Cancelled, Turn, describe, never, request, sample_file, warm_up
+from engine.bench.metrics import ALL
 from engine.bench.prompts import Prompt, digest
 from engine.bench.result_file import file_of
 from engine.bench.sample import BASELINE
@@ -105,6 +106,15 @@ class Sweep:
         if self.benchmark.missing():
             self.warm(cancelled)
         return self.benchmark.run(progress, cancelled)
+
+    def forget_noise(self) -> None:
+        """Forgets the turns on the kinds of text where a speedup came out larger than it can be."""
+        noisy = {(cell.temperature, cell.category) for cell in self.cells() if not cell.measured.is_possible}
+        self.benchmark.file.remove(
+            (t, i, repeat)
+            for t, i, repeat in [*self.benchmark.samples]
+            if i < len(self.prompts) and not noisy.isdisjoint({(t, self.prompts[i].category), (t, ALL)})
+        )
 
     def cells(self) -> list[Cell]:
         categories = [prompt.category for prompt in self.prompts]

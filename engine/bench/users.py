@@ -110,6 +110,12 @@ class ManyUsers:
     def missing(self) -> list[Cell]:
         return [cell for cell in self.cells if cell.key not in self.file.results]
 
+    def forget_noise(self) -> None:
+        """Forgets the cells whose speedup came out larger than it can be, and plain decoding beside them."""
+        noisy = [row for row in self.rows() if row.measured and not row.measured.is_possible]
+        again = {(row.users, method) for row in noisy for method in (row.method, BASELINE)}
+        self.file.remove(key for key in [*self.file.results] if tuple(key[:2]) in again)
+
     def costs(self) -> dict[str, CostModel]:
         """c and v of each method but auto, which has those of the drafter that it chooses."""
         return {method: self.engine.costs(method) for method in self.settings.methods if method != AUTO}

@@ -189,7 +189,9 @@ def _explain(error) -> str:
         known = type(first["input"]) is int and 0 <= first["input"] < 10**6
         shown = f"schema version {first['input']}" if known else "another schema version"
         return f"This trace has {shown}, but this SpecLens reads version {SCHEMA}; record the run again."
-    what = "This trace is not valid at" if first["loc"] else "This file is not a SpecLens trace:"
+    if first["loc"] == ("schema",):
+        return "This file is not a SpecLens trace: it does not say of which version it is."
+    what = "This trace was changed, or is not whole: at" if first["loc"] else "This file is not a SpecLens trace:"
     return f"{what} {explain(error)}."
 
 

@@ -202,7 +202,7 @@ def measure_latency(browser, tokens: int) -> None:
     demo = build(service)
     _, url, _ = demo.launch(prevent_thread_lock=True, quiet=True, server_name="127.0.0.1", **launch_options(service))
     page = new_page(browser, url)
-    page.locator('[data-do="end"]').click()
+    page.locator("#stage .sl-rows").press("End")
     sent.clear()
     page.evaluate(ARRIVALS)
     before, began = cpu_seconds(), time.monotonic()
@@ -236,7 +236,7 @@ def visit(browser, url: str) -> tuple[float, bool]:
 
 def through_the_page(page: Page, tokens: int, seed: int) -> dict:
     choose(page, "method", "n-gram lookup")
-    page.locator('[data-do="end"]').click()
+    page.locator("#stage .sl-rows").press("End")
     page.wait_for_timeout(1500)
     page.evaluate(FIRST)
     before, began = cpu_seconds(), time.monotonic()
@@ -293,7 +293,7 @@ def measure_page(browser, url: str, tokens: int, runs: int) -> None:
     for seed in range(1, runs + 1):
         alone.append(beside_it(tokens, seed))
         paged.append(through_the_page(page, tokens, seed))
-    page.locator('[data-do="end"]').click()
+    page.locator("#stage .sl-rows").press("End")
     looked = inspected_while_busy(page, url)
     show("click to first token, less prefill", [one["first"] for one in paged], "ms", FIRST_MS)
     show(f"inspecting, engine busy, worst of {len(looked)} tokens", sorted(looked)[-5:], "ms", INSPECT_MS)

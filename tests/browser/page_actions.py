@@ -93,9 +93,13 @@ def tick(page: Page, group: str, *labels: str) -> None:
 
 
 def open_lab(page: Page, tab: str) -> None:
-    """Opens a tab of the lab; on a page as wide as a desktop's, because a phone folds the last tabs into a menu."""
+    """Opens a tab of the lab and unfolds its form; on a page as wide as a desktop's, because a phone folds the last
+    tabs into a menu."""
     page.get_by_role("tab", name="Lab").click()
     page.get_by_role("tab", name=tab).click()
+    form = page.locator(".sl-lab-form > button:visible")
+    if form.count():
+        form.click()
 
 
 def press_run(page: Page, **fields: str) -> None:

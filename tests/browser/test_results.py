@@ -39,7 +39,7 @@ def test_one_clock_runs_through_the_rounds_and_both_lanes(visit):
         by_then = [len(r.emitted) for r in plain.rounds if r.end - plain.rounds[0].start <= time + 1e-5]
         assert counts(page) == [sum(len(r.emitted) for r in ours.rounds[: event.index + 1]), sum(by_then)]
     run(page, tokens="40", temperature="0.8")
-    expect(page.locator("#stage .sl-axis")).to_have_attribute("title", re.compile("different samples"))
+    expect(page.locator("#stage .sl-lanes")).to_have_attribute("title", re.compile("different samples"))
 
 
 @pytest.mark.slow

@@ -67,7 +67,7 @@ def assert_in_sight(page: Page, height: int) -> None:
         expect(page.locator(f"#stage {part}")).to_be_in_viewport(ratio=1)
     expect(page.locator("#result-race-button")).to_be_in_viewport()
     stage = page.locator(".sl-stage").bounding_box()
-    assert page.evaluate("scrollY") == 0 and stage["y"] <= 182 and stage["y"] + stage["height"] <= height - 30
+    assert page.evaluate("scrollY") == 0 and stage["y"] <= 150 and stage["y"] + stage["height"] <= height - 30
 
 
 def test_everything_is_in_sight_before_and_after_a_run_and_nothing_moves(visit):
@@ -83,7 +83,7 @@ def test_everything_is_in_sight_before_and_after_a_run_and_nothing_moves(visit):
     page.locator("#prompt textarea").fill("line\n" * 12)
     assert page.locator("#prompt textarea").bounding_box()["height"] > 100
     page.keyboard.press("Escape")
-    assert page.locator("#prompt textarea").bounding_box()["height"] == 72
+    assert page.locator("#prompt textarea").bounding_box()["height"] == 66
     page.locator("#settings").click()
     expect(page.locator("#seed")).to_be_in_viewport()
     expect(page.locator("#stage .sl-rows")).to_be_in_viewport()
@@ -99,10 +99,57 @@ def test_everything_is_in_sight_before_and_after_a_run_and_nothing_moves(visit):
     for tab in ("race", "acceptance", "time", "files", "elsewhere"):
         page.locator(f"#result-{tab}-button").click()
         page.wait_for_timeout(300)
-        assert page.evaluate("document.documentElement.scrollHeight") <= 1720, tab
+        assert page.evaluate("document.documentElement.scrollHeight") <= 1700, tab
     page.set_viewport_size({"width": 1440, "height": 900})
     page.evaluate("scrollTo(0, 0)")
     assert_in_sight(page, 900)
+
+
+# Words of ours that can be seen, and what can be operated: not the tokens, nor the texts of model and visitor.
+COUNT = """() => {
+  const isTop = (node, at) => at && (node.contains(at) || at.contains(node));
+  const isShown = (node, { left, top, right, bottom, width, height }) => width > 1 && height > 1
+    && top < innerHeight && bottom > 0 && right > 0
+    && node.checkVisibility({ visibilityProperty: true, opacityProperty: true })
+    && isTop(node, document.elementFromPoint(left + width / 2, top + height / 2));
+  const own = '.sl-token, .sl-text, .sl-branch-text, .sl-asked, .sl-name, .sl-unseen, script, style, select';
+  const texts = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT), words = [];
+  while (texts.nextNode()) {
+    const text = texts.currentNode, node = text.parentElement;
+    if (node.closest(own)) continue;
+    for (const { 0: word, index } of text.data.matchAll(/\\S+/g)) {
+      const range = new Range();
+      range.setStart(text, index);
+      range.setEnd(text, index + word.length);
+      if (isShown(node, range.getBoundingClientRect())) words.push(word);
+    }
+  }
+  const controls = [...document.querySelectorAll('button, input, textarea, select, a[href], summary')]
+    .filter(node => !node.matches('.sl-token') && isShown(node, node.getBoundingClientRect()));
+  return { words: words.length, controls: controls.length };
+}"""
+
+
+def test_the_first_screen_has_no_more_words_and_controls_than_a_beginner_can_take(visit):
+    page = visit(viewport={"width": 1280, "height": 800})
+
+    def assert_few(when: str) -> None:
+        page.wait_for_timeout(300)
+        seen = page.evaluate(COUNT)
+        assert 100 < seen["words"] <= 260 and 20 < seen["controls"] <= 30, (when, seen)
+
+    expect(page.locator("#stage .sl-captions p")).to_have_count(3)
+    assert_few("on arrival")
+    page.locator("#stage .sl-rows").press("End")
+    expect(page.locator("#stage .sl-verdict")).to_be_visible()
+    assert_few("at the end, with a verdict")
+    page.locator("#stage .sl-list .sl-rejected").first.click()
+    expect(page.locator("#stage .sl-captions")).to_have_count(0)
+    assert_few("a token inspected")
+    page.keyboard.press("Escape")
+    press_run(page, tokens="60")
+    wait_for_end(page)
+    assert_few("after a run")
 
 
 def test_a_refused_prompt_leaves_the_run_its_numbers_and_its_files(visit):
@@ -130,7 +177,10 @@ def test_a_branch_is_a_second_lane_beside_its_run(visit):
     before, heads = speedup(page).inner_text(), page.locator("#stage .sl-lane-heads")
     page.locator("#stage .sl-list .sl-rejected").nth(2).click()
     assert page.locator("#stage .sl-inspector").evaluate("node => node.scrollHeight - node.clientHeight") <= 1
+    page.get_by_role("button", name="Force another token").click()
     fork = page.locator("#stage .sl-fork").nth(1)
+    expect(page.locator("#stage .sl-fork").first).to_be_focused()
+    assert page.locator("#stage .sl-inspector").evaluate("node => node.scrollHeight - node.clientHeight") <= 1
     assert [fork.bounding_box()[side] for side in ("width", "height")] == [26, 24]
     fork.click()
     expect(heads.get_by_role("button", name="Keep")).to_be_enabled()
@@ -155,6 +205,7 @@ def test_a_branch_is_a_second_lane_beside_its_run(visit):
     expect(page.locator("#stage .sl-second")).to_have_count(0)
     expect(page).not_to_have_url(re.compile("force="))
     page.locator("#stage .sl-list .sl-rejected").nth(2).click()
+    page.get_by_role("button", name="Force another token").click()
     page.locator("#stage .sl-fork").nth(1).click()
     heads.get_by_role("button", name="Keep").click()
     expect(heads).to_contain_text("A branch from place")
@@ -211,6 +262,8 @@ def test_presentation_is_the_stage_alone_in_large_type(visit, tmp_path):
     assert page.locator(".sl-ask").bounding_box()["height"] <= 50
     page.locator("#stage .sl-list .sl-rejected").last.click()
     assert page.evaluate(SMALL) == [], "in the inspector"
+    page.get_by_role("button", name="Force another token").click()
+    assert page.evaluate(SMALL) == [], "with a button each"
     candidate = page.locator("#stage .sl-forks .sl-candidates li").first  # a line with its button
     assert candidate.bounding_box()["height"] < 40
     strip = page.locator("#stage .sl-strip").bounding_box()

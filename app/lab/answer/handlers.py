@@ -1,8 +1,10 @@
 """Answers the question on the page: the form as a plan, the answer as it is measured, configurations and files."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
+
+import gradio as gr
 
 from app.lab.answer import view
 from app.lab.answer.plan import HERE, PLACES, AnswerPlan, AnswerResult
@@ -22,6 +24,7 @@ Outputs = outputs("notice", "answer", "picture")
 
 class AnswerHandlers(Measurement):
     Outputs = Outputs
+    result_type, points_type = AnswerResult, AnswerPoints
     RUN = "Find the answer"
     NOUN = "Run"
     REMAINS = "What is measured is kept: the same question goes on from here."
@@ -53,15 +56,13 @@ class AnswerHandlers(Measurement):
         longest = max((text for _, text in texts), key=len)
         return RunConfig(longest, pair=pair, method=method, max_new_tokens=tokens), plan
 
-    def known(self, state: PageState, config: RunConfig, plan: AnswerPlan) -> AnswerResult:
-        self.check_methods(config.pair, plan.methods)
-        return AnswerResult(config.pair, plan)
-
-    def open_points(self, state: PageState, config: RunConfig, plan: AnswerPlan) -> Callable[[Any, bool], AnswerPoints]:
-        return lambda engine, afresh: AnswerPoints(engine, config.pair, plan, afresh)
-
     def drawn(self, result: AnswerResult, values: Sequence) -> Outputs:
         return Outputs(answer=view.value(result), picture=view.picture(result))
+
+    def start_over(self, request: gr.Request, state: PageState, *values) -> Iterator:
+        """As ``run``, but measures anew: of an answer with noise only that."""
+        measure = self.replace_noise if state.result and state.result.has_noise else super().start_over
+        yield from measure(request, state, *values)
 
     def finding(self, result: AnswerResult, is_new: bool) -> str:
         return notice("quiet", "Done. Below is the configuration; look closer in the tabs above.")

@@ -1,11 +1,14 @@
 """Describes a question and its answer: texts, load and place; speedups, measured or predicted. No engine."""
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cache
 
 from engine.bench.metrics import ALL
 from engine.bench.sample import BASELINE
 from engine.bench.sweep_results import Cell
+from engine.files import ASSETS
 from engine.trace.events import CostModel
 from engine.trace.noise import PLAIN, Speedup, ceiling, fastest
 from engine.trace.speedup_model import interpolate, shared_costs
@@ -17,36 +20,48 @@ Setting = tuple[str, int]  # method, γ
 NONE: Setting = (BASELINE, 0)
 
 
+@cache
+def figures() -> dict:
+    """Of models and devices, as the lessons' calculators have them."""
+    text = (ASSETS / "web" / "lessons" / "device_figures.js").read_text(encoding="utf-8")
+    return json.loads(text[text.index("{") : text.rindex("}") + 1])
+
+
 @dataclass(frozen=True)
 class Place:
-    """A server that this one only predicts. ``target`` and ``draft``: billions of weights, of which each is 2 bytes;
-    ``bandwidth`` in GB/s and ``operations`` in trillions a second, as the maker's data sheet says; ``heads``: c of an
-    EAGLE head, one of the target's layers and an output layer of 32,000 words; ``names``: of target, draft, head."""
+    """A server that this one only predicts: ``target`` and ``draft`` on ``count`` of a ``device``, by their names in
+    `figures`. ``head``: c of an EAGLE head, one of the target's layers and an output layer of 32,000 words; ``names``:
+    of target, draft and head on the hub."""
 
-    title: str
-    target: float
-    draft: float
+    target: str
+    draft: str
     head: float
-    bandwidth: float
-    operations: float
+    device: str
     names: tuple[str, str, str]
+    count: int = 1
+
+    @property
+    def title(self) -> str:
+        return f"{f'{self.count} × ' * (self.count > 1)}{self.device}, {self.target}"
 
     def costs(self, method: str) -> CostModel:
-        """A pass reads each weight once or computes with it for every row, whichever takes longer."""
-        step = 2 * self.target / self.bandwidth  # seconds, to read them
-        free = 1000 * self.operations / self.bandwidth  # rows until arithmetic takes as long
-        c = {"lm": self.draft / self.target, "eagle": self.head}.get(method, 0.0)
-        return CostModel(c, {1: 1.0, int(free): 1.0, 2 * int(free): 2.0}, 256, step)
+        """A pass reads each weight once, 2 bytes, or computes with it for every row, whichever takes longer."""
+        weights, device = figures()["models"], figures()["devices"][self.device]
+        target, draft = (weights[name]["weights"] for name in (self.target, self.draft))
+        step = 2 * target / (self.count * device["speed"])  # seconds, to read them
+        free = int(1000 * device["operations"] / device["speed"])  # rows until arithmetic takes as long
+        c = {"lm": draft / target, "eagle": self.head}.get(method, 0.0)
+        return CostModel(c, {1: 1.0, free: 1.0, 2 * free: 2.0}, 256, step)
 
 
 PLACES = {
-    "h100-8b": Place("H100, Llama 3.1 8B", 8.03, 1.24, 0.06, 3350, 989, (
+    "h100-8b": Place("Llama 3.1 8B", "Llama 3.2 1B", 0.06, "H100 SXM", (
         "meta-llama/Llama-3.1-8B-Instruct", "meta-llama/Llama-3.2-1B-Instruct",
         "RedHatAI/Llama-3.1-8B-Instruct-speculator.eagle3")),
-    "h100-70b": Place("2 × H100, Llama 3.3 70B", 70.6, 1.24, 0.03, 6700, 1979, (
+    "h100-70b": Place("Llama 3.3 70B", "Llama 3.2 1B", 0.03, "H100 SXM", (
         "meta-llama/Llama-3.3-70B-Instruct", "meta-llama/Llama-3.2-1B-Instruct",
-        "yuhuili/EAGLE3-LLaMA3.3-Instruct-70B")),
-    "4090-8b": Place("RTX 4090, Qwen3 4B", 4.02, 0.6, 0.07, 1008, 165, (
+        "yuhuili/EAGLE3-LLaMA3.3-Instruct-70B"), 2),
+    "4090-4b": Place("Qwen3 4B", "Qwen3 0.6B", 0.07, "RTX 4090", (
         "Qwen/Qwen3-4B", "Qwen/Qwen3-0.6B", "AngelSlim/Qwen3-4B_eagle3")),
 }  # fmt: skip
 
@@ -139,6 +154,12 @@ class AnswerResult:
         if users > 1 and users not in measured and any(NONE in self.best(fewer) for fewer in measured if fewer < users):
             return [NONE]
         return fastest(self.at(users))
+
+    @property
+    def has_noise(self) -> bool:
+        """Whether a speedup came out larger than it can be."""
+        speedups = (*(cell.measured for cell in self.cells), *(load.speedup for load in self.loads))
+        return any(not speedup.is_possible for speedup in speedups)
 
     @property
     def busy(self) -> float | None:

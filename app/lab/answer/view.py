@@ -151,13 +151,14 @@ def _figure(result: AnswerResult) -> Figure:
             down = [max(0.0, value - low) for (low, _), value in zip(ends, values, strict=True)]
             data.append(points(
                 name(setting), [*measured], values, mode="lines+markers", marker=look, error_y=whiskers(up, down),
-                line={"width": 3, "color": colour}, hovertemplate="%{x} users: %{y:.2f}×",
+                line={"width": 3, "color": colour}, hovertemplate="%{y:.2f}×, users at once: %{x}",
             ))  # fmt: skip
         if setting[0] in result.costs or result.is_predicted:
             curve = [min(result.predicted(setting, users).value, 99.0) for users in CURVE]
             data.append(points(
                 f"{name(setting)}, predicted", CURVE, curve, mode="lines", showlegend=not measured,
-                line={"width": 2, "color": colour, "dash": "dash"}, hovertemplate="%{x} users: %{y:.2f}× predicted",
+                line={"width": 2, "color": colour, "dash": "dash"},
+                hovertemplate="%{y:.2f}× predicted, users at once: %{x}",
             ))  # fmt: skip
     if not data:
         return WAITING

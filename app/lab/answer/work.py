@@ -9,6 +9,7 @@ from typing import Any
 
 from app.lab.answer.plan import GAMMAS, HERE, AnswerPlan, AnswerResult, Load, shortlist
 from app.lab.work_units import tidy
+from app.views.figures import method_title, setting_title
 from engine.bench.metrics import ALL
 from engine.bench.prompts import Prompt
 from engine.bench.sample import BASELINE
@@ -67,6 +68,11 @@ class AnswerPoints:
         """Turns of the sweep, or (a ManyUsers, its cell)."""
         return self._sweep_missing() or [(many, cell) for _, many in self.many for cell in many.missing()]
 
+    def forget_noise(self) -> None:
+        self.sweep.forget_noise()
+        for _, many in self.many:
+            many.forget_noise()
+
     def warm(self, cancelled) -> None:
         self.sweep.warm(cancelled)
 
@@ -75,8 +81,7 @@ class AnswerPoints:
             yield from self._measure_users(*point, cancelled)
             return
         for number, system in enumerate(self.sweep.benchmark.steps(point, cancelled)):
-            how = "plain decoding" if system.name == BASELINE else f"{system.name}, γ = {system.setting}"
-            yield f"one user, {how}", number
+            yield f"one user, {setting_title(system.name, system.setting)}", number
 
     @staticmethod
     def _measure_users(many, cell, cancelled) -> Iterator[tuple[str, float]]:
@@ -84,7 +89,7 @@ class AnswerPoints:
         for share in many.steps(cell, cancelled):
             if time.monotonic() >= due:
                 due = time.monotonic() + SECONDS_BETWEEN_REPORTS
-                yield f"{cell.users} users at once, {cell.method}", share
+                yield f"{cell.users} users at once, {method_title(cell.method)}", share
 
     def size(self) -> tuple[int, int]:
         """In runs, and cells of many users."""

@@ -10,7 +10,7 @@ from app.form import choices, described
 from app.jobs.service import Service
 from app.lab.compare import view
 from app.lab.compare.handlers import MOST, OWN, SHARED, CompareHandlers, Outputs, beginning, count
-from app.lab.experiment import PageState, Wiring
+from app.lab.experiment import PageState, Wiring, fold
 from app.ui.charts import charts
 from app.ui.html_component import component
 from app.ui.method_choices import method_choices
@@ -30,19 +30,21 @@ def compare(service: Service, session: gr.State, tab: gr.Tab) -> None:
     handlers, state = CompareHandlers(service), gr.State(PageState())
     methods = service.offer.methods(service.offer.pair)
     shown = gr.State(count(methods))
-    gr.HTML(LEAD, apply_default_css=False)
-    shared = _shared(service)
-    with gr.Row(elem_classes="sl-compare-columns"):
-        places = [
-            _column(service, number, start, number < count(methods)) for number, start in enumerate(beginning(methods))
-        ]
-    with gr.Row(elem_classes="sl-small-actions"):
-        more = gr.Button(
-            "Add a run", size="sm", elem_id="compare-add", interactive=count(methods) < MOST, min_width=120
-        )
     with gr.Row(elem_classes="sl-actions"):
         run, stop = run_and_stop(handlers.RUN, "compare")
         again = gr.Button("Run again", elem_id="compare-again", visible=False, scale=2, min_width=110)
+    with fold("compare", "the prompt and the runs"):
+        gr.HTML(LEAD, apply_default_css=False)
+        shared = _shared(service)
+        with gr.Row(elem_classes="sl-compare-columns"):
+            places = [
+                _column(service, number, start, number < count(methods))
+                for number, start in enumerate(beginning(methods))
+            ]
+        with gr.Row(elem_classes="sl-small-actions"):
+            more = gr.Button(
+                "Add a run", size="sm", elem_id="compare-add", interactive=count(methods) < MOST, min_width=120
+            )
     words = notice("compare-notice")
     table = component("table", view.table([]), "compare-table")
     runs = component("compare", elem_id="compare-grid")
@@ -57,6 +59,7 @@ def compare(service: Service, session: gr.State, tab: gr.Tab) -> None:
     wiring = Wiring(handlers, inputs, Outputs(words, runs, table, drawn), state, ends)
     wiring.on(partial(gr.on, [run.click, shared["prompt"].submit]), handlers.run)
     wiring.on(again.click, handlers.run_again)
+    wiring.on(table.again, handlers.run_again)
     layout = [shown, *(column for column, _, _ in places), *(remove for _, _, remove in places), more]
     more.click(handlers.add, shown, layout, **QUIET)
     for number, (_, widgets, remove) in enumerate(places):

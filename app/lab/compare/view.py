@@ -207,7 +207,7 @@ def _row(runs: Sequence[Column], index: int, is_winner: bool) -> list:
         f"{column.config.sampling.temperature:g}",
         str(numbers.tokens),
         (speed, BEST) if is_winner else speed,
-        _interval(ratio(runs, index)),
+        _marked(ratio(runs, index)),
         str(numbers.passes),
         number(numbers.tau, 2),
         number(numbers.alpha, 2),
@@ -215,8 +215,11 @@ def _row(runs: Sequence[Column], index: int, is_winner: bool) -> list:
     ]
 
 
-def _interval(ratio: Speedup | None) -> str:
-    return DASH if ratio is None else ratio.words
+def _marked(ratio: Speedup | None) -> str | tuple[str, str]:
+    """With its interval; noise is marked, so that the page offers to run again."""
+    if ratio is None:
+        return DASH
+    return ratio.words if ratio.is_possible else (NOISE, NOISE)
 
 
 def conclusion(runs: Sequence[Column], recorded: str = "") -> tuple[str, str]:

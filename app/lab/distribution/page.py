@@ -10,7 +10,7 @@ from app.jobs.service import Service
 from app.lab.distribution import view
 from app.lab.distribution.handlers import CONTROLS, NAMES, QUICK, Outputs, PairOptions, RuleTestHandlers
 from app.lab.distribution.request import REVEALING, TOY
-from app.lab.experiment import PageState, Wiring
+from app.lab.experiment import PageState, Wiring, fold
 from app.ui.charts import charts
 from app.ui.html_component import component
 from app.ui.notice import notice
@@ -29,7 +29,7 @@ Under 0.001 the output is called wrong. A correct engine fails this test once in
 nothing.</dd>
 </dl>"""
 BREAK = """<h3 class="sl-lossless-break">Break it</h3>
-<p class="sl-lab-lead">Press a button to test one rule with the settings above. It adds a row to the table. Watch
+<p class="sl-lab-lead">Press a button to test one rule with the settings below. It adds a row to the table. Watch
 α.</p>"""
 HIDING = """<p class="sl-lab-lead">Two bugs do not show up with the default settings. These buttons load settings that
 reveal them, and test the correct rule first.</p>"""
@@ -38,17 +38,18 @@ NO_MODELS = "This page is shared and tests no real pair; the toy below needs no 
 
 def distribution(service: Service) -> None:
     handlers, state = RuleTestHandlers(service), gr.State(PageState())
-    gr.HTML(LEAD, apply_default_css=False)
-    controls = _controls(service)
     with gr.Row(elem_classes="sl-actions"):
         run, stop = run_and_stop(handlers.RUN, "lossless")
     gr.HTML(BREAK, apply_default_css=False)
     with gr.Row(elem_classes="sl-lossless-quick"):
         quick = {RIGHT: _small("The right rule", RIGHT)} | {rule: _small(view.BUTTONS[rule], rule) for rule in QUICK}
         every = _small("Right, then every mistake", "every")
-    gr.HTML(HIDING, apply_default_css=False)
-    with gr.Row(elem_classes="sl-lossless-quick"):
-        revealing = {rule: _small(view.BUTTONS[rule], rule) for rule in REVEALING}
+    with fold("lossless", "models, a rule and how many runs"):
+        gr.HTML(LEAD, apply_default_css=False)
+        controls = _controls(service)
+        gr.HTML(HIDING, apply_default_css=False)
+        with gr.Row(elem_classes="sl-lossless-quick"):
+            revealing = {rule: _small(view.BUTTONS[rule], rule) for rule in REVEALING}
     words = notice("lossless-notice", "" if service.limits.lab_seconds else notice_value("quiet", NO_MODELS))
     rules = component("table", view.rules({}), "lossless-rules")
     drawn = charts(view.blank(), "lossless-charts", view.TITLES)

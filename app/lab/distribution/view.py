@@ -240,7 +240,7 @@ def progress(report: RuleReport, nth: int, of: int) -> str:
 
 
 def _name(rule: str) -> str:
-    return "the right rule" if rule == RIGHT else rule
+    return "the right rule" if rule == RIGHT else BUTTONS.get(rule, rule.replace("-", " "))
 
 
 def rule_choices(toy: bool) -> list[tuple[str, str]]:

@@ -1,17 +1,14 @@
 """Sweeps settings on the page: the form as a plan, the charts as turns come in, and the files."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict
-from typing import Any
 
-import gradio as gr
-
-from app.lab.experiment import Measurement, PageState, counted, whole_number
+from app.lab.experiment import counted, whole_number
+from app.lab.in_parts import InParts
 from app.lab.sweep import view
 from app.lab.sweep.work import SweepPlan, SweepPoints, SweepResult, prompts
 from app.ui.widgets import SKIP, outputs
 from app.views.engine_recipes import Choice, nothing, production
-from app.views.notice import notice
 from app.views.table import empty
 from engine.bench.metrics import ALL
 from engine.bench.sample import BASELINE
@@ -25,8 +22,9 @@ MOST_EACH, MOST_REPEATS = 8, 5
 Outputs = outputs("notice", "charts", "table")
 
 
-class SweepHandlers(Measurement):
-    Outputs = Outputs
+class SweepHandlers(InParts):
+    Outputs, BESIDE = Outputs, 1
+    result_type, points_type = SweepResult, SweepPoints
     RUN = "Run the sweep"
     NOUN = "Run"
     REMAINS = "The turns so far are kept: the same sweep goes on from here."
@@ -34,47 +32,24 @@ class SweepHandlers(Measurement):
     def parse(self, values) -> tuple[RunConfig, SweepPlan]:
         return parse_form(*values)
 
-    def known(self, state: PageState, config: RunConfig, plan: SweepPlan) -> SweepResult:
-        self.check_methods(config.pair, plan.methods)
-        return SweepResult(config.pair, plan)
-
-    def open_points(self, state: PageState, config: RunConfig, plan: SweepPlan) -> Callable[[Any, bool], SweepPoints]:
-        return lambda engine, afresh: SweepPoints(engine, config.pair, plan, afresh)
-
-    def drawn(self, result: SweepResult, values: Sequence) -> Outputs:
-        return self._drawn(result)
-
-    def finding(self, result: SweepResult, is_new: bool) -> str:
-        return notice("good", view.advice(result.cells, result.plan.temperatures[0]))
-
     def extent(self, plan: SweepPlan) -> str:
         turns, runs = counted(plan.turns, "turn"), counted(plan.runs, "run")
         return f"{turns}, {runs} of up to {plan.tokens} tokens."
 
-    @staticmethod
-    def _drawn(result: SweepResult, temperature: float | None = None) -> Outputs:
-        if not result:
-            return Outputs(charts=view.blank(), table=empty())
-        at = result.plan.temperatures[0] if temperature is None else temperature
-        return Outputs(charts=view.drawn(result.cells, at), table=view.table(result.cells, at))
+    def blank(self) -> list[str]:
+        return [SKIP, view.blank(), empty()]
 
-    def end(self, state: PageState) -> list:
-        """The buttons and files, the temperatures to choose from, and recipes for the fastest setting."""
-        ends, result = super().end(state), state.result
-        if not result or ends[0] is SKIP:
-            return [*ends, SKIP, SKIP]
-        temperatures = result.plan.temperatures
-        options = [(f"{temperature:g}", temperature) for temperature in temperatures]
-        shown = gr.update(choices=options, value=temperatures[0], visible=len(temperatures) > 1)
-        return [*ends, shown, self._recipes(result, temperatures[0])]
+    def parts(self, result: SweepResult) -> list[tuple[str, float]]:
+        return [(f"{temperature:g}", temperature) for temperature in result.plan.temperatures]
 
-    def select_temperature(self, state: PageState, temperature: float) -> list:
-        """The same sweep at another of its temperatures: the outputs, then the recipes."""
-        result = state.result
-        if not result or temperature not in result.plan.temperatures:
-            return [*Outputs(), SKIP]
-        words = notice("good", view.advice(result.cells, temperature))
-        return [*self._drawn(result, temperature)._replace(notice=words), self._recipes(result, temperature)]
+    def drawn_part(self, result: SweepResult, part: float) -> Outputs:
+        return Outputs(charts=view.drawn(result.cells, part), table=view.table(result.cells, part))
+
+    def advice(self, result: SweepResult, part: float) -> str:
+        return view.advice(result.cells, part)
+
+    def beside(self, result: SweepResult, part: float) -> list[str]:
+        return [self._recipes(result, part)]
 
     def _recipes(self, result: SweepResult, temperature: float) -> str:
         """The fastest setting for other engines; none where plain decoding may be as fast."""

@@ -1,17 +1,16 @@
 """Lays out the sweep: what to measure, and the charts and tables of the results."""
 
 import gradio as gr
+from gradio.components import Component
 
 from app.form import choices, described
 from app.jobs.service import Service
-from app.lab.experiment import PageState, Wiring, titled
-from app.lab.sweep.handlers import GAMMAS, MOST_EACH, MOST_REPEATS, TEMPERATURES, Outputs, SweepHandlers
-from app.lab.sweep.view import blank
+from app.lab.experiment import titled
+from app.lab.in_parts import lay_out
+from app.lab.sweep.handlers import GAMMAS, MOST_EACH, MOST_REPEATS, TEMPERATURES, SweepHandlers
 from app.lab.sweep.work import prompts
-from app.ui.charts import charts
 from app.ui.html_component import component
-from app.ui.notice import notice
-from app.ui.widgets import QUIET, control, download, run_and_stop
+from app.ui.widgets import QUIET, control
 from engine.config import METHODS
 
 LEAD = """<p class="sl-lab-lead">Each turn runs one prompt without drafting, then once with every setting. The speedup
@@ -21,23 +20,13 @@ TITLES = {"sweep-heat": "Speedup on each kind of text", "sweep-lengths": "Speedu
 
 
 def sweep(service: Service) -> None:
-    handlers, state = SweepHandlers(service), gr.State(PageState())
-    gr.HTML(LEAD, apply_default_css=False)
-    inputs = _controls(service, handlers)
-    with gr.Row(elem_classes="sl-actions"):
-        run, stop = run_and_stop(handlers.RUN, "sweep")
-        over = gr.Button("Start over", elem_id="sweep-over", scale=1, min_width=110)
-    words = notice("sweep-notice", handlers.size(*(each.value for each in inputs)))
-    shown = gr.Radio([], label="Shown at temperature", visible=False, elem_id="sweep-shown")
-    outputs = Outputs(words, charts(blank(), "sweep-charts", TITLES), component("table", elem_id="sweep-table"))
-    with gr.Row(elem_classes="sl-files"):
-        files = download("Save the table (CSV)", "sweep-csv"), download("Save all numbers (JSON)", "sweep-json")
-    recipes = component("engine_recipes", elem_id="sweep-production", title="The best setting, in other engines")
-    wiring = Wiring(handlers, inputs, outputs, state, [run, stop, *files, shown, recipes])
-    wiring.on(run.click, handlers.run)
-    wiring.on(over.click, handlers.start_over)
-    shown.input(handlers.select_temperature, [state, shown], [*outputs, recipes], **QUIET)
-    gr.on([each.change for each in inputs], handlers.size, inputs, words, **QUIET)
+    handlers = SweepHandlers(service)
+
+    def recipes() -> list[Component]:
+        return [component("engine_recipes", elem_id="sweep-production", title="The best setting, in other engines")]
+
+    form = "methods, draft lengths and texts", lambda: _controls(service, handlers)
+    lay_out(handlers, "sweep", LEAD, form, TITLES, "Shown at temperature", recipes)
 
 
 def _controls(service: Service, handlers: SweepHandlers) -> list:

@@ -5,7 +5,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import asdict
 
-from app.views.figures import TITLES, Figure, axes, encode_figures, level, points, whiskers
+from app.views.figures import TITLES, Figure, axes, encode_figures, level, points, setting_title, whiskers
 from app.views.safe_json import short
 from app.views.table import BEST, sheet
 from engine.bench.metrics import ALL
@@ -28,11 +28,6 @@ def blank() -> str:
 def drawn(cells: Sequence[Cell], temperature: float) -> str:
     here = [cell for cell in cells if cell.temperature == temperature]
     return encode_figures({"sweep-heat": heat(here), "sweep-lengths": lengths(here)})
-
-
-def named(method: str, gamma: int | str) -> str:
-    title = TITLES.get(method, method)
-    return title if method == BASELINE else f"{title}, γ = {gamma}"
 
 
 def _settings(cells: Sequence[Cell]) -> list[tuple[str, int | str]]:
@@ -59,7 +54,7 @@ def heat(cells: Sequence[Cell]) -> Figure:
     chart = {
         "type": "heatmap",
         "x": categories,
-        "y": [named(*setting) for setting in settings],
+        "y": [setting_title(*setting) for setting in settings],
         "z": [[short(value) for value in row] for row in values],
         "text": [[_brief(speedup) for speedup in row] for row in rows],
         "texttemplate": "%{text}",
@@ -88,7 +83,7 @@ def _brief(speedup: Speedup | None) -> str:
 def _doubtful(cells: Sequence[Cell]) -> str:
     """What the page says of numbers that cannot be, and of a busy machine; empty where nothing is wrong."""
     noise = any(not cell.measured.is_possible for cell in cells)
-    words = " Noise came out faster than its tokens a pass allow: press Start over to measure again." if noise else ""
+    words = " Noise came out faster than its tokens a pass allow: press Measure again beside it." if noise else ""
     machine = about_machine(max((cell.busy for cell in cells if cell.busy is not None), default=None))
     return f"{words} {machine}".rstrip()
 
@@ -143,10 +138,13 @@ def table(cells: Sequence[Cell], temperature: float) -> str:
     rows = []
     for setting in _settings(here):
         overall = cells_by_place[(*setting, ALL)]
-        cells_ = [_speedup(overall, top), f"{overall.tokens_per_second:.1f}"]
+        speed = f"{overall.tokens_per_second:.1f}" if overall.measured.is_possible else "–"
+        cells_ = [_speedup(overall, top), speed]
         cells_ += ["–" if overall.alpha is None else f"{overall.alpha:.2f}", f"{overall.tau:.2f}"]
         each = [cells_by_place.get((*setting, kind)) for kind in kinds]
-        rows.append([named(*setting), *cells_, *("–" if cell is None else _speedup(cell, top) for cell in each)])
+        rows.append(
+            [setting_title(*setting), *cells_, *("–" if cell is None else _speedup(cell, top) for cell in each)]
+        )
     heads = ["setting", "all texts", "tokens/s", "α, share accepted", "τ, tokens a pass", *kinds]
     return sheet(
         f"Speedup over plain decoding at temperature {temperature:g}; ★ is certainly the fastest on its text",
@@ -157,6 +155,8 @@ def table(cells: Sequence[Cell], temperature: float) -> str:
 
 def _speedup(cell: Cell, top: dict) -> str | tuple[str, str]:
     text = "1" if cell.method == BASELINE else cell.measured.words
+    if text == NOISE:
+        return text, NOISE
     return (text, BEST) if top[cell.temperature, cell.category] == [cell] else text
 
 
@@ -172,7 +172,7 @@ def advice(cells: Sequence[Cell], temperature: float) -> str:
         if category != ALL and len(first) == 1 and first[0].method != BASELINE and not _is_among(first[0], top[ALL])
     }  # fmt: skip
     if others:
-        sentences = (f"{kind}: {named(c.method, c.gamma)} ({c.measured.words})" for kind, c in others.items())
+        sentences = (f"{kind}: {setting_title(c.method, c.gamma)} ({c.measured.words})" for kind, c in others.items())
         text += f" On some kinds another was certainly faster: {'; '.join(sentences)}."
     return text + doubt
 
@@ -181,7 +181,7 @@ def _overall(first: Sequence[Cell]) -> str:
     if not first:
         return "Nothing can be said: every setting came out as noise."
     drafting = [cell for cell in first if cell.method != BASELINE]
-    names = [f"{named(cell.method, cell.gamma)}, {cell.measured.words}" for cell in drafting]
+    names = [f"{setting_title(cell.method, cell.gamma)}, {cell.measured.words}" for cell in drafting]
     if not drafting:
         return "Best for you on these texts: plain decoding. No setting of this sweep was faster."
     if len(drafting) < len(first):

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from app.lab.work_units import tidy
+from app.views.figures import setting_title
 from engine.bench.prompts import Prompt, by_category, read_prompts
-from engine.bench.sample import BASELINE
 from engine.bench.sweep_results import Cell
 from engine.files import ASSETS
 
@@ -84,10 +84,12 @@ class SweepPoints:
     def missing(self) -> Sequence:
         return self.sweep.benchmark.missing()
 
+    def forget_noise(self) -> None:
+        self.sweep.forget_noise()
+
     def measure(self, point, cancelled) -> Iterator[tuple[str, float]]:
         for number, system in enumerate(self.sweep.benchmark.steps(point, cancelled)):
-            how = "plain decoding" if system.name == BASELINE else f"{system.name}, γ = {system.setting}"
-            yield f"{point.name}: {how}", number
+            yield f"{point.name}: {setting_title(system.name, system.setting)}", number
 
     def size(self) -> tuple[int, int]:
         """In runs."""

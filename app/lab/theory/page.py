@@ -9,7 +9,7 @@ from gradio.context import Context
 from app.form import METHOD_LABELS, choices, described
 from app.jobs.service import Service
 from app.jobs.visitor import Session
-from app.lab.experiment import PageState, Wiring
+from app.lab.experiment import PageState, Wiring, fold
 from app.lab.theory.exits import CHARTS, recorded
 from app.lab.theory.handlers import (
     ALPHAS,
@@ -46,10 +46,11 @@ def theory(service: Service, session: gr.State) -> None:
     gr.HTML(LEAD, apply_default_css=False)
     drawn = component("theory", curves(Session(), PageState()))
     gr.HTML(MEASURE, apply_default_css=False)
-    pair, method, *rest = _controls(service, handlers)
     with gr.Row(elem_classes="sl-actions"):
         run, stop = run_and_stop(handlers.RUN, "theory")
         restart = gr.Button("Start over", elem_id="theory-restart", interactive=False, scale=1, min_width=110)
+    with fold("theory", "models, α and draft lengths"):
+        pair, method, *rest = _controls(service, handlers)
     words = notice("theory-notice", "" if service.limits.lab_seconds else notice_value("quiet", NO_MODELS))
     outputs = Outputs(
         words, drawn, component("table", elem_id="theory-break-even"), component("table", elem_id="theory-points")
@@ -58,7 +59,9 @@ def theory(service: Service, session: gr.State) -> None:
         files = download("Save the points (CSV)", "theory-csv"), download("Save everything (JSON)", "theory-json")
     charts(recorded(), "theory-exits", CHARTS)
     inputs = [session, pair, method, *rest]
-    Wiring(handlers, inputs, outputs, state, [run, stop, *files, restart]).on(run.click, handlers.run)
+    wiring = Wiring(handlers, inputs, outputs, state, [run, stop, *files, restart])
+    wiring.on(run.click, handlers.run)
+    wiring.on(outputs.points.again, handlers.replace_noise)
     restart.click(handlers.clear, [session, state], [*outputs, *files, restart], **QUIET)
     pair.change(handlers.select_pair, [pair, method], [method, words], **QUIET)
     tabs = _around()

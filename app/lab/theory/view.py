@@ -165,7 +165,7 @@ def _row(point: Point, costs: DeviceCosts, is_best: bool) -> list:
         "–" if point.seen is None else f"{point.seen:.2f}",
         f"{point.tau:.2f}",
         f"{expected_tokens(point.alpha, point.gamma):.2f}",
-        (measured.words, BEST) if is_best and measured.tone == "faster" else measured.words,
+        (measured.words, NOISE if not measured.is_possible else BEST if is_best and measured.tone == "faster" else ""),
         f"{expected:.2f}×",
         f"{point.speedup / expected:.2f}" if measured.is_possible else NOISE,
         str(len(point.turns)),

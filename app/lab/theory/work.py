@@ -22,6 +22,10 @@ class TheoryPoints:
     def missing(self) -> Sequence[AlphaGamma]:
         return list(self.plan.missing(self.measured.points))
 
+    def forget_noise(self) -> None:
+        sound = {at: point for at, point in self.measured.points.items() if point.measured.is_possible}
+        self.measured = replace(self.measured, points=sound)
+
     def warm(self, cancelled) -> None:
         from engine.bench.fixed_acceptance import warm
 

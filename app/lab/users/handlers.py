@@ -1,16 +1,13 @@
 """Runs the experiment with many users on the page: the form as a plan, the charts as cells come in, and the files."""
 
 import re
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping
 
-import gradio as gr
-
-from app.lab.experiment import Measurement, PageState, counted, whole_number
+from app.lab.experiment import counted, whole_number
+from app.lab.in_parts import InParts
 from app.lab.users import view
 from app.lab.users.work import CONTEXTS, UsersPlan, UsersPoints, UsersResult
 from app.ui.widgets import SKIP, outputs
-from app.views.notice import notice
 from app.views.table import empty
 from engine.config import AUTO, RunConfig
 from engine.errors import BadInput
@@ -20,55 +17,34 @@ MOST_USERS, MOST_NUMBERS, MOST_REPEATS = 32, 8, 5
 Outputs = outputs("notice", "charts", "table")
 
 
-class UsersHandlers(Measurement):
+class UsersHandlers(InParts):
     Outputs = Outputs
+    result_type, points_type = UsersResult, UsersPoints
     RUN = "Measure many users"
     REMAINS = "The points so far are kept: press the button again to go on."
 
     def parse(self, values) -> tuple[RunConfig, UsersPlan]:
         return parse_form(*values)
 
-    def known(self, state: PageState, config: RunConfig, plan: UsersPlan) -> UsersResult:
-        self.check_methods(config.pair, plan.methods)
-        return UsersResult(config.pair, plan)
-
-    def open_points(self, state: PageState, config: RunConfig, plan: UsersPlan) -> Callable[[Any, bool], UsersPoints]:
-        return lambda engine, afresh: UsersPoints(engine, config.pair, plan, afresh)
-
-    def drawn(self, result: UsersResult, values: Sequence) -> Outputs:
-        """A complete result from its first context on, and before that the context that is being measured."""
-        contexts = result.contexts or result.plan.contexts
-        return self._drawn(result, contexts[0] if result.is_complete else contexts[-1])
-
-    def finding(self, result: UsersResult, is_new: bool) -> str:
-        return _finding(result, result.plan.contexts[0])
-
     def extent(self, plan: UsersPlan) -> str:
         return f"{counted(plan.cells, 'point')}, each of {counted(plan.texts, 'answer')} with {plan.tokens} tokens."
 
-    @staticmethod
-    def _drawn(result: UsersResult, context: str) -> Outputs:
-        if not result:
-            return Outputs(charts=view.blank(), table=empty())
-        drawn = view.drawn(result.rows, context, result.plan.methods, result.costs)
-        return Outputs(charts=drawn, table=view.table(result.rows[context], result.plan.methods, context))
+    def blank(self) -> list[str]:
+        return [SKIP, view.blank(), empty()]
 
-    def end(self, state: PageState) -> list:
-        """The buttons and files, and the contexts to choose from."""
-        ends, result = super().end(state), state.result
-        if not result or ends[0] is SKIP:
-            return [*ends, SKIP]
-        contexts = result.contexts
-        options = [(view.CONTEXTS[name], name) for name in contexts]
-        at = contexts[0] if result.is_complete else contexts[-1]
-        return [*ends, gr.update(choices=options, value=at, visible=len(contexts) > 1)]
+    def parts(self, result: UsersResult) -> list[tuple[str, str]]:
+        return [(view.CONTEXTS[name], name) for name in result.contexts]
 
-    def select_context(self, state: PageState, context: str) -> list:
-        """The same measurement with prompts of another length."""
-        result = state.result
-        if not result or not result.rows.get(context):
-            return [*Outputs()]
-        return [*self._drawn(result, context)._replace(notice=_finding(result, context))]
+    def part_shown(self, result: UsersResult) -> str:
+        """Of a complete result the first, and before that the one that is being measured."""
+        return result.contexts[0 if result.is_complete else -1]
+
+    def drawn_part(self, result: UsersResult, part: str) -> Outputs:
+        drawn = view.drawn(result.rows, part, result.plan.methods, result.costs)
+        return Outputs(charts=drawn, table=view.table(result.rows[part], result.plan.methods, part))
+
+    def advice(self, result: UsersResult, part: str) -> str:
+        return view.finding(result.rows[part], result.plan.methods)
 
     def files(self, result: UsersResult) -> Mapping[str, str]:
         return {
@@ -101,7 +77,3 @@ def parse_form(pair, methods, users, gamma, contexts, tokens, repeats) -> tuple[
     )
     method = AUTO if len(plan.methods) > 1 else next(iter(plan.methods), "none")  # auto brings every draft of the pair
     return RunConfig("Many users", pair=pair, method=method, max_new_tokens=plan.tokens), plan
-
-
-def _finding(result: UsersResult, context: str) -> str:
-    return notice("good", view.finding(result.rows[context], result.plan.methods))

@@ -4,14 +4,12 @@ import gradio as gr
 
 from app.form import choices, described
 from app.jobs.service import Service
-from app.lab.experiment import PageState, Wiring, titled
-from app.lab.users.handlers import GAMMAS, MOST_REPEATS, MOST_USERS, Outputs, UsersHandlers
-from app.lab.users.view import CHARTS, CONTEXTS, blank
+from app.lab.experiment import titled
+from app.lab.in_parts import lay_out
+from app.lab.users.handlers import GAMMAS, MOST_REPEATS, MOST_USERS, UsersHandlers
+from app.lab.users.view import CHARTS, CONTEXTS
 from app.lab.users.work import SHORT
-from app.ui.charts import charts
-from app.ui.html_component import component
-from app.ui.notice import notice
-from app.ui.widgets import QUIET, control, download, run_and_stop
+from app.ui.widgets import QUIET, control
 from engine.config import AUTO, METHODS
 
 LEAD = """<p class="sl-lab-lead">Users who ask at once share each pass of the target. So do drafts: both want the
@@ -20,22 +18,9 @@ points so far are kept.</p>"""
 
 
 def users(service: Service) -> None:
-    handlers, state = UsersHandlers(service), gr.State(PageState())
-    gr.HTML(LEAD, apply_default_css=False)
-    inputs = _controls(service, handlers)
-    with gr.Row(elem_classes="sl-actions"):
-        run, stop = run_and_stop(handlers.RUN, "users")
-        over = gr.Button("Start over", elem_id="users-over", scale=1, min_width=110)
-    words = notice("users-notice", handlers.size(*(each.value for each in inputs)))
-    shown = gr.Radio([], label="Shown", visible=False, elem_id="users-shown")
-    outputs = Outputs(words, charts(blank(), "users-charts", CHARTS), component("table", elem_id="users-table"))
-    with gr.Row(elem_classes="sl-files"):
-        files = download("Save the table (CSV)", "users-csv"), download("Save all numbers (JSON)", "users-json")
-    wiring = Wiring(handlers, inputs, outputs, state, [run, stop, *files, shown])
-    wiring.on(run.click, handlers.run)
-    wiring.on(over.click, handlers.start_over)
-    shown.input(handlers.select_context, [state, shown], list(outputs), **QUIET)
-    gr.on([each.change for each in inputs], handlers.size, inputs, words, **QUIET)
+    handlers = UsersHandlers(service)
+    form = "numbers of users, methods and prompts", lambda: _controls(service, handlers)
+    lay_out(handlers, "users", LEAD, form, CHARTS, "Shown")
 
 
 def _controls(service: Service, handlers: UsersHandlers) -> list:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, fields
 
 from app.lab.users.work import LONG, SHORT, UsersPlan
-from app.views.figures import TITLES, Figure, axes, encode_figures, level, points, whiskers
+from app.views.figures import Figure, axes, encode_figures, level, method_title, points, whiskers
 from app.views.safe_json import short
 from app.views.table import BEST, csv_text, sheet
 from engine.bench.sample import BASELINE
@@ -44,10 +44,6 @@ def drawn(rows: Mapping[str, Rows], context: str, methods: Sequence[str], costs:
         prices(here, names[1:], costs),
     )  # fmt: skip
     return encode_figures(dict(zip(CHARTS, figures, strict=True)))
-
-
-def title(method: str) -> str:
-    return "plain decoding" if method == BASELINE else TITLES.get(method, method)
 
 
 def _look(method: str, names: Sequence[str]) -> dict:
@@ -95,13 +91,13 @@ def tokens(rows: Rows, names: Sequence[str], is_each: bool) -> Figure:
         expected = [row.predicted_tokens_per_second for row in line]
         if is_each:
             expected = [rate and rate / row.users for rate, row in zip(expected, line, strict=True)]
-        hover = "%{x} users: %{y:.1f} tokens/s"
+        hover = "%{y:.1f} tokens/s, users at once: %{x}"
         data.append(points(
-            title(name), [*measured], [*measured.values()], mode="lines+markers", marker=look,
+            method_title(name), [*measured], [*measured.values()], mode="lines+markers", marker=look,
             line={"width": 3, "color": look["color"]}, hovertemplate=hover,
         ))  # fmt: skip
         data.append(points(
-            f"{title(name)}, predicted", [*measured], expected, mode="lines", showlegend=False,
+            f"{method_title(name)}, predicted", [*measured], expected, mode="lines", showlegend=False,
             line={"width": 2, "color": look["color"], "dash": "dash"}, hovertemplate=hover,
         ))  # fmt: skip
     note = (
@@ -129,7 +125,8 @@ def gains(rows: Mapping[str, Rows], methods: Sequence[str]) -> Figure:
             line, look = _gains(rows[context], name), _look(name, methods)
             if line:
                 data.append(points(
-                    title(name), [*line], [gain.value for gain in line.values()], mode="lines+markers", marker=look,
+                    method_title(name), [*line], [gain.value for gain in line.values()], mode="lines+markers",
+                    marker=look,
                     line={"width": 3, "color": look["color"], "dash": DASHES[context]}, error_y=_spread(line),
                     showlegend=context == contexts[0],
                     hovertemplate=f"%{{x}} users, {CONTEXTS[context].lower()}: %{{y:.2f}}×",
@@ -151,7 +148,7 @@ def _spread(line: Mapping[int, Speedup]) -> dict:
 
 def _doubtful(rows: Rows) -> str:
     """What the page says of numbers that cannot be, and of a busy machine; empty where nothing is wrong."""
-    noise = " Some points are noise, faster than their tokens a pass allow: press Start over to measure again."
+    noise = " Some points are noise, faster than their tokens a pass allow: press Measure again beside them."
     machine = about_machine(max((row.busy for row in rows if row.busy is not None), default=None))
     return f"{noise if any(map(_is_noise, rows)) else ''} {machine}".rstrip()
 
@@ -167,13 +164,13 @@ def prices(rows: Rows, methods: Sequence[str], costs: Mapping[str, CostModel]) -
             continue
         look = _look(name, methods)
         data.append(points(
-            f"{title(name)} needs", [*chances], [*chances.values()], mode="lines",
-            line={"width": 3, "color": look["color"]}, hovertemplate="%{x} users: %{y:.0%}",
+            f"{method_title(name)} needs", [*chances], [*chances.values()], mode="lines",
+            line={"width": 3, "color": look["color"]}, hovertemplate="%{y:.0%}, users at once: %{x}",
         ))  # fmt: skip
         alpha = next((row.acceptance for row in _of(rows, name) if row.acceptance is not None), None)
         if alpha is not None:
             data.append(points(
-                f"{title(name)}, α", [1, most], [alpha, alpha], mode="lines", showlegend=False,
+                f"{method_title(name)}, α", [1, most], [alpha, alpha], mode="lines", showlegend=False,
                 line={"width": 2, "color": look["color"], "dash": "dot"}, hovertemplate="α = %{y:.0%}",
             ))  # fmt: skip
             crosses += _reached(chances, alpha)
@@ -208,7 +205,7 @@ def table(rows: Rows, methods: Sequence[str], context: str) -> str:
     }
     cells = [
         [
-            f"{row.users}", title(row.method),
+            f"{row.users}", method_title(row.method),
             (_total(row), BEST) if top[row.users] == row.method else _total(row),
             _shown(row.predicted_tokens_per_second),
             "–" if _is_noise(row) else _shown(_each(row)), _over_plain(row), f"{row.drafted_per_round:.2f}",
@@ -227,7 +224,9 @@ def _total(row: UsersRow) -> str:
     return NOISE if _is_noise(row) else _shown(row.all_writing_tokens_per_second)
 
 
-def _over_plain(row: UsersRow) -> str:
+def _over_plain(row: UsersRow) -> str | tuple[str, str]:
+    if _is_noise(row):
+        return NOISE, NOISE
     return "1" if row.method == BASELINE else row.measured.words if row.measured else "–"
 
 
@@ -249,7 +248,7 @@ def finding(rows: Rows, methods: Sequence[str]) -> str:
         sentences.append(f"Without drafting, {many.users} users together get {gain:.1f} times the tokens of {who}.")
     for name in methods:
         if line := _gains(rows, name):
-            sentences.append(_verdict(title(name)[:1].upper() + title(name)[1:], line))
+            sentences.append(_verdict(method_title(name)[:1].upper() + method_title(name)[1:], line))
     words = " ".join(sentences) or "Nothing could be compared: no round had all users in it."
     return words + _doubtful(rows)
 

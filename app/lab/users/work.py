@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from app.lab.work_units import tidy
+from app.views.figures import method_title
 from engine.bench.prompts import Prompt, after_long_texts, read_prompts, spread
 from engine.bench.users_results import UsersRow
 from engine.files import ASSETS
@@ -88,12 +89,16 @@ class UsersPoints:
     def warm(self, cancelled) -> None:
         self.missing()[0][0].warm(cancelled)
 
+    def forget_noise(self) -> None:
+        for many in self.experiments.values():
+            many.forget_noise()
+
     def measure(self, point, cancelled) -> Iterator[tuple[str, float]]:
         (many, cell), due = point, 0.0
         for share in many.steps(cell, cancelled):
             if time.monotonic() >= due:
                 due = time.monotonic() + SECONDS_BETWEEN_REPORTS
-                yield f"{cell.users} at once, {cell.method}", share
+                yield f"{cell.users} at once, {method_title(cell.method)}", share
 
     def size(self) -> tuple[int, int]:
         cells = sum(len(many.cells) for many in self.experiments.values())

@@ -10,6 +10,7 @@ import { labButton, labNote } from './lab_button.js';
 import { drawLessonList } from './lesson_list.js';
 import { TOOLS } from './tools.js';
 import { TYPING } from '../player/shortcuts.js';
+import { press } from '../lib/format.js';
 
 export function mount({ element, props, trigger }) {
   // A site without a server has every lesson in ``stored``; the live page fetches a lesson when it is opened.
@@ -148,7 +149,7 @@ export function mount({ element, props, trigger }) {
     if (!content.points?.token) return;
     stage.glow(content.points.token, () => done(''));
     if (content.ask || content.tool) return;
-    say('Your turn: click the glowing token. ');
+    say(`Your turn: ${press} the glowing token. `);
     turn.append(makeButton('Show it to me', stage.press));
   }
 
@@ -185,7 +186,7 @@ export function mount({ element, props, trigger }) {
 
   function drawNav() {
     const seen = progress.of(page.slug);
-    find('.sl-lesson-where').textContent = at === last() ? 'Questions' : `Step ${at + 1} of ${last()}`;
+    find('.sl-lesson-where').textContent = at === last() ? `Step ${at + 1} of ${at + 1}: questions` : `Step ${at + 1} of ${last() + 1}`;
     find('[data-lesson="back"]').disabled = at === 0;
     const nextLesson = lessons.some(each => each.number === page.number + 1);
     nextButton.textContent = at === last() ? (nextLesson ? 'Next lesson' : 'All lessons') : complete ? 'Next' : 'Skip';

@@ -22,3 +22,6 @@ export const ratioPart = x => x > 0 && x < 0.1 && x >= 1e-4 ? String(Number(x.to
 export const percent = x => `${x > 0 && x < 0.001 ? '<0.1' : x < 1 && x > 0.999 ? '>99.9' : (100 * x).toFixed(1)}\u00a0%`;   // no line breaks before the sign
 // The same within a sentence, where < and > would be misread.
 export const spoken = x => percent(x).replace('<', 'less than ').replace('>', 'more than ');
+
+// What a reader does to a token.
+export const press = matchMedia('(pointer: coarse)').matches ? 'tap' : 'click';

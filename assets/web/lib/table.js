@@ -1,8 +1,9 @@
 // Draws a table of finished texts. The value is views.table; a cell may be marked, as the best of its column or by a verdict.
-import { make, onValue } from './dom.js';
+// A row of noise has a button that measures it again.
+import { make, makeButton, onValue } from './dom.js';
 
 export function mount(part) {
-  const { element } = part;
+  const { element, trigger } = part;
   const panel = element.querySelector('.sl-sheet'), region = panel.querySelector('.sl-sheet-scroll');
   const caption = panel.querySelector('.sl-sheet-caption'), head = panel.querySelector('thead'), body = panel.querySelector('tbody');
 
@@ -10,6 +11,7 @@ export function mount(part) {
     return make('tr', '', cells.map(([text, mark], place) => {
       const cell = place && !first ? make('td', '', text) : make('th', '', text, { scope: first ? 'col' : 'row' });
       if (mark) cell.dataset.mark = mark;
+      if (mark === 'noise') cell.append(' ', makeButton('Measure again', () => trigger('again'), 'sl-button sl-again'));
       return cell;
     }));
   }

@@ -17,7 +17,8 @@ export function endCaptions(root) {
   try { localStorage.setItem(SEEN, '1'); } catch { /* a page without storage shows them again */ }
 }
 
-// ``row``: the element of the round's row, below which they stand; they scroll with it, and fit its width.
+// ``row``: the element of the round's row, below which they stand and whose width they fit. They go as its tokens scroll
+// out of sight, and when the reader inspects one.
 export function showCaptions(root, row, ended) {
   const box = make('div', 'sl-captions', [makeButton('Got it', () => { endCaptions(root); ended(); })], { role: 'note' });
   let width = 0;
@@ -31,6 +32,24 @@ export function showCaptions(root, row, ended) {
   row.append(box);
   draw();
   new ResizeObserver(draw).observe(row);
+  leaveWith(root, row, box);
+}
+
+function leaveWith(root, row, box) {
+  let wasInSight = false;
+  const sight = new IntersectionObserver(entries => {
+    const isInSight = entries.at(-1).isIntersecting;
+    if (wasInSight && !isInSight) leave();
+    wasInSight ||= isInSight;
+  }, { root: row.parentElement.parentElement });
+  const inspected = event => { if (event.target.closest?.('.sl-list .sl-token')) leave(); };
+  function leave() {
+    sight.disconnect();
+    root.removeEventListener('click', inspected);
+    box.remove();
+  }
+  sight.observe(row.querySelector('.sl-line'));
+  root.addEventListener('click', inspected);
 }
 
 function captionNode(row, status, word, text) {

@@ -60,5 +60,5 @@ function forkButton(text, action) {
 function residualSentence({ rows, total }, drawn, { weight, isLeft }) {
   const share = rows.find(row => row.id === drawn.id)?.share ?? (total && !isLeft ? (weight * drawn.p - drawn.q) / total : undefined);
   const part = share === undefined ? '' : `; ${quote(drawn)} has ${spoken(share)} of it`;
-  return `Hatched, the residual: ${weight < 1 ? `${format(weight)} · ` : ''}${isLeft ? 'p′' : 'p'} over q${total ? `, in sum ${format(total)}` : ''}${part}.`;
+  return `Hatched: the residual, ${weight < 1 ? `${format(weight)} · ` : ''}${isLeft ? 'p′' : 'p'} over q${total ? `, ${format(total)} in all` : ''}${part}.`;
 }

@@ -1,6 +1,6 @@
 // Draws the inspector: the numbers of one token's verdict, from the trace alone.
 import { make, makeButton } from '../lib/dom.js';
-import { format, isolated, percent, ratioPart, shown, spoken, visible } from '../lib/format.js';
+import { format, isolated, percent, press, ratioPart, shown, spoken, visible } from '../lib/format.js';
 import { STATUSES, isDrafted } from '../lib/statuses.js';
 import { blockNode, blockRollSentence, rollBlock } from './block.js';
 import { BARS, FEW_BARS, candidatesNode, note } from './distribution_bars.js';
@@ -17,9 +17,10 @@ export function makeInspector(box, ask, legend, forkOf = () => null) {
   let token = null, round = null, about = null, stage = null;
   let rolled = null, tally = null;        // a u drawn anew, and how often it was accepted
   let rolledBlock = null;                 // of a block, the u of every draft
+  let isForcing = false;                  // each candidate has a button that forces it
 
   function show(nextToken, nextRound, nextAbout, nextStage) {
-    if (nextToken !== token) rolled = tally = rolledBlock = null;
+    if (nextToken !== token) { rolled = tally = rolledBlock = null; isForcing = false; }
     [token, round, about, stage] = [nextToken, nextRound, nextAbout, nextStage];
     draw();
   }
@@ -31,7 +32,7 @@ export function makeInspector(box, ask, legend, forkOf = () => null) {
     if (empty && offered === example) return;
     [empty, offered] = [true, example];
     box.replaceChildren(make('p', 'sl-empty-inspector',
-      'Click a token, or pause and step, to see the numbers behind its verdict. Drag the temperature or γ above to see what would change.'));
+      `${press[0].toUpperCase()}${press.slice(1)} a token, or pause and step, to see the numbers behind its verdict. Drag the temperature or γ above to see what would change.`));
     if (example) box.append(makeButton(`Why was ${quote(example)} rejected?`, () => ask(example)));
   }
 
@@ -46,9 +47,11 @@ export function makeInspector(box, ask, legend, forkOf = () => null) {
     if (!isReplaced) delete probabilities.residual;
     const isBlock = judged && token.h !== undefined && !about?.greedy, fork = judged ? forkOf(token) : null;
     if (isBlock) parts.push(blockNode(round, token, rolledBlock));
-    const table = [token, probabilities, drawn, isBlock ? FEW_BARS : BARS, typeof fork === 'function' ? fork : null];
+    const table = [token, probabilities, drawn, isBlock ? FEW_BARS : BARS, isForcing && typeof fork === 'function' ? fork : null];
     if (probabilities.p || probabilities.q) parts.push(candidatesNode(...table));
-    if (judged && canRoll()) parts.push(rolling());
+    const force = typeof fork === 'function' && !isForcing && (probabilities.p || probabilities.q) && makeButton('Force another token', askWhich);
+    if (judged && canRoll()) parts.push(rolling(force));
+    else if (force) parts.push(make('div', 'sl-buttons', [force]));
     if (about?.greedy && token.status !== 'forced') parts.push(note(GREEDY(token)));
     if (draft && !isBlock && stage !== 'waiting' && !about?.greedy && chanceSentence(token)) parts.push(make('p', 'sl-why', chanceSentence(token)));
     if (judged && siblingsOf(token, round).length > 1) parts.push(siblingsNode(token, round));
@@ -70,7 +73,7 @@ export function makeInspector(box, ask, legend, forkOf = () => null) {
     const drafted = isDrafted(token) ? `draft ${token.index + 1} of ${round.drafted}` : 'closes the round';
     const where = token.status === 'forced' ? `in place of round ${round.index + 1}’s` : `${token.branch ? 'branch, ' : ''}round ${round.index + 1}, ${drafted}`;
     return make('p', 'sl-inspected', [chip, make('strong', '', STATUSES[stage].word),
-      make('span', 'sl-where', `${where}, vocabulary id ${token.id}`)]);
+      make('span', 'sl-where', where, { title: `vocabulary id ${token.id}` })]);
   }
 
   function sentence() {
@@ -137,11 +140,19 @@ export function makeInspector(box, ask, legend, forkOf = () => null) {
     box.querySelectorAll('button')[at]?.focus({ preventScroll: true });
   }
 
-  function rolling() {
+  function askWhich() {
+    isForcing = true;
+    draw();
+    box.querySelector('.sl-fork')?.focus({ preventScroll: true });
+  }
+
+  function rolling(force) {
     const back = rolled !== null && makeButton('Back to the recorded u', () => { rolled = tally = rolledBlock = null; keepFocus(); });
-    const words = rolled === null ? 'p and q stay as they are; only the dice are thrown again.' : closing() ? rolledClosing() : rolledBlock ? blockRollSentence(round, token, rolledBlock, tally) : rolledDraft();
+    const words = rolled === null ? '' : closing() ? rolledClosing() : rolledBlock ? blockRollSentence(round, token, rolledBlock, tally) : rolledDraft();
     return make('div', 'sl-roll', [
-      make('div', 'sl-buttons', [makeButton('Re-roll u', () => roll(1)), makeButton('100 times', () => roll(100)), back]),
+      make('div', 'sl-buttons', [
+        makeButton('Re-roll u', () => roll(1), 'sl-button', { title: 'p and q stay as they are; only the dice are thrown again.' }),
+        rolled !== null && makeButton('100 times', () => roll(100)), back, force]),
       make('p', 'sl-rolled', words, { 'aria-live': 'polite' }),
     ]);
   }

@@ -121,7 +121,7 @@ export function comparedSentence({ verdict, at, gap }) {
     same: 'Plain decoding wrote exactly the same text.',
     'same bits': 'Plain decoding wrote exactly the same text, from scores that are equal to the bit.',
     differs: `Plain decoding differs from token ${at + 1} on${tie}.`,
-    sampled: 'Above temperature 0 the baseline is another sample, so speeds are compared per token.',
+    sampled: 'The baseline is another sample: compared by the token.',
   }[verdict] || '';
 }
 

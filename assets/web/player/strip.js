@@ -6,10 +6,10 @@ import { make, makeButton, setText } from '../lib/dom.js';
 // run beside others does; null without an engine.
 export function makeStrip(box, timeline, measureAlone = null) {
   const tiles = Object.fromEntries([...box.querySelectorAll('.sl-tile')].map(node => [node.dataset.tile, node]));
-  const ours = laneNode('run', 'this run'), theirs = laneNode('plain', 'no drafting'), axis = make('span', 'sl-axis');
-  box.querySelector('.sl-lanes').append(ours.node, theirs.node, axis);
+  const ours = laneNode('run', 'this run'), theirs = laneNode('plain', 'no drafting'), lanes = box.querySelector('.sl-lanes');
+  lanes.append(ours.node, theirs.node);
   let plain = null, isMeasuring = false, note = '';
-  const alone = makeButton('Measure alone', () => { alone.hidden = true; measureAlone(); }, 'sl-button sl-alone', { hidden: '' });
+  const alone = makeButton('', () => { alone.hidden = true; measureAlone(); }, 'sl-button sl-alone', { hidden: '' });
   tiles.speedup.append(alone);
 
   function laneNode(kind, name) {
@@ -28,7 +28,8 @@ export function makeStrip(box, timeline, measureAlone = null) {
     }
     tiles.speedup.dataset.tone = line.tone || 'level';
     tiles.speedup.toggleAttribute('data-shared', Boolean(line.alone));
-    alone.hidden = !(line.alone && measureAlone && timeline.ended);
+    setText(alone, line.alone ? 'Measure alone' : 'Measure again');
+    alone.hidden = !((line.alone || line.tone === 'noise') && measureAlone && timeline.ended);
   }
 
   // The rounds of a lane that ended by ``time``, in seconds since its first round began.
@@ -73,8 +74,7 @@ export function makeStrip(box, timeline, measureAlone = null) {
       lane(theirs, longest, plain.seconds, time, ended ? plain.counts[ended - 1] : 0, plain.tokens);
     }
     box.style.setProperty('--at', Math.min(1, time / longest));
-    setText(axis, longest > 1e-6 ? `0 to ${longest.toFixed(2)} s` : '');
-    axis.title = note;
+    lanes.title = note;
   }
 
   // A run that has begun has numbers with its first rounds.

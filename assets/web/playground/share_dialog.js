@@ -3,6 +3,7 @@ import { onValue } from '../lib/dom.js';
 import { copyText } from '../lib/copy_button.js';
 import { listenForDrawer } from './drawer.js';
 import { listenForPrompt } from './prompt.js';
+import { isReload, reloadedRun, rememberRun } from './reload.js';
 import { makeUrlQuery } from './url_query.js';
 
 export function mount(part) {
@@ -88,9 +89,12 @@ export function mount(part) {
       if (news.present) show(true);
     }
     if (news.link !== undefined) { query = news.link; write(news.problem); }
+    if (news.run) rememberRun(news.run);
+    if (news.resumed) trigger('resumed');
     if (news.address !== undefined) address.show(news.address, hidden, openedPresenting);
   });
   listenForDrawer();
   listenForPrompt();
-  if (address.asks()) trigger('opened', { query: location.search, reload: performance.getEntriesByType('navigation')[0]?.type === 'reload' });
+  const run = reloadedRun();
+  if (run || address.asks()) trigger('opened', { query: location.search, reload: isReload(), run });
 }

@@ -141,7 +141,7 @@ def test_a_setting_that_cannot_be_is_marked_as_noise_and_never_recommended():
     assert "2.2" not in drawn and "2.3" not in drawn and "noise" in drawn
     assert "Other programs took 50% of the processor" in drawn
     assert view.advice(swept, 0.0).startswith("Best for you on these texts: n-gram lookup")
-    assert "press Start over to measure again" in view.advice(swept, 0.0)
+    assert "press Measure again beside" in view.advice(swept, 0.0)
 
 
 # ── the handlers, on a tiny model ──
@@ -188,6 +188,37 @@ def test_measured_again_nothing_runs_until_it_is_started_over(served):
     assert anew.result.is_complete and anew.result.cells != first.result.cells  # other times
 
 
+def test_noise_is_measured_again_and_nothing_else(served, monkeypatch):
+    """A text whose speedup cannot be is measured again; the turns of the others stay as they are."""
+    handlers, pair, cache = served
+    values, state = form(pair=pair, gammas=["6"], categories=["chat", "code", "maths"], tokens=7), PageState()
+    list(handlers.run(VISITOR, state, *values))
+    sound = Cell.measured.fget
+    cannot_be = True
+
+    def measured(own):
+        speedup = sound(own)
+        is_wrong = cannot_be and own.category == "code" and own.method != "none"
+        return replace(speedup, value=2.0, ceiling=1.0) if is_wrong else replace(speedup, ceiling=99.0)
+
+    monkeypatch.setattr(Cell, "measured", property(measured))
+    newest = max((cache / "lab").glob("sweep-*.jsonl"), key=os.path.getmtime)
+
+    def turns() -> dict:
+        lines = map(json.loads, newest.read_text().splitlines()[1:])
+        return {tuple(line["key"]): line["result"] for line in lines}
+
+    before = turns()
+    assert "noise" in view.table(state.result.cells, 0.0)
+    for _ in handlers.replace_noise(VISITOR, state, *values):
+        if state.result and not state.result.is_complete:
+            assert len(state.result.cells) == 6, "one of three texts is missing, and of all two cells"
+    cannot_be = False
+    after = turns()
+    assert state.result.is_complete and after.keys() == before.keys()
+    assert [key for key in before if before[key] != after[key]] == [(0.0, 1, 0)]
+
+
 def test_a_stopped_sweep_keeps_its_turns_and_goes_on(served):
     handlers, pair, _ = served
     values = form(pair=pair, gammas=["3"], categories=["maths", "quote", "code"], temperatures=[0.0, 1.0])
@@ -205,9 +236,9 @@ def test_a_stopped_sweep_keeps_its_turns_and_goes_on(served):
     assert state.result.cells == stopped.cells, "the earlier turns are shown before any other is measured"
     list(went_on)
     assert state.result.is_complete
-    _, _, table, recipes = handlers.select_temperature(state, 1.0)
+    _, _, table, recipes = handlers.select_part(state, 1.0)
     assert "temperature 1" in json.loads(table)["caption"] and json.loads(recipes)["lead"]
-    assert set(map(str, handlers.select_temperature(state, 0.7))) == {str(SKIP)}
+    assert set(map(str, handlers.select_part(state, 0.7))) == {str(SKIP)}
 
 
 def test_others_get_their_turn_between_two_turns_of_a_sweep(served):

@@ -153,7 +153,7 @@ def test_a_point_that_cannot_be_is_marked_as_noise_and_left_out_of_the_lines():
     shown = view.drawn(rows_, SHORT, ("lm",), COSTS) + view.table(rows_[SHORT], ("lm",), SHORT)
     shown += view.finding(rows_[SHORT], ("lm",))
     assert "2.21" not in shown and "22.1" not in shown and "noise" in shown
-    assert "measure again" in shown and "Other programs took 45% of the processor" in shown
+    assert "Measure again beside" in shown and "Other programs took 45% of the processor" in shown
 
 
 @pytest.mark.parametrize(
@@ -224,9 +224,9 @@ def test_users_are_measured_stopped_and_measured_on(served):
         content = json.load(file)
     assert content["users"] == [1, 2] and len(content["rows"][LONG]) == 4 and content["costs"]["ngram"]["v"]
 
-    selected = handlers.select_context(state, LONG)
+    selected = handlers.select_part(state, LONG)
     assert json.loads(selected[2])["caption"].startswith("After a long text") and len(rows(selected[2])) == 4
-    assert set(map(str, handlers.select_context(state, "endless"))) == {str(SKIP)}
+    assert set(map(str, handlers.select_part(state, "endless"))) == {str(SKIP)}
     again, anew = PageState(), PageState()
     assert not any("at once" in text for text in notices(handlers.run(VISITOR, again, *values)))
     assert again.result == state.result

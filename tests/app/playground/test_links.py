@@ -267,10 +267,12 @@ def test_the_link_of_the_controls_opens_as_them(sharing):
 
 def test_the_address_of_a_press_opens_as_its_run_where_that_is_kept(sharing):
     values = defaults() | {"prompt": "Hello", "seed": 9, "tokens": 8}  # with method auto
-    query = json.loads(sharing.address(Session(), *values.values()))["address"]
+    press = RunPress(sharing.service.runs.open("a"))
+    query = json.loads(sharing.pressed(press, *values.values()))["address"]
     link = read_link(query, sharing.controls, list(sharing.service.offer.pairs.values()), 8_000)
     assert settings(defaults() | link.values) == settings(values)
-    assert sharing.address(Session(), *(values | {"prompt": ""}).values()) == SKIP, "a refused press leaves the address"
+    refused = json.loads(sharing.pressed(press, *(values | {"prompt": ""}).values()))
+    assert "address" not in refused, "a refused press leaves the address"
     reloaded = SimpleNamespace(_data={"query": query, "reload": True})
     assert "Press Run to see the run again" in said(Screen(sharing.opened(RunPress(), reloaded)[1]))["text"]
     list(RunHandlers(sharing.service).run(None, RunPress(), *values.values()))

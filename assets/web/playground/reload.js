@@ -1,0 +1,13 @@
+// Remembers the newest run of this tab, so that the server can show it again after a reload.
+const KEY = 'speclens-run';
+
+export function rememberRun(key) {
+  try { sessionStorage.setItem(KEY, key); } catch { /* not allowed here */ }
+}
+
+// Its key; null on a page that was not reloaded, or has not run anything.
+export function reloadedRun() {
+  try { return isReload() && sessionStorage.getItem(KEY); } catch { return null; }
+}
+
+export const isReload = () => performance.getEntriesByType('navigation')[0]?.type === 'reload';

@@ -1,0 +1,73 @@
+"""What a reload does to a run, without a browser: the run goes on for its page, and ends for a page that stays away."""
+
+import json
+from types import SimpleNamespace
+
+import pytest
+from fake_worker import FakeEngine, FakeWorker, wait_for
+
+from app.form import NAMES, defaults
+from app.jobs import runs
+from app.jobs.service import Service
+from app.playground.link_handlers import LinkHandlers
+from app.playground.press import RunPress
+from app.playground.run_handlers import RunHandlers
+
+VALUES = defaults() | {"prompt": "Hi", "method": "ngram", "auto": False, "tokens": 60}
+BEFORE, AFTER = (SimpleNamespace(session_hash=name) for name in ("before", "after"))
+
+
+@pytest.fixture
+def handlers() -> RunHandlers:
+    return RunHandlers(Service(FakeEngine(FakeWorker(step=0.02))))
+
+
+def leave_in_mid_run(handlers: RunHandlers) -> str:
+    """As gradio does: the stream is closed and the page unloaded. Returns the key that the browser keeps."""
+    press = RunPress()
+    handlers.begin(BEFORE, press)
+    stream = handlers.run(BEFORE, press, *(VALUES[name] for name in NAMES))
+    while '"round"' not in next(stream):
+        pass
+    stream.close()
+    handlers.leave(BEFORE)
+    return press.request.key
+
+
+def reload(handlers: RunHandlers, key: str) -> tuple[RunPress, bool]:
+    """The new page's press, and whether it resumes a run."""
+    press, data = RunPress(), {"query": "", "reload": True, "run": key}
+    shared = LinkHandlers(handlers.service).opened(press, SimpleNamespace(_data=data), AFTER)[0]
+    return press, "resumed" in json.loads(shared)
+
+
+def test_a_reload_shows_the_same_job_from_its_first_round_to_its_end(handlers, monkeypatch):
+    monkeypatch.setattr(runs, "SECONDS_TO_RELOAD", 0.3)
+    press, is_resumed = reload(handlers, leave_in_mid_run(handlers))
+    assert is_resumed and handlers.resuming(press)[0]["value"] == "Running…"
+    text = "".join(handlers.resume(AFTER, press))  # a value repeats what the one before may have lost
+    *_, session = handlers.end(press)
+    rounds = [line for line in map(json.loads, text.splitlines()) if line["type"] == "round"]
+    assert list(dict.fromkeys(one["index"] for one in rounds)) == list(range(len(session.trace.rounds)))
+    assert session.trace.finished.reason == "length" and session.baseline.finished.reason == "length"
+    assert [config.method for config in handlers.service.runs.worker.runs] == ["ngram", "none"], "nothing ran twice"
+    assert not handlers.service.runs.is_busy("after")
+
+
+def test_a_page_that_stays_away_frees_the_device(handlers, monkeypatch):
+    monkeypatch.setattr(runs, "SECONDS_TO_RELOAD", 0.1)
+    key = leave_in_mid_run(handlers)
+    job = handlers.service.runs.worker.jobs[0]
+    assert not job.is_cancelled
+    wait_for(lambda: job.is_done, 2)
+    assert job.is_cancelled and not handlers.service.runs.is_busy("before")
+    press, is_resumed = reload(handlers, key)
+    assert is_resumed, "what there was"
+    assert "Stopped. The rounds so far stay." in list(handlers.resume(AFTER, press))[-1]
+
+
+def test_a_key_that_nobody_has_resumes_nothing(handlers):
+    leave_in_mid_run(handlers)
+    for key in ("", "another", None):
+        press, is_resumed = reload(handlers, key)
+        assert not is_resumed and list(handlers.resume(AFTER, press)) == []

@@ -1,0 +1,66 @@
+"""A page that is reloaded gets its newest run back: while it goes on, after its end, and after a Stop."""
+
+import pytest
+from fake_worker import recorded
+from page_actions import fill, press_run, run, text_of, wait_for_end
+from playwright.sync_api import Page, expect
+
+pytestmark = pytest.mark.browser
+
+
+def shows(page: Page, prompt: str) -> None:
+    expect(page.locator("#prompt textarea")).to_have_value(prompt)
+    expect(page.locator("#stage .sl-asked").first).to_contain_text(prompt)
+
+
+@pytest.mark.timing
+def test_a_run_goes_on_through_a_reload_and_its_end_counts(visit, fake):
+    fake(step=0.1)
+    page = visit(viewport={"width": 1280, "height": 800})
+    press_run(page, prompt="Through a reload", tokens="120")
+    expect(page.locator("#stage .sl-row").nth(3)).to_be_visible()
+    page.reload()
+    expect(page.locator("#run")).to_have_text("Running…")
+    shows(page, "Through a reload")
+    expect(page.locator("#stage .sl-source")).to_have_text("Running now")
+    expect(page.locator("#stage-notice")).to_contain_text("measured just now")
+    expect(page.locator("#run")).to_have_text("Run")
+    expect(page.locator("#stop")).to_be_disabled()
+    whole = "".join(token.text for token in recorded(tokens=120, prompt="Through a reload").emitted)
+    assert text_of(page) == whole, "its first rounds are lost, or its last"
+    page.locator("#result-files-button").click()
+    expect(page.locator("#trace-file")).to_be_enabled()
+
+
+@pytest.mark.timing
+def test_stop_ends_a_run_that_came_through_a_reload(visit, fake):
+    fake(step=0.1)
+    page = visit(viewport={"width": 1280, "height": 800})
+    press_run(page, prompt="Stop it later", tokens="500")
+    expect(page.locator("#stage .sl-row").nth(1)).to_be_visible()
+    for _ in range(2):  # twice: the second page takes it from the first
+        page.reload()
+        expect(page.locator("#stop")).to_be_enabled()
+        expect(page.locator("#stage .sl-source")).to_have_text("Running now")
+    page.locator("#stop").click()
+    expect(page.locator("#run")).to_have_text("Run")
+    expect(page.locator("#stage-notice")).to_contain_text("Stopped")
+    rounds = page.locator("#stage .sl-source")
+    page.reload()  # the same once it has ended
+    expect(page.locator("#stage-notice")).to_contain_text("Stopped. The rounds so far stay.")
+    shows(page, "Stop it later")
+    expect(rounds).to_have_text("Your run")
+    assert 10 < len(text_of(page).split(" ")) < 500
+    run(page, tokens="8", prompt="And the next")
+    shows(page, "And the next")
+
+
+def test_a_link_opened_in_the_tab_of_a_run_shows_the_links_own(visit, fake, fake_server):
+    page = visit()
+    press_run(page, prompt="The run of before", tokens="16")
+    wait_for_end(page)
+    page.goto(f"{fake_server}/?prompt=Of+a+link")
+    expect(page.locator("#prompt textarea")).to_have_value("Of a link")
+    expect(page.locator("#stage-notice")).to_contain_text("press Run")
+    fill(page, tokens="8")
+    expect(page.locator("#stage .sl-row")).to_have_count(0)
