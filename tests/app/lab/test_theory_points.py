@@ -2,6 +2,7 @@
 
 import threading
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from app.jobs.visitor import Session
 from app.lab.experiment import PageState
 from app.lab.theory.handlers import ALPHAS, GAMMAS, TheoryHandlers
 from app.server.limits import Limits
+from engine.bench.sample import Point
 from engine.errors import Unavailable
 
 
@@ -112,6 +114,20 @@ def test_start_over_forgets_the_points(engine):
 
 
 @pytest.mark.timing
+def test_noise_is_measured_again_and_nothing_else(engine, monkeypatch):
+    handlers, state = page(engine), PageState()
+    press(handlers, state, alphas=(0.1, 0.5, 0.9))
+    before, sound = dict(state.result.points), Point.measured.fget
+    wrong = before[0.5, 2]
+    monkeypatch.setattr(
+        Point, "measured", property(lambda own: replace(sound(own), ceiling=0.0 if own is wrong else 99.0))
+    )
+    form = ("smollm2-135m", "lm", [0.1, 0.5, 0.9], [2], 24, 1)
+    list(handlers.replace_noise(VISITOR, state, Session(), *form))
+    after = state.result.points
+    assert [place for place in before if before[place].turns != after[place].turns] == [(0.5, 2)]
+
+
 def test_the_time_limit_keeps_the_points(engine):
     handlers, state = page(engine, lambda count: time.sleep(0.6) if count else None, lab_seconds=2), PageState()
     assert "may take up to 2 s" in said(press(handlers, state, alphas=ALPHAS, gammas=GAMMAS)[-1])["text"]

@@ -234,6 +234,25 @@ def test_users_are_measured_stopped_and_measured_on(served):
     assert anew.result.is_complete and anew.result.rows != again.result.rows, "other times"
 
 
+def test_noise_is_measured_again_with_plain_decoding_beside_it(served, monkeypatch):
+    handlers, pair = served
+    values, state = form(pair=pair, contexts=[SHORT]), PageState()
+    list(handlers.run(VISITOR, state, *values))
+    before, sound = {(row.users, row.method): row for row in state.result.rows[SHORT]}, UsersRow.measured.fget
+
+    def measured(own):
+        speedup = sound(own)
+        is_wrong = own == before[2, "ngram"]
+        return speedup and replace(speedup, ceiling=0.0 if is_wrong else 99.0)
+
+    monkeypatch.setattr(UsersRow, "measured", property(measured))
+    texts = notices(handlers.replace_noise(VISITOR, state, *values))
+    after = {(row.users, row.method): row for row in state.result.rows[SHORT]}
+    again = [place for place in before if before[place].seconds != after[place].seconds]
+    assert state.result.is_complete and sorted(again) == [(2, "ngram"), (2, "none")]
+    assert not any("1 at once" in text for text in texts)
+
+
 def test_what_cannot_run_here_is_said(served, monkeypatch):
     handlers, pair = served
     assert json.loads(handlers.size(*form(pair=pair)))["text"] == "4 points, each of 2 answers with 6 tokens."
