@@ -20,7 +20,7 @@ from engine.trace.noise import NOISE, Speedup
 NGRAM_LONGEST = 8  # tokens of the longest match, as in engine.drafters.ngram
 SHIPPED = "assets/"  # drafts in this repository; a hub's name has one part before its "/"
 LESSON_METHODS = ("mtp", "dflash")  # of other engines alone: lesson 14 shows their commands
-IN_EIGHT_BITS = ("lm", "eagle")  # of the shipped drafts, which other engines read in 16
+IN_EIGHT_BITS = ("lm", "eagle", "block")  # of the shipped drafts, which other engines read in 16
 _PATHS = {"medusa": "PATH_OF_MEDUSA_HEADS", "block": "PATH_OF_A_BLOCK_HEAD"}  # where none is known
 TYPICAL = 4  # the draft length of γ = auto until a run shows one
 

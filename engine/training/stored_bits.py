@@ -31,7 +31,7 @@ def convert(source: Path, out: Path, bits: int) -> None:
         raise BadInput(problem)
     if bits not in BITS:
         raise BadInput(f"Weights are stored in {' or '.join(map(str, BITS))} bits, not in {bits}.")
-    if (method := head_method(source)) not in ("", "eagle"):
+    if (method := head_method(source)) not in ("", "eagle", "block"):
         raise BadInput(f"{source} holds {HEAD_KINDS[method].noun}, always stored in 16 bits, because it is small.")
     replace_folder(out, lambda work: _write(source, work, bits, method))
 
