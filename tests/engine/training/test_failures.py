@@ -319,7 +319,7 @@ def test_prompts_that_leave_no_room_can_be_put_right(root, tmp_path):
 
 
 def test_no_such_kind_of_draft_and_no_such_seed(journey, root, tmp_path):
-    refused("'hydra' is no kind of draft; choose from lm, eagle, medusa, exit", root, "distil", "hydra")
+    refused("'hydra' is no kind of draft; choose from lm, block, eagle, medusa, exit", root, "distil", "hydra")
     for taps in ("0", "0,1"):
         refused("reads the state after one layer or more; name one", root, "distil", "exit", "--taps", taps)
     asked = ["prompts", "--seed", "-1", "--pair", str(root / "target"), "--work", str(tmp_path)]
