@@ -90,8 +90,8 @@ def test_a_run_of_sample_that_was_cut_can_be_trained_on(copied, journey, root, t
     for file in sorted((copied / "samples").glob("part-*"))[2:]:  # 100 of 120 rows are left
         file.unlink()
     trained = ("--updates", 1, "--rows", 6, "--words", WORDS, "--taps", "0,1", "--samples", copied / "samples")
-    assert "Trained" in stage(root, "distil", "eagle", *trained, work=tmp_path / "work")
-    stage(root, "export", "eagle", "--out", tmp_path / "out", *trained[-2:], work=tmp_path / "work")
+    assert "Trained" in stage(root, "distil", "eagle", *trained, work=tmp_path / "new")
+    stage(root, "export", "eagle", "--out", tmp_path / "out", *trained[-2:], work=tmp_path / "new")
     assert "100 replies of the target" in (tmp_path / "out" / "README.md").read_text()
     (tmp_path / "none").mkdir()
     words = r"holds no part of any samples \(part-00000\.npz\); name a folder"
