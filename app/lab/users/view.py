@@ -143,7 +143,10 @@ def gains(rows: Mapping[str, Rows], methods: Sequence[str]) -> Figure:
 def _spread(line: Mapping[int, Speedup]) -> dict:
     """Whiskers; none of a single measurement."""
     known = [gain if gain.low is not None else Speedup(gain.value, gain.value, gain.value) for gain in line.values()]
-    return whiskers([max(0.0, s.high - s.value) for s in known], [max(0.0, s.value - s.low) for s in known])
+    ends = [(s.value, *s.ends) for s in known]
+    return whiskers(
+        [max(0.0, high - value) for value, _, high in ends], [max(0.0, value - low) for value, low, _ in ends]
+    )
 
 
 def _doubtful(rows: Rows) -> str:
