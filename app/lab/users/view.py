@@ -12,7 +12,7 @@ from app.views.table import BEST, csv_text, sheet
 from engine.bench.sample import BASELINE
 from engine.bench.users_results import UsersRow, least_chances
 from engine.trace.events import CostModel
-from engine.trace.noise import NOISE, Speedup, about_machine, turning, winner
+from engine.trace.noise import NOISE, Speedup, about_machine, ceiling, turning, winner
 from engine.trace.speedup_model import interpolate
 
 CONTEXTS = {SHORT: "Prompts as they are", LONG: "After a long text"}
@@ -248,7 +248,11 @@ def finding(rows: Rows, methods: Sequence[str]) -> str:
         few, many = plain[0], plain[-1]
         gain = many.all_writing_tokens_per_second / few.all_writing_tokens_per_second
         who = "one" if few.users == 1 else f"{few.users}"
-        sentences.append(f"Without drafting, {many.users} users together get {gain:.1f} times the tokens of {who}.")
+        if gain <= ceiling(many.users / few.users):  # a pass gives each user one token
+            got = f"get {gain:.1f} times the tokens of {who}"
+        else:
+            got = f"came out with more than they can have beside {who}: noise, so measure again"
+        sentences.append(f"Without drafting, {many.users} users together {got}.")
     for name in methods:
         if line := _gains(rows, name):
             sentences.append(_verdict(method_title(name)[:1].upper() + method_title(name)[1:], line))
