@@ -5,7 +5,8 @@ from contextlib import closing
 from dataclasses import dataclass
 from typing import TypeVar
 
-from app.jobs.runs import Replaced, Request, Runs
+from app.jobs.request import Replaced, Request
+from app.jobs.runs import Runs
 from engine.errors import EngineError
 
 T = TypeVar("T")

@@ -66,6 +66,10 @@ class ResultCache(Generic[T]):
             while len(self._runs) > self._most or self._size() > self._most_tokens:
                 self._runs.popitem(last=False)
 
+    def drop(self, key: Hashable) -> None:
+        with self._lock:
+            self._runs.pop(key, None)
+
     def _size(self) -> int:
         return sum(recorded.tokens for recorded in self._runs.values())
 

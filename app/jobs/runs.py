@@ -1,92 +1,26 @@
 """Runs requests: one for each visitor at a time, equal runs shared, results cached. Knows no gradio."""
 
 import logging
-import secrets
 import threading
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
-from typing import TypeVar
 
 from app.jobs.offer import Offer
+from app.jobs.request import Request
 from app.jobs.result_cache import RecordedRun, ResultCache
 from app.jobs.run_numbers import RunNumbers
 from app.jobs.updates import Fold, Report, Update, stream_live, stream_progress
 from engine.config import RunConfig
 from engine.errors import EngineError, Unavailable
 from engine.runtime.job import Job, NamedConfigs, Subscriber, Work
-from engine.trace.events import Progress, Round
+from engine.trace.events import Progress
 
-T = TypeVar("T")
-SECONDS_TO_RELOAD = 4.0  # for so long the run of a page that is gone goes on
+SECONDS_TO_RELOAD = 20.0  # for so long the run of a page that is gone goes on
+SECONDS_BEFORE_OTHERS = 4.0  # and for so long where others wait for the device
 MOST_RELOADS = 64  # pages whose newest run a reload brings back
 _log = logging.getLogger(__name__)
-
-
-class Replaced(BaseException):
-    """Ends the stream of a request that another one of its visitor has replaced. Not an Exception, because no handler
-    has anything to say about it."""
-
-
-class Request:
-    """One request of a visitor, from the press of a button to its last update. Runs.open registers it.
-
-    ``is_stopped``: it has been stopped, replaced, or is over. ``is_taken``: a stream carries it out. ``is_left``: its
-    page is gone. ``key``: known to its page alone, which sends it after a reload.
-    """
-
-    def __init__(self, visitor: str):
-        self.visitor, self.key = visitor, secrets.token_urlsafe(16)
-        self.is_taken = self.is_stopped = self.is_replaced = self.is_over = self.is_left = False
-        self.subscriber: Subscriber | None = None
-        self.fold: Fold | None = None  # of its job
-
-    @property
-    def config(self) -> RunConfig | None:
-        """Of its first run; None before there is a job."""
-        return self.subscriber and self.subscriber.job.configs[0][1]
-
-    @property
-    def is_running(self) -> bool:
-        """Whether its job waits or runs."""
-        return self.subscriber is not None and not self.subscriber.job.is_done
-
-    @property
-    def tokens(self) -> int:
-        """Of its job's rounds, drafted ones included."""
-        log = self.subscriber.job.log if self.subscriber else ()
-        return sum(len(event.tokens) for _, event in log if isinstance(event, Round))
-
-    def take(self) -> bool:
-        """Whether this call is the first."""
-        was_taken, self.is_taken = self.is_taken, True
-        return not was_taken
-
-    def stop(self) -> None:
-        self.is_stopped = True
-        if self.subscriber is not None:
-            self.subscriber.leave()
-
-    def updates(self, updates: Iterator[T]) -> Iterator[T]:
-        """Raises Replaced at the first update after another request has replaced this one."""
-        for update in updates:
-            if self.is_replaced:
-                raise Replaced
-            yield update
-
-    def follow(self, subscriber: Subscriber, fold: Fold | None = None) -> Subscriber:
-        """A Stop from now on, or meanwhile, leaves ``subscriber``."""
-        self.subscriber, self.fold = subscriber, fold
-        if self.is_stopped:
-            subscriber.leave()
-        return subscriber
-
-    def succeed(self, earlier: "Request") -> None:
-        """Goes on with the job of ``earlier``, which ends without cancelling it."""
-        self.key, subscriber = earlier.key, earlier.subscriber
-        earlier.subscriber, earlier.is_replaced = None, True
-        self.follow(subscriber, earlier.fold)
 
 
 class Runs:
@@ -123,6 +57,9 @@ class Runs:
     def close(self, request: Request) -> None:
         request.is_over = True
         request.stop()
+        job = request.subscriber and request.subscriber.job
+        if job and job.is_done and (not self.limits.cached_runs or self.results.get(job.configs)):
+            self._known.drop(request.key)  # a reload finds its result there, or this server keeps none
         with self._lock:
             if self._requests.get(request.visitor) is request:
                 del self._requests[request.visitor]
@@ -145,14 +82,21 @@ class Runs:
         return request is not None
 
     def leave(self, visitor: str) -> None:
-        """The visitor's page is gone: ends its request unless it is back within SECONDS_TO_RELOAD."""
+        """The visitor's page is gone: ends its request unless it is back within SECONDS_TO_RELOAD, or earlier, where
+        others wait."""
         with self._lock:
             request = self._requests.get(visitor)
         if request is not None and not request.is_left:
             request.is_left = True
-            timer = threading.Timer(SECONDS_TO_RELOAD, self.close, [request])
-            timer.daemon = True
-            timer.start()
+            threading.Thread(target=self._close_later, args=[request], daemon=True).start()
+
+    def _close_later(self, request: Request) -> None:
+        start = time.monotonic()
+        while not request.is_over and (elapsed := time.monotonic() - start) < SECONDS_TO_RELOAD:
+            if elapsed >= SECONDS_BEFORE_OTHERS and self.worker.waiting:
+                break
+            time.sleep(0.05)
+        self.close(request)
 
     def known(self, key: str) -> Request | None:
         """The request of this key, if it has run or waited here lately."""

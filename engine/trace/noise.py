@@ -48,10 +48,12 @@ class Speedup:
 
     @property
     def ends(self) -> tuple[float, float]:
-        """(low, high); of a single measurement as far apart as a quiet machine puts them."""
-        if self.low is None or self.high is None:
-            return self.value * math.exp(-ONE_RUN), self.value * math.exp(ONE_RUN)
-        return self.low, self.high
+        """(low, high), of which high stays below the ceiling; of a single measurement as far apart as a
+        quiet machine puts them."""
+        low, high = self.low, self.high
+        if low is None or high is None:
+            low, high = self.value * math.exp(-ONE_RUN), self.value * math.exp(ONE_RUN)
+        return low, min(high, max(self.value, self.ceiling))
 
     @property
     def words(self) -> str:
@@ -62,7 +64,8 @@ class Speedup:
         """
         if not self.is_possible:
             return NOISE
-        ends = "" if self.low is None or self.high is None else f" ({self.low:.2f}–{self.high:.2f})"
+        low, high = self.ends
+        ends = "" if self.low is None or self.high is None else f" ({low:.2f}–{high:.2f})"
         return f"{self.value:.2f}×{ends}"
 
     def beats(self, other: "Speedup") -> bool:

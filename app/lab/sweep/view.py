@@ -116,8 +116,8 @@ def _line(method: str, cells: Sequence[Cell], place: int) -> dict:
     known, name = all(cell.low is not None for cell in cells), TITLES.get(method, method)
     lengths = [cell for cell in cells if cell.gamma != AUTO]
     drawn = [*lengths, *(gap for cell in cells if cell.gamma == AUTO for gap in (None, cell))]  # no line to auto
-    up = [cell.high - cell.speedup if cell and known else 0 for cell in drawn]
-    down = [cell.speedup - cell.low if cell and known else 0 for cell in drawn]
+    up = [cell.measured.ends[1] - cell.speedup if cell and known else 0 for cell in drawn]
+    down = [cell.speedup - cell.measured.ends[0] if cell and known else 0 for cell in drawn]
     return points(
         name, [str(cell.gamma) if cell else AUTO for cell in drawn], [cell and cell.speedup for cell in drawn],
         mode="lines+markers",

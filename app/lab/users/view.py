@@ -12,7 +12,7 @@ from app.views.table import BEST, csv_text, sheet
 from engine.bench.sample import BASELINE
 from engine.bench.users_results import UsersRow, least_chances
 from engine.trace.events import CostModel
-from engine.trace.noise import NOISE, Speedup, about_machine, turning, winner
+from engine.trace.noise import NOISE, Speedup, about_machine, ceiling, turning, winner
 from engine.trace.speedup_model import interpolate
 
 CONTEXTS = {SHORT: "Prompts as they are", LONG: "After a long text"}
@@ -143,7 +143,10 @@ def gains(rows: Mapping[str, Rows], methods: Sequence[str]) -> Figure:
 def _spread(line: Mapping[int, Speedup]) -> dict:
     """Whiskers; none of a single measurement."""
     known = [gain if gain.low is not None else Speedup(gain.value, gain.value, gain.value) for gain in line.values()]
-    return whiskers([max(0.0, s.high - s.value) for s in known], [max(0.0, s.value - s.low) for s in known])
+    ends = [(s.value, *s.ends) for s in known]
+    return whiskers(
+        [max(0.0, high - value) for value, _, high in ends], [max(0.0, value - low) for value, low, _ in ends]
+    )
 
 
 def _doubtful(rows: Rows) -> str:
@@ -245,7 +248,11 @@ def finding(rows: Rows, methods: Sequence[str]) -> str:
         few, many = plain[0], plain[-1]
         gain = many.all_writing_tokens_per_second / few.all_writing_tokens_per_second
         who = "one" if few.users == 1 else f"{few.users}"
-        sentences.append(f"Without drafting, {many.users} users together get {gain:.1f} times the tokens of {who}.")
+        if gain <= ceiling(many.users / few.users):  # a pass gives each user one token
+            got = f"get {gain:.1f} times the tokens of {who}"
+        else:
+            got = f"came out with more than they can have beside {who}: noise, so measure again"
+        sentences.append(f"Without drafting, {many.users} users together {got}.")
     for name in methods:
         if line := _gains(rows, name):
             sentences.append(_verdict(method_title(name)[:1].upper() + method_title(name)[1:], line))

@@ -36,20 +36,15 @@ export function showCaptions(root, row, ended) {
 }
 
 function leaveWith(root, row, box) {
-  let wasInSight = false;
+  let wasSeen = false;
   const sight = new IntersectionObserver(entries => {
-    const isInSight = entries.at(-1).isIntersecting;
-    if (wasInSight && !isInSight) leave();
-    wasInSight ||= isInSight;
-  }, { root: row.parentElement.parentElement });
-  const inspected = event => { if (event.target.closest?.('.sl-list .sl-token')) leave(); };
-  function leave() {
-    sight.disconnect();
-    root.removeEventListener('click', inspected);
-    box.remove();
-  }
+    const { isIntersecting } = entries.at(-1);
+    if (wasSeen && !isIntersecting) leave();
+    wasSeen ||= isIntersecting;
+  }, { root: row.closest('.sl-rows') });
+  function leave() { sight.disconnect(); box.remove(); }
   sight.observe(row.querySelector('.sl-line'));
-  root.addEventListener('click', inspected);
+  root.addEventListener('click', event => { if (event.target.closest?.('.sl-list .sl-token')) leave(); });
 }
 
 function captionNode(row, status, word, text) {

@@ -67,6 +67,13 @@ def test_a_plan_counts_its_work():
         assert after.text.endswith(before.text) and len(after.text) - len(before.text) >= work.LONG_TEXT
 
 
+def test_two_users_never_get_more_than_two_tokens_a_pass():
+    rows_ = (row(1, "none", 15.8), row(2, "none", 44.7))
+    words = view.finding(rows_, ())
+    assert "2.8" not in words and "noise, so measure again" in words
+    assert "2.1 times" in view.finding((rows_[0], row(2, "none", 33.2)), ()), "within the noise of the clock"
+
+
 @pytest.mark.parametrize(
     ("changes", "words"),
     [

@@ -1,6 +1,7 @@
 """What a reload does to a run, without a browser: the run goes on for its page, and ends for a page that stays away."""
 
 import json
+import time
 from types import SimpleNamespace
 
 import pytest
@@ -19,7 +20,7 @@ BEFORE, AFTER = (SimpleNamespace(session_hash=name) for name in ("before", "afte
 
 @pytest.fixture
 def handlers() -> RunHandlers:
-    return RunHandlers(Service(FakeEngine(FakeWorker(step=0.02))))
+    return RunHandlers(Service(FakeEngine(FakeWorker(step=0.04))))
 
 
 def leave_in_mid_run(handlers: RunHandlers) -> str:
@@ -64,6 +65,18 @@ def test_a_page_that_stays_away_frees_the_device(handlers, monkeypatch):
     press, is_resumed = reload(handlers, key)
     assert is_resumed, "what there was"
     assert "Stopped. The rounds so far stay." in list(handlers.resume(AFTER, press))[-1]
+
+
+def test_others_who_wait_get_the_device_of_a_page_that_is_gone(handlers, monkeypatch):
+    monkeypatch.setattr(runs, "SECONDS_BEFORE_OTHERS", 0.1)
+    leave_in_mid_run(handlers)
+    job = handlers.service.runs.worker.jobs[0]
+    time.sleep(0.5)
+    assert not job.is_cancelled, "nobody waits"
+    other = RunPress()
+    handlers.begin(AFTER, other)
+    stream = handlers.run(AFTER, other, *((VALUES | {"seed": 7})[name] for name in NAMES))
+    assert '"round"' in "".join(stream) and job.is_cancelled
 
 
 def test_a_key_that_nobody_has_resumes_nothing(handlers):

@@ -15,6 +15,7 @@ import pytest
 from fake_worker import FakeEngine, FakeWorker, wait_for
 
 from app.form import NAMES, defaults
+from app.jobs import runs
 from app.jobs.service import Service
 from app.jobs.updates import Fold
 from app.jobs.visitor import Session
@@ -259,7 +260,7 @@ def test_a_streaming_event_has_one_output():
     demo = build(Service(FakeEngine(), Limits()))
     streams = [event for event in demo.fns.values() if event.fn and inspect.isgeneratorfunction(event.fn)]
     playground = [event for event in streams if event.fn.__module__.startswith("app.playground")]
-    assert {event.fn.__name__ for event in playground} == {"run", "run_alone", "repeat"}
+    assert {event.fn.__name__ for event in playground} == {"run", "run_alone", "resume", "repeat"}
     assert all(len(event.outputs) == 1 for event in playground)
 
 
@@ -287,7 +288,8 @@ def test_the_end_of_a_replaced_run_leaves_the_buttons_to_the_run_that_replaced_i
     next(second)
     assert list(first) == [], "nothing more of the first reaches the stage"
     assert handlers.end(press) == [SKIP] * 3
-    second.close()
+    handlers.stop(visitor())
+    list(second)
     assert handlers.end(press)[0]["value"] == "Run"
 
 
@@ -337,13 +339,14 @@ def test_stop_ends_only_the_visitors_own_run():
     assert screens[-1].session.trace.finished.reason == "length"
 
 
-def test_closing_the_stream_cancels_the_run():
+def test_closing_the_stream_cancels_the_run(monkeypatch):
+    monkeypatch.setattr(runs, "SECONDS_TO_RELOAD", 0.05)
     worker = FakeWorker(step=0.05)
     stream = page(worker).run(visitor(), RunPress(), *form(tokens=500))
     while not worker.jobs:
         next(stream)
     stream.close()
-    assert all(job.is_cancelled for job in worker.jobs)
+    wait_for(lambda: all(job.is_cancelled for job in worker.jobs), 2)
 
 
 @pytest.mark.parametrize(("draft", "kind"), [(0.001, "quiet"), (1.0, "slow")])

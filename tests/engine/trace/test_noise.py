@@ -105,6 +105,8 @@ def test_a_winner_is_one_that_no_interval_reaches():
 def test_the_words_of_a_speedup_carry_its_interval():
     assert Speedup(1.428, 1.3, 1.55).words == "1.43× (1.30–1.55)" and Speedup(1.428).words == "1.43×"
     assert Speedup(2.21, 2.1, 2.3, 1.6).words == "noise"
+    assert Speedup(0.61, 0.24, 1.87, 1.2).words == "0.61× (0.24–1.20)", "no end that a speedup cannot have"
+    assert Speedup(1.5, 0.9, 2.3, 1.6).ends == (0.9, 1.6) and Speedup(1.6, ceiling=1.62).ends[1] == 1.62
 
 
 def test_a_crossing_lies_between_what_is_certain():

@@ -1,0 +1,77 @@
+"""Keeps one request of a visitor, from the press of a button to its last update."""
+
+import secrets
+from collections.abc import Iterator
+from typing import TypeVar
+
+from app.jobs.updates import Fold
+from engine.config import RunConfig
+from engine.runtime.job import Subscriber
+from engine.trace.events import Round
+
+T = TypeVar("T")
+
+
+class Replaced(BaseException):
+    """Ends the stream of a request that another one of its visitor has replaced. Not an Exception, because no handler
+    has anything to say about it."""
+
+
+class Request:
+    """One request of a visitor, from the press of a button to its last update. Runs.open registers it.
+
+    ``is_stopped``: it has been stopped, replaced, or is over. ``is_taken``: a stream carries it out. ``is_left``: its
+    page is gone. ``key``: known to its page alone, which sends it after a reload.
+    """
+
+    def __init__(self, visitor: str):
+        self.visitor, self.key = visitor, secrets.token_urlsafe(16)
+        self.is_taken = self.is_stopped = self.is_replaced = self.is_over = self.is_left = False
+        self.subscriber: Subscriber | None = None
+        self.fold: Fold | None = None  # of its job
+
+    @property
+    def config(self) -> RunConfig | None:
+        """Of its first run; None before there is a job."""
+        return self.subscriber and self.subscriber.job.configs[0][1]
+
+    @property
+    def is_running(self) -> bool:
+        """Whether its job waits or runs."""
+        return self.subscriber is not None and not self.subscriber.job.is_done
+
+    @property
+    def tokens(self) -> int:
+        """Of its job's rounds, drafted ones included."""
+        log = self.subscriber.job.log if self.subscriber else ()
+        return sum(len(event.tokens) for _, event in log if isinstance(event, Round))
+
+    def take(self) -> bool:
+        """Whether this call is the first."""
+        was_taken, self.is_taken = self.is_taken, True
+        return not was_taken
+
+    def stop(self) -> None:
+        self.is_stopped = True
+        if self.subscriber is not None:
+            self.subscriber.leave()
+
+    def updates(self, updates: Iterator[T]) -> Iterator[T]:
+        """Raises Replaced at the first update after another request has replaced this one."""
+        for update in updates:
+            if self.is_replaced:
+                raise Replaced
+            yield update
+
+    def follow(self, subscriber: Subscriber, fold: Fold | None = None) -> Subscriber:
+        """A Stop from now on, or meanwhile, leaves ``subscriber``."""
+        self.subscriber, self.fold = subscriber, fold
+        if self.is_stopped:
+            subscriber.leave()
+        return subscriber
+
+    def succeed(self, earlier: "Request") -> None:
+        """Goes on with the job of ``earlier``, which ends without cancelling it."""
+        self.key, subscriber = earlier.key, earlier.subscriber
+        earlier.subscriber, earlier.is_replaced = None, True
+        self.follow(subscriber, earlier.fold)
