@@ -267,13 +267,11 @@ def test_an_experiment_keeps_its_reports_when_it_is_stopped_and_begins_no_furthe
     assert reports == [Report("early"), Report("late")] and len(begun) == 1
 
 
-def test_an_ended_run_leaves_nothing_in_memory_but_the_caches():
-    """Of results, and of the newest runs that a reload brings back."""
+def test_an_ended_run_leaves_nothing_in_memory_but_the_cache():
     worker, service = served(Limits(cached_runs=0))
     Visitor(service, "a", asked()).join(10)
     gone = weakref.ref(worker.jobs.pop())
     wait_for(lambda: worker.running is None)
-    service.runs._known = None
     gc.collect()
     assert gone() is None and not service.runs._jobs and not service.runs._requests
 
