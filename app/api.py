@@ -10,8 +10,9 @@ import gradio as gr
 
 from app.form import defaults, settings
 from app.jobs.baseline import baseline_of, with_baseline
+from app.jobs.request import Replaced
 from app.jobs.result_cache import RecordedRun
-from app.jobs.runs import NamedConfigs, Replaced
+from app.jobs.runs import NamedConfigs
 from app.jobs.service import Service
 from app.jobs.updates import Fold, Update
 from app.jobs.visitor import visitor_id
