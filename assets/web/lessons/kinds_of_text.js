@@ -21,5 +21,5 @@ export function makeKindsOfText({ table }, touched) {
     touched();
   }
   return figure('Which drafter is the fastest?', () => {}, () => {}, ...guesses.map(each => each.row), make('div', 'sl-buttons', [show]), lines, result,
-    make('p', 'sl-figure-note', 'Times as fast as plain decoding, greedy, on two CPU cores, with a length chosen in each round. Dark: the highest, and those whose interval reaches into its own; these cannot be told apart.'));
+    make('p', 'sl-figure-note', 'Times as fast as plain decoding, greedy, on two CPU cores, with a length chosen in each round. Dark: the highest, and those whose interval reaches into its own: by these eight prompts they cannot be told apart.'));
 }

@@ -62,7 +62,7 @@ export function makeOverlap({ p: targets, q: offers }, touched) {
     const chance = accepted.reduce((a, b) => a + b, 0);
     result.textContent = `Σ min(p, q) = ${chance.toFixed(2)}: that many drafts are accepted. ${counts.all ? `Counted in ${counts.all.toLocaleString('en')} draws: ${share(counts.accepted.reduce((a, b) => a + b, 0)).toFixed(2)}.` : ''}`;
     aside.textContent = over[worst] > 0.005 ? `${words[worst]} will overshoot by ${over[worst].toFixed(2)}: it had its share from accepted drafts, and gets more.`
-      : 'Blue: accepted drafts. Yellow: replacements. Together they grow to the line, which is p. Grey: q, hatched where it offers too much.';
+      : 'Blue: accepted drafts. Yellow: replacements. Together they settle at the line, which is p. Grey: q, hatched where it offers too much.';
     Object.assign(result.dataset, { chance: chance.toFixed(4), over: over[worst].toFixed(4) });
   }
 

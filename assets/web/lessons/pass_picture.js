@@ -60,7 +60,7 @@ export function makePassPicture({ v, zoom = 'one', width: first = 1, c = 0 }, to
     time.set('time', whole / top, `${short(whole)} ×`);
     apart.set(zoom === 'users' ? 'each in turn' : 'one by one', wide / top, `${wide} ×`);
     picture.setAttribute('aria-label', `A pass over ${wide} ${wide === 1 ? 'token' : 'tokens'}: the target's weights are read once`);
-    const tell = { one: `${wide === 1 ? 'One token needs' : `${wide} tokens need`} ${short(whole)} of a pass over one, not ${wide}.`,
+    const tell = { one: `${wide === 1 ? 'One token takes' : `${wide} tokens take`} ${short(whole)} times as long as one, not ${wide} times.`,
       two: `Drafting ${count.value} · ${c.toFixed(3)} and one wide pass: ${short(whole)} plain steps for at most ${wide} tokens.`,
       users: `${count.value} ${count.value === 1 ? 'user' : 'users'}, ${wide} tokens: the pass takes ${short(whole)} times as long as for one token.` }[zoom];
     result.textContent = wide === 1 && zoom === 'one' ? 'One token: all weights are read, and each is used once.' : tell;

@@ -20,7 +20,7 @@ export function makeRecipe({ engines }, touched) {
 
   function draw() {
     const { method, name, gamma } = choice(), { version, methods } = engine.value, recipe = methods[method][gamma];
-    const more = method === 'mtp' ? ' Then try two and three.' : '';
+    const more = method === 'mtp' ? ' Then try two and three.' : method === 'dflash' && device.value === 'cpu' ? ' On a CPU try fewer, too: each takes a row of the pass.' : '';
     const busy = device.value === 'full' ? ' With many users let γ fall with the load, or measure whether drafts pay at all.' : '';
     const poor = method === 'ngram' && text.value === 'new' ? ' On such texts it finds little to copy: expect a small gain.' : '';
     answer.textContent = `Start with ${name} and γ = ${gamma}.${more}${poor}${busy}`;

@@ -109,7 +109,7 @@ export function makeRejectionDemo(settings, touched) {
     })));
     const verdict = makeResult(fair
       ? `Distance ${away.toFixed(4)}, within the noise of honest samples (${band.toFixed(4)}): this count cannot tell it from the target.`
-      : `Distance ${away.toFixed(4)}, beyond the noise of honest samples (${band.toFixed(4)}): this is not the target any more.`);
+      : `Distance ${away.toFixed(4)}, beyond the noise of honest samples (${band.toFixed(4)}): this is hardly the target any more.`);
     Object.assign(verdict.dataset, { fair, accepted: (accepted / times).toFixed(4) });
     tally.append(verdict, make('p', 'sl-figure-note', `${(100 * accepted / times).toFixed(1)} % of the drafts were accepted. Of honest samples, one in a hundred lies beyond the noise, too.`));
     tally.hidden = false;
