@@ -106,7 +106,7 @@ def test_stop_and_another_button_while_it_runs(opened):
     expect(page.locator("#lossless-notice")).to_contain_text(re.compile(r"[1-9]\d* of 20,000 runs"))
     page.locator("#lossless-tail-kept, #lossless-no-residual").first.click()
     expect(page.locator("#lossless-rule input")).to_have_value(re.compile("no-residual"))
-    expect(page.locator("#lossless-rules tbody tr th").last).to_have_text("no-residual")
+    expect(page.locator("#lossless-rules tbody tr th").last).to_have_text("Replacement from p")
     expect(page.locator("#lossless-stop")).to_be_enabled()
     page.locator("#lossless-stop").click()
     ended(page, re.compile(r"Stopped early: [\d,]+ of 20,000 runs"))

@@ -2,7 +2,6 @@
 fallback as Llama 2 and Mistral have it."""
 
 import json
-import shutil
 from functools import cache
 from pathlib import Path
 
@@ -11,6 +10,7 @@ from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers, pre
 from transformers import PreTrainedTokenizerFast
 
 from engine.models.translation import Translation
+from engine.training.stored_bits import convert
 
 WORDS = ["the", "cat", "hat", "and", "sat", "é", "🙂", "naïve"]
 CHAT = "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}<|im_start|>assistant\n"
@@ -83,9 +83,9 @@ def toy_translation() -> Translation:
 
 
 def renumbered(source: Path, folder: Path, merges: int | None = None) -> Path:
-    """Writes a checkpoint with tied embeddings anew: its ids in reverse, and the tokens of its first ``merges`` only.
-    The special tokens keep their names."""
-    shutil.copytree(source, folder)
+    """Writes a checkpoint with tied embeddings anew, in 16 bits: its ids in reverse, and the tokens of its first
+    ``merges`` only. The special tokens keep their names."""
+    convert(source, folder, 16)
     tokenizer = json.loads((folder / "tokenizer.json").read_text(encoding="utf-8"))
     model, added = tokenizer["model"], {token["id"] for token in tokenizer["added_tokens"]}
     model["merges"] = model["merges"][:merges]
@@ -102,7 +102,11 @@ def renumbered(source: Path, folder: Path, merges: int | None = None) -> Path:
     }
     (folder / "config.json").write_text(json.dumps(config))
     (folder / "generation_config.json").unlink()
-    tensors = load_file(folder / "model.safetensors")
+    tensors = {}
+    for file in folder.glob("*.safetensors*"):
+        if file.suffix == ".safetensors":
+            tensors |= load_file(file)
+        file.unlink()
     key = "model.embed_tokens.weight"
     tensors[key] = tensors[key][sorted(old, reverse=True)].contiguous()
     save_file(tensors, folder / "model.safetensors", {"format": "pt"})

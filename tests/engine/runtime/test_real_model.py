@@ -18,6 +18,7 @@ from unlike_tokenizers import renumbered
 
 from engine.config import RunConfig, SamplingParams
 from engine.decoding.tokenization import encode_prompt
+from engine.drafters import drafter_class
 from engine.drafters.intersection import IntersectionDrafter
 from engine.drafters.reencoding import ReencodingDrafter
 from engine.runtime.engine import load_engine
@@ -146,7 +147,7 @@ def test_greedy_text_is_the_baselines_with_a_draft_in_other_tokens(folder, plain
     draft = renumbered(ASSETS / "drafts" / "smollm2-135m-lm", tmp_path / "draft", merges=4000)
     engine = load_engine(f"{folder}+{draft}", "cpu", "fp32")
     engine._costs = {method: CostModel(0.05, {1: 1.0, 20: 1.4}, 200, 0.03) for method in ("none", "lm")}
-    monkeypatch.setattr("engine.runtime.drafts.drafter_class", lambda *_: kind)
+    monkeypatch.setattr("engine.runtime.drafts.drafter_class", lambda m, *_: kind if m == "lm" else drafter_class(m))
     assert compare_on_24_prompts(engine, plain, "lm") > 100
     engine.close()
 
