@@ -62,7 +62,7 @@ def test_a_whole_lesson_by_keyboard(visit):
     page.keyboard.press("Enter")
     expect(page.locator("#lesson .sl-guess-first")).to_be_hidden()
     expect(page.locator(".sl-reply")).to_contain_text("You said 3, it is 4 tokens.")
-    expect(page.locator(".sl-reply")).to_contain_text("one place that the pass has scored would be left unused")
+    expect(page.locator(".sl-reply")).to_contain_text("a place that the pass has scored would be left unused")
     expect(page.locator("#lesson .sl-bonus.sl-token[data-stage]")).to_have_count(1)
     expect(page.locator(".sl-lesson-next")).to_be_focused()
     page.keyboard.press("Enter")
@@ -244,7 +244,7 @@ def test_lesson_0_is_given_to_a_class_by_keyboard(visit):
     expect(page.locator(".sl-option").first).to_contain_text("3 hands")  # the vote is over
     page.keyboard.press("n")
     press(page, "Run the pass")
-    expect(result).to_contain_text("5 tokens need")
+    expect(result).to_contain_text("5 tokens take")
     page.keyboard.press("n")
     expect(page.locator(".sl-question")).to_be_in_viewport(ratio=1)
     press(page, "Show the answer")
