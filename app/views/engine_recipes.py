@@ -8,7 +8,7 @@ import json
 import shlex
 import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from string import Template
 from typing import Any
 
@@ -193,6 +193,7 @@ def _filled(recipe: Mapping[str, str], choice: Choice) -> dict[str, str]:
     if not choice.schedule:
         fields["schedule"] = ""
     elif fields["schedule"]:
+        choice = replace(choice, gamma=max(gamma for *_, gamma in choice.schedule))
         notes.append(fields.get("schedule_note", ""))
     else:
         notes.append(_by_hand(choice.schedule))

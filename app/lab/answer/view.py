@@ -197,12 +197,11 @@ def recipes(result: AnswerResult, models) -> str:
     if result.is_predicted:
         base, small, head = PLACES[result.plan.place].names
         target, draft, gguf = base, {"lm": small, "eagle": head}.get(method, draft), None
-    most = max((each for *_, each in ranges), default=gamma) or gamma
     choice = Choice(
-        method, most, target, draft, gguf, translated=names.translated and not result.is_predicted,
+        method, gamma, target, draft, gguf, translated=names.translated and not result.is_predicted,
         schedule=ranges if len(ranges) > 1 else (),
     )  # fmt: skip
-    fewer = ", fewer drafts the more requests share a pass" if choice.schedule else ""
+    fewer = ", more for fewer users where the engine has a schedule" if choice.schedule else ""
     where = (
         f"for {people(users)}{fewer}" if NONE not in best else f"for one user: for {people(users)} leave drafting off"
     )

@@ -1,6 +1,7 @@
 """The answer: plans, the sentence at each load, the configuration for it, and a question asked of a tiny model."""
 
 import json
+import re
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -95,6 +96,15 @@ def test_the_configuration_is_for_the_load_with_a_schedule_where_an_engine_has_o
     assert json.loads(view.recipes(plain, models))["engines"] == []
     for engine in json.loads(view.recipes(result(plan=replace(PLAN, users=1)), models))["engines"]:
         assert "batch_size" not in engine.get("code", ""), "one user needs no schedule"
+
+
+def test_an_engine_without_a_schedule_gets_the_length_for_the_load():
+    loads = (load(3, "eagle", 2, 1.1), load(3, "eagle", 1, 1.3), load(8, "eagle", 2, 1.0), load(8, "eagle", 1, 1.2))
+    told = json.loads(view.recipes(result(*loads), models))
+    code = {engine["name"]: engine.get("code", "") for engine in told["engines"]}
+    assert "with γ = 1, for 8 users" in told["lead"]
+    assert '"num_speculative_tokens": 2' in code["vLLM"] and "[[1, 2, 2], [3, 512, 1]]" in code["vLLM"]
+    assert re.search(r"speculative-num-draft-tokens 1\b", code["LMDeploy"])
 
 
 def test_a_load_that_is_not_measured_yet_is_predicted_but_never_above_a_smaller_one_that_was_measured():
