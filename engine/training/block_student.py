@@ -1,16 +1,9 @@
 """Defines the student of method block: an EAGLE-3 head with masked slots, trained at all depths at once (P-EAGLE)."""
 
-from pathlib import Path
-
 import torch
 from torch import nn
 
-from engine.errors import BadInput, Unavailable
-from engine.models.eagle_config import read_config
-from engine.models.reduced_output import word_ids
-from engine.models.safetensors_reader import TensorReader
 from engine.training.block_module import BlockHead
-from engine.training.eagle3_module import TENSORS
 from engine.training.students import Batch, Rollout, Student, reply_mask, start_from_target
 from engine.training.teacher import Teacher
 
@@ -28,9 +21,9 @@ class BlockStudent(Student):
         "that the output layer is read from the target)."
     )
     RECIPE = (
-        " Reads the states entering layers {taps}; {rollout} slots trained together, each counting {decay:g} of the "
+        " Reads the states entering layers {taps}; {rollout} slots trained together, each counting {decay:g} of the one "
+        "before it."
     )
-    RECIPE += "one before it."
 
     @staticmethod
     def new(teacher: Teacher, words: torch.Tensor, scales: torch.Tensor, layers: int = 1) -> "BlockStudent":
@@ -89,35 +82,3 @@ class BlockStudent(Student):
         """features [taps·E]: what masked slots read at first, a typical state of the target."""
         with torch.no_grad():
             self.module.mask_hidden.copy_(features)
-
-    def start_from_head(self, folder: Path) -> None:
-        """Takes the weights of an EAGLE-3 head."""
-        read, module = _reader(folder), self.module
-        at = "layers.0." if "layers.0.hidden_norm.weight" in read else "midlayer."
-        with torch.no_grad():
-            weights = {ours: read(at + theirs) for ours, theirs in TENSORS.items()}
-            weights |= {"fc.weight": read("fc.weight"), "norm": read("norm.weight")}
-            own = dict(module.named_parameters())
-            for name, value in weights.items():
-                if own[name].shape != value.shape:
-                    raise BadInput(f"The head in {folder} is of another size than this target's; name one that fits.")
-                own[name].copy_(value)
-
-
-def words_of_head(folder: Path, vocabulary: int, taps: tuple[int, ...], count: int) -> torch.Tensor:
-    """Returns [Vd] the words of an EAGLE-3 head to start from. BadInput if it guesses among another number of words or
-    reads other layers."""
-    try:
-        config, read = read_config(folder), _reader(folder)
-        words = word_ids(read.raw("d2t"), vocabulary, folder)
-    except Unavailable as error:
-        raise BadInput(f"The head in {folder} cannot be started from: {error}") from error
-    if len(words) != count:
-        raise BadInput(f"The head in {folder} guesses among {len(words)} words; ask for as many with --words.")
-    if (named := config.eagle_config.eagle_aux_hidden_state_layer_ids) != taps:
-        raise BadInput(f"The head in {folder} reads layers {named}, not {taps}; name them with --taps.")
-    return words
-
-
-def _reader(folder: Path) -> TensorReader:
-    return TensorReader(folder, torch.float32, "cpu")

@@ -104,6 +104,17 @@ class Data:
         return Batch(*(t if t is None else t.to(self.device) for t in tensors))
 
 
+def half_products(device: str) -> torch.autocast:
+    """Lets products run in bf16 on a device whose units multiply it, two to three times as fast; the rest stays fp32."""
+    kind = torch.device(device).type
+    if kind == "cuda":
+        is_native = torch.cuda.is_bf16_supported(including_emulation=False)
+    else:
+        has = torch.cpu.get_capabilities()
+        is_native = kind == "cpu" and (has.get("avx512_bf16", False) or has.get("amx_bf16", False))
+    return torch.autocast(kind, torch.bfloat16, enabled=is_native)
+
+
 def loss(student, teacher: Teacher, batch: Batch, recipe: Recipe, steps: int, generator: torch.Generator):
     """Returns the mean loss over reply positions, averaged over draft steps with their weights."""
     words, extra = student.words_for_update(generator)
@@ -113,9 +124,9 @@ def loss(student, teacher: Teacher, batch: Batch, recipe: Recipe, steps: int, ge
         where, ahead = reply_mask(batch, k + student.shift) & student.covers(batch, k), k + student.shift - 1
         b, t = where.nonzero(as_tuple=True)
         with torch.no_grad():
-            p = teacher.logits(batch.final[b, t + ahead], words)
+            p = teacher.logits(batch.final[b, t + ahead], words).float()
             log_p = (p + extra if extra is not None else p).log_softmax(-1)
-        q = student.logits(states[b, t], words)
+        q = student.logits(states[b, t], words).float()
         log_q = (q + extra if extra is not None else q).log_softmax(-1)
         one = (log_p.exp() * (log_p - log_q)).sum(-1)
         if recipe.tv:
@@ -176,7 +187,8 @@ def train(
             group["lr"] = recipe.rate(update)
         steps = recipe.steps(update)
         generator = torch.Generator().manual_seed(recipe.seed * 1_000_003 + update)
-        value = loss(student, teacher, data.batch(rows), recipe, steps, generator)
+        with half_products(data.device):
+            value = loss(student, teacher, data.batch(rows), recipe, steps, generator)
         optimizer.zero_grad(set_to_none=True)
         value.backward()
         torch.nn.utils.clip_grad_norm_(parameters, recipe.clip)

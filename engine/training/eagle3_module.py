@@ -58,7 +58,7 @@ class EagleHead(nn.Module):
         Step k at position t sees the first step's keys up to t and the later steps' keys on its own branch only,
         just as a drafting head does. The last k positions of a row are unused.
         """
-        hidden, keys, values, states = self.fc(features), [], [], []
+        hidden, keys, values, states = self.fc(features).float(), [], [], []
         for k in range(1, steps + 1):
             shifted = F.pad(ids[:, k:], (0, k))  # token t + k at position t
             hidden = self._layer(shifted, hidden, k, keys, values)

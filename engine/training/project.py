@@ -23,9 +23,10 @@ from engine.models.transformers_config import load_tokenizer
 from engine.runtime.hardware import choose_device, choose_precision
 from engine.training import dataset as sample_file
 from engine.training import hidden_states as feature_file
-from engine.training.block_student import BlockStudent, words_of_head
+from engine.training.block_student import BlockStudent
 from engine.training.dataset import Samples
 from engine.training.distil import Recipe
+from engine.training.exported_head import start_from_head, words_of_head
 from engine.training.generate import read_folder
 from engine.training.hidden_states import Features
 from engine.training.prompts import EVALUATION, evaluated_in
@@ -163,7 +164,7 @@ class TrainingProject:
         if is_head(setup):
             words = words_of_head(Path(setup.start), self.pair.target.vocab_size, setup.taps, setup.words)
             student = self._new(setup, teacher, words, features)
-            student.start_from_head(Path(setup.start))
+            start_from_head(student.module, Path(setup.start))
             return student, 0
         if setup.start:
             student, state = self.restore(setup, teacher, Path(setup.start))
@@ -198,8 +199,8 @@ class TrainingProject:
 
 
 def is_head(setup: StudentSetup) -> bool:
-    """Whether a block student starts from an EAGLE head's folder, not from an older block student."""
-    return setup.student == "block" and bool(setup.start) and not (Path(setup.start) / "setup.json").exists()
+    """Whether an EAGLE or block student starts from an exported head, not from an older student's checkpoint."""
+    return setup.student in ("eagle", "block") and bool(setup.start) and (Path(setup.start) / "config.json").exists()
 
 
 def _read(path: Path, vocabulary: int) -> Samples:

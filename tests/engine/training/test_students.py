@@ -13,8 +13,9 @@ from training_project import SHAPE, WORDS, random_head, same, weights_of
 
 from engine.errors import BadInput
 from engine.training import export
-from engine.training.block_student import BlockStudent, words_of_head
+from engine.training.block_student import BlockStudent
 from engine.training.dataset import Samples
+from engine.training.exported_head import start_from_head, words_of_head
 from engine.training.project import frequent
 from engine.training.students import Batch, LmShape, LmStudent, new_eagle, new_lm
 
@@ -136,7 +137,7 @@ def test_a_block_may_begin_as_an_eagle_head(learning, tmp_path):
     head, block, batch = learning.student("eagle", seed=7), learning.student("block"), of_block(learning)
     for parameter in head.parameters():
         parameter.copy_(parameter.bfloat16())
-    block.start_from_head(folder)
+    start_from_head(block.module, folder)
     assert torch.allclose(block.states(batch, 2)[0], head.states(batch, 1)[0], atol=1e-4)
     assert torch.equal(words_of_head(folder, VOCABULARY, (0, 1), WORDS), learning.words)
 
@@ -152,3 +153,14 @@ def test_a_head_to_begin_from_that_does_not_fit_is_refused(learning, tmp_path):
             words_of_head(folder, *asked)
     with pytest.raises(BadInput, match="cannot be started from"):
         words_of_head(tmp_path, VOCABULARY, (0, 1), WORDS)
+
+
+@torch.no_grad()
+def test_a_head_goes_on_where_an_exported_one_ended(learning, tmp_path):
+    old, new, batch = learning.student("block"), learning.student("block"), of_block(learning)
+    for parameter in old.parameters():
+        parameter.copy_(torch.randn_like(parameter).mul(0.1).bfloat16())
+    export.block(old, learning.teacher, (0, 1), None, tmp_path / "block", "a card")
+    start_from_head(new.module, tmp_path / "block")
+    for some, others in zip(*(student.states(batch, 3) for student in (old, new)), strict=True):
+        assert torch.equal(some, others)
