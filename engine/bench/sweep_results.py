@@ -34,7 +34,7 @@ class Cell:
         """Plain decoding is 1 by definition."""
         if self.method == BASELINE:
             return PLAIN
-        return Speedup(self.speedup, self.low, self.high, ceiling(self.tau))
+        return Speedup(self.speedup, self.low, self.high, ceiling(self.tau), self.busy)
 
 
 def cells(

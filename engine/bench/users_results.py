@@ -89,7 +89,7 @@ class UsersRow:
         if self.method == BASELINE:
             return PLAIN
         gain = self.all_writing_over_plain
-        return None if gain is None else Speedup(gain, self.low, self.high, ceiling(self.tau))
+        return None if gain is None else Speedup(gain, self.low, self.high, ceiling(self.tau), self.busy)
 
 
 def rows(served: Mapping[tuple[int, str], Sequence[Served]], is_greedy: bool) -> list[UsersRow]:

@@ -27,12 +27,14 @@ NOISE = "noise"  # shown instead of a speedup that cannot be
 @dataclass(frozen=True, slots=True)
 class Speedup:
     """Measured tokens per second ÷ those of plain decoding. ``low`` and ``high``: its 95 % interval, None of a
-    single measurement; ``ceiling``: the largest that it can be."""
+    single measurement; ``ceiling``: the largest that it can be; ``busy``: the largest share of the cores that other
+    programs took meanwhile, None where nobody looked."""
 
     value: float
     low: float | None = None
     high: float | None = None
     ceiling: float = math.inf
+    busy: float | None = None
 
     @property
     def is_possible(self) -> bool:
@@ -48,11 +50,16 @@ class Speedup:
 
     @property
     def ends(self) -> tuple[float, float]:
-        """(low, high), of which high stays below the ceiling; of a single measurement as far apart as a
-        quiet machine puts them."""
+        """(low, high), of which high stays below the ceiling; of a single measurement as far apart as a quiet machine
+        puts them, or as other programs may have slowed down one of the two runs.
+
+        >>> [round(end, 2) for end in Speedup(1.05).ends], [round(end, 2) for end in Speedup(1.05, busy=0.4).ends]
+        ([1.0, 1.1], [0.7, 1.57])
+        """
         low, high = self.low, self.high
         if low is None or high is None:
-            low, high = self.value * math.exp(-ONE_RUN), self.value * math.exp(ONE_RUN)
+            error = max(ONE_RUN, self.busy or 0.0)
+            low, high = self.value * math.exp(-error), self.value * math.exp(error)
         return low, min(high, max(self.value, self.ceiling))
 
     @property

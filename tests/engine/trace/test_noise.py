@@ -146,6 +146,12 @@ def test_the_interval_of_a_single_pair_holds_the_true_ratio_of_noisy_rounds():
 # ── other programs ──
 
 
+def test_one_run_beside_other_programs_decides_nothing_that_they_may_have_caused():
+    assert Speedup(1.1).tone == "faster" and Speedup(1.1, busy=0.02).tone == "faster"
+    assert Speedup(1.1, busy=0.4).tone == "level" and Speedup(0.8, busy=0.4).tone == "level"
+    assert Speedup(1.1, 1.06, 1.14, busy=0.4).tone == "faster", "several repeats show what others do to them"
+
+
 def test_other_programs_are_said_where_they_took_a_share():
     assert about_machine(0.5).startswith("Other programs took 50% of the processor") and about_machine(None) == ""
     assert about_machine(0.05) == "" and crowd([{}, {"busy": 0.2}, {"busy": 0.5}, {"busy": "much"}]) == 0.5
