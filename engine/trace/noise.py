@@ -76,8 +76,10 @@ class Speedup:
         return f"{self.value:.2f}×{ends}"
 
     def beats(self, other: "Speedup") -> bool:
-        """Whether it is certainly the larger one. Never of single measurements."""
-        return self.low is not None and other.high is not None and self.low > other.high
+        """Whether it is certainly the larger one. Never of single measurements; one that cannot be is certain to stay
+        below its ceiling only."""
+        high = other.high if other.is_possible else other.ceiling
+        return self.is_possible and self.low is not None and high is not None and self.low > high
 
 
 PLAIN = Speedup(1.0, 1.0, 1.0)
@@ -101,10 +103,11 @@ def at_any_length(alpha: float) -> float:
 
 def fastest(speedups: Mapping[Key, Speedup]) -> list[Key]:
     """Those that no other certainly beats, first the one that brings the most for certain; a single one is a winner.
-    Without impossible ones."""
-    possible = {key: speedup for key, speedup in speedups.items() if speedup.is_possible}
-    order = sorted(possible, key=lambda key: possible[key].ends[0], reverse=True)
-    return [key for key in order if not any(other.beats(possible[key]) for other in possible.values())]
+    Last come those that cannot be: in truth they may be as fast. None where all are so."""
+    if not any(speedup.is_possible for speedup in speedups.values()):
+        return []
+    order = sorted(speedups, key=lambda key: (speedups[key].is_possible, speedups[key].ends[0]), reverse=True)
+    return [key for key in order if not any(other.beats(speedups[key]) for other in speedups.values())]
 
 
 def winner(speedups: Mapping[Key, Speedup]) -> Key | None:

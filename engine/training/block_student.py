@@ -21,8 +21,8 @@ class BlockStudent(Student):
         "that the output layer is read from the target)."
     )
     RECIPE = (
-        " Reads the states entering layers {taps}; {rollout} slots trained together, each counting {decay:g} of the one "
-        "before it."
+        " Reads the states entering layers {taps}; {rollout} slots trained together, each counting {decay:g} of the "
+        "one before it."
     )
 
     @staticmethod

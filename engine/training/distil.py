@@ -105,7 +105,7 @@ class Data:
 
 
 def half_products(device: str) -> torch.autocast:
-    """Lets products run in bf16 on a device whose units multiply it, two to three times as fast; the rest stays fp32."""
+    """Lets products run in bf16 on a device that multiplies it, two to three times as fast; the rest stays fp32."""
     kind = torch.device(device).type
     if kind == "cuda":
         is_native = torch.cuda.is_bf16_supported(including_emulation=False)

@@ -27,7 +27,7 @@ def words_of_head(folder: Path, vocabulary: int, taps: tuple[int, ...], count: i
 
 
 def start_from_head(module: torch.nn.Module, folder: Path) -> None:
-    """Copies the head's weights into an EAGLE or block module; what the head lacks stays. BadInput if a size differs."""
+    """Copies the head's weights into an EAGLE or block module; what it lacks stays. BadInput if a size differs."""
     read, own = _reader(folder), dict(module.named_parameters())
     at = "layers.0." if "layers.0.hidden_norm.weight" in read else "midlayer."
     names = {ours: at + theirs for ours, theirs in TENSORS.items()} | {"fc.weight": "fc.weight", "norm": "norm.weight"}

@@ -98,6 +98,20 @@ def walk_by_arrow_keys(page: Page) -> None:
 
 
 @pytest.mark.slow
+def test_a_number_that_cannot_be_is_noise_and_its_button_measures_again(opened, fake):
+    page = opened()
+    fake(draft=-0.005)  # drafts that give time back
+    run_all(page, words="Nothing is certain yet: runs 1 and 2 and 3 may be the fastest.")
+    table = page.locator("#compare-table")
+    expect(table.locator(".sl-again")).to_have_count(2)
+    expect(table).not_to_contain_text("★")
+    fake(draft=0.001)
+    table.get_by_role("button", name="Measure again").first.click()
+    expect(page.locator("#compare-notice")).to_contain_text(ENDED)
+    expect(table.locator(".sl-again")).to_have_count(0)
+
+
+@pytest.mark.slow
 def test_columns_come_and_go(opened):
     page = opened()
     visible = page.locator(".sl-compare-column:visible")

@@ -186,8 +186,9 @@ def schedule(result: AnswerResult, method: str) -> tuple[tuple[int, int, int], .
     points = sorted({1, *result.plan.loads, result.plan.users})
     rows: list[list[int]] = []
     for at, users in enumerate(points):
-        best = result.best(users)
-        gamma = 0 if not best or NONE in best else next((g for m, g in best if m == method), 0)
+        best, speedups = result.best(users), result.at(users)
+        certain = () if NONE in best else [setting for setting in best if speedups[setting].is_possible]
+        gamma = next((g for m, g in certain if m == method), 0)
         last = points[at + 1] - 1 if at + 1 < len(points) else max(users, 512)
         if rows and rows[-1][2] == gamma:
             rows[-1][1] = last

@@ -49,8 +49,10 @@ def _answer(result: AnswerResult, users: int) -> str:
     if users > 1 and len(speedups) == 1:
         return f"For {people(users)} nothing is measured yet."
     best = result.best(users)
-    drafting = [setting for setting in best if setting != NONE]
+    drafting = [setting for setting in best if setting != NONE and speedups[setting].is_possible]
     predicted = " (predicted)" if _is_predicted(result, users) else ""
+    if not drafting and len(best) > 1:
+        return f"For {people(users)} nothing is certain yet: what may be faster than plain decoding came out as noise."
     if not drafting:
         return f"For {people(users)} do not draft: no setting was as fast as plain decoding{predicted}."
     first = drafting[0]

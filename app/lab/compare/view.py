@@ -124,9 +124,11 @@ def baseline(runs: Sequence[Column]) -> int | None:
 
 
 def ratio(runs: Sequence[Column], index: int) -> Speedup | None:
-    """The column's tokens per second ÷ those of the plain column; None until both have ended."""
+    """The column's tokens per second ÷ those of the plain column, 1 of that itself; None until both have ended."""
     plain = baseline(runs)
-    return None if plain is None else speedup(runs[index].trace, runs[plain].trace)
+    if plain is None:
+        return None
+    return PLAIN if index == plain else speedup(runs[index].trace, runs[plain].trace)
 
 
 # ── are the texts the same? ──
@@ -191,10 +193,7 @@ def table(runs: Sequence[Column]) -> str:
 
 def _leaders(runs: Sequence[Column]) -> list[int]:
     """The fastest run first, then those that may be as fast; none without a plain run to compare with."""
-    plain = baseline(runs)
-    if plain is None:
-        return []
-    measured = {index: PLAIN if index == plain else ratio(runs, index) for index in range(len(runs))}
+    measured = {index: ratio(runs, index) for index in range(len(runs))}
     return fastest({index: speedup for index, speedup in measured.items() if speedup})
 
 
@@ -237,8 +236,10 @@ def conclusion(runs: Sequence[Column], recorded: str = "") -> tuple[str, str]:
         once = f"A run came out faster than its tokens a pass allow: that is noise, run all again. {once}"
     if plain is None:
         return "quiet", f"{before}{name} was the fastest: {speeds[best]:.1f} tokens per second. {once}"
+    same = " and ".join(f"{index + 1}" for index in sorted(leaders))
+    if len(leaders) > 1 and noise:
+        return "quiet", f"{before}Nothing is certain yet: runs {same} may be the fastest. {once}"
     if len(leaders) > 1:
-        same = " and ".join(f"{index + 1}" for index in sorted(leaders))
         return "quiet", f"{before}No difference that one run each can show between runs {same}. {once}"
     if best == plain:
         return (

@@ -180,15 +180,19 @@ def advice(cells: Sequence[Cell], temperature: float) -> str:
 def _overall(first: Sequence[Cell]) -> str:
     if not first:
         return "Nothing can be said: every setting came out as noise."
-    drafting = [cell for cell in first if cell.method != BASELINE]
+    drafting = [cell for cell in first if cell.method != BASELINE and cell.measured.is_possible]
     names = [f"{setting_title(cell.method, cell.gamma)}, {cell.measured.words}" for cell in drafting]
+    if not drafting and len(first) > 1:
+        return "Nothing is certain yet: the settings that may be faster than plain decoding came out as noise."
     if not drafting:
         return "Best for you on these texts: plain decoding. No setting of this sweep was faster."
-    if len(drafting) < len(first):
+    if any(cell.method == BASELINE for cell in first):
         close = f" The nearest: {names[0]}." if drafting[0].speedup > 1 else ""
         return f"No difference from plain decoding that this sweep can show.{close} More texts or repeats would tell."
     if len(first) == 1:
         return f"Best for you on these texts: {names[0]} plain decoding."
+    if len(drafting) == 1:
+        return f"Good on these texts: {names[0]} plain decoding. Settings that came out as noise may be as fast."
     pays = (
         "all faster than plain decoding" if all(c.measured.tone == "faster" for c in first) else "not all surely faster"
     )

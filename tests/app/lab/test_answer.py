@@ -1,6 +1,7 @@
 """The answer: plans, the sentence at each load, the configuration for it, and a question asked of a tiny model."""
 
 import json
+import math
 import re
 from dataclasses import replace
 from types import SimpleNamespace
@@ -15,6 +16,7 @@ from app.lab.answer.handlers import AnswerHandlers
 from app.lab.answer.plan import NONE, PLACES, AnswerPlan, AnswerResult, Load, schedule, shortlist
 from app.lab.experiment import PageState
 from app.server.limits import Limits
+from engine.bench import sweep_results
 from engine.bench.sweep_results import Cell
 from engine.errors import BadInput
 from engine.trace.events import CostModel
@@ -54,6 +56,13 @@ def test_a_plan_measures_the_load_and_one_number_between():
     loads = {users: replace(PLAN, users=users).loads for users in (1, 2, 3, 8, 64)}
     assert loads == {1: (), 2: (2,), 3: (3,), 8: (3, 8), 64: (6, 32)}
     assert replace(PLAN, place="h100-8b").loads == (), "a prediction needs no further measurement"
+
+
+def test_where_only_plain_decoding_is_no_noise_nothing_is_certain():
+    wrong = result(cells=(CELLS[0], cell("eagle", 2, 2.4, tau=1.5)), plan=replace(PLAN, users=1))
+    words = view.sentences(wrong)
+    assert words["answer"].startswith("For one user nothing is certain yet") and "press Measure again" in words["sure"]
+    assert schedule(wrong, "eagle") == ((1, 512, 0),)
 
 
 def test_the_settings_worth_more_users_are_the_best_length_of_two_methods_and_one_draft_a_round():
@@ -140,7 +149,8 @@ def served(tmp_path_factory):
         engine.worker.close()
 
 
-def test_a_question_is_answered_with_files_and_a_configuration(served):
+def test_a_question_is_answered_with_files_and_a_configuration(served, monkeypatch):
+    monkeypatch.setattr(sweep_results, "ceiling", lambda tau: math.inf)  # however busy the machine is, nothing is noise
     handlers, state = served, PageState()
     values = form(place=handlers.service.offer.pair, users=2, own="the cat\n---\nthe hat")
     _, plan = handlers.parse(values)

@@ -97,7 +97,10 @@ def test_a_winner_is_one_that_no_interval_reaches():
     assert winner({"a": a, "b": b, "plain": PLAIN}) == "a"
     assert fastest({"a": replace(a, low=1.2), "b": b, "plain": PLAIN}) == ["a", "b"]
     assert winner({"a": a, "once": once}) is None and fastest({"once": once, "plain": PLAIN}) == ["once", "plain"]
-    assert fastest({"a": replace(a, ceiling=1.45), "b": b, "plain": PLAIN}) == ["b"], "noise leads nothing"
+    assert fastest({"a": replace(a, ceiling=1.45), "b": b, "plain": PLAIN}) == ["b", "a"], "noise leads nothing"
+    assert winner({"a": replace(a, ceiling=1.05), "b": b, "plain": PLAIN}) == "b", "noise has a ceiling, too"
+    assert winner({"a": replace(once, ceiling=1.4), "plain": PLAIN}) is None
+    assert not fastest({"a": replace(a, ceiling=1)}), "nothing is known where all is noise"
     noisy = Speedup(1.6, 0.9, 2.3)
     assert fastest({"noisy": noisy, "b": b, "plain": PLAIN}) == ["b", "noisy"], "plain is beaten by b, if not by noise"
 
