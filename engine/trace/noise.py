@@ -28,7 +28,7 @@ NOISE = "noise"  # shown instead of a speedup that cannot be
 class Speedup:
     """Measured tokens per second ÷ those of plain decoding. ``low`` and ``high``: its 95 % interval, None of a
     single measurement; ``ceiling``: the largest that it can be; ``busy``: the largest share of the cores that other
-    programs took meanwhile, None where nobody looked."""
+    programs took meanwhile, None where it was not read."""
 
     value: float
     low: float | None = None
