@@ -140,6 +140,7 @@ def distil(
     layers: Annotated[int, typer.Option(min=1, max=8, help="Of a block head; more guess better, and cost more.")] = 1,
     tv: Annotated[float, typer.Option(min=0.0, max=1.0, help="Share of total variation in the loss.")] = 0.0,
     start: Annotated[Path | None, typer.Option(metavar="DIR", help="An older WORK/STUDENT, or an EAGLE head.")] = None,
+    precision: Annotated[str, typer.Option(help="Of the target whose states are read: fp32, bf16 or fp16.")] = AUTO,
     samples: Files = None, pair: Pair = "smollm2-135m", work: Work = None, device: Device = AUTO, seed: Seed = 0,
 ):  # fmt: skip
     """Train a draft on the samples, resuming from its last checkpoint; logs α on held-out prompts as it goes."""
@@ -155,7 +156,7 @@ def distil(
     setup = project.prepare(student, chosen, words, seed, dataset, start, layers)
     recipe = rollout_for(setup, Recipe(updates, rows, learning_rate, tv=tv, seed=seed))
     with progress() as show:
-        features, teacher = project.features(dataset, chosen, show), project.teacher()
+        features, teacher = project.features(dataset, chosen, show, precision), project.teacher()
         draft, before = project.student(setup, teacher, dataset, features)
 
         def report(fraction: float, message: str) -> None:

@@ -71,7 +71,7 @@ def compute(
     layers, E = runner.model.layers_count, runner.model.config.hidden_size
     check_taps(taps, layers)
     file, note = folder / "features.bin", folder / "features.json"
-    key = {"samples": samples.fingerprint(), "hidden_size": E, "target": target}
+    key = {"samples": samples.fingerprint(), "hidden_size": E, "target": target, "dtype": str(runner.model.dtype)}
     taps = _stored_taps(note, key, taps) or (*taps, layers)
     key["taps"] = list(taps)
     shape = (len(samples.tokens), len(taps), E)

@@ -13,10 +13,11 @@ import torch
 from pydantic import TypeAdapter
 from transformers import AutoConfig
 
+from engine.config import AUTO
 from engine.errors import BadInput, Unavailable
 from engine.files import cache_root, write_file
 from engine.models.llama import unsupported
-from engine.models.loader import LoadedModel, load_model
+from engine.models.loader import ROUNDED, LoadedModel, load_model
 from engine.models.onnx_llama import OnnxLlama
 from engine.models.runner import DecoderRunner
 from engine.models.transformers_config import load_tokenizer
@@ -108,8 +109,11 @@ class TrainingProject:
             )
         return samples
 
-    def features(self, samples: Samples, taps: Sequence[int], say) -> Features:
-        model = self.model()
+    def features(self, samples: Samples, taps: Sequence[int], say, precision: str = AUTO) -> Features:
+        """BadInput for a precision in which the target does not give its hidden states."""
+        if precision in ROUNDED:
+            raise BadInput(f"Hidden states are read from a target in fp32, bf16 or fp16, not in {precision}.")
+        model = self.model(precision)
         target = weights_hash(model.folder)
         return feature_file.compute(model.runner, samples, self.folder / "features", taps, target, say)
 
