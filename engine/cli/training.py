@@ -138,6 +138,7 @@ def distil(
     words: Annotated[int, typer.Option(min=16, help="Draft vocabulary: the words the target writes most.")] = 6144,
     taps: Annotated[str, typer.Option(help="Target layers a head reads, commas between.")] = AUTO,
     layers: Annotated[int, typer.Option(min=1, max=8, help="Of a block head; more guess better, and cost more.")] = 1,
+    normed: Annotated[bool, typer.Option(help="An EAGLE head that norms what it reads and feeds back (3.1).")] = False,
     tv: Annotated[float, typer.Option(min=0.0, max=1.0, help="Share of total variation in the loss.")] = 0.0,
     start: Annotated[Path | None, typer.Option(metavar="DIR", help="An older WORK/STUDENT, or an EAGLE head.")] = None,
     precision: Annotated[str, typer.Option(help="Of the target whose states are read: fp32, bf16 or fp16.")] = AUTO,
@@ -153,7 +154,7 @@ def distil(
     dataset = project.samples()
     choose = exit_layer if student == "exit" else high_taps
     chosen = choose(project.pair.target.layers) if taps == AUTO else _layers(taps)
-    setup = project.prepare(student, chosen, words, seed, dataset, start, layers)
+    setup = project.prepare(student, chosen, words, seed, dataset, start, layers, normed)
     recipe = rollout_for(setup, Recipe(updates, rows, learning_rate, tv=tv, seed=seed))
     with progress() as show:
         features, teacher = project.features(dataset, chosen, show, precision), project.teacher()

@@ -81,7 +81,16 @@ class EagleModel:
         self.frequencies, self.rope_scaling = rotary_frequencies(config.rotary(target.config), self.D, self.device)
         weights = weights or TensorReader(folder, target.dtype, target.device)
         self.target_ids = self._target_ids(weights).to(self.device)
+        self._norms_before = self._read_norms(weights)
         self._load(weights)
+
+    def _read_norms(self, weights: TensorReader) -> torch.Tensor | None:
+        """Of the target's states before `fc`: [taps, E] of one norm each, [1, taps·E] of one for all, None of none."""
+        if self.config.fc_norm:
+            return torch.stack([weights(f"fc_norm.{i}.weight", (self.width,)) for i in range(len(self.reads))])
+        if self.config.norm_before_fc:
+            return weights("input_norm.weight", (len(self.reads) * self.width,))[None]
+        return None
 
     def _layers_read(self, config: EagleConfig, target: LlamaModel) -> tuple[int, ...]:
         return config.reads(target.layers_count)
@@ -132,13 +141,24 @@ class EagleModel:
 
     def _projected(self, features: torch.Tensor) -> torch.Tensor:
         """features [W, taps·E] → [W, E]"""
-        return self.fc(features)
+        return self.fc(self._normed(features))
+
+    def _normed(self, features: torch.Tensor) -> torch.Tensor:
+        """[W, taps·E] as `fc` reads them."""
+        norms = self._norms_before
+        if norms is None:
+            return features
+        parts = features.view(len(features), *norms.shape)
+        return (F.rms_norm(parts, norms.shape[1:], None, self.eps) * norms).flatten(1)
 
     def _embedding(self, ids: torch.Tensor) -> torch.Tensor:
         return self.target.embedding(ids)
 
     def _outputs(self, hidden: torch.Tensor, rows):
-        return (None, None) if rows is None else (self._logits(hidden[rows]), hidden[rows])
+        if rows is None:
+            return None, None
+        hidden = hidden[rows]
+        return self._logits(hidden), self._rms_norm(hidden, self.norm) if self.config.norm_output else hidden
 
     def _logits(self, hidden: torch.Tensor) -> torch.Tensor:
         return self.head(self._rms_norm(hidden, self.norm))

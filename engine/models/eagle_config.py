@@ -59,13 +59,17 @@ class EagleConfig(BaseModel):
     eagle_config: EagleLayers = Field(default_factory=EagleLayers)
     num_hidden_layers: Literal[1] = 1
     hidden_act: Literal["silu"] = "silu"
-    norm_before_fc: Literal[False] = False
+    fc_norm: bool = False  # EAGLE-3.1: each of the target's states is normed before `fc`
+    norm_before_fc: bool = False  # all of them are normed as one
+    norm_output: bool = False  # EAGLE-3.1: the next step reads the state after the last norm
     target_hidden_size: PositiveInt | None = None
 
     @model_validator(mode="after")
     def _fits_its_target(self):
         if self.target_hidden_size not in (None, self.hidden_size):
             raise ValueError("a head of another width than its target is not supported")
+        if self.fc_norm and self.norm_before_fc:
+            raise ValueError("fc_norm and norm_before_fc are two ways to norm the same states; a head has one")
         return self
 
     @property

@@ -47,7 +47,7 @@ class OnnxEagle(EagleModel):
             x, residual = graph.add_norm(add, residual, f"norm{i}", norm, self.eps)
             add, residual = self._add_layer(graph, read, at, x, E, residual, str(i))
         final, state = graph.add_norm(add, residual, "final", read.vector("norm.weight", E), self.eps)
-        self._finish(graph, final, state, self._output_matrix(read))
+        self._finish(graph, final, final if self.config.norm_output else state, self._output_matrix(read))
 
     def _output_matrix(self, read: Weights):
         return read.matrix({"lm_head.weight": self.vocab_size}, self.width)
@@ -91,7 +91,8 @@ class OnnxEagle(EagleModel):
         return self._run(ids, spans, rows, self._projected(features) if state is None else state)
 
     def _projected(self, features: torch.Tensor) -> torch.Tensor:
-        return self._project.run({"features": features}, {"hidden": (len(features), self.width)})["hidden"]
+        outputs = {"hidden": (len(features), self.width)}
+        return self._project.run({"features": self._normed(features)}, outputs)["hidden"]
 
     def _run(self, ids, spans: Sequence[HostSequenceSlice], rows, hidden: torch.Tensor):
         numbers = row_numbers(rows, len(ids))

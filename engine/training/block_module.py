@@ -47,7 +47,7 @@ class BlockHead(EagleHead):
         positions = torch.cat([torch.arange(L, device=ids.device).expand(B, L), starts + slots], 1)
         shifted = F.pad(ids[:, 1:], (0, 1))  # token t + 1 at position t
         ids = torch.cat([shifted, shifted.new_full((B, S), self.mask_token)], 1)
-        hidden = torch.cat([self.fc(features), self.fc(self.mask_hidden).expand(B, S, -1)], 1).float()
+        hidden = torch.cat([self.fused(features), self.fused(self.mask_hidden).expand(B, S, -1)], 1)
         hidden = self._fed(ids, hidden, positions, _visible(L, slots, starts, order))
         return list(hidden.split([L, *(one.shape[1] for one in anchors)], 1))
 

@@ -30,9 +30,11 @@ FURTHER = TENSORS | {"norm_in": TENSORS["norm_embed"]}  # of a plain layer after
 
 
 class EagleHead(nn.Module):
-    """``embed`` [V, E] and ``head`` [Vd, E] are the target's own rows and stay as they are."""
+    """``embed`` [V, E] and ``head`` [Vd, E] are the target's own rows and stay as they are. ``is_normed``: as in
+    EAGLE-3.1 (arXiv 2605.09992) each tapped state has a norm before `fc`, and the next step reads the state after the
+    last norm, so that no state outweighs the others and none grows from step to step."""
 
-    def __init__(self, config, embed: torch.Tensor, head: torch.Tensor, taps: int = 3):
+    def __init__(self, config, embed: torch.Tensor, head: torch.Tensor, taps: int = 3, is_normed: bool = False):
         super().__init__()
         E, self.eps, inner = config.hidden_size, config.rms_norm_eps, config.intermediate_size
         self.H, self.K = config.num_attention_heads, config.num_key_value_heads
@@ -40,6 +42,7 @@ class EagleHead(nn.Module):
         self.register_buffer("embed", embed, persistent=False)
         self.register_buffer("head", head, persistent=False)
         self.fc = nn.Linear(taps * E, E, bias=False)
+        self.fc_norm = nn.Parameter(torch.ones(taps, E)) if is_normed else None
         self.norm_embed, self.norm_hidden, self.norm_mid, self.norm = (nn.Parameter(torch.ones(E)) for _ in range(4))
         self.q = nn.Linear(2 * E, self.H * self.D, bias=False)
         self.k = nn.Linear(2 * E, self.K * self.D, bias=False)
@@ -58,12 +61,21 @@ class EagleHead(nn.Module):
         Step k at position t sees the first step's keys up to t and the later steps' keys on its own branch only,
         just as a drafting head does. The last k positions of a row are unused.
         """
-        hidden, keys, values, states = self.fc(features).float(), [], [], []
+        hidden, keys, values, states = self.fused(features), [], [], []
         for k in range(1, steps + 1):
             shifted = F.pad(ids[:, k:], (0, k))  # token t + k at position t
             hidden = self._layer(shifted, hidden, k, keys, values)
             states.append(hidden)
+            if self.fc_norm is not None:
+                hidden = F.rms_norm(hidden, self.norm.shape, self.norm, self.eps)
         return states
+
+    def fused(self, features: torch.Tensor) -> torch.Tensor:
+        """[…, taps·E] → [..., E]"""
+        if self.fc_norm is not None:
+            parts = features.unflatten(-1, self.fc_norm.shape)
+            features = (F.rms_norm(parts, parts.shape[-1:], None, self.eps) * self.fc_norm).flatten(-2)
+        return self.fc(features).float()
 
     def logits(self, hidden: torch.Tensor) -> torch.Tensor:
         """[…, E] → [..., Vd]"""

@@ -71,6 +71,8 @@ def block(student, teacher: Teacher, taps: tuple[int, ...], target: ModelSpec | 
 def _eagle_tensors(student) -> dict[str, torch.Tensor]:
     module: EagleHead = student.module
     tensors = {f"midlayer.{theirs}": module.state_dict()[ours] for ours, theirs in TENSORS.items()}
+    norms = () if module.fc_norm is None else module.fc_norm
+    tensors |= {f"fc_norm.{i}.weight": norm for i, norm in enumerate(norms)}
     return tensors | {"fc.weight": module.fc.weight, "norm.weight": module.norm}
 
 
@@ -84,6 +86,7 @@ def _eagle_config(student, teacher: Teacher, taps: tuple[int, ...]) -> dict:
         "rope_theta": c.rope_parameters["rope_theta"], "rope_scaling": _scaling(c), "attention_bias": False,
         "mlp_bias": False, "max_position_embeddings": c.max_position_embeddings, "tie_word_embeddings": False,
         "bos_token_id": c.bos_token_id, "eos_token_id": c.eos_token_id, "torch_dtype": "bfloat16",
+        **({} if module.fc_norm is None else {"fc_norm": True, "norm_output": True}),
         "eagle_config": {"use_aux_hidden_state": True, "eagle_aux_hidden_state_layer_ids": list(taps)},
     }  # fmt: skip
 

@@ -21,6 +21,8 @@ def words_of_head(folder: Path, vocabulary: int, taps: tuple[int, ...], count: i
         raise BadInput(f"The head in {folder} cannot be started from: {error}") from error
     if len(words) != count:
         raise BadInput(f"The head in {folder} guesses among {len(words)} words; ask for as many with --words.")
+    if config.fc_norm or config.norm_before_fc or config.norm_output:
+        raise BadInput(f"The head in {folder} norms its states (EAGLE-3.1); start from its WORK/eagle instead.")
     if (named := config.eagle_config.eagle_aux_hidden_state_layer_ids) != taps:
         raise BadInput(f"The head in {folder} reads layers {named}, not {taps}; name them with --taps.")
     return words

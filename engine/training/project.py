@@ -31,7 +31,7 @@ from engine.training.exported_head import start_from_head, words_of_head
 from engine.training.generate import read_folder
 from engine.training.hidden_states import Features
 from engine.training.prompts import EVALUATION, evaluated_in
-from engine.training.students import LmShape, new_lm, student_class
+from engine.training.students import LmShape, new_eagle, new_lm, student_class
 from engine.training.teacher import Teacher
 from engine.weights.catalogue import get_pair
 from engine.weights.checkpoint_dir import weights_hash
@@ -56,6 +56,7 @@ class StudentSetup:
     start: str = ""  # the folder of the older draft that it continues
     target: str = ""  # hash of the target's weights
     layers: int = 1  # of a block head
+    is_normed: bool = False  # an EAGLE head as of EAGLE-3.1
 
     @classmethod
     def read(cls, folder: Path) -> "StudentSetup":
@@ -136,7 +137,7 @@ class TrainingProject:
 
     def prepare(
         self, student: str, taps: Sequence[int], words: int, seed: int, samples: Samples, start: Path | None = None,
-        layers: int = 1,
+        layers: int = 1, is_normed: bool = False,
     ) -> StudentSetup:  # fmt: skip
         """Writes the setup of a new student and returns it. BadInput if the folder holds a student with another one."""
         config = AutoConfig.from_pretrained(self.target, trust_remote_code=False, local_files_only=True)
@@ -147,10 +148,12 @@ class TrainingProject:
             raise BadInput(f"An exit head reads the state after one layer or more; name one number, not {list(taps)}.")
         if layers > 1 and student != "block":
             raise BadInput(f"A {student} draft has its number of layers; --layers is for block heads.")
+        if is_normed and (student != "eagle" or (start and (Path(start) / "config.json").exists())):
+            raise BadInput("--normed is for an EAGLE head that begins anew, or as an older one of that kind.")
         frequent(samples, words)  # raises BadInput if there are too few
         older, target = str(Path(start).resolve()) if start else "", weights_hash(self.target)
         described = samples.fingerprint()
-        setup = StudentSetup(student, tuple(taps), words, described, seed, LmShape(), older, target, layers)
+        setup = StudentSetup(student, tuple(taps), words, described, seed, LmShape(), older, target, layers, is_normed)
         if start and is_head(setup):
             words_of_head(Path(start), self.pair.target.vocab_size, setup.taps, words)  # raises if it does not fit
         elif start:
@@ -180,6 +183,8 @@ class TrainingProject:
         if setup.student == "lm":
             return new_lm(teacher, words, setup.shape, setup.seed).to(self.device)
         scales = tap_scales(features, setup.taps) if features else torch.ones(len(setup.taps))
+        if setup.student == "eagle":
+            return new_eagle(teacher, words, len(scales), teacher.layer, scales, setup.is_normed).to(self.device)
         if setup.student != "block":
             return student_class(setup.student).new(teacher, words, scales).to(self.device)
         student = BlockStudent.new(teacher, words, scales, setup.layers)
@@ -218,7 +223,8 @@ def _read(path: Path, vocabulary: int) -> Samples:
 
 
 def _check_same_kind(new: StudentSetup, old: StudentSetup) -> None:
-    if (new.student, new.taps, new.shape, new.layers) != (old.student, old.taps, old.shape, old.layers):
+    kinds = [(each.student, each.taps, each.shape, each.layers, each.is_normed) for each in (new, old)]
+    if kinds[0] != kinds[1]:
         raise BadInput("The draft to start from is of another kind or reads other layers; name one that fits.")
     if new.target != old.target:
         raise BadInput("The draft to start from was made for another target; name one that fits.")

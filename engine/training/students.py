@@ -216,10 +216,16 @@ def student_class(kind: str) -> type[Student]:
     return LmStudent if kind == "lm" else imported(head_kind(kind).student)
 
 
-def new_eagle(teacher, words: torch.Tensor, taps: int, layer: dict[str, torch.Tensor], scales: torch.Tensor):
-    """Returns a head initialised from a ``layer`` of the target; scales [taps]: rms of each tap."""
-    module = EagleHead(teacher.config, teacher.embed, teacher.head[words], taps)
+def new_eagle(
+    teacher, words: torch.Tensor, taps: int, layer: dict[str, torch.Tensor], scales: torch.Tensor,
+    is_normed: bool = False,
+):  # fmt: skip
+    """Returns a head initialised from a ``layer`` of the target; scales [taps]: rms of each tap. ``is_normed``: as in
+    EAGLE-3.1."""
+    module = EagleHead(teacher.config, teacher.embed, teacher.head[words], taps, is_normed)
     start_from_target(module, teacher, layer, scales)
+    if is_normed:
+        module.fc_norm.data.copy_(scales[:, None].expand_as(module.fc_norm))  # so that `fc` reads what it would have
     return EagleStudent(module, words)
 
 

@@ -1,0 +1,108 @@
+"""An EAGLE-3.1 head: what it norms is normed alike in training, on both runtimes and after its export."""
+
+import json
+
+import pytest
+import torch
+import torch.nn.functional as F
+from head_cases import WORDS
+from safetensors.torch import load_file, save_file
+from tiny_models import RUNTIMES
+from tiny_pairs import VOCABULARY, engine_in, generated, ids_of, model_folder, run
+
+from engine.errors import BadInput
+from engine.models.eagle_config import read_config
+from engine.models.heads import load_head
+from engine.models.runner import DecoderRunner
+from engine.trace.events import CostModel
+from engine.training import export
+from engine.training.exported_head import words_of_head
+from engine.training.students import new_eagle
+from engine.training.teacher import Teacher
+
+L = 24
+
+
+@pytest.fixture(scope="module")
+def normed(tmp_path_factory):
+    """The target, the trained module and the folders of both."""
+    root = tmp_path_factory.mktemp("normed")
+    target = model_folder(root / "target", "llama")
+    teacher = Teacher.load(root / "target", "cpu")
+    torch.manual_seed(2)
+    student = new_eagle(teacher, WORDS, 3, teacher.layer, torch.tensor([0.5, 1.0, 3.0]), is_normed=True)
+    with torch.no_grad():
+        for parameter in student.parameters():
+            parameter.add_(0.1 * torch.randn_like(parameter)).copy_(parameter.bfloat16())
+        student.module.head.copy_(student.module.head.bfloat16())
+    export.eagle(student, teacher, (0, 1, 2), None, root / "head", "a card")
+    return root, target, student.module
+
+
+def two_steps(head, ids: torch.Tensor, features: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """The guesses [L, Vd] from features, and the next one [1, Vd] from the head's own state."""
+    runner = DecoderRunner(head)
+    runner.reset(L + 1)
+    logits, states = head.forward(ids[1 : L + 1], [runner.next_span(L)], features=features[:L])
+    runner.cache.length = L
+    return logits, head.forward(ids[L + 1 :], [runner.next_span(1)], state=states[-1:])[0]
+
+
+@pytest.mark.parametrize("runtime", RUNTIMES)
+@torch.inference_mode()
+def test_it_drafts_as_it_was_trained(normed, runtime, monkeypatch):
+    monkeypatch.setattr("engine.models.onnx_graph.DRAFTS", "fp32")
+    root, target, module = normed
+    ids, features = torch.randint(0, VOCABULARY, (L + 2,)), torch.randn(L + 2, 3 * module.norm.numel())
+    first, second = module.rollout(ids[None], features[None], 2)
+    loaded = RUNTIMES[runtime](root / "target", target).model
+    logits, further = two_steps(load_head("eagle", root / "head", loaded), ids, features)
+    assert torch.allclose(logits, module.logits(first[0, :L]), atol=1e-3)
+    assert torch.allclose(further, module.logits(second[0, L - 1 : L]), atol=1e-3)
+    for wrong in ({"norm_output": False}, {"fc_norm": False}):
+        monkeypatch.setattr("engine.models.eagle3_head.read_config", lambda folder, w=wrong: changed(folder, w))
+        other = two_steps(load_head("eagle", root / "head", loaded), ids, features)[1]
+        assert not torch.allclose(other, further, atol=1e-2), f"{wrong} makes no difference"
+
+
+@torch.inference_mode()
+def test_one_norm_over_all_states_is_read_as_published(normed, tmp_path):
+    """As of gpt-oss heads: `norm_before_fc`, with a weight for every number."""
+    root, target, module = normed
+    tensors, config = (
+        load_file(root / "head" / "model.safetensors"),
+        json.loads((root / "head/config.json").read_text()),
+    )
+    weight = torch.rand(3 * module.norm.numel()).bfloat16()
+    for name in ("plain", "normed"):
+        (tmp_path / name).mkdir()
+        more = {"input_norm.weight": weight} if name == "normed" else {}
+        save_file(tensors | more, tmp_path / name / "model.safetensors")
+        fields = {"fc_norm": False, "norm_output": False, "norm_before_fc": name == "normed"}
+        (tmp_path / name / "config.json").write_text(json.dumps(config | fields))
+    loaded = RUNTIMES["torch"](root / "target", target).model
+    plain, whole = (load_head("eagle", tmp_path / name, loaded) for name in ("plain", "normed"))
+    ids, features = torch.randint(0, VOCABULARY, (L + 2,)), 5 * torch.randn(L + 2, len(weight))
+    before = F.rms_norm(features, weight.shape, weight.float(), whole.eps)
+    for ours, theirs in zip(two_steps(whole, ids, features), two_steps(plain, ids, before), strict=True):
+        assert torch.allclose(ours, theirs, atol=1e-3)
+
+
+def changed(folder, fields: dict):
+    return read_config(folder).model_copy(update=fields)
+
+
+def test_greedy_output_is_the_targets_own(normed, monkeypatch):
+    root, target, _ = normed
+    engine = engine_in("onnx", f"{root / 'target'}+{root / 'head'}", "eagle-chain")
+    monkeypatch.setitem(engine._costs, "eagle-chain", CostModel(0.02, {1: 1.0, 2: 1.01}, 200, 0.001))
+    prompt, ids = ids_of(run(engine, "eagle-chain", gamma=3, max_new_tokens=24))
+    assert ids == generated(target, prompt, 24)
+
+
+def test_its_layout_is_that_of_vllm_and_it_starts_no_other_head(normed):
+    folder = normed[0] / "head"
+    config = json.loads((folder / "config.json").read_text())
+    assert config["fc_norm"] and config["norm_output"]
+    with pytest.raises(BadInput, match="norms its states"):
+        words_of_head(folder, VOCABULARY, (0, 1, 2), len(WORDS))
