@@ -78,8 +78,8 @@ def _meaning(verdict: str, token: Token) -> str:
     if verdict == "discarded":
         return "That would mean no test at all, and this draft has its turn."
     side = "below" if verdict == "accepted" else "not below"
-    truth = "it is" if token.status == verdict else "is it?"
-    return f"That means a random number {side} {token.accept:.2f}. It is {token.u:.2f}: {truth}."
+    truth = "it is." if token.status == verdict else "is it?"
+    return f"That means a random number {side} {token.accept:.2f}. It is {token.u:.2f}: {truth}"
 
 
 def _value(lesson: Lesson, name: str, trace: Trace) -> str:

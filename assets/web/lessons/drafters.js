@@ -92,12 +92,12 @@ export function makeDrafters({ places }, touched) {
       } else if (j === now) node.dataset.now = '';
       return node;
     }));
-    if (!shown) guesses.append(make('span', 'sl-dim', rows.length ? 'no guess yet' : 'it has nothing to offer here'));
+    if (!shown) guesses.append(make('span', 'sl-dim', rows.length ? 'no guess yet' : round() ? 'it has nothing to offer here' : 'no recorded round begins here'));
   }
 
   function say() {
     if (KINDS[kind].drawn) return at > last() ? 'Drawn, not recorded: no run of it is shown here, so there is no guess to judge.' : '';
-    if (!round()) return 'No recorded round of this drafter begins at this place: its earlier round had already gone past it. Try another place.';
+    if (!round()) return 'No recorded round of this drafter begins at this place: an earlier one went past it, or its recording ends before. Try another place.';
     if (at <= last()) return '';
     const { steps, c, v, emitted, guesses: all } = round(), { cost, rate } = roundCost(round()), kept = all.filter(guess => guess[1] === 'accepted').length;
     const tokens = `${emitted} ${emitted === 1 ? 'token' : 'tokens'}`, drafts = all.length ? `${kept} of ${all.length} accepted` : 'Nothing drafted';

@@ -99,5 +99,5 @@ export function makeTokenizerMismatch(settings, touched) {
   }
   return figure('One text, two tokenizers', draw, touched, field, both, aligned, count.row, way, result,
     make('p', 'sl-figure-note', `The draft’s was trained on this program’s code, the target’s on these lessons; each knows ${draft.pieces.length} pieces. `
-      + `They share ${shared.length}, and ${same.length} of these have the same number in both: mostly single letters.`));
+      + `They share ${shared.length}, and ${same.length} of these have the same number in both: mostly single bytes.`));
 }
