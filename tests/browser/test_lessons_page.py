@@ -93,7 +93,7 @@ def test_a_whole_lesson_by_keyboard(visit):
     expect(page.locator(".sl-glow")).to_have_count(0)
     page.locator("#run").focus()
     page.keyboard.press("Enter")
-    expect(page.locator(".sl-coach")).to_contain_text("Press Run, then Space to play the rounds slowly. ✓ It has run.")
+    expect(page.locator(".sl-coach")).to_contain_text("Press Run, then Home, and K for each step. ✓ It has run.")
     expect(page.locator("#stage .sl-source")).to_have_text("Your run")
     press(page, "Back to the lesson")
     expect(page.locator(".sl-lesson-next")).to_have_text("Next")
