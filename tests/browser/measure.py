@@ -1,28 +1,19 @@
-"""Measures the player, the page and a class of thirty, in a headless browser on a quiet machine.
+"""Measures the player and the page in a headless browser on a quiet machine.
 
-PYTHONPATH=.:tests/helpers python tests/browser/measure.py player|page|class [--tokens N] [--runs 3] [--fake] [--apart]
+PYTHONPATH=.:tests/helpers python tests/browser/measure.py player|page [--tokens N] [--runs 3]
 
 ``player`` needs no model: frames a second while stepping a made-up trace of 2,000 tokens, then DOM latency and CPU
-during a run through the real app. ``page``: how soon the page is ready, how soon a token is seen, and how fast the real
-engine runs in turn for the page and without it, so that a machine that slows down slows both. ``class``: three browsers
-and twenty-seven clients of the API first press the same example, then each runs a prompt of their own. Everyone must
-finish, those who wait must see their place, no one may see another's tokens, and a token must be inspected within
-100 ms while the engine is busy; ends with an error where a promise is broken.
-
-``class --fake`` measures the page alone, on a made-up engine. With ``--apart`` the browsers get half of the cores and
-the server and the clients the others, as each browser of a class is on a machine of its own. On the same two cores
-three browsers and an engine can wait longer for one than they need to work (two of eleven such runs had a token of over
-100 ms, 118 and 226, some 10 ms of them at work).
+during a run through the real app. ``page``: how soon the page is ready, how soon a token is seen and inspected while
+the engine is busy, and how fast the real engine runs in turn for the page and without it, so that a machine that slows
+down slows both. `make load` measures a class of thirty.
 """
 
 import argparse
 import os
-import re
 import statistics
-import sys
 import tempfile
 import time
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 
 import player_page
@@ -32,7 +23,7 @@ from fake_worker import FakeEngine, FakeWorker, play
 from gradio_client import Client
 from page_actions import choose, fill, saved
 from playwright.sync_api import Page, expect, sync_playwright
-from server import APP, FAKE_APP, serving
+from server import APP, serving
 from visits import DESKTOP
 
 from app.form import START
@@ -46,11 +37,8 @@ from engine.trace.events import Progress
 from engine.trace.metrics import compute_metrics
 from engine.trace.trace import Trace, fold, from_json
 
-READY_MS, FIRST_MS, INSPECT_MS = 2000, 300, 100  # what the page is held to
-CLIENTS, BROWSERS = 27, 3
-SAME = "Why is the sky blue? Answer in three sentences."
+READY_MS, FIRST_MS, INSPECT_MS = 2000, 300, 100  # the goals
 WAIT = 900_000  # ms
-VERDICT = re.compile(r"\d×")  # both lanes have been measured
 # Counts animation frames and the main thread's long tasks while something goes on.
 FRAMES = """() => {
   const seen = window.seen = { frames: [], long: [] };
@@ -104,7 +92,7 @@ INSPECT = """async () => {
 }"""
 
 
-# ── what all three need ──
+# ── what both need ──
 
 
 def percentile(values, share: float) -> float:
@@ -303,107 +291,23 @@ def measure_page(browser, url: str, tokens: int, runs: int) -> None:
     show("browser, server and engine during a run", [one["cores"] for one in paged], "cores")
 
 
-# ── a class ──
-
-
-def own(i: int) -> str:
-    return f"Student {i} says: the number {i} is my favourite, and I like it because"
-
-
-def report(what: str, requests: list[Request]) -> list[str]:
-    """Waits for the requests and prints their times. Returns the promises that were broken."""
-    for request in requests:
-        request.join()
-    times = [r.seconds for r in requests]
-    recorded = sum(any(figures["status"] == "recorded" for _, figures, _ in r.updates) for r in requests)
-    placed = sum(bool(r.places) for r in requests)
-    print(
-        f"{what}: {len(requests)} clients, {len(requests) - recorded} computed and {recorded} shown a recording; the "
-        f"last was through after {max(times):.1f} s, the median after {percentile(times, 0.5):.1f} s; first word after "
-        f"{percentile([r.first_answer or 0 for r in requests], 0.95):.2f} s (p95); {placed} were told a place (up to "
-        f"{max((place for r in requests for place in r.places), default=0)} before them)"
-    )
-    return [problem for r in requests if (problem := r.problem())]
-
-
-def measure_class(browser, url: str, tokens: int) -> list[str]:
-    pages = [reset(new_page(browser, url)) for _ in range(BROWSERS)]
-    began = time.monotonic()
-    clients = [Client(url, verbose=False) for _ in range(CLIENTS)]
-    print(f"{CLIENTS} clients and {BROWSERS} browsers are connected after {time.monotonic() - began:.1f} s")
-
-    requests = [Request(client, SAME, tokens) for client in clients]
-    for page in pages:
-        press_run(page, prompt=SAME, tokens=str(tokens))
-    for page in pages:
-        expect(page.locator("#stage-notice")).to_contain_text(VERDICT, timeout=WAIT)
-    broken = report("the same prompt", requests)
-
-    for i, page in enumerate(pages):  # first in the line, so that they inspect while the others keep the engine busy
-        press_run(page, prompt=own(i), tokens=str(tokens))
-        wait_for_start(page)
-    requests = [Request(client, own(i), tokens) for i, client in enumerate(clients, BROWSERS)]
-    for i, page in enumerate(pages):
-        wait_for_end(page)
-        expect(page.locator(".sl-asked")).to_contain_text(f"Student {i} says")
-        if not VERDICT.search(page.locator("#stage-notice").inner_text()):
-            broken.append(f"browser {i}: {page.locator('#stage-notice').inner_text()}")
-    times = [milliseconds for page in pages for milliseconds in page.evaluate(INSPECT)]
-    still = sum(request.is_alive() for request in requests)
-    broken += report("a prompt of one's own", requests)
-    print(
-        f"inspecting a token while {still} runs were still to come: median {percentile(times, 0.5):.0f} ms, "
-        f"p95 {percentile(times, 0.95):.0f} ms, longest {max(times):.0f} ms ({len(times)} tokens)"
-    )
-    promises = {
-        "the engine was idle when tokens were inspected: ask for more tokens": still > 0,
-        f"inspecting a token took more than {INSPECT_MS} ms": max(times) <= INSPECT_MS,
-        "some who waited were not told their place": sum(bool(r.places) for r in requests) >= CLIENTS - 3,
-    }
-    return broken + [promise for promise, is_kept in promises.items() if not is_kept]
-
-
-@contextmanager
-def launched(apart: bool = False):
-    """A browser; ``apart``: with half of this machine's cores, and this process and what it starts has the others."""
-    every = sorted(os.sched_getaffinity(0)) if apart and hasattr(os, "sched_getaffinity") else []
-    half = len(every) // 2
-    if half:
-        print(f"browsers on {half} of {len(every)} cores, clients and server on the others")
-        os.sched_setaffinity(0, every[-half:])
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=find(), args=ARGS)  # it inherits the cores
-        if half:
-            os.sched_setaffinity(0, every[:-half])
-        yield browser
-        browser.close()
-
-
-def main(subject: str, tokens: int | None, runs: int, fake: bool, apart: bool) -> list[str]:
-    """The promises that were broken."""
+def main(subject: str, tokens: int | None, runs: int) -> None:
     if hasattr(os, "getloadavg"):  # on a machine that is busy otherwise the numbers are of that
         print(f"load of this machine before: {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores")
-    with launched(apart) as browser, tempfile.TemporaryDirectory() as folder:
+    with sync_playwright() as playwright, tempfile.TemporaryDirectory() as folder:
+        browser = playwright.chromium.launch(executable_path=find(), args=ARGS)
         if subject == "player":
             measure_player(browser, tokens or 2000)
             measure_latency(browser, 400)
-            return []
-        log, settings = Path(folder) / "app.log", {"STEP": "0.03", "SPECLENS_KEPT_RUNS": "64"}
-        with serving(FAKE_APP if fake else APP, log, **settings) as url:
-            if subject == "page":
+        else:
+            with serving(APP, Path(folder) / "app.log") as url:
                 measure_page(browser, url, tokens or 128, runs)
-                return []
-            return measure_class(browser, url, tokens or 24)
+        browser.close()
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser()
-    parser.add_argument("subject", choices=("player", "page", "class"))
-    parser.add_argument("--tokens", type=int, help="of the trace (2,000), or of a run (page: 128, class: 24)")
+    parser.add_argument("subject", choices=("player", "page"))
+    parser.add_argument("--tokens", type=int, help="of the trace (2,000), or of a run (128)")
     parser.add_argument("--runs", type=int, default=3, help="of the page")
-    parser.add_argument("--fake", action="store_true", help="a made-up engine: what the page alone costs")
-    parser.add_argument("--apart", action="store_true", help="browsers and server on cores of their own")
-    broken = main(**vars(parser.parse_args()))
-    for promise in broken:
-        print("BROKEN:", promise)
-    sys.exit(bool(broken))
+    main(**vars(parser.parse_args()))
