@@ -37,25 +37,14 @@ def page(visit):
 def ordinary_run(page: Page) -> None:
     """The page still works: a run, up to its measured speedup."""
     run(page, prompt="All is well again and the keeper climbs the stairs", tokens="12")
-    expect(page.locator("#stage-notice")).to_contain_text("drafting")
     expect(speedup(page)).to_have_text(SPEEDUP)
     expect(page.locator(".sl-alert")).to_be_empty()
-
-
-def press(page: Page, **fields: str) -> None:
-    """Presses Run for a request that is refused before it begins."""
-    fill(page, **fields)
-    page.locator("#run").click()
-
-
-# ── texts ──
 
 
 def test_a_hostile_text_is_only_text_everywhere_and_one_that_no_model_can_read_is_refused(page, fake):
     fake(echo=True)
     run(page, prompt=ALL, tokens=str(len(ALL.split(" ")) + 4))
     assert text_of(page).startswith(ALL)
-    page.locator(".sl-list .sl-token").first.hover()
     page.locator(".sl-list .sl-token").first.click()
     expect(page.locator(".sl-inspector")).to_have_attribute("data-open", "locked")
     drawn(page, "idealised")
@@ -64,12 +53,10 @@ def test_a_hostile_text_is_only_text_everywhere_and_one_that_no_model_can_read_i
     )
     page.locator("#run").click()
     expect(page.get_by_role("alert").filter(has_text="surrogate")).to_be_visible()
-    press(page, prompt="🌊" * 10_000)
+    fill(page, prompt="🌊" * 10_000)
+    page.locator("#run").click()
     expect(page.get_by_role("alert").filter(has_text="10,000 characters")).to_be_visible()
     ordinary_run(page)
-
-
-# ── files ──
 
 
 @pytest.mark.slow
@@ -95,21 +82,6 @@ def test_a_trace_of_hostile_tokens_is_only_text_and_one_with_half_a_character_is
     ordinary_run(page)
 
 
-# ── hands ──
-
-
-def test_fast_clicks_on_run_make_one_run(page, fake):
-    fake(step=0.02)
-    fill(page, tokens="30")
-    page.locator("#run").dblclick()
-    for _ in range(6):
-        page.locator("#run").click(delay=0)
-    expect(page.locator("#stage-notice")).to_contain_text("measured just now")
-    expect(page.locator("#run")).to_have_text("Run")
-    expect(speedup(page)).to_have_text(SPEEDUP)
-    expect(page.locator(".sl-alert")).to_be_empty()
-
-
 @pytest.mark.slow
 def test_two_tabs_of_one_browser_each_see_their_own_run(page, visit, fake):
     other = visit(context=page.context)
@@ -129,7 +101,6 @@ def test_stop_before_the_first_token(page, fake):
     expect(page.locator("#stage-notice")).to_contain_text("Loading")
     page.locator("#stop").click()
     expect(page.locator("#stage-notice")).to_contain_text("Stopped")
-    expect(page.locator("#run")).to_have_text("Run")
     expect(page.locator("#stage .sl-source")).to_have_text("Recorded run")  # the stage keeps its run
     ordinary_run(page)
 
@@ -142,11 +113,12 @@ def test_a_model_that_cannot_be_loaded_is_said_and_once_mended_the_next_run_work
     cache.write_text("not a folder")
     with serving(APP, tmp_path / "app.log", SPECLENS_CACHE=str(cache)) as url:
         page = visit(server=url, fresh=True)
-        press(page, prompt="Count to ten.", tokens="12")
+        fill(page, prompt="Count to ten.", tokens="12")
+        page.locator("#run").click()
         expect(page.get_by_role("alert").filter(has_text="name another cache folder")).to_be_visible(timeout=60_000)
         expect(page.locator("#run")).to_have_text("Run")
         cache.unlink()
         os.symlink(cache_root(), cache)
-        press(page, prompt="Count to ten.", tokens="12")
+        page.locator("#run").click()
         expect(speedup(page)).to_have_text(re.compile("×"), timeout=FIRST_TOKEN)
         expect(page.locator(".sl-alert")).to_be_empty()

@@ -61,50 +61,6 @@ PLACES = """() => ['.sl-stage', '.sl-stage .sl-rows']
   .map(one => Object.values(document.querySelector(one).getBoundingClientRect().toJSON()))"""
 
 
-def assert_in_sight(page: Page, height: int) -> None:
-    page.wait_for_function(f"({ROWS})() >= 8")
-    for part in PARTS:
-        expect(page.locator(f"#stage {part}")).to_be_in_viewport(ratio=1)
-    expect(page.locator("#result-race-button")).to_be_in_viewport()
-    stage = page.locator(".sl-stage").bounding_box()
-    assert page.evaluate("scrollY") == 0 and stage["y"] <= 150 and stage["y"] + stage["height"] <= height - 30
-
-
-def test_everything_is_in_sight_before_and_after_a_run_and_nothing_moves(visit):
-    page = visit(viewport={"width": 1280, "height": 800})
-    captions = page.locator(".sl-captions p")
-    expect(captions).to_have_count(3)
-    assert_in_sight(page, 800)
-    for _ in range(8):  # seven stops before Run
-        page.keyboard.press("Tab")
-    expect(page.locator("#run")).to_be_focused()
-    places = page.evaluate(PLACES)
-    page.locator("#prompt textarea").focus()
-    page.locator("#prompt textarea").fill("line\n" * 12)
-    assert page.locator("#prompt textarea").bounding_box()["height"] > 100
-    page.keyboard.press("Escape")
-    assert page.locator("#prompt textarea").bounding_box()["height"] == 66
-    page.locator("#settings").click()
-    expect(page.locator("#seed")).to_be_in_viewport()
-    expect(page.locator("#stage .sl-rows")).to_be_in_viewport()
-    assert page.evaluate(PLACES) == places
-    page.locator("#settings").click()
-    page.keyboard.press("End")
-    found = page.evaluate(TOKENS_THAT_SCROLL)
-    assert found["count"] >= 79 and found["long"] == []
-    run(page, tokens="60", prompt="The keeper climbs the stairs")
-    expect(captions).to_have_count(0)  # the first run ends them for good
-    assert page.evaluate(PLACES) == places
-    assert_in_sight(page, 800)
-    for tab in ("race", "acceptance", "time", "files", "elsewhere"):
-        page.locator(f"#result-{tab}-button").click()
-        page.wait_for_timeout(300)
-        assert page.evaluate("document.documentElement.scrollHeight") <= 1700, tab
-    page.set_viewport_size({"width": 1440, "height": 900})
-    page.evaluate("scrollTo(0, 0)")
-    assert_in_sight(page, 900)
-
-
 # Words of ours that can be seen, and what can be operated: not the tokens, nor the texts of model and visitor.
 COUNT = """() => {
   const isTop = (node, at) => at && (node.contains(at) || at.contains(node));
@@ -128,47 +84,86 @@ COUNT = """() => {
     .filter(node => !node.matches('.sl-token') && isShown(node, node.getBoundingClientRect()));
   return { words: words.length, controls: controls.length };
 }"""
-
-
 FEW = f"""() => {{
   const {{ words, controls }} = ({COUNT})();
   return words > 100 && words <= 260 && controls > 20 && controls <= 30;
 }}"""
 
 
-def test_the_first_screen_has_no_more_words_and_controls_than_a_beginner_can_take(visit):
+def assert_few(page: Page, when: str) -> None:
+    """No more words and controls than a beginner can take."""
+    try:  # a part that has just opened or closed may still be moving
+        page.wait_for_function(FEW, timeout=5_000)
+    except TimeoutError:
+        pytest.fail(f"{when}: {page.evaluate(COUNT)}")
+
+
+def assert_in_sight(page: Page, height: int) -> None:
+    page.wait_for_function(f"({ROWS})() >= 8")
+    for part in PARTS:
+        expect(page.locator(f"#stage {part}")).to_be_in_viewport(ratio=1)
+    expect(page.locator("#result-race-button")).to_be_in_viewport()
+    stage = page.locator(".sl-stage").bounding_box()
+    assert page.evaluate("scrollY") == 0 and stage["y"] <= 150 and stage["y"] + stage["height"] <= height - 30
+
+
+def test_everything_is_in_sight_before_and_after_a_run_and_nothing_moves(visit):
     page = visit(viewport={"width": 1280, "height": 800})
-
-    def assert_few(when: str) -> None:
-        try:  # a part that has just opened or closed may still be moving
-            page.wait_for_function(
-                f"() => {{ const {{ words, controls }} = ({COUNT})(); return {FEW}; }}", timeout=5_000
-            )
-        except TimeoutError:
-            pytest.fail(f"{when}: {page.evaluate(COUNT)}")
-
-    expect(page.locator("#stage .sl-captions p")).to_have_count(3)
-    assert_few("on arrival")
-    page.locator("#stage .sl-rows").press("End")
-    expect(page.locator("#stage .sl-verdict")).to_be_visible()
-    assert_few("at the end, with a verdict")
-    page.locator("#stage .sl-list .sl-rejected").first.click()
-    expect(page.locator("#stage .sl-captions")).to_have_count(0)
-    assert_few("a token inspected")
+    captions = page.locator(".sl-captions p")
+    expect(captions).to_have_count(3)
+    assert_few(page, "on arrival")
+    assert_in_sight(page, 800)
+    for _ in range(8):  # seven stops before Run
+        page.keyboard.press("Tab")
+    expect(page.locator("#run")).to_be_focused()
+    places = page.evaluate(PLACES)
+    page.locator("#prompt textarea").focus()
+    page.locator("#prompt textarea").fill("line\n" * 12)
+    assert page.locator("#prompt textarea").bounding_box()["height"] > 100
     page.keyboard.press("Escape")
-    press_run(page, tokens="60")
+    assert page.locator("#prompt textarea").bounding_box()["height"] == 66
+    page.locator("#settings").click()
+    expect(page.locator("#seed")).to_be_in_viewport()
+    expect(page.locator("#stage .sl-rows")).to_be_in_viewport()
+    assert page.evaluate(PLACES) == places
+    page.locator("#settings").click()
+    page.keyboard.press("End")
+    found = page.evaluate(TOKENS_THAT_SCROLL)
+    assert found["count"] >= 79 and found["long"] == []
+    page.keyboard.press("Escape")
+    expect(page.locator("#stage .sl-verdict")).to_be_visible()
+    assert_few(page, "at the end, with a verdict")
+    page.locator("#stage .sl-list .sl-rejected").first.click()
+    assert_few(page, "a token inspected")
+    page.keyboard.press("Escape")
+    press_run(page, tokens="60", prompt="The keeper climbs the stairs")
     wait_for_end(page)
-    assert_few("after a run")
+    expect(captions).to_have_count(0)  # the first run ends them for good
+    assert_few(page, "after a run")
+    assert page.evaluate(PLACES) == places
+    assert_in_sight(page, 800)
+    for tab in ("acceptance", "elsewhere"):
+        page.locator(f"#result-{tab}-button").click()
+        page.wait_for_timeout(300)
+        assert page.evaluate("document.documentElement.scrollHeight") <= 1700, tab
+    page.set_viewport_size({"width": 1440, "height": 900})
+    page.evaluate("scrollTo(0, 0)")
+    assert_in_sight(page, 900)
 
 
-def test_a_refused_prompt_leaves_the_run_its_numbers_and_its_files(visit):
-    page = visit()
-    run(page, tokens="40")
+def test_a_refusal_comes_into_sight_and_leaves_the_run_its_numbers_and_its_files(visit, tmp_path):
+    page, bad = visit(), tmp_path / "bad.json"
+    bad.write_text('{"schema": 99}')
+    run(page)
     before = [text_of(page), speedup(page).inner_text(), saved(page, "trace-file")]
     fill(page, prompt=" ")
     page.locator("#run").click()
     expect(page.get_by_role("alert").filter(has_text="prompt is empty")).to_be_visible()
     expect(page.locator("#run")).to_have_text("Run")
+    page.evaluate("window.scrollTo(0, document.body.scrollHeight)")
+    expect(page.locator("#stage-notice")).not_to_be_in_viewport()
+    open_files(page, bad)
+    expect(page.get_by_role("alert").filter(has_text="schema")).to_be_in_viewport()
     assert [text_of(page), speedup(page).inner_text(), saved(page, "trace-file")] == before
     expect(page.locator("#stage .sl-source")).to_have_text("Your run")
 
@@ -261,7 +256,7 @@ def show_a_branch_elsewhere(page: Page) -> None:
 
 def test_presentation_is_the_stage_alone_in_large_type(visit, tmp_path):
     page = visit(viewport={"width": 1280, "height": 720})
-    press_run(page, tokens="40", temperature="0.8")
+    press_run(page, tokens="24", temperature="0.8")
     wait_for_end(page)
     page.locator("[data-share=present]").click()
     expect(page.locator(".sl-source:visible")).to_have_text(["Your run"])  # one chip says whose run it is
@@ -299,7 +294,9 @@ def test_on_a_phone_the_rounds_come_right_after_run_and_the_sheet_stands_on_the_
     press_run(page, tokens="40")
     expect(page.locator("#stage .sl-source")).to_have_text("Running now")
     assert page.evaluate(OVERLAPPING) == []
+    expect(page.locator("#stop")).to_be_in_viewport(ratio=0.9)
     running = page.locator("#stage .sl-rows").bounding_box()["y"]
+    fake()  # the baseline need not be slow
     wait_for_end(page)
     assert abs(page.locator("#stage .sl-rows").bounding_box()["y"] - running) <= 20
     page.wait_for_function(f"({ROWS})() >= 8")
