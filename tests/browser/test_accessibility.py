@@ -1,7 +1,7 @@
 """axe-core on every state of the page, and the page by keyboard alone. The script comes from a Python package."""
 
 import pytest
-from page_actions import drawn, fill, open_files, open_tab, press_run, text_of, violations, wait_for_end
+from page_actions import drawn, fill, open_files, open_tab, press_run, violations, wait_for_end
 from playwright.sync_api import Page, expect
 from sample_traces import tree
 
@@ -11,32 +11,8 @@ pytestmark = pytest.mark.browser
 CHARTS = ("tokens", "prediction", "acceptance", "rounds", "times", "scoring", "idealised")
 # Contrast depends on the scheme and size on the width, so two of the four pairs show what all would.
 PAIRS = pytest.mark.parametrize(("scheme", "width"), [("light", 1280), ("dark", 390)])
-# Lesson, step, and the heading of what there is to play with.
-TOOLS = (
-    (0, 1, "What comes next?"),
-    (0, 2, "One after the other, or several at once"),
-    (1, 6, "Memory, weights, pass, tokens"),
-    (2, 7, "Your own text"),
-    (1, 4, "Where is the ceiling?"),
-    (2, 6, "Who sees whom"),
-    (3, 1, "From logits to chances"),
-    (3, 8, "What is accepted, what is replaced"),
-    (3, 9, "One place, three words"),
-    (5, 3, "Paste your engine’s log"),
-    (5, 7, "Speedup for every draft length γ"),
-    (7, 5, "Be the drafter"),
-    (7, 6, "Which drafter is the fastest?"),
-    (8, 6, "The time of a round"),
-    (8, 7, "Which one is it?"),
-    (9, 1, "One round, every drafter"),
-    (11, 8, "Speedup for every draft length γ"),
-    (13, 7, "Tie or bug?"),
-    (10, 5, "A tree of your own"),
-    (11, 3, "What both models take"),
-    (12, 4, "The same device, a crowd of users"),
-    (12, 5, "Which experts does a pass read?"),
-    (14, 2, "From your traffic to a command"),
-)
+# Lessons and steps where there is something to play with.
+TOOLS = "0.1 0.2 1.4 1.6 2.6 2.7 3.1 3.8 3.9 5.3 5.7 7.5 7.6 8.6 8.7 9.1 10.5 11.3 11.8 12.4 12.5 13.7 14.2"
 FOCUSED = """() => {
   const node = document.activeElement, style = getComputedStyle(node), box = node.getBoundingClientRect();
   return { name: node.id || node.className.toString() || node.tagName, isPage: node === document.body,
@@ -114,8 +90,6 @@ def test_axe_finds_nothing_grave_while_sharing_and_presenting(visit, scheme, wid
 @pytest.mark.slow
 @PAIRS
 def test_axe_finds_nothing_grave_in_the_lessons(visit, scheme, width):
-    """The list, a prediction after the guess, each tool, a glowing token, the quiz, the way to the playground; at last
-    the same presented."""
     page = visit(color_scheme=scheme, viewport={"width": width, "height": 900})
     page.locator("#lessons-tab-button").click()
     expect(page.locator(".sl-lesson-card").first).to_be_visible()
@@ -124,12 +98,12 @@ def test_axe_finds_nothing_grave_in_the_lessons(visit, scheme, width):
     page.locator(".sl-option").first.click()
     expect(page.locator(".sl-reply")).to_contain_text("Measured before this run")
     assert violations(page) == [], "a question and its answer"
-    for lesson, step, name in TOOLS:
-        open_step(page, lesson, step)
-        expect(page.locator(".sl-figure-box h4")).to_have_text(name)
+    for place in TOOLS.split():
+        open_step(page, *map(int, place.split(".")))
+        expect(page.locator(".sl-figure-box h4")).to_be_visible()
         for button in page.locator(".sl-figure-box button").all():
             button.click()  # then the tool's result is on the page, too
-        assert violations(page, ".sl-lesson-page") == [], name  # the run beside it is the same in every step
+        assert violations(page, ".sl-lesson-page") == [], place  # the run beside it is the same in every step
     open_step(page, 2, 2)
     expect(page.locator("[data-glow]")).to_have_count(1)
     assert violations(page, "#lesson") == [], "a glowing token"
@@ -193,15 +167,12 @@ def test_tab_goes_once_through_the_page_and_every_stop_can_be_seen(visit):
 
 def test_a_whole_visit_by_keyboard(visit):
     page = visit()
-    fill(page, tokens="24")
-    page.locator("#prompt textarea").focus()
-    page.keyboard.press("Control+A")
+    fill(page, tokens="12")
+    page.locator("#prompt textarea").press("Control+A")
     page.keyboard.type("Hello there")
     page.keyboard.press("Shift+Enter")
-    expect(page.locator(".sl-source")).to_have_text("Your run")
+    expect(page.locator("#stage-notice")).to_contain_text("measured just now")
     expect(page.locator("#run")).to_have_text("Run")
-    open_tab(page, "Files")
-    expect(page.locator("#trace-file")).to_be_enabled()
     reach(page, "stage-rows")
     page.keyboard.press("?")
     expect(page.locator("dialog.sl-help")).to_be_visible()
@@ -218,12 +189,6 @@ def test_a_whole_visit_by_keyboard(visit):
     assert "sl-button" in page.evaluate(FOCUSED)["name"], "rolling keeps the focus"
     page.keyboard.press("Escape")
     expect(page.locator(".sl-inspector")).not_to_have_attribute("data-open", "locked")
-    written = text_of(page)
-    page.locator(".sl-rows").focus()
-    page.keyboard.press("ArrowLeft")
-    assert written.startswith(text_of(page)) and len(text_of(page)) < len(written)
-    page.keyboard.press("End")
-    assert text_of(page) == written
 
 
 def reach(page: Page, name: str) -> None:
