@@ -3,9 +3,8 @@
 PYTHONPATH=.:tests/helpers python tests/browser/measure.py player|page [--tokens N] [--runs 3]
 
 ``player`` needs no model: frames a second while stepping a made-up trace of 2,000 tokens, then DOM latency and CPU
-during a run through the real app. ``page``: how soon the page is ready, how soon a token is seen and inspected while
-the engine is busy, and how fast the real engine runs in turn for the page and without it, so that a machine that slows
-down slows both. `make load` measures a class of thirty.
+during a run through the real app. ``page``: how soon the page is ready, and a token is seen, and is inspected while the
+real engine is busy. `make load` measures a class of thirty.
 """
 
 import argparse
@@ -13,6 +12,7 @@ import os
 import statistics
 import tempfile
 import time
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -21,21 +21,16 @@ from api_request import Request
 from chromium import ARGS, find
 from fake_worker import FakeEngine, FakeWorker, play
 from gradio_client import Client
-from page_actions import choose, fill, saved
+from page_actions import choose, press_run, saved, wait_for_end
 from playwright.sync_api import Page, expect, sync_playwright
 from server import APP, serving
 from visits import DESKTOP
 
-from app.form import START
 from app.jobs.service import Service
 from app.page import build, launch_options
 from app.views import player_feed
-from app.views.tiles import speedup
 from engine.config import RunConfig
-from engine.runtime.worker import get_worker
-from engine.trace.events import Progress
-from engine.trace.metrics import compute_metrics
-from engine.trace.trace import Trace, fold, from_json
+from engine.trace.trace import fold, from_json
 
 READY_MS, FIRST_MS, INSPECT_MS = 2000, 300, 100  # the goals
 WAIT = 900_000  # ms
@@ -107,26 +102,6 @@ def new_page(browser, url: str) -> Page:
     return page
 
 
-def reset(page: Page) -> Page:
-    """With every setting's default; the page begins with the recorded run's."""
-    page.evaluate("document.querySelector('#reset').click()")
-    expect(page.locator("#temperature input[type=number]")).to_have_value("0")
-    return page
-
-
-def press_run(page: Page, **fields: str) -> None:
-    fill(page, **fields)
-    page.locator("#run").click()
-
-
-def wait_for_start(page: Page) -> None:
-    expect(page.locator("#run")).to_have_text("Running…", timeout=60_000)
-
-
-def wait_for_end(page: Page) -> None:
-    expect(page.locator("#run")).to_have_text("Run", timeout=WAIT)
-
-
 def cpu_seconds() -> float:
     """User and system time of this process and all below it; Linux only."""
     parents, ticks = {}, {}
@@ -195,8 +170,7 @@ def measure_latency(browser, tokens: int) -> None:
     page.evaluate(ARRIVALS)
     before, began = cpu_seconds(), time.monotonic()
     press_run(page, tokens=str(tokens))
-    wait_for_start(page)
-    wait_for_end(page)
+    wait_for_end(page, WAIT)
     seconds, used, seen = time.monotonic() - began, cpu_seconds() - before, page.evaluate("seen")
     late = [min(at for shown, at in seen["arrivals"] if shown >= count) - at_sent for count, at_sent in sent]
     print(
@@ -222,31 +196,17 @@ def visit(browser, url: str) -> tuple[float, bool]:
     return milliseconds, loading
 
 
-def through_the_page(page: Page, tokens: int, seed: int) -> dict:
+def through_the_page(page: Page, tokens: int, seed: int) -> tuple[float, float]:
+    """Milliseconds from the click to the first token, less the prefill, and the cores that the run took."""
     choose(page, "method", "n-gram lookup")
     page.locator("#stage .sl-rows").press("End")
     page.wait_for_timeout(1500)
     page.evaluate(FIRST)
     before, began = cpu_seconds(), time.monotonic()
     press_run(page, tokens=str(tokens), seed=str(seed))  # greedy: the text stays, and no kept run is shown instead
-    wait_for_start(page)
-    wait_for_end(page)
+    wait_for_end(page, WAIT)
     cores = (cpu_seconds() - before) / (time.monotonic() - began)
-    ran, plain = (from_json(saved(page, name)) for name in ("trace-file", "baseline-file"))
-    return {"first": page.evaluate("first") - 1000 * ran.finished.prefill, "cores": cores, **speeds(ran, plain)}
-
-
-def beside_it(tokens: int, seed: int) -> dict:
-    """The same request and its baseline on a worker of this process, as `python -m engine run --compare` does it."""
-    drafted = RunConfig(START, method="ngram", max_new_tokens=tokens, seed=seed)
-    plain = RunConfig(START, method="none", gamma=0, max_new_tokens=tokens, seed=seed)
-    jobs = [get_worker().submit([("run", config)]).entries() for config in (drafted, plain)]
-    return speeds(*(fold(event for _, event in job if not isinstance(event, Progress)) for job in jobs))
-
-
-def speeds(ran: Trace, plain: Trace) -> dict:
-    own, others = (compute_metrics(trace).tokens_per_second for trace in (ran, plain))
-    return {"run": own, "plain": others, "speedup": speedup(ran, plain)}
+    return page.evaluate("first") - 1000 * from_json(saved(page, "trace-file")).finished.prefill, cores
 
 
 def inspected_while_busy(page: Page, url: str) -> list[float]:
@@ -259,7 +219,7 @@ def inspected_while_busy(page: Page, url: str) -> list[float]:
     return times
 
 
-def show(name: str, values: list[float], unit: str, limit: float | None = None) -> None:
+def show(name: str, values: Sequence[float], unit: str, limit: float | None = None) -> None:
     held = "" if limit is None else f"  (at most {limit:.0f}: {'kept' if max(values) <= limit else 'NOT KEPT'})"
     each = ", ".join(f"{value:.4g}" for value in values)
     print(f"{name:<44} median {statistics.median(values):7.4g} {unit:<9} of {each}{held}", flush=True)
@@ -274,21 +234,14 @@ def measure_page(browser, url: str, tokens: int, runs: int) -> None:
         meanwhile.append(milliseconds)
     show("page ready, while the model loads", meanwhile or [first], "ms", READY_MS)
     show("page ready, later visits", [visit(browser, url)[0] for _ in range(runs)], "ms", READY_MS)
-    page = reset(new_page(browser, url))
-    beside_it(8, 0)
+    page = new_page(browser, url)
     through_the_page(page, 8, 1_000)  # the models are loaded and the device measured
-    alone, paged = [], []
-    for seed in range(1, runs + 1):
-        alone.append(beside_it(tokens, seed))
-        paged.append(through_the_page(page, tokens, seed))
+    firsts, cores = zip(*(through_the_page(page, tokens, seed) for seed in range(1, runs + 1)), strict=True)
     page.locator("#stage .sl-rows").press("End")
     looked = inspected_while_busy(page, url)
-    show("click to first token, less prefill", [one["first"] for one in paged], "ms", FIRST_MS)
+    show("click to first token, less prefill", firsts, "ms", FIRST_MS)
     show(f"inspecting, engine busy, worst of {len(looked)} tokens", sorted(looked)[-5:], "ms", INSPECT_MS)
-    for name, unit in (("run", "tokens/s"), ("plain", "tokens/s"), ("speedup", "×")):
-        show(f"{name}, through the page", [one[name] for one in paged], unit)
-        show(f"{name}, without it", [one[name] for one in alone], unit)
-    show("browser, server and engine during a run", [one["cores"] for one in paged], "cores")
+    show("browser, server and engine during a run", cores, "cores")
 
 
 def main(subject: str, tokens: int | None, runs: int) -> None:
