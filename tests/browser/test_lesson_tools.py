@@ -22,7 +22,7 @@ from engine.sampling.random_streams import Uniforms
 from engine.trace.speedup_model import expected_tokens, idealised_speedup, interpolate, predicted_speedup
 from engine.trace.trace import load
 from lessons import bpe_demo, check_server
-from lessons.measurements import measured_kinds, measured_precisions
+from lessons.measurements import measured_precisions
 from lessons.schema import TRACES
 
 pytestmark = pytest.mark.browser
@@ -252,20 +252,14 @@ def test_a_pass_of_many_users_takes_as_long_as_reading_or_arithmetic(bare):
 HEALTHY = {"alpha": 0.526, "gamma": 2, "c": 0.035, "slope": 0.077, "users": 1, "launch": 0}  # as in lesson 8
 
 
-def round_time(page: Page, values: dict) -> dict:
-    return page.evaluate("values => roundTime(values)", values)
-
-
 def test_a_round_takes_the_time_of_the_speedup_formula(bare):
     made = random.Random(4)
     for _ in range(40):
         alpha, c, slope = made.choice([0, 1, made.random()]), made.choice([0, 1, made.random()]), made.random()
         gamma, users, launch = made.randint(0, 16), made.choice([1, 40, 128, 256]), made.random()
         alone = {"alpha": alpha, "gamma": gamma, "c": c, "slope": slope, "users": 1, "launch": 0}
-        assert round_time(bare, alone)["speedup"] == pytest.approx(
-            idealised_speedup(alpha, gamma, c, {1: 1.0, 2: 1 + slope})
-        )
-        time = round_time(bare, alone | {"users": users, "launch": launch})
+        ideal, time = bare.evaluate("all => all.map(roundTime)", [alone, alone | {"users": users, "launch": launch}])
+        assert ideal["speedup"] == pytest.approx(idealised_speedup(alpha, gamma, c, {1: 1.0, 2: 1 + slope}))
         assert time["drafting"] + time["pass"] + time["overhead"] == pytest.approx(time["total"])
         assert time["pass"] == pytest.approx(max(1, users * (gamma + 1) / 128) + slope * gamma)
         assert time["overhead"] == pytest.approx(launch * (gamma + 1) if gamma else 0)
@@ -274,7 +268,7 @@ def test_a_round_takes_the_time_of_the_speedup_formula(bare):
 
 def test_each_cause_makes_a_healthy_round_lose_and_mending_it_is_what_helps(bare):
     causes, cases = bare.evaluate("[CAUSES, MYSTERIES]")
-    speed = lambda values: round_time(bare, values)["speedup"]  # noqa: E731
+    speed = lambda values: bare.evaluate("values => roundTime(values).speedup", values)  # noqa: E731
     assert speed(HEALTHY) > 1.4
     assert all(speed(HEALTHY | {cause["setting"]: cause["value"]}) < 0.95 for cause in causes.values())
     assert len({case["cause"] for case in cases}) == len(cases) == 5
@@ -307,11 +301,6 @@ VLLM = (
     " Accepted throughput: 0.12 tokens/s, Drafted throughput: 0.34 tokens/s, Accepted: 92 tokens, Drafted: 259 tokens,"
     " Per-position acceptance rate: 0.757, 0.622, 0.432, 0.324, 0.189, 0.108, 0.054, Avg Draft acceptance rate: 35.5%"
 )
-VLLM_LATER = (
-    VLLM.replace("3.49", "7.24")
-    .replace("92 tokens", "231 tokens")
-    .replace("0.757, 0.622, 0.432, 0.324, 0.189, 0.108, 0.054", "1.000, 1.000, 0.973, 0.973, 0.892, 0.784, 0.622")
-)
 VLLM_OLD = "SpecDecoding metrics: Draft acceptance rate: 100.0%, Accepted: 66 tokens, Drafted: 66 tokens"
 SGLANG = "\n".join(
     f"[2025-10-22 10:27:57 TP0] Decode batch. #running-req: 1, #token: 108, token usage: 0.00, accept len: {length},"
@@ -322,10 +311,7 @@ SGLANG_NEW = SGLANG.replace("0.54", "0.39").replace("0.49", "0.32").replace("0.4
 SGLANG_NEW = SGLANG_NEW.replace("accept len: 1.57, accept rate: 0.39", "accept len: 1.57, accept rate: 0.19")
 LLAMA = (
     "0.06.896.015 I slot print_timing: id  1 | task 0 | draft acceptance = 0.64479 (  167 accepted /   259 generated),"
-    " mean acceptance length =  2.92, acceptance rate per position = (0.805, 0.632, 0.483)\n"
-    "0.06.896.057 I statistics     draft-eagle3: #calls(b,g,a) =    1     87     87, #gen drafts =     87,"
-    " #acc drafts =    70, #gen tokens =    259, #acc tokens =   167, #mean acc len = 2.92,"
-    " #acc rate/pos = (0.805, 0.632, 0.483)"
+    " mean acceptance length =  2.92, acceptance rate per position = (0.805, 0.632, 0.483)"
 )
 LLAMA_OLD = "draft acceptance rate = 0.57576 (  171 accepted /   297 generated)"
 LLAMA_TOTALS = (
@@ -342,7 +328,6 @@ TENSORRT = (
     ("log", "engine", "tau", "gamma", "per_drafted", "alphas"),
     [
         (VLLM, "vLLM", 3.49, 7, 92 / 259, [0.757, 0.622 / 0.757]),
-        (VLLM + "\n" + VLLM_LATER, "vLLM", 5.365, 7, 323 / 518, [(0.757 + 1) / 2, (0.622 + 1) / 1.757]),
         (VLLM_OLD, "vLLM", 5, 4, 1, [1, 1]),
         (SGLANG, "SGLang", 1.908, 3, 0.908 / 3, None),
         (SGLANG_NEW, "SGLang", 1.908, 3, 0.908 / 3, None),
@@ -351,7 +336,7 @@ TENSORRT = (
         (LLAMA_TOTALS, "llama.cpp", 1 + 1252 / 796, 2, 1252 / 1585, None),
         (TENSORRT, "TensorRT-LLM", 2.65, 3, 0.55, None),
     ],
-    ids=["vllm", "two-of-vllm", "old-vllm", "sglang", "new-sglang", "llama", "old-llama", "llama-totals", "tensorrt"],
+    ids=["vllm", "old-vllm", "sglang", "new-sglang", "llama", "old-llama", "llama-totals", "tensorrt"],
 )
 def test_a_log_of_another_engine_gives_alpha_and_tau(bare, log, engine, tau, gamma, per_drafted, alphas):
     found = bare.evaluate("log => readAcceptance(log, 4)", log)
@@ -383,9 +368,6 @@ def test_the_best_length_follows_alpha_by_position_and_what_is_no_log_gets_a_sen
     ):  # fmt: skip
         assert said in bare.evaluate("log => readAcceptance(log, 4).problem", log), log
     assert bare.evaluate("log => readAcceptance('x '.repeat(5e6) + log, 4).engine", VLLM) == "vLLM", "in seconds"
-
-
-# ── one round, a pass, experts, a text of one's own ──
 
 
 def test_a_round_costs_what_the_speedup_formula_says_and_reads_what_the_drafter_reads(bare):
@@ -436,9 +418,7 @@ def test_a_second_place_to_copy_from_goes_on_with_another_token_and_never_costs_
     made, helped = random.Random(5), 0
     for _ in range(50):
         tokens = made.choices("abc", k=40)
-        one, two = (
-            bare.evaluate("([tokens, ways]) => ownRounds(tokens, 10, 3, ways)", [tokens, ways]) for ways in (1, 2)
-        )
+        one, two = bare.evaluate("tokens => [1, 2].map(ways => ownRounds(tokens, 10, 3, ways))", tokens)
         assert sum(each["emitted"] for each in two) == sum(each["emitted"] for each in one) == 30
         for each in two:
             assert not each["others"] or each["others"][0] != each["drafts"][0]
@@ -553,10 +533,6 @@ def test_the_near_tie_turns_in_bf16_and_not_in_fp32(at_tool):
     page.keyboard.press("Home")
     expect(result(page)).to_contain_text("Neither leads in truth")
     assert sum(map(int, told().values())) == 400
-    row = page.locator(".sl-add-row").nth(1)
-    before = row.inner_text()
-    page.get_by_role("button", name="Other numbers").click()
-    expect(row).not_to_have_text(before)
 
 
 def test_a_pasted_log_is_read_with_the_costs_that_are_set(at_tool):
@@ -564,13 +540,11 @@ def test_a_pasted_log_is_read_with_the_costs_that_are_set(at_tool):
     box = page.get_by_label("Lines of your engine’s log")
     expect(result(page).first).to_contain_text("vLLM: τ 1.52, α 0.39 for the first draft, 13.1 %")
     expect(result(page).nth(1)).to_contain_text("Draft 1 instead of 4")
-    expect(page.locator(".sl-figure-box .sl-meter")).to_have_count(4)
     box.fill(SGLANG)
     expect(result(page).first).to_contain_text("SGLang: τ 1.91")
     expect(page.locator(".sl-lesson-next")).to_have_text("Next")
     box.fill("<img src=x onerror=alert(1)>")
     expect(result(page).first).to_contain_text("No acceptance found")
-    expect(page.locator(".sl-figure-box .sl-meter")).to_have_count(0)
     assert page.locator(".sl-figure-box img").count() == 0
 
 
@@ -615,9 +589,7 @@ def test_fewer_bits_leave_drafts_less_to_gain_and_the_whole_is_faster(at_tool):
 def test_a_report_is_judged_and_a_wrong_judgement_is_answered(at_tool):
     page = at_tool(13, "Test your own engine")
     for wrong, right in zip(
-        ("A bug", "Only ties", "Too little to say", "A bug"),
-        ("Only ties", "A bug", "A bug", "Too little"),
-        strict=True,
+        ("A bug", "Only ties", "Too little to say", "A bug"), ("Only ties", "A bug", "A bug", "Too little"), strict=True
     ):
         page.get_by_role("button", name=wrong).click()
         expect(result(page)).to_contain_text(f"It is “{right}")
@@ -668,9 +640,6 @@ def test_one_pass_gives_a_row_for_each_place_and_a_rejection_greys_those_after_i
     page.get_by_role("button", name="Run the pass").click()
     page.get_by_role("button", name="Reject draft 1, rain").click()
     assert states(rows) == ["accepted", "rejected", "accepted", "gone", "gone", "accepted", "branch"]
-    for number, word in ((2, "sun"), (5, "rain"), (6, "sun")):
-        page.get_by_role("button", name=f"Reject draft {number}, {word}").click()
-    expect(result(page)).to_have_text("Nothing is accepted. 4 more rows assume a token that is gone.")
 
 
 @pytest.mark.slow
@@ -698,16 +667,9 @@ def test_a_learner_who_knows_the_text_beats_every_drafter_and_one_who_does_not_i
         options.nth(number).press("Enter")
     expect(result(page)).to_contain_text("is rejected: the target writes “Once”. 3 discarded.")
 
-    page.locator('.sl-dot[title="Six kinds of text"]').click()
-    table = measured_kinds()
-    for i, (kind, speedups) in enumerate(table.items()):
-        chosen(page).nth(i).select_option(max(speedups, key=speedups.get) if kind != "quote" else "EAGLE head")
-    page.get_by_role("button", name="Show what was measured").click()
-    expect(result(page)).to_have_text("5 of 6 found.")
-
 
 @pytest.mark.slow
-def test_a_round_is_drawn_to_scale_broken_in_six_ways_and_its_cause_is_found(at_tool):
+def test_a_round_is_drawn_to_scale_and_its_cause_is_found(at_tool):
     page = at_tool(8, "Fix it")
     speed = lambda: float(result(page).get_attribute("data-speedup"))  # noqa: E731
     widths = lambda: page.locator(".sl-ruler-bar").evaluate_all(  # noqa: E731
@@ -719,14 +681,6 @@ def test_a_round_is_drawn_to_scale_broken_in_six_ways_and_its_cause_is_found(at_
     expect(result(page)).to_have_text("1 token in 1 plain step: as fast as plain.")
     expect(page.locator(".sl-lesson-next")).to_have_text("Next")
     every_slider_to_its_ends(page)
-
-    page.locator('.sl-dot[title="Which cause is it?"]').click()
-    assert speed() > 1.4
-    for name in ("few accepted", "γ too long", "dear draft", "dear width", "full batch", "launches"):
-        page.get_by_role("button", name=name).click()
-        expect(result(page)).to_contain_text("slower than plain")
-    page.get_by_role("button", name="A healthy run").click()
-    assert speed() > 1.4
 
     page.locator('.sl-dot[title="Name the cause"]').click()
     wrong = "Not this one. It is “launches”"
@@ -769,9 +723,7 @@ def test_a_device_is_kept_between_calculators_and_long_texts_experts_and_bits_ch
     slide(page, "Users at once", 20)
     assert gain() == brings(20, 128 / 4)
     lists("Weights in").select_option(label="bf16")
-    assert gain() == brings(20, 128)
     lists("Device").select_option(label="H200")
-    assert gain() == brings(20, 208)
     lists("Layers").select_option(index=1)
     assert gain() == brings(20, 208, experts=True)
     every_slider_to_its_ends(page)
@@ -794,7 +746,6 @@ def test_the_bill_adds_up(at_tool):
     expect(page.locator(".sl-lesson-next")).to_have_text("Next")
     turn = (1 - 1 / good) / (1 / bad - 1 / good)  # there a token takes as long as a plain one
     chosen(page).select_option(label="always")
-    slide(page, "Tokens that the draft fits badly", round(turn + 0.03, 2))
-    expect(result(page)).to_contain_text("more than without drafts")
-    slide(page, "Tokens that the draft fits badly", round(turn - 0.03, 2))
-    expect(result(page)).to_contain_text("less than without drafts")
+    for share, words in ((turn + 0.03, "more than without drafts"), (turn - 0.03, "less than without drafts")):
+        slide(page, "Tokens that the draft fits badly", round(share, 2))
+        expect(result(page)).to_contain_text(words)

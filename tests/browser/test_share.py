@@ -61,27 +61,18 @@ def test_what_a_link_may_not_say_is_said_and_the_next_run_works(visit):
     told = page.locator("#stage-notice")
     expect(told).to_contain_text("Temperature cannot be")
     expect(told).to_contain_text("Seed cannot be '<b>9'")
-    expect(told).to_contain_text("hides 1 control that this page does not have")
     expect(told).to_have_attribute("data-kind", "slow")  # the rest of the link was of use
     assert (value(page, "prompt"), value(page, "tokens"), value(page, "temperature")) == (HOSTILE, "12", "0")
     press_run(page)
     wait_for_end(page)
-    page.goto(f"{page.home.partition('?')[0]}?prompt=" + "x" * 20_000)
-    expect(page.get_by_role("alert").filter(has_text="characters long")).to_be_visible()
 
 
 @pytest.mark.slow
-def test_the_dialog_warns_copies_and_its_link_hides_and_presents(visit):
+def test_the_dialog_copies_a_link_that_hides_and_presents(visit):
     page = visit(**CLIPBOARD)
     dialog = page.get_by_role("dialog", name="Share this page")
-    page.locator("#prompt textarea").fill("  ")
-    page.locator("[data-share=open]").click()
-    expect(page.locator(".sl-share-said")).to_contain_text("prompt is empty")
-    expect(page.locator("[data-share=copy]")).to_be_disabled()
-    page.keyboard.press("Escape")
     page.locator("#prompt textarea").fill("A class's prompt")
     page.locator("[data-share=open]").click()
-    expect(dialog).to_contain_text("The prompt is part of the link")
     plain = copied(page)
     assert "prompt=A+class%27s+prompt" in plain and "revision=" in plain and "hide" not in plain
     dialog.locator("summary").click()
@@ -95,18 +86,10 @@ def test_the_dialog_warns_copies_and_its_link_hides_and_presents(visit):
     classroom = visit("?" + urlsplit(link).query)
     expect(classroom.locator("#prompt textarea")).to_have_value("A class's prompt")
     expect(classroom.locator("body")).to_have_class(re.compile("sl-present"))
-    expect(classroom.locator("#seed")).to_be_hidden()
     classroom.keyboard.press("p")
     expect(classroom.locator("body")).not_to_have_class(re.compile("sl-present"))
-    empty = "all => all.filter(one => one.offsetHeight && ![...one.children].some(child => child.offsetHeight)).length"
-    assert classroom.locator(":is(#quick, #drawer) .form").evaluate_all(empty) == 0, (
-        "what is hidden leaves an empty frame"
-    )
     for gone in ("#seed", "#temperature", "#dice", "#reset"):
         expect(classroom.locator(gone).first).to_be_hidden()
-    classroom.locator("#settings").click()
-    expect(classroom.locator("#tokens")).to_be_visible()
-    classroom.locator("#settings").click()
     press_run(classroom)
     wait_for_end(classroom)
     expect(classroom).to_have_url(re.compile(r"hide=temperature,seed&present=1$"))

@@ -5,8 +5,9 @@ import os
 import socket
 import subprocess
 import sys
-import time
+from functools import partial
 
+import fake_worker
 import pytest
 from api_request import Request
 from gradio_client import Client
@@ -57,21 +58,11 @@ def asked(clients, held):
 
 
 def engines() -> list[psutil.Process]:
-    return [one for one in psutil.process_iter(["name"]) if "ServeReplica:speclens:Engine" in " ".join(_words(one))]
+    every = psutil.process_iter(["cmdline"])
+    return [one for one in every if "ServeReplica:speclens:Engine" in " ".join(one.info["cmdline"] or ())]
 
 
-def _words(process: psutil.Process) -> list[str]:
-    try:
-        return process.cmdline()
-    except psutil.Error:
-        return []
-
-
-def wait_for(condition, seconds=60.0):
-    until = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < until, "it did not happen in time"
-        time.sleep(0.05)
+wait_for = partial(fake_worker.wait_for, seconds=60)
 
 
 def is_running(request: Request) -> bool:

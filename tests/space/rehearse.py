@@ -65,27 +65,10 @@ def install(work: Path, checkout: Path) -> dict[str, float]:
         began = time.monotonic()
         subprocess.run([*pip, *arguments], check=True, stderr=subprocess.DEVNULL)
         seconds[f"install {name}, s"] = time.monotonic() - began
+    frozen = subprocess.check_output([*pip[:3], "freeze"], text=True)
+    if "nvidia-" in frozen or "cuda-" in frozen:
+        sys.exit("CUDA was installed for a CPU.")
     return seconds
-
-
-def cuda_packages(work: Path, requirements: list[str]) -> list[str]:
-    """The packages of CUDA that pip would install, by their metadata; nothing is downloaded."""
-    pip = [str(work / "venv" / "bin" / "python"), "-m", "pip", "install", "--dry-run", "--quiet", "--ignore-installed"]
-    report = work / "report.json"
-    done = subprocess.run([*pip, "--report", str(report), *requirements], capture_output=True, text=True)
-    if done.returncode:
-        sys.exit(done.stderr[-2000:])
-    names = [each["metadata"]["name"] for each in json.loads(report.read_text())["install"]]
-    return sorted(name for name in names if name.startswith(("nvidia-", "cuda-")))
-
-
-def installed_cuda(work: Path) -> list[str]:
-    frozen = subprocess.check_output([str(work / "venv" / "bin" / "python"), "-m", "pip", "freeze"], text=True)
-    return [line for line in frozen.splitlines() if line.startswith(("nvidia-", "cuda-"))]
-
-
-def size(folder: Path) -> int:
-    return sum(file.lstat().st_size for file in folder.rglob("*") if not file.is_dir())
 
 
 def preload(home: Path, prepared: Path) -> None:
@@ -192,13 +175,7 @@ def main() -> None:
         subprocess.run(["tar", "-x", "-C", str(checkout)], input=archive, check=True)
         subprocess.run(["chmod", "-R", "a-w,a+rX", str(checkout)], check=True)
         try:
-            figures = install(work, checkout)
-            figures["installed, GB"] = size(work / "venv") / 1e9
-            figures["CUDA packages on a CPU"] = len(installed_cuda(work))
-            torch = next(line for line in (checkout / "requirements.txt").read_text().splitlines() if "torch==" in line)
-            # "===" refuses a build without CUDA, where one lies on this machine.
-            figures["CUDA packages with a GPU"] = len(cuda_packages(work, [torch.replace("==", "===")]))
-            figures |= starts(work)
+            figures = install(work, checkout) | starts(work)
         finally:
             subprocess.run(["chmod", "-R", "u+w", str(checkout)], check=True)
     print("| | measured | goal |\n|---|---|---|")
@@ -207,8 +184,6 @@ def main() -> None:
     if options.out:
         options.out.write_text(json.dumps(figures, indent=1))
     missed = [name for name, goal in GOALS.items() if figures[name] > goal]
-    if figures["CUDA packages on a CPU"] or not figures["CUDA packages with a GPU"]:
-        missed.append("CUDA on a GPU, and only there")
     sys.exit(f"Missed: {', '.join(missed)}" if missed else 0)
 
 
