@@ -2,9 +2,9 @@
 
 PYTHONPATH=.:tests/helpers python tests/browser/measure.py player|page [--tokens N] [--runs 3]
 
-``player`` needs no model: frames a second while stepping a made-up trace of 2,000 tokens, then DOM latency and CPU
-during a run through the real app. ``page``: how soon the page is ready, and a token is seen, and is inspected while the
-real engine is busy. `make load` measures a class of thirty.
+``player`` needs no model: frames a second while stepping a made-up trace of 2,000 tokens. ``page``: how soon the page
+is ready, how soon a token is seen, and how soon one is inspected while the engine is busy. `make load` measures a
+class of thirty.
 """
 
 import argparse
@@ -19,15 +19,13 @@ from pathlib import Path
 import player_page
 from api_request import Request
 from chromium import ARGS, find
-from fake_worker import FakeEngine, FakeWorker, play
+from fake_worker import play
 from gradio_client import Client
 from page_actions import choose, press_run, saved, wait_for_end
 from playwright.sync_api import Page, expect, sync_playwright
 from server import APP, serving
 from visits import DESKTOP
 
-from app.jobs.service import Service
-from app.page import build, launch_options
 from app.views import player_feed
 from engine.config import RunConfig
 from engine.trace.trace import fold, from_json
@@ -39,14 +37,6 @@ FRAMES = """() => {
   const seen = window.seen = { frames: [], long: [] };
   let last = performance.now();
   requestAnimationFrame(function tick(now) { seen.frames.push(now - last); last = now; requestAnimationFrame(tick); });
-  new PerformanceObserver(list => seen.long.push(...list.getEntries().map(entry => entry.duration)))
-    .observe({ type: 'longtask' });
-}"""
-# The same without counting frames, which alone would keep the browser busy: when each round came into the document.
-ARRIVALS = """() => {
-  const player = document.querySelector('.sl-player'), seen = window.seen = { arrivals: [], long: [] };
-  new MutationObserver(() => seen.arrivals.push([+player.dataset.rounds, performance.timeOrigin + performance.now()]))
-    .observe(player, { attributes: true, attributeFilter: ['data-rounds'] });
   new PerformanceObserver(list => seen.long.push(...list.getEntries().map(entry => entry.duration)))
     .observe({ type: 'longtask' });
 }"""
@@ -149,39 +139,6 @@ def played(page: Page, notch: int) -> None:
     page.wait_for_timeout(5000)
 
 
-def measure_latency(browser, tokens: int) -> None:
-    """A run through the real app: from a value's yield to its rounds being in the document."""
-    sent: list[tuple[int, float]] = []
-    rounds = player_feed.rounds
-
-    def timed(events, lean=False):
-        text = rounds(events, lean)
-        if events and (not sent or events[-1].index >= sent[-1][0]):  # the end sends all of them once more
-            sent.append((events[-1].index + 1, 1000 * time.time()))
-        return text
-
-    player_feed.rounds = timed
-    service = Service(FakeEngine(FakeWorker(step=0.04)))
-    demo = build(service)
-    _, url, _ = demo.launch(prevent_thread_lock=True, quiet=True, server_name="127.0.0.1", **launch_options(service))
-    page = new_page(browser, url)
-    page.locator("#stage .sl-rows").press("End")
-    sent.clear()
-    page.evaluate(ARRIVALS)
-    before, began = cpu_seconds(), time.monotonic()
-    press_run(page, tokens=str(tokens))
-    wait_for_end(page, WAIT)
-    seconds, used, seen = time.monotonic() - began, cpu_seconds() - before, page.evaluate("seen")
-    late = [min(at for shown, at in seen["arrivals"] if shown >= count) - at_sent for count, at_sent in sent]
-    print(
-        f"a run of {tokens} tokens: in the document {percentile(late, 0.5):.0f} ms after it was sent "
-        f"(p95 {percentile(late, 0.95):.0f} ms, {len(late)} updates)"
-    )
-    print(f"CPU of server and browser together: {used:.1f} s over {seconds:.1f} s = {used / seconds:.2f} cores")
-    print(f"long tasks of the page during the run (ms): {[round(ms) for ms in seen['long']]}")
-    demo.close()
-
-
 # ── the page ──
 
 
@@ -251,7 +208,6 @@ def main(subject: str, tokens: int | None, runs: int) -> None:
         browser = playwright.chromium.launch(executable_path=find(), args=ARGS)
         if subject == "player":
             measure_player(browser, tokens or 2000)
-            measure_latency(browser, 400)
         else:
             with serving(APP, Path(folder) / "app.log") as url:
                 measure_page(browser, url, tokens or 128, runs)

@@ -35,15 +35,6 @@ def points(page: Page):
     return page.locator("#theory-points tbody tr")
 
 
-def possible(page: Page):
-    """Those whose speedup can be true; noise is in the table and on no curve."""
-    return points(page).filter(has_not_text=NOISE)
-
-
-def marks(page: Page):
-    return page.locator("[data-plot=alpha] .sl-point")
-
-
 def test_points_are_measured_stopped_gone_on_with_saved_and_cleared(visit, tiny_server):
     page = visit(server=tiny_server)
     open_lab(page, "Theory")
@@ -52,28 +43,23 @@ def test_points_are_measured_stopped_gone_on_with_saved_and_cleared(visit, tiny_
     expect(page.locator("#theory-notice .sl-alert")).to_contain_text("Tick at least one α")
     words = page.locator("#theory-notice .sl-words")
     measure(page, ("0.1", "0.5", "0.9", "0.95"), ("1", "2", "4", "8"), tokens=192, repeats=5)
-    expect(page.locator("#theory-run")).to_have_text("Running…")
-    expect(words).to_contain_text(re.compile(r"Point \d+ of 80"))
     expect(points(page).first).to_be_visible(timeout=30_000)
     page.locator("#theory-stop").click()
     expect(words).to_contain_text(re.compile(r"Stopped: \d+ of 80 measured"))
     expect(page.locator("#theory-run")).to_have_text(MEASURE)
-    count, first = points(page).count(), points(page).first.locator("th").inner_text()
-    done = int(re.search(r"Stopped: (\d+)", words.inner_text())[1])
-    assert 0 < count <= done < 80
+    first = points(page).first.locator("th").inner_text()
 
     measure(page, ("0.1", "0.5", "0.9", "0.95"), ("1", "2"), repeats=1)  # goes on, with less to do
     expect(words).to_contain_text(re.compile("fastest was|No point was"))
     assert points(page).count() >= 8 and points(page).first.locator("th").inner_text() == first
-    expect(page.locator("#theory-break-even tbody tr")).not_to_have_count(0)
-    expect(marks(page)).to_have_count(possible(page).count())  # each on the theory's own curves
+    marks = page.locator("[data-plot=alpha] .sl-point")
+    possible = points(page).filter(has_not_text=NOISE).count()  # noise is in the table and on no curve
+    expect(marks).to_have_count(possible)
     expect(page.locator("[data-plot=alpha] .sl-curve-here")).not_to_have_count(0)
     expect(page.locator(".sl-theory-here input")).to_be_checked()  # the sliders went to this machine's costs
 
     table = list(csv.DictReader(io.StringIO(saved(page, "theory-csv"))))
-    whole = json.loads(saved(page, "theory-json"))
-    assert len(table) == len(whole["points"]) == points(page).count()
-    assert points(page).first.locator("td").nth(4).inner_text().startswith(f"{float(table[0]['speedup']):.2f}×")
+    assert len(table) == len(json.loads(saved(page, "theory-json"))["points"]) == points(page).count()
     for scheme, width in (("light", 1280), ("dark", 390)):
         page.emulate_media(color_scheme=scheme)
         page.set_viewport_size({"width": width, "height": 900})
@@ -85,12 +71,9 @@ def test_points_are_measured_stopped_gone_on_with_saved_and_cleared(visit, tiny_
 
     page.get_by_role("tab", name="Sweep").click()  # the curves are fed anew when the tab is opened again
     page.get_by_role("tab", name="Theory").click()
-    expect(marks(page)).to_have_count(possible(page).count())
+    expect(marks).to_have_count(possible)
     page.locator("#theory-restart").click()
     expect(words).to_contain_text("Cleared")
     expect(points(page).first).to_be_hidden()
-    expect(marks(page)).to_have_count(0)
+    expect(marks).to_have_count(0)
     expect(page.locator("#theory-csv")).to_be_disabled()
-    measure(page, ("0.95",), ("2",))
-    expect(points(page)).to_have_count(1)
-    expect(page.locator("#theory-notice .sl-alert")).to_be_empty()

@@ -212,9 +212,7 @@ def test_a_jump_over_many_rounds_shows_the_last_of_them(visit):
     page.locator(".sl-dot").nth(1).click()
     page.get_by_label("Your guess").fill("67 %")
     page.keyboard.press("Enter")
-    expect(page.locator(".sl-reply")).to_contain_text("Right: it is 0.67.")
     expect(page.locator("#lesson .sl-place")).to_contain_text("Round 32 of 32")
-    page.evaluate("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
     last = page.locator('#lesson .sl-row[aria-label="Round 32"] .sl-token').last
     expect(last).to_be_visible()
     assert last.evaluate(IN_ITS_FRAME), "the newest round is out of sight"
@@ -222,13 +220,11 @@ def test_a_jump_over_many_rounds_shows_the_last_of_them(visit):
 
 def test_the_answer_comes_into_sight_and_the_run_stays_beside_it(visit):
     page = visit("#lesson-7", viewport={"width": 1280, "height": 760})
-    expect(title(page)).to_be_visible()
     page.get_by_label("Your guess").fill("1")
     page.keyboard.press("Enter")
-    for place in (".sl-reply", ".sl-lesson-next", ".sl-question-text"):
+    run = ("#lesson .sl-rows", "#lesson .sl-bonus.sl-token[data-stage]")
+    for place in (".sl-reply", ".sl-lesson-next", ".sl-question-text", *run):
         expect(page.locator(place).first).to_be_in_viewport(ratio=1)
-    expect(page.locator("#lesson .sl-rows")).to_be_in_viewport(ratio=1)
-    expect(page.locator("#lesson .sl-bonus.sl-token[data-stage]")).to_be_in_viewport(ratio=1)
 
 
 @pytest.mark.slow
@@ -260,7 +256,6 @@ def test_formulas_words_and_lists_of_a_step_can_be_seen_and_heard(visit):
 def test_a_tree_of_drafts_is_tried_by_hand(visit):
     page = visit("#lesson-10")
     page.locator(".sl-dot").nth(3).click()
-    expect(title(page)).to_have_text("A small tree, by hand")
     tree = page.locator('#lesson .sl-row[aria-label="Round 2"]')
     expect(tree.locator(".sl-rejected")).to_have_count(1)  # the first sibling; the second is the question
     expect(tree.locator(".sl-accepted")).to_have_count(0)
@@ -288,14 +283,12 @@ def test_counting_tells_the_right_rules_from_the_broken_ones(visit):
             accepted.append(float(verdict.get_attribute("data-accepted")))
         return fair, accepted
 
-    certain, match = (draws(f"favourite, {how}") for how in ("tested with q = 1", "accepted if p draws it too"))
-    for fair, _ in (draws("the right rule"), certain, match):
-        assert fair.count("true") >= 3
-    assert sum(certain[1]) / 5 == pytest.approx(sum(match[1]) / 5, abs=0.02)  # one and the same rule
+    for right in ("the right rule", "favourite, tested with q = 1", "favourite, accepted if p draws it too"):
+        assert draws(right)[0].count("true") >= 3
     assert draws("q taken before temperature")[0].count("false") >= 4  # twice the noise away, on average
-    assert draws("no residual: redraw from p", repeats=2)[0] == ["false"] * 2
     assert draws("favourite, tested as if drawn", repeats=2) == (["false"] * 2, [1.0] * 2)
-    assert draws("typical acceptance: lossy on purpose", repeats=2)[0] == ["false"] * 2
+    for wrong in ("no residual: redraw from p", "typical acceptance: lossy on purpose"):
+        assert draws(wrong, repeats=2)[0] == ["false"] * 2
     rare = "one draft in 100 accepted untested"
     assert "true" in draws(rare)[0] and draws(rare, "1,000,000", 1)[0] == ["false"]
 

