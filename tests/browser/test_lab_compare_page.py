@@ -121,17 +121,3 @@ def test_texts_that_differ_are_marked_from_the_place_where_they_part(opened):
             assert violations(page) == [], scheme
     last = page.locator(".sl-compare-row .sl-parted").last
     expect(last.locator(".sl-unseen")).to_contain_text("not the text of run 1")  # not by a look alone
-
-
-@pytest.mark.slow
-def test_long_runs_keep_few_tokens_in_the_document(opened):
-    page = opened()
-    page.locator("#compare-add").click()
-    run_all(page, 500)
-    rows = int(page.locator(".sl-compare-table").get_attribute("aria-rowcount")) - 2  # less names and facts
-    assert rows == 500 and page.locator(".sl-compare-row").count() < 60
-    page.evaluate("document.querySelector('.sl-compare-frame').scrollTop = 1e9")
-    last = page.locator(".sl-compare-row").last
-    expect(last.locator(".sl-token").first).to_be_visible()
-    expect(last.locator(".sl-compare-index")).to_contain_text("500")
-    assert page.locator(".sl-compare-row").count() < 60

@@ -4,7 +4,7 @@ import itertools
 import re
 
 import pytest
-from page_actions import choose, open_lab, run, speedup
+from page_actions import open_lab
 from player_page import page_with
 from playwright.sync_api import Page, expect
 
@@ -118,31 +118,6 @@ def test_sliders_move_by_keyboard_and_by_dragging_in_the_pictures(theory):
     page.locator("[data-plot=gamma]").scroll_into_view_if_needed()
     page.locator("[data-plot=gamma]").click(position={"x": 50, "y": 150})
     assert page.locator(".sl-theory [name=gamma]").input_value() == "1"
-
-
-@pytest.mark.slow
-def test_the_recorded_run_then_the_visitors_own(theory):
-    page = theory
-    expect(page.locator(".sl-theory-run")).to_contain_text("No run of yours yet")
-    expect(page.locator(".sl-theory-to-run")).to_have_text("Set the sliders to the recorded run")
-    page.get_by_role("tab", name="Playground").click()
-    choose(page, "method", re.compile("^n-gram"))
-    run(page, tokens="60")
-    words = page.locator('[data-tile="alpha"]').get_attribute("title")
-    alpha = re.match(r"α = ([01]\.\d\d):", words)[1]
-    measured = speedup(page).inner_text()
-    page.get_by_role("tab", name="Lab").click()
-    told = page.locator(".sl-theory-run")
-    expect(told).to_contain_text("Your last run: n-gram lookup")
-    expect(told).to_contain_text(f"α = {alpha}:")
-    expect(told).to_contain_text(f"Measured: {measured} plain decoding")
-    page.get_by_role("button", name="Set the sliders to my run").click()
-    expect(page.locator("[data-fill=alpha]").first).to_have_text(alpha)
-    expect(page.locator("[data-fill=scoring]")).to_have_text("1.40")  # v(5) of the made-up worker's costs
-    expect(page.locator(".sl-theory [name=slope]")).to_be_disabled()
-    expect(page.locator("[data-plot=alpha] .sl-run-measured")).to_have_count(1)
-    put(page, gamma=9)
-    expect(page.locator("[data-plot=alpha] .sl-run-measured")).to_have_count(0)
 
 
 def test_the_recorded_exits_are_drawn_with_a_sentence(theory):

@@ -192,7 +192,12 @@ def test_a_branch_is_a_second_lane_beside_its_run(visit):
         assert violations(page, "#stage") == [], scheme
     page.evaluate("document.body.classList.remove('dark')")
     step_through_a_branch(page, at)
-    show_a_branch_elsewhere(page)
+    page.set_viewport_size({"width": 390, "height": 844})
+    lines = page.locator("#stage .sl-row:has(.sl-forced) .sl-line")
+    one, two = (lines.nth(i).bounding_box() for i in (0, 1))
+    assert two["y"] >= one["y"] + one["height"], "on a phone the second lane is below the first"
+    page.wait_for_function(f"{OVERFLOW} <= 0")
+    page.set_viewport_size({"width": 1280, "height": 800})
     heads.get_by_role("button", name="Drop").click()
     expect(page.locator("#stage .sl-second")).to_have_count(0)
     expect(page).not_to_have_url(re.compile("force="))
@@ -222,25 +227,6 @@ def step_through_a_branch(page: Page, at: int) -> None:
     page.keyboard.press("Escape")
     page.locator("#stage .sl-rows").press("End")
     page.keyboard.press("Escape")
-
-
-def show_a_branch_elsewhere(page: Page) -> None:
-    """On a phone the second lane is below the first; presented, the side goes until a token is chosen."""
-    page.set_viewport_size({"width": 390, "height": 844})
-    row = page.locator("#stage .sl-row:has(.sl-forced)")
-    one, two = (row.locator(".sl-line").nth(i).bounding_box() for i in (0, 1))
-    assert two["y"] >= one["y"] + one["height"] and two["x"] == pytest.approx(one["x"], abs=1)
-    page.wait_for_function(f"{OVERFLOW} <= 0")
-    page.set_viewport_size({"width": 1280, "height": 720})
-    page.locator("[data-share=present]").click()
-    expect(page.locator("#stage .sl-side")).to_be_hidden()
-    page.wait_for_function(f"({ROWS})() >= 6")
-    page.wait_for_function(f"({SMALL})().length === 0")
-    row.locator(".sl-forced").click()
-    expect(page.locator("#stage .sl-side")).to_be_visible()
-    assert page.evaluate(SMALL) == [], "in the inspector"
-    page.keyboard.press("Escape")
-    page.locator("[data-share=present]").click()
 
 
 def test_presentation_is_the_stage_alone_in_large_type(visit, tmp_path):

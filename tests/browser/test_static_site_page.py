@@ -86,10 +86,8 @@ def test_a_text_of_ones_own_is_played_in_every_lesson_and_goes_along(opened):
             drawer.locator("textarea").fill(text)
         expect(drawer.locator("textarea")).to_have_value(text)
         drawer.get_by_role("button", name="All of it").click()
-        expect(drawer.locator(".sl-result")).to_contain_text("tokens in")
         tau = float(drawer.locator(".sl-result").get_attribute("data-tau"))
         assert tau == 1 if lesson.own.gamma == 0 else tau > 2
-        assert drawer.locator("> div > p").first.text_content().startswith(lesson.own.note[:20])
         if lesson.own.view == "lengths":
             assert int(drawer.locator("[data-best]").get_attribute("data-best")) >= 4
         if lesson.own.view == "users":

@@ -152,14 +152,6 @@ def test_a_request_that_no_engine_takes_is_a_sentence(worker):
 # ── Stop ──
 
 
-def test_a_stop_reaches_the_replica_and_is_not_an_error(worker):
-    stream = Stream(begun(), waits=True)
-    job = ask(worker(stream))
-    wait_until(lambda: len(job.log) == 2)
-    job.cancel()
-    assert error_of(job) is None and stream.is_cancelled.is_set()
-
-
 def test_a_stop_before_the_replica_has_the_request_reaches_it(worker):
     stream = Stream(waits=True)
     one = worker(stream)
@@ -170,12 +162,6 @@ def test_a_stop_before_the_replica_has_the_request_reaches_it(worker):
     began = time.monotonic()
     one._engines.go_on.set()
     assert error_of(job) is None and stream.is_cancelled.is_set() and time.monotonic() - began < 5
-
-
-def test_a_stop_of_a_request_that_no_engine_takes_raises_nothing(worker):
-    one, job = worker(), object()
-    one._streams[job] = unassigned()
-    one.dequeue(job)
 
 
 # ── the page's questions ──
