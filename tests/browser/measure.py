@@ -12,8 +12,6 @@ import os
 import statistics
 import tempfile
 import time
-from collections.abc import Sequence
-from contextlib import suppress
 from pathlib import Path
 
 import player_page
@@ -92,19 +90,6 @@ def new_page(browser, url: str) -> Page:
     return page
 
 
-def cpu_seconds() -> float:
-    """User and system time of this process and all below it; Linux only."""
-    parents, ticks = {}, {}
-    for file in Path("/proc").glob("[0-9]*/stat"):
-        with suppress(OSError):
-            fields = file.read_text().rsplit(")", 1)[1].split()
-            parents[int(file.parent.name)], ticks[int(file.parent.name)] = int(fields[1]), sum(map(int, fields[11:13]))
-    family = {os.getpid()}
-    while children := {pid for pid, parent in parents.items() if parent in family} - family:
-        family |= children
-    return sum(ticks[pid] for pid in family) / os.sysconf("SC_CLK_TCK")
-
-
 # ── the player ──
 
 
@@ -153,17 +138,15 @@ def visit(browser, url: str) -> tuple[float, bool]:
     return milliseconds, loading
 
 
-def through_the_page(page: Page, tokens: int, seed: int) -> tuple[float, float]:
-    """Milliseconds from the click to the first token, less the prefill, and the cores that the run took."""
+def first_token(page: Page, tokens: int, seed: int) -> float:
+    """Milliseconds from the click to the first token, less the prefill."""
     choose(page, "method", "n-gram lookup")
     page.locator("#stage .sl-rows").press("End")
     page.wait_for_timeout(1500)
     page.evaluate(FIRST)
-    before, began = cpu_seconds(), time.monotonic()
     press_run(page, tokens=str(tokens), seed=str(seed))  # greedy: the text stays, and no kept run is shown instead
     wait_for_end(page, WAIT)
-    cores = (cpu_seconds() - before) / (time.monotonic() - began)
-    return page.evaluate("first") - 1000 * from_json(saved(page, "trace-file")).finished.prefill, cores
+    return page.evaluate("first") - 1000 * from_json(saved(page, "trace-file")).finished.prefill
 
 
 def inspected_while_busy(page: Page, url: str) -> list[float]:
@@ -176,7 +159,7 @@ def inspected_while_busy(page: Page, url: str) -> list[float]:
     return times
 
 
-def show(name: str, values: Sequence[float], unit: str, limit: float | None = None) -> None:
+def show(name: str, values: list[float], unit: str, limit: float | None = None) -> None:
     held = "" if limit is None else f"  (at most {limit:.0f}: {'kept' if max(values) <= limit else 'NOT KEPT'})"
     each = ", ".join(f"{value:.4g}" for value in values)
     print(f"{name:<44} median {statistics.median(values):7.4g} {unit:<9} of {each}{held}", flush=True)
@@ -192,13 +175,12 @@ def measure_page(browser, url: str, tokens: int, runs: int) -> None:
     show("page ready, while the model loads", meanwhile or [first], "ms", READY_MS)
     show("page ready, later visits", [visit(browser, url)[0] for _ in range(runs)], "ms", READY_MS)
     page = new_page(browser, url)
-    through_the_page(page, 8, 1_000)  # the models are loaded and the device measured
-    firsts, cores = zip(*(through_the_page(page, tokens, seed) for seed in range(1, runs + 1)), strict=True)
+    first_token(page, 8, 1_000)  # the models are loaded and the device measured
+    firsts = [first_token(page, tokens, seed) for seed in range(1, runs + 1)]
     page.locator("#stage .sl-rows").press("End")
     looked = inspected_while_busy(page, url)
     show("click to first token, less prefill", firsts, "ms", FIRST_MS)
     show(f"inspecting, engine busy, worst of {len(looked)} tokens", sorted(looked)[-5:], "ms", INSPECT_MS)
-    show("browser, server and engine during a run", cores, "cores")
 
 
 def main(subject: str, tokens: int | None, runs: int) -> None:

@@ -7,19 +7,7 @@ import re
 from dataclasses import replace
 
 import pytest
-from page_actions import (
-    choose,
-    drawn,
-    fill,
-    open_files,
-    open_tab,
-    press_run,
-    run,
-    saved,
-    set_number,
-    speedup,
-    wait_for_end,
-)  # fmt: skip
+from page_actions import choose, drawn, open_files, open_tab, press_run, run, saved, set_number, speedup, wait_for_end
 from playwright.sync_api import Page, expect
 from sample_traces import round_, token, tree
 
@@ -51,7 +39,7 @@ def test_one_clock_runs_through_the_rounds_and_both_lanes(visit):
 
 
 @pytest.mark.slow
-def test_a_lossy_run_wears_its_badge_in_the_results_and_when_it_is_presented(visit, tmp_path):
+def test_a_lossy_run_wears_its_badge_in_the_results(visit, tmp_path):
     page, file, run_ = visit(), tmp_path / "lossy.json", tree()
     config = run_.started.config | {"acceptance": "typical", "method": "medusa"}
     file.write_text(to_json(replace(run_, started=replace(run_.started, config=config))), encoding="utf-8")
@@ -60,9 +48,6 @@ def test_a_lossy_run_wears_its_badge_in_the_results_and_when_it_is_presented(vis
     chart = drawn(page, "tokens")  # its first figure came just before its tab was hidden
     picture, room = (chart.locator(part).first.bounding_box()["width"] for part in (".main-svg", ".sl-plot"))
     assert picture == pytest.approx(room, abs=2)
-    page.get_by_role("button", name="Present").click()
-    expect(page.locator("#stage .sl-strip .sl-lossy")).to_be_in_viewport()
-    page.keyboard.press("p")
     press_run(page)
     wait_for_end(page)
     expect(page.locator(".sl-lossy:visible")).to_have_count(0)
@@ -168,7 +153,7 @@ def test_a_run_goes_out_as_files_and_comes_back_labelled_with_its_race(visit, tm
         paths.append(path)
     page.reload()
     page.locator("#prompt textarea").fill("Another")
-    fill(page, temperature="1")
+    set_number(page, "temperature", 1)
     open_files(page, *paths)
     expect(page.locator(".sl-source")).to_have_text("From a file")
     expect(page.locator(".sl-origin")).to_have_text(re.compile("^Recorded: date unknown · cpu · float32"))

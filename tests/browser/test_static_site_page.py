@@ -59,27 +59,14 @@ def test_without_javascript_every_lesson_is_text(opened):
 
 
 @pytest.mark.slow
-def test_every_lesson_opens_from_disk(opened):
-    """The first steps of each; the live page is walked step by step in `test_lessons_page`."""
-    page = opened(viewport={"width": 390, "height": 800}, color_scheme="dark")
-    for lesson in lessons():
-        page.evaluate(f"location.hash = '#lesson-{lesson.number}'")
-        expect(page.locator("#sl-lesson-title")).to_contain_text(f"{lesson.number}. ")
-        page.keyboard.press("n")
-        expect(page.locator(".sl-lesson-where")).to_contain_text("Step 2")
-        assert page.locator(".sl-lesson-body").inner_text().strip()
-        assert page.evaluate(OVERFLOW) <= 0, lesson.title  # the policy forbids a condition as text
-        assert violations(page) == [], lesson.title
-
-
-@pytest.mark.slow
-def test_a_text_of_ones_own_is_played_in_every_lesson_and_goes_along(opened):
-    """Typed once, in the first lesson; the drawer of each further one has it, plays it and says what it can show."""
+def test_every_lesson_opens_from_disk_and_plays_a_text_of_ones_own(opened):
+    """Typed once, in the first lesson; the drawer of each further one has it."""
     text = "one two three four. one two three four. one two three four. one two three four."
-    page = opened()
+    page = opened(viewport={"width": 390, "height": 800}, color_scheme="dark")
     for lesson in lessons():
         page.evaluate("number => { location.hash = `#lesson-${number}`; }", lesson.number)
         expect(page.locator("#sl-lesson-title")).to_contain_text(f"{lesson.number}. ")
+        assert violations(page) == [], lesson.title
         drawer = page.locator(".sl-lesson-own")
         drawer.locator("summary").click()
         if lesson.number == 0:
