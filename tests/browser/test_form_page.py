@@ -90,7 +90,6 @@ def test_reset_brings_every_setting_back_but_not_the_prompt_and_the_dice_a_new_s
     expect(page.locator("#temperature input[type=number]")).to_have_value("0")
     expect(page.locator("#system textarea")).to_have_value("")
     expect(page.locator("#prompt textarea")).to_have_value("Something else")  # the prompt stays
-    expect(page.locator("#auto input")).to_be_checked()
     expect(page.get_by_label("chat", exact=True)).to_be_checked()
 
 

@@ -1,4 +1,4 @@
-"""The load test itself: every user is counted once, a failed run is a problem, and prompts are each user's own."""
+"""The load test itself: every user is counted once, and a failed run is a problem."""
 
 import load
 import pytest

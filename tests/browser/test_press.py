@@ -50,5 +50,4 @@ def test_many_clicks_are_one_run_and_a_second_press_ends_the_first_run_and_has_t
     page.locator("#stop").click()
     expect(page.locator("#stage-notice")).to_contain_text("Stopped")
     expect(page.locator("#run")).to_have_text("Run")
-    expect(page.locator("#stop")).to_be_disabled()
     expect(page.locator(".sl-alert")).to_be_empty()
