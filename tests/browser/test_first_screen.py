@@ -15,12 +15,12 @@ window.requestAnimationFrame = draw => { window.frames_asked++; return ask.call(
 @pytest.mark.xdist_group("real server")
 def test_run_a_prompt_see_accepted_tokens_and_a_measured_speedup(visit, real_server):
     page = visit(server=real_server)
-    press_run(page, tokens="16")
+    press_run(page, tokens="24")
     expect(page.locator(".sl-row").first).to_be_visible(timeout=FIRST_TOKEN)
     expect(page.locator(".sl-rows .sl-accepted").first).to_be_visible(timeout=FIRST_TOKEN)
     wait_for_end(page, FIRST_TOKEN)
     expect(speedup(page)).to_have_text(SPEEDUP)
-    expect(page.locator('[data-tile="speedup"] .sl-note')).to_contain_text("measured just now, one run each")
+    expect(page.locator('[data-tile="speedup"] .sl-note')).to_have_text(re.compile("measured just now|measure again"))
     assert len(page.locator(".sl-text").inner_text().split()) > 5
 
 
