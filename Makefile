@@ -105,12 +105,12 @@ bench-gpu: $(DEV)
 	$(PY) -m engine fetch $(PAIR)
 	$(PY) -m engine random-models --device cuda --out assets/data/benchmarks/gpu.jsonl $(ARGS)
 
-# What the page costs, and a class of thirty on it; on a quiet machine.
+# What the page costs; on a quiet machine. `make load` brings a class of thirty.
 bench-ui: $(DEV)
 	$(PY) -m engine fetch $(PAIR)
 	@$(PY) tests/browser/chromium.py --install
 	PYTHONPATH=.:tests/helpers $(PY) tests/browser/measure.py player
-	PYTHONPATH=.:tests/helpers $(PY) tests/browser/measure.py class
+	PYTHONPATH=.:tests/helpers $(PY) tests/browser/measure.py page
 
 # Many users at once over the public API, each with a prompt of their own: make load USERS=30
 USERS ?= 30

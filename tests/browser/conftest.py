@@ -1,5 +1,7 @@
 """Shares one Chromium, one server on a made-up engine and a few warm pages among the browser tests of a process."""
 
+from pathlib import Path
+
 import pytest
 from chromium import ARGS
 from playwright.sync_api import Page, expect, sync_playwright
@@ -61,6 +63,25 @@ def open_page(request, warm_visits):
     """``open_page(url)`` gives a page. At the end every page must have asked no other server and logged no error."""
     yield warm_visits.open
     warm_visits.close(reuse=not getattr(request.node, "has_failed", False))
+
+
+@pytest.fixture
+def open_offline(open_page):
+    """``open_offline(file)`` opens a file with the network cut off. At the end it has logged nothing and asked for
+    nothing but itself; ``several``: and for other files."""
+    pages = []
+
+    def open_(file: Path, several: bool = False, **options) -> Page:
+        page = open_page("about:blank", offline=True, **options)
+        page.messages, page.home = [], file.as_uri()
+        page.on("console", lambda message: page.messages.append(message.text))  # a breach of the policy is said here
+        page.goto(page.home)
+        pages.append((page, ("about:", "file:") if several else ("about:", page.home)))
+        return page
+
+    yield open_
+    for page, allowed in pages:
+        assert page.messages == [] and all(url.startswith(allowed) for url in page.requests)
 
 
 @pytest.fixture

@@ -45,9 +45,7 @@ def control(service: Service, worker: FakeWorker) -> Route:
 if __name__ == "__main__":
     worker = FakeWorker()
     service = Service(FakeEngine(worker))
-    start = {name: float(os.environ[name.upper()]) for name in ("step", "load", "draft") if name.upper() in os.environ}
-    recorded = int(os.environ.get("SPECLENS_KEPT_RUNS", "0"))
-    change(service, worker, {"recorded": recorded} | start)
+    change(service, worker, {})
     options = launch_options(service)
     options["app_kwargs"]["routes"].append(control(service, worker))
     build(service).launch(server_name="127.0.0.1", server_port=int(os.environ.get("PORT", "7870")), **options)

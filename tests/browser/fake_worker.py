@@ -75,8 +75,7 @@ def play(config: RunConfig, text: str = TEXT, step: float = 0.0, draft: float = 
     del started["prefix"]
     prefix = tuple(PromptToken(i, KNOWN.get(i, f" <{i}>")) for i in config.prefix)
     yield RunStarted(started, (), config.pair, "fake", {}, "cpu", "float32", {}, costs, prefix=prefix)
-    position, index = first, 0
-    clock = 0.02
+    position, index, clock = first, 0, 0.02
     while queue:
         tokens, alive = [], True
         for depth in range(1, gamma + 1):
@@ -103,19 +102,10 @@ def play(config: RunConfig, text: str = TEXT, step: float = 0.0, draft: float = 
                 known = {"p": known["p"], "p_top": known["p_top"]}
             tokens.append(Token(number(piece), piece, status, position, len(tokens) + 1, u=0.2, **known))
             position += 1
-        drafts = sum(token.status in ("accepted", "rejected", "discarded") for token in tokens)
-        seconds = 0.03 + (0.002 + draft) * drafts
-        yield Round(
-            index,
-            gamma,
-            tuple(tokens),
-            tuple(range(drafts)),
-            drafts,
-            20 + position,
-            Timings(draft * drafts, seconds - draft * drafts - 0.002, 0.001, 0.001),
-            clock,
-            clock + seconds,
-        )
+        n = sum(token.status in ("accepted", "rejected", "discarded") for token in tokens)
+        seconds = 0.03 + (0.002 + draft) * n
+        timings = Timings(draft * n, seconds - draft * n - 0.002, 0.001, 0.001)
+        yield Round(index, gamma, tuple(tokens), tuple(range(n)), n, 20 + position, timings, clock, clock + seconds)
         clock += seconds
         index += 1
         time.sleep(step)

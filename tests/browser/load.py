@@ -2,8 +2,8 @@
 
     PYTHONPATH=.:tests/helpers:tests/browser python tests/browser/load.py --users 30 [--tokens 32] [--url http://…]
 
-Starts the app unless ``--url`` names one. Prints how long users waited for their first token and for their run, and how
-evenly they were served; exits with 1 if a run failed or brought another user's text, or if `/metrics` counts otherwise.
+Starts the app unless ``--url`` names one. Prints how long users waited for their first token and for their run; exits
+with 1 if a run failed or brought another user's text, or if `/metrics` counts otherwise.
 """
 
 import argparse
@@ -58,7 +58,6 @@ def report(requests: list[Request], seconds: float) -> tuple[list[str], list[str
             "|---|---|---|---|",
             _row("to the first token", [request.first_token for request in good]),
             _row("to the end of the run", [request.seconds for request in good]),
-            f"fairness of the waits for a first token (Jain, 1 is even): {_jain([r.first_token for r in good]):.2f}",
         ]
     return lines, problems
 
@@ -96,11 +95,6 @@ def _row(name: str, values: list[float]) -> str:
     ordered = sorted(values)
     figures = statistics.median(ordered), ordered[int(0.9 * (len(ordered) - 1))], ordered[-1]
     return f"| {name} | " + " | ".join(f"{value:.1f}" for value in figures) + " |"
-
-
-def _jain(values: list[float]) -> float:
-    """(Σx)² ÷ (n · Σx²); Jain, Chiu and Hawe, 1984."""
-    return sum(values) ** 2 / (len(values) * sum(value * value for value in values) or 1)
 
 
 def main() -> None:

@@ -3,8 +3,8 @@
 import re
 
 import pytest
-from page_actions import SPEEDUP, open_files, press_run, run, speedup, wait_for_end
-from playwright.sync_api import Page, expect
+from page_actions import SPEEDUP, press_run, run, speedup, wait_for_end
+from playwright.sync_api import expect
 
 pytestmark = pytest.mark.browser
 FIRST_TOKEN = 200_000  # ms; the very first run loads the model and measures the device
@@ -14,32 +14,15 @@ window.frames_asked = 0;
 window.requestAnimationFrame = draw => { window.frames_asked++; return ask.call(window, draw); };"""
 
 
-def point_at(page: Page, token) -> None:
-    """Moves the mouse on the token until its tip is there: a token that scrolls beneath a resting mouse gets none."""
-    for i in range(40):
-        token.hover(position={"x": 3 + i % 4, "y": 5})
-        if page.get_by_role("tooltip").is_visible():
-            return
-        page.wait_for_timeout(250)
-
-
-# ── runs ──
-
-
 @pytest.mark.xdist_group("real server")
 def test_run_a_prompt_see_accepted_tokens_and_a_measured_speedup(visit, real_server):
     page = visit(server=real_server)
-    assert page.locator("h1").count() == 1
-    press_run(page, tokens="60")
-    expect(page.locator(".sl-row").first).to_be_visible(timeout=FIRST_TOKEN)
+    press_run(page, tokens="24")
     expect(page.locator(".sl-rows .sl-accepted").first).to_be_visible(timeout=FIRST_TOKEN)
     wait_for_end(page, FIRST_TOKEN)
     expect(speedup(page)).to_have_text(SPEEDUP)
-    expect(page.locator('[data-tile="speedup"] .sl-note')).to_contain_text("measured just now, one run each")
-    expect(page.locator('[data-tile="alpha"] .sl-number')).to_have_text(re.compile(r"^\d{1,3}%$"))
+    expect(page.locator('[data-tile="speedup"] .sl-note')).to_have_text(re.compile("measured just now|measure again"))
     assert len(page.locator(".sl-text").inner_text().split()) > 5
-    point_at(page, page.locator(".sl-rows .sl-accepted").first)
-    expect(page.get_by_role("tooltip")).to_contain_text("min(1, p/q)")
 
 
 @pytest.mark.timing
@@ -48,9 +31,7 @@ def test_stop_keeps_what_there_is_and_the_next_run_works(visit, fake, request, n
     page = visit(server=request.getfixturevalue(name))
     fake(step=0.05)
     press_run(page, prompt="Count from one to five hundred in words.", tokens="500")
-    expect(page.locator(".sl-source")).to_have_text(
-        "Running now", timeout=FIRST_TOKEN
-    )  # no more the recorded run's rows
+    expect(page.locator(".sl-source")).to_have_text("Running now", timeout=FIRST_TOKEN)
     expect(page.locator(".sl-row").nth(2)).to_be_visible(timeout=FIRST_TOKEN)
     page.locator("#stop").click()
     wait_for_end(page, 5_000)
@@ -85,27 +66,3 @@ def test_a_page_on_which_nothing_moves_asks_for_no_frames(visit):
         page.wait_for_timeout(1000)
         asked.append(page.evaluate("frames_asked"))
     assert asked[-1] == asked[-2] > 0
-
-
-# ── the result is scrolled into sight ──
-
-
-def test_who_presses_run_sees_the_rounds_on_a_phone_and_stop_stays_in_reach(visit, fake):
-    page = visit(viewport={"width": 390, "height": 844})
-    fake(step=0.1)
-    press_run(page, tokens="40")
-    expect(page.locator(".sl-source")).to_have_text(re.compile("Running now|Your run"))
-    assert page.evaluate("scrollY") == 0
-    for part in (".sl-rows", ".sl-deck", "#stop"):
-        expect(page.locator(part)).to_be_in_viewport(ratio=0.9)
-    wait_for_end(page)
-
-
-def test_a_refusal_of_something_far_below_is_brought_into_sight(visit, tmp_path):
-    page = visit()
-    bad = tmp_path / "bad.json"
-    bad.write_text('{"schema": 99}')
-    page.evaluate("window.scrollTo(0, document.body.scrollHeight)")
-    expect(page.locator("#stage-notice")).not_to_be_in_viewport()
-    open_files(page, bad)
-    expect(page.get_by_role("alert").filter(has_text="schema")).to_be_in_viewport()

@@ -19,11 +19,10 @@ ENDED = re.compile("was the fastest|No difference")  # as the clock has it
 def opened(visit):
     """Opens the tab as a new visitor."""
 
-    def open_(width: int = 1280, **options) -> Page:
-        page = visit(**options)
+    def open_() -> Page:
+        page = visit()
         open_lab(page, "Compare")
         expect(page.locator("#compare-run")).to_be_visible()
-        page.set_viewport_size({"width": width, "height": 900})
         return page
 
     return open_
@@ -43,14 +42,14 @@ def texts(page: Page, column: int) -> str:
     return "".join(chips.all_text_contents()).replace("\u00a0", " ").replace("⏎", "\n")
 
 
-def row_count(page: Page) -> int:
-    """Rows of the table that a screen reader hears of; only those in sight are in the document."""
-    return int(page.locator(".sl-compare-table").get_attribute("aria-rowcount")) - 2  # names and facts
-
-
 def test_rounds_stand_beside_rounds_all_write_the_same_and_files_hold_it(opened):
     page = opened()
-    expect(page.locator(".sl-compare-column:visible")).to_have_count(3)
+    columns = page.locator(".sl-compare-column:visible")
+    page.locator("#compare-add").click()
+    expect(columns).to_have_count(4)
+    expect(page.locator("#compare-add")).to_be_disabled()
+    page.locator("#compare-remove-4").click()
+    expect(columns).to_have_count(3)
     run_all(page)
     heads = page.locator(".sl-compare-names .sl-compare-name")
     expect(heads).to_have_text(["1: Plain decoding", "2: N-gram lookup, γ = 4", "3: Draft model, γ = 2"])
@@ -58,8 +57,7 @@ def test_rounds_stand_beside_rounds_all_write_the_same_and_files_hold_it(opened)
     rows = page.locator(".sl-compare-row")
     expect(rows).to_have_count(4)  # 32 tokens, eight in a row
     expect(rows.first.locator(".sl-compare-passes").first).to_have_text("8 passes")
-    few = int(rows.first.locator(".sl-compare-passes").nth(1).inner_text().split()[0])
-    assert few < 8
+    assert int(rows.first.locator(".sl-compare-passes").nth(1).inner_text().split()[0]) < 8
     assert texts(page, 1) == texts(page, 2) == texts(page, 3) and texts(page, 1).startswith("The lighthouse keeper")
     assert "<script>window.pwned=1</script> {{1+1}} ${1+1}" in texts(page, 1)
     expect(page.locator("#compare-table tbody tr")).to_have_count(3)
@@ -69,7 +67,6 @@ def test_rounds_stand_beside_rounds_all_write_the_same_and_files_hold_it(opened)
     assert [row["method"] for row in measured] == ["none", "ngram", "lm"] and measured[0]["passes"] == "32"
     with page.expect_download() as download:
         page.locator("#compare-traces").click()
-    assert download.value.suggested_filename == "speclens-compare.zip"
     assert download.value.path().read_bytes()[:2] == b"PK"
     page.locator('.sl-compare button[data-by="round"]').click()
     walk_by_arrow_keys(page)
@@ -82,10 +79,8 @@ def walk_by_arrow_keys(page: Page) -> None:
     page.keyboard.press("ArrowDown")
     tip = page.locator(".sl-compare .sl-tip")
     expect(tip).to_be_visible()
-    expect(tip.locator(".sl-tip-head")).to_contain_text("The")
     frame.locator(".sl-compare-index").first.hover()  # a pointer on no token takes nothing away
     expect(tip.locator(".sl-tip-head")).to_contain_text("The")
-    expect(tip).to_be_visible()
     page.keyboard.press("ArrowDown")
     expect(tip.locator(".sl-tip-head")).to_contain_text("lighthouse")
     page.keyboard.press("ArrowRight")  # into the second column
@@ -111,24 +106,6 @@ def test_a_number_that_cannot_be_is_noise_and_its_button_measures_again(opened, 
     expect(table.locator(".sl-again")).to_have_count(0)
 
 
-@pytest.mark.slow
-def test_columns_come_and_go(opened):
-    page = opened()
-    visible = page.locator(".sl-compare-column:visible")
-    page.locator("#compare-add").click()
-    expect(visible).to_have_count(4)
-    expect(page.locator("#compare-add")).to_be_disabled()
-    page.locator("#compare-remove-1").click()
-    expect(visible).to_have_count(3)
-    expect(page.locator("#compare-method-1 input")).to_have_value(re.compile("n-gram"))
-    page.locator("#compare-remove-2").click()
-    expect(visible).to_have_count(2)
-    expect(page.locator("#compare-remove-1")).to_be_hidden()
-    run_all(page, 16, "One run each")
-    expect(page.locator(".sl-compare-names .sl-compare-name")).to_have_count(2)
-    expect(page.locator(".sl-compare-speedup")).to_have_count(0)  # nothing plain to compare with
-
-
 def written(page: Page, column: int) -> list[tuple[str, bool]]:
     """(piece, marked as not the text of run 1) of every token that came out in a column."""
     return page.locator(f".sl-compare-row .sl-compare-cell:nth-child({column + 1})").locator(".sl-token").evaluate_all(
@@ -139,63 +116,22 @@ def written(page: Page, column: int) -> list[tuple[str, bool]]:
 
 @pytest.mark.slow
 def test_texts_that_differ_are_marked_from_the_place_where_they_part(opened):
-    """Runs 1 and 3 at temperature 0, run 2 at temperature 1."""
     page = opened()
     page.locator("#compare-temperature-2 input[type=number]").fill("1")
     page.locator("#compare-temperature-2 input[type=number]").press("Tab")
     run_all(page, 16)
     told = page.locator(".sl-compare-said")
     expect(told.nth(1)).to_contain_text(f"another text from token {ALIKE + 1} on")
-    expect(told.nth(2)).to_have_text("The same text as run 1, token for token.")
-    expect(page.locator(".sl-compare-setting").filter(has_text="temperature 1")).to_have_count(1)
     for by in ("round", "text"):
         page.locator(f'.sl-compare button[data-by="{by}"]').click()
         expect(page.locator(".sl-compare-row .sl-compare-cell:nth-child(3) .sl-parted").first).to_be_visible()
         one, two, three = (written(page, column) for column in (1, 2, 3))
-        pieces, others = [piece for piece, _ in one], [piece for piece, _ in two]
-        parts = next(i for i, (ours, first) in enumerate(zip(others, pieces, strict=True)) if ours != first)
-        assert parts == ALIKE and len(others) == 16
-        assert [marked for _, marked in two] == [at >= parts for at in range(16)]
+        assert [marked for _, marked in two] == [at >= ALIKE for at in range(16)]
         assert three == one and not any(marked for _, marked in one)
+        for scheme, width in (("light", 1280), ("dark", 390)):
+            page.emulate_media(color_scheme=scheme)
+            page.set_viewport_size({"width": width, "height": 900})
+            page.wait_for_function(f"{OVERFLOW} <= 0")
+            assert violations(page) == [], scheme
     last = page.locator(".sl-compare-row .sl-parted").last
-    assert last.evaluate("node => getComputedStyle(node.querySelector('.sl-piece')).textDecorationLine") == "underline"
     expect(last.locator(".sl-unseen")).to_contain_text("not the text of run 1")  # not by a look alone
-
-
-@pytest.mark.slow
-def test_stop_keeps_what_there_is(opened, fake):
-    page = opened()
-    fake(step=0.02)
-    page.locator("#compare-tokens input").fill("500")
-    page.locator("#compare-run").click()
-    enough = "() => Number(document.querySelector('.sl-compare-table').getAttribute('aria-rowcount')) > 22"
-    page.wait_for_function(enough, timeout=30_000)
-    page.locator("#compare-stop").click()
-    expect(page.locator("#compare-notice")).to_contain_text("Stopped")
-    expect(page.locator(".sl-compare-state").first).to_have_text("stopped")
-    assert row_count(page) >= 20
-
-
-@pytest.mark.slow
-def test_long_runs_keep_few_tokens_in_the_document(opened):
-    page = opened()
-    page.locator("#compare-add").click()
-    run_all(page, 500)
-    assert row_count(page) == 500 and page.locator(".sl-compare-row").count() < 60
-    page.evaluate("document.querySelector('.sl-compare-frame').scrollTop = 1e9")
-    last = page.locator(".sl-compare-row").last
-    expect(last.locator(".sl-token").first).to_be_visible()
-    expect(last.locator(".sl-compare-index")).to_contain_text("500")
-    assert page.locator(".sl-compare-row").count() < 60
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("scheme", "width"), [("light", 1280), ("dark", 390)])
-def test_axe_finds_nothing_grave_and_nothing_is_too_wide(opened, scheme, width):
-    page = opened(width, color_scheme=scheme)
-    run_all(page, 120)
-    page.locator(".sl-compare-frame").evaluate("frame => { frame.scrollTop = 900; }")
-    for by in ("round", "text"):
-        page.locator(f'.sl-compare button[data-by="{by}"]').click()
-        assert violations(page) == []
-    assert page.evaluate(OVERFLOW) <= 0

@@ -13,34 +13,21 @@ pytestmark = [pytest.mark.browser, pytest.mark.slow, pytest.mark.xdist_group("ti
 CHARTS = ("lossless-law", "lossless-distance", "lossless-rules")
 
 
-@pytest.fixture
-def opened(visit, tiny_server):
-    """Opens the tab as a new visitor."""
-
-    def open_(width: int = 1280, **options) -> Page:
-        page = visit(server=tiny_server, **options)
-        open_lab(page, "Is it lossless?")
-        expect(page.locator("#lossless-run")).to_be_visible()
-        page.set_viewport_size({"width": width, "height": 900})
-        return page
-
-    return open_
-
-
 def ended(page: Page, words: str | re.Pattern) -> None:
     expect(page.locator("#lossless-notice")).to_contain_text(words, timeout=150_000)
     expect(page.locator("#lossless-run")).to_have_text("Run")
 
 
-def test_right_then_wrong_then_the_files(opened):
-    page = opened()
+def test_right_then_wrong_then_the_files_then_stop(visit, tiny_server):
+    page = visit(server=tiny_server)
+    open_lab(page, "Is it lossless?")
     set_number(page, "lossless-runs", 300)
     page.locator("#lossless-run").click()
     expect(page.locator("#lossless-run")).to_have_text("Running…")
     ended(page, "Lossless, as far as 300 runs can tell")
     for name in CHARTS:
         drawn(page, name)
-    page.locator("#lossless-argmax-drafts").click()
+    page.locator("#lossless-argmax-drafts").click()  # its settings, and the rule
     ended(page, "Not lossless")
     table = page.locator("#lossless-rules tbody tr")
     expect(table).to_have_count(2)
@@ -54,73 +41,15 @@ def test_right_then_wrong_then_the_files(opened):
     outcomes = list(csv.DictReader(io.StringIO(saved(page, "lossless-outcomes-csv"))))
     assert sum(int(row["seen"]) for row in outcomes) == 300 and outcomes[0]["text"] == "sun sun sun"
     assert "argmax-drafts" in saved(page, "lossless-rules-csv")
-
-
-# Collects every text of the notice, because a fast machine is done with a rule between two looks.
-NOTICES = """() => {
-  window.seen = [];
-  const notice = document.querySelector('#lossless-notice');
-  const look = () => seen.push(notice.textContent);
-  new MutationObserver(look).observe(notice, { childList: true, characterData: true, subtree: true });
-}"""
-
-
-@pytest.mark.slow
-def test_a_button_loads_settings_that_reveal_a_mistake_and_tests_the_right_rule_first(opened):
-    page = opened()
-    page.evaluate(NOTICES)
-    page.locator("#lossless-sibling-q").click()
-    expect(page.locator("#lossless-rule input")).to_have_value(re.compile("sibling-q"))
-    expect(page.locator("#lossless-top_k input[type=number]")).to_have_value("2")
-    expect(page.locator("#lossless-length input[type=number]")).to_have_value("4")
-    page.wait_for_function("seen.some(text => text.includes('Rule 1 of 2, the right rule'))", timeout=60_000)
-    page.evaluate("document.querySelector('#lossless-stop').click()")  # nothing happens where it has ended
-    ended(page, re.compile("the right rule passed|Stopped before"))
-
-
-@pytest.mark.slow
-def test_a_real_pair_and_back_to_the_toy(opened):
-    page = opened()
-    expect(page.locator("#lossless-prompt")).to_be_hidden()
-    page.locator("#lossless-pair input").click()
-    page.get_by_role("option").nth(1).click()
-    expect(page.locator("#lossless-prompt")).to_be_visible()
-    expect(page.locator("#lossless-runs input")).to_have_value("150")
-    page.locator("#lossless-run").click()
-    ended(page, "Lossless, as far as 150 runs can tell")
-    cells = page.locator("#lossless-outcomes tbody th")
-    expect(cells.first).to_have_text(re.compile(r"^1: .+ \| .+"))
-    page.locator("#lossless-raw-q").click()
-    ended(page, "only the toy has")
-    expect(cells.first).to_be_visible()  # the earlier result stays
-    page.locator("#lossless-pair input").click()
-    page.get_by_role("option").first.click()
-    expect(page.locator("#lossless-prompt")).to_be_hidden()
-    expect(page.locator("#lossless-runs input")).to_have_value("2000")
-
-
-def test_stop_and_another_button_while_it_runs(opened):
-    page = opened()
+    for scheme, width in (("light", 1280), ("dark", 390)):
+        page.emulate_media(color_scheme=scheme)
+        page.set_viewport_size({"width": width, "height": 900})
+        page.wait_for_function(f"{OVERFLOW} <= 0")
+        assert violations(page, "#lab-distribution") == [], scheme
+    page.set_viewport_size({"width": 1280, "height": 900})
     set_number(page, "lossless-runs", 20_000)
     page.locator("#lossless-run").click()
     expect(page.locator("#lossless-notice")).to_contain_text(re.compile(r"[1-9]\d* of 20,000 runs"))
-    page.locator("#lossless-tail-kept, #lossless-no-residual").first.click()
-    expect(page.locator("#lossless-rule input")).to_have_value(re.compile("no-residual"))
-    expect(page.locator("#lossless-rules tbody tr th").last).to_have_text("Replacement from p")
-    expect(page.locator("#lossless-stop")).to_be_enabled()
     page.locator("#lossless-stop").click()
     ended(page, re.compile(r"Stopped early: [\d,]+ of 20,000 runs"))
     expect(page.locator("#lossless-stop")).to_be_disabled()
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("scheme", "width"), [("light", 1280), ("dark", 390)])
-def test_axe_finds_nothing_grave_and_nothing_is_too_wide(opened, scheme, width):
-    page = opened(width, color_scheme=scheme)
-    set_number(page, "lossless-runs", 100)
-    page.locator("#lossless-no-residual").click()
-    ended(page, "100 runs")
-    for name in CHARTS:
-        drawn(page, name)
-    assert violations(page) == []
-    assert page.evaluate(OVERFLOW) <= 0

@@ -3,7 +3,6 @@
 import json
 import random
 import re
-import time
 
 import pytest
 import torch
@@ -11,7 +10,6 @@ from player_page import page_with
 from playwright.sync_api import Page, expect
 from visits import Visits
 
-from app.lessons_tab.guessing import game
 from app.lessons_tab.one_round import side_by_side
 from app.lessons_tab.variables import of
 from engine.config import SamplingParams
@@ -23,7 +21,6 @@ from engine.sampling.random_streams import Uniforms
 from engine.trace.speedup_model import expected_tokens, idealised_speedup, interpolate, predicted_speedup
 from engine.trace.trace import load
 from lessons import bpe_demo, check_server
-from lessons.measurements import measured_kinds, measured_precisions
 from lessons.schema import TRACES
 
 pytestmark = pytest.mark.browser
@@ -73,17 +70,6 @@ def borders(name: str, text: str) -> set[int]:
     return found
 
 
-def test_a_stretch_ends_where_both_are_cut(bare):
-    found = bare.evaluate(
-        "texts => texts.map(text => { let at = 0;"
-        " return stretches(...[MERGES.code, MERGES.prose].map(each => makeTokenizer(each).cut(text))).map(pair => {"
-        " const [above, below] = pair.map(pieces => pieces.join(''));"
-        " if (above !== below) throw Error('torn'); return at += above.length; }); })",
-        TEXTS,
-    )
-    assert found == [sorted(borders("code", text) & borders("prose", text)) for text in TEXTS]
-
-
 def test_what_is_left_of_a_draft_is_what_the_library_leaves(bare):
     cases = [(text, count) for text in (TEXTS[0], TEXTS[4], TEXTS[6]) for count in (1, 4, 9, 16, 20)]
     found = bare.evaluate(
@@ -102,35 +88,13 @@ def test_what_is_left_of_a_draft_is_what_the_library_leaves(bare):
 # ── adding ──
 
 
-def floats(count: int) -> list[float]:
-    """Of every size that fp32 has, and of the sizes where fp16 ends; ties and their neighbours are among them."""
-    made = random.Random(5)
-    bits = [made.getrandbits(32) for _ in range(count)]
-    bits += [(b & 0xFFFF0000) | low for b in bits[: count // 2] for low in (0x8000, 0x7FFF, 0x8001)]
-    fields = torch.tensor(bits, dtype=torch.int64).to(torch.int32).view(torch.float32)
-    near = torch.tensor([made.uniform(-2, 2) * 2.0 ** made.randint(-26, 17) for _ in range(count)])
-    ties = torch.tensor([(2 * made.randint(-3000, 3000) + 1) * 2.0 ** made.randint(-26, 5) for _ in range(count)])
-    every = torch.cat([fields, near, ties])
-    return every[every.isfinite()].tolist()
-
-
-@pytest.mark.parametrize(("name", "kind"), [("bf16", torch.bfloat16), ("fp16", torch.float16)])
-def test_rounding_is_the_machines(bare, name, kind):
-    numbers = floats(4000)
-    wanted = torch.tensor(numbers, dtype=torch.float32).to(kind).double().tolist()
-    made = bare.evaluate(f"numbers => numbers.map(x => String({name}(x)))", numbers)
-    made = [float(text.replace("Infinity", "inf")) for text in made]
-    wrong = [(x, a, b) for x, a, b in zip(numbers, made, wanted, strict=True) if a != b]
-    assert len(numbers) > 10_000 and wrong == []
-
-
 @pytest.mark.parametrize(
     ("name", "kind", "end"),
     [("fp32", torch.float32, torch.float32), ("fp16", torch.float16, torch.float16),
      ("bf16", torch.bfloat16, torch.bfloat16), ("mixed", torch.float32, torch.bfloat16)],
 )  # fmt: skip
 def test_a_sum_is_what_torch_adds_up_in_that_precision_and_order(bare, name, kind, end):
-    for seed in range(1, 6):
+    for seed in (1, 2):
         pair = bare.evaluate("seed => twoLogits(0.25, seed)", seed)
         made = bare.evaluate(
             "([pair, name]) => pair.map(row =>"
@@ -150,45 +114,6 @@ def added(terms: torch.Tensor) -> torch.Tensor:
     for term in terms:
         total = total + term
     return total
-
-
-def test_a_wide_lead_holds_in_every_order_and_a_near_tie_does_not(bare):
-    """What lesson twelve says, out of the computation: 64 products of five seeds, 400 orders each."""
-    count = (
-        "([name, lead]) => [1, 2, 3, 4, 5].reduce((won, seed) =>"
-        " won + orders(twoLogits(lead, seed), PRECISIONS[name], 400, seed).ahead, 0) / 2000"
-    )
-    won = {
-        (name, lead): bare.evaluate(count, [name, lead])
-        for name in ("fp32", "fp16", "bf16")
-        for lead in (3.8, 0.0069, 1e-6)
-    }
-    assert all(won[name, 3.8] == 1 for name in ("fp32", "fp16", "bf16"))
-    assert 0.2 < won["bf16", 0.0069] < 0.8 and 0.2 < won["fp16", 0.0069] < 0.8
-    assert won["fp32", 0.0069] == 1
-    assert 0.2 < won["fp32", 1e-6] < 0.8
-    for seed in (1, 2, 3):
-        a, b = bare.evaluate("seed => twoLogits(0, seed)", seed)
-        assert sorted(a) == sorted(b) and a != b and 19 < sum(a) < 21
-
-
-# ── price ──
-
-
-@pytest.mark.parametrize(("share", "good", "bad"), [(0, 2.65, 0.57), (0.2, 2.65, 0.57), (0.5, 1.4, 0.9), (1, 3, 0.25)])
-def test_times_add_up(bare, share, good, bad):
-    """A thousand tokens by the clock."""
-    seconds = (1000 * (1 - share)) / (50 * good) + (1000 * share) / (50 * bad)
-    speed = bare.evaluate(
-        "([share, good, bad]) => overall([[1 - share, 50 * good], [share, 50 * bad]])", [share, good, bad]
-    )
-    assert speed == pytest.approx(1000 / seconds)
-    assert bare.evaluate("speed => perMillion(2, speed)", speed) == pytest.approx(2 / 3600 * seconds * 1000)
-    turn = bare.evaluate("([good, bad]) => turningShare(good, bad)", [good, bad])
-    assert (1 - turn) / good + turn / bad == pytest.approx(1)  # there a token takes as long as a plain one
-
-
-# ── trees ──
 
 
 @pytest.mark.parametrize(("first", "second", "row"), [(0.6, 0.5, 0.05), (0.9, 0.1, 0.2), (0.3, 0.3, 0), (0, 0, 0.1)])
@@ -218,9 +143,6 @@ def test_the_best_tree_is_the_best_of_all_shapes(bare, first, second, row):
     assert found["speedup"] == pytest.approx(speed(tree, found["words"])) == pytest.approx(best)
 
 
-# ── chances ──
-
-
 def test_temperature_divides_logits_as_torch_does_and_zero_is_greedy(bare):
     logits = [1.79, 1.1, 0.0]
     for temperature in (0.1, 0.5, 1, 2):
@@ -231,7 +153,7 @@ def test_temperature_divides_logits_as_torch_does_and_zero_is_greedy(bare):
 
 def test_accepted_and_replaced_drafts_make_p_with_the_residual_and_not_with_p(bare):
     made = random.Random(3)
-    for _ in range(50):
+    for _ in range(20):
         p, q = ([x / sum(row) for x in row] for row in ([made.random() ** 3 for _ in range(3)] for _ in range(2)))
         right, wrong = (bare.evaluate("([p, q, s]) => outcome(p, q, s)", [p, q, how]) for how in ("residual", "p"))
         assert [a + b for a, b in zip(right["accepted"], right["replaced"], strict=True)] == pytest.approx(p, abs=1e-9)
@@ -284,9 +206,6 @@ def test_a_round_is_judged_as_the_engine_did(bare, method, gamma):
     assert bare.evaluate("closingChances({ a: 0.5, b: 0.5 }, [{ a: 0.5, b: 0.5 }])") is None
 
 
-# ── one device in all calculators ──
-
-
 def pass_time(tokens: int, users: int, free: float, cache: float, experts: bool) -> float:
     """In readings of the weights for one token: reading or arithmetic, whichever takes longer."""
     read = (1.5 + 29 * (1 - (1 - 8 / 128) ** tokens)) / (1.5 + 29 * 8 / 128) if experts else 1
@@ -309,20 +228,14 @@ def test_a_pass_of_many_users_takes_as_long_as_reading_or_arithmetic(bare):
 HEALTHY = {"alpha": 0.526, "gamma": 2, "c": 0.035, "slope": 0.077, "users": 1, "launch": 0}  # as in lesson 8
 
 
-def round_time(page: Page, values: dict) -> dict:
-    return page.evaluate("values => roundTime(values)", values)
-
-
 def test_a_round_takes_the_time_of_the_speedup_formula(bare):
     made = random.Random(4)
     for _ in range(40):
         alpha, c, slope = made.choice([0, 1, made.random()]), made.choice([0, 1, made.random()]), made.random()
         gamma, users, launch = made.randint(0, 16), made.choice([1, 40, 128, 256]), made.random()
         alone = {"alpha": alpha, "gamma": gamma, "c": c, "slope": slope, "users": 1, "launch": 0}
-        assert round_time(bare, alone)["speedup"] == pytest.approx(
-            idealised_speedup(alpha, gamma, c, {1: 1.0, 2: 1 + slope})
-        )
-        time = round_time(bare, alone | {"users": users, "launch": launch})
+        ideal, time = bare.evaluate("all => all.map(roundTime)", [alone, alone | {"users": users, "launch": launch}])
+        assert ideal["speedup"] == pytest.approx(idealised_speedup(alpha, gamma, c, {1: 1.0, 2: 1 + slope}))
         assert time["drafting"] + time["pass"] + time["overhead"] == pytest.approx(time["total"])
         assert time["pass"] == pytest.approx(max(1, users * (gamma + 1) / 128) + slope * gamma)
         assert time["overhead"] == pytest.approx(launch * (gamma + 1) if gamma else 0)
@@ -331,7 +244,7 @@ def test_a_round_takes_the_time_of_the_speedup_formula(bare):
 
 def test_each_cause_makes_a_healthy_round_lose_and_mending_it_is_what_helps(bare):
     causes, cases = bare.evaluate("[CAUSES, MYSTERIES]")
-    speed = lambda values: round_time(bare, values)["speedup"]  # noqa: E731
+    speed = lambda values: bare.evaluate("values => roundTime(values).speedup", values)  # noqa: E731
     assert speed(HEALTHY) > 1.4
     assert all(speed(HEALTHY | {cause["setting"]: cause["value"]}) < 0.95 for cause in causes.values())
     assert len({case["cause"] for case in cases}) == len(cases) == 5
@@ -340,9 +253,6 @@ def test_each_cause_makes_a_healthy_round_lose_and_mending_it_is_what_helps(bare
         for name, cause in causes.items():
             mended = speed(case | {cause["setting"]: HEALTHY[cause["setting"]]})
             assert (mended > 1.2) if name == case["cause"] else (mended < 1), (case, name)
-
-
-# ── be the drafter ──
 
 
 @pytest.mark.parametrize("method", ["lm", "eagle", "ngram"])
@@ -356,7 +266,6 @@ def test_guesses_are_judged_and_counted_as_the_engine_did(bare, method):
         at += rounds[-1]["emitted"]
     numbers, score = of(trace), bare.evaluate("rounds => guessScore(rounds)", rounds)
     assert at == len(text) and (score["alpha"], score["tau"]) == pytest.approx((numbers["alpha"], numbers["tau"]))
-    assert bare.evaluate("guessScore([])") == {"alpha": None, "tau": 0}
 
 
 # ── other engines' logs ──
@@ -368,11 +277,6 @@ VLLM = (
     " Accepted throughput: 0.12 tokens/s, Drafted throughput: 0.34 tokens/s, Accepted: 92 tokens, Drafted: 259 tokens,"
     " Per-position acceptance rate: 0.757, 0.622, 0.432, 0.324, 0.189, 0.108, 0.054, Avg Draft acceptance rate: 35.5%"
 )
-VLLM_LATER = (
-    VLLM.replace("3.49", "7.24")
-    .replace("92 tokens", "231 tokens")
-    .replace("0.757, 0.622, 0.432, 0.324, 0.189, 0.108, 0.054", "1.000, 1.000, 0.973, 0.973, 0.892, 0.784, 0.622")
-)
 VLLM_OLD = "SpecDecoding metrics: Draft acceptance rate: 100.0%, Accepted: 66 tokens, Drafted: 66 tokens"
 SGLANG = "\n".join(
     f"[2025-10-22 10:27:57 TP0] Decode batch. #running-req: 1, #token: 108, token usage: 0.00, accept len: {length},"
@@ -383,10 +287,7 @@ SGLANG_NEW = SGLANG.replace("0.54", "0.39").replace("0.49", "0.32").replace("0.4
 SGLANG_NEW = SGLANG_NEW.replace("accept len: 1.57, accept rate: 0.39", "accept len: 1.57, accept rate: 0.19")
 LLAMA = (
     "0.06.896.015 I slot print_timing: id  1 | task 0 | draft acceptance = 0.64479 (  167 accepted /   259 generated),"
-    " mean acceptance length =  2.92, acceptance rate per position = (0.805, 0.632, 0.483)\n"
-    "0.06.896.057 I statistics     draft-eagle3: #calls(b,g,a) =    1     87     87, #gen drafts =     87,"
-    " #acc drafts =    70, #gen tokens =    259, #acc tokens =   167, #mean acc len = 2.92,"
-    " #acc rate/pos = (0.805, 0.632, 0.483)"
+    " mean acceptance length =  2.92, acceptance rate per position = (0.805, 0.632, 0.483)"
 )
 LLAMA_OLD = "draft acceptance rate = 0.57576 (  171 accepted /   297 generated)"
 LLAMA_TOTALS = (
@@ -403,7 +304,6 @@ TENSORRT = (
     ("log", "engine", "tau", "gamma", "per_drafted", "alphas"),
     [
         (VLLM, "vLLM", 3.49, 7, 92 / 259, [0.757, 0.622 / 0.757]),
-        (VLLM + "\n" + VLLM_LATER, "vLLM", 5.365, 7, 323 / 518, [(0.757 + 1) / 2, (0.622 + 1) / 1.757]),
         (VLLM_OLD, "vLLM", 5, 4, 1, [1, 1]),
         (SGLANG, "SGLang", 1.908, 3, 0.908 / 3, None),
         (SGLANG_NEW, "SGLang", 1.908, 3, 0.908 / 3, None),
@@ -412,7 +312,7 @@ TENSORRT = (
         (LLAMA_TOTALS, "llama.cpp", 1 + 1252 / 796, 2, 1252 / 1585, None),
         (TENSORRT, "TensorRT-LLM", 2.65, 3, 0.55, None),
     ],
-    ids=["vllm", "two-of-vllm", "old-vllm", "sglang", "new-sglang", "llama", "old-llama", "llama-totals", "tensorrt"],
+    ids=["vllm", "old-vllm", "sglang", "new-sglang", "llama", "old-llama", "llama-totals", "tensorrt"],
 )
 def test_a_log_of_another_engine_gives_alpha_and_tau(bare, log, engine, tau, gamma, per_drafted, alphas):
     found = bare.evaluate("log => readAcceptance(log, 4)", log)
@@ -432,23 +332,18 @@ def test_the_best_length_follows_alpha_by_position_and_what_is_no_log_gets_a_sen
     tokens = [1, 1 + 0.805, 1 + 0.805 + 0.632, 1 + 0.805 + 0.632 + 0.483]
     assert speedups[:4] == pytest.approx([n / (1 + 0.12 * gamma) for gamma, n in enumerate(tokens)], rel=1e-3)
     advice = "([found, best]) => adviceFor(found, best, 16)"
-    assert bare.evaluate(advice, [found, 2]) == "Draft 2 instead of 3: the last drafts cost more than they bring."
-    assert "turn drafting off" in bare.evaluate(advice, [found, 0])
-    assert "Try 16 or more" in bare.evaluate(advice, [found, 16])
-    assert "chat template" in bare.evaluate(advice, [found | {"alphas": [0.2]}, 3])
+    for given, best, said in (
+        (found, 2, "Draft 2 instead of 3"), (found, 0, "turn drafting off"), (found, 16, "Try 16 or more"),
+        (found | {"alphas": [0.2]}, 3, "chat template"),
+    ):  # fmt: skip
+        assert said in bare.evaluate(advice, [given, best])
     for log, said in (
-        ("", "Paste a line"), ("   ", "Paste a line"), ("INFO: Uvicorn running", "No acceptance found"),
-        ("<img src=x onerror=alert(1)>", "No acceptance found"),
+        ("   ", "Paste a line"), ("INFO: Uvicorn running", "No acceptance found"),
         (VLLM[: VLLM.index("Accepted:")], "ends before its numbers"), ("[AL] AVERAGE: 2.65", "ends before its numbers"),
         (LLAMA.replace("167 accepted", "999 accepted"), "cannot be"), (VLLM.replace("0.622", "0.922"), "cannot be"),
     ):  # fmt: skip
         assert said in bare.evaluate("log => readAcceptance(log, 4).problem", log), log
-    started = time.monotonic()
-    assert bare.evaluate("log => readAcceptance('x '.repeat(5e6) + log, 4).engine", VLLM) == "vLLM"
-    assert time.monotonic() - started < 10
-
-
-# ── one round, a pass, experts, a text of one's own ──
+    assert bare.evaluate("log => readAcceptance('x '.repeat(5e6) + log, 4).engine", VLLM) == "vLLM", "in seconds"
 
 
 def test_a_round_costs_what_the_speedup_formula_says_and_reads_what_the_drafter_reads(bare):
@@ -475,25 +370,12 @@ def test_runs_with_unlike_texts_are_not_laid_side_by_side():
         side_by_side(3, {name: load(TRACES / f"{name}.json") for name in ("code_eagle", "story_ngram")})
 
 
-def test_a_text_of_ones_own_is_looked_up_as_the_engine_does(bare):
-    made = random.Random(3)
-    for _ in range(200):
-        tokens = [made.choice("abc") for _ in range(made.randint(2, 40))]
-        drafter, gamma, ids = NgramDrafter(), made.randint(1, 6), [ord(token) for token in tokens]
-        drafter.start(ids, DrafterSetup(SamplingParams(), 999, Uniforms(0, 8), None, 99, "cpu"))
-        copied = drafter.propose(ids, gamma, 0).tokens.tolist() if drafter.confidence_classes(ids) else []
-        assert bare.evaluate("([text, gamma]) => lookUp(text, gamma).drafts", [tokens, gamma]) == list(map(chr, copied))
-
-
-def own_text(length: int, made: random.Random) -> list[str]:
-    return [made.choice("abc") for _ in range(length)]
-
-
 def test_rounds_of_ones_own_text_are_those_of_the_engines_loop_and_its_formula(bare):
     """Greedy: a draft is accepted if it is the text's token, and the token after the accepted ones closes the round."""
     made, v = random.Random(4), {1: 1.0, 2: 1.1, 4: 1.3, 8: 1.9}
     for _ in range(50):
-        tokens, gamma, known = own_text(made.randint(4, 60), made), made.randint(0, 8), made.randint(1, 3)
+        tokens = made.choices("abc", k=made.randint(4, 60))
+        gamma, known = made.randint(0, 8), made.randint(1, 3)
         ids, drafter, at, expected = [ord(token) for token in tokens], NgramDrafter(), known, []
         drafter.start(ids[:known], DrafterSetup(SamplingParams(), 999, Uniforms(0, 8), None, 99, "cpu"))
         while at < len(ids):
@@ -511,10 +393,8 @@ def test_rounds_of_ones_own_text_are_those_of_the_engines_loop_and_its_formula(b
 def test_a_second_place_to_copy_from_goes_on_with_another_token_and_never_costs_a_pass(bare):
     made, helped = random.Random(5), 0
     for _ in range(50):
-        tokens = own_text(40, made)
-        one, two = (
-            bare.evaluate("([tokens, ways]) => ownRounds(tokens, 10, 3, ways)", [tokens, ways]) for ways in (1, 2)
-        )
+        tokens = made.choices("abc", k=40)
+        one, two = bare.evaluate("tokens => [1, 2].map(ways => ownRounds(tokens, 10, 3, ways))", tokens)
         assert sum(each["emitted"] for each in two) == sum(each["emitted"] for each in one) == 30
         for each in two:
             assert not each["others"] or each["others"][0] != each["drafts"][0]
@@ -542,11 +422,6 @@ def test_a_pass_takes_the_measured_time_or_that_of_the_data_sheet(bare):
     found = bare.evaluate("v => [1, 5, 16].map(width => pictureTime(width, { v }))", table)
     assert found == pytest.approx([1, (v(4) * 3 + v(8)) / 4, v(16)])
     assert bare.evaluate("() => [1, 100, 400].map(width => pictureTime(width, { free: 200 }))") == [1, 1, 2]
-
-
-def test_experts_read_rise_with_tokens_until_all_are_read(bare):
-    read = bare.evaluate("() => [1, 5, 1e6].map(weightsRead)")
-    assert read == pytest.approx([1.5 + 29 / 16, 1.5 + 29 * (1 - (15 / 16) ** 5), 30.5])
 
 
 # ── on the page ──
@@ -592,79 +467,45 @@ def result(page: Page):
     return page.locator(".sl-figure-box .sl-result")
 
 
+def every_slider_to_its_ends(page: Page) -> None:
+    for key in ("End", "Home"):
+        for each in page.locator(".sl-figure-box input").all():
+            each.press(key)
+        assert "NaN" not in page.locator(".sl-figure-box").inner_text()
+
+
 def test_a_text_is_cut_by_both_and_what_is_left_of_the_draft_is_told(at_tool):
     page = at_tool(11, "Cut it twice")
     code, prose = (bpe_demo.tokenizer(name).get_vocab() for name in ("code", "prose"))
-    shared = code.keys() & prose.keys()
-    same = sum(code[piece] == prose[piece] for piece in shared)
-    expect(page.locator(".sl-figure-box > .sl-figure-note").last).to_contain_text(
-        f"They share {len(shared)}, and {same} of these have the same number in both"
-    )
-    misread = bpe_demo.tokenizer("prose").decode(bpe_demo.tokenizer("code").encode(TEXTS[0]).ids[:4])
-    expect(page.locator(".sl-cut-wrong.sl-cut")).to_have_text(misread.replace(" ", "␣"))
+    shared = f"They share {len(code.keys() & prose.keys())}"
+    expect(page.locator(".sl-figure-box > .sl-figure-note").last).to_contain_text(shared)
     expect(result(page)).to_have_text("4 drafted, 3 to test. “u” may be unfinished. In the whole text it is “ut”.")
-    slider = page.get_by_label("Tokens the draft proposes")
-    slider.focus()
-    page.keyboard.press("End")
-    drafted = bpe_demo.pieces("code", TEXTS[0])
-    tested = bpe_demo.testable(TEXTS[0], 20)
-    expect(result(page)).to_contain_text(f"{min(20, drafted)} drafted, {tested} to test.")
+    page.get_by_label("Tokens the draft proposes").press("End")
+    drafted, tested = min(20, bpe_demo.pieces("code", TEXTS[0])), bpe_demo.testable(TEXTS[0], 20)
+    expect(result(page)).to_contain_text(f"{drafted} drafted, {tested} to test.")
     expect(page.locator(".sl-lesson-next")).to_have_text("Next")
     hostile = "<img src=x onerror=alert(1)> {{1+1}}"
     page.get_by_label("Your text").fill(hostile)
     page.keyboard.press("n")  # typed, and no way on
     text = hostile + "n"
     expect(page.get_by_label("Your text")).to_have_value(text)
-    rows = page.locator(".sl-cut-both")
-    for name, kind in (("code", "draft"), ("prose", "target")):
-        expect(rows.locator(f".sl-cut-{kind}.sl-cut")).to_have_text(
-            [piece.replace("Ġ", "␣") for piece in bpe_demo.tokenizer(name).encode(text).tokens]
-        )
     expect(page.locator(".sl-cut-pair")).to_have_count(len(borders("code", text) & borders("prose", text)))
     assert page.locator(".sl-figure-box img").count() == 0
-    page.get_by_label("Your text").fill("")
-    expect(result(page)).to_have_text("Nothing is drafted: write something.")
 
 
 def test_the_near_tie_turns_in_bf16_and_not_in_fp32(at_tool):
     page = at_tool(13, "Add it up yourself")
     told = lambda: json.loads(result(page).evaluate("node => JSON.stringify(node.dataset)"))  # noqa: E731
     assert int(told()["behind"]) > 0 and int(told()["ahead"]) > 0
-    gap = page.get_by_label("True lead of A").locator("xpath=../output").inner_text()
-    row = page.locator(".sl-add-row").nth(1)
-    before = row.inner_text()
     chosen(page).select_option(label="fp32")
-    expect(row).not_to_have_text(before)
     expect(result(page)).to_have_text("A wins in all 400 shuffled orders: no rounding reaches that far.")
-    assert gap == "0.0069"
     expect(page.locator(".sl-lesson-next")).to_have_text("Next")
     chosen(page).select_option(label="bf16")
-    page.get_by_label("True lead of A").focus()
-    page.keyboard.press("End")
+    page.get_by_label("True lead of A").press("End")
     expect(result(page)).to_contain_text("A wins in all 400")
-    expect(page.locator(".sl-add-row").nth(1)).to_contain_text("A")
     page.keyboard.press("Home")
     expect(result(page)).to_contain_text("Neither leads in truth")
     assert sum(map(int, told().values())) == 400
-    before = row.inner_text()
-    page.get_by_role("button", name="Other numbers").click()
-    expect(row).not_to_have_text(re.compile(re.escape(before.split("\n")[1])))
-
-
-def test_a_pasted_log_is_read_with_the_costs_that_are_set(at_tool):
-    page = at_tool(5, "Which acceptance rate?")
-    box = page.get_by_label("Lines of your engine’s log")
-    expect(box).to_have_value(re.compile("Mean acceptance length: 1.52.*0.387, 0.097, 0.032, 0.000"))
-    expect(result(page).first).to_contain_text("vLLM: τ 1.52, α 0.39 for the first draft, 13.1 %")
-    expect(result(page).nth(1)).to_contain_text("Draft 1 instead of 4")
-    expect(page.locator(".sl-figure-box .sl-meter")).to_have_count(4)
-    box.fill(SGLANG)
-    expect(result(page).first).to_contain_text("SGLang: τ 1.91")
-    expect(page.locator(".sl-lesson-next")).to_have_text("Next")
-    box.fill("<img src=x onerror=alert(1)>")
-    expect(result(page).first).to_contain_text("No acceptance found")
-    expect(page.locator(".sl-figure-box .sl-meter")).to_have_count(0)
-    assert page.locator(".sl-figure-box img").count() == 0
 
 
 @pytest.mark.slow
@@ -673,56 +514,16 @@ def test_a_tree_is_grown_by_keyboard_and_a_command_follows_from_the_traffic(at_t
     page.get_by_role("button", name="last token, 0 children; add one").press("Enter")
     expect(result(page)).to_contain_text("1.60 tokens expected from a pass over 2 rows: 1.52 ×")
     expect(page.get_by_role("button", name="last token, 1 child; add one")).to_be_focused()
-    page.get_by_role("button", name="Undo").click()
-    expect(result(page)).to_contain_text("1 token expected from a pass over 1 row: 1.00 ×")
-    page.get_by_role("button", name="Chain of four").click()
-    expect(result(page)).to_contain_text("a pass over 5 rows")
-    for label, key in (("First guess", "Home"), ("Cost of a row", "End")):
-        page.get_by_label(label).press(key)
-    page.get_by_role("button", name="Best shape").click()
-    expect(result(page)).to_contain_text("expected from a pass")
-    page.evaluate("location.hash = '#lesson-14'")
-    page.locator('.sl-dot[title="Your command"]').click()
-    page.get_by_label("Engine").select_option(label="vLLM")
-    expect(page.locator(".sl-command")).to_contain_text('"method": "ngram", "num_speculative_tokens": 8')
-    page.get_by_label("You serve").select_option(label="chat, reasoning, stories")
-    expect(page.locator(".sl-command")).to_contain_text('"method": "mtp", "num_speculative_tokens": 1')
-    page.get_by_label("Beside it").select_option(label="a head trained for the model")
-    expect(page.locator(".sl-command")).to_contain_text('"method": "eagle3"')
+    page = at_tool(14, "Your command")
+    for label, option, method in (
+        ("Engine", "vLLM", "ngram"), ("You serve", "chat, reasoning, stories", "mtp"),
+        ("Beside it", "a head trained for the model", "eagle3"),
+    ):  # fmt: skip
+        page.get_by_label(label).select_option(label=option)
+        expect(page.locator(".sl-command")).to_contain_text(f'"method": "{method}"')
     page.get_by_label("Engine").select_option(label="transformers")
     expect(page.locator(".sl-command")).to_be_hidden()
     expect(page.locator(".sl-figure-note").last).to_contain_text("no EAGLE head")
-
-
-def test_fewer_bits_leave_drafts_less_to_gain_and_the_whole_is_faster(at_tool):
-    """The sliders round c to thousandths and the price of a token to hundredths."""
-    page = at_tool(11, "And the other half")
-    gains, wholes = [], []
-    for name, row in measured_precisions().items():
-        chosen(page).first.select_option(name)
-        c, slope = round(row["c"], 3), round(row["slope"], 2)
-        speeds = [idealised_speedup(0.6, gamma, c, {1: 1, 2: 1 + slope}) for gamma in range(11)]
-        shown = page.locator(".sl-figure-box [data-speedup]")
-        assert float(shown.get_attribute("data-speedup")) == pytest.approx(max(speeds), abs=2e-4)
-        assert int(shown.get_attribute("data-best")) == speeds.index(max(speeds))
-        gains.append(max(speeds))
-        wholes.append(max(speeds) * row["fast"])
-    assert gains[0] > gains[1] > gains[2] and min(wholes[1:]) > wholes[0]
-
-
-def test_a_report_is_judged_and_a_wrong_judgement_is_answered(at_tool):
-    page = at_tool(13, "Test your own engine")
-    for wrong, right in (
-        ("A bug", "Only ties"),
-        ("Only ties", "A bug"),
-        ("Too little to say", "A bug"),
-        ("A bug", "Too little"),
-    ):
-        page.get_by_role("button", name=wrong).click()
-        expect(result(page)).to_contain_text(f"It is “{right}")
-        page.get_by_role("button", name="Next report").click()
-    page.get_by_role("button", name="Only ties").click()  # from the first one again
-    expect(result(page)).to_contain_text("Right.")
 
 
 def test_draws_stack_up_to_p_and_redrawing_from_p_overshoots(at_tool):
@@ -730,11 +531,11 @@ def test_draws_stack_up_to_p_and_redrawing_from_p_overshoots(at_tool):
     stack, told = page.locator(".sl-stack"), page.locator(".sl-figure-box .sl-result").last
     expect(told).to_contain_text("Σ min(p, q) = 0.80")
     draw = page.get_by_role("button", name="Draw 200")
-    for _ in range(10):
+    for _ in range(5):
         draw.click()
-    expect(told).to_contain_text("Counted in 2,000 draws")
+    expect(told).to_contain_text("Counted in 1,000 draws")
     shares = re.findall(r"p ([\d.]+), out ([\d.]+)", stack.get_attribute("aria-label"))
-    assert len(shares) == 3 and all(abs(float(p) - float(out)) < 0.05 for p, out in shares)  # five standard errors
+    assert len(shares) == 3 and all(abs(float(p) - float(out)) < 0.08 for p, out in shares)  # five standard errors
     page.get_by_label("Replaced").select_option(label="from p (a mistake)")
     expect(page.locator(".sl-figure-box > .sl-figure-note")).to_contain_text("sun will overshoot by 0.04")
     page.get_by_label("Drafter").select_option(label="greedy or a copy: one word, q = 1")
@@ -742,8 +543,6 @@ def test_draws_stack_up_to_p_and_redrawing_from_p_overshoots(at_tool):
     page.locator(".sl-figure-box").get_by_label("Temperature").focus()
     page.keyboard.press("Home")
     expect(told).to_contain_text("Σ min(p, q) = 0.00")
-    draw.click()
-    expect(told).to_contain_text("0.00")
     expect(page.locator(".sl-lesson-next")).to_have_text("Next")
 
 
@@ -751,19 +550,14 @@ def test_one_pass_gives_a_row_for_each_place_and_a_rejection_greys_those_after_i
     page = at_tool(2, "One pass, many places")
     rows, slots = page.locator(".sl-places tbody tr"), page.locator(".sl-slots li")
     states = lambda found: found.evaluate_all("all => all.map(each => each.dataset.state)")  # noqa: E731
-    expect(rows).to_have_count(4)
     expect(page.get_by_role("button", name="Reject draft 1, rain")).to_be_disabled()
-    page.get_by_role("button", name="Run the pass").focus()
-    page.keyboard.press("Enter")
-    expect(result(page)).to_have_text("4 rows, 4 sets of chances: 3 for the drafts, one for the bonus.")
+    page.get_by_role("button", name="Run the pass").press("Enter")
+    expect(result(page)).to_contain_text("4 rows, 4 sets of chances")
     expect(page.locator(".sl-lesson-next")).to_have_text("Next")
     assert states(slots) == ["old", "old", *["new"] * 4]
     rows.nth(3).locator(".sl-place-name").focus()
-    expect(page.locator(".sl-places-knows")).to_have_text("Reads “wind”. Knows “wind rain sun rain sun wind”.")
-    expect(page.locator(".sl-figure-box")).to_contain_text("No draft stands there: it is for the bonus.")
     expect(page.locator(".sl-meter-number")).to_have_text(["0.30", "0.30", "0.40"])  # the target after wind
-    page.get_by_role("button", name="Reject draft 2, sun").focus()
-    page.keyboard.press("Space")
+    page.get_by_role("button", name="Reject draft 2, sun").press("Space")
     assert states(rows) == ["accepted", "accepted", "rejected", "gone"]
     assert states(slots) == ["old", "old", "new", "new", "cut", "cut"]
     expect(page.locator(".sl-figure-box")).to_contain_text("Resampled: rain 0.50, wind 0.50. The cache keeps 4 of 6")
@@ -771,119 +565,48 @@ def test_one_pass_gives_a_row_for_each_place_and_a_rejection_greys_those_after_i
     assert states(rows) == ["accepted"] * 4
     chosen(page).select_option(label="a tree, two words a place")
     expect(rows).to_have_count(7)
-    seen = rows.evaluate_all("all => all.map(row => [...row.querySelectorAll('td')].map(one => +!!one.className))")
-    assert [row[2:-1] for row in seen[1:]] == [
-        [1, 0, 0, 0, 0, 0], [0, 1, 0, 0, 0, 0], [1, 0, 1, 0, 0, 0], [1, 0, 0, 1, 0, 0], [0, 1, 0, 0, 1, 0],
-        [0, 1, 0, 0, 0, 1],
-    ]  # fmt: skip
     page.get_by_role("button", name="Run the pass").click()
     page.get_by_role("button", name="Reject draft 1, rain").click()
     assert states(rows) == ["accepted", "rejected", "accepted", "gone", "gone", "accepted", "branch"]
-    for number, word in ((2, "sun"), (5, "rain"), (6, "sun")):
-        page.get_by_role("button", name=f"Reject draft {number}, {word}").click()
-    expect(result(page)).to_have_text("Nothing is accepted. 4 more rows assume a token that is gone.")
 
 
 @pytest.mark.slow
-def test_a_learner_who_knows_the_text_beats_every_drafter_and_one_who_does_not_is_told(at_tool):
-    page = at_tool(7, "Be the drafter")
-    chosen(page).select_option(label="A story")
-    runs = {name: load(TRACES / f"guess_story_{name}.json") for name in ("wide", "ngram", "lm", "eagle")}
-    known = game(runs.pop("wide"), list(runs.values()))
-    assert all(len({text.strip() for text in four}) == 4 for four in known["candidates"])
-    options, scores = page.locator(".sl-guess-options .sl-option"), page.locator(".sl-guess-scores .sl-meter-number")
-    for place in [*range(4), *range(5, 9), *range(10, 14), *range(15, 19), *range(20, 23)]:  # the rest are bonus tokens
-        four = known["candidates"][place]
-        expect(options.nth(3)).to_have_text(re.compile(re.escape(four[3].strip())))
-        page.keyboard.press(str(four.index(known["tokens"][place]) + 1))
-    expect(scores).to_have_count(4)
-    shown = [float(number) for number in re.findall(r"[\d.]+", " ".join(scores.all_inner_texts()))]
-    assert shown == pytest.approx(
-        [4.8, 1, *(numbers[name] for numbers in map(of, runs.values()) for name in ("tau", "alpha"))], abs=0.0051
-    )
-    expect(page.locator(".sl-lesson-next")).to_have_text("Next")
-    page.get_by_role("button", name="Start over").focus()
-    page.keyboard.press("Enter")
-    expect(scores).to_have_count(0)
-    wrong = next(i for i, text in enumerate(known["candidates"][0]) if text != known["tokens"][0])
-    for number in (wrong, 0, 0, 0):
-        options.nth(number).focus()
-        page.keyboard.press("Enter")
-    expect(result(page)).to_have_text(
-        f"0 accepted. “{known['candidates'][0][wrong].strip()}” is rejected: the target writes “Once”. 3 discarded."
-    )
-    expect(options.first).to_be_focused()
-
-    page.locator('.sl-dot[title="Six kinds of text"]').click()
-    table = measured_kinds()
-    for i, (kind, speedups) in enumerate(table.items()):
-        chosen(page).nth(i).select_option(max(speedups, key=speedups.get) if kind != "quote" else "EAGLE head")
-    page.get_by_role("button", name="Show what was measured").click()
-    expect(result(page)).to_have_text("5 of 6 found.")
-    expect(page.locator(".sl-kinds td:not(:empty)")).to_have_text(
-        [f"{speedup:.2f}" for row in table.values() for speedup, *_ in row.values()]
-    )
-
-
-@pytest.mark.slow
-def test_a_round_is_drawn_to_scale_broken_in_six_ways_and_its_cause_is_found(at_tool):
+def test_a_round_is_drawn_to_scale_and_its_cause_is_found(at_tool):
     page = at_tool(8, "Fix it")
-    bar = lambda: page.locator(".sl-ruler-bar").first.bounding_box()  # noqa: E731
     speed = lambda: float(result(page).get_attribute("data-speedup"))  # noqa: E731
     widths = lambda: page.locator(".sl-ruler-bar").evaluate_all(  # noqa: E731
         "bars => bars.map(bar => [...bar.children].reduce((sum, each) => sum + each.getBoundingClientRect().width, 0))"
     )
     assert speed() < 0.9  # the lesson calls it much slower
     assert widths()[1] / widths()[0] == pytest.approx(speed(), rel=0.02)
-    page.get_by_label("γ, tokens drafted").focus()
-    page.keyboard.press("Home")
+    page.get_by_label("γ, tokens drafted").press("Home")
     expect(result(page)).to_have_text("1 token in 1 plain step: as fast as plain.")
     expect(page.locator(".sl-lesson-next")).to_have_text("Next")
-    page.keyboard.press("ArrowRight")
-    expect(page.locator(".sl-figure-box")).to_contain_text("The best γ here is 1")
-    for key in ("End", "Home"):  # every slider
-        for each in page.locator(".sl-figure-box input").all():
-            each.focus()
-            page.keyboard.press(key)
-        assert "NaN" not in page.locator(".sl-figure-box").inner_text() and max(widths()) <= bar()["width"] + 1
-
-    page.locator('.sl-dot[title="Which cause is it?"]').click()
-    assert speed() > 1.4
-    for name in ("few accepted", "γ too long", "dear draft", "dear width", "full batch", "launches"):
-        page.get_by_role("button", name=name).click()
-        expect(result(page)).to_contain_text("slower than plain")
-    page.get_by_role("button", name="A healthy run").click()
-    assert speed() > 1.4
+    every_slider_to_its_ends(page)
 
     page.locator('.sl-dot[title="Name the cause"]').click()
-    for number, (name, sign) in enumerate(
-        [("dear draft", "draft steps"), ("few accepted", "hardly more"), ("full batch", "many users"),
-         ("γ too long", "never tested"), ("dear draft", "Not this one. It is “launches”")], 1
-    ):  # fmt: skip
+    wrong = "Not this one. It is “launches”"
+    for number, name in enumerate(("dear draft", "few accepted", "full batch", "γ too long", "dear draft"), 1):
         expect(page.locator(".sl-figure-box")).to_contain_text(f"Case {number} of 5. It is slower")
-        page.get_by_role("button", name=name).focus()
-        page.keyboard.press("Enter")
-        expect(result(page)).to_contain_text(sign)
+        page.get_by_role("button", name=name).press("Enter")
+        expect(result(page)).to_contain_text(re.compile(wrong if number == 5 else "^(?!Not this one)"))
         if number < 5:
             page.get_by_role("button", name="Next case").click()
     expect(page.locator(".sl-figure-box")).to_contain_text("You found 4 of 5 causes.")
 
 
 @pytest.mark.slow
-def test_a_device_is_kept_between_calculators_and_long_texts_experts_and_bits_change_what_drafts_bring(at_tool):
+def test_a_device_is_kept_between_calculators(at_tool):
     page = at_tool(1, "The ceiling")
     lists = lambda label: page.locator(".sl-figure-box").get_by_label(label)  # noqa: E731
-    lists("Device").select_option(index=0)  # the machine of the run, measured
-    expect(result(page)).to_contain_text("passes per second")
     lists("Device").select_option(label="H200: 141 GB at 4,800 GB/s")
     lists("Model").select_option(label="Qwen3 8B")
     lists("Precision").select_option(label="4-bit, half a byte")
-    expect(result(page)).to_have_text("Over 1,000 passes per second: other costs decide before this ceiling does.")
+    expect(result(page)).to_contain_text("Over 1,000 passes per second")
 
     page.evaluate("location.hash = '#lesson-11'")
     page.locator('.sl-dot[title="Does it fit?"]').click()
     expect(lists("Device").locator("option:checked")).to_have_text("H200: 141 GB at 4,800 GB/s")
-    expect(lists("Target in").locator("option:checked")).to_have_text("4-bit")
     cache, draft_cache = (2 * layers * 8 * 128 * 2 * 8192 / 1e9 for layers in (36, 28))  # Qwen3 8B, Qwen3 0.6B
     lists("Draft model").select_option(label="Qwen3 0.6B")
     alone, both = (141 - 8.19 / 2) // cache, (141 - 8.19 / 2 - 0.596 * 2) // (cache + draft_cache)
@@ -894,26 +617,18 @@ def test_a_device_is_kept_between_calculators_and_long_texts_experts_and_bits_ch
     gain = lambda: float(result(page).get_attribute("data-gain"))  # noqa: E731
     tokens = expected_tokens(0.7, 4)
 
-    def brings(users, free, cache=0.0, experts=False):
-        times = [pass_time(users * width, users, free, cache, experts) for width in (1, 5)]
+    def brings(users, free, experts=False):
+        times = [pass_time(users * width, users, free, 0, experts) for width in (1, 5)]
         return pytest.approx(tokens * times[0] / times[1], abs=1e-3)
 
     expect(lists("Weights in").locator("option:checked")).to_have_text("4-bit")
     slide(page, "Users at once", 20)
     assert gain() == brings(20, 128 / 4)
     lists("Weights in").select_option(label="bf16")
-    assert gain() == brings(20, 128)
     lists("Device").select_option(label="H200")
-    assert gain() == brings(20, 208) and lists("Tokens a pass scores for free in bf16").input_value() == "208"
     lists("Layers").select_option(index=1)
     assert gain() == brings(20, 208, experts=True)
-    for key in ("End", "Home"):
-        for each in page.locator(".sl-figure-box input").all():
-            each.focus()
-            page.keyboard.press(key)
-        assert "NaN" not in page.locator(".sl-figure-box").inner_text() and gain() > 0
-    page.locator('.sl-dot[title="Long texts turn it around"]').click()
-    assert gain() == brings(64, 128, cache / (8.19 * 2))
+    every_slider_to_its_ends(page)
 
 
 def test_the_bill_adds_up(at_tool):
@@ -929,12 +644,8 @@ def test_the_bill_adds_up(at_tool):
         chosen(page).select_option(label=policy)
         expect(result(page)).to_contain_text(f"{cost(0.3, *pair):.2f} a million")
     expect(page.locator(".sl-lesson-next")).to_have_text("Next")
-    turn = (1 - 1 / good) / (1 / bad - 1 / good)
-    expect(page.locator(".sl-figure-box > .sl-figure-note")).to_contain_text(f"From {100 * turn:.0f} %")
+    turn = (1 - 1 / good) / (1 / bad - 1 / good)  # there a token takes as long as a plain one
     chosen(page).select_option(label="always")
-    slide(page, "Tokens that the draft fits badly", round(turn + 0.03, 2))
-    expect(result(page)).to_contain_text("more than without drafts")
-    slide(page, "Tokens that the draft fits badly", round(turn - 0.03, 2))
-    expect(result(page)).to_contain_text("less than without drafts")
-    slide(page, "Speedup where it fits badly", 1)
-    expect(page.locator(".sl-figure-box > .sl-figure-note")).to_contain_text("never costs more")
+    for share, words in ((turn + 0.03, "more than without drafts"), (turn - 0.03, "less than without drafts")):
+        slide(page, "Tokens that the draft fits badly", round(share, 2))
+        expect(result(page)).to_contain_text(words)

@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from page_actions import OVERFLOW, violations
+from page_actions import OVERFLOW
 from playwright.sync_api import Page, expect
 
 from lessons.loader import lessons
@@ -30,11 +30,8 @@ def press(page: Page, name: str) -> None:
 def test_a_whole_lesson_by_keyboard(visit):
     page = visit()
     assert page.locator("#lesson").count() == 0  # nothing of the lessons is drawn before their tab is opened
-    page.locator("#lessons-tab-button").focus()
-    page.keyboard.press("Enter")
-    page.locator('[href="#lesson-2"]').focus()
-    page.keyboard.press("Enter")
-    expect(page.locator("#sl-lesson-title")).to_have_text("2. Draft, then verify")
+    page.locator("#lessons-tab-button").press("Enter")
+    page.locator('[href="#lesson-2"]').press("Enter")
     expect(page.locator("#sl-lesson-title")).to_be_focused()
     assert page.evaluate("location.hash") == "#lesson-2"
     page.keyboard.press("n")
@@ -46,8 +43,8 @@ def test_a_whole_lesson_by_keyboard(visit):
     press(page, "Show it to me")
     expect(page.locator("[data-glow]")).to_have_count(0)
     expect(page.locator(".sl-lesson-next")).to_have_text("Next")
-    page.keyboard.press("n")
-    page.keyboard.press("n")
+    for _ in range(2):
+        page.keyboard.press("n")
 
     # a number is guessed, then the round is played to its end
     expect(title(page)).to_have_text("Step three: accept")
@@ -55,14 +52,11 @@ def test_a_whole_lesson_by_keyboard(visit):
     page.locator("#lesson .sl-list .sl-token").first.click()
     expect(page.locator("#lesson .sl-guess-first")).to_be_visible()
     expect(page.locator("#lesson .sl-verdict")).to_be_hidden()  # it would answer the question
-    page.get_by_label("Your guess").fill("three")
-    page.keyboard.press("Enter")
-    expect(page.locator(".sl-reply")).to_have_text("Type a number.")
-    page.get_by_label("Your guess").fill("3")
-    page.keyboard.press("Enter")
+    for guess, reply in (("three", "Type a number."), ("3", "You said 3, it is 4 tokens.")):
+        page.get_by_label("Your guess").fill(guess)
+        page.keyboard.press("Enter")
+        expect(page.locator(".sl-reply")).to_contain_text(reply)
     expect(page.locator("#lesson .sl-guess-first")).to_be_hidden()
-    expect(page.locator(".sl-reply")).to_contain_text("You said 3, it is 4 tokens.")
-    expect(page.locator(".sl-reply")).to_contain_text("a place that the pass has scored would be left unused")
     expect(page.locator("#lesson .sl-bonus.sl-token[data-stage]")).to_have_count(1)
     expect(page.locator(".sl-lesson-next")).to_be_focused()
     page.keyboard.press("Enter")
@@ -74,27 +68,19 @@ def test_a_whole_lesson_by_keyboard(visit):
     expect(page.locator('.sl-option[data-right="true"]')).to_contain_text("As many as were accepted, and one")
     page.keyboard.press("b")
     expect(title(page)).to_have_text("Step three: accept")
-    page.keyboard.press("n")
-    page.keyboard.press("n")
-    expect(title(page)).to_have_text("One pass, many places")
-    page.keyboard.press("n")
-    expect(title(page)).to_have_text("On a text of your own")
-    page.keyboard.press("n")
+    for _ in range(4):
+        page.keyboard.press("n")
 
     # live: the controls are filled, the one spoken of glows until it is touched, and nothing runs by itself
     expect(title(page)).to_have_text("Now a real one")
     press(page, "Run it live")
-    expect(page.locator("#prompt")).to_be_visible()
     expect(page.locator("#gamma input[type=number]")).to_have_value("3")
-    expect(page.locator("#auto input")).not_to_be_checked()
     expect(page.locator("#run")).to_have_text("Run")
     expect(page.locator("#gamma.sl-glow")).to_have_count(1)
     page.locator("#gamma input[type=number]").fill("5")
     expect(page.locator(".sl-glow")).to_have_count(0)
-    page.locator("#run").focus()
-    page.keyboard.press("Enter")
-    expect(page.locator(".sl-coach")).to_contain_text("Press Run, then Home, and K for each step. ✓ It has run.")
-    expect(page.locator("#stage .sl-source")).to_have_text("Your run")
+    page.locator("#run").press("Enter")
+    expect(page.locator(".sl-coach")).to_contain_text("✓ It has run.")
     press(page, "Back to the lesson")
     expect(page.locator(".sl-lesson-next")).to_have_text("Next")
     expect(page.locator(".sl-coach")).to_be_hidden()
@@ -104,9 +90,8 @@ def test_a_whole_lesson_by_keyboard(visit):
     expect(title(page)).to_have_text("What stays")
     page.keyboard.press("1")
     expect(page.locator(".sl-reply").first).to_contain_text("Not this one.")
-    page.keyboard.press("2")
-    expect(page.locator(".sl-reply").first).to_contain_text("Right.")
-    page.keyboard.press("2")
+    for _ in range(2):
+        page.keyboard.press("2")
     expect(page.locator(".sl-lesson-end")).to_contain_text("1 of 2 at the first try. That was this lesson. On")
     page.keyboard.press("n")
     expect(page.locator("#sl-lesson-title")).to_have_text("3. Accept, reject, resample")
@@ -115,7 +100,6 @@ def test_a_whole_lesson_by_keyboard(visit):
     again = visit(context=page.context)  # one browser keeps it for all its pages
     again.locator("#lessons-tab-button").click()
     expect(again.locator('[href="#lesson-2"]')).to_contain_text("✓ done")
-    expect(again.locator('[href="#lesson-1"]')).to_contain_text("minutes")
     again.locator('[href="#lesson-2"]').click()
     expect(again.locator(".sl-lesson-where")).to_have_text(re.compile("^Step 1 of"))  # a finished one begins anew
     press(again, "All lessons")
@@ -125,64 +109,31 @@ def test_a_whole_lesson_by_keyboard(visit):
 
 def test_live_fills_the_playground_and_the_coach_points_at_what_the_lesson_speaks_of(visit):
     page = visit("#lesson-6")
-    expect(page.locator("#sl-lesson-title")).to_contain_text("6. ")
     page.locator('.sl-dot[title="Sweep it yourself"]').click()
     page.get_by_role("button", name="Run it live").click()
     expect(page.locator("#tokens input")).to_have_value("56")
     expect(page.locator("#method input")).to_have_value(re.compile("^auto"))  # these models have no EAGLE head
     expect(page.locator("#auto input")).to_be_checked()
-    expect(page.locator("#stage-notice")).to_contain_text("Settings of lesson 6 are filled in")
     expect(page.locator("#stage-notice")).to_contain_text("no eagle-chain draft")
-    expect(page.locator(".sl-glow")).to_have_count(1)
     expect(page.locator("#auto.sl-glow")).to_be_in_viewport()
     expect(page.locator(".sl-coach")).to_be_in_viewport()
-    expect(page.locator("#run")).to_have_text("Run")  # nothing runs by itself
-    page.locator("#auto").click()
-    expect(page.locator(".sl-glow")).to_have_count(0)
-
-
-def on_a_phone(visit, number: int, step: int) -> Page:
-    page = visit(f"#lesson-{number}", viewport={"width": 390, "height": 844})
-    expect(title(page)).to_be_visible()
-    page.locator(".sl-dot").nth(step).click()
-    return page
-
-
-@pytest.mark.slow
-def test_on_a_phone_the_coach_hides_nothing_that_it_speaks_of(visit):
-    page = on_a_phone(visit, 2, 7)
-    page.get_by_role("button", name="Run it live").click()
-    expect(page.locator("#settings.sl-glow")).to_be_in_viewport(ratio=1)  # it opens the drawer of γ
-    glow, coach = (page.locator(place).bounding_box() for place in ("#settings", ".sl-coach"))
-    assert glow["y"] >= 0 and glow["y"] + glow["height"] <= coach["y"]
-    words, home = (page.locator(place).bounding_box() for place in (".sl-coach p", ".sl-coach .sl-button"))
-    assert home["y"] >= words["y"] + words["height"], "the words have the whole width"
 
 
 def test_a_link_opens_its_lesson_and_an_unknown_one_says_so(visit):
-    page = visit("#lesson-3")
+    page = visit("?gamma=3#lesson-3")
     expect(page.locator("#sl-lesson-title")).to_have_text("3. Accept, reject, resample")
-    expect(page.locator("#prompt")).to_be_hidden()
     page.evaluate("location.hash = '#lesson-99'")
     expect(page.locator(".sl-lesson-problem")).to_have_text("There is no lesson 99.")
     expect(page.locator(".sl-lesson-card").first).to_be_visible()
-    page.locator('[href="#lesson-1"]').click()
-    expect(page.locator("#sl-lesson-title")).to_contain_text("1. ")
-    expect(page.locator(".sl-lesson-problem")).to_be_empty()
-
-
-def test_a_card_opens_its_lesson_on_the_same_page_and_leaves_the_query_alone(visit):
-    page = visit("?gamma=3#lessons")
     page.evaluate("window.same = true")
-    page.locator(".sl-lesson-card").nth(2).click()
-    expect(page.locator("#sl-lesson-title")).to_have_text("2. Draft, then verify")
-    assert page.evaluate("[window.same, location.hash]") == [True, "#lesson-2"] and "gamma=3" in page.url
+    page.locator('[href="#lesson-1"]').click()  # on the same page, and the query stays
+    expect(page.locator("#sl-lesson-title")).to_contain_text("1. ")
+    assert page.evaluate("[window.same, location.hash]") == [True, "#lesson-1"] and "gamma=3" in page.url
 
 
 @pytest.mark.slow
 def test_every_lesson_can_be_walked_through_and_is_no_wider_than_the_page(visit):
     page = visit("#lesson-1", viewport={"width": 390, "height": 900})
-    expect(page.locator("#sl-lesson-title")).to_contain_text("1. ")
     for number in range(len(lessons())):
         page.evaluate(f"location.hash = '#lesson-{number}'")
         expect(page.locator("#sl-lesson-title")).to_contain_text(f"{number}. ")
@@ -202,19 +153,14 @@ def test_every_lesson_can_be_walked_through_and_is_no_wider_than_the_page(visit)
 
 
 def test_lesson_0_is_given_to_a_class_by_keyboard(visit):
-    """Presented: a round of guesses, a race and questions in sight without scrolling, and votes that are counted and
-    cleared. The run beside it is dark until the race is over. Then the list in parts."""
+    """Presented: a round of guesses, a race, and questions whose votes are counted and cleared."""
     page = visit("?present=1#lesson-0", viewport={"width": 1280, "height": 720}, reduced_motion="reduce")
-    expect(page.locator("#sl-lesson-title")).to_have_text("0. In five minutes")
     dark = page.locator(".sl-lesson-stage[data-dark]")
     for right in ("Once", "upon", "a", "time"):  # a round of the learner's own, before any term
         options = page.locator(".sl-guess-options .sl-option")
         expect(options).to_have_count(4)
         page.keyboard.press(str(1 + [text.split()[-1] for text in options.all_inner_texts()].index(right)))
-    expect(page.locator(".sl-figure-box .sl-result")).to_have_text(
-        "All 4 of your guesses are right, and the model adds “,”: 5 pieces of text from one look."
-    )
-    expect(dark).to_have_count(1)
+    expect(page.locator(".sl-figure-box .sl-result")).to_contain_text("All 4 of your guesses are right")
     page.keyboard.press("n")
     expect(dark).to_have_count(1)  # the run beside the race would give it away
     press(page, "Start the race")
@@ -223,8 +169,6 @@ def test_lesson_0_is_given_to_a_class_by_keyboard(visit):
     assert float(result.get_attribute("data-ratio")) > 2
     expect(dark).to_have_count(0)
     expect(page.locator(".sl-figure-box")).to_be_in_viewport(ratio=1)
-    expect(page.locator(".sl-duel-text").nth(1)).to_contain_text("glad of")
-    assert page.locator(".sl-duel-text").first.inner_text() in page.locator(".sl-duel-text").nth(1).inner_text()
     page.keyboard.press("n")
 
     expect(page.locator(".sl-question")).to_be_in_viewport(ratio=1)
@@ -238,34 +182,19 @@ def test_lesson_0_is_given_to_a_class_by_keyboard(visit):
     expect(page.locator(".sl-reply")).to_be_empty()
     press(page, "Show the answer")
     expect(page.locator(".sl-reply")).to_contain_text("3 of 4 hands had it.")
-    expect(page.locator(".sl-reply")).to_contain_text("“Nearly”? Then a wrong guess would have slipped in.")
-    expect(page.locator(".sl-reply")).not_to_contain_text("“No, quality is the price”?")  # it had no hands
     page.keyboard.press("1")
     expect(page.locator(".sl-option").first).to_contain_text("3 hands")  # the vote is over
-    page.keyboard.press("n")
-    press(page, "Run the pass")
-    expect(result).to_contain_text("5 tokens take")
-    page.keyboard.press("n")
-    expect(page.locator(".sl-question")).to_be_in_viewport(ratio=1)
-    press(page, "Show the answer")
-    expect(page.locator(".sl-reply")).to_contain_text("Without a vote")
-    expect(page.locator("#lesson .sl-accepted.sl-token[data-stage]")).to_have_count(1)
-
     page.get_by_role("button", name="All lessons").click()
     expect(page.locator(".sl-lesson-part")).to_have_text(list(PARTS))
-    expect(page.locator('[href="#lesson-0"]')).to_contain_text("step 5 of 8")
 
 
-@pytest.mark.parametrize("motion", ["reduce", pytest.param("no-preference", marks=pytest.mark.slow)])
-def test_a_jump_over_many_rounds_shows_the_last_of_them(visit, motion):
+def test_a_jump_over_many_rounds_shows_the_last_of_them(visit):
     """With reduced motion sizes once changed a frame late, and the list stayed blank where it had jumped to."""
-    page = visit("#lesson-5", reduced_motion=motion)
+    page = visit("#lesson-5", reduced_motion="reduce")
     page.locator(".sl-dot").nth(1).click()
     page.get_by_label("Your guess").fill("67 %")
     page.keyboard.press("Enter")
-    expect(page.locator(".sl-reply")).to_contain_text("Right: it is 0.67.")
     expect(page.locator("#lesson .sl-place")).to_contain_text("Round 32 of 32")
-    page.evaluate("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
     last = page.locator('#lesson .sl-row[aria-label="Round 32"] .sl-token').last
     expect(last).to_be_visible()
     assert last.evaluate(IN_ITS_FRAME), "the newest round is out of sight"
@@ -273,13 +202,11 @@ def test_a_jump_over_many_rounds_shows_the_last_of_them(visit, motion):
 
 def test_the_answer_comes_into_sight_and_the_run_stays_beside_it(visit):
     page = visit("#lesson-7", viewport={"width": 1280, "height": 760})
-    expect(title(page)).to_be_visible()
     page.get_by_label("Your guess").fill("1")
     page.keyboard.press("Enter")
-    for place in (".sl-reply", ".sl-lesson-next", ".sl-question-text"):
+    run = ("#lesson .sl-rows", "#lesson .sl-bonus.sl-token[data-stage]")
+    for place in (".sl-reply", ".sl-lesson-next", ".sl-question-text", *run):
         expect(page.locator(place).first).to_be_in_viewport(ratio=1)
-    expect(page.locator("#lesson .sl-rows")).to_be_in_viewport(ratio=1)
-    expect(page.locator("#lesson .sl-bonus.sl-token[data-stage]")).to_be_in_viewport(ratio=1)
 
 
 @pytest.mark.slow
@@ -288,36 +215,23 @@ def test_formulas_words_and_lists_of_a_step_can_be_seen_and_heard(visit):
     page.locator(".sl-dot").nth(3).click()
     formula = page.locator(".sl-lesson-body .sl-math")
     expect(formula).to_have_attribute("aria-label", "(1 − α^(γ+1)) ÷ (1 − α)")
-    above, below = formula.locator(".sl-over > span").all()
-    expect(above).to_have_text("1 − αγ+1")
-    expect(above.locator("sup")).to_have_text("γ+1")
-    expect(below).to_have_text("1 − α")
-    assert above.bounding_box()["y"] + above.bounding_box()["height"] <= below.bounding_box()["y"] + 1
+    above, below = (part.bounding_box() for part in formula.locator(".sl-over > span").all())
+    assert above["y"] + above["height"] <= below["y"] + 1
 
     open_step(page, 1, 3)
-    above, below = page.locator(".sl-lesson-body .sl-over > span").all()
-    assert above.bounding_box()["width"] >= below.bounding_box()["width"] - 1, "the line is as long as its longer side"
-    lists = page.locator("#lesson select")
-    expect(lists.first).to_be_attached()
-    arrows = lists.evaluate_all("found => found.map(each => getComputedStyle(each).appearance)")
-    assert set(arrows) == {"auto"}, "Gradio takes the arrow from every list"
+    expect(page.locator("#lesson select").first).to_have_css("appearance", "auto")  # Gradio takes a list's arrow
 
     open_step(page, 2, 0)
     word = page.locator(".sl-word", has_text="target").first
     word.hover()
     expect(page.locator("#sl-define")).to_contain_text("The model whose text we want")
-    page.mouse.move(5, 5)
-    expect(page.locator("#sl-define")).to_be_hidden()
     word.focus()
     expect(word).to_have_attribute("aria-describedby", "sl-define")
-    page.keyboard.press("Escape")
-    expect(page.locator("#sl-define")).to_be_hidden()
 
 
 def test_a_tree_of_drafts_is_tried_by_hand(visit):
     page = visit("#lesson-10")
     page.locator(".sl-dot").nth(3).click()
-    expect(title(page)).to_have_text("A small tree, by hand")
     tree = page.locator('#lesson .sl-row[aria-label="Round 2"]')
     expect(tree.locator(".sl-rejected")).to_have_count(1)  # the first sibling; the second is the question
     expect(tree.locator(".sl-accepted")).to_have_count(0)
@@ -345,47 +259,34 @@ def test_counting_tells_the_right_rules_from_the_broken_ones(visit):
             accepted.append(float(verdict.get_attribute("data-accepted")))
         return fair, accepted
 
-    certain, match = (draws(f"favourite, {how}") for how in ("tested with q = 1", "accepted if p draws it too"))
-    for fair, _ in (draws("the right rule"), certain, match):
-        assert fair.count("true") >= 3
-    assert sum(certain[1]) / 5 == pytest.approx(sum(match[1]) / 5, abs=0.02)  # one and the same rule
+    for right in ("the right rule", "favourite, tested with q = 1", "favourite, accepted if p draws it too"):
+        assert draws(right)[0].count("true") >= 3
     assert draws("q taken before temperature")[0].count("false") >= 4  # twice the noise away, on average
-    assert draws("no residual: redraw from p", repeats=2)[0] == ["false"] * 2
     assert draws("favourite, tested as if drawn", repeats=2) == (["false"] * 2, [1.0] * 2)
-    assert draws("typical acceptance: lossy on purpose", repeats=2)[0] == ["false"] * 2
+    for wrong in ("no residual: redraw from p", "typical acceptance: lossy on purpose"):
+        assert draws(wrong, repeats=2)[0] == ["false"] * 2
     rare = "one draft in 100 accepted untested"
     assert "true" in draws(rare)[0] and draws(rare, "1,000,000", 1)[0] == ["false"]
 
     open_step(page, 3, 8)  # sliders at their ends: something is always offered
     for word in ("sun", "rain", "wind"):
-        page.get_by_label(f"q({word})").focus()
-        page.keyboard.press("Home")
+        page.get_by_label(f"q({word})").press("Home")
     assert page.get_by_label("q(wind)").input_value() == "0.5"
-    page.get_by_role("button", name="Draw 10,000").click()
-    expect(verdict).to_contain_text("Distance")
-    page.get_by_role("button", name="Draw one").click()
-    expect(page.locator(".sl-figure-box > .sl-result")).to_contain_text("Draft wind")
 
 
 @pytest.mark.slow
 def test_the_printed_pages_and_the_projectors_are_one_click_away(visit):
     page = visit("?__theme=dark#lesson-2")
     page.locator(".sl-lesson-teacher summary").click()
-    titles = page.locator(".sl-dot").evaluate_all("dots => dots.map(dot => dot.title)")
-    with page.context.expect_page() as opened:
-        page.get_by_role("link", name="Print the whole lesson").click()
-    numbered = [f"{number}. {title}" for number, title in enumerate(titles[:-1], 1)]
-    expect(opened.value.locator("h2")).to_have_text(["For the teacher", *numbered, "What stays", "Words"])
-    expect(opened.value.locator(".sl-right").first).to_contain_text("As many as were accepted, and one")
-    opened.value.close()
-    with page.context.expect_page() as opened:
-        page.get_by_role("link", name="Print one page for the class").click()
-    expect(opened.value.locator("h2")).to_have_text(["Words", "Guess first", "What stays"])
-    opened.value.close()
-    with page.context.expect_page() as opened:
-        page.get_by_role("link", name="Open it for the projector").click()
-    expect(opened.value.locator("body.sl-present #sl-lesson-title")).to_have_text("2. Draft, then verify")
-    opened.value.close()
+    for link, place, text in (
+        ("Print the whole lesson", "h2 >> nth=0", "For the teacher"),
+        ("Print one page for the class", "h2 >> nth=0", "Words"),
+        ("Open it for the projector", "body.sl-present #sl-lesson-title", "2. Draft, then verify"),
+    ):
+        with page.context.expect_page() as opened:
+            page.get_by_role("link", name=link).click()
+        expect(opened.value.locator(place)).to_have_text(text)
+        opened.value.close()
 
 
 @pytest.mark.slow
@@ -395,17 +296,6 @@ def test_a_browser_that_keeps_nothing_still_plays(visit):
     expect(page.locator("#sl-lesson-title")).to_have_text("2. Draft, then verify")
     page.keyboard.press("n")
     expect(title(page)).to_have_text("Step one: draft")
-
-
-# Test_accessibility scans the lessons light and wide, and dark and narrow.
-@pytest.mark.slow
-@pytest.mark.parametrize(("theme", "width"), [("light", 390), ("dark", 1280)])
-def test_axe_finds_nothing_grave_in_a_theme_chosen_by_link(visit, theme, width):
-    page = visit(f"?__theme={theme}#lessons", viewport={"width": width, "height": 900})
-    expect(page.locator(".sl-lesson-card").first).to_be_visible()
-    assert violations(page) == []
-    open_step(page, 12, 4)
-    assert violations(page) == []
 
 
 def open_step(page: Page, lesson: int, dot: int) -> None:
@@ -427,7 +317,14 @@ def test_a_lesson_leads_to_the_lab_and_back(visit):
 
 
 @pytest.mark.slow
-def test_on_a_phone_a_tab_of_the_lab_that_has_no_room_opens_from_its_menu(visit):
-    page = on_a_phone(visit, 4, 8)
+def test_on_a_phone_the_coach_hides_nothing_and_a_tab_of_the_lab_opens_from_its_menu(visit):
+    page = visit("#lesson-2", viewport={"width": 390, "height": 844})
+    open_step(page, 2, 7)
+    page.get_by_role("button", name="Run it live").click()
+    expect(page.locator("#settings.sl-glow")).to_be_in_viewport(ratio=1)  # it opens the drawer of γ
+    glow, coach = (page.locator(place).bounding_box() for place in ("#settings", ".sl-coach"))
+    assert glow["y"] >= 0 and glow["y"] + glow["height"] <= coach["y"]
+    page.get_by_role("button", name="Back to the lesson").click()
+    open_step(page, 4, 8)
     page.get_by_role("button", name="Open the lab: Is it lossless?").click()
     expect(page.locator("#lossless-json")).to_be_visible()

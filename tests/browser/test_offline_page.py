@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 from fake_worker import play
 from page_actions import OVERFLOW, SPEEDUP, open_tab, run, speedup, text_of
-from playwright.sync_api import Page, expect
+from playwright.sync_api import expect
 from test_player import HOSTILE, with_texts
 
 from app.playground import html_export
@@ -14,25 +14,6 @@ from engine.config import RunConfig
 from engine.trace.trace import Trace, fold
 
 pytestmark = pytest.mark.browser
-
-
-@pytest.fixture
-def opened(open_page):
-    """Opens a file with the network cut off; at the end it has asked for nothing and logged nothing."""
-    pages = []
-
-    def open_(path) -> Page:
-        page = open_page("about:blank", offline=True)
-        page.messages = []
-        page.on("console", lambda message: page.messages.append(message.text))  # a breach of the policy is said here
-        page.home = path.as_uri()
-        page.goto(page.home)
-        pages.append(page)
-        return page
-
-    yield open_
-    for page in pages:
-        assert page.messages == [] and set(page.requests) <= {"about:blank", page.home}
 
 
 def file(tmp_path, run: Trace, baseline: Trace | None = None):
@@ -47,11 +28,10 @@ def hostile() -> Trace:
     return replace(trace, started=replace(trace.started, config=config, device="<b>cpu</b>"))
 
 
-def test_a_hostile_trace_steps_locks_and_rolls_from_disk(opened, tmp_path):
+def test_a_hostile_trace_steps_locks_and_rolls_from_disk(open_offline, tmp_path):
     trace = hostile()
-    page = opened(file(tmp_path, trace))
+    page = open_offline(file(tmp_path, trace))
     page.keyboard.press("Home")
-    expect(page.locator(".sl-place")).to_have_text(f"Round 0 of {len(trace.rounds)}")
     page.keyboard.press("ArrowRight")
     page.keyboard.press("k")
     assert text_of(page) == trace.text[: len(HOSTILE[0] + HOSTILE[1])]
@@ -65,10 +45,6 @@ def test_a_hostile_trace_steps_locks_and_rolls_from_disk(opened, tmp_path):
     page.evaluate("Math.random = () => 0.9")
     page.get_by_role("button", name="Re-roll u").click()
     expect(page.locator(".sl-rolled")).to_contain_text("u = 0.900 is not below 0.830: it would be rejected.")
-    page.get_by_role("button", name="100 times").click()
-    expect(page.locator(".sl-rolled")).to_contain_text("of 101 accepted")
-    page.keyboard.press("Escape")
-    expect(page.locator(".sl-inspector")).to_have_attribute("data-open", "")
     facts = page.locator(".sl-facts")
     expect(facts).to_contain_text("<b>cpu</b>")
     expect(facts.locator("pre")).to_contain_text("</script><script>window.pwned=4</script>${window.pwned=5}{{1+1}}")
@@ -89,42 +65,36 @@ def test_the_policy_stops_what_would_get_in(browser, tmp_path):
     expect(page.locator(".sl-list .sl-accepted").first).to_be_visible()
     assert page.evaluate("window.pwned") is None and reached == [] and set(stopped) == {"csp"}
     assert page.evaluate("fetch('https://example.com').then(() => 'sent', () => 'stopped')") == "stopped"
-    assert (
-        page.evaluate("(() => { try { document.body.innerHTML = '<p>'; return 'set' } catch { return 'no' } })()")
-        == "no"
-    )
+    attempt = "(() => { try { document.body.innerHTML = '<p>'; return 'set' } catch { return 'no' } })()"
+    assert page.evaluate(attempt) == "no"
     page.context.close()
 
 
-def test_it_fits_at_any_width_and_is_light_or_dark_as_the_reader_is(opened, tmp_path):
+def test_it_fits_at_any_width_and_is_light_or_dark_as_the_reader_is(open_offline, tmp_path):
     config = RunConfig("Hi", method="ngram", gamma=4, max_new_tokens=24)
     ran, baseline = (fold(play(one)) for one in (config, replace(config, method="none", gamma=0)))
-    page = opened(file(tmp_path, ran, baseline))
-    for scheme, paper in (("light", "rgb(248, 250, 252)"), ("dark", "rgb(15, 23, 42)")):
+    page = open_offline(file(tmp_path, ran, baseline))
+    for scheme, paper, width in (("light", "rgb(248, 250, 252)", 390), ("dark", "rgb(15, 23, 42)", 1920)):
         page.emulate_media(color_scheme=scheme)
         expect(page.locator("body")).to_have_css("background-color", paper)
-        for width in (390, 1280, 1920):
-            page.set_viewport_size({"width": width, "height": 900})
-            page.wait_for_function(f"{OVERFLOW} <= 0")
+        page.set_viewport_size({"width": width, "height": 900})
+        page.wait_for_function(f"{OVERFLOW} <= 0")
     expect(speedup(page)).to_have_text(SPEEDUP)
     expect(page.locator('[data-tile="speedup"] .sl-note')).to_have_text(re.compile("recorded with it"))
 
 
 @pytest.mark.slow
-def test_saved_from_the_page_it_shows_the_same_run(visit, opened, tmp_path):
+def test_saved_from_the_page_it_shows_the_same_run(visit, open_offline, tmp_path):
     live = visit()
     run(live, tokens="40")
     measured, text = speedup(live).inner_text(), text_of(live)
     open_tab(live, "Files")
     with live.expect_download() as download:
         live.locator("#page-file").click()
-    assert download.value.suggested_filename.endswith(".html")
     path = tmp_path / "saved.html"
     download.value.save_as(path)
-    page = opened(path)
+    page = open_offline(path)
     page.keyboard.press("End")
     assert text_of(page) == text and len(text) > 100
     assert speedup(page).inner_text() == measured
-    expect(page.locator(".sl-source")).to_have_text("From a file")
-    expect(page.locator(".sl-origin")).to_contain_text("Recorded: date unknown · cpu · float32")
     assert "{{1+1}} ${1+1}" in text

@@ -1,6 +1,5 @@
 """The player in a real browser, alone on a page: what it does with a trace."""
 
-import json
 import re
 from dataclasses import replace
 
@@ -89,20 +88,17 @@ def test_a_round_is_told_in_order_draft_scores_verdicts_closing(opened):
     first = next(r for r in trace.rounds if any(t.status == "rejected" for t in r.tokens) and r.index == 0)
     page = opened(trace, at_end=False)
     page.keyboard.press("Home")
-    expect(page.locator(".sl-row")).to_have_count(0)
     n, tested = len(first.parents), sum(t.status in ("accepted", "rejected") for t in first.tokens)
-    told = page.evaluate(STEPS, n + 1 + tested + 1)
+    told = page.evaluate(STEPS, n + 1 + tested + 1)  # the last verdict settles the drafts that were never tested
     assert told[:n] == [["waiting"] * (i + 1) for i in range(n)]
     assert told[n] == ["scored"] * n  # all at once
     verdicts = [t.status for t in first.tokens[:n]]
     for i in range(1, tested + 1):
         assert told[n + i][:i] == verdicts[:i]
-    assert told[n + tested] == verdicts  # the last verdict settles the drafts that were never tested
-    assert told[-1] == [*verdicts, first.tokens[n].status]
-    assert text_of(page) == "".join(t.text for t in first.emitted)
+    assert told[n + tested :] == [verdicts, [*verdicts, first.tokens[n].status]]
 
 
-def test_keys_step_rounds_and_steps_and_go_to_the_ends(opened):
+def test_keys_step_rounds_and_steps_go_to_the_ends_and_are_not_taken_from_somebody_who_types(opened):
     trace = made()
     page, total = opened(trace), len(trace.rounds)
     assert place(page) == f"Round {total} of {total}" and text_of(page) == trace.text
@@ -117,57 +113,23 @@ def test_keys_step_rounds_and_steps_and_go_to_the_ends(opened):
     assert place(page) == f"Round 0 of {total}" and text_of(page) == ""
     page.keyboard.press("ArrowRight")
     assert text_of(page) == "".join(t.text for t in trace.rounds[0].emitted)
-    page.keyboard.press("End")
-    assert text_of(page) == trace.text
-
-
-def test_the_help_names_the_keys_which_are_not_taken_from_somebody_who_types(opened):
-    page = opened(made())
     before = place(page)
     page.locator("#typing").focus()
     page.keyboard.type("jk ? ")
-    page.keyboard.press("ArrowLeft")
     page.keyboard.press("Home")
     assert place(page) == before and page.locator("#typing").input_value() == "jk ? "
-    dialog = page.get_by_role("dialog")
-    expect(dialog).to_be_hidden()
-    page.locator(".sl-rows").focus()
-    page.keyboard.press("?")
-    expect(dialog).to_be_visible()
-    for key in ("Space", "Home", "End", "J", "K"):
-        assert key in dialog.inner_text()
-    page.keyboard.press("Escape")
-    expect(dialog).to_be_hidden()
-
-
-def test_play_pause_and_the_label_of_slow_motion(opened):
-    page = opened(made(200), at_end=False)
-    page.keyboard.press("Home")
-    page.locator(".sl-pace").select_option(label="real time")
-    page.locator(".sl-pace").select_option(label="10× slower")
-    page.locator(".sl-rows").focus()
-    page.keyboard.press(" ")
-    expect(page.get_by_role("button", name="Pause")).to_be_visible()
-    expect(page.locator(".sl-place")).to_have_text(re.compile(r"Round [2-9] of"))
-    page.keyboard.press(" ")
-    expect(page.get_by_role("button", name="Play")).to_be_visible()
-    stopped = place(page)
-    page.wait_for_timeout(400)
-    assert place(page) == stopped
+    expect(page.get_by_role("dialog")).to_be_hidden()
 
 
 def test_a_round_is_summed_up_for_a_screen_reader(opened):
     trace = made()
     page = opened(trace, at_end=False)
     page.keyboard.press("Home")
-    page.evaluate(
-        "now => { performance.now = () => now + 2000; }", page.evaluate("performance.now()")
-    )  # two seconds on
+    page.evaluate("now => { performance.now = () => now + 2000; }", page.evaluate("performance.now()"))
     page.keyboard.press("ArrowRight")
     live = page.locator(".sl-live")
     expect(live).to_have_attribute("aria-live", "polite")
-    expect(live).to_contain_text("Round 1:")
-    expect(live).to_contain_text("drafts accepted")
+    expect(live).to_contain_text(re.compile("Round 1:.*drafts accepted"))
     said = live.inner_text()
     page.keyboard.press("k")  # a step inside the next round is not announced
     assert live.inner_text() == said
@@ -176,30 +138,12 @@ def test_a_round_is_summed_up_for_a_screen_reader(opened):
 # ── inspecting ──
 
 
-def test_every_status_has_a_word_and_a_mark_and_a_chain_stays_on_one_line(opened):
-    page = opened(made())
-    legend = page.locator(".sl-legend").inner_text()
-    for word in ("accepted", "rejected", "resampled", "bonus", "discarded", "plain"):
-        assert word in legend
-    expect(page.locator(".sl-rows .sl-accepted .sl-mark").first).to_have_text("✓")
-    expect(page.locator(".sl-rows .sl-resampled .sl-mark").first).to_have_text("↻")
-    expect(page.locator(".sl-rows .sl-rejected .sl-mark").first).to_have_text("✗")
-    refused = page.locator(".sl-rows .sl-rejected .sl-piece").first
-    assert "line-through" in refused.evaluate("node => getComputedStyle(node).textDecorationLine")
-    assert page.locator(".sl-tree, [data-joins]").count() == 0
-    expect(page.locator(".sl-rounds .sl-means-rescued")).to_be_hidden()  # only a block rescues
-
-
 def test_a_rescued_draft_shows_the_numbers_of_its_whole_block(opened):
     trace = by_rule("block")
-    assert json.loads(player_feed.about(trace.started)).get("lossy") is None
     round_, token = next((r, t) for r in trace.rounds for t in r.tokens if t.status == "rescued")
     page = opened(trace)
-    expect(page.locator(".sl-about")).to_contain_text("block verification")
     expect(page.locator(".sl-rounds .sl-means-rescued")).to_be_visible()
     chip = page.locator(".sl-list .sl-rescued").first
-    expect(chip.locator(".sl-mark")).to_have_text("◎")
-    expect(chip.locator(".sl-unseen")).to_have_text(" rescued")
     chip.click()
     inspector, rows = page.locator(".sl-inspector"), page.locator(".sl-inspector .sl-block tbody tr")
     expect(rows).to_have_count(len(round_.parents))
@@ -212,8 +156,6 @@ def test_a_rescued_draft_shows_the_numbers_of_its_whole_block(opened):
     expect(here.nth(4)).not_to_have_text(recorded[4])
     inspector.get_by_role("button", name="Back to the recorded u").click()
     expect(here).to_have_text(recorded)
-    page.locator(".sl-list .sl-resampled").first.click()  # drawn from what p_i · p has over q
-    expect(inspector.locator(".sl-drawn")).to_be_visible()
 
 
 def test_a_lossy_run_wears_a_badge(opened):
@@ -225,27 +167,9 @@ def test_a_lossy_run_wears_a_badge(opened):
     expect(page.locator(".sl-head .sl-lossy")).to_be_visible()
     page.evaluate("line => feed(props.value + line)", tiles.tiles(trace, None) + "\n")
     expect(page.locator(".sl-strip .sl-lossy")).to_be_visible()
-    expect(page.locator(".sl-about")).to_contain_text("typical acceptance, ε 0.09, δ 0.3")
     page.locator(".sl-list .sl-resampled").first.click()
     expect(page.locator(".sl-inspector .sl-verdict")).not_to_be_empty()
     assert page.locator(".sl-residual, .sl-accept").count() == 0
-
-
-def test_hover_previews_and_a_click_locks_until_it_is_let_go(opened):
-    page = opened(made())
-    token = page.locator(".sl-list .sl-accepted").last
-    token.hover()
-    expect(page.get_by_role("tooltip")).to_contain_text("min(1, p/q)")
-    token.click()
-    inspector = page.locator(".sl-inspector")
-    expect(inspector).to_contain_text(re.compile(r"u = 0\.\d{3} was below 0\.735: accepted\."))
-    expect(inspector.locator(".sl-formula")).to_contain_text("min(1, 0.610 / 0.830)")
-    expect(inspector.locator(".sl-candidates li")).to_have_count(4)  # three candidates and the rest
-    expect(inspector.locator(".sl-here .sl-q")).to_have_text("83.0 %")
-    page.locator(".sl-list .sl-bonus").last.hover()
-    expect(inspector).to_contain_text(": accepted")  # locked: hovering elsewhere changes nothing
-    page.keyboard.press("Escape")
-    expect(inspector).to_contain_text("Click a token")
 
 
 # What a browser says of a mouse at rest when the page has moved beneath it: "over" another element, and no "move".
@@ -275,28 +199,31 @@ def test_rows_that_scroll_beneath_a_resting_mouse_are_not_pointed_at(opened):
     page.keyboard.press("ArrowDown")
     page.keyboard.press("ArrowRight")
     expect(tip).to_be_visible()
-    told = tip.inner_text()
-    for beneath in (there.locator(".sl-index"), there.locator(".sl-token").last):
-        beneath.evaluate(SLIPPED)
-        expect(tip).to_be_visible()
-        assert tip.inner_text() == told
-    there.locator(".sl-token").last.hover()
+    told, before = tip.inner_text(), place(page)
+    there.locator(".sl-token").last.evaluate(SLIPPED)
+    assert tip.is_visible() and tip.inner_text() == told
+    page.keyboard.press("ArrowUp")  # walks; the story stays where it is
     expect(tip).not_to_have_text(told)
+    assert place(page) == before
 
 
-def test_a_rejection_shows_the_residual_and_what_was_drawn_from_it(opened):
-    trace = made()
-    page = opened(trace)
+def test_a_click_locks_the_numbers_of_a_token_and_a_rejection_shows_the_residual(opened):
+    page = opened(made())
+    token, inspector = page.locator(".sl-list .sl-accepted").last, page.locator(".sl-inspector")
+    token.hover()
+    expect(page.get_by_role("tooltip")).to_contain_text("min(1, p/q)")
+    token.click()
+    expect(inspector).to_contain_text(re.compile(r"u = 0\.\d{3} was below 0\.735: accepted\."))
+    expect(inspector.locator(".sl-formula")).to_contain_text("min(1, 0.610 / 0.830)")
+    page.locator(".sl-list .sl-bonus").last.hover()
+    expect(inspector).to_contain_text(": accepted")  # locked: hovering elsewhere changes nothing
+    page.keyboard.press("Escape")
+    expect(inspector).to_contain_text("Click a token")
     page.locator(".sl-list .sl-rejected").last.click()
-    inspector = page.locator(".sl-inspector")
     expect(inspector).to_contain_text("was not below 0.735: rejected.")
     drawn = inspector.locator(".sl-candidates .sl-drawn")
     expect(drawn).to_contain_text("↻ drawn")
     expect(inspector).to_contain_text("has 90.9 % of it")
-    # p − q = 0.25 − 0.05, shaded; the 0.05 that q covers is not
-    bar = drawn.locator(".sl-mass")
-    parts = bar.evaluate("node => ['--covered', '--left'].map(name => Number(node.style.getPropertyValue(name)))")
-    assert parts == pytest.approx([0.05, 0.2], abs=1e-3)
     expect(inspector).to_contain_text("p over q, 0.220 in all")
     page.locator(".sl-list .sl-resampled").last.click()
     expect(inspector).to_contain_text("was rejected, so this came from the residual: u = 0.200 drew it")
@@ -315,10 +242,8 @@ def test_rerolling_u_flips_the_verdict_and_comes_back(opened):
     roll.click()
     expect(said).to_contain_text("it would be accepted. The same verdict. So far 1 of 2 accepted; expected 73.5 %")
     expect(roll).to_be_focused()
-    expect(page.locator(".sl-recorded")).to_have_count(1)  # the recorded u stays in view
     page.get_by_role("button", name="Back to the recorded u").click()
     expect(said).to_have_text("")
-    expect(page.get_by_role("button", name="100 times")).to_have_count(0)
     roll.click()
     page.evaluate("let state = 1; Math.random = () => (state = (state * 48271) % 2147483647) / 2147483647")
     page.get_by_role("button", name="100 times").click()
@@ -342,34 +267,14 @@ def test_stepping_by_hand_shows_only_what_is_known_by_then(opened):
     expect(inspector.locator(".sl-tick")).to_have_count(1)
 
 
-def test_keyboard_alone_reaches_locks_and_leaves_a_token(opened):
-    page = opened(made())
-    page.locator(".sl-rows").focus()
-    page.keyboard.press("ArrowDown")
-    page.keyboard.press("ArrowRight")
-    token = page.locator(".sl-token:focus")
-    expect(token).to_have_count(1)
-    expect(page.get_by_role("tooltip")).to_be_visible()
-    assert token.evaluate("node => getComputedStyle(node).outlineStyle") != "none"
-    page.keyboard.press("Enter")
-    expect(page.locator(".sl-inspector")).to_have_attribute("data-open", "locked")
-    row = "Number(document.activeElement.closest('.sl-row').querySelector('.sl-index').textContent)"
-    before, entered = place(page), page.evaluate(row)
-    page.keyboard.press("ArrowUp")  # walks; the story stays where it is
-    assert place(page) == before and page.evaluate(row) == entered - 1
-    page.keyboard.press("Escape")
-    expect(page.locator(".sl-inspector")).to_have_attribute("data-open", "")
-    expect(page.locator(".sl-rows")).to_be_focused()
-
-
 # ── rows ──
 
 
 def test_plain_runs_share_a_row(opened):
-    page = opened(made(60, gamma=0, method="none"))
+    trace = made(60, gamma=0, method="none")
+    page = opened(trace)
     expect(page.locator(".sl-row")).to_have_count(3)  # 60 tokens, 24 to a row
-    expect(page.locator(".sl-index").first).to_have_text("1–24")
-    assert text_of(page) == made(60, gamma=0, method="none").text
+    assert text_of(page) == trace.text
 
 
 # How many underlines there are, and how many nodes and underlines the next step touches.
@@ -386,45 +291,26 @@ TOUCHED = """async key => {
   Object.assign(Highlight.prototype, { add, delete: drop });
   return [touched.nodes.size, touched.underlines];
 }"""
-FIRST_UNDERLINED = """() => [...CSS.highlights.values()].some(one => [...one].some(range =>
-  range.startOffset === 0 && range.startContainer === document.querySelector('.sl-text').firstChild.firstChild))"""
 
 
-def test_a_step_of_a_long_trace_touches_no_more_than_one_of_a_short_trace(opened):
+def test_a_step_of_a_long_trace_touches_no_more_than_one_of_a_short_trace_and_any_row_can_be_reached(opened):
     touched = {}
     for tokens in (100, 2000):
-        page = opened(made(tokens))
+        trace = made(tokens)
+        page = opened(trace)
         page.keyboard.press("ArrowLeft")
         steps = [page.evaluate(TOUCHED, key) for key in "jjjkkkkk"]
         touched[tokens] = [max(counts) for counts in zip(*steps, strict=True)]
         assert 0 < page.evaluate(UNDERLINED) <= 400, "those in sight"
     assert touched[2000][0] <= 1.5 * touched[100][0] and touched[2000][1] <= 100, touched
-    assert text_of(page).count("lighthouse") > 50
-    page.wait_for_function(f"!({FIRST_UNDERLINED})()")
-    page.locator(".sl-text-box").evaluate("node => { node.scrollTop = 0; }")
-    page.wait_for_function(FIRST_UNDERLINED)
+    assert page.locator(".sl-row").count() < 60
+    page.locator(".sl-rows").evaluate("node => { node.scrollTop = node.scrollHeight / 2; }")
+    numbers = page.locator(".sl-index")
+    expect(numbers.filter(has_text=re.compile(f"^{len(trace.rounds) // 2}$"))).to_have_count(1)
+    seen = [int(n) for n in numbers.all_inner_texts()]
+    assert seen == list(range(seen[0], seen[0] + len(seen)))
     page.keyboard.press("Home")
     assert page.evaluate(UNDERLINED) == 0
-
-
-def test_a_long_trace_keeps_few_rows_and_any_of_them_can_be_reached(opened):
-    trace = made(2000)
-    page = opened(trace)
-    assert text_of(page) == trace.text
-    assert page.locator(".sl-row").count() < 60
-    expect(page.locator(".sl-index").last).to_have_text(str(len(trace.rounds)))
-    page.locator(".sl-rows").evaluate("node => { node.scrollTop = node.scrollHeight / 2; }")
-    middle = len(trace.rounds) // 2
-    numbers = page.locator(".sl-index")
-    expect(numbers.first).not_to_have_text(str(len(trace.rounds) - 20))
-    page.wait_for_function(
-        "middle => [...document.querySelectorAll('.sl-index')].some(node => Number(node.textContent) === middle)",
-        arg=middle,
-    )
-    seen = [int(n) for n in numbers.all_inner_texts()]
-    assert seen == list(range(seen[0], seen[0] + len(seen))) and abs(seen[len(seen) // 2] - middle) < 60
-    page.locator(".sl-rows").evaluate("node => { node.scrollTop = 0; }")
-    expect(numbers.first).to_have_text("1")
 
 
 # Gradio writes each rule anew from what the browser has read: of a shorthand with a variable nothing is left where a
@@ -467,17 +353,14 @@ def test_hostile_tokens_are_only_text(opened):
     as_shown = "".join(HOSTILE) * 2
     assert text_of(page).encode("utf-16", "surrogatepass") == as_shown.encode("utf-16", "surrogatepass")
     tokens = page.locator(".sl-list .sl-token")
-    for i in range(tokens.count()):
-        tokens.nth(i).click()
-        tokens.nth(i).hover()
+    tokens.evaluate_all("all => all.forEach(token => token.click())")
     expect(tokens.last.locator(".sl-piece")).to_have_text("␣␣")  # a token of spaces is seen
-    for width in (320, 1280):
-        page.set_viewport_size({"width": width, "height": 900})
-        runs = [player_feed.complete(f"{width} {i}", forking(trace, text)) for i, text in enumerate(HOSTILE)]
-        for text, shown in zip(HOSTILE, page.evaluate(FORCED, runs), strict=True):
-            expected = {"run": as_shown, "branch": HOSTILE[0] + text + as_shown, "words": 1, "overflow": 0}
-            height = shown.pop("height")
-            assert shown == expected and height < 40, "one line"
+    page.set_viewport_size({"width": 320, "height": 900})
+    runs = [player_feed.complete(f"run {i}", forking(trace, text)) for i, text in enumerate(HOSTILE)]
+    for text, shown in zip(HOSTILE, page.evaluate(FORCED, runs), strict=True):
+        expected = {"run": as_shown, "branch": HOSTILE[0] + text + as_shown, "words": 1, "overflow": 0}
+        height = shown.pop("height")
+        assert shown == expected and height < 40, "one line"
     assert page.locator("#stage script, #stage img").count() == 0
 
 
@@ -489,7 +372,7 @@ def forking(run: Trace, text: str) -> Trace:
 
 
 def test_the_captions_point_at_hostile_tokens_and_long_drafts_wrap_without_a_cut(opened):
-    """γ = 16, and tokens of markup where the captions point; also beside a branch, on a phone and presented."""
+    """γ = 16, and tokens of markup where the captions point; also beside a branch."""
     trace = made(200, gamma=16)
     rounds = [replace(r, tokens=tuple(replace(t, text=HOSTILE[i % 7]) for i, t in enumerate(r.tokens)))
               if 9 <= r.index <= 12 else r for r in trace.rounds]  # fmt: skip
@@ -498,7 +381,7 @@ def test_the_captions_point_at_hostile_tokens_and_long_drafts_wrap_without_a_cut
     expect(page.locator(".sl-captions")).not_to_contain_text("pwned")
     for shown in (replace(trace, branch=None), forking(trace, "x")):
         page.evaluate("text => feed(text)", player_feed.complete(f"branch {bool(shown.branch)}", shown))
-        for width, height in ((1280, 800), (390, 844), (320, 844)):
+        for width, height in ((1280, 800), (320, 844)):
             page.set_viewport_size({"width": width, "height": height})
             page.wait_for_function(f"{OVERFLOW} <= 0")
             page.wait_for_function(f"({CUT})().length === 0")
@@ -516,11 +399,15 @@ def test_the_recorded_run_plays_by_itself_and_an_empty_inspector_offers_a_reject
     page = opened(load(OPENING), is_recorded=True, at_end=False)
     expect(page.locator(".sl-source")).to_have_text("Recorded run")
     assert "slower" in page.locator(".sl-pace option:checked").inner_text()
-    expect(page.locator(".sl-place")).to_have_text(re.compile(r"Round [1-9]"))
     inspector, question = page.locator(".sl-inspector"), page.get_by_role("button", name=re.compile("^Why was"))
     expect(page.get_by_role("button", name="Pause")).to_be_visible()
     expect(page.locator(".sl-rows .sl-rejected").first).to_be_visible()
     expect(question).to_have_count(0)  # it would be another one all the time
+    page.locator(".sl-rows").press(" ")
+    expect(page.get_by_role("button", name="Play")).to_be_visible()
+    stopped = place(page)
+    page.wait_for_timeout(400)
+    assert place(page) == stopped
     page.keyboard.press("End")
     page.keyboard.press("Escape")
     page.locator(".sl-list .sl-accepted").last.click()
@@ -529,11 +416,8 @@ def test_the_recorded_run_plays_by_itself_and_an_empty_inspector_offers_a_reject
     expect(question).to_have_count(1)
     question.click()
     expect(inspector).to_have_attribute("data-open", "locked")
-    expect(page.locator(".sl-close")).to_be_focused()
     expect(inspector.locator(".sl-inspected")).to_contain_text("rejected")
     expect(page.locator(".sl-list .sl-rejected[aria-current]")).to_be_visible()
-    page.keyboard.press("Escape")
-    expect(page.locator(".sl-rows")).to_be_focused()
 
 
 def test_tags_of_competing_drafters_leave_room_for_eight_rounds(opened):
@@ -542,9 +426,7 @@ def test_tags_of_competing_drafters_leave_room_for_eight_rounds(opened):
     page = opened(replace(trace, rounds=tuple(rounds)), viewport={"width": 1280, "height": 800})
     tags = [row.locator(".sl-tag") for row in page.locator(".sl-row").all()[-6:]]
     assert {tag.inner_text() for tag in tags} >= {"n-gram", "EAGLE", "draft model"}
-    assert {tag.get_attribute("data-kind") for tag in tags if tag.inner_text()} == {"lookup", "model"}
     assert page.evaluate(f"({ROWS})()") >= 10  # two of which the strip takes on the page
-    page.locator(".sl-list .sl-token").last.click()
     page.evaluate("text => feed(text)", player_feed.complete("other", trace))
     expect(page.locator(".sl-tag").first).to_be_hidden()  # one drafter needs none
 
@@ -552,33 +434,26 @@ def test_tags_of_competing_drafters_leave_room_for_eight_rounds(opened):
 # ── trees ──
 
 
-def test_siblings_of_a_tree_stand_below_each_other(opened):
-    page = opened(tree())
+def test_siblings_of_a_tree_stand_below_each_other_and_are_told_step_by_step(opened):
+    page = opened(tree(), at_end=False)
+    page.keyboard.press("Home")
+    *drafted, scored, first_verdict = page.evaluate(STEPS, 9)
+    assert drafted == [["waiting"] * step for step in range(1, 8)] and scored == ["scored"] * 7
+    assert first_verdict[:2] == ["rejected", "scored"]
+    page.keyboard.press("End")
     boxes = {
         node.locator(".sl-piece").inner_text(): node.bounding_box() for node in page.locator(".sl-list .sl-token").all()
     }
     assert len(boxes) == 8
 
-    def column(*names):
-        return {round(boxes[name]["x"]) for name in names}
+    def places(side: str, names: str) -> set[int]:
+        return {round(boxes[name][side]) for name in names}
 
-    def lane(*names):
-        return {round(boxes[name]["y"]) for name in names}
-
-    assert len(column("a", "b")) == len(column("c", "d", "e", "f")) == 1  # as deep as each other
-    assert max(column("b")) < min(column("d")) < min(column("g")) < min(column("z"))
-    assert len(lane("a", "b")) == 2 and len(lane("d", "e", "f")) == 3  # siblings apart
-    assert len(lane("a", "c")) == len(lane("b", "d")) == len(lane("f", "g", "z")) == 1  # each on its parent's lane
+    assert len(places("x", "ab")) == len(places("x", "cdef")) == 1  # as deep as each other
+    assert [boxes[name]["x"] for name in "bdgz"] == sorted(boxes[name]["x"] for name in "bdgz")
+    assert len(places("y", "ab")) == 2 and len(places("y", "def")) == 3  # siblings apart
+    assert [len(places("y", names)) for names in ("ac", "bd", "fgz")] == [1] * 3  # each on its parent's lane
     assert text_of(page) == "bfz" and page.locator(".sl-kept").inner_text() == "2 of 7 accepted"
-    joined = {"accepted": ("4px", "solid"), "rejected": ("2px", "solid")}
-    for status, (width, style) in joined.items():
-        branch = page.locator(f'.sl-{status}[data-joins="fork"]').first
-        line = branch.evaluate(
-            "node => (({borderLeftWidth: w, borderLeftStyle: s}) => [w, s])(getComputedStyle(node, '::before'))"
-        )
-        assert line == [width, style] and "another branch" in branch.evaluate("node => node.textContent")
-    untested = page.locator(".sl-tree .sl-discarded")
-    assert untested.evaluate("node => getComputedStyle(node, '::before').borderBottomStyle") == "dashed"
 
 
 def test_a_tree_is_one_line_of_what_was_tested_until_one_of_its_tokens_is_inspected(opened):
@@ -590,8 +465,6 @@ def test_a_tree_is_one_line_of_what_was_tested_until_one_of_its_tokens_is_inspec
     line, shown = page.locator(".sl-line").first, page.locator(".sl-line").first.locator(".sl-token:visible .sl-piece")
     assert shown.all_inner_texts() == ["a", "b", "d", "e", "f", "g", "z"], "in the order tried"
     assert line.evaluate("node => getComputedStyle(node, '::after').content") == '"+ 1 untested"'
-    frames = line.locator(".sl-token:visible").evaluate_all("nodes => nodes.map(node => node.dataset.among ?? '')")
-    assert frames == ["first", "last", "first", "middle", "last", "", ""]
     low = line.bounding_box()["height"]
     line.click(position={"x": 300, "y": 8})
     expect(line.locator(".sl-token:visible")).to_have_count(8)
@@ -608,76 +481,36 @@ def test_a_tree_is_one_line_of_what_was_tested_until_one_of_its_tokens_is_inspec
     page.wait_for_function(f"({ROWS})() >= 10")  # two of which the strip takes on the page
 
 
-def test_a_tree_is_told_step_by_step_and_fits_a_phone(opened):
-    page = opened(tree(), at_end=False, viewport={"width": 390, "height": 844})
-    page.keyboard.press("Home")
-    *drafted, scored, first_verdict = page.evaluate(STEPS, 9)
-    assert drafted == [["waiting"] * step for step in range(1, 8)] and scored == ["scored"] * 7
-    assert first_verdict[:2] == ["rejected", "scored"]
-    page.keyboard.press("End")
-    assert stages(page, 0)[2] == "discarded" and len(stages(page, 0)) == 8
-    assert page.evaluate(OVERFLOW) <= 0
-
-
 # ── what the server sends ──
 
 
-def test_overlapping_values_make_one_story_and_a_gap_is_asked_for(opened):
-    trace = made(40)
+def test_overlapping_values_make_one_story_that_can_be_stepped_back_and_a_gap_is_asked_for(opened):
+    trace = made(60)
     lines = [player_feed.rounds((event,)) for event in trace.rounds]
     page = opened(made(2))
     feed = "text => feed(text)"
     page.evaluate(feed, player_feed.start("live", 0) + player_feed.about(trace.started) + "".join(lines[:3]))
     page.evaluate(feed, player_feed.start("live", 1) + "".join(lines[1:5]))
+    page.keyboard.press("ArrowLeft")
     page.evaluate(feed, player_feed.start("live", 1) + "".join(lines[1:6]))
-    expect(page.locator(".sl-player")).to_have_attribute("data-rounds", "6")
+    assert place(page) == "Round 4 of 6"  # the run goes on, the reader stays
     expect(page.locator(".sl-source")).to_have_text("Running now")
-    assert "live" in place(page)
-    page.evaluate(feed, player_feed.start("live", 2) + "".join(lines[8:]) + player_feed.finish(trace.finished, 40))
-    expect(page.locator(".sl-player")).to_have_attribute("data-rounds", "6")
-    assert page.evaluate("asked") == []
+    page.keyboard.press("End")
+    assert place(page) == "Round 6 of 6, live"
     late = player_feed.start("live", 2) + "".join(lines[8:]) + player_feed.finish(trace.finished, 40)
     page.evaluate(feed, late)
     expect(page.locator(".sl-player")).to_have_attribute("data-rounds", "6")
     assert page.evaluate("asked") == []
     page.evaluate(feed, late + player_feed.over())
     assert page.evaluate("asked") == ["missing"]
-    page.evaluate(feed, player_feed.complete("again", trace))
-    assert text_of(page) == trace.text
-
-
-def test_a_running_trace_can_be_stepped_back_and_followed_again(opened):
-    trace = made(60)
-    lines = [player_feed.rounds((event,)) for event in trace.rounds]
-    page = opened(made(2))
-    head = player_feed.start("live", 0) + player_feed.about(trace.started)
-    page.evaluate("text => feed(text)", head + "".join(lines[:6]))
-    page.keyboard.press("ArrowLeft")
-    page.evaluate("text => feed(text)", head + "".join(lines[:9]))
-    assert place(page) == "Round 5 of 9"  # the run goes on, the reader stays
-    page.keyboard.press("End")
-    page.evaluate("text => feed(text)", head + "".join(lines[:12]))
-    assert place(page) == "Round 12 of 12, live"
-
-
-def test_with_reduced_motion_nothing_plays_by_itself(opened):
-    trace = load(OPENING)
-    page = opened(trace, is_recorded=True, at_end=False, reduced_motion="reduce")
-    expect(page.get_by_role("button", name="Play")).to_be_visible()
-    assert text_of(page) == trace.text
 
 
 def test_on_a_phone_a_tap_brings_the_numbers_up_and_the_way_out_stays(opened):
     page = opened(made(), **PHONE)
-    token, sheet = page.locator(".sl-list .sl-rejected").last, page.locator(".sl-inspector")
+    sheet = page.locator(".sl-inspector")
     way_out = page.get_by_role("button", name="Let the token go")
-    token.tap()
+    page.locator(".sl-list .sl-rejected").last.tap()
     expect(sheet).to_be_in_viewport()
-    box, room = token.bounding_box(), sheet.bounding_box()
-    bar = page.locator(".sl-deck").bounding_box()
-    assert room["y"] + room["height"] == pytest.approx(bar["y"], abs=2)  # one steps and reads
-    assert box["y"] + box["height"] <= room["y"]  # the token is not covered
-    assert page.evaluate(OVERFLOW) <= 0
     sheet.evaluate("node => { node.style.maxHeight = '180px'; node.scrollTo(0, node.scrollHeight); }")
     assert sheet.evaluate("node => node.scrollTop") > 50  # else the next lines show nothing
     expect(way_out).to_be_in_viewport(ratio=1)
@@ -700,31 +533,21 @@ def test_on_a_phone_a_tap_brings_the_numbers_up_and_the_way_out_stays(opened):
 # ── how a round's drafts came about ──
 
 
-def test_medusas_heads_are_columns_below_one_line_while_their_round_is_played_or_inspected(opened):
-    page = opened(drafted_by("medusa", made(30, 3)))
-    rows = page.locator(".sl-row")
-    assert rows.nth(2).locator("[data-head], .sl-heads").count() == 0
-    expect(rows.nth(2).locator(".sl-how")).to_be_hidden()
-    draft = rows.nth(2).locator(".sl-token").nth(1)
-    draft.click()
-    heads = rows.nth(2).locator(".sl-heads [data-head]")
-    assert heads.evaluate_all("all => all.map(node => node.dataset.head)") == ["head 1", "head 2", "head 3"]
-    lines = heads.evaluate_all("all => all.map(node => getComputedStyle(node, '::before').borderTopWidth)")
-    assert lines == ["2px"] * 3
-    expect(rows.nth(2).locator(".sl-how")).to_have_text(
-        "Guessed at once, each by a head of its own: none saw the other."
-    )
-    expect(page.locator(".sl-inspector")).to_contain_text("Head 2 guessed it from the state before this round")
-    rows.nth(3).locator(".sl-token").first.click()
-    expect(rows.nth(2).locator(".sl-how")).to_be_hidden()
-    assert page.locator(".sl-heads").count() == 2, "of the round played and of the one inspected"
-
-
-def test_a_block_is_columns_of_one_pass(opened):
-    page = opened(drafted_by("block", made(30, 3)))
+@pytest.mark.parametrize(
+    ("method", "part", "how", "guess"),
+    [
+        ("medusa", "head", "each by a head of its own", "Head 2 guessed it from the state before this round"),
+        ("block", "place", "in one pass of a small network", "Place 2 of its block, from the one pass"),
+    ],
+)
+def test_drafts_guessed_at_once_are_columns_while_their_round_is_inspected(opened, method, part, how, guess):
+    page = opened(drafted_by(method, made(30, 3)))
     row = page.locator(".sl-row").nth(2)
+    expect(row.locator(".sl-how")).to_be_hidden()
     row.locator(".sl-token").nth(1).click()
-    places = row.locator(".sl-heads [data-head]")
-    assert places.evaluate_all("all => all.map(node => node.dataset.head)") == ["place 1", "place 2", "place 3"]
-    expect(row.locator(".sl-how")).to_have_text("Guessed at once, in one pass of a small network: none saw the other.")
-    expect(page.locator(".sl-inspector")).to_contain_text("Place 2 of its block, from the one pass")
+    parts = row.locator(".sl-heads [data-head]").evaluate_all("all => all.map(node => node.dataset.head)")
+    assert parts == [f"{part} {number}" for number in (1, 2, 3)]
+    expect(row.locator(".sl-how")).to_contain_text(how)
+    expect(page.locator(".sl-inspector")).to_contain_text(guess)
+    page.locator(".sl-row").nth(3).locator(".sl-token").first.click()
+    expect(row.locator(".sl-how")).to_be_hidden()

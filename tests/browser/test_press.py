@@ -24,7 +24,7 @@ def listens_only(page: Page) -> set[int]:
 def test_a_press_of_run_is_three_events_and_its_files_come_with_the_last(visit, fake):
     fake(step=0.01)
     page, events = visit(), []
-    fill(page, prompt="Three events", tokens="24")
+    fill(page, prompt="Three events", tokens="12")
     page.wait_for_timeout(500)  # of the controls' own events
     page.on("request", lambda request: events.append(event(request)))
     page.locator("#run").click()
@@ -35,18 +35,19 @@ def test_a_press_of_run_is_three_events_and_its_files_come_with_the_last(visit, 
     assert len([each for each in events if each not in {None} | listens_only(page)]) == 3
 
 
-def test_a_second_press_ends_the_first_run_and_has_the_stage(visit, fake):
+def test_many_clicks_are_one_run_and_a_second_press_ends_the_first_run_and_has_the_stage(visit, fake):
     fake(step=0.05)
     page = visit()
     fill(page, prompt="The first", tokens="200")
-    page.locator("#run").click()
+    page.locator("#run").dblclick()
     expect(page.locator("#stage-notice")).to_contain_text("of up to 200 tokens")
     page.locator("#prompt textarea").fill("The second")
-    page.locator("#run").click()
+    for _ in range(4):
+        page.locator("#run").click(delay=0)
     expect(page.locator(".sl-asked").first).to_contain_text("The second")
     expect(page.locator("#stage-notice")).to_contain_text("of up to 200 tokens")
     expect(page.locator("#run")).to_have_text("Running…")
     page.locator("#stop").click()
     expect(page.locator("#stage-notice")).to_contain_text("Stopped")
     expect(page.locator("#run")).to_have_text("Run")
-    expect(page.locator("#stop")).to_be_disabled()
+    expect(page.locator(".sl-alert")).to_be_empty()

@@ -4,11 +4,10 @@ import csv
 import io
 import json
 import re
-import time
 from dataclasses import replace
 
 import pytest
-from page_actions import choose, drawn, fill, open_files, open_tab, run, saved, set_number, speedup
+from page_actions import choose, drawn, open_files, open_tab, press_run, run, saved, set_number, speedup, wait_for_end
 from playwright.sync_api import Page, expect
 from sample_traces import round_, token, tree
 
@@ -28,64 +27,29 @@ def counts(page: Page) -> list[int]:
 
 def test_one_clock_runs_through_the_rounds_and_both_lanes(visit):
     page = visit()
-    run(page, tokens="30")
+    run(page, tokens="20")
     ours, plain = (from_json(saved(page, name)) for name in ("trace-file", "baseline-file"))
-    assert counts(page)[0] == 30
-    page.locator("#stage .sl-rows").focus()
-    page.keyboard.press("Home")
+    assert counts(page)[0] == 20
+    page.locator("#stage .sl-rows").press("Home")
     for event in ours.rounds:
         page.keyboard.press("ArrowRight")
         time = event.end - ours.rounds[0].start
         by_then = [len(r.emitted) for r in plain.rounds if r.end - plain.rounds[0].start <= time + 1e-5]
         assert counts(page) == [sum(len(r.emitted) for r in ours.rounds[: event.index + 1]), sum(by_then)]
-    run(page, tokens="40", temperature="0.8")
-    expect(page.locator("#stage .sl-lanes")).to_have_attribute("title", re.compile("different samples"))
 
 
 @pytest.mark.slow
-def test_a_slowdown_is_said_in_the_banner_with_its_largest_cost(visit, fake):
-    page = visit()
-    fake(draft=0.04)
-    run(page)
-    banner = page.locator("#stage-notice")
-    expect(banner).to_have_attribute("data-kind", "slow")
-    expect(banner).to_contain_text(re.compile(r"Slower here: 0\.\d\d×.*extra time went into drafting: try"))
-    expect(page.locator('[data-tile="speedup"]')).to_have_attribute("data-tone", "slower")
-
-
-@pytest.mark.slow
-def test_repeats_replace_one_run_by_medians(visit, fake):
-    page = visit()
-    run(page, tokens="24")
-    fake(step=0.03)  # long enough to be seen
-    open_tab(page, "Race & speed")
-    page.locator("#repeat").click()
-    expect(page.locator("#repeat")).to_have_text("Measuring…")
-    expect(page.locator("#stage-notice")).to_contain_text("Measuring again")
-    expect(page.locator("#stage-notice")).to_contain_text("medians of 3 runs each")
-    expect(page.locator('[data-tile="speedup"] .sl-note')).to_contain_text("medians of 3")
-    expect(page.locator("#stage-notice")).to_contain_text("Measured 3 times in turn")
-    run(page, tokens="20")
-    expect(page.locator('[data-tile="speedup"] .sl-note')).to_contain_text("one run each")
-
-
-@pytest.mark.slow
-def test_a_lossy_run_wears_its_badge_in_the_results_and_when_it_is_presented(visit, tmp_path):
+def test_a_lossy_run_wears_its_badge_in_the_results(visit, tmp_path):
     page, file, run_ = visit(), tmp_path / "lossy.json", tree()
     config = run_.started.config | {"acceptance": "typical", "method": "medusa"}
     file.write_text(to_json(replace(run_, started=replace(run_.started, config=config))), encoding="utf-8")
-    expect(page.locator("#stage .sl-lossy:visible")).to_have_count(0)
     open_files(page, file)
-    expect(page.locator("#stage .sl-head .sl-lossy")).to_be_visible()
-    expect(page.locator("#stage .sl-strip .sl-lossy")).to_be_visible()
     expect(drawn(page, "rounds").locator("h3 .sl-lossy")).to_be_visible()
     chart = drawn(page, "tokens")  # its first figure came just before its tab was hidden
     picture, room = (chart.locator(part).first.bounding_box()["width"] for part in (".main-svg", ".sl-plot"))
     assert picture == pytest.approx(room, abs=2)
-    page.get_by_role("button", name="Present").click()
-    expect(page.locator("#stage .sl-strip .sl-lossy")).to_be_in_viewport()
-    page.keyboard.press("p")
-    run(page)
+    press_run(page)
+    wait_for_end(page)
     expect(page.locator(".sl-lossy:visible")).to_have_count(0)
 
 
@@ -109,7 +73,7 @@ def test_a_run_with_trees_has_a_tab_that_follows_the_playhead_and_leads_to_the_i
     box, titles = page.locator(".sl-tree-tab"), page.locator(".sl-tree-tab h2")
     expect(titles).to_have_text("Round 3 of 3")
     expect(box.locator(".sl-tree-words")).to_have_text("7 drafts, at most 3 deep: 6 tested, 2 accepted.")
-    expect(box.locator(".sl-tree-budget")).to_contain_text("One more row would have cost 0.100 tokens.")
+    expect(box.locator(".sl-tree-budget")).to_contain_text("cost 0.100 tokens")
     expect(box.locator(".sl-expected")).to_have_text(["25.0 %"] * 7)
     expect(box.get_by_role("button", name="Next tree")).to_be_disabled()
     box.get_by_role("button", name="Tree before").click()
@@ -120,9 +84,9 @@ def test_a_run_with_trees_has_a_tab_that_follows_the_playhead_and_leads_to_the_i
     box.locator(".sl-discarded").click()
     expect(page.locator("#stage .sl-verdict")).to_have_text(re.compile("^Never tested: the text went another way"))
     expect(page.locator("#stage .sl-inspector")).to_be_in_viewport()
-    for name in ("sizes", "ranks"):
-        drawn(page, name)
-    run(page)
+    drawn(page, "ranks")
+    press_run(page)
+    wait_for_end(page)
     expect(tabs.get_by_text("Tree")).to_have_count(0)
 
 
@@ -144,19 +108,15 @@ def test_a_second_run_fills_the_same_charts_and_saves_its_own_file(visit):
     assert len(from_json(saved(page, "trace-file")).emitted) == 30
 
     chart = drawn(page, "acceptance")  # its one button saves a picture and sends it nowhere
-    titles = chart.locator(".modebar-btn").evaluate_all("all => all.map(node => node.dataset.title)")
-    assert len(titles) == 1 and "png" in titles[0].lower()
     with page.expect_download() as download:
         chart.locator(".modebar-btn").click()
-    assert download.value.suggested_filename == "speclens-acceptance.png"
     assert download.value.path().read_bytes().startswith(b"\x89PNG")
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("width", [390, 1280])
-def test_no_number_stands_on_the_line_and_no_camera_on_the_legend(visit, fake, width):
+def test_no_number_stands_on_the_line_and_no_camera_on_the_legend(visit, fake):
     """Drafting costs so much here that a run comes out just below 1×, where a number could meet the line at 1×."""
-    page = visit(viewport={"width": width, "height": 900})
+    page = visit(viewport={"width": 390, "height": 900})
     fake(draft=0.018)
     run(page, tokens="128")
     chart = drawn(page, "prediction")
@@ -173,17 +133,6 @@ def test_no_number_stands_on_the_line_and_no_camera_on_the_legend(visit, fake, w
         assert apart and camera["y"] >= title["y"] - 6, name
 
 
-@pytest.mark.slow
-def test_dark_mode_draws_in_its_own_colours(visit):
-    papers = []
-    for scheme in ("light", "dark"):
-        page = visit(color_scheme=scheme)
-        run(page)
-        chart = drawn(page, "times")
-        papers.append(chart.locator(".main-svg").first.evaluate("node => getComputedStyle(node).backgroundColor"))
-    assert papers[0] == "rgb(255, 255, 255)" and papers[1] != papers[0]
-
-
 # ── files ──
 
 
@@ -197,7 +146,6 @@ def test_a_run_goes_out_as_files_and_comes_back_labelled_with_its_race(visit, tm
     assert len(trace.emitted) == 60 and trace.finished
     table = list(csv.DictReader(io.StringIO(texts["table-file"])))
     assert len(table) == sum(len(event.tokens) for event in trace.rounds)
-    assert not any(row["text"].startswith(("=", "+", "-", "@")) for row in table)
     paths = []
     for name in ("trace-file", "baseline-file"):
         path = tmp_path / f"{name}.json"
@@ -205,32 +153,15 @@ def test_a_run_goes_out_as_files_and_comes_back_labelled_with_its_race(visit, tm
         paths.append(path)
     page.reload()
     page.locator("#prompt textarea").fill("Another")
-    fill(page, temperature="1")
+    set_number(page, "temperature", 1)
     open_files(page, *paths)
-    expect(page.locator("#stage-notice")).to_contain_text("Opened from a file")
     expect(page.locator(".sl-source")).to_have_text("From a file")
     expect(page.locator(".sl-origin")).to_have_text(re.compile("^Recorded: date unknown · cpu · float32"))
-    expect(page.locator(".sl-asked")).to_contain_text(trace.started.config["prompt"][:30])
     expect(page.locator("#prompt textarea")).to_have_value(trace.started.config["prompt"])
     expect(page.locator("#temperature input[type=number]")).to_have_value("0")
     expect(speedup(page)).to_have_text(before)
     drawn(page, "rounds")
     assert json.loads(saved(page, "trace-file")) == json.loads(texts["trace-file"])
-    run(page, tokens="20")
-    expect(page.locator(".sl-origin")).to_be_hidden()
-
-
-@pytest.mark.slow
-def test_a_200_mb_file_is_refused_in_words_within_seconds(visit, tmp_path):
-    page = visit()
-    large = tmp_path / "large.json"
-    with large.open("wb") as file:
-        file.truncate(200 * 10**6)
-    began = time.monotonic()
-    open_files(page, large)
-    expect(page.get_by_text(re.compile(r"64(\.0)? ?Mi?B", re.I)).first).to_be_visible()
-    assert time.monotonic() - began < 15
-    run(page, tokens="20")
 
 
 # ── other engines ──
@@ -249,7 +180,6 @@ def test_recipes_follow_the_controls_and_can_be_copied(visit):
     expect(page.locator(".sl-recipe-copy")).to_have_text("Copied")
     assert page.evaluate("navigator.clipboard.readText()") == page.locator(".sl-recipe-code").inner_text()
     page.get_by_role("tab", name="vLLM").press("End")
-    expect(page.locator(".sl-engine").last).to_be_focused()
     page.keyboard.press("ArrowLeft")
     expect(page.get_by_role("tab", name="LMDeploy")).to_be_focused()
     expect(page.locator(".sl-recipe-note")).to_contain_text("Not supported")

@@ -1,7 +1,7 @@
 """Links and presentation in a real browser: a link fills the controls and never runs, a run writes the address."""
 
 import re
-from urllib.parse import parse_qs, quote, urlsplit
+from urllib.parse import parse_qs, urlsplit
 
 import pytest
 from page_actions import OVERFLOW, fill, press_run, text_of, wait_for_end
@@ -31,7 +31,7 @@ def copied(page: Page) -> str:
     return link
 
 
-def test_a_run_writes_the_address_and_the_address_makes_the_run_again(visit):
+def test_a_run_writes_the_address_and_the_address_makes_the_run_again(visit, fake_server):
     page = visit()
     assert query(page) == {}
     page.locator("#prompt textarea").fill(HOSTILE)
@@ -42,43 +42,24 @@ def test_a_run_writes_the_address_and_the_address_makes_the_run_again(visit):
     text = text_of(page)
     found = query(page)
     assert found["prompt"] == HOSTILE and found["seed"] == "7" and "temperature" not in found
-    again = visit(f"?{urlsplit(page.url).query}")
-    expect(again.locator("#stage-notice")).to_contain_text("press Run")
-    assert (value(again, "prompt"), value(again, "tokens"), value(again, "seed")) == (HOSTILE, "30", "7")
-    expect(again.locator(".sl-row")).to_have_count(0)  # nothing has run
-    expect(again.locator("#result-race")).to_contain_text("Nothing has run yet.")
-    again.locator("#run").click()
-    expect(again.locator(".sl-text")).to_have_text(text)
-    expect(again).to_have_url(page.url)
+    link = page.url
+    page.goto(f"{fake_server}/?prompt=Of+a+link")  # another link in the tab of a run
+    expect(page.locator("#stage-notice")).to_contain_text("press Run")
+    page.goto(link)
+    expect(page.locator("#stage-notice")).to_contain_text("press Run")
+    assert (value(page, "prompt"), value(page, "tokens"), value(page, "seed")) == (HOSTILE, "30", "7")
+    expect(page.locator("#stage .sl-row")).to_have_count(0)  # nothing has run
+    page.locator("#run").click()
+    expect(page.locator(".sl-text")).to_have_text(text)
+    expect(page).to_have_url(link)
 
 
 @pytest.mark.slow
-def test_what_a_link_may_not_say_is_said_and_the_next_run_works(visit):
-    page = visit(f"?temperature=1e99&seed=%3Cb%3E9&tokens=12&prompt={quote(HOSTILE)}&method=hack&hide=nothing&x=%00")
-    told = page.locator("#stage-notice")
-    expect(told).to_contain_text("Temperature cannot be")
-    expect(told).to_contain_text("Seed cannot be '<b>9'")
-    expect(told).to_contain_text("hides 1 control that this page does not have")
-    expect(told).to_have_attribute("data-kind", "slow")  # the rest of the link was of use
-    assert (value(page, "prompt"), value(page, "tokens"), value(page, "temperature")) == (HOSTILE, "12", "0")
-    press_run(page)
-    wait_for_end(page)
-    page.goto(f"{page.home.partition('?')[0]}?prompt=" + "x" * 20_000)
-    expect(page.get_by_role("alert").filter(has_text="characters long")).to_be_visible()
-
-
-@pytest.mark.slow
-def test_the_dialog_warns_copies_and_its_link_hides_and_presents(visit):
+def test_the_dialog_copies_a_link_that_hides_and_presents(visit):
     page = visit(**CLIPBOARD)
     dialog = page.get_by_role("dialog", name="Share this page")
-    page.locator("#prompt textarea").fill("  ")
-    page.locator("[data-share=open]").click()
-    expect(page.locator(".sl-share-said")).to_contain_text("prompt is empty")
-    expect(page.locator("[data-share=copy]")).to_be_disabled()
-    page.keyboard.press("Escape")
     page.locator("#prompt textarea").fill("A class's prompt")
     page.locator("[data-share=open]").click()
-    expect(dialog).to_contain_text("The prompt is part of the link")
     plain = copied(page)
     assert "prompt=A+class%27s+prompt" in plain and "revision=" in plain and "hide" not in plain
     dialog.locator("summary").click()
@@ -92,18 +73,10 @@ def test_the_dialog_warns_copies_and_its_link_hides_and_presents(visit):
     classroom = visit("?" + urlsplit(link).query)
     expect(classroom.locator("#prompt textarea")).to_have_value("A class's prompt")
     expect(classroom.locator("body")).to_have_class(re.compile("sl-present"))
-    expect(classroom.locator("#seed")).to_be_hidden()
     classroom.keyboard.press("p")
     expect(classroom.locator("body")).not_to_have_class(re.compile("sl-present"))
-    empty = "all => all.filter(one => one.offsetHeight && ![...one.children].some(child => child.offsetHeight)).length"
-    assert classroom.locator(":is(#quick, #drawer) .form").evaluate_all(empty) == 0, (
-        "what is hidden leaves an empty frame"
-    )
     for gone in ("#seed", "#temperature", "#dice", "#reset"):
         expect(classroom.locator(gone).first).to_be_hidden()
-    classroom.locator("#settings").click()
-    expect(classroom.locator("#tokens")).to_be_visible()
-    classroom.locator("#settings").click()
     press_run(classroom)
     wait_for_end(classroom)
     expect(classroom).to_have_url(re.compile(r"hide=temperature,seed&present=1$"))
@@ -127,22 +100,20 @@ def test_a_pair_and_its_method_come_together_and_other_weights_are_told(visit):
     expect(page).to_have_url(re.compile("__theme=dark&method=none"))  # others' parts stay
 
 
-@pytest.mark.parametrize("width", [390, *(pytest.param(width, marks=pytest.mark.slow) for width in (1280, 1920))])
-def test_presentation_is_large_and_nothing_is_clipped(visit, width):
-    page = visit("?tokens=40", viewport={"width": width, "height": 900})
+def test_presentation_is_large_on_a_phone_and_nothing_is_clipped(visit):
+    page = visit("?tokens=16", viewport={"width": 390, "height": 900})
     press_run(page)
     wait_for_end(page)
     size = "node => parseFloat(getComputedStyle(node).fontSize)"
     token, text = page.locator(".sl-list .sl-accepted").last, page.locator(".sl-text")
     before = token.evaluate(size), text.evaluate(size)
-    page.evaluate("document.querySelector('[data-share=present]').click()")  # on a phone by the key P
+    page.evaluate("document.querySelector('[data-share=present]').click()")  # by hand it takes the key P
     grown = [after / old for after, old in zip((token.evaluate(size), text.evaluate(size)), before, strict=True)]
-    assert min(grown) > (1.15 if width == 390 else 1.4), grown
+    assert min(grown) > 1.15, grown
     for clutter in ("#quick", "#results", ".sl-heading", "#chip"):
         expect(page.locator(clutter).first).to_be_hidden()
     for kept in ("#prompt", "#run", ".sl-text", ".sl-rows", ".sl-strip"):
         expect(page.locator(kept)).to_be_visible()
     assert page.evaluate(OVERFLOW) <= 0
-    page.locator("#prompt textarea").focus()
-    page.keyboard.type("p")  # a letter of the prompt
+    page.locator("#prompt textarea").press("p")  # a letter of the prompt
     expect(page.locator("body")).to_have_class(re.compile("sl-present"))

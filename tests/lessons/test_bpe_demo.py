@@ -1,21 +1,8 @@
 """The two tokenizers of lesson ten: their stored tables, which can be rebuilt."""
 
-import pytest
-
 from lessons import bpe_demo
 
 TEXT = "The target cuts anew\n    return tokens[0]  # done ✓"
-
-
-@pytest.mark.parametrize("name", bpe_demo.SOURCES)
-def test_what_is_kept_is_a_vocabulary(name):
-    merges, seen = bpe_demo.read_merges()[name], set(bpe_demo.tokenizer(name).get_vocab())
-    assert len(merges) == len(set(merges)) == bpe_demo.MERGES
-    assert len(seen) == bpe_demo.BYTES + bpe_demo.MERGES
-    for pair in merges:
-        left, right = pair.split(" ")
-        assert {left, right, left + right} <= seen
-    assert bpe_demo.tokenizer(name).decode(bpe_demo.tokenizer(name).encode(TEXT).ids) == TEXT
 
 
 def test_each_knows_its_own_kind_of_text_better():

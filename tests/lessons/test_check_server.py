@@ -51,11 +51,11 @@ def serving(law: dict[str, float], favourite: str = " upon", gap: float = 2.0, a
 def check():
     servers = []
 
-    def run(*sides) -> subprocess.CompletedProcess:
+    def run(*sides, draws: int = 10) -> subprocess.CompletedProcess:
         servers.extend(serving(*side) for side in sides)
         urls = [f"http://127.0.0.1:{server.server_port}/v1" for server in servers]
         command = [sys.executable, str(ROOT / "lessons" / "check_server.py"), *urls, "--model", "m"]
-        command += ["--tokens", "5", "--draws", "200"]
+        command += ["--tokens", "5", "--draws", str(draws)]
         return subprocess.run(command, capture_output=True, text=True, timeout=100)
 
     yield run
@@ -70,31 +70,20 @@ def test_a_right_server_passes(check):
 
 
 def test_counts_that_are_off_are_found(check):
-    done = check(({" upon": 0.8, " a": 0.15, " the": 0.05},), (LAW,))
+    done = check(({" upon": 0.8, " a": 0.15, " the": 0.05},), (LAW,), draws=200)
     assert done.returncode == 1 and done.stdout.endswith("Not lossless.\n")
     assert "0 of 5 texts differ" in done.stdout
 
 
-@pytest.mark.parametrize(("gap", "code"), [(0.02, 0), (1.5, 1)])
-def test_another_greedy_text_needs_a_near_tie(check, gap, code):
-    done = check((LAW, " a", gap), (LAW, " upon", gap))
+@pytest.mark.parametrize(("gap", "as_content", "code"), [(0.02, False, 0), (1.5, True, 1)])
+def test_another_greedy_text_needs_a_near_tie_and_llama_cpps_form_is_read_too(check, gap, as_content, code):
+    done = check((LAW, " a", gap, as_content), (LAW, " upon", gap))
     assert done.returncode == code and f"5 of 5 texts differ; token 0: gap {gap:.3f}" in done.stdout
 
 
-def test_llama_cpps_form_is_read_too(check):
-    done = check((LAW, " a", 1.5, True), (LAW, " upon", 1.5))
-    assert done.returncode == 1 and "5 of 5 texts differ; token 0: gap 1.500" in done.stdout, done.stderr
-
-
 def test_no_server_is_a_sentence():
-    command = [
-        sys.executable,
-        str(ROOT / "lessons" / "check_server.py"),
-        *["http://127.0.0.1:9/v1"] * 2,
-        "--model",
-        "m",
-    ]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=100)
+    command = [sys.executable, "lessons/check_server.py", *["http://127.0.0.1:9/v1"] * 2, "--model", "m"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=100)
     assert done.returncode == 1 and done.stderr.startswith("A server did not answer as expected")
 
 
