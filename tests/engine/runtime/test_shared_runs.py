@@ -5,12 +5,11 @@ import threading
 
 import pytest
 from fake_engine import FakeEngine, ask, rest, wait_until
-from tiny_pairs import engine_of, request
 
 from engine.config import RunConfig
 from engine.runtime.shared_runs import SharedRuns
 from engine.runtime.worker import Worker
-from engine.trace.events import CostModel, Round, RunFinished
+from engine.trace.events import Round, RunFinished
 
 
 @pytest.fixture
@@ -171,26 +170,3 @@ def test_forty_joins_and_leaves_lose_no_event(worker):
             assert [event.index for event in rounds(job)] == [*range(job.configs[0][1].max_new_tokens)]
             assert ends(job) == {"run": "length"}
     assert worker.batch_size == 0 and worker.waiting == 0
-
-
-def test_what_a_tiny_model_writes_together_is_what_it_writes_alone(pairs):
-    engine = engine_of(pairs, draft="draft")
-    engine._costs = {method: CostModel(0.1, {1: 1.0, 8: 1.5}, 64, 0.001) for method in ("none", "lm")}
-    configs = [
-        request(engine.pair.name, method, seed=seed, max_new_tokens=12 + seed, gamma=gamma)
-        for seed, (method, gamma) in enumerate([("lm", 2), ("none", 0), ("ngram", 3), ("lm", "auto")])
-    ]
-
-    def text(events):
-        return [token.id for event in events if isinstance(event, Round) for token in event.emitted]
-
-    alone = [text(engine.run(config)) for config in configs]
-    worker = Worker("cpu", "fp32", loader=lambda *rest: engine)
-    worker.max_batch_size = 4
-    try:
-        jobs = [worker.submit([("run", config)], may_share=True) for config in configs]
-        for job in jobs:
-            rest(job)
-        assert [text(rounds(job)) for job in jobs] == alone and max(job.sharing_jobs for job in jobs) > 0
-    finally:
-        worker.close()

@@ -1,18 +1,12 @@
 """Pairs whose draft has another tokenizer, as tiny checkpoints of real architectures: they run, and stay exact."""
 
-from collections import Counter
-from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
-from chi_squared import FALSE_ALARM, joint_p_value, two_token_law
 from test_run_batch import drive, tokens_of
 from tiny_pairs import engine_of, generated, ids_of, model_folder, request, run, without_clocks
 from unlike_tokenizers import CHAT, OTHER_CHAT, byte_level, letters, sentence_piece
 
-from engine.config import RunConfig, SamplingParams
-from engine.drafters.intersection import IntersectionDrafter
-from engine.drafters.reencoding import ReencodingDrafter
 from engine.runtime.run_batch import RunBatch
 from engine.trace.events import CostModel
 from engine.trace.trace import fold, from_json, to_json
@@ -63,24 +57,6 @@ def test_greedy_text_is_the_target_s_own_and_a_run_is_repeated_from_its_trace(un
         first = run(made, "lm", **asked)
         again = run(made, "lm", [(r.gamma, r.draft_steps) for r in first.rounds], **asked)
         assert without_clocks(again) == without_clocks(first)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "sampling", [SamplingParams(1.2, top_k=4), SamplingParams(0.4, top_p=0.6), SamplingParams(0.3)], ids=str
-)
-@pytest.mark.parametrize("kind", [IntersectionDrafter, ReencodingDrafter])
-@pytest.mark.parametrize(("target", "draft"), PAIRS[:2])
-def test_the_joint_law_of_two_tokens(unlike, target, draft, kind, sampling, monkeypatch):
-    made = engine(unlike, target, draft)
-    monkeypatch.setattr("engine.runtime.drafts.drafter_class", lambda *_: kind)
-    config = RunConfig(" the cat", made.pair.name, "lm", 2, sampling, 4, chat=False, trace=False)
-    outputs = Counter()
-    for seed in range(250):
-        outputs[tuple(fold(made.run(replace(config, seed=seed), stop_at_eos=False)).output[:2])] += 1
-    prompt = made.target.tokenizer(" the cat").input_ids
-    law = two_token_law(unlike.models[target], prompt, sampling)
-    assert joint_p_value(outputs, law) > FALSE_ALARM
 
 
 def test_the_trace_names_the_translation_and_its_cost_is_measured(unlike, own_cache):
