@@ -7,7 +7,6 @@ import pytest
 from tiny_models import byte_tokenizer
 from tiny_pairs import VOCABULARY, engine_of, generated, ids_of, model_folder, request, run, without_clocks
 
-from engine.decoding.tokenization import join
 from engine.errors import BadInput, Unavailable
 from engine.runtime.engine import load_engine
 from engine.runtime.hardware import choose_device, choose_precision
@@ -38,24 +37,6 @@ def test_a_run_is_a_start_rounds_and_an_end_and_equals_generate(pairs, engine, m
     assert set(whole.started.weights) == ({"target", "draft"} if method == "lm" else {"target"})
     end = whole.finished
     assert 0 < end.prefill < end.ttft <= end.seconds and end.decode_seconds <= end.seconds and end.peak_memory > 0
-
-
-@pytest.mark.parametrize("reason", ["length", "cancelled"])
-def test_pieces_join_to_the_decoded_text_wherever_the_run_ends(engine, reason):
-    """Random bytes are rarely whole characters: nearly every end lies within one."""
-
-    def tokens_and_end(most: int):
-        rounds, config = [], request(engine.pair.name, "lm", temperature=1.0, max_new_tokens=most)
-        for event in engine.run(config, lambda: reason == "cancelled" and len(rounds) >= most // 3):
-            if isinstance(event, Round):
-                rounds.append(event)
-        return [t for r in rounds for t in r.tokens], event
-
-    for most in range(1, 19):
-        tokens, end = tokens_and_end(most)
-        written = [t for t in tokens if t.emitted]
-        assert end.reason in ("length", "cancelled", "eos") and all(t.text or t.label for t in tokens)
-        assert end.text == "".join(t.text for t in written) == join(engine.target.tokenizer, [t.id for t in written])
 
 
 @pytest.mark.parametrize(("target", "draft"), [("wider", "draft"), ("target", "wider")])
@@ -102,18 +83,6 @@ def test_every_end_token_of_the_generation_config_ends_the_text(pairs, tmp_path)
     free = ids_of(free)[1]
     assert ended.finished.reason == "eos" and written == free[: free.index(third) + 1]
     assert written == generated(model, prompt, 30, eos=(7, third))
-
-
-def test_a_stop_string_ends_the_text_before_it(engine):
-    free = run(engine, max_new_tokens=30)
-    stop = free.text[5:7]
-    stopped = run(engine, "ngram", max_new_tokens=30, stop=(stop,))
-    assert stopped.finished.reason == "stop" and stopped.finished.text == free.text[: free.text.index(stop)]
-
-
-def test_the_chat_template_is_used(engine):
-    whole = run(engine, chat=True, system="Be brief.")
-    assert "".join(p.text for p in whole.started.prompt).startswith("[system] Be brief.\n[user] the cat")
 
 
 def test_what_does_not_fit_the_context_is_said_with_figures(pairs):

@@ -4,7 +4,6 @@ Skipped with the reason where the weights are not here; with REQUIRE_WEIGHTS=1 t
 """
 
 import warnings
-from dataclasses import replace
 from functools import cache
 from itertools import zip_longest
 
@@ -16,7 +15,7 @@ from tiny_models import logits_of, runner_of
 from tiny_pairs import generated, ids_of
 from unlike_tokenizers import renumbered
 
-from engine.config import RunConfig, SamplingParams
+from engine.config import RunConfig
 from engine.decoding.tokenization import encode_prompt
 from engine.drafters import drafter_class
 from engine.drafters.intersection import IntersectionDrafter
@@ -150,14 +149,3 @@ def test_greedy_text_is_the_baselines_with_a_draft_in_other_tokens(folder, plain
     monkeypatch.setattr("engine.runtime.drafts.drafter_class", lambda m, *_: kind if m == "lm" else drafter_class(m))
     assert compare_on_24_prompts(engine, plain, "lm") > 100
     engine.close()
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("method", ["none", "corpus", "eagle"])
-def test_a_branch_at_a_rounds_end_is_the_rest_of_its_run(engine, method):
-    """Although a prefix is read in one pass, whose sums are rounded otherwise than those of single steps."""
-    config = RunConfig(PROMPTS["code-2"], PAIR, method, 3, SamplingParams(0.8), max_new_tokens=40, seed=2)
-    first = fold(engine.run(config))
-    ended = tuple(token.id for each in first.rounds[: len(first.rounds) // 2] for token in each.emitted)
-    again = fold(engine.run(replace(config, prefix=ended)))
-    assert again.output == first.output and again.text == first.text

@@ -105,10 +105,3 @@ def test_a_pair_without_a_common_token_keeps_its_other_methods(unlike):
     lossless_from(unlike, "bytes", run(made, "ngram"))
     lossless_from(unlike, "bytes", run(made, "auto"))
     assert not made.drafts.translations and not made.drafts.loaded
-
-
-def test_the_check_of_a_pair_says_that_it_works_by_translation(unlike):
-    pair = engine(unlike, "bytes", "pieces").pair
-    assert check_pair(pair, "lm", available_bytes=10**12) == []
-    assert notes(pair) == ["The lm draft has another tokenizer than the target: it works by translation, expect less."]
-    assert notes(engine(unlike, "bytes", "bytes-qwen").pair) == []
