@@ -40,9 +40,8 @@ class Head(nn.Module):
         super().__init__()
         self.version, self.norm_before_residual = version, norm_before_residual
         config = config_of(theta)
-        self.rotary, self.self_attn, self.mlp = (
-            llama.LlamaRotaryEmbedding(config), llama.LlamaAttention(config, 0), llama.LlamaMLP(config),
-        )  # fmt: skip
+        self.rotary, self.mlp = llama.LlamaRotaryEmbedding(config), llama.LlamaMLP(config)
+        self.self_attn = llama.LlamaAttention(config, 0)
         inputs = 2 * E if version == 3 else E
         for name, size in (("q", H * D), ("k", K * D), ("v", K * D)):
             setattr(self.self_attn, f"{name}_proj", nn.Linear(inputs, size, bias=bias))
@@ -73,9 +72,8 @@ class Head(nn.Module):
 
 def specforge(head: Head) -> tuple[dict, dict]:
     """As SGLang's heads: no list of layers and no head_dim; the embedding and both maps are there."""
-    names = {
-        name.replace("self_attn", "midlayer.self_attn").replace("mlp", "midlayer.mlp"): t for name, t in tensors(head)
-    }
+    at = "midlayer."
+    names = {name.replace("self_attn", at + "self_attn").replace("mlp", at + "mlp"): t for name, t in tensors(head)}
     for norm in ("input_layernorm", "hidden_norm", "post_attention_layernorm"):
         names[f"midlayer.{norm}.weight"] = names.pop(f"{norm}.weight")
     config = LAYER | {"architectures": ["LlamaForCausalLMEagle3"], "draft_vocab_size": WORDS, "rope_theta": 5000.0}
@@ -177,9 +175,6 @@ def test_greedy_output_is_the_targets_own_and_its_size_leaves_out_what_is_not_lo
     assert (kind, spec.layers, spec.hidden_size, spec.parameters) == ("eagle", 1, E, loaded)
 
 
-# ── block heads ──
-
-
 class Block(nn.Module):
     """P-EAGLE from transformers' parts: an EAGLE-3 head, plain layers after it, and what its masked slots read."""
 
@@ -249,9 +244,6 @@ def test_a_block_head_says_what_transformers_parts_say(target, tmp_path, monkeyp
     monkeypatch.setitem(engine._costs, "block", CostModel(0.02, {1: 1.0, 2: 1.01}, 200, 0.001))
     prompt, written = ids_of(run(engine, "block", gamma=3, max_new_tokens=12))
     assert written == generated(target.model, prompt, 12)
-
-
-# ── Medusa heads ──
 
 
 def medusa_tensors(kind: str, words: torch.Tensor, heads: int) -> dict[str, torch.Tensor]:

@@ -8,7 +8,7 @@ import torch
 from fake_graphs import FakeGraphs
 from safetensors.torch import load_file, save_file
 from tiny_models import CHECKPOINTS, RUNTIMES, logits_of, runner_of, write
-from transformers import AutoModelForCausalLM, GPT2Config, LlamaConfig, MistralConfig, Qwen2Config
+from transformers import GPT2Config, LlamaConfig, MistralConfig, Qwen2Config
 
 from engine.errors import BadInput, EngineError, Unavailable
 from engine.models.llama import LlamaModel, context_length, unsupported
@@ -133,24 +133,6 @@ def test_a_prefill_longer_than_a_chunk(tmp_path):
     close(runner.forward(torch.tensor(ids[-2:])), logits_of(model, ids)[-2:], 1e-4)
 
 
-def test_taps_hand_out_hidden_states(tmp_path):
-    model = write(tmp_path, "qwen3")
-    runner = runner_of(tmp_path, model)
-    runner.model.taps = (0, 1, 2)
-    runner.reset(20)
-    runner.forward(torch.tensor(IDS[:8]))
-    with torch.no_grad():
-        states = model.model(torch.tensor([IDS[:8]]), output_hidden_states=True).hidden_states
-    close(runner.tapped[:8, :128], torch.cat([states[0][0], states[1][0]], -1), PLAIN)
-    close(torch.nn.functional.rms_norm(runner.tapped[:8, 128:], (64,), runner.model.norm, 1e-6), states[2][0], PLAIN)
-
-
-def test_half_precision_checkpoints_load_in_fp32(tmp_path):
-    write(tmp_path, "llama").to(torch.bfloat16).save_pretrained(tmp_path)
-    model = AutoModelForCausalLM.from_pretrained(tmp_path, dtype=torch.float32)
-    close(ready((tmp_path, model)).forward(torch.tensor(IDS)), logits_of(model, IDS), PLAIN)
-
-
 def test_a_sliding_window_is_the_context_and_more_is_refused_in_words(tmp_path):
     """Inside the window it makes no difference, and past it this decoder will not go."""
     with pytest.raises(BadInput, match="context is 40"):
@@ -165,9 +147,6 @@ def test_what_it_cannot_run_has_a_reason():
     assert "not gpt2" in unsupported(GPT2Config()) and "gelu" in unsupported(LlamaConfig(hidden_act="gelu"))
     assert "dynamic" in unsupported(LlamaConfig(rope_parameters=dynamic))
     assert "quantised" in unsupported(LlamaConfig(quantization_config={"quant_method": "awq"}))
-
-
-# ---- damaged checkpoints -------------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")

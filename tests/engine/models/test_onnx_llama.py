@@ -13,7 +13,7 @@ from tiny_pairs import model_folder
 
 from engine.bench.random_models import SHAPES, RandomWeights
 from engine.errors import BadInput
-from engine.models import onnx_attention, onnx_session
+from engine.models import onnx_session
 from engine.models.gguf_reader import open_weights
 from engine.models.grouped import GroupedWeight, RoundedReader
 from engine.models.llama import LlamaModel
@@ -54,9 +54,6 @@ def after(runner: DecoderRunner, prompt: int, widths, chunks=(512,)) -> torch.Te
         rows.append(runner.forward(torch.tensor(IDS[at : at + width])))
         at += width
     return torch.cat(rows) if rows else torch.zeros(0)
-
-
-# ---- the same bits -------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("prompt", [1, 30, 270])
@@ -115,38 +112,6 @@ def test_more_sequences_than_a_pass_holds_take_turns(tmp_path):
     batch = [Tokens(each, torch.tensor(IDS[each.length :][: 1 + i % 3])) for i, each in enumerate(runners)]
     for i, logits in enumerate(shared.forward_many(batch)):
         assert torch.equal(logits, after(shared, 1 + 2 * i, [1 + i % 3]))
-
-
-# ---- mutants -------------------------------------------------------------------------------------------------------
-
-
-def test_a_single_row_in_an_attention_is_noticed(runner):
-    """The mutant of the second row. Where a single row has the same bits already, there is none."""
-    needs_same_bits(runner)
-    passes, right = runner.model._alone, after(runner, 270, [8, 8, 8])
-    if passes.fewest == 1:
-        pytest.skip("a single row has the same bits here")
-    fewest, passes.fewest = passes.fewest, 1
-    try:
-        assert not torch.equal(after(runner, 270, SPLITS["plain steps"]), right)
-    finally:
-        passes.fewest = fewest
-
-
-def test_a_padded_row_that_a_neighbour_reads_is_noticed(tmp_path, monkeypatch):
-    """Two plain steps in a shared pass: each has a second row, whose key must come after its own."""
-    runner, layout = onnx_runner_of(tmp_path, write(tmp_path, "llama", **WIDE), "int8"), onnx_attention._layout
-    right = beside(runner)
-
-    def swapped(widths, padded):
-        rows, back = layout(widths, padded)
-        return rows.roll(1), back
-
-    monkeypatch.setattr(onnx_attention, "_layout", swapped)
-    assert not all(torch.equal(ours, theirs) for ours, theirs in zip(beside(runner), right, strict=True))
-
-
-# ---- rounded weights -----------------------------------------------------------------------------------------------
 
 
 def product(precision: str, weight, x: torch.Tensor) -> torch.Tensor:
@@ -218,9 +183,6 @@ def test_weights_that_were_handed_over_are_not_read_again(precision):
     assert torch.equal(session.run({"x": x}, {"y": (3, 40_000)})["y"], before)
 
 
-# ---- memory --------------------------------------------------------------------------------------------------------
-
-
 def test_a_cache_is_freed_with_its_run(tmp_path):
     runner = onnx_runner_of(tmp_path, write(tmp_path, "llama", **WIDE), "int8")
     beside(runner)
@@ -255,9 +217,6 @@ def test_weights_above_two_gigabytes_need_no_file():
     assert torch.equal(block, steps) or not runner.model.same_bits
 
 
-# ---- refusals and the fallback -------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("text", ["0", "1000", "two"])
 def test_threads_are_those_of_the_setting_and_an_impossible_number_is_a_sentence(monkeypatch, text):
     monkeypatch.setenv(onnx_session.THREADS, "1")
@@ -281,19 +240,17 @@ def _missing(name, *rest, _import=__import__):
     return _import(name, *rest)
 
 
-@pytest.mark.parametrize(
-    "change, sentence",
-    [
+def test_a_package_that_cannot_serve_is_a_sentence(monkeypatch):
+    for change, sentence in (
         (("builtins.__import__", _missing), "pip install onnxruntime"),
         (("onnxruntime.__version__", "1.19.2"), "1.19.2 is too old"),
         (("engine.models.onnx_graph.MS", "no.such.domain"), "lacks an operator"),
         (("engine.models.onnx_session._TOLERANCE", 0.0), "multiplies wrongly on this processor"),
-    ],
-)
-def test_a_package_that_cannot_serve_is_a_sentence(monkeypatch, change, sentence):
-    monkeypatch.setattr(*change)
-    found = onnx_session._problem.__wrapped__()
-    assert sentence in found and "\n" not in found
+    ):
+        with monkeypatch.context() as patch:
+            patch.setattr(*change)
+            found = onnx_session._problem.__wrapped__()
+        assert sentence in found and "\n" not in found
 
 
 @pytest.mark.parametrize("precision", PRECISIONS)

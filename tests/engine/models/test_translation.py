@@ -54,14 +54,9 @@ def test_new_text_begins_where_the_committed_text_ended():
     assert reading.read(prompt + more)[: len(before)] == before, "▁cat does not become ▁catalogue"
     assert names(draft, reading.ids[len(before) :]) == ["a", "l", "o", "g", "u", "e", ",", "▁the"]
     assert reading.read(prompt + more) == reading.ids, "nothing is read twice"
-
-
-def test_accepted_drafts_stay_as_they_were_drafted():
-    target, draft = byte_level(), sentence_piece()
-    reading = Reading(Translation(target, draft), prompt := list(target(" the").input_ids))
-    drafted = draft.convert_tokens_to_ids(["▁", "c", "a"])
+    reading, drafted = Reading(Translation(target, draft), prompt), draft.convert_tokens_to_ids(["▁", "c", "a"])
     reading.read(prompt + list(target(" cat sat").input_ids), drafted)
-    assert names(draft, reading.ids[-5:]) == ["▁", "c", "a", "t", "▁sat"]
+    assert names(draft, reading.ids[-5:]) == ["▁", "c", "a", "t", "▁sat"], "accepted drafts stay as they were drafted"
 
 
 def test_half_a_character_waits_for_the_rest():
@@ -104,9 +99,6 @@ def test_ids_are_the_same_where_only_padding_and_special_names_differ():
 
     assert same_ids(with_marks("ab", "<|one|>"), with_marks("ab", "<|two|>")), "a renamed special token"
     assert not same_ids(with_marks("ab", "<|one|>"), with_marks("abc"))
-
-
-# --- from the draft's tokens to the target's ---
 
 
 def reencoded(target, draft, *drafted) -> list[str]:
