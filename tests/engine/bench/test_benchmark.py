@@ -20,10 +20,6 @@ from engine.runtime.engine import load_engine
 from engine.trace.events import CostModel
 
 pytestmark = pytest.mark.xdist_group("benchmark")
-KEYS = {
-    "method", "category", "tokens", "seconds", "decode_seconds", "tokens_per_second", "tau", "acceptance", "wasted",
-    "c", "v", "speedup", "predicted_speedup", "efficiency", "ci95", "ttft", "peak_memory",
-}  # fmt: skip
 
 
 def sample(tokens: int, seconds: float, **more) -> Sample:
@@ -31,20 +27,14 @@ def sample(tokens: int, seconds: float, **more) -> Sample:
     return Sample(tokens, seconds + 1, seconds, tokens, 0.5, **(defaults | more))
 
 
-# ── arithmetic ──
-
-
-@pytest.mark.parametrize(
-    ("ours", "plain", "speedup"),
-    [
+def test_a_speedup_is_a_ratio_of_sums():
+    for ours, plain, speedup in (
         ([(10, 1.0), (30, 9.0)], [(10, 4.0), (30, 16.0)], 2.0),  # of sums; the mean of ratios would be 2.89
         ([(20, 2.0)], [(10, 2.0)], 2.0),  # outputs of different length are compared by tokens a second
         ([(0, 0.0)], [(10, 1.0)], None),  # nothing to divide by
-    ],
-)
-def test_a_speedup_is_a_ratio_of_sums(ours, plain, speedup):
-    ours, plain = (decoding([sample(*each) for each in some]) for some in (ours, plain))
-    assert ratio(ours, plain) == (speedup and pytest.approx(speedup))
+    ):
+        ours, plain = (decoding([sample(*each) for each in some]) for some in (ours, plain))
+        assert ratio(ours, plain) == (speedup and pytest.approx(speedup))
 
 
 def test_the_interval_is_a_paired_bootstrap_that_repeats_itself():
@@ -59,12 +49,10 @@ def test_the_interval_is_a_paired_bootstrap_that_repeats_itself():
     assert interval(noisy[:1], plain[:1]) is None, "one prompt has no spread"
 
 
-def test_of_repeats_the_smallest_of_each_time_counts():
-    found = fastest([replace(sample(5, 2.0), ttft=0.1), replace(sample(5, 1.0), ttft=0.3)])
-    assert (found.decode_seconds, found.seconds, found.ttft) == (1.0, 2.0, 0.1)
-
-
 def test_rows_by_hand():
+    quickest = fastest([replace(sample(5, 2.0), ttft=0.1), replace(sample(5, 1.0), ttft=0.3)])
+    assert (quickest.decode_seconds, quickest.seconds, quickest.ttft) == (1.0, 2.0, 0.1), "of each time the smallest"
+    assert [first_difference((1, 2), other) for other in ((1, 2), (1, 3), (1,))] == [None, 1, 1]
     costs = CostModel(0.1, {1: 1.0, 5: 1.5}, 100, 0.05)
     drafted = {"rounds": ((5, 4, 4, ""), (1, 4, 4, "")), "by_depth": ((2, 2), (2, 3)), "passes": 2}
     results = Results(
@@ -94,41 +82,26 @@ def test_rows_by_hand():
     assert "| lm |" in table and "1.33× (1.00–2.00)" in table and "gaps up to 0.0001" in table and "lm +7.1%" in table
 
 
-@pytest.mark.parametrize(
-    ("other", "where"),
-    [((1, 2), None), ((1, 3), 1), ((1,), 1)],  # the last one ended where the other went on
-)
-def test_first_differences(other, where):
-    assert first_difference((1, 2), other) == where
-
-
-# ── prompts ──
-
-
-def test_prompts_and_turns_are_read(tmp_path):
-    file = tmp_path / "p.jsonl"
-    file.write_text('{"prompt": "a", "category": "x"}\n\n{"turns": ["b", "then"], "category": "y"}\n{"prompt": "c"}\n')
-    assert read_prompts(file) == [Prompt("a", "x"), Prompt("b", "y"), Prompt("c", "other")]
-
-
-def test_only_a_line_feed_ends_a_row(tmp_path):
+def test_prompts_and_turns_are_read_and_only_a_line_feed_ends_a_row(tmp_path):
     """A text may hold what Python's splitlines() takes for the end of a line."""
     rows = [Prompt(f"a{mark}b", "x") for mark in "\u2028\u2029\x85\x1c\x0c\x0b"]
     texts = [json.dumps({"prompt": row.text, "category": "x"}, ensure_ascii=False) for row in rows]
+    texts += ["", '{"turns": ["b", "then"], "category": "y"}', '{"prompt": "c"}']
+    rows += [Prompt("b", "y"), Prompt("c", "other")]
     for end in ("\n", "\r\n"):
         (tmp_path / "p.jsonl").write_bytes(end.join([*texts, "{"]).encode())
-        with pytest.raises(BadInput, match=f"Line {len(rows) + 1} "):
+        with pytest.raises(BadInput, match=f"Line {len(texts) + 1} "):
             read_prompts(tmp_path / "p.jsonl")
         (tmp_path / "p.jsonl").write_bytes((end.join(texts) + end).encode())
         assert read_prompts(tmp_path / "p.jsonl") == rows
 
 
-@pytest.mark.parametrize("line", ["{", "[]", "3", '{"turns": []}', '{"prompt": " "}', '{"prompt": 3}'])
-def test_a_bad_line_is_named(tmp_path, line):
+def test_a_bad_line_is_named(tmp_path):
     file = tmp_path / "p.jsonl"
-    file.write_text('{"prompt": "a"}\n' + line + "\n")
-    with pytest.raises(BadInput, match="Line 2"):
-        read_prompts(file)
+    for line in ("{", "[]", "3", '{"turns": []}', '{"prompt": " "}', '{"prompt": 3}'):
+        file.write_text('{"prompt": "a"}\n' + line + "\n")
+        with pytest.raises(BadInput, match="Line 2"):
+            read_prompts(file)
 
 
 def test_a_limit_takes_from_each_category_in_turn():
@@ -137,14 +110,11 @@ def test_a_limit_takes_from_each_category_in_turn():
     assert len(spread(prompts, 99)) == 9
 
 
-# ── a comparison ──
-
-
 PROMPTS = [Prompt("the cat sat on the mat the cat", "one"), Prompt("abcabcabc", "two"), Prompt("hello", "one")]
 
 
-@pytest.fixture(scope="module")
-def report(engine):
+@pytest.mark.slow
+def test_every_system_has_rows_with_real_numbers(engine):
     names = ("ngram", "lm", "lm-block", "hf", "hf-lookup", "hf-assisted")
     notes = []
     comparison = Comparison(
@@ -153,47 +123,25 @@ def report(engine):
     comparison.run()
     turns = [note for note in notes if note.startswith("turn")]
     assert len(turns) == 6 and turns[1].startswith("turn 2 of 6: one: tokens/s none ") and "ngram " in turns[1]
-    return comparison.report()
-
-
-@pytest.mark.slow
-def test_every_system_has_rows_with_real_numbers(report):
+    report = comparison.report()
     ours = {"none", "ngram", "lm", "lm-block"}
     methods = ours | {f"{method}-untraced" for method in ours} | {"hf", "hf-lookup", "hf-assisted"}
     assert {(r["method"], r["category"]) for r in report["rows"]} == {
         (m, c) for m in methods for c in ("all", "one", "two")
     }
     for row in report["rows"]:
-        assert set(row) >= KEYS
-        assert row["tokens"] > 0 and 0 < row["decode_seconds"] <= row["seconds"] and row["ttft"] > 0
-        assert row["speedup"] > 0 and row["tau"] >= 1 and row["tokens_per_second"] > 0
-        if row["category"] == "all":
-            low, high = row["ci95"]
-            assert low <= row["speedup"] <= high
+        assert all(d["gap"] is not None and d["gap"] < 1e-3 for d in row["divergences"]), row["method"]
+        assert row["tokens"] > 0 and 0 < row["decode_seconds"] <= row["seconds"] and row["tau"] >= 1
+        assert row["category"] != "all" or row["ci95"][0] <= row["speedup"] <= row["ci95"][1]
     by = {r["method"]: r for r in report["rows"] if r["category"] == "all"}
     assert by["none"]["speedup"] == 1 and by["none"]["tau"] == 1 and by["none"]["acceptance"] is None
     assert by["lm"]["by_rule"] == {} and set(by["lm-block"]["by_rule"]) == {"token", "block"}
-    for method in ("ngram", "lm"):
-        row = by[method]
-        assert row["predicted_speedup"] > 0 and 0 <= row["acceptance"] <= 1 and 0 < row["wasted"] < 1
-        assert row["efficiency"] == pytest.approx(row["speedup"] / row["predicted_speedup"])
-        assert row["v"]["1"] == 1 and row["trace_cost"] is not None
-    assert by["lm"]["c"] > 0 and by["ngram"]["c"] == 0
+    assert by["lm"]["c"] > 0 and by["ngram"]["c"] == 0 and by["lm"]["trace_cost"] is not None
     assert by["hf-lookup"]["tau"] > 1 and by["hf-lookup"]["setting"] in ("10 tokens", "3 tokens")
     settings = [(v["method"], v["setting"]) for v in report["environment"]["variants"]]
     assert settings == [
         ("hf-lookup", "10 tokens"), ("hf-lookup", "3 tokens"), ("hf-assisted", "default"), ("hf-assisted", "3 tokens"),
     ]  # fmt: skip
-
-
-@pytest.mark.slow
-def test_greedy_outputs_are_the_same_for_all(report):
-    for row in report["rows"]:
-        assert all(d["gap"] is not None and d["gap"] < 1e-3 for d in row["divergences"]), row["method"]
-
-
-@pytest.mark.slow
-def test_the_report_is_json_with_the_keys_of_the_published_ones(report):
     saved = json.loads(json.dumps(report, allow_nan=False))
     published = json.loads((ROOT / "assets/data/benchmarks/cpu.json").read_text())
     assert saved.keys() == published.keys() and saved["environment"].keys() == published["environment"].keys()
@@ -215,58 +163,33 @@ def test_an_interrupted_comparison_keeps_the_prompts_that_every_system_finished(
     assert next(r for r in report["rows"] if r["category"] == "all")["prompts"] == 2
 
 
-def test_a_comparison_interrupted_before_its_first_prompt_has_nothing_to_keep(engine, monkeypatch):
-    comparison = Comparison(engine, Settings(("none",), 4), PROMPTS[:1])
-    monkeypatch.setattr(comparison.systems[0], "run", lambda *a: (_ for _ in ()).throw(KeyboardInterrupt))
-    with pytest.raises(KeyboardInterrupt):
-        comparison.run()
-
-
 def test_sampled_outputs_are_not_compared_token_by_token(engine):
-    comparison = Comparison(engine, Settings(("lm", "hf", "hf-assisted"), 8, temperature=0.8), PROMPTS[:2])
+    comparison = Comparison(engine, Settings(("lm", "hf-assisted"), 6, temperature=0.8), PROMPTS[:1])
     comparison.run()
     assert all(r["differs"] is None and r["speedup"] > 0 for r in comparison.report()["rows"])
 
 
-@pytest.mark.parametrize("temperature", [0.0, 0.8])
-def test_transformers_assistant_is_given_both_tokenizers_where_they_differ(tmp_path, temperature):
+def test_transformers_assistant_is_given_both_tokenizers_where_they_differ(tmp_path):
     for name, tokenizer in (("target", byte_level()), ("draft", sentence_piece())):
         model_folder(tmp_path / name, tokenizer=tokenizer, template=CHAT, vocab_size=len(tokenizer))
     unlike = load_engine(f"{tmp_path / 'target'}+{tmp_path / 'draft'}", "cpu")
-    comparison = Comparison(unlike, Settings(("lm", "hf-assisted"), 6, temperature=temperature), PROMPTS[:2])
+    comparison = Comparison(unlike, Settings(("lm", "hf-assisted"), 6), PROMPTS[:2])
     comparison.run()
-    assert all(r["differs"] == (None if temperature else 0) for r in comparison.report()["rows"])
+    assert all(r["differs"] == 0 for r in comparison.report()["rows"])
 
 
-@pytest.mark.parametrize(
-    ("names", "prompts", "words"),
-    [
-        (("nonsense",), PROMPTS, "cannot be measured"),
-        (("none:",), PROMPTS, "cannot be measured"),
-        (("ngram",), [Prompt("x" * 600, "long")], "attends to"),
-    ],
-)
-def test_a_system_or_prompt_that_cannot_run_is_refused_before_anything_runs(engine, names, prompts, words):
-    with pytest.raises(BadInput, match=words):
-        Comparison(engine, Settings(names, 8), prompts)
-
-
-def test_the_assistant_starts_fresh_on_every_prompt(engine):
-    from engine.bench.systems import Models, TransformersSystem
-    from engine.config import RunConfig
-
-    system = TransformersSystem(engine, "hf-assisted", Models(engine))
-    config = RunConfig("abc", engine.pair.name, max_new_tokens=4)
-    assistant = system._drafting(config)["assistant_model"]
-    assistant.generation_config.num_assistant_tokens = 99
-    assistant.generation_config.assistant_confidence_threshold = 0.99
-    again = system._drafting(config)["assistant_model"].generation_config
-    assert again.num_assistant_tokens != 99 and again.assistant_confidence_threshold != 0.99
+def test_a_system_or_prompt_that_cannot_run_is_refused_before_anything_runs(engine):
+    for name, prompts, words in (
+        ("nonsense", PROMPTS, "cannot be measured"), ("none:", PROMPTS, "cannot be measured"),
+        ("ngram", [Prompt("x" * 600, "long")], "attends to"),
+    ):  # fmt: skip
+        with pytest.raises(BadInput, match=words):
+            Comparison(engine, Settings((name,), 8), prompts)
 
 
 def test_a_method_in_another_precision_and_auto_stand_beside_the_others(engine):
     """bf16, because 32 does not divide the tiny pair's widths; a row has the name that the command line gave it."""
-    comparison = Comparison(engine, Settings(("auto", "none:bf16"), 16), PROMPTS[:2])
+    comparison = Comparison(engine, Settings(("auto", "none:bf16"), 12), PROMPTS[:2])
     comparison.run()
     rows = {r["method"]: r for r in comparison.report()["rows"] if r["category"] == "all"}
     assert list(rows) == ["none", "auto", "none:bf16"]

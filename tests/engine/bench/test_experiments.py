@@ -27,9 +27,6 @@ from engine.exactness.toy_models import PLAIN, exact_distribution, weather_pair
 PROMPTS = [Prompt("say a thing", "chat"), Prompt("=1+1", "=code"), Prompt("say another", "chat")]
 
 
-# ---- the distribution test -----------------------------------------------------------------------------------------
-
-
 def judged(runs: int, sampling=PLAIN, mutant=None, method="lm") -> RuleTestResult:
     target, draft = weather_pair()
     draws = count_outcomes(toy_runs(target, draft, 2, sampling, 3, mutant, method), range(runs), 2)
@@ -45,15 +42,17 @@ def test_a_wrong_rule_is_accused_and_strays_beyond_the_band():
 @pytest.mark.parametrize("method", ["lm", "ngram", "independent"])
 def test_the_right_rules_are_not(method):
     """Seeds are fixed; at 1e-3 for each of three tests a failure is a change in the code."""
-    test = judged(600, SamplingParams(0.7), method=method)
-    assert test.lossless and test.distance < 2 * test.band[1] and test.runs == 600
+    test = judged(400, SamplingParams(0.7), method=method)
+    assert test.lossless and test.distance < 2 * test.band[1] and test.runs == 400
     assert test.draws.tested > test.draws.accepted > 0 or method == "ngram"
 
 
-def test_p_values_are_those_of_the_chi_squared_law():
+def test_p_values_are_those_of_the_chi_squared_law_and_what_cannot_happen_is_proof():
+    assert chi_squared({(0,): 9, (1,): 1}, {(0,): 10.0}) == (float("inf"), 1)
+    assert judge({(0,): 1.0}, Draws(Counter({(1,): 1}), 0, 0)).p_value == 0.0
+    assert judge({(0,): 1.0}, Draws(Counter({(0,): 5}), 0, 0)).lossless
     law = {(i,): mass for i, mass in enumerate((0.5, 0.3, 0.15, 0.0499, 0.0001))}
     test = judge(law, Draws(Counter({(0,): 520, (1,): 270, (2,): 160, (3,): 50}), 0, 0))
-    # the outcome that is expected a tenth of a time has no cell of its own to itself but no one to share it with
     expected = [(520, 500.0), (270, 300.0), (160, 150.0), (50, 49.9), (0, 0.1)]
     statistic = sum((n - mean) ** 2 / mean for n, mean in expected)
     assert test.statistic == pytest.approx(statistic) and test.freedom == 4
@@ -61,81 +60,36 @@ def test_p_values_are_those_of_the_chi_squared_law():
     assert test.distance == pytest.approx((0.02 + 0.03 + 0.01 + 0.0001 + 0.0001) / 2)
 
 
-def test_what_cannot_happen_is_proof():
-    assert chi_squared({(0,): 9, (1,): 1}, {(0,): 10.0}) == (float("inf"), 1)
-    assert judge({(0,): 1.0}, Draws(Counter({(1,): 1}), 0, 0)).p_value == 0.0
-    assert judge({(0,): 1.0}, Draws(Counter({(0,): 5}), 0, 0)).lossless
-
-
 def test_a_law_is_the_targets_next_token_and_the_one_after(engine):
-    config = RunConfig(
-        "say", engine.pair.name, "lm", 2, SamplingParams(0.8, top_k=2, repetition_penalty=1.4), chat=False
-    )
+    sampling = SamplingParams(0.8, top_k=2, repetition_penalty=1.4)
+    config = RunConfig("say", engine.pair.name, "lm", 2, sampling, chat=False)
     law = exact_law(engine, config, 2)
-    alone = exact_law(engine, config, 1)
-    for (first,), mass in alone.items():
+    for (first,), mass in exact_law(engine, config, 1).items():
         assert sum(m for outcome, m in law.items() if outcome[0] == first) == pytest.approx(mass)
-    assert law == exact_law(engine, config, 2), "the target is left as it was"
 
 
-# ---- α by hand -----------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("alpha", [0.0, 0.5, 1.0])
-def test_drafts_stay_with_the_chance_that_was_set(alpha):
-    rule, p = accept_with_probability(alpha).verify_chain, torch.eye(4)
-    generator = torch.Generator().manual_seed(0)
-    lasts = [
-        int(rule(p, None, torch.tensor([0, 1, 2]), torch.rand(3, generator=generator), torch.full((4,), 0.5)).last)
+def test_drafts_stay_with_the_chance_that_was_set():
+    """The round closes with a draw from the row that it closes after."""
+    rule, generator = accept_with_probability(0.5).verify_chain, torch.Generator().manual_seed(0)
+    verdicts = [
+        rule(torch.eye(4), None, torch.tensor([0, 1, 2]), torch.rand(3, generator=generator), torch.full((4,), 0.5))
         for _ in range(2000)
     ]
-    kept = sum(lasts) / len(lasts)
-    assert kept == pytest.approx(sum(alpha**i for i in (1, 2, 3)), abs=0.08)  # five standard errors
+    kept = sum(int(verdict.last) for verdict in verdicts) / len(verdicts)
+    assert kept == pytest.approx(0.5 + 0.25 + 0.125, abs=0.08)  # five standard errors
+    assert all(int(verdict.closing) == int(verdict.last) for verdict in verdicts)
 
 
-def test_the_round_closes_with_a_draw_from_the_row_it_closes_after():
-    verdict = accept_with_probability(0.5).verify_chain(
-        torch.eye(3), None, torch.tensor([2, 2]), torch.tensor([0.4, 0.6]), torch.rand(3)
-    )
-    assert verdict.path.tolist() == [True, False] and verdict.tested.tolist() == [True, True]
-    assert int(verdict.last) == 1 and int(verdict.closing) == 1
-
-
-def test_measured_beside_predicted(engine):
-    config = RunConfig("say", engine.pair.name, "lm", max_new_tokens=120, chat=False)
-    never, always = measure(engine, config, [0.0, 1.0], [3])
+def test_measured_beside_predicted_and_not_measured_again(engine, tmp_path):
+    path, config = tmp_path / "points.jsonl", RunConfig("say", engine.pair.name, "lm", max_new_tokens=120, chat=False)
+    (first,) = measure(engine, config, [0.0], [3], out=path)
+    never, always = measure(engine, config, [0.0, 1.0], [3], out=path)
+    assert (never.speedup, never.tau) == (first.speedup, first.tau)
+    with pytest.raises(BadInput, match="another max_new_tokens"):
+        next(measure(engine, replace(config, max_new_tokens=13), [0.5], [2], out=path))
     assert never.seen == 0.0 and never.tau == pytest.approx(1.0)
     assert always.seen == 1.0 and always.tau == pytest.approx(4.0, abs=0.3)
     assert always.speedup > never.speedup > 0
-
-
-def test_points_in_a_file_are_not_measured_again(engine, tmp_path):
-    path, config = tmp_path / "points.jsonl", RunConfig("say", engine.pair.name, "lm", max_new_tokens=12, chat=False)
-    first = next(measure(engine, config, [0.5, 0.9], [2], 2, path))  # stopped after one point of two runs
-    assert len(first.turns) == 2 and len(path.read_text().splitlines()) == 3
-    again, second = measure(engine, config, [0.5, 0.9], [2], 2, path)
-    assert (again.speedup, again.tau) == (first.speedup, first.tau) and second.alpha == 0.9
-    assert len(path.read_text().splitlines()) == 5
-    with pytest.raises(BadInput, match="another max_new_tokens"):
-        next(measure(engine, replace(config, max_new_tokens=13), [0.5], [2], out=path))
-
-
-def test_the_text_goes_on_behind_an_end_of_text(engine):
-    """Otherwise a text that is not the model's would end wherever it fell on that token."""
-    config = RunConfig("say", engine.pair.name, "none", 0, max_new_tokens=60, chat=False)
-    first = next(t.id for e in engine.run(config) if hasattr(e, "tokens") for t in e.tokens)
-    known, engine.target.eos = engine.target.eos, frozenset([first])
-    try:
-        lengths = [
-            sum(len(e.tokens) for e in engine.run(config, stop_at_eos=e_) if hasattr(e, "tokens"))
-            for e_ in (True, False)
-        ]
-    finally:
-        engine.target.eos = known
-    assert lengths == [1, 60]
-
-
-# ---- sweeps --------------------------------------------------------------------------------------------------------
 
 
 def sweep(engine, path=None, **grid) -> Sweep:
@@ -147,10 +101,13 @@ def turns(measured: Sweep) -> dict:
     return measured.benchmark.samples
 
 
-def test_a_sweep_measures_every_setting_on_every_text(engine):
+def test_a_sweep_measures_every_setting_on_every_text_in_an_order_that_rotates(engine):
     measured, notes = sweep(engine), []
     assert measured.run(lambda fraction, message: notes.append((fraction, message)))
     assert len(turns(measured)) == 6 and notes[-1] == (1.0, "turn 6 of 6: chat, temperature 1")
+    benchmark = sweep(engine, temperatures=(0.0,)).benchmark
+    orders = [[(s.name, s.setting) for s in benchmark.steps(turn)] for turn in benchmark.turns]
+    assert orders[0][0] == ("none", 0) and orders[1] == [*orders[0][1:], orders[0][0]]
     names = {("none", 0), ("lm", 1), ("lm", AUTO), ("ngram", 1), ("ngram", AUTO)}
     assert all(samples.keys() == names for samples in turns(measured).values())
     rows = measured.cells()
@@ -158,13 +115,6 @@ def test_a_sweep_measures_every_setting_on_every_text(engine):
     for cell in rows:
         assert cell.turns == {"all": 3, "chat": 2, "=code": 1}[cell.category]
         assert cell.speedup == pytest.approx(1.0) or cell.method != "none"
-
-
-def test_the_order_rotates_from_turn_to_turn(engine):
-    benchmark = sweep(engine, temperatures=(0.0,)).benchmark
-    orders = [[(s.name, s.setting) for s in benchmark.steps(turn)] for turn in benchmark.turns]
-    assert orders[0][0] == ("none", 0) and orders[1] == [*orders[0][1:], orders[0][0]]
-    assert orders[2] == [*orders[0][2:], *orders[0][:2]]
 
 
 def test_a_stopped_sweep_goes_on_and_measures_nothing_twice(engine, tmp_path):
@@ -192,12 +142,7 @@ def test_another_sweep_or_a_damaged_file_is_refused(engine, tmp_path):
         sweep(engine, path, max_new_tokens=7)
     header = path.read_text().splitlines()[0]
     sample = {"method": "lm", "setting": 1} | Sample(1, 1.0, 1.0, 1, 1.0, 1).row()
-    for row in (
-        {"key": [0, 0, 0]},
-        {"key": [0, 0, 0], "result": [sample | {"seconds": "1"}]},
-        [],
-        {"key": [[0]], "result": []},
-    ):
+    for row in ({"key": [0, 0, 0]}, {"key": [0, 0, 0], "result": [sample | {"seconds": "1"}]}, []):
         path.write_text(f"{header}\n{json.dumps(row)}\n")
         with pytest.raises(BadInput, match=r"Line 2 .* is damaged"):
             sweep(engine, path)
@@ -209,14 +154,9 @@ def test_another_sweep_or_a_damaged_file_is_refused(engine, tmp_path):
 
 def test_a_turn_cut_short_by_a_cancel_is_not_kept(engine):
     measured, rounds = sweep(engine), []
-
-    def cancelled():
-        rounds.append(1)
-        return len(rounds) > 60
-
-    assert not measured.run(cancelled=cancelled)
-    assert all(sample.tokens == 6 for samples in turns(measured).values() for sample in samples.values())
-    assert all(len(samples) == 5 for samples in turns(measured).values())
+    assert not measured.run(cancelled=lambda: rounds.append(1) or len(rounds) > 60)
+    for samples in turns(measured).values():
+        assert len(samples) == 5 and all(sample.tokens == 6 for sample in samples.values())
 
 
 def made_up(seconds: dict[tuple, float]) -> list[Cell]:
@@ -253,9 +193,6 @@ def test_tables():
     assert "| temperature 0 | all | chat | =code |" in text and "| lm, γ = 1 | **2.00× (2.00–2.00)**" in text
 
 
-# ---- refusals ------------------------------------------------------------------------------------------------------
-
-
 def law_of(engine, temperature=0.0, length=2):
     config = RunConfig("say", engine.pair.name, "lm", 2, SamplingParams(temperature), chat=False)
     return exact_law(engine, config, length)
@@ -270,8 +207,6 @@ REFUSALS = [
     (law_of, {"temperature": 1.0, "length": 3}, "smaller top-k"),
     (point_of, {"alpha": 1.2}, "α is a chance"),
     (point_of, {"gamma": 0}, "γ must be fixed"),
-    (point_of, {"gamma": AUTO}, "γ must be fixed"),
-    (point_of, {"method": "medusa"}, "Medusa and block heads take one for all"),
     (point_of, {"method": "block"}, "Medusa and block heads take one for all"),
     (point_of, {"method": "lookahead"}, "lookahead drafts a tree"),
     (sweep, {"methods": ()}, "at least one of methods"),
@@ -283,13 +218,10 @@ REFUSALS = [
 ]
 
 
-@pytest.mark.parametrize(("attempt", "settings", "words"), REFUSALS, ids=lambda x: getattr(x, "__name__", str(x)[:40]))
-def test_nonsense_is_refused_before_anything_is_measured(engine, attempt, settings, words):
-    with pytest.raises(BadInput, match=words):
-        attempt(engine, **settings)
-
-
-# ---- by the command line -------------------------------------------------------------------------------------------
+def test_nonsense_is_refused_before_anything_is_measured(engine):
+    for attempt, settings, words in REFUSALS:
+        with pytest.raises(BadInput, match=words):
+            attempt(engine, **settings)
 
 
 def test_the_commands(engine, tmp_path):
@@ -303,7 +235,7 @@ def test_the_commands(engine, tmp_path):
     assert result.exit_code == 0 and "| 1 | 2 | 1.00 |" in result.output
     for wrong, said in ((None, "lossless as far as this can tell"), ("tail-kept", "NOT the target's distribution")):
         more = ["--wrong", wrong] if wrong else []
-        result = CliRunner().invoke(app, ["distribution", "--runs", "800", *more])
+        result = CliRunner().invoke(app, ["distribution", "--runs", "400", *more])
         assert result.exit_code == 0 and said in result.output
     result = CliRunner().invoke(app, ["distribution", "--wrong", "nonsense"])
     assert result.exit_code == 1 and "choose from raw-q" in result.output

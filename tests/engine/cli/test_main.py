@@ -1,8 +1,6 @@
-"""The command line as people use it: every command, every exit code, and what bad input gets."""
+"""The command line as people use it: every command, and what bad input gets."""
 
 import json
-import os
-import platform
 import re
 import signal
 import subprocess
@@ -11,19 +9,17 @@ import time
 from itertools import count
 
 import pytest
-import typer
 from paths import ROOT
 from tiny_pairs import model_folder
 from typer.testing import CliRunner
 from unlike_tokenizers import letters, sentence_piece
 
-import engine
-from engine.cli import main
 from engine.cli.main import app
 from engine.runtime import calibration
 from engine.trace.events import CostModel
 from engine.trace.metrics import compute_metrics
 from engine.trace.trace import load
+from engine.weights.catalogue import load_catalogue
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -38,30 +34,20 @@ def call(*args):
     return CliRunner().invoke(app, [str(a) for a in args])
 
 
-def engine_process(*args, **more):
-    return subprocess.Popen(
-        [sys.executable, "-m", "engine", *map(str, args)], cwd=ROOT, text=True, encoding="utf-8",
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=os.environ | more,
-    )  # fmt: skip
-
-
 def run(tiny_pair, *args):
     return call("run", "abcabcabc", "--pair", tiny_pair, "--max-new-tokens", 24, *args)
 
 
-# ── run and replay ──
-
-
 def test_run_shows_tokens_answer_and_summary_and_keeps_the_trace(tiny_pair, tmp_path):
     file = tmp_path / "t.json"
+    assert "is ready" in call("fetch", tiny_pair).stderr
     result = run(tiny_pair, "--gamma", 3, "--trace", file)
     assert result.exit_code == 0, result.stderr
     trace = load(file)
     numbers = compute_metrics(trace)
     assert f"{numbers.tokens} in {numbers.passes} target passes" in result.stdout
     assert result.stdout.count("γ=3") == numbers.gammas[3]
-    for words in ("acceptance α", "95 %", "by depth", "wasted work", "first token after", "peak memory", "v(16)"):
-        assert words in result.stdout
+    assert all(words in result.stdout for words in ("acceptance α", "wasted work", "first token after", "v(16)"))
     assert "\x1b" not in result.stdout, "no escape sequences through a pipe"
     again = call("replay", file)
     assert again.exit_code == 0 and again.stdout == result.stdout
@@ -99,11 +85,11 @@ def test_all_settings_reach_the_engine(tiny_pair, tmp_path):
     options = "--method none --gamma 2 --temperature 0.7 --top-k 5 --top-p 0.8 --min-p 0.05 --repetition-penalty 1.1"
     more = "--seed 7 --stop zz --stop yy --system Be --device cpu --precision fp32 --no-thinking --acceptance block"
     assert run(tiny_pair, *options.split(), *more.split(), "--trace", file).exit_code == 0
-    config = load(file).started.config
     sampling = {"temperature": 0.7, "top_k": 5, "top_p": 0.8, "min_p": 0.05, "repetition_penalty": 1.1}
-    assert config["sampling"] == sampling and config["stop"] == ["zz", "yy"] and config["system"] == "Be"
-    got = (config["method"], config["gamma"], config["seed"], config["thinking"], config["chat"])
-    assert got == ("none", 2, 7, False, True) and config["acceptance"] == "block"
+    assert load(file).started.config.items() >= {
+        "sampling": sampling, "stop": ["zz", "yy"], "system": "Be", "method": "none", "gamma": 2, "seed": 7,
+        "thinking": False, "chat": True, "acceptance": "block",
+    }.items()  # fmt: skip
     raw = run(tiny_pair, "--raw", "--trace", file)
     assert raw.exit_code == 0 and len(load(file).started.prompt) == len("abcabcabc")
 
@@ -113,7 +99,10 @@ def test_all_settings_reach_the_engine(tiny_pair, tmp_path):
 def test_ctrl_c_keeps_the_partial_result(tmp_path):
     model_folder(tmp_path / "big", num_hidden_layers=12, max_position_embeddings=9000, eos_token_id=999)  # never ends
     args = ("--pair", tmp_path / "big", "--method", "none", "--max-new-tokens", 8000, "--trace", tmp_path / "t.json")
-    process = engine_process("run", "hi", *args)
+    process = subprocess.Popen(
+        [sys.executable, "-m", "engine", "run", "hi", *map(str, args)], cwd=ROOT, text=True, encoding="utf-8",
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    )  # fmt: skip
     process.stdout.readline(), process.stdout.read(20)  # the legend, then the first tokens
     time.sleep(0.2)
     process.send_signal(signal.SIGINT)
@@ -124,36 +113,7 @@ def test_ctrl_c_keeps_the_partial_result(tmp_path):
     assert trace.finished.reason == "cancelled" and 0 < len(trace.rounds) < 8000
 
 
-# ── the other commands ──
-
-
-def test_a_run_by_translation_says_so(tiny_pair, tmp_path):
-    model_folder(tmp_path / "pieces", tokenizer=sentence_piece(), template=None, vocab_size=400)
-    result = run(f"{tiny_pair.partition('+')[0]}+{tmp_path / 'pieces'}", "--method", "lm", "--raw", "--temperature", 1)
-    assert result.exit_code == 0, result.stderr
-    assert re.search(
-        r"translation +by tokens that both have; \d+ in common, of the target's 261 and the draft's", result.stdout
-    )
-
-
-def test_help_names_every_command():
-    shown = call("--help").stdout
-    assert all(f"  {name} " in shown for name in ("run", "pairs", "fetch", "calibrate", "replay", "bench"))
-
-
-def test_the_version_comes_with_those_of_the_packages_and_none_is_needed(monkeypatch):
-    monkeypatch.setattr(main, "REPORTED", ("typer", "no-such-package"))
-    shown = call("--version")
-    assert (shown.exit_code, shown.stdout.splitlines()) == (0, [
-        f"SpecLens {engine.__version__}, Python {platform.python_version()}",
-        f"typer {typer.__version__}",
-        "no-such-package is not installed",
-    ])  # fmt: skip
-
-
 def test_pairs_lists_everything():
-    from engine.weights.catalogue import load_catalogue
-
     shown = call("pairs")
     assert shown.exit_code == 0
     for name, pair in load_catalogue().items():
@@ -162,7 +122,7 @@ def test_pairs_lists_everything():
         assert re.search(r"(yes|no) +(ready|to fetch|damaged)", line)
 
 
-def test_pairs_says_what_works_by_translation_and_what_cannot_be_translated(tiny_pair, tmp_path):
+def test_pairs_and_a_run_say_what_works_by_translation_and_what_cannot_be_translated(tiny_pair, tmp_path):
     target = tiny_pair.partition("+")[0]
     for name, tokenizer in (("pieces", sentence_piece()), ("nothing", letters(*"αβγ"))):
         model_folder(tmp_path / name, tokenizer=tokenizer, template=None, vocab_size=400)
@@ -171,16 +131,12 @@ def test_pairs_says_what_works_by_translation_and_what_cannot_be_translated(tiny
     said = shown.stdout.splitlines()[-2:]
     assert "The lm draft has another tokenizer than the target: it works by translation, expect less." in said[0]
     assert "no token in common with the target's" in said[1]
-
-
-def test_fetch_says_when_a_pair_is_ready(tiny_pair):
-    result = call("fetch", tiny_pair)
-    assert result.exit_code == 0 and "is ready" in result.stderr
+    result = run(f"{target}+{tmp_path / 'pieces'}", "--method", "lm", "--raw", "--temperature", 1)
+    assert re.search(r"by tokens that both have; \d+ in common, of the target's 261 and the draft's", result.stdout)
 
 
 def test_calibrate_measures_and_remembers(tiny_pair, monkeypatch):
-    """With steps of a made-up length, because a busy machine's costs are measured anew; `runtime/test_calibration.py`
-    measures real ones."""
+    """With steps of a made-up length, because a busy machine's costs are measured anew."""
     steps = count(1)
 
     def measure(target, drafter=None, widths=calibration.WIDTHS, **settings):
@@ -219,31 +175,26 @@ def test_bench_with_many_users_counts_what_all_get_together(tiny_pair, tmp_path)
         assert r["tokens_per_second"] == pytest.approx(r["total_tokens_per_second"] / r["users"])
         assert r["differs"] == 0 and 0 < r["ttft"] < r["seconds"]
     for users, methods, words in (
-        ("0", "none", "numbers from 1 to 3: each"), ("1,4", "none", "from 1 to 3"), ("x", "none", "users is 'x'"),
-        ("1", "hf", "'hf' cannot be measured with many users"),
+        ("1,4", "none", "numbers from 1 to 3: each"), ("x", "none", "users is 'x'"), ("1", "hf", "with many users"),
     ):  # fmt: skip
         refused = call("bench", *args, "--methods", methods, "--users", users)
         assert refused.exit_code == 1 and words in refused.stderr
 
 
-# ── bad input ──
-
 # Every other bad setting, prompt and checkpoint: engine/runtime/test_bad_requests.py.
 BAD = {
     ("run", ""): "prompt is empty",
     ("run", "hi", "--gamma", "many"): "gamma is 'many'",
-    ("run", "hi", "--gamma", "2.5"): "gamma is '2.5'",
-    ("run", "hi", "--temperature", "nan"): "temperature is nan",
-    ("run", "hi", "--pair", "nonsense"): "There is no pair 'nonsense'",
     ("run", "hi", "--pair", "./nowhere"): "no folder",
     ("run", "hi", "--method", "psychic"): "no method 'psychic'",
     ("run", "hi", "--method", "lookahead", "--window", "16", "--ngram-size", "8"): "make 147 rows a round",
     ("run", "hi", "--trace", "nowhere/t.json"): "cannot be written",
+    ("run", "hi", "--pair", "TINY", "--device", "abacus"): "'abacus' cannot be used",
+    ("run", "hi", "--pair", "TINY", "--precision", "int3"): "Unknown precision 'int3'",
     ("replay", "nowhere.json"): "cannot be read",
     ("fetch", "nonsense"): "There is no pair",
     ("calibrate", "--pair", "nonsense"): "There is no pair",
     ("bench", "--prompts", "nowhere.jsonl"): "cannot be read",
-    ("bench", "--prompts", "nowhere.jsonl", "--temperature", "nan"): "temperature is nan",
     ("bench", "--prompts", "nowhere.jsonl", "--out", "nowhere/b.json"): "cannot be written",
 }
 
@@ -255,15 +206,5 @@ def sentence(result, words: str):
 
 
 @pytest.mark.parametrize(("args", "words"), BAD.items(), ids=lambda value: str(value)[:60])
-def test_bad_input_is_one_sentence_and_exit_code_1(args, words):
-    sentence(call(*args), words)
-
-
-def test_bad_usage_is_exit_code_2():
-    for args in (["run"], ["run", "hi", "--bogus"], ["run", "hi", "--top-k", "x"], ["bench"], ["dance"]):
-        assert call(*args).exit_code == 2, args
-
-
-def test_an_unknown_device_and_precision(tiny_pair):
-    sentence(call("run", "hi", "--pair", tiny_pair, "--device", "abacus"), "'abacus' cannot be used")
-    sentence(call("run", "hi", "--pair", tiny_pair, "--precision", "int3"), "Unknown precision 'int3'")
+def test_bad_input_is_one_sentence_and_exit_code_1(tiny_pair, args, words):
+    sentence(call(*(tiny_pair if each == "TINY" else each for each in args)), words)

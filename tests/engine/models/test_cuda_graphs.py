@@ -4,21 +4,17 @@ Everything that is not about CUDA itself also runs on a CPU, with graphs that ar
 """
 
 import gc
-import inspect
 from contextlib import contextmanager
-from functools import partial
 from types import SimpleNamespace
 
 import pytest
 import torch
 from fake_graphs import FakeGraphs
 from tiny_pairs import VOCABULARY, generated, ids_of, model_folder, request, run
-from torch.profiler import ProfilerActivity, profile
 from transformers import AutoModelForCausalLM
 
 from engine.config import RunConfig, SamplingParams
 from engine.drafters.base import DrafterSetup
-from engine.exactness.distribution_test import count_outcomes, engine_runs, exact_law, judge
 from engine.models.cuda_graphs import MOST_GRAPHS, CudaGraphs, EagerGraphs
 from engine.runtime.engine import load_engine
 from engine.sampling.random_streams import Uniforms
@@ -85,23 +81,22 @@ def asked(engine, method: str, **settings) -> RunConfig:
     return request(engine.pair.name, method, **{"gamma": 3, "max_new_tokens": 40} | settings)
 
 
-@pytest.mark.parametrize("width", [1, 2, 5, 9])
 @torch.inference_mode()
-def test_a_replay_gives_the_eager_logits_whatever_its_output_held_before(engine_on, device, width):
+def test_a_replay_gives_the_eager_logits_whatever_its_output_held_before(engine_on, device):
     graphed, eager = (engine_on(captured=captured).target.runner for captured in (True, False))
-    for made in (graphed, eager):
-        made.reset(200)
-        made.prefill(PROMPT_IDS)
-    for step in range(3):
-        tokens = torch.arange(step, step + width, device=device) + 3
-        got, want = graphed.forward(tokens), eager.forward(tokens)
-        torch.testing.assert_close(got, want, atol=1e-4, rtol=1e-4)
-        got.fill_(float("nan"))  # the next replay must write every element anew
+    for width in (1, 2, 5, 9):
+        for made in (graphed, eager):
+            made.reset(200)
+            made.prefill(PROMPT_IDS)
+        for step in range(3):
+            tokens = torch.arange(step, step + width, device=device) + 3
+            got, want = graphed.forward(tokens), eager.forward(tokens)
+            torch.testing.assert_close(got, want, atol=1e-4, rtol=1e-4)
+            got.fill_(float("nan"))  # the next replay must write every element anew
 
 
 @torch.inference_mode()
 def test_a_draft_loop_gives_the_eager_drafts_whatever_its_output_held_before(engine_on, device):
-    """Several rounds on one graph, fewer and more drafts kept, with what it returned last time overwritten."""
     drafts = {}
     for captured in (True, False):
         drafter, committed, drafts[captured] = engine_on(captured=captured).drafts.drafter("lm"), list(PROMPT_IDS), []
@@ -118,11 +113,11 @@ def test_a_draft_loop_gives_the_eager_drafts_whatever_its_output_held_before(eng
         torch.testing.assert_close(q, eager_q, atol=1e-5, rtol=1e-4)
 
 
-@pytest.mark.parametrize("vocabulary", [7, 1000, 50_000, pytest.param(151_936, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("vocabulary", [50_000, pytest.param(151_936, marks=pytest.mark.slow)])
 def test_no_token_without_mass_is_drawn_on_the_device(device, vocabulary):
     """A parallel scan adds up in another order for each element, so a token of no mass may seem to own an ulp."""
     generator = torch.Generator(device=device).manual_seed(vocabulary)
-    for _ in range(20):
+    for _ in range(8):
         probs = torch.rand(9, vocabulary, device=device, generator=generator) ** 3
         probs[torch.rand(probs.shape, device=device, generator=generator) < 0.7] = 0.0
         probs[:, -1] += 1e-4
@@ -134,15 +129,16 @@ def test_no_token_without_mass_is_drawn_on_the_device(device, vocabulary):
 
 
 @pytest.mark.parametrize("method", ["lm", "eagle", "exit"])
-@pytest.mark.parametrize("temperature", [0.0, 1.0])
-def test_a_trace_is_the_same_on_and_off_graphs_and_when_they_are_used_again(engine_on, device, method, temperature):
-    before, settings = FakeGraphs.made, {"temperature": temperature, "max_new_tokens": 48, "seed": 3}
+def test_a_trace_is_the_same_on_and_off_graphs_and_when_they_are_used_again(engine_on, device, method):
+    before = FakeGraphs.made
     graphed, eager = (engine_on(method=method, captured=captured) for captured in (True, False))
-    traces = [
-        [(t.id, t.status, t.position) for r in run(engine, method, **settings).rounds for t in r.tokens]
-        for engine in (graphed, eager, graphed)
-    ]
-    assert traces[0] == traces[1] == traces[2]
+    for temperature in (0.0, 1.0):
+        settings = {"temperature": temperature, "max_new_tokens": 32, "seed": 3}
+        traces = [
+            [(t.id, t.status, t.position) for r in run(engine, method, **settings).rounds for t in r.tokens]
+            for engine in (graphed, eager, graphed)
+        ]
+        assert traces[0] == traces[1] == traces[2]
     assert device != "cpu" or FakeGraphs.made > before, "no graph was captured"
 
 
@@ -162,57 +158,28 @@ def test_a_round_waits_for_the_device_once(engine_on, method):
     assert len(caught) == 1
 
 
-class RecordedTorch:
-    """Replaces torch.cuda's streams and graphs: ``calls`` in order. Arguments must fit the real functions."""
-
-    def __init__(self, patch):
-        self.calls = []
-        stream = SimpleNamespace(wait_stream=lambda other: None)
-        for name in ("Stream", "current_stream"):
-            patch.setattr(torch.cuda, name, self._checked(name, lambda *_: stream))
-        for name in ("device", "stream"):
-            patch.setattr(torch.cuda, name, self._checked(name, partial(self._within, name)))
-        patch.setattr(torch.cuda, "graph", self._checked("graph", lambda *_, **__: self._within("graph", None)))
-        patch.setattr(torch.cuda, "CUDAGraph", lambda: SimpleNamespace(replay=lambda: self.calls.append("replay")))
-
-    def _checked(self, name: str, fake):
-        signature = inspect.signature(getattr(torch.cuda, name))
-
-        def call(*args, **kwargs):
-            signature.bind(*args, **kwargs)
-            return fake(*args, **kwargs)
-
-        return call
+def test_a_step_is_captured_once_on_its_own_device_and_the_graphs_used_last_are_kept(monkeypatch):
+    """Every sampling setting brings graphs of its own, and visitors choose those."""
+    calls, stream = [], SimpleNamespace(wait_stream=lambda other: None)
 
     @contextmanager
-    def _within(self, name: str, given):
-        entered = str(given) if name == "device" else name
-        self.calls.append(f"enter {entered}")
+    def noted(*names):
+        calls.append(str(names[0]))
         yield
-        self.calls.append(f"leave {entered}")
 
-
-def test_a_step_is_warmed_up_captured_once_and_replayed_on_its_own_device(monkeypatch):
-    recorded = RecordedTorch(monkeypatch)
+    for name in ("Stream", "current_stream"):
+        monkeypatch.setattr(torch.cuda, name, lambda: stream)
+    for name in ("device", "stream"):
+        monkeypatch.setattr(torch.cuda, name, noted)
+    monkeypatch.setattr(torch.cuda, "graph", lambda graph, **_: noted("capture"))
+    monkeypatch.setattr(torch.cuda, "CUDAGraph", lambda: SimpleNamespace(replay=lambda: calls.append("replay")))
     graphs = CudaGraphs("cuda:1")
-    step = lambda: recorded.calls.append("step") or "result"  # noqa: E731
-    assert [graphs.run("key", step), graphs.run("key", step)] == ["result", "result"]
-    calls = "; ".join(recorded.calls)
-    first, again = (part.strip("; ") for part in calls.removeprefix("enter cuda:1").split("enter cuda:1"))
-    warm_up, captured = first.split("enter graph")
-    assert "step" in warm_up and captured.count("step") == 1 and captured.endswith("leave graph; replay; leave cuda:1")
-    assert again == "replay; leave cuda:1", "only replayed"
-
-
-def test_the_graphs_used_last_are_kept(monkeypatch):
-    """Every sampling setting brings graphs of its own, and visitors choose those."""
-    recorded = RecordedTorch(monkeypatch)
-    graphs = CudaGraphs("cuda")
 
     def captures(key) -> bool:
-        before = recorded.calls.count("enter graph")
-        graphs.run(key, lambda: None)
-        return recorded.calls.count("enter graph") > before
+        calls.clear()
+        assert graphs.run(key, lambda: f"result {key}") == f"result {key}"
+        assert calls[0] == "cuda:1" and calls[-1] == "replay"
+        return "capture" in calls
 
     assert all(captures(key) for key in range(MOST_GRAPHS)) and not captures(0)
     assert captures("one more") and not captures(0) and captures(1)
@@ -221,32 +188,19 @@ def test_the_graphs_used_last_are_kept(monkeypatch):
 def test_a_longer_request_gets_a_larger_cache_and_new_graphs(engine_on, device):
     """The exit head runs on the target's cache, so its graphs must not outlive it."""
     graphed, eager = (engine_on(method="exit", captured=captured) for captured in (True, False))
-    for tokens in (20, 300, 20):
-        ours, theirs = (ids(engine, "exit", max_new_tokens=tokens) for engine in (graphed, eager))
+    for prompt in ("the cat", 40 * "the hat ", "the cat"):
+        ours, theirs = (ids(engine, "exit", prompt=prompt, max_new_tokens=20) for engine in (graphed, eager))
         assert ours == theirs
         assert graphed.drafts.drafter("exit").runner.cache is None, "otherwise two caches would need memory"
 
 
-# ---- in the precision that a GPU runs in ---------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("method", ["none", "ngram", "lm", "exit"])
-def test_greedy_in_fp32_through_graphs_is_what_transformers_writes(root, engine_on, method):
-    engine = engine_on(method=method)
-    prompt, mine = ids(engine, method)
+@pytest.mark.parametrize("loaded, methods", [("lm", ("none", "ngram", "lm")), ("exit", ("exit",))])
+def test_greedy_in_fp32_through_graphs_is_what_transformers_writes(root, engine_on, loaded, methods):
+    engine = engine_on(method=loaded)
     model = AutoModelForCausalLM.from_pretrained(root / "target", dtype=torch.float32).to(engine.device)
-    assert mine == generated(model, prompt, 40, eos=(), min_new_tokens=40)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("method", ["ngram", "lm"])
-def test_sampling_in_bf16_through_graphs_keeps_the_targets_distribution(engine_on, method):
-    """False-alarm rate 1e-3, had the seeds not been fixed."""
-    engine = engine_on("bf16", method)
-    config = asked(engine, method, sampling=SamplingParams(1.0, top_k=3))
-    draws = count_outcomes(engine_runs(engine, config, 2), range(500), 2)
-    test = judge(exact_law(engine, config, 2), draws)
-    assert test.lossless, f"p = {test.p_value:.2g}, distance {test.distance:.3f} beside {test.band}"
+    for method in methods:
+        prompt, mine = ids(engine, method)
+        assert mine == generated(model, prompt, 40, eos=(), min_new_tokens=40), method
 
 
 def test_what_bf16_writes_greedily_is_at_worst_a_near_tie_in_fp32(engine_on):
@@ -263,16 +217,12 @@ def test_what_bf16_writes_greedily_is_at_worst_a_near_tie_in_fp32(engine_on):
 
 
 @pytest.mark.parametrize("device", [pytest.param("cuda", marks=GPU)], indirect=True)
-def test_a_round_has_one_wait_by_the_profilers_count_and_all_memory_is_given_back(engine_on):
+def test_all_memory_is_given_back(engine_on):
     gc.collect()
     torch.cuda.empty_cache()
     before = torch.cuda.memory_allocated()
     engine = engine_on("bf16")
-    ids(engine, "lm")  # every width is captured
-    with profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]) as seen:
-        rounds = sum(hasattr(event, "tokens") for event in engine.run(asked(engine, "lm"), stop_at_eos=False))
-    waits = sum(e.count for e in seen.key_averages() if "Synchronize" in e.key)
-    assert rounds <= waits <= rounds + 8, f"{waits} waits in {rounds} rounds"  # a few before the first and at the end
+    ids(engine, "lm")
     assert torch.cuda.memory_allocated() > before
     engine.close()
     assert torch.cuda.memory_allocated() <= before + 2**20

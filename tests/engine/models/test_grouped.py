@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from tiny_models import write
+from tiny_models import onnx_runner_of, write
 
 from engine.errors import Unavailable
 from engine.models.grouped import GROUP, GroupedWeight, RoundedReader, grouped
@@ -57,9 +57,9 @@ def test_what_no_group_divides_is_refused_in_a_sentence(tmp_path, bits, name):
     words = f"{name} rounds groups of 32 weights, but a layer here has 48 inputs; choose fp32"
     with pytest.raises(Unavailable, match=words):
         GroupedWeight.rounded(weights(K=48), bits)
-    write(tmp_path, hidden_size=48, num_attention_heads=3, num_key_value_heads=3)
+    model = write(tmp_path)
     with pytest.raises(Unavailable, match=words):
-        RoundedReader(TensorReader(tmp_path, torch.float32, "cpu"), bits)("model.embed_tokens.weight", (96, 48))
+        onnx_runner_of(tmp_path, model, name)
 
 
 @pytest.mark.parametrize("bits, name", ROUNDED)

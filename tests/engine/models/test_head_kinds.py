@@ -14,6 +14,8 @@ from engine.weights.catalogue import get_pair
 from engine.weights.checkpoint_dir import head_method
 from engine.weights.head_kinds import HEAD_KINDS
 
+COSTS = dict.fromkeys(("none", "toy"), CostModel(0.1, {1: 1.0, 2: 1.01}, 64, 0.001))
+
 
 @pytest.fixture
 def pair(tmp_path, monkeypatch):
@@ -31,26 +33,24 @@ def test_a_new_kind_is_known_by_its_folder_loaded_and_drafts(pair, runtime):
     name, model = pair
     assert "toy" in get_pair(name).drafts and head_method(get_pair(name).drafts["toy"].folder) == "toy"
     engine = engine_in(runtime, name, "toy")
-    engine._costs = dict.fromkeys(("none", "toy"), CostModel(0.1, {1: 1.0, 2: 1.01}, 64, 0.001))
+    engine._costs = COSTS
     whole = run(engine, "toy", gamma=1, max_new_tokens=12)
     assert sum(len(each.parents) for each in whole.rounds) > 5, "it drafted"
     prompt, written = ids_of(whole)
     assert written == generated(model, prompt, len(written)), "and the text is the target's own"
     assert "draft" in whole.started.weights and "toy" not in engine.drafts.competitors()
-    engine.close()
 
 
 def test_it_shares_passes_and_is_refused_as_a_target(pair):
     name, _ = pair
     engine, found = engine_in("torch", name, "toy"), []
-    engine._costs = dict.fromkeys(("none", "toy"), CostModel(0.1, {1: 1.0, 2: 1.01}, 64, 0.001))
+    engine._costs = COSTS
     batch = RunBatch(engine, 2)
     for i in range(2):
         batch.add(i, request(name, "toy", gamma=1, max_new_tokens=6))
     while len(batch):
         found += [event for _, event in batch.step() if isinstance(event, RunFinished)]
     assert len(found) == 2 and found[0].text == found[1].text
-    engine.close()
     with pytest.raises(BadInput, match="holds a toy head, which only drafts for a target"):
         get_pair(name.split("+")[1])
 

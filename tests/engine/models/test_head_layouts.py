@@ -17,7 +17,7 @@ from engine.models.heads import load_head
 from engine.models.runner import DecoderRunner
 from engine.trace.events import CostModel
 from engine.training.export import MEDUSA_FILE
-from engine.weights.catalogue import get_pair, local_model
+from engine.weights.catalogue import get_pair
 
 E, H, K, D, INNER, LAYERS, WORDS = 64, 4, 2, 16, 48, 7, VOCABULARY // 2
 LAYER = {
@@ -27,19 +27,21 @@ LAYER = {
 }  # fmt: skip
 
 
+def config_of(theta: float) -> LlamaConfig:
+    config = LlamaConfig(**LAYER, rope_parameters={"rope_type": "default", "rope_theta": theta})
+    config._attn_implementation = "eager"
+    return config
+
+
 class Head(nn.Module):
     """A head from transformers' attention, MLP and norms. ``version``: of EAGLE, 1 or 3."""
 
     def __init__(self, version: int, theta: float, bias: bool, norm_before_residual: bool = False):
         super().__init__()
         self.version, self.norm_before_residual = version, norm_before_residual
-        config = LlamaConfig(
-            **LAYER, attention_bias=False, rope_parameters={"rope_type": "default", "rope_theta": theta}
-        )
-        config._attn_implementation = "eager"
-        self.rotary, self.self_attn, self.mlp = (
-            llama.LlamaRotaryEmbedding(config), llama.LlamaAttention(config, 0), llama.LlamaMLP(config),
-        )  # fmt: skip
+        config = config_of(theta)
+        self.rotary, self.mlp = llama.LlamaRotaryEmbedding(config), llama.LlamaMLP(config)
+        self.self_attn = llama.LlamaAttention(config, 0)
         inputs = 2 * E if version == 3 else E
         for name, size in (("q", H * D), ("k", K * D), ("v", K * D)):
             setattr(self.self_attn, f"{name}_proj", nn.Linear(inputs, size, bias=bias))
@@ -70,9 +72,8 @@ class Head(nn.Module):
 
 def specforge(head: Head) -> tuple[dict, dict]:
     """As SGLang's heads: no list of layers and no head_dim; the embedding and both maps are there."""
-    names = {
-        name.replace("self_attn", "midlayer.self_attn").replace("mlp", "midlayer.mlp"): t for name, t in tensors(head)
-    }
+    at = "midlayer."
+    names = {name.replace("self_attn", at + "self_attn").replace("mlp", at + "mlp"): t for name, t in tensors(head)}
     for norm in ("input_layernorm", "hidden_norm", "post_attention_layernorm"):
         names[f"midlayer.{norm}.weight"] = names.pop(f"{norm}.weight")
     config = LAYER | {"architectures": ["LlamaForCausalLMEagle3"], "draft_vocab_size": WORDS, "rope_theta": 5000.0}
@@ -163,23 +164,15 @@ def test_an_eagle_head_says_what_transformers_parts_say(written, runtime, monkey
 
 
 @pytest.mark.parametrize("runtime", RUNTIMES)
-@pytest.mark.parametrize("method", ["eagle", "eagle-chain"])
-def test_greedy_output_is_the_targets_own(written, monkeypatch, method, runtime):
-    pair = f"{written.target.folder}+{written.folder}"
-    assert list(get_pair(pair).drafts) == ["eagle"]
-    engine = load_unrounded(pair, method, runtime)
-    monkeypatch.setitem(engine._costs, method, CostModel(0.02, {1: 1.0, 2: 1.01}, 200, 0.001))
-    prompt, ids = ids_of(run(engine, method, gamma="auto" if method == "eagle" else 4, max_new_tokens=40))
-    assert ids == generated(written.target.model, prompt, 40)
-
-
-def test_its_size_leaves_out_what_is_not_loaded(written):
-    spec = local_model(written.folder)
+def test_greedy_output_is_the_targets_own_and_its_size_leaves_out_what_is_not_loaded(written, runtime):
+    engine = load_unrounded(f"{written.target.folder}+{written.folder}", "eagle", runtime)
+    engine._costs |= dict.fromkeys(("eagle", "eagle-chain"), CostModel(0.02, {1: 1.0, 2: 1.01}, 200, 0.001))
+    for method, gamma in (("eagle", "auto"), ("eagle-chain", 4)):
+        prompt, ids = ids_of(run(engine, method, gamma=gamma, max_new_tokens=32))
+        assert ids == generated(written.target.model, prompt, 32)
+    ((kind, spec),) = engine.pair.drafts.items()
     loaded = sum(t.numel() for _, t in tensors(written.head))
-    assert (spec.head, spec.layers, spec.hidden_size, spec.parameters) == ("eagle", 1, E, loaded)
-
-
-# ── block heads ──
+    assert (kind, spec.layers, spec.hidden_size, spec.parameters) == ("eagle", 1, E, loaded)
 
 
 class Block(nn.Module):
@@ -188,8 +181,7 @@ class Block(nn.Module):
     def __init__(self, further: int, norm_before_residual: bool):
         super().__init__()
         self.head = Head(3, 5000.0, bias=False, norm_before_residual=norm_before_residual)
-        config = LlamaConfig(**LAYER, rope_parameters={"rope_type": "default", "rope_theta": 5000.0})
-        config._attn_implementation = "eager"
+        config = config_of(5000.0)
         self.further = nn.ModuleList(llama.LlamaDecoderLayer(config, i + 1) for i in range(further))
         self.mask_hidden = nn.Parameter(torch.randn(1, 3 * E))
         with torch.no_grad():
@@ -254,9 +246,6 @@ def test_a_block_head_says_what_transformers_parts_say(target, tmp_path, monkeyp
     assert written == generated(target.model, prompt, 12)
 
 
-# ── Medusa heads ──
-
-
 def medusa_tensors(kind: str, words: torch.Tensor, heads: int) -> dict[str, torch.Tensor]:
     """As Medusa 0.1 or TGI's version 2 name them. With a map of words, if these are not all."""
     torch.manual_seed(3)
@@ -267,15 +256,15 @@ def medusa_tensors(kind: str, words: torch.Tensor, heads: int) -> dict[str, torc
 
 
 @torch.inference_mode()
-@pytest.mark.parametrize("target", ["llama", "llama-tied"])
-@pytest.mark.parametrize(("kind", "heads", "words"), [("0.1", 5, None), ("2", 3, None), ("0.1", 2, [3, 7, 8, 100])])
+@pytest.mark.parametrize(
+    ("target", "kind", "heads", "words"),
+    [("llama", "0.1", 5, range(VOCABULARY)), ("llama", "2", 3, range(VOCABULARY)),
+     ("llama-tied", "2", 3, range(VOCABULARY)), ("llama-tied", "0.1", 2, [3, 7, 8, 100])],
+)  # fmt: skip
 @pytest.mark.parametrize("runtime", RUNTIMES)
 def test_medusa_heads_say_what_the_paper_says(tmp_path, target, kind, heads, words, runtime):
     """Their config.json says two heads, as in the wild, and the file may have more."""
-    model, words = (
-        model_folder(tmp_path / "target", target),
-        torch.arange(VOCABULARY) if words is None else torch.tensor(words),
-    )
+    model, words = model_folder(tmp_path / "target", target), torch.tensor(words)
     tensors = medusa_tensors(kind, words, heads)
     config = {"medusa_num_heads": 2, "medusa_num_layers": 1, "base_model_name_or_path": "owner/target"}
     write(tmp_path / "heads", tensors, config, MEDUSA_FILE)

@@ -18,16 +18,7 @@ from engine.weights.catalogue import get_pair
 from engine.weights.store import locate
 
 # A draft step over a target step.
-SHARES = {
-    "none": 0.0,
-    "ngram": 0.0,
-    "lm": 0.05,
-    "eagle": 0.05,
-    "eagle-chain": 0.05,
-    "block": 0.05,
-    "medusa": 0.05,
-    "exit": 0.07,
-}
+SHARES = {"none": 0.0, "exit": 0.07} | dict.fromkeys(("lm", "eagle", "eagle-chain", "block", "medusa"), 0.05)
 
 
 @pytest.fixture(scope="session")

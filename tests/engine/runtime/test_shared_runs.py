@@ -5,17 +5,16 @@ import threading
 
 import pytest
 from fake_engine import FakeEngine, ask, rest, wait_until
-from tiny_pairs import engine_of, request
 
 from engine.config import RunConfig
 from engine.runtime.shared_runs import SharedRuns
 from engine.runtime.worker import Worker
-from engine.trace.events import CostModel, Round, RunFinished
+from engine.trace.events import Round, RunFinished
 
 
 @pytest.fixture
 def worker():
-    """Up to three together; ``worker.engine`` is loaded."""
+    """Up to three together."""
     found = Worker("cpu", "fp32", loader=lambda config, *rest: FakeEngine(config.pair))
     found.max_batch_size = 3
     rest(ask(found, tokens=1))
@@ -45,13 +44,6 @@ def ends(job) -> dict:
     return {name: event.reason for name, event in job.log if isinstance(event, RunFinished)}
 
 
-def test_a_job_alone_is_measured_with_its_baseline(worker):
-    job = both(worker, "tokens", 5)
-    rest(job)
-    assert ends(job) == {"run": "length", "baseline": "length"} and job.sharing_jobs == 0
-    assert {event.rows for event in rounds(job)} == {1}
-
-
 def test_jobs_join_between_passes_and_leave_when_they_end(worker):
     first = one(worker)
     has_begun(first)
@@ -65,7 +57,12 @@ def test_jobs_join_between_passes_and_leave_when_they_end(worker):
     assert max(event.rows for event in rounds(first)) == 3 == first.sharing_jobs + 1
 
 
-def test_no_baseline_begins_beside_others_and_one_under_way_is_given_up(worker):
+def test_a_job_alone_is_measured_but_no_baseline_begins_beside_others_and_one_under_way_is_given_up(worker):
+    alone = both(worker, "tokens", 5)
+    rest(alone)
+    assert ends(alone) == {"run": "length", "baseline": "length"} and alone.sharing_jobs == 0
+    assert {event.rows for event in rounds(alone)} == {1}
+
     first, second = both(worker, "wait", 6), both(worker, "wait", 6)
     rest(first), rest(second)
     assert ends(first) == ends(second) == {"run": "length"} and first.sharing_jobs == second.sharing_jobs == 1
@@ -74,9 +71,7 @@ def test_no_baseline_begins_beside_others_and_one_under_way_is_given_up(worker):
     wait_until(lambda: rounds(first, "baseline"))
     second = one(worker, "tokens", 2)
     rest(first)
-    assert ends(first) == {"run": "length"} and first.sharing_jobs == 1, (
-        "the newcomer does not wait for the measurement"
-    )
+    assert ends(first) == {"run": "length"} and first.sharing_jobs == 1, "the newcomer does not wait"
     rest(second)
     assert ends(second) == {"run": "length"}
 
@@ -102,8 +97,7 @@ def test_a_job_that_cannot_join_waits_its_turn(worker, kind):
     if kind == "method":
         worker.engine.slow = {RunConfig("any").method}
     last = one(worker, "tokens", 3, **({"pair": "b"} if kind == "pair" else {}))
-    rounds_before = len(rounds(jobs[0]))
-    wait_until(lambda: len(rounds(jobs[0])) > rounds_before + 2)
+    goes_on(jobs[0])
     assert last.place() == 1 and not last.log
     for job in jobs:
         job.cancel()
@@ -119,8 +113,7 @@ def test_a_job_waits_for_memory_until_another_ends(worker, monkeypatch):
     second, third = one(worker), one(worker, "tokens", 3)
     has_begun(second)
     wait_until(lambda: third.place() == 1)
-    before = len(rounds(second))
-    wait_until(lambda: len(rounds(second)) > before + 2)
+    goes_on(second)
     assert not third.log and worker.waiting == 1
     second.cancel()
     rest(third)
@@ -145,67 +138,35 @@ def test_closing_ends_a_job_that_could_not_join(worker, monkeypatch):
     assert not second.log and worker.waiting == 0
 
 
-@pytest.mark.parametrize(("prompt", "words"), [("input", "not good"), ("bug", "oh"), ("late bug", "gone")])
-def test_an_error_ends_its_own_job_only(worker, prompt, words):
+def goes_on(job):
+    before = len(rounds(job))
+    wait_until(lambda: len(rounds(job)) > before + 2)
+
+
+def test_an_error_and_the_limit_of_time_end_their_own_job_only(worker):
     first = one(worker)
     has_begun(first)
-    bad = both(worker, prompt, 5)
-    assert bad.wait(10) and words in str(bad.error) and bad.error.__traceback__ is None
-    before = len(rounds(first))
-    wait_until(lambda: len(rounds(first)) > before + 2)
-    first.cancel()
-    rest(first)
-
-
-def test_the_limit_of_time_ends_its_own_job_only(worker):
-    first, second = one(worker), one(worker, seconds=0.1)
-    rest(second)
-    assert second.is_late and not first.is_late and ends(second) == {"run": "cancelled"}
-    before = len(rounds(first))
-    wait_until(lambda: len(rounds(first)) > before + 2)
+    for prompt, words in (("input", "not good"), ("bug", "oh"), ("late bug", "gone")):
+        bad = both(worker, prompt, 5)
+        assert bad.wait(10) and words in str(bad.error) and bad.error.__traceback__ is None
+        goes_on(first)
+    late = one(worker, seconds=0.1)
+    rest(late)
+    assert late.is_late and not first.is_late and ends(late) == {"run": "cancelled"}
+    goes_on(first)
     first.cancel()
 
 
-def test_closing_ends_all_that_share(worker):
-    jobs = [one(worker) for _ in range(5)]
-    has_begun(jobs[0])
-    worker.close()
-    assert all(job.is_done for job in jobs) and worker.batch_size == 0
-
-
-def test_a_hundred_joins_and_leaves_lose_no_event(worker):
+def test_forty_joins_and_leaves_lose_no_event(worker):
     chance, jobs = random.Random(0), []
-    for i in range(100):
+    for i in range(40):
         jobs.append(one(worker, tokens=i % 7 + 1, prompt="tokens" if i % 2 else "wait"))
         if chance.random() < 0.3:
             chance.choice(jobs).cancel()
-        wait_until(lambda: worker.waiting < 20)
+        wait_until(lambda: worker.waiting < 10)
     for job in jobs:
         job.wait(20)
         if not job.is_cancelled:
             assert [event.index for event in rounds(job)] == [*range(job.configs[0][1].max_new_tokens)]
             assert ends(job) == {"run": "length"}
     assert worker.batch_size == 0 and worker.waiting == 0
-
-
-def test_what_a_tiny_model_writes_together_is_what_it_writes_alone(pairs):
-    engine = engine_of(pairs, draft="draft")
-    engine._costs = {method: CostModel(0.1, {1: 1.0, 8: 1.5}, 64, 0.001) for method in ("none", "lm")}
-    configs = [
-        request(engine.pair.name, method, seed=seed, max_new_tokens=12 + seed, gamma=gamma)
-        for seed, (method, gamma) in enumerate([("lm", 2), ("none", 0), ("ngram", 3), ("lm", "auto")])
-    ]
-
-    def text(events):
-        return [token.id for event in events if isinstance(event, Round) for token in event.emitted]
-
-    alone = [text(engine.run(config)) for config in configs]
-    worker = Worker("cpu", "fp32", loader=lambda *rest: engine)
-    worker.max_batch_size = 4
-    try:
-        jobs = [worker.submit([("run", config)], may_share=True) for config in configs]
-        for job in jobs:
-            rest(job)
-        assert [text(rounds(job)) for job in jobs] == alone and max(job.sharing_jobs for job in jobs) > 0
-    finally:
-        worker.close()

@@ -23,26 +23,15 @@ from engine.trace.metrics import compute_metrics
 from engine.trace.trace import fold
 from engine.weights.catalogue import get_pair
 
-DRAFTS = ("lm", "eagle-chain")
-GOLDEN = {  # τ at γ = 4, greedy, 64 tokens
-    ("lm", "chat-3"): 1.333,
-    ("lm", "code-2"): 2.000,
-    ("lm", "rewrite-1"): 1.255,
-    ("eagle-chain", "chat-3"): 1.561,
-    ("eagle-chain", "code-2"): 2.370,
-    ("eagle-chain", "rewrite-1"): 1.362,
-    ("block", "chat-3"): 1.391,
-    ("block", "code-2"): 1.600,
-    ("block", "rewrite-1"): 1.391,
-    ("medusa", "chat-3"): 1.185,
-    ("medusa", "code-2"): 1.422,
-    ("medusa", "rewrite-1"): 1.185,
-    ("exit", "code-2"): 1.829,
-    ("exit", "chat-3"): 1.231,
-    ("exit", "rewrite-1"): 1.231,
+CHECKED = ("code-2", "chat-3", "rewrite-1")
+GOLDEN = {  # τ at γ = 4, greedy, 64 tokens, of each prompt that is checked
+    "lm": (2.000, 1.333, 1.255),
+    "eagle-chain": (2.370, 1.561, 1.362),
+    "block": (1.600, 1.391, 1.391),
+    "medusa": (1.422, 1.185, 1.185),
+    "exit": (1.829, 1.231, 1.231),
 }
 BEGUN = "<|im_start|>user\nTell me about dogs.<|im_end|>\n<|im_start|>assistant\nDogs are"  # drafts know replies only
-CHECKED = ("code-2", "chat-3", "rewrite-1")
 
 pytestmark = pytest.mark.xdist_group("real-model")
 
@@ -92,13 +81,7 @@ def plain_text(engine):
 def test_greedy_text_is_the_targets_own_and_tau_is_as_good_as_it_was(engine, plain_text, method, prompt):
     drafted = run(engine, method, PROMPTS[prompt])
     assert drafted.text == plain_text(prompt)
-    assert compute_metrics(drafted).tau.value == pytest.approx(GOLDEN[method, prompt], rel=0.05)
-
-
-def test_greedy_text_is_the_targets_own_by_blocks_too(engine, plain_text):
-    drafted = run(engine, "eagle-chain", PROMPTS["code-2"], acceptance="block")
-    assert drafted.text == plain_text("code-2") and compute_metrics(drafted).counts["rescued"] == 0
-    assert compute_metrics(drafted).tau.value == pytest.approx(GOLDEN["eagle-chain", "code-2"], rel=0.05)
+    assert compute_metrics(drafted).tau.value == pytest.approx(GOLDEN[method][CHECKED.index(prompt)], rel=0.05)
 
 
 @pytest.mark.slow
@@ -138,29 +121,7 @@ def test_sampled_text_keeps_the_targets_law(engine, reference, method, gamma, ac
     assert joint_p_value(seen, two_token_law(reference, ids_of(runs[0])[0], asked.sampling)) > FALSE_ALARM
 
 
-@pytest.mark.slow
-def test_lm_assists_plain_transformers(engine, reference):
-    """The same text with and without it, and some of its guesses kept: fewer target passes than tokens."""
-    from transformers import AutoModelForCausalLM, AutoTokenizer
-
-    place = get_pair(PAIR).drafts["lm"].folder
-    draft = AutoModelForCausalLM.from_pretrained(place, dtype=torch.float32, local_files_only=True).eval()
-    assert draft.config.vocab_size == reference.config.vocab_size
-    tokenizer = AutoTokenizer.from_pretrained(place, local_files_only=True)
-    ids = tokenizer.apply_chat_template(
-        [{"role": "user", "content": PROMPTS["chat-3"]}], add_generation_prompt=True, return_tensors="pt"
-    )["input_ids"]
-    passes = []
-    hook = reference.register_forward_hook(lambda *_: passes.append(1))
-    settings = {"max_new_tokens": 48, "do_sample": False, "pad_token_id": 2, "attention_mask": torch.ones_like(ids)}
-    plain = reference.generate(ids, **settings)
-    alone = len(passes)
-    assisted = reference.generate(ids, assistant_model=draft, **settings)
-    hook.remove()
-    assert torch.equal(assisted, plain) and len(passes) - alone < alone
-
-
 def test_auto_drafts_with_several_methods_and_writes_what_plain_decoding_writes(engine):
-    runs = [run(engine, method, PROMPTS["rewrite-1"], gamma="auto", max_new_tokens=48) for method in ("auto", "none")]
+    runs = [run(engine, method, PROMPTS["rewrite-1"], gamma="auto", max_new_tokens=32) for method in ("auto", "none")]
     assert [t.id for t in runs[0].emitted] == [t.id for t in runs[1].emitted]
     assert {"ngram", "eagle"} <= {r.drafter for r in runs[0].rounds} <= {"", "ngram", "eagle"}

@@ -63,12 +63,6 @@ def worker(worker_with):
     return found
 
 
-def test_events_stream_in_order(worker):
-    entries = list(ask(worker).entries())
-    kinds = [type(e) for _, e in entries if not isinstance(e, Progress)]
-    assert kinds == [RunStarted, *[Round] * 5, RunFinished] and {name for name, _ in entries} == {"run"}
-
-
 def test_reading_returns_what_there_is_at_once_and_a_cancelled_run_ends_within_a_round(worker):
     job = ask(worker, "wait", tokens=1000)
     wait_until(lambda: worker.made and worker.made[0].rounds_seen > 2)
@@ -82,24 +76,13 @@ def test_reading_returns_what_there_is_at_once_and_a_cancelled_run_ends_within_a
 
 
 def test_any_number_of_readers_see_the_same_log_from_any_place(worker):
-    job = ask(worker, tokens=50)
+    job = ask(worker, tokens=50, on_end=lambda job: 1 / 0)  # a bug there does not take the thread down
     seen = [[] for _ in range(8)]
     together([lambda log=log, start=start: log.extend(job.entries(start)) for start, log in enumerate(seen)])
-    assert len(job.log) == 52
+    assert [type(event) for _, event in job.log] == [RunStarted, *[Round] * 50, RunFinished]
     for start, entries in enumerate(seen):
         assert [entry for entry in entries if not isinstance(entry[1], Progress)] == job.log[start:]
     assert list(job.entries()) == job.log, "a reader who comes after the end sees it all"
-
-
-def test_all_runs_of_a_job_execute_with_nothing_in_between(worker):
-    blocker = ask(worker, "wait", tokens=1000)
-    wait_until(lambda: worker.made)
-    first = worker.submit([(name, RunConfig(f"first {name}", pair="a", max_new_tokens=3)) for name in ("run", "plain")])
-    ask(worker, "second")
-    blocker.cancel()
-    assert [name for name, event in first.entries() if isinstance(event, RunStarted)] == ["run", "plain"]
-    wait_until(lambda: len(worker.made[0].ran) == 4)
-    assert worker.made[0].ran == ["wait", "first run", "first plain", "second"]
 
 
 def test_an_error_in_one_run_ends_the_job_before_the_next(worker):
@@ -120,37 +103,21 @@ def test_a_cancelled_job_does_not_begin_its_next_run(worker):
 
 
 def test_only_the_newest_progress_is_kept(worker_with):
-    ready, go = threading.Event(), threading.Semaphore(0)
+    go = threading.Event()
 
     def load(config, device, precision, progress):
-        for step in range(10_000):
-            progress(step / 10_000, f"step {step}")
-        ready.set()
-        go.acquire(timeout=10)
-        progress(1.0, "almost")
-        go.acquire(timeout=10)
+        for step in range(1001):
+            progress(step / 1000, f"step {step}")
+        go.wait(10)
         return FakeEngine("a")
 
     job = ask(worker_with(load))
-    assert ready.wait(10)
+    wait_until(lambda: job.progress == Progress("step 1000", 1.0))
     entries = job.entries()
-    assert next(entries) == ("run", Progress("step 9999", 0.9999))
-    go.release()
-    assert next(entries)[1].message == "almost"
-    go.release()
+    assert next(entries) == ("run", Progress("step 1000", 1.0))
+    go.set()
     assert len([event for _, event in entries if not isinstance(event, Progress)]) == 7
     assert job.progress is None, "what was loaded is no news once the run goes on"
-
-
-def test_readers_that_never_read_or_are_gone_hold_nothing_up(worker):
-    silent = [ask(worker, tokens=200) for _ in range(3)]
-    ask(worker, tokens=50)
-    gc.collect()
-    assert len(rest(ask(worker))) == 7
-    assert all(job.is_done and len(job.log) == 202 for job in silent), "the log is bounded by the request"
-
-
-# ── subscribers ──
 
 
 def test_the_last_subscriber_to_leave_cancels_the_job(worker):
@@ -179,43 +146,16 @@ def test_the_end_wakes_a_waiting_subscriber_who_may_leave_after_it(worker):
     assert job.subscribe().wait(0)
 
 
-def test_a_bug_at_the_end_of_a_job_does_not_take_the_thread_down(worker):
-    job = ask(worker, on_end=lambda job: 1 / 0)
-    assert len(rest(job)) == 7
-    assert len(rest(ask(worker))) == 7
-
-
 def test_the_time_limit_counts_from_the_first_event(worker_with):
     def load(config, device, precision, progress):
-        time.sleep(0.4)
+        time.sleep(0.25)
         return FakeEngine("a")
 
     worker = worker_with(load)
-    job = ask(worker, seconds=0.2)
+    job = ask(worker, seconds=0.15)
     assert len(rest(job)) == 7 and not job.is_late, "loading does not count"
-    slow = ask(worker, "wait", tokens=1000, seconds=0.2)
+    slow = ask(worker, "wait", tokens=1000, seconds=0.15)
     assert slow.wait(5) and slow.is_late and rest(slow)[-1].reason == "cancelled"
-
-
-def test_a_job_after_a_warm_up_is_next_and_shows_the_loading(worker_with):
-    loading, go = threading.Event(), threading.Semaphore(0)
-
-    def load(config, device, precision, progress):
-        loading.set()
-        go.acquire(timeout=10)
-        progress(0.5, "Loading")
-        go.acquire(timeout=10)
-        return FakeEngine("a")
-
-    worker = worker_with(load)
-    warm_up = ask(worker, is_warm_up=True)
-    assert loading.wait(10)
-    jobs = [ask(worker), ask(worker)]
-    assert [job.place() for job in jobs] == [0, 1] and worker.waiting == 1
-    go.release()
-    assert jobs[0].read()[1] == Progress("Loading", 0.5)
-    go.release()
-    assert warm_up.wait(5) and [len(rest(job)) for job in jobs] == [7, 7]
 
 
 def test_first_come_first_served_with_places(worker):
@@ -224,12 +164,11 @@ def test_first_come_first_served_with_places(worker):
     others = [ask(worker, f"job {i}") for i in range(3)]
     assert [job.place() for job in others] == [1, 2, 3]
     others[0].cancel()
-    assert [job.place() for job in others] == [0, 1, 2]
+    assert [job.place() for job in others] == [0, 1, 2] and list(others[0].entries()) == []
     first.cancel()
     for job in others[1:]:
         rest(job)
-    assert worker.made[0].ran == ["wait", "job 1", "job 2"]
-    assert [job.place() for job in others] == [0, 0, 0]
+    assert worker.made[0].ran == ["wait", "job 1", "job 2"] and not others[-1].place()
 
 
 def test_a_full_queue_says_so(worker):
@@ -242,18 +181,6 @@ def test_a_full_queue_says_so(worker):
     running.cancel()
     assert all(len(rest(job)) == 7 for job in waiting)
     assert len(rest(ask(worker))) == 7
-
-
-def test_a_job_cancelled_while_it_waits_ends_at_once_and_never_runs(worker):
-    first = ask(worker, "wait", tokens=1000)
-    wait_until(lambda: worker.made)
-    second = ask(worker, "second")
-    second.cancel()
-    second.cancel()
-    assert list(second.entries()) == [] and second.is_done
-    first.cancel()
-    rest(first)
-    assert worker.made[0].ran == ["wait"]
 
 
 def test_cancelling_breaks_off_loading(worker_with):
@@ -297,14 +224,10 @@ def test_after_an_error_the_next_request_is_served(worker, prompt, pair, said):
 
 def test_an_error_keeps_no_frame_alive(worker_with):
     """The queue may outlive the request; its error must not hold the models through a traceback."""
-
-    class Tensor:
-        pass
-
     kept = []
 
     def load(config, device, precision, progress):
-        half_loaded = Tensor()
+        half_loaded = type("Tensor", (), {})()
         kept.append(weakref.ref(half_loaded))
         try:
             raise MemoryError
@@ -331,31 +254,16 @@ def test_close_from_another_thread_ends_everything(worker):
         ask(worker)
 
 
-def test_threads_that_submit_together_are_all_served(worker):
-    results = []
-
-    def one(i):
-        for j in range(5):
-            results.append(len(rest(ask(worker, f"{i} {j}", tokens=3))))
-
-    together([lambda i=i: one(i) for i in range(4)])
-    assert results == [5] * 20 and len(worker.made[0].ran) == 20
-
-
-def test_another_pair_replaces_the_loaded_one_even_if_it_fails_to_load(worker):
-    for pair in ("a", "a", "b", "a"):
-        rest(ask(worker, pair=pair))
-    assert [e.pair.name for e in worker.made] == ["a", "b", "a"]
-    assert [e.closed for e in worker.made] == [True, True, False]
+def test_another_pair_or_precision_replaces_what_is_loaded_even_if_it_fails_to_load(worker):
+    for pair, precision in (("a", "auto"), ("a", "fp32"), ("b", "auto"), ("b", "bf16"), ("b", "bf16"), ("a", "auto")):
+        rest(worker.submit([("run", RunConfig("tokens", pair=pair, max_new_tokens=2, precision=precision))]))
+    assert [(e.pair.name, e.precision) for e in worker.made] == [
+        ("a", "fp32"), ("b", "fp32"), ("b", "bf16"), ("a", "fp32"),
+    ]  # fmt: skip
+    assert [e.closed for e in worker.made] == [True, True, True, False]
     with pytest.raises(Unavailable):
         rest(ask(worker, pair="missing"))
     assert worker.made[-1].closed and worker.engine is None and worker.running is None
-
-
-def test_another_precision_loads_anew_and_auto_is_the_workers_own(worker):
-    for precision in ("auto", "auto", "bf16", "bf16", "auto"):
-        rest(worker.submit([("run", RunConfig("tokens", pair="a", max_new_tokens=2, precision=precision))]))
-    assert [e.precision for e in worker.made] == ["fp32", "bf16", "fp32"]
 
 
 def test_an_idle_worker_keeps_no_events_alive(worker):
@@ -375,9 +283,6 @@ def test_get_worker_is_one_a_device_and_never_a_closed_one():
     get_worker("other-device").close()
 
 
-# ── work instead of runs ──
-
-
 WORK = RunConfig("-", pair="a", max_new_tokens=1)
 
 
@@ -390,13 +295,8 @@ def test_work_has_the_engine_on_its_thread_and_reports_in_order(worker):
     job = worker.submit([("lab", WORK)], work)
     assert rest(job) == [("a", "engine-cpu"), *range(200)] == [item for _, item in job.log]
     assert worker.made[0].ran == []
-
-
-def test_work_without_a_model_runs_on_the_engines_thread_and_loads_nothing(worker):
-    def work(engine, should_stop):
-        yield engine, threading.current_thread().name
-
-    assert rest(worker.submit([("lab", None)], work)) == [(None, "engine-cpu")] and worker.made == []
+    (without_model,) = rest(worker.submit([("lab", None)], lambda engine, should_stop: (engine for _ in "1")))
+    assert without_model is None and len(worker.made) == 1
 
 
 def test_work_is_cancelled_and_a_bug_in_it_takes_nothing_down(worker):
@@ -412,7 +312,7 @@ def test_work_is_cancelled_and_a_bug_in_it_takes_nothing_down(worker):
     job = worker.submit([("lab", WORK)], long)
     assert held.wait(10)
     job.cancel()
-    assert list(job.entries())[-1] == ("lab", "gave up")
+    assert rest(job)[-1] == "gave up"
     with pytest.raises(EngineError, match="ZeroDivisionError"):
         rest(worker.submit([("lab", WORK)], lambda engine, should_stop: (1 / 0 for _ in range(1))))
     assert isinstance(rest(ask(worker))[-1], RunFinished)
@@ -425,6 +325,4 @@ def test_an_import_that_fails_is_a_sentence_and_the_engine_thread_goes_on(monkey
         wait_until(lambda: broken.is_done)
         with pytest.raises(EngineError, match="stumbled on this request"):
             rest(broken)
-    job = ask(worker)
-    wait_until(lambda: job.is_done)
-    assert len(rest(job)) == 7
+    assert len(rest(ask(worker))) == 7
