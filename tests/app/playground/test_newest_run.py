@@ -53,6 +53,7 @@ def test_a_reload_shows_the_same_job_from_its_first_round_to_its_end(handlers, m
     assert session.trace.finished.reason == "length" and session.baseline.finished.reason == "length"
     assert [config.method for config in handlers.service.runs.worker.runs] == ["ngram", "none"], "nothing ran twice"
     assert not handlers.service.runs.is_busy("after")
+    assert not any(reload(handlers, key)[1] for key in ("", "another", None))
 
 
 def test_a_page_that_stays_away_frees_the_device(handlers, monkeypatch):
@@ -77,10 +78,3 @@ def test_others_who_wait_get_the_device_of_a_page_that_is_gone(handlers, monkeyp
     handlers.begin(AFTER, other)
     stream = handlers.run(AFTER, other, *((VALUES | {"seed": 7})[name] for name in NAMES))
     assert '"round"' in "".join(stream) and job.is_cancelled
-
-
-def test_a_key_that_nobody_has_resumes_nothing(handlers):
-    leave_in_mid_run(handlers)
-    for key in ("", "another", None):
-        press, is_resumed = reload(handlers, key)
-        assert not is_resumed and list(handlers.resume(AFTER, press)) == []

@@ -10,7 +10,6 @@ from app.jobs.service import Service
 from app.playground.pair_handlers import SKIP, PairHandlers, precision_info
 from app.server.limits import Limits
 from engine.bench.precisions import Distance
-from engine.errors import Unavailable
 
 
 def pairs() -> PairHandlers:
@@ -35,12 +34,6 @@ def test_which_pairs_can_run_is_not_found_out_for_every_visitor(monkeypatch):
     monkeypatch.setattr("app.jobs.offer.time.monotonic", lambda: clock)
     handlers.list_pairs()
     assert len(asked) == 6
-
-
-def test_the_list_stays_as_it_is_where_nothing_can_be_found_out(monkeypatch):
-    handlers = pairs()
-    monkeypatch.setattr(handlers.service.engine, "problems", lambda *_: (_ for _ in ()).throw(Unavailable("No disk.")))
-    assert handlers.list_pairs() is SKIP
 
 
 def test_the_note_below_the_pair_says_what_works_by_translation(monkeypatch):

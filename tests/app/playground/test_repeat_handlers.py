@@ -76,10 +76,8 @@ def test_repeats_are_measured_in_turn_and_the_page_says_how_many(repeats, worker
     ("session", "count", "words"),
     [
         (Session(), 3, "Press Run first"),
-        (Session(whole()), 3, "Press Run first"),
         (Session(whole(), plain()), 4, "3 or 5"),
         (Session(plain(), plain()), 3, "plain decoding"),
-        (Session(plain()), 3, "plain decoding"),
     ],
 )
 def test_a_session_that_cannot_be_repeated_is_refused_in_a_sentence(repeats, worker, session, count, words):
