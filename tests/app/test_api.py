@@ -1,6 +1,7 @@
 """The endpoints for programs, as functions and once through a real client: plain values, refusals as sentences."""
 
 import json
+import urllib.request
 from types import SimpleNamespace
 
 import gradio as gr
@@ -50,11 +51,6 @@ def test_a_lossy_run_says_so():
         _, figures, trace = list(served().run(who(), "Hi", temperature=temperature, **settings))[-1]
         assert figures["lossy"] == (temperature > 0) == ("lossy" in trace["run"]) and "lossy" not in trace["baseline"]
         assert trace["run"]["started"]["config"]["epsilon"] == 0.2
-
-
-def test_plain_decoding_has_no_baseline():
-    _, figures, trace = list(served().run(who(), "Hi", method="none", tokens=10))[-1]
-    assert figures["speedup"] is None and trace["baseline"] is None
 
 
 def test_bench_compares_every_method_with_plain_decoding():
@@ -115,11 +111,6 @@ def test_only_the_curated_endpoints_can_be_called(url):
     assert pairs["thinker"]["download_bytes"] > 1e9
     with pytest.raises(Exception, match="does not offer the pair"):
         client.predict("Hello", pair="../..", api_name="/run")
-
-
-def test_the_state_is_served_over_http(url):
-    import urllib.request
-
     with urllib.request.urlopen(f"{url}speclens/state") as answer:
         assert json.load(answer)["kind"] in ("loading", "ready", "busy")
         assert "no-store" in answer.headers["cache-control"]
