@@ -79,9 +79,6 @@ def send(tree, hub, name="alice/lens", **options):
     return upload.publish(upload.full_name(name), tree, checks.tracked(tree), **options)
 
 
-# --- checks ---
-
-
 def test_the_tracked_files_are_published_and_no_others(tree):
     (tree / "out").mkdir()
     (tree / "out" / "private.txt").write_text("mine")
@@ -179,9 +176,6 @@ def test_a_fresh_clone_of_this_repository_passes(tmp_path):
     assert "app.py" in listed.stdout and "too large for a git push: 0." in listed.stdout
     refused = subprocess.run(command, **run)
     assert refused.returncode == 1 and refused.stderr.strip() == upload.LOGIN
-
-
-# --- uploads ---
 
 
 def test_all_files_arrive_large_ones_apart_and_only_an_update_replaces_them(tree, hub):

@@ -62,9 +62,6 @@ class Visitor(threading.Thread):
         return [update.progress.message for update in self.shown if isinstance(update, Update) and update.progress]
 
 
-# ── cached and joined ──
-
-
 def test_a_class_of_thirty_costs_one_run():
     worker, service = served(step=0.02)
     crowd = [Visitor(service, f"v{i}", asked()) for i in range(30)]
@@ -207,9 +204,6 @@ def test_an_ended_run_leaves_nothing_in_memory_but_the_cache():
     assert gone() is None and not service.runs._jobs and not service.runs._requests
 
 
-# ── limits ──
-
-
 def test_a_full_queue_refuses_once_and_the_next_run_works():
     worker, service = served(Limits(queue=1), step=0.05)
     crowd = [Visitor(service, "a", asked(tokens=400))]
@@ -268,9 +262,6 @@ def test_the_real_pairs_are_checked_before_a_load(tmp_path):
     assert "no method 'exit'" in service.offer.problems("qwen3-8b", "exit")[0]
     assert service.offer.to_fetch("qwen3-8b") == 0, "a visitor's choice may not download here"
     assert Service(EngineFacade(get_worker()), Limits()).offer.to_fetch("qwen3-8b") > 16e9
-
-
-# ── the state that every visitor sees ──
 
 
 def test_the_state_follows_the_engine():

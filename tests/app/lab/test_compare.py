@@ -51,9 +51,6 @@ def column(method="ngram", gamma=4, text=TEXT, tokens=24, temperature=0.0, seed=
     return Column(config, fold(play(config, text)) if trace else None)
 
 
-# ── which runs ──
-
-
 def test_a_pair_starts_with_what_it_has_to_draft_with():
     assert [c["method"] for c in beginning(("none", "ngram", "lm", "eagle"))] == ["none", "ngram", "lm", "eagle"]
     assert count(("none", "ngram", "lm", "eagle")) == 4 and count(("none", "ngram")) == 2 and count(("none",)) == 2
@@ -90,9 +87,6 @@ def test_another_pair_offers_its_methods_and_keeps_what_it_can():
     assert {value for _, value in methods[0]["choices"]} == {"auto", "none", "ngram", "lookahead"}
     assert json.loads(told)["text"] == ""
     assert json.loads(page().select_pair("giant", *["none"] * 4)[0])["kind"] == "error"
-
-
-# ── the runs ──
 
 
 def test_runs_come_one_after_the_other_and_all_their_rounds_arrive():
@@ -136,11 +130,8 @@ def test_the_end_has_the_table_the_chart_and_the_files():
 
 
 def test_the_time_limit_is_said():
-    handlers = page(FakeWorker(step=0.2), seconds=1)
-    assert "may take up to 1 s" in said(run(handlers, tokens=400)[-1])["text"]
-
-
-# ── are the texts the same? ──
+    handlers = page(FakeWorker(step=0.05), seconds=0.2)
+    assert "may take up to 0.2 s" in said(run(handlers, tokens=400)[-1])["text"]
 
 
 def other(text: str, at: int) -> str:
@@ -175,9 +166,6 @@ PLAIN, SAMPLE = column("none", 0), column("none", 0, temperature=0.8)
 )  # fmt: skip
 def test_a_text_is_compared_with_that_of_run_1(first, run, words):
     assert view.text_sentence([first, run], 1).startswith(words)
-
-
-# ── words, tables, files ──
 
 
 def slower(run: Column) -> Column:

@@ -272,8 +272,8 @@ def test_a_server_without_experiments_says_so(name):
 
 
 def test_the_time_limit_is_said(page):
-    page = page("theory", before=lambda count: count == 2 and time.sleep(1.1), lab_seconds=1)
-    assert "may take up to 1 s" in said(list(page.press())[-1])["text"] and not page.is_complete()
+    page = page("theory", before=lambda count: count == 2 and time.sleep(0.4), lab_seconds=0.3)
+    assert "may take up to 0.3 s" in said(list(page.press())[-1])["text"] and not page.is_complete()
 
 
 def test_others_get_their_turn_between_two_points(page):

@@ -97,9 +97,6 @@ def test_the_recorded_run_stands_in_until_there_is_one():
     assert told(None, own=False) == {"own": False, "words": view.NO_RUN, "here": None}
 
 
-# ── points measured here ──
-
-
 def test_points_come_with_the_costs_their_curves_are_drawn_from():
     here = told(recorded(), measured=points(point(0.8, 4, 1.5), point(0.5, 2, 0.9)), gammas=(1,))["here"]
     assert here["gammas"] == [1, 2, 4] and here["points"] == [[0.5, 2, 0.9], [0.8, 4, 1.5]]
@@ -177,9 +174,6 @@ def test_points_far_from_their_curve_are_called_noisy():
         several = point(0.9, 2, factor * expected(0.9, 2)), point(0.9, 4, expected(0.9, 4))
         both = points(*(replace(each, tau=9.0) for each in several))
         assert (view.NOISY in view.summary(both)) is far
-
-
-# ── on a real engine ──
 
 
 class Page:

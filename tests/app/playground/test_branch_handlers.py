@@ -138,9 +138,6 @@ def test_during_a_run_it_is_refused_and_stop_ends_it(session):
     wait_for(lambda: worker.running is None)
 
 
-# ── links ──
-
-
 def test_a_link_restores_the_run_and_its_branch():
     runs = page()
     links, press = LinkHandlers(runs.service), RunPress()

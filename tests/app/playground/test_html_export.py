@@ -6,7 +6,6 @@ import json
 import re
 from dataclasses import replace
 
-from fake_worker import recorded
 from sample_traces import small
 
 from app.jobs.visitor import Session
@@ -63,21 +62,6 @@ def test_the_policy_names_exactly_the_script_and_the_styles_and_nothing_else():
         assert rules[name] == f"'sha256-{digest}'"
     assert "unsafe" not in policy
     assert re.search(r"\s(src|href|style|on\w+)\s*=", re.sub(r"<(script|style).*?</\1>", "", page, flags=re.S)) is None
-
-
-def test_the_file_holds_the_run_its_race_and_its_figures():
-    run, baseline = recorded(), recorded("none", 0)
-
-    def lines(*traces: Trace) -> list[dict]:
-        return list(map(json.loads, json.loads(parts(html_export.page(*traces))[1])["values"]["stage"].splitlines()))
-
-    kinds = [line["type"] for line in lines(run, baseline)]
-    assert kinds.count("round") == len(run.rounds) and kinds[-3:] == ["finish", "numbers", "compared"]
-    numbers = lines(run, baseline)[-2]
-    assert numbers["tiles"]["speedup"][1] == "against no drafting, recorded with it, one run each"
-    assert numbers["plain"]["counts"][-1] == len(baseline.emitted)
-    alone = lines(run)[-1]
-    assert alone["plain"] is None and "without a complete baseline" in alone["tiles"]["speedup"][1]
 
 
 def test_the_file_is_small():

@@ -85,16 +85,6 @@ def test_a_session_that_cannot_be_repeated_is_refused_in_a_sentence(repeats, wor
     assert said(last)["kind"] == "error" and words in said(last)["text"] and not worker.jobs
 
 
-def test_a_strangers_trace_cannot_smuggle_settings(repeats, worker):
-    run = whole()
-    run.started.config["max_new_tokens"] = 10**9
-    last = measured(repeats, Session(run, plain()))[-1]
-    assert said(last)["kind"] == "error" and not worker.jobs
-    run.started.config["max_new_tokens"] = 30
-    run.started.config["surprise"] = 1
-    assert "are incomplete" in said(measured(repeats, Session(run, plain()))[-1])["text"]
-
-
 def test_stop_keeps_the_first_measurement(repeats, worker):
     worker.step = 0.05
     press, screens = RunPress(), []

@@ -96,9 +96,6 @@ def told(screens) -> list[dict]:
     return [line for line in map(json.loads, lines) if line["type"] not in ("start", "status", "numbers")]
 
 
-# ── a run ──
-
-
 def test_a_run_shows_its_rounds_then_the_measured_baseline():
     worker = FakeWorker()
     screens = press_run(page(worker))
@@ -152,9 +149,6 @@ def test_updates_come_at_most_six_times_a_second():
     screens = press_run(page(FakeWorker(step=0.02)), tokens=120)
     allowed = 6 * (time.monotonic() - started) + 9  # the first, the last, and the end of either lane come at once
     assert 8 < len(screens) <= allowed
-
-
-# ── what goes wrong ──
 
 
 @pytest.mark.parametrize(
@@ -226,9 +220,6 @@ def test_a_streaming_event_has_one_output():
     assert all(len(event.outputs) == 1 for event in playground)
 
 
-# ── stopping ──
-
-
 def start(handlers, who="a", **changes) -> tuple[threading.Thread, list[Screen]]:
     screens: list[Screen] = []
     thread = threading.Thread(target=lambda: screens.extend(pressed(handlers, who, **changes)))
@@ -236,31 +227,28 @@ def start(handlers, who="a", **changes) -> tuple[threading.Thread, list[Screen]]
     return thread, screens
 
 
-def test_stop_keeps_the_partial_trace():
-    worker = FakeWorker(step=0.05)
+def press_and_stop(worker: FakeWorker, sign: str) -> Screen:
+    """The end of a run that is stopped at the first update with this sign; its job is then cancelled."""
     handlers = page(worker)
-    thread, screens = start(handlers, tokens=500)
-    wait_for(lambda: worker.jobs)
-    time.sleep(0.4)
-    press_stop(handlers)
-    thread.join(2)
-    assert not thread.is_alive()
-    trace = screens[-1].session.trace
+    for screen in pressed(handlers, tokens=500):
+        if sign in screen.stage:
+            press_stop(handlers)
+    wait_for(lambda: all(job.is_cancelled for job in worker.jobs))
+    worker.step = 0
+    assert said(press_run(handlers)[-1])["kind"] == "good", "the next press is not stopped"
+    return screen
+
+
+def test_stop_keeps_the_partial_trace():
+    last = press_and_stop(FakeWorker(step=0.05), '"round"')
+    trace = last.session.trace
     assert trace.finished.reason == "cancelled" and 0 < len(trace.rounds) < 100
-    assert said(screens[-1])["text"].startswith("Stopped")
-    assert all(job.is_cancelled for job in worker.jobs)
+    assert said(last)["text"].startswith("Stopped")
 
 
 def test_stop_before_the_first_token_says_so():
-    worker = FakeWorker(load=0.5)
-    handlers = page(worker)
-    thread, screens = start(handlers, tokens=500)
-    wait_for(lambda: worker.jobs)
-    press_stop(handlers)
-    thread.join(5)
-    assert not thread.is_alive() and all(job.is_cancelled for job in worker.jobs)
-    assert said(screens[-1])["text"] == "Stopped before the first token." and screens[-1].run["value"] == "Run"
-    assert said(press_run(handlers)[-1])["kind"] == "good"
+    last = press_and_stop(FakeWorker(load=0.5), "Loading")
+    assert said(last)["text"] == "Stopped before the first token." and last.run["value"] == "Run"
 
 
 @pytest.mark.parametrize(("draft", "kind"), [(0.001, "quiet"), (1.0, "slow")])
@@ -281,9 +269,6 @@ def test_run_shows_a_recording_once_and_then_runs_live():
     assert line(press_run(handlers, "b")[-1], "about")["recorded"], "other settings have been on the stage meanwhile"
 
 
-# ── many visitors ──
-
-
 def test_visitors_never_see_each_other():
     handlers = page(FakeWorker(step=0.002))
     runs = {who: start(handlers, who, prompt=f"Prompt of {who}", seed=i) for i, who in enumerate("abcd")}
@@ -292,9 +277,6 @@ def test_visitors_never_see_each_other():
     for who, (_, screens) in runs.items():
         assert screens[-1].session.trace.started.config["prompt"] == f"Prompt of {who}"
         assert len({json.loads(value.splitlines()[0])["run"] for value in player_values(screens)}) == 1
-
-
-# ── beside others ──
 
 
 def two_at_once(handlers) -> list[list[Screen]]:
@@ -327,9 +309,6 @@ def test_a_run_beside_another_has_no_speedup_and_is_measured_alone_on_request():
     worker.step = 0
     later = press_run(handlers, "c", seed=ord("a"))[-1].session
     assert later.baseline is not None and later.trace.others == 0, "a result beside others is not kept"
-
-
-# ── settings ──
 
 
 def test_limits_come_from_the_environment_and_survive_typos(monkeypatch):

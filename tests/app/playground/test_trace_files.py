@@ -55,9 +55,6 @@ def file(folder: Path, text: str, name="trace.json") -> str:
     return str(path)
 
 
-# ── the table ──
-
-
 def test_a_row_a_token_with_every_number(session):
     trace = session.trace
     found = rows(tokens_csv(trace))
@@ -81,9 +78,6 @@ def test_no_cell_begins_a_formula_and_other_cells_keep_their_text():
     table = rows(tokens_csv(replace(trace, rounds=(replace(trace.rounds[0], tokens=tokens),))))
     assert [row["text"] for row in table] == [f"'{text}" for text in FORMULAS] + HARMLESS
     assert [escape_formula(text) for text in FORMULAS] == [f"'{text}" for text in FORMULAS]
-
-
-# ── files out, and in again ──
 
 
 def test_what_is_written_is_read_back_as_it_was(session, exports):
@@ -115,9 +109,6 @@ def test_half_a_character_costs_the_json_and_not_the_table(session, exports):
     trace = replace(session.trace, rounds=(replace(session.trace.rounds[0], tokens=(token,)),))
     written = exports.write(Session(replace(trace, finished=None)), html_export.page)
     assert written.trace is None and "\\ud800" in Path(written.table).read_text(encoding="utf-8-sig")
-
-
-# ── refusals ──
 
 
 @pytest.mark.parametrize(
@@ -188,9 +179,6 @@ def test_more_tokens_than_a_page_can_show_are_refused(session, tmp_path, monkeyp
 def test_two_files_must_be_a_run_and_its_baseline(tmp_path, one, two, words):
     with pytest.raises(BadInput, match=words):
         read([file(tmp_path, to_json(one), "one.json"), file(tmp_path, to_json(two), "two.json")])
-
-
-# ── on the page ──
 
 
 @pytest.fixture

@@ -43,9 +43,6 @@ def lines(text: str) -> list[dict]:
     return [json.loads(line) for line in text.splitlines()]
 
 
-# ── the ribbon ──
-
-
 def test_hostile_text_stays_text(run):
     assert "<" not in notice("error", HOSTILE) and json.loads(notice("error", HOSTILE))["text"] == HOSTILE
     token = replace(run.rounds[0].tokens[0], text=HOSTILE, label=HOSTILE)
@@ -139,9 +136,6 @@ def test_greedy_runs_are_compared_token_by_token_and_samples_are_not(run, baseli
     assert lines(player_feed.compared(sample, plain))[0]["verdict"] == "sampled"
 
 
-# ── the numbers ──
-
-
 def test_tiles_of_a_finished_race_of_plain_decoding_and_of_nothing(run, baseline):
     assert set(json.loads(tiles.tiles(None))["tiles"]) == {"alpha", "tau", "speed", "speedup"}
     alone = json.loads(tiles.tiles(baseline))["tiles"]
@@ -169,9 +163,6 @@ def test_a_slowdown_is_said_and_its_largest_cost_named(run, baseline, part, word
     assert tiles.speedup(slow, baseline).tone == "slower"
     assert sentence.startswith("Slower here: 0.") and f"extra time went into {word}: try " in sentence
     assert "ms" not in sentence and f"cost was {word}:" in figures.times(slow, compute_metrics(slow), baseline).note
-
-
-# ── encoding ──
 
 
 @pytest.mark.parametrize("run", [recorded("ngram", 3), recorded("none", 0)])
