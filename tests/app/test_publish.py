@@ -93,42 +93,26 @@ def test_the_tracked_files_are_published_and_no_others(tree):
     assert {file.path for file in left_out} == {checks.CPU_ONLY}, "a GPU gets no torch without CUDA"
 
 
-def change(root):
-    (root / "app.py").write_text("print('changed')")
+def test_a_tree_that_is_not_clean_is_refused(tree, tmp_path):
+    def refused(words):
+        with pytest.raises(BadInput, match=words):
+            checks.tracked(tree)
 
-
-def add_a_file(root):
-    (root / "new.txt").write_text("new")
-
-
-def track_an_ignored_file(root):
-    (root / "out").mkdir()
-    (root / "out" / "x").write_text("x")
-    git(root, "add", "-f", "out/x")
-    git(root, "commit", "-qm", "x")
-
-
-def link(root):
-    (root / "link").symlink_to("app.py")
-    commit(root)
-
-
-@pytest.mark.parametrize(
-    "spoil, words",
-    [
-        (change, "app.py is not as it was committed"),
-        (add_a_file, "new.txt is not as it was committed"),
-        (track_an_ignored_file, "out/x is tracked, but .gitignore names it"),
-        (link, "link is a link or a submodule"),
-    ],
-)
-def test_a_tree_that_is_not_clean_is_refused(tree, spoil, words):
-    spoil(tree)
-    with pytest.raises(BadInput, match=words):
-        checks.tracked(tree)
-
-
-def test_a_folder_without_git_is_refused(tmp_path):
+    (tree / "app.py").write_text("print('changed')")
+    refused("app.py is not as it was committed")
+    commit(tree)
+    (tree / "new.txt").write_text("new")
+    refused("new.txt is not as it was committed")
+    (tree / "new.txt").unlink()
+    (tree / "link").symlink_to("app.py")
+    commit(tree)
+    refused("link is a link or a submodule")
+    (tree / "link").unlink()
+    (tree / "out").mkdir()
+    (tree / "out" / "x").write_text("x")
+    git(tree, "add", "-f", "out/x")
+    commit(tree)
+    refused("out/x is tracked, but .gitignore names it")
     with pytest.raises(Unavailable, match="not a git checkout"):
         checks.tracked(tmp_path)
 

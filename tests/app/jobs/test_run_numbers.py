@@ -100,11 +100,7 @@ def test_probes_and_metrics(service):
         answer = client.get("/metrics")
         assert answer.headers["content-type"].startswith("text/plain") and "speclens_runs_total" in answer.text
         assert answer.headers["cache-control"] == "no-store"
-
-
-def test_a_page_that_loads_its_model_is_not_ready(service):
-    service.state._is_warming_up = True
-    with TestClient(Starlette(routes=operator_routes(service))) as client:
+        service.state._is_warming_up = True
         answer = client.get("/readyz")
         assert (answer.status_code, answer.json()) == (503, {"state": "loading"}) and client.get("/healthz").text
         service.state._is_warming_up = False

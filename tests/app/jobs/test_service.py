@@ -13,7 +13,6 @@ from app.jobs.engine_facade import EngineFacade
 from app.jobs.result_cache import RecordedRun, ResultCache
 from app.jobs.service import Service
 from app.jobs.updates import Update
-from app.server import hosting
 from app.server.limits import Limits
 from engine.config import RunConfig
 from engine.errors import BadInput, EngineError, Unavailable
@@ -321,13 +320,3 @@ def test_a_run_that_is_quicker_loads_what_it_needs_and_nothing_is_loaded_again(m
     Visitor(service, "a", asked(tokens=8)).join(20)
     wait_for(lambda: service.state.now().kind == "ready")
     assert [config.prompt for config in worker.runs] == ["Hi", "Hi"]
-
-
-def test_a_hosts_gpu_is_asked_for_only_where_there_is_one(monkeypatch):
-    def function():
-        return 1
-
-    assert hosting.gpu(60)(function) is function, "no such package here"
-    assert not hosting.shared_gpu()
-    monkeypatch.setenv("SPACES_ZERO_GPU", "true")
-    assert hosting.shared_gpu()

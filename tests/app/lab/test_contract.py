@@ -6,19 +6,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import lab_pages
 import pytest
 from fake_worker import FakeEngine
-from lab_pages import (
-    PAIR,
-    VISITOR,
-    WorkingWorker,
-    compare_form,
-    rule_form,
-    said,
-    sweep_form,
-    theory_form,
-    users_form,
-)
+from lab_pages import PAIR, VISITOR, WorkingWorker, said
 
 from app.jobs.baseline import with_baseline
 from app.jobs.service import Service
@@ -52,27 +43,33 @@ class Case:
 
 CASES = {
     "sweep": Case(
-        SweepHandlers, sweep_form, lambda sweep: {(c.category, c.method): c for c in sweep.cells if c.category != "all"}
+        SweepHandlers,
+        lab_pages.sweep_form,
+        lambda sweep: {(c.category, c.method): c for c in sweep.cells if c.category != "all"},
     ),
     "users": Case(
         UsersHandlers,
-        users_form,
+        lab_pages.users_form,
         lambda users: {(row.users, row.method): row for rows in users.rows.values() for row in rows},
         lambda row: row.seconds,
     ),
     "theory": Case(
-        TheoryHandlers, theory_form, lambda result: result.points, lambda point: point.turns, lambda r: len(r) == 3
+        TheoryHandlers,
+        lab_pages.theory_form,
+        lambda result: result.points,
+        lambda point: point.turns,
+        lambda r: len(r) == 3,
     ),
     "compare": Case(
         CompareHandlers,
-        compare_form,
+        lab_pages.compare_form,
         lambda result: {at: column.trace for at, column in enumerate(result.columns) if column.trace},
         is_complete=lambda result: all(column.is_complete for column in result.columns),
         keeps=False,
     ),
     "rules": Case(
         RuleTestHandlers,
-        rule_form,
+        lab_pages.rule_form,
         dict,
         lambda report: report.result,
         lambda result: all(report.complete for report in result.values()),

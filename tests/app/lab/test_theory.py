@@ -169,13 +169,6 @@ def test_a_point_that_cannot_be_is_shown_nowhere():
     assert "3.2" not in shown and "noise" in shown and "Measure again" in view.summary(points(wrong))
 
 
-def test_points_far_from_their_curve_are_called_noisy():
-    for factor, far in ((1, False), (1.25, False), (2.5, True), (0.5, True)):
-        several = point(0.9, 2, factor * expected(0.9, 2)), point(0.9, 4, expected(0.9, 4))
-        both = points(*(replace(each, tau=9.0) for each in several))
-        assert (view.NOISY in view.summary(both)) is far
-
-
 class Page:
     def __init__(self, engine=None):
         self.worker = WorkingWorker(engine)

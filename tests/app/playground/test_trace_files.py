@@ -12,7 +12,7 @@ import gradio as gr
 import pytest
 from fake_worker import FakeEngine, FakeWorker, recorded
 from lab_pages import VISITOR
-from sample_traces import small, tree
+from sample_traces import small
 from test_run_handlers import Screen, line, said
 
 from app.form import NAMES, defaults, settings
@@ -245,14 +245,6 @@ def test_a_brought_run_says_where_it_comes_from(page, session, tmp_path):
     started = replace(started, at="<b>" * 999, device="x" * 9999, versions={"<i>": "y" * 9999})
     screen = page.bring([file(tmp_path, to_json(replace(session.trace, started=started)))], VISITOR)
     assert len(json.loads(screen.stage.splitlines()[1])["origin"]) < 400
-
-
-def test_files_are_ready_when_the_run_ends(page, session):
-    shown = page.show(session)
-    assert all(Path(f["value"]).exists() and f["interactive"] for f in shown[-4:])
-    assert shown.tree_tab == {"visible": False, "__type__": "update"}
-    assert page.show(Session(tree())).tree_tab["visible"]
-    assert json.loads(shown.race)["figures"]["tokens"]["data"]
 
 
 def test_a_full_disk_takes_the_files_and_not_the_page(page, session, monkeypatch):
