@@ -1,4 +1,4 @@
-"""Helpers for tests of the lab's handlers: a visitor, a form each, a worker that runs units of work, what is shown."""
+"""Helpers for tests of the lab's handlers: a visitor, the forms, a worker that runs units of work, and notices."""
 
 import json
 from types import SimpleNamespace

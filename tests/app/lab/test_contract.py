@@ -30,7 +30,7 @@ from engine.errors import Unavailable
 
 @dataclass(frozen=True)
 class Case:
-    """``points``: of a result, what was measured at each place; ``value``: the part of it that only a new measurement
+    """``points``: of a result, the measurement at each place; ``value``: the part of it that only a new measurement
     changes; ``keeps``: the next press goes on from the points so far."""
 
     handlers: type

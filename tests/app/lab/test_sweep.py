@@ -1,4 +1,4 @@
-"""The sweep's plan, and what is shown and saved of made-up cells."""
+"""The sweep's plan, and the charts, sentences and files of made-up cells."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""The plan of many users, and what is shown and saved of made-up rows."""
+"""The plan of many users, and the charts, sentences and files of made-up rows."""
 
 import json
 from dataclasses import replace
