@@ -5,7 +5,7 @@ That ``read`` is the inverse of ``settings``: test_links.
 
 import pytest
 
-from app.form import CONTROLS, NAMES, defaults, described, read, settings
+from app.form import defaults, described, read, settings
 from app.server.limits import Limits
 from engine.config import LookaheadSizes
 from engine.errors import BadInput
@@ -81,13 +81,3 @@ def test_limits_are_written_into_the_controls_and_come_before_the_engines():
     assert (found["tokens"].default, found["tokens"].high) == (40, 40) and "40" in found["tokens"].hint
     assert "123 tokens" in found["prompt"].hint
     assert defaults(limits)["pair"] == "b" and defaults()["tokens"] == 128
-
-
-def test_every_control_says_what_it_is_and_starts_within_its_range():
-    assert len(set(NAMES)) == len(CONTROLS) == 22
-    for control in described(Limits()).values():
-        assert control.label and control.hint.endswith("."), control.name
-        if control.kind in ("slider", "number"):
-            assert control.low <= control.default <= control.high and control.step, control.name
-        if control.choices:
-            assert control.default in control.choices, control.name

@@ -136,12 +136,9 @@ def test_the_table_has_every_point_and_marks_the_fastest():
     ("speeds", "words"),
     [
         ((0.8, 0.9, 1.1), "between α = 0.5 and 0.7"),
-        ((0.8, 0.9, 0.95), "at none measured, up to 0.7"),
         ((1.1, 1.15, 1.2), "at every α measured, from 0.3"),
         ((1.0, 1.1, 1.2), "from α = 0.5 on; below it no difference"),
-        ((1.0, 1.02, 0.98), "no difference from plain decoding"),
         ((0.8, 0.9, 9.0), "at none measured, up to 0.5"),
-        ((0.8, 1.1, 0.9), "too noisy"),
         ((1.1, 0.9, 1.2), "too noisy"),
     ],
 )

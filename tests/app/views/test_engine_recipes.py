@@ -147,26 +147,18 @@ def test_the_transformers_recipe_runs_as_it_is(method, translated, tmp_path, cap
     assert capsys.readouterr().out.strip()
 
 
-def test_recipes_say_whether_the_method_paid_in_the_run_on_the_stage():
+def test_the_controls_become_recipes_that_say_whether_the_method_paid():
     page, run, plain = Results(Service(FakeEngine(), Limits())), recorded("ngram", 3, 20), recorded("none", 0, 20)
 
-    def lead(method: str, *traces) -> str:
-        return json.loads(page.configure("smollm2-135m", method, True, 4, 0, Session(*traces)))["lead"]
+    def lead(method: str, auto: bool, gamma: float, *traces) -> str:
+        return json.loads(page.configure("smollm2-135m", method, auto, gamma, 0, Session(*traces)))["lead"]
 
-    assert "Measure again on your server" in lead("ngram", run, plain)
-    assert "Measured 1.00× here: no difference that one run each can show" in lead("ngram", run, run)
-    assert "Measured" not in lead("lm", run, plain) and "Measured" not in lead("ngram", run)
-
-
-def test_the_controls_become_recipes():
-    page = Results(Service(FakeEngine(), Limits()))
-    session = Session(recorded("ngram", 3, 20))
-    assert "γ = 7" in json.loads(page.configure("smollm2-135m", "ngram", False, 7.0, 0, session))["lead"]
-    assert "on screen: 3." in json.loads(page.configure("smollm2-135m", "ngram", True, 7, 0, session))["lead"]
-    others = json.loads(page.configure("smollm2-135m", "lm", True, 7, 0, session))["lead"]
-    assert f"gets {TYPICAL} until" in others, "another method's run"
-    assert "needs no" in json.loads(page.configure("smollm2-135m", "none", True, 4, 0, Session()))["lead"]
-    assert not isinstance(page.configure("smollm2-135m", "ngram", False, None, 0, session), str), "left as it is"
+    assert "γ = 7" in lead("ngram", False, 7.0, run) and "on screen: 3." in lead("ngram", True, 7, run)
+    assert f"gets {TYPICAL} until" in lead("lm", True, 7, run), "another method's run"
+    assert "needs no" in lead("none", True, 4)
+    assert "Measure again on your server" in lead("ngram", True, 4, run, plain)
+    assert "no difference" in lead("ngram", True, 4, run, run) and "Measured" not in lead("lm", True, 4, run, plain)
+    assert not isinstance(page.configure("smollm2-135m", "ngram", False, None, 0, Session(run)), str), "left as it is"
 
 
 def test_a_gguf_target_is_told_as_the_checkpoint_it_was_made_from():
