@@ -196,23 +196,27 @@ def test_a_malformed_name_is_refused_before_anything_is_sent(hub):
             upload.full_name(name)
 
 
-def test_what_the_hub_answers_is_one_sentence(tree, hub, monkeypatch, tmp_path):
-    def refused(words: str, name="alice/lens") -> None:
-        with pytest.raises(Unavailable, match=words) as caught:
-            upload.publish(name, tree, checks.tracked(tree))
-        assert "\n" not in str(caught.value)
+def refused(tree, words: str, name="alice/lens") -> None:
+    with pytest.raises(Unavailable, match=words) as caught:
+        upload.publish(name, tree, checks.tracked(tree))
+    assert "\n" not in str(caught.value)
 
-    refused("may not write to the Space bob/lens", "bob/lens")
+
+def test_what_the_hub_answers_is_one_sentence(tree, hub):
+    refused(tree, "may not write to the Space bob/lens", "bob/lens")
     for hub.refusal, words in (
         (401, "does not accept this login. Log in first"),
         (403, "may not write to the Space alice/lens"),
         (429, "takes no more requests"),
         (500, "The hub answered 500"),
     ):
-        refused(words)
+        refused(tree, words)
+
+
+def test_a_hub_that_is_gone_and_a_login_that_is_missing_are_one_sentence(tree, hub, monkeypatch, tmp_path):
     hub.shutdown()
     hub.server_close()
-    refused(r"broke off \(.+\)")
+    refused(tree, r"broke off \(.+\)")
     monkeypatch.setenv("HF_TOKEN", "")
     monkeypatch.setattr("huggingface_hub.constants.HF_TOKEN_PATH", str(tmp_path / "none"))
     with pytest.raises(Unavailable, match=r"^Log in first: `hf auth login`"):

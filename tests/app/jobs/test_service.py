@@ -264,7 +264,7 @@ def test_the_real_pairs_are_checked_before_a_load(tmp_path):
 
 
 def test_the_state_follows_the_engine():
-    worker, service = served(step=0.05, load=0.5)
+    worker, service = served(step=0.05, load=0.3)
     assert service.state.now().kind == "asleep"
     visitor = Visitor(service, "a", asked(tokens=60))
     wait_for(lambda: service.state.now().kind == "loading")
@@ -285,7 +285,7 @@ def with_weights(service, monkeypatch, wait=60.0, draw=0.0) -> None:
 
 
 def test_the_model_is_loaded_once_the_first_page_stands_and_not_before(monkeypatch):
-    worker, service = served(load=1.0)
+    worker, service = served(load=0.4)
     with_weights(service, monkeypatch)
     time.sleep(0.2)
     assert not worker.jobs
@@ -296,7 +296,7 @@ def test_the_model_is_loaded_once_the_first_page_stands_and_not_before(monkeypat
 
 
 def test_a_run_during_the_warm_up_is_next_and_shows_the_loading(monkeypatch):
-    _, service = served(load=1.0)
+    _, service = served(load=0.4)
     with_weights(service, monkeypatch, wait=0.0)
     wait_for(lambda: service.runs.worker.jobs)
     visitor = Visitor(service, "a", asked(tokens=8))

@@ -64,12 +64,7 @@ def test_a_run_and_its_baseline_become_a_point():
 
 
 @pytest.mark.parametrize(
-    "costs",
-    [
-        None,
-        CostModel(-0.1, {1: 1.0}, 256, 0.03),
-        CostModel(0.1, {1: 1.0, 4: float("nan")}, 256, 0.03),
-    ],
+    "costs", [None, CostModel(-0.1, {1: 1.0}, 256, 0.03), CostModel(0.1, {1: 1.0, 4: float("nan")}, 256, 0.03)]
 )
 def test_costs_that_no_device_has_are_left_out(costs):
     found = told(with_costs(costs))
