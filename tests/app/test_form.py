@@ -5,7 +5,7 @@ That ``read`` is the inverse of ``settings``: test_links.
 
 import pytest
 
-from app.form import CONTROLS, NAMES, defaults, described, read, settings
+from app.form import defaults, described, read, settings
 from app.server.limits import Limits
 from engine.config import LookaheadSizes
 from engine.errors import BadInput
@@ -26,24 +26,19 @@ def test_browsers_send_floats_and_get_whole_numbers():
     ("values", "words"),
     [
         ({"seed": None}, "Seed is empty"),
-        ({"tokens": None}, "Max tokens is empty"),
         ({"temperature": "hot"}, "temperature is 'hot'"),
         ({"temperature": float("nan")}, "temperature is nan"),
         ({"temperature": 10**400}, "Temperature is far too large"),
         ({"gamma": float("nan"), "auto": False}, "gamma is nan"),
-        ({"gamma": 1e308, "auto": False}, "γ is far too large"),
         ({"gamma": 2.5, "auto": False}, "gamma is 2.5"),
         ({"gamma": True, "auto": False}, "gamma is True"),
         ({"top_p": 0}, "top_p is 0"),
-        ({"seed": 1e300}, "Seed is far too large"),
         ({"seed": 10**4000}, "Seed is far too large"),
         ({"seed": -1}, "seed is -1"),
         ({"seed": float("inf")}, "Seed"),
-        ({"tokens": -(10**30)}, "okens"),
         ({"top_k": [1]}, "top_k"),
         ({"method": "magic"}, "Method cannot be 'magic'; choose from auto, none, ngram"),
         ({"method": ["ngram"]}, "Method cannot be"),
-        ({"method": "<script>"}, "Method cannot be"),
         ({"precision": "int1"}, "Precision cannot be 'int1'"),
         ({"acceptance": "typical", "epsilon": 1.5}, "epsilon is 1.5, but must be a number from 0 to 1"),
         ({"acceptance": "typical", "delta": None}, "Factor δ is empty"),
@@ -51,11 +46,9 @@ def test_browsers_send_floats_and_get_whole_numbers():
         ({"method": "lookahead", "ngram_size": 8, "guesses": 16}, "make 147 rows a round; choose sizes with"),
         ({"acceptance": "lenient"}, "Acceptance rule cannot be 'lenient'; choose from token, block, typical"),
         ({"thinking": True}, "Thinking cannot be 'True'"),
-        ({"pair": 7}, "Models cannot be '7'"),
         ({"pair": {"a": 1}}, "Models cannot be"),
         ({"auto": "yes"}, "auto must be on or off"),
         ({"prompt": {"a": 1}}, "Prompt must be text"),
-        ({"prompt": "  "}, "prompt is empty"),
         ({"prompt": None}, "prompt is empty"),
         ({"system": ["a"]}, "System prompt must be text"),
         ({"system": "\ud800"}, "surrogate"),
@@ -88,13 +81,3 @@ def test_limits_are_written_into_the_controls_and_come_before_the_engines():
     assert (found["tokens"].default, found["tokens"].high) == (40, 40) and "40" in found["tokens"].hint
     assert "123 tokens" in found["prompt"].hint
     assert defaults(limits)["pair"] == "b" and defaults()["tokens"] == 128
-
-
-def test_every_control_says_what_it_is_and_starts_within_its_range():
-    assert len(set(NAMES)) == len(CONTROLS) == 22
-    for control in described(Limits()).values():
-        assert control.label and control.hint.endswith("."), control.name
-        if control.kind in ("slider", "number"):
-            assert control.low <= control.default <= control.high and control.step, control.name
-        if control.choices:
-            assert control.default in control.choices, control.name

@@ -33,19 +33,14 @@ def wheel(index, name, version, requires=()):
     (folder / "index.html").write_text(f"<!DOCTYPE html><html><body>{links}</body></html>")
 
 
-@pytest.fixture(scope="module")
-def indexes(tmp_path_factory):
-    """A registry whose torch needs CUDA's libraries, and an index of torch without."""
-    folder = tmp_path_factory.mktemp("indexes")
-    wheel(folder / "registry", "torch", TORCH, ["nvidia-cublas"])
-    wheel(folder / "registry", "nvidia-cublas", "13.1")
-    wheel(folder / "cpu", "torch", f"{TORCH}+cpu")
-    return folder
-
-
 @pytest.fixture
-def space(indexes, tmp_path):
-    """A Python environment, and a function that runs pip in it as a Space's build does."""
+def space(tmp_path):
+    """A Python environment, and a function that runs pip in it as a Space's build does: from a registry whose torch
+    needs CUDA's libraries, and an index of torch without."""
+    indexes = tmp_path / "indexes"
+    wheel(indexes / "registry", "torch", TORCH, ["nvidia-cublas"])
+    wheel(indexes / "registry", "nvidia-cublas", "13.1")
+    wheel(indexes / "cpu", "torch", f"{TORCH}+cpu")
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(tmp_path / "venv")], check=True)
     env = {name: value for name, value in os.environ.items() if not name.startswith("PIP_")}
     env |= {"PIP_CONFIG_FILE": os.devnull, "PIP_DISABLE_PIP_VERSION_CHECK": "1"}
@@ -69,20 +64,12 @@ def space(indexes, tmp_path):
     return install, resolve
 
 
-def test_a_space_with_a_gpu_gets_cuda(space):
-    _, resolve = space
-    assert resolve("requirements.txt") == {"torch": TORCH, "nvidia-cublas": "13.1"}
-
-
-def test_a_space_on_a_cpu_gets_none(space):
+def test_a_space_gets_cuda_with_a_gpu_and_none_on_a_cpu_and_the_container_as_it_is_built(space):
     install, resolve = space
+    cuda = {"torch": TORCH, "nvidia-cublas": "13.1"}
+    assert resolve("requirements.txt") == cuda
     assert CPU_INDEX in (ROOT / CPU_ONLY).read_text()
-    assert resolve(CPU_ONLY) == {"torch": f"{TORCH}+cpu"}
+    assert resolve(CPU_ONLY) == resolve(CPU_ONLY, "requirements.txt") == {"torch": f"{TORCH}+cpu"}
+    assert resolve("requirements.txt", "requirements.txt") == cuda, "with --build-arg TORCH=requirements.txt"
     install(CPU_ONLY)
     assert resolve("requirements.txt") == {}, "torch without CUDA is there, and satisfies requirements.txt"
-
-
-def test_the_container_resolves_both_files_at_once(space):
-    _, resolve = space
-    assert resolve(CPU_ONLY, "requirements.txt") == {"torch": f"{TORCH}+cpu"}
-    assert "nvidia-cublas" in resolve("requirements.txt", "requirements.txt"), "with --build-arg TORCH=requirements.txt"

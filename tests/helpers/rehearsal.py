@@ -1,6 +1,6 @@
 """Builds runs on fake CUDA tensors: tiny models of every family, drafters, trees, and verdicts that the test plays."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -44,7 +44,7 @@ from engine.models.runner import DecoderRunner
 from engine.models.translation import Translation
 from engine.trace.events import Round
 
-V = SMALL["vocab_size"]
+V, E = SMALL["vocab_size"], SMALL["hidden_size"]
 PROMPT = [5, 9, 13, 21, 5, 9, 13]  # its end repeats, so that prompt lookup has a match
 LETTERS = [chr(0x100 + i) for i in range(V)]
 TREE = (0, 0, 1, 1, 2, 3)  # siblings at two depths, and one branch that is longer
@@ -54,20 +54,24 @@ COSTS = {1: 1.0, 8: 1.1, 33: 1.5}
 
 
 class FakeWeights:
-    """Has the interface of a TensorReader: tensors without numbers, of the names that transformers' own model has."""
+    """Has the interface of a TensorReader: tensors without numbers. ``names``: of the tensors that transformers' own
+    model has; ``raws``: the shapes of those that are read as they are stored; ``words``: entries of the map d2t."""
 
     folder = Path("fake weights")
 
-    def __init__(self, dtype: torch.dtype, device: str, names=(), words: int = 0):
-        self.dtype, self.device, self.names, self.words = dtype, device, set(names), words
+    def __init__(self, dtype: torch.dtype, device: str, names=(), words: int = 0, raws: Mapping | None = None):
+        self.dtype, self.device, self.words, self.raws = dtype, device, words, raws or {}
+        self.names = {*names, *self.raws}
 
     def __contains__(self, name: str) -> bool:
         return name in self.names
 
-    def __call__(self, name: str, shape: tuple[int, ...]) -> torch.Tensor:
+    def __call__(self, name: str, shape: tuple[int, ...] = (1, 2 * E)) -> torch.Tensor:
         return torch.empty(shape, dtype=self.dtype, device=self.device)
 
     def raw(self, name: str) -> torch.Tensor:
+        if name in self.raws:
+            return torch.empty(self.raws[name], dtype=self.dtype)
         return torch.zeros(self.words, dtype=torch.long)
 
 
@@ -101,49 +105,14 @@ def head_runner(
     patch.setattr("engine.models.eagle3_head.word_ids", lambda d2t, *_: d2t)  # it reads the map's numbers
     with cuda.loading():
         if block:
-            config, weights = BlockConfig(**fields, mask_token=3), FakeBlock(model.dtype, model.device, words)
+            weights = FakeWeights(model.dtype, model.device, words=words, raws={"lm_head.weight": (words, E)})
+            config = BlockConfig(**fields, mask_token=3)
             head = BlockModel(Path("head"), model, config=config, weights=weights)
         else:
             weights = FakeWeights(model.dtype, model.device, words=words)
             head = EagleModel(Path("head"), model, config=EagleConfig(**fields), weights=weights)
         target.tap(head.reads)
         return DecoderRunner(head)
-
-
-class FakeBlock(FakeWeights):
-    """Tensors of a block head with rows of its own."""
-
-    def __init__(self, dtype: torch.dtype, device: str, words: int):
-        super().__init__(dtype, device, ["lm_head.weight"], words)
-
-    def __call__(self, name: str, shape: tuple[int, ...] | None = None) -> torch.Tensor:
-        return super().__call__(name, shape or (1, 2 * SMALL["hidden_size"]))
-
-    def raw(self, name: str) -> torch.Tensor:
-        if name == "lm_head.weight":
-            return torch.empty(self.words, SMALL["hidden_size"], dtype=self.dtype)
-        return super().raw(name)
-
-
-class FakeHeads(FakeWeights):
-    """Tensors of three Medusa heads, in the layout where they share the target's output layer."""
-
-    def __init__(self, dtype: torch.dtype, device: str):
-        super().__init__(dtype, device, [f"{k}.0.linear.{part}" for k in range(3) for part in ("weight", "bias")])
-
-    def raw(self, name: str) -> torch.Tensor:
-        E = SMALL["hidden_size"]
-        return torch.empty((E, E) if name.endswith("weight") else (E,), dtype=self.dtype)
-
-
-class FakeExit(FakeWeights):
-    """Tensors of an exit head with rows of its own."""
-
-    def __init__(self, dtype: torch.dtype, device: str):
-        super().__init__(dtype, device, ["d2t", "lm_head.weight"], V // 2)
-
-    def raw(self, name: str) -> torch.Tensor:
-        return super().raw(name) if name == "d2t" else torch.empty(V // 2, SMALL["hidden_size"], dtype=self.dtype)
 
 
 class TreeScript(Drafter):
@@ -177,10 +146,8 @@ def drafter_of(method: str, cuda: FakeCuda, target: DecoderRunner, patch) -> Dra
         same = target.model.dtype, target.device
         return DraftModelDrafter(model_runner(cuda, "llama", *same, max_position_embeddings=target.max_length))
     if method in ("intersection", "reencoding"):
-        same, kind = (
-            (target.model.dtype, target.device),
-            IntersectionDrafter if method == "intersection" else ReencodingDrafter,
-        )
+        kind = IntersectionDrafter if method == "intersection" else ReencodingDrafter
+        same = target.model.dtype, target.device
         unlike = model_runner(cuda, "llama", *same, max_position_embeddings=target.max_length, vocab_size=V - 8)
         return kind(unlike, TRANSLATION)
     if method in ("eagle", "eagle-chain"):
@@ -189,16 +156,21 @@ def drafter_of(method: str, cuda: FakeCuda, target: DecoderRunner, patch) -> Dra
     if method == "block":
         return BlockDrafter(head_runner(cuda, target, patch, block=True), target)
     if method == "medusa":
+        # Three heads, in the layout where they share the target's output layer.
+        raws = {f"{k}.0.linear.{part}": (E, E)[:n] for k in range(3) for n, part in ((2, "weight"), (1, "bias"))}
         with cuda.loading():
-            heads = MedusaModel(Path("heads"), target.model, weights=FakeHeads(target.model.dtype, target.device))
+            weights = FakeWeights(target.model.dtype, target.device, raws=raws)
+            heads = MedusaModel(Path("heads"), target.model, weights=weights)
         target.tap(heads.reads)
         return MedusaDrafter(heads, target)
     if method == "exit":
         patch.setattr("engine.models.exit_head.word_ids", lambda d2t, *_: d2t)  # it reads the map's numbers
         model, config = target.model, ExitConfig(exit_layer=1, hidden_size=target.model.width, intermediate_size=8,
                                                  vocab_size=V)  # fmt: skip
+        raws = {"lm_head.weight": (V // 2, E)}
         with cuda.loading():
-            head = ExitModel(Path("head"), model, config=config, weights=FakeExit(model.dtype, target.device))
+            weights = FakeWeights(model.dtype, target.device, ["d2t"], V // 2, raws)
+            head = ExitModel(Path("head"), model, config=config, weights=weights)
             runner = DecoderRunner(head, target.graphs)
         return ExitDrafter(runner, target)
     if method == "auto":

@@ -62,8 +62,3 @@ def test_an_error_over_there_is_the_jobs_own_sentence(worker, prompt, words):
     job = ask(worker, prompt)
     assert job.wait(10) and words in str(job.error) and type(job.error) is Unavailable
     assert rest(ask(worker))[-1].reason == "length", "the next run works"
-
-
-def test_work_without_a_model_stays_here(worker):
-    job = worker.submit([("lab", None)], lambda engine, should_stop: ((engine, n) for n in range(2)))
-    assert rest(job) == [(None, 0), (None, 1)] and worker.ended == []

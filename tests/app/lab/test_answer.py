@@ -149,34 +149,28 @@ def served(tmp_path_factory):
         engine.worker.close()
 
 
-def test_a_question_is_answered_with_files_and_a_configuration(served, monkeypatch):
+def test_a_question_is_stopped_gone_on_with_and_answered_with_files_and_a_configuration(served, monkeypatch):
     monkeypatch.setattr(sweep_results, "ceiling", lambda tau: math.inf)  # however busy the machine is, nothing is noise
-    handlers, state = served, PageState()
+    handlers, state, updates = served, PageState(), []
     values = form(place=handlers.service.offer.pair, users=2, own="the cat\n---\nthe hat")
     _, plan = handlers.parse(values)
     assert [text for _, text in plan.texts] == ["the cat", "the hat"] and plan.loads == (2,)
     handlers.begin(VISITOR, state)
-    updates = list(handlers.run(VISITOR, state, *values))
+    for update in handlers.run(VISITOR, state, *values):
+        updates.append(update)
+        if state.result:
+            handlers.stop(VISITOR)
+    assert not state.result.is_complete and "Stopped early" in json.loads(updates[-1].answer)["sure"]
+    handlers.begin(VISITOR, state)
+    *_, last = handlers.run(VISITOR, state, *values)
     assert state.result.is_complete and {load.users for load in state.result.loads} == {2}
-    assert json.loads(updates[-1].answer)["answer"].startswith("For 2 users at once")
+    assert json.loads(last.answer)["answer"].startswith("For 2 users at once")
     _, _, table, numbers, recipes = handlers.end(state)
     assert table["value"].endswith(".csv") and numbers["value"].endswith(".json") and json.loads(recipes)["lead"]
     again = PageState()
     handlers.begin(VISITOR, again)
     list(handlers.run(VISITOR, again, *values))
     assert again.result.loads == state.result.loads, "an equal question finds what was measured"
-
-
-def test_a_stopped_question_keeps_its_answer_so_far(served):
-    handlers, state = served, PageState()
-    values = form(place=handlers.service.offer.pair, kind="code")
-    handlers.begin(VISITOR, state)
-    updates = []
-    for update in handlers.run(VISITOR, state, *values):
-        updates.append(update)
-        if state.result and not state.result.is_complete:
-            handlers.stop(VISITOR)
-    assert state.result and not state.result.is_complete and "Stopped early" in json.loads(updates[-1].answer)["sure"]
 
 
 @pytest.mark.parametrize(

@@ -3,24 +3,20 @@
 import csv
 import io
 import json
-import threading
 import zipfile
 from dataclasses import replace
 
 import pytest
-from fake_worker import TEXT, FakeEngine, FakeWorker, pieces, play, wait_for
-from lab_pages import VISITOR, said
+from fake_worker import TEXT, FakeEngine, FakeWorker, pieces, play
+from lab_pages import VISITOR, compare_form, said
 
-from app.form import defaults
 from app.jobs.service import Service
 from app.lab.compare import view
-from app.lab.compare.handlers import MOST, OWN, SHARED, SKIP, START, CompareHandlers, beginning, count, parse_form
+from app.lab.compare.handlers import SKIP, START, CompareHandlers, beginning, count, parse_form
 from app.lab.compare.view import Column
 from app.lab.experiment import PageState
 from app.server.limits import Limits
 from engine.config import RunConfig, SamplingParams
-from engine.errors import BadInput, Unavailable
-from engine.trace.events import Round
 from engine.trace.trace import fold, from_json
 
 
@@ -28,18 +24,9 @@ def page(worker=None, **limits) -> CompareHandlers:
     return CompareHandlers(Service(FakeEngine(worker), Limits(**limits)))
 
 
-def form(shown=3, own=None, **changes) -> list:
-    """``own``: by number of the column, what differs from the start."""
-    shared = defaults() | {"tokens": 24, "prompt": "Hi"} | changes
-    columns = [dict(start) for start in beginning(("none", "ngram", "lm"))]
-    for number, values in (own or {}).items():
-        columns[number] |= values
-    return [*(shared[name] for name in SHARED), shown, *(column[name] for column in columns for name in OWN)]
-
-
 def run(handlers, again=False, state=None, **changes) -> list:
     handler = handlers.run_again if again else handlers.run
-    return list(handler(VISITOR, PageState() if state is None else state, *form(**changes)))
+    return list(handler(VISITOR, PageState() if state is None else state, *compare_form(**changes)))
 
 
 def lines(text: str) -> list[dict]:
@@ -64,9 +51,6 @@ def column(method="ngram", gamma=4, text=TEXT, tokens=24, temperature=0.0, seed=
     return Column(config, fold(play(config, text)) if trace else None)
 
 
-# ── which runs ──
-
-
 def test_a_pair_starts_with_what_it_has_to_draft_with():
     assert [c["method"] for c in beginning(("none", "ngram", "lm", "eagle"))] == ["none", "ngram", "lm", "eagle"]
     assert count(("none", "ngram", "lm", "eagle")) == 4 and count(("none", "ngram")) == 2 and count(("none",)) == 2
@@ -75,32 +59,11 @@ def test_a_pair_starts_with_what_it_has_to_draft_with():
 
 
 def test_the_columns_become_requests():
-    made = parse_form(form(shown=4, own={3: {"method": "lm", "auto": True, "temperature": 0.7}}))
+    made = parse_form(compare_form(shown=4, own={3: {"method": "lm", "auto": True, "temperature": 0.7}}))
     found = [(c.config.method, c.config.gamma, c.config.sampling.temperature) for c in made]
     assert found == [("none", 0, 0), ("ngram", 4, 0), ("lm", 2, 0), ("lm", "auto", 0.7)]
     assert {c.config.prompt for c in made} == {"Hi"} and {c.config.max_new_tokens for c in made} == {24}
-    assert len(parse_form(form(shown=2))) == 2
-
-
-@pytest.mark.parametrize(
-    ("changes", "words"),
-    [
-        ({"prompt": " "}, "The prompt is empty"),
-        ({"own": {1: {"gamma": 99}}}, "Run 2: gamma is 99"),
-        ({"own": {2: {"temperature": None}}}, "Run 3: Temperature is empty"),
-        ({"own": {0: {"method": "magic"}}}, "Run 1: Method cannot be 'magic'"),
-        ({"own": {1: {"method": "eagle"}}}, "has no method 'eagle'"),
-        ({"own": {1: {"acceptance": "lenient"}}}, "Run 2: Acceptance rule cannot be 'lenient'"),
-        ({"pair": "giant"}, "giant needs about 900 GB"),
-        ({"shown": 1}, "Choose 2 to 4 runs"),
-    ],
-)
-def test_nonsense_is_a_sentence_and_the_next_run_works(changes, words):
-    worker = FakeWorker()
-    handlers = page(worker)
-    last = run(handlers, **changes)[-1]
-    assert said(last)["kind"] == "error" and words in said(last)["text"] and worker.jobs == []
-    assert said(run(handlers)[-1])["kind"] != "error"
+    assert len(parse_form(compare_form(shown=2))) == 2
 
 
 def test_a_lossy_column_is_marked_in_the_grid_the_table_the_sentence_and_the_files():
@@ -118,30 +81,12 @@ def test_a_lossy_column_is_marked_in_the_grid_the_table_the_sentence_and_the_fil
     assert "does not follow the target's odds" in view.text_sentence(sampled, 1)
 
 
-def test_a_column_goes_and_those_behind_it_move_up():
-    plain, copies, drafts, auto = (
-        [*own, "token"]
-        for own in (["none", False, 4, 0], ["ngram", False, 4, 0], ["lm", False, 2, 0], ["auto", True, 4, 0])
-    )
-    values = [*plain, *copies, *drafts, *auto]
-    number, *rest = CompareHandlers.remove(1)(3, *values)
-    assert number == 2 and [each["visible"] for each in rest[:MOST]] == [True, True, False, False]
-    assert rest[2 * MOST + 1 :] == [*plain, *drafts, *auto, *copies]
-    assert not any(each["visible"] for each in rest[MOST : 2 * MOST]), "two is the least"
-    assert CompareHandlers.remove(0)(2, *values)[0] == 2 and CompareHandlers.remove(3)(3, *values)[0] == 3
-    grown = CompareHandlers.add(3)
-    assert grown[0] == 4 and grown[-1]["interactive"] is False and CompareHandlers.add(4)[0] == 4
-
-
 def test_another_pair_offers_its_methods_and_keeps_what_it_can():
     told, *methods = page().select_pair("thinker", "none", "lm", "ngram", "auto")
     assert [each["value"] for each in methods] == ["none", "auto", "ngram", "auto"]
     assert {value for _, value in methods[0]["choices"]} == {"auto", "none", "ngram", "lookahead"}
     assert json.loads(told)["text"] == ""
     assert json.loads(page().select_pair("giant", *["none"] * 4)[0])["kind"] == "error"
-
-
-# ── the runs ──
 
 
 def test_runs_come_one_after_the_other_and_all_their_rounds_arrive():
@@ -159,13 +104,6 @@ def test_runs_come_one_after_the_other_and_all_their_rounds_arrive():
     assert whole[0]["run"] == lines(screens[0].grid)[0]["run"], "the same runs, so the reader keeps their place"
     fractions = [said(s)["fraction"] for s in screens if s.notice is not SKIP and said(s)["fraction"] is not None]
     assert fractions == sorted(fractions) and all(0 <= fraction <= 1 for fraction in fractions)
-
-
-def test_no_token_of_a_round_carries_more_than_its_own_numbers():
-    """Distributions make up nearly all of a trace; four runs of them would be megabytes."""
-    long = [column(tokens=500, method=m, gamma=g) for m, g in (("none", 0), ("ngram", 4), ("lm", 2), ("lm", 8))]
-    text = view.full_grid("x", long)
-    assert "p_top" not in text and len(text) < 1_500_000
 
 
 def test_the_end_has_the_table_the_chart_and_the_files():
@@ -187,51 +125,13 @@ def test_the_end_has_the_table_the_chart_and_the_files():
     with open(table_file["value"], encoding="utf-8-sig", newline="") as file:
         read_ = list(csv.DictReader(file))
     assert read_[0]["passes"] == "24" and float(read_[1]["speedup"]) > 1
-
-
-def test_the_same_runs_again_are_recorded_and_can_be_measured_anew():
-    worker = FakeWorker()
-    handlers = page(worker)
-    state = PageState()
-    run(handlers, state=state)
     (screen,) = run(handlers, state=state)
-    assert len(worker.runs) == 3 and said(screen)["text"].startswith("Recorded ")
-    assert handlers.end(state)[-1]["visible"]
-    assert {line["state"] for line in lines(screen.grid) if line["type"] == "head"} == {"recorded"}
-    run(handlers, again=True, state=state)
-    assert len(worker.runs) == 6 and not handlers.end(state)[-1]["visible"]
-
-
-def test_stop_keeps_what_there_is():
-    worker = FakeWorker(step=0.05)
-    handlers, screens, state = page(worker), [], PageState()
-    thread = threading.Thread(target=lambda: screens.extend(handlers.run(VISITOR, state, *form(tokens=400))))
-    thread.start()
-    wait_for(lambda: any("Run 1 of 3" in s.notice for s in screens if s.notice is not SKIP))
-    handlers.stop(VISITOR)
-    thread.join(5)
-    assert not thread.is_alive()
-    last = screens[-1]
-    assert said(last)["text"].startswith("Stopped")
-    heads = [line for line in lines(last.grid) if line["type"] == "head"]
-    assert {head["state"] for head in heads} == {"stopped"} and handlers.end(state)[2]["interactive"]
-    assert 0 < sum(line["type"] == "round" for line in lines(last.grid)) < 100
-    assert json.loads(last.table)["rows"][0][0][0] == "1: Plain decoding (stopped)"
-
-
-def test_a_failing_run_keeps_what_it_made():
-    handlers = page(FakeWorker(fail=Unavailable("The weights are damaged; fetch them again.")))
-    last = run(handlers)[-1]
-    assert said(last)["kind"] == "error" and "The rounds so far stay" in said(last)["text"]
-    assert sum(line["type"] == "round" for line in lines(last.grid)) == 2
+    assert said(screen)["text"].startswith("Recorded ") and handlers.end(state)[-1]["visible"]
 
 
 def test_the_time_limit_is_said():
-    handlers = page(FakeWorker(step=0.2), seconds=1)
-    assert "may take up to 1 s" in said(run(handlers, tokens=400)[-1])["text"]
-
-
-# ── are the texts the same? ──
+    handlers = page(FakeWorker(step=0.05), seconds=0.2)
+    assert "may take up to 0.2 s" in said(run(handlers, tokens=400)[-1])["text"]
 
 
 def other(text: str, at: int) -> str:
@@ -268,17 +168,6 @@ def test_a_text_is_compared_with_that_of_run_1(first, run, words):
     assert view.text_sentence([first, run], 1).startswith(words)
 
 
-def test_a_text_that_differs_is_marked_from_its_first_token_on():
-    made = [PLAIN, column(text=other(TEXT, 7)), column("lm", 2)]
-    heads = [line for line in lines(view.full_grid("x", made)) if line["type"] == "head"]
-    assert [head.get("parted") for head in heads] == [None, 7, None]
-    assert view.to_csv(made).splitlines()[2].endswith(",8")
-    assert view.text_sentence([PLAIN, column(trace=False)], 1) == ""
-
-
-# ── words, tables, files ──
-
-
 def slower(run: Column) -> Column:
     rounds = tuple(replace(r, start=10 * r.start, end=10 * r.end) for r in run.trace.rounds)
     return replace(run, trace=replace(run.trace, rounds=rounds))
@@ -297,30 +186,3 @@ def test_the_fastest_is_named(made, kind, words):
     got = view.conclusion(made)
     assert got[0] == kind and words in got[1]
     assert kind != "slow" or json.loads(view.table(made))["rows"][0][3][1] == "best", "the baseline"
-
-
-def test_without_a_plain_column_there_is_no_speedup():
-    made = [column(), column("lm", 2)]
-    assert view.ratio(made, 0) is None and "without a plain run" in view.table(made)
-    assert [row["speedup"] for row in csv.DictReader(io.StringIO(view.to_csv(made)))] == ["", ""]
-
-
-def test_auto_says_what_it_came_to():
-    chosen = column("ngram", "auto")
-    assert Column(replace(chosen.config, method="auto"), chosen.trace).name == "Auto: N-gram lookup, γ auto"
-    assert Column(replace(chosen.config, method="auto")).name == "Auto, γ auto"
-
-
-def test_text_of_a_model_cannot_form_a_tag():
-    text = view.full_grid("x", [column("none", 0, tokens=40), column(tokens=40)])
-    assert "<" not in text and "script" in text
-    event = next(e for e in play(RunConfig("Hi", gamma=2)) if isinstance(e, Round))
-    assert lines(view.rounds(1, [event]))[0]["column"] == 1
-
-
-def test_an_empty_column_asks_for_nothing():
-    made = [column(trace=False)] * 2
-    assert view.chart(made) == view.chart([]) and json.loads(view.table(made))["rows"] == []
-    assert zipfile.ZipFile(io.BytesIO(view.traces(made))).namelist() == []
-    with pytest.raises(BadInput):
-        parse_form(form(shown=5))

@@ -1,4 +1,4 @@
-"""The theory's values: the visitor's run as a point, the points measured here, their tables and files."""
+"""The theory's values: the visitor's run as a point, points measured on a real engine, their tables and files."""
 
 import csv
 import io
@@ -6,16 +6,17 @@ import json
 from dataclasses import replace
 
 import pytest
-from fake_worker import recorded
-from sample_traces import round_, small, token
+from fake_worker import FakeEngine, recorded
+from lab_pages import VISITOR, WorkingWorker, rows, said, theory_form
 
+from app.jobs.service import Service
 from app.jobs.visitor import Session
 from app.lab.experiment import PageState
-from app.lab.theory import exits, view
-from app.lab.theory.handlers import curves, parse_form
+from app.lab.theory import view
+from app.lab.theory.handlers import TheoryHandlers, curves
 from app.lab.theory.request import DeviceCosts, Point, PointPlan, PointSet
+from app.server.limits import Limits
 from engine.bench.sample import PairedRun, Sample
-from engine.errors import BadInput
 from engine.trace.events import CostModel
 from engine.trace.metrics import compute_metrics
 from engine.trace.speedup_model import idealised_speedup
@@ -57,40 +58,13 @@ def test_a_run_and_its_baseline_become_a_point():
     assert found["measured"] == pytest.approx(ratio, rel=1e-5)
     assert found["predicted"] == pytest.approx(numbers.predicted_speedup, rel=1e-5)
     assert f"Measured: {ratio:.2f}×" in found["words"] and "n-gram lookup" in found["words"]
-
-
-def test_gamma_is_the_mean_of_the_rounds_that_drafted():
-    run = small()  # one round of three drafts, one without
-    found = told(run)
-    assert found["gamma"] == 3.0 and "1 of 2 rounds drafted, 3.0 tokens each" in found["words"]
-    assert found["alpha"] == 0.5 and "1 of 2 tested drafts" in found["words"]
-    run = replace(run, rounds=(round_(0, [token("rejected"), token("resampled")], [0]),))
-    assert told(run)["alpha"] == 0.0 and told(run)["gamma"] == 1.0
-
-
-def test_without_a_whole_baseline_nothing_was_measured():
-    run, plain = recorded(), recorded("none", 0)
     stopped = replace(plain, finished=replace(plain.finished, reason="cancelled"))
-    for baseline in (None, stopped):
-        found = told(run, baseline)
-        assert found["measured"] is None and found["predicted"] > 1
-        assert "no speedup was measured" in found["words"]
-
-
-def test_plain_decoding_has_costs_and_no_point():
-    found = told(recorded("none", 0))
-    assert found["alpha"] is found["gamma"] is found["measured"] is found["predicted"] is None
-    assert found["v"]["1"] == 1.0 and "has no α" in found["words"]
+    for found in (told(run), told(run, stopped)):
+        assert found["measured"] is None and "no speedup was measured" in found["words"]
 
 
 @pytest.mark.parametrize(
-    "costs",
-    [
-        None,
-        CostModel(-0.1, {1: 1.0}, 256, 0.03),
-        CostModel(float("nan"), {1: 1.0}, 256, 0.03),
-        CostModel(0.1, {1: 1.0, 4: float("inf")}, 256, 0.03),
-    ],
+    "costs", [None, CostModel(-0.1, {1: 1.0}, 256, 0.03), CostModel(0.1, {1: 1.0, 4: float("nan")}, 256, 0.03)]
 )
 def test_costs_that_no_device_has_are_left_out(costs):
     found = told(with_costs(costs))
@@ -109,12 +83,6 @@ def test_a_busy_machine_and_passes_cheaper_than_a_single_token_are_said():
         assert word not in told(with_costs(replace(MODEL, **usual)))["where"]
 
 
-def test_nothing_a_file_claims_becomes_a_tag():
-    run = recorded()
-    run = replace(run, started=replace(run.started, device="<script>{{1+1}}"))
-    assert "<" not in view.curves(run, None, True, NOTHING_MEASURED) and told(run)["where"].count("<script>") == 1
-
-
 def test_the_recorded_run_stands_in_until_there_is_one():
     first = json.loads(curves(Session(), PageState()))
     assert first["own"] is False and first["alpha"] > 0 and first["words"].startswith("No run of yours yet")
@@ -122,9 +90,6 @@ def test_the_recorded_run_stands_in_until_there_is_one():
     assert json.loads(curves(Session(run), PageState()))["own"] is True
     assert json.loads(curves(Session(Trace(run.started)), PageState()))["own"] is False
     assert told(None, own=False) == {"own": False, "words": view.NO_RUN, "here": None}
-
-
-# ── points measured here ──
 
 
 def test_points_come_with_the_costs_their_curves_are_drawn_from():
@@ -149,60 +114,32 @@ def test_every_point_comes_once_before_any_comes_twice():
     assert PointPlan((0.3, 0.9), (1, 4)).left(measured) == 3, "only missing points are measured"
 
 
-@pytest.mark.parametrize(
-    ("alphas", "gammas", "repeats", "words"),
-    [
-        ([], [2], 1, "at least one α"),
-        ([0.5], [], 1, "at least one draft length"),
-        ([0.55], [2], 1, "among the boxes"),
-        ([0.5], [3], 1, "among the boxes"),
-        ([0.5], [2], 99, "Repeats is 99; choose from 1 to 5"),
-        ([0.5], [2], 1.5, "whole number"),
-        ([0.5], [2], None, "whole number"),
-        ([0.5], [2], float("nan"), "whole number"),
-    ],
-)
-def test_nonsense_is_refused_in_words(alphas, gammas, repeats, words):
-    with pytest.raises(BadInput, match=words):
-        parse_form("tiny", "lm", alphas, gammas, 24, repeats)
-
-
-def cells(table: str) -> list:
-    return json.loads(table)["rows"]
-
-
 def test_the_table_has_every_point_and_marks_the_fastest():
     certain = replace(point(0.8, 2, 1.4), low=1.3, high=1.5)
     slower = [replace(point(0.5, 2, 0.9), low=0.8, high=1.0), replace(point(0.8, 4, 1.2, turns=3), low=1.1, high=1.25)]
-    rows = cells(view.points_table(points(certain, *slower)))
-    assert [(row[0][0], row[1][0], row[-1][0]) for row in rows] == [
+    table, predicted = view.points_table(points(certain, *slower)), expected(0.5, 2)
+    assert [(row[0], row[1], row[-1]) for row in rows(table)] == [
         ("0.5", "2", "1"), ("0.8", "2", "1"), ("0.8", "4", "3")
     ]  # fmt: skip
-    predicted = expected(0.5, 2)
-    assert [cell for cell, _ in rows[0][5:8]] == ["0.90× (0.80–1.00)", f"{predicted:.2f}×", f"{0.9 / predicted:.2f}"]
-    assert [row[5] for row in rows if row[5][1]] == [["1.40× (1.30–1.50)", "best"]]
-    close = cells(view.points_table(points(replace(certain, low=1.2), *slower)))
-    assert not any(row[5][1] for row in close), "no star inside the noise"
-    slow = cells(view.points_table(points(point(0.5, 2, 0.9))))
-    assert slow[0][5] == ["0.90×", ""], "nothing slower than plain decoding is a best"
+    assert rows(table)[0][5:8] == ["0.90× (0.80–1.00)", f"{predicted:.2f}×", f"{0.9 / predicted:.2f}"]
+    assert json.loads(table)["rows"][1][5] == ["1.40× (1.30–1.50)", "best"] and table.count('"best"') == 1
+    for unsure in (points(replace(certain, low=1.2), *slower), points(point(0.5, 2, 0.9))):
+        assert '"best"' not in view.points_table(unsure), "inside the noise, or slower than plain decoding"
 
 
 @pytest.mark.parametrize(
     ("speeds", "words"),
     [
         ((0.8, 0.9, 1.1), "between α = 0.5 and 0.7"),
-        ((0.8, 0.9, 0.95), "at none measured, up to 0.7"),
         ((1.1, 1.15, 1.2), "at every α measured, from 0.3"),
         ((1.0, 1.1, 1.2), "from α = 0.5 on; below it no difference"),
-        ((1.0, 1.02, 0.98), "no difference from plain decoding"),
         ((0.8, 0.9, 9.0), "at none measured, up to 0.5"),
-        ((0.8, 1.1, 0.9), "too noisy"),
         ((1.1, 0.9, 1.2), "too noisy"),
     ],
 )
 def test_the_break_even_is_no_more_exact_than_the_points(speeds, words):
     measured = points(*(point(alpha, 2, speed) for alpha, speed in zip((0.3, 0.5, 0.7), speeds, strict=True)))
-    assert words in cells(view.break_even_table(measured))[0][2][0]
+    assert words in rows(view.break_even_table(measured))[0][2]
 
 
 def test_the_files_hold_the_points_and_their_single_runs():
@@ -216,13 +153,6 @@ def test_the_files_hold_the_points_and_their_single_runs():
     assert content["points"][0]["turns"][0]["plain"]["seconds"] == 1.0
 
 
-def test_the_summary_never_calls_a_slowdown_a_gain():
-    assert view.summary(points(point(0.5, 2, 0.9), point(0.6, 2, 0.95))).startswith("No point was certainly faster")
-    assert view.summary(points(point(0.5, 2, 0.9), point(0.9, 2, 1.6))).startswith(
-        "1× was reached between α = 0.5 and 0.9. The fastest"
-    )
-
-
 def test_a_point_that_cannot_be_is_shown_nowhere():
     wrong = point(0.9, 2, 3.21)  # at two tokens a pass
     both = points(point(0.5, 2, 0.9), wrong)
@@ -231,19 +161,51 @@ def test_a_point_that_cannot_be_is_shown_nowhere():
     assert "3.2" not in shown and "noise" in shown and "Measure again" in view.summary(points(wrong))
 
 
-def test_points_far_from_their_curve_are_called_noisy():
-    for factor, far in ((1, False), (1.25, False), (2.5, True), (0.5, True)):
-        several = point(0.9, 2, factor * expected(0.9, 2)), point(0.9, 4, expected(0.9, 4))
-        both = points(*(replace(each, tau=9.0) for each in several))
-        assert (view.NOISY in view.summary(both)) is far
+class Page:
+    def __init__(self, engine=None):
+        self.worker = WorkingWorker(engine)
+        self.handlers, self.state = TheoryHandlers(Service(FakeEngine(self.worker), Limits())), PageState()
+
+    def press(self, **changes) -> list:
+        self.handlers.begin(VISITOR, self.state)
+        return list(self.handlers.run(VISITOR, self.state, *theory_form(**{"alphas": [0.1, 0.9]} | changes)))
 
 
-def test_the_recorded_exits_show_each_layer_and_the_head():
-    record = json.loads(exits.RECORDED.read_text())
-    found = json.loads(exits.recorded())["figures"]["exits"]
-    agrees, speedup, head = found["data"]
-    assert agrees["x"] == speedup["x"] == list(range(31)) and agrees["y"][-1] == 1.0
-    (trained,) = (each for each in record["exits"] if each["is_trained"])
-    assert head["x"] == [2, 2] and head["y"] == pytest.approx([trained["agreement"], trained["predicted"]], rel=1e-3)
-    best = max(each["predicted"] for each in record["exits"][:30])
-    assert f"come to {best:.2f}× plain" in found["note"] and record["device"] in found["note"]
+def test_points_are_measured_beside_plain_decoding_and_cleared(engine):
+    page = Page(engine)
+    last = page.press(gammas=[1, 4], repeats=2)[-1]
+    measured = page.state.result
+    assert measured.points.keys() == {(a, g) for a in (0.1, 0.9) for g in (1, 4)}
+    assert all(len(p.turns) == 2 and p.speedup > 0 for p in measured.ordered) and measured.costs.model.v[1] == 1.0
+    assert measured.points[0.9, 4].tau > 2 > measured.points[0.1, 4].tau and measured.points[0.9, 4].seen > 0.6
+    assert said(last)["kind"] in ("good", "slow") and len(rows(last.points)) == 4
+    assert page.handlers.end(page.state)[-1]["interactive"]
+    _, curves, break_even, points, csv, _, restart = page.handlers.clear(Session(), page.state)
+    assert page.state.result is None and rows(points) == rows(break_even) == [] and '"here":null' in curves
+    assert csv["value"] is None and not csv["interactive"] and not restart["interactive"]
+
+
+def test_more_points_and_repeats_go_on_from_those_there_are_and_other_settings_do_not(engine):
+    page = Page(engine)
+    page.press()
+    first, before = page.state.result, page.worker.units
+    assert "had been measured" in said(page.press()[-1])["text"]
+    page.press(alphas=[0.1, 0.5, 0.9])
+    assert page.state.result.points[0.9, 2] is first.points[0.9, 2] and (0.5, 2) in page.state.result.points
+    assert page.worker.units == before + 2, "the costs, and one turn"
+    page.press(repeats=2)
+    twice = page.state.result.points[0.9, 2].turns
+    assert twice[0] is first.points[0.9, 2].turns[0] and len(twice) == 2
+    kept = page.state.result
+    page.press(alphas=[])
+    assert page.state.result is kept, "a refused form loses no points"
+    page.press(alphas=[0.9], tokens=32)
+    assert page.state.result.points.keys() == {(0.9, 2)} and page.state.result.tokens == 32
+
+
+def test_the_pair_says_which_methods_can_be_measured():
+    handlers = Page().handlers
+    assert handlers.drafting_methods("smollm2-135m") == ["lm", "ngram"]
+    update, _ = handlers.select_pair("thinker", "lm")
+    assert update["value"] == "ngram" and [v for _, v in update["choices"]] == ["ngram"]
+    assert "900 GB" in handlers.select_pair("giant", "lm")[1]

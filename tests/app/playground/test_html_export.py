@@ -6,7 +6,6 @@ import json
 import re
 from dataclasses import replace
 
-from fake_worker import recorded
 from sample_traces import small
 
 from app.jobs.visitor import Session
@@ -65,26 +64,6 @@ def test_the_policy_names_exactly_the_script_and_the_styles_and_nothing_else():
     assert re.search(r"\s(src|href|style|on\w+)\s*=", re.sub(r"<(script|style).*?</\1>", "", page, flags=re.S)) is None
 
 
-def test_the_file_holds_the_run_its_race_and_its_figures():
-    run, baseline = recorded(), recorded("none", 0)
-
-    def lines(*traces: Trace) -> list[dict]:
-        return list(map(json.loads, json.loads(parts(html_export.page(*traces))[1])["values"]["stage"].splitlines()))
-
-    kinds = [line["type"] for line in lines(run, baseline)]
-    assert kinds.count("round") == len(run.rounds) and kinds[-3:] == ["finish", "numbers", "compared"]
-    numbers = lines(run, baseline)[-2]
-    assert numbers["tiles"]["speedup"][1] == "against no drafting, recorded with it, one run each"
-    assert numbers["plain"]["counts"][-1] == len(baseline.emitted)
-    alone = lines(run)[-1]
-    assert alone["plain"] is None and "without a complete baseline" in alone["tiles"]["speedup"][1]
-
-
-def test_a_run_that_broke_off_is_over_all_the_same():
-    lines = json.loads(parts(html_export.page(replace(small(), finished=None)))[1])["values"]["stage"].splitlines()
-    assert json.loads(lines[-2]) == {"type": "finish", "reason": "lost", "tokens": 3}
-
-
 def test_the_file_is_small():
     trace = load(OPENING)
     size = len(html_export.page(trace).encode())
@@ -108,13 +87,11 @@ def test_facts_are_words_whatever_the_settings_are():
     found = dict(facts(trace))
     assert all(isinstance(value, str) for value in found.values())
     assert found["Temperature"] == "0.5" and found["top-p"] == "0.9" and "top-k" not in found
-    assert found["Seed"] == str(2**63 - 1) and found["Chat template"] == "off" and "Thinking" not in found
+    assert found["Seed"] == str(2**63 - 1) and "Thinking" not in found
     assert len(found["System prompt"]) == LONGEST + 1 and "kept out" not in found.values()
-    assert found["Device"] == "cpu" and found["Versions"] == "torch 2"
     assert dict(facts(replace(trace, started=replace(trace.started, config={"sampling": 3}))))["Models"] == "a-pair"
     unlike = replace(trace.started, translated=Translated("tokens", 4_136, 49_152, 4_252))
-    said = "by tokens that both have; 4,136 in common, of the target's 49,152 and the draft's 4,252"
-    assert dict(facts(replace(trace, started=unlike)))["Translation"] == said and "Translation" not in found
+    assert "4,136 in common" in dict(facts(replace(trace, started=unlike)))["Translation"]
     exiting = replace(trace.started, exit_layers=(2, 30))
     assert dict(facts(replace(trace, started=exiting)))["Early exit"] == "after 2 of 30 layers"
     for extra, words in (

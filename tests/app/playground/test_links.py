@@ -4,7 +4,6 @@ import json
 import random
 from pathlib import Path
 from types import SimpleNamespace
-from urllib.parse import quote, urlencode
 
 import pytest
 from fake_worker import FakeEngine
@@ -29,25 +28,10 @@ from engine.trace.branch import request_of
 LIMITS = Limits(new_tokens=512, prompt_chars=8_000)
 CONTROLS = described(LIMITS)
 PAIRS = [
-    Pair(
-        "smollm2-135m",
-        "SmolLM2 135M",
-        ("ngram", "lookahead", "eagle", "none"),
-        "ab810cf68114990406fdf996510dd3d3c6adbdf5",
-    ),
+    Pair("smollm2-135m", "SmolLM2 135M", ("ngram", "lookahead", "eagle", "none"), "ab810cf68114" + "0" * 28),
     Pair("qwen3-4b", "Qwen3 4B", ("ngram", "none"), ""),
 ]
-HOSTILE = [
-    "<script>window.pwned=1</script>",
-    "{{1+1}}",
-    "${1+1}",
-    "a&b=c#d",
-    "+ %41 ?",
-    "🌊\n\t",
-    "\u202eשלום",
-    "a\u2028b",
-    "a\x00b",
-]
+HOSTILE = ["<script>window.pwned=1</script>", "{{1+1}} ${1+1}", "a&b=c#d + %41 ?", "🌊\n\t\u202eשלום", "a\u2028b\x00"]
 
 
 def opened(text: str) -> Link:
@@ -81,9 +65,6 @@ def any_run(chance: random.Random) -> RunConfig:
     )  # fmt: skip
 
 
-# ── out and back ──
-
-
 def test_a_link_reproduces_its_run():
     chance = random.Random(7)
     for _ in range(400):
@@ -97,9 +78,6 @@ def test_a_link_reproduces_its_run():
 
 
 def test_only_what_differs_is_written():
-    assert opened("acceptance=typical&epsilon=2&delta=0.5").refused == (
-        "Threshold ε cannot be '2'; it is a number from 0 to 1.",
-    )
     assert query(defaults(LIMITS), CONTROLS) == ""
     assert query(defaults(LIMITS) | {"temperature": 0.5, "auto": False}, CONTROLS) == "auto=0&temperature=0.5"
     assert query(defaults(LIMITS), CONTROLS, PAIRS[0].revision) == "revision=ab810cf68114"
@@ -115,30 +93,19 @@ def test_a_prompt_too_long_for_a_link_is_said():
         query(defaults(LIMITS) | {"prompt": "🌊" * 1000}, CONTROLS)
 
 
-# ── links that were typed or changed ──
-
-
 @pytest.mark.parametrize(
     ("text", "words"),
     [
         ("temperature=1e99", "Temperature cannot be '1e99'; it is a number from 0 to 2."),
         ("temperature=nan", "Temperature cannot be 'nan'"),
-        ("temperature=-1", "from 0 to 2"),
-        ("temperature=", "Temperature cannot be ''"),
         ("temperature=٣", "Temperature cannot be"),
         ("seed=1.5", "Seed cannot be '1.5'; it is a whole number."),
-        ("seed=" + "9" * 19, "Seed cannot be"),
         ("seed=" + "9" * 5000, "Seed cannot be"),
-        ("seed=-1", "Seed cannot be '-1'"),
-        ("tokens=513", "from 1 to 512"),
         ("tokens=1e9999", "from 1 to 512"),
-        ("gamma=17", "from 0 to 16"),
         ("auto=yes", "auto cannot be 'yes'; the link may name 1, 0."),
         ("method=%3Cscript%3E", "Method cannot be '<script>'"),
-        ("pair=../../etc/passwd", "Models cannot be '../../etc/passwd'"),
         ("pair=someone/else", "the link may name smollm2-135m, qwen3-4b"),
         ("pair=qwen3-4b&method=eagle", "Qwen3 4B has no draft for the method 'eagle'."),
-        ("form=html", "Prompt form cannot be 'html'"),
         ("prompt=" + "x" * 6_999, "Prompt has 6,999 characters; this page takes up to 6,000."),
         ("hide=seed,passwords,cookies", "hides 2 controls that this page does not have"),
         ("prompt=" + "x" * 9_000, "The link is 9,007 characters long"),
@@ -154,50 +121,18 @@ def test_what_does_not_fit_is_left_out_and_said(text, words):
     settings(defaults(LIMITS) | link.values)
 
 
-def test_the_rest_of_a_link_survives_what_is_refused():
-    link = opened("temperature=hot&seed=7&prompt=Hello")
-    assert link.values == {"prompt": "Hello", "seed": 7}
-    words = sentence(link, CONTROLS)
-    assert words.startswith("Temperature cannot be 'hot'") and "Everything else in the link was used." in words
-    assert words.endswith(
-        "Filled in from the link: Prompt, Seed. Nothing has run yet: read the prompt, then press Run."
-    )
-
-
 @pytest.mark.parametrize(
     "text", ["", "?", "__theme=dark&utm_source=x", "?=", "&&&", "%", "%ff%fe=%ed%a0%80", "present=2"]
 )
 def test_what_is_not_ours_is_passed_over(text):
     assert opened(text) == Link() and sentence(opened(text), CONTROLS) == ""
-
-
-@pytest.mark.parametrize("text", HOSTILE)
-def test_hostile_prompts_are_only_text(text):
-    assert opened(f"prompt={quote(text)}").values == {"prompt": text}
     assert opened("prompt=%ed%a0%80").values["prompt"].isprintable(), "half a character becomes a whole one"
 
 
-def test_hiding_and_presenting():
-    link = opened("hide=temperature,seed,,seed&present=1")
-    assert link.hide == ("temperature", "seed") and link.present and link.refused == ()
-    assert opened("hide=%23id%7B%7D").hide == () and opened("hide=" + "seed," * 900).hide == ("seed",)
-
-
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
-        ("revision=ab810cf68114", ""),
-        ("revision=0123456789ab", "made with revision 0123456789ab of smollm2-135m; this server has revision ab810cf"),
-        ("pair=qwen3-4b&revision=0123", "this server has weights without a revision"),
-        ("revision=<b>", ""),
-    ],
-)
-def test_other_weights_are_said(text, words):
-    notes = " ".join(opened(text).notes)
-    assert (words in notes) if words else notes == ""
-
-
-# ── on the page ──
+def test_other_weights_are_said():
+    assert not opened("revision=ab810cf68114").notes and not opened("revision=<b>").notes
+    assert "this server has revision ab810cf" in opened("revision=0123456789ab").notes[0]
+    assert "this server has weights without a revision" in opened("pair=qwen3-4b&revision=0123").notes[0]
 
 
 @pytest.fixture
@@ -249,20 +184,12 @@ def test_a_bad_link_is_an_error_in_words(sharing):
     assert said(Screen(stage))["kind"] == "error" and all(update == SKIP for update in filled)
     stage, _, filled, _ = parts(sharing.opened(RunPress(), event("temperature=99&seed=7")))
     assert said(Screen(stage))["kind"] == "slow" and filled["seed"]["value"] == 7
+    text = said(Screen(stage))["text"]
+    assert text.startswith("Temperature cannot be '99'") and "Everything else in the link was used." in text
     for text in ("temperature=99&hide=seed", "temperature=99&present=1"):
         assert said(Screen(sharing.opened(RunPress(), event(text))[1]))["kind"] == "slow"
     for data in (None, [], {"query": None}, {"query": ["x"]}, {"query": 10**10}):
         sharing.opened(RunPress(), SimpleNamespace(_data=data))
-
-
-def test_the_link_of_the_controls_opens_as_them(sharing):
-    values = defaults() | {"prompt": "Hé & <b>", "temperature": 0.5, "seed": 3.0}
-    told = json.loads(sharing.link(Session(), *values.values()))
-    _, _, filled, _ = parts(sharing.opened(RunPress(), event(told["link"])))
-    assert filled["prompt"]["value"] == "Hé & <b>" and filled["seed"]["value"] == 3
-    assert json.loads(sharing.link(Session(), *values.values()))["at"] != told["at"], "asked twice, answered twice"
-    empty = json.loads(sharing.link(Session(), *(values | {"seed": None}).values()))
-    assert empty["link"] == "" and "Seed is empty" in empty["problem"]
 
 
 def test_the_address_of_a_press_opens_as_its_run_where_that_is_kept(sharing):
@@ -271,6 +198,8 @@ def test_the_address_of_a_press_opens_as_its_run_where_that_is_kept(sharing):
     query = json.loads(sharing.pressed(press, *values.values()))["address"]
     link = read_link(query, sharing.controls, list(sharing.service.offer.pairs.values()), 8_000)
     assert settings(defaults() | link.values) == settings(values)
+    empty = json.loads(sharing.link(Session(), *(values | {"seed": None}).values()))
+    assert empty["link"] == "" and "Seed is empty" in empty["problem"]
     refused = json.loads(sharing.pressed(press, *(values | {"prompt": ""}).values()))
     assert "address" not in refused, "a refused press leaves the address"
     reloaded = SimpleNamespace(_data={"query": query, "reload": True})
@@ -279,8 +208,3 @@ def test_the_address_of_a_press_opens_as_its_run_where_that_is_kept(sharing):
     stage, session, _, results = parts(sharing.opened(RunPress(), reloaded))
     assert line(Screen(stage), "about")["recorded"] and len(session.trace.emitted) == 8
     assert json.loads(results.race)["figures"]["tokens"]["data"] and Path(results.trace_file["value"]).exists()
-
-
-def test_nothing_of_a_link_is_trusted_by_its_length():
-    for text in (urlencode({"prompt": "x" * 10**6}), "hide=" + "a," * 10**5, "x" * 10**6):
-        assert opened(text).refused

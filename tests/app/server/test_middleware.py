@@ -37,19 +37,6 @@ def test_the_document_is_compressed_and_its_first_script_is_ours(client):
     assert packed.text == plain.text == PAGE.replace("<head>", "<head>" + NO_TIMER.decode())
 
 
-def test_html_for_the_head_comes_right_after_our_script():
-    link = '<link rel="modulepreload" href="assets/a.js">'
-    middleware = [Middleware(PageMiddleware, head=link)]
-    client = TestClient(Starlette(routes=[Route("/", html)], middleware=middleware))
-    assert client.get("/").text == PAGE.replace("<head>", f"<head>{NO_TIMER.decode()}{link}")
-
-
-def test_a_head_request_has_the_headers_of_the_document(client):
-    head = client.head("/")
-    assert head.status_code == 200 and head.content == b""
-    assert head.headers["content-length"] == client.get("/").headers["content-length"]
-
-
 def test_a_document_that_is_streamed_is_patched_as_a_whole():
     def streamed(request):
         return StreamingResponse(iter((PAGE[:10].encode(), PAGE[10:].encode())))

@@ -1,9 +1,8 @@
 """Charts and lanes as data, on recorded runs, without a server or a browser."""
 
 import json
-import re
 from dataclasses import replace
-from itertools import cycle, pairwise
+from itertools import cycle
 
 import pytest
 from fake_worker import recorded
@@ -11,7 +10,7 @@ from fake_worker import recorded
 from app.views import charts, figures, lanes, predictions, tiles
 from app.views.tiles import speedup
 from engine.trace.events import CostModel, Timings
-from engine.trace.metrics import PARTS, compute_metrics
+from engine.trace.metrics import compute_metrics
 from engine.trace.noise import Speedup
 from engine.trace.speedup_model import idealised_speedup
 from engine.trace.trace import Trace
@@ -54,9 +53,6 @@ def parting(trace: Trace, position: int, gap: float | None) -> Trace:
     return replace(trace, rounds=tuple(rounds))
 
 
-# ── the charts together ──
-
-
 def test_every_chart_of_a_finished_race_has_data_and_says_it_in_words_and_plain_decoding_has_its_own(run, plain):
     found = drawn(charts.complete(run, plain))
     assert set(found) == NAMES | OF_TREES
@@ -73,10 +69,6 @@ def test_the_charts_of_a_lossy_run_say_so_and_claim_no_common_distribution(run, 
     assert all("distribution" in json.loads(text)["lossy"] for text in charts.complete(lossy, plain))
     assert not any("lossy" in json.loads(text) for text in charts.complete(run, plain))
     assert "same distribution" not in lanes.note(lossy, plain)
-
-
-def test_a_trace_without_rounds_has_a_note_for_every_chart(run):
-    assert set(drawn(charts.complete(None))) == set(drawn(charts.complete(replace(run, rounds=())))) == NAMES | OF_TREES
 
 
 def test_no_model_text_reaches_plotly_or_the_lanes(run, plain):
@@ -121,17 +113,6 @@ def test_costs_and_clocks_that_cannot_be_are_survived(run, plain, v, shape):
     json.loads(tiles.tiles(ours, shape(plain)))
 
 
-# ── tokens against time ──
-
-
-def test_both_lanes_start_at_zero_and_end_with_all_tokens(run, plain):
-    ours, theirs = figures.tokens(run, plain, speedup(run, plain)).data
-    for lane, trace in ((ours, run), (theirs, plain)):
-        assert (lane["x"][0], lane["y"][0]) == (0, 0) and lane["y"][-1] == len(trace.emitted)
-        assert lane["x"][-1] == pytest.approx(trace.rounds[-1].end - trace.rounds[0].start, rel=1e-5)
-    assert ours["line"]["dash"] != theirs["line"]["dash"], "told apart without colour"
-
-
 def test_a_long_run_is_thinned_and_keeps_its_end(run):
     rounds = tuple(replace(run.rounds[0], index=i, start=i * 0.1, end=i * 0.1 + 0.1) for i in range(5000))
     (lane,) = figures.tokens(replace(run, rounds=rounds), None, None).data
@@ -151,67 +132,13 @@ def test_the_first_divergence_is_marked_with_its_gap_and_samples_have_none(run, 
     assert len(figures.tokens(record(temperature=0.7), other, Speedup(1.5)).data) == 2
 
 
-# ── acceptance, rounds, time ──
-
-
-def test_acceptance_bars_are_accepted_over_tested_with_wilson_whiskers(run):
-    numbers = compute_metrics(run)
-    (bars,) = figures.acceptance(run, numbers).data
-    for depth, (accepted, tested) in numbers.by_depth.items():
-        i = depth - 1
-        assert bars["text"][i] == f"{accepted}/{tested}" and bars["y"][i] == pytest.approx(accepted / tested, rel=1e-5)
-        assert bars["y"][i] - bars["error_y"]["arrayminus"][i] >= 0
-        assert bars["y"][i] + bars["error_y"]["array"][i] <= 1 + 1e-6
-
-
-def test_bars_of_a_round_add_up_to_its_tokens_and_its_time(run, plain):
-    numbers = compute_metrics(run)
-    tokens = figures.per_round(run, numbers).data
-    assert [sum(heights) for heights in zip(*(bar["y"] for bar in tokens), strict=True)] == [
-        len(event.emitted) for event in run.rounds
-    ]
-    spent = figures.times(run, numbers, plain)
-    totals = [sum(heights) for heights in zip(*(bar["y"] for bar in spent.data), strict=True)]
-    assert totals == pytest.approx([1000 * event.timings.total for event in run.rounds], rel=1e-4)
-    assert [bar["name"] for bar in spent.data] == list(PARTS)
-    patterns = [bar["marker"].get("pattern", {}).get("shape", "") for bar in spent.data]
-    assert len(set(patterns)) == len(PARTS), "told apart without colour"
-    assert spent.layout["shapes"][0]["y0"] == pytest.approx(30.0)
-
-
-# ── predictions ──
-
-
 def test_the_formula_is_filled_in_with_this_runs_numbers(run, plain):
     ratio = speedup(run, plain)
     figure = predictions.prediction(run, plain, ratio)
     predicted = compute_metrics(run).predicted_speedup
     steps = sum(event.draft_steps for event in run.rounds)
     assert f"= {len(run.emitted)} ÷ ({steps} · 0.250 + " in figure.note and f"= {predicted:.2f}×." in figure.note
-    emitted, steps, c, passes = map(
-        float, re.search(r"= (\d+) ÷ \((\d+) · ([\d.]+) \+ ([\d.]+)\)", figure.note).groups()
-    )
-    assert emitted / (steps * c + passes) == pytest.approx(predicted, rel=2e-3), "a reader can do the sum"
     assert f"measured ÷ predicted: {ratio.value / predicted:.2f}" in figure.note
-    assert {bar["y"][0]: bar["x"][0] for bar in figure.data} == {
-        "predicted": pytest.approx(predicted, rel=1e-5),
-        "measured": pytest.approx(ratio.value, rel=1e-5),
-    }
-    assert [bar["y"] for bar in predictions.prediction(run, None, None).data] == [["predicted"]]
-    widths, _ = predictions.scoring(run, plain).data
-    assert dict(zip(widths["x"], widths["y"], strict=True)) == COSTS.v, "v at the widths that were measured"
-
-
-def test_the_idealised_curve_is_called_so_and_marks_its_best(run):
-    numbers = compute_metrics(run)
-    curve, best = predictions.idealised(run, numbers).data
-    alpha = numbers.alpha.value
-    assert curve["name"] == "idealised" and curve["y"][0] == 1.0
-    assert curve["y"][4] == pytest.approx(idealised_speedup(alpha, 4, COSTS.c, COSTS.v), rel=1e-5)
-    assert max(best["y"]) == max(curve["y"]) and best["x"] == [*range(best["x"][0], best["x"][-1] + 1)]
-    heads = replace(run, started=replace(run.started, config=run.started.config | {"method": "medusa"}))
-    found = predictions.idealised(heads, numbers)
-    assert not found.data and "drafts a whole round in one" in found.note
 
 
 def test_the_idealised_curve_of_auto_is_that_of_its_only_drafter(run):
@@ -224,6 +151,8 @@ def test_the_idealised_curve_of_auto_is_that_of_its_only_drafter(run):
     curve, _ = predictions.idealised(drafted_by("lm"), numbers).data
     assert curve["y"][4] == pytest.approx(idealised_speedup(numbers.alpha.value, 4, 0.3, COSTS.v), rel=1e-5)
     assert "several took turns" in predictions.idealised(drafted_by("lm", "ngram"), numbers).note
+    heads = replace(run, started=replace(run.started, config=run.started.config | {"method": "medusa"}))
+    assert "drafts a whole round in one" in predictions.idealised(heads, numbers).note
     tree = replace(run, rounds=tuple(replace(r, parents=(0,) * len(r.parents)) for r in run.rounds))
     assert "about chains" in predictions.idealised(tree, numbers).note
 
@@ -234,9 +163,7 @@ def test_the_idealised_curve_of_auto_is_that_of_its_only_drafter(run):
         (COSTS, True, None),
         (replace(COSTS, spread=0.5), True, "was busy while c and v were measured"),
         (replace(COSTS, step=0.3), True, "300 ms when c and v were measured, and 30 ms in the baseline"),
-        (replace(COSTS, step=0.01), True, "10 ms when c and v were measured, and 30 ms in the baseline"),
         (replace(COSTS, step=1.5), False, "Take this with care: a plain step took 1500 ms"),
-        (replace(COSTS, step=0.001), False, None),
     ],
 )
 def test_costs_from_a_busy_machine_are_called_so(run, plain, costs, is_beside, words):
@@ -249,20 +176,6 @@ def test_costs_from_a_busy_machine_are_called_so(run, plain, costs, is_beside, w
     assert f"One plain step took {1000 * costs.step:.1f} ms" in notes[0]
     for note in notes:
         assert words in note if words else "care" not in note
-
-
-# ── the lanes ──
-
-
-def test_a_lane_has_its_own_clock_and_the_speedup_says_the_same(run, plain):
-    found = [lanes.lane(trace) for trace in (run, plain)]
-    for lane, trace in zip(found, (run, plain), strict=True):
-        assert len(lane["ends"]) == len(lane["counts"]) == len(trace.rounds)
-        assert all(a < b for a, b in pairwise(lane["ends"])) and lane["counts"][-1] == len(trace.emitted)
-        assert lane["seconds"] == pytest.approx(trace.rounds[-1].end - trace.rounds[0].start, rel=1e-5)
-    assert f"{found[1]['seconds'] / found[0]['seconds']:.2f}" == f"{speedup(run, plain).value:.2f}"
-    assert lanes.lane(replace(plain, finished=None)).keys() == {"tokens", "seconds"}, "while it is being measured"
-    assert lanes.lane(None) is lanes.lane(replace(plain, rounds=())) is None
 
 
 def test_samples_and_texts_of_different_length_are_compared_per_token_and_it_says_why(run, plain):

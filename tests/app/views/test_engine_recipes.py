@@ -13,8 +13,7 @@ from app.jobs.service import Service
 from app.jobs.visitor import Session
 from app.playground.result_handlers import Results
 from app.server.limits import Limits
-from app.views.engine_recipes import LESSON_METHODS, TARGETS, TYPICAL, Choice, examples, production
-from engine.config import METHODS
+from app.views.engine_recipes import TYPICAL, Choice, examples, production
 from engine.runtime.worker import get_worker
 
 ENGINES = ("transformers", "vLLM", "SGLang", "TensorRT-LLM", "llama.cpp", "LMDeploy", "TGI")
@@ -58,42 +57,17 @@ def test_the_path_of_a_shipped_draft_says_where_it_begins_and_that_other_engines
         ("SpecLens folder" in line["note"]) == ("assets/drafts/x" in line.get("code", "")) for line in shipped.values()
     )
     assert "assets/drafts/x" in shipped["vLLM"]["code"]
-    assert not any("SpecLens folder" in line["note"] for line in recipes(choice("eagle")).values())
     for line in shipped.values():
         names_it = any(name in line.get("code", "") for name in ("assets/drafts/x", "draft.gguf"))
         assert ("training convert assets/drafts/x --out DIR" in line["note"]) == names_it
-    medusa = recipes(Choice("medusa", 3, "a/b", "assets/drafts/x"))
-    assert not any("convert assets" in line["note"] for line in [*medusa.values(), *recipes(choice("lm")).values()])
-
-
-@pytest.mark.parametrize("wanted", [choice("none", 0), choice("ngram", 0)])
-def test_plain_decoding_needs_no_recipe(wanted):
-    assert not any("code" in line for line in recipes(wanted).values())
-    assert "needs no configuration" in json.loads(production(wanted))["lead"]
-
-
-def test_a_new_method_is_not_described_yet():
-    known = {method for target in TARGETS for method in (*target.recipes, *target.missing)}
-    assert known <= {*METHODS, *LESSON_METHODS}, "a recipe of a method that is gone"
-    found = recipes(choice("oracle"))
-    assert all(line["note"].startswith("Not described yet") and "code" not in line for line in found.values())
 
 
 def test_the_lesson_has_commands_for_a_built_in_head_and_for_a_block_drafter():
     found = {engine["name"]: engine["methods"] for engine in examples()}
-    assert {name for name, methods in found.items() if "code" in methods["mtp"]["1"]} == {
-        "transformers", "vLLM", "SGLang", "TensorRT-LLM", "llama.cpp",
-    }  # fmt: skip
-    assert json.loads(options(found["vLLM"]["mtp"]["1"]["code"])["--speculative-config"]) == {
-        "method": "mtp", "num_speculative_tokens": 1,
-    }  # fmt: skip
-    drafted = json.loads(options(found["vLLM"]["dflash"]["15"]["code"])["--speculative-config"])
-    assert drafted["method"] == "dflash" and drafted["num_speculative_tokens"] == 15
-    assert options(found["llama.cpp"]["mtp"]["1"]["code"])["--spec-type"] == "draft-mtp"
-    assert yaml.safe_load(found["TensorRT-LLM"]["mtp"]["1"]["code"])["speculative_config"]["max_draft_len"] == 1
-
-
-# ── γ ──
+    for method, drafts in (("mtp", 1), ("dflash", 15)):
+        drafted = json.loads(options(found["vLLM"][method][str(drafts)]["code"])["--speculative-config"])
+        assert drafted == {"method": method, "num_speculative_tokens": drafts} | drafted
+    assert sum("code" in methods["mtp"]["1"] for methods in found.values()) == 5
 
 
 def test_auto_becomes_the_length_the_run_used_most_and_says_so():
@@ -105,86 +79,51 @@ def test_auto_becomes_the_length_the_run_used_most_and_says_so():
     assert f"gets {TYPICAL} until a run" in json.loads(production(unknown))["lead"]
 
 
-# ── engine by engine ──
-
-VLLM = {
-    ("ngram", True): {"method": "ngram", "prompt_lookup_min": 1, "prompt_lookup_max": 8},
-    ("corpus", False): {"method": "suffix"},
-    ("lm", True): {"method": "draft_model", "model": "owner/draft"},
-    ("lm", False): {"method": "draft_model", "model": "owner/draft", "draft_sample_method": "probabilistic"},
-    ("eagle", True): {"method": "eagle3", "model": "owner/draft"},
-}
-TENSORRT = {
-    "ngram": {"decoding_type": "NGram", "max_matching_ngram_size": 8},
-    "lm": {"decoding_type": "DraftTarget", "speculative_model": "owner/draft"},
-    "eagle": {"decoding_type": "Eagle3", "speculative_model": "owner/draft"},
-}
-# Engine, method, and options of its command line.
-OPTIONS = [
-    ("SGLang", "ngram", {"algorithm": "NGRAM", "num-draft-tokens": "6", "ngram-max-bfs-breadth": "1"}),
-    ("SGLang", "corpus", {"algorithm": "NGRAM", "num-draft-tokens": "6", "ngram-external-sam-budget": "5"}),
-    ("SGLang", "lm", {"algorithm": "STANDALONE", "eagle-topk": "1", "num-steps": "5", "num-draft-tokens": "6",
-                      "draft-model-path": "owner/draft"}),
-    ("SGLang", "eagle", {"algorithm": "EAGLE3", "eagle-topk": "1", "num-steps": "5", "num-draft-tokens": "6",
-                         "draft-model-path": "owner/draft"}),
-    ("LMDeploy", "eagle", {"algorithm": "eagle3", "num-draft-tokens": "5"}),
-]  # fmt: skip
-
-
-@pytest.mark.parametrize(("engine", "method", "wanted"), OPTIONS)
-def test_an_engines_options_are_its_own(engine, method, wanted):
-    """SGLang verifies one more than it drafts, and looks up a chain."""
-    found = options(recipes(choice(method))[engine]["code"])
-    assert {name: found[f"--speculative-{name}"] for name in wanted} == wanted
+@pytest.mark.parametrize(
+    ("engine", "method", "greedy", "words"),
+    [
+        ("vLLM", "ngram", True, '"prompt_lookup_max": 8'),
+        ("vLLM", "corpus", False, '"method": "suffix"'),
+        ("vLLM", "lm", True, '"method": "draft_model"'),
+        ("vLLM", "lm", False, '"draft_sample_method": "probabilistic"'),
+        ("vLLM", "eagle", True, '"method": "eagle3"'),
+        ("vLLM", "block", False, '"parallel_drafting": true'),
+        ("SGLang", "ngram", True, "--speculative-algorithm NGRAM"),
+        ("SGLang", "corpus", True, "--speculative-ngram-external-sam-budget 5"),
+        ("SGLang", "lm", True, "--speculative-num-draft-tokens 6"),  # it verifies one more than it drafts
+        ("SGLang", "eagle", True, "--speculative-algorithm EAGLE3"),
+        ("LMDeploy", "eagle", True, "--speculative-num-draft-tokens 5"),
+        ("TGI", "medusa", True, "--speculate 5"),
+        ("TensorRT-LLM", "ngram", True, "decoding_type: NGram"),
+        ("TensorRT-LLM", "lm", True, "decoding_type: DraftTarget"),
+        ("TensorRT-LLM", "eagle", True, "decoding_type: Eagle3"),
+        ("llama.cpp", "lm", False, "--spec-draft-sampling probabilistic"),
+        ("llama.cpp", "eagle", True, "--spec-type draft-eagle3"),
+    ],
+)
+def test_a_recipe_has_its_engines_own_options(engine, method, greedy, words):
+    code = recipes(choice(method, greedy=greedy))[engine]["code"]
+    assert words in (code if engine == "TensorRT-LLM" else " ".join(shlex.split(code)))
+    if engine == "vLLM":
+        assert json.loads(options(code)["--speculative-config"])["num_speculative_tokens"] == 5
+    if engine == "TensorRT-LLM":
+        assert yaml.safe_load(code)["speculative_config"]["max_draft_len"] == 5
 
 
-def test_vllm_takes_one_json_object_and_a_head_that_is_nowhere_is_a_gap_to_fill():
-    for (method, greedy), settings in VLLM.items():
-        found = options(recipes(choice(method, greedy=greedy))["vLLM"]["code"])
-        assert json.loads(found["--speculative-config"]) == settings | {"num_speculative_tokens": 5}
-    assert "PATH_OF_AN_EAGLE3_HEAD" in recipes(Choice("eagle", 3, "owner/target"))["vLLM"]["code"]
+def test_a_head_that_is_nowhere_is_a_gap_to_fill_and_a_gguf_of_the_hub_is_named():
+    for engine, method in (("vLLM", "eagle"), ("vLLM", "block"), ("TGI", "medusa")):
+        assert "PATH_OF_" in recipes(Choice(method, 3, "owner/target"))[engine]["code"]
+    found = recipes(choice(gguf="owner/target-GGUF:Q4_1"))["llama.cpp"]
+    assert options(found["code"])["-hf"] == "owner/target-GGUF:Q4_1" and "convert" not in found["note"]
+    assert "convert" in recipes(choice())["llama.cpp"]["note"]
 
 
 def test_a_draft_with_another_tokenizer_is_translated_where_an_engine_can():
     found = recipes(choice("lm", greedy=False, translated=True))
     assert {name for name, line in found.items() if line.get("code")} == {"transformers", "vLLM"}
     given = json.loads(options(found["vLLM"]["code"])["--speculative-config"])
-    assert given == VLLM["lm", True] | {"num_speculative_tokens": 5, "use_heterogeneous_vocab": True}
+    assert given["method"] == "draft_model" and given["use_heterogeneous_vocab"] is True
     assert "must have the target's tokenizer" in found["SGLang"]["note"] and "no separate" in found["TGI"]["note"]
-
-
-def test_a_block_is_an_eagle_head_that_drafts_in_parallel():
-    """vLLM: `parallel_drafting` beside method "eagle3", as the speculators library writes it for its "peagle"."""
-    for greedy in (True, False):
-        found = options(recipes(choice("block", greedy=greedy))["vLLM"]["code"])
-        settings = {"method": "eagle3", "model": "owner/draft", "num_speculative_tokens": 5, "parallel_drafting": True}
-        assert json.loads(found["--speculative-config"]) == settings
-    assert "PATH_OF_A_BLOCK_HEAD" in recipes(Choice("block", 3, "owner/target"))["vLLM"]["code"]
-
-
-def test_tgi_is_given_the_heads_and_finds_the_target_by_their_config():
-    found = options(recipes(choice("medusa", gamma=3))["TGI"]["code"])
-    assert found == {"--model-id": "owner/draft", "--speculate": "3"}
-    assert options(recipes(choice("ngram"))["TGI"]["code"])["--model-id"] == "owner/target"
-    assert "PATH_OF_MEDUSA_HEADS" in recipes(Choice("medusa", 3, "owner/target"))["TGI"]["code"]
-
-
-def test_tensorrt_llm_takes_a_yaml_file():
-    for method, settings in TENSORRT.items():
-        found = yaml.safe_load(recipes(choice(method))["TensorRT-LLM"]["code"])
-        assert found["speculative_config"] == settings | {"max_draft_len": 5}
-        assert found.get("disable_overlap_scheduler", False) is (method != "eagle")
-
-
-def test_llama_cpp_takes_a_draft_file_and_a_gguf_from_the_hub_where_there_is_one():
-    for method, kind in (("lm", "draft-simple"), ("eagle", "draft-eagle3")):
-        found = options(recipes(choice(method, greedy=False))["llama.cpp"]["code"])
-        assert (found["--spec-type"], found["--spec-draft-n-max"]) == (kind, "5")
-        assert found["--spec-draft-sampling"] == "probabilistic"
-        assert "--spec-draft-sampling" not in recipes(choice(method))["llama.cpp"]["code"]
-    found = recipes(choice(gguf="owner/target-GGUF:Q4_1"))["llama.cpp"]
-    assert options(found["code"])["-hf"] == "owner/target-GGUF:Q4_1" and "convert" not in found["note"]
-    assert "convert" in recipes(choice())["llama.cpp"]["note"]
 
 
 def test_names_cannot_break_out_of_a_command():
@@ -208,29 +147,18 @@ def test_the_transformers_recipe_runs_as_it_is(method, translated, tmp_path, cap
     assert capsys.readouterr().out.strip()
 
 
-# ── from the page ──
-
-
-def test_recipes_say_whether_the_method_paid_in_the_run_on_the_stage():
+def test_the_controls_become_recipes_that_say_whether_the_method_paid():
     page, run, plain = Results(Service(FakeEngine(), Limits())), recorded("ngram", 3, 20), recorded("none", 0, 20)
 
-    def lead(method: str, *traces) -> str:
-        return json.loads(page.configure("smollm2-135m", method, True, 4, 0, Session(*traces)))["lead"]
+    def lead(method: str, auto: bool, gamma: float, *traces) -> str:
+        return json.loads(page.configure("smollm2-135m", method, auto, gamma, 0, Session(*traces)))["lead"]
 
-    assert "Measure again on your server" in lead("ngram", run, plain)
-    assert "Measured 1.00× here: no difference that one run each can show" in lead("ngram", run, run)
-    assert "Measured" not in lead("lm", run, plain) and "Measured" not in lead("ngram", run)
-
-
-def test_the_controls_become_recipes():
-    page = Results(Service(FakeEngine(), Limits()))
-    session = Session(recorded("ngram", 3, 20))
-    assert "γ = 7" in json.loads(page.configure("smollm2-135m", "ngram", False, 7.0, 0, session))["lead"]
-    assert "on screen: 3." in json.loads(page.configure("smollm2-135m", "ngram", True, 7, 0, session))["lead"]
-    others = json.loads(page.configure("smollm2-135m", "lm", True, 7, 0, session))["lead"]
-    assert f"gets {TYPICAL} until" in others, "another method's run"
-    assert "needs no" in json.loads(page.configure("smollm2-135m", "none", True, 4, 0, Session()))["lead"]
-    assert not isinstance(page.configure("smollm2-135m", "ngram", False, None, 0, session), str), "left as it is"
+    assert "γ = 7" in lead("ngram", False, 7.0, run) and "on screen: 3." in lead("ngram", True, 7, run)
+    assert f"gets {TYPICAL} until" in lead("lm", True, 7, run), "another method's run"
+    assert "needs no" in lead("none", True, 4)
+    assert "Measure again on your server" in lead("ngram", True, 4, run, plain)
+    assert "no difference" in lead("ngram", True, 4, run, run) and "Measured" not in lead("lm", True, 4, run, plain)
+    assert not isinstance(page.configure("smollm2-135m", "ngram", False, None, 0, Session(run)), str), "left as it is"
 
 
 def test_a_gguf_target_is_told_as_the_checkpoint_it_was_made_from():

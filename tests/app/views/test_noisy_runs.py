@@ -1,7 +1,7 @@
 """Made-up noise through every view of a run: no impossible number on a tile, in a chart, a table or a recipe."""
 
 import json
-from dataclasses import asdict, replace
+from dataclasses import replace
 
 import pytest
 from fake_worker import recorded
@@ -91,9 +91,3 @@ def test_a_best_length_is_starred_only_where_the_spread_of_alpha_and_costs_leave
         assert (figure.data[1]["marker"]["symbol"] == "star") is is_certain
         assert ("Best: γ = 1 with" in figure.note) is is_certain
         assert ("Too close to name a best" in figure.note) is not is_certain
-
-
-def test_what_cannot_be_is_not_taken_from_a_file_either(run):
-    hostile = replace(run.finished, extra={"busy": "<b>much</b>"})
-    assert tiles.machine(replace(run, finished=hostile), None) == ""
-    assert asdict(compare(run, run))["speedup"]["value"] == 1.0

@@ -1,0 +1,292 @@
+"""One contract for every experiment: stop, go on, start over, measure noise again, refuse; on a real tiny engine."""
+
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import lab_pages
+import pytest
+from fake_worker import FakeEngine
+from lab_pages import PAIR, VISITOR, WorkingWorker, said
+
+from app.jobs.baseline import with_baseline
+from app.jobs.service import Service
+from app.lab.compare.handlers import CompareHandlers
+from app.lab.distribution import work as rule_work
+from app.lab.distribution.handlers import RuleTestHandlers
+from app.lab.experiment import SKIP, PageState
+from app.lab.sweep.handlers import SweepHandlers
+from app.lab.theory.handlers import TheoryHandlers
+from app.lab.users.handlers import UsersHandlers
+from app.server.limits import Limits
+from engine.bench.sample import Point
+from engine.bench.sweep_results import Cell
+from engine.bench.users_results import UsersRow
+from engine.config import RunConfig
+from engine.errors import Unavailable
+
+
+@dataclass(frozen=True)
+class Case:
+    """``points``: of a result, the measurement at each place; ``value``: the part of it that only a new measurement
+    changes; ``keeps``: the next press goes on from the points so far."""
+
+    handlers: type
+    form: Callable[..., list]
+    points: Callable[..., dict]
+    value: Callable = lambda point: point
+    is_complete: Callable = lambda result: result.is_complete
+    keeps: bool = True
+
+
+CASES = {
+    "sweep": Case(
+        SweepHandlers,
+        lab_pages.sweep_form,
+        lambda sweep: {(c.category, c.method): c for c in sweep.cells if c.category != "all"},
+    ),
+    "users": Case(
+        UsersHandlers,
+        lab_pages.users_form,
+        lambda users: {(row.users, row.method): row for rows in users.rows.values() for row in rows},
+        lambda row: row.seconds,
+    ),
+    "theory": Case(
+        TheoryHandlers,
+        lab_pages.theory_form,
+        lambda result: result.points,
+        lambda point: point.turns,
+        lambda r: len(r) == 3,
+    ),
+    "compare": Case(
+        CompareHandlers,
+        lab_pages.compare_form,
+        lambda result: {at: column.trace for at, column in enumerate(result.columns) if column.trace},
+        is_complete=lambda result: all(column.is_complete for column in result.columns),
+        keeps=False,
+    ),
+    "rules": Case(
+        RuleTestHandlers,
+        lab_pages.rule_form,
+        dict,
+        lambda report: report.result,
+        lambda result: all(report.complete for report in result.values()),
+        keeps=False,
+    ),
+}
+
+
+class Page:
+    """One experiment's handlers, and what the visitor has measured."""
+
+    def __init__(self, name: str, engine=None, before=lambda count: None, fail=None, **limits):
+        self.case, self.worker = CASES[name], WorkingWorker(engine, before, step=0.02, fail=fail)
+        self.handlers, self.state = self.case.handlers(Service(FakeEngine(self.worker), Limits(**limits))), PageState()
+
+    def work(self) -> int:
+        """The runs and units of work that have reached the engine."""
+        return self.worker.units + len(self.worker.runs)
+
+    def values(self) -> dict:
+        points = self.case.points(self.state.result) if self.state.result else {}
+        return {place: self.case.value(point) for place, point in points.items()}
+
+    def is_complete(self) -> bool:
+        return bool(self.state.result) and self.case.is_complete(self.state.result)
+
+    def press(self, how="run", **changes):
+        """A generator of updates."""
+        self.handlers.begin(VISITOR, self.state)
+        return getattr(self.handlers, how)(VISITOR, self.state, *self.case.form(**changes))
+
+    def press_until_points(self, **changes):
+        updates = self.press(**changes)
+        while not self.values():
+            next(updates)
+        return updates
+
+
+@pytest.fixture
+def page(engine, tmp_path, monkeypatch) -> Callable[..., Page]:
+    monkeypatch.setenv("SPECLENS_CACHE", str(tmp_path))
+    monkeypatch.setattr(rule_work, "SECONDS", 0.0)  # a unit is over with its first batch
+    return lambda name, **more: Page(name, engine, **more)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_stop_keeps_the_points_and_the_next_press_goes_on(page, name):
+    page = page(name)
+    updates = page.press_until_points()
+    page.handlers.stop(VISITOR)
+    last, stopped = list(updates)[-1], page.values()
+    assert stopped and not page.is_complete() and said(last)["kind"] != "error"
+    assert ("topped" if name != "sweep" else "goes on") in said(last)["text"]
+    run, stop, *rest = page.handlers.end(page.state)
+    assert run["value"] == page.handlers.RUN and not stop["interactive"]
+    assert all(file["interactive"] and Path(file["value"]).stat().st_size for file in rest[: page.handlers.FILES])
+
+    updates, page.worker.step = page.press_until_points(), 0.0
+    if page.case.keeps:
+        assert page.values() == stopped, "shown before any other is measured"
+    list(updates)
+    assert page.is_complete() and (not page.case.keeps or page.values().items() >= stopped.items())
+
+    measured, work = page.values(), page.work()
+    list(page.press())
+    assert page.is_complete() and page.values() == measured
+    assert page.work() <= work + 1 or name == "rules", "an equal press measures nothing"
+
+
+@pytest.mark.parametrize(("name", "how"), [("sweep", "start_over"), ("users", "start_over"), ("compare", "run_again")])
+def test_start_over_measures_everything_anew(page, name, how):
+    page = page(name)
+    page.worker.step = 0.0
+    list(page.press())
+    before, work = page.values(), page.work()
+    list(page.press(how))
+    assert page.is_complete() and page.work() == 2 * work
+    assert name == "compare" or not page.values().items() & before.items(), "other times"
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_stop_before_the_stream_ends_it(page, name):
+    page = page(name)
+    updates = page.press()
+    page.handlers.stop(VISITOR)
+    list(updates)
+    assert not page.values() and not page.work()
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_second_press_takes_the_page_over(page, name):
+    page = page(name)
+    first = page.press_until_points()
+    page.worker.step = 0.0
+    second = page.press()
+    next(second)
+    assert list(first) == [] and set(map(str, page.handlers.end(page.state))) == {str(SKIP)}
+    list(second)
+    assert page.is_complete() and page.handlers.end(page.state)[0]["value"] == page.handlers.RUN
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_an_error_keeps_the_points_and_the_next_press_works(page, name):
+    gone = Unavailable("The device is gone; plug it in again.")
+
+    def fail(count):
+        if count == 2:
+            raise gone
+
+    page = page(name, before=fail, fail=gone)
+    changes = {"pair": PAIR, "top_k": 3, "length": 2, "runs": 20} if name == "rules" else {}
+    last = list(page.press(**changes))[-1]
+    assert said(last)["kind"] == "error" and said(last)["text"] == f"{gone} {page.handlers.REMAINS}"
+    assert page.values() and not page.is_complete()
+    page.worker.fail, page.worker.step = None, 0.0
+    list(page.press(**changes))
+    assert page.is_complete()
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "place", "again"),
+    [
+        ("sweep", Cell, ("code", "ngram"), {("code", "ngram"), ("code", "none")}),
+        ("users", UsersRow, (2, "ngram"), {(2, "ngram"), (2, "none")}),
+        ("theory", Point, (0.5, 2), {(0.5, 2)}),
+    ],
+)
+def test_noise_is_measured_again_with_plain_decoding_beside_it(page, monkeypatch, name, kind, place, again):
+    page = page(name)
+    list(page.press())
+    before, wrong, sound = page.values(), page.case.points(page.state.result)[place], kind.measured.fget
+
+    def measured(own):
+        speedup = sound(own)
+        return speedup and replace(speedup, ceiling=0.0 if own == wrong else 99.0)
+
+    monkeypatch.setattr(kind, "measured", property(measured))
+    list(page.press("replace_noise"))
+    assert page.is_complete() and {at for at, value in page.values().items() if value != before[at]} == again
+
+
+@pytest.mark.parametrize(
+    ("name", "changes", "words"),
+    [
+        ("sweep", {"methods": []}, "at least one method"),
+        ("sweep", {"gammas": []}, "at least one draft length"),
+        ("sweep", {"temperatures": []}, "at least one temperature"),
+        ("sweep", {"categories": [], "own": "  "}, "kind of text"),
+        ("sweep", {"gammas": ["x"]}, "Draft length must be a whole number"),
+        ("sweep", {"each": float("inf")}, "must be a whole number"),
+        ("sweep", {"tokens": 0}, "from 1 to"),
+        ("sweep", {"methods": ["eagle"]}, "no method 'eagle'"),
+        ("sweep", {"own": "x" * 9000}, "9,000 characters"),
+        ("users", {"users": None}, "at least one number of users"),
+        ("users", {"users": "1, many"}, "Users at once must be a whole number"),
+        ("users", {"users": "1,1000000"}, "is 1,000,000; choose from 1 to 32"),
+        ("users", {"users": "1 2 3 4 5 6 7 8 9"}, "at most 8 numbers"),
+        ("users", {"contexts": ["endless"]}, "kind of prompts"),
+        ("users", {"methods": ["eagle"]}, "no method 'eagle'"),
+        ("users", {"tokens": 8_000}, "this page allows"),
+        ("users", {"pair": "unknown"}, "does not offer the pair"),
+        ("theory", {"alphas": []}, "at least one α"),
+        ("theory", {"gammas": []}, "at least one draft length"),
+        ("theory", {"alphas": [0.55]}, "among the boxes"),
+        ("theory", {"repeats": 99}, "Repeats is 99; choose from 1 to 5"),
+        ("theory", {"repeats": float("nan")}, "whole number"),
+        ("theory", {"tokens": 1_000}, "this page allows 1 to 512"),
+        ("compare", {"prompt": " "}, "The prompt is empty"),
+        ("compare", {"own": {1: {"gamma": 99}}}, "Run 2: gamma is 99"),
+        ("compare", {"own": {2: {"temperature": None}}}, "Run 3: Temperature is empty"),
+        ("compare", {"own": {0: {"method": "magic"}}}, "Run 1: Method cannot be 'magic'"),
+        ("compare", {"own": {1: {"method": "eagle"}}}, "has no method 'eagle'"),
+        ("compare", {"own": {1: {"acceptance": "lenient"}}}, "Run 2: Acceptance rule cannot be 'lenient'"),
+        ("compare", {"pair": "giant"}, "giant needs about 900 GB"),
+        ("compare", {"shown": 1}, "Choose 2 to 4 runs"),
+        ("rules", {"temperature": 0}, "one outcome and nothing to test"),
+        ("rules", {"runs": None}, "Runs is empty"),
+        ("rules", {"runs": 5}, "Runs is 5"),
+        ("rules", {"first": -1}, "First seed is -1"),
+        ("rules", {"top_p": 0}, "top_p is 0"),
+        ("rules", {"rule": "nonsense"}, "no rule 'nonsense'"),
+        ("rules", {"pair": PAIR, "rule": "raw-q"}, "only the toy has"),
+        ("rules", {"pair": PAIR, "prompt": " "}, "prompt is empty"),
+    ],
+)
+def test_nonsense_is_refused_in_a_sentence_and_reaches_no_engine(name, changes, words):
+    page = Page(name)
+    last = list(page.press(**changes))[-1]
+    assert said(last)["kind"] == "error" and words in said(last)["text"] and not page.work()
+
+
+@pytest.mark.parametrize("name", ["sweep", "users", "theory", "rules"])
+def test_a_server_without_experiments_says_so(name):
+    page = Page(name, lab_seconds=0)
+    changes = {"pair": PAIR, "method": "lm"} if name == "rules" else {}
+    assert "offers no experiments that need a model" in said(list(page.press(**changes))[-1])["text"]
+
+
+def test_the_time_limit_is_said(page):
+    page = page("theory", before=lambda count: count == 2 and time.sleep(0.4), lab_seconds=0.3)
+    assert "may take up to 0.3 s" in said(list(page.press())[-1])["text"] and not page.is_complete()
+
+
+def test_others_get_their_turn_between_two_points(page):
+    page, seen = page("sweep"), []
+    runs = page.handlers.service.runs
+
+    def run():
+        config = RunConfig("between", method="none", gamma=0, max_new_tokens=4)
+        with runs.request("b") as request:
+            seen.append(list(runs.run(request, with_baseline(config))))
+
+    thread = threading.Thread(target=run)
+    for _ in page.press(each=4):
+        if page.values() and not thread.ident:
+            thread.start()
+        if seen:
+            page.handlers.stop(VISITOR)
+    thread.join(60)
+    assert seen and not page.is_complete(), "the other visitor waited for the whole sweep"
