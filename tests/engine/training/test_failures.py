@@ -6,7 +6,6 @@ import json
 import os
 import re
 import shutil
-import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -49,25 +48,16 @@ CHANGED = {
 # changes of the file and the sentence
 DAMAGED = {
     "cut short": (lambda content: content[: len(content) // 2], CUT),
-    "cut at the end": (lambda content: content[:-30], CUT),
-    "empty": (lambda content: b"", CUT),
     "text": (lambda content: b"these are no samples\n", CUT),
     "bytes changed": (lambda content: content[:300] + b"\x5a" * 40 + content[340:], CUT),
-    "a single array": (lambda content: written(lambda file: np.save(file, np.arange(9))), OTHER),
-    "another archive": (lambda content: written(zip_texts), OTHER),
+    "a single array": (lambda content: single_array(), OTHER),
 }
 
 
-def written(write) -> bytes:
+def single_array() -> bytes:
     content = io.BytesIO()
-    write(content)
+    np.save(content, np.arange(9))
     return content.getvalue()
-
-
-def zip_texts(file) -> None:
-    with zipfile.ZipFile(file, "w") as archive:
-        for name in ("tokens", "prompt_len", "reply_len", "temperature"):
-            archive.writestr(name, "text")
 
 
 @pytest.mark.parametrize("kind", [*CHANGED, *DAMAGED])
@@ -86,12 +76,10 @@ def test_bad_samples_are_told_before_anything_is_written(journey, root, tmp_path
 
 
 def test_no_samples_at_all(root, tmp_path):
-    for student in ("lm", "eagle"):
-        refused(
-            "There are no samples at .*python -m engine training sample", root, "distil", student, work=tmp_path / "w"
-        )
-        refused("Nothing was trained in", root, "export", student, "--out", tmp_path / "x", work=tmp_path / "w")
-    assert not (tmp_path / "w").exists() and not (tmp_path / "x").exists()
+    words, work = "There are no samples at .*python -m engine training sample", tmp_path / "w"
+    refused(words, root, "distil", "eagle", work=work)
+    refused("Nothing was trained in", root, "export", "lm", "--out", tmp_path / "x", work=work)
+    assert not work.exists() and not (tmp_path / "x").exists()
 
 
 @pytest.mark.parametrize(
@@ -111,8 +99,7 @@ def test_a_target_that_our_decoder_does_not_run(tmp_path, journey):
     model_folder(tmp_path / "gpt", "gpt2")
     (tmp_path / "asked.jsonl").write_text('{"prompt": "one"}\n')
     asked = ("--words", 20, "--samples", journey.work / "samples" / "samples.npz")
-    commands = [("prompts",), ("sample", "--prompts", tmp_path / "asked.jsonl")]
-    for command in (*commands, ("distil", "lm", *asked), ("distil", "eagle", *asked)):
+    for command in (("prompts",), ("sample", "--prompts", tmp_path / "asked.jsonl"), ("distil", "eagle", *asked)):
         refused("targets that our own decoder runs: the Llama family", tmp_path, *command, pair=tmp_path / "gpt")
     assert not (tmp_path / "work").exists()
 
@@ -121,8 +108,7 @@ def test_a_target_that_our_decoder_does_not_run(tmp_path, journey):
     ("--updates", 13): r"checkpoint\.pt has another recipe; continue with that one, or name another --work",
     ("--learning-rate", 0.01): "has another recipe", ("--rows", 5): "has another recipe",
     ("--words", 30): "holds a draft with other settings; name another --work, or delete it",
-    ("--taps", "1"): "with other settings", ("--seed", 1): "with other settings",
-    ("--taps", "1,0"): "from low to high", ("--taps", "1,1"): "from low to high",
+    ("--taps", "1"): "with other settings", ("--taps", "1,0"): "from low to high",
     ("--taps", "x"): "must be layer numbers",
 }.items(), ids=str)  # fmt: skip
 def test_another_recipe_is_told_and_the_old_work_kept(copied, root, settings, words):
@@ -157,9 +143,7 @@ def not_a_checkpoint(path: Path, kind: str) -> None:
         torch.save({n: v for n, v in state.items() if n != kind}, path)
 
 
-@pytest.mark.parametrize(
-    "kind", ["cut short", "text", "shapes", "another student's", "student", "update", "log", "seen", "recipe"]
-)
+@pytest.mark.parametrize("kind", ["cut short", "text", "shapes", "another student's", "student", "update", "recipe"])
 def test_a_damaged_checkpoint_is_told(copied, root, tmp_path, kind):
     not_a_checkpoint(copied / "eagle" / "checkpoint.pt", kind)
     words = r"checkpoint\.pt (cannot be read; delete it to begin anew|has another recipe)"
@@ -169,7 +153,7 @@ def test_a_damaged_checkpoint_is_told(copied, root, tmp_path, kind):
         assert not (tmp_path / "out").exists()
 
 
-@pytest.mark.parametrize("content", ["", "{}", "[]", '{"student": "eagle"}'])
+@pytest.mark.parametrize("content", ["", "[]", '{"student": "eagle"}'])
 def test_a_damaged_setup_is_told(copied, root, tmp_path, content):
     (copied / "eagle" / "setup.json").write_text(content)
     for command in (("distil", "eagle", *TRAIN), ("export", "eagle", "--out", tmp_path / "x")):
@@ -256,22 +240,14 @@ def test_a_full_disk_at_every_other_stage(copied, root, journey, tmp_path, monke
 
 
 HEADS = {
-    "another width": ({"hidden_size": 48}, {}, "was made for a target of width 48"),
-    "a layer too few": ({"eagle_config": {"eagle_aux_hidden_state_layer_ids": [0]}}, {}, r"fc\.weight in .*\(64, 64\)"),
     "layers upside down": ({"eagle_config": {"eagle_aux_hidden_state_layer_ids": [1, 0]}}, {}, "describes no EAGLE"),
     "no layers": ({"eagle_config": {}}, {}, "reads layers 2, 1, -1, but this target has 2"),
-    "sizes in words": ({"head_dim": "8"}, {}, "describes no EAGLE"),
-    "heads that do not fit": ({"num_attention_heads": 8}, {}, "q_proj"),
     "fewer words than the map": ({"draft_vocab_size": 39}, {}, "has 40 words, not 39"),
     "a word twice": ({}, {"d2t": torch.zeros(WORDS, dtype=torch.int64) - torch.arange(WORDS)}, "or twice"),
-    "a word too far": ({}, {"d2t": torch.full((WORDS,), 250)}, "names words that the target does not have"),
     "a word below": ({}, {"d2t": torch.full((WORDS,), -1)}, "names words that the target does not have"),
     "a map too short": ({}, {"d2t": torch.zeros(7, dtype=torch.int64)}, "has 7 words, not 40"),
-    "a map of fractions": ({}, {"d2t": torch.zeros(WORDS)}, "vocabulary map"),
     "a map that is a table": ({}, {"d2t": torch.zeros(WORDS, 3, dtype=torch.int64)}, "vocabulary map"),
-    "an empty map": ({}, {"d2t": torch.zeros(0, dtype=torch.int64)}, "vocabulary map"),
     "a weight of another shape": ({}, {"midlayer.mlp.down_proj.weight": torch.zeros(64, 47)}, r"down_proj.*\(64, 47\)"),
-    "a weight missing": ({}, {"midlayer.hidden_norm.weight": None}, r"has no tensor 'layers\.0\.self_attn\.q_proj"),
 }  # fmt: skip
 
 
