@@ -146,8 +146,7 @@ def test_a_draft_is_stored_in_8_bits_or_in_16(copied, root, tmp_path, monkeypatc
 
 
 @pytest.mark.parametrize(
-    ("arguments", "words"),
-    [(("eagle", 4), "stored in 16 or 8 bits, not in 4"), (("gone", 8), "There is no folder")],
+    ("arguments", "words"), [(("eagle", 4), "stored in 16 or 8 bits, not in 4"), (("gone", 8), "There is no folder")]
 )
 def test_what_cannot_be_stored_so_is_a_sentence(journey, root, tmp_path, arguments, words):
     folder, bits = arguments
