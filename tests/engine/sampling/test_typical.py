@@ -50,9 +50,8 @@ def test_of_a_tree_the_longest_path_counts_then_the_likelier():
 def test_the_distribution_test_finds_it_lossy_and_says_by_how_much():
     """On the weather pair every word is likely enough: the output has the draft's law, 0.24 away from the target's."""
     target, draft = weather_pair()
-    law = exact_distribution(target, [0], 2)
     draws = count_outcomes(toy_runs(target, draft, 2, PLAIN, 3, None, "lm", "typical"), range(400), 2)
-    result = judge(law, draws)
+    result = judge(exact_distribution(target, [0], 2), draws)
     assert result.p_value < CAUGHT and not result.lossless
     assert 0.18 < result.distance < 0.3 and result.distance > 2 * result.band[1]
     assert ACCEPTANCE["typical"].is_lossy and not ACCEPTANCE["block"].is_lossy

