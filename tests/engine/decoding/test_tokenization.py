@@ -77,22 +77,14 @@ PLAIN = (
 )
 
 
-@pytest.mark.parametrize(
-    ("config", "text"),
-    [
-        (RunConfig("Hi"), "user:Hi|>"),
-        (RunConfig("Hi", system="Be brief"), "system:Be brief|user:Hi|>"),
-        (RunConfig("Hi", system=""), "system:|user:Hi|>"),
-        (RunConfig("Hi", thinking=True), "user:Hi|think>"),
-        (RunConfig("Hi", chat=False, system="unused"), "Hi"),
-    ],
-)
+@pytest.mark.parametrize(("config", "text"), [
+    (RunConfig("Hi", system="Be brief"), "system:Be brief|user:Hi|>"), (RunConfig("Hi"), "user:Hi|>"),
+    (RunConfig("Hi", system=""), "system:|user:Hi|>"), (RunConfig("Hi", thinking=True), "user:Hi|think>"),
+    (RunConfig("Hi", chat=False, system="unused"), "Hi"),
+])  # fmt: skip
 def test_the_template_gets_system_prompt_and_thinking_switch(config, text):
     tokenizer = with_template(PLAIN)
     assert join(tokenizer, encode_prompt(tokenizer, config)) == text
-
-
-def test_a_template_that_refuses_is_quoted():
-    tokenizer = with_template("{{ raise_exception('no system turns here') }}")
+    refusing = with_template("{{ raise_exception('no system turns here') }}")
     with pytest.raises(BadInput, match="no system turns here"):
-        encode_prompt(tokenizer, RunConfig("Hi", system="x"))
+        encode_prompt(refusing, RunConfig("Hi", system="x"))

@@ -23,18 +23,13 @@ def proposal(committed: list[int], first: int = 0) -> list[int]:
     return [] if keys is None else drafter.propose(committed, len(keys), 0).tokens.tolist()
 
 
-@pytest.mark.parametrize(
-    ("committed", "first", "tokens"),
-    [
-        ([1, 2, 3, 4, 7, 1, 2], 0, [3, 4, 7, 1, 2, 3]),  # and then its own copy
-        ([5, 6, END, 8, 7, 5], 0, [6, END]),  # not past the end of a text
-        ([5, 6, MARK, 8, 7, 5], 0, [6]),  # nor a mark of the template
-        ([5, MARK, 8, 7, 5], 0, []),
-        ([1, 2, 3, 9, 1, 2], 3, []),  # nor anything before the first token that may be copied
-        ([1, 2, 3, 9, 1, 2], 2, [3, 9, 1]),
-        ([1, 2, 3, 9, 1, 2, 5, 9, 1], 4, [2, 5, 9]),
-    ],
-)
+@pytest.mark.parametrize(("committed", "first", "tokens"), [
+    ([1, 2, 3, 4, 7, 1, 2], 0, [3, 4, 7, 1, 2, 3]),  # and then its own copy
+    ([5, 6, END, 8, 7, 5], 0, [6, END]),  # not past the end of a text
+    ([5, 6, MARK, 8, 7, 5], 0, [6]), ([5, MARK, 8, 7, 5], 0, []),  # nor a mark of the template
+    ([1, 2, 3, 9, 1, 2], 3, []), ([1, 2, 3, 9, 1, 2], 2, [3, 9, 1]),  # nor before the first that may be copied
+    ([1, 2, 3, 9, 1, 2, 5, 9, 1], 4, [2, 5, 9]),
+])  # fmt: skip
 def test_it_copies_what_followed_and_nothing_that_is_no_text(committed, first, tokens):
     assert proposal(committed, first)[: len(tokens) or None] == tokens
 
