@@ -1,12 +1,12 @@
 """The loop: what it counts, where it ends, that it repeats, and that greedy output is transformers' own."""
 
 from collections import Counter
-from dataclasses import replace
 
 import pytest
 import torch
 from tiny_models import runner_of, write
 from tiny_pairs import generated
+from toy_runs import DRAFT, GREEDY, METHODS, TARGET, WARM, ids_of, timeless
 
 from engine.config import RunConfig, SamplingParams
 from engine.decoding.draft_length import FixedGamma, ReplayedGamma
@@ -24,31 +24,14 @@ from engine.trace.events import EMITTED
 from engine.trace.metrics import expected_lengths
 
 PROMPT = [5, 9, 13, 21, 5, 9]
-GREEDY, WARM = SamplingParams(), SamplingParams(0.8)
-METHODS = ["none", "ngram", "lm", "independent", "without_replacement", "top"]
-TARGET = ToyLM.random(8, seed=1, spread=1.2)
-DRAFT = TARGET.with_noise(0.8, seed=2)
 
 
 def tokens_of(rounds):
     return [token for r in rounds for token in r.tokens]
 
 
-def emitted_ids(rounds) -> list[int]:
-    return [token.id for r in rounds for token in r.emitted]
-
-
-def text_of(rounds) -> str:
-    return "".join(token.text for r in rounds for token in r.emitted)
-
-
-def timeless(rounds):
-    return [replace(r, timings=None, start=0.0, end=0.0) for r in rounds]
-
-
 class ForkedScript(Drafter):
-    """Proposes a script: ``plan[position]`` onwards, γ of them, and beside every token, tried before it,
-    a wrong one."""
+    """Proposes ``plan[position]`` onwards, γ of them, and beside every token, tried before it, a wrong one."""
 
     name, priors = "script", {0: 0.5}
 
@@ -59,12 +42,9 @@ class ForkedScript(Drafter):
         return (0,) * 32
 
     def propose(self, committed, gamma, position):
-        tokens, parents, node = [], [], 0
-        for right in self.plan[position : position + gamma]:
-            tokens += [right - 1 if right else 1, right]
-            parents += [node, node]
-            node = len(tokens)
-        return Draft(torch.tensor(tokens), None, tuple(parents))
+        right = self.plan[position : position + gamma]
+        tokens = [token for each in right for token in (each - 1 if each else 1, each)]
+        return Draft(torch.tensor(tokens), None, tuple(2 * (i // 2) for i in range(len(tokens))))
 
 
 # ---- counts -----------------------------------------------------------------------------------------------
@@ -74,52 +54,37 @@ class ForkedScript(Drafter):
 @pytest.mark.parametrize("method", METHODS)
 def test_every_emitted_token_is_accepted_resampled_bonus_or_plain(method, sampling):
     run = toy_decoder(TARGET, make_drafter(method, DRAFT), [0, 1], sampling, gamma=3, max_new_tokens=60, seed=4)
-    rounds = list(run.rounds())
-    counts = Counter(token.status for token in tokens_of(rounds))
-    assert sum(counts[status] for status in EMITTED) == 60 == run.emitted
-    assert emitted_ids(rounds) == run.committed[2:]
-    position = 0
+    rounds, position = list(run.rounds()), 0
+    assert sum(token.status in EMITTED for token in tokens_of(rounds)) == 60 == run.emitted
+    assert ids_of(rounds) == run.committed[2:]
     for r in rounds:
-        for i, token in enumerate(r.emitted):
-            assert token.position == position + i
-        closing = r.tokens[-1]
-        if len(r.tokens) > len(r.parents):  # the round was not cut short
-            assert closing.emitted and closing.status != "accepted"
-        if not r.parents:
-            assert closing.status == "plain"
-        refused = [t for t, parent in zip(r.tokens, r.parents, strict=False) if t.status == "rejected"]
-        is_chain = r.parents == tuple(range(len(r.parents)))
-        if is_chain and len(r.tokens) > len(r.parents) > 0:
-            assert closing.status == ("resampled" if refused else "bonus")
+        assert [token.position - position for token in r.emitted] == list(range(len(r.emitted)))
         assert r.context == 1 + position
         position += len(r.emitted)
-
-
-def test_in_a_tree_a_bonus_may_follow_a_refused_sibling():
-    """The root's first child is refused, the second one kept: nothing is left to test, so what follows is a bonus."""
-    run = toy_decoder(TARGET, ToyTreeDrafter(DRAFT, widths=(2,)), [0, 1], WARM, gamma=1, max_new_tokens=200)
-    seen = Counter()
-    for r in run.rounds():
-        drafts, closing = r.tokens[: len(r.parents)], r.tokens[-1]
-        if len(drafts) == 2 and len(r.tokens) == 3:
-            statuses = tuple(t.status for t in drafts)
-            seen[statuses] += 1
-            assert closing.status == ("bonus" if "accepted" in statuses else "resampled")
-    assert seen["rejected", "accepted"] > 0 and seen["rejected", "rejected"] > 0
+        if len(r.tokens) > len(r.parents):  # the round was not cut short
+            statuses, closing = [t.status for t in r.tokens[:-1]], r.tokens[-1].status
+            if r.parents == tuple(range(len(r.parents))):
+                assert closing == ("resampled" if "rejected" in statuses else "bonus" if statuses else "plain")
+            elif "accepted" not in statuses:
+                assert closing == "resampled"
 
 
 @pytest.mark.parametrize("siblings", ["independent", "without_replacement"])
 def test_a_token_after_two_rejected_siblings_shows_what_both_left_of_p(siblings):
-    """Each takes its share in turn, so the residual is not max(p - q, 0) of the last one alone."""
+    """Each takes its share in turn, so the residual is not max(p - q, 0) of the last one alone. A bonus follows where a
+    later sibling is accepted."""
 
     def row(distribution) -> dict[int, float]:
         return {candidate.id: candidate.mass for candidate in distribution.top}
 
-    seen = 0
-    drafter = ToyTreeDrafter(DRAFT, siblings, widths=(3,))
+    seen, drafter = Counter(), ToyTreeDrafter(DRAFT, siblings, widths=(3,))
     for r in toy_decoder(TARGET, drafter, [0, 1], WARM, gamma=1, max_new_tokens=200, trace_top=50).rounds():
-        rejected = [token for token in r.tokens if token.status == "rejected"]
-        if len(rejected) < 2 or r.tokens[-1].status != "resampled":
+        rejected, closing = [token for token in r.tokens if token.status == "rejected"], r.tokens[-1]
+        if len(rejected) < 2 or len(r.tokens) < 4:
+            continue
+        seen[closing.status] += 1
+        assert closing.status == ("bonus" if any(t.status == "accepted" for t in r.tokens) else "resampled")
+        if closing.status == "bonus":
             continue
         left = row(rejected[0].p_top)
         for token in rejected:
@@ -127,10 +92,9 @@ def test_a_token_after_two_rejected_siblings_shows_what_both_left_of_p(siblings)
             assert token.accept == pytest.approx(min(1.0, left.get(token.id, 0.0) / q[token.id]), abs=1e-5)
             left = {word: max(mass - q.get(word, 0.0), 0.0) for word, mass in left.items()}
             left = {word: mass / sum(left.values()) for word, mass in left.items() if mass > 0}
-        shown = row(r.tokens[-1].residual)
-        assert shown == pytest.approx({word: left[word] for word in shown}, abs=1e-5) and r.tokens[-1].id in left
-        seen += 1
-    assert seen > 5
+        shown = row(closing.residual)
+        assert shown == pytest.approx({word: left[word] for word in shown}, abs=1e-5) and closing.id in left
+    assert seen["resampled"] > 5 and seen["bonus"]
 
 
 def test_the_numbers_beside_a_token_explain_its_verdict():
@@ -147,39 +111,13 @@ def test_the_numbers_beside_a_token_explain_its_verdict():
                 assert top is None or sum(c.mass for c in top.top) + top.rest == pytest.approx(1, abs=1e-5)
 
 
-def test_the_numbers_of_a_block_explain_its_verdicts():
-    settings = {"gamma": 4, "max_new_tokens": 300, "acceptance": "block", "seed": 1}
-    seen = Counter()
-    rounds = list(toy_decoder(TARGET, make_drafter("lm", DRAFT), [0, 1], WARM, **settings).rounds())
-    for r in rounds:
-        drafts = r.tokens[: len(r.parents)]
-        last = max((i for i, t in enumerate(drafts, 1) if t.u < t.h), default=0)
-        product = 1.0
-        for i, token in enumerate(drafts):
-            seen[token.status] += 1
-            before, product = product, min(1.0, product * token.p / token.q)
-            assert token.accept == pytest.approx(min(1.0, token.p / token.q), rel=1e-5)
-            assert token.running == pytest.approx(product, rel=1e-3) and 0 <= token.h <= token.running + 1e-6
-            if i < last:
-                assert token.status == ("rescued" if token.u >= token.accept else "accepted")
-            else:
-                assert token.status == ("rejected" if i == last else "discarded")
-            if i == last:
-                (top, *_), p = token.residual.top, {c.id: c.mass for c in token.p_top.top}
-                assert before * p[top.id] > {c.id: c.mass for c in token.q_top.top}.get(top.id, 0.0)
-                assert r.tokens[-1].status == "resampled" and r.tokens[-1].residual == token.residual
-    assert min(seen[status] for status in ("accepted", "rescued", "rejected", "discarded")) > 5
-    expected = expected_lengths(rounds)
-    accepted = sum(len(r.emitted) - 1 for r in rounds) / len(rounds)
-    assert expected["token"] < expected["block"] == pytest.approx(accepted, abs=0.35)
-
-
-@pytest.mark.parametrize("method", ["without_replacement", "top"])
-def test_the_numbers_of_a_tree_decided_on_together_explain_its_verdicts(method):
+@pytest.mark.parametrize("method", ["lm", "without_replacement", "top"])
+def test_the_numbers_of_drafts_decided_on_together_explain_their_verdicts(method):
     """Of the tokens alone: each weight follows from the parent's, each verdict from u and h, in post-order."""
-    settings = {"gamma": 2, "max_new_tokens": 150, "acceptance": "block", "seed": 1, "trace_top": 8}
+    settings = {"gamma": 4 if method == "lm" else 2, "max_new_tokens": 200, "acceptance": "block", "seed": 1}
+    rounds = list(toy_decoder(TARGET, make_drafter(method, DRAFT), [0, 1], WARM, trace_top=8, **settings).rounds())
     seen = Counter()
-    for r in toy_decoder(TARGET, make_drafter(method, DRAFT), [0, 1], WARM, **settings).rounds():
+    for r in rounds:
         drafts, order = r.tokens[: len(r.parents)], Order.of(r.parents).nodes if r.parents else [0]
         last = next(node for node in order if node == 0 or drafts[node - 1].u < drafts[node - 1].h)
         path, node = set(), last
@@ -199,23 +137,22 @@ def test_the_numbers_of_a_tree_decided_on_together_explain_its_verdicts(method):
             if len(r.tokens) > len(drafts):
                 status = "rescued" if is_rescued else "accepted" if i in path else "rejected" if i in refused else None
                 assert token.status == (status or "discarded")
-        if r.tokens[-1].status == "resampled" and r.parents:
-            (top, *_), q = r.tokens[-1].residual.top, {c.id: c.mass for c in r.tokens[-1].q_top.top}
-            assert r.tokens[-1].residual is not None and top.mass > 0 and sum(q.values()) > 0
+            if method == "lm" and token.status == "rejected":
+                assert r.tokens[-1].status == "resampled" and r.tokens[-1].residual == token.residual
     assert min(seen[status] for status in ("accepted", "rescued", "rejected", "discarded")) > 5
+    if method == "lm":
+        expected, accepted = expected_lengths(rounds), sum(len(r.emitted) - 1 for r in rounds) / len(rounds)
+        assert expected["token"] < expected["block"] == pytest.approx(accepted, abs=0.35)
 
 
-def test_a_trace_costs_no_token():
-    for method, rule in [*((method, "token") for method in METHODS), ("lm", "block"), ("top", "block")]:
-        runs = [
-            toy_decoder(
-                TARGET, make_drafter(method, DRAFT), [0, 1], WARM, gamma=3, max_new_tokens=40, trace=trace,
-                acceptance=rule,
-            )
-            for trace in (True, False)
-        ]  # fmt: skip
-        (with_numbers, without) = [[(t.id, t.status, t.text) for t in tokens_of(run.rounds())] for run in runs]
-        assert with_numbers == without
+@pytest.mark.parametrize(("method", "rule"), [*((m, "token") for m in METHODS), ("lm", "block"), ("top", "block")])
+def test_a_trace_costs_no_token(method, rule):
+    def tokens(trace):
+        settings = {"gamma": 3, "max_new_tokens": 40, "trace": trace, "acceptance": rule}
+        run = toy_decoder(TARGET, make_drafter(method, DRAFT), [0, 1], WARM, **settings)
+        return [(t.id, t.status, t.text) for t in tokens_of(run.rounds())]
+
+    assert tokens(True) == tokens(False)
 
 
 # ---- repeating -----------------------------------------------------------------------------------------------------
@@ -223,25 +160,19 @@ def test_a_trace_costs_no_token():
 
 @pytest.mark.parametrize("method", METHODS)
 def test_the_same_seed_gives_the_same_trace(method):
-    def trace(seed):
-        settings = {"gamma": 3, "max_new_tokens": 50, "seed": seed}
-        return timeless(toy_decoder(TARGET, make_drafter(method, DRAFT), [0, 1], WARM, **settings).rounds())
+    def rounds(seed, most=50):
+        settings = {"gamma": 3, "max_new_tokens": most, "seed": seed}
+        return toy_decoder(TARGET, make_drafter(method, DRAFT), [0, 1], WARM, **settings).rounds()
 
-    assert trace(6) == trace(6) != trace(7)
-
-
-def test_shorter_runs_are_prefixes_of_longer_ones_without_drafts():
-    """Uniforms belong to positions, not to the length of the run."""
-    long, short = (
-        emitted_ids(toy_decoder(TARGET, NoDrafter(), [0, 1], WARM, max_new_tokens=n).rounds()) for n in (40, 9)
-    )
-    assert long[:9] == short
+    assert timeless(rounds(6)) == timeless(rounds(6)) != timeless(rounds(7))
+    if method == "none":
+        assert ids_of(rounds(6, most=9)) == ids_of(rounds(6))[:9], "uniforms belong to positions"
 
 
 # ---- ends ----------------------------------------------------------------------------------------------------------
 
 GAMMA = 4
-RIGHT = emitted_ids(toy_decoder(TARGET, NoDrafter(), [0, 1], GREEDY, max_new_tokens=30).rounds())
+RIGHT = ids_of(toy_decoder(TARGET, NoDrafter(), [0, 1], GREEDY, max_new_tokens=30).rounds())
 
 
 @pytest.mark.parametrize("most", range(1, 2 * GAMMA + 3))
@@ -250,7 +181,7 @@ def test_exactly_as_many_tokens_as_asked(method, most):
     drafter = make_drafter(method, TARGET)
     run = toy_decoder(TARGET, drafter, [0, 1], GREEDY, gamma=GAMMA, max_new_tokens=most)
     rounds = list(run.rounds())
-    assert run.reason == "length" and emitted_ids(rounds) == RIGHT[:most]
+    assert run.reason == "length" and ids_of(rounds) == RIGHT[:most]
 
 
 def counting(size: int = 24) -> ToyLM:
@@ -271,7 +202,7 @@ def test_an_end_token_inside_a_block(method, room, at):
     settings = {"gamma": GAMMA, "max_new_tokens": room or at, "eos": (at,)}
     run = toy_decoder(model, make_drafter(method, model), [0], GREEDY, **settings)
     rounds = list(run.rounds())
-    assert run.reason == "eos" and emitted_ids(rounds) == list(range(1, at + 1)) == run.committed[1:]
+    assert run.reason == "eos" and ids_of(rounds) == list(range(1, at + 1)) == run.committed[1:]
     late = [t for t in rounds[-1].tokens if t.depth > len(rounds[-1].emitted)]
     assert {t.status for t in late} <= {"discarded"} and all(t.u is None for t in late)
     assert run.text == " ".join("abcdefghijklm"[1:at]), "the end token has no text"
@@ -283,7 +214,7 @@ def test_stop_strings_end_the_run_in_the_block_that_completes_them(words):
     run = toy_decoder(model, make_drafter("lm", model), [0], GREEDY, gamma=GAMMA, max_new_tokens=20, stop=("zz", words))
     rounds = list(run.rounds())
     assert run.reason == "stop" and run.text == "b c d e f g h i j k l"[: run.text.index(words) + len(words)]
-    assert text_of(rounds) == run.text
+    assert "".join(token.text for r in rounds for token in r.emitted) == run.text
 
 
 @pytest.mark.parametrize("after, leaves", [(0, False), (1, False), (3, False), (1, True)])
@@ -298,7 +229,7 @@ def test_a_run_cancelled_or_left_ends_within_a_round_and_gives_its_memory_back(a
         if leaves and len(rounds) >= after:
             stream.close()
     assert run.reason == (None if leaves else "cancelled") and len(rounds) <= (after + 1 if after else 0)
-    assert text_of(rounds) == run.text
+    assert "".join(token.text for r in rounds for token in r.emitted) == run.text
     assert run.target.ids == [] and drafter.runner.ids == []
 
 
@@ -308,11 +239,8 @@ def test_a_run_cancelled_or_left_ends_within_a_round_and_gives_its_memory_back(a
 @pytest.fixture(scope="module")
 def models(tmp_path_factory):
     """A target and a draft of other weights: (folder, transformers model)."""
-    made = []
-    for seed, name in ((0, "qwen3"), (1, "llama-tied")):
-        folder = tmp_path_factory.mktemp(name)
-        made.append((folder, write(folder, name, seed=seed)))
-    return made
+    folders = [(tmp_path_factory.mktemp(name), name) for name in ("qwen3", "llama-tied")]
+    return [(folder, write(folder, name, seed=seed)) for seed, (folder, name) in enumerate(folders)]
 
 
 def on_models(models, drafter, gamma=4, sampling=GREEDY, most=24, eos=(), policy=None) -> SpeculativeDecoder:
@@ -322,30 +250,34 @@ def on_models(models, drafter, gamma=4, sampling=GREEDY, most=24, eos=(), policy
 
 
 def draft_for(method: str, models):
-    makers = {
+    return {
         "none": NoDrafter,
         "ngram": NgramDrafter,
         "lm": lambda: DraftModelDrafter(runner_of(*models[1])),
         "self": lambda: DraftModelDrafter(runner_of(*models[0])),
         "tree": lambda: ForkedScript(generated(models[0][1], PROMPT, 40, eos=())),
-    }
-    return makers[method]()
+    }[method]()
 
 
-@pytest.mark.parametrize("gamma", [1, 4, 7])
-@pytest.mark.parametrize("method", ["none", "ngram", "lm", "self", "tree"])
-def test_greedy_output_is_transformers_own(models, method, gamma):
-    rounds = list(on_models(models, draft_for(method, models), gamma).rounds())
-    assert emitted_ids(rounds) == generated(models[0][1], PROMPT, 24, eos=())
+@pytest.mark.parametrize(
+    ("method", "gamma", "penalty"),
+    [
+        *((method, gamma, 1.0) for method in ("none", "ngram", "lm", "self", "tree") for gamma in (1, 7)),
+        *((method, 4, 1.4) for method in ("none", "ngram", "lm")),  # each draft counts those before it
+    ],
+)
+def test_greedy_output_is_transformers_own(models, method, gamma, penalty):
+    sampling = SamplingParams(repetition_penalty=penalty)
+    rounds = list(on_models(models, draft_for(method, models), gamma, sampling).rounds())
+    assert ids_of(rounds) == generated(models[0][1], PROMPT, 24, eos=(), repetition_penalty=penalty)
     if method in ("self", "tree"):  # the right path follows wrong siblings, and its keys move up in the cache
         assert len(rounds) == -(-24 // (gamma + 1))
 
 
 def test_drafts_after_idle_rounds_equal_a_fresh_prefill(models):
     """γ 0 and 4 in turn: q of every draft is what the draft model says with nothing cached."""
-    drafter = draft_for("lm", models)
+    drafter, drafts = draft_for("lm", models), []
     run = on_models(models, drafter, sampling=WARM, most=60, policy=ReplayedGamma([0, 4] * 30))
-    drafts, checked = [], 0
     propose = drafter.propose
 
     def remembered(committed, *rest):
@@ -353,23 +285,13 @@ def test_drafts_after_idle_rounds_equal_a_fresh_prefill(models):
         return drafts[-1][1]
 
     drafter.propose = remembered
-    gammas = [r.gamma for r in run.rounds()]
-    assert gammas[:6] == [0, 4, 0, 4, 0, 4]
+    assert [r.gamma for r in run.rounds()][:6] == [0, 4, 0, 4, 0, 4]
     for committed, draft in drafts:
         ids = torch.tensor([committed + draft.tokens.tolist()[:-1]])
         with torch.no_grad():
             logits = models[1][1](ids).logits[0, len(committed) - 1 :]
         torch.testing.assert_close(draft.q, (logits / WARM.temperature).softmax(-1), atol=1e-5, rtol=1e-4)
-        checked += len(draft)
-    assert checked > 30
-
-
-def test_penalised_greedy_equals_generate(models):
-    """The penalty counts the drafts before each position; transformers applies it one token at a time."""
-    theirs = generated(models[0][1], PROMPT, 24, eos=(), repetition_penalty=1.4)
-    for method in ("none", "ngram", "lm"):
-        run = on_models(models, draft_for(method, models), sampling=SamplingParams(repetition_penalty=1.4))
-        assert emitted_ids(run.rounds()) == theirs
+    assert sum(len(draft) for _, draft in drafts) > 30
 
 
 def test_a_tree_of_too_many_drafts_is_refused_in_a_sentence():

@@ -19,28 +19,27 @@ def pieces(tokenizer, ids):
     return [text.push(i) for i in ids], text
 
 
+def assert_pieces_join(tokenizer, ids):
+    parts, text = pieces(tokenizer, ids)
+    assert "".join(parts) + text.tail() == join(tokenizer, ids)
+
+
 @given(st.lists(st.integers(0, len(byte_tokenizer()) - 1), max_size=40))
 def test_pieces_join_to_the_decoded_text_for_any_ids(ids):
-    parts, text = pieces(byte_tokenizer(), ids)
-    assert "".join(parts) + text.tail() == join(byte_tokenizer(), ids)
+    assert_pieces_join(byte_tokenizer(), ids)
 
 
 @pytest.mark.parametrize("name", TOKENIZERS)
 @given(words=st.text(st.characters(exclude_categories=["Cs"]), max_size=30))
 def test_pieces_join_to_the_decoded_text_of_anything_written(name, words):
-    tokenizer = TOKENIZERS[name]()
-    ids = tokenizer(words).input_ids
-    parts, text = pieces(tokenizer, ids)
-    assert "".join(parts) + text.tail() == join(tokenizer, ids)
+    assert_pieces_join(TOKENIZERS[name](), TOKENIZERS[name]()(words).input_ids)
 
 
 @pytest.mark.parametrize("name", TOKENIZERS)
 def test_pieces_join_to_the_decoded_text_wherever_it_is_cut(name):
-    tokenizer = TOKENIZERS[name]()
-    ids = tokenizer("he 🙂é c 日", add_special_tokens=False).input_ids
+    ids = TOKENIZERS[name]()("he 🙂é c 日", add_special_tokens=False).input_ids
     for cut in range(len(ids) + 1):
-        parts, text = pieces(tokenizer, ids[:cut])
-        assert "".join(parts) + text.tail() == join(tokenizer, ids[:cut])
+        assert_pieces_join(TOKENIZERS[name](), ids[:cut])
 
 
 def test_an_emoji_appears_with_the_token_that_completes_it_and_unfinished_bytes_at_the_end():
@@ -52,10 +51,10 @@ def test_an_emoji_appears_with_the_token_that_completes_it_and_unfinished_bytes_
 
 def test_a_look_ahead_leaves_no_mark():
     tokenizer = byte_tokenizer()
-    first, rest = tokenizer("say 🙂").input_ids[:5], tokenizer("say 🙂").input_ids[5:]
-    parts, text = pieces(tokenizer, first)
+    ids = tokenizer("say 🙂").input_ids
+    parts, text = pieces(tokenizer, ids[:5])
     text.peek(tokenizer("completely different").input_ids)
-    assert "".join(parts + [text.push(i) for i in rest]) == "say 🙂"
+    assert "".join(parts + [text.push(i) for i in ids[5:]]) == "say 🙂"
 
 
 def test_tokens_without_text_have_a_label():
@@ -78,22 +77,14 @@ PLAIN = (
 )
 
 
-@pytest.mark.parametrize(
-    ("config", "text"),
-    [
-        (RunConfig("Hi"), "user:Hi|>"),
-        (RunConfig("Hi", system="Be brief"), "system:Be brief|user:Hi|>"),
-        (RunConfig("Hi", system=""), "system:|user:Hi|>"),
-        (RunConfig("Hi", thinking=True), "user:Hi|think>"),
-        (RunConfig("Hi", chat=False, system="unused"), "Hi"),
-    ],
-)
+@pytest.mark.parametrize(("config", "text"), [
+    (RunConfig("Hi", system="Be brief"), "system:Be brief|user:Hi|>"), (RunConfig("Hi"), "user:Hi|>"),
+    (RunConfig("Hi", system=""), "system:|user:Hi|>"), (RunConfig("Hi", thinking=True), "user:Hi|think>"),
+    (RunConfig("Hi", chat=False, system="unused"), "Hi"),
+])  # fmt: skip
 def test_the_template_gets_system_prompt_and_thinking_switch(config, text):
     tokenizer = with_template(PLAIN)
     assert join(tokenizer, encode_prompt(tokenizer, config)) == text
-
-
-def test_a_template_that_refuses_is_quoted():
-    tokenizer = with_template("{{ raise_exception('no system turns here') }}")
+    refusing = with_template("{{ raise_exception('no system turns here') }}")
     with pytest.raises(BadInput, match="no system turns here"):
-        encode_prompt(tokenizer, RunConfig("Hi", system="x"))
+        encode_prompt(refusing, RunConfig("Hi", system="x"))

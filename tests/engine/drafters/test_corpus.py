@@ -1,6 +1,7 @@
 """Drafting from a corpus: it finds every place, the output stays the target's own, bad files are refused."""
 
 import copy
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -62,58 +63,38 @@ def proposal(drafter: CorpusDrafter, context: list[int]) -> list[int]:
 def test_it_follows_what_most_texts_say_and_stops_where_they_part():
     drafter = started([[1, 2, 3, 4, 5, 6]] * 20 + [[1, 2, 3, 4, n, n] for n in range(10, 50)])
     assert proposal(drafter, [7, 1, 2]) == [3, 4, 5, 6], "a third of them go on with 5"
-    assert drafter.confidence_classes([7, 1, 2]) == [9, 9, 3, 8], (
-        "60, 60, 20 of 60 and 20 of 20 places, each with 3 more"
-    )
-    assert proposal(drafter, [5, 6]) == [], "never across the end of a text"
-    assert proposal(drafter, [8]) == []
-
-
-def test_a_longer_match_goes_first_where_it_promises_more():
+    assert drafter.confidence_classes([7, 1, 2]) == [9, 9, 3, 8], "60, 60, 20 of 60 and 20 of 20 places, 3 more each"
+    assert proposal(drafter, [5, 6]) == [] == proposal(drafter, [8]), "never across the end of a text"
     drafter = started([[1, 2, 3]] * 30 + [[9, 1, 2, 4, 5, 6, 7, 8]] * 20)
     assert proposal(drafter, [1, 2]) == [3]
-    assert proposal(drafter, [9, 1, 2]) == [4, 5, 6, 7, 8]
+    assert proposal(drafter, [9, 1, 2]) == [4, 5, 6, 7, 8], "a longer match goes first where it promises more"
 
 
 # ---- exactness ------------------------------------------------------------------------------------------------------
 
 
-def text_of_the_target(seed: int, tokens: int) -> list[int]:
-    return generate(TARGET, make_drafter("none", TARGET), PROMPT, sampling=ALL, max_new_tokens=tokens, seed=seed)
-
-
-def p_value(corpus: list[int], rules=TRUE_RULES, tokens=1500) -> float:
+@pytest.mark.parametrize("mutant", [None, "u-reused-for-closing"])
+def test_the_output_is_the_targets_own_and_a_wrong_rule_is_caught(mutant):
+    """With a text of the target's own, of another seed."""
+    rules = next((each.rules for each in MUTANTS if each.name == mutant), TRUE_RULES)
+    settings = {"sampling": ALL, "max_new_tokens": 1200}
+    corpus = generate(TARGET, make_drafter("none", TARGET), PROMPT, seed=1, **settings)[:600]
     drafter = CorpusDrafter(ContextIndex(np.array([*corpus, END])))
-    written = generate(TARGET, drafter, PROMPT, sampling=ALL, max_new_tokens=tokens, rules=rules)
-    return markov_p_value(TARGET, written, ALL)
-
-
-def test_the_output_is_the_targets_own():
-    assert p_value(text_of_the_target(seed=1, tokens=600)) > FALSE_ALARM
-
-
-@pytest.mark.parametrize("name", ["no-residual", "u-reused-for-closing"])
-def test_a_wrong_rule_is_caught_with_it(name):
-    wrong = next(mutant.rules for mutant in MUTANTS if mutant.name == name)
-    assert p_value(text_of_the_target(seed=1, tokens=600), wrong) < CAUGHT
+    p_value = markov_p_value(TARGET, generate(TARGET, drafter, PROMPT, rules=rules, **settings), ALL)
+    assert p_value < CAUGHT if mutant else p_value > FALSE_ALARM
 
 
 # ---- real checkpoints and files -------------------------------------------------------------------------------------
 
 
-class Pairs:
-    def __init__(self, root):
-        self.root, self.model = root, model_folder(root / "target")
-
-
 @pytest.fixture
 def pairs(tmp_path, own_cache):
-    return Pairs(tmp_path)
+    return SimpleNamespace(root=tmp_path, model=model_folder(tmp_path / "target"))
 
 
 def make_corpus(pairs, *arguments) -> str:
     result = CliRunner().invoke(app, ["corpus", "--pair", str(pairs.root / "target"), *map(str, arguments)])
-    return result.output + str(result.exception or "")
+    return f"{result.output}{result.exception}"
 
 
 def test_a_pairs_own_texts_become_its_method(pairs):
@@ -144,11 +125,8 @@ def test_bad_files_are_refused_with_a_sentence(pairs, tmp_path):
     other = copy.deepcopy(byte_tokenizer())
     other.add_tokens(["cat"])
     corpus_file.save(tmp_path / "other.npz", [np.arange(2, 200)], other)
-    for content, words in (
-        (whole[: len(whole) // 2], "damaged or cut short"),
-        (b"", "damaged or cut short"),
-        ((tmp_path / "other.npz").read_bytes(), "another tokenizer"),
-    ):
+    unlike = (tmp_path / "other.npz").read_bytes()
+    for content, words in ((whole[: len(whole) // 2], "damaged or cut short"), (unlike, "another tokenizer")):
         path.write_bytes(content)
         engine = engine_of(pairs)
         with pytest.raises(BadInput, match=words):

@@ -75,25 +75,3 @@ def test_to_the_very_end_of_the_context(heads, engine):
         prompt, written = ids_of(run(engine, method, gamma=7, max_new_tokens=room))
         expected = expected or generated(heads.models["eagle"], prompt, room)
         assert written == expected
-
-
-def test_features_follow_the_path_of_a_tree(engine):
-    """Of a tree only the kept path's features stay, in the places a chain would have put them."""
-    target, ids = engine.target.runner, [7, 8, 9]
-    tree, parents, path = torch.tensor([20, 21, 22, 23, 24]), [0, 0, 2, 2], [0, 2, 4]
-    target.reset(16)
-    target.prefill(ids)
-    target.forward(tree, parents)
-    target.keep(3, path)
-    kept = target.tapped[:6].clone()
-    target.rollback(0)
-    target.prefill([*ids, *tree[path].tolist()])
-    assert target.length == 6 and torch.allclose(kept, target.tapped[:6], atol=1e-4)
-    assert (kept[3:] - kept[:3]).abs().min(0).values.max() > 0.1, "rows alike would prove nothing"
-    target.release()
-
-
-def test_costs_of_a_tree_are_measured(engine):
-    costs = engine.costs("eagle", again=True)
-    assert costs.c > 0 and costs.v[1] == 1.0
-    assert engine.drafts.loaded["eagle"].runner.cache is None

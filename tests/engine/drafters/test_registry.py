@@ -4,12 +4,15 @@ import json
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 from paths import ROOT
 
-from engine.config import METHODS
+from engine.config import METHODS, SamplingParams
 from engine.drafters import drafter_class
 from engine.drafters.base import Drafter
+from engine.drafters.context_index import ContextIndex
+from engine.exactness.toy_models import ToyLM, ToyRunner, toy_decoder
 
 pytestmark = pytest.mark.xdist_group("registry")  # one process that registers a method
 
@@ -24,20 +27,12 @@ def echo(tiny_pair, tmp_path_factory) -> dict:
     return json.loads(result.stdout.splitlines()[-1])
 
 
-def test_a_new_method_runs_and_its_output_is_the_targets(echo):
+def test_a_new_method_runs_and_is_on_the_command_line_and_the_page(echo):
     assert echo["drafted"] > 0 and echo["lossless"]
-
-
-def test_a_new_method_is_on_the_command_line(echo):
-    assert echo["pairs"] and echo["help"] and echo["sweep"]
-    assert {"none", "echo"} <= set(echo["bench"])
-
-
-def test_a_new_method_is_on_the_page(echo):
+    assert echo["pairs"] and echo["help"] and echo["sweep"] and {"none", "echo"} <= set(echo["bench"])
     assert echo["form"] == "echo" and echo["label"] == "echo: repeats the last token"
     controls = {"method", "sweep-methods", "theory-method", "lossless-method", "compare-method-1"}
-    assert controls <= set(echo["controls"])
-    assert echo["recipes"] == ["Not described yet for this method."]
+    assert controls <= set(echo["controls"]) and echo["recipes"] == ["Not described yet for this method."]
 
 
 @pytest.mark.parametrize("name", METHODS)
@@ -45,3 +40,21 @@ def test_every_line_of_the_registry_names_a_drafter(name):
     drafter = drafter_class(name)
     assert issubclass(drafter, Drafter) and drafter.name == name
     assert METHODS[name].title and METHODS[name].description
+
+
+PROMPT = [0, 1, 2, 5, 0, 1, 3, 0, 1, 4, 4, 0, 1]
+TARGET = ToyLM.random(6, seed=0, spread=0.8)
+MADE = {
+    **dict.fromkeys(("ngram", "lookahead"), lambda kind: kind()),
+    "corpus": lambda kind: kind(ContextIndex(np.array(PROMPT * 3))),
+    "lm": lambda kind: kind(ToyRunner(TARGET.with_noise(0.8, seed=1))),
+}
+
+
+@pytest.mark.parametrize("name", ["ngram", "lookahead", "corpus", "lm"])
+def test_greedy_output_is_the_targets_own_and_drafts_are_accepted(name):
+    """Others, on models: models/test_heads.py, test_quantised.py, exactness/test_translated_drafts.py."""
+    run = toy_decoder(TARGET, MADE[name](drafter_class(name)), PROMPT, SamplingParams(), 3, max_new_tokens=40)
+    statuses = {token.status for each in run.rounds() for token in each.tokens}
+    assert run.committed[len(PROMPT) :] == [int(TARGET.logits(run.committed[:i]).argmax()) for i in range(13, 53)]
+    assert "accepted" in statuses

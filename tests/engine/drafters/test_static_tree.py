@@ -1,6 +1,5 @@
 """The static tree of Sequoia's programme, against every tree there is."""
 
-import random
 from functools import cache
 
 import pytest
@@ -8,7 +7,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.drafters.static_tree import StaticTrees, best_tree, expected_drafts, fastest_tree
-from engine.trace.speedup_model import best_length, idealised_speedup
 
 quick = settings(max_examples=40, deadline=None, derandomize=True)
 chances = st.lists(st.floats(0.05, 0.95), min_size=1, max_size=3).map(tuple)
@@ -46,24 +44,12 @@ def levels(parents) -> int:
     return max(depth)
 
 
-def simulated(parents, chances, rounds: int = 4000) -> float:
-    """Accepted drafts a round, by tossing a coin for each draft whose turn comes."""
-    coin, accepted = random.Random(0), 0
-    for _ in range(rounds):
-        node, tried = 0, 0
-        for i, parent in enumerate(parents, start=1):
-            if parent == node:
-                if coin.random() < chances[tried]:
-                    node, tried, accepted = i, 0, accepted + 1
-                else:
-                    tried += 1
-    return accepted / rounds
-
-
-@pytest.mark.parametrize("parents", [(0, 1, 2), (0, 0, 0), (0, 1, 1, 0, 4)], ids=str)
-def test_the_expected_drafts_are_those_of_a_simulation(parents):
-    chances = (0.6, 0.35, 0.2)
-    assert expected_drafts(parents, chances) == pytest.approx(simulated(parents, chances), abs=0.06)
+@pytest.mark.parametrize(
+    ("parents", "expected"), [((0, 1, 2), 1.176), ((0, 0, 0), 0.792), ((0, 1, 1, 0, 4), 1.268)], ids=str
+)
+def test_the_expected_drafts_are_those_worked_out_by_hand(parents, expected):
+    """A child counts when its parent is accepted and its elder siblings are not."""
+    assert expected_drafts(parents, (0.6, 0.35, 0.2)) == pytest.approx(expected)
 
 
 @quick
@@ -83,7 +69,7 @@ def widest(parents) -> int:
 
 
 @quick
-@given(chances, st.floats(0.0, 0.3), st.floats(0.0, 0.4))
+@given(chances, st.floats(0.0, 2.0), st.floats(0.0, 0.4))
 def test_no_tree_brings_more_tokens_for_its_cost(chances, c, slope):
     v = rows(slope)
     parents, rate = fastest_tree(chances, c, v, most=5, deepest=5)
@@ -94,21 +80,3 @@ def test_no_tree_brings_more_tokens_for_its_cost(chances, c, slope):
 
     best = max(promised(tree) for tree in trees if widest(tree) <= len(chances))
     assert rate == pytest.approx(best) == promised(parents)
-
-
-@quick
-@given(st.floats(0.05, 0.95), st.floats(0.0, 0.2), st.floats(0.01, 0.3))
-def test_without_second_chances_it_is_the_best_chain(alpha, c, slope):
-    v = {1: 1.0, 2: 1.0 + slope}
-    parents, rate = fastest_tree((alpha, 0.0), c, rows(slope), most=12, deepest=12)
-    gamma = best_length([alpha] * 12, c, v)
-    assert parents == tuple(range(gamma))
-    assert rate == pytest.approx(idealised_speedup(alpha, gamma, c, v))
-
-
-def test_cheap_rows_make_it_wide_and_dear_draft_steps_shallow():
-    chances = (0.5, 0.3, 0.2)
-    free, dear = (fastest_tree(chances, 0.05, rows(slope), 32, 8)[0] for slope in (0.005, 0.2))
-    assert len(free) > 16 and widest(free) == 3 and len(dear) <= 2
-    slow = fastest_tree(chances, 0.5, rows(0.005), 32, 8)[0]
-    assert levels(slow) < levels(free) and fastest_tree(chances, 2.0, rows(0.1), 8, 4) == ((), 1.0)

@@ -1,7 +1,7 @@
 """The check of `test_exactness.py` notices every mutant and passes the correct rules."""
 
 import pytest
-from chi_squared import CAUGHT, FALSE_ALARM, is_caught, markov_p_value
+from chi_squared import CAUGHT, is_caught
 from test_exactness import lookup_p_value
 
 from engine.config import SamplingParams
@@ -10,7 +10,7 @@ from engine.exactness.mutants import MUTANTS, Mutant, block_rules, rules, traver
 from engine.exactness.results import MISTAKES
 from engine.exactness.toy_models import PLAIN, ToyLM, generate, make_drafter, toy_decoder
 
-PROMPT = [0, 1]
+PROMPT, TREES = [0, 1], ("independent", "without_replacement")
 SAMPLING = SamplingParams(0.6, top_p=0.97)
 TARGET = ToyLM.random(6, seed=0, spread=0.5)
 DRAFT = TARGET.with_noise(1.5, seed=1)
@@ -59,8 +59,7 @@ def revealing_run(name: str, mutant: Mutant | None = None):
 
 
 @pytest.mark.parametrize(
-    "mutant",
-    [pytest.param(m, id=m.name, marks=() if m.name in FAST else pytest.mark.slow) for m in MUTANTS],
+    "mutant", [pytest.param(m, id=m.name, marks=() if m.name in FAST else pytest.mark.slow) for m in MUTANTS]
 )
 def test_every_mutant_is_caught(mutant):
     if mutant.name in REVEALING:
@@ -73,54 +72,33 @@ def test_every_mutant_is_caught(mutant):
 
 
 @pytest.mark.slow
+def test_a_wrong_row_after_the_branches_of_lookup_is_caught():
+    assert lookup_p_value(SAMPLING, 250, rules(closing_row=lambda row, q: row)) < CAUGHT
+
+
+@pytest.mark.parametrize("acceptance", ["token", pytest.param("block", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("method", ["lm", *(pytest.param(name, marks=pytest.mark.slow) for name in TREES)])
+def test_the_true_rules_pass_the_same_check(method, acceptance):
+    assert not is_caught(long_run(make_drafter(method, DRAFT), method, Rules(), acceptance), TARGET, SAMPLING)
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("name", REVEALING)
 def test_the_true_rules_pass_where_these_mistakes_show(name):
     target, run = revealing_run(name)
     assert not is_caught(run, target, PLAIN)
 
 
-@pytest.mark.slow
-def test_a_wrong_row_after_the_branches_of_lookup_is_caught():
-    assert lookup_p_value(SAMPLING, 250, rules(closing_row=lambda row, q: row)) < CAUGHT
-
-
 @pytest.mark.parametrize(
-    ("method", "acceptance"),
+    ("method", "acceptance", "parts"),
     [
-        ("lm", "token"),
-        ("lm", "block"),
-        ("independent", "token"),
-        ("without_replacement", "token"),
-        ("without_replacement", "block"),
+        *((method, "token", rules) for method in ("lm", "independent", "without_replacement", "top")),
+        *((method, "block", traversal_rules) for method in ("without_replacement", "top")),
+        ("lm", "block", block_rules),
     ],
 )
-def test_the_true_rules_pass_the_same_check(method, acceptance):
-    run = long_run(make_drafter(method, DRAFT), method, Rules(), acceptance)
-    assert not is_caught(run, TARGET, SAMPLING)
-    assert markov_p_value(TARGET, run.committed[len(PROMPT) :], SAMPLING) > FALSE_ALARM
-
-
-@pytest.mark.parametrize("method", ["lm", "independent", "without_replacement", "top"])
-def test_the_parts_the_mutants_are_made_of_are_right(method):
+def test_the_parts_the_mutants_are_made_of_are_right(method, acceptance, parts):
     """Put together without a mistake they give the very tokens that the true rules give."""
-    settings = {"sampling": SAMPLING, "gamma": 3, "max_new_tokens": 150}
-    built = generate(TARGET, make_drafter(method, DRAFT), PROMPT, rules=rules(), **settings)
+    settings = {"sampling": SAMPLING, "gamma": 2, "max_new_tokens": 60, "acceptance": acceptance}
+    built = generate(TARGET, make_drafter(method, DRAFT), PROMPT, rules=parts(), **settings)
     assert built == generate(TARGET, make_drafter(method, DRAFT), PROMPT, **settings)
-
-
-@pytest.mark.parametrize("method", ["without_replacement", "top"])
-def test_the_parts_of_traversal_verification_are_right(method):
-    settings = {"sampling": SAMPLING, "gamma": 2, "max_new_tokens": 60, "acceptance": "block"}
-    built = generate(TARGET, make_drafter(method, DRAFT), PROMPT, rules=traversal_rules(), **settings)
-    assert built == generate(TARGET, make_drafter(method, DRAFT), PROMPT, **settings)
-
-
-def test_the_parts_of_block_verification_are_right():
-    settings = {"sampling": SAMPLING, "gamma": 3, "max_new_tokens": 150, "acceptance": "block"}
-    built = generate(TARGET, make_drafter("lm", DRAFT), PROMPT, rules=block_rules(), **settings)
-    assert built == generate(TARGET, make_drafter("lm", DRAFT), PROMPT, **settings)
-
-
-def test_the_list_is_long_enough_and_names_are_unique():
-    names = {mutant.name for mutant in MUTANTS}
-    assert len(names) == len(MUTANTS) >= 12 and names > {*FAST}

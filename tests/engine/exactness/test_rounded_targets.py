@@ -17,7 +17,7 @@ from engine.training.students import new_eagle
 from engine.training.teacher import Teacher
 
 SIZES = {"intermediate_size": 96}  # 32 divides every width
-TAPS, RUNS = (0, 1, 2), 800
+TAPS, RUNS = (0, 1, 2), 600
 SAMPLING = SamplingParams(1.0, top_k=5)
 CHEAP = CostModel(0.001, {1: 1.0, 2: 1.0005}, 200, 0.001)
 
@@ -39,20 +39,12 @@ def pair(tmp_path_factory):
 
 
 @pytest.fixture(scope="module", params=["int8", "int4"])
-def engine(request, pair):
-    return cheap(pair.lm, request.param)
-
-
-@pytest.fixture(scope="module")
-def with_head(engine, pair):
-    return cheap(pair.eagle, engine.precision)
-
-
-def cheap(pair: str, precision: str):
-    """An engine whose drafts pay, so that auto drafts."""
-    engine = load_engine(pair, "cpu", precision)
-    engine._costs |= {method: CHEAP for method in engine.methods}
-    return engine
+def engines(request, pair):
+    """By the kind of draft; with costs at which drafts pay, so that auto drafts."""
+    loaded = {kind: load_engine(getattr(pair, kind), "cpu", request.param) for kind in ("lm", "eagle")}
+    for engine in loaded.values():
+        engine._costs |= {method: CHEAP for method in engine.methods}
+    return loaded
 
 
 @torch.inference_mode()
@@ -74,32 +66,23 @@ def own_law(engine, prompt: list[int], sampling) -> dict:
     return law
 
 
-def shares_of(engine, acceptance: str) -> tuple[Counter, list[int]]:
-    asked = {"gamma": 3, "max_new_tokens": 3, "sampling": SAMPLING, "acceptance": acceptance}
-    runs = [run(engine, "lm", seed=seed, **asked) for seed in range(RUNS)]
+@pytest.mark.parametrize("acceptance", ["token", pytest.param("block", marks=pytest.mark.slow)])
+def test_sampled_output_keeps_the_rounded_targets_law_and_not_that_of_whole_weights(engines, pair, acceptance):
+    """The second shows that the first could tell a target from its rounded copy."""
+    asked = {"gamma": 3, "max_new_tokens": 3, "sampling": SAMPLING, "acceptance": acceptance, "trace": False}
+    runs = [run(engines["lm"], "lm", seed=seed, **asked) for seed in range(RUNS)]
     statuses = Counter(token.status for each in runs for token in each.rounds[0].tokens)
     assert min(statuses["accepted"], statuses["rejected"]) > 50, f"one side of the rule was hardly tried: {statuses}"
-    return Counter(tuple(ids_of(each)[1][:2]) for each in runs), ids_of(runs[0])[0]
-
-
-def test_sampled_output_keeps_the_rounded_targets_law_and_not_that_of_whole_weights(engine, pair):
-    """The second shows that the first could tell a target from its rounded copy."""
-    seen, prompt = shares_of(engine, "token")
-    assert joint_p_value(seen, own_law(engine, prompt, SAMPLING)) > FALSE_ALARM
+    seen, prompt = Counter(tuple(ids_of(each)[1][:2]) for each in runs), ids_of(runs[0])[0]
+    assert joint_p_value(seen, own_law(engines["lm"], prompt, SAMPLING)) > FALSE_ALARM
     assert joint_p_value(seen, own_law(load_engine(pair.lm, "cpu", "fp32"), prompt, SAMPLING)) < CAUGHT
 
 
-@pytest.mark.slow
-def test_block_verification_keeps_the_rounded_targets_law(engine):
-    seen, prompt = shares_of(engine, "block")
-    assert joint_p_value(seen, own_law(engine, prompt, SAMPLING)) > FALSE_ALARM
-
-
 @pytest.mark.parametrize("method", ["ngram", "lm", "eagle", "eagle-chain", "auto"])
-def test_greedy_text_is_the_plain_text(engine, with_head, method):
-    engine = with_head if method.startswith("eagle") else engine
+def test_greedy_text_is_the_plain_text(engines, method):
+    engine = engines["eagle" if method.startswith("eagle") else "lm"]
     for prompt in ("the cat, the hat, the cat", "another", "a b a b a b"):
-        plain = run(engine, "none", prompt=prompt, max_new_tokens=48)
-        drafted = run(engine, method, prompt=prompt, max_new_tokens=48, gamma="auto" if method == "auto" else 3)
+        plain = run(engine, "none", prompt=prompt, max_new_tokens=32)
+        drafted = run(engine, method, prompt=prompt, max_new_tokens=32, gamma="auto" if method == "auto" else 3)
         assert ids_of(drafted)[1] == ids_of(plain)[1]
         assert all(set(r.parents) == {*range(len(r.parents))} for r in drafted.rounds), "trees have other bits"

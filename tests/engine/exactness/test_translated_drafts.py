@@ -12,7 +12,7 @@ from chi_squared import FALSE_ALARM, is_caught, joint_p_value, markov_p_value
 from unlike_tokenizers import toy_translation
 
 from engine.config import SamplingParams
-from engine.decoding.draft_length import AdaptiveGamma, ReplayedGamma
+from engine.decoding.draft_length import AdaptiveGamma, FixedGamma, ReplayedGamma
 from engine.drafters.intersection import IntersectionDrafter
 from engine.drafters.reencoding import ReencodingDrafter
 from engine.exactness.toy_models import ToyLM, ToyRunner, exact_distribution, generate, toy_decoder
@@ -44,8 +44,11 @@ def slow(*values):
     return [pytest.param(value, marks=pytest.mark.slow) for value in values]
 
 
-@pytest.mark.parametrize("name", ["plain", "all", *slow("top-k", "top-p")])
-@pytest.mark.parametrize("kind", [IntersectionDrafter, ReencodingDrafter])
+KINDS = pytest.mark.parametrize("kind", [IntersectionDrafter, ReencodingDrafter])
+
+
+@pytest.mark.parametrize("name", ["all", *slow("plain", "top-k", "top-p")])
+@KINDS
 def test_the_joint_law_of_whole_outputs(kind, name):
     """Three tokens at once, one run a seed."""
     settings = {"sampling": SAMPLINGS[name], "gamma": 2, "max_new_tokens": 5}
@@ -55,23 +58,17 @@ def test_the_joint_law_of_whole_outputs(kind, name):
 
 
 @pytest.mark.parametrize("acceptance", ["token", *slow("block")])
-@pytest.mark.parametrize("name", ["top-k", *slow("plain", "top-p")])
-@pytest.mark.parametrize("kind", [IntersectionDrafter, ReencodingDrafter])
-def test_a_long_run(kind, name, acceptance):
-    settings = {"sampling": SAMPLINGS[name], "gamma": 4, "max_new_tokens": 1200, "acceptance": acceptance}
-    tokens = generate(TARGET, drafter(kind), PROMPT, **settings)
+@pytest.mark.parametrize("name", ["plain", *slow("top-k", "top-p")])
+@pytest.mark.parametrize("gamma", [4, "auto"])
+@KINDS
+def test_a_long_run(kind, gamma, name, acceptance):
+    one, settings = drafter(kind), {"sampling": SAMPLINGS[name], "max_new_tokens": 1000, "acceptance": acceptance}
+    policy = AdaptiveGamma(0.05, {1: 1.0, 2: 1.05, 20: 1.4}, one.priors) if gamma == "auto" else FixedGamma(gamma)
+    tokens = generate(TARGET, one, PROMPT, gamma_policy=policy, **settings)
     assert markov_p_value(TARGET, tokens, SAMPLINGS[name]) > FALSE_ALARM
 
 
-@pytest.mark.parametrize("kind", [IntersectionDrafter, ReencodingDrafter])
-def test_a_long_run_of_which_each_round_chooses_its_length(kind):
-    one, v = drafter(kind), {1: 1.0, 2: 1.05, 20: 1.4}
-    policy = AdaptiveGamma(0.05, v, one.priors)
-    settings = {"sampling": SAMPLINGS["plain"], "gamma_policy": policy, "max_new_tokens": 1200}
-    assert markov_p_value(TARGET, generate(TARGET, one, PROMPT, **settings), SAMPLINGS["plain"]) > FALSE_ALARM
-
-
-@pytest.mark.parametrize("kind", [IntersectionDrafter, ReencodingDrafter])
+@KINDS
 def test_greedy_has_one_answer_and_drafts_are_accepted(kind):
     run = toy_decoder(TARGET, drafter(kind), PROMPT, SamplingParams(), 3, max_new_tokens=40)
     rounds = list(run.rounds())
@@ -80,48 +77,45 @@ def test_greedy_has_one_answer_and_drafts_are_accepted(kind):
     assert any(t.status == "accepted" for r in rounds for t in r.tokens)
 
 
-@pytest.mark.parametrize("kind", [IntersectionDrafter, ReencodingDrafter])
+@KINDS
 def test_the_draft_has_read_the_committed_text_and_nothing_else(kind):
     """After refusals, accepted rounds and rounds without drafts its cache begins with its own reading of the text."""
-    seen = []
+    one, seen, policy = drafter(kind), [], ReplayedGamma([3, 4, 0, 1, 4, 0, 0, 4] * 20)
+    go_on = one._go_on
 
-    class Checked(kind):
-        def _go_on(self, text, gamma, position):
-            draft = super()._go_on(text, gamma, position)
-            assert self.runner.ids[: len(text)] == list(text)
-            seen.append(tuple(text))
-            return draft
+    def checked(text, gamma, position):
+        draft = go_on(text, gamma, position)
+        assert one.runner.ids[: len(text)] == list(text)
+        seen.append(tuple(text))
+        return draft
 
-    one = drafter(Checked)
-    policy = ReplayedGamma([3, 4, 0, 1, 4, 0, 0, 4] * 20)
+    one._go_on = checked
     run = toy_decoder(TARGET, one, PROMPT, SamplingParams(0.7), gamma_policy=policy, max_new_tokens=120)
-    statuses = {t.status for r in run.rounds() for t in r.tokens}
-    assert statuses >= {"accepted", "rejected", "bonus", "plain"}
+    assert {t.status for r in run.rounds() for t in r.tokens} >= {"accepted", "rejected", "bonus", "plain"}
     texts = toy_translation().draft.vocabulary.texts
-    written = bytes(b"abcdef"[i] for i in run.committed).replace(b"e", b"")
-    for text in seen:
-        assert written.startswith(b"".join(texts[i] for i in text)), "but for the letter that it lacks"
+    written = bytes(b"abcdef"[i] for i in run.committed).replace(b"e", b"")  # the letter that it lacks
+    assert all(written.startswith(b"".join(texts[i] for i in text)) for text in seen)
     assert len(seen) > 20 and len(seen[-1]) > 80
 
 
-class Unscaled(IntersectionDrafter):
-    """q is masked to the common tokens, but reported without scaling it to 1 again."""
+class Remembering(IntersectionDrafter):
+    """Keeps the logits of the draft's own vocabulary."""
 
     def _guesses(self, logits):
         self._all = logits
         return super()._guesses(logits)
+
+
+class Unscaled(Remembering):
+    """q is masked to the common tokens, but reported without scaling it to 1 again."""
 
     def _sample(self, logits, seen, u):
         token, q = super()._sample(logits, seen, u)
         return token, q * warp(self._all, SamplingParams(1.0))[:, self._columns].sum()
 
 
-class MaskedLate(IntersectionDrafter):
+class MaskedLate(Remembering):
     """Drafts are drawn from the scaled q, but tested with the q of the draft's own vocabulary."""
-
-    def _guesses(self, logits):
-        self._all = logits
-        return super()._guesses(logits)
 
     def _sample(self, logits, seen, u):
         token, q = super()._sample(logits, seen, u)

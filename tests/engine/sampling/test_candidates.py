@@ -12,7 +12,7 @@ V = 256 * 20
 PARENTS = (0, 0, 1, 1, 2)
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("parents", [None, PARENTS])
 def test_greedy_words_give_the_verdict_of_whole_rows(seed, parents):
     draw = torch.Generator().manual_seed(seed)
@@ -32,16 +32,12 @@ def test_greedy_words_give_the_verdict_of_whole_rows(seed, parents):
     assert int(ours.last) == int(whole.last) and int(words[ours.closing]) == int(whole.closing)
 
 
-def test_a_round_without_drafts_has_one_word():
-    logits = torch.randn(1, V)
-    words, p, places = greedy_words(logits, torch.zeros(0, dtype=torch.long))
-    assert words.tolist() == [int(logits.argmax())] and p.tolist() == [[1.0]] and not len(places)
-
-
-def test_the_gap_is_that_of_the_two_largest_and_leaves_the_logits():
+def test_the_gap_is_that_of_the_two_largest_and_without_drafts_one_word_counts():
     logits = torch.randn(7, V)
     two, before = logits.topk(2).values, logits.clone()
     assert torch.equal(gap(logits), two[:, 0] - two[:, 1]) and torch.equal(logits, before)
+    words, p, places = greedy_words(logits[:1], torch.zeros(0, dtype=torch.long))
+    assert words.tolist() == [int(logits[0].argmax())] and p.tolist() == [[1.0]] and not len(places)
 
 
 @pytest.mark.parametrize("vocabulary", [V, V + 64, V + 1, 40, 3])

@@ -33,64 +33,45 @@ HOSTILE = {
     "empty": "",
     "not JSON": "hello there",
     "HTML": "<html><script>alert(1)</script></html>",
-    "bytes": b"\x00\xff\xfe\x80" * 100,
     "UTF-16": BASE.encode("utf-16"),
     "a list": "[]",
-    "null": "null",
     "truncated": BASE[: len(BASE) // 2],
     "text behind the end": BASE + "x",
     "deep brackets": "[" * 100_000,
-    "deep objects": '{"a":' * 100_000,
     "deep settings": changed("started", "config", to="[" * 50 + "]" * 50),
     "a lone surrogate": changed("started", "pair", to='"\\ud800"'),
-    "a lone surrogate as text": BASE.replace("a-pair", "\ud800"),
     "no version": json.dumps({k: v for k, v in json.loads(BASE).items() if k != "schema"}),
     "a newer version": changed("schema", to=str(SCHEMA + 1)),
     "a version of markup": changed("schema", to='"<img src=x onerror=alert(1)>"'),
     "no start": changed("started", to="null"),
-    "an extra field": BASE[:-1] + ',"extra":1}',
     "an extra field of markup": BASE[:-1] + ',"<script>alert(1)</script>":1}',
     "an extra field in a candidate": BASE.replace('"mass":', '"markup":1,"mass":', 1),
     "a missing field": BASE.replace('"depth":1,', "", 1),
     "an unknown status": changed("rounds", 0, "tokens", 0, "status", to='"perfect"'),
     "an unknown reason": changed("finished", "reason", to='"bored"'),
     "a text for a number": changed("rounds", 0, "start", to='"soon"'),
-    "NaN": changed("rounds", 0, "tokens", 0, "p", to="NaN"),
     "Infinity": changed("rounds", 0, "end", to="Infinity"),
     "1e400": changed("rounds", 0, "timings", "verify", to="1e400"),
-    "1e400 in the settings": changed("started", "config", "x", to="1e400"),
     "NaN in the settings": changed("started", "config", "x", to="NaN"),
     "10**400 in the settings": changed("started", "config", "seed", to=HUGE),
-    "10**400 as an id": changed("rounds", 0, "tokens", 0, "id", to=HUGE),
-    "10**400 as a probability": changed("rounds", 0, "tokens", 0, "p", to=HUGE),
     "10**5000": changed("rounds", 0, "tokens", 0, "id", to="1" + "0" * 5000),
     "2**70 as an id": changed("rounds", 0, "tokens", 0, "id", to=str(2**70)),
-    "2**70 as a prompt's id": changed("started", "prompt", 0, "id", to=str(2**70)),
-    "2**70 bytes": changed("finished", "peak_memory", to=str(2**70)),
-    "2**70 of context": changed("started", "costs", "context", to=str(2**70)),
     "a candidate's negative id": changed("rounds", 0, "tokens", 0, "p_top", "top", 0, "id", to="-1"),
     "NaN as a mass": changed("rounds", 0, "tokens", 0, "p_top", "top", 0, "mass", to="NaN"),
     "a mass of 2": changed("rounds", 0, "tokens", 0, "p_top", "rest", to="2"),
-    "a negative probability": changed("rounds", 0, "tokens", 0, "q", to="-0.5"),
     "a negative position": changed("rounds", 0, "tokens", 0, "position", to="-1"),
     "a position twice": changed("rounds", 1, "tokens", 0, "position", to="1"),
-    "a negative count": changed("rounds", 0, "draft_steps", to="-1"),
-    "a negative time": changed("rounds", 0, "timings", "draft", to="-1"),
     "an end before the start": changed("rounds", 1, "end", to="0.01"),
-    "a negative total": changed("finished", "seconds", to="-5"),
     "a round's wrong number": changed("rounds", 1, "index", to="7"),
     "a parent to come": changed("rounds", 0, "parents", 0, to="3"),
-    "a negative parent": changed("rounds", 0, "parents", 1, to="-1"),
     "too few parents": changed("rounds", 0, "parents", to="[0]"),
     "a depth that the parents deny": changed("rounds", 0, "tokens", 2, "depth", to="1"),
     "a depth of 2**40": changed("rounds", 1, "tokens", 0, "depth", to=str(2**40)),
     "a draft behind the closing token": changed("rounds", 0, "tokens", 0, "status", to='"bonus"'),
     "more layers than there are": changed("started", "exit_layers", to="[31, 30]"),
-    "no layer at all": changed("started", "exit_layers", to="[0, 30]"),
     "a layer of 2**70": changed("started", "exit_layers", to=f"[1, {2**70}]"),
     "no costs measured": changed("started", "costs", "v", to="{}"),
     "a cost of 0": changed("started", "costs", "v", to='{"1": 0}'),
-    "a negative cost": changed("started", "costs", "c", to="-1"),
     "a width that is a word": changed("started", "costs", "v", to='{"wide": 1}'),
     "a text of 20,000 characters": changed("rounds", 0, "tokens", 0, "text", to=json.dumps("a" * 20_000)),
     "a branch of nothing": changed("branch", "started", "prefix", to="[]"),
@@ -99,10 +80,8 @@ HOSTILE = {
     "a branch of a branch": changed("branch", "branch", to=json.dumps(json.loads(BASE))),
     "a branch of another prompt": changed("branch", "started", "prompt", to="[]"),
     "a forced token of 2**70": changed("branch", "started", "prefix", 1, "id", to=str(2**70)),
-    "a forced token of -1": changed("branch", "started", "prefix", 1, "id", to="-1"),
     "a forced text of 20,000 letters": changed("branch", "started", "prefix", 1, "text", to=json.dumps("a" * 20_000)),
     "a branch at the wrong place": changed("branch", "rounds", 0, "tokens", 0, "position", to="0"),
-    "a branch without a start": changed("branch", "started", to="null"),
     "wide settings": changed("started", "config", to=json.dumps({str(i): i for i in range(5000)})),
 }  # fmt: skip
 
@@ -112,53 +91,40 @@ def test_a_hostile_trace_ends_in_a_sentence(what):
     refusal(HOSTILE[what])
 
 
-def test_the_sentence_names_the_place_and_what_to_do():
-    assert "schema version 2, but this SpecLens reads version 1; record the run again" in refusal(
-        changed("schema", to="2")
-    )
+def test_the_sentence_names_the_place_and_what_to_do_and_markup_in_texts_passes_as_text():
+    said = "schema version 2, but this SpecLens reads version 1; record the run again"
+    assert said in refusal(changed("schema", to="2")) and from_json('{"schema":99,' + BASE[1:]) == small()
     assert "rounds.0.tokens.0.status" in refusal(HOSTILE["an unknown status"])
     assert "a parent in round 0 does not exist" in refusal(HOSTILE["a parent to come"])
     assert "forces a token beyond the output" in refusal(HOSTILE["a branch beyond the output"])
-
-
-def test_markup_in_texts_passes_as_plain_text():
     nasty = "<script>alert(1)</script>{{1+1}}${1+1}\x00\u2028"
-    again = from_json(changed("rounds", 1, "tokens", 0, "text", to=json.dumps(nasty)))
-    assert again.text.endswith(nasty)
-
-
-def test_a_key_that_stands_twice_counts_as_its_last():
-    again = from_json('{"schema":99,' + BASE[1:])
-    assert again == small()
-    refusal(BASE[:-1] + ',"rounds":7}')
+    assert from_json(changed("rounds", 1, "tokens", 0, "text", to=json.dumps(nasty))).text.endswith(nasty)
 
 
 PLAIN = '{"id":1,"text":"a","status":"plain","position":0,"depth":1}'
 
 
-def rounds_of(inner: str) -> str:
-    return changed("rounds", to=f"[{inner}]")
-
-
-def one_round(tokens: str) -> str:
-    return changed("rounds", 1, "tokens", to=f"[{tokens}]")
+def one_round(tokens: str, count: int) -> str:
+    return changed("rounds", 1, "tokens", to=f"[{','.join([tokens] * count)}]")
 
 
 BOMBS = {
-    "a million empty rounds": lambda: rounds_of(",".join(["{}"] * 1_000_000)),
-    "a million tokens": lambda: one_round(",".join([PLAIN] * 1_000_000)),
-    "tokens up to the last value": lambda: one_round(",".join([PLAIN] * 700_000)),
-    "a million bad tokens": lambda: one_round(",".join(["{}"] * 1_000_000)),
+    "tokens up to the last value": lambda: one_round(PLAIN, 700_000),
+    "200 MB of brackets": lambda: "[" * 200_000_000,
     "a million bad widths": lambda: changed(
         "started", "costs", "v", to="{" + ",".join(f'"{i}":"x"' for i in range(1_000_000)) + "}"
     ),
     "twenty million numbers": lambda: changed("started", "config", "a", to="[" + "0," * 20_000_000 + "0]"),
+    "a million empty rounds": lambda: changed("rounds", to=f"[{','.join(['{}'] * 1_000_000)}]"),
+    "a million tokens": lambda: one_round(PLAIN, 1_000_000),
+    "a million bad tokens": lambda: one_round("{}", 1_000_000),
     "200 MB of text": lambda: changed("started", "pair", to='"' + "a" * 200_000_000 + '"'),
-    "200 MB of brackets": lambda: "[" * 200_000_000,
 }
 
 
-@pytest.mark.parametrize("what", BOMBS)
+@pytest.mark.parametrize(
+    "what", [*list(BOMBS)[:4], *(pytest.param(w, marks=pytest.mark.slow) for w in list(BOMBS)[4:])]
+)
 def test_a_large_hostile_trace_is_refused_quickly_and_in_little_memory(what, tmp_path):
     """In a process of its own that may use 1.5 GiB: it must end in the sentence, not in a MemoryError."""
     (tmp_path / "bomb.json").write_text(BOMBS[what]())
@@ -179,10 +145,11 @@ def test_a_large_hostile_trace_is_refused_quickly_and_in_little_memory(what, tmp
 # --- folders, devices and huge files ---------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["huge.json", "/dev/zero"])
+NO_POSIX = pytest.mark.skipif(not Path("/dev/zero").exists(), reason="needs a POSIX system")
+
+
+@pytest.mark.parametrize("name", ["huge.json", pytest.param("/dev/zero", marks=NO_POSIX)])
 def test_a_huge_file_is_not_read_and_an_endless_one_ends(tmp_path, name):
-    if not Path("/dev/zero").exists() and name == "/dev/zero":
-        pytest.skip("needs a POSIX system")
     with open(tmp_path / "huge.json", "wb") as file:
         file.truncate(200_000_000)
     start = time.monotonic()

@@ -62,12 +62,7 @@ def test_time_and_speed():
     found = compute_metrics(trace("AAb", "Rs", seconds=0.2))
     assert isclose(found.decode_seconds, 0.4) and isclose(found.tokens_per_second, 4 / 0.4)
     assert isclose(found.end_to_end, 4 / 0.9) and isclose(found.ttft, 0.7) and found.prefill == 0.45
-    assert {k: round(v, 9) for k, v in found.time.items()} == {
-        "draft": 0.04,
-        "verify": 0.24,
-        "accept": 0.04,
-        "host": 0.08,
-    }
+    assert found.time == pytest.approx({"draft": 0.04, "verify": 0.24, "accept": 0.04, "host": 0.08})
     assert found.gammas == {1: 1, 2: 1} and found.peak_memory == 10**9
 
 
@@ -101,21 +96,12 @@ def test_wilson_interval_as_printed_in_tables(successes, trials, low, high):
     assert isclose(found.low, low, abs_tol=5e-5) and isclose(found.high, high, abs_tol=5e-5)
 
 
-@given(st.integers(0, 500), st.integers(1, 500))
-def test_wilson_holds_the_value(successes, more):
-    found = wilson(successes, successes + more)
-    assert 0 <= found.low <= found.value <= found.high <= 1
-
-
 @given(st.lists(st.sampled_from(["p", "Ab", "Rs", "ARs", "BAAb", "ARDDs", "A"]), min_size=1, max_size=12))
 def test_emitted_is_accepted_rescued_resampled_bonus_and_plain(rounds):
     whole = trace(*rounds)
-    counts = compute_metrics(whole).counts
-    assert (
-        compute_metrics(whole).tokens
-        == len(whole.emitted)
-        == sum(counts[s] for s in ("accepted", "rescued", "resampled", "bonus", "plain"))
-    )
+    found = compute_metrics(whole)
+    kinds = ("accepted", "rescued", "resampled", "bonus", "plain")
+    assert found.tokens == len(whole.emitted) == sum(found.counts[status] for status in kinds)
     assert [t.position for t in whole.emitted] == list(range(len(whole.emitted)))
 
 
@@ -135,48 +121,32 @@ def test_the_largest_cost_is_what_grew_the_most_a_token(part):
     found = largest_cost(replace(ours, time=ours.time | {part: 8.0}), plain)
     assert found.part == part and isclose(found.ours, 1000.0) and isclose(found.plain, 125 * plain.time[part])
     assert f"was {PARTS[part]}: 1000.0 ms per token" in found.sentence
-
-
-def test_a_cost_that_plain_decoding_has_not_is_not_called_nought():
-    found = Cost("draft", 40.3, 0.0)
-    assert found.sentence.endswith("40.3 ms per token, which plain decoding does not have.")
-    assert replace(found, plain=0.1).sentence.endswith("40.3 ms per token instead of 0.1 ms.")
-
-
-def test_the_largest_cost_need_not_be_the_largest_part():
-    """Verifying stays the largest part of both; the host's share is the increase."""
-    plain, ours = compute_metrics(trace("p", "p")), compute_metrics(trace("p", "p"))
-    assert largest_cost(replace(ours, time=ours.time | {"host": ours.time["host"] * 2}), plain).part == "host"
+    grown = replace(plain, time=plain.time | {part: plain.time[part] * 2})
+    assert largest_cost(grown, plain).part == part, "though verifying may be the largest part of both"
+    assert "which plain decoding does not have" in Cost(part, 40.3, 0.0).sentence
 
 
 def test_divergence_is_the_first_differing_token_with_the_baselines_gap():
+    def second(**changes):
+        first, (token,), last = plain.rounds[0], plain.rounds[1].tokens, plain.rounds[2]
+        return replace(plain, rounds=(first, replace(plain.rounds[1], tokens=(replace(token, **changes),)), last))
+
     plain = trace("p", "p", "p")
-    other = replace(plain.rounds[1].tokens[0], id=99, text="dog", label=None)
-    other_run = replace(plain, rounds=(plain.rounds[0], replace(plain.rounds[1], tokens=(other,)), plain.rounds[2]))
-    near = replace(plain.rounds[1].tokens[0], text="", label="<cat>", gap=0.0004)
-    baseline = replace(plain, rounds=(plain.rounds[0], replace(plain.rounds[1], tokens=(near,)), plain.rounds[2]))
-    found = first_divergence(other_run, baseline)
+    run, baseline = second(id=99, text="dog", label=None), second(text="", label="<cat>", gap=0.0004)
+    found = first_divergence(run, baseline)
     assert (found.position, found.token, found.baseline, found.gap) == (1, "dog", "<cat>", 0.0004)
-    assert compare(other_run, baseline).divergence == found
+    assert compare(run, baseline).divergence == found
     assert first_divergence(trace("AAb"), trace("p", "p")) is None, "a shorter run has not diverged"
 
 
-@pytest.mark.parametrize(
-    ("change", "equal"),
-    [
-        ({}, True),
-        ({"same_bits": None}, False),
-        ({"same_bits": False}, False),
-        ({"weights": {"target": "another"}}, False),
-        ({"dtype": "int8"}, False),
-        ({"device": "another processor"}, False),
-    ],
-)
-def test_two_runs_are_equal_to_the_bit_where_both_loads_have_checked_it(change, equal):
+@pytest.mark.parametrize("change", [
+    {}, {"same_bits": None}, {"same_bits": False}, {"weights": {"target": "another"}}, {"dtype": "int8"},
+    {"device": "another processor"},
+], ids=str)  # fmt: skip
+def test_two_runs_are_equal_to_the_bit_where_both_loads_have_checked_it(change):
     plain = trace("p", "p")
     plain = replace(plain, started=replace(plain.started, same_bits=True))
-    run = trace("Ab", "p")
-    run = replace(run, started=replace(plain.started, **change))
-    assert equal_to_the_bit(run, plain) == equal_to_the_bit(plain, run) == equal
+    run = replace(trace("Ab", "p"), started=replace(plain.started, **change))
+    assert equal_to_the_bit(run, plain) == equal_to_the_bit(plain, run) == (not change)
     tree = replace(run.rounds[0], parents=(0, 0))
     assert not equal_to_the_bit(replace(run, rounds=(tree, *run.rounds[1:])), plain)

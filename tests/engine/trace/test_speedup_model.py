@@ -21,9 +21,10 @@ FLAT = {1: 1.0, 2: 1.08, 32: 1.08 + 30 * 0.05}
 
 def test_expected_tokens_is_the_geometric_sum_and_drafts_and_verifying_are_its_cost():
     assert expected_tokens(0.5, 3) == pytest.approx(1 + 0.5 + 0.25 + 0.125)
-    assert expected_tokens(0.0, 5) == 1
-    assert expected_tokens(1.0, 5) == 6
+    assert (expected_tokens(0.0, 5), expected_tokens(1.0, 5)) == (1, 6)
     assert idealised_speedup(0.5, 3, 0.1, V) == pytest.approx(1.875 / (0.3 + 1.3))
+    assert best_length([0.9, 0.0, 1.0], 0.05, FREE) == 1  # nothing survives the second draft
+    assert best_length([0.2, 1.0, 1.0, 1.0], 0.0, FREE) == 4
 
 
 @pytest.mark.parametrize(
@@ -50,11 +51,6 @@ def test_break_even_parts_what_is_slower_from_what_is_not(gamma, c, v):
     if at > 1e-6:
         assert idealised_speedup(at, gamma, c, v) == pytest.approx(1.0)
         assert idealised_speedup(0.99 * at, gamma, c, v) < 1
-
-
-def test_depths_that_differ_are_weighed_one_by_one():
-    assert best_length([0.9, 0.0, 1.0], 0.05, FREE) == 1  # nothing survives the second draft
-    assert best_length([0.2, 1.0, 1.0, 1.0], 0.0, FREE) == 4
 
 
 @pytest.mark.parametrize("rows", [1, 2, 5, 16, 40])

@@ -6,7 +6,6 @@ import json
 import os
 import re
 import shutil
-import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -49,25 +48,16 @@ CHANGED = {
 # changes of the file and the sentence
 DAMAGED = {
     "cut short": (lambda content: content[: len(content) // 2], CUT),
-    "cut at the end": (lambda content: content[:-30], CUT),
-    "empty": (lambda content: b"", CUT),
     "text": (lambda content: b"these are no samples\n", CUT),
     "bytes changed": (lambda content: content[:300] + b"\x5a" * 40 + content[340:], CUT),
-    "a single array": (lambda content: written(lambda file: np.save(file, np.arange(9))), OTHER),
-    "another archive": (lambda content: written(zip_texts), OTHER),
+    "a single array": (lambda content: single_array(), OTHER),
 }
 
 
-def written(write) -> bytes:
+def single_array() -> bytes:
     content = io.BytesIO()
-    write(content)
+    np.save(content, np.arange(9))
     return content.getvalue()
-
-
-def zip_texts(file) -> None:
-    with zipfile.ZipFile(file, "w") as archive:
-        for name in ("tokens", "prompt_len", "reply_len", "temperature"):
-            archive.writestr(name, "text")
 
 
 @pytest.mark.parametrize("kind", [*CHANGED, *DAMAGED])
@@ -85,34 +75,26 @@ def test_bad_samples_are_told_before_anything_is_written(journey, root, tmp_path
     assert not (tmp_path / "work").exists()
 
 
-def test_no_samples_at_all(root, tmp_path):
-    for student in ("lm", "eagle"):
-        refused(
-            "There are no samples at .*python -m engine training sample", root, "distil", student, work=tmp_path / "w"
-        )
-        refused("Nothing was trained in", root, "export", student, "--out", tmp_path / "x", work=tmp_path / "w")
-    assert not (tmp_path / "w").exists() and not (tmp_path / "x").exists()
-
-
-@pytest.mark.parametrize(
-    ("content", "words"),
-    [('{"prompt": "one"}\nhello\n', "Line 2 of .* is no JSON object"), (None, "cannot be read; make some with")],
-)
-def test_bad_prompts_are_told(root, tmp_path, content, words):
-    """Other bad lines: engine/bench/test_benchmark.py, of the same reader."""
-    path = tmp_path / "asked.jsonl"
-    if content is not None:
-        path.write_text(content)
-    refused(words, root, "sample", "--prompts", path, work=tmp_path / "work")
-    assert not (tmp_path / "work").exists()
+@pytest.mark.parametrize("words, command", [
+    ("There are no samples at .*python -m engine training sample", ("distil", "eagle")),
+    ("Nothing was trained in", ("export", "lm", "--out", "out")),
+    ("Line 2 of .* is no JSON object", ("sample", "--prompts", "asked.jsonl")),
+    ("cannot be read; make some with", ("sample", "--prompts", "gone.jsonl")),
+    ("'hydra' is no kind of draft; choose from lm, block, eagle, medusa, exit", ("distil", "hydra")),
+])  # fmt: skip
+def test_a_command_that_cannot_begin_writes_nothing(root, tmp_path, monkeypatch, words, command):
+    """Other bad prompts: engine/bench/test_benchmark.py, of the same reader."""
+    monkeypatch.chdir(tmp_path)
+    Path("asked.jsonl").write_text('{"prompt": "one"}\nhello\n')
+    refused(words, root, *command, work=tmp_path / "work")
+    assert files(tmp_path) == {"asked.jsonl"}
 
 
 def test_a_target_that_our_decoder_does_not_run(tmp_path, journey):
     model_folder(tmp_path / "gpt", "gpt2")
     (tmp_path / "asked.jsonl").write_text('{"prompt": "one"}\n')
     asked = ("--words", 20, "--samples", journey.work / "samples" / "samples.npz")
-    commands = [("prompts",), ("sample", "--prompts", tmp_path / "asked.jsonl")]
-    for command in (*commands, ("distil", "lm", *asked), ("distil", "eagle", *asked)):
+    for command in (("prompts",), ("sample", "--prompts", tmp_path / "asked.jsonl"), ("distil", "eagle", *asked)):
         refused("targets that our own decoder runs: the Llama family", tmp_path, *command, pair=tmp_path / "gpt")
     assert not (tmp_path / "work").exists()
 
@@ -121,8 +103,7 @@ def test_a_target_that_our_decoder_does_not_run(tmp_path, journey):
     ("--updates", 13): r"checkpoint\.pt has another recipe; continue with that one, or name another --work",
     ("--learning-rate", 0.01): "has another recipe", ("--rows", 5): "has another recipe",
     ("--words", 30): "holds a draft with other settings; name another --work, or delete it",
-    ("--taps", "1"): "with other settings", ("--seed", 1): "with other settings",
-    ("--taps", "1,0"): "from low to high", ("--taps", "1,1"): "from low to high",
+    ("--taps", "1"): "with other settings", ("--taps", "1,0"): "from low to high",
     ("--taps", "x"): "must be layer numbers",
 }.items(), ids=str)  # fmt: skip
 def test_another_recipe_is_told_and_the_old_work_kept(copied, root, settings, words):
@@ -157,9 +138,7 @@ def not_a_checkpoint(path: Path, kind: str) -> None:
         torch.save({n: v for n, v in state.items() if n != kind}, path)
 
 
-@pytest.mark.parametrize(
-    "kind", ["cut short", "text", "shapes", "another student's", "student", "update", "log", "seen", "recipe"]
-)
+@pytest.mark.parametrize("kind", ["cut short", "text", "shapes", "another student's", "student", "update", "recipe"])
 def test_a_damaged_checkpoint_is_told(copied, root, tmp_path, kind):
     not_a_checkpoint(copied / "eagle" / "checkpoint.pt", kind)
     words = r"checkpoint\.pt (cannot be read; delete it to begin anew|has another recipe)"
@@ -169,7 +148,7 @@ def test_a_damaged_checkpoint_is_told(copied, root, tmp_path, kind):
         assert not (tmp_path / "out").exists()
 
 
-@pytest.mark.parametrize("content", ["", "{}", "[]", '{"student": "eagle"}'])
+@pytest.mark.parametrize("content", ["", "[]", '{"student": "eagle"}'])
 def test_a_damaged_setup_is_told(copied, root, tmp_path, content):
     (copied / "eagle" / "setup.json").write_text(content)
     for command in (("distil", "eagle", *TRAIN), ("export", "eagle", "--out", tmp_path / "x")):
@@ -199,11 +178,15 @@ def test_other_samples_than_it_was_trained_on(copied, root, journey, tmp_path):
     stage(root, "export", "lm", *out, "--samples", whole, work=copied)
 
 
-def test_too_few_rows_to_hold_some_out(root, tmp_path):
+def test_too_few_rows_to_hold_some_out_no_such_layer_and_no_such_seed(journey, root, tmp_path):
     sample_file.save(tmp_path / "few.npz", made_up(3))
     asked = ("--words", 20, "--taps", 1, "--samples", tmp_path / "few.npz")
     words = "3 rows are too few to train on some and hold others out"
     refused(words, root, "distil", "lm", *asked, work=tmp_path / "w")
+    for taps in ("0", "0,1"):
+        refused("reads the state after one layer or more; name one", root, "distil", "exit", "--taps", taps)
+    result = CliRunner().invoke(app, ["prompts", "--seed", "-1", "--pair", str(root / "target")])
+    assert result.exit_code == 2 and "seed" in result.output
 
 
 FULL = "The disk that holds .* is full; free some space"
@@ -221,9 +204,8 @@ def test_a_full_disk_at_export_leaves_the_older_draft(copied, root, tmp_path, mo
     def no_room(*args, **kwargs):
         raise SafetensorError("Error while serializing: I/O error: No space left on device (os error 28)")
 
-    monkeypatch.setattr("engine.training.export.save_file", no_room)
-    monkeypatch.setattr("engine.training.stored_bits.save_file", no_room)
-    monkeypatch.setattr("safetensors.torch.save_file", no_room)
+    for name in ("engine.training.export", "engine.training.stored_bits", "safetensors.torch"):
+        monkeypatch.setattr(f"{name}.save_file", no_room)
     monkeypatch.setattr("transformers.modeling_utils.safe_save_file", no_room)
     refused(FULL, root, "export", student, "--out", tmp_path / "out", work=copied)
     assert run("convert", root / student, "--out", tmp_path / "small", "--bits", 8, fails=True)
@@ -256,22 +238,14 @@ def test_a_full_disk_at_every_other_stage(copied, root, journey, tmp_path, monke
 
 
 HEADS = {
-    "another width": ({"hidden_size": 48}, {}, "was made for a target of width 48"),
-    "a layer too few": ({"eagle_config": {"eagle_aux_hidden_state_layer_ids": [0]}}, {}, r"fc\.weight in .*\(64, 64\)"),
     "layers upside down": ({"eagle_config": {"eagle_aux_hidden_state_layer_ids": [1, 0]}}, {}, "describes no EAGLE"),
     "no layers": ({"eagle_config": {}}, {}, "reads layers 2, 1, -1, but this target has 2"),
-    "sizes in words": ({"head_dim": "8"}, {}, "describes no EAGLE"),
-    "heads that do not fit": ({"num_attention_heads": 8}, {}, "q_proj"),
     "fewer words than the map": ({"draft_vocab_size": 39}, {}, "has 40 words, not 39"),
     "a word twice": ({}, {"d2t": torch.zeros(WORDS, dtype=torch.int64) - torch.arange(WORDS)}, "or twice"),
-    "a word too far": ({}, {"d2t": torch.full((WORDS,), 250)}, "names words that the target does not have"),
     "a word below": ({}, {"d2t": torch.full((WORDS,), -1)}, "names words that the target does not have"),
     "a map too short": ({}, {"d2t": torch.zeros(7, dtype=torch.int64)}, "has 7 words, not 40"),
-    "a map of fractions": ({}, {"d2t": torch.zeros(WORDS)}, "vocabulary map"),
     "a map that is a table": ({}, {"d2t": torch.zeros(WORDS, 3, dtype=torch.int64)}, "vocabulary map"),
-    "an empty map": ({}, {"d2t": torch.zeros(0, dtype=torch.int64)}, "vocabulary map"),
     "a weight of another shape": ({}, {"midlayer.mlp.down_proj.weight": torch.zeros(64, 47)}, r"down_proj.*\(64, 47\)"),
-    "a weight missing": ({}, {"midlayer.hidden_norm.weight": None}, r"has no tensor 'layers\.0\.self_attn\.q_proj"),
 }  # fmt: skip
 
 
@@ -316,15 +290,6 @@ def test_prompts_that_leave_no_room_can_be_put_right(root, tmp_path):
     refused("every prompt is too long to leave room", root, "sample", *asked, work=work)
     path.write_text(json.dumps({"prompt": "x"}) + "\n")
     stage(root, "sample", *asked, "--seed", 2, work=work)
-
-
-def test_no_such_kind_of_draft_and_no_such_seed(journey, root, tmp_path):
-    refused("'hydra' is no kind of draft; choose from lm, block, eagle, medusa, exit", root, "distil", "hydra")
-    for taps in ("0", "0,1"):
-        refused("reads the state after one layer or more; name one", root, "distil", "exit", "--taps", taps)
-    asked = ["prompts", "--seed", "-1", "--pair", str(root / "target"), "--work", str(tmp_path)]
-    result = CliRunner().invoke(app, asked)
-    assert result.exit_code == 2 and "seed" in result.output
 
 
 def test_a_prompt_that_measures_drafts_trains_none(root, tmp_path):

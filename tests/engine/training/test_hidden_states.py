@@ -9,31 +9,23 @@ from transformers import AutoModelForCausalLM
 from engine.training import hidden_states
 
 
-def test_features_are_the_targets_hidden_states(root, target, tmp_path):
-    model, samples = AutoModelForCausalLM.from_pretrained(root / "target"), made_up(12)
-    last = []
+@torch.no_grad()
+def test_features_are_the_targets_hidden_states_of_which_a_teacher_makes_its_distribution(
+    root, teacher, target, tmp_path
+):
+    model, samples, last = AutoModelForCausalLM.from_pretrained(root / "target"), made_up(9), []
     model.model.norm.register_forward_pre_hook(lambda module, inputs: last.append(inputs[0][0]))
     found = hidden_states.compute(target.runner, samples, tmp_path, (0, 1), "a target")
     assert target.runner.model.taps == () and target.runner.cache is None, "the runner as it was"
     for i in range(len(samples)):
-        with torch.no_grad():
-            ids = torch.from_numpy(samples.row(i).astype(np.int64))[None]
-            hidden = model(ids, output_hidden_states=True).hidden_states
+        told = model(torch.from_numpy(samples.row(i).astype(np.int64))[None], output_hidden_states=True)
         start, end = samples.starts[i], samples.starts[i + 1]
         tapped = torch.from_numpy(found.tapped(start, end, (1, 0)).astype(np.float32))
-        assert torch.allclose(tapped[:, 0], hidden[1][0], rtol=2e-3, atol=2e-3)
-        assert torch.allclose(tapped[:, 1], hidden[0][0], rtol=2e-3, atol=2e-3)
         final = torch.from_numpy(found.final(start, end).astype(np.float32))
-        assert torch.allclose(final, last[-1], rtol=2e-3, atol=2e-3)
-
-
-def test_a_teacher_turns_the_last_states_into_the_targets_distribution(root, teacher, target, tmp_path):
-    model, samples = AutoModelForCausalLM.from_pretrained(root / "target"), made_up(6)
-    found = hidden_states.compute(target.runner, samples, tmp_path, (1,), "a target")
-    final = torch.from_numpy(found.final(0, samples.starts[1]).astype(np.float32))
-    with torch.no_grad():
-        logits = model(torch.from_numpy(samples.row(0).astype(np.int64))[None]).logits[0]
-    assert torch.allclose(teacher.logits(final), logits, atol=0.05)
+        for ours, theirs in ((tapped[:, 0], told.hidden_states[1][0]), (tapped[:, 1], told.hidden_states[0][0]),
+                             (final, last[-1])):  # fmt: skip
+            assert torch.allclose(ours, theirs, rtol=2e-3, atol=2e-3)
+        assert torch.allclose(teacher.logits(final), told.logits[0], atol=0.05)
     some = torch.tensor([3, 99])
     assert torch.allclose(teacher.logits(final, some), teacher.logits(final)[:, some], atol=1e-5)
 
