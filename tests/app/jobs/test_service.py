@@ -131,20 +131,6 @@ def test_stop_counts_before_there_is_a_job_to_stop():
     assert not service.runs.is_busy("a") and not service.runs.stop("a")
 
 
-def test_a_run_stopped_in_the_queue_never_reaches_the_engine():
-    worker, service = served(step=0.05)
-    first = Visitor(service, "a", asked(tokens=200))
-    wait_for(lambda: worker.runs)
-    second = Visitor(service, "b", asked("Other"))
-    wait_for(lambda: worker.waiting == 1)
-    service.runs.stop("b")
-    second.join(2)
-    assert not second.is_alive() and worker.waiting == 0
-    service.runs.stop("a")
-    first.join(2)
-    assert all(config.prompt == "Hi" for config in worker.runs)
-
-
 @pytest.mark.parametrize(
     ("failure", "words"), [(Unavailable("The weights are damaged; fetch them again."), "damaged"),
                            (ZeroDivisionError("oh"), "stumbled")]

@@ -3,7 +3,6 @@
 import csv
 import io
 import json
-import zipfile
 from dataclasses import replace
 
 import pytest
@@ -17,7 +16,7 @@ from app.lab.compare.view import Column
 from app.lab.experiment import PageState
 from app.server.limits import Limits
 from engine.config import RunConfig, SamplingParams
-from engine.trace.trace import fold, from_json
+from engine.trace.trace import fold
 
 
 def page(worker=None, **limits) -> CompareHandlers:
@@ -104,34 +103,6 @@ def test_runs_come_one_after_the_other_and_all_their_rounds_arrive():
     assert whole[0]["run"] == lines(screens[0].grid)[0]["run"], "the same runs, so the reader keeps their place"
     fractions = [said(s)["fraction"] for s in screens if s.notice is not SKIP and said(s)["fraction"] is not None]
     assert fractions == sorted(fractions) and all(0 <= fraction <= 1 for fraction in fractions)
-
-
-def test_the_end_has_the_table_the_chart_and_the_files():
-    handlers = page()  # while it lives its files do
-    state = PageState()
-    last = run(handlers, state=state)[-1]
-    button, stop, traces_file, table_file, again = handlers.end(state)
-    assert button["value"] == "Run all" and stop["interactive"] is False and not again["visible"]
-    heads = [line for line in lines(last.grid) if line["type"] == "head"]
-    assert [head["name"] for head in heads] == ["Plain decoding", "N-gram lookup, γ = 4", "Draft model, γ = 2"]
-    assert heads[0]["speedup"] == "1.00×" and float(heads[1]["speedup"][:-1]) > 1
-    assert heads[0]["said"].startswith("The other texts") and heads[1]["said"].startswith("The same text as run 1")
-    assert len(json.loads(last.charts)["figures"][view.CHART]["data"]) == 3
-    table = json.loads(last.table)
-    assert len(table["rows"]) == 3 and sum(cell[1] == "best" for row in table["rows"] for cell in row) == 1
-    with zipfile.ZipFile(traces_file["value"]) as archive:
-        traces = [from_json(archive.read(name)) for name in archive.namelist()]
-    assert [trace.started.config["method"] for trace in traces] == ["none", "ngram", "lm"]
-    with open(table_file["value"], encoding="utf-8-sig", newline="") as file:
-        read_ = list(csv.DictReader(file))
-    assert read_[0]["passes"] == "24" and float(read_[1]["speedup"]) > 1
-    (screen,) = run(handlers, state=state)
-    assert said(screen)["text"].startswith("Recorded ") and handlers.end(state)[-1]["visible"]
-
-
-def test_the_time_limit_is_said():
-    handlers = page(FakeWorker(step=0.05), seconds=0.2)
-    assert "may take up to 0.2 s" in said(run(handlers, tokens=400)[-1])["text"]
 
 
 def other(text: str, at: int) -> str:

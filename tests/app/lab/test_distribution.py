@@ -166,22 +166,6 @@ def test_a_button_loads_settings_that_reveal_a_mistake(rule):
     assert "Buttons above" not in view.tally([passing], 1)[1]
 
 
-@pytest.mark.slow
-def test_acceptance_rises_with_a_wrong_rule_and_rules_gather_in_the_table():
-    """With the page's first settings. Seeds are fixed, so this is not a matter of luck."""
-    handlers, state = page(), PageState()
-    press(handlers, state, runs=2000)
-    last = press(handlers, state, rules=["raw-q"], runs=2000)[-1]
-    assert list(state.result) == [RIGHT, "raw-q"]
-    right, wrong = (each.result for each in state.result.values())
-    assert right.verdict == "right" and wrong.verdict == "wrong" and wrong.alpha > right.alpha
-    note = json.loads(last.charts)["figures"]["lossless-rules"]["note"]
-    assert note.startswith("1 wrong rule accepts more drafts than the right one") and note.endswith(": raw-q.")
-    assert "On purpose: q is taken before temperature" in said(last)["text"]
-    press(handlers, state, gamma=1, runs=20)
-    assert list(state.result) == [RIGHT], "rules are only compared under the same settings"
-
-
 def test_text_that_the_target_never_writes_comes_first():
     draws = Draws(Counter({(0, 0): 99, (2, 2): 1}))
     result = report(draws=draws, words={(2, 2): ("wind", "wind")}, p_value=0.0, statistic=float("inf"), freedom=1)

@@ -171,20 +171,6 @@ class Page:
         return list(self.handlers.run(VISITOR, self.state, *theory_form(**{"alphas": [0.1, 0.9]} | changes)))
 
 
-def test_points_are_measured_beside_plain_decoding_and_cleared(engine):
-    page = Page(engine)
-    last = page.press(gammas=[1, 4], repeats=2)[-1]
-    measured = page.state.result
-    assert measured.points.keys() == {(a, g) for a in (0.1, 0.9) for g in (1, 4)}
-    assert all(len(p.turns) == 2 and p.speedup > 0 for p in measured.ordered) and measured.costs.model.v[1] == 1.0
-    assert measured.points[0.9, 4].tau > 2 > measured.points[0.1, 4].tau and measured.points[0.9, 4].seen > 0.6
-    assert said(last)["kind"] in ("good", "slow") and len(rows(last.points)) == 4
-    assert page.handlers.end(page.state)[-1]["interactive"]
-    _, curves, break_even, points, csv, _, restart = page.handlers.clear(Session(), page.state)
-    assert page.state.result is None and rows(points) == rows(break_even) == [] and '"here":null' in curves
-    assert csv["value"] is None and not csv["interactive"] and not restart["interactive"]
-
-
 def test_more_points_and_repeats_go_on_from_those_there_are_and_other_settings_do_not(engine):
     page = Page(engine)
     page.press()

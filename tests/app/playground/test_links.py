@@ -97,14 +97,9 @@ def test_a_prompt_too_long_for_a_link_is_said():
     ("text", "words"),
     [
         ("temperature=1e99", "Temperature cannot be '1e99'; it is a number from 0 to 2."),
-        ("temperature=nan", "Temperature cannot be 'nan'"),
-        ("temperature=٣", "Temperature cannot be"),
         ("seed=1.5", "Seed cannot be '1.5'; it is a whole number."),
-        ("seed=" + "9" * 5000, "Seed cannot be"),
-        ("tokens=1e9999", "from 1 to 512"),
         ("auto=yes", "auto cannot be 'yes'; the link may name 1, 0."),
         ("method=%3Cscript%3E", "Method cannot be '<script>'"),
-        ("pair=someone/else", "the link may name smollm2-135m, qwen3-4b"),
         ("pair=qwen3-4b&method=eagle", "Qwen3 4B has no draft for the method 'eagle'."),
         ("prompt=" + "x" * 6_999, "Prompt has 6,999 characters; this page takes up to 6,000."),
         ("hide=seed,passwords,cookies", "hides 2 controls that this page does not have"),
@@ -127,12 +122,6 @@ def test_what_does_not_fit_is_left_out_and_said(text, words):
 def test_what_is_not_ours_is_passed_over(text):
     assert opened(text) == Link() and sentence(opened(text), CONTROLS) == ""
     assert opened("prompt=%ed%a0%80").values["prompt"].isprintable(), "half a character becomes a whole one"
-
-
-def test_other_weights_are_said():
-    assert not opened("revision=ab810cf68114").notes and not opened("revision=<b>").notes
-    assert "this server has revision ab810cf" in opened("revision=0123456789ab").notes[0]
-    assert "this server has weights without a revision" in opened("pair=qwen3-4b&revision=0123").notes[0]
 
 
 @pytest.fixture

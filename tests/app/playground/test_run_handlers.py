@@ -1,8 +1,6 @@
 """The page's handlers as functions, on a worker without a model: limits, errors, stopping, many visitors."""
 
-import inspect
 import json
-import threading
 import time
 from collections import defaultdict
 from collections.abc import Iterator
@@ -201,32 +199,6 @@ def test_a_mistake_in_drawing_leaves_no_page_that_says_it_is_running(monkeypatch
     assert said(press_run(handlers)[-1])["kind"] == "good"
 
 
-def test_whatever_happens_the_buttons_come_back():
-    handlers = page()
-    press = RunPress()
-    running = dict(zip(BUTTONS, handlers.begin(visitor(), press), strict=False))
-    assert running["stop"]["interactive"] and running["run"]["value"] == "Running…"
-    assert handlers.end(press) == [SKIP] * 3, "of an earlier run: this one is about to stream"
-    ended = dict(zip(BUTTONS, handlers.lost(press), strict=False))  # as if the run had never reached the server
-    assert not handlers.service.runs.is_busy("a")
-    assert ended["run"]["value"] == "Run" and not ended["stop"]["interactive"] and ended["session"] is SKIP
-
-
-def test_a_streaming_event_has_one_output():
-    demo = build(Service(FakeEngine(), Limits()))
-    streams = [event for event in demo.fns.values() if event.fn and inspect.isgeneratorfunction(event.fn)]
-    playground = [event for event in streams if event.fn.__module__.startswith("app.playground")]
-    assert {event.fn.__name__ for event in playground} == {"run", "run_alone", "resume", "repeat"}
-    assert all(len(event.outputs) == 1 for event in playground)
-
-
-def start(handlers, who="a", **changes) -> tuple[threading.Thread, list[Screen]]:
-    screens: list[Screen] = []
-    thread = threading.Thread(target=lambda: screens.extend(pressed(handlers, who, **changes)))
-    thread.start()
-    return thread, screens
-
-
 def press_and_stop(worker: FakeWorker, sign: str) -> Screen:
     """The end of a run that is stopped at the first update with this sign; its job is then cancelled."""
     handlers = page(worker)
@@ -267,16 +239,6 @@ def test_run_shows_a_recording_once_and_then_runs_live():
     assert not line(press_run(handlers, "b")[1], "about")["recorded"] and len(worker.jobs) == 2
     press_run(handlers, "b", seed=1)
     assert line(press_run(handlers, "b")[-1], "about")["recorded"], "other settings have been on the stage meanwhile"
-
-
-def test_visitors_never_see_each_other():
-    handlers = page(FakeWorker(step=0.002))
-    runs = {who: start(handlers, who, prompt=f"Prompt of {who}", seed=i) for i, who in enumerate("abcd")}
-    for thread, _ in runs.values():
-        thread.join(20)
-    for who, (_, screens) in runs.items():
-        assert screens[-1].session.trace.started.config["prompt"] == f"Prompt of {who}"
-        assert len({json.loads(value.splitlines()[0])["run"] for value in player_values(screens)}) == 1
 
 
 def two_at_once(handlers) -> list[list[Screen]]:

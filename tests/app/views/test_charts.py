@@ -157,27 +157,6 @@ def test_the_idealised_curve_of_auto_is_that_of_its_only_drafter(run):
     assert "about chains" in predictions.idealised(tree, numbers).note
 
 
-@pytest.mark.parametrize(
-    ("costs", "is_beside", "words"),
-    [
-        (COSTS, True, None),
-        (replace(COSTS, spread=0.5), True, "was busy while c and v were measured"),
-        (replace(COSTS, step=0.3), True, "300 ms when c and v were measured, and 30 ms in the baseline"),
-        (replace(COSTS, step=1.5), False, "Take this with care: a plain step took 1500 ms"),
-    ],
-)
-def test_costs_from_a_busy_machine_are_called_so(run, plain, costs, is_beside, words):
-    """Without a baseline a round gives them away: no pass is cheaper than a plain one."""
-    ours, other = replace(run, started=replace(run.started, costs=costs)), plain if is_beside else None
-    notes = (
-        predictions.scoring(ours, other).note,
-        predictions.prediction(ours, other, Speedup(1.5) if other else None).note,
-    )
-    assert f"One plain step took {1000 * costs.step:.1f} ms" in notes[0]
-    for note in notes:
-        assert words in note if words else "care" not in note
-
-
 def test_samples_and_texts_of_different_length_are_compared_per_token_and_it_says_why(run, plain):
     sample = lanes.note(record(temperature=0.7, tokens=40), record("none", 0, temperature=0.7))
     assert "different samples" in sample and "40 and 60 tokens" in sample and "per token" in sample

@@ -70,15 +70,6 @@ def test_the_lesson_has_commands_for_a_built_in_head_and_for_a_block_drafter():
     assert sum("code" in methods["mtp"]["1"] for methods in found.values()) == 5
 
 
-def test_auto_becomes_the_length_the_run_used_most_and_says_so():
-    wanted = choice(gamma="auto", chosen=3)
-    assert '"num_speculative_tokens": 3' in recipes(wanted)["vLLM"]["code"]
-    assert json.loads(production(wanted))["lead"].endswith("the average of the run on screen: 3.")
-    unknown = choice(gamma="auto")
-    assert f'"num_speculative_tokens": {TYPICAL}' in recipes(unknown)["vLLM"]["code"]
-    assert f"gets {TYPICAL} until a run" in json.loads(production(unknown))["lead"]
-
-
 @pytest.mark.parametrize(
     ("engine", "method", "greedy", "words"),
     [
