@@ -109,9 +109,6 @@ def error_of(job) -> EngineError | None:
     return job.error
 
 
-# ── errors ──
-
-
 @pytest.mark.parametrize("items", [[], [begun()]])
 def test_a_replicas_own_sentence_arrives_unchanged(worker, items):
     error = error_of(ask(worker(Stream(*items, raised_there(BadInput(FULL))))))
@@ -149,9 +146,6 @@ def test_a_request_that_no_engine_takes_is_a_sentence(worker):
     assert type(error) is Unavailable and "press Run" in str(error)
 
 
-# ── Stop ──
-
-
 def test_a_stop_before_the_replica_has_the_request_reaches_it(worker):
     stream = Stream(waits=True)
     one = worker(stream)
@@ -162,9 +156,6 @@ def test_a_stop_before_the_replica_has_the_request_reaches_it(worker):
     began = time.monotonic()
     one._engines.go_on.set()
     assert error_of(job) is None and stream.is_cancelled.is_set() and time.monotonic() - began < 5
-
-
-# ── the page's questions ──
 
 
 def facade(*answers) -> RayFacade:
@@ -205,9 +196,6 @@ def test_before_an_engine_answers_precision_is_automatic_and_costs_are_not_known
     wait_until(lambda: early.precisions() == GPU.precisions)
 
 
-# ── the size ──
-
-
 def test_an_engine_that_is_scaled_down_has_time_for_its_runs(monkeypatch):
     options = {}
     stub = SimpleNamespace(options=lambda **given: options.update(given) or SimpleNamespace(bind=lambda *_: None))
@@ -217,17 +205,8 @@ def test_an_engine_that_is_scaled_down_has_time_for_its_runs(monkeypatch):
     assert options["graceful_shutdown_timeout_s"] > 600 > Limits().seconds
 
 
-@pytest.mark.parametrize(
-    "wrong, sentence",
-    [
-        (["--replicas", "0"], "replicas: Input should be greater than or equal to 1"),
-        (["--at-least", "3"], "at_least must not be more than replicas"),
-        (["--cpus", "0"], "cpus: Input should be greater than 0"),
-        (["--together", "65"], "together: Input should be less than or equal to 64"),
-    ],
-)
-def test_absurd_sizes_are_refused(monkeypatch, capsys, wrong, sentence):
-    monkeypatch.setattr(sys, "argv", ["app.cluster", *wrong])
+def test_an_absurd_size_is_refused(monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["app.cluster", "--at-least", "3"])
     with pytest.raises(SystemExit) as exit:
         command.main()
-    assert exit.value.code == 2 and sentence in capsys.readouterr().err
+    assert exit.value.code == 2 and "at_least must not be more than replicas" in capsys.readouterr().err

@@ -70,17 +70,12 @@ def test_facts_are_words_whatever_the_settings_are():
     trace = replace(small(), started=replace(small().started, config=config))
     found = dict(facts(trace))
     assert all(isinstance(value, str) for value in found.values())
-    assert found["Temperature"] == "0.5" and found["top-p"] == "0.9" and "top-k" not in found
-    assert found["Seed"] == str(2**63 - 1) and "Thinking" not in found
+    assert found["top-p"] == "0.9" and not {"top-k", "Thinking"} & set(found)
     assert len(found["System prompt"]) == LONGEST + 1 and "kept out" not in found.values()
     assert dict(facts(replace(trace, started=replace(trace.started, config={"sampling": 3}))))["Models"] == "a-pair"
     unlike = replace(trace.started, translated=Translated("tokens", 4_136, 49_152, 4_252))
     assert "4,136 in common" in dict(facts(replace(trace, started=unlike)))["Translation"]
     exiting = replace(trace.started, exit_layers=(2, 30))
     assert dict(facts(replace(trace, started=exiting)))["Early exit"] == "after 2 of 30 layers"
-    for extra, words in (
-        ({"replica": "y9k", "network_seconds": 0.077}, "y9k, 77 ms away"),
-        ({"replica": "y9k", "network_seconds": "<b>"}, "y9k"),
-        ({"replica": {"a": 1}}, None),
-    ):
-        assert dict(facts(replace(trace, finished=replace(trace.finished, extra=extra)))).get("Engine") == words
+    where = {"replica": "y9k", "network_seconds": 0.077}
+    assert dict(facts(replace(trace, finished=replace(trace.finished, extra=where))))["Engine"] == "y9k, 77 ms away"
