@@ -7,7 +7,8 @@ import time
 from types import SimpleNamespace
 
 import pytest
-from fake_engine import ask, rest, wait_until
+from fake_engine import ask, rest
+from fake_worker import wait_for
 from sample_traces import finished, started, token
 from sample_traces import round_ as round_event
 
@@ -151,7 +152,7 @@ def test_a_stop_before_the_replica_has_the_request_reaches_it(worker):
     one = worker(stream)
     one._engines.go_on.clear()
     job = ask(one)
-    wait_until(lambda: one.running is job)
+    wait_for(lambda: one.running is job)
     job.cancel()
     began = time.monotonic()
     one._engines.go_on.set()
@@ -160,7 +161,7 @@ def test_a_stop_before_the_replica_has_the_request_reaches_it(worker):
 
 def facade(*answers) -> RayFacade:
     found = RayFacade(None, Engines(answers=answers))
-    wait_until(lambda: found.hardware() is not None)
+    wait_for(lambda: found.hardware() is not None)
     return found
 
 
@@ -175,17 +176,6 @@ def test_precisions_are_those_of_an_engine(monkeypatch):
     assert facade(ActorDiedError(), GPU).precisions() == GPU.precisions
 
 
-def test_costs_are_those_of_the_engines_device():
-    from engine.config import AUTO
-    from engine.runtime.engine import choose_precision
-    from engine.weights.catalogue import get_pair
-
-    cost, pair = facade(GPU).method_costs("smollm2-135m")["lm"], get_pair("smollm2-135m")
-    precision = choose_precision(AUTO, GPU.device)
-    assert precision == "bf16" and cost.memory == pair.memory(precision, "lm") - pair.memory(precision)
-    assert facade(GPU)._calibrations("smollm2-135m")[1] == GPU.name
-
-
 def test_before_an_engine_answers_precision_is_automatic_and_costs_are_not_known():
     is_loaded, loading = threading.Event(), Engines()
     loading.hardware.remote = lambda: SimpleNamespace(result=lambda: is_loaded.wait(10) and GPU)
@@ -193,7 +183,7 @@ def test_before_an_engine_answers_precision_is_automatic_and_costs_are_not_known
     assert early.precisions() == ("auto",)
     assert early.method_costs("smollm2-135m") == early.known_steps("smollm2-135m") == {}
     is_loaded.set()
-    wait_until(lambda: early.precisions() == GPU.precisions)
+    wait_for(lambda: early.precisions() == GPU.precisions)
 
 
 def test_an_engine_that_is_scaled_down_has_time_for_its_runs(monkeypatch):

@@ -7,18 +7,20 @@ from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
-from lab_pages import VISITOR, Tiny
+from lab_pages import VISITOR
 from tiny_pairs import model_folder
 
+from app.jobs.engine_facade import EngineFacade
 from app.jobs.service import Service
 from app.lab.answer import view
 from app.lab.answer.handlers import AnswerHandlers
-from app.lab.answer.plan import NONE, PLACES, AnswerPlan, AnswerResult, Load, schedule, shortlist
+from app.lab.answer.plan import NONE, PLACES, AnswerPlan, AnswerResult, Load, schedule
 from app.lab.experiment import PageState
 from app.server.limits import Limits
 from engine.bench import sweep_results
 from engine.bench.sweep_results import Cell
 from engine.errors import BadInput
+from engine.runtime.worker import Worker
 from engine.trace.events import CostModel
 from engine.trace.noise import Speedup
 
@@ -63,12 +65,6 @@ def test_where_only_plain_decoding_is_no_noise_nothing_is_certain():
     words = view.sentences(wrong)
     assert words["answer"].startswith("For one user nothing is certain yet") and "press Measure again" in words["sure"]
     assert schedule(wrong, "eagle") == ((1, 512, 0),)
-
-
-def test_the_settings_worth_more_users_are_the_best_length_of_two_methods_and_one_draft_a_round():
-    assert shortlist(CELLS) == [("eagle", 2), ("eagle", 1), ("ngram", 4), ("ngram", 1)]
-    wrong = cell("medusa", 1, 9.0)
-    assert shortlist((*CELLS, wrong)) == shortlist(CELLS), "noise is not worth it"
 
 
 def test_the_answer_is_a_sentence_for_the_load_and_one_for_a_single_user():
@@ -144,7 +140,7 @@ def served(tmp_path_factory):
     model_folder(root / "target", max_position_embeddings=4096)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SPECLENS_CACHE", str(root / "cache"))
-        engine = Tiny()
+        engine = EngineFacade(Worker("cpu"))
         yield AnswerHandlers(Service(engine, Limits(pairs=(str(root / "target"),), new_tokens=6)))
         engine.worker.close()
 

@@ -6,12 +6,12 @@ import json
 from dataclasses import replace
 
 import pytest
-from fake_worker import TEXT, FakeEngine, FakeWorker, pieces, play
+from fake_worker import TEXT, FakeEngine, play
 from lab_pages import VISITOR, compare_form, said
 
 from app.jobs.service import Service
 from app.lab.compare import view
-from app.lab.compare.handlers import SKIP, START, CompareHandlers, beginning, count, parse_form
+from app.lab.compare.handlers import START, CompareHandlers, beginning, count, parse_form
 from app.lab.compare.view import Column
 from app.lab.experiment import PageState
 from app.server.limits import Limits
@@ -26,21 +26,6 @@ def page(worker=None, **limits) -> CompareHandlers:
 def run(handlers, again=False, state=None, **changes) -> list:
     handler = handlers.run_again if again else handlers.run
     return list(handler(VISITOR, PageState() if state is None else state, *compare_form(**changes)))
-
-
-def lines(text: str) -> list[dict]:
-    return [json.loads(line) for line in text.splitlines()]
-
-
-def read(screens) -> list[dict]:
-    """What a page knows in the end: values overlap, and what it has is passed over."""
-    known = dict.fromkeys(line for s in screens if s.grid is not SKIP for line in s.grid.splitlines())
-    return [json.loads(line) for line in known]
-
-
-def written(known: list[dict], column: int) -> str:
-    tokens = (t for line in known if line["type"] == "round" and line["column"] == column for t in line["tokens"])
-    return "".join(t["text"] for t in tokens if t["status"] not in ("rejected", "discarded"))
 
 
 def column(method="ngram", gamma=4, text=TEXT, tokens=24, temperature=0.0, seed=0, trace=True) -> Column:
@@ -69,7 +54,8 @@ def test_a_lossy_column_is_marked_in_the_grid_the_table_the_sentence_and_the_fil
     own = {1: {"acceptance": "typical", "temperature": 0.8}, 2: {"acceptance": "typical"}}
     state = PageState()
     screens = run(page(), state=state, own=own)
-    heads = {line["column"]: line for line in read(screens) if line["type"] == "head"}
+    grid = map(json.loads, screens[-1].grid.splitlines())
+    heads = {line["column"]: line for line in grid if line["type"] == "head"}
     assert [bool(heads[column].get("lossy")) for column in range(3)] == [False, True, False], "greedy, it is exact"
     assert heads[1]["name"] == "N-gram lookup, γ = 4, typical acceptance"
     assert "(lossy)" in json.dumps(json.loads(screens[-1].table)) and "(lossy)" in said(screens[-1])["text"]
@@ -86,23 +72,6 @@ def test_another_pair_offers_its_methods_and_keeps_what_it_can():
     assert {value for _, value in methods[0]["choices"]} == {"auto", "none", "ngram", "lookahead"}
     assert json.loads(told)["text"] == ""
     assert json.loads(page().select_pair("giant", *["none"] * 4)[0])["kind"] == "error"
-
-
-def test_runs_come_one_after_the_other_and_all_their_rounds_arrive():
-    worker = FakeWorker(step=0.01)
-    screens = run(page(worker))
-    assert [(config.method, config.gamma) for config in worker.runs] == [("none", 0), ("ngram", 4), ("lm", 2)]
-    known = read(screens)
-    rounds = {column: [line["index"] for line in known if line["type"] == "round" and line["column"] == column]
-              for column in range(3)}  # fmt: skip
-    assert all(indices == list(range(len(indices))) for indices in rounds.values())
-    assert len(rounds[0]) == 24 > len(rounds[2]) > len(rounds[1])
-    whole = lines(screens[-1].grid)
-    assert sum(line["type"] == "round" for line in whole) == sum(map(len, rounds.values()))
-    assert [written(whole, column) for column in range(3)] == ["".join(pieces(TEXT)[:24])] * 3
-    assert whole[0]["run"] == lines(screens[0].grid)[0]["run"], "the same runs, so the reader keeps their place"
-    fractions = [said(s)["fraction"] for s in screens if s.notice is not SKIP and said(s)["fraction"] is not None]
-    assert fractions == sorted(fractions) and all(0 <= fraction <= 1 for fraction in fractions)
 
 
 def other(text: str, at: int) -> str:

@@ -204,12 +204,3 @@ def test_a_models_text_never_meets_a_chart_nor_a_formula():
 def test_verdicts(test, changes, kind, words):
     verdict = view.verdict(report(test, **changes))
     assert verdict[0] == kind and words in verdict[1]
-
-
-def test_files_hold_every_number():
-    both = {RIGHT: report(), "raw-q": report(toy("raw-q", 100), p_value=1e-5)}
-    read = csv.DictReader(io.StringIO(view.rules_csv(both)))
-    assert [(row["rule"], row["verdict"]) for row in read] == [(RIGHT, "right"), ("raw-q", "wrong")]
-    content = json.loads(view.to_json(both))["tests"][1]
-    assert content["asked"]["sampling"]["top_p"] == 0.95 and content["band"] == [0.01, 0.09]
-    assert content["outcomes"][0] == {"tokens": [0, 0], "text": ["sun", "sun"], "probability": 0.5, "seen": 52}

@@ -161,36 +161,32 @@ def test_a_point_that_cannot_be_is_shown_nowhere():
     assert "3.2" not in shown and "noise" in shown and "Measure again" in view.summary(points(wrong))
 
 
-class Page:
-    def __init__(self, engine=None):
-        self.worker = WorkingWorker(engine)
-        self.handlers, self.state = TheoryHandlers(Service(FakeEngine(self.worker), Limits())), PageState()
-
-    def press(self, **changes) -> list:
-        self.handlers.begin(VISITOR, self.state)
-        return list(self.handlers.run(VISITOR, self.state, *theory_form(**{"alphas": [0.1, 0.9]} | changes)))
-
-
 def test_more_points_and_repeats_go_on_from_those_there_are_and_other_settings_do_not(engine):
-    page = Page(engine)
-    page.press()
-    first, before = page.state.result, page.worker.units
-    assert "had been measured" in said(page.press()[-1])["text"]
-    page.press(alphas=[0.1, 0.5, 0.9])
-    assert page.state.result.points[0.9, 2] is first.points[0.9, 2] and (0.5, 2) in page.state.result.points
-    assert page.worker.units == before + 2, "the costs, and one turn"
-    page.press(repeats=2)
-    twice = page.state.result.points[0.9, 2].turns
+    worker, state = WorkingWorker(engine), PageState()
+    handlers = TheoryHandlers(Service(FakeEngine(worker), Limits()))
+
+    def press(**changes) -> list:
+        handlers.begin(VISITOR, state)
+        return list(handlers.run(VISITOR, state, *theory_form(**{"alphas": [0.1, 0.9]} | changes)))
+
+    press()
+    first, before = state.result, worker.units
+    assert "had been measured" in said(press()[-1])["text"]
+    press(alphas=[0.1, 0.5, 0.9])
+    assert state.result.points[0.9, 2] is first.points[0.9, 2] and (0.5, 2) in state.result.points
+    assert worker.units == before + 2, "the costs, and one turn"
+    press(repeats=2)
+    twice = state.result.points[0.9, 2].turns
     assert twice[0] is first.points[0.9, 2].turns[0] and len(twice) == 2
-    kept = page.state.result
-    page.press(alphas=[])
-    assert page.state.result is kept, "a refused form loses no points"
-    page.press(alphas=[0.9], tokens=32)
-    assert page.state.result.points.keys() == {(0.9, 2)} and page.state.result.tokens == 32
+    kept = state.result
+    press(alphas=[])
+    assert state.result is kept, "a refused form loses no points"
+    press(alphas=[0.9], tokens=32)
+    assert state.result.points.keys() == {(0.9, 2)} and state.result.tokens == 32
 
 
 def test_the_pair_says_which_methods_can_be_measured():
-    handlers = Page().handlers
+    handlers = TheoryHandlers(Service(FakeEngine(), Limits()))
     assert handlers.drafting_methods("smollm2-135m") == ["lm", "ngram"]
     update, _ = handlers.select_pair("thinker", "lm")
     assert update["value"] == "ngram" and [v for _, v in update["choices"]] == ["ngram"]

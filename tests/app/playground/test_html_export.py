@@ -6,10 +6,8 @@ from dataclasses import replace
 
 from sample_traces import small
 
-from app.jobs.visitor import Session
 from app.playground import html_export
 from app.playground.startup_run import OPENING
-from app.playground.trace_files import Exports
 from app.views.run_facts import LONGEST, facts
 from engine.trace.events import Translated
 from engine.trace.trace import Trace, load
@@ -54,14 +52,6 @@ def test_the_file_is_small():
     around = len(html_export.page(small()).encode())
     assert around < 165_000, "what every file carries: player, race, styles"
     assert size - around < 1_500 * len(trace.emitted), "bytes a token, with all its candidates"
-
-
-def test_written_as_it_was_made():
-    """A line ending that changes on the way to the disk would change the script's hash."""
-    trace, exports = small(), Exports()
-    written = exports.write(Session(trace), html_export.page)
-    with open(written.page, "rb") as file:
-        assert file.read().decode() == html_export.page(trace)
 
 
 def test_facts_are_words_whatever_the_settings_are():

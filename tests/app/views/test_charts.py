@@ -113,14 +113,6 @@ def test_costs_and_clocks_that_cannot_be_are_survived(run, plain, v, shape):
     json.loads(tiles.tiles(ours, shape(plain)))
 
 
-def test_a_long_run_is_thinned_and_keeps_its_end(run):
-    rounds = tuple(replace(run.rounds[0], index=i, start=i * 0.1, end=i * 0.1 + 0.1) for i in range(5000))
-    (lane,) = figures.tokens(replace(run, rounds=rounds), None, None).data
-    assert len(lane["x"]) <= figures.MOST_POINTS + 1 and lane["x"][-1] == pytest.approx(500)
-    (first, *_) = figures.per_round(replace(run, rounds=rounds), compute_metrics(replace(run, rounds=rounds))).data
-    assert len(first["y"]) <= figures.MOST_BARS
-
-
 def test_the_first_divergence_is_marked_with_its_gap_and_samples_have_none(run, plain):
     figure = figures.tokens(run, parting(plain, 7, 0.00041), Speedup(1.5))
     mark = figure.data[-1]
