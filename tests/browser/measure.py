@@ -1,5 +1,5 @@
-"""Measures the page in a headless browser on a quiet machine: how soon it is ready, how soon a token is seen, and how
-soon one is inspected while the engine is busy. `make load` measures a class of thirty.
+"""Measures the page in a headless browser on a quiet machine: how soon it is ready, and how soon a token is seen.
+`make load` measures a class of thirty.
 
 PYTHONPATH=.:tests/helpers python tests/browser/measure.py [--tokens N] [--runs 3]
 """
@@ -11,9 +11,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from api_request import Request
 from chromium import ARGS, find
-from gradio_client import Client
 from page_actions import choose, press_run, saved, wait_for_end
 from playwright.sync_api import Page, expect, sync_playwright
 from server import APP, serving
@@ -21,7 +19,7 @@ from visits import DESKTOP
 
 from engine.trace.trace import from_json
 
-READY_MS, FIRST_MS, INSPECT_MS = 2000, 300, 100  # the goals
+READY_MS, FIRST_MS = 2000, 300  # the goals
 WAIT = 900_000  # ms
 READY = "() => document.querySelector('#run') && document.querySelector('.sl-list .sl-token:not([hidden])')"
 # From the press of the button to the first token of that run in the document.
@@ -34,21 +32,6 @@ FIRST = """() => {
     }, 5);
   }, { once: true }));
 }"""
-# Click a token, wait for the frame that shows it in the inspector. The server receives no request for it.
-INSPECT = """async () => {
-  const tokens = [...document.querySelectorAll('.sl-list .sl-token')].filter((_, i) => i % 3 === 0).slice(0, 30);
-  const shown = document.querySelector('.sl-inspected-token'), times = [];
-  for (const token of tokens) {
-    shown.replaceChildren();
-    const start = performance.now();
-    token.click();
-    await new Promise(frame => requestAnimationFrame(() => setTimeout(frame)));
-    times.push(performance.now() - start);
-    if (!shown.textContent) throw Error('nothing was shown');
-    await new Promise(rest => setTimeout(rest, 100));
-  }
-  return times;
-}"""
 
 
 def new_page(browser, url: str) -> Page:
@@ -58,15 +41,13 @@ def new_page(browser, url: str) -> Page:
     return page
 
 
-def visit(browser, url: str) -> tuple[float, bool]:
-    """Milliseconds until the page could be used, and whether the model was still on its way in then."""
+def visit(browser, url: str) -> float:
+    """Milliseconds until the page could be used."""
     began = time.perf_counter()
     page = new_page(browser, url)
     milliseconds = 1000 * (time.perf_counter() - began)
-    expect(page.locator(".sl-chip-words")).not_to_be_empty(timeout=60_000)
-    loading = page.locator('.sl-chip[data-kind="loading"]').count() > 0
     page.context.close()
-    return milliseconds, loading
+    return milliseconds
 
 
 def first_token(page: Page, tokens: int, seed: int) -> float:
@@ -80,16 +61,6 @@ def first_token(page: Page, tokens: int, seed: int) -> float:
     return page.evaluate("first") - 1000 * from_json(saved(page, "trace-file")).finished.prefill
 
 
-def inspected_while_busy(page: Page, url: str) -> list[float]:
-    """Milliseconds for each token while another visitor's long run is under way."""
-    other = Request(Client(url, verbose=False), "Count from one to five hundred in words.", 512)
-    while not other.updates and other.is_alive():
-        time.sleep(0.05)
-    times = page.evaluate(INSPECT)
-    assert other.is_alive(), f"the engine was idle: {other.error or 'the run was over'}"
-    return times
-
-
 def show(name: str, values: list[float], unit: str, limit: float | None = None) -> None:
     held = "" if limit is None else f"  (at most {limit:.0f}: {'kept' if max(values) <= limit else 'NOT KEPT'})"
     each = ", ".join(f"{value:.4g}" for value in values)
@@ -97,21 +68,13 @@ def show(name: str, values: list[float], unit: str, limit: float | None = None) 
 
 
 def measure_page(browser, url: str, tokens: int, runs: int) -> None:
-    first, loading = visit(browser, url)
-    show("page ready, first visit", [first], "ms", READY_MS)
-    meanwhile = []
-    while loading:
-        milliseconds, loading = visit(browser, url)
-        meanwhile.append(milliseconds)
-    show("page ready, while the model loads", meanwhile or [first], "ms", READY_MS)
-    show("page ready, later visits", [visit(browser, url)[0] for _ in range(runs)], "ms", READY_MS)
+    show("page ready, first visit, while the model loads", [visit(browser, url)], "ms", READY_MS)
     page = new_page(browser, url)
+    expect(page.locator('.sl-chip[data-kind="ready"]')).to_be_visible(timeout=WAIT)
+    show("page ready, later visits", [visit(browser, url) for _ in range(runs)], "ms", READY_MS)
     first_token(page, 8, 1_000)  # the models are loaded and the device measured
     firsts = [first_token(page, tokens, seed) for seed in range(1, runs + 1)]
-    page.locator("#stage .sl-rows").press("End")
-    looked = inspected_while_busy(page, url)
     show("click to first token, less prefill", firsts, "ms", FIRST_MS)
-    show(f"inspecting, engine busy, worst of {len(looked)} tokens", sorted(looked)[-5:], "ms", INSPECT_MS)
 
 
 def main(tokens: int, runs: int) -> None:

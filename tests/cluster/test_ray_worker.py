@@ -116,11 +116,6 @@ def test_a_replicas_own_sentence_arrives_unchanged(worker, items):
     assert type(error) is BadInput and str(error) == FULL
 
 
-def test_a_bug_of_a_replica_is_not_a_lost_engine(worker):
-    error = error_of(ask(worker(Stream(raised_there(ZeroDivisionError("oh"))))))
-    assert "stumbled on this request (ZeroDivisionError: oh)" in str(error)
-
-
 @pytest.mark.parametrize(
     "loss",
     [ActorDiedError(), DeploymentUnavailableError("Engine"), TaskCancelledError(), raised_there(ActorDiedError())],

@@ -9,7 +9,6 @@ from app.form import defaults
 from app.jobs.visitor import Session
 from app.lab.compare.handlers import OWN, SHARED, beginning
 from app.lab.distribution.handlers import CONTROLS, NAMES
-from app.lab.experiment import SKIP
 
 VISITOR = SimpleNamespace(session_hash="a")
 PAIR = "smollm2-135m"
@@ -68,10 +67,6 @@ def rule_form(**changes) -> list:
 def said(outputs) -> dict:
     """The notice of an update."""
     return json.loads(outputs.notice)
-
-
-def notices(updates) -> list[str]:
-    return [said(update)["text"] for update in updates if update.notice is not SKIP]
 
 
 def rows(table: str) -> list[list[str]]:

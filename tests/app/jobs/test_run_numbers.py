@@ -10,7 +10,7 @@ from starlette.applications import Starlette
 from starlette.testclient import TestClient
 
 from app.jobs.baseline import with_baseline
-from app.jobs.run_numbers import log, log_to_stdout
+from app.jobs.run_numbers import log
 from app.jobs.service import Service
 from app.page import operator_routes
 from app.server.limits import Limits
@@ -73,19 +73,6 @@ def test_the_log_has_runs_and_refusals_and_no_prompt(service, lines, caplog):
     assert counts(service)["speclens_refusals_total", "BadInput"] == 1
     assert "Zebedee" not in caplog.text and "Zebedee" not in service.runs.numbers.text().decode()
     assert "lighthouse" not in caplog.text, "no answer either"
-
-
-def test_the_log_is_written_to_stdout_once(service, capsys):
-    before = log.handlers[:], log.propagate
-    try:
-        log.handlers = []
-        log_to_stdout()
-        log_to_stdout()
-        run(service)
-        written = capsys.readouterr().out.splitlines()
-        assert [json.loads(line)["name"] for line in written] == ["run", "baseline"]
-    finally:
-        log.handlers, log.propagate = before
 
 
 def test_probes_and_metrics(service):

@@ -2,7 +2,6 @@
 
 import json
 import math
-import re
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -60,13 +59,6 @@ def test_a_plan_measures_the_load_and_one_number_between():
     assert replace(PLAN, place="h100-8b").loads == (), "a prediction needs no further measurement"
 
 
-def test_where_only_plain_decoding_is_no_noise_nothing_is_certain():
-    wrong = result(cells=(CELLS[0], cell("eagle", 2, 2.4, tau=1.5)), plan=replace(PLAN, users=1))
-    words = view.sentences(wrong)
-    assert words["answer"].startswith("For one user nothing is certain yet") and "press Measure again" in words["sure"]
-    assert schedule(wrong, "eagle") == ((1, 512, 0),)
-
-
 def test_the_answer_is_a_sentence_for_the_load_and_one_for_a_single_user():
     words = view.sentences(CROWDED)
     assert words["answer"] == "For 8 users at once do not draft: no setting was as fast as plain decoding."
@@ -101,15 +93,6 @@ def test_the_configuration_is_for_the_load_with_a_schedule_where_an_engine_has_o
     assert json.loads(view.recipes(plain, models))["engines"] == []
     for engine in json.loads(view.recipes(result(plan=replace(PLAN, users=1)), models))["engines"]:
         assert "batch_size" not in engine.get("code", ""), "one user needs no schedule"
-
-
-def test_an_engine_without_a_schedule_gets_the_length_for_the_load():
-    loads = (load(3, "eagle", 2, 1.1), load(3, "eagle", 1, 1.3), load(8, "eagle", 2, 1.0), load(8, "eagle", 1, 1.2))
-    told = json.loads(view.recipes(result(*loads), models))
-    code = {engine["name"]: engine.get("code", "") for engine in told["engines"]}
-    assert "with γ = 1, for 8 users" in told["lead"]
-    assert '"num_speculative_tokens": 2' in code["vLLM"] and "[[1, 2, 2], [3, 512, 1]]" in code["vLLM"]
-    assert re.search(r"speculative-num-draft-tokens 1\b", code["LMDeploy"])
 
 
 def test_a_load_that_is_not_measured_yet_is_predicted_but_never_above_a_smaller_one_that_was_measured():
@@ -169,14 +152,11 @@ def test_a_question_is_stopped_gone_on_with_and_answered_with_files_and_a_config
     assert again.result.loads == state.result.loads, "an equal question finds what was measured"
 
 
-@pytest.mark.parametrize(
-    ("changes", "words"),
-    [
+def test_a_question_that_makes_no_sense_is_refused_in_words(served):
+    for changes, words in (
         ({"kind": "songs"}, "choose a kind of text"),
         ({"users": 65}, "choose from 1 to 64"),
         ({"own": "\n---\n".join("abcde")}, "give up to 4"),
-    ],
-)
-def test_a_question_that_makes_no_sense_is_refused_in_words(served, changes, words):
-    with pytest.raises(BadInput, match=words):
-        served.parse(form(**{"place": served.service.offer.pair} | changes))
+    ):
+        with pytest.raises(BadInput, match=words):
+            served.parse(form(**{"place": served.service.offer.pair} | changes))

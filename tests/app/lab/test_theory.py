@@ -63,15 +63,6 @@ def test_a_run_and_its_baseline_become_a_point():
         assert found["measured"] is None and "no speedup was measured" in found["words"]
 
 
-@pytest.mark.parametrize(
-    "costs", [None, CostModel(-0.1, {1: 1.0}, 256, 0.03), CostModel(0.1, {1: 1.0, 4: float("nan")}, 256, 0.03)]
-)
-def test_costs_that_no_device_has_are_left_out(costs):
-    found = told(with_costs(costs))
-    assert found["v"] is found["c"] is found["predicted"] is None and found["alpha"] > 0
-    assert "costs were not measured" in found["words"]
-
-
 def test_a_busy_machine_and_passes_cheaper_than_a_single_token_are_said():
     for word, odd, usual in (
         ("busy", {"spread": 0.5}, {"spread": 0.05}),
@@ -183,11 +174,3 @@ def test_more_points_and_repeats_go_on_from_those_there_are_and_other_settings_d
     assert state.result is kept, "a refused form loses no points"
     press(alphas=[0.9], tokens=32)
     assert state.result.points.keys() == {(0.9, 2)} and state.result.tokens == 32
-
-
-def test_the_pair_says_which_methods_can_be_measured():
-    handlers = TheoryHandlers(Service(FakeEngine(), Limits()))
-    assert handlers.drafting_methods("smollm2-135m") == ["lm", "ngram"]
-    update, _ = handlers.select_pair("thinker", "lm")
-    assert update["value"] == "ngram" and [v for _, v in update["choices"]] == ["ngram"]
-    assert "900 GB" in handlers.select_pair("giant", "lm")[1]

@@ -79,10 +79,6 @@ def pressed(handlers, who="a", **changes) -> Iterator[Screen]:
     yield screen._replace(**dict(zip(BUTTONS, handlers.end(press), strict=False)))
 
 
-def press_stop(handlers, who="a") -> None:
-    handlers.stop(visitor(who))
-
-
 def player_values(screens) -> list[str]:
     """The values of a run, without those that change the status alone."""
     return [screen.stage for screen in screens if json.loads(screen.stage.splitlines()[0])["run"]]
@@ -199,28 +195,37 @@ def test_a_mistake_in_drawing_leaves_no_page_that_says_it_is_running(monkeypatch
     assert said(press_run(handlers)[-1])["kind"] == "good"
 
 
-def press_and_stop(worker: FakeWorker, sign: str) -> Screen:
-    """The end of a run that is stopped at the first update with this sign; its job is then cancelled."""
+def test_whatever_happens_the_buttons_come_back():
+    handlers = page()
+    press = RunPress()
+    running = dict(zip(BUTTONS, handlers.begin(visitor(), press), strict=False))
+    assert running["stop"]["interactive"] and running["run"]["value"] == "Running…"
+    assert handlers.end(press) == [SKIP] * 3, "of an earlier run: this one is about to stream"
+    ended = dict(zip(BUTTONS, handlers.lost(press), strict=False))  # as if the run had never reached the server
+    assert not handlers.service.runs.is_busy("a")
+    assert ended["run"]["value"] == "Run" and not ended["stop"]["interactive"] and ended["session"] is SKIP
+
+
+@pytest.mark.parametrize(
+    ("sign", "worker", "words"),
+    [
+        ('"round"', {"step": 0.05}, "Stopped"),
+        ("Loading", {"load": 0.5}, "Stopped before the first token."),
+    ],
+)
+def test_stop_keeps_what_there_is_and_the_next_press_is_not_stopped(sign, worker, words):
+    worker = FakeWorker(**worker)
     handlers = page(worker)
-    for screen in pressed(handlers, tokens=500):
-        if sign in screen.stage:
-            press_stop(handlers)
+    for last in pressed(handlers, tokens=500):
+        if sign in last.stage:
+            handlers.stop(visitor())
     wait_for(lambda: all(job.is_cancelled for job in worker.jobs))
+    assert said(last)["text"].startswith(words) and last.run["value"] == "Run"
+    if sign == '"round"':
+        trace = last.session.trace
+        assert trace.finished.reason == "cancelled" and 0 < len(trace.rounds) < 100
     worker.step = 0
-    assert said(press_run(handlers)[-1])["kind"] == "good", "the next press is not stopped"
-    return screen
-
-
-def test_stop_keeps_the_partial_trace():
-    last = press_and_stop(FakeWorker(step=0.05), '"round"')
-    trace = last.session.trace
-    assert trace.finished.reason == "cancelled" and 0 < len(trace.rounds) < 100
-    assert said(last)["text"].startswith("Stopped")
-
-
-def test_stop_before_the_first_token_says_so():
-    last = press_and_stop(FakeWorker(load=0.5), "Loading")
-    assert said(last)["text"] == "Stopped before the first token." and last.run["value"] == "Run"
+    assert said(press_run(handlers)[-1])["kind"] == "good"
 
 
 @pytest.mark.parametrize(("draft", "kind"), [(0.001, "quiet"), (1.0, "slow")])

@@ -89,13 +89,9 @@ def test_what_is_written_is_read_back_as_it_was(session, exports):
     for order in ((written.trace, written.baseline), (written.baseline, written.trace)):
         assert read(order) == session
     assert read([written.trace]) == Session(session.trace)
-
-
-def test_a_traces_own_name_cannot_leave_its_folder(session, exports):
     started = replace(session.trace.started, pair="../../etc/passwd\x00 ＝🌊")
-    written = exports.write(Session(replace(session.trace, started=started)), html_export.page)
-    name = Path(written.trace).name
-    assert name.isascii() and "/" not in name and ".." not in name.removesuffix(".json")
+    name = Path(exports.write(Session(replace(session.trace, started=started)), html_export.page).trace).name
+    assert name.isascii() and "/" not in name and ".." not in name.removesuffix(".json"), "it cannot leave its folder"
 
 
 def test_only_the_newest_folders_are_kept(session):
@@ -201,6 +197,17 @@ def test_a_file_is_never_opened_into_a_run(session, tmp_path):
     for _ in run:
         pass
     assert page.bring([file(tmp_path, text)], VISITOR).session.trace == session.trace
+
+
+def test_a_brought_run_says_where_it_comes_from(page, session, tmp_path):
+    started = replace(session.trace.started, at="2026-11-21T12:43:34+02:00", versions={"speclens": "0.1.0"})
+    for trace, date in ((replace(session.trace, started=started), "2026-11-21 10:43 UTC"), (session.trace, "unknown")):
+        screen = page.bring([file(tmp_path, to_json(trace))], VISITOR)
+        about = json.loads(screen.stage.splitlines()[1])
+        assert date in about["origin"] and "cpu" in about["origin"] and about["recorded"] is True
+    started = replace(started, at="<b>" * 999, device="x" * 9999, versions={"<i>": "y" * 9999})
+    screen = page.bring([file(tmp_path, to_json(replace(session.trace, started=started)))], VISITOR)
+    assert len(json.loads(screen.stage.splitlines()[1])["origin"]) < 400
 
 
 def test_a_full_disk_takes_the_files_and_not_the_page(page, session, monkeypatch):

@@ -8,7 +8,6 @@ from fake_worker import recorded
 
 from app.playground.startup_run import BASELINE, OPENING, opening
 from app.views import figures, player_feed, tiles
-from app.views.safe_json import encode
 from app.views.totals import Totals
 from engine.trace.events import STATUSES
 from engine.trace.metrics import compute_metrics
@@ -52,21 +51,6 @@ def test_a_run_with_auto_says_what_auto_chose_and_why(run, baseline):
     accepted, rejected = (sum(token.status == status for token in tokens) for status in ("accepted", "rejected"))
     assert f"EAGLE head in 3 rounds, α = {accepted / (accepted + rejected):.2f}; no draft in 2." in note
     assert "chosen" not in player_feed.numbers(run, baseline)
-
-
-def test_a_value_starts_anew_before_it_grows_long_and_repeats_what_came_last():
-    feed, sent = player_feed.Feed("run"), []
-    for i in range(60):
-        sent.append(feed.add(encode({"type": "round", "index": i, "filling": "x" * 1500}) + "\n"))
-    heads = [lines(value)[0] for value in sent]
-    assert all(head["run"] == "run" for head in heads) and heads[-1]["segment"] > 0
-    assert max(map(len, sent)) < 2 * player_feed.SEGMENT
-    seen = set()
-    for value in sent[:: player_feed.OVERLAP - 1]:  # a page that sees only some of the values
-        indices = [line["index"] for line in lines(value)[1:]]
-        assert indices == list(range(indices[0], indices[-1] + 1))
-        assert not seen or indices[0] <= max(seen) + 1
-        seen |= set(indices)
 
 
 def test_a_very_long_trace_is_sent_without_its_candidates(run):
