@@ -109,8 +109,7 @@ bench-gpu: $(DEV)
 bench-ui: $(DEV)
 	$(PY) -m engine fetch $(PAIR)
 	@$(PY) tests/browser/chromium.py --install
-	PYTHONPATH=.:tests/helpers $(PY) tests/browser/measure.py player
-	PYTHONPATH=.:tests/helpers $(PY) tests/browser/measure.py page
+	PYTHONPATH=.:tests/helpers $(PY) tests/browser/measure.py
 
 # Many users at once over the public API, each with a prompt of their own: make load USERS=30
 USERS ?= 30

@@ -5,13 +5,12 @@ import importlib.metadata
 import os
 import subprocess
 import sys
-import threading
 import time
 from types import SimpleNamespace
 
 import pytest
+from hubs import TOKEN, SpaceHub
 from paths import ROOT
-from space_hub import TOKEN, SpaceHub
 
 from app.publish import checks, upload
 from engine.errors import BadInput, Unavailable
@@ -60,19 +59,13 @@ def tree(tmp_path):
 
 @pytest.fixture
 def hub(monkeypatch):
-    from huggingface_hub import constants, hf_api
     from huggingface_hub.utils import _http
 
-    server = SpaceHub()
-    threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
-    monkeypatch.setattr(constants, "ENDPOINT", server.url)
-    monkeypatch.setattr(hf_api.constants, "HF_HUB_DISABLE_XET", True)
     pauses = SimpleNamespace(**{**vars(time), "sleep": lambda seconds: None})
     monkeypatch.setattr(_http, "time", pauses)  # of the client between tries
     monkeypatch.setenv("HF_TOKEN", TOKEN)
-    yield server
-    server.shutdown()
-    server.server_close()
+    with SpaceHub.serving(monkeypatch) as server:
+        yield server
 
 
 def send(tree, hub, name="alice/lens", **options):
@@ -204,12 +197,13 @@ def refused(tree, words: str, name="alice/lens") -> None:
 
 def test_what_the_hub_answers_is_one_sentence(tree, hub):
     refused(tree, "may not write to the Space bob/lens", "bob/lens")
-    for hub.refusal, words in (
+    for status, words in (
         (401, "does not accept this login. Log in first"),
         (403, "may not write to the Space alice/lens"),
         (429, "takes no more requests"),
         (500, "The hub answered 500"),
     ):
+        hub.refusal = status, ""
         refused(tree, words)
 
 

@@ -22,17 +22,11 @@ from server import APP, serving
 
 from engine.trace.events import EMITTED
 
-TOPICS = (
-    "rivers", "bread", "trains", "bees", "clocks", "glass", "snow", "salt", "maps", "ships", "tea", "wool", "bridges",
-    "owls", "paper", "copper",
-)  # fmt: skip
-SHAPES = ("Write three sentences about {}.", "Explain {} to a child.", "List four facts about {}.")
-
 
 def prompt_of(user: int) -> str:
-    """Another prompt for each of the first 48 users; then they differ by a number."""
-    topic, shape, again = TOPICS[user % 16], SHAPES[user // 16 % 3], user // 48
-    return shape.format(topic) + (f" ({again})" if again else "")
+    """Another prompt for each user."""
+    topic = ("rivers", "bread", "trains", "bees", "clocks", "glass", "snow", "salt")[user % 8]
+    return f"Write {3 + user // 8} sentences about {topic}."
 
 
 def drive(url: str, users: int, tokens: int) -> list[Request]:

@@ -1,10 +1,7 @@
-"""Measures the player and the page in a headless browser on a quiet machine.
+"""Measures the page in a headless browser on a quiet machine: how soon it is ready, and how soon a token is seen.
+`make load` measures a class of thirty.
 
-PYTHONPATH=.:tests/helpers python tests/browser/measure.py player|page [--tokens N] [--runs 3]
-
-``player`` needs no model: frames a second while stepping a made-up trace of 2,000 tokens. ``page``: how soon the page
-is ready, how soon a token is seen, and how soon one is inspected while the engine is busy. `make load` measures a
-class of thirty.
+PYTHONPATH=.:tests/helpers python tests/browser/measure.py [--tokens N] [--runs 3]
 """
 
 import argparse
@@ -14,39 +11,16 @@ import tempfile
 import time
 from pathlib import Path
 
-import player_page
-from api_request import Request
 from chromium import ARGS, find
-from fake_worker import play
-from gradio_client import Client
 from page_actions import choose, press_run, saved, wait_for_end
 from playwright.sync_api import Page, expect, sync_playwright
 from server import APP, serving
 from visits import DESKTOP
 
-from app.views import player_feed
-from engine.config import RunConfig
-from engine.trace.trace import fold, from_json
+from engine.trace.trace import from_json
 
-READY_MS, FIRST_MS, INSPECT_MS = 2000, 300, 100  # the goals
+READY_MS, FIRST_MS = 2000, 300  # the goals
 WAIT = 900_000  # ms
-# Counts animation frames and the main thread's long tasks while something goes on.
-FRAMES = """() => {
-  const seen = window.seen = { frames: [], long: [] };
-  let last = performance.now();
-  requestAnimationFrame(function tick(now) { seen.frames.push(now - last); last = now; requestAnimationFrame(tick); });
-  new PerformanceObserver(list => seen.long.push(...list.getEntries().map(entry => entry.duration)))
-    .observe({ type: 'longtask' });
-}"""
-SCRUB = """() => new Promise(done => {
-  const scrub = document.querySelector('.sl-scrub'), steps = 300;
-  let i = 0;
-  requestAnimationFrame(function move() {
-    scrub.value = Math.abs(Math.sin(i / 40)) * scrub.max;
-    scrub.dispatchEvent(new Event('input', { bubbles: true }));
-    if (++i < steps) requestAnimationFrame(move); else done();
-  });
-})"""
 READY = "() => document.querySelector('#run') && document.querySelector('.sl-list .sl-token:not([hidden])')"
 # From the press of the button to the first token of that run in the document.
 FIRST = """() => {
@@ -58,29 +32,6 @@ FIRST = """() => {
     }, 5);
   }, { once: true }));
 }"""
-# Click a token, wait for the frame that shows it in the inspector. The server receives no request for it.
-INSPECT = """async () => {
-  const tokens = [...document.querySelectorAll('.sl-list .sl-token')].filter((_, i) => i % 3 === 0).slice(0, 30);
-  const shown = document.querySelector('.sl-inspected-token'), times = [];
-  for (const token of tokens) {
-    shown.replaceChildren();
-    const start = performance.now();
-    token.click();
-    await new Promise(frame => requestAnimationFrame(() => setTimeout(frame)));
-    times.push(performance.now() - start);
-    if (!shown.textContent) throw Error('nothing was shown');
-    await new Promise(rest => setTimeout(rest, 100));
-  }
-  return times;
-}"""
-
-
-# ── what both need ──
-
-
-def percentile(values, share: float) -> float:
-    ordered = sorted(values)
-    return ordered[min(len(ordered) - 1, int(share * len(ordered)))] if ordered else float("nan")
 
 
 def new_page(browser, url: str) -> Page:
@@ -90,52 +41,13 @@ def new_page(browser, url: str) -> Page:
     return page
 
 
-# ── the player ──
-
-
-def measure_player(browser, tokens: int) -> None:
-    trace = fold(play(RunConfig("Hi", method="ngram", gamma=4, max_new_tokens=tokens)))
-    print(f"{len(trace.emitted)} tokens in {len(trace.rounds)} rounds")
-    page = browser.new_page(viewport=DESKTOP)
-    with tempfile.TemporaryDirectory() as folder:
-        file = Path(folder) / "player.html"
-        file.write_text(player_page.page(player_feed.complete("measured", trace)), encoding="utf-8")
-        for name, act in (
-            ("played, 5× faster than it ran", lambda: played(page, 10)),
-            ("played, real time", lambda: played(page, 8)),
-            ("scrubbed, a jump every frame", lambda: page.evaluate(SCRUB)),
-            ("held K, a step per key", lambda: [page.keyboard.press(key) for key in ("Home", *"k" * 200)]),
-        ):
-            page.goto(file.as_uri())
-            page.evaluate(FRAMES)
-            act()
-            seen = page.evaluate("seen")
-            times, long = seen["frames"][2:], seen["long"]
-            print(
-                f"{name:<34} {1000 * len(times) / sum(times):5.1f} frames/s, p95 frame {percentile(times, 0.95):5.1f} "
-                f"ms, {len(long)} long tasks, longest {max(long, default=0):.0f} ms"
-            )
-    page.close()
-
-
-def played(page: Page, notch: int) -> None:
-    page.locator(".sl-pace").select_option(index=notch)
-    page.locator('[data-do="play"]').click()
-    page.wait_for_timeout(5000)
-
-
-# ── the page ──
-
-
-def visit(browser, url: str) -> tuple[float, bool]:
-    """Milliseconds until the page could be used, and whether the model was still on its way in then."""
+def visit(browser, url: str) -> float:
+    """Milliseconds until the page could be used."""
     began = time.perf_counter()
     page = new_page(browser, url)
     milliseconds = 1000 * (time.perf_counter() - began)
-    expect(page.locator(".sl-chip-words")).not_to_be_empty(timeout=60_000)
-    loading = page.locator('.sl-chip[data-kind="loading"]').count() > 0
     page.context.close()
-    return milliseconds, loading
+    return milliseconds
 
 
 def first_token(page: Page, tokens: int, seed: int) -> float:
@@ -149,16 +61,6 @@ def first_token(page: Page, tokens: int, seed: int) -> float:
     return page.evaluate("first") - 1000 * from_json(saved(page, "trace-file")).finished.prefill
 
 
-def inspected_while_busy(page: Page, url: str) -> list[float]:
-    """Milliseconds for each token while another visitor's long run is under way."""
-    other = Request(Client(url, verbose=False), "Count from one to five hundred in words.", 512)
-    while not other.updates and other.is_alive():
-        time.sleep(0.05)
-    times = page.evaluate(INSPECT)
-    assert other.is_alive(), f"the engine was idle: {other.error or 'the run was over'}"
-    return times
-
-
 def show(name: str, values: list[float], unit: str, limit: float | None = None) -> None:
     held = "" if limit is None else f"  (at most {limit:.0f}: {'kept' if max(values) <= limit else 'NOT KEPT'})"
     each = ", ".join(f"{value:.4g}" for value in values)
@@ -166,39 +68,27 @@ def show(name: str, values: list[float], unit: str, limit: float | None = None) 
 
 
 def measure_page(browser, url: str, tokens: int, runs: int) -> None:
-    first, loading = visit(browser, url)
-    show("page ready, first visit", [first], "ms", READY_MS)
-    meanwhile = []
-    while loading:
-        milliseconds, loading = visit(browser, url)
-        meanwhile.append(milliseconds)
-    show("page ready, while the model loads", meanwhile or [first], "ms", READY_MS)
-    show("page ready, later visits", [visit(browser, url)[0] for _ in range(runs)], "ms", READY_MS)
+    show("page ready, first visit, while the model loads", [visit(browser, url)], "ms", READY_MS)
     page = new_page(browser, url)
+    expect(page.locator('.sl-chip[data-kind="ready"]')).to_be_visible(timeout=WAIT)
+    show("page ready, later visits", [visit(browser, url) for _ in range(runs)], "ms", READY_MS)
     first_token(page, 8, 1_000)  # the models are loaded and the device measured
     firsts = [first_token(page, tokens, seed) for seed in range(1, runs + 1)]
-    page.locator("#stage .sl-rows").press("End")
-    looked = inspected_while_busy(page, url)
     show("click to first token, less prefill", firsts, "ms", FIRST_MS)
-    show(f"inspecting, engine busy, worst of {len(looked)} tokens", sorted(looked)[-5:], "ms", INSPECT_MS)
 
 
-def main(subject: str, tokens: int | None, runs: int) -> None:
+def main(tokens: int, runs: int) -> None:
     if hasattr(os, "getloadavg"):  # on a machine that is busy otherwise the numbers are of that
         print(f"load of this machine before: {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores")
     with sync_playwright() as playwright, tempfile.TemporaryDirectory() as folder:
         browser = playwright.chromium.launch(executable_path=find(), args=ARGS)
-        if subject == "player":
-            measure_player(browser, tokens or 2000)
-        else:
-            with serving(APP, Path(folder) / "app.log") as url:
-                measure_page(browser, url, tokens or 128, runs)
+        with serving(APP, Path(folder) / "app.log") as url:
+            measure_page(browser, url, tokens, runs)
         browser.close()
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser()
-    parser.add_argument("subject", choices=("player", "page"))
-    parser.add_argument("--tokens", type=int, help="of the trace (2,000), or of a run (128)")
-    parser.add_argument("--runs", type=int, default=3, help="of the page")
+    parser.add_argument("--tokens", type=int, default=128)
+    parser.add_argument("--runs", type=int, default=3)
     main(**vars(parser.parse_args()))

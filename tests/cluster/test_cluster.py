@@ -69,11 +69,6 @@ def is_running(request: Request) -> bool:
     return any(figures["status"] == "running" for _, figures, _ in request.updates)
 
 
-def both_engines_run(requests) -> bool:
-    """Each engine writes for one of these at a time."""
-    return sum(map(is_running, requests)) == 2
-
-
 def stop(requests) -> None:
     """One after the other as they run, because Gradio cancels a request between two updates, and one that waits for an
     engine has none."""
@@ -87,7 +82,7 @@ def stop(requests) -> None:
 
 def test_runs_go_to_both_engines_and_say_where_they_were(asked, held):
     requests = [asked(i, LONG, alone=True) for i in range(4)]
-    wait_for(lambda: both_engines_run(requests))
+    wait_for(lambda: sum(map(is_running, requests)) == 2)  # each engine writes for one at a time
     held.unlink()
     for request in requests:
         request.join(60)
@@ -100,7 +95,7 @@ def test_runs_go_to_both_engines_and_say_where_they_were(asked, held):
 def test_a_stop_frees_its_engine_within_a_round(asked):
     """Long runs have both engines and would keep them; a short one gets its turn when they are stopped."""
     long = [asked(i, LONG, alone=True) for i in range(4)]
-    wait_for(lambda: both_engines_run(long))
+    wait_for(lambda: sum(map(is_running, long)) == 2)
     short = asked(4, 4)
     wait_for(lambda: short.places)
     stop(long)
@@ -120,27 +115,19 @@ def test_an_engine_that_dies_in_mid_run_is_a_sentence_and_the_run_can_be_repeate
     assert again.problem() is None
 
 
-def failed_start(*options: str, **environment: str) -> str:
-    """What a start that fails prints as its last line."""
-    done = subprocess.run(
-        [sys.executable, "-m", "app.cluster", *options], cwd=ROOT, env=os.environ | environment,
-        capture_output=True, text=True, timeout=300,
-    )  # fmt: skip
-    assert done.returncode == 1 and "Traceback" not in done.stderr
-    return done.stderr.strip().splitlines()[-1]
+def test_a_start_that_fails_ends_in_a_sentence(tmp_path):
+    def last_line(*options: str, **environment: str) -> str:
+        done = subprocess.run(
+            [sys.executable, "-m", "app.cluster", *options], cwd=ROOT, env=os.environ | environment,
+            capture_output=True, text=True, timeout=300,
+        )  # fmt: skip
+        assert done.returncode == 1 and "Traceback" not in done.stderr
+        return done.stderr.strip().splitlines()[-1]
 
-
-def test_a_cluster_that_is_not_there_is_a_sentence():
-    assert "No Ray cluster answers at 127.0.0.1:1" in failed_start(RAY_ADDRESS="127.0.0.1:1")
-
-
-def test_a_taken_port_is_a_sentence():
+    assert "No Ray cluster answers at 127.0.0.1:1" in last_line(RAY_ADDRESS="127.0.0.1:1")
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        assert f"The page cannot be served at port {port}: Failed to bind" in failed_start("--port", str(port))
-
-
-def test_engines_that_cannot_load_are_a_sentence(tmp_path):
+        assert f"The page cannot be served at port {port}: Failed to bind" in last_line("--port", str(port))
     environment = {"SPECLENS_PAIRS": "qwen3-8b", "HF_HUB_OFFLINE": "1", "HF_HOME": str(tmp_path)}
-    said = failed_start("--port", str(free_port()), **environment)
+    said = last_line("--port", str(free_port()), **environment)
     assert "The engines cannot start: Qwen/Qwen3-8B cannot be fetched while HF_HUB_OFFLINE is set" in said

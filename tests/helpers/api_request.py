@@ -15,7 +15,7 @@ class Request(threading.Thread):
         super().__init__(daemon=True)
         self.client, self.prompt, self.updates, self.error = client, prompt, [], None
         self.options = {"tokens": tokens} | options
-        self.began, self.first_answer, self.first_token, self.seconds = time.monotonic(), None, None, None
+        self.began, self.first_token, self.seconds = time.monotonic(), None, None
         self.start()
 
     def run(self) -> None:
@@ -27,8 +27,6 @@ class Request(threading.Thread):
                 over = job.done()
                 self.updates = job.outputs()
                 now = time.monotonic() - self.began
-                if self.updates:
-                    self.first_answer = self.first_answer or now
                 if any(text for text, _, _ in self.updates[-1:]):
                     self.first_token = self.first_token or now
             job.result()  # raises what it ended with

@@ -13,7 +13,21 @@ sys.path[:0] = [str(ROOT), str(Path(__file__).parent)]
 
 from engine.config import METHODS, Method  # noqa: E402
 
-METHODS["echo"] = Method("echo", "repeats the last token", "echo_drafter:EchoDrafter")
+METHODS["echo"] = Method("echo", "repeats the last token", "echo_method:EchoDrafter")
+
+import torch  # noqa: E402
+
+from engine.drafters.base import Draft, Drafter  # noqa: E402
+
+
+class EchoDrafter(Drafter):
+    name = "echo"
+
+    def confidence_classes(self, committed):
+        return (0,) * 32
+
+    def propose(self, committed, gamma, position) -> Draft:
+        return Draft(torch.tensor([committed[-1]] * gamma))
 
 
 def command(*words) -> str:

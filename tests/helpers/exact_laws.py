@@ -18,6 +18,14 @@ def rows(count: int, vocabulary: int, seed: int, holes: float = 0.2) -> torch.Te
     return mass / mass.sum(-1, keepdim=True)
 
 
+def threshold(holds, low: int = 0, high: int = 2**24) -> int:
+    """The first value in this range for which ``holds`` does not."""
+    while low < high:
+        middle = (low + high) // 2
+        low, high = (middle + 1, high) if holds(middle) else (low, middle)
+    return low
+
+
 def law(rule, N: int):
     """Integrates a rule over its uniforms: {path of drafts kept: (probability, closing row)}.
 
@@ -37,11 +45,7 @@ def law(rule, N: int):
         def kept(value: int) -> bool:
             return bool(rule(torch.tensor([*u[:i], value / 2**24, *u[i + 1 :]])).path[i])
 
-        low, high = 0, 2**24  # kept below ``low``, refused from ``high`` on
-        while low < high:
-            middle = (low + high) // 2
-            low, high = (middle + 1, high) if kept(middle) else (low, middle)
-        share = low / 2**24
+        share = threshold(kept) / 2**24
         for value, part in ((0.0, share), (ONE, 1 - share)):
             if part > 0:
                 walk([*u[:i], value, *u[i + 1 :]], mass * part, settled | {i})
@@ -69,9 +73,7 @@ def block_law(rule, N: int, order: Sequence[int] | None = None):
         guess = -1 if passed.block is None else int(passed.block.h[i] * 2**24)  # as it reports it, which is checked
         if guess >= 0 and (guess < 9 or passes(i, guess - 9)) and not passes(i, guess + 8):
             low, high = max(guess - 8, 0), min(guess + 8, high)
-        while low < high:
-            middle = (low + high) // 2
-            low, high = (middle + 1, high) if passes(i, middle) else (low, middle)
+        low = threshold(lambda value, i=i: passes(i, value), low, high)
         if low and left > 0:
             found.append((tuple(np.flatnonzero(passed.path)), left * low / 2**24, passed.row))
         left *= 1 - low / 2**24

@@ -1,7 +1,6 @@
 """An engine that loads nothing and does what the prompt says, for tests of the thread around it."""
 
 import threading
-import time
 from types import SimpleNamespace
 
 from sample_traces import finished, round_, started, token
@@ -52,13 +51,6 @@ class FakeEngine(SharedPasses):
 def ask(worker, prompt="tokens", pair="a", tokens=5, **options) -> Job:
     """One run as a job."""
     return worker.submit([("run", RunConfig(prompt, pair=pair, max_new_tokens=tokens))], **options)
-
-
-def wait_until(condition, seconds=10.0):
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, "it did not happen"
-        time.sleep(0.002)
 
 
 def rest(job: Job) -> list:

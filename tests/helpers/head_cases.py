@@ -143,12 +143,8 @@ def begin(engine, method: str, ids: list[int], capacity=64, counts_repeats=False
 @torch.inference_mode()
 def trained_logits(heads, kind: str, known: list[int], drafts: list[int]) -> list[torch.Tensor]:
     """What the trained module says in place of each of ``drafts`` [Vd], from states that transformers computes."""
-    case, student, model, text = (
-        KINDS[kind],
-        heads.students[kind],
-        heads.models[kind].model,
-        torch.tensor([[*known, *drafts]]),
-    )
+    case, student, model = KINDS[kind], heads.students[kind], heads.models[kind].model
+    text = torch.tensor([[*known, *drafts]])
     before_norm = []
     hook = model.norm.register_forward_pre_hook(lambda _, inputs: before_norm.append(inputs[0]))
     entering = [*model(text, output_hidden_states=True).hidden_states[:-1], *before_norm]

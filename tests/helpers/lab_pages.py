@@ -6,12 +6,9 @@ from types import SimpleNamespace
 from fake_worker import FakeWorker
 
 from app.form import defaults
-from app.jobs.engine_facade import EngineFacade
 from app.jobs.visitor import Session
 from app.lab.compare.handlers import OWN, SHARED, beginning
 from app.lab.distribution.handlers import CONTROLS, NAMES
-from app.lab.experiment import SKIP
-from engine.runtime.worker import Worker
 
 VISITOR = SimpleNamespace(session_hash="a")
 PAIR = "smollm2-135m"
@@ -30,13 +27,6 @@ class WorkingWorker(FakeWorker):
         self.units += 1
         self.before(self.units - 1)
         return self.real
-
-
-class Tiny(EngineFacade):
-    """The real engine and worker, for a pair of folders."""
-
-    def __init__(self):
-        super().__init__(Worker("cpu"))
 
 
 def sweep_form(**changes) -> list:
@@ -77,10 +67,6 @@ def rule_form(**changes) -> list:
 def said(outputs) -> dict:
     """The notice of an update."""
     return json.loads(outputs.notice)
-
-
-def notices(updates) -> list[str]:
-    return [said(update)["text"] for update in updates if update.notice is not SKIP]
 
 
 def rows(table: str) -> list[list[str]]:

@@ -85,27 +85,39 @@ def onnx_runner_of(folder: Path, model, precision: str = "fp32"):
 RUNTIMES = {"torch": runner_of, "onnx": onnx_runner_of}
 
 
+def byte_level_bpe(tokens, merges) -> Tokenizer:
+    """BPE of bytes, as GPT-2 and Llama 3 have it."""
+    raw = Tokenizer(models.BPE({token: i for i, token in enumerate(dict.fromkeys(tokens))}, merges))
+    raw.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    raw.decoder = decoders.ByteLevel()
+    return raw
+
+
+def byte_fallback_bpe(tokens, merges) -> Tokenizer:
+    """Metaspace with byte fallback, as Llama 2 and Mistral have it."""
+    vocabulary = {token: i for i, token in enumerate(dict.fromkeys(tokens))}
+    raw = Tokenizer(models.BPE(vocabulary, merges, unk_token="<unk>", byte_fallback=True, fuse_unk=True))
+    raw.normalizer = normalizers.Sequence([normalizers.Prepend("▁"), normalizers.Replace(" ", "▁")])
+    raw.decoder = decoders.Sequence(
+        [decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse(), decoders.Strip(" ", 1, 0)]
+    )
+    return raw
+
+
+ALPHABET = sorted(pre_tokenizers.ByteLevel.alphabet())
+BYTES = [f"<0x{i:02X}>" for i in range(256)]
+
+
 @cache
 def byte_tokenizer() -> PreTrainedTokenizerFast:
-    """Byte-level BPE as GPT-2 and Llama 3 have it: 2 specials, then every byte (and a few merges)."""
-    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
-    vocabulary = {token: i for i, token in enumerate(["<pad>", "<end>", *alphabet, "th", "the", "Ġt"])}
-    tokenizer = Tokenizer(models.BPE(vocabulary, [("t", "h"), ("th", "e"), ("Ġ", "t")]))
-    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    tokenizer.decoder = decoders.ByteLevel()
-    return PreTrainedTokenizerFast(tokenizer_object=tokenizer, pad_token="<pad>", eos_token="<end>")
+    """Two specials, then every byte and a few merges."""
+    raw = byte_level_bpe(["<pad>", "<end>", *ALPHABET, "th", "the", "Ġt"], [("t", "h"), ("th", "e"), ("Ġ", "t")])
+    return PreTrainedTokenizerFast(tokenizer_object=raw, pad_token="<pad>", eos_token="<end>")
 
 
 @cache
 def fallback_tokenizer() -> PreTrainedTokenizerFast:
-    """Metaspace with byte fallback, as Llama 2 and Mistral have it: specials, 256 byte tokens, a few words."""
-    tokens = ["<unk>", "<s>", "</s>", *(f"<0x{i:02X}>" for i in range(256)), "▁", *"abcdeho", "▁he", "he", "▁c", "é"]
-    merges = [("h", "e"), ("▁", "he"), ("▁", "c")]
-    tokenizer = Tokenizer(
-        models.BPE({t: i for i, t in enumerate(tokens)}, merges, unk_token="<unk>", byte_fallback=True, fuse_unk=True)
-    )
-    tokenizer.normalizer = normalizers.Sequence([normalizers.Prepend("▁"), normalizers.Replace(" ", "▁")])
-    tokenizer.decoder = decoders.Sequence(
-        [decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse(), decoders.Strip(" ", 1, 0)]
-    )
-    return PreTrainedTokenizerFast(tokenizer_object=tokenizer, unk_token="<unk>", bos_token="<s>", eos_token="</s>")
+    """Specials, every byte, a few words."""
+    tokens = ["<unk>", "<s>", "</s>", *BYTES, "▁", *"abcdeho", "▁he", "he", "▁c", "é"]
+    raw = byte_fallback_bpe(tokens, [("h", "e"), ("▁", "he"), ("▁", "c")])
+    return PreTrainedTokenizerFast(tokenizer_object=raw, unk_token="<unk>", bos_token="<s>", eos_token="</s>")

@@ -6,7 +6,8 @@ from functools import cache
 from pathlib import Path
 
 from safetensors.torch import load_file, save_file
-from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
+from tiny_models import ALPHABET, BYTES, byte_fallback_bpe, byte_level_bpe
+from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, processors
 from transformers import PreTrainedTokenizerFast
 
 from engine.models.translation import Translation
@@ -33,12 +34,7 @@ def byte_level(markers: tuple[str, ...] = ("<|im_start|>", "<|im_end|>")) -> Pre
     for word in WORDS:
         spelt = pre_tokenizers.ByteLevel(add_prefix_space=False).pre_tokenize_str(" " + word)[0][0]
         _chain(spelt, tokens, merges)
-    merges = list(dict.fromkeys(merges))
-    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
-    vocabulary = {token: i for i, token in enumerate(dict.fromkeys([*markers, *alphabet, *tokens]))}
-    raw = Tokenizer(models.BPE(vocabulary, merges))
-    raw.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    raw.decoder = decoders.ByteLevel()
+    raw = byte_level_bpe([*markers, *ALPHABET, *tokens], list(dict.fromkeys(merges)))
     raw.add_special_tokens([AddedToken(m, special=True) for m in markers])
     made = PreTrainedTokenizerFast(tokenizer_object=raw, eos_token=markers[-1])
     made.chat_template = CHAT
@@ -51,15 +47,9 @@ def sentence_piece(markers: tuple[str, ...] = ("<turn>", "</turn>"), bos: bool =
     merges, tokens = [], []
     for word in (*WORDS, "catalogue"):
         _chain("▁" + word if word.isascii() else word, tokens, merges)
-    merges = list(dict.fromkeys(merges))
     letters = [*"▁abcdefghijklmnopqrstuvwxyz,.!\n[]ïé🙂"]
-    names = ["<unk>", "<s>", "</s>", *markers, *(f"<0x{i:02X}>" for i in range(256)), *letters, *tokens]
-    vocabulary = {token: i for i, token in enumerate(dict.fromkeys(names))}
-    raw = Tokenizer(models.BPE(vocabulary, merges, unk_token="<unk>", byte_fallback=True, fuse_unk=True))
-    raw.normalizer = normalizers.Sequence([normalizers.Prepend("▁"), normalizers.Replace(" ", "▁")])
-    raw.decoder = decoders.Sequence(
-        [decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse(), decoders.Strip(" ", 1, 0)]
-    )
+    names = ["<unk>", "<s>", "</s>", *markers, *BYTES, *letters, *tokens]
+    raw = byte_fallback_bpe(names, list(dict.fromkeys(merges)))
     raw.add_special_tokens([AddedToken(m, special=True) for m in ("<unk>", "<s>", "</s>", *markers)])
     if bos:
         raw.post_processor = processors.TemplateProcessing("<s> $A", None, [("<s>", 1)])

@@ -3,7 +3,8 @@
 import threading
 
 import pytest
-from fake_engine import ask, rest, wait_until
+from fake_engine import ask, rest
+from fake_worker import wait_for
 from sample_traces import finished, round_, started, token
 
 from app.jobs.remote import RemoteWorker
@@ -43,7 +44,7 @@ def worker():
 
 def test_as_many_run_at_once_as_there_are_threads_and_the_next_waits(worker):
     jobs = [ask(worker, "wait") for _ in range(3)]
-    wait_until(lambda: worker.batch_size == 2 == worker.most_running)
+    wait_for(lambda: worker.batch_size == 2 == worker.most_running)
     assert jobs[2].place() == 1 and not jobs[2].log
     worker.go_on.set()
     for job in jobs:
@@ -52,7 +53,7 @@ def test_as_many_run_at_once_as_there_are_threads_and_the_next_waits(worker):
 
 def test_a_stop_closes_the_way_there(worker):
     job = ask(worker, "wait")
-    wait_until(lambda: len(job.log) > 2)
+    wait_for(lambda: len(job.log) > 2)
     job.cancel()
     assert job.wait(10) and job.error is None and worker.ended == ["wait"]
 

@@ -2,23 +2,24 @@
 
 import json
 import math
-import re
 from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
-from lab_pages import VISITOR, Tiny
+from lab_pages import VISITOR
 from tiny_pairs import model_folder
 
+from app.jobs.engine_facade import EngineFacade
 from app.jobs.service import Service
 from app.lab.answer import view
 from app.lab.answer.handlers import AnswerHandlers
-from app.lab.answer.plan import NONE, PLACES, AnswerPlan, AnswerResult, Load, schedule, shortlist
+from app.lab.answer.plan import NONE, PLACES, AnswerPlan, AnswerResult, Load, schedule
 from app.lab.experiment import PageState
 from app.server.limits import Limits
 from engine.bench import sweep_results
 from engine.bench.sweep_results import Cell
 from engine.errors import BadInput
+from engine.runtime.worker import Worker
 from engine.trace.events import CostModel
 from engine.trace.noise import Speedup
 
@@ -58,19 +59,6 @@ def test_a_plan_measures_the_load_and_one_number_between():
     assert replace(PLAN, place="h100-8b").loads == (), "a prediction needs no further measurement"
 
 
-def test_where_only_plain_decoding_is_no_noise_nothing_is_certain():
-    wrong = result(cells=(CELLS[0], cell("eagle", 2, 2.4, tau=1.5)), plan=replace(PLAN, users=1))
-    words = view.sentences(wrong)
-    assert words["answer"].startswith("For one user nothing is certain yet") and "press Measure again" in words["sure"]
-    assert schedule(wrong, "eagle") == ((1, 512, 0),)
-
-
-def test_the_settings_worth_more_users_are_the_best_length_of_two_methods_and_one_draft_a_round():
-    assert shortlist(CELLS) == [("eagle", 2), ("eagle", 1), ("ngram", 4), ("ngram", 1)]
-    wrong = cell("medusa", 1, 9.0)
-    assert shortlist((*CELLS, wrong)) == shortlist(CELLS), "noise is not worth it"
-
-
 def test_the_answer_is_a_sentence_for_the_load_and_one_for_a_single_user():
     words = view.sentences(CROWDED)
     assert words["answer"] == "For 8 users at once do not draft: no setting was as fast as plain decoding."
@@ -107,15 +95,6 @@ def test_the_configuration_is_for_the_load_with_a_schedule_where_an_engine_has_o
         assert "batch_size" not in engine.get("code", ""), "one user needs no schedule"
 
 
-def test_an_engine_without_a_schedule_gets_the_length_for_the_load():
-    loads = (load(3, "eagle", 2, 1.1), load(3, "eagle", 1, 1.3), load(8, "eagle", 2, 1.0), load(8, "eagle", 1, 1.2))
-    told = json.loads(view.recipes(result(*loads), models))
-    code = {engine["name"]: engine.get("code", "") for engine in told["engines"]}
-    assert "with γ = 1, for 8 users" in told["lead"]
-    assert '"num_speculative_tokens": 2' in code["vLLM"] and "[[1, 2, 2], [3, 512, 1]]" in code["vLLM"]
-    assert re.search(r"speculative-num-draft-tokens 1\b", code["LMDeploy"])
-
-
 def test_a_load_that_is_not_measured_yet_is_predicted_but_never_above_a_smaller_one_that_was_measured():
     assert "(predicted)" in view.sentences(result())["answer"]
     partly = result(load(3, "eagle", 2, 0.8), load(3, "eagle", 1, 0.85))
@@ -144,7 +123,7 @@ def served(tmp_path_factory):
     model_folder(root / "target", max_position_embeddings=4096)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SPECLENS_CACHE", str(root / "cache"))
-        engine = Tiny()
+        engine = EngineFacade(Worker("cpu"))
         yield AnswerHandlers(Service(engine, Limits(pairs=(str(root / "target"),), new_tokens=6)))
         engine.worker.close()
 
@@ -173,14 +152,11 @@ def test_a_question_is_stopped_gone_on_with_and_answered_with_files_and_a_config
     assert again.result.loads == state.result.loads, "an equal question finds what was measured"
 
 
-@pytest.mark.parametrize(
-    ("changes", "words"),
-    [
+def test_a_question_that_makes_no_sense_is_refused_in_words(served):
+    for changes, words in (
         ({"kind": "songs"}, "choose a kind of text"),
         ({"users": 65}, "choose from 1 to 64"),
         ({"own": "\n---\n".join("abcde")}, "give up to 4"),
-    ],
-)
-def test_a_question_that_makes_no_sense_is_refused_in_words(served, changes, words):
-    with pytest.raises(BadInput, match=words):
-        served.parse(form(**{"place": served.service.offer.pair} | changes))
+    ):
+        with pytest.raises(BadInput, match=words):
+            served.parse(form(**{"place": served.service.offer.pair} | changes))

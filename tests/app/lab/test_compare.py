@@ -3,21 +3,20 @@
 import csv
 import io
 import json
-import zipfile
 from dataclasses import replace
 
 import pytest
-from fake_worker import TEXT, FakeEngine, FakeWorker, pieces, play
+from fake_worker import TEXT, FakeEngine, play
 from lab_pages import VISITOR, compare_form, said
 
 from app.jobs.service import Service
 from app.lab.compare import view
-from app.lab.compare.handlers import SKIP, START, CompareHandlers, beginning, count, parse_form
+from app.lab.compare.handlers import START, CompareHandlers, beginning, count, parse_form
 from app.lab.compare.view import Column
 from app.lab.experiment import PageState
 from app.server.limits import Limits
 from engine.config import RunConfig, SamplingParams
-from engine.trace.trace import fold, from_json
+from engine.trace.trace import fold
 
 
 def page(worker=None, **limits) -> CompareHandlers:
@@ -27,21 +26,6 @@ def page(worker=None, **limits) -> CompareHandlers:
 def run(handlers, again=False, state=None, **changes) -> list:
     handler = handlers.run_again if again else handlers.run
     return list(handler(VISITOR, PageState() if state is None else state, *compare_form(**changes)))
-
-
-def lines(text: str) -> list[dict]:
-    return [json.loads(line) for line in text.splitlines()]
-
-
-def read(screens) -> list[dict]:
-    """What a page knows in the end: values overlap, and what it has is passed over."""
-    known = dict.fromkeys(line for s in screens if s.grid is not SKIP for line in s.grid.splitlines())
-    return [json.loads(line) for line in known]
-
-
-def written(known: list[dict], column: int) -> str:
-    tokens = (t for line in known if line["type"] == "round" and line["column"] == column for t in line["tokens"])
-    return "".join(t["text"] for t in tokens if t["status"] not in ("rejected", "discarded"))
 
 
 def column(method="ngram", gamma=4, text=TEXT, tokens=24, temperature=0.0, seed=0, trace=True) -> Column:
@@ -70,7 +54,8 @@ def test_a_lossy_column_is_marked_in_the_grid_the_table_the_sentence_and_the_fil
     own = {1: {"acceptance": "typical", "temperature": 0.8}, 2: {"acceptance": "typical"}}
     state = PageState()
     screens = run(page(), state=state, own=own)
-    heads = {line["column"]: line for line in read(screens) if line["type"] == "head"}
+    grid = map(json.loads, screens[-1].grid.splitlines())
+    heads = {line["column"]: line for line in grid if line["type"] == "head"}
     assert [bool(heads[column].get("lossy")) for column in range(3)] == [False, True, False], "greedy, it is exact"
     assert heads[1]["name"] == "N-gram lookup, γ = 4, typical acceptance"
     assert "(lossy)" in json.dumps(json.loads(screens[-1].table)) and "(lossy)" in said(screens[-1])["text"]
@@ -87,51 +72,6 @@ def test_another_pair_offers_its_methods_and_keeps_what_it_can():
     assert {value for _, value in methods[0]["choices"]} == {"auto", "none", "ngram", "lookahead"}
     assert json.loads(told)["text"] == ""
     assert json.loads(page().select_pair("giant", *["none"] * 4)[0])["kind"] == "error"
-
-
-def test_runs_come_one_after_the_other_and_all_their_rounds_arrive():
-    worker = FakeWorker(step=0.01)
-    screens = run(page(worker))
-    assert [(config.method, config.gamma) for config in worker.runs] == [("none", 0), ("ngram", 4), ("lm", 2)]
-    known = read(screens)
-    rounds = {column: [line["index"] for line in known if line["type"] == "round" and line["column"] == column]
-              for column in range(3)}  # fmt: skip
-    assert all(indices == list(range(len(indices))) for indices in rounds.values())
-    assert len(rounds[0]) == 24 > len(rounds[2]) > len(rounds[1])
-    whole = lines(screens[-1].grid)
-    assert sum(line["type"] == "round" for line in whole) == sum(map(len, rounds.values()))
-    assert [written(whole, column) for column in range(3)] == ["".join(pieces(TEXT)[:24])] * 3
-    assert whole[0]["run"] == lines(screens[0].grid)[0]["run"], "the same runs, so the reader keeps their place"
-    fractions = [said(s)["fraction"] for s in screens if s.notice is not SKIP and said(s)["fraction"] is not None]
-    assert fractions == sorted(fractions) and all(0 <= fraction <= 1 for fraction in fractions)
-
-
-def test_the_end_has_the_table_the_chart_and_the_files():
-    handlers = page()  # while it lives its files do
-    state = PageState()
-    last = run(handlers, state=state)[-1]
-    button, stop, traces_file, table_file, again = handlers.end(state)
-    assert button["value"] == "Run all" and stop["interactive"] is False and not again["visible"]
-    heads = [line for line in lines(last.grid) if line["type"] == "head"]
-    assert [head["name"] for head in heads] == ["Plain decoding", "N-gram lookup, γ = 4", "Draft model, γ = 2"]
-    assert heads[0]["speedup"] == "1.00×" and float(heads[1]["speedup"][:-1]) > 1
-    assert heads[0]["said"].startswith("The other texts") and heads[1]["said"].startswith("The same text as run 1")
-    assert len(json.loads(last.charts)["figures"][view.CHART]["data"]) == 3
-    table = json.loads(last.table)
-    assert len(table["rows"]) == 3 and sum(cell[1] == "best" for row in table["rows"] for cell in row) == 1
-    with zipfile.ZipFile(traces_file["value"]) as archive:
-        traces = [from_json(archive.read(name)) for name in archive.namelist()]
-    assert [trace.started.config["method"] for trace in traces] == ["none", "ngram", "lm"]
-    with open(table_file["value"], encoding="utf-8-sig", newline="") as file:
-        read_ = list(csv.DictReader(file))
-    assert read_[0]["passes"] == "24" and float(read_[1]["speedup"]) > 1
-    (screen,) = run(handlers, state=state)
-    assert said(screen)["text"].startswith("Recorded ") and handlers.end(state)[-1]["visible"]
-
-
-def test_the_time_limit_is_said():
-    handlers = page(FakeWorker(step=0.05), seconds=0.2)
-    assert "may take up to 0.2 s" in said(run(handlers, tokens=400)[-1])["text"]
 
 
 def other(text: str, at: int) -> str:

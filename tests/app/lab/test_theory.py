@@ -63,15 +63,6 @@ def test_a_run_and_its_baseline_become_a_point():
         assert found["measured"] is None and "no speedup was measured" in found["words"]
 
 
-@pytest.mark.parametrize(
-    "costs", [None, CostModel(-0.1, {1: 1.0}, 256, 0.03), CostModel(0.1, {1: 1.0, 4: float("nan")}, 256, 0.03)]
-)
-def test_costs_that_no_device_has_are_left_out(costs):
-    found = told(with_costs(costs))
-    assert found["v"] is found["c"] is found["predicted"] is None and found["alpha"] > 0
-    assert "costs were not measured" in found["words"]
-
-
 def test_a_busy_machine_and_passes_cheaper_than_a_single_token_are_said():
     for word, odd, usual in (
         ("busy", {"spread": 0.5}, {"spread": 0.05}),
@@ -161,51 +152,25 @@ def test_a_point_that_cannot_be_is_shown_nowhere():
     assert "3.2" not in shown and "noise" in shown and "Measure again" in view.summary(points(wrong))
 
 
-class Page:
-    def __init__(self, engine=None):
-        self.worker = WorkingWorker(engine)
-        self.handlers, self.state = TheoryHandlers(Service(FakeEngine(self.worker), Limits())), PageState()
-
-    def press(self, **changes) -> list:
-        self.handlers.begin(VISITOR, self.state)
-        return list(self.handlers.run(VISITOR, self.state, *theory_form(**{"alphas": [0.1, 0.9]} | changes)))
-
-
-def test_points_are_measured_beside_plain_decoding_and_cleared(engine):
-    page = Page(engine)
-    last = page.press(gammas=[1, 4], repeats=2)[-1]
-    measured = page.state.result
-    assert measured.points.keys() == {(a, g) for a in (0.1, 0.9) for g in (1, 4)}
-    assert all(len(p.turns) == 2 and p.speedup > 0 for p in measured.ordered) and measured.costs.model.v[1] == 1.0
-    assert measured.points[0.9, 4].tau > 2 > measured.points[0.1, 4].tau and measured.points[0.9, 4].seen > 0.6
-    assert said(last)["kind"] in ("good", "slow") and len(rows(last.points)) == 4
-    assert page.handlers.end(page.state)[-1]["interactive"]
-    _, curves, break_even, points, csv, _, restart = page.handlers.clear(Session(), page.state)
-    assert page.state.result is None and rows(points) == rows(break_even) == [] and '"here":null' in curves
-    assert csv["value"] is None and not csv["interactive"] and not restart["interactive"]
-
-
 def test_more_points_and_repeats_go_on_from_those_there_are_and_other_settings_do_not(engine):
-    page = Page(engine)
-    page.press()
-    first, before = page.state.result, page.worker.units
-    assert "had been measured" in said(page.press()[-1])["text"]
-    page.press(alphas=[0.1, 0.5, 0.9])
-    assert page.state.result.points[0.9, 2] is first.points[0.9, 2] and (0.5, 2) in page.state.result.points
-    assert page.worker.units == before + 2, "the costs, and one turn"
-    page.press(repeats=2)
-    twice = page.state.result.points[0.9, 2].turns
+    worker, state = WorkingWorker(engine), PageState()
+    handlers = TheoryHandlers(Service(FakeEngine(worker), Limits()))
+
+    def press(**changes) -> list:
+        handlers.begin(VISITOR, state)
+        return list(handlers.run(VISITOR, state, *theory_form(**{"alphas": [0.1, 0.9]} | changes)))
+
+    press()
+    first, before = state.result, worker.units
+    assert "had been measured" in said(press()[-1])["text"]
+    press(alphas=[0.1, 0.5, 0.9])
+    assert state.result.points[0.9, 2] is first.points[0.9, 2] and (0.5, 2) in state.result.points
+    assert worker.units == before + 2, "the costs, and one turn"
+    press(repeats=2)
+    twice = state.result.points[0.9, 2].turns
     assert twice[0] is first.points[0.9, 2].turns[0] and len(twice) == 2
-    kept = page.state.result
-    page.press(alphas=[])
-    assert page.state.result is kept, "a refused form loses no points"
-    page.press(alphas=[0.9], tokens=32)
-    assert page.state.result.points.keys() == {(0.9, 2)} and page.state.result.tokens == 32
-
-
-def test_the_pair_says_which_methods_can_be_measured():
-    handlers = Page().handlers
-    assert handlers.drafting_methods("smollm2-135m") == ["lm", "ngram"]
-    update, _ = handlers.select_pair("thinker", "lm")
-    assert update["value"] == "ngram" and [v for _, v in update["choices"]] == ["ngram"]
-    assert "900 GB" in handlers.select_pair("giant", "lm")[1]
+    kept = state.result
+    press(alphas=[])
+    assert state.result is kept, "a refused form loses no points"
+    press(alphas=[0.9], tokens=32)
+    assert state.result.points.keys() == {(0.9, 2)} and state.result.tokens == 32

@@ -1,12 +1,10 @@
 """Texts made to break a page, from the prompt to everything that is sent back, and ten presses of Run at once."""
 
 import json
-import threading
-import time
 
 import pytest
 from fake_worker import FakeWorker
-from test_run_handlers import SKIP, page, press_run, said, told
+from test_run_handlers import page, press_run, said, told
 
 TEXTS = {
     "a tag": "<script>window.pwned=1</script> <img src=x onerror=window.pwned=2>",
@@ -36,20 +34,3 @@ def test_a_hostile_text_comes_back_as_text_and_nothing_else(name):
     kept = [piece for piece in pieces if piece not in (" maybe", " never")]
     assert "".join(kept).startswith(" ".join(text.split(" ")[:40]))
     assert {line["type"] for line in told(screens)} == {"about", "round", "finish", "compared", "over"}
-
-
-def test_ten_fast_runs_of_one_page_leave_one_answer_and_nothing_running():
-    worker = FakeWorker(step=0.02)
-    handlers = page(worker)
-    threads, ends = [], []
-    for _ in range(10):
-        threads.append(threading.Thread(target=lambda: ends.append(press_run(handlers, max_new_tokens=30)[-1])))
-        threads[-1].start()
-        time.sleep(0.03)
-    for thread in threads:
-        thread.join(20)
-    assert not any(thread.is_alive() for thread in threads)
-    kinds = [said(end)["kind"] for end in ends if end.stage is not SKIP]
-    assert len(ends) == 10 and kinds.count("good") == 1, "a run that another replaces says nothing more"
-    assert set(kinds) == {"good", "progress"}, kinds
-    assert handlers.service.runs.stop("a") is False, "nothing runs any more"

@@ -1,17 +1,13 @@
 """The HTML file of a run: nothing in a trace ends its script, its policy names its contents, its size is sane."""
 
-import base64
-import hashlib
 import json
 import re
 from dataclasses import replace
 
 from sample_traces import small
 
-from app.jobs.visitor import Session
 from app.playground import html_export
 from app.playground.startup_run import OPENING
-from app.playground.trace_files import Exports
 from app.views.run_facts import LONGEST, facts
 from engine.trace.events import Translated
 from engine.trace.trace import Trace, load
@@ -50,20 +46,6 @@ def test_nothing_that_a_trace_says_leaves_the_data_block():
     assert json.loads(data)["prompt"] == HOSTILE
 
 
-def test_the_policy_names_exactly_the_script_and_the_styles_and_nothing_else():
-    page = html_export.page(small())
-    style, _, script = parts(page)
-    (policy,) = re.findall(r'Content-Security-Policy" content="([^"]*)"', page)
-    rules = dict(rule.split(" ", 1) for rule in policy.split("; "))
-    assert rules["default-src"] == rules["base-uri"] == rules["form-action"] == rules["trusted-types"] == "'none'"
-    assert rules["require-trusted-types-for"] == "'script'"
-    for name, text in (("script-src", script), ("style-src", style)):
-        digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
-        assert rules[name] == f"'sha256-{digest}'"
-    assert "unsafe" not in policy
-    assert re.search(r"\s(src|href|style|on\w+)\s*=", re.sub(r"<(script|style).*?</\1>", "", page, flags=re.S)) is None
-
-
 def test_the_file_is_small():
     trace = load(OPENING)
     size = len(html_export.page(trace).encode())
@@ -72,31 +54,18 @@ def test_the_file_is_small():
     assert size - around < 1_500 * len(trace.emitted), "bytes a token, with all its candidates"
 
 
-def test_written_as_it_was_made():
-    """A line ending that changes on the way to the disk would change the script's hash."""
-    trace, exports = small(), Exports()
-    written = exports.write(Session(trace), html_export.page)
-    with open(written.page, "rb") as file:
-        assert file.read().decode() == html_export.page(trace)
-
-
 def test_facts_are_words_whatever_the_settings_are():
     config = {"method": ["x"], "gamma": {"a": 1}, "sampling": {"temperature": 0.5, "top_k": 0, "top_p": 0.9},
               "seed": 2**63 - 1, "chat": False, "system": "x" * 1000, "thinking": None, "x": "kept out"}  # fmt: skip
     trace = replace(small(), started=replace(small().started, config=config))
     found = dict(facts(trace))
     assert all(isinstance(value, str) for value in found.values())
-    assert found["Temperature"] == "0.5" and found["top-p"] == "0.9" and "top-k" not in found
-    assert found["Seed"] == str(2**63 - 1) and "Thinking" not in found
+    assert found["top-p"] == "0.9" and not {"top-k", "Thinking"} & set(found)
     assert len(found["System prompt"]) == LONGEST + 1 and "kept out" not in found.values()
     assert dict(facts(replace(trace, started=replace(trace.started, config={"sampling": 3}))))["Models"] == "a-pair"
     unlike = replace(trace.started, translated=Translated("tokens", 4_136, 49_152, 4_252))
     assert "4,136 in common" in dict(facts(replace(trace, started=unlike)))["Translation"]
     exiting = replace(trace.started, exit_layers=(2, 30))
     assert dict(facts(replace(trace, started=exiting)))["Early exit"] == "after 2 of 30 layers"
-    for extra, words in (
-        ({"replica": "y9k", "network_seconds": 0.077}, "y9k, 77 ms away"),
-        ({"replica": "y9k", "network_seconds": "<b>"}, "y9k"),
-        ({"replica": {"a": 1}}, None),
-    ):
-        assert dict(facts(replace(trace, finished=replace(trace.finished, extra=extra)))).get("Engine") == words
+    where = {"replica": "y9k", "network_seconds": 0.077}
+    assert dict(facts(replace(trace, finished=replace(trace.finished, extra=where))))["Engine"] == "y9k, 77 ms away"

@@ -2,7 +2,6 @@
 
 import json
 import random
-from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -19,7 +18,7 @@ from app.playground.links import MOST, Link, query, sentence
 from app.playground.links import read as read_link
 from app.playground.press import RunPress
 from app.playground.result_handlers import Shown
-from app.playground.run_handlers import SKIP, RunHandlers
+from app.playground.run_handlers import SKIP
 from app.server.limits import Limits
 from engine.config import AUTO, LookaheadSizes, RunConfig, SamplingParams
 from engine.errors import BadInput
@@ -97,14 +96,9 @@ def test_a_prompt_too_long_for_a_link_is_said():
     ("text", "words"),
     [
         ("temperature=1e99", "Temperature cannot be '1e99'; it is a number from 0 to 2."),
-        ("temperature=nan", "Temperature cannot be 'nan'"),
-        ("temperature=٣", "Temperature cannot be"),
         ("seed=1.5", "Seed cannot be '1.5'; it is a whole number."),
-        ("seed=" + "9" * 5000, "Seed cannot be"),
-        ("tokens=1e9999", "from 1 to 512"),
         ("auto=yes", "auto cannot be 'yes'; the link may name 1, 0."),
         ("method=%3Cscript%3E", "Method cannot be '<script>'"),
-        ("pair=someone/else", "the link may name smollm2-135m, qwen3-4b"),
         ("pair=qwen3-4b&method=eagle", "Qwen3 4B has no draft for the method 'eagle'."),
         ("prompt=" + "x" * 6_999, "Prompt has 6,999 characters; this page takes up to 6,000."),
         ("hide=seed,passwords,cookies", "hides 2 controls that this page does not have"),
@@ -132,7 +126,6 @@ def test_what_is_not_ours_is_passed_over(text):
 def test_other_weights_are_said():
     assert not opened("revision=ab810cf68114").notes and not opened("revision=<b>").notes
     assert "this server has revision ab810cf" in opened("revision=0123456789ab").notes[0]
-    assert "this server has weights without a revision" in opened("pair=qwen3-4b&revision=0123").notes[0]
 
 
 @pytest.fixture
@@ -190,21 +183,3 @@ def test_a_bad_link_is_an_error_in_words(sharing):
         assert said(Screen(sharing.opened(RunPress(), event(text))[1]))["kind"] == "slow"
     for data in (None, [], {"query": None}, {"query": ["x"]}, {"query": 10**10}):
         sharing.opened(RunPress(), SimpleNamespace(_data=data))
-
-
-def test_the_address_of_a_press_opens_as_its_run_where_that_is_kept(sharing):
-    values = defaults() | {"prompt": "Hello", "seed": 9, "tokens": 8}  # with method auto
-    press = RunPress(sharing.service.runs.open("a"))
-    query = json.loads(sharing.pressed(press, *values.values()))["address"]
-    link = read_link(query, sharing.controls, list(sharing.service.offer.pairs.values()), 8_000)
-    assert settings(defaults() | link.values) == settings(values)
-    empty = json.loads(sharing.link(Session(), *(values | {"seed": None}).values()))
-    assert empty["link"] == "" and "Seed is empty" in empty["problem"]
-    refused = json.loads(sharing.pressed(press, *(values | {"prompt": ""}).values()))
-    assert "address" not in refused, "a refused press leaves the address"
-    reloaded = SimpleNamespace(_data={"query": query, "reload": True})
-    assert "Press Run to see the run again" in said(Screen(sharing.opened(RunPress(), reloaded)[1]))["text"]
-    list(RunHandlers(sharing.service).run(None, RunPress(), *values.values()))
-    stage, session, _, results = parts(sharing.opened(RunPress(), reloaded))
-    assert line(Screen(stage), "about")["recorded"] and len(session.trace.emitted) == 8
-    assert json.loads(results.race)["figures"]["tokens"]["data"] and Path(results.trace_file["value"]).exists()

@@ -42,21 +42,6 @@ def reload(handlers: RunHandlers, key: str) -> tuple[RunPress, bool]:
     return press, "resumed" in json.loads(shared)
 
 
-def test_a_reload_shows_the_same_job_from_its_first_round_to_its_end(handlers, monkeypatch):
-    monkeypatch.setattr(runs, "SECONDS_TO_RELOAD", 0.3)
-    press, is_resumed = reload(handlers, leave_in_mid_run(handlers))
-    assert is_resumed and handlers.resuming(press)[0]["value"] == "Running…"
-    handlers.service.runs.worker.step = 0  # of the baseline
-    text = "".join(handlers.resume(AFTER, press))  # a value repeats what the one before may have lost
-    *_, session = handlers.end(press)
-    rounds = [line for line in map(json.loads, text.splitlines()) if line["type"] == "round"]
-    assert list(dict.fromkeys(one["index"] for one in rounds)) == list(range(len(session.trace.rounds)))
-    assert session.trace.finished.reason == "length" and session.baseline.finished.reason == "length"
-    assert [config.method for config in handlers.service.runs.worker.runs] == ["ngram", "none"], "nothing ran twice"
-    assert not handlers.service.runs.is_busy("after")
-    assert not any(reload(handlers, key)[1] for key in ("", "another", None))
-
-
 def test_a_page_that_stays_away_frees_the_device(handlers, monkeypatch):
     monkeypatch.setattr(runs, "SECONDS_TO_RELOAD", 0.1)
     key = leave_in_mid_run(handlers)

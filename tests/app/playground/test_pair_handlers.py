@@ -49,17 +49,6 @@ def test_the_note_below_the_pair_says_what_works_by_translation(monkeypatch):
     assert said not in handlers.select("giant", "lm").note, "what cannot run says only why"
 
 
-def test_an_own_model_that_runs_here_is_offered_and_chosen():
-    handlers = pairs()
-    listed, note = handlers.add_own("us/large")
-    assert listed["value"] == "us/large" and ("us/large (of the hub)", "us/large") in listed["choices"]
-    words = json.loads(note)["text"]
-    assert words.startswith(
-        "It runs here, in int8 or int4. Choose the precision int8, then press Run.\nFamily: llama\n"
-    )
-    assert json.loads(handlers.select("us/large", "ngram").note)["kind"] == "quiet", "the page offers it from now on"
-
-
 @pytest.mark.parametrize(
     "name, words", [("us/giant", "needs about 900 GB"), ("us/none", "has no public repository"), (" ", "Name a model")]
 )

@@ -72,17 +72,14 @@ def test_repeats_are_measured_in_turn_and_the_page_says_how_many(repeats, worker
     assert any("3 of 5, with drafting" in said(screen)["text"] for screen in screens)
 
 
-@pytest.mark.parametrize(
-    ("session", "count", "words"),
-    [
+def test_a_session_that_cannot_be_repeated_is_refused_in_a_sentence(repeats, worker):
+    for session, count, words in (
         (Session(), 3, "Press Run first"),
         (Session(whole(), plain()), 4, "3 or 5"),
         (Session(plain(), plain()), 3, "plain decoding"),
-    ],
-)
-def test_a_session_that_cannot_be_repeated_is_refused_in_a_sentence(repeats, worker, session, count, words):
-    last = measured(repeats, session, count)[-1]
-    assert said(last)["kind"] == "error" and words in said(last)["text"] and not worker.jobs
+    ):
+        last = measured(repeats, session, count)[-1]
+        assert said(last)["kind"] == "error" and words in said(last)["text"] and not worker.jobs
 
 
 def test_stop_keeps_the_first_measurement(repeats, worker):

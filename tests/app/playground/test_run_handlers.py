@@ -1,8 +1,6 @@
 """The page's handlers as functions, on a worker without a model: limits, errors, stopping, many visitors."""
 
-import inspect
 import json
-import threading
 import time
 from collections import defaultdict
 from collections.abc import Iterator
@@ -79,10 +77,6 @@ def pressed(handlers, who="a", **changes) -> Iterator[Screen]:
         yield screen
         screen = Screen(value)
     yield screen._replace(**dict(zip(BUTTONS, handlers.end(press), strict=False)))
-
-
-def press_stop(handlers, who="a") -> None:
-    handlers.stop(visitor(who))
 
 
 def player_values(screens) -> list[str]:
@@ -212,43 +206,26 @@ def test_whatever_happens_the_buttons_come_back():
     assert ended["run"]["value"] == "Run" and not ended["stop"]["interactive"] and ended["session"] is SKIP
 
 
-def test_a_streaming_event_has_one_output():
-    demo = build(Service(FakeEngine(), Limits()))
-    streams = [event for event in demo.fns.values() if event.fn and inspect.isgeneratorfunction(event.fn)]
-    playground = [event for event in streams if event.fn.__module__.startswith("app.playground")]
-    assert {event.fn.__name__ for event in playground} == {"run", "run_alone", "resume", "repeat"}
-    assert all(len(event.outputs) == 1 for event in playground)
-
-
-def start(handlers, who="a", **changes) -> tuple[threading.Thread, list[Screen]]:
-    screens: list[Screen] = []
-    thread = threading.Thread(target=lambda: screens.extend(pressed(handlers, who, **changes)))
-    thread.start()
-    return thread, screens
-
-
-def press_and_stop(worker: FakeWorker, sign: str) -> Screen:
-    """The end of a run that is stopped at the first update with this sign; its job is then cancelled."""
+@pytest.mark.parametrize(
+    ("sign", "worker", "words"),
+    [
+        ('"round"', {"step": 0.05}, "Stopped"),
+        ("Loading", {"load": 0.5}, "Stopped before the first token."),
+    ],
+)
+def test_stop_keeps_what_there_is_and_the_next_press_is_not_stopped(sign, worker, words):
+    worker = FakeWorker(**worker)
     handlers = page(worker)
-    for screen in pressed(handlers, tokens=500):
-        if sign in screen.stage:
-            press_stop(handlers)
+    for last in pressed(handlers, tokens=500):
+        if sign in last.stage:
+            handlers.stop(visitor())
     wait_for(lambda: all(job.is_cancelled for job in worker.jobs))
+    assert said(last)["text"].startswith(words) and last.run["value"] == "Run"
+    if sign == '"round"':
+        trace = last.session.trace
+        assert trace.finished.reason == "cancelled" and 0 < len(trace.rounds) < 100
     worker.step = 0
-    assert said(press_run(handlers)[-1])["kind"] == "good", "the next press is not stopped"
-    return screen
-
-
-def test_stop_keeps_the_partial_trace():
-    last = press_and_stop(FakeWorker(step=0.05), '"round"')
-    trace = last.session.trace
-    assert trace.finished.reason == "cancelled" and 0 < len(trace.rounds) < 100
-    assert said(last)["text"].startswith("Stopped")
-
-
-def test_stop_before_the_first_token_says_so():
-    last = press_and_stop(FakeWorker(load=0.5), "Loading")
-    assert said(last)["text"] == "Stopped before the first token." and last.run["value"] == "Run"
+    assert said(press_run(handlers)[-1])["kind"] == "good"
 
 
 @pytest.mark.parametrize(("draft", "kind"), [(0.001, "quiet"), (1.0, "slow")])
@@ -267,16 +244,6 @@ def test_run_shows_a_recording_once_and_then_runs_live():
     assert not line(press_run(handlers, "b")[1], "about")["recorded"] and len(worker.jobs) == 2
     press_run(handlers, "b", seed=1)
     assert line(press_run(handlers, "b")[-1], "about")["recorded"], "other settings have been on the stage meanwhile"
-
-
-def test_visitors_never_see_each_other():
-    handlers = page(FakeWorker(step=0.002))
-    runs = {who: start(handlers, who, prompt=f"Prompt of {who}", seed=i) for i, who in enumerate("abcd")}
-    for thread, _ in runs.values():
-        thread.join(20)
-    for who, (_, screens) in runs.items():
-        assert screens[-1].session.trace.started.config["prompt"] == f"Prompt of {who}"
-        assert len({json.loads(value.splitlines()[0])["run"] for value in player_values(screens)}) == 1
 
 
 def two_at_once(handlers) -> list[list[Screen]]:

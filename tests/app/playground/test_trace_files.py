@@ -3,7 +3,6 @@
 import csv
 import io
 import json
-import time
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -29,10 +28,11 @@ from app.views.token_csv import COLUMNS, tokens_csv
 from engine.errors import BadInput
 from engine.files import escape_formula
 from engine.trace.branch import request_of
-from engine.trace.trace import MAX_BYTES, Trace, load, to_json
+from engine.trace.trace import load, to_json
 
 FORMULAS = ["=1+1", "+1", "-2", "@SUM(A1)", "=HYPERLINK(A1)", "\t=1", "\r=1", " =1", "\n=cmd|' /C calc'!A0", "＝1+1"]
 HARMLESS = [" the", "a=b", "3-2", "", "🌊", "'quoted'", 'say "hi", you', "two\nlines", "שלום"]
+LATE = replace(small().rounds[0], start=5.0, end=6.0)
 
 
 @pytest.fixture
@@ -89,13 +89,9 @@ def test_what_is_written_is_read_back_as_it_was(session, exports):
     for order in ((written.trace, written.baseline), (written.baseline, written.trace)):
         assert read(order) == session
     assert read([written.trace]) == Session(session.trace)
-
-
-def test_a_traces_own_name_cannot_leave_its_folder(session, exports):
     started = replace(session.trace.started, pair="../../etc/passwd\x00 ＝🌊")
-    written = exports.write(Session(replace(session.trace, started=started)), html_export.page)
-    name = Path(written.trace).name
-    assert name.isascii() and "/" not in name and ".." not in name.removesuffix(".json")
+    name = Path(exports.write(Session(replace(session.trace, started=started)), html_export.page).trace).name
+    assert name.isascii() and "/" not in name and ".." not in name.removesuffix(".json"), "it cannot leave its folder"
 
 
 def test_only_the_newest_folders_are_kept(session):
@@ -117,6 +113,8 @@ def test_half_a_character_costs_the_json_and_not_the_table(session, exports):
         ("<script>alert(1)</script>", "not a SpecLens trace"),
         ('{"schema": 99}', "schema version 99"),
         (to_json(replace(small(), rounds=())), "no rounds"),
+        (to_json(replace(small(), rounds=(LATE, small().rounds[1]))), "runs backwards"),
+        (to_json(replace(small(), started=replace(small().started, config={"prompt": 3}))), "not those of a run"),
         (None, "could not be read"),
     ],
 )
@@ -124,38 +122,6 @@ def test_what_is_no_trace_is_refused_in_words_without_its_path(tmp_path, text, w
     with pytest.raises(BadInput, match=words) as refused:
         read([str(tmp_path / "gone.json") if text is None else file(tmp_path, text)])
     assert str(tmp_path) not in str(refused.value) and "<" not in str(refused.value)
-
-
-def test_200_mb_are_refused_at_once(tmp_path):
-    path = tmp_path / "large.json"
-    with path.open("wb") as large:
-        large.truncate(200 * 10**6)
-    started = time.process_time()
-    with pytest.raises(BadInput, match=f"191 MiB; traces up to {MAX_BYTES // 2**20} MiB"):
-        read([str(path)])
-    assert time.process_time() - started < 0.5
-
-
-def changed(**settings) -> Trace:
-    trace = small()
-    return replace(trace, started=replace(trace.started, config=trace.started.config | settings))
-
-
-@pytest.mark.parametrize(
-    ("trace", "words"),
-    [
-        (changed(sampling="hot"), "settings are not those of a run"),
-        (changed(method=["ngram"]), "settings are not those of a run"),
-        (changed(prompt={"a": 1}), "settings are not those of a run"),
-        (
-            replace(small(), rounds=(replace(small().rounds[0], start=5.0, end=6.0), small().rounds[1])),
-            "runs backwards",
-        ),
-    ],
-)
-def test_what_would_trip_the_page_is_refused(tmp_path, trace, words):
-    with pytest.raises(BadInput, match=words):
-        read([file(tmp_path, to_json(trace))])
 
 
 def test_more_tokens_than_a_page_can_show_are_refused(session, tmp_path, monkeypatch):
@@ -173,7 +139,6 @@ def test_more_tokens_than_a_page_can_show_are_refused(session, tmp_path, monkeyp
     [
         (recorded(), recorded(), "one drafted and the other"),
         (recorded(), recorded("none", 0, prompt="Another"), "not of the same request"),
-        (recorded(), replace(recorded("none", 0), started=small().started), "not of the same request"),
     ],
 )
 def test_two_files_must_be_a_run_and_its_baseline(tmp_path, one, two, words):
@@ -204,10 +169,8 @@ def test_a_brought_trace_is_shown_as_recorded_and_not_kept(page, session, tmp_pa
     "change, words",
     [
         ({"pair": "other"}, "Its models are not on this server."),
-        ({"method": "medusa"}, "Its method is not on this server."),
         ({"gamma": 20}, "Draft length γ is beyond what this server runs."),
         ({"max_new_tokens": 4000}, "Max tokens is beyond what this server runs."),
-        ({"prompt": "x" * 9000}, "Prompt is beyond what this server runs."),
     ],
 )
 def test_a_brought_trace_that_cannot_run_here_leaves_the_form(page, session, tmp_path, change, words):

@@ -70,35 +70,18 @@ def test_the_lesson_has_commands_for_a_built_in_head_and_for_a_block_drafter():
     assert sum("code" in methods["mtp"]["1"] for methods in found.values()) == 5
 
 
-def test_auto_becomes_the_length_the_run_used_most_and_says_so():
-    wanted = choice(gamma="auto", chosen=3)
-    assert '"num_speculative_tokens": 3' in recipes(wanted)["vLLM"]["code"]
-    assert json.loads(production(wanted))["lead"].endswith("the average of the run on screen: 3.")
-    unknown = choice(gamma="auto")
-    assert f'"num_speculative_tokens": {TYPICAL}' in recipes(unknown)["vLLM"]["code"]
-    assert f"gets {TYPICAL} until a run" in json.loads(production(unknown))["lead"]
-
-
 @pytest.mark.parametrize(
     ("engine", "method", "greedy", "words"),
     [
-        ("vLLM", "ngram", True, '"prompt_lookup_max": 8'),
-        ("vLLM", "corpus", False, '"method": "suffix"'),
-        ("vLLM", "lm", True, '"method": "draft_model"'),
         ("vLLM", "lm", False, '"draft_sample_method": "probabilistic"'),
         ("vLLM", "eagle", True, '"method": "eagle3"'),
         ("vLLM", "block", False, '"parallel_drafting": true'),
-        ("SGLang", "ngram", True, "--speculative-algorithm NGRAM"),
         ("SGLang", "corpus", True, "--speculative-ngram-external-sam-budget 5"),
         ("SGLang", "lm", True, "--speculative-num-draft-tokens 6"),  # it verifies one more than it drafts
-        ("SGLang", "eagle", True, "--speculative-algorithm EAGLE3"),
         ("LMDeploy", "eagle", True, "--speculative-num-draft-tokens 5"),
         ("TGI", "medusa", True, "--speculate 5"),
-        ("TensorRT-LLM", "ngram", True, "decoding_type: NGram"),
-        ("TensorRT-LLM", "lm", True, "decoding_type: DraftTarget"),
         ("TensorRT-LLM", "eagle", True, "decoding_type: Eagle3"),
         ("llama.cpp", "lm", False, "--spec-draft-sampling probabilistic"),
-        ("llama.cpp", "eagle", True, "--spec-type draft-eagle3"),
     ],
 )
 def test_a_recipe_has_its_engines_own_options(engine, method, greedy, words):

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from fake_worker import recorded
-from sample_traces import round_, small, token, tree
+from sample_traces import round_, token, tree
 
 from app.views import trees
 
@@ -23,13 +23,6 @@ def test_acceptance_is_counted_by_depth_and_by_rank_among_the_siblings():
     assert (first["x"], first["text"]) == (["1", "2", "3"], ["0/1", "0/1", "0/1"])
     assert (second["x"], second["text"], second["y"]) == (["1", "2"], ["1/1", "0/1"], [1.0, 0.0])
     assert (third["name"], third["x"], third["text"]) == ("third", ["2"], ["1/1"])
-
-
-def test_later_children_are_one_group():
-    """The sixth child is accepted, after five that were not."""
-    drafts = [token("rejected")] * 5 + [token("accepted"), token("bonus", 1)]
-    last = trees.by_rank(replace(small(), rounds=(round_(0, drafts, [0] * 6),))).data[-1]
-    assert last["name"] == "fourth or later" and last["text"] == ["1/3"]
 
 
 def test_a_run_of_chains_has_no_trees():

@@ -4,7 +4,8 @@ import random
 import threading
 
 import pytest
-from fake_engine import FakeEngine, ask, rest, wait_until
+from fake_engine import FakeEngine, ask, rest
+from fake_worker import wait_for
 
 from engine.config import RunConfig
 from engine.runtime.shared_runs import SharedRuns
@@ -37,7 +38,7 @@ def rounds(job, name="run"):
 
 
 def has_begun(job):
-    wait_until(lambda: len(rounds(job)) > 1)
+    wait_for(lambda: len(rounds(job)) > 1)
 
 
 def ends(job) -> dict:
@@ -68,7 +69,7 @@ def test_a_job_alone_is_measured_but_no_baseline_begins_beside_others_and_one_un
     assert ends(first) == ends(second) == {"run": "length"} and first.sharing_jobs == second.sharing_jobs == 1
 
     first = both(worker, "wait", 2, plain=1000)
-    wait_until(lambda: rounds(first, "baseline"))
+    wait_for(lambda: rounds(first, "baseline"))
     second = one(worker, "tokens", 2)
     rest(first)
     assert ends(first) == {"run": "length"} and first.sharing_jobs == 1, "the newcomer does not wait"
@@ -80,7 +81,7 @@ def test_a_job_that_may_not_share_waits_for_the_others_and_holds_back_those_behi
     first = one(worker)
     has_begun(first)
     alone, behind = ask(worker, "wait", tokens=1000), one(worker, "tokens", 3)
-    wait_until(lambda: alone.place() == 1 and behind.place() == 2)
+    wait_for(lambda: alone.place() == 1 and behind.place() == 2)
     first.cancel()
     has_begun(alone)
     assert worker.batch_size == 1 and behind.place() == 1 and not behind.log
@@ -112,7 +113,7 @@ def test_a_job_waits_for_memory_until_another_ends(worker, monkeypatch):
     worker.engine.memory = 100
     second, third = one(worker), one(worker, "tokens", 3)
     has_begun(second)
-    wait_until(lambda: third.place() == 1)
+    wait_for(lambda: third.place() == 1)
     goes_on(second)
     assert not third.log and worker.waiting == 1
     second.cancel()
@@ -128,7 +129,7 @@ def test_closing_ends_a_job_that_could_not_join(worker, monkeypatch):
 
     def refuse(runs, job):
         closing.start()
-        wait_until(lambda: job.is_cancelled)
+        wait_for(lambda: job.is_cancelled)
         return False
 
     monkeypatch.setattr(SharedRuns, "add", refuse)
@@ -140,7 +141,7 @@ def test_closing_ends_a_job_that_could_not_join(worker, monkeypatch):
 
 def goes_on(job):
     before = len(rounds(job))
-    wait_until(lambda: len(rounds(job)) > before + 2)
+    wait_for(lambda: len(rounds(job)) > before + 2)
 
 
 def test_an_error_and_the_limit_of_time_end_their_own_job_only(worker):
@@ -163,7 +164,7 @@ def test_forty_joins_and_leaves_lose_no_event(worker):
         jobs.append(one(worker, tokens=i % 7 + 1, prompt="tokens" if i % 2 else "wait"))
         if chance.random() < 0.3:
             chance.choice(jobs).cancel()
-        wait_until(lambda: worker.waiting < 10)
+        wait_for(lambda: worker.waiting < 10)
     for job in jobs:
         job.wait(20)
         if not job.is_cancelled:

@@ -7,7 +7,8 @@ import time
 import weakref
 
 import pytest
-from fake_engine import FakeEngine, ask, rest, wait_until
+from fake_engine import FakeEngine, ask, rest
+from fake_worker import wait_for
 
 from engine.config import RunConfig
 from engine.errors import BadInput, EngineError, Unavailable
@@ -65,7 +66,7 @@ def worker(worker_with):
 
 def test_reading_returns_what_there_is_at_once_and_a_cancelled_run_ends_within_a_round(worker):
     job = ask(worker, "wait", tokens=1000)
-    wait_until(lambda: worker.made and worker.made[0].rounds_seen > 2)
+    wait_for(lambda: worker.made and worker.made[0].rounds_seen > 2)
     entries, _, is_done = job.read()
     assert len(entries) > 2 and not is_done
     assert job.read(10_000, timeout=0.01) == ([], None, False)
@@ -97,7 +98,7 @@ def test_an_error_in_one_run_ends_the_job_before_the_next(worker):
 
 def test_a_cancelled_job_does_not_begin_its_next_run(worker):
     job = worker.submit([(prompt, RunConfig(prompt, pair="a", max_new_tokens=1000)) for prompt in ("wait", "next")])
-    wait_until(lambda: worker.made and worker.made[0].rounds_seen)
+    wait_for(lambda: worker.made and worker.made[0].rounds_seen)
     job.cancel()
     assert job.wait(5) and worker.made[0].ran == ["wait"]
 
@@ -112,7 +113,7 @@ def test_only_the_newest_progress_is_kept(worker_with):
         return FakeEngine("a")
 
     job = ask(worker_with(load))
-    wait_until(lambda: job.progress == Progress("step 1000", 1.0))
+    wait_for(lambda: job.progress == Progress("step 1000", 1.0))
     entries = job.entries()
     assert next(entries) == ("run", Progress("step 1000", 1.0))
     go.set()
@@ -160,7 +161,7 @@ def test_the_time_limit_counts_from_the_first_event(worker_with):
 
 def test_first_come_first_served_with_places(worker):
     first = ask(worker, "wait", tokens=1000)
-    wait_until(lambda: first.place() == 0 and worker.made)
+    wait_for(lambda: first.place() == 0 and worker.made)
     others = [ask(worker, f"job {i}") for i in range(3)]
     assert [job.place() for job in others] == [1, 2, 3]
     others[0].cancel()
@@ -174,7 +175,7 @@ def test_first_come_first_served_with_places(worker):
 def test_a_full_queue_says_so(worker):
     worker.max_waiting = 2
     running = ask(worker, "wait", tokens=1000)
-    wait_until(lambda: worker.made)
+    wait_for(lambda: worker.made)
     waiting = [ask(worker), ask(worker)]
     with pytest.raises(BadInput, match="The queue is full: 2 runs are waiting"):
         ask(worker)
@@ -244,7 +245,7 @@ def test_an_error_keeps_no_frame_alive(worker_with):
 
 def test_close_from_another_thread_ends_everything(worker):
     running = ask(worker, "wait", tokens=1000)
-    wait_until(lambda: worker.made)
+    wait_for(lambda: worker.made)
     waiting = [ask(worker) for _ in range(3)]
     together([worker.close] * 2)
     assert rest(running)[-1].reason == "cancelled"
@@ -271,7 +272,7 @@ def test_an_idle_worker_keeps_no_events_alive(worker):
     rest(job)
     gone = weakref.ref(job)
     del job
-    wait_until(lambda: gc.collect() >= 0 and gone() is None)
+    wait_for(lambda: gc.collect() >= 0 and gone() is None)
 
 
 def test_get_worker_is_one_a_device_and_never_a_closed_one():
@@ -322,7 +323,7 @@ def test_an_import_that_fails_is_a_sentence_and_the_engine_thread_goes_on(monkey
     with monkeypatch.context() as patch:
         patch.setitem(sys.modules, "engine.runtime.shared_runs", None)
         broken = ask(worker)
-        wait_until(lambda: broken.is_done)
+        wait_for(lambda: broken.is_done)
         with pytest.raises(EngineError, match="stumbled on this request"):
             rest(broken)
     assert len(rest(ask(worker))) == 7

@@ -1,5 +1,5 @@
 """Gives the tests of this folder a hub on this machine."""
 
-from model_hub import hub
+from hubs import hub
 
 __all__ = ["hub"]

@@ -12,7 +12,7 @@ import gguf
 import numpy as np
 import pytest
 import torch
-from fake_engine import wait_until
+from fake_worker import wait_for
 from filelock import FileLock
 from safetensors.numpy import save_file
 from tiny_models import write
@@ -269,7 +269,7 @@ def test_two_at_once_and_the_rest_of_a_killed_one(tiny, cache):
     threads = [threading.Thread(target=one) for _ in range(2)]
     with FileLock(cache / "models" / f".{store._prepared(tiny.target).name}.lock"):
         [thread.start() for thread in threads]
-        wait_until(lambda: told.count("Another process is preparing tiny; waiting for it") == 2, 20)
+        wait_for(lambda: told.count("Another process is preparing tiny; waiting for it") == 2, 20)
         assert folders == []
     [thread.join() for thread in threads]
     assert folders == [locate(tiny.target)] * 2 and told.count("Preparing tiny") > 0

@@ -19,18 +19,14 @@ from engine.errors import EngineError
 
 
 def run(service, config, stop_after=0):
-    """Names of the events by lane, the answer, and the sentence that it ended with."""
-    found = {"run": [], "baseline": [], "tokens": {"run": [], "baseline": []}, "error": None, "steps": []}
-    shown = service.runs.run(service.runs.open("someone"), with_baseline(config))
+    """The tokens by lane, the steps that were shown, and the sentence that it ended with."""
+    found = {"run": [], "baseline": [], "error": None, "steps": []}
     try:
-        for update in shown:
-            if not isinstance(update, Update):
-                continue
-            found["steps"] += [update.progress.message] if update.progress else []
-            for event in update.events:
-                found[update.name].append(type(event).__name__)
-                found["tokens"][update.name] += [token.id for token in getattr(event, "emitted", ())]
-            if stop_after and len(found["tokens"]["run"]) >= stop_after:
+        for update in service.runs.run(service.runs.open("someone"), with_baseline(config)):
+            if isinstance(update, Update):
+                found["steps"] += [update.progress.message] if update.progress else []
+                found[update.name] += [token.id for event in update.events for token in getattr(event, "emitted", ())]
+            if stop_after and len(found["run"]) >= stop_after:
                 service.runs.stop("someone")
     except EngineError as error:
         found["error"] = f"{type(error).__name__}: {error}"
