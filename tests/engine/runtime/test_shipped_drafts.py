@@ -27,8 +27,8 @@ CHECKED = ("code-2", "chat-3", "rewrite-1")
 GOLDEN = {  # τ at γ = 4, greedy, 64 tokens, of each prompt that is checked
     "lm": (2.000, 1.333, 1.255),
     "eagle-chain": (2.370, 1.561, 1.362),
-    "block": (1.600, 1.391, 1.391),
-    "medusa": (1.422, 1.185, 1.185),
+    "block": (1.778, 1.455, 1.391),
+    "medusa": (1.306, 1.208, 1.164),
     "exit": (1.829, 1.231, 1.231),
 }
 BEGUN = "<|im_start|>user\nTell me about dogs.<|im_end|>\n<|im_start|>assistant\nDogs are"  # drafts know replies only
