@@ -95,6 +95,13 @@ def test_the_configuration_is_for_the_load_with_a_schedule_where_an_engine_has_o
         assert "batch_size" not in engine.get("code", ""), "one user needs no schedule"
 
 
+def test_an_engine_without_a_schedule_gets_the_length_for_the_load():
+    loads = (load(3, "eagle", 2, 1.1), load(3, "eagle", 1, 1.3), load(8, "eagle", 2, 1.0), load(8, "eagle", 1, 1.2))
+    told = json.loads(view.recipes(result(*loads), models))
+    code = {engine["name"]: engine.get("code", "") for engine in told["engines"]}
+    assert "[[1, 2, 2], [3, 512, 1]]" in code["vLLM"] and "speculative-num-draft-tokens 1\n" in code["LMDeploy"] + "\n"
+
+
 def test_a_load_that_is_not_measured_yet_is_predicted_but_never_above_a_smaller_one_that_was_measured():
     assert "(predicted)" in view.sentences(result())["answer"]
     partly = result(load(3, "eagle", 2, 0.8), load(3, "eagle", 1, 0.85))
