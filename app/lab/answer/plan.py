@@ -18,6 +18,7 @@ HERE = "here"
 MEASURED_TO = 32  # users that are measured at once; more are predicted from the costs measured
 Setting = tuple[str, int]  # method, γ
 NONE: Setting = (BASELINE, 0)
+TOKENS_OF_A_LOAD = 16  # of each answer, where several users are measured
 
 
 @cache

@@ -13,7 +13,7 @@ from tiny_pairs import model_folder
 from app.jobs.service import Service
 from app.lab.answer import view
 from app.lab.answer.handlers import AnswerHandlers
-from app.lab.answer.plan import NONE, PLACES, AnswerPlan, AnswerResult, Load, schedule, shortlist
+from app.lab.answer.plan import NONE, PLACES, TOKENS_OF_A_LOAD, AnswerPlan, AnswerResult, Load, schedule, shortlist
 from app.lab.experiment import PageState
 from app.server.limits import Limits
 from engine.bench import sweep_results
@@ -76,6 +76,8 @@ def test_the_answer_is_a_sentence_for_the_load_and_one_for_a_single_user():
     assert words["answer"] == "For 8 users at once do not draft: no setting was as fast as plain decoding."
     assert words["alone"] == "For one user use EAGLE head with γ 2: 1.43× (1.38–1.48)."
     assert "Brackets hold the true ratio 95 times in 100" in words["sure"] and "50% of the tested" in words["change"]
+    assert f"only the first {TOKENS_OF_A_LOAD} tokens" in words["sure"], "a short start is not the whole answer"
+    assert "only the first" not in view.sentences(result(plan=replace(PLAN, users=1)))["sure"]
     level = view.sentences(result(load(8, "eagle", 2, 1.02)))["answer"]
     assert level.startswith(
         "For 8 users at once do not draft yet: no difference that was certain. The nearest is EAGLE"
