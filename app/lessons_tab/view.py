@@ -69,7 +69,11 @@ def _source(trace: Trace) -> str:
     if "pairs" not in numbers:
         return f" ({processor}.)"
     is_quiet = "highest" in numbers
-    ends = f", {numbers['lowest']:.2f} to {numbers['highest']:.2f} ×" if is_quiet else ", while others used the machine"
+    ends = (
+        f", which gave {numbers['lowest']:.2f} to {numbers['highest']:.2f} ×"
+        if is_quiet
+        else ", while others used the machine"
+    )
     return f" ({processor}; measured: the middle of {numbers['pairs']} pairs{ends}.)"
 
 

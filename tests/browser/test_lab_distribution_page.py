@@ -33,6 +33,9 @@ def test_right_then_wrong_then_the_files_then_stop(visit, tiny_server):
     expect(table).to_have_count(2)
     alphas = [float(row.locator("td").first.inner_text()) for row in table.all()]
     assert alphas[1] > alphas[0], "the wrong rule accepts more"
+    right, wrong = (page.locator(f'td[data-mark="{verdict}"]') for verdict in ("right", "wrong"))
+    green = right.evaluate("cell => getComputedStyle(cell).color")
+    expect(wrong).not_to_have_css("color", green)
     expect(page.locator("#lossless-rule input")).to_have_value(re.compile("argmax-drafts"))
     tests = json.loads(saved(page, "lossless-json"))["tests"]
     assert [(test["asked"]["rule"], test["verdict"]) for test in tests] == [

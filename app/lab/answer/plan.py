@@ -18,6 +18,7 @@ HERE = "here"
 MEASURED_TO = 32  # users that are measured at once; more are predicted from the costs measured
 Setting = tuple[str, int]  # method, γ
 NONE: Setting = (BASELINE, 0)
+TOKENS_OF_A_LOAD = 16  # of each answer, where several users are measured
 
 
 @cache
@@ -94,6 +95,14 @@ class Load:
     setting: Setting
     speedup: Speedup
     busy: float | None = None
+
+
+def of_whole_answers(timed: Speedup, tau_timed: float, tau: float) -> Speedup:
+    """A speedup that was timed over the beginnings of answers, ``tau_timed`` tokens a pass, with the ``tau`` of
+    whole answers: a beginning may be easier to guess than what follows."""
+    share = tau / tau_timed
+    low, high = (None if end is None else end * share for end in (timed.low, timed.high))
+    return Speedup(timed.value * share, low, high, ceiling(tau), timed.busy)
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 import json
 from dataclasses import asdict
 
-from app.lab.answer.plan import NONE, PLACES, AnswerResult, Setting, schedule
+from app.lab.answer.plan import NONE, PLACES, TOKENS_OF_A_LOAD, AnswerResult, Setting, schedule
 from app.views.engine_recipes import Choice, nothing, production
 from app.views.figures import TITLES, Figure, axes, encode_figures, level, points, whiskers
 from app.views.safe_json import encode, short
@@ -119,6 +119,9 @@ def _sure(result: AnswerResult) -> str:
     noise = sum(not each.is_possible for each in _all(result))
     if noise:
         sure += f" {_several(noise)} faster than the tokens a pass allow, which is noise: press Measure again."
+    if result.loads and not result.is_predicted:
+        sure += f" With several users passes were timed over the first {TOKENS_OF_A_LOAD} tokens of each answer;"
+        sure += " how many tokens a pass brings is taken from the whole answers."
     if not result.is_complete:
         sure += " Stopped early: this is what there is so far."
     return f"{sure} {about_machine(result.busy)}".rstrip()

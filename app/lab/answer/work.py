@@ -7,7 +7,16 @@ import time
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from app.lab.answer.plan import GAMMAS, HERE, AnswerPlan, AnswerResult, Load, shortlist
+from app.lab.answer.plan import (
+    GAMMAS,
+    HERE,
+    TOKENS_OF_A_LOAD,
+    AnswerPlan,
+    AnswerResult,
+    Load,
+    of_whole_answers,
+    shortlist,
+)
 from app.lab.work_units import tidy
 from app.views.figures import method_title, setting_title
 from engine.bench.metrics import ALL
@@ -15,7 +24,6 @@ from engine.bench.prompts import Prompt
 from engine.bench.sample import BASELINE
 
 SECONDS_BETWEEN_REPORTS = 0.5
-_TOKENS_OF_A_LOAD = 16
 _CELLS = 5  # of a number of users until the sweep says which settings are worth it: two methods, two lengths, plain
 
 
@@ -58,7 +66,7 @@ class AnswerPoints:
         for gamma in sorted({gamma for _, gamma in best}):
             methods = tuple(method for method, length in best if length == gamma)
             settings = Settings(
-                users, methods, _TOKENS_OF_A_LOAD, repeats=self.plan.repeats, gamma=gamma, prompts_first=True
+                users, methods, TOKENS_OF_A_LOAD, repeats=self.plan.repeats, gamma=gamma, prompts_first=True
             )
             lengths.append((gamma, ManyUsers(self.engine, settings, each, self.folder, afresh)))
             tidy(lengths[-1][1].file.path)
@@ -102,11 +110,12 @@ class AnswerPoints:
 
     def result(self) -> AnswerResult:
         cells = tuple(self.sweep.cells())
+        tau = {(cell.method, cell.gamma): cell.tau for cell in cells if cell.category == ALL}
         loads = tuple(
-            Load(row.users, (row.method, gamma), row.measured, row.busy)
+            Load(row.users, setting, of_whole_answers(row.measured, row.tau, tau[setting]), row.busy)
             for gamma, many in self.many
             for row in many.rows()
-            if row.method != BASELINE and row.measured
+            if row.measured and (setting := (row.method, gamma)) in tau and row.method != BASELINE
         )
         methods = dict.fromkeys(cell.method for cell in cells if cell.category == ALL)
         costs = {method: self.engine.costs(method) for method in methods} if cells else {}

@@ -72,7 +72,7 @@ export function makeGuessWords({ texts, gamma, rounds: limit = Infinity }, touch
   // Before any term has been explained.
   function firstReply({ accepted, emitted }, own) {
     const right = accepted === guesses.length ? `All ${accepted} of your guesses are right, and the model adds “${own}”`
-      : accepted ? `Your first ${accepted} ${accepted === 1 ? 'guess is' : 'guesses are'} right. Then the model writes “${own}”` : `The model writes “${own}” instead, and the other guesses fall with the first`;
+      : accepted ? `Your first ${accepted === 1 ? 'guess is' : `${accepted} guesses are`} right. Then the model writes “${own}”` : `The model writes “${own}” instead, and the other guesses fall with the first`;
     return `${right}: ${emitted} ${emitted === 1 ? 'piece' : 'pieces'} of text from one look.`;
   }
 

@@ -136,7 +136,7 @@ export function mount({ element, props, trigger }) {
     stage.darken(Boolean(content.dark));
     stage.hideNumbers(Boolean(content.ask));                  // otherwise they would answer the question beside them
     if (content.ask) say(content.ask.vote ? 'Your turn: count the hands.' : 'Your turn: make a guess.');
-    else if (content.tool) say('Your turn: move something and watch what changes.');
+    else if (content.tool) say('Your turn: try it and watch what changes.');
     else if (stored && (content.live || content.lab)) complete = true;
     else if (content.live) say('Your turn: “Run it live” fills the playground’s controls. You press Run there.');
     else if (content.lab) say('Your turn: the button opens an experiment; the way back stands below it.');

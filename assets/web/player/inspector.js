@@ -31,8 +31,10 @@ export function makeInspector(box, ask, legend, forkOf = () => null) {
     token = stage = null;
     if (empty && offered === example) return;
     [empty, offered] = [true, example];
-    box.replaceChildren(make('p', 'sl-empty-inspector',
-      `${press[0].toUpperCase()}${press.slice(1)} a token, or pause and step, to see the numbers behind its verdict. Drag the temperature or γ above to see what would change.`));
+    box.replaceChildren(make('p', 'sl-empty-inspector', [
+      `${press[0].toUpperCase()}${press.slice(1)} a token, or pause and step, to see the numbers behind its verdict.`,
+      make('span', 'sl-controls-hint', ' Change the temperature or γ above to see what they would do.'),
+    ]));
     if (example) box.append(makeButton(`Why was ${quote(example)} rejected?`, () => ask(example)));
   }
 

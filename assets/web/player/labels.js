@@ -28,7 +28,7 @@ export function makeLabels(root, timeline, playhead) {
   }
 
   function showEnd() {
-    const { ended, compared } = timeline, words = [compared && comparedSentence(compared), ended && endSentence(ended)];
+    const { ended, compared } = timeline, words = [compared && comparedSentence(compared), ended && endSentence(ended, timeline.prefix > 0)];
     const text = ended && playhead.isAtEnd() ? words.filter(Boolean).join(' ') : '';
     setText(find('.sl-compared'), text);
     find('.sl-compared').title = text;

@@ -69,7 +69,7 @@ function untestedSentence(token, greedy) {
 
 export function tokenSentence(token, stage, greedy = false) {
   if (stage === 'forced') return 'You forced this token: it was neither drafted nor drawn.';
-  if (stage === 'waiting') return 'Guessed by the draft; the target has not looked at it yet.';
+  if (stage === 'waiting') return 'Guessed by the drafter; the target has not looked at it yet.';
   if (greedy && stage !== 'scored' && token.status !== 'discarded') return greedySentence(token);
   if (token.threshold !== undefined && !greedy) return typicalSentence(token, stage);
   if (stage === 'scored') return token.accept === undefined ? 'Scored by the target; no verdict yet.'
@@ -111,8 +111,9 @@ export function roundSentence(round) {
   return `Round ${round.index + 1}: ${round.kept} of ${round.drafted} drafts accepted${why}, then ${end}.`;
 }
 
-export function endSentence({ reason, tokens }) {
-  return `${ENDS[reason] || 'Ended'} after ${tokens} tokens.`;
+// ``isBranch``: the tokens before the forced one are not counted.
+export function endSentence({ reason, tokens }, isBranch = false) {
+  return `${ENDS[reason] || 'Ended'} after ${tokens} ${isBranch ? 'more ' : ''}tokens.`;
 }
 
 export function comparedSentence({ verdict, at, gap }) {

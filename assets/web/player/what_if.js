@@ -29,7 +29,8 @@ export function heldAt(rounds, from, to) {
 }
 
 // Tokens a pass and speed with ``gamma`` drafts a round, from how often a draft was accepted at each depth; the depths
-// beyond those tested take the last one's chance. null without a tested draft, or for a tree.
+// beyond those tested take the last one's chance. As many passes as here have nothing to check and write one token.
+// null without a tested draft, or for a tree.
 export function withLength(rounds, gamma, costs) {
   const accepted = [], tested = [];
   for (const round of rounds) {
@@ -47,7 +48,10 @@ export function withLength(rounds, gamma, costs) {
     reached *= accepted[at] / tested[at];
     tokens += reached;
   }
-  return { tokens, speedup: costs ? tokens / (gamma * costs.c + interpolate(costs.v, gamma + 1)) : null };
+  const drafting = rounds.filter(round => round.tokens.some(isDrafted)).length / rounds.length;
+  const mixed = (drafted, plain) => drafting * drafted + (1 - drafting) * plain;
+  const written = mixed(tokens, 1);
+  return { tokens: written, speedup: costs ? written / mixed(gamma * costs.c + interpolate(costs.v, gamma + 1), 1) : null };
 }
 
 // ``box`` shows the sentence. ``about()`` gives {rounds, temperature, costs, name} of the run on the stage. The sliders

@@ -13,7 +13,16 @@ from app.jobs.engine_facade import EngineFacade
 from app.jobs.service import Service
 from app.lab.answer import view
 from app.lab.answer.handlers import AnswerHandlers
-from app.lab.answer.plan import NONE, PLACES, AnswerPlan, AnswerResult, Load, schedule
+from app.lab.answer.plan import (
+    NONE,
+    PLACES,
+    TOKENS_OF_A_LOAD,
+    AnswerPlan,
+    AnswerResult,
+    Load,
+    of_whole_answers,
+    schedule,
+)
 from app.lab.experiment import PageState
 from app.server.limits import Limits
 from engine.bench import sweep_results
@@ -64,6 +73,8 @@ def test_the_answer_is_a_sentence_for_the_load_and_one_for_a_single_user():
     assert words["answer"] == "For 8 users at once do not draft: no setting was as fast as plain decoding."
     assert words["alone"] == "For one user use EAGLE head with γ 2: 1.43× (1.38–1.48)."
     assert "Brackets hold the true ratio 95 times in 100" in words["sure"] and "50% of the tested" in words["change"]
+    assert f"over the first {TOKENS_OF_A_LOAD} tokens" in words["sure"]
+    assert "over the first" not in view.sentences(result(plan=replace(PLAN, users=1)))["sure"]
     level = view.sentences(result(load(8, "eagle", 2, 1.02)))["answer"]
     assert level.startswith(
         "For 8 users at once do not draft yet: no difference that was certain. The nearest is EAGLE"
@@ -93,6 +104,14 @@ def test_the_configuration_is_for_the_load_with_a_schedule_where_an_engine_has_o
     assert json.loads(view.recipes(plain, models))["engines"] == []
     for engine in json.loads(view.recipes(result(plan=replace(PLAN, users=1)), models))["engines"]:
         assert "batch_size" not in engine.get("code", ""), "one user needs no schedule"
+
+
+def test_a_load_timed_over_the_beginnings_promises_no_more_tokens_a_pass_than_whole_answers_have():
+    beginnings = Speedup(2.76, 2.72, 2.82, 4.4, 0.3)  # where four tokens a pass came out
+    whole = of_whole_answers(beginnings, 4.0, 2.0)
+    assert (whole.value, whole.low, whole.busy) == (1.38, 1.36, 0.3) and whole.ceiling < 2.3
+    assert of_whole_answers(Speedup(1.2), 2.0, 2.0).low is None
+    assert not of_whole_answers(Speedup(5.0, ceiling=4.4), 4.0, 2.0).is_possible, "noise stays noise"
 
 
 def test_an_engine_without_a_schedule_gets_the_length_for_the_load():
