@@ -15,9 +15,6 @@ MEASURED = {1: 1.0, 2: 1.06, 3: 1.05, 4: 1.3, 6: 1.2, 8: 1.7, 16: 2.9}
 COSTS = [MEASURED, {1: 1.0, 2: 1.08}, {1: 1.0}, {1: 1.0, 2: 1.0, 32: 1.0}, {2: 1.1, 4: 1.3}]
 
 
-# ── formulas ──
-
-
 @pytest.fixture(scope="module")
 def script(browser):
     """The formulas alone on an empty page; gives a way to ask for many values at once."""
@@ -59,9 +56,6 @@ def test_break_even_and_the_border_of_the_map_are_the_engines(script):
         (border,) = script("dearestDraft", [(alpha, as_object(v), 16)])
         assert best_gamma(alpha, border + 1e-6, v, 16) == 0, "beyond it no length pays"
         assert border < 1e-6 or best_gamma(alpha, border - 1e-6, v, 16) > 0
-
-
-# ── the page ──
 
 
 @pytest.fixture

@@ -47,9 +47,6 @@ def bare(browser):
         yield page
 
 
-# ── cuts ──
-
-
 def test_the_page_cuts_as_the_library_does(bare):
     cases = [(name, text) for name in bpe_demo.SOURCES for text in TEXTS]
     found = bare.evaluate(
@@ -83,9 +80,6 @@ def test_what_is_left_of_a_draft_is_what_the_library_leaves(bare):
         assert left["text"] == draft.decode(ids) and left["misread"] == target.decode(ids)
         assert left["anew"] == target.encode(draft.decode(ids)).tokens
         assert max(0, len(left["anew"]) - 1) == bpe_demo.testable(text, count)
-
-
-# ── adding ──
 
 
 @pytest.mark.parametrize(
@@ -163,9 +157,6 @@ def test_accepted_and_replaced_drafts_make_p_with_the_residual_and_not_with_p(ba
     assert bare.evaluate("outcome([1, 0], [1, 0], 'residual').replaced") == [0, 0]
 
 
-# ── one pass, many places ──
-
-
 def test_a_row_sees_what_the_mask_of_the_engine_lets_it_see(bare):
     made = random.Random(2)
     chains = [tuple(range(n)) for n in range(4)]
@@ -223,8 +214,6 @@ def test_a_pass_of_many_users_takes_as_long_as_reading_or_arithmetic(bare):
             assert found == pytest.approx(pass_time(users * (gamma + 1), users, free, cache, experts))
 
 
-# ── the time of a round ──
-
 HEALTHY = {"alpha": 0.526, "gamma": 2, "c": 0.035, "slope": 0.077, "users": 1, "launch": 0}  # as in lesson 8
 
 
@@ -267,8 +256,6 @@ def test_guesses_are_judged_and_counted_as_the_engine_did(bare, method):
     numbers, score = of(trace), bare.evaluate("rounds => guessScore(rounds)", rounds)
     assert at == len(text) and (score["alpha"], score["tau"]) == pytest.approx((numbers["alpha"], numbers["tau"]))
 
-
-# ── other engines' logs ──
 
 # Lines as the engines print them: vLLM 0.19 and before positions were logged, SGLang 0.5 with the rate of either
 # version, llama.cpp before and after PR 24536, and the report of trtllm-bench.
@@ -422,9 +409,6 @@ def test_a_pass_takes_the_measured_time_or_that_of_the_data_sheet(bare):
     found = bare.evaluate("v => [1, 5, 16].map(width => pictureTime(width, { v }))", table)
     assert found == pytest.approx([1, (v(4) * 3 + v(8)) / 4, v(16)])
     assert bare.evaluate("() => [1, 100, 400].map(width => pictureTime(width, { free: 200 }))") == [1, 1, 2]
-
-
-# ── on the page ──
 
 
 @pytest.fixture(scope="module")

@@ -80,9 +80,6 @@ STEPS = """count => Array.from({ length: count }, () => {
 })"""
 
 
-# ── stepping ──
-
-
 def test_a_round_is_told_in_order_draft_scores_verdicts_closing(opened):
     trace = made()
     first = next(r for r in trace.rounds if any(t.status == "rejected" for t in r.tokens) and r.index == 0)
@@ -133,9 +130,6 @@ def test_a_round_is_summed_up_for_a_screen_reader(opened):
     said = live.inner_text()
     page.keyboard.press("k")  # a step inside the next round is not announced
     assert live.inner_text() == said
-
-
-# ── inspecting ──
 
 
 def test_a_rescued_draft_shows_the_numbers_of_its_whole_block(opened):
@@ -265,9 +259,6 @@ def test_stepping_by_hand_shows_only_what_is_known_by_then(opened):
     expect(inspector.locator(".sl-tick")).to_have_count(0)
     page.keyboard.press("k")
     expect(inspector.locator(".sl-tick")).to_have_count(1)
-
-
-# ── rows ──
 
 
 def test_plain_runs_share_a_row(opened):
@@ -431,9 +422,6 @@ def test_tags_of_competing_drafters_leave_room_for_eight_rounds(opened):
     expect(page.locator(".sl-tag").first).to_be_hidden()  # one drafter needs none
 
 
-# ── trees ──
-
-
 def test_siblings_of_a_tree_stand_below_each_other_and_are_told_step_by_step(opened):
     page = opened(tree(), at_end=False)
     page.keyboard.press("Home")
@@ -481,9 +469,6 @@ def test_a_tree_is_one_line_of_what_was_tested_until_one_of_its_tokens_is_inspec
     page.wait_for_function(f"({ROWS})() >= 10")  # two of which the strip takes on the page
 
 
-# ── what the server sends ──
-
-
 def test_overlapping_values_make_one_story_that_can_be_stepped_back_and_a_gap_is_asked_for(opened):
     trace = made(60)
     lines = [player_feed.rounds((event,)) for event in trace.rounds]
@@ -528,9 +513,6 @@ def test_on_a_phone_a_tap_brings_the_numbers_up_and_the_way_out_stays(opened):
     expect(asked).to_be_in_viewport()
     box = asked.bounding_box()
     assert box["y"] >= 0 and box["y"] + box["height"] <= sheet.bounding_box()["y"]
-
-
-# ── how a round's drafts came about ──
 
 
 @pytest.mark.parametrize(

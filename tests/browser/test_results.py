@@ -17,9 +17,6 @@ pytestmark = pytest.mark.browser
 CHARTS = ("tokens", "prediction", "acceptance", "rounds", "times", "scoring", "idealised")
 
 
-# ── the two lanes ──
-
-
 def counts(page: Page) -> list[int]:
     """The tokens that each lane has at the position in the rounds."""
     return [int(bar.get_attribute("data-tokens")) for bar in page.locator("#stage .sl-bar").all()]
@@ -51,9 +48,6 @@ def test_a_lossy_run_wears_its_badge_in_the_results(visit, tmp_path):
     press_run(page)
     wait_for_end(page)
     expect(page.locator(".sl-lossy:visible")).to_have_count(0)
-
-
-# ── trees ──
 
 
 def test_a_run_with_trees_has_a_tab_that_follows_the_playhead_and_leads_to_the_inspector(visit, tmp_path):
@@ -88,9 +82,6 @@ def test_a_run_with_trees_has_a_tab_that_follows_the_playhead_and_leads_to_the_i
     press_run(page)
     wait_for_end(page)
     expect(tabs.get_by_text("Tree")).to_have_count(0)
-
-
-# ── the charts ──
 
 
 @pytest.mark.slow
@@ -133,9 +124,6 @@ def test_no_number_stands_on_the_line_and_no_camera_on_the_legend(visit, fake):
         assert apart and camera["y"] >= title["y"] - 6, name
 
 
-# ── files ──
-
-
 @pytest.mark.slow
 def test_a_run_goes_out_as_files_and_comes_back_labelled_with_its_race(visit, tmp_path):
     page = visit()
@@ -162,9 +150,6 @@ def test_a_run_goes_out_as_files_and_comes_back_labelled_with_its_race(visit, tm
     expect(speedup(page)).to_have_text(before)
     drawn(page, "rounds")
     assert json.loads(saved(page, "trace-file")) == json.loads(texts["trace-file"])
-
-
-# ── other engines ──
 
 
 @pytest.mark.slow

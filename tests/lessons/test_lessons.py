@@ -47,9 +47,6 @@ def changed(lesson_file: str, old: str, new: str) -> str:
     return text.replace(old, new, 1)
 
 
-# ── every lesson ──
-
-
 def test_there_are_as_many_lessons_as_promised_and_some_lead_to_each_experiment():
     assert [lesson.number for lesson in ALL] == list(range(COUNT))
     led = {step.lab for lesson in ALL for step in lesson.steps if step.lab}
@@ -232,9 +229,6 @@ def test_a_lesson_takes_nine_minutes_at_most_and_the_first_one_five():
     assert max(map(loader.minutes, ALL)) <= 9 and loader.minutes(ALL[0]) <= 5
 
 
-# ── what the loader refuses, and in which words ──
-
-
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [
@@ -287,9 +281,6 @@ def test_a_sum_that_fails_says_which(field, value):
         shown(replace(lesson, steps=(*lesson.steps[:-1], last)))
 
 
-# ── sums and prose ──
-
-
 def test_sums_can_only_do_arithmetic():
     known = {"x": 2, "half": lambda n: n / 2, "story": {"tau": 1.5}}
     assert expressions.evaluate("half(x) + 2 * story.tau", known) == 4
@@ -318,9 +309,6 @@ def test_the_numbers_of_a_toy_run_are_what_its_rounds_say_every_time():
     assert known["toy"]["tau"] == known["tau"] == len(toy.emitted) / len(toy.rounds)
     with pytest.raises(ValueError, match=r"no token 1\.9"):
         known["p"](1, 9)
-
-
-# ── what the tab asks for ──
 
 
 def test_a_lesson_is_served_and_an_unknown_one_is_refused():
@@ -365,9 +353,6 @@ def test_run_it_live_fills_every_control():
     for nonsense in ({"lesson": 99}, {"lesson": "2"}, None):
         event._data = nonsense
         assert all(update == {"__type__": "update"} or "value" not in str(update) for update in handlers.live(event))
-
-
-# ── ways to the lab ──
 
 
 @pytest.mark.parametrize("wrong", ['lab = "sweep"', 'lab = "garage"\nhint = "x"'])

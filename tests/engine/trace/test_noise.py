@@ -36,9 +36,6 @@ def costs(spread: float, **v: float) -> CostModel:
     return CostModel(0.2, {int(name[1:]): cost for name, cost in v.items()}, 256, 0.03, spread, {"lm": 0.2})
 
 
-# ── bounds ──
-
-
 def test_no_speedup_exceeds_its_tokens_a_pass_by_more_than_the_costs_spread():
     assert ceiling(1.4, COSTS) == pytest.approx(1.4 * 1.03)
     assert ceiling(1.4, replace(COSTS, spread=0.9)) == pytest.approx(1.4 / CHEAPEST), "a busy machine explains no gain"
@@ -60,9 +57,6 @@ def test_whatever_the_clock_says_settled_costs_promise_nothing_impossible(measur
         assert idealised_speedup(alpha, gamma, 0.0, found.v) <= at_any_length(alpha) / cheapest + 1e-9
 
 
-# ── costs ──
-
-
 def test_a_dip_within_the_spread_is_pooled_and_step_and_c_follow():
     found = settled(costs(0.08, w1=1.0, w2=0.95, w4=1.2))
     assert found.v == pytest.approx({1: 1.0, 2: 1.0, 4: 1.2 / 0.975}) and found.step == pytest.approx(0.03 * 0.975)
@@ -82,9 +76,6 @@ def test_a_dip_that_no_kernel_has_is_a_plain_step_that_was_disturbed():
     found = settled(costs(0.11, w1=1.0, w2=0.79, w16=1.1))
     assert found.v[2] == 1.0 and not found.steady, "it is measured again at the next run, and not kept"
     assert has_dips({1: 1.0, 2: 0.9}) and not has_dips({1: 1.0, 2: 1.0, 4: 1.1})
-
-
-# ── intervals and winners ──
 
 
 def test_a_winner_is_one_that_no_interval_reaches():
@@ -134,9 +125,6 @@ def test_the_interval_of_a_single_pair_holds_the_true_ratio_of_noisy_rounds():
         found = of_pair(value, 2.0, None, ours, plain)
         held += found.low <= 1 <= found.high
     assert held > 0.92 * 300, "three standard errors below 95 %"
-
-
-# ── other programs ──
 
 
 def test_one_run_beside_other_programs_decides_nothing_that_they_may_have_caused():

@@ -79,9 +79,6 @@ def test_frequent_words_are_those_the_target_wrote():
         frequent(samples, 200)
 
 
-# ── blocks ──
-
-
 def of_block(learning, draws=None):
     """A batch of two texts with prompts of 4 and 6 tokens."""
     ids = torch.randint(0, VOCABULARY, (2, 20), generator=torch.Generator().manual_seed(1))
