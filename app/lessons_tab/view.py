@@ -97,7 +97,7 @@ class LessonRenderer:
         self.lesson, self.runs, self.words = lesson, runs, set()
         self.known = names(runs) | {"minutes": minutes(lesson), "class_minutes": minutes(lesson, together=True)}
 
-    def sum(self, text: str) -> Any:
+    def evaluate(self, text: str) -> Any:
         try:
             return expressions.evaluate(text, self.known)
         except (ValueError, TypeError, ZeroDivisionError, IndexError, AttributeError) as error:
@@ -124,7 +124,7 @@ class LessonRenderer:
         return pieces
 
     def shown(self, text: str, form: str) -> str:
-        value = self.sum(text)
+        value = self.evaluate(text)
         if isinstance(value, float) and not form:
             form = ".3g"
         return format(value, form).replace("%", " %")
@@ -143,12 +143,12 @@ class LessonRenderer:
         }
 
     def own(self, own: Own) -> dict:
-        v = self.sum(own.v) if own.v else None
+        v = self.evaluate(own.v) if own.v else None
         return {"note": self.line(own.note), "v": v, "gamma": own.gamma, "view": own.view}
 
     def settings(self, values: Mapping[str, Any]) -> dict:
         """Every text is an expression; a table holds more of them."""
-        evaluate = {str: self.sum, dict: self.settings}
+        evaluate = {str: self.evaluate, dict: self.settings}
         return {key: evaluate.get(type(value), lambda other: other)(value) for key, value in values.items()}
 
     def target(self, step: Step) -> dict | None:
@@ -175,7 +175,7 @@ class LessonRenderer:
         """The question with its ``options``, exactly one of them right, or with its number and tolerance."""
         question = {"kind": ask.kind, "text": self.line(ask.text), "explain": self.line(ask.explain)}
         if ask.kind == "number":
-            answer, within = float(self.sum(ask.answer)), float(self.sum(ask.within))
+            answer, within = float(self.evaluate(ask.answer)), float(self.evaluate(ask.within))
             if within <= 0:
                 raise LessonError(f"lesson {self.lesson.number}: {ask.text!r} accepts no guess")
             replies = {"low": self.line(ask.low), "high": self.line(ask.high)}
@@ -192,7 +192,7 @@ class LessonRenderer:
                 for name, text in TRUE_TO.items()
             ]
         else:
-            question["options"] = [self.option(option, self.sum(option.when) is True) for option in ask.options]
+            question["options"] = [self.option(option, self.evaluate(option.when) is True) for option in ask.options]
         if sum(option["right"] for option in question["options"]) != 1:
             raise LessonError(f"lesson {self.lesson.number}: {ask.text!r} has not exactly one right answer")
         return question

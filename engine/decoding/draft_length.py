@@ -90,6 +90,8 @@ class AdaptiveGamma:
         return (accepted + PRIOR_WEIGHT * prior) / (accepted + rejected + PRIOR_WEIGHT)
 
     def choose(self, keys, most: int) -> int:
+        """The drafts of this round, at most ``most``. For a drafter that decides token by token (PER_TOKEN) the largest
+        number: `worth_drafting` is asked after each."""
         if keys == PER_TOKEN:
             if self.c + self._scoring(1) >= 1.0:
                 return 0  # even a draft that is always accepted costs more than it saves
