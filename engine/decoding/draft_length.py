@@ -91,7 +91,7 @@ class AdaptiveGamma:
 
     def choose(self, keys, most: int) -> int:
         """The drafts of this round, at most ``most``. For a drafter that decides token by token (PER_TOKEN) the largest
-        number: `worth_drafting` is asked after each."""
+        number: `worth_drafting` decides after each."""
         if keys == PER_TOKEN:
             if self.c + self._scoring(1) >= 1.0:
                 return 0  # even a draft that is always accepted costs more than it saves
