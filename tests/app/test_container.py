@@ -99,6 +99,7 @@ def proxy(target: str, prefix: str) -> Iterator[str]:
         thread.join(10)
 
 
+@pytest.mark.slow
 @pytest.mark.browser  # it shares their server's port range and gradio's client
 def test_a_run_behind_a_proxy_with_a_path(tmp_path):
     """As docs/container.md says: the proxy cuts the path off, and GRADIO_ROOT_PATH names it."""

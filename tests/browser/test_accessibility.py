@@ -136,6 +136,7 @@ def test_axe_reports_pale_words_on_the_page_and_in_a_dialog(visit):
     assert any(line.startswith("color-contrast") for line in violations(page)), "what the dialog covered"
 
 
+@pytest.mark.slow
 def test_tab_goes_once_through_the_page_and_every_stop_can_be_seen(visit):
     page = visit()
     stops = []

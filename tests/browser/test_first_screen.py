@@ -42,6 +42,7 @@ def test_stop_keeps_what_there_is_and_the_next_run_works(visit, fake, request, n
     expect(speedup(page)).to_have_text(SPEEDUP)
 
 
+@pytest.mark.slow
 @pytest.mark.timing
 def test_closing_the_tab_frees_the_device(visit, fake):
     """Another visitor's run starts soon after the first tab is gone; the made-up engine runs one at a time."""

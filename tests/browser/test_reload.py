@@ -33,6 +33,7 @@ def test_a_run_goes_on_through_a_reload_and_its_end_counts(visit, fake):
     expect(page.locator("#trace-file")).to_be_enabled()
 
 
+@pytest.mark.slow
 @pytest.mark.timing
 def test_stop_ends_a_run_that_came_through_a_reload(visit, fake):
     fake(step=0.1)
