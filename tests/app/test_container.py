@@ -53,6 +53,7 @@ def health_check(port: str) -> int:
     return subprocess.run(["sh", "-c", command], env=os.environ | {"PORT": port}, stderr=subprocess.DEVNULL).returncode
 
 
+@pytest.mark.slow
 def test_it_starts_with_its_environment_and_is_healthy(tmp_path):
     assert step("USER") == "lens"
     assert json.loads(step("CMD")) == ["python", "app.py"] and "SPECLENS_CACHE=/weights" in step("ENV")

@@ -93,6 +93,7 @@ def test_reset_brings_every_setting_back_but_not_the_prompt_and_the_dice_a_new_s
     expect(page.get_by_label("chat", exact=True)).to_be_checked()
 
 
+@pytest.mark.slow
 def test_settings_of_one_method_or_rule_show_only_with_it_and_come_with_a_link(visit):
     page = visit("?pair=thinker&method=lookahead&window=3&acceptance=typical&epsilon=0.2")
     page.locator("#settings").click()
@@ -129,6 +130,7 @@ def test_nothing_is_clipped_at_any_width_and_a_closed_drawer_takes_no_focus(visi
         expect(page.locator("#seed")).to_be_hidden()
 
 
+@pytest.mark.slow
 def test_a_model_of_ones_own_in_two_clicks(visit):
     page = visit()
     fill(page, prompt="Hello", tokens="12")

@@ -112,6 +112,7 @@ def test_sliders_move_by_keyboard_and_by_dragging_in_the_pictures(theory):
     assert page.locator(".sl-theory [name=gamma]").input_value() == "1"
 
 
+@pytest.mark.slow
 def test_the_recorded_exits_are_drawn_with_a_sentence(theory):
     chart = theory.locator('[data-chart="exits"]')
     chart.scroll_into_view_if_needed()

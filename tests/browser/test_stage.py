@@ -200,6 +200,7 @@ def step_through_a_branch(page: Page, at: int) -> None:
     page.keyboard.press("Escape")
 
 
+@pytest.mark.slow
 def test_presentation_is_the_stage_alone_in_large_type(visit, tmp_path):
     page = visit(viewport={"width": 1280, "height": 720})
     press_run(page, tokens="24", temperature="0.8")

@@ -85,6 +85,7 @@ def test_every_lesson_opens_from_disk_and_plays_a_text_of_ones_own(opened):
             assert violations(page, ".sl-lesson-own") == [], lesson.title
 
 
+@pytest.mark.slow
 def test_a_class_sheet_is_one_page(opened):
     page = opened()
     for lesson in lessons():

@@ -50,6 +50,7 @@ def test_a_run_and_its_baseline_come_back_whole(visit, folder):
     assert whole["run"] == whole["baseline"] == own and len(own) == 24
 
 
+@pytest.mark.slow
 def test_the_engines_own_sentence_arrives(visit):
     assert "BadInput" in visit["long"]["error"] and "attends to 256" in visit["long"]["error"]
     assert visit["long"]["run"] == []
