@@ -31,7 +31,7 @@ from engine.training.exported_head import start_from_head, words_of_head
 from engine.training.generate import read_folder
 from engine.training.hidden_states import Features
 from engine.training.prompts import EVALUATION, evaluated_in
-from engine.training.students import LmShape, new_eagle, new_lm, student_class
+from engine.training.students import EagleStudent, LmShape, new_lm, student_class
 from engine.training.teacher import Teacher
 from engine.weights.catalogue import get_pair
 from engine.weights.checkpoint_dir import weights_hash
@@ -184,7 +184,7 @@ class TrainingProject:
             return new_lm(teacher, words, setup.shape, setup.seed).to(self.device)
         scales = tap_scales(features, setup.taps) if features else torch.ones(len(setup.taps))
         if setup.student == "eagle":
-            return new_eagle(teacher, words, len(scales), teacher.layer, scales, setup.is_normed).to(self.device)
+            return EagleStudent.new(teacher, words, scales, setup.is_normed).to(self.device)
         if setup.student != "block":
             return student_class(setup.student).new(teacher, words, scales).to(self.device)
         student = BlockStudent.new(teacher, words, scales, setup.layers)

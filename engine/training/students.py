@@ -55,8 +55,8 @@ class EagleStudent(Student):
     RECIPE = " Reads the states entering layers {taps}; rollouts of {rollout} steps as the run went on."
 
     @staticmethod
-    def new(teacher: Teacher, words: torch.Tensor, scales: torch.Tensor) -> "EagleStudent":
-        return new_eagle(teacher, words, len(scales), teacher.layer, scales)
+    def new(teacher: Teacher, words: torch.Tensor, scales: torch.Tensor, is_normed: bool = False) -> "EagleStudent":
+        return new_eagle(teacher, words, len(scales), teacher.layer, scales, is_normed)
 
     @staticmethod
     def rollout(is_continued: bool) -> Rollout:

@@ -169,3 +169,12 @@ def violations(page: Page, within: str | None = None) -> list[str]:
     if not page.evaluate("'axe' in window"):
         page.evaluate(AXE_SCRIPT)
     return page.evaluate(_VIOLATIONS, within)
+
+
+def check_light_and_dark(page: Page, within: str) -> None:
+    """Nothing is wider than a light desktop or a dark phone, and axe finds nothing grave on either."""
+    for scheme, width in (("light", 1280), ("dark", 390)):
+        page.emulate_media(color_scheme=scheme)
+        page.set_viewport_size({"width": width, "height": 900})
+        page.wait_for_function(f"{OVERFLOW} <= 0")
+        assert violations(page, within) == [], scheme

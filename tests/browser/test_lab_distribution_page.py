@@ -6,7 +6,7 @@ import json
 import re
 
 import pytest
-from page_actions import OVERFLOW, drawn, open_lab, saved, set_number, violations
+from page_actions import check_light_and_dark, drawn, open_lab, saved, set_number
 from playwright.sync_api import Page, expect
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow, pytest.mark.xdist_group("tiny server")]
@@ -44,11 +44,7 @@ def test_right_then_wrong_then_the_files_then_stop(visit, tiny_server):
     outcomes = list(csv.DictReader(io.StringIO(saved(page, "lossless-outcomes-csv"))))
     assert sum(int(row["seen"]) for row in outcomes) == 300 and outcomes[0]["text"] == "sun sun sun"
     assert "argmax-drafts" in saved(page, "lossless-rules-csv")
-    for scheme, width in (("light", 1280), ("dark", 390)):
-        page.emulate_media(color_scheme=scheme)
-        page.set_viewport_size({"width": width, "height": 900})
-        page.wait_for_function(f"{OVERFLOW} <= 0")
-        assert violations(page, "#lab-distribution") == [], scheme
+    check_light_and_dark(page, "#lab-distribution")
     page.set_viewport_size({"width": 1280, "height": 900})
     set_number(page, "lossless-runs", 20_000)
     page.locator("#lossless-run").click()

@@ -6,7 +6,7 @@ import json
 import re
 
 import pytest
-from page_actions import OVERFLOW, open_lab, saved, set_number, tick, violations
+from page_actions import check_light_and_dark, open_lab, saved, set_number, tick
 from playwright.sync_api import Page, expect
 
 from engine.trace.noise import NOISE
@@ -52,11 +52,7 @@ def test_points_are_measured_stopped_gone_on_with_saved_and_cleared(visit, tiny_
 
     table = list(csv.DictReader(io.StringIO(saved(page, "theory-csv"))))
     assert len(table) == len(json.loads(saved(page, "theory-json"))["points"]) == points(page).count()
-    for scheme, width in (("light", 1280), ("dark", 390)):
-        page.emulate_media(color_scheme=scheme)
-        page.set_viewport_size({"width": width, "height": 900})
-        page.wait_for_function(f"{OVERFLOW} <= 0")
-        assert violations(page, "#lab-theory") == [], scheme
+    check_light_and_dark(page, "#lab-theory")
     page.set_viewport_size({"width": 1280, "height": 900})
 
     page.get_by_role("tab", name="Sweep").click()  # the curves are fed anew when the tab is opened again

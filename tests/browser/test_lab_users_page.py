@@ -5,7 +5,7 @@ import io
 import re
 
 import pytest
-from page_actions import OVERFLOW, drawn, open_lab, saved, set_number, tick, violations
+from page_actions import check_light_and_dark, drawn, open_lab, saved, set_number, tick
 from playwright.sync_api import expect
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow, pytest.mark.xdist_group("tiny server")]
@@ -39,8 +39,4 @@ def test_many_users_are_measured_stopped_continued_and_exported(visit, tiny_serv
     lines = list(csv.DictReader(io.StringIO(saved(page, "users-csv"))))
     assert [(line["users"], line["method"]) for line in lines[:3]] == [("1", "lm"), ("1", "ngram"), ("1", "none")]
     assert len(lines) == 12 and {line["prompts_are"] for line in lines} == {"short"}
-    for scheme, width in (("light", 1280), ("dark", 390)):
-        page.emulate_media(color_scheme=scheme)
-        page.set_viewport_size({"width": width, "height": 800})
-        page.wait_for_function(f"{OVERFLOW} <= 0")
-        assert violations(page, "#lab-users") == [], scheme
+    check_light_and_dark(page, "#lab-users")

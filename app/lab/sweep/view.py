@@ -194,7 +194,9 @@ def _overall(first: Sequence[Cell]) -> str:
     if len(drafting) == 1:
         return f"Good on these texts: {names[0]} plain decoding. Settings that came out as noise may be as fast."
     pays = (
-        "all faster than plain decoding" if all(c.measured.tone == "faster" for c in first) else "not all surely faster"
+        "all faster than plain decoding"
+        if all(c.measured.tone == "faster" for c in drafting)
+        else "not all surely faster"
     )
     return f"These cannot be told apart, {pays}: {'; '.join(names[:3])}. More texts or repeats would tell."
 
