@@ -140,7 +140,7 @@ def distil(
     layers: Annotated[int, typer.Option(min=1, max=8, help="Of a block head; more guess better, and cost more.")] = 1,
     normed: Annotated[bool, typer.Option(help="An EAGLE head that norms what it reads and feeds back (3.1).")] = False,
     tv: Annotated[float, typer.Option(min=0.0, max=1.0, help="Share of total variation in the loss.")] = 0.0,
-    start: Annotated[Path | None, typer.Option(metavar="DIR", help="An older WORK/STUDENT, or an EAGLE head.")] = None,
+    start: Annotated[Path | None, typer.Option(metavar="DIR", help="WORK/STUDENT, or an exported draft.")] = None,
     precision: Annotated[str, typer.Option(help="Of the target whose states are read: fp32, bf16 or fp16.")] = AUTO,
     samples: Files = None, pair: Pair = "smollm2-135m", work: Work = None, device: Device = AUTO, seed: Seed = 0,
 ):  # fmt: skip

@@ -39,7 +39,7 @@ class ExitModel:
 
     def __init__(self, folder: Path, target: LlamaModel, config: ExitConfig | None = None, weights=None):
         """``config`` and ``weights`` replace those of the folder. Raises Unavailable if they fit another target."""
-        config = config or _read_config(folder)
+        config = config or read_exit_config(folder)
         self.target, self.dtype, self.device, self.eps = target, target.dtype, target.device, target.eps
         self.exit_layer, self.inner, self.max_length = config.exit_layer, config.intermediate_size, target.max_length
         if (config.hidden_size, config.vocab_size) != (target.width, target.vocab_size):
@@ -79,7 +79,7 @@ class ExitModel:
         return self.output(F.rms_norm(x, x.shape[-1:], self.norm, self.eps))
 
 
-def _read_config(folder: Path) -> ExitConfig:
+def read_exit_config(folder: Path) -> ExitConfig:
     """Reads the head's config.json. Unavailable names the wrong field."""
     path = Path(folder) / "config.json"
     try:

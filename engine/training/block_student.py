@@ -3,8 +3,9 @@
 import torch
 from torch import nn
 
+from engine.models.safetensors_reader import TensorReader
 from engine.training.block_module import BlockHead
-from engine.training.students import Batch, Rollout, Student, reply_mask, start_from_target
+from engine.training.students import Batch, EagleStudent, Rollout, Student, reply_mask, start_from_target
 from engine.training.teacher import Teacher
 
 
@@ -44,6 +45,13 @@ class BlockStudent(Student):
     @staticmethod
     def rollout(is_continued: bool) -> Rollout:
         return ((0.0, BlockStudent.SLOTS),)
+
+    layers_read = staticmethod(EagleStudent.layers_read)
+
+    def stored_names(self, read: TensorReader) -> dict[str, str]:
+        """Those of an EAGLE head, and of a block head its mask; further layers stay."""
+        mask = {"mask_hidden": "mask_hidden"} if "mask_hidden" in read else {}
+        return EagleStudent.stored_names(self, read) | mask
 
     def __init__(self, teacher: Teacher, words: torch.Tensor, taps: int, layers: int = 1):
         super().__init__()

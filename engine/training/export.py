@@ -27,7 +27,6 @@ from engine.training.teacher import Teacher
 from engine.weights.head_kinds import head_kind
 from engine.weights.specs import ModelSpec
 
-MEDUSA_FILE = "medusa_lm_head.safetensors"  # of TGI's layout and of Medusa 0.1
 _EAGLE3 = "LlamaForCausalLMEagle3"  # the name of the architecture in vLLM and SGLang
 _TOKENIZER = (  # copied if the target has them
     "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json", "vocab.json",
@@ -95,7 +94,7 @@ def _write_eagle(student, teacher: Teacher, tensors: dict, config: dict, folder:
     """Writes the tensors in 16 bits, and the map of the student's words."""
     tensors = {name: t.detach().to("cpu", torch.bfloat16).contiguous() for name, t in tensors.items()}
     tensors |= vocabulary_map(student.words.cpu(), teacher.config.vocab_size)
-    replace_folder(folder, lambda work: _write_head(work, "model.safetensors", tensors, config, card))
+    replace_folder(folder, lambda work: _write_head(work, student.FILE, tensors, config, card))
 
 
 def medusa(student, teacher: Teacher, taps: tuple[int, ...], target: ModelSpec, folder: Path, card: str) -> None:
@@ -108,7 +107,7 @@ def medusa(student, teacher: Teacher, taps: tuple[int, ...], target: ModelSpec, 
         "medusa_num_heads": len(student.module), "medusa_num_layers": 1, "vocab_size": teacher.config.vocab_size,
         "base_model_name_or_path": target.repo or target.name, "torch_dtype": "float16",
     }  # fmt: skip
-    replace_folder(folder, lambda work: _write_head(work, MEDUSA_FILE, tensors, config, card))
+    replace_folder(folder, lambda work: _write_head(work, student.FILE, tensors, config, card))
 
 
 def exit_head(
@@ -121,7 +120,7 @@ def exit_head(
         "exit_layer": taps[0], "hidden_size": c.hidden_size, "intermediate_size": student.INNER,
         "vocab_size": c.vocab_size, "torch_dtype": "float16",
     }  # fmt: skip
-    replace_folder(folder, lambda work: _write_head(work, "model.safetensors", tensors, config, card))
+    replace_folder(folder, lambda work: _write_head(work, student.FILE, tensors, config, card))
 
 
 def _with_words(tensors: dict[str, torch.Tensor], student, teacher: Teacher) -> dict[str, torch.Tensor]:

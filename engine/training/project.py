@@ -27,7 +27,7 @@ from engine.training import hidden_states as feature_file
 from engine.training.block_student import BlockStudent
 from engine.training.dataset import Samples
 from engine.training.distil import Recipe
-from engine.training.exported_head import start_from_head, words_of_head
+from engine.training.exported_draft import is_exported, start_from, words_of_draft
 from engine.training.generate import read_folder
 from engine.training.hidden_states import Features
 from engine.training.prompts import EVALUATION, evaluated_in
@@ -148,14 +148,14 @@ class TrainingProject:
             raise BadInput(f"An exit head reads the state after one layer or more; name one number, not {list(taps)}.")
         if layers > 1 and student != "block":
             raise BadInput(f"A {student} draft has its number of layers; --layers is for block heads.")
-        if is_normed and (student != "eagle" or (start and (Path(start) / "config.json").exists())):
+        if is_normed and (student != "eagle" or (start and is_exported(start))):
             raise BadInput("--normed is for an EAGLE head that begins anew, or as an older one of that kind.")
         frequent(samples, words)  # raises BadInput if there are too few
         older, target = str(Path(start).resolve()) if start else "", weights_hash(self.target)
         described = samples.fingerprint()
         setup = StudentSetup(student, tuple(taps), words, described, seed, LmShape(), older, target, layers, is_normed)
-        if start and is_head(setup):
-            words_of_head(Path(start), self.pair.target.vocab_size, setup.taps, words)  # raises if it does not fit
+        if start and is_exported(start):
+            self._words(setup, samples)  # raises if it does not fit
         elif start:
             _check_same_kind(setup, StudentSetup.read(Path(start)))
         folder = self.folder / student
@@ -168,15 +168,21 @@ class TrainingProject:
     def student(self, setup: StudentSetup, teacher: Teacher, samples: Samples, features: Features | None):
         """Returns a student, initialised from the target or from an older draft, and the number of reply tokens that
         the older draft was trained on."""
-        if is_head(setup):
-            words = words_of_head(Path(setup.start), self.pair.target.vocab_size, setup.taps, setup.words)
-            student = self._new(setup, teacher, words, features)
-            start_from_head(student.module, Path(setup.start))
-            return student, 0
-        if setup.start:
+        if setup.start and not is_exported(setup.start):
             student, state = self.restore(setup, teacher, Path(setup.start))
             return student, state["seen"]
-        return self._new(setup, teacher, frequent(samples, setup.words), features), 0
+        student = self._new(setup, teacher, self._words(setup, samples), features)
+        if setup.start:
+            start_from(student, Path(setup.start))
+        return student, 0
+
+    def _words(self, setup: StudentSetup, samples: Samples) -> torch.Tensor:
+        """[Vd] the words of the draft that the student starts from, else those that the target writes most."""
+        words = None
+        if setup.start:
+            kind, taps = student_class(setup.student), setup.taps
+            words = words_of_draft(kind, Path(setup.start), self.pair.target.vocab_size, taps, setup.words)
+        return frequent(samples, setup.words) if words is None else words
 
     def _new(self, setup: StudentSetup, teacher: Teacher, words: torch.Tensor, features: Features | None):
         torch.manual_seed(setup.seed)
@@ -205,11 +211,6 @@ class TrainingProject:
         except Exception as error:  # pickle, zip and shape errors alike
             raise BadInput(f"The checkpoint {path} cannot be read; delete it to begin anew.") from error
         return student, state
-
-
-def is_head(setup: StudentSetup) -> bool:
-    """Whether an EAGLE or block student starts from an exported head, not from an older student's checkpoint."""
-    return setup.student in ("eagle", "block") and bool(setup.start) and (Path(setup.start) / "config.json").exists()
 
 
 def _read(path: Path, vocabulary: int) -> Samples:

@@ -6,6 +6,7 @@ only.
 """
 
 from dataclasses import dataclass
+from pathlib import Path
 
 import torch
 import torch.nn.functional as F
@@ -13,7 +14,11 @@ from torch import nn
 from transformers import LlamaConfig, LlamaForCausalLM
 
 from engine.config import imported
-from engine.training.eagle3_module import EagleHead
+from engine.errors import BadInput
+from engine.models.eagle_config import read_config
+from engine.models.exit_head import read_exit_config
+from engine.models.safetensors_reader import TensorReader
+from engine.training.eagle3_module import TENSORS, EagleHead
 from engine.training.teacher import Teacher
 from engine.weights.head_kinds import head_kind
 
@@ -42,6 +47,17 @@ def reply_mask(batch: Batch, ahead: int) -> torch.Tensor:
 class Student(nn.Module):
     """Base of all kinds."""
 
+    FILE = "model.safetensors"  # of an exported one
+
+    @staticmethod
+    def layers_read(folder: Path) -> tuple[int, ...] | None:
+        """The target's layers that the exported draft in this folder reads; None of a kind that has no choice."""
+        return None
+
+    def stored_names(self, read: TensorReader) -> dict[str, str]:
+        """The tensor of an exported draft that holds each parameter of ``module``."""
+        return {name: name for name, _ in self.module.named_parameters()}
+
     def covers(self, batch: Batch, k: int) -> torch.Tensor | bool:
         """Where [B, L] draft step k is computed."""
         return True
@@ -63,6 +79,18 @@ class EagleStudent(Student):
         """Longer during training, and sooner for an older head."""
         return ((0.0, 1), (0.12, 2), (0.7, 3)) if is_continued else ((0.0, 1), (0.55, 2), (0.8, 3))
 
+    @staticmethod
+    def layers_read(folder: Path) -> tuple[int, ...]:
+        config = read_config(folder)
+        if config.fc_norm or config.norm_before_fc or config.norm_output:
+            raise BadInput(f"The head in {folder} norms its states (EAGLE-3.1); start from its WORK/eagle instead.")
+        return config.eagle_config.eagle_aux_hidden_state_layer_ids
+
+    def stored_names(self, read: TensorReader) -> dict[str, str]:
+        at = "layers.0." if "layers.0.hidden_norm.weight" in read else "midlayer."
+        layer = {ours: at + theirs for ours, theirs in TENSORS.items()}
+        return layer | {"fc.weight": "fc.weight", "norm": "norm.weight"}
+
     def __init__(self, module: EagleHead, words: torch.Tensor):
         super().__init__()
         self.module = module
@@ -83,6 +111,7 @@ class MedusaStudent(Student):
     rows of ``words`` [Vd], and stays as it is. Draft step k is head k: it does not see the tokens between."""
 
     shift, reduced, reads_taps = 1, True, False
+    FILE = "medusa_lm_head.safetensors"  # of TGI's layout and of Medusa 0.1
     HEADS = 3  # a fourth would be right too rarely to pay
     USE = (
         "Medusa-1 heads on the target's last hidden state, with rows of its own output layer (layout of TGI's version "
@@ -97,6 +126,9 @@ class MedusaStudent(Student):
     @staticmethod
     def rollout(is_continued: bool) -> Rollout:
         return ((0.0, MedusaStudent.HEADS),)
+
+    def stored_names(self, read: TensorReader) -> dict[str, str]:
+        return {name: name.replace(".", ".0.linear.", 1) for name, _ in self.module.named_parameters()}
 
     def __init__(self, teacher: Teacher, words: torch.Tensor):
         super().__init__()
@@ -147,6 +179,10 @@ class ExitStudent(Student):
         "`engine/models/exit_head.py`; the map of the words is that of an EAGLE-3 head)."
     )
     RECIPE = " Reads the state after {taps} layers; the layers themselves are not trained."
+
+    @staticmethod
+    def layers_read(folder: Path) -> tuple[int, ...]:
+        return (read_exit_config(folder).exit_layer,)
 
     @staticmethod
     def new(teacher: Teacher, words: torch.Tensor, scales: torch.Tensor) -> "ExitStudent":

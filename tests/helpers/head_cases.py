@@ -96,7 +96,7 @@ CASES = [
     HeadCase(
         "medusa", "medusa", "Medusa heads",
         lambda teacher: MedusaStudent(teacher, WORDS),
-        (2,), export.MEDUSA_FILE, "medusa_lm_head.pt",
+        (2,), MedusaStudent.FILE, "medusa_lm_head.pt",
         {f"{k}.0.linear.{part}": (E, E)[:n] for k in range(3) for n, part in ((2, "weight"), (1, "bias"))},
         most=3, noise=0.2, noise_seed=4,
     ),

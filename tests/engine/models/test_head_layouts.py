@@ -16,7 +16,7 @@ from transformers.models.llama import modeling_llama as llama
 from engine.models.heads import load_head
 from engine.models.runner import DecoderRunner
 from engine.trace.events import CostModel
-from engine.training.export import MEDUSA_FILE
+from engine.training.students import MedusaStudent
 from engine.weights.catalogue import get_pair
 
 E, H, K, D, INNER, LAYERS, WORDS = 64, 4, 2, 16, 48, 7, VOCABULARY // 2
@@ -267,7 +267,7 @@ def test_medusa_heads_say_what_the_paper_says(tmp_path, target, kind, heads, wor
     model, words = model_folder(tmp_path / "target", target), torch.tensor(words)
     tensors = medusa_tensors(kind, words, heads)
     config = {"medusa_num_heads": 2, "medusa_num_layers": 1, "base_model_name_or_path": "owner/target"}
-    write(tmp_path / "heads", tensors, config, MEDUSA_FILE)
+    write(tmp_path / "heads", tensors, config, MedusaStudent.FILE)
     engine = load_unrounded(f"{tmp_path / 'target'}+{tmp_path / 'heads'}", "medusa", runtime)
     last = model.model(torch.tensor([TEXT[:11]])).last_hidden_state[0, -1:]
     target, drafter = begin(engine, "medusa", TEXT[:12])

@@ -16,8 +16,8 @@ from engine.models.heads import load_head
 from engine.models.runner import DecoderRunner
 from engine.trace.events import CostModel
 from engine.training import export
-from engine.training.exported_head import words_of_head
-from engine.training.students import new_eagle
+from engine.training.exported_draft import words_of_draft
+from engine.training.students import EagleStudent, new_eagle
 from engine.training.teacher import Teacher
 
 L = 24
@@ -105,4 +105,4 @@ def test_its_layout_is_that_of_vllm_and_it_starts_no_other_head(normed):
     config = json.loads((folder / "config.json").read_text())
     assert config["fc_norm"] and config["norm_output"]
     with pytest.raises(BadInput, match="norms its states"):
-        words_of_head(folder, VOCABULARY, (0, 1, 2), len(WORDS))
+        words_of_draft(EagleStudent, folder, VOCABULARY, (0, 1, 2), len(WORDS))

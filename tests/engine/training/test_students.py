@@ -15,7 +15,7 @@ from engine.errors import BadInput
 from engine.training import export
 from engine.training.block_student import BlockStudent
 from engine.training.dataset import Samples
-from engine.training.exported_head import start_from_head, words_of_head
+from engine.training.exported_draft import start_from, words_of_draft
 from engine.training.project import frequent
 from engine.training.students import Batch, LmShape, LmStudent, new_eagle, new_lm
 
@@ -134,9 +134,9 @@ def test_a_block_may_begin_as_an_eagle_head(learning, tmp_path):
     head, block, batch = learning.student("eagle", seed=7), learning.student("block"), of_block(learning)
     for parameter in head.parameters():
         parameter.copy_(parameter.bfloat16())
-    start_from_head(block.module, folder)
+    start_from(block, folder)
     assert torch.allclose(block.states(batch, 2)[0], head.states(batch, 1)[0], atol=1e-4)
-    assert torch.equal(words_of_head(folder, VOCABULARY, (0, 1), WORDS), learning.words)
+    assert torch.equal(words_of_draft(BlockStudent, folder, VOCABULARY, (0, 1), WORDS), learning.words)
 
 
 def test_a_head_to_begin_from_that_does_not_fit_is_refused(learning, tmp_path):
@@ -147,17 +147,21 @@ def test_a_head_to_begin_from_that_does_not_fit_is_refused(learning, tmp_path):
         ((WORDS // 2, (0, 1), WORDS), "cannot be started from: .* words that the target does not have"),
     ):
         with pytest.raises(BadInput, match=sentence):
-            words_of_head(folder, *asked)
+            words_of_draft(BlockStudent, folder, *asked)
     with pytest.raises(BadInput, match="cannot be started from"):
-        words_of_head(tmp_path, VOCABULARY, (0, 1), WORDS)
+        words_of_draft(BlockStudent, tmp_path, VOCABULARY, (0, 1), WORDS)
 
 
 @torch.no_grad()
-def test_a_head_goes_on_where_an_exported_one_ended(learning, tmp_path):
-    old, new, batch = learning.student("block"), learning.student("block"), of_block(learning)
-    for parameter in old.parameters():
-        parameter.copy_(torch.randn_like(parameter).mul(0.1).bfloat16())
-    export.block(old, learning.teacher, (0, 1), None, tmp_path / "block", "a card")
-    start_from_head(new.module, tmp_path / "block")
-    for some, others in zip(*(student.states(batch, 3) for student in (old, new)), strict=True):
-        assert torch.equal(some, others)
+@pytest.mark.parametrize("kind", ["lm", "eagle", "block", "medusa", "exit"])
+def test_a_draft_goes_on_where_an_exported_one_ended(journey, learning, root, kind):
+    words = learning.words
+    new = new_lm(learning.teacher, words, LmShape(), 3) if kind == "lm" else learning.student(kind, seed=3)
+    start_from(new, root / kind)
+    trained = torch.load(journey.work / kind / "checkpoint.pt", weights_only=True)["student"]
+    for name, parameter in new.module.named_parameters():
+        assert torch.allclose(parameter, trained[name], rtol=2**-8, atol=1e-6), name
+    other = root / ("lm" if kind == "exit" else "exit")
+    with pytest.raises(BadInput, match="cannot be started from"):
+        words_of_draft(type(new), other, VOCABULARY, (0, 1), WORDS)
+        start_from(new, other)
