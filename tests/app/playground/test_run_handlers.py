@@ -208,10 +208,7 @@ def test_whatever_happens_the_buttons_come_back():
 
 @pytest.mark.parametrize(
     ("sign", "worker", "words"),
-    [
-        ('"round"', {"step": 0.05}, "Stopped"),
-        ("Loading", {"load": 0.5}, "Stopped before the first token."),
-    ],
+    [('"round"', {"step": 0.05}, "Stopped"), ("Loading", {"load": 0.5}, "Stopped before the first token.")],
 )
 def test_stop_keeps_what_there_is_and_the_next_press_is_not_stopped(sign, worker, words):
     worker = FakeWorker(**worker)

@@ -4,23 +4,11 @@ from collections import Counter
 from dataclasses import replace
 from functools import cache
 
+import head_cases
 import pytest
 import torch
 from chi_squared import CAUGHT, FALSE_ALARM, joint_p_value, two_token_law
-from head_cases import (
-    CASE_OF,
-    CASES,
-    CHEAP,
-    KINDS,
-    TEXT,
-    WORDS,
-    E,
-    begin,
-    changed,
-    engine_with,
-    load_unrounded,
-    trained_logits,
-)
+from head_cases import CASE_OF, CASES, CHEAP, KINDS, TEXT, WORDS, E, begin, changed, engine_with
 from safetensors.torch import load_file
 from tiny_models import RUNTIMES
 from tiny_pairs import VOCABULARY, generated, ids_of, model_folder, request, run, without_clocks
@@ -51,7 +39,7 @@ def engines(heads):
     def engine(method: str, runtime="onnx"):
         key = (CASE_OF[method].kind, runtime)
         if key not in loaded:
-            loaded[key] = load_unrounded(heads.pair(key[0]), method, runtime)
+            loaded[key] = head_cases.load_unrounded(heads.pair(key[0]), method, runtime)
         loaded[key]._costs |= dict.fromkeys(("none", "auto", *loaded[key].methods), CHEAP)
         return loaded[key]
 
@@ -75,7 +63,7 @@ def test_drafts_are_what_was_trained(heads, engines, case, runtime, penalty):
         drafts = draft.tokens.tolist()
         assert len(draft) == min(5, case.most) and draft.passes == case.steps(5) and draft.parents is None
         assert target.length == known - 1 and torch.equal(target.cache.keys[:, :, : known - 1], before)
-        right = trained_logits(heads, case.kind, TEXT[:known], drafts)
+        right = head_cases.trained_logits(heads, case.kind, TEXT[:known], drafts)
         for k, (logits, q) in enumerate(zip(right, draft.q, strict=True)):
             seen = torch.zeros(VOCABULARY, dtype=torch.bool)
             seen[[*TEXT[:6], *drafts[:k]]] = True

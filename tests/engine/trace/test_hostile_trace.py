@@ -142,9 +142,6 @@ def test_a_large_hostile_trace_is_refused_quickly_and_in_little_memory(what, tmp
     assert done.returncode == 0 and done.stdout.startswith("This "), done.stdout + done.stderr
 
 
-# --- folders, devices and huge files ---------------------------------------------------------------------------------
-
-
 NO_POSIX = pytest.mark.skipif(not Path("/dev/zero").exists(), reason="needs a POSIX system")
 
 

