@@ -208,8 +208,7 @@ def test_what_the_hub_answers_is_one_sentence(tree, hub):
 
 
 def test_a_hub_that_is_gone_and_a_login_that_is_missing_are_one_sentence(tree, hub, monkeypatch, tmp_path):
-    hub.shutdown()
-    hub.server_close()
+    hub.close()
     refused(tree, r"broke off \(.+\)")
     monkeypatch.setenv("HF_TOKEN", "")
     monkeypatch.setattr("huggingface_hub.constants.HF_TOKEN_PATH", str(tmp_path / "none"))

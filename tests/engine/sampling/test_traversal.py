@@ -59,19 +59,12 @@ def trees(replace: bool, *cases):
 def test_it_has_the_targets_law_and_accepts_at_least_as_many_drafts(rule, parents, vocabulary, seed, replace):
     model, draft = table_model(vocabulary, seed), table_model(vocabulary, seed + 1, holes=0.2 if rule is block else 0.0)
     q_law = list(tree_q_law(draft, vocabulary, parents, replace))
-    depth = 1 + max(len(path) for path in paths_of(parents))
+    depth = 1 + max(len(path) for path in exact_laws.paths_of(parents, parents))
     assert_target_law(as_rule(rule, parents), model, q_law, parents, depth, rule_law(parents))
     together = exact_laws.mean_accepted(as_rule(rule, parents), model, q_law, parents, rule_law(parents))
     alone = exact_laws.mean_accepted(as_rule(walk_tree, parents), model, q_law, parents, law)
     assert together >= alone - 1e-6
     assert together > alone + 1e-5 or len(set(parents)) == 1, "with one level nothing can be rescued"
-
-
-def paths_of(parents) -> list[tuple[int, ...]]:
-    paths = [()]
-    for i, parent in enumerate(parents):
-        paths.append((*paths[parent], i))
-    return paths
 
 
 @pytest.mark.parametrize(

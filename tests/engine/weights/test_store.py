@@ -14,6 +14,7 @@ import pytest
 import torch
 from fake_worker import wait_for
 from filelock import FileLock
+from hubs import ModelHub
 from safetensors.numpy import save_file
 from tiny_models import write
 from transformers import AutoConfig, AutoTokenizer
@@ -32,11 +33,6 @@ from engine.weights.store import fetch_pair, locate
 HEADS, KV_HEADS, HEAD = 4, 2, 16
 WORDS = ["<|end|>", "<|user|>", "a", "b", "Ġ", "1", "2", "Ċ", "ĊĊ", "ab"]
 TEMPLATE = "{% for m in messages %}<|user|>{{ m.content }}<|end|>{% endfor %}"
-
-
-@pytest.fixture(autouse=True)
-def cache(own_cache):
-    return own_cache
 
 
 def tiny_model(folder, tied=True):
@@ -227,10 +223,7 @@ def test_too_little_disk_is_told_with_figures(request, cache, monkeypatch, what,
     assert not (cache / "models").exists() or leftovers(cache) == []
 
 
-DISK_FAILS = [
-    (errno.ENOSPC, "is full; free some space or name another"),
-    (errno.EROFS, "cannot be written to .*SPECLENS"),
-]
+DISK_FAILS = [(errno.ENOSPC, "is full; free some space or name"), (errno.EROFS, "cannot be written to .*SPECLENS")]
 
 
 @pytest.mark.parametrize("what, place", [("tiny", "os.fsync"), ("remote", "huggingface_hub.file_download.http_get")])
@@ -323,11 +316,6 @@ def test_a_hub_model_is_brought_without_pickles_or_code_and_again_if_damaged(hub
     assert fetch_pair(remote) == {"target": locate(remote.target)}
 
 
-def close(hub):
-    hub.shutdown()
-    hub.server_close()
-
-
 def hold_no_weights(hub):
     hub.files = {name: data for name, data in hub.files.items() if not name.endswith(".safetensors")}
 
@@ -339,7 +327,7 @@ def hold_no_weights(hub):
         ((401, "RepoNotFound"), "has no public repository us/remote"),
         ((404, "RevisionNotFound"), "no longer has the revision in the catalogue"),
         ((403, ""), "The hub answered 403 for us/remote; try again later"),
-        (close, r"The hub cannot be reached for us/remote \(.+\); check the connection"),
+        (ModelHub.close, r"The hub cannot be reached for us/remote \(.+\); check the connection"),
         (hold_no_weights, "us/remote has no safetensors weights"),
     ],
 )
