@@ -68,7 +68,7 @@ def test_it_follows_what_most_texts_say_and_stops_where_they_part():
 def test_the_output_is_the_targets_own_and_a_wrong_rule_is_caught(mutant):
     """With a text of the target's own, of another seed."""
     rules = next((each.rules for each in MUTANTS if each.name == mutant), TRUE_RULES)
-    settings = {"sampling": ALL, "max_new_tokens": 1200}
+    settings = {"sampling": ALL, "max_new_tokens": 1000}
     corpus = generate(TARGET, make_drafter("none", TARGET), PROMPT, seed=1, **settings)[:600]
     drafter = CorpusDrafter(ContextIndex(np.array([*corpus, END])))
     p_value = markov_p_value(TARGET, generate(TARGET, drafter, PROMPT, rules=rules, **settings), ALL)

@@ -118,7 +118,7 @@ def test_a_mistake_at_the_start_can_be_put_right(journey, root, tmp_path, settin
     """The mistaken attempt leaves nothing that stops the next."""
     asked = ("--samples", journey.work / "samples" / "samples.npz")
     refused(words, root, "distil", "eagle", *TRAIN, *settings, *asked, work=tmp_path / "work")
-    stage(root, "distil", "eagle", *TRAIN, *asked, work=tmp_path / "work")
+    stage(root, "distil", "eagle", *TRAIN, "--updates", 1, *asked, work=tmp_path / "work")
 
 
 def not_a_checkpoint(path: Path, kind: str) -> None:
