@@ -31,9 +31,8 @@ def engine(heads):
 def test_a_tree_has_what_the_trained_module_guesses_after_each_path(heads, each_engine, penalty):
     """Every node's children are the likeliest words after its own path; the paths beside it do not mislead it."""
     ids, words, params = TEXT[:20], WORDS.tolist(), SamplingParams(repetition_penalty=penalty)
-    target, drafter = begin(
-        each_engine, "eagle", ids, capacity=128, counts_repeats=penalty > 1, sampling=params, trees=True
-    )
+    asked = {"capacity": 128, "counts_repeats": penalty > 1, "sampling": params, "trees": True}
+    target, drafter = begin(each_engine, "eagle", ids, **asked)
     draft = drafter.propose(ids, 14, 0)
     paths = paths_of(draft.tokens.tolist(), draft.parents)
     for node, path in enumerate(paths):

@@ -134,9 +134,8 @@ DRAWN = [  # method, γ, settings, acceptance, runs
 
 def p_value(heads, engine, method, gamma, params, acceptance, count) -> float:
     """Of the first two tokens of many seeds, against the target's joint law in transformers."""
-    asked = request(
-        engine.pair.name, method, gamma=gamma, max_new_tokens=4, sampling=params, acceptance=acceptance, trace=False
-    )
+    settings = {"gamma": gamma, "max_new_tokens": 4, "sampling": params, "acceptance": acceptance}
+    asked = request(engine.pair.name, method, trace=False, **settings)
     runs = [fold(engine.run(replace(asked, seed=seed))) for seed in range(count)]
     assert {len({*r.rounds[0].parents}) < len(r.rounds[0].parents) for r in runs} == {method == "eagle"}
     statuses = Counter(token.status for each in runs for token in each.rounds[0].tokens)

@@ -56,9 +56,8 @@ def root(pairs):
 def worker(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SPECLENS_CACHE", str(tmp_path_factory.mktemp("cache")))
-        patch.setattr(
-            "engine.runtime.calibration.measure", lambda *args, **more: CostModel(0.1, {1: 1.0, 8: 1.5}, 64, 0.001)
-        )
+        costs = CostModel(0.1, {1: 1.0, 8: 1.5}, 64, 0.001)
+        patch.setattr("engine.runtime.calibration.measure", lambda *args, **more: costs)
         patch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path_factory.mktemp("hub")))
         found = Worker("cpu", "fp32")
         yield found

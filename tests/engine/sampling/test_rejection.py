@@ -72,9 +72,8 @@ def test_a_tree_gives_the_verdict_of_a_walk_from_node_to_node(seed, N, drawn, ve
     p, q, u = rows(N + 1, 6, seed), rows(N, 6, seed + 1), torch.rand(2 * N + 1, generator=torch.manual_seed(seed))
     q = torch.stack([q[parent] for parent in parents])  # siblings of one q
     tokens = draw(q, u[:N].flip(0))
-    tree, walk = (
-        rule(p, q if drawn else None, tokens, parents, u[:N], u[N:]) for rule in (verify_tree, rules().verify_tree)
-    )
+    both, q = (verify_tree, rules().verify_tree), q if drawn else None
+    tree, walk = (rule(p, q, tokens, parents, u[:N], u[N:]) for rule in both)
     assert all(torch.equal(getattr(tree, name), getattr(walk, name)) for name in VERDICT)
     torch.testing.assert_close(tree.accept[walk.tested], walk.accept[walk.tested], rtol=1e-5, atol=1e-7)
     torch.testing.assert_close(tree.row, walk.row, rtol=0, atol=1e-6)

@@ -95,11 +95,8 @@ WRONG = {mutant.name: mutant.rules for mutant in MUTANTS} | {
 )
 def test_the_law_tells_wrong_rules_apart(name):
     if name.startswith("block"):
-        rule, parents, integrate = (
-            as_rule(WRONG[name].verify_block),
-            (0, 1),
-            law if name == "block-stops" else block_law,
-        )
+        rule, parents = as_rule(WRONG[name].verify_block), (0, 1)
+        integrate = law if name == "block-stops" else block_law
         model, draft = table_model(3, 1), table_model(3, 2)
     else:
         rule, parents, integrate = as_rule(WRONG[name].verify_traversal, FORK), FORK, rule_law(FORK)
@@ -181,9 +178,8 @@ def test_greedy_verdicts_are_those_of_the_token_rule(seed, N, drawn):
     p = one_hot(torch.randint(3, (N + 1,), generator=generator), 3)
     tokens, u = torch.randint(3, (N,), generator=generator), torch.rand(N, generator=generator)
     q = one_hot(tokens, 3) if drawn else None
-    together, alone = (
-        rule(p, q, tokens, parents, u, torch.full((N + 1,), 0.5)) for rule in (verify_traversal, walk_tree)
-    )
+    closing = torch.full((N + 1,), 0.5)
+    together, alone = (rule(p, q, tokens, parents, u, closing) for rule in (verify_traversal, walk_tree))
     assert all(torch.equal(getattr(together, name), getattr(alone, name)) for name in (*VERDICT, "row"))
     assert not together.block.rescued.any()
 

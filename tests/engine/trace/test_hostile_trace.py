@@ -135,9 +135,8 @@ def test_a_large_hostile_trace_is_refused_quickly_and_in_little_memory(what, tmp
         "except BadInput as error: print(error); assert time.process_time() - start < 10\n"
     )
     pytest.importorskip("resource", reason="limits on memory need a POSIX system")
-    done = subprocess.run(
-        [sys.executable, "-c", code, tmp_path / "bomb.json"], cwd=ROOT, capture_output=True, text=True
-    )
+    command = [sys.executable, "-c", code, tmp_path / "bomb.json"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0 and done.stdout.startswith("This "), done.stdout + done.stderr
 
 
