@@ -13,6 +13,7 @@ from paths import ROOT
 from sample_traces import changed, small
 
 from engine.errors import BadInput
+from engine.trace import trace as traces
 from engine.trace.trace import SCHEMA, from_json, load, save, to_json
 
 
@@ -91,7 +92,7 @@ def test_a_hostile_trace_ends_in_a_sentence(what):
     refusal(HOSTILE[what])
 
 
-def test_the_sentence_names_the_place_and_what_to_do_and_markup_in_texts_passes_as_text():
+def test_the_sentence_names_the_place_and_what_to_do_and_markup_in_texts_passes_as_text(monkeypatch):
     said = "schema version 2, but this SpecLens reads version 1; record the run again"
     assert said in refusal(changed("schema", to="2")) and from_json('{"schema":99,' + BASE[1:]) == small()
     assert "rounds.0.tokens.0.status" in refusal(HOSTILE["an unknown status"])
@@ -99,6 +100,8 @@ def test_the_sentence_names_the_place_and_what_to_do_and_markup_in_texts_passes_
     assert "forces a token beyond the output" in refusal(HOSTILE["a branch beyond the output"])
     nasty = "<script>alert(1)</script>{{1+1}}${1+1}\x00\u2028"
     assert from_json(changed("rounds", 1, "tokens", 0, "text", to=json.dumps(nasty))).text.endswith(nasty)
+    monkeypatch.setattr(traces, "MAX_TOKENS", 3)
+    assert "it has over 3 tokens" in refusal(BASE)
 
 
 PLAIN = '{"id":1,"text":"a","status":"plain","position":0,"depth":1}'
