@@ -15,11 +15,8 @@ NEVER = {
 }
 LESSONS_MAY = ("engine.config", "engine.errors", "engine.files", "engine.trace", "engine.exactness")
 # What calls the engine itself: everything else of the page goes through these.
-CALLERS = (
-    "app/jobs/",
-    "app/cluster/",
-    *(f"app/lab/{name}/work.py" for name in ("answer", "distribution", "sweep", "theory")),
-)
+LABS = ("answer", "distribution", "sweep", "theory")
+CALLERS = ("app/jobs/", "app/cluster/", *(f"app/lab/{name}/work.py" for name in LABS))
 ENGINE_PARTS = (
     *("engine.weights", "engine.sampling", "engine.models", "engine.drafters", "engine.decoding", "engine.runtime"),
     *(f"engine.bench.{name}" for name in ("benchmark", "comparison", "fixed_acceptance", "random_models", "sweep")),

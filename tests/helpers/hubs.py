@@ -61,6 +61,10 @@ class _Hub(ThreadingHTTPServer):
     def accepts(self, path: str, headers) -> bool:
         return True
 
+    def close(self) -> None:
+        self.shutdown()
+        self.server_close()
+
     @classmethod
     @contextmanager
     def serving(cls, patch):
@@ -73,8 +77,7 @@ class _Hub(ThreadingHTTPServer):
         patch.setattr(constants, "HUGGINGFACE_CO_URL_TEMPLATE", hub.url + "/{repo_id}/resolve/{revision}/{filename}")
         patch.setattr(constants, "HF_HUB_DISABLE_XET", True)
         yield hub
-        hub.shutdown()
-        hub.server_close()
+        hub.close()
 
 
 class ModelHub(_Hub):

@@ -3,17 +3,8 @@
 import json
 from dataclasses import replace
 
-from engine.trace.events import (
-    Candidate,
-    CostModel,
-    Distribution,
-    PromptToken,
-    Round,
-    RunFinished,
-    RunStarted,
-    Timings,
-    Token,
-)
+from engine.trace import events
+from engine.trace.events import Candidate, CostModel, Distribution, PromptToken, Round, RunStarted, Token
 from engine.trace.trace import Trace, to_json, with_branch
 
 
@@ -22,7 +13,7 @@ def token(status="plain", position=0, depth=1, **known) -> Token:
 
 
 def round_(index, tokens, parents=(), **settings) -> Round:
-    known = {"gamma": len(parents), "draft_steps": 0, "context": 3, "timings": Timings(0.0, 0.1, 0.0, 0.0)}
+    known = {"gamma": len(parents), "draft_steps": 0, "context": 3, "timings": events.Timings(0.0, 0.1, 0.0, 0.0)}
     return Round(index, tokens=tuple(tokens), parents=tuple(parents), start=index * 0.1, end=index * 0.1 + 0.1,
                  **(known | settings))  # fmt: skip
 
@@ -43,7 +34,7 @@ def small() -> Trace:
         (PromptToken(1, "hi"),), "a-pair", "main", {"target": "abc"}, "cpu", "fp32", {"torch": "2"}, costs,
         exit_layers=(2, 30),
     )  # fmt: skip
-    end = RunFinished("length", "xx", 0.01, 0.1, 0.2, 0.21, 10**9, {"note": [1, None, "é"]})
+    end = events.RunFinished("length", "xx", 0.01, 0.1, 0.2, 0.21, 10**9, {"note": [1, None, "é"]})
     return Trace(started, (first, round_(1, [token("plain", 2)])), end)
 
 
@@ -90,5 +81,5 @@ def started(config) -> RunStarted:
     return RunStarted({"prompt": config.prompt}, (), config.pair, "", {}, "cpu", "fp32", {})
 
 
-def finished(reason="length") -> RunFinished:
-    return RunFinished(reason, "", 0.0, 0.0, 0.0, 0.0)
+def finished(reason="length") -> events.RunFinished:
+    return events.RunFinished(reason, "", 0.0, 0.0, 0.0, 0.0)

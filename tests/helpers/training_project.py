@@ -15,10 +15,8 @@ from engine.training.dataset import Samples
 from engine.training.students import EagleStudent, LmShape, new_eagle
 from engine.training.teacher import Teacher
 
-CHAT = (
-    "{% for m in messages %}<{{ m.role }}>{{ m.content }}\n{% endfor %}"
-    "{% if add_generation_prompt %}<assistant>{% endif %}"
-)
+CHAT = "{% for m in messages %}<{{ m.role }}>{{ m.content }}\n{% endfor %}"
+CHAT += "{% if add_generation_prompt %}<assistant>{% endif %}"
 
 ENDS = frozenset({END})
 WORDS = 40

@@ -42,7 +42,8 @@ def serving(law: dict[str, float], favourite: str = " upon", gap: float = 2.0, a
         def log_message(self, *_):
             pass
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    # The script sends many at once; five may wait otherwise, and the next tries again after a second.
+    server = type("Server", (ThreadingHTTPServer,), {"request_queue_size": 64})(("127.0.0.1", 0), Handler)
     threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
     return server
 

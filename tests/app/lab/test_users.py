@@ -36,16 +36,12 @@ ROWS = {
     ),
     LONG: (row(1, "lm", 16.0, 2.0), row(1, "none", 8.0)),
 }  # fmt: skip
-COSTS = {
-    "none": CostModel(0.0, {1: 1.0, 2: 1.1, 16: 2.5}, 256, 0.1),
-    "lm": CostModel(0.1, {1: 1.0, 2: 1.1, 16: 2.5}, 256, 0.1),
-}
+COSTS = {name: CostModel(c, {1: 1.0, 2: 1.1, 16: 2.5}, 256, 0.1) for name, c in (("none", 0.0), ("lm", 0.1))}
 
 
 def test_a_plan_counts_its_work():
-    _, plan = parse_form(
-        *users_form(users=" 16;2 2\n1", methods=["ngram", AUTO], contexts=[LONG, SHORT], gamma=AUTO, repeats=3.0)
-    )
+    asked = {"methods": ["ngram", AUTO], "contexts": [LONG, SHORT], "gamma": AUTO, "repeats": 3.0}
+    _, plan = parse_form(*users_form(users=" 16;2 2\n1", **asked))
     assert plan.users == (1, 2, 16) and plan.contexts == (SHORT, LONG) and plan.gamma == AUTO
     assert plan.texts == 16 and plan.cells == 2 * 3 * (2 + 1) * 3
     short, long = plan.prompts(SHORT), plan.prompts(LONG)

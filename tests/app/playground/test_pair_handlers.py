@@ -25,10 +25,8 @@ def test_pairs_that_cannot_run_here_are_marked_in_the_list():
 
 def test_which_pairs_can_run_is_not_found_out_for_every_visitor(monkeypatch):
     handlers, asked = pairs(), []
-    found = handlers.service.engine.problems
-    monkeypatch.setattr(
-        handlers.service.engine, "problems", lambda pair, *more: asked.append(pair) or found(pair, *more)
-    )
+    engine, found = handlers.service.engine, handlers.service.engine.problems
+    monkeypatch.setattr(engine, "problems", lambda pair, *more: asked.append(pair) or found(pair, *more))
     assert handlers.list_pairs() == handlers.list_pairs() and asked == ["smollm2-135m", "thinker", "giant"]
     clock = time.monotonic() + 31
     monkeypatch.setattr("app.jobs.offer.time.monotonic", lambda: clock)
@@ -37,10 +35,7 @@ def test_which_pairs_can_run_is_not_found_out_for_every_visitor(monkeypatch):
 
 
 def test_the_note_below_the_pair_says_what_works_by_translation(monkeypatch):
-    handlers, said = (
-        pairs(),
-        "The lm draft has another tokenizer than the target: it works by translation, expect less.",
-    )
+    handlers, said = pairs(), "The lm draft has another tokenizer than the target: it works by translation."
     assert json.loads(handlers.select("smollm2-135m", "lm").note)["text"] == ""
     monkeypatch.setattr(handlers.service.engine, "notes", lambda pair: [said])
     note = json.loads(handlers.select("smollm2-135m", "lm").note)

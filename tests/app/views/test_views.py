@@ -77,9 +77,8 @@ def test_greedy_runs_are_compared_token_by_token_and_samples_are_not(run, baseli
     first = baseline.rounds[0]
     odd = replace(first, tokens=(replace(first.tokens[0], id=12345, gap=0.0004),))
     other = replace(baseline, rounds=(odd, *baseline.rounds[1:]))
-    assert lines(player_feed.compared(run, other)) == [
-        {"type": "compared", "verdict": "differs", "at": 0, "gap": 0.0004}
-    ]
+    differs = {"type": "compared", "verdict": "differs", "at": 0, "gap": 0.0004}
+    assert lines(player_feed.compared(run, other)) == [differs]
     sample, plain = recorded(temperature=0.8), recorded("none", 0, temperature=0.8)
     assert lines(player_feed.compared(sample, plain))[0]["verdict"] == "sampled"
 

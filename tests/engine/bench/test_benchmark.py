@@ -205,10 +205,8 @@ def test_llama_cpp_says_what_it_lacks(engine, monkeypatch, tmp_path):
     with pytest.raises(BadInput, match=r"llama-cpp reads GGUF files, but .* has none; leave it out"):
         Comparison(engine, Settings(("llama-cpp",), 8), PROMPTS[:1])
     monkeypatch.setattr(type(engine), "gguf", tmp_path / "model.gguf")
-    for package, words in (
-        (None, "pip install llama-cpp-python"),
-        (ModuleType("llama_cpp"), "is not llama-cpp-python"),
-    ):
+    other = ModuleType("llama_cpp")
+    for package, words in ((None, "pip install llama-cpp-python"), (other, "is not llama-cpp-python")):
         monkeypatch.setitem(sys.modules, "llama_cpp", package)
         with pytest.raises(Unavailable, match=words):
             Comparison(engine, Settings(("llama-cpp",), 8), PROMPTS[:1])

@@ -35,7 +35,7 @@ def judged(runs: int, sampling=PLAIN, mutant=None, method="lm") -> RuleTestResul
 
 def test_a_wrong_rule_is_accused_and_strays_beyond_the_band():
     (mutant,) = (mutant for mutant in MUTANTS if mutant.name == "no-residual")
-    test = judged(1500, mutant=mutant)
+    test = judged(1000, mutant=mutant)
     assert not test.lossless and test.distance > test.band[1]
 
 

@@ -7,15 +7,8 @@ import torch
 from transformers import AutoModelForCausalLM
 from typer.testing import CliRunner
 
-from engine.bench.random_models import (
-    SHAPES,
-    bytes_a_step,
-    environment,
-    markdown,
-    median_run,
-    random_head,
-    random_model,
-)
+from engine.bench import random_models
+from engine.bench.random_models import SHAPES, bytes_a_step, environment, markdown, median_run
 from engine.bench.sample import Sample
 from engine.cli.main import app
 
@@ -38,7 +31,7 @@ def test_shapes_are_as_large_as_their_names():
 
 
 def test_a_step_reads_every_weight_once_and_the_keys_and_values():
-    runner = random_model(SHAPES["tiny"], torch.bfloat16, "cpu")
+    runner = random_models.random_model(SHAPES["tiny"], torch.bfloat16, "cpu")
     model = runner.model
     linears = [getattr(layer, n).weight for layer in model.layers for n in ("qkv", "out", "gate_up", "down")]
     weights = sum(w.numel() for w in [*linears, model.head.weight])
@@ -49,8 +42,8 @@ def test_a_step_reads_every_weight_once_and_the_keys_and_values():
 
 
 def test_random_models_stay_finite_through_all_their_layers():
-    runner = random_model(SHAPES["tiny"], torch.float32, "cpu")
-    head = random_head(runner)
+    runner = random_models.random_model(SHAPES["tiny"], torch.float32, "cpu")
+    head = random_models.random_head(runner)
     runner.reset(64)
     runner.prefill(list(range(40)))
     logits = runner.forward(torch.tensor([5]))

@@ -46,9 +46,6 @@ def together(decoders) -> list:
     return [found.get(i, []) for i in range(len(decoders))]
 
 
-# ---- on the toy ----------------------------------------------------------------------------------------------------
-
-
 def toy(number: int) -> SpeculativeDecoder:
     """One of many unlike requests, the same for the same number."""
     draw = random.Random(number)
@@ -159,9 +156,6 @@ def test_with_prompts_first_all_begin_to_write_together_and_write_the_same():
     assert waited == 2, "the fourth prompt is 600 tokens, read 512 at a time"
     alone_ = [timeless(decoder.rounds()) for decoder in decoders()]
     assert [timeless(wrote[name]) for name in range(4)] == alone_
-
-
-# ---- on real architectures -----------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")

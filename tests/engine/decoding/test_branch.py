@@ -54,9 +54,6 @@ def test_over_all_seeds_a_branch_keeps_the_targets_law(method):
         assert joint_p_value(seen, exact_distribution(TARGET, [last, 5], 2, WARM)) > FALSE_ALARM / len(counts)
 
 
-# ---- ends and refusals ---------------------------------------------------------------------------------------------
-
-
 def test_the_given_tokens_count_as_output():
     run = toy_decoder(TARGET, NoDrafter(), [0, 1], WARM, max_new_tokens=9, prefix=(2, 3, 4))
     rounds = list(run.rounds())
@@ -78,9 +75,6 @@ def test_a_stop_text_may_begin_in_the_given_tokens():
 def test_a_token_that_cannot_be_forced_is_refused_before_the_run(prefix, words):
     with pytest.raises(BadInput, match=words):
         toy_decoder(TARGET, NoDrafter(), [0, 1], eos=(6,), stop=("c e",), max_new_tokens=8, prefix=prefix)
-
-
-# ---- the request ---------------------------------------------------------------------------------------------------
 
 
 def test_a_recorded_run_gives_the_request_of_its_branch():

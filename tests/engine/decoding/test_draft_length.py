@@ -25,9 +25,6 @@ def auto(c=0.1, v=CHEAP, priors=PRIORS, **settings) -> AdaptiveGamma:
     return AdaptiveGamma(c, v, priors, **settings)
 
 
-# ---- one γ for the whole round ----------------------------------------------------------------------------------
-
-
 def test_it_learns_to_draft_more_and_less_and_tries_again_after_a_while():
     policy = auto(priors={0: 0.5})
     at_first = policy.choose(SAME, 32)
@@ -54,9 +51,6 @@ def test_no_policy_exceeds_what_there_is_room_for(most):
         assert 0 <= policy.choose(SAME, most) <= min(most, getattr(policy, "most", most))
     replayed.observe(SAME, [])
     assert replayed.choose(SAME, most) == 0, "a trace that is over drafts nothing more"
-
-
-# ---- one decision a token ---------------------------------------------------------------------------------------
 
 
 def test_a_guess_is_kept_and_another_step_taken_when_it_is_likelier_right_than_it_costs():
@@ -120,9 +114,6 @@ def test_asking_in_vain_rests_longer_and_longer_until_it_pays_again():
         pays.observe(PER_TOKEN, [False, None, None] if i % 3 == 2 else [True, True, False], path=(7, 7, 7), steps=3)
 
 
-# ---- when it decides ----------------------------------------------------------------------------------------------
-
-
 class Script:
     """Answers from lists, then with yes."""
 
@@ -157,9 +148,6 @@ def test_a_chain_that_is_cut_short_is_the_beginning_of_the_whole(policy, drafts,
     kept = max(drafts - 1, 0)
     drafter.commit(kept)
     assert drafter.runner.ids == [0, 1, 2, *whole.tokens[:kept].tolist()], "its cache goes back to what was kept"
-
-
-# ---- and the output stays exact ------------------------------------------------------------------------------------
 
 
 class Picky(FixedGamma):

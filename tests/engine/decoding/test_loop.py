@@ -47,9 +47,6 @@ class ForkedScript(Drafter):
         return Draft(torch.tensor(tokens), None, tuple(2 * (i // 2) for i in range(len(tokens))))
 
 
-# ---- counts -----------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("sampling", [GREEDY, WARM], ids=["greedy", "warm"])
 @pytest.mark.parametrize("method", METHODS)
 def test_every_emitted_token_is_accepted_resampled_bonus_or_plain(method, sampling):
@@ -155,9 +152,6 @@ def test_a_trace_costs_no_token(method, rule):
     assert tokens(True) == tokens(False)
 
 
-# ---- repeating -----------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("method", METHODS)
 def test_the_same_seed_gives_the_same_trace(method):
     def rounds(seed, most=50):
@@ -168,8 +162,6 @@ def test_the_same_seed_gives_the_same_trace(method):
     if method == "none":
         assert ids_of(rounds(6, most=9)) == ids_of(rounds(6))[:9], "uniforms belong to positions"
 
-
-# ---- ends ----------------------------------------------------------------------------------------------------------
 
 GAMMA = 4
 RIGHT = ids_of(toy_decoder(TARGET, NoDrafter(), [0, 1], GREEDY, max_new_tokens=30).rounds())
@@ -231,9 +223,6 @@ def test_a_run_cancelled_or_left_ends_within_a_round_and_gives_its_memory_back(a
     assert run.reason == (None if leaves else "cancelled") and len(rounds) <= (after + 1 if after else 0)
     assert "".join(token.text for r in rounds for token in r.emitted) == run.text
     assert run.target.ids == [] and drafter.runner.ids == []
-
-
-# ---- on real architectures -----------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")

@@ -72,9 +72,7 @@ def with_template(template: str | None):
     return tokenizer
 
 
-PLAIN = (
-    "{% for m in messages %}{{ m['role'] }}:{{ m['content'] }}|{% endfor %}{% if enable_thinking %}think{% endif %}>"
-)
+PLAIN = "{% for m in messages %}{{ m.role }}:{{ m.content }}|{% endfor %}{% if enable_thinking %}think{% endif %}>"
 
 
 @pytest.mark.parametrize(("config", "text"), [

@@ -31,9 +31,6 @@ TARGET, PROMPT, ALL = ToyLM.random(6, 0, spread=0.8), [0, 1], SamplingParams(0.7
 END = 99
 
 
-# ---- the index ------------------------------------------------------------------------------------------------------
-
-
 def places(text: list[int], context: list[int]) -> set[int]:
     n = len(context)
     return {i for i in range(n, len(text) + 1) if text[i - n : i] == context}
@@ -44,9 +41,6 @@ def test_every_place_of_a_context_is_found_and_no_other(text, context):
     found = [set(m.tolist()) for m in ContextIndex(np.array(text)).matches(context)]
     expected = [places(text, context[-n:]) for n in range(1, min(DEPTH, len(context)) + 1)]
     assert found == [place for place in expected if place]
-
-
-# ---- the rule -------------------------------------------------------------------------------------------------------
 
 
 def started(texts: list[list[int]]) -> CorpusDrafter:
@@ -70,21 +64,15 @@ def test_it_follows_what_most_texts_say_and_stops_where_they_part():
     assert proposal(drafter, [9, 1, 2]) == [4, 5, 6, 7, 8], "a longer match goes first where it promises more"
 
 
-# ---- exactness ------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("mutant", [None, "u-reused-for-closing"])
 def test_the_output_is_the_targets_own_and_a_wrong_rule_is_caught(mutant):
     """With a text of the target's own, of another seed."""
     rules = next((each.rules for each in MUTANTS if each.name == mutant), TRUE_RULES)
-    settings = {"sampling": ALL, "max_new_tokens": 1200}
+    settings = {"sampling": ALL, "max_new_tokens": 1000}
     corpus = generate(TARGET, make_drafter("none", TARGET), PROMPT, seed=1, **settings)[:600]
     drafter = CorpusDrafter(ContextIndex(np.array([*corpus, END])))
     p_value = markov_p_value(TARGET, generate(TARGET, drafter, PROMPT, rules=rules, **settings), ALL)
     assert p_value < CAUGHT if mutant else p_value > FALSE_ALARM
-
-
-# ---- real checkpoints and files -------------------------------------------------------------------------------------
 
 
 @pytest.fixture

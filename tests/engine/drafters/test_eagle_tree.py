@@ -5,6 +5,7 @@ What it shares with other heads: ../models/test_heads.py.
 
 import pytest
 import torch
+from exact_laws import paths_of
 from head_cases import CHEAP, TEXT, WORDS, begin, load_unrounded, trained_logits
 from tiny_models import RUNTIMES
 from tiny_pairs import VOCABULARY, generated, ids_of, run
@@ -30,13 +31,10 @@ def engine(heads):
 def test_a_tree_has_what_the_trained_module_guesses_after_each_path(heads, each_engine, penalty):
     """Every node's children are the likeliest words after its own path; the paths beside it do not mislead it."""
     ids, words, params = TEXT[:20], WORDS.tolist(), SamplingParams(repetition_penalty=penalty)
-    target, drafter = begin(
-        each_engine, "eagle", ids, capacity=128, counts_repeats=penalty > 1, sampling=params, trees=True
-    )
+    asked = {"capacity": 128, "counts_repeats": penalty > 1, "sampling": params, "trees": True}
+    target, drafter = begin(each_engine, "eagle", ids, **asked)
     draft = drafter.propose(ids, 14, 0)
-    paths = [[]]
-    for token, parent in zip(draft.tokens.tolist(), draft.parents, strict=True):
-        paths.append([*paths[parent], token])
+    paths = paths_of(draft.tokens.tolist(), draft.parents)
     for node, path in enumerate(paths):
         logits = trained_logits(heads, "eagle", ids, [*path, 0])[-1]  # the last one may be any
         seen = torch.zeros(VOCABULARY, dtype=torch.bool)

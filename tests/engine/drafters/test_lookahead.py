@@ -5,12 +5,12 @@ from collections import Counter
 import pytest
 import torch
 from chi_squared import CAUGHT, FALSE_ALARM, joint_p_value
+from exact_laws import paths_of
 
 from engine.config import LookaheadSizes, RunConfig, SamplingParams
 from engine.decoding.loop import TRUE_RULES
 from engine.drafters.base import DrafterSetup
 from engine.drafters.lookahead import LookaheadDrafter
-from engine.errors import BadInput
 from engine.exactness.mutants import rules
 from engine.exactness.toy_models import ToyLM, ToyRunner, exact_distribution, generate, toy_decoder
 from engine.sampling.random_streams import Uniforms
@@ -40,10 +40,7 @@ def test_a_column_of_the_window_is_what_the_target_would_say_next():
         below = drafter.levels
         draft = a_round(drafter, committed)
         assert len(drafter.levels) == level + 1 and drafter.levels[:-1] == below
-        paths = [[]]
-        for token, parent in zip(draft.tokens.tolist(), draft.parents, strict=True):
-            paths.append([*paths[parent], token])
-        tops = [[*committed, *path] for path in paths[-3:]]
+        tops = [[*committed, *path] for path in paths_of(draft.tokens.tolist(), draft.parents)[-3:]]
         assert drafter.levels[-1] == [int(TARGET.logits(path).argmax()) for path in tops]
         assert [path[-1] for path in tops] == below[-1]
         assert {len(path) - len(committed) - level for path in tops} == {0, 1, 2}
@@ -76,17 +73,6 @@ def test_where_the_cache_ends_the_window_is_cut_and_learns_nothing_and_a_hidden_
     before = drafter.levels
     assert len(a_round(drafter, PROMPT)) == 3 and drafter.levels == before
     assert set(started([1, 1, 1, 2, 3], copy_from=3).propose([1, 1, 1, 2, 3], 8, 0).tokens.tolist()) == {2, 3}
-
-
-@pytest.mark.parametrize(("sizes", "words"), [
-    ({"window": 0}, "window is 0, but must be a whole number from 1 to 16"),
-    ({"ngram": 1}, "ngram is 1, but must be a whole number from 2 to 8"),
-    ({"guesses": 2.5}, "guesses is 2.5, but must be a whole number from 1 to 16"),
-    ({"window": 16, "ngram": 8}, "make 147 rows a round; choose sizes with"),
-])  # fmt: skip
-def test_sizes_that_do_not_fit_are_refused(sizes, words):
-    with pytest.raises(BadInput, match=words):
-        LookaheadSizes(**sizes)
 
 
 WRONG = rules(closing_row=lambda row, q: row)  # after refused guesses

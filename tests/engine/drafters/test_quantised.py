@@ -61,9 +61,8 @@ def test_it_writes_only_after_the_targets_tokens(pairs, monkeypatch):
     def watched(committed, *asked):
         before = target.cache.keys[:, :, : target.length].clone()
         draft = propose(committed, *asked)
-        same.append(
-            target.length == len(committed) - 1 and torch.equal(target.cache.keys[:, :, : target.length], before)
-        )
+        after = target.cache.keys[:, :, : target.length]
+        same.append(target.length == len(committed) - 1 and torch.equal(after, before))
         return draft
 
     monkeypatch.setattr(drafter, "propose", watched)

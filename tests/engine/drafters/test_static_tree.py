@@ -3,6 +3,7 @@
 from functools import cache
 
 import pytest
+from exact_laws import paths_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -38,10 +39,7 @@ def as_parents(forest: tuple) -> tuple[int, ...]:
 
 
 def levels(parents) -> int:
-    depth = [0]
-    for parent in parents:
-        depth.append(depth[parent] + 1)
-    return max(depth)
+    return max(map(len, paths_of(parents, parents)))
 
 
 @pytest.mark.parametrize(

@@ -7,13 +7,7 @@ import pytest
 
 from engine.decoding.draft_length import AdaptiveGamma, ReplayedGamma
 from engine.drafters.base import PER_TOKEN
-from engine.drafters.token_tree import (
-    MostProbable,
-    Node,
-    TokenTree,
-    Worthwhile,
-    confidence_class,
-)
+from engine.drafters.token_tree import MostProbable, Node, TokenTree, Worthwhile, confidence_class
 
 FLAT, STEEP = {1: 1.0, 2: 1.01}, {1: 1.0, 2: 1.29}
 

@@ -13,15 +13,8 @@ from engine.config import ACCEPTANCE, SamplingParams
 from engine.decoding.draft_length import AdaptiveGamma
 from engine.decoding.loop import TRUE_RULES, Rules
 from engine.drafters.ngram import NgramDrafter
-from engine.exactness.toy_models import (
-    ToyLM,
-    ToyTreeDrafter,
-    exact_distribution,
-    generate,
-    make_drafter,
-    toy_decoder,
-    weather_pair,
-)
+from engine.exactness import toy_models
+from engine.exactness.toy_models import ToyLM, ToyTreeDrafter, exact_distribution, generate, make_drafter, toy_decoder
 
 PROMPT = [0, 1]
 SAMPLINGS = {
@@ -120,7 +113,7 @@ def test_the_joint_law_of_whole_outputs_by_blocks(sampling, method, gamma, runs)
 
 
 def test_the_weather_pair_is_what_the_lessons_say():
-    target, draft = weather_pair()
+    target, draft = toy_models.weather_pair()
     assert target.probabilities([0], SamplingParams(1.0)).tolist() == pytest.approx([0.6, 0.3, 0.1])
     assert draft.probabilities([1, 0], SamplingParams(1.0)).tolist() == pytest.approx([0.4, 0.4, 0.2])
     assert exact_distribution(target, [0], 2)[1, 2] == pytest.approx(0.3 * 0.3)

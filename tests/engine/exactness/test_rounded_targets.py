@@ -17,7 +17,7 @@ from engine.training.students import new_eagle
 from engine.training.teacher import Teacher
 
 SIZES = {"intermediate_size": 96}  # 32 divides every width
-TAPS, RUNS = (0, 1, 2), 600
+TAPS, RUNS = (0, 1, 2), 300
 SAMPLING = SamplingParams(1.0, top_k=5)
 CHEAP = CostModel(0.001, {1: 1.0, 2: 1.0005}, 200, 0.001)
 

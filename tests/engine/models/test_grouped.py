@@ -7,7 +7,6 @@ from tiny_models import onnx_runner_of, write
 from engine.errors import Unavailable
 from engine.models.grouped import GROUP, GroupedWeight, RoundedReader, grouped
 from engine.models.safetensors_reader import TensorReader
-from engine.runtime.hardware import choose_precision
 
 SIZES = {"hidden_size": 64, "intermediate_size": 96}
 ROUNDED = [(4, "int4"), (8, "int8")]
@@ -60,11 +59,3 @@ def test_what_no_group_divides_is_refused_in_a_sentence(tmp_path, bits, name):
     model = write(tmp_path)
     with pytest.raises(Unavailable, match=words):
         onnx_runner_of(tmp_path, model, name)
-
-
-@pytest.mark.parametrize("bits, name", ROUNDED)
-def test_another_device_is_refused_in_a_sentence(bits, name):
-    words = f"{name} is for CPUs, and this model would run on 'cuda'; choose bf16, fp16 or fp32"
-    with pytest.raises(Unavailable, match=words):
-        choose_precision(name, "cuda")
-    assert choose_precision(name, "cpu") == name

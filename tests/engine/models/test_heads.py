@@ -4,23 +4,11 @@ from collections import Counter
 from dataclasses import replace
 from functools import cache
 
+import head_cases
 import pytest
 import torch
 from chi_squared import CAUGHT, FALSE_ALARM, joint_p_value, two_token_law
-from head_cases import (
-    CASE_OF,
-    CASES,
-    CHEAP,
-    KINDS,
-    TEXT,
-    WORDS,
-    E,
-    begin,
-    changed,
-    engine_with,
-    load_unrounded,
-    trained_logits,
-)
+from head_cases import CASE_OF, CASES, CHEAP, KINDS, TEXT, WORDS, E, begin, changed, engine_with
 from safetensors.torch import load_file
 from tiny_models import RUNTIMES
 from tiny_pairs import VOCABULARY, generated, ids_of, model_folder, request, run, without_clocks
@@ -51,7 +39,7 @@ def engines(heads):
     def engine(method: str, runtime="onnx"):
         key = (CASE_OF[method].kind, runtime)
         if key not in loaded:
-            loaded[key] = load_unrounded(heads.pair(key[0]), method, runtime)
+            loaded[key] = head_cases.load_unrounded(heads.pair(key[0]), method, runtime)
         loaded[key]._costs |= dict.fromkeys(("none", "auto", *loaded[key].methods), CHEAP)
         return loaded[key]
 
@@ -75,7 +63,7 @@ def test_drafts_are_what_was_trained(heads, engines, case, runtime, penalty):
         drafts = draft.tokens.tolist()
         assert len(draft) == min(5, case.most) and draft.passes == case.steps(5) and draft.parents is None
         assert target.length == known - 1 and torch.equal(target.cache.keys[:, :, : known - 1], before)
-        right = trained_logits(heads, case.kind, TEXT[:known], drafts)
+        right = head_cases.trained_logits(heads, case.kind, TEXT[:known], drafts)
         for k, (logits, q) in enumerate(zip(right, draft.q, strict=True)):
             seen = torch.zeros(VOCABULARY, dtype=torch.bool)
             seen[[*TEXT[:6], *drafts[:k]]] = True
@@ -146,9 +134,8 @@ DRAWN = [  # method, γ, settings, acceptance, runs
 
 def p_value(heads, engine, method, gamma, params, acceptance, count) -> float:
     """Of the first two tokens of many seeds, against the target's joint law in transformers."""
-    asked = request(
-        engine.pair.name, method, gamma=gamma, max_new_tokens=4, sampling=params, acceptance=acceptance, trace=False
-    )
+    settings = {"gamma": gamma, "max_new_tokens": 4, "sampling": params, "acceptance": acceptance}
+    asked = request(engine.pair.name, method, trace=False, **settings)
     runs = [fold(engine.run(replace(asked, seed=seed))) for seed in range(count)]
     assert {len({*r.rounds[0].parents}) < len(r.rounds[0].parents) for r in runs} == {method == "eagle"}
     statuses = Counter(token.status for each in runs for token in each.rounds[0].tokens)
@@ -277,6 +264,13 @@ REFUSED = [  # kind, changed fields, changed tensors, sentence
     ("eagle", {"num_attention_heads": 8, "num_key_value_heads": 4, "head_dim": 8}, {},
      "has 8 numbers for each .* multiples of 16"),
     ("eagle", {}, {"d2t": None}, "has no tensor 'd2t'"),
+    ("eagle", {"eagle_config": {"eagle_aux_hidden_state_layer_ids": [1, 0]}}, {}, "describes no EAGLE"),
+    ("eagle", {"eagle_config": {}}, {}, "reads layers 2, 1, -1, but this target has 2"),
+    ("eagle", {"draft_vocab_size": 99}, {}, "has 132 words, not 99"),
+    ("eagle", {}, {"d2t": -torch.arange(132)}, "or twice"),
+    ("eagle", {}, {"d2t": torch.full((132,), -1)}, "names words that the target does not have"),
+    ("eagle", {}, {"d2t": torch.zeros(7, dtype=torch.long)}, "has 7 words, not 132"),
+    ("eagle", {}, {"d2t": torch.zeros(132, 3, dtype=torch.long)}, "vocabulary map"),
     ("eagle", {}, {"fc.weight": torch.zeros(E, 2 * E)},
      rf"fc.weight in .* is \({E}, {2 * E}\), but config.json says \({E}, {3 * E}\)"),
     ("block", {"ptd_token_id": VOCABULARY}, {}, "token 264, has no embedding of this target's width"),

@@ -86,9 +86,8 @@ def test_each_of_several_sequences_in_one_pass_is_as_alone(checkpoint, runtime):
     batch, right = several(checkpoint, runtime)
     lengths = [tokens.runner.length for tokens in batch]
     logits = batch[0].runner.forward_many(batch)
-    assert logits[0] is None and [t.runner.length for t in batch] == [
-        n + len(r) for n, r in zip(lengths, right, strict=True)
-    ]
+    grown = [n + len(r) for n, r in zip(lengths, right, strict=True)]
+    assert logits[0] is None and [t.runner.length for t in batch] == grown
     for ours, theirs in zip(logits[1:], right[1:], strict=True):
         close(ours, theirs, PLAIN)
     plain = [Tokens(tokens.runner, torch.tensor([IDS[tokens.runner.length]])) for tokens in batch[:3]]

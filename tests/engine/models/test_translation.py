@@ -85,9 +85,7 @@ def test_the_same_tokenizer_needs_no_translation_and_one_without_a_common_token_
     ours, theirs = (Vocabulary.of(letters(*text)) for text in ("abc", "xyz"))
     assert not needs_translation(ours, ours) and not needs_translation(ours, Vocabulary.of(letters(*"ab")))
     assert needs_translation(ours, Vocabulary.of(letters(*"axb")))
-    with pytest.raises(
-        Unavailable, match=r"no token in common with the target's, so nothing can be translated; choose"
-    ):
+    with pytest.raises(Unavailable, match="no token in common with the target's, so nothing can be translated"):
         needs_translation(ours, theirs)
 
 
@@ -126,9 +124,7 @@ def test_what_the_target_cannot_say_ends_the_drafts():
     bytes_, pieces = byte_level(), sentence_piece()
     assert reencoded(bytes_, pieces, "!", "<turn>", "▁the") == ["!"], "a mark that the target lacks"
     assert reencoded(bytes_, pieces, "!", "<0xE6>", "<0x97>", "▁the") == ["!"], "bytes that are no character"
-    assert reencoded(bytes_, pieces, "!", "<0xF0>", "<0x9F>", "<0x99>", "<0x82>") == [
-        "!",
-        *names(bytes_, bytes_("🙂").input_ids),
-    ]
+    smile = names(bytes_, bytes_("🙂").input_ids)
+    assert reencoded(bytes_, pieces, "!", "<0xF0>", "<0x9F>", "<0x99>", "<0x82>") == ["!", *smile]
     assert reencoded(letters(*"abc"), letters(*"axb"), "a", "x", "b") == ["a"], "a letter that it cannot spell"
     assert reencoded(bytes_, pieces, "<0xE6>") == [] == reencoded(bytes_, pieces)

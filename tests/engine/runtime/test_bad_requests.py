@@ -11,7 +11,7 @@ import torch
 from fake_engine import rest
 from tiny_pairs import request
 
-from engine.config import RunConfig, SamplingParams
+from engine.config import LookaheadSizes, RunConfig, SamplingParams
 from engine.errors import BadInput, EngineError
 from engine.models.loader import load_model
 from engine.runtime.worker import Worker
@@ -56,9 +56,8 @@ def root(pairs):
 def worker(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SPECLENS_CACHE", str(tmp_path_factory.mktemp("cache")))
-        patch.setattr(
-            "engine.runtime.calibration.measure", lambda *args, **more: CostModel(0.1, {1: 1.0, 8: 1.5}, 64, 0.001)
-        )
+        costs = CostModel(0.1, {1: 1.0, 8: 1.5}, 64, 0.001)
+        patch.setattr("engine.runtime.calibration.measure", lambda *args, **more: costs)
         patch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path_factory.mktemp("hub")))
         found = Worker("cpu", "fp32")
         yield found
@@ -117,7 +116,9 @@ SETTINGS = [
     *(({"stop": stop}, "Stop strings") for stop in (("",), ("a",) * 17)),
     ({"precision": "int1"}, "precision is 'int1'"),
     ({"acceptance": "lenient"}, "acceptance is 'lenient'; choose from token, block"),
-]
+    *(({"acceptance": "typical", name: value}, f"{name} is {value}, but must be a number from 0 to 1")
+      for name, value in (("epsilon", 1.5), ("epsilon", -0.1), ("delta", 2), ("delta", math.nan))),
+]  # fmt: skip
 SAMPLING = [
     ({"temperature": -0.5}, "temperature is -0.5, but must be a number from 0"),
     *(({"temperature": value}, f"temperature is {value!r}") for value in (math.nan, math.inf, "warm")),
@@ -127,10 +128,16 @@ SAMPLING = [
     ({"min_p": -0.1}, "min_p is -0.1"),
     *(({"repetition_penalty": value}, f"repetition_penalty is {value}") for value in (0.0, math.nan)),
 ]
+LOOKAHEAD = [
+    ({"window": 0}, "window is 0, but must be a whole number from 1 to 16"),
+    ({"ngram": 1}, "ngram is 1, but must be a whole number from 2 to 8"),
+    ({"guesses": 2.5}, "guesses is 2.5, but must be a whole number from 1 to 16"),
+    ({"window": 16, "ngram": 8}, "make 147 rows a round; choose sizes with"),
+]
 
 
 def test_settings():
-    kinds = (partial(RunConfig, prompt="hi"), SETTINGS), (SamplingParams, SAMPLING)
+    kinds = (partial(RunConfig, prompt="hi"), SETTINGS), (SamplingParams, SAMPLING), (LookaheadSizes, LOOKAHEAD)
     for kind, settings, said in ((kind, *row) for kind, rows in kinds for row in rows):
         with pytest.raises(BadInput) as caught:
             kind(**settings)
@@ -181,7 +188,7 @@ def test_a_request_that_only_the_engine_can_judge(refused, settings, patch, said
     [
         *((name, said) for name, (*_, said) in BROKEN.items()),
         ("pickle", "a pickle, which is never loaded"),
-        ("mamba", "cannot be rolled back"),
+        *((name, f"{name} models keep a state that cannot be rolled back") for name in ("mamba", "recurrent_gemma")),
     ],
 )
 def test_missing_damaged_and_impossible_models(worker, root, name, said):

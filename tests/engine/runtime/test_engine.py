@@ -117,6 +117,10 @@ def test_choices_by_default_and_by_name():
     assert choose_precision("auto", "cpu") == "fp32" and choose_precision("auto", "cuda") == "bf16"
     with pytest.raises(BadInput, match="Unknown precision 'int3'; choose from auto, fp32, bf16, fp16"):
         choose_precision("int3", "cpu")
+    for name in ("int8", "int4"):
+        assert choose_precision(name, "cpu") == name
+        with pytest.raises(Unavailable, match=f"{name} is for CPUs, and .* run on 'cuda'; choose bf16, fp16 or fp32"):
+            choose_precision(name, "cuda")
 
 
 @pytest.mark.parametrize(("precision", "heads", "ending"), [("int8", 4, ""), ("int4", 8, "-dense")])

@@ -31,7 +31,7 @@ TOLERANCE = 1e-5  # of logits, relative to the largest
 pytestmark = pytest.mark.xdist_group("real-model")
 
 
-@pytest.mark.parametrize("runtime", ["torch", "onnx"])
+@pytest.mark.parametrize("runtime", ["onnx", pytest.param("torch", marks=pytest.mark.slow)])
 def test_logits_equal_transformers(folder, reference, engine, runtime):
     """As the engine feeds them: a prefill, single tokens, a block of six, and six again after a rollback."""
     with torch.inference_mode():
@@ -80,10 +80,11 @@ def near_tie(reference, prompt: list[int], ours: list[int], theirs: list[int]) -
     [
         ("ngram", "auto", ("code-2",)),
         ("corpus", 4, ("code-2",)),
-        ("lookahead", "auto", ("code-2",)),
         pytest.param("none", 0, tuple(PROMPTS), marks=pytest.mark.slow),
-        *(pytest.param(method, "auto", tuple(PROMPTS), marks=pytest.mark.slow) for method in ("ngram", "corpus")),
-        pytest.param("lookahead", "auto", ("chat-3", "maths-1", "rewrite-1"), marks=pytest.mark.slow),
+        *(
+            pytest.param(method, "auto", tuple(PROMPTS), marks=pytest.mark.slow)
+            for method in ("ngram", "corpus", "lookahead")
+        ),
     ],
 )
 def test_greedy_text_equals_generate(engine, reference, truths, method, gamma, prompts):

@@ -121,6 +121,7 @@ def test_sampled_text_keeps_the_targets_law(engine, reference, method, gamma, ac
     assert joint_p_value(seen, two_token_law(reference, ids_of(runs[0])[0], asked.sampling)) > FALSE_ALARM
 
 
+@pytest.mark.slow
 def test_auto_drafts_with_several_methods_and_writes_what_plain_decoding_writes(engine):
     runs = [run(engine, method, PROMPTS["rewrite-1"], gamma="auto", max_new_tokens=32) for method in ("auto", "none")]
     assert [t.id for t in runs[0].emitted] == [t.id for t in runs[1].emitted]

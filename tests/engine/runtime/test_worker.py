@@ -172,18 +172,6 @@ def test_first_come_first_served_with_places(worker):
     assert worker.made[0].ran == ["wait", "job 1", "job 2"] and not others[-1].place()
 
 
-def test_a_full_queue_says_so(worker):
-    worker.max_waiting = 2
-    running = ask(worker, "wait", tokens=1000)
-    wait_for(lambda: worker.made)
-    waiting = [ask(worker), ask(worker)]
-    with pytest.raises(BadInput, match="The queue is full: 2 runs are waiting"):
-        ask(worker)
-    running.cancel()
-    assert all(len(rest(job)) == 7 for job in waiting)
-    assert len(rest(ask(worker))) == 7
-
-
 def test_cancelling_breaks_off_loading(worker_with):
     loading = threading.Event()
 

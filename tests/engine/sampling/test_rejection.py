@@ -2,20 +2,10 @@
 
 import random
 
+import exact_laws
 import pytest
 import torch
-from exact_laws import (
-    ONE,
-    as_rule,
-    assert_target_law,
-    chain_q_law,
-    difference,
-    expected_law,
-    output_law,
-    rows,
-    table_model,
-    tree_q_law,
-)  # fmt: skip
+from exact_laws import ONE, as_rule, chain_q_law, difference, output_law, rows, table_model, tree_q_law
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -28,15 +18,12 @@ VERDICT = ("path", "tested", "last", "closing")
 TREE_RULES = pytest.mark.parametrize("verify_tree", [walk_tree, verify_tree_at_once])
 
 
-# ---- exact laws ----------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(("vocabulary", "tokens"), [(6, (5,)), (3, (2, 2))], ids=["one draft", "two drafts"])
 def test_a_chain_has_the_targets_law(vocabulary, tokens):
     """Of drafts that are drawn, and of drafts that are given."""
     model, draft, N = table_model(vocabulary, 1), table_model(vocabulary, 2), len(tokens)
     for ways in (chain_q_law(draft, vocabulary, N), [(tokens, 1.0, None)]):
-        assert_target_law(as_rule(verify_chain), model, ways, tuple(range(N)), N + 1)
+        exact_laws.assert_target_law(as_rule(verify_chain), model, ways, tuple(range(N)), N + 1)
 
 
 INDEPENDENT, ALL_DIFFERENT, GIVEN = "independent", "without replacement", (4, 1, 0, 2)
@@ -59,7 +46,7 @@ def test_a_tree_has_the_targets_law(parents, vocabulary, siblings, verify_tree):
     ways, depth = [(GIVEN, 1.0, None)], 2 + any(parents)
     if siblings != GIVEN:
         ways = tree_q_law(table_model(vocabulary, 6, holes=0.0), vocabulary, parents, siblings == INDEPENDENT)
-    assert_target_law(as_rule(verify_tree, parents), table_model(vocabulary, 7), ways, parents, depth)
+    exact_laws.assert_target_law(as_rule(verify_tree, parents), table_model(vocabulary, 7), ways, parents, depth)
 
 
 # Mistakes in the drafter, in the warping, or in which uniform is used are not visible to a law over (p, q, tokens).
@@ -72,7 +59,7 @@ def test_the_law_tells_wrong_rules_apart(name):
     (mutant,) = [m for m in MUTANTS if m.name == name]
     model, draft = table_model(3, 1), table_model(3, 2)
     found = output_law(as_rule(mutant.rules.verify_chain), model, chain_q_law(draft, 3, 2), (0, 1), 3)
-    assert difference(found, expected_law(model, 3)) > 1e-3
+    assert difference(found, exact_laws.expected_law(model, 3)) > 1e-3
 
 
 @TREE_RULES
@@ -85,9 +72,8 @@ def test_a_tree_gives_the_verdict_of_a_walk_from_node_to_node(seed, N, drawn, ve
     p, q, u = rows(N + 1, 6, seed), rows(N, 6, seed + 1), torch.rand(2 * N + 1, generator=torch.manual_seed(seed))
     q = torch.stack([q[parent] for parent in parents])  # siblings of one q
     tokens = draw(q, u[:N].flip(0))
-    tree, walk = (
-        rule(p, q if drawn else None, tokens, parents, u[:N], u[N:]) for rule in (verify_tree, rules().verify_tree)
-    )
+    both, q = (verify_tree, rules().verify_tree), q if drawn else None
+    tree, walk = (rule(p, q, tokens, parents, u[:N], u[N:]) for rule in both)
     assert all(torch.equal(getattr(tree, name), getattr(walk, name)) for name in VERDICT)
     torch.testing.assert_close(tree.accept[walk.tested], walk.accept[walk.tested], rtol=1e-5, atol=1e-7)
     torch.testing.assert_close(tree.row, walk.row, rtol=0, atol=1e-6)
@@ -103,8 +89,6 @@ def test_the_verdict_of_a_round_worked_out_by_hand():
     assert refused.path.tolist() == [False] and refused.tested.tolist() == [True] and int(refused.closing) == 1
     assert refused.row.tolist() == pytest.approx([0, 2 / 3, 1 / 3]) and float(refused.accept) == pytest.approx(0.5)
 
-
-# ---- for any p, q, u -----------------------------------------------------------------------------------------------
 
 uniform = st.sampled_from([0.0, 2.0**-24, 0.5, ONE]) | st.integers(0, 2**24 - 1).map(lambda k: k / 2**24)
 

@@ -3,6 +3,7 @@
 import random
 from functools import partial
 
+import exact_laws
 import pytest
 import torch
 from exact_laws import (
@@ -11,14 +12,12 @@ from exact_laws import (
     assert_target_law,
     block_law,
     difference,
-    expected_law,
     law,
-    mean_accepted,
     output_law,
     rows,
     table_model,
     tree_q_law,
-)  # fmt: skip
+)
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -60,19 +59,12 @@ def trees(replace: bool, *cases):
 def test_it_has_the_targets_law_and_accepts_at_least_as_many_drafts(rule, parents, vocabulary, seed, replace):
     model, draft = table_model(vocabulary, seed), table_model(vocabulary, seed + 1, holes=0.2 if rule is block else 0.0)
     q_law = list(tree_q_law(draft, vocabulary, parents, replace))
-    depth = 1 + max(len(path) for path in paths_of(parents))
+    depth = 1 + max(len(path) for path in exact_laws.paths_of(parents, parents))
     assert_target_law(as_rule(rule, parents), model, q_law, parents, depth, rule_law(parents))
-    together = mean_accepted(as_rule(rule, parents), model, q_law, parents, rule_law(parents))
-    alone = mean_accepted(as_rule(walk_tree, parents), model, q_law, parents, law)
+    together = exact_laws.mean_accepted(as_rule(rule, parents), model, q_law, parents, rule_law(parents))
+    alone = exact_laws.mean_accepted(as_rule(walk_tree, parents), model, q_law, parents, law)
     assert together >= alone - 1e-6
     assert together > alone + 1e-5 or len(set(parents)) == 1, "with one level nothing can be rescued"
-
-
-def paths_of(parents) -> list[tuple[int, ...]]:
-    paths = [()]
-    for i, parent in enumerate(parents):
-        paths.append((*paths[parent], i))
-    return paths
 
 
 @pytest.mark.parametrize(
@@ -89,7 +81,7 @@ def test_a_tree_whose_shape_depends_on_its_own_tokens_has_the_targets_law():
         ways = [way for way in tree_q_law(draft, 3, parents, replace=False) if kept(way[0][0])]
         found = output_law(as_rule(verify_traversal, parents), model, ways, parents, 3, rule_law(parents))
         outputs = {tokens: outputs.get(tokens, 0.0) + found.get(tokens, 0.0) for tokens in {*outputs, *found}}
-    assert difference(outputs, expected_law(model, 3)) < 2e-6
+    assert difference(outputs, exact_laws.expected_law(model, 3)) < 2e-6
 
 
 WRONG = {mutant.name: mutant.rules for mutant in MUTANTS} | {
@@ -103,20 +95,14 @@ WRONG = {mutant.name: mutant.rules for mutant in MUTANTS} | {
 )
 def test_the_law_tells_wrong_rules_apart(name):
     if name.startswith("block"):
-        rule, parents, integrate = (
-            as_rule(WRONG[name].verify_block),
-            (0, 1),
-            law if name == "block-stops" else block_law,
-        )
+        rule, parents = as_rule(WRONG[name].verify_block), (0, 1)
+        integrate = law if name == "block-stops" else block_law
         model, draft = table_model(3, 1), table_model(3, 2)
     else:
         rule, parents, integrate = as_rule(WRONG[name].verify_traversal, FORK), FORK, rule_law(FORK)
         model, draft = table_model(3, 22), table_model(3, 25, holes=0.0)
     ways = tree_q_law(draft, 3, parents, replace=name.startswith("block"))
-    assert difference(output_law(rule, model, ways, parents, 3, integrate), expected_law(model, 3)) > 1e-3
-
-
-# ---- the verdict ---------------------------------------------------------------------------------------------------
+    assert difference(output_law(rule, model, ways, parents, 3, integrate), exact_laws.expected_law(model, 3)) > 1e-3
 
 
 def random_tree(seed: int, N: int) -> tuple[int, ...]:
@@ -184,9 +170,6 @@ def test_a_tree_worked_out_by_hand():
     assert second.path.tolist() == [False, True] and second.tested.tolist() == [True, True] and int(second.closing) == 2
 
 
-# ---- edges ---------------------------------------------------------------------------------------------------------
-
-
 @quick
 @given(seed=st.integers(0, 10_000), N=st.integers(1, 8), drawn=st.booleans())
 def test_greedy_verdicts_are_those_of_the_token_rule(seed, N, drawn):
@@ -195,9 +178,8 @@ def test_greedy_verdicts_are_those_of_the_token_rule(seed, N, drawn):
     p = one_hot(torch.randint(3, (N + 1,), generator=generator), 3)
     tokens, u = torch.randint(3, (N,), generator=generator), torch.rand(N, generator=generator)
     q = one_hot(tokens, 3) if drawn else None
-    together, alone = (
-        rule(p, q, tokens, parents, u, torch.full((N + 1,), 0.5)) for rule in (verify_traversal, walk_tree)
-    )
+    closing = torch.full((N + 1,), 0.5)
+    together, alone = (rule(p, q, tokens, parents, u, closing) for rule in (verify_traversal, walk_tree))
     assert all(torch.equal(getattr(together, name), getattr(alone, name)) for name in (*VERDICT, "row"))
     assert not together.block.rescued.any()
 
@@ -239,6 +221,6 @@ def test_nothing_impossible_comes_out(seed, value, N, is_tree):
 @pytest.mark.parametrize("tokens", [(0, 1, 2), (1, 0, 0)])
 def test_one_hot_drafts_are_accepted_with_the_same_chances_by_both_rules(tokens):
     ways = [(tokens, 1.0, None)]
-    together = mean_accepted(as_rule(verify_traversal, FORK), table_model(4, 2), ways, FORK, rule_law(FORK))
-    alone = mean_accepted(as_rule(walk_tree, FORK), table_model(4, 2), ways, FORK)
+    together = exact_laws.mean_accepted(as_rule(verify_traversal, FORK), table_model(4, 2), ways, FORK, rule_law(FORK))
+    alone = exact_laws.mean_accepted(as_rule(walk_tree, FORK), table_model(4, 2), ways, FORK)
     assert together == pytest.approx(alone, abs=1e-6)

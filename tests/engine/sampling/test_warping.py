@@ -89,9 +89,6 @@ def test_penalty_by_position_equals_one_at_a_time():
     assert history.seen.nonzero()[:, 0].tolist() == [1, 2], "drafts must not count before they are committed"
 
 
-# ---- draws ---------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("total", [1.0, 0.999999, 1.000001, 1e-30, 3.0])
 def test_the_ends_of_the_interval(total):
     """The CDF of an fp32 row does not end at 1: the last token of positive mass still owns the end."""
@@ -108,9 +105,6 @@ def test_a_draw_is_the_inverse_of_the_cdf_in_a_large_vocabulary_too():
     below /= below[-1].clone()
     share = probs[0, ids].double()
     assert (below[ids] > u - 2e-7).all() and (below[ids] - share < u + 2e-7).all()
-
-
-# ---- uniforms ------------------------------------------------------------------------------------------------------
 
 
 def test_streams_siblings_and_seeds_are_independent():

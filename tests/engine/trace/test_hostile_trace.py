@@ -13,6 +13,7 @@ from paths import ROOT
 from sample_traces import changed, small
 
 from engine.errors import BadInput
+from engine.trace import trace as traces
 from engine.trace.trace import SCHEMA, from_json, load, save, to_json
 
 
@@ -91,7 +92,7 @@ def test_a_hostile_trace_ends_in_a_sentence(what):
     refusal(HOSTILE[what])
 
 
-def test_the_sentence_names_the_place_and_what_to_do_and_markup_in_texts_passes_as_text():
+def test_the_sentence_names_the_place_and_what_to_do_and_markup_in_texts_passes_as_text(monkeypatch):
     said = "schema version 2, but this SpecLens reads version 1; record the run again"
     assert said in refusal(changed("schema", to="2")) and from_json('{"schema":99,' + BASE[1:]) == small()
     assert "rounds.0.tokens.0.status" in refusal(HOSTILE["an unknown status"])
@@ -99,6 +100,8 @@ def test_the_sentence_names_the_place_and_what_to_do_and_markup_in_texts_passes_
     assert "forces a token beyond the output" in refusal(HOSTILE["a branch beyond the output"])
     nasty = "<script>alert(1)</script>{{1+1}}${1+1}\x00\u2028"
     assert from_json(changed("rounds", 1, "tokens", 0, "text", to=json.dumps(nasty))).text.endswith(nasty)
+    monkeypatch.setattr(traces, "MAX_TOKENS", 3)
+    assert "it has over 3 tokens" in refusal(BASE)
 
 
 PLAIN = '{"id":1,"text":"a","status":"plain","position":0,"depth":1}'
@@ -108,13 +111,14 @@ def one_round(tokens: str, count: int) -> str:
     return changed("rounds", 1, "tokens", to=f"[{','.join([tokens] * count)}]")
 
 
+SLOW = pytest.mark.slow
 BOMBS = {
-    "tokens up to the last value": lambda: one_round(PLAIN, 700_000),
     "200 MB of brackets": lambda: "[" * 200_000_000,
     "a million bad widths": lambda: changed(
         "started", "costs", "v", to="{" + ",".join(f'"{i}":"x"' for i in range(1_000_000)) + "}"
     ),
     "twenty million numbers": lambda: changed("started", "config", "a", to="[" + "0," * 20_000_000 + "0]"),
+    "tokens up to the last value": lambda: one_round(PLAIN, 700_000),
     "a million empty rounds": lambda: changed("rounds", to=f"[{','.join(['{}'] * 1_000_000)}]"),
     "a million tokens": lambda: one_round(PLAIN, 1_000_000),
     "a million bad tokens": lambda: one_round("{}", 1_000_000),
@@ -122,9 +126,7 @@ BOMBS = {
 }
 
 
-@pytest.mark.parametrize(
-    "what", [*list(BOMBS)[:4], *(pytest.param(w, marks=pytest.mark.slow) for w in list(BOMBS)[4:])]
-)
+@pytest.mark.parametrize("what", [*list(BOMBS)[:3], *(pytest.param(w, marks=SLOW) for w in list(BOMBS)[3:])])
 def test_a_large_hostile_trace_is_refused_quickly_and_in_little_memory(what, tmp_path):
     """In a process of its own that may use 1.5 GiB: it must end in the sentence, not in a MemoryError."""
     (tmp_path / "bomb.json").write_text(BOMBS[what]())
@@ -136,13 +138,9 @@ def test_a_large_hostile_trace_is_refused_quickly_and_in_little_memory(what, tmp
         "except BadInput as error: print(error); assert time.process_time() - start < 10\n"
     )
     pytest.importorskip("resource", reason="limits on memory need a POSIX system")
-    done = subprocess.run(
-        [sys.executable, "-c", code, tmp_path / "bomb.json"], cwd=ROOT, capture_output=True, text=True
-    )
+    command = [sys.executable, "-c", code, tmp_path / "bomb.json"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0 and done.stdout.startswith("This "), done.stdout + done.stderr
-
-
-# --- folders, devices and huge files ---------------------------------------------------------------------------------
 
 
 NO_POSIX = pytest.mark.skipif(not Path("/dev/zero").exists(), reason="needs a POSIX system")

@@ -9,23 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sample_traces import round_, token
 
+from engine.trace import noise
 from engine.trace.events import CHEAPEST, CostModel
-from engine.trace.noise import (
-    PLAIN,
-    Speedup,
-    about_costs,
-    about_machine,
-    at_any_length,
-    ceiling,
-    crowd,
-    fastest,
-    has_dips,
-    of_pair,
-    rounds_error,
-    settled,
-    turning,
-    winner,
-)
+from engine.trace.noise import PLAIN, Speedup, about_machine, ceiling, crowd, fastest, settled, turning, winner
 from engine.trace.speedup_model import idealised_speedup
 
 COSTS = CostModel(0.1, {1: 1.0, 2: 1.1, 4: 1.3, 8: 1.7}, 256, 0.03, 0.03)
@@ -54,28 +40,28 @@ def test_whatever_the_clock_says_settled_costs_promise_nothing_impossible(measur
     assert max(falls) <= 1 / CHEAPEST + 1e-9
     cheapest = min(found.v.values())
     for gamma in (1, 3, 7, 15):
-        assert idealised_speedup(alpha, gamma, 0.0, found.v) <= at_any_length(alpha) / cheapest + 1e-9
+        assert idealised_speedup(alpha, gamma, 0.0, found.v) <= noise.at_any_length(alpha) / cheapest + 1e-9
 
 
 def test_a_dip_within_the_spread_is_pooled_and_step_and_c_follow():
     found = settled(costs(0.08, w1=1.0, w2=0.95, w4=1.2))
     assert found.v == pytest.approx({1: 1.0, 2: 1.0, 4: 1.2 / 0.975}) and found.step == pytest.approx(0.03 * 0.975)
     assert found.c == found.draft_costs["lm"] == pytest.approx(0.2 / 0.975)
-    assert "1 and 2 tokens cannot be told apart" in about_costs(found)
+    assert "1 and 2 tokens cannot be told apart" in noise.about_costs(found)
     three = settled(costs(0.08, w1=1.0, w2=1.2, w3=1.17, w4=1.14, w8=1.5))
     assert [three.v[w] for w in (2, 3, 4)] == pytest.approx([1.17] * 3) and three.v[8] == 1.5
 
 
 def test_a_dip_beyond_the_spread_is_kept_and_said():
     real = costs(0.02, w1=1.0, w2=1.2, w4=1.1, w8=1.6)
-    assert settled(real) == real and "4 tokens at once really are quicker" in about_costs(real)
-    assert about_costs(COSTS) == "" and settled(COSTS) is COSTS
+    assert settled(real) == real and "4 tokens at once really are quicker" in noise.about_costs(real)
+    assert noise.about_costs(COSTS) == "" and settled(COSTS) is COSTS
 
 
 def test_a_dip_that_no_kernel_has_is_a_plain_step_that_was_disturbed():
     found = settled(costs(0.11, w1=1.0, w2=0.79, w16=1.1))
     assert found.v[2] == 1.0 and not found.steady, "it is measured again at the next run, and not kept"
-    assert has_dips({1: 1.0, 2: 0.9}) and not has_dips({1: 1.0, 2: 1.0, 4: 1.1})
+    assert noise.has_dips({1: 1.0, 2: 0.9}) and not noise.has_dips({1: 1.0, 2: 1.0, 4: 1.1})
 
 
 def test_a_winner_is_one_that_no_interval_reaches():
@@ -110,11 +96,11 @@ def rounds(seconds: list[float], drafted: int = 0) -> list:
 
 def test_uneven_rounds_widen_the_interval_of_a_single_pair():
     steady, uneven = rounds([0.1] * 40), rounds([0.02, 0.3] * 20)
-    assert rounds_error(steady) == pytest.approx(0) and rounds_error(uneven) > 0.1
-    still, swung = of_pair(1.1, 2.0, None, steady, steady), of_pair(1.1, 2.0, None, steady, uneven)
+    assert noise.rounds_error(steady) == pytest.approx(0) and noise.rounds_error(uneven) > 0.1
+    still, swung = noise.of_pair(1.1, 2.0, None, steady, steady), noise.of_pair(1.1, 2.0, None, steady, uneven)
     assert (still.tone, swung.tone) == ("faster", "level") and still.low == pytest.approx(1.1 / 1.05, rel=2e-3)
     mixed = [*rounds([0.1] * 20), *rounds([0.3] * 20, drafted=3)]
-    assert rounds_error(mixed) == pytest.approx(0), "rounds of another shape take another time"
+    assert noise.rounds_error(mixed) == pytest.approx(0), "rounds of another shape take another time"
 
 
 def test_the_interval_of_a_single_pair_holds_the_true_ratio_of_noisy_rounds():
@@ -122,7 +108,7 @@ def test_the_interval_of_a_single_pair_holds_the_true_ratio_of_noisy_rounds():
     for _ in range(300):
         ours, plain = (rounds([0.1 * chance.lognormvariate(0, 0.4) for _ in range(50)]) for _ in range(2))
         value = plain[-1].end / ours[-1].end  # of two runs that are the same
-        found = of_pair(value, 2.0, None, ours, plain)
+        found = noise.of_pair(value, 2.0, None, ours, plain)
         held += found.low <= 1 <= found.high
     assert held > 0.92 * 300, "three standard errors below 95 %"
 

@@ -4,15 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.trace.speedup_model import (
-    best_gamma,
-    best_length,
-    break_even,
-    expected_tokens,
-    idealised_speedup,
-    interpolate,
-    shared_costs,
-)
+from engine.trace import speedup_model
+from engine.trace.speedup_model import best_gamma, break_even, expected_tokens, idealised_speedup, interpolate
 
 V = {1: 1.0, 2: 1.1, 4: 1.3, 8: 1.7}
 FREE = {1: 1.0, 2: 1.0, 32: 1.0}
@@ -23,8 +16,8 @@ def test_expected_tokens_is_the_geometric_sum_and_drafts_and_verifying_are_its_c
     assert expected_tokens(0.5, 3) == pytest.approx(1 + 0.5 + 0.25 + 0.125)
     assert (expected_tokens(0.0, 5), expected_tokens(1.0, 5)) == (1, 6)
     assert idealised_speedup(0.5, 3, 0.1, V) == pytest.approx(1.875 / (0.3 + 1.3))
-    assert best_length([0.9, 0.0, 1.0], 0.05, FREE) == 1  # nothing survives the second draft
-    assert best_length([0.2, 1.0, 1.0, 1.0], 0.0, FREE) == 4
+    assert speedup_model.best_length([0.9, 0.0, 1.0], 0.05, FREE) == 1  # nothing survives the second draft
+    assert speedup_model.best_length([0.2, 1.0, 1.0, 1.0], 0.0, FREE) == 4
 
 
 @pytest.mark.parametrize(
@@ -57,7 +50,7 @@ def test_break_even_parts_what_is_slower_from_what_is_not(gamma, c, v):
 def test_a_row_of_a_batch_pays_for_a_token_as_much_as_plain_tokens_are_worth(rows):
     """Against the whole pass: drafting pays by a row's costs exactly if it raises tokens per cost of all rows."""
     v, c = {1: 1.0, 4: 1.2, 16: 2.2}, 0.035
-    own_c, own_v = shared_costs(c, v, rows)
+    own_c, own_v = speedup_model.shared_costs(c, v, rows)
     assert interpolate(own_v, 1) == pytest.approx(1)
     for alpha, gamma in ((0.1, 1), (0.45, 2), (0.6, 3), (0.92, 8), (0.99, 20)):
         tokens = expected_tokens(alpha, gamma)

@@ -13,8 +13,6 @@ from engine.trace import trace as traces
 from engine.trace.events import Candidate, Distribution, PromptToken, Round, Timings, Token
 from engine.trace.trace import Trace, fold, from_json, to_json, with_branch
 
-# --- what goes out comes back ------------------------------------------------------------------------------------
-
 
 def test_a_file_of_a_lossy_run_says_so_first():
     whole = small()

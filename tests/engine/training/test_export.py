@@ -55,54 +55,41 @@ def test_a_head_is_stored_as_other_engines_load_it(journey, root):
     assert {name: config[name] for name in wanted} == wanted
 
 
-@pytest.mark.parametrize(("name", "layers"), [("llama3-rope", 2), ("llama-tied", 3)])
+@pytest.mark.parametrize(
+    ("kind", "name", "layers"),
+    [*(("eagle", name, 1) for name in ("llama-wide-head", "multi-query", "yarn-rope", "qwen3", "qwen2")),
+     ("block", "llama3-rope", 2), ("block", "llama-tied", 3)],
+)  # fmt: skip
 @pytest.mark.parametrize("runtime", RUNTIMES)
 @torch.no_grad()
-def test_an_exported_block_head_says_what_the_trained_one_said(tmp_path, monkeypatch, name, layers, runtime):
-    """Slot 0 at every position, and a block after the last one."""
-    monkeypatch.setattr("engine.models.onnx_graph.DRAFTS", "fp32")
-    _, teacher = random_head(tmp_path / "target", name)
-    torch.manual_seed(4)
-    student = BlockStudent.new(teacher, torch.arange(0, VOCABULARY, 2), torch.ones(2), layers)
-    for parameter in student.module.parameters():
-        parameter.add_(0.1 * torch.randn_like(parameter)).copy_(parameter.bfloat16())
-    if teacher.head is not teacher.embed:  # else its rows are read from the target
-        student.module.head.copy_(student.module.head.bfloat16())
-    export.block(student, teacher, (0, 1), None, tmp_path / "head", "a card")
-    model = model_folder(tmp_path / "target", name)
-    head = load_head("block", tmp_path / "head", RUNTIMES[runtime](tmp_path / "target", model).model)
-    assert head.target_ids.tolist() == student.words.tolist() and (head.reads, head.layers_count) == ((0, 1), layers)
-    ids, tapped, L = torch.randint(0, VOCABULARY, (1, 61)), torch.randn(1, 61, 2 * 64), 60
-    states = student.states(Batch(ids, tapped, tapped, None, None), 4)
-    runner = DecoderRunner(head)
-    runner.reset(L + 3)
-    fed = torch.cat([ids[0, 1:], torch.full((3,), MASK)])
-    logits, _ = head.forward(fed, [runner.next_span(L + 3)], features=tapped[0, :L])
-    assert torch.allclose(logits, student.logits(torch.stack([one[0, L - 1] for one in states]), None), atol=2e-3)
-
-
-@pytest.mark.parametrize("name", ["llama-wide-head", "multi-query", "yarn-rope", "qwen3", "qwen2"])
-@pytest.mark.parametrize("runtime", RUNTIMES)
-def test_an_exported_head_says_what_the_trained_one_said(tmp_path, monkeypatch, name, runtime):
-    """With features at every position, beyond the length where scaled rotary embeddings differ from plain ones."""
+def test_an_exported_head_says_what_the_trained_one_said(tmp_path, monkeypatch, kind, name, layers, runtime):
+    """With features at every position, beyond the length where scaled rotary embeddings differ from plain ones; and of
+    a block head also the guesses of the slots after the last one."""
     monkeypatch.setattr("engine.models.onnx_graph.DRAFTS", "fp32")  # rounding would hide what we look for
     student, teacher = random_head(tmp_path / "target", name)
-    export.eagle(student, teacher, (0, 1), None, tmp_path / "head", "a card")
-    model = model_folder(tmp_path / "target", name)  # the same, with a tokenizer
-    head = load_head("eagle", tmp_path / "head", RUNTIMES[runtime](tmp_path / "target", model).model)
-    assert head.on_host == (runtime == "onnx")
-    assert head.target_ids.tolist() == student.words.tolist() and head.reads == (0, 1)
-    with torch.no_grad():
-        for parameter in student.module.parameters():
-            parameter.copy_(parameter.bfloat16())
+    if kind == "block":
+        student = BlockStudent.new(teacher, torch.arange(0, VOCABULARY, 2), torch.ones(2), layers)
+    for parameter in student.module.parameters():
+        parameter.add_(0.1 * torch.randn_like(parameter)).copy_(parameter.bfloat16())
+    if kind == "eagle" or teacher.head is not teacher.embed:  # else its rows are read from the target
         student.module.head.copy_(student.module.head.bfloat16())
-        ids, tapped, L = torch.randint(0, VOCABULARY, (1, 61)), torch.randn(1, 61, 2 * 64), 60
-        state = student.module.rollout(ids, tapped, 1)[0][0, :L]
-        runner = DecoderRunner(head)
-        runner.reset(L)
-        logits, out = head.forward(ids[0, 1:], [runner.next_span(L)], features=tapped[0, :L])
-        assert torch.allclose(out, state, atol=1e-3)
-        assert torch.allclose(logits, student.module.logits(state), atol=1e-3)
+    getattr(export, kind)(student, teacher, (0, 1), None, tmp_path / "head", "a card")
+    model = model_folder(tmp_path / "target", name)  # the same, with a tokenizer
+    head = load_head(kind, tmp_path / "head", RUNTIMES[runtime](tmp_path / "target", model).model)
+    assert head.on_host == (runtime == "onnx") and head.layers_count == layers
+    assert head.target_ids.tolist() == student.words.tolist() and head.reads == (0, 1)
+    ids, tapped, L = torch.randint(0, VOCABULARY, (1, 61)), torch.randn(1, 61, 2 * 64), 60
+    states = student.states(Batch(ids, tapped, tapped, None, None), 4 if kind == "block" else 1)
+    masks = torch.full((len(states) - 1,), MASK)
+    runner = DecoderRunner(head)
+    runner.reset(L + len(masks))
+    span = runner.next_span(L + len(masks))
+    logits, out = head.forward(torch.cat([ids[0, 1:], masks]), [span], features=tapped[0, :L])
+    if kind == "eagle":
+        assert torch.allclose(out, states[0][0, :L], atol=1e-3)
+        assert torch.allclose(logits, student.logits(states[0][0, :L], None), atol=1e-3)
+    else:
+        assert torch.allclose(logits, student.logits(torch.stack([one[0, L - 1] for one in states]), None), atol=2e-3)
 
 
 def test_an_lm_says_the_same_from_its_file_and_has_the_targets_tokenizer(learning, root, tmp_path):

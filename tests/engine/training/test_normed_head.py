@@ -69,10 +69,8 @@ def test_it_drafts_as_it_was_trained(normed, runtime, monkeypatch):
 def test_one_norm_over_all_states_is_read_as_published(normed, tmp_path):
     """As of gpt-oss heads: `norm_before_fc`, with a weight for every number."""
     root, target, module = normed
-    tensors, config = (
-        load_file(root / "head" / "model.safetensors"),
-        json.loads((root / "head/config.json").read_text()),
-    )
+    tensors = load_file(root / "head" / "model.safetensors")
+    config = json.loads((root / "head" / "config.json").read_text())
     weight = torch.rand(3 * module.norm.numel()).bfloat16()
     for name in ("plain", "normed"):
         (tmp_path / name).mkdir()

@@ -33,11 +33,8 @@ def test_each_stage_says_where_its_work_is(journey):
 
 def test_a_stage_that_is_done_does_not_start_over(journey, root, monkeypatch):
     before = {p: p.stat().st_mtime_ns for p in (journey.work / "eagle").iterdir()}
-    for name in (
-        "models.runner.DecoderRunner.forward_many",
-        "training.distil.loss",
-        "models.runner.DecoderRunner.step",
-    ):
+    runner = "models.runner.DecoderRunner"
+    for name in (f"{runner}.forward_many", f"{runner}.step", "training.distil.loss"):
         monkeypatch.setattr(f"engine.{name}", pytest.fail)
     stage(root, "sample", "--max-new-tokens", 12, "--count", 120)
     stage(root, "distil", "eagle", *TRAIN)
@@ -68,9 +65,8 @@ def test_a_draft_goes_on_from_an_older_one(journey, root, tmp_path):
     assert torch.equal(old["words"], new["words"]) and len(new["words"]) == WORDS
     assert all(torch.allclose(t, new["student"][name], atol=1e-4) for name, t in old["student"].items())
     assert new["seen"] > old["seen"] and new["update"] == 1
-    stage(
-        root, "export", "eagle", "--out", tmp_path / "out", "--samples", tmp_path / "more.npz", work=tmp_path / "work"
-    )
+    more = ("--out", tmp_path / "out", "--samples", tmp_path / "more.npz")
+    stage(root, "export", "eagle", *more, work=tmp_path / "work")
     assert len(load_file(tmp_path / "out" / "model.safetensors")["d2t"]) == WORDS
     for settings, words in ((("--taps", "1", *older), "of another kind or reads other layers"),
                             (("--taps", "0,1", "--start", journey.work / "lm"), "of another kind"),

@@ -18,7 +18,7 @@ SHIPPED = ("none", "ngram", "corpus", "quantised", "lookahead", "lm", "eagle", "
 
 
 @pytest.fixture(autouse=True)
-def empty_caches(own_cache, tmp_path, monkeypatch):
+def empty_hub(tmp_path, monkeypatch):
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "hub"))
     monkeypatch.delenv("HF_HUB_OFFLINE", raising=False)
 
@@ -64,10 +64,7 @@ def test_a_mistake_in_the_catalogue_is_named(tmp_path):
         (('"Qwen/Qwen3-8B"', '"Qwen3-8B"'), "repo: 'Qwen3-8B' must be OWNER/NAME"),
         (('revision = "b968826d9c46d', '# "'), "revision: it is missing"),
         (('"b968826d9c46', '"b968'), "revision: 'b968.*40 hex digits"),
-        (
-            ('target = "qwen3-8b"', 'target = "qwen9"'),
-            r"\[pairs.qwen3-8b\] in the catalogue uses 'qwen9', but there is",
-        ),
+        (('target = "qwen3-8b"', 'target = "qwen9"'), r"\[pairs.qwen3-8b\] .* uses 'qwen9', but there is"),
         (('drafts = { lm = "llama', 'drafts = { ngram = "llama'), "'ngram' takes no draft"),
         (("[pairs.qwen3-8b]", '[pairs."Qwen 3"]'), "small letters"),
         (("[models.qwen3-8b]", "[models.qwen3-8b"), "cannot be read"),

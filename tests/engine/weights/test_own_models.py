@@ -20,11 +20,6 @@ NAME = "us/remote"
 ENOUGH = 10**12
 
 
-@pytest.fixture(autouse=True)
-def cache(own_cache):
-    return own_cache
-
-
 @pytest.fixture
 def served(hub, tmp_path):
     """A hub with one whole model, and things beside it that are not fetched."""
@@ -60,8 +55,7 @@ def test_a_model_is_looked_up_without_its_weights_then_known_without_a_network(s
     model = look_up(NAME)
     assert (model.revision, model.licence, model.layers, model.kv_heads) == ("c" * 40, "mit", 2, 2)
     assert not any("model.safetensors" in path for path in served.asked)
-    served.shutdown()
-    served.server_close()
+    served.close()
     assert get_pair(NAME).target == model and locate(model) is None
     with pytest.raises(BadInput, match="There is no pair"):
         get_pair(NAME, allow_local=False)

