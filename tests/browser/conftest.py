@@ -8,7 +8,7 @@ from playwright.sync_api import Page, expect, sync_playwright
 from server import APP, FAKE_APP, change_fake, serving
 from visits import Visits
 
-expect.set_options(timeout=30_000)  # Otherwise a busy machine would look like a failure.
+expect.set_options(timeout=60_000)  # Otherwise a busy machine would look like a failure.
 
 
 @pytest.hookimpl(wrapper=True)

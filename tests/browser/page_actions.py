@@ -32,6 +32,11 @@ _SETTLED = """() => Promise.all(document.getAnimations()
   .filter(one => one.effect.getComputedTiming().endTime < Infinity)
   .map(one => one.finished.catch(() => {})))"""
 
+# A picture is drawn again when its place has another width.
+_FITS = """name => {
+  const width = part => document.querySelector(`[data-chart="${name}"] ${part}`)?.getBoundingClientRect().width;
+  return Math.abs(width('.main-svg') - width('.sl-plot')) <= 2;
+}"""
 _VIOLATIONS = """async within => {
   const { violations } = await axe.run(within ?? document, { resultTypes: ['violations'] });
   return violations.filter(rule => ['serious', 'critical'].includes(rule.impact))
@@ -49,8 +54,10 @@ def fill(page: Page, **values: str) -> None:
 
 @contextmanager
 def settings_for(page: Page, field: Locator):
-    """Opens the drawer where the field is in it, and closes it again."""
-    is_inside = not field.is_visible()
+    """Opens the drawer where the field is in it, or on a phone comes with it, and closes it again."""
+    is_inside = field.evaluate(
+        "node => node.matches('#drawer:not(.sl-open) *') || (node.matches('#quick *') && !node.checkVisibility())"
+    )
     if is_inside:
         page.locator("#settings").click()
     yield
@@ -58,17 +65,25 @@ def settings_for(page: Page, field: Locator):
         page.locator("#settings").click()
 
 
-def open_tab(page: Page, name: str) -> None:
-    """Opens a result tab below the stage; on a page as wide as a desktop's, because a phone folds the last tabs."""
+def click_until(button: Locator, state: str) -> None:
+    """Clicks until the button matches a selector, because a click while gradio lays its tabs out anew is lost."""
+    for _ in range(100):
+        if button.evaluate("(node, state) => node.matches(state)", state):
+            return
+        button.click()
+        button.page.wait_for_timeout(100)
+    raise AssertionError(f"the button never became {state}: {button}")
+
+
+def open_tab(page: Page, name: str, tabs: str = "results") -> None:
+    """Opens a tab, by default one below the stage, up to where its panel can be seen; on a page as wide as a desktop's,
+    because a phone folds the last tabs into a menu."""
     size = page.viewport_size
     if size["width"] < 700:
         page.set_viewport_size(size | {"width": 1280})
-    tab = page.locator("#results").get_by_role("tab", name=name)
-    for _ in range(10):  # a click while gradio lays its tabs out anew is lost
-        tab.click()
-        if tab.get_attribute("aria-selected") == "true":
-            break
-        page.wait_for_timeout(200)
+    tab = page.locator(f"#{tabs}").get_by_role("tab", name=name, exact=True)
+    click_until(tab, "[aria-selected=true]")
+    expect(page.locator(f"#{tab.get_attribute('aria-controls')}")).to_be_visible()
     page.set_viewport_size(size)
 
 
@@ -88,18 +103,19 @@ def set_number(page: Page, name: str, value: float | str) -> None:
 
 def tick(page: Page, group: str, *labels: str) -> None:
     """Ticks these boxes of a group and no others."""
-    for box in page.locator(f"#{group} label").all():
+    boxes = page.locator(f"#{group} label")
+    expect(boxes.first).to_be_visible()
+    for box in boxes.all():
         box.locator("input").set_checked(box.inner_text().strip() in labels)
 
 
 def open_lab(page: Page, tab: str) -> None:
-    """Opens a tab of the lab and unfolds its form; on a page as wide as a desktop's, because a phone folds the last
-    tabs into a menu."""
-    page.get_by_role("tab", name="Lab").click()
-    page.get_by_role("tab", name=tab).click()
-    form = page.locator(".sl-lab-form > button:visible")
-    if form.count():
-        form.click()
+    """Opens a tab of the lab and unfolds its form, which every tab has but the first."""
+    open_tab(page, "Lab", "tabs")
+    open_tab(page, tab, "lab-tabs")
+    form = page.locator(".sl-lab-form:visible")
+    click_until(form.locator("> button"), ".open")
+    expect(form.get_by_test_id("accordion-content")).to_be_visible()
 
 
 def press_run(page: Page, **fields: str) -> None:
@@ -137,19 +153,20 @@ def speedup(page: Page) -> Locator:
 
 
 def drawn(page: Page, name: str) -> Locator:
-    """The chart, scrolled to and with a picture in it."""
+    """The chart, scrolled to and with a picture as wide as its place."""
     tab = next((tab for tab, charts in TABS.items() if name in charts), None)
     if tab:
         open_tab(page, {"race": "Race & speed", "acceptance": "Acceptance", "time": "Time", "tree": "Tree"}[tab])
     chart = page.locator(f'[data-chart="{name}"]')
     chart.scroll_into_view_if_needed()
     expect(chart).to_have_attribute("data-drawn", re.compile("[1-9]"))
+    page.wait_for_function(_FITS, arg=name)
     return chart
 
 
 def saved(page: Page, button: str) -> str:
     """The text of the file that a button downloads; the playground's are in a tab of their own."""
-    if page.locator("#results").is_visible():
+    if page.locator(":is(#results, #lab-tabs):visible").get_attribute("id") == "results":
         open_tab(page, "Files")
     expect(page.locator(f"#{button}")).to_be_enabled()
     with page.expect_download() as download:
@@ -171,7 +188,23 @@ def violations(page: Page, within: str | None = None) -> list[str]:
     return page.evaluate(_VIOLATIONS, within)
 
 
-def check_light_and_dark(page: Page, within: str) -> None:
+def wait_until_above(upper: Locator, lower: Locator) -> None:
+    """Waits until the upper one ends before the lower one begins."""
+    upper.page.wait_for_function(
+        "([upper, lower]) => upper.getBoundingClientRect().bottom <= lower.getBoundingClientRect().top + 1",
+        arg=[upper.element_handle(), lower.element_handle()],
+    )
+
+
+def open_lesson(page: Page, number: int, step: int | None = None) -> None:
+    """Steps are counted from 0; the quiz comes after the last."""
+    page.evaluate("number => { location.hash = `#lesson-${number}`; }", number)
+    expect(page.locator("#sl-lesson-title")).to_have_text(re.compile(rf"^{number}\. "))
+    if step is not None:
+        page.locator(".sl-dot").nth(step).click()
+
+
+def check_light_and_dark(page: Page, within: str | None = None) -> None:
     """Nothing is wider than a light desktop or a dark phone, and axe finds nothing grave on either."""
     for scheme, width in (("light", 1280), ("dark", 390)):
         page.emulate_media(color_scheme=scheme)

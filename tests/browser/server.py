@@ -24,7 +24,7 @@ def free_port() -> int:
 
 
 @contextmanager
-def serving(command: list[str], log: Path, seconds: float = 90, **environment: str):
+def serving(command: list[str], log: Path, seconds: float = 240, **environment: str):
     """Yields the address; ends the server afterwards. AssertionError with its log if it never answers."""
     port = free_port()
     variables = (

@@ -22,7 +22,7 @@ def test_run_a_prompt_see_accepted_tokens_and_a_measured_speedup(visit, real_ser
     wait_for_end(page, FIRST_TOKEN)
     expect(speedup(page)).to_have_text(SPEEDUP)
     expect(page.locator('[data-tile="speedup"] .sl-note')).to_have_text(re.compile("measured just now|measure again"))
-    assert len(page.locator(".sl-text").inner_text().split()) > 5
+    expect(page.locator(".sl-text")).to_have_text(re.compile(r"(\S+\s+){5}\S"))
 
 
 @pytest.mark.timing
@@ -34,9 +34,10 @@ def test_stop_keeps_what_there_is_and_the_next_run_works(visit, fake, request, n
     expect(page.locator(".sl-source")).to_have_text("Running now", timeout=FIRST_TOKEN)
     expect(page.locator(".sl-row").nth(2)).to_be_visible(timeout=FIRST_TOKEN)
     page.locator("#stop").click()
-    wait_for_end(page, 5_000)
+    wait_for_end(page)
     expect(page.locator("#stage-notice")).to_contain_text("Stopped")
-    assert page.locator(".sl-row").count() >= 3
+    expect(page.locator(".sl-row").nth(2)).to_be_visible()
+    fake()
     run(page, tokens="8")
     expect(page.locator(".sl-compared")).to_contain_text("same text")
     expect(speedup(page)).to_have_text(SPEEDUP)
@@ -45,15 +46,16 @@ def test_stop_keeps_what_there_is_and_the_next_run_works(visit, fake, request, n
 @pytest.mark.slow
 @pytest.mark.timing
 def test_closing_the_tab_frees_the_device(visit, fake):
-    """Another visitor's run starts soon after the first tab is gone; the made-up engine runs one at a time."""
+    """Another visitor's run starts though the first would take minutes; the made-up engine runs one at a time."""
     first = visit(fresh=True)
-    fake(step=0.05)
+    fake(step=0.5)
     press_run(first, tokens="500")
     expect(first.locator(".sl-row").nth(2)).to_be_visible()
     first.close()
     second = visit()
     press_run(second, tokens="20")
-    expect(second.locator(".sl-row").first).to_be_visible(timeout=6_000)
+    expect(second.locator("#stage-notice")).to_contain_text("of up to 20 tokens")
+    fake()
     wait_for_end(second)
 
 
@@ -62,8 +64,7 @@ def test_a_page_on_which_nothing_moves_asks_for_no_frames(visit):
     page = visit(init_script=COUNT_FRAMES)
     page.locator("#stage .sl-rows").focus()
     page.keyboard.press("End")  # else the recording plays
-    asked = []
-    while len(asked) < 10 and (len(asked) < 2 or asked[-1] != asked[-2]):  # what fades in is through in four seconds
-        page.wait_for_timeout(1000)
-        asked.append(page.evaluate("frames_asked"))
-    assert asked[-1] == asked[-2] > 0
+    page.wait_for_function(  # what fades in is through in four seconds
+        "() => { const { seen } = window; window.seen = frames_asked; return seen > 0 && seen === frames_asked; }",
+        polling=1000,
+    )

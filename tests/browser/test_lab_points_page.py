@@ -6,7 +6,7 @@ import json
 import re
 
 import pytest
-from page_actions import check_light_and_dark, open_lab, saved, set_number, tick
+from page_actions import check_light_and_dark, open_lab, open_tab, saved, set_number, tick
 from playwright.sync_api import Page, expect
 
 from engine.trace.noise import NOISE
@@ -30,12 +30,11 @@ def points(page: Page):
 def test_points_are_measured_stopped_gone_on_with_saved_and_cleared(visit, tiny_server):
     page = visit(server=tiny_server)
     open_lab(page, "Theory")
-    expect(page.locator("#theory-run")).to_be_visible()
     measure(page, (), ("2",))
     expect(page.locator("#theory-notice .sl-alert")).to_contain_text("Tick at least one α")
     words = page.locator("#theory-notice .sl-words")
     measure(page, ("0.1", "0.5", "0.9", "0.95"), ("1", "2", "4", "8"), tokens=192, repeats=5)
-    expect(points(page).first).to_be_visible(timeout=30_000)
+    expect(points(page).first).to_be_visible()
     page.locator("#theory-stop").click()
     expect(words).to_contain_text(re.compile(r"Stopped: \d+ of 80 measured"))
     expect(page.locator("#theory-run")).to_have_text(MEASURE)
@@ -43,7 +42,9 @@ def test_points_are_measured_stopped_gone_on_with_saved_and_cleared(visit, tiny_
 
     measure(page, ("0.1", "0.5", "0.9", "0.95"), ("1", "2"), repeats=1)  # goes on, with less to do
     expect(words).to_contain_text(re.compile("fastest was|No point was"))
-    assert points(page).count() >= 8 and points(page).first.locator("th").inner_text() == first
+    expect(page.locator("#theory-run")).to_have_text(MEASURE)
+    expect(points(page).nth(7)).to_be_visible()
+    expect(points(page).first.locator("th")).to_have_text(first)
     marks = page.locator("[data-plot=alpha] .sl-point")
     possible = points(page).filter(has_not_text=NOISE).count()  # noise is in the table and on no curve
     expect(marks).to_have_count(possible)
@@ -55,8 +56,8 @@ def test_points_are_measured_stopped_gone_on_with_saved_and_cleared(visit, tiny_
     check_light_and_dark(page, "#lab-theory")
     page.set_viewport_size({"width": 1280, "height": 900})
 
-    page.get_by_role("tab", name="Sweep").click()  # the curves are fed anew when the tab is opened again
-    page.get_by_role("tab", name="Theory").click()
+    for tab in ("Sweep", "Theory"):  # the curves are fed anew when the tab is opened again
+        open_tab(page, tab, "lab-tabs")
     expect(marks).to_have_count(possible)
     page.locator("#theory-restart").click()
     expect(words).to_contain_text("Cleared")

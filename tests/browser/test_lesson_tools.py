@@ -6,6 +6,7 @@ import re
 
 import pytest
 import torch
+from page_actions import open_lesson
 from player_page import page_with
 from playwright.sync_api import Page, expect
 from visits import Visits
@@ -428,9 +429,9 @@ def at_tool(lessons_page):
 
     def open_(number: int, titled: str) -> Page:
         page = lessons_page
-        page.evaluate("number => { location.hash = `#lesson-${number}`; }", number)
-        expect(page.locator("#sl-lesson-title")).to_contain_text(f"{number}. ")
+        open_lesson(page, number)
         page.locator(f'.sl-dot[title="{titled}"]').click()
+        expect(page.locator(".sl-dot[aria-current=step]")).to_have_attribute("title", titled)
         expect(page.locator(".sl-lesson-next")).to_have_text("Skip")
         return page
 
@@ -588,7 +589,7 @@ def test_a_device_is_kept_between_calculators(at_tool):
     lists("Precision").select_option(label="4-bit, half a byte")
     expect(result(page)).to_contain_text("Over 1,000 passes per second")
 
-    page.evaluate("location.hash = '#lesson-11'")
+    open_lesson(page, 11)
     page.locator('.sl-dot[title="Does it fit?"]').click()
     expect(lists("Device").locator("option:checked")).to_have_text("H200: 141 GB at 4,800 GB/s")
     cache, draft_cache = (2 * layers * 8 * 128 * 2 * 8192 / 1e9 for layers in (36, 28))  # Qwen3 8B, Qwen3 0.6B
@@ -596,7 +597,7 @@ def test_a_device_is_kept_between_calculators(at_tool):
     alone, both = (141 - 8.19 / 2) // cache, (141 - 8.19 / 2 - 0.596 * 2) // (cache + draft_cache)
     expect(page.locator(".sl-figure-box")).to_contain_text(f"{alone:.0f} without a draft model, {both:.0f} with it")
 
-    page.evaluate("location.hash = '#lesson-12'")
+    open_lesson(page, 12)
     page.locator('.sl-dot[title="Find the turning point"]').click()
     gain = lambda: float(result(page).get_attribute("data-gain"))  # noqa: E731
     tokens = expected_tokens(0.7, 4)

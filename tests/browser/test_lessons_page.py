@@ -3,17 +3,13 @@
 import re
 
 import pytest
-from page_actions import OVERFLOW
+from page_actions import OVERFLOW, open_lesson, wait_until_above
 from playwright.sync_api import Page, expect
 
 from lessons.loader import lessons
 from lessons.schema import PARTS
 
 pytestmark = pytest.mark.browser
-IN_ITS_FRAME = """node => {
-  const frame = node.closest('.sl-rows').getBoundingClientRect(), { top, bottom } = node.getBoundingClientRect();
-  return top >= frame.top && bottom <= frame.bottom;
-}"""
 
 
 def title(page: Page):
@@ -33,7 +29,7 @@ def test_a_whole_lesson_by_keyboard(visit):
     page.locator("#lessons-tab-button").press("Enter")
     page.locator('[href="#lesson-2"]').press("Enter")
     expect(page.locator("#sl-lesson-title")).to_be_focused()
-    assert page.evaluate("location.hash") == "#lesson-2"
+    expect(page).to_have_url(re.compile("#lesson-2$"))
     page.keyboard.press("n")
 
     # a token glows until the learner has looked at it
@@ -135,8 +131,7 @@ def test_a_link_opens_its_lesson_and_an_unknown_one_says_so(visit):
 def test_every_lesson_can_be_walked_through_and_is_no_wider_than_the_page(visit):
     page = visit("#lesson-1", viewport={"width": 390, "height": 900})
     for number in range(len(lessons())):
-        page.evaluate(f"location.hash = '#lesson-{number}'")
-        expect(page.locator("#sl-lesson-title")).to_contain_text(f"{number}. ")
+        open_lesson(page, number)
         for _ in range(page.locator(".sl-dot").count() - 1):
             page.keyboard.press("n")
             expect(page.locator("#lesson .sl-rounds .sl-row, #lesson .sl-rounds .sl-list").first).to_be_attached()
@@ -146,7 +141,7 @@ def test_every_lesson_can_be_walked_through_and_is_no_wider_than_the_page(visit)
     # lesson and step of the tools
     widest = "0.3 1.3 1.5 2.5 2.6 4.3 5.6 7.5 8.5 9.0 10.4 11.3 12.2 12.3 12.4 13.4 14.1 14.6"
     for place in widest.split():
-        open_step(page, *map(int, place.split(".")))
+        open_lesson(page, *map(int, place.split(".")))
         for width in (1280, 1920):
             page.set_viewport_size({"width": width, "height": 900})
             page.wait_for_function(f"{OVERFLOW} <= 0")
@@ -196,8 +191,7 @@ def test_a_jump_over_many_rounds_shows_the_last_of_them(visit):
     page.keyboard.press("Enter")
     expect(page.locator("#lesson .sl-place")).to_contain_text("Round 32 of 32")
     last = page.locator('#lesson .sl-row[aria-label="Round 32"] .sl-token').last
-    expect(last).to_be_visible()
-    assert last.evaluate(IN_ITS_FRAME), "the newest round is out of sight"
+    expect(last).to_be_in_viewport(ratio=0.99)  # nor cut by its frame
 
 
 def test_the_answer_comes_into_sight_and_the_run_stays_beside_it(visit):
@@ -215,13 +209,12 @@ def test_formulas_words_and_lists_of_a_step_can_be_seen_and_heard(visit):
     page.locator(".sl-dot").nth(3).click()
     formula = page.locator(".sl-lesson-body .sl-math")
     expect(formula).to_have_attribute("aria-label", "(1 − α^(γ+1)) ÷ (1 − α)")
-    above, below = (part.bounding_box() for part in formula.locator(".sl-over > span").all())
-    assert above["y"] + above["height"] <= below["y"] + 1
+    wait_until_above(formula.locator(".sl-over > span").first, formula.locator(".sl-over > span").last)
 
-    open_step(page, 1, 3)
+    open_lesson(page, 1, 3)
     expect(page.locator("#lesson select").first).to_have_css("appearance", "auto")  # Gradio takes a list's arrow
 
-    open_step(page, 2, 0)
+    open_lesson(page, 2, 0)
     word = page.locator(".sl-word", has_text="target").first
     word.hover()
     expect(page.locator("#sl-define")).to_contain_text("The model whose text we want")
@@ -268,10 +261,10 @@ def test_counting_tells_the_right_rules_from_the_broken_ones(visit):
     rare = "one draft in 100 accepted untested"
     assert "true" in draws(rare)[0] and draws(rare, "1,000,000", 1)[0] == ["false"]
 
-    open_step(page, 3, 8)  # sliders at their ends: something is always offered
+    open_lesson(page, 3, 8)  # sliders at their ends: something is always offered
     for word in ("sun", "rain", "wind"):
         page.get_by_label(f"q({word})").press("Home")
-    assert page.get_by_label("q(wind)").input_value() == "0.5"
+    expect(page.get_by_label("q(wind)")).to_have_value("0.5")
 
 
 @pytest.mark.slow
@@ -298,19 +291,13 @@ def test_a_browser_that_keeps_nothing_still_plays(visit):
     expect(title(page)).to_have_text("Step one: draft")
 
 
-def open_step(page: Page, lesson: int, dot: int) -> None:
-    page.evaluate(f"location.hash = '#lesson-{lesson}'")
-    expect(page.locator("#sl-lesson-title")).to_contain_text(f"{lesson}. ")
-    page.locator(".sl-dot").nth(dot).click()
-
-
 def test_a_lesson_leads_to_the_lab_and_back(visit):
     page = visit("#lesson-6")
     page.locator('.sl-dot[title="Measure all of them"]').click()
     page.get_by_role("button", name="Open the lab: Sweep").click()
     expect(page.locator("#sweep-run")).to_be_visible()
     expect(page.locator(".sl-coach")).to_contain_text("Run the sweep")
-    assert page.evaluate("location.hash") == ""
+    page.wait_for_function("location.hash === ''")
     page.get_by_role("button", name="Back to the lesson").click()
     expect(page.locator("#sl-lesson-title")).to_contain_text("6. ")
     expect(page.locator(".sl-lesson-next")).to_have_text("Next")
@@ -319,12 +306,11 @@ def test_a_lesson_leads_to_the_lab_and_back(visit):
 @pytest.mark.slow
 def test_on_a_phone_the_coach_hides_nothing_and_a_tab_of_the_lab_opens_from_its_menu(visit):
     page = visit("#lesson-2", viewport={"width": 390, "height": 844})
-    open_step(page, 2, 7)
+    open_lesson(page, 2, 7)
     page.get_by_role("button", name="Run it live").click()
     expect(page.locator("#settings.sl-glow")).to_be_in_viewport(ratio=1)  # it opens the drawer of γ
-    glow, coach = (page.locator(place).bounding_box() for place in ("#settings", ".sl-coach"))
-    assert glow["y"] >= 0 and glow["y"] + glow["height"] <= coach["y"]
+    wait_until_above(page.locator("#settings"), page.locator(".sl-coach"))
     page.get_by_role("button", name="Back to the lesson").click()
-    open_step(page, 4, 8)
+    open_lesson(page, 4, 8)
     page.get_by_role("button", name="Open the lab: Is it lossless?").click()
     expect(page.locator("#lossless-json")).to_be_visible()

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 from fake_worker import play
-from page_actions import OVERFLOW, SPEEDUP, open_tab, run, speedup, text_of
+from page_actions import OVERFLOW, SPEEDUP, run, saved, speedup, text_of
 from playwright.sync_api import expect
 from test_player import HOSTILE, with_texts
 
@@ -88,11 +88,8 @@ def test_saved_from_the_page_it_shows_the_same_run(visit, open_offline, tmp_path
     live = visit()
     run(live, tokens="40")
     measured, text = speedup(live).inner_text(), text_of(live)
-    open_tab(live, "Files")
-    with live.expect_download() as download:
-        live.locator("#page-file").click()
     path = tmp_path / "saved.html"
-    download.value.save_as(path)
+    path.write_text(saved(live, "page-file"), encoding="utf-8", newline="\n")
     page = open_offline(path)
     page.keyboard.press("End")
     assert text_of(page) == text and len(text) > 100

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 from fake_worker import chances, recorded
-from page_actions import OVERFLOW, ROWS, text_of
+from page_actions import OVERFLOW, ROWS, text_of, wait_until_above
 from player_page import page as harness
 from playwright.sync_api import Page, expect
 from sample_traces import tree
@@ -417,7 +417,7 @@ def test_tags_of_competing_drafters_leave_room_for_eight_rounds(opened):
     page = opened(replace(trace, rounds=tuple(rounds)), viewport={"width": 1280, "height": 800})
     tags = [row.locator(".sl-tag") for row in page.locator(".sl-row").all()[-6:]]
     assert {tag.inner_text() for tag in tags} >= {"n-gram", "EAGLE", "draft model"}
-    assert page.evaluate(f"({ROWS})()") >= 10  # two of which the strip takes on the page
+    page.wait_for_function(f"({ROWS})() >= 10")  # two of which the strip takes on the page
     page.evaluate("text => feed(text)", player_feed.complete("other", trace))
     expect(page.locator(".sl-tag").first).to_be_hidden()  # one drafter needs none
 
@@ -500,7 +500,7 @@ def test_on_a_phone_a_tap_brings_the_numbers_up_and_the_way_out_stays(opened):
     assert sheet.evaluate("node => node.scrollTop") > 50  # else the next lines show nothing
     expect(way_out).to_be_in_viewport(ratio=1)
     page.locator(".sl-list .sl-resampled").last.tap()
-    assert sheet.evaluate("node => node.scrollTop") == 0  # the next token is read from its beginning
+    page.wait_for_function("document.querySelector('.sl-inspector').scrollTop === 0")  # the next one from its beginning
     expect(sheet.locator(".sl-inspected")).to_be_in_viewport(ratio=1)
     way_out.tap()
     expect(sheet).to_have_attribute("data-open", "")
@@ -510,9 +510,8 @@ def test_on_a_phone_a_tap_brings_the_numbers_up_and_the_way_out_stays(opened):
     expect(page.locator(".sl-rows")).not_to_be_in_viewport()
     page.get_by_role("button", name=re.compile("^Why was")).tap()  # the rejected draft comes into sight
     asked = page.locator(".sl-list [aria-current]")
-    expect(asked).to_be_in_viewport()
-    box = asked.bounding_box()
-    assert box["y"] >= 0 and box["y"] + box["height"] <= sheet.bounding_box()["y"]
+    expect(asked).to_be_in_viewport(ratio=0.99)
+    wait_until_above(asked, sheet)
 
 
 @pytest.mark.parametrize(

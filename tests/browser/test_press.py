@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from page_actions import fill, open_tab
+from page_actions import fill, run
 from playwright.sync_api import Page, Request, expect
 
 pytestmark = pytest.mark.browser
@@ -24,19 +24,16 @@ def listens_only(page: Page) -> set[int]:
 def test_a_press_of_run_is_three_events_and_its_files_come_with_the_last(visit, fake):
     fake(step=0.01)
     page, events = visit(), []
-    fill(page, prompt="Three events", tokens="12")
-    page.wait_for_timeout(500)  # of the controls' own events
+    fill(page, prompt="Three events", tokens="12", temperature="0")
+    with page.expect_response("**/speclens/state"):  # by its next look the controls' own events are sent
+        pass
     page.on("request", lambda request: events.append(event(request)))
-    page.locator("#run").click()
-    expect(page.locator("#run")).to_have_text("Running…")
-    expect(page.locator("#run")).to_have_text("Run")
-    open_tab(page, "Files")
-    expect(page.locator("#trace-file")).to_be_enabled()
+    run(page, tokens="12")
     assert len([each for each in events if each not in {None} | listens_only(page)]) == 3
 
 
 def test_many_clicks_are_one_run_and_a_second_press_ends_the_first_run_and_has_the_stage(visit, fake):
-    fake(step=0.05)
+    fake(step=0.5)
     page = visit()
     fill(page, prompt="The first", tokens="200")
     page.locator("#run").dblclick()

@@ -2,7 +2,7 @@
 
 import pytest
 from fake_worker import recorded
-from page_actions import press_run, run, text_of
+from page_actions import open_tab, press_run, run, text_of
 from playwright.sync_api import Page, expect
 
 pytestmark = pytest.mark.browser
@@ -15,7 +15,7 @@ def shows(page: Page, prompt: str) -> None:
 
 @pytest.mark.timing
 def test_a_run_goes_on_through_a_reload_and_its_end_counts(visit, fake):
-    fake(step=0.1)
+    fake(step=0.5)
     page = visit(viewport={"width": 1280, "height": 800})
     press_run(page, prompt="Through a reload", tokens="120")
     expect(page.locator("#stage .sl-row").nth(3)).to_be_visible()
@@ -23,20 +23,20 @@ def test_a_run_goes_on_through_a_reload_and_its_end_counts(visit, fake):
     expect(page.locator("#run")).to_have_text("Running…")
     shows(page, "Through a reload")
     expect(page.locator("#stage .sl-source")).to_have_text("Running now")
-    fake()  # the baseline need not be slow
+    fake()  # the rest need not be slow
     expect(page.locator("#stage-notice")).to_contain_text("measured just now")
     expect(page.locator("#run")).to_have_text("Run")
     expect(page.locator("#stop")).to_be_disabled()
     whole = "".join(token.text for token in recorded(tokens=120, prompt="Through a reload").emitted)
     assert text_of(page) == whole, "its first rounds are lost, or its last"
-    page.locator("#result-files-button").click()
+    open_tab(page, "Files")
     expect(page.locator("#trace-file")).to_be_enabled()
 
 
 @pytest.mark.slow
 @pytest.mark.timing
 def test_stop_ends_a_run_that_came_through_a_reload(visit, fake):
-    fake(step=0.1)
+    fake(step=0.2)
     page = visit(viewport={"width": 1280, "height": 800})
     press_run(page, prompt="Stop it later", tokens="500")
     expect(page.locator("#stage .sl-row").nth(1)).to_be_visible()
@@ -44,6 +44,7 @@ def test_stop_ends_a_run_that_came_through_a_reload(visit, fake):
         page.reload()
         expect(page.locator("#stop")).to_be_enabled()
         expect(page.locator("#stage .sl-source")).to_have_text("Running now")
+    expect(page.locator("#stage .sl-row").nth(5)).to_be_visible()
     page.locator("#stop").click()
     expect(page.locator("#run")).to_have_text("Run")
     expect(page.locator("#stage-notice")).to_contain_text("Stopped")
@@ -51,6 +52,7 @@ def test_stop_ends_a_run_that_came_through_a_reload(visit, fake):
     expect(page.locator("#stage-notice")).to_contain_text("Stopped. The rounds so far stay.")
     shows(page, "Stop it later")
     expect(page.locator("#stage .sl-source")).to_have_text("Your run")
+    fake()
     assert 10 < len(text_of(page).split(" ")) < 500
     run(page, tokens="8", prompt="And the next")
     shows(page, "And the next")

@@ -14,10 +14,6 @@ HOSTILE = (
 CLIPBOARD = {"permissions": ["clipboard-read", "clipboard-write"]}
 
 
-def value(page: Page, name: str) -> str:
-    return page.locator(f"#{name} :is(textarea, input)").first.input_value()
-
-
 def query(page: Page) -> dict[str, str]:
     """The address bar's query."""
     return {name: values[0] for name, values in parse_qs(urlsplit(page.url).query).items()}
@@ -47,7 +43,8 @@ def test_a_run_writes_the_address_and_the_address_makes_the_run_again(visit, fak
     expect(page.locator("#stage-notice")).to_contain_text("press Run")
     page.goto(link)
     expect(page.locator("#stage-notice")).to_contain_text("press Run")
-    assert (value(page, "prompt"), value(page, "tokens"), value(page, "seed")) == (HOSTILE, "30", "7")
+    for name, value in (("prompt", HOSTILE), ("tokens", "30"), ("seed", "7")):
+        expect(page.locator(f"#{name} :is(textarea, input)").first).to_have_value(value)
     expect(page.locator("#stage .sl-row")).to_have_count(0)  # nothing has run
     page.locator("#run").click()
     expect(page.locator(".sl-text")).to_have_text(text)
@@ -114,6 +111,6 @@ def test_presentation_is_large_on_a_phone_and_nothing_is_clipped(visit):
         expect(page.locator(clutter).first).to_be_hidden()
     for kept in ("#prompt", "#run", ".sl-text", ".sl-rows", ".sl-strip"):
         expect(page.locator(kept)).to_be_visible()
-    assert page.evaluate(OVERFLOW) <= 0
+    page.wait_for_function(f"{OVERFLOW} <= 0")
     page.locator("#prompt textarea").press("p")  # a letter of the prompt
     expect(page.locator("body")).to_have_class(re.compile("sl-present"))

@@ -5,8 +5,22 @@ from dataclasses import replace
 
 import pytest
 from fake_worker import recorded
-from page_actions import OVERFLOW, ROWS, open_files, press_run, run, saved, speedup, text_of, violations, wait_for_end
-from playwright.sync_api import Page, TimeoutError, expect
+from page_actions import (
+    OVERFLOW,
+    ROWS,
+    drawn,
+    open_files,
+    open_tab,
+    press_run,
+    run,
+    saved,
+    speedup,
+    text_of,
+    violations,
+    wait_for_end,
+    wait_until_above,
+)
+from playwright.sync_api import Page, expect
 from test_player import tree
 
 from engine.trace.trace import to_json
@@ -33,8 +47,9 @@ PLACES = """() => ['.sl-stage', '.sl-stage .sl-rows']
   .map(one => Object.values(document.querySelector(one).getBoundingClientRect().toJSON()))"""
 
 
-# Words of ours that can be seen, and what can be operated: not the tokens, nor the texts of model and visitor.
-COUNT = """() => {
+# No more than a beginner can take: words of ours that can be seen, and what can be operated, but not the tokens, nor
+# the texts of model and visitor.
+FEW = """() => {
   const isTop = (node, at) => at && (node.contains(at) || at.contains(node));
   const isShown = (node, { left, top, right, bottom, width, height }) => width > 1 && height > 1
     && top < innerHeight && bottom > 0 && right > 0
@@ -54,20 +69,8 @@ COUNT = """() => {
   }
   const controls = [...document.querySelectorAll('button, input, textarea, select, a[href], summary')]
     .filter(node => !node.matches('.sl-token') && isShown(node, node.getBoundingClientRect()));
-  return { words: words.length, controls: controls.length };
+  return words.length > 100 && words.length <= 260 && controls.length > 20 && controls.length <= 30;
 }"""
-FEW = f"""() => {{
-  const {{ words, controls }} = ({COUNT})();
-  return words > 100 && words <= 260 && controls > 20 && controls <= 30;
-}}"""
-
-
-def assert_few(page: Page, when: str) -> None:
-    """No more words and controls than a beginner can take."""
-    try:  # a part that has just opened or closed may still be moving
-        page.wait_for_function(FEW, timeout=5_000)
-    except TimeoutError:
-        pytest.fail(f"{when}: {page.evaluate(COUNT)}")
 
 
 def assert_in_sight(page: Page, height: int) -> None:
@@ -83,7 +86,7 @@ def test_everything_is_in_sight_before_and_after_a_run_and_nothing_moves(visit):
     page = visit(viewport={"width": 1280, "height": 800})
     captions = page.locator(".sl-captions p")
     expect(captions).to_have_count(3)
-    assert_few(page, "on arrival")
+    page.wait_for_function(FEW)
     assert_in_sight(page, 800)
     for _ in range(8):  # seven stops before Run
         page.keyboard.press("Tab")
@@ -98,21 +101,22 @@ def test_everything_is_in_sight_before_and_after_a_run_and_nothing_moves(visit):
     page.locator("#settings").click()
     page.locator("#stage .sl-rows").press("End")
     expect(page.locator("#stage .sl-verdict")).to_be_visible()
-    assert_few(page, "at the end, with a verdict")
+    page.wait_for_function(FEW)
     page.locator("#stage .sl-list .sl-rejected").first.click()
     assert page.locator("#stage .sl-inspector").evaluate("node => node.scrollHeight - node.clientHeight") <= 1
-    assert_few(page, "a token inspected")
+    page.wait_for_function(FEW)
     page.keyboard.press("Escape")
     press_run(page, tokens="60", prompt="The keeper climbs the stairs")
     wait_for_end(page)
     expect(captions).to_have_count(0)  # the first run ends them for good
-    assert_few(page, "after a run")
+    page.wait_for_function(FEW)
     assert page.evaluate(PLACES) == places
     assert_in_sight(page, 800)
-    for tab in ("acceptance", "elsewhere"):
-        page.locator(f"#result-{tab}-button").click()
-        page.wait_for_timeout(300)
-        assert page.evaluate("document.documentElement.scrollHeight") <= 1700, tab
+    drawn(page, "acceptance")
+    page.wait_for_function("document.documentElement.scrollHeight <= 1700")
+    open_tab(page, "Use it elsewhere")
+    expect(page.locator(".sl-recipe-code")).to_be_visible()
+    page.wait_for_function("document.documentElement.scrollHeight <= 1700")
     page.set_viewport_size({"width": 1440, "height": 900})
     page.evaluate("scrollTo(0, 0)")
     assert_in_sight(page, 900)
@@ -156,7 +160,7 @@ def test_a_branch_is_a_second_lane_beside_its_run(visit):
     expect(page.locator("#stage .sl-row").nth(at - 1).locator(".sl-same")).to_have_text("the same up to here")
     expect(page.locator("#stage-notice")).to_contain_text("The numbers are of this run")
     expect(page).to_have_url(re.compile(r"force=\d+:\d+"))
-    assert speedup(page).inner_text() == before
+    expect(speedup(page)).to_have_text(before)
     assert page.locator(".sl-branch-text").inner_text().startswith(text_of(page)[:60])
     for scheme in ("remove", "add"):
         page.evaluate(f"document.body.classList.{scheme}('dark')")
@@ -165,8 +169,7 @@ def test_a_branch_is_a_second_lane_beside_its_run(visit):
     step_through_a_branch(page, at)
     page.set_viewport_size({"width": 390, "height": 844})
     lines = page.locator("#stage .sl-row:has(.sl-forced) .sl-line")
-    one, two = (lines.nth(i).bounding_box() for i in (0, 1))
-    assert two["y"] >= one["y"] + one["height"], "on a phone the second lane is below the first"
+    wait_until_above(lines.nth(0), lines.nth(1))  # on a phone the second lane is below the first
     page.wait_for_function(f"{OVERFLOW} <= 0")
     page.set_viewport_size({"width": 1280, "height": 800})
     heads.get_by_role("button", name="Drop").click()
@@ -207,14 +210,14 @@ def test_presentation_is_the_stage_alone_in_large_type(visit, tmp_path):
     wait_for_end(page)
     page.locator("[data-share=present]").click()
     expect(page.locator(".sl-source:visible")).to_have_text(["Your run"])  # one chip says whose run it is
-    assert page.evaluate("document.documentElement.scrollHeight") <= 720 and page.evaluate(OVERFLOW) <= 0
+    page.wait_for_function(f"document.documentElement.scrollHeight <= 720 && {OVERFLOW} <= 0")
     page.wait_for_function(f"({ROWS})() >= 6")
     page.wait_for_function(f"({SMALL})().length === 0")  # once the larger type is laid out
     assert page.locator(".sl-ask").bounding_box()["height"] <= 50
     page.locator("#stage .sl-list .sl-rejected").last.click()
-    assert page.evaluate(SMALL) == [], "in the inspector"
+    page.wait_for_function(f"({SMALL})().length === 0")  # in the inspector
     page.get_by_role("button", name="Force another token").click()
-    assert page.evaluate(SMALL) == [], "with a button each"
+    page.wait_for_function(f"({SMALL})().length === 0")  # with a button each
     page.keyboard.press("Escape")
     page.locator("[data-share=present]").click()
     file = tmp_path / "tree.json"
@@ -230,13 +233,13 @@ def test_presentation_is_the_stage_alone_in_large_type(visit, tmp_path):
 
 def test_on_a_phone_the_rounds_come_right_after_run_and_the_sheet_stands_on_the_transport(visit, fake):
     page = visit(viewport={"width": 390, "height": 844})
-    fake(step=0.03)  # long enough to be seen
+    fake(step=0.5)  # long enough to be seen
     press_run(page, tokens="40")
     expect(page.locator("#stage .sl-source")).to_have_text("Running now")
-    assert page.evaluate(OVERLAPPING) == []
+    page.wait_for_function(f"({OVERLAPPING})().length === 0")
     expect(page.locator("#stop")).to_be_in_viewport(ratio=0.9)
     running = page.locator("#stage .sl-rows").bounding_box()["y"]
-    fake()  # the baseline need not be slow
+    fake()  # the rest need not be slow
     wait_for_end(page)
     assert abs(page.locator("#stage .sl-rows").bounding_box()["y"] - running) <= 20
     page.wait_for_function(f"({ROWS})() >= 8")
@@ -251,28 +254,28 @@ def test_on_a_phone_the_rounds_come_right_after_run_and_the_sheet_stands_on_the_
         page.set_viewport_size({"width": width, "height": height})
         page.wait_for_function(f"{OVERFLOW} <= 0")
         page.wait_for_function("document.querySelector('#stage .sl-rows').clientHeight >= 180")
-        assert page.evaluate(OVERLAPPING) == [], width
+        page.wait_for_function(f"({OVERLAPPING})().length === 0")
 
 
 @pytest.mark.slow
-def test_a_run_beside_others_says_so_and_is_measured_alone_with_one_click(open_page, fake_server, tmp_path):
+def test_a_run_beside_others_says_so_and_is_measured_alone_with_one_click(visit, tmp_path):
     run = recorded(tokens=30)
     run = replace(run, rounds=tuple(replace(event, rows=3) for event in run.rounds))
-    page = open_page(fake_server)
+    page = visit()
     (tmp_path / "run.json").write_text(to_json(run))
     open_files(page, tmp_path / "run.json")
     expect(speedup(page)).to_have_text("No speedup")
     expect(page.locator("[data-part=speedup] .sl-note")).to_have_text("ran beside 2 other runs")
     button = page.get_by_role("button", name="Measure alone")
     expect(button).to_have_count(1)
-    for tab in ("race", "acceptance", "time", "files", "elsewhere"):
-        page.locator(f"#result-{tab}-button").click()
+    for tab in ("Race & speed", "Acceptance", "Time", "Files", "Use it elsewhere"):
+        open_tab(page, tab)
         for part in ("#stage .sl-head", "#stage .sl-strip", "#results"):
             expect(page.locator(part)).not_to_contain_text("×")  # waits: the tabs are drawn after the stage
     for width, height in ((1280, 800), (390, 844), (320, 700)):
         page.set_viewport_size({"width": width, "height": height})
         expect(button).to_be_in_viewport(ratio=1)
-        assert page.evaluate(OVERLAPPING) == [] and page.evaluate(OVERFLOW) <= 0, width
+        page.wait_for_function(f"({OVERLAPPING})().length === 0 && {OVERFLOW} <= 0")
     button.click()
     expect(speedup(page)).to_contain_text("×")
     expect(button).to_be_hidden()

@@ -69,6 +69,7 @@ class Visits:
 
 
 def _watched(page: Page) -> Page:
+    page.set_default_timeout(60_000)
     page.errors, page.requests, page.home, page.is_emulated = [], [], "", False
     page.on("pageerror", lambda error: page.errors.append(str(error)))
     page.on("request", lambda request: page.requests.append(request.url))
