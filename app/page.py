@@ -10,7 +10,7 @@ from app.jobs.service import Service
 from app.lab.page import lab
 from app.lessons_tab.handlers import ROUTES
 from app.lessons_tab.page import lessons
-from app.playground import chip, share_panel
+from app.playground import engine_status, share_panel
 from app.playground.page import playground
 from app.playground.run_handlers import RunHandlers
 from app.server import health
@@ -54,7 +54,7 @@ def build(service: Service) -> gr.Blocks:
         Api(service).expose()  # first; otherwise the page's own handlers would take the names
         gr.HTML(HEADING, apply_default_css=False)
         with gr.Row(elem_classes="sl-top"):
-            state, shared = chip.chip(), share_panel.bar(service)
+            state, shared = engine_status.engine_status(), share_panel.bar(service)
         with gr.Tabs(elem_id="tabs") as tabs:
             with gr.Tab("Playground", id="playground", elem_id="playground-tab"):
                 stage, controls, session = playground(service, state, shared)
@@ -110,7 +110,7 @@ def theme() -> gr.themes.Base:
 def launch_options(service: Service) -> dict:
     return {
         "app_kwargs": {
-            "routes": [chip.route(service), script_route(), *operator_routes(service), *ROUTES],
+            "routes": [engine_status.route(service), script_route(), *operator_routes(service), *ROUTES],
             # The script loads beside gradio's own; its ``head`` option would come after those have run.
             "middleware": [Middleware(PageMiddleware, head=f'<link rel="modulepreload" href="{script_path()}">')],
         },

@@ -33,7 +33,7 @@ class EngineState:
         self._has_visitor = threading.Event()  # a page requests the state as soon as it is open
 
     def now(self) -> State:
-        """For the chip that every visitor sees. Cheap: it waits for no lock of the engine."""
+        """For the status that every visitor sees. Cheap: it waits for no lock of the engine."""
         self._has_visitor.set()
         worker = self.engine.worker
         running, waiting = worker.running, worker.waiting

@@ -168,7 +168,7 @@ class Measurement(Experiment):
         if not again and self.is_known(state.result, plan):
             yield self.drawn(state.result, values)._replace(notice=self.finding(state.result, is_new=False))
             return
-        latest, eta, due = None, Eta(), 0.0
+        latest, parts, eta, due = None, 0, Eta(), 0.0
         units = work_units(self.open_points(state, config, plan), lambda: latest, again)
         for report in self.reports(request, units, config):
             if isinstance(report, Progress):
@@ -178,7 +178,7 @@ class Measurement(Experiment):
             eta.add(latest)
             update = self.Outputs()
             if latest.result is not None:
-                state.result = latest.result
+                state.result, parts = latest.result, int(latest.done)
                 update = self.drawn(latest.result, values)
             if time.monotonic() >= due:
                 yield update._replace(notice=self._progress(latest, eta))
@@ -186,16 +186,24 @@ class Measurement(Experiment):
         if latest and latest.is_complete:
             words = self.finding(state.result, is_new=True)
         else:
-            words = notice("quiet", self._stopped(latest) if state.result else "Stopped.")
+            words = notice("quiet", self._stopped(latest, parts) if state.result else "Stopped.")
         yield self.drawn(state.result, values)._replace(notice=words)
 
     def _progress(self, step: Step, eta: "Eta") -> str:
         doing = f": {step.doing}" if step.doing else ""
-        nth = min(int(step.done) + 1, step.of)
-        return notice("progress", f"{self.NOUN} {nth} of {step.of}{doing}{eta.words(step)}", step.done / step.of)
+        return notice("progress", f"{self._place(step)}{doing}{eta.words(step)}", step.done / step.of)
 
-    def _stopped(self, step: Step) -> str:
-        return f"Stopped: {int(step.done)} of {step.of} measured. {self.REMAINS}"
+    def _place(self, step: Step) -> str:
+        return f"{self.NOUN} {min(int(step.done) + 1, step.of)} of {step.of}"
+
+    def _stopped(self, step: Step, parts: int) -> str:
+        """``parts``: those that are kept. Otherwise the next press would seem to count backwards."""
+        return f"Stopped at {self._place(step).lower()}, with {parts} kept. {self.REMAINS}"
+
+    def end(self, state: PageState) -> list:
+        """The buttons, the files, and the button that measures anew, once there is something to measure anew."""
+        ends = super().end(state)
+        return [*ends, SKIP if ends[0] is SKIP else gr.update(interactive=bool(state.result))]
 
     # ── the form ──
 

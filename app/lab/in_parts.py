@@ -49,7 +49,7 @@ class InParts(Measurement):
         return notice("good", self.advice(result, self.parts(result)[0][1]))
 
     def end(self, state: PageState) -> list:
-        """The buttons and files, the parts to choose from, and `beside` the one shown."""
+        """As of every measurement, the parts to choose from, and `beside` the one shown."""
         ends, result = super().end(state), state.result
         if not result or ends[0] is SKIP:
             return [*ends, SKIP, *[SKIP] * self.BESIDE]
@@ -83,7 +83,7 @@ def lay_out(
     state = gr.State(PageState())
     with gr.Row(elem_classes="sl-actions"):
         run, stop = run_and_stop(handlers.RUN, name)
-        over = gr.Button("Start over", elem_id=f"{name}-over", scale=1, min_width=110)
+        over = gr.Button("Start over", elem_id=f"{name}-over", interactive=False, scale=1, min_width=110)
     with fold(name, form[0]):
         gr.HTML(lead, apply_default_css=False)
         inputs = form[1]()
@@ -95,7 +95,7 @@ def lay_out(
     with gr.Row(elem_classes="sl-files"):
         files = download("Save the table (CSV)", f"{name}-csv"), download("Save all numbers (JSON)", f"{name}-json")
     others = beside()
-    wiring = Wiring(handlers, inputs, outputs, state, [run, stop, *files, shown, *others])
+    wiring = Wiring(handlers, inputs, outputs, state, [run, stop, *files, over, shown, *others])
     wiring.on(run.click, handlers.run)
     wiring.on(over.click, handlers.start_over)
     wiring.on(table.again, handlers.replace_noise)

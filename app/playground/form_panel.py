@@ -106,7 +106,7 @@ def _own_model() -> tuple[gr.Textbox, gr.Button, Component]:
 
 
 def wire(service: Service, controls: Controls, state: gr.HTML) -> None:
-    """``state``: the status chip, whose `settled` event fires once the engine can answer questions."""
+    """``state``: the engine's status, whose `settled` event fires once the engine can answer questions."""
     widgets, handlers = controls.widgets, PairHandlers(service)
     widgets["auto"].change(lambda on: gr.update(interactive=not on), widgets["auto"], widgets["gamma"], **QUIET)
     for name in ("method", "acceptance"):

@@ -19,6 +19,7 @@ from app.playground.form_values import update
 from app.playground.press import RunPress
 from app.playground.result_handlers import Results, Shown
 from app.playground.run_handlers import recorded
+from app.playground.startup_run import recorded as opening_run
 from app.ui.widgets import SKIP
 from app.views import player_feed, tiles
 from app.views.safe_json import encode
@@ -61,9 +62,12 @@ class LinkHandlers:
 
     def _shown(self, link: links.Link, result: RecordedRun | None, is_reload: bool) -> tuple[Any, Any, Shown]:
         """The stage, the session and the results of a page that a link has opened."""
-        words = links.sentence(link, self.controls)
+        is_opening = not result and self._is_opening(link)
+        words = links.sentence(link, self.controls, is_opening)
         if not words:
             return SKIP, SKIP, Shown()
+        if is_opening and not link.refused:
+            return player_feed.say("quiet", words), SKIP, Shown()
         if link.refused:
             is_partly_usable = link.values or link.hide or link.present
             return player_feed.say("slow" if is_partly_usable else "error", words), SKIP, Shown()
@@ -74,6 +78,11 @@ class LinkHandlers:
             words = f"Your settings are back. Press Run to see the run{' and its branch' if link.force else ''} again."
         empty = player_feed.start(uuid.uuid4().hex) + tiles.tiles(None) + "\n"
         return empty + player_feed.status("quiet", words), Session(), self.results.empty()
+
+    def _is_opening(self, link: links.Link) -> bool:
+        """Whether these are the settings of the recorded run that every page opens with."""
+        run, _ = opening_run()
+        return run is not None and link.has_settings and self._config(link) == request_of(run)
 
     def _config(self, link: links.Link) -> RunConfig | None:
         values = {name: control.default for name, control in self.controls.items()} | dict(link.values)

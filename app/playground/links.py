@@ -24,7 +24,7 @@ _FORCE = re.compile(r"(\d{1,5}):(\d{1,9})")
 _SWITCH = {"1": True, "0": False}
 
 
-FORCED = "Once the run has ended, the link's token is forced at place {} of its output."
+FORCED = "Once your run has ended, the link's token is forced at place {} of its output."
 
 
 @dataclass(frozen=True)
@@ -107,13 +107,13 @@ def read(text: str, controls: Mapping[str, Control], pairs: Sequence[Pair], prom
     return Link(values, hide, present, force, has_settings, tuple(refused), notes)
 
 
-def sentence(link: Link, controls: Mapping[str, Control]) -> str:
-    """The sentences that the page shows about the link it was opened with."""
+def sentence(link: Link, controls: Mapping[str, Control], is_shown: bool = False) -> str:
+    """The sentences that the page shows about the link it was opened with; ``is_shown``: its run is on the stage."""
     names = [label(controls[name]) for name in link.values] or ["every default"] * link.has_settings
     filled = f"Filled in from the link: {', '.join(names)}. Nothing has run yet: read the prompt, then press Run."
     refused = [*link.refused, "Everything else in the link was used."] if link.refused and names else link.refused
     forced = [FORCED.format(link.force[0] + 1)] if link.force else []
-    return " ".join([*refused, *link.notes, *([filled] if names else []), *forced])
+    return " ".join([*refused, *link.notes, *([filled] if names and not is_shown else []), *forced])
 
 
 def label(control: Control) -> str:

@@ -23,8 +23,8 @@ from app.ui.notice import keep_alive
 from app.ui.widgets import PRIVATE, QUIET, streams
 
 
-def playground(service: Service, chip: gr.HTML, shared: gr.HTML) -> tuple[gr.HTML, list, gr.State]:
-    """``chip`` and ``shared`` are above all tabs: the engine's state, and the share bar.
+def playground(service: Service, status: gr.HTML, shared: gr.HTML) -> tuple[gr.HTML, list, gr.State]:
+    """``status`` and ``shared`` are above all tabs: the engine's status, and the share bar.
 
     Returns the stage, all controls in the order of form.NAMES, and the session.
     """
@@ -36,7 +36,7 @@ def playground(service: Service, chip: gr.HTML, shared: gr.HTML) -> tuple[gr.HTM
     stage_first, charts_first = startup_run.opening()
     stage = keep_alive(component("stage", stage_first, look="sl-stage"))
     controls = drawer(service, specs, quick)
-    wire(service, controls, chip)
+    wire(service, controls, status)
     tabs = results(service, controls, charts_first, session)
     links = LinkHandlers(service, specs, tabs.handlers)
     after = AfterRun(service, tabs.handlers, links)

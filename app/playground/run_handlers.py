@@ -24,8 +24,8 @@ from app.playground.branch_handlers import BranchHandlers
 from app.playground.press import PressHandlers, RunPress
 from app.ui.widgets import SKIP
 from app.views import player_feed, tiles
+from app.views.engine_status import ago
 from app.views.predictions import steadiness
-from app.views.status_chip import ago
 from app.views.totals import Totals
 from engine.config import RunConfig
 from engine.errors import EngineError

@@ -31,7 +31,7 @@ PARTS = {  # name → template and module below assets/web/, without .html and .
     "pair_note": "playground/pair_note",
     "share_dialog": "playground/share_dialog",
     "stage": "player/stage",
-    "status_chip": "playground/status_chip",
+    "engine_status": "playground/engine_status",
     "table": "lib/table",
     "tree": "player/tree_tab",
     "theory": "lab/theory",

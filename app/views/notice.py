@@ -13,7 +13,7 @@ def about_pair(title: str, kind: Kind = "quiet", text: str = "") -> str:
 
 
 def notice(kind: Kind, text: str = "", fraction: float | None = None, place: int | None = None) -> str:
-    """``place``: the number of runs ahead of this visitor's, for the status chip; 0 while it runs."""
+    """``place``: the number of runs ahead of this visitor's, for the engine's status; 0 while it runs."""
     return encode(fields(kind, text, fraction, place))
 
 

@@ -67,7 +67,7 @@ def start(run: str | None, segment: int = 0, at: str = "") -> str:
 
 
 def status(kind: Kind, text: str = "", fraction: float | None = None, place: int | None = None) -> str:
-    """The one sentence of the stage. ``place``: the number of runs ahead, for the status chip."""
+    """The one sentence of the stage. ``place``: the number of runs ahead, for the engine's status."""
     return encode({"type": "status"} | fields(kind, text, fraction, place)) + "\n"
 
 

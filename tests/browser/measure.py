@@ -70,7 +70,7 @@ def show(name: str, values: list[float], unit: str, limit: float | None = None) 
 def measure_page(browser, url: str, tokens: int, runs: int) -> None:
     show("page ready, first visit, while the model loads", [visit(browser, url)], "ms", READY_MS)
     page = new_page(browser, url)
-    expect(page.locator('.sl-chip[data-kind="ready"]')).to_be_visible(timeout=WAIT)
+    expect(page.locator('.sl-engine-status[data-kind="ready"]')).to_be_visible(timeout=WAIT)
     show("page ready, later visits", [visit(browser, url) for _ in range(runs)], "ms", READY_MS)
     first_token(page, 8, 1_000)  # the models are loaded and the device measured
     firsts = [first_token(page, tokens, seed) for seed in range(1, runs + 1)]

@@ -1,4 +1,4 @@
-"""The controls, the chip, and what several visitors see of each other, in a real browser on a fake engine."""
+"""The controls, the engine's status, and what visitors see of each other, in a real browser on a fake engine."""
 
 import re
 
@@ -62,17 +62,17 @@ def test_a_page_asks_nothing_of_the_engine_while_a_model_is_being_loaded(open_pa
     page.on("request", lambda r: asked.append(r.url) if r.url.endswith("/run/predict") else None)
     page.home = fake_server
     page.goto(fake_server)
-    expect(page.locator(".sl-chip-words")).to_have_text("Loading the model")
+    expect(page.locator(".sl-engine-status-words")).to_have_text("Loading the model")
     wait_for_looks(1)
     assert asked == []
     with page.expect_request(lambda _: len(asked) == 2):
         state |= {"kind": "ready", "text": "Ready on CPU"}
-    expect(page.locator(".sl-chip-words")).to_have_text("Ready on CPU")
+    expect(page.locator(".sl-engine-status-words")).to_have_text("Ready on CPU")
     wait_for_looks(2)
     assert len(asked) == 2, "why this pair cannot run, and which cannot; once"
     for kind in ("loading", "ready"):
         state["kind"] = kind
-        expect(page.locator(".sl-chip")).to_have_attribute("data-kind", kind)
+        expect(page.locator(".sl-engine-status")).to_have_attribute("data-kind", kind)
     wait_for_looks(1)
     assert len(asked) == 2, "a later load changes nothing of it"
 

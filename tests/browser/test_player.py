@@ -224,6 +224,19 @@ def test_a_click_locks_the_numbers_of_a_token_and_a_rejection_shows_the_residual
     expect(inspector.locator(".sl-candidates .sl-drawn")).to_have_count(1)  # sent once, with the rejected draft
 
 
+def test_another_token_is_forced_but_never_the_one_that_was_written(opened):
+    page = opened(made())
+    written = page.locator(".sl-list .sl-resampled").last
+    page.locator(".sl-list .sl-rejected").last.click()
+    page.get_by_role("button", name="Force another token").click()
+    forced = [button.get_attribute("aria-label") for button in page.locator(".sl-fork").all()]
+    text = written.locator(".sl-piece").inner_text().strip()
+    assert forced and not [
+        words for words in forced if f"“{text}”" in words.replace("\u2068", "").replace("\u2069", "")
+    ]
+    expect(page.locator(".sl-drawn .sl-fork")).to_have_count(0)
+
+
 def test_rerolling_u_flips_the_verdict_and_comes_back(opened):
     page = opened(made())
     page.locator(".sl-list .sl-accepted").last.click()

@@ -27,12 +27,18 @@ def test_one_clock_runs_through_the_rounds_and_both_lanes(visit):
     run(page, tokens="20")
     ours, plain = (from_json(saved(page, name)) for name in ("trace-file", "baseline-file"))
     assert counts(page)[0] == 20
+    took = ours.rounds[-1].end - ours.rounds[0].start
+    expect(page.locator(".sl-lane-run .sl-count")).to_have_text(f"20 tokens in {took:.2f} s")
     page.locator("#stage .sl-rows").press("Home")
     for event in ours.rounds:
         page.keyboard.press("ArrowRight")
         time = event.end - ours.rounds[0].start
         by_then = [len(r.emitted) for r in plain.rounds if r.end - plain.rounds[0].start <= time + 1e-5]
         assert counts(page) == [sum(len(r.emitted) for r in ours.rounds[: event.index + 1]), sum(by_then)]
+        if event is ours.rounds[0]:
+            expect(page.locator(".sl-lane-run .sl-count")).to_have_text(
+                f"{counts(page)[0]} so far, all 20 in {took:.2f} s"
+            )
 
 
 @pytest.mark.slow

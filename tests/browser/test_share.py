@@ -107,7 +107,7 @@ def test_presentation_is_large_on_a_phone_and_nothing_is_clipped(visit):
     page.evaluate("document.querySelector('[data-share=present]').click()")  # by hand it takes the key P
     grown = [after / old for after, old in zip((token.evaluate(size), text.evaluate(size)), before, strict=True)]
     assert min(grown) > 1.15, grown
-    for clutter in ("#quick", "#results", ".sl-heading", "#chip"):
+    for clutter in ("#quick", "#results", ".sl-heading", "#engine-status"):
         expect(page.locator(clutter).first).to_be_hidden()
     for kept in ("#prompt", "#run", ".sl-text", ".sl-rows", ".sl-strip"):
         expect(page.locator(kept)).to_be_visible()

@@ -110,6 +110,7 @@ def test_everything_is_in_sight_before_and_after_a_run_and_nothing_moves(visit):
     wait_for_end(page)
     expect(captions).to_have_count(0)  # the first run ends them for good
     page.wait_for_function(FEW)
+    page.wait_for_function("(n => n.scrollWidth - n.clientWidth <= 1)(document.querySelector('#stage .sl-compared'))")
     assert page.evaluate(PLACES) == places
     assert_in_sight(page, 800)
     drawn(page, "acceptance")
@@ -179,6 +180,7 @@ def test_a_branch_is_a_second_lane_beside_its_run(visit):
     heads.get_by_role("button", name="Keep").click()
     expect(heads).to_contain_text("A branch from place")
     expect(speedup(page)).to_have_text("–")
+    expect(page.locator(".sl-lane-run .sl-count")).to_have_text(re.compile(r"^\d+ more tokens in \d"))
 
 
 def force_another_token(page: Page) -> None:
@@ -209,7 +211,7 @@ def test_presentation_is_the_stage_alone_in_large_type(visit, tmp_path):
     press_run(page, tokens="24", temperature="0.8")
     wait_for_end(page)
     page.locator("[data-share=present]").click()
-    expect(page.locator(".sl-source:visible")).to_have_text(["Your run"])  # one chip says whose run it is
+    expect(page.locator(".sl-source:visible")).to_have_text(["Your run"])  # one badge says whose run it is
     page.wait_for_function(f"document.documentElement.scrollHeight <= 720 && {OVERFLOW} <= 0")
     page.wait_for_function(f"({ROWS})() >= 6")
     page.wait_for_function(f"({SMALL})().length === 0")  # once the larger type is laid out
@@ -250,6 +252,12 @@ def test_on_a_phone_the_rounds_come_right_after_run_and_the_sheet_stands_on_the_
     token.click()
     sheet, box = page.locator("#stage .sl-inspector").bounding_box(), token.bounding_box()
     assert sheet["y"] + sheet["height"] == pytest.approx(bar["y"], abs=1) and box["y"] + box["height"] <= sheet["y"]
+    page.keyboard.press("Escape")
+    page.locator("#settings").click()
+    page.locator("#temperature input[type=number]").fill("0.5")
+    expect(page.locator(".sl-what-if")).to_contain_text("This run was greedy")
+    page.locator(".sl-what-if").click(trial=True)  # nothing covers it
+    page.locator("#settings").click()
     for width, height in ((390, 844), (320, 844), (844, 390)):
         page.set_viewport_size({"width": width, "height": height})
         page.wait_for_function(f"{OVERFLOW} <= 0")

@@ -27,7 +27,7 @@ class AnswerHandlers(Measurement):
     result_type, points_type = AnswerResult, AnswerPoints
     RUN = "Find the answer"
     NOUN = "Run"
-    REMAINS = "What is measured is kept: the same question goes on from here."
+    REMAINS = "Turns count only whole: the same question goes on after the last one."
 
     def places(self) -> list[tuple[str, str]]:
         """This machine, by pair, then servers that are predicted."""
@@ -73,7 +73,7 @@ class AnswerHandlers(Measurement):
         return f"About {counted(runs, 'short run')}{most}. Stop keeps what is there."
 
     def end(self, state: PageState) -> list:
-        """The buttons, the files and the configuration."""
+        """As of every measurement, and the configuration."""
         ends, result = super().end(state), state.result
         if not result or ends[0] is SKIP:
             return [*ends, SKIP]

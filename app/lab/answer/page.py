@@ -32,7 +32,7 @@ def answer(service: Service) -> None:
     inputs = [own, kind, users, place]
     with gr.Row(elem_classes="sl-actions"):
         run, stop = run_and_stop(handlers.RUN, "answer")
-        over = gr.Button("Measure again", elem_id="answer-over", scale=1, min_width=110)
+        over = gr.Button("Measure again", elem_id="answer-over", interactive=False, scale=1, min_width=110)
     words = notice("answer-notice", handlers.size(*(each.value for each in inputs)))
     outputs = Outputs(
         words, component("answer", elem_id="answer-words"),
@@ -41,7 +41,7 @@ def answer(service: Service) -> None:
     recipes = component("engine_recipes", elem_id="answer-production", title="Switch it on")
     with gr.Row(elem_classes="sl-files"):
         files = download("Save the table (CSV)", "answer-csv"), download("Save all numbers (JSON)", "answer-json")
-    wiring = Wiring(handlers, inputs, outputs, state, [run, stop, *files, recipes])
+    wiring = Wiring(handlers, inputs, outputs, state, [run, stop, *files, over, recipes])
     wiring.on(run.click, handlers.run)
     wiring.on(over.click, handlers.start_over)
     file.upload(handlers.read_file, file, own, **QUIET)

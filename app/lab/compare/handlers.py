@@ -20,9 +20,9 @@ from app.lab.compare.view import Column
 from app.lab.experiment import Experiment, PageState
 from app.ui.method_choices import method_choices
 from app.ui.widgets import SKIP, outputs
+from app.views.engine_status import ago
 from app.views.notice import notice
 from app.views.player_feed import Feed
-from app.views.status_chip import ago
 from engine.config import AUTO
 from engine.errors import BadInput
 from engine.trace.events import Round, RunFinished

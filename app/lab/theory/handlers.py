@@ -14,7 +14,7 @@ from app.lab.theory.request import PointPlan, PointSet
 from app.lab.theory.work import PROMPT, TheoryPoints
 from app.playground.startup_run import recorded
 from app.playground.trace_files import safe_letters
-from app.ui.widgets import SKIP, outputs
+from app.ui.widgets import outputs
 from app.views.notice import notice
 from engine.config import RunConfig, method_of
 from engine.errors import BadInput
@@ -87,11 +87,6 @@ class TheoryHandlers(Measurement):
         before = "" if is_new else "All of this had been measured: Start over measures it anew. "
         fastest = max(point.speedup for point in result.ordered)
         return notice("good" if fastest > 1 else "slow", before + view.summary(result))
-
-    def end(self, state: PageState) -> list:
-        """Start over is offered once there are points."""
-        ends = super().end(state)
-        return [*ends, SKIP if ends[0] is SKIP else gr.update(interactive=bool(state.result))]
 
     def clear(self, session: Session, state: PageState) -> list:
         """Forgets every point; the controls stay. Returns all outputs, then the files and the button."""

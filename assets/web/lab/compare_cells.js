@@ -1,14 +1,14 @@
 // Draws a row's cells: by round, all that a round tested; by text, the same places of the text in every column.
 import { make } from '../lib/dom.js';
 import { isEmitted } from '../lib/statuses.js';
-import { makeDrafterTag, makeTokenChip, setStage } from '../player/token_chip.js';
+import { makeDrafterTag, makeTokenChip, setStatus } from '../player/token_chip.js';
 
 export const CHUNK = 8;          // tokens of a row, by text
 const WIDE = 12;          // drafts of a tree that has no room in a cell, and is one line of those that were tested
 
 function chip(token, shownTokens, { parted }, pass = false) {
   const node = makeTokenChip(token), differs = parted !== undefined && token.position >= parted && isEmitted(token);
-  setStage(node, token.status, `${pass ? ', a new pass' : ''}${differs ? ', not the text of run 1' : ''}`);
+  setStatus(node, token.status, `${pass ? ', a new pass' : ''}${differs ? ', not the text of run 1' : ''}`);
   node.classList.toggle('sl-parted', differs);
   node.classList.toggle('sl-pass', pass);
   shownTokens.set(node, token);

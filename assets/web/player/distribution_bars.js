@@ -9,11 +9,12 @@ export const BARS = 5;       // candidates shown; the trace keeps a few more
 export const FEW_BARS = 3;   // beside a block
 export const note = text => make('p', 'sl-aside', text);
 
-// ``drawn``: the token that a re-draw from the residual gave, after a rejection; ``fork(id)``: forces a candidate here.
-export function candidatesNode(token, probabilities, drawn, most = BARS, fork = null) {
+// ``drawn``: the token that a re-draw from the residual gave, after a rejection; ``fork(id)``: forces a candidate here,
+// unless it is the ``written`` one.
+export function candidatesNode(token, probabilities, drawn, most = BARS, fork = null, written = null) {
   const { p, q, residual, isLeft, weight = 1 } = probabilities, rows = candidates(token, probabilities, drawn, most);
   const head = ['token', q ? 'draft’s q' : '', '', p ? (isLeft ? 'p′, what is left' : 'target’s p') : ''];
-  const parts = [make('div', 'sl-candidate-head', head.map(words => make('span', '', words))), make('ul', 'sl-candidates', rows.map(row => candidateNode(row, token, drawn, weight, fork)))];
+  const parts = [make('div', 'sl-candidate-head', head.map(words => make('span', '', words))), make('ul', 'sl-candidates', rows.map(row => candidateNode(row, token, drawn, weight, row.id === null || row.id === written ? null : fork)))];
   if (residual && drawn) parts.push(note(residualSentence(residualRows(probabilities), drawn, probabilities)));
   return make('div', fork ? 'sl-candidate-table sl-forks' : 'sl-candidate-table', parts);
 }
@@ -43,7 +44,7 @@ function candidateNode({ id, text, p, q }, token, drawn, weight, fork) {
     '--q': q ?? 0, '--covered': (p ?? 0) - left, '--left': left, 'aria-hidden': 'true',
   });
   const figure = (symbol, value) => make('span', `sl-figure sl-${symbol}`, value === undefined ? '' : percent(Math.max(0, value)));
-  return make('li', [here && 'sl-here', picked && 'sl-drawn', id === null && 'sl-others'].filter(Boolean).join(' '), [name, figure('q', q), bar, figure('p', p), fork && id !== null && forkButton(text, () => fork(id))]);
+  return make('li', [here && 'sl-here', picked && 'sl-drawn', id === null && 'sl-others'].filter(Boolean).join(' '), [name, figure('q', q), bar, figure('p', p), fork && forkButton(text, () => fork(id))]);
 }
 
 const FORK = 'M4 2v12M4 10c0-4 8-2 8-7M9.5 5.5 12 3l2.5 2.5';

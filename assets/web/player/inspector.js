@@ -49,9 +49,11 @@ export function makeInspector(box, ask, legend, forkOf = () => null) {
     if (!isReplaced) delete probabilities.residual;
     const isBlock = judged && token.h !== undefined && !about?.greedy, fork = judged ? forkOf(token) : null;
     if (isBlock) parts.push(blockNode(round, token, rolledBlock));
-    const table = [token, probabilities, drawn, isBlock ? FEW_BARS : BARS, isForcing && typeof fork === 'function' ? fork : null];
+    const written = round.emitted.find(other => other.position === token.position)?.id;
+    const isOther = distribution => distribution?.top.some(([id]) => id !== written);
+    const table = [token, probabilities, drawn, isBlock ? FEW_BARS : BARS, isForcing && typeof fork === 'function' ? fork : null, written];
     if (probabilities.p || probabilities.q) parts.push(candidatesNode(...table));
-    const force = typeof fork === 'function' && !isForcing && (probabilities.p || probabilities.q) && makeButton('Force another token', askWhich);
+    const force = typeof fork === 'function' && !isForcing && (isOther(probabilities.p) || isOther(probabilities.q)) && makeButton('Force another token', askWhich);
     if (judged && canRoll()) parts.push(rolling(force));
     else if (force) parts.push(make('div', 'sl-buttons', [force]));
     if (about?.greedy && token.status !== 'forced') parts.push(note(GREEDY(token)));

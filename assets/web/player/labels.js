@@ -14,9 +14,9 @@ export function makeLabels(root, timeline, playhead) {
   }
 
   function show() {
-    const { about } = timeline, chip = find('.sl-source');
-    root.dataset.kind = chip.dataset.kind = kindOf(timeline);
-    setText(chip, SOURCES[chip.dataset.kind] || '');
+    const { about } = timeline, source = find('.sl-source');
+    root.dataset.kind = source.dataset.kind = kindOf(timeline);
+    setText(source, SOURCES[source.dataset.kind] || '');
     setText(find('.sl-about'), about.words || '');
     find('.sl-about').title = [about.words, about.why].filter(Boolean).join('. ');
     for (const badge of root.querySelectorAll('.sl-lossy')) { badge.hidden = !about.lossy; badge.title = about.lossy || ''; }
@@ -31,7 +31,6 @@ export function makeLabels(root, timeline, playhead) {
     const { ended, compared } = timeline, words = [compared && comparedSentence(compared), ended && endSentence(ended, timeline.prefix > 0)];
     const text = ended && playhead.isAtEnd() ? words.filter(Boolean).join(' ') : '';
     setText(find('.sl-compared'), text);
-    find('.sl-compared').title = text;
   }
 
   return { show, showEnd };

@@ -5,7 +5,7 @@ import { make, setText } from '../lib/dom.js';
 import { makeVirtualRows } from '../lib/virtual_rows.js';
 import { columnOf, draftedSentence } from './methods.js';
 import { stageOf } from './timeline.js';
-import { makeDrafterTag, makeTokenChip, setStage } from './token_chip.js';
+import { makeDrafterTag, makeTokenChip, setStatus } from './token_chip.js';
 
 const STRIP = 24;        // plain rounds in one row
 const ONE_LINE = 7;      // tokens that a lane beside another shows in one line
@@ -52,7 +52,7 @@ export function makeRoundsView(frame, list, timeline, branch) {
 
   function restage(node, token, stage) {
     if (node.dataset.stage === stage) return;
-    setStage(node, stage, token.place?.up ? ', another branch' : token.branch ? ', in the branch' : '');
+    setStatus(node, stage, token.place?.up ? ', another branch' : token.branch ? ', in the branch' : '');
     if (stage === 'scored') node.style.setProperty('--accept', token.accept ?? 0);
   }
 

@@ -122,7 +122,7 @@ export function comparedSentence({ verdict, at, gap }) {
     same: 'Plain decoding wrote exactly the same text.',
     'same bits': 'Plain decoding wrote exactly the same text, from scores that are equal to the bit.',
     differs: `Plain decoding differs from token ${at + 1} on${tie}.`,
-    sampled: 'The baseline is another sample: compared by the token.',
+    sampled: 'Plain decoding drew another sample.',
   }[verdict] || '';
 }
 

@@ -54,7 +54,8 @@ export function makeStrip(box, timeline, measureAlone = null) {
     bar.style.setProperty('--end', share(end));
     bar.style.setProperty('--now', share(Math.min(time, end)));
     bar.dataset.tokens = tokens;
-    setText(count, words ?? `${tokens} of ${total} tokens, ${end.toFixed(2)} s`);
+    const took = `in ${end.toFixed(2)} s`, more = timeline.prefix ? ' more' : '';      // than a kept branch begins with
+    setText(count, words ?? (tokens < total ? `${tokens} so far, all ${total} ${took}` : `${total}${more} tokens ${took}`));
   }
 
   function show(place) {

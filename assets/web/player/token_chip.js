@@ -27,8 +27,8 @@ export function makeDrafterTag({ by = '' } = {}) {
   return make('span', 'sl-tag', by.replace(/ (lookup|head|copy)$/, ''), { title: by, 'data-kind': by.endsWith('lookup') ? 'lookup' : 'model' });
 }
 
-// ``more``: said after the status.
-export function setStage(node, stage, more = '') {
+// ``stage``: hidden, waiting, scored or the token's status. ``more``: said after it.
+export function setStatus(node, stage, more = '') {
   node.dataset.stage = stage;
   node.className = `sl-token sl-${stage}`;
   node.hidden = stage === 'hidden';

@@ -3,7 +3,7 @@ import { make, setText } from '../lib/dom.js';
 import { format, spoken } from '../lib/format.js';
 import { draftedSentence } from './methods.js';
 import { navigateRows } from './row_navigation.js';
-import { makeTokenChip, setStage } from './token_chip.js';
+import { makeTokenChip, setStatus } from './token_chip.js';
 import { makeTooltip } from './tooltip.js';
 
 export function mount(part) {
@@ -32,7 +32,7 @@ export function mount(part) {
     if (!isSame) frame.replaceChildren(make('div', 'sl-line sl-tree', round.tokens.map(nodeOf)));
     for (const node of frame.firstChild.children) {
       const stage = playhead.stageNow(tokens.get(node));
-      if (node.dataset.stage !== stage) setStage(node, stage, tokens.get(node).place.up ? ', another branch' : '');
+      if (node.dataset.stage !== stage) setStatus(node, stage, tokens.get(node).place.up ? ', another branch' : '');
     }
   }
 

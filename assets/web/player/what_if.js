@@ -14,18 +14,18 @@ function warped(p, { top, rest }, power) {
   return whole ? Math.min(1, p ** power / whole) : 0;
 }
 
-// The mean chance that a tested guess of the run holds at another temperature: min(1, p/q); null without its odds.
+// The share of the tested guesses that hold at another temperature, each against its own u; at the run's own it is α.
+// null without their odds, or where u < min(1, p/q) is not what decided: in blocks, trees and typical acceptance.
 export function heldAt(rounds, from, to) {
-  const power = to > 0 ? from / to : Infinity;
-  let sum = 0, count = 0;
-  for (const token of rounds.flatMap(round => round.tokens).filter(isTested)) {
-    if (token.p === undefined || !token.p_top) continue;
+  const power = to > 0 ? from / to : Infinity, tested = rounds.flatMap(round => round.tokens).filter(isTested);
+  const isOwn = ({ p, p_top, u, h, threshold, sibling }) => p !== undefined && p_top && u !== undefined && h === undefined && threshold === undefined && !sibling;
+  if (!tested.length || !tested.every(isOwn)) return null;
+  const held = tested.filter(token => {
     const p = warped(token.p, token.p_top, power);
     const q = token.q === undefined || !token.q_top || token.q_top.top[0][2] >= 1 ? 1 : warped(token.q, token.q_top, power);
-    sum += q > 0 ? Math.min(1, p / q) : p > 0 ? 1 : 0;
-    count += 1;
-  }
-  return count ? sum / count : null;
+    return q > 0 ? token.u < p / q : p > 0;
+  });
+  return held.length / tested.length;
 }
 
 // Tokens a pass and speed with ``gamma`` drafts a round, from how often a draft was accepted at each depth; the depths
@@ -63,7 +63,8 @@ export function makeWhatIf(box, about) {
     if (!from) return 'This run was greedy: its trace holds no odds for another temperature. Press Run to see one.';
     const now = heldAt(rounds, from, from), then = heldAt(rounds, from, value);
     if (now === null) return '';
-    return `At temperature ${value}: ${percent(then)} of the tested guesses would hold instead of ${percent(now)} (by this run's own p and q).`;
+    const against = then === now ? ', as many as now' : ` instead of ${percent(now)}`;
+    return `At temperature ${value}: ${percent(then)} of the tested guesses would hold${against} (by this run's own p, q and u).`;
   }
 
   function gamma(value) {
@@ -74,14 +75,22 @@ export function makeWhatIf(box, about) {
     return `γ = ${value}: about ${found.tokens.toFixed(1)} tokens a pass${speed} (predicted from this run's guesses). Press Run to measure it.`;
   }
 
+  const IN_USE = '#drawer.sl-open, :is(#gamma, #temperature):active';
   let timer = 0;
+  function hideLater() {
+    clearTimeout(timer);
+    timer = setTimeout(() => { if (document.querySelector(IN_USE)) hideLater(); else hide(); }, 8000);
+  }
   document.addEventListener('input', event => {
     const control = event.target.closest?.('#gamma, #temperature'), value = Number(event.target.value);
     if (!control || !box.isConnected || !Number.isFinite(value) || event.target.value === '') return;
     setText(box, control.id === 'gamma' ? gamma(value) : temperature(value));
     box.hidden = !box.textContent;
-    clearTimeout(timer);
-    timer = setTimeout(() => { box.hidden = true; }, 8000);
+    hideLater();
   });
-  return { hide() { box.hidden = true; } };
+  function hide() {
+    box.hidden = true;
+    setText(box, '');
+  }
+  return { hide };
 }

@@ -77,7 +77,7 @@ def test_the_hosts_refusal_is_a_sentence_and_the_next_run_works(visit):
 
 
 def test_the_page_knows_the_engine_of_its_runs_and_starts_no_other(visit):
-    """Its facade once had a second worker, which never ran: the chip stayed asleep and no costs were known."""
+    """Its facade once had a second worker, which never ran: the status stayed asleep and no costs were known."""
     assert visit["states"] == ["asleep", "ready"] and visit["device"].startswith("cpu")
     assert "ngram" in visit["costs"] and visit["engine threads"] == 1
 

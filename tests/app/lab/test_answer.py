@@ -159,7 +159,7 @@ def test_a_question_is_stopped_gone_on_with_and_answered_with_files_and_a_config
     *_, last = handlers.run(VISITOR, state, *values)
     assert state.result.is_complete and {load.users for load in state.result.loads} == {2}
     assert json.loads(last.answer)["answer"].startswith("For 2 users at once")
-    _, _, table, numbers, recipes = handlers.end(state)
+    _, _, table, numbers, _, recipes = handlers.end(state)
     assert table["value"].endswith(".csv") and numbers["value"].endswith(".json") and json.loads(recipes)["lead"]
     again = PageState()
     handlers.begin(VISITOR, again)

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import gradio as gr
 import lab_pages
 import pytest
 from fake_worker import FakeEngine
@@ -17,9 +18,11 @@ from app.lab.compare.handlers import CompareHandlers
 from app.lab.distribution import work as rule_work
 from app.lab.distribution.handlers import RuleTestHandlers
 from app.lab.experiment import SKIP, PageState
+from app.lab.page import lab
 from app.lab.sweep.handlers import SweepHandlers
 from app.lab.theory.handlers import TheoryHandlers
 from app.lab.users.handlers import UsersHandlers
+from app.lab.work_units import Step
 from app.server.limits import Limits
 from engine.bench.sample import Point
 from engine.bench.sweep_results import Cell
@@ -127,6 +130,7 @@ def test_stop_keeps_the_points_and_the_next_press_goes_on(page, name):
     assert run["value"] == page.handlers.RUN and not stop["interactive"]
     assert all(file["interactive"] and Path(file["value"]).stat().st_size for file in rest[: page.handlers.FILES])
 
+    assert name in ("compare", "rules") or rest[page.handlers.FILES]["interactive"], "now it can start over"
     updates, page.worker.step = page.press_until_points(), 0.0
     if page.case.keeps:
         assert page.values() == stopped, "shown before any other is measured"
@@ -137,6 +141,22 @@ def test_stop_keeps_the_points_and_the_next_press_goes_on(page, name):
     list(page.press())
     assert page.is_complete() and page.values() == measured
     assert page.work() <= work + 1 or name == "rules", "an equal press measures nothing"
+
+
+def test_a_stop_names_the_run_under_way_and_the_runs_that_are_kept(page, monkeypatch):
+    page = page("sweep")
+    list(page.press())
+    steps = [Step(2, 6, result=page.state.result), Step(3, 6, "the next turn")]
+    monkeypatch.setattr(page.handlers, "reports", lambda *_: iter(steps))
+    *_, last = page.press("start_over")
+    assert said(last)["text"].startswith("Stopped at run 4 of 6, with 2 kept.")
+
+
+def test_nothing_starts_over_before_there_is_a_point():
+    with gr.Blocks() as lab_page:
+        lab(Service(FakeEngine(), Limits()), gr.State())
+    over = [block for block in lab_page.blocks.values() if str(block.elem_id).endswith(("-over", "-restart"))]
+    assert len(over) == 4 and not any(button.interactive for button in over)
 
 
 @pytest.mark.parametrize(("name", "how"), [("sweep", "start_over"), ("users", "start_over"), ("compare", "run_again")])

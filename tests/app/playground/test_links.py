@@ -168,6 +168,11 @@ def test_the_controls_begin_with_the_recorded_run_and_a_link_of_settings_resets_
     assert settings({name: spec.default for name, spec in specs.items()} | reset) == settings(defaults())
     for text in ("hide=seed&present=1", "__theme=dark", ""):
         assert all(update == SKIP for update in links.opened(RunPress(), event(text))[3:]), text
+    shared = json.loads(links.link(Session(), *(spec.default for spec in specs.values())))["link"]
+    _, stage, session, *_ = links.opened(RunPress(), event(shared))
+    assert stage == session == SKIP, "who gets the opening run's link sees that run"
+    stage = links.opened(RunPress(), event(shared + "&force=3:9"))[1]
+    assert said(Screen(stage))["text"].startswith("Once your run has ended") and "Nothing has run" not in stage
     alone = Service(FakeEngine(), Limits(new_tokens=64))
     assert startup_run.controls(alone) == described(alone.limits), "it could not run here"
 

@@ -1,4 +1,4 @@
-"""Places the chip above all tabs, and serves the state of the engine that it polls."""
+"""Shows the engine's status above all tabs, and serves the state that it polls."""
 
 import gradio as gr
 from starlette.responses import JSONResponse
@@ -6,11 +6,11 @@ from starlette.routing import Route
 
 from app.jobs.service import Service
 from app.ui.html_component import component
-from app.views import status_chip
+from app.views.engine_status import status
 
 
-def chip() -> gr.HTML:
-    return component("status_chip", elem_id="chip")
+def engine_status() -> gr.HTML:
+    return component("engine_status", elem_id="engine-status")
 
 
 def route(service: Service) -> Route:
@@ -19,9 +19,7 @@ def route(service: Service) -> Route:
     async def handler(_) -> JSONResponse:
         state = service.state.now()
         progress = (state.progress.message, state.progress.fraction) if state.progress else ()
-        value = status_chip.chip(
-            state.kind, state.device, state.precision, state.waiting, *progress, together=state.together
-        )
+        value = status(state.kind, state.device, state.precision, state.waiting, *progress, together=state.together)
         return JSONResponse(value, headers={"Cache-Control": "no-store"})
 
     return Route("/speclens/state", handler)

@@ -4,7 +4,7 @@ import { setText } from '../lib/dom.js';
 
 export function mount({ element, trigger }) {
   const EVERY = 2000;
-  const chip = element.querySelector('.sl-chip'), words = element.querySelector('.sl-chip-words');
+  const box = element.querySelector('.sl-engine-status'), words = element.querySelector('.sl-engine-status-words');
   let engine = { kind: 'asleep', text: '' }, settled = false;
   let place = null;   // the runs ahead of this visitor's; 0 while it runs, null without a run
 
@@ -12,10 +12,10 @@ export function mount({ element, trigger }) {
     const shown = place ? { kind: 'waiting', text: `Your place in the queue: ${place + 1}` }
       : place === 0 && engine.kind === 'busy' ? { ...engine, text: `${engine.text}: your run` }
       : engine;
-    chip.dataset.kind = shown.kind;
-    chip.hidden = !shown.text;
+    box.dataset.kind = shown.kind;
+    box.hidden = !shown.text;
     // A percentage that counts up is not read aloud.
-    chip.setAttribute('aria-live', shown.kind === 'loading' ? 'off' : 'polite');
+    box.setAttribute('aria-live', shown.kind === 'loading' ? 'off' : 'polite');
     setText(words, shown.text);
   }
 

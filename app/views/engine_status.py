@@ -1,7 +1,7 @@
-"""Renders the status chip: the state of the engine."""
+"""Renders the engine's status in words."""
 
 
-def chip(
+def status(
     kind: str,
     device: str | None = None,
     precision: str | None = None,
