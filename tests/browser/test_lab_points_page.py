@@ -36,7 +36,7 @@ def test_points_are_measured_stopped_gone_on_with_saved_and_cleared(visit, tiny_
     measure(page, ("0.1", "0.5", "0.9", "0.95"), ("1", "2", "4", "8"), tokens=192, repeats=5)
     expect(points(page).first).to_be_visible()
     page.locator("#theory-stop").click()
-    expect(words).to_contain_text(re.compile(r"Stopped: \d+ of 80 measured"))
+    expect(words).to_contain_text(re.compile(r"Stopped at point \d+ of 80, with \d+ kept"))
     expect(page.locator("#theory-run")).to_have_text(MEASURE)
     first = points(page).first.locator("th").inner_text()
 
