@@ -4,6 +4,7 @@ So the prompt line always holds the prompt of the run on the stage, and Run repe
 """
 
 from dataclasses import replace
+from functools import cache
 
 from app.form import Control, described
 from app.jobs.service import Service
@@ -21,6 +22,7 @@ SENTENCE = (
 )
 
 
+@cache
 def recorded() -> tuple[Trace | None, Trace | None]:
     """The recorded run and its baseline; (None, None) with a line on the console if they cannot be read."""
     try:

@@ -5,6 +5,7 @@ from torch import nn
 
 from engine.models.safetensors_reader import TensorReader
 from engine.training.block_module import BlockHead
+from engine.training.eagle3_module import FURTHER
 from engine.training.students import Batch, EagleStudent, Rollout, Student, reply_mask, start_from_target
 from engine.training.teacher import Teacher
 
@@ -49,9 +50,11 @@ class BlockStudent(Student):
     layers_read = staticmethod(EagleStudent.layers_read)
 
     def stored_names(self, read: TensorReader) -> dict[str, str]:
-        """Those of an EAGLE head, and of a block head its mask; further layers stay."""
-        mask = {"mask_hidden": "mask_hidden"} if "mask_hidden" in read else {}
-        return EagleStudent.stored_names(self, read) | mask
+        """Those of an EAGLE head, and what a block head has beside them."""
+        own = {"mask_hidden": "mask_hidden"}
+        for i, layer in enumerate(self.module.further):
+            own |= {f"further.{i}.{name}": f"layers.{i + 1}.{FURTHER[name]}" for name, _ in layer.named_parameters()}
+        return EagleStudent.stored_names(self, read) | {ours: theirs for ours, theirs in own.items() if theirs in read}
 
     def __init__(self, teacher: Teacher, words: torch.Tensor, taps: int, layers: int = 1):
         super().__init__()

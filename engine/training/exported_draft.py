@@ -12,7 +12,7 @@ from engine.training.students import Student
 
 def is_exported(folder: str | Path) -> bool:
     """Whether it is an exported draft, not the WORK/STUDENT of one that is trained."""
-    return bool(folder) and (Path(folder) / "config.json").exists()
+    return (Path(folder) / "config.json").exists()
 
 
 def words_of_draft(
@@ -33,7 +33,7 @@ def words_of_draft(
 
 
 def start_from(student: Student, folder: Path) -> None:
-    """Copies the draft's weights into the student; what an older kind lacks stays. BadInput if a size differs."""
+    """Copies the draft's weights into the student; what the draft lacks stays. BadInput if a size differs."""
     read, own = _reader(type(student), folder), dict(student.module.named_parameters())
     with torch.no_grad():
         for ours, theirs in student.stored_names(read).items():

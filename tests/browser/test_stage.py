@@ -242,10 +242,12 @@ def test_on_a_phone_the_rounds_come_right_after_run_and_the_sheet_stands_on_the_
     expect(page.locator("#stop")).to_be_in_viewport(ratio=0.9)
     right_after = "document.querySelector('#stage .sl-rows').getBoundingClientRect().y <= 420 && scrollY === 0"
     page.wait_for_function(right_after)
+    running = page.locator("#stage .sl-rows").bounding_box()["y"]
     fake()  # the rest need not be slow
     wait_for_end(page)
     page.wait_for_function(f"({ROWS})() >= 8")
     page.wait_for_function(right_after)
+    assert abs(page.locator("#stage .sl-rows").bounding_box()["y"] - running) <= 20
     bar = page.locator("#stage [data-part=transport]").bounding_box()
     assert bar["y"] + bar["height"] == pytest.approx(844, abs=1)
     token = page.locator("#stage .sl-list .sl-rejected").last

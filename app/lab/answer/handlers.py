@@ -27,7 +27,7 @@ class AnswerHandlers(Measurement):
     result_type, points_type = AnswerResult, AnswerPoints
     RUN = "Find the answer"
     NOUN = "Run"
-    REMAINS = "Turns count only whole: the same question goes on after the last one."
+    REMAINS = "A turn of all settings is kept once it is whole: the same question goes on after the last one."
 
     def places(self) -> list[tuple[str, str]]:
         """This machine, by pair, then servers that are predicted."""

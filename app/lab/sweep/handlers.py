@@ -27,7 +27,7 @@ class SweepHandlers(InParts):
     result_type, points_type = SweepResult, SweepPoints
     RUN = "Run the sweep"
     NOUN = "Run"
-    REMAINS = "Turns count only whole: the same sweep goes on after the last one."
+    REMAINS = "A turn of all settings is kept once it is whole: the same sweep goes on after the last one."
 
     def parse(self, values) -> tuple[RunConfig, SweepPlan]:
         return parse_form(*values)

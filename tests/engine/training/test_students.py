@@ -152,6 +152,15 @@ def test_a_head_to_begin_from_that_does_not_fit_is_refused(learning, tmp_path):
         words_of_draft(BlockStudent, tmp_path, VOCABULARY, (0, 1), WORDS)
 
 
+def test_a_block_head_brings_its_further_layers(learning, tmp_path):
+    old, new = (BlockStudent.new(learning.teacher, learning.words, torch.ones(2), 2) for _ in range(2))
+    with torch.no_grad():
+        old.module.further[0].down.weight.fill_(0.25)
+    export.block(old, learning.teacher, (0, 1), None, tmp_path / "block", "a card")
+    start_from(new, tmp_path / "block")
+    assert (new.module.further[0].down.weight == 0.25).all()
+
+
 @torch.no_grad()
 @pytest.mark.parametrize("kind", ["lm", "eagle", "block", "medusa", "exit"])
 def test_a_draft_goes_on_where_an_exported_one_ended(journey, learning, root, kind):
