@@ -10,14 +10,17 @@ from app.jobs.runs import Runs
 from engine.errors import EngineError
 
 T = TypeVar("T")
+SECONDS_FOR_EARLIER = 2.0  # that a replaced stream has to end; one that downloads a model takes longer
 
 
 @dataclass
 class Press:
     """In gr.State, changed in place and only ever an input. Otherwise each streamed update would also cost time on the
-    machine that is being measured. ``request``: of the newest press."""
+    machine that is being measured. ``request``: of the newest press. ``streamed``: the one whose updates were passed on
+    last."""
 
     request: Request | None = None
+    streamed: Request | None = None
 
     def begin(self, runs: Runs, visitor: str) -> None:
         """Registers the press's request before it streams, so that a Stop finds it; the one before it ends."""
@@ -40,10 +43,10 @@ class Press:
     def stream(self, runs: Runs, visitor: str, updates: Callable[[Request], Iterator[T]]) -> Iterator[T]:
         """Yields what ``updates`` yields for the request, and ends it. Once another request of the visitor has
         replaced this one, nothing more of it is passed on."""
-        if self.request is None or not self.request.take():  # an earlier stream came late and took it
-            self.begin(runs, visitor)
-            self.request.take()
-        request = self.request
+        request = self._take(runs, visitor)
+        earlier, self.streamed = self.streamed, request
+        if earlier is not None:  # Gradio sends its last value again at its end, which would hide this one's first
+            earlier.over.wait(SECONDS_FOR_EARLIER)
         try:
             with closing(updates(request)) as stream:
                 for update in stream:
@@ -62,3 +65,15 @@ class Press:
         finally:
             if not request.is_left:
                 runs.close(request)
+
+    def _take(self, runs: Runs, visitor: str) -> Request:
+        """The newest press's request; a new one where an earlier press's stream came late and took it. A Stop for that
+        one holds for the new one, too."""
+        request = self.request
+        if request is not None and request.take():
+            return request
+        self.begin(runs, visitor)
+        self.request.take()
+        if request is not None and request.was_stopped:
+            self.request.stop()
+        return self.request

@@ -1,6 +1,7 @@
 """Keeps one request of a visitor, from the press of a button to its last update."""
 
 import secrets
+import threading
 from collections.abc import Iterator
 from typing import TypeVar
 
@@ -20,13 +21,14 @@ class Replaced(BaseException):
 class Request:
     """One request of a visitor, from the press of a button to its last update. Runs.open registers it.
 
-    ``is_stopped``: it has been stopped, replaced, or is over. ``is_taken``: a stream carries it out. ``is_left``: its
-    page is gone. ``key``: known to its page alone, which sends it after a reload.
+    ``is_stopped``: it has been stopped, replaced, or is over; ``was_stopped``: by the visitor's Stop. ``is_taken``: a
+    stream carries it out. ``over``: set once it is over. ``is_left``: its page is gone. ``key``: known to its page
+    alone, which sends it after a reload.
     """
 
     def __init__(self, visitor: str):
-        self.visitor, self.key = visitor, secrets.token_urlsafe(16)
-        self.is_taken = self.is_stopped = self.is_replaced = self.is_over = self.is_left = False
+        self.visitor, self.key, self.over = visitor, secrets.token_urlsafe(16), threading.Event()
+        self.is_taken = self.is_stopped = self.was_stopped = self.is_replaced = self.is_left = False
         self.subscriber: Subscriber | None = None
         self.fold: Fold | None = None  # of its job
 
@@ -34,6 +36,10 @@ class Request:
     def config(self) -> RunConfig | None:
         """Of its first run; None before there is a job."""
         return self.subscriber and self.subscriber.job.configs[0][1]
+
+    @property
+    def is_over(self) -> bool:
+        return self.over.is_set()
 
     @property
     def is_running(self) -> bool:

@@ -55,8 +55,8 @@ class Runs:
         return request
 
     def close(self, request: Request) -> None:
-        request.is_over = True
         request.stop()
+        request.over.set()
         job = request.subscriber and request.subscriber.job
         if job and job.is_done and (not self.limits.cached_runs or self.results.get(job.configs)):
             self._known.drop(request.key)  # a reload finds its result there, or this server keeps none
@@ -78,6 +78,7 @@ class Runs:
         with self._lock:
             request = self._requests.get(visitor)
         if request is not None:
+            request.was_stopped = True
             request.stop()
         return request is not None
 

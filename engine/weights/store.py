@@ -84,7 +84,7 @@ def _prepared(model: ModelSpec) -> Path:
 def _fetch_gguf(model: ModelSpec, say: ProgressCallback) -> Path:
     from filelock import FileLock, Timeout
 
-    from engine.weights.gguf import prepare
+    from engine.weights.gguf_folder import prepare
 
     final = _prepared(model)
     with disk_errors(final.parent):

@@ -1,4 +1,5 @@
 // Connects the parts of the player: the playhead moves rows, texts, transport and inspector, and the reader moves it.
+import { makeNotice } from '../lib/notice_box.js';
 import { makeBranch } from './branch.js';
 import { makeBranchLane } from './branch_lane.js';
 import { makeInspection } from './inspection.js';
@@ -12,7 +13,6 @@ import { makeRoundsView } from './rounds_view.js';
 import { firstBelow, navigateRows } from './row_navigation.js';
 import { endSentence } from './sentences.js';
 import { listenForShortcuts } from './shortcuts.js';
-import { makeStatus } from './status.js';
 import { makeStrip } from './strip.js';
 import { makeTexts } from './texts.js';
 import { makeTimeline } from './timeline.js';
@@ -34,7 +34,7 @@ export function makePlayer(root, { askAgain = NOTHING, runStarted = NOTHING, hea
   const lane = makeBranchLane(root, parts, { unlock: () => inspection.unlock(), moved: () => moved('clock') }, engine);
   const inspection = makeInspection(root, parts, lane.forkOf), labels = makeLabels(root, timeline, playhead);
   const transport = makeTransport(root, timeline, playback), strip = makeStrip(find('.sl-strip'), timeline, engine?.alone);
-  const say = makeStatus(find('.sl-notice')), opening = makeOpening(root, parts, { labels, calm, moved: () => moved('clock') });
+  const say = makeNotice(find('.sl-notice')), opening = makeOpening(root, parts, { labels, calm, moved: () => moved('clock') });
 
   // ── drawing ──
   // With reduced motion a round appears at once instead of growing.
@@ -125,7 +125,7 @@ export function makePlayer(root, { askAgain = NOTHING, runStarted = NOTHING, hea
     if (hasBranchRounds && !hasRounds) moved('news');
     if (numbers) strip.read(numbers);
     if (hasRounds || (timeline.ended && numbers)) showNews(hasRounds); else if (numbers) strip.show(place());
-    if (status) { say(status); heard(status); }
+    if (status) { say(status); root.dataset.notice = status.kind; heard(status); }
     // The run before does not play on below an error about another.
     if (status?.kind === 'error' && timeline.about.recorded && playback.playing) playback.toggle();
   }

@@ -221,6 +221,31 @@ def test_stop_keeps_what_there_is_and_the_next_press_is_not_stopped(sign, worker
     assert said(press_run(handlers)[-1])["kind"] == "good"
 
 
+def test_a_stop_before_the_newest_press_streams_holds_though_the_stream_of_a_press_before_it_comes_late():
+    worker = FakeWorker(step=0.05)
+    handlers, press = page(worker), RunPress()
+    streams = [handlers.run(visitor(), press, *form(tokens=500)) for _ in range(2) if handlers.begin(visitor(), press)]
+    assert "Starting" in next(streams[0])
+    handlers.stop(visitor())
+    for stream in streams:
+        assert said(Screen(list(stream)[-1]))["text"] == "Stopped before the first token."
+    assert worker.runs == []
+
+
+def test_a_replaced_run_has_ended_before_the_next_one_shows_its_first_value():
+    """Because Gradio sends a stream's last value again at its end."""
+    handlers, press, shown = page(FakeWorker(step=0.05)), RunPress(), []
+    handlers.begin(visitor(), press)
+    earlier = press.request
+    stream = Thread(target=lambda: shown.extend(handlers.run(visitor(), press, *form(tokens=500))))
+    stream.start()
+    wait_for(lambda: earlier.tokens)
+    handlers.begin(visitor(), press)
+    next(handlers.run(visitor(), press, *form(tokens=5)))
+    assert earlier.is_over
+    stream.join()
+
+
 @pytest.mark.parametrize(("draft", "kind"), [(0.001, "quiet"), (1.0, "slow")])
 def test_a_recording_that_was_slower_says_so_in_colour_too(draft, kind):
     handlers = page(FakeWorker(draft=draft))

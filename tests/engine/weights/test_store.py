@@ -25,7 +25,7 @@ from engine.models.transformers_runner import load_transformers
 from engine.weights import checkpoint_dir, store
 from engine.weights.catalogue import get_pair
 from engine.weights.checkpoint_dir import weights_hash
-from engine.weights.gguf import prepare
+from engine.weights.gguf_folder import prepare
 from engine.weights.hub import download_file
 from engine.weights.specs import GgufSource, PairSpec
 from engine.weights.store import fetch_pair, locate
@@ -44,7 +44,7 @@ def tiny_model(folder, tied=True):
 
 
 def permuted(weight, heads):
-    """llama.cpp's order of the rows of q and k, written independently of engine.weights.gguf."""
+    """llama.cpp's order of the rows of q and k, written independently of engine.weights.gguf_folder."""
     half, out = HEAD // 2, weight.clone()
     for head in range(heads):
         for i in range(half):

@@ -1,13 +1,14 @@
-// Shows the one sentence of the stage: progress, a verdict or an error. Its text may quote the visitor, so it is only text.
-import { setText } from '../lib/dom.js';
+// Shows one sentence at a time in a notice: progress, a verdict or an error. Its text may quote the visitor, so it is only
+// text.
+import { setText } from './dom.js';
 
-// Returns a function that shows a status line, and is called again for each.
-export function makeStatus(box) {
+// Returns a function that shows a status, and is called again for each.
+export function makeNotice(box) {
   const find = selector => box.querySelector(selector);
   const words = find('.sl-words'), alert = find('.sl-alert'), progress = find('.sl-progress');
 
   return function show({ kind = 'quiet', text = '', fraction }) {
-    box.dataset.kind = box.closest('.sl-player').dataset.notice = kind;
+    box.dataset.kind = kind;
     words.setAttribute('aria-live', kind === 'progress' ? 'off' : 'polite');   // numbers that count up are not read aloud
     const [full, empty] = kind === 'error' ? [alert, words] : [words, alert];
     setText(full, text);
