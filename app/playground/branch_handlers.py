@@ -11,7 +11,7 @@ from app.jobs.result_cache import RecordedRun
 from app.jobs.runs import Request
 from app.jobs.updates import Update
 from app.jobs.visitor import Session, visitor_id
-from app.playground.press import PressHandlers, RunPress
+from app.playground.run_press import PressHandlers, RunPress
 from app.playground.startup_run import recorded
 from app.ui.widgets import SKIP
 from app.views import player_feed

@@ -16,9 +16,9 @@ from app.jobs.service import Service
 from app.jobs.visitor import Session, visitor_id
 from app.playground import links
 from app.playground.form_values import update
-from app.playground.press import RunPress
 from app.playground.result_handlers import Results, Shown
 from app.playground.run_handlers import recorded
+from app.playground.run_press import RunPress
 from app.playground.startup_run import recorded as opening_run
 from app.ui.widgets import SKIP
 from app.views import player_feed, tiles

@@ -13,11 +13,11 @@ from app.playground.after_run import AfterRun
 from app.playground.branch_handlers import BranchHandlers
 from app.playground.form_panel import drawer, prompt_line, quick_row, wire
 from app.playground.link_handlers import LinkHandlers
-from app.playground.press import PressHandlers, RunPress
 from app.playground.repeat_handlers import RepeatHandlers
 from app.playground.result_handlers import Opened
 from app.playground.results_panel import results
 from app.playground.run_handlers import RunHandlers
+from app.playground.run_press import PressHandlers, RunPress
 from app.ui.html_component import component
 from app.ui.notice import keep_alive
 from app.ui.widgets import PRIVATE, QUIET, streams

@@ -21,7 +21,7 @@ from app.jobs.service import Service
 from app.jobs.updates import Fold, Update
 from app.jobs.visitor import Session, lab_visitor_id, visitor_id
 from app.playground.branch_handlers import BranchHandlers
-from app.playground.press import PressHandlers, RunPress
+from app.playground.run_press import PressHandlers, RunPress
 from app.ui.widgets import SKIP
 from app.views import player_feed, tiles
 from app.views.engine_status import ago

@@ -36,13 +36,13 @@ class MedusaDrafter(AutoregressiveDrafter):
     def confidence_classes(self, committed: Sequence[int]) -> Sequence[object] | None:
         if len(committed) < 2:
             return None  # the target has read nothing yet
-        keys = super().confidence_classes(committed)
-        return tuple(("head", k) for k in range(self.runner.count)) if self.runner.captured else keys
+        return tuple(("head", k) for k in range(self.runner.count)) if self.runner.is_on_cuda else PER_TOKEN
 
     def propose(self, committed: Sequence[int], gamma: int, position: int) -> Draft:
         gamma, known = min(gamma, self.runner.count), len(committed) - 1
         rows = self.runner.forward(self.target.features(self.runner.reads, known - 1, known)).split(1)
-        policy, u = None if self.runner.captured else self.setup.policy, self._uniforms(position, gamma)
+        # A decision after each token would wait for the device.
+        policy, u = None if self.runner.is_on_cuda else self.setup.policy, self._uniforms(position, gamma)
         return self._draft(lambda _, at: (rows[at], None), committed[-1:], {}, u, self._seen(), gamma, policy)
 
     def memory(self, capacity: int) -> int:

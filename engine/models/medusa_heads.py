@@ -31,7 +31,7 @@ class MedusaModel:
         """``weights`` replace those of the folder. Raises Unavailable if they fit no layout, or another target."""
         self.target, self.dtype, self.device = target, target.dtype, target.device
         self.width, self.max_length, self.reads = target.width, target.max_length, (target.layers_count,)
-        self.captured = torch.device(self.device).type == "cuda"  # nothing is decided per token there: it would wait
+        self.is_on_cuda = torch.device(self.device).type == "cuda"
         weights = weights or TensorReader(folder, self.dtype, self.device, weight_files(folder)[0].name)
         self.count = _count(weights)
         E, V, is_reduced = self.width, target.vocab_size, MAP in weights

@@ -26,7 +26,7 @@ from engine.models.onnx_session import share_cores
 from engine.weights.preflight import available_memory
 
 PRECISIONS = ("fp32", "int8", "int4")
-_PACKING = 2.5  # times the weights: as given, as packed, and some room for runs
+_PREPACKING = 2.5  # times the weights: as given, as ONNX Runtime prepacks them, and some room for runs
 _PROBED, _PROBES = 24, (12, 1, 2, 3, 5, 8)  # tokens before, and widths of, the passes that are compared at load
 _CHUNKS = (1, 7, 16)  # of the tokens before
 
@@ -63,7 +63,7 @@ class OnnxLlama:
         None where memory does not hold them."""
         if self._several is None:
             free = available_memory(self.device)
-            if free is not None and free < _PACKING * self._alone.weight_bytes:
+            if free is not None and free < _PREPACKING * self._alone.weight_bytes:
                 return None
             self._several = self._passes(self.sequences)
             self._several.fewest = self._alone.fewest

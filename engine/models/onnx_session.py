@@ -151,7 +151,7 @@ class Session:
     """A graph, ready to run. Tensors go in and come out by address, without a copy."""
 
     def __init__(self, graph):
-        """Takes the weights out of ``graph``, so that they are freed once they are packed."""
+        """Takes the weights out of ``graph``, so that they are freed once ONNX Runtime has prepacked them."""
         import onnxruntime as ort
 
         with _lock:

@@ -15,8 +15,8 @@ from app.jobs.visitor import Session
 from app.playground import html_export
 from app.playground.branch_handlers import BranchHandlers, read_choice
 from app.playground.link_handlers import LinkHandlers
-from app.playground.press import RunPress
 from app.playground.run_handlers import SKIP
+from app.playground.run_press import RunPress
 from app.playground.trace_files import read
 from app.server.limits import Limits
 from app.views import run_facts

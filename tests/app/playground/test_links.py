@@ -16,9 +16,9 @@ from app.playground import startup_run
 from app.playground.link_handlers import LinkHandlers
 from app.playground.links import MOST, Link, query, sentence
 from app.playground.links import read as read_link
-from app.playground.press import RunPress
 from app.playground.result_handlers import Shown
 from app.playground.run_handlers import SKIP
+from app.playground.run_press import RunPress
 from app.server.limits import Limits
 from engine.config import AUTO, LookaheadSizes, RunConfig, SamplingParams
 from engine.errors import BadInput

@@ -11,8 +11,8 @@ from app.form import NAMES, defaults
 from app.jobs import runs
 from app.jobs.service import Service
 from app.playground.link_handlers import LinkHandlers
-from app.playground.press import RunPress
 from app.playground.run_handlers import RunHandlers
+from app.playground.run_press import RunPress
 
 VALUES = defaults() | {"prompt": "Hi", "method": "ngram", "auto": False, "tokens": 60}
 BEFORE, AFTER = (SimpleNamespace(session_hash=name) for name in ("before", "after"))

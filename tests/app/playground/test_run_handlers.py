@@ -17,8 +17,8 @@ from app.jobs.service import Service
 from app.jobs.updates import Fold
 from app.jobs.visitor import Session
 from app.page import build, launch_options
-from app.playground.press import RunPress
 from app.playground.run_handlers import SKIP, RunHandlers
+from app.playground.run_press import RunPress
 from app.server.limits import Limits
 from app.views import player_feed
 from engine.errors import Unavailable

@@ -18,9 +18,9 @@ from app.form import NAMES, defaults, settings
 from app.jobs.service import Service
 from app.jobs.visitor import Session
 from app.playground import html_export, trace_files
-from app.playground.press import RunPress
 from app.playground.result_handlers import Results
 from app.playground.run_handlers import SKIP, RunHandlers
+from app.playground.run_press import RunPress
 from app.playground.trace_files import Exports, read
 from app.server.limits import Limits
 from app.views import run_facts
