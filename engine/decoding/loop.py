@@ -230,6 +230,7 @@ class SpeculativeDecoder:
         return p, replace(draft, tokens=tokens), words
 
     def _accept(self, p: torch.Tensor, draft: Draft, u, u_closing) -> Verdict:
+        """By the rule that the run asks for."""
         draws = [to_device(x, self.target.device, torch.float32) for x in (u, u_closing)]
         if self.config.acceptance == "typical":
             return verify_typical(p, draft.tokens, draft.parents, draws[1], self.config.epsilon, self.config.delta)
