@@ -12,7 +12,7 @@ from app.views.figures import TITLES
 from app.views.notice import Kind, fields
 from app.views.safe_json import encode, short
 from app.views.trees import branches
-from engine.config import ACCEPTANCE, AUTO, LOSSY, METHODS, is_lossy
+from engine.config import ACCEPTANCE, AUTO, LOSSY, METHODS, is_lossy, method_of
 from engine.trace.events import ACCEPTED, TESTED, Distribution, Round, RunFinished, RunStarted, Token
 from engine.trace.metrics import compute_metrics, equal_to_the_bit, first_divergence
 from engine.trace.noise import settled
@@ -102,11 +102,14 @@ def _temperature(started: RunStarted) -> float:
 
 
 def _costs(started: RunStarted) -> dict | None:
-    """c and v, to predict with; None where they were not measured."""
-    if started.costs is None:
+    """c and v, to predict with; ``once``: c is paid once a round. None where they were not measured, or where a pass
+    scores more than the drafts."""
+    method = method_of(str(started.config.get("method")))
+    if started.costs is None or method.is_window:
         return None
     costs = settled(started.costs)
-    return {"c": short(costs.c), "v": {str(width): short(cost) for width, cost in sorted(costs.v.items())}}
+    v = {str(width): short(cost) for width, cost in sorted(costs.v.items())}
+    return {"c": short(costs.c), "v": v, "once": method.drafts_at_once}
 
 
 def _drafted_by(config: dict) -> dict:

@@ -111,7 +111,7 @@ class AdaptiveGamma:
         for gamma, key in enumerate((PER_TOKEN,) * most if keys == PER_TOKEN else keys[:most], start=1):
             reached *= self.alpha(key)
             tokens += reached
-            yield gamma, tokens, gamma * self.c + interpolate(self.v, gamma + 1)
+            yield gamma, tokens, (1 if self.at_once else gamma) * self.c + interpolate(self.v, gamma + 1)
 
     def forget(self, keys) -> None:
         """Goes a little of the way back to the prior of the first key."""

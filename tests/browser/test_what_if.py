@@ -35,7 +35,7 @@ def test_at_the_runs_own_temperature_as_many_guesses_hold_as_did(script):
 
 def test_another_length_is_predicted_from_the_acceptance_at_each_depth(script):
     costs = settled(TRACE.started.costs)
-    plain = {"c": costs.c, "v": {str(width): cost for width, cost in costs.v.items()}}
+    plain = {"c": 0.3, "v": {str(width): cost for width, cost in costs.v.items()}}
     chances = [accepted / tested for accepted, tested in depths(TRACE.rounds).values()]
     drafting = sum(len(r.parents) > 0 for r in TRACE.rounds) / len(TRACE.rounds)
     for gamma in (1, 2, 4):
@@ -44,10 +44,12 @@ def test_another_length_is_predicted_from_the_acceptance_at_each_depth(script):
             reached *= chance
             tokens += reached
         tokens = drafting * tokens + 1 - drafting
-        cost = drafting * (gamma * costs.c + interpolate(costs.v, gamma + 1)) + 1 - drafting
-        found = script("([rounds, gamma, costs]) => withLength(rounds, gamma, costs)", ROUNDS, gamma, plain)
-        assert found["tokens"] == pytest.approx(tokens)
-        assert found["speedup"] == pytest.approx(tokens / cost, rel=1e-4)
+        for once in (True, False):  # as a block's drafts, or one after the other
+            cost = drafting * ((1 if once else gamma) * 0.3 + interpolate(costs.v, gamma + 1)) + 1 - drafting
+            arguments = ROUNDS, gamma, plain | {"once": once}
+            found = script("([rounds, gamma, costs]) => withLength(rounds, gamma, costs)", *arguments)
+            assert found["tokens"] == pytest.approx(tokens)
+            assert found["speedup"] == pytest.approx(tokens / cost, rel=1e-4)
     numbers = compute_metrics(TRACE)
     assert found["tokens"] == pytest.approx(numbers.tau.value, abs=0.15), "the run's own γ gives the run's own τ"
     assert numbers.alpha, "a run without a tested draft shows nothing"

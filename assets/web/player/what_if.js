@@ -51,7 +51,7 @@ export function withLength(rounds, gamma, costs) {
   const drafting = rounds.filter(round => round.tokens.some(isDrafted)).length / rounds.length;
   const mixed = (drafted, plain) => drafting * drafted + (1 - drafting) * plain;
   const written = mixed(tokens, 1);
-  return { tokens: written, speedup: costs ? written / mixed(gamma * costs.c + interpolate(costs.v, gamma + 1), 1) : null };
+  return { tokens: written, speedup: costs ? written / mixed((costs.once ? 1 : gamma) * costs.c + interpolate(costs.v, gamma + 1), 1) : null };
 }
 
 // ``box`` shows the sentence. ``about()`` gives {rounds, temperature, costs, name} of the run on the stage. The sliders

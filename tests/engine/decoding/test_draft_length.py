@@ -44,6 +44,12 @@ def test_keys_are_kept_apart_and_followed_deeper():
     assert policy.alpha(1) > 0.1 and policy.alpha(2) > 0.9 and policy.alpha(3) < 0.9
 
 
+@pytest.mark.parametrize("at_once", [False, True])
+def test_a_promise_counts_the_steps_that_its_drafts_take(at_once):
+    costs = [cost for _, _, cost in auto(c=0.4, at_once=at_once).promises(SAME, 3)]
+    assert costs == pytest.approx([0.4 * (1 if at_once else n) + v for n, v in ((1, 1.1), (2, 1.15), (3, 1.2))])
+
+
 @pytest.mark.parametrize("most", [0, 1, 3, 16, 32])
 def test_no_policy_exceeds_what_there_is_room_for(most):
     replayed = ReplayedGamma([9])
