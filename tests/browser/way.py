@@ -113,6 +113,10 @@ def follow() -> dict[str, tuple[str, list[str]]]:
         page.locator("#run").click()
         page.wait_for_function("window.way.drawn", timeout=60_000)
         found = page.evaluate("window.way")
+        way.is_followed = False
+        page.locator("#stop").click()
+        while service.runs.worker.running is not None:  # the process must not end in the middle of a pass
+            page.wait_for_timeout(200)
         browser.close()
     demo.close()
     stacks = way.stacks | {step: ("browser", browser_stack(text)) for step, text in found.items()}
