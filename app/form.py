@@ -153,7 +153,7 @@ def settings(values: Mapping[str, Any], limits: Limits | None = None) -> RunConf
 
 def read(config: RunConfig) -> dict[str, Any]:
     """Returns the value of each control for ``config``: the inverse of ``settings``."""
-    auto = config.gamma == AUTO
+    auto = config.gamma == AUTO or config.method == "none"  # the next method is to draft
     values = {name: getattr(config, name) for name in _FIELDS}
     values |= {name: getattr(config.sampling, name) for name in _SAMPLING}
     values |= {name: getattr(config.lookahead, field) for name, field in _LOOKAHEAD.items()}

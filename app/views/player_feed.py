@@ -102,10 +102,10 @@ def _temperature(started: RunStarted) -> float:
 
 
 def _costs(started: RunStarted) -> dict | None:
-    """c and v, to predict with; ``once``: c is paid once a round. None where they were not measured, or where a pass
-    scores more than the drafts."""
+    """c and v, to predict with; ``once``: c is paid once a round. None where they were not measured, where several
+    drafters took turns, each with its own c, or where a pass scores more than the drafts."""
     method = method_of(str(started.config.get("method")))
-    if started.costs is None or method.is_window:
+    if started.costs is None or any(started.costs.draft_costs.values()) or method.is_window:
         return None
     costs = settled(started.costs)
     v = {str(width): short(cost) for width, cost in sorted(costs.v.items())}

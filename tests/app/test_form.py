@@ -16,6 +16,12 @@ def test_the_defaults_are_a_run_and_read_back_as_themselves():
     assert settings({}) == settings(defaults())
 
 
+def test_after_plain_decoding_the_next_method_drafts_and_plain_decoding_reads_back_as_itself():
+    plain = settings({"method": "none"})
+    assert plain.gamma == 0 and settings(read(plain)) == plain
+    assert settings(read(plain) | {"method": "ngram"}) == settings({"method": "ngram"})
+
+
 def test_browsers_send_floats_and_get_whole_numbers():
     config = settings({"prompt": "Hi", "auto": False, "gamma": 3.0, "seed": 5.0, "tokens": 20.0, "top_k": 4.0})
     assert (config.gamma, config.seed, config.max_new_tokens, config.sampling.top_k) == (3, 5, 20, 4)

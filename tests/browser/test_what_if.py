@@ -1,6 +1,7 @@
 """What another γ or temperature would change in a run: the browser's sums against the engine's on a recorded trace."""
 
 import json
+from dataclasses import replace
 
 import pytest
 from player_page import page_with
@@ -22,6 +23,27 @@ FROM = TRACE.started.config["sampling"]["temperature"]
 def script(browser):
     with page_with(browser, "player/what_if.js") as page:
         yield lambda code, *arguments: page.evaluate(code, list(arguments))
+
+
+def about(method: str, **costs) -> dict:
+    """The page's line about the recorded run, as if it had been drafted by ``method``."""
+    started = TRACE.started
+    started = replace(started, config=started.config | {"method": method}, costs=replace(started.costs, **costs))
+    return json.loads(player_feed.about(started))
+
+
+def test_costs_are_sent_where_one_drafter_pays_them_in_chains():
+    assert about("lm")["costs"]["once"] is False and about("block")["costs"]["once"] is True
+    assert about("lookahead")["costs"] is None, "its window is scored, too"
+    assert about("auto", draft_costs={"eagle": 0.4, "ngram": 0.0})["costs"] is None, "each drafter has its own c"
+
+
+def test_a_resampled_token_replaces_the_draft_at_its_own_place(browser):
+    """With typical acceptance a younger sibling of an accepted draft is rejected, too, a place before."""
+    tokens = [("accepted", 5), ("rejected", 6), ("rejected", 5), ("resampled", 6)]
+    drafts = [{"status": status, "position": position, "index": i} for i, (status, position) in enumerate(tokens)]
+    with page_with(browser, "player/probabilities.js") as page:
+        assert page.evaluate("tokens => rejectedAt(tokens[3], { tokens }).index", drafts) == 1
 
 
 def test_at_the_runs_own_temperature_as_many_guesses_hold_as_did(script):

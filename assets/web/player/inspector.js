@@ -5,7 +5,7 @@ import { STATUSES, isDrafted } from '../lib/statuses.js';
 import { blockNode, blockRollSentence, rollBlock } from './block.js';
 import { BARS, FEW_BARS, candidatesNode, note } from './distribution_bars.js';
 import { ownPart } from './methods.js';
-import { drawFrom, keptShare, probabilitiesOf, residualRows } from './probabilities.js';
+import { drawFrom, keptShare, probabilitiesOf, rejectedAt, residualRows } from './probabilities.js';
 import { budgetSentence, chanceSentence, quote, tokenSentence } from './sentences.js';
 import { siblingsNode, siblingsOf } from './siblings.js';
 import { firstToPass, isOnPath } from './timeline.js';
@@ -83,7 +83,7 @@ export function makeInspector(box, ask, legend, forkOf = () => null) {
   function sentence() {
     const words = make('p', 'sl-verdict', tokenSentence(token, stage, about?.greedy));
     if (token.status === 'resampled' && stage === token.status) {
-      const rejected = round.tokens.findLast(other => other.status === 'rejected');
+      const rejected = rejectedAt(token, round);
       if (rejected && (about?.greedy || token.threshold === undefined)) words.textContent = about?.greedy ? `${quote(rejected)} was rejected; the target’s own first choice takes its place.`
         : `${quote(rejected)} was rejected, so this came from the residual${share()}.`;
     }

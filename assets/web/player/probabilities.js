@@ -4,10 +4,17 @@
 // vocabulary, so some numbers are known exactly, some only bounded, and some not at all.
 import { siblingsOf } from './siblings.js';
 
+// The draft that a resampled token replaces: the last that was rejected at its place. With typical acceptance siblings of
+// an accepted draft are rejected, too, at a place before.
+export function rejectedAt({ position }, round) {
+  const rejected = round.tokens.filter(other => other.status === 'rejected');
+  return rejected.findLast(other => other.position === position) ?? rejected.at(-1);
+}
+
 // A resampled token has the distributions of the rejected draft that it replaces. ``target`` is the target's p; ``p`` that
 // or, where siblings were tried before, what they left of it (``isLeft``). weight: of p in the residual of a block.
 export function probabilitiesOf(token, round) {
-  const from = token.status === 'resampled' ? round.tokens.findLast(other => other.status === 'rejected') || token : token;
+  const from = token.status === 'resampled' ? rejectedAt(token, round) || token : token;
   const target = from.p_top || token.p_top, left = elderOf(from, round)?.residual, weight = weightBefore(from, round);
   return { target, p: left || target, isLeft: Boolean(left), q: from.q_top || token.q_top, residual: from.residual || token.residual, weight };
 }

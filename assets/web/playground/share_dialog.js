@@ -14,6 +14,7 @@ export function mount(part) {
   const ticks = all('[name="hide"]'), names = ticks.map(tick => tick.value), present = find('[name="present"]');
   const address = makeUrlQuery(names);
   const TYPING_HERE = 'input:not([type="range"]), textarea, select, [contenteditable="true"], [role="listbox"], dialog';
+  const IN_FRONT = 'dialog[open], [data-chosen="locked"], #drawer.sl-open';    // what Escape closes or lets go first
   let query = '', hidden = [], openedPresenting = false;
 
   // ── hiding: by a style sheet, because gradio may draw its controls anew at any time ──
@@ -47,10 +48,10 @@ export function mount(part) {
     toggle();
   });
 
-  // Escape first closes a dialog or lets a locked token go, then leaves. Before the player, which takes every Escape.
+  // Escape first closes a dialog or lets a locked token go, then leaves; what another tab holds does not count. Before the player, which takes every Escape.
   document.addEventListener('keydown', event => {
     if (event.key !== 'Escape' || !element.isConnected || !document.body.classList.contains('sl-present')) return;
-    if (event.target.closest?.(TYPING_HERE) || document.querySelector('dialog[open], [data-chosen="locked"], #drawer.sl-open')) return;
+    if (event.target.closest?.(TYPING_HERE) || [...document.querySelectorAll(IN_FRONT)].some(node => node.checkVisibility())) return;
     show(false);
   }, { capture: true });
 
