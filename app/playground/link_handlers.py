@@ -55,6 +55,8 @@ class LinkHandlers:
             stage, session, below = SKIP, Session(), Shown()
         else:
             stage, session, below = self._shown(link, result, is_reload)
+            if isinstance(session, Session) and session.trace:  # the next press runs it again
+                press.shown = self._config(link)
         if link.force and (config := self._config(link)):
             press.linked = (config, *link.force)
         shared = _value(hide=link.hide, present=link.present, **({"resumed": True} if is_resumed else {}))

@@ -7,6 +7,7 @@ import time
 import uuid
 from collections.abc import Iterator
 from contextlib import closing
+from dataclasses import replace
 
 import gradio as gr
 
@@ -70,16 +71,25 @@ class RepeatHandlers(PressHandlers):
         measured = [*fold.traces().values()]
         pairs = [(session.trace, session.baseline), *zip(measured[::2], measured[1::2], strict=True)]
         if all(tiles.speedup(*pair) is not None for pair in pairs):
-            yield self._medians(press, configs[0][1], pairs)
+            yield self._medians(press, configs[0][1], pairs, is_ours=self._is_of_this_server(session, config))
         else:
             yield player_feed.say("quiet", "Stopped. The first measurement stays.")
 
-    def _medians(self, press: RunPress, config: RunConfig, pairs: list) -> str:
-        """The medians of (run, baseline) pairs and their spread, also cached for the next visitor."""
+    def _is_of_this_server(self, session: Session, config: RunConfig) -> bool:
+        """Whether the first measurement was made here, not brought in a file."""
+        known = self.service.runs.results.get(with_baseline(config))
+        return known is not None and (known.run, known.baseline) == (
+            replace(session.trace, branch=None),
+            session.baseline,
+        )
+
+    def _medians(self, press: RunPress, config: RunConfig, pairs: list, is_ours: bool) -> str:
+        """The medians of (run, baseline) pairs and their spread, where all are of this server cached for the next
+        visitor, too."""
         median = medians(pairs)
         run, baseline, how = median.run, median.baseline, {"how": median.how, "spread": median.spread}
         press.session, key = Session(_with_branch_of(run, pairs[0][0]), baseline), with_baseline(config)
-        if self.service.runs.results.get(key):  # measured here, not brought in a file
+        if is_ours:
             traces = {"run": run, "baseline": baseline}
             self.service.runs.results.put(key, RecordedRun(traces, time.time(), how))
         kind, words = conclusion(run, baseline, **how)

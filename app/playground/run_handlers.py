@@ -181,8 +181,10 @@ class LiveRun:
             kind, words = "error", f"This run was ended: a run may take up to {seconds} s here. Ask for fewer tokens."
         if session is None:
             return player_feed.say(kind, words)
+        # A Stop ends this page's updates at once where the run itself goes on: for another visitor, or far away.
+        ended = "" if session.trace.finished else player_feed.end("cancelled", self._totals["run"].tokens)
         numbers = player_feed.numbers(session.trace, session.baseline, others=self._others)
-        return self._feed.add(numbers + player_feed.over() + player_feed.status(kind, words))
+        return self._feed.add(ended + numbers + player_feed.over() + player_feed.status(kind, words))
 
     def fail(self, words: str) -> str:
         session = self.session

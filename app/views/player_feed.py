@@ -125,7 +125,7 @@ def complete(run: str, trace: Trace, recorded: bool = False, origin: str = "") -
     """A trace in one value: for a recorded run, or for a page that missed rounds."""
     lean = sum(len(event.tokens) for event in trace.rounds) > LEAN
     text = start(run, -1) + about(trace.started, recorded, lean, origin) + rounds(trace.rounds, lean)
-    text += _end(trace.finished.reason if trace.finished else "lost", len(trace.emitted))
+    text += end(trace.finished.reason if trace.finished else "lost", len(trace.emitted))
     return text + (branch(trace.branch, lean) if trace.branch else "")
 
 
@@ -178,10 +178,10 @@ def rounds(events: tuple[Round, ...], lean: bool = False) -> str:
 
 
 def finish(finished: RunFinished, tokens: int) -> str:
-    return _end(finished.reason, tokens)
+    return end(finished.reason, tokens)
 
 
-def _end(reason: str, tokens: int) -> str:
+def end(reason: str, tokens: int) -> str:
     return encode({"type": "finish", "reason": reason, "tokens": tokens}) + "\n"
 
 

@@ -2,6 +2,7 @@
 
 import json
 import threading
+from dataclasses import replace
 
 import pytest
 from fake_worker import FakeEngine, FakeWorker, recorded, wait_for
@@ -96,6 +97,17 @@ def test_stop_keeps_the_first_measurement(repeats, worker):
     assert not thread.is_alive() and repeats.end(press)[0]["interactive"] is False
     assert said(screens[-1])["text"].startswith("Stopped") and "round" not in screens[-1]
     assert all(job.is_cancelled for job in worker.jobs)
+
+
+def test_medians_that_count_a_run_from_a_file_are_shown_to_its_reader_alone(repeats, worker):
+    handlers, press = RunHandlers(repeats.service), RunPress()
+    values = defaults() | {"prompt": "Hi", "method": "ngram", "auto": False, "tokens": 30}
+    list(handlers.run(VISITOR, press, *values.values()))
+    run = press.session.trace
+    brought = Session(replace(run, started=replace(run.started, device="elsewhere")), press.session.baseline)
+    assert "medians of 3" in said(measured(repeats, brought)[-1])["text"]
+    again = list(handlers.run(VISITOR, RunPress(), *values.values()))[-1]
+    assert "medians" not in said(again)["text"]
 
 
 def test_medians_take_the_place_of_the_recording_and_a_spread_around_one_is_level(repeats, worker):

@@ -246,6 +246,20 @@ def test_a_replaced_run_has_ended_before_the_next_one_shows_its_first_value():
     stream.join()
 
 
+def test_a_stop_ends_the_run_on_this_page_where_it_goes_on_for_another_visitor():
+    worker = FakeWorker(step=0.05)
+    handlers, other = page(worker), []
+    for last in pressed(handlers, tokens=60):
+        if '"round"' in last.stage and not other:
+            other.append(Thread(target=press_run, args=[handlers, "b"], kwargs={"tokens": 60}))
+            other[0].start()
+            wait_for(lambda: len(worker.jobs[0]._subscribers) == 2)
+            handlers.stop(visitor())
+    assert not worker.jobs[0].is_cancelled and said(last)["text"].startswith("Stopped")
+    assert line(last, "finish")["reason"] == "cancelled", "else the page would go on saying that it runs"
+    other[0].join()
+
+
 @pytest.mark.parametrize(("draft", "kind"), [(0.001, "quiet"), (1.0, "slow")])
 def test_a_recording_that_was_slower_says_so_in_colour_too(draft, kind):
     handlers = page(FakeWorker(draft=draft))
