@@ -17,7 +17,7 @@ from engine.weights.head_kinds import HEAD_KINDS, HeadKind
 class ToyHead:
     """``reads``: after the target's last layer; ``target_ids``: all of the target's."""
 
-    count, captured = 1, False
+    count, is_on_cuda = 1, False
 
     def __init__(self, guess: torch.Tensor, target):
         self.guess, self.target = guess, target
