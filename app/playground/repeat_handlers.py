@@ -78,14 +78,11 @@ class RepeatHandlers(PressHandlers):
     def _is_of_this_server(self, session: Session, config: RunConfig) -> bool:
         """Whether the first measurement was made here, not brought in a file."""
         known = self.service.runs.results.get(with_baseline(config))
-        return known is not None and (known.run, known.baseline) == (
-            replace(session.trace, branch=None),
-            session.baseline,
-        )
+        first = replace(session.trace, branch=None), session.baseline
+        return known is not None and first == (known.run, known.baseline)
 
     def _medians(self, press: RunPress, config: RunConfig, pairs: list, is_ours: bool) -> str:
-        """The medians of (run, baseline) pairs and their spread, where all are of this server cached for the next
-        visitor, too."""
+        """The medians of (run, baseline) pairs and their spread; with ``is_ours`` cached for the next visitor, too."""
         median = medians(pairs)
         run, baseline, how = median.run, median.baseline, {"how": median.how, "spread": median.spread}
         press.session, key = Session(_with_branch_of(run, pairs[0][0]), baseline), with_baseline(config)

@@ -48,7 +48,8 @@ export function mount(part) {
     toggle();
   });
 
-  // Escape first closes a dialog or lets a locked token go, then leaves; what another tab holds does not count. Before the player, which takes every Escape.
+  // Escape first closes a dialog or lets a locked token go, then leaves; what another tab holds does not count. Before the
+  // player, which takes every Escape.
   document.addEventListener('keydown', event => {
     if (event.key !== 'Escape' || !element.isConnected || !document.body.classList.contains('sl-present')) return;
     if (event.target.closest?.(TYPING_HERE) || [...document.querySelectorAll(IN_FRONT)].some(node => node.checkVisibility())) return;
