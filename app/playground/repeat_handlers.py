@@ -59,21 +59,25 @@ class RepeatHandlers(PressHandlers):
             if tiles.speedup(session.trace, session.baseline) is None:
                 raise BadInput("Press Run first: there is no finished comparison to measure again.")
             configs = repeated(config, count)
-            fold = Fold(configs)
+            fold, is_late = Fold(configs), False
             yield player_feed.say("progress", "Measuring again")
             with closing(self.service.runs.run(request, configs, again=True)) as updates:
                 for update in updates:
-                    fold = update.fold
+                    fold, is_late = update.fold, is_late or update.is_late
                     yield player_feed.say("progress", _progress(update, count))
         except EngineError as error:
             yield player_feed.say("error", str(error))
             return
         measured = [*fold.traces().values()]
         pairs = [(session.trace, session.baseline), *zip(measured[::2], measured[1::2], strict=True)]
-        if all(tiles.speedup(*pair) is not None for pair in pairs):
-            yield self._medians(press, configs[0][1], pairs, is_ours=self._is_of_this_server(session, config))
+        complete = [pair for pair in pairs if tiles.speedup(*pair) is not None]
+        ended = f"The time ended: a measurement may take up to {self.service.limits.seconds} s here."
+        early = (ended if is_late else "Stopped.") if len(complete) < len(pairs) else ""
+        if len(complete) > 1:
+            is_ours = self._is_of_this_server(session, config)
+            yield self._medians(press, configs[0][1], complete, early, is_ours)
         else:
-            yield player_feed.say("quiet", "Stopped. The first measurement stays.")
+            yield player_feed.say("quiet", f"{early} The first measurement stays.")
 
     def _is_of_this_server(self, session: Session, config: RunConfig) -> bool:
         """Whether the first measurement was made here, not brought in a file."""
@@ -81,8 +85,9 @@ class RepeatHandlers(PressHandlers):
         first = replace(session.trace, branch=None), session.baseline
         return known is not None and first == (known.run, known.baseline)
 
-    def _medians(self, press: RunPress, config: RunConfig, pairs: list, is_ours: bool) -> str:
-        """The medians of (run, baseline) pairs and their spread; with ``is_ours`` cached for the next visitor, too."""
+    def _medians(self, press: RunPress, config: RunConfig, pairs: list, early: str, is_ours: bool) -> str:
+        """The medians of (run, baseline) pairs and their spread, and why they are ``early``; with ``is_ours`` cached
+        for the next visitor, too."""
         median = medians(pairs)
         run, baseline, how = median.run, median.baseline, {"how": median.how, "spread": median.spread}
         press.session, key = Session(_with_branch_of(run, pairs[0][0]), baseline), with_baseline(config)
@@ -91,7 +96,7 @@ class RepeatHandlers(PressHandlers):
             self.service.runs.results.put(key, RecordedRun(traces, time.time(), how))
         kind, words = conclusion(run, baseline, **how)
         text = player_feed.complete(uuid.uuid4().hex, press.session.trace) + player_feed.numbers(run, baseline, **how)
-        return text + player_feed.status(kind, f"{words} {median.words}")
+        return text + player_feed.status(kind, f"{early} {words} {median.words}".strip())
 
 
 def _with_branch_of(run: Trace, first: Trace) -> Trace:

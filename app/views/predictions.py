@@ -132,14 +132,9 @@ def idealised(run: Trace, numbers: RunMetrics) -> Figure:
         return Figure(note="This curve needs a tested draft and measured costs.")
     if not _possible(run):
         return Figure(note=IMPOSSIBLE)
-    drafter, *others = sorted({event.drafter for event in run.rounds if event.parents})
-    if others:
-        return Figure(note="This curve is about one drafter, and here several took turns. Choose one to see its curve.")
-    if method_of(drafter or run.started.config.get("method", "")).drafts_at_once:
-        return Figure(note="This curve pays a step for each draft, and this method drafts a whole round in one.")
-    if has_trees(run):
-        return Figure(note="This curve is about chains: one draft for each place. Here a pass scored more than that.")
-    lengths, c = list(range(MOST_GAMMA + 1)), costs.draft_cost(drafter)
+    if other := other_than_chains(run):
+        return Figure(note=f"This curve is about chains, each draft a step of one drafter: {other}.")
+    lengths, c = list(range(MOST_GAMMA + 1)), chain_cost(run, costs)
     speeds = [idealised_speedup(alpha.value, gamma, c, costs.v) for gamma in lengths]
     data = [_curve("idealised", lengths, speeds, "@predicted", "lines+markers")]
     best = _best_lengths(alpha, c, costs, speeds)
@@ -157,6 +152,27 @@ def idealised(run: Trace, numbers: RunMetrics) -> Figure:
         note += f"Too close to name a best: γ from {best[0]} to {best[-1]}, up to {max(speeds):.2f}×, if that were so. "
         note += f"{numbers.tested} tested drafts put α between {alpha.low:.2f} and {alpha.high:.2f}."
     return Figure([*data, mark], layout, note + steadiness(run, None))
+
+
+def _drafters(run: Trace) -> list[str]:
+    return sorted({event.drafter for event in run.rounds if event.parents})
+
+
+def other_than_chains(run: Trace) -> str:
+    """Why γ · c + v(γ + 1) is not what a round of this run cost, the end of a sentence; empty where it is."""
+    drafters = _drafters(run)
+    if len(drafters) > 1:
+        return "here several drafters took turns"
+    if method_of(next(filter(None, drafters), run.started.config.get("method", ""))).drafts_at_once:
+        return "here one step drafted a whole round"
+    if has_trees(run):
+        return "here a pass scored several drafts for one place"
+    return ""
+
+
+def chain_cost(run: Trace, costs: CostModel) -> float:
+    """c of the one drafter of a run of chains."""
+    return costs.draft_cost(*_drafters(run)[:1])
 
 
 def _best_lengths(alpha: Interval, c: float, costs: CostModel, speeds: Sequence[float]) -> list[int]:

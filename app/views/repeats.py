@@ -1,10 +1,11 @@
-"""Summarises a run and its baseline measured several times: medians and spread."""
+"""Summarises a run and its baseline measured several times: medians and their interval."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from app.views.tiles import Spread, speedup
 from engine.trace.metrics import compute_metrics
+from engine.trace.noise import around
 from engine.trace.trace import Trace
 
 Pair = tuple[Trace, Trace]  # a run and the baseline measured right after it
@@ -12,35 +13,43 @@ Pair = tuple[Trace, Trace]  # a run and the baseline measured right after it
 
 @dataclass(frozen=True, slots=True)
 class Medians:
-    """The run and the baseline of median speed. ``how`` continues a sentence, ``words`` are one on the spread."""
+    """The run and the baseline of median speed. ``how`` continues a sentence, ``words`` are one on how far the pairs
+    lay apart. ``spread``: None with a single pair that can be."""
 
     run: Trace
     baseline: Trace
     how: str
     words: str
-    spread: Spread
+    spread: Spread | None
 
 
 def medians(pairs: Sequence[Pair]) -> Medians:
-    """``pairs``: an odd number of complete measurements, in order."""
-    runs, plains = ([pair[lane] for pair in pairs] for lane in (0, 1))
-    ratios = [speedup(run, plain).value for run, plain in pairs]
-    how = f"medians of {len(pairs)} runs each"
+    """``pairs``: complete measurements, in order. Those faster than they can be do not count where others can."""
+    possible = [pair for pair in pairs if speedup(*pair).is_possible] or pairs
+    noise = len(pairs) - len(possible)
+    runs, plains = ([pair[lane] for pair in possible] for lane in (0, 1))
+    run, plain = _middle(runs), _middle(plains)
+    ratios = [_speed(ours) / _speed(theirs) for ours, theirs in possible]
+    how = f"medians of {len(possible)} runs each" if len(possible) > 1 else "one run each"
     words = (
-        f"Measured {len(pairs)} times in turn: {min(ratios):.2f}–{max(ratios):.2f}× from pair to pair, "
+        f"Measured {len(pairs)} times in turn: {_range(ratios, '.2f')}× from pair to pair, "
         f"{_range(map(_speed, runs))} tokens/s with drafting and {_range(map(_speed, plains))} without."
     )
-    return Medians(_middle(runs, _speed), _middle(plains, _speed), how, words, (min(ratios), max(ratios)))
+    if noise:
+        words += f" {noise} of the pairs came out faster than can be and {'do' if noise > 1 else 'does'} not count."
+    return Medians(run, plain, how, words, around(_speed(run) / _speed(plain), ratios))
 
 
-def _middle(traces: Sequence[Trace], key: Callable[[Trace], float]) -> Trace:
-    return sorted(traces, key=key)[len(traces) // 2]
+def _middle(traces: Sequence[Trace]) -> Trace:
+    """The one of median speed, of an even number the slower one in the middle."""
+    return sorted(traces, key=_speed)[(len(traces) - 1) // 2]
 
 
 def _speed(trace: Trace) -> float:
     return compute_metrics(trace).tokens_per_second or 0.0
 
 
-def _range(values) -> str:
-    values = list(values)
-    return f"{min(values):.3g}–{max(values):.3g}"
+def _range(values: Iterable[float], form: str = ".3g") -> str:
+    values = [*values]
+    low, high = format(min(values), form), format(max(values), form)
+    return low if low == high else f"{low}–{high}"

@@ -5,8 +5,8 @@ from dataclasses import replace
 from app.views import lanes
 from app.views.safe_json import encode
 from app.views.totals import Totals
-from engine.trace.metrics import PARTS, Interval, compare, compute_metrics, largest_cost
-from engine.trace.noise import NOISE, Speedup, about_machine, crowd
+from engine.trace.metrics import PARTS, Interval, compare, compute_metrics, largest_cost, others_share
+from engine.trace.noise import NOISE, Speedup, about_machine
 from engine.trace.trace import Trace
 
 RARELY = 0.35  # a share of accepted drafts below which they hardly pay at any cost
@@ -16,7 +16,7 @@ TRY = {
     "accept": "try fewer drafts a round (γ)",
     "host": "try a larger model, for which this weighs less",
 }
-Spread = tuple[float, float]  # the lowest and the highest speedup of repeated pairs
+Spread = tuple[float, float]  # the 95 % interval of repeated pairs
 DASH = "–"
 ONCE = "one run each"
 
@@ -84,7 +84,7 @@ def speedup(run: Trace | None, baseline: Trace | None, spread: Spread | None = N
 
 def machine(run: Trace, baseline: Trace | None) -> str:
     """A sentence on other programs that computed during a run or its baseline; empty for a quiet machine."""
-    return about_machine(crowd(trace.finished.extra for trace in (run, baseline) if trace and trace.finished))
+    return about_machine(others_share(run, baseline))
 
 
 def shared(run: Trace, others: int = 0) -> str:
@@ -109,7 +109,8 @@ def verdict(run: Trace, baseline: Trace, recorded: bool = False, how: str = ONCE
     if ratio.tone == NOISE:
         return f"Noise: this came out faster than {limit(run)}, which cannot be ({when}, {how}). Measure again."
     if ratio.tone == "level":
-        swing = f"; it swung from {spread[0]:.2f} to {spread[1]:.2f}×" if spread else ""
+        low, high = ratio.ends
+        swing = f"; in truth anything from {low:.2f} to {high:.2f}×" if spread else ""
         return f"About as fast as without drafting ({ratio.value:.2f}×, {when}, {how}{swing})."
     if ratio.tone == "faster":
         return f"{_spent(run, baseline).capitalize()} without drafting ({when}, {how})."

@@ -127,7 +127,8 @@ class Point:
 
     @property
     def measured(self) -> Speedup:
-        return Speedup(self.speedup, self.low, self.high, ceiling(self.tau))
+        shares = [run.busy for turn in self.turns for run in (turn.plain, turn.ours) if run.busy is not None]
+        return Speedup(self.speedup, self.low, self.high, ceiling(self.tau), max(shares, default=None))
 
     @property
     def place(self) -> tuple[float, int]:

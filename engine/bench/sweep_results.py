@@ -13,8 +13,9 @@ from engine.trace.noise import PLAIN, Speedup, ceiling, fastest
 
 @dataclass(frozen=True)
 class Cell:
-    """One setting on the texts of a category (or "all"). ``low`` and ``high``: 95 % of the speedup, by bootstrap over
-    turns; None with fewer than two. ``busy``: the largest share of the cores that other programs took in a turn."""
+    """One setting on the texts of a category (or "all"). ``low`` and ``high``: 95 % of the speedup over turns;
+    None with fewer than two. ``busy``: the largest share of the cores that other programs took in a turn;
+    ``drafting``: the share of the rounds that tested a draft."""
 
     method: str
     gamma: int | str
@@ -28,6 +29,7 @@ class Cell:
     alpha: float | None
     tau: float
     busy: float | None = None
+    drafting: float = 1.0
 
     @property
     def measured(self) -> Speedup:
@@ -62,6 +64,7 @@ def _cell(setting: tuple[str, int | str], temperature: float, category: str, tur
         *setting, temperature, category, len(turns), numbers["speedup"] or 0.0, *(numbers["ci95"] or (None, None)),
         numbers["tokens_per_second"] or 0.0, numbers["acceptance"], numbers["tau"] or 0.0,
         max((sample.busy for sample in (*ours, *plain) if sample.busy is not None), default=None),
+        min(1.0, sum(s.by_depth[0][1] for s in ours if s.by_depth) / (sum(s.passes for s in ours) or 1)),
     )  # fmt: skip
 
 
@@ -78,12 +81,14 @@ def leaders(cells: Sequence[Cell]) -> dict[tuple[float, str], list[Cell]]:
 
 
 def to_csv(cells: Sequence[Cell]) -> str:
-    """A header and a row a cell."""
+    """A header and a row a cell, without a speedup that cannot be."""
+    noise = dict.fromkeys(("speedup", "low", "high"))
     out = io.StringIO()
     writer = csv.DictWriter(out, [*Cell.__dataclass_fields__], lineterminator="\n")
     writer.writeheader()
     for cell in cells:
-        writer.writerow(asdict(cell) | {"category": escape_formula(cell.category)})
+        known = {} if cell.measured.is_possible else noise
+        writer.writerow(asdict(cell) | {"category": escape_formula(cell.category)} | known)
     return out.getvalue()
 
 

@@ -59,7 +59,7 @@ class UsersRow:
     by the cost model, with a plain step as long as plain decoding took for the fewest users; ``over…``: ratios of the
     totals, and ``all_writing_over_plain`` of those. ``differs``: answers unlike those of plain decoding with the fewest
     users, None if they are sampled. ``tau``: tokens of a request per pass; ``low`` and ``high``: 95 % of
-    ``all_writing_over_plain``, by bootstrap over repeats; ``busy``: as of `Served`, the largest. None also where there
+    ``all_writing_over_plain``, over repeats; ``busy``: as of `Served`, the largest. None also where there
     is nothing (yet) to divide by."""
 
     users: int

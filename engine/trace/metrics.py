@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from engine.trace.events import ACCEPTED, EMITTED, STATUSES, TESTED, CostModel, Round
-from engine.trace.noise import Speedup, of_pair, settled
+from engine.trace.noise import Speedup, crowd, of_pair, settled
 from engine.trace.speedup_model import predicted_speedup
 from engine.trace.trace import Trace
 
@@ -220,10 +220,16 @@ def compare(trace: Trace, baseline: Trace) -> Comparison:
     is_shared = trace.others or baseline.others
     if ours.tokens_per_second and plain.tokens_per_second and not is_shared:
         ratio = ours.tokens_per_second / plain.tokens_per_second
-        speedup = of_pair(ratio, ours.tau.value, ours.costs, trace.rounds, baseline.rounds)
+        runs = (trace.rounds, baseline.rounds)
+        speedup = of_pair(ratio, ours.tau.value, ours.costs, *runs, busy=others_share(trace, baseline))
     predicted = ours.predicted_speedup
     efficiency = speedup.value / predicted if speedup and speedup.is_possible and predicted else None
     return Comparison(speedup, predicted, efficiency, first_divergence(trace, baseline))
+
+
+def others_share(*traces: Trace | None) -> float | None:
+    """The largest share of the cores that other programs took during some runs; None where it was not read."""
+    return crowd(trace.finished.extra for trace in traces if trace and trace.finished)
 
 
 def equal_to_the_bit(trace: Trace, baseline: Trace) -> bool:

@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from statistics import variance
+from statistics import stdev, variance
 from typing import Literal, TypeVar
 
 from engine.trace.events import BUSY, CHEAPEST, CostModel, Round
@@ -21,6 +21,7 @@ STEADIEST = 0.02  # no clock tells two passes apart that differ by less
 CROWDED = 0.15  # share of the cores from which other programs distort a measurement
 UNSTEADY = 1.25 * BUSY  # spread of costs whose plain step was slowed down each time it was timed
 _Z95 = 1.959964
+_T95 = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228)  # for 1, 2, … degrees of freedom
 NOISE = "noise"  # shown instead of a speedup that cannot be
 
 
@@ -39,6 +40,11 @@ class Speedup:
     @property
     def is_possible(self) -> bool:
         return self.value <= self.ceiling
+
+    @property
+    def known(self) -> float | None:
+        """The value; None for one that cannot be."""
+        return self.value if self.is_possible else None
 
     @property
     def tone(self) -> Tone:
@@ -130,14 +136,26 @@ def turning(points: Iterable[tuple[float, Speedup]]) -> tuple[float | None, floa
     return places[last][0] if last >= 0 else None, slow
 
 
-# ── spread within one run ──
+# ── spread of few repeats, and within one run ──
 
 
-def of_pair(value: float, tau: float, costs: CostModel | None, *runs: Sequence[Round]) -> Speedup:
-    """A speedup measured once, with the interval that the times of its rounds suggest, never closer than ONE_RUN.
-    ``runs``: the rounds of the run and of its baseline."""
-    error = max(ONE_RUN, _Z95 * math.hypot(*(rounds_error(rounds) for rounds in runs)))
-    return Speedup(value, value * math.exp(-error), value * math.exp(error), ceiling(tau, costs))
+def around(value: float, ratios: Sequence[float]) -> tuple[float, float] | None:
+    """The 95 % interval of ``value``, in the middle of up to a dozen repeated ``ratios``: by Student's t of their
+    logarithms, never closer than a clock can tell two passes apart. None for fewer than two."""
+    if len(ratios) < 2:
+        return None
+    t = _T95[min(len(ratios) - 1, len(_T95)) - 1]
+    error = max(STEADIEST, t * stdev(map(math.log, ratios)) / math.sqrt(len(ratios)))
+    return value * math.exp(-error), value * math.exp(error)
+
+
+def of_pair(
+    value: float, tau: float, costs: CostModel | None, *runs: Sequence[Round], busy: float | None = None
+) -> Speedup:
+    """A speedup measured once, with the interval that the times of its rounds suggest, never closer than that of any
+    single measurement. ``runs``: the rounds of the run and of its baseline; ``busy``: as of `Speedup`."""
+    error = max(ONE_RUN, busy or 0.0, _Z95 * math.hypot(*(rounds_error(rounds) for rounds in runs)))
+    return Speedup(value, value * math.exp(-error), value * math.exp(error), ceiling(tau, costs), busy)
 
 
 def rounds_error(rounds: Sequence[Round]) -> float:

@@ -5,6 +5,7 @@ Costs are relative to one plain target step: c for one draft step, v(W) for scor
 
 from collections.abc import Mapping, Sequence
 
+_WIDEST = 17  # tokens of one user in a pass
 MOST_BY_DEFAULT = 16  # requests that share a pass; with more each would wait too long for its next token
 
 
@@ -40,6 +41,17 @@ def shared_costs(c: float, v: Mapping[int, float], rows: int) -> tuple[float, di
     others, rate = rows - 1, rows / interpolate(v, rows)
     widths = sorted({1, 2, *(w - others for w in v if w - others > 2)})
     return c * rate, {w: rate * interpolate(v, others + w) - others for w in widths}
+
+
+def costs_for_all(c: float, v: Mapping[int, float], users: int, steps: int) -> tuple[float, dict[int, float]]:
+    """c and v of a round in which each of the ``users`` drafts as many: a draft is ``steps`` draft steps, v(W) scores W
+    tokens of each. A cost of 1 is a plain pass over all of them.
+
+    >>> costs_for_all(0.1, {1: 1.0, 8: 1.0, 16: 2.0}, 8, steps=1)[1][2]
+    2.0
+    """
+    plain = interpolate(v, users)
+    return c * steps / plain, {width: interpolate(v, width * users) / plain for width in range(1, _WIDEST + 1)}
 
 
 def best_batch(v: Mapping[int, float], most: int = MOST_BY_DEFAULT) -> int:

@@ -1,6 +1,7 @@
 """Describes a question and its answer: texts, load and place; speedups, measured or predicted. No engine."""
 
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
@@ -11,13 +12,15 @@ from engine.bench.sweep_results import Cell
 from engine.files import ASSETS
 from engine.trace.events import CostModel
 from engine.trace.noise import PLAIN, Speedup, ceiling, fastest
-from engine.trace.speedup_model import interpolate, shared_costs
+from engine.trace.speedup_model import costs_for_all, interpolate
 
 GAMMAS = (1, 2, 4)
 HERE = "here"
 MEASURED_TO = 32  # users that are measured at once; more are predicted from the costs measured
+CURVE = (1, 2, 4, 8, 16, 32, 64)  # users of a prediction
 Setting = tuple[str, int]  # method, γ
 NONE: Setting = (BASELINE, 0)
+MOST_USERS = 512  # at once, that a schedule speaks of
 TOKENS_OF_A_LOAD = 16  # of each answer, where several users are measured
 
 
@@ -150,16 +153,25 @@ class AnswerResult:
         """Tokens a pass as counted here, over what a round costs where it shares its passes; half of the gain or loss
         is taken for the error of such a prediction, because it knows neither attention nor a scheduler."""
         cell, (method, gamma) = self.alone[setting], setting
-        costs = PLACES[self.plan.place].costs(method) if self.is_predicted else self.costs[method]
-        c, v = shared_costs(costs.c, costs.v, users)
-        value = cell.tau / (gamma * c + interpolate(v, gamma + 1))
+        c, v = self.costs_of_all(method, users)
+        cost = 0.0
+        for drafting in range(users + 1):  # each of the users by the chance of its round
+            chance = math.comb(users, drafting) * cell.drafting**drafting * (1 - cell.drafting) ** (users - drafting)
+            drafts = gamma * drafting / users
+            cost += chance * (drafts * c + interpolate(v, 1 + drafts))
+        value = cell.tau / cost
         ends = sorted((1 + (value - 1) / 2, 1 + (value - 1) * 1.5))
         return Speedup(value, *ends, ceiling(cell.tau))
+
+    def costs_of_all(self, method: str, users: int) -> tuple[float, dict[int, float]]:
+        """c and v of `costs_for_all`. A server's draft model steps once for all of its users, this one's for each."""
+        costs = PLACES[self.plan.place].costs(method) if self.is_predicted else self.costs[method]
+        return costs_for_all(costs.c, costs.v, users, steps=1 if self.is_predicted else users)
 
     def best(self, users: int) -> list[Setting]:
         """As `fastest`: first what brings the most for certain; a single one is a winner. A prediction does not draft
         where a smaller load was measured not to pay."""
-        measured = {load.users for load in self.loads}
+        measured = set() if self.is_predicted else {1, *(load.users for load in self.loads)}
         if users > 1 and users not in measured and any(NONE in self.best(fewer) for fewer in measured if fewer < users):
             return [NONE]
         return fastest(self.at(users))
@@ -190,17 +202,22 @@ def shortlist(cells: tuple[Cell, ...]) -> list[Setting]:
 
 
 def schedule(result: AnswerResult, method: str) -> tuple[tuple[int, int, int], ...]:
-    """(fewest, most users, γ) of one method up to the load asked for, as far as it was measured or predicted; 0 where
-    plain decoding may be as fast. Neighbours with the same γ are one."""
-    points = sorted({1, *result.plan.loads, result.plan.users})
+    """(fewest, most users, γ) of one method, as far as it was measured or predicted; 0 where plain decoding may be as
+    fast, and beyond the load asked for. A load between two that are known has the γ of the larger one, because what
+    pays for more users pays for fewer. Neighbours with the same γ are one."""
+    most = result.plan.users
+    between = [users for users in CURVE if users < most] if result.is_predicted else result.plan.loads
     rows: list[list[int]] = []
-    for at, users in enumerate(points):
+    for users in sorted({1, *between, most}):
         best, speedups = result.best(users), result.at(users)
         certain = () if NONE in best else [setting for setting in best if speedups[setting].is_possible]
         gamma = next((g for m, g in certain if m == method), 0)
-        last = points[at + 1] - 1 if at + 1 < len(points) else max(users, 512)
         if rows and rows[-1][2] == gamma:
-            rows[-1][1] = last
+            rows[-1][1] = users
         else:
-            rows.append([users, last, gamma])
+            rows.append([rows[-1][1] + 1 if rows else 1, users, gamma])
+    if rows[-1][2] == 0:
+        rows[-1][1] = MOST_USERS
+    elif most > 1:
+        rows.append([most + 1, MOST_USERS, 0])
     return tuple(map(tuple, rows))

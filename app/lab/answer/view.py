@@ -3,20 +3,19 @@
 import json
 from dataclasses import asdict
 
-from app.lab.answer.plan import NONE, PLACES, TOKENS_OF_A_LOAD, AnswerResult, Setting, schedule
+from app.lab.answer.plan import CURVE, NONE, PLACES, TOKENS_OF_A_LOAD, AnswerResult, Setting, schedule
 from app.views.engine_recipes import Choice, nothing, production
 from app.views.figures import TITLES, Figure, axes, encode_figures, level, points, whiskers
 from app.views.safe_json import encode, short
 from engine.bench.metrics import ALL
 from engine.bench.sample import BASELINE
 from engine.trace.noise import Speedup, about_machine
-from engine.trace.speedup_model import break_even, shared_costs
+from engine.trace.speedup_model import break_even
 
 PICTURE = "answer-picture"
 WAITING = Figure(note="Drawn as soon as the first text has been measured.")
 COLOURS = ("@run", "@predicted", "@accepted", "@bonus")
 MARKS = ("circle", "diamond", "triangle-up", "x")
-CURVE = (1, 2, 4, 8, 16, 32, 64)
 
 
 def name(setting: Setting) -> str:
@@ -83,10 +82,9 @@ def _change(result: AnswerResult, users: int) -> str:
 
 def _needed(result: AnswerResult, setting: Setting, users: int) -> str:
     method, alpha = setting[0], result.alone[setting].alpha
-    costs = PLACES[result.plan.place].costs(method) if result.is_predicted else result.costs.get(method)
-    if costs is None or alpha is None:
+    if alpha is None or not (result.is_predicted or method in result.costs):
         return ""
-    least = break_even(1, *shared_costs(costs.c, costs.v, users))
+    least = break_even(1, *result.costs_of_all(method, users))
     if least is None:
         return f"For {people(users)} not even a guess that always holds would pay."
     needed = f"For {people(users)} a guess pays from a chance of {least:.0%} on" if least else "Here any guess pays"

@@ -5,6 +5,7 @@ player_feed.Feed, whose lines these are too, each with the number of its column)
 """
 
 import io
+import math
 import zipfile
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
@@ -17,8 +18,8 @@ from app.views.table import BEST, csv_text, empty, sheet
 from app.views.tiles import DASH, number, speedup
 from engine.config import ACCEPTANCE, AUTO, LOSSY, METHODS, RunConfig, is_lossy
 from engine.trace.events import Round
-from engine.trace.metrics import Divergence, compute_metrics, equal_to_the_bit, first_divergence
-from engine.trace.noise import NOISE, PLAIN, Speedup, about_machine, crowd, fastest
+from engine.trace.metrics import Divergence, compute_metrics, equal_to_the_bit, first_divergence, others_share
+from engine.trace.noise import NOISE, PLAIN, Speedup, about_machine, fastest, of_pair
 from engine.trace.trace import Trace, to_json
 
 TITLES = {AUTO: "Auto"} | {name: method.title[0].upper() + method.title[1:] for name, method in METHODS.items()}
@@ -192,9 +193,27 @@ def table(runs: Sequence[Column]) -> str:
 
 
 def _leaders(runs: Sequence[Column]) -> list[int]:
-    """The fastest run first, then those that may be as fast; none without a plain run to compare with."""
+    """The fastest run first, then those that may be as fast."""
+    if baseline(runs) is None:
+        return _quickest(runs)
     measured = {index: ratio(runs, index) for index in range(len(runs))}
     return fastest({index: speedup for index, speedup in measured.items() if speedup})
+
+
+def _quickest(runs: Sequence[Column]) -> list[int]:
+    """`_leaders` by tokens per second, where no plain run bounds them."""
+    traces = {index: column.trace for index, column in enumerate(runs) if column.is_complete}
+    speeds = {index: compute_metrics(trace).tokens_per_second or 0.0 for index, trace in traces.items()}
+    first = max(speeds, key=speeds.__getitem__, default=None)
+    if first is None or not all(speeds.values()):
+        return []
+
+    def may_be_as_fast(index: int) -> bool:
+        pair = traces[first], traces[index]
+        rounds, busy = (trace.rounds for trace in pair), others_share(*pair)
+        return of_pair(speeds[first] / speeds[index], math.inf, None, *rounds, busy=busy).tone == "level"
+
+    return [first, *(index for index in traces if index != first and may_be_as_fast(index))]
 
 
 def _row(runs: Sequence[Column], index: int, is_winner: bool) -> list:
@@ -227,20 +246,20 @@ def conclusion(runs: Sequence[Column], recorded: str = "") -> tuple[str, str]:
     if not all(column.is_complete for column in runs):
         return "quiet", "Stopped. The rounds so far stay on screen."
     plain, speeds = baseline(runs), [compute_metrics(c.trace).tokens_per_second or 0.0 for c in runs]
-    leaders, machine = _leaders(runs), about_machine(crowd(c.trace.finished.extra for c in runs))
+    leaders, machine = _leaders(runs), about_machine(others_share(*(column.trace for column in runs)))
     once = f"One run each. {machine}".rstrip()
     best = leaders[0] if leaders else max(range(len(runs)), key=speeds.__getitem__)
     name = f"Run {best + 1}, {runs[best].name}{' (lossy)' * runs[best].is_lossy},"
     noise = any(speedup and not speedup.is_possible for speedup in (ratio(runs, i) for i in range(len(runs))))
     if noise:
         once = f"A run came out faster than its tokens a pass allow: that is noise, run all again. {once}"
-    if plain is None:
-        return "quiet", f"{before}{name} was the fastest: {speeds[best]:.1f} tokens per second. {once}"
     same = " and ".join(f"{index + 1}" for index in sorted(leaders))
     if len(leaders) > 1 and noise:
         return "quiet", f"{before}Nothing is certain yet: runs {same} may be the fastest. {once}"
     if len(leaders) > 1:
         return "quiet", f"{before}No difference that one run each can show between runs {same}. {once}"
+    if plain is None:
+        return "quiet", f"{before}{name} was the fastest: {speeds[best]:.1f} tokens per second. {once}"
     if best == plain:
         return (
             "slow",
@@ -268,7 +287,7 @@ def to_csv(runs: Sequence[Column]) -> str:
         rows.append((
             index + 1, str(column.trace.started.config.get("method", config.method)), config.gamma,
             config.sampling.temperature, config.acceptance, "lossy" if column.is_lossy else "exact", config.seed,
-            numbers.tokens, numbers.tokens_per_second, speedup_ and speedup_.value,
+            numbers.tokens, numbers.tokens_per_second, speedup_ and speedup_.known,
             numbers.passes, numbers.tau and numbers.tau.value, numbers.alpha and numbers.alpha.value,
             column.trace.finished.reason if column.trace.finished else "", parted.position + 1 if parted else None,
         ))  # fmt: skip

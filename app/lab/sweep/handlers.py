@@ -52,20 +52,28 @@ class SweepHandlers(InParts):
         return [self._recipes(result, part)]
 
     def _recipes(self, result: SweepResult, temperature: float) -> str:
-        """The fastest setting for other engines; none where plain decoding may be as fast."""
+        """The fastest setting of a fixed length, because other engines have no γ = auto; none where plain decoding may
+        be as fast."""
         first = leaders(result.cells)[temperature, ALL]
         if not first or any(cell.method == BASELINE for cell in first):
             words = (
                 "No setting was certainly faster than plain decoding on these texts, so there is nothing to configure."
             )
             return nothing(words)
-        fastest = first[0]
+        cells = [cell for cell in result.cells if (cell.temperature, cell.category) == (temperature, ALL)]
+        known = [*first, *sorted(cells, key=lambda cell: cell.measured.ends[0], reverse=True)]
+        fixed = [cell for cell in known if cell.gamma != AUTO and cell.measured.tone == "faster"]
+        if not fixed:
+            return nothing("Only γ = auto was certainly faster than plain decoding, and other engines do not have it.")
+        fastest = fixed[0]
         models = self.service.offer.models(result.pair, fastest.method)
         choice = Choice(
             fastest.method, fastest.gamma, models.target, models.draft, models.gguf, temperature == 0,
             translated=models.translated,
         )  # fmt: skip
-        whence = "the fastest above" if len(first) == 1 else "as fast as any above"
+        whence = "the fastest above" if first == [fastest] else "as fast as any above"
+        if fastest not in first:
+            whence = "the fastest above whose length is fixed, because other engines have no γ = auto"
         speed = f"Measured {fastest.measured.words}, one request at a time."
         return production(choice, whence, speed)
 

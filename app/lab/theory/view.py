@@ -3,12 +3,13 @@
 import json
 import math
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from statistics import median
 from typing import Any
 
 from app.form import METHOD_LABELS
 from app.lab.theory.request import DeviceCosts, Point, PointSet
+from app.views.predictions import chain_cost, other_than_chains
 from app.views.safe_json import encode, short
 from app.views.table import BEST, csv_text, empty, sheet
 from app.views.tiles import speedup
@@ -44,16 +45,18 @@ def curves(run: Trace | None, baseline: Trace | None, own: bool, measured: Point
 
 
 def _run_point(run: Trace | None, baseline: Trace | None, own: bool) -> dict[str, Any]:
-    """A run's α, γ, costs and speedups; null where the run has none. γ is the mean of the rounds that drafted."""
+    """A run's α, γ, costs and speedups; null where the run has none, or no place on the curves. γ is the mean of the
+    rounds that drafted."""
     if run is None or not run.rounds:
         return {"own": own, "words": NO_RUN}
     numbers, costs = compute_metrics(run), _usable(run.started.costs)
     drafted = [len(event.parents) for event in run.rounds if event.parents]
+    is_chain = not other_than_chains(run)
     point = {
         "own": own,
-        "alpha": numbers.alpha and short(numbers.alpha.value),
-        "gamma": short(sum(drafted) / len(drafted)) if drafted else None,
-        **_costs(costs),
+        "alpha": short(numbers.alpha.value) if numbers.alpha and is_chain else None,
+        "gamma": short(sum(drafted) / len(drafted)) if drafted and is_chain else None,
+        **_costs(costs and replace(costs, c=chain_cost(run, costs))),
         "measured": _known(speedup(run, baseline)) if drafted else None,
         "predicted": short(numbers.predicted_speedup) if costs and drafted else None,
         "where": _where("in your last run" if own else "in the recorded run", run.started.device, costs),
@@ -74,8 +77,8 @@ def _here(measured: PointSet, gammas: Sequence[int]) -> dict[str, Any] | None:
 
 
 def _known(speedup: Speedup | None) -> float | None:
-    """None for a speedup that cannot be."""
-    return short(speedup.value) if speedup and speedup.is_possible else None
+    known = speedup and speedup.known
+    return None if known is None else short(known)
 
 
 def _costs(costs: CostModel | None) -> dict[str, Any]:
@@ -123,9 +126,13 @@ def _words(run: Trace, numbers: RunMetrics, point: dict, drafted: list[int], cos
         )
     if drafted:
         words.append(
-            f"{len(drafted)} of {len(run.rounds)} rounds drafted, {point['gamma']:.1f} tokens each on average."
+            f"{len(drafted)} of {len(run.rounds)} rounds drafted, {sum(drafted) / len(drafted):.1f} tokens each on "
+            "average."
         )
-    words.append("Its costs were not measured." if costs is None else f"c = {costs.c:.2f}.")
+    if other := other_than_chains(run):
+        words.append(f"The curves are about chains, each draft a step of one drafter: {other}.")
+    else:
+        words.append("Its costs were not measured." if costs is None else f"c = {point['c']:.2f}.")
     if point["measured"] is not None:
         words.append(f"Measured: {point['measured']:.2f}× plain decoding.")
     elif drafted:
@@ -239,10 +246,13 @@ def _busiest(points: Sequence[Point]) -> float | None:
 
 
 def to_csv(measured: PointSet) -> str:
-    """A row per point."""
+    """A row per point, without a speedup that cannot be."""
     costs, settings = measured.costs, _settings(measured)
     about = settings | ({"device": costs.device, "precision": costs.precision} if costs else {})
-    rows = [about | _numbers(point, costs) for point in measured.ordered]
+    noise = dict.fromkeys(("speedup", "measured_over_predicted"))
+    rows = [
+        about | _numbers(point, costs) | ({} if point.measured.is_possible else noise) for point in measured.ordered
+    ]
     return csv_text(COLUMNS, [[row[name] for name in COLUMNS] for row in rows])
 
 

@@ -11,6 +11,7 @@ from app.views.safe_json import short
 from app.views.table import BEST, csv_text, sheet
 from engine.bench.sample import BASELINE
 from engine.bench.users_results import UsersRow, least_chances
+from engine.config import method_of
 from engine.trace.events import CostModel
 from engine.trace.noise import NOISE, Speedup, about_machine, ceiling, turning, winner
 from engine.trace.speedup_model import interpolate
@@ -162,7 +163,8 @@ def prices(rows: Rows, methods: Sequence[str], costs: Mapping[str, CostModel]) -
         return WAITING
     most, data, crosses = max(row.users for row in rows), [], []
     for name in methods:
-        chances = least_chances(costs[name], most) if name in costs else {}
+        is_known = name in costs and method_of(name).drafts_one_by_one
+        chances = least_chances(costs[name], most) if is_known else {}
         if not chances:
             continue
         look = _look(name, methods)
@@ -178,7 +180,7 @@ def prices(rows: Rows, methods: Sequence[str], costs: Mapping[str, CostModel]) -
             ))  # fmt: skip
             crosses += _reached(chances, alpha)
     if not data:
-        return Figure(note="Choose a method that drafts, other than auto, to see its price.")
+        return Figure(note="Choose a method that drafts one token after another to see its price.")
     if crosses:
         data.append(_crosses("costs more than it brings", crosses, "%{x} users"))
     layout = _axes(rows, "chance of acceptance")
@@ -284,9 +286,13 @@ def _people(users: int) -> str:
 
 
 def to_csv(rows: Mapping[str, Rows]) -> str:
-    """A header and a row for each context, number of users and method."""
+    """A header and a row for each context, number of users and method, without a speedup that cannot be."""
     names = [field.name for field in fields(UsersRow)]
-    lines = [[context, *(getattr(row, name) for name in names)] for context, each in rows.items() for row in each]
+    noise = dict.fromkeys(("over_plain", "all_writing_over_plain", "low", "high"))
+    known = [
+        (context, asdict(row) | (noise if _is_noise(row) else {})) for context, each in rows.items() for row in each
+    ]
+    lines = [[context, *(row[name] for name in names)] for context, row in known]
     return csv_text(["prompts_are", *names], lines)
 
 

@@ -14,7 +14,7 @@ from app.lab.sweep import view
 from app.lab.sweep.handlers import SKIP, SweepHandlers, parse_form
 from app.lab.sweep.work import OWN, SweepPlan, SweepResult, prompts
 from app.server.limits import Limits
-from engine.bench.sweep_results import Cell
+from engine.bench.sweep_results import Cell, to_csv
 from engine.config import AUTO
 
 
@@ -29,6 +29,19 @@ CELLS = (
     cell("none", 0, "chat"), cell("ngram", 1, "chat", 0.9), cell("ngram", AUTO, "chat", 0.95),
     cell("lm", 1, "chat", 1.1), cell("lm", AUTO, "chat", 1.05),
 )  # fmt: skip
+
+
+def test_a_length_that_only_this_engine_has_is_no_configuration_for_another():
+    handlers = SweepHandlers(Service(FakeEngine(), Limits()))
+    auto, one = cell("ngram", AUTO, speedup=1.4, low=1.35, high=1.45), cell("ngram", 1, speedup=1.2, low=1.1, high=1.3)
+    _, plan = parse_form(*sweep_form(gammas=["1", "auto"]))
+
+    def told(*cells: Cell) -> dict:
+        result = SweepResult(PAIR, plan, (cell("none", 0), *cells))
+        return json.loads(handlers.beside(result, 0.0)[0])
+
+    assert "no γ = auto" in told(auto, one)["lead"] and "γ = 1" in told(auto, one)["lead"]
+    assert "Only γ = auto" in told(auto)["lead"] and not told(auto)["engines"]
 
 
 def test_a_plan_counts_its_work():
@@ -84,7 +97,7 @@ def test_advice_says_what_is_best_how_sure_it_is_and_where_not():
 def test_a_setting_that_cannot_be_is_marked_as_noise_and_never_recommended():
     wrong = replace(cell("lm", 1, speedup=2.21, low=2.1, high=2.3), tau=1.4, busy=0.5)
     swept = (CELLS[0], CELLS[1], wrong)
-    drawn = view.drawn(swept, 0.0) + view.table(swept, 0.0)
+    drawn = view.drawn(swept, 0.0) + view.table(swept, 0.0) + to_csv(swept)
     assert "2.2" not in drawn and "2.3" not in drawn and "noise" in drawn
     assert "Other programs took 50% of the processor" in drawn
     assert view.advice(swept, 0.0).startswith("Good on these texts: n-gram lookup"), "noise may hide a faster one"

@@ -63,6 +63,21 @@ def test_a_run_and_its_baseline_become_a_point():
         assert found["measured"] is None and "no speedup was measured" in found["words"]
 
 
+@pytest.mark.parametrize("method", ["medusa", "lookahead", "auto"])
+def test_a_run_whose_rounds_the_curves_do_not_describe_has_no_place_on_them(method):
+    run = recorded()
+    if method == "medusa":
+        run = replace(run, started=replace(run.started, config=run.started.config | {"method": method}))
+    elif method == "lookahead":
+        run = replace(run, rounds=tuple(replace(each, parents=(0,) * len(each.parents)) for each in run.rounds))
+    else:
+        by = [replace(each, drafter="lm" if each.index % 2 else "ngram") for each in run.rounds]
+        run = replace(run, rounds=tuple(by))
+    found = told(run)
+    assert (found["alpha"], found["gamma"]) == (None, None) and "The curves are about chains" in found["words"]
+    assert "c = " not in found["words"]
+
+
 def test_a_busy_machine_and_passes_cheaper_than_a_single_token_are_said():
     for word, odd, usual in (
         ("busy", {"spread": 0.5}, {"spread": 0.05}),
@@ -148,7 +163,7 @@ def test_a_point_that_cannot_be_is_shown_nowhere():
     wrong = point(0.9, 2, 3.21)  # at two tokens a pass
     both = points(point(0.5, 2, 0.9), wrong)
     shown = view.summary(both) + view.points_table(both) + view.break_even_table(both)
-    shown += json.dumps(told(recorded(), measured=both)["here"])
+    shown += json.dumps(told(recorded(), measured=both)["here"]) + view.to_csv(both)
     assert "3.2" not in shown and "noise" in shown and "Measure again" in view.summary(points(wrong))
 
 

@@ -68,7 +68,9 @@ def test_the_price_of_a_drafted_token_rises_with_users_until_it_is_dearer_than_i
     first = cross["x"][0]
     assert needs["y"][needs["x"].index(first)] > 0.5 >= needs["y"][needs["x"].index(first) - 1]
     assert "6.4 times as much" in figure["note"], "16 ÷ v(16)"
-    assert "other than auto" in figures(methods=(AUTO,))["users-price"]["note"]
+    for method in (AUTO, "lookahead", "medusa"):
+        unpriced = figures(methods=(method,), costs=COSTS | {method: COSTS["lm"]})["users-price"]
+        assert "one token after another" in unpriced["note"], method
 
 
 def test_the_table_marks_the_fastest_with_as_many_users():

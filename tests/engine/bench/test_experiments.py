@@ -169,7 +169,7 @@ def made_up(seconds: dict[tuple, float]) -> list[Cell]:
 def test_cells_add_up():
     found = {(c.gamma, c.category): c for c in made_up({("lm", 1): 0.5, ("lm", 2): 2.0}) if c.method == "lm"}
     assert found[1, "all"].speedup == pytest.approx(2.0) and found[2, "all"].speedup == pytest.approx(0.5)
-    assert found[1, "all"].low == pytest.approx(2.0) and found[1, "=code"].low is None
+    assert found[1, "all"].low == pytest.approx(2.0, rel=0.02) and found[1, "=code"].low is None
     assert found[1, "chat"].alpha == 0.75 and found[1, "chat"].tau == 2.0
     assert found[1, "chat"].tokens_per_second == pytest.approx(24.0)
 
@@ -191,7 +191,7 @@ def test_tables():
     assert len(table) == len(rows) and {row["category"] for row in table} == {"all", "chat", "'=code"}
     assert float(table[1]["speedup"]) == 2.0 and table[1].keys() == Cell.__dataclass_fields__.keys()
     text = markdown(rows)
-    assert "| temperature 0 | all | chat | =code |" in text and "| lm, γ = 1 | **2.00× (2.00–2.00)**" in text
+    assert "| temperature 0 | all | chat | =code |" in text and "| lm, γ = 1 | **2.00× (1.96–2.04)**" in text
 
 
 def law_of(engine, temperature=0.0, length=2):

@@ -117,6 +117,9 @@ def test_one_run_beside_other_programs_decides_nothing_that_they_may_have_caused
     assert Speedup(1.1).tone == "faster" and Speedup(1.1, busy=0.02).tone == "faster"
     assert Speedup(1.1, busy=0.4).tone == "level" and Speedup(0.8, busy=0.4).tone == "level"
     assert Speedup(1.1, 1.06, 1.14, busy=0.4).tone == "faster", "several repeats show what others do to them"
+    steady = rounds([0.1] * 40)
+    assert noise.of_pair(1.2, 2.0, None, steady, steady).tone == "faster"
+    assert noise.of_pair(1.2, 2.0, None, steady, steady, busy=0.3).tone == "level"
 
 
 def test_other_programs_are_said_where_they_took_a_share():
