@@ -77,12 +77,16 @@ class Experiment:
         return [running, gr.update(interactive=True), *self._links([])]
 
     def stream(self, request: gr.Request, state: PageState, updates: Callable[[Request], Iterator]) -> Iterator:
-        """What ``updates`` yields for a request. Errors become the last notice."""
+        """What ``updates`` yields for a request. Errors become the last notice, and so does that another experiment of
+        the visitor has taken its place."""
         try:
             yield from state.stream(self.service.runs, lab_visitor_id(request), updates)
         except EngineError as error:
             words = f"{error} {self.REMAINS}" if state.result else str(error)
             yield self.shown(state.result)._replace(notice=notice("error", words))
+        if state.request is not None and state.request.is_replaced:
+            words = f"Another experiment of yours took its place. {self.REMAINS if state.result else ''}".rstrip()
+            yield self.shown(state.result)._replace(notice=notice("quiet", words))
 
     def reports(self, request: Request, work: Iterable[Work], config: RunConfig | None) -> Iterator[Any]:
         """The engine's progress notes and what the work reports."""

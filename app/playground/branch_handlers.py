@@ -33,10 +33,11 @@ class BranchHandlers(PressHandlers):
         """Stop and the session."""
         if not press.is_over:  # a run goes on, or has replaced the branch
             return [SKIP, SKIP]
-        return [gr.update(interactive=False), press.session or SKIP]
+        return [gr.update(interactive=False), press.take_result() or SKIP]
 
     def run(self, request: gr.Request, press: RunPress, session: Session) -> Iterator[str]:
-        choice, shown = press.choice, session if session.trace else Session(*recorded())
+        choice, shown = press.choice, press.newest(session)
+        shown = shown if shown.trace else Session(*recorded())
         if not press.is_waiting:
             yield player_feed.say("error", "Let the run in progress end, then force a token.")
             return
@@ -69,17 +70,21 @@ class BranchHandlers(PressHandlers):
 
     def drop(self, press: RunPress, session: Session) -> list:
         """The stage and the session without the branch, which the page has taken away already."""
+        session = press.newest(session)
         if not press.is_over or session.trace is None:
             return [SKIP, SKIP]
+        press.take_result()
         words = "The branch is dropped; the run stays."
         return [player_feed.say("quiet", words), replace(session, trace=replace(session.trace, branch=None))]
 
     def keep(self, press: RunPress, session: Session) -> list:
         """The stage and the session with the branch as the run."""
+        session = press.newest(session)
         branch = session.trace and session.trace.branch
         if not press.is_over or branch is None:
             return [SKIP, SKIP]
         press.shown = None
+        press.take_result()
         words = "The branch is the run now. The address opens the first run, then this branch."
         text = player_feed.complete(uuid.uuid4().hex, branch) + player_feed.numbers(branch, None)
         return [text + player_feed.status("quiet", words), Session(branch)]

@@ -41,14 +41,14 @@ class RepeatHandlers(PressHandlers):
         button = gr.update(value=AGAIN, interactive=True)
         if not press.is_over:  # a run goes on, or has replaced the repeats
             return [SKIP, button, SKIP]
-        return [gr.update(interactive=False), button, press.session or SKIP]
+        return [gr.update(interactive=False), button, press.take_result() or SKIP]
 
     def repeat(self, press: RunPress, session: Session, count: int, request: gr.Request) -> Iterator[str]:
         """The run on the stage counts as the first of ``count``; the medians take its place."""
         if not press.is_waiting:
             yield player_feed.say("error", "Let the run in progress end, then measure it again.")
             return
-        visitor = visitor_id(request)
+        visitor, session = visitor_id(request), press.newest(session)
         yield from press.stream(self.service.runs, visitor, lambda mine: self._repeat(mine, press, session, count))
 
     def _repeat(self, request: Request, press: RunPress, session: Session, count: int) -> Iterator[str]:

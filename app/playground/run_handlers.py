@@ -72,7 +72,7 @@ class RunHandlers(PressHandlers):
 
     def run_alone(self, request: gr.Request, press: RunPress, session: Session) -> Iterator[str]:
         """The run on the stage once more and its baseline, with the device to themselves."""
-        read = partial(request_of, session.trace)
+        read = partial(request_of, press.newest(session).trace)
         yield from self._stream(visitor_id(request), press, read, partial(self._run, press, may_share=False))
 
     def _stream(self, visitor: str, press: RunPress, read: Callable[[], RunConfig], start: Callable) -> Iterator[str]:
@@ -99,7 +99,7 @@ class RunHandlers(PressHandlers):
         """Run, Stop and the session, whether the run has ended or failed."""
         if not press.is_over:  # another press has replaced this one
             return [SKIP] * 3
-        return [gr.update(value="Run"), gr.update(interactive=False), press.session or SKIP]
+        return [gr.update(value="Run"), gr.update(interactive=False), press.take_result() or SKIP]
 
     def stop(self, request: gr.Request) -> None:
         """Sets the engine's cancel flag at once; the running handler then shows the rounds so far."""
@@ -112,7 +112,7 @@ class RunHandlers(PressHandlers):
 
     def replay(self, press: RunPress, session: Session) -> str:
         """The whole run once more, for a page that missed some of its rounds."""
-        shown = press.session or session  # the session is set only after the stream
+        shown = press.newest(session)
         if shown.trace is None:
             return SKIP
         text = player_feed.complete(uuid.uuid4().hex, shown.trace)

@@ -11,17 +11,28 @@ from engine.config import RunConfig
 
 @dataclass
 class RunPress(Press):
-    """``session``: the result, None until there is one. ``shown``: the request whose result is on the stage, which
+    """``session``: the result, None until there is one, and once the page's state has it. ``before``: that of an
+    earlier press, which the state has not got yet. ``shown``: the request whose result is on the stage, which
     another press runs again. ``choice``: the place and the token of a branch. ``linked``: the request, place and token
     of a link, whose branch follows its run."""
 
     session: Session | None = None
+    before: Session | None = None
     shown: RunConfig | None = None
     choice: tuple[int, int] | None = None
     linked: tuple[RunConfig, int, int] | None = None
 
     def begin(self, runs: Runs, visitor: str) -> None:
-        self.request, self.session = runs.open(visitor), None
+        self.request, self.before, self.session = runs.open(visitor), self.session or self.before, None
+
+    def newest(self, session: Session) -> Session:
+        """The result on the stage; ``session``: of the page's state."""
+        return self.session or self.before or session
+
+    def take_result(self) -> Session | None:
+        """The result that the page's state is to have; None where it has it."""
+        result, self.before, self.session = self.session or self.before, None, None
+        return result
 
     def begin_if_free(self, runs: Runs, visitor: str) -> None:
         """What may not replace a run that is in progress."""

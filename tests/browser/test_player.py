@@ -224,6 +224,24 @@ def test_a_click_locks_the_numbers_of_a_token_and_a_rejection_shows_the_residual
     expect(inspector.locator(".sl-candidates .sl-drawn")).to_have_count(1)  # sent once, with the rejected draft
 
 
+def test_a_click_counts_for_the_token_that_was_pressed_although_the_list_moves_on_meanwhile(opened):
+    page = opened(made(400))
+    token = page.locator(".sl-list .sl-token").last
+    token.hover()
+    word, box = token.inner_text(), token.bounding_box()
+    page.mouse.down()
+    page.locator(".sl-rows").evaluate("node => node.scrollBy(0, -70)")
+    page.mouse.up()
+    expect(page.locator(".sl-inspector")).to_have_attribute("data-open", "locked")
+    expect(page.locator(".sl-list [aria-current=true]")).to_have_text(word, use_inner_text=True)
+    page.keyboard.press("Escape")
+    token.hover()
+    page.mouse.down()
+    page.mouse.move(box["x"] + 5, box["y"] - 90)
+    page.mouse.up()
+    expect(page.locator(".sl-inspector")).to_have_attribute("data-open", "")
+
+
 def test_another_token_is_forced_but_never_the_one_that_was_written(opened):
     page = opened(made())
     written = page.locator(".sl-list .sl-resampled").last

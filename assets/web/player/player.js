@@ -72,11 +72,19 @@ export function makePlayer(root, { askAgain = NOTHING, runStarted = NOTHING, hea
     close() { inspection.unlock(); toRows(); },
     'output-run': () => texts.choose('run'), 'output-branch': () => texts.choose('branch'),
   };
+  function tokenAt(node) {
+    const folded = node.closest?.('.sl-list .sl-folded'), chip = node.closest?.('.sl-list .sl-token');
+    return rows.tokenOf(chip || folded?.firstChild);
+  }
+  // While rounds come in the list moves on, also between a button's press and its release: the token pressed counts.
+  let pressed = null;
+  const tokenPressed = ({ detail, clientX, clientY }) =>
+    (detail && pressed && Math.hypot(clientX - pressed.x, clientY - pressed.y) < 5 ? pressed.token : undefined);
+  root.addEventListener('pointerdown', ({ target, clientX, clientY }) => { pressed = { token: tokenAt(target), x: clientX, y: clientY }; });
   root.addEventListener('click', event => {
     const action = event.target.closest('[data-do]')?.dataset.do;
     if (action) return actions[action]();
-    const folded = event.target.closest?.('.sl-list .sl-folded'), chip = event.target.closest?.('.sl-list .sl-token');
-    const token = rows.tokenOf(chip || folded?.firstChild);
+    const token = tokenAt(event.target) ?? tokenPressed(event);
     if (token) inspection.toggle(token);
   });
   listenForShortcuts(root, {

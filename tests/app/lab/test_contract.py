@@ -143,6 +143,14 @@ def test_stop_keeps_the_points_and_the_next_press_goes_on(page, name):
     assert page.work() <= work + 1 or name == "rules", "an equal press measures nothing"
 
 
+def test_an_experiment_that_another_replaces_says_so_and_keeps_its_points(page):
+    page = page("sweep")
+    updates, kept = page.press_until_points(), page.values()
+    page.handlers.begin(VISITOR, PageState())
+    assert "Another experiment of yours took its place" in said(list(updates)[-1])["text"]
+    assert page.values() == kept and page.handlers.end(page.state)[0]["value"] == page.handlers.RUN
+
+
 def test_a_stop_names_the_run_under_way_and_the_runs_that_are_kept(page, monkeypatch):
     page = page("sweep")
     list(page.press())

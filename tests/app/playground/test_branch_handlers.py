@@ -31,11 +31,9 @@ def lines(values: list[str], kind: str) -> list[dict]:
 
 
 def fork(handlers: BranchHandlers, press: RunPress, session: Session, place=PLACE, token=TOKEN) -> list[str]:
-    """The three events of a fork button, as the page chains them; the session is then in ``press``."""
+    """The first two events of a fork button; the third hands out the session that is then in ``press``."""
     handlers.begin(visitor(), press, SimpleNamespace(_data={"place": place, "id": token}))
-    values = list(handlers.run(visitor(), press, session))
-    handlers.end(press)
-    return values
+    return list(handlers.run(visitor(), press, session))
 
 
 @pytest.fixture
@@ -85,10 +83,12 @@ def test_the_files_hold_the_branch(branches, session, tmp_path):
 def test_keep_makes_it_the_run_and_drop_takes_it_away(branches, session):
     press = RunPress()
     fork(branches, press, session)
-    stage, dropped = branches.drop(press, press.session)
+    whole = press.session
+    stage, dropped = branches.drop(press, session)
     assert dropped == session and "dropped" in said(Screen(stage))["text"]
-    stage, taken = branches.keep(press, press.session)
-    assert taken == Session(press.session.trace.branch)
+    assert branches.end(press)[1] is SKIP, "an end that comes after it brings nothing back"
+    stage, taken = branches.keep(press, whole)
+    assert taken == Session(whole.trace.branch)
     assert line(Screen(stage), "about")["prefix"]["place"] == PLACE
     assert "not measured" in line(Screen(stage), "numbers")["tiles"]["speedup"][1]
     place = len(taken.trace.output) - 3
@@ -96,7 +96,7 @@ def test_keep_makes_it_the_run_and_drop_takes_it_away(branches, session):
     again = press.session.trace
     assert again.branch.output[: place + 1] == [*taken.trace.output[:place], TOKEN]
     assert from_json(to_json(again)) == again
-    fork(branches, press, taken, PLACE)
+    press = RunPress()
     assert branches.keep(press, Session()) == branches.drop(press, Session()) == [SKIP, SKIP]
 
 

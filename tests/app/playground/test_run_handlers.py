@@ -4,6 +4,7 @@ import json
 import time
 from collections import defaultdict
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import pairwise
 from threading import Thread
 from types import SimpleNamespace
@@ -133,8 +134,21 @@ def test_a_page_that_missed_rounds_is_given_them_again():
     again = [json.loads(line) for line in handlers.replay(RunPress(), session).splitlines()]
     assert [line["type"] for line in again[:2]] == ["start", "about"] and again[-1]["type"] == "compared"
     assert len(again) == len(session.trace.rounds) + 5
-    assert len(handlers.replay(handlers.presses["a"], Session()).splitlines()) == len(again), "before the end event"
+    press = RunPress(session=session)
+    assert len(handlers.replay(press, Session()).splitlines()) == len(again), "before the end event"
     assert handlers.replay(RunPress(), Session()) is SKIP
+
+
+def test_a_press_before_the_end_event_of_the_run_acts_on_that_run():
+    handlers = page()
+    press, branches = handlers.presses["a"], handlers.branches
+    handlers.begin(visitor("a"), press)
+    list(handlers.run(visitor("a"), press, *form()))
+    newest = press.session
+    branches.begin(visitor("a"), press, SimpleNamespace(_data={"place": 5, "id": 3}))
+    assert handlers.end(press) == [SKIP] * 3, "the branch has replaced the press"
+    list(branches.run(visitor("a"), press, Session()))
+    assert replace(branches.end(press)[1].trace, branch=None) == newest.trace
 
 
 @pytest.mark.timing
