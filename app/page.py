@@ -78,8 +78,7 @@ def operator_routes(service: Service) -> list[Route]:
     """The engine takes runs unless it is loading its first model."""
 
     def state() -> tuple[bool, str]:
-        kind = service.state.now().kind
-        return kind != "loading", kind
+        return not service.state.is_warming_up, service.state.now().kind
 
     return health.routes(service.runs.numbers.text, state)
 

@@ -29,7 +29,7 @@ class State:
 
 class EngineState:
     def __init__(self, engine: EngineFacade):
-        self.engine, self._is_warming_up = engine, False
+        self.engine, self.is_warming_up = engine, False  # while it loads the first pair
         self._has_visitor = threading.Event()  # a page requests the state as soon as it is open
 
     def now(self) -> State:
@@ -38,7 +38,7 @@ class EngineState:
         worker = self.engine.worker
         running, waiting = worker.running, worker.waiting
         progress = running.progress if running else None
-        if self._is_warming_up and progress is None:
+        if self.is_warming_up and progress is None:
             progress = Progress("Loading the model")
         if progress:
             return State("loading", waiting=waiting, progress=progress)
@@ -54,7 +54,7 @@ class EngineState:
         start. A failure is not lost: the first run meets it again and shows it.
         """
         if not self.engine.worker.is_remote:
-            self._is_warming_up = True
+            self.is_warming_up = True
             threading.Thread(target=self._load, args=(pair,), name="speclens-warm-up", daemon=True).start()
 
     def _load(self, pair: str) -> None:
@@ -72,4 +72,4 @@ class EngineState:
         except EngineError as error:
             print(f"The model could not be loaded yet: {error}", flush=True)
         finally:
-            self._is_warming_up = False
+            self.is_warming_up = False

@@ -210,7 +210,7 @@ class Runs:
     def _join_or_enqueue(self, configs: NamedConfigs, again: bool, may_share: bool) -> tuple[Subscriber, Fold]:
         with self._lock:
             job, fold = (None, None) if again else self._jobs.get(configs, (None, None))
-            subscriber = job.join() if job else None
+            subscriber = job.join() if job and job.may_share <= may_share else None  # one that shares is not alone
             if subscriber is None:
                 fold = Fold(configs)
                 record, seconds = partial(self._record, fold), self.limits.seconds

@@ -85,9 +85,11 @@ class BranchHandlers(PressHandlers):
             return [SKIP, SKIP]
         press.shown = None
         press.take_result()
-        words = "The branch is the run now. The address opens the first run, then this branch."
+        is_first, forced = not session.trace.started.prefix, session.forced or forced_in(session.trace)
+        which = "this" if is_first else "its first"
+        words = f"The branch is the run now. A link opens the first run, then {which} branch."
         text = player_feed.complete(uuid.uuid4().hex, branch) + player_feed.numbers(branch, None)
-        return [text + player_feed.status("quiet", words), Session(branch)]
+        return [text + player_feed.status("quiet", words), Session(branch, forced=forced)]
 
 
 class LiveBranch:
@@ -154,6 +156,12 @@ class LiveBranch:
         written = update.fold.tokens["branch"]
         most = self._started.config["max_new_tokens"] - len(self._started.prefix)
         return f"The branch: {written} of up to {most} tokens", written / most, 0
+
+
+def forced_in(run: Trace) -> tuple[int, int]:
+    """The place and the token of the branch of a run."""
+    *before, forced = run.branch.started.prefix
+    return len(before), forced.id
 
 
 def sentence(run: Trace, branch: Trace) -> str:

@@ -15,6 +15,7 @@ from app.jobs.result_cache import RecordedRun
 from app.jobs.service import Service
 from app.jobs.visitor import Session, visitor_id
 from app.playground import links
+from app.playground.branch_handlers import forced_in
 from app.playground.form_values import update
 from app.playground.result_handlers import Results, Shown
 from app.playground.run_handlers import recorded
@@ -144,15 +145,15 @@ class LinkHandlers:
 
 
 def _forced(session: Session, config: RunConfig) -> tuple[int, int] | None:
-    """The place and the token of the session's branch, where its run is of ``config``."""
+    """The place and the token of the session's branch, where its run is of ``config``; of a branch that was kept those
+    of its run."""
     run = session.trace
     try:
-        if run is None or run.branch is None or request_of(run) != config:
+        if run is None or replace(request_of(run), prefix=()) != config:
             return None
     except BadInput:  # settings of an opened file
         return None
-    *before, forced = run.branch.started.prefix
-    return len(before), forced.id
+    return session.forced or (forced_in(run) if run.branch and not run.started.prefix else None)
 
 
 def _value(**value: Any) -> str:

@@ -22,6 +22,9 @@ from app.ui.html_component import component
 from app.ui.notice import keep_alive
 from app.ui.widgets import PRIVATE, QUIET, streams
 
+# Stop is about to vanish, which would drop the keyboard's focus.
+TO_STAGE = "() => { document.querySelector('#stage .sl-rows').focus({ preventScroll: true }); return []; }"
+
 
 def playground(service: Service, status: gr.HTML, shared: gr.HTML) -> tuple[gr.HTML, list, gr.State]:
     """``status`` and ``shared`` are above all tabs: the engine's status, and the share bar.
@@ -77,5 +80,5 @@ def playground(service: Service, status: gr.HTML, shared: gr.HTML) -> tuple[gr.H
     opening.success(after.opened, [session, *controls.inputs], shown[:-1], **QUIET)
     share_panel.connect(shared, links, stage, session, press, controls.inputs, list(tabs.shown))
     stage.missing(handlers.replay, [press, session], stage, **QUIET)
-    stop.click(handlers.stop, None, **QUIET)  # queue=False, so that Stop does not wait for the run it cancels
+    stop.click(handlers.stop, None, js=TO_STAGE, **QUIET)  # queue=False: it does not wait for the run it cancels
     return stage, controls.inputs, session

@@ -148,7 +148,7 @@ class LiveRun:
     def __init__(self):
         self.config: RunConfig | None = None
         self._fold: Fold | None = None
-        self._totals = {"run": Totals(), "baseline": Totals()}
+        self._totals, self._held = {"run": Totals(), "baseline": Totals()}, ""
         self._feed, self._is_late, self._others = player_feed.Feed(uuid.uuid4().hex), False, 0
 
     @property
@@ -167,9 +167,10 @@ class LiveRun:
         self._fold = update.fold
         self._totals[update.name].add(update.events)
         run, status = self._totals["run"], self._progress(update)
-        if run.started is None:
+        lines = self._held + (self._lines(update) if update.name == "run" else "")
+        self._held = "" if run.rounds else lines  # the run before stays on the stage until this one has begun
+        if not run.rounds:
             return player_feed.say(*status)
-        lines = self._lines(update) if update.name == "run" else ""
         numbers = tiles.live(run, self._totals["baseline"], measuring=not is_baseline(self.config))
         return self._feed.add(f"{lines}{numbers}\n{player_feed.status(*status)}")
 
@@ -207,6 +208,8 @@ class LiveRun:
         if update.progress:
             return "progress", update.progress.message, update.progress.fraction, update.place
         most, so_far = self.config.max_new_tokens, self._totals[update.name]
+        if update.name == "run" and not so_far.rounds:
+            return "progress", "Reading the prompt", None, 0
         doing = f"Round {so_far.rounds}" if update.name == "run" else "Measuring the same without drafting"
         return "progress", f"{doing}: {so_far.tokens} of up to {most} tokens", so_far.tokens / most, 0
 

@@ -6,7 +6,7 @@ import { makeLaneHeads } from './lane_heads.js';
 // place anew; ``engine``: see makePlayer.
 export function makeBranchLane(root, { timeline, branch, playback, rows, texts }, { unlock, moved }, engine) {
   const frame = root.querySelector('.sl-rows'), toRows = () => frame.focus({ preventScroll: true });
-  const heads = makeLaneHeads(root.querySelector('.sl-lane-heads'), engine && { keep: engine.keep, drop: () => { engine.drop(); end(); } });
+  const heads = makeLaneHeads(root.querySelector('.sl-lane-heads'), engine && { keep: () => { engine.keep(); toRows(); }, drop: () => { engine.drop(); end(); } });
 
   // What forces a candidate in a token's place; only the output's own places can be gone on from.
   function forkOf(token) {

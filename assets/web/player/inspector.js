@@ -137,9 +137,9 @@ export function makeInspector(box, ask, legend, forkOf = () => null) {
     keepFocus();
   }
 
-  // Draws again and gives the focus back to the same button.
+  // Draws again and gives the focus back to the same button, or to the first where that one has gone.
   function keepFocus() {
-    const at = [...box.querySelectorAll('button')].indexOf(document.activeElement);
+    const at = rolled === null ? 0 : [...box.querySelectorAll('button')].indexOf(document.activeElement);
     draw();
     box.querySelectorAll('button')[at]?.focus({ preventScroll: true });
   }

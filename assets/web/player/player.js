@@ -112,7 +112,7 @@ export function makePlayer(root, { askAgain = NOTHING, runStarted = NOTHING, hea
     finished(line) {
       labels.show();
       playback.settle();
-      if (!timeline.about.recorded) transport.say(endSentence(line));
+      if (!timeline.about.recorded) transport.sayEnd(endSentence(line));
     },
   });
 

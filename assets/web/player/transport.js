@@ -8,7 +8,7 @@ const SILENCE = 1000;    // milliseconds between two announcements
 export function makeTransport(root, timeline, playback) {
   const find = selector => root.querySelector(selector);
   const words = find('.sl-place'), pace = find('.sl-pace'), playButton = find('[data-do="play"]'), scrub = find('.sl-scrub');
-  let announced = -1, announcedAt = 0;      // the round read out last, and when
+  let announced = -1, waiting = {}, timer = null, saidAt = -Infinity;   // the round announced last; sentences to be said
 
   pace.append(...PACES.map(rate => make('option', '', paceSentence(rate), { value: rate })));
   scrub.addEventListener('input', () => playback.move(Number(scrub.value), 'reader'));
@@ -34,13 +34,23 @@ export function makeTransport(root, timeline, playback) {
 
   function announce({ index, step }) {
     const done = index >= 0 && step < timeline.rounds[index]?.steps ? index - 1 : index;
-    if (done === announced || done < 0 || performance.now() - announcedAt < SILENCE) return;
+    if (done === announced || done < 0) return;
     announced = done;
-    announcedAt = performance.now();
-    say(roundSentence(timeline.rounds[done]));
+    announceLater({ round: roundSentence(timeline.rounds[done]) });
   }
 
-  const say = sentence => setText(find('.sl-live'), sentence);
+  // At most one announcement a second: of the newest round, and then of the run's end.
+  function announceLater(sentences) {
+    waiting = { ...waiting, ...sentences };
+    timer ??= setTimeout(() => {
+      setText(find('.sl-live'), [waiting.round, waiting.end].filter(Boolean).join(' '));
+      [waiting, timer, saidAt] = [{}, null, performance.now()];
+    }, Math.max(0, saidAt + SILENCE - performance.now()));
+  }
 
-  return { show, say, reset() { announced = -1; } };
+  return {
+    show,
+    sayEnd: sentence => announceLater({ end: sentence }),
+    reset() { announced = -1; waiting = {}; },
+  };
 }

@@ -23,7 +23,9 @@ export function mount(part) {
     setText(find('.sl-tree-budget'), last < 0 ? '' : budgetWords(rounds[last]) || draftedSentence(rounds[last], playhead.timeline.about));
     frame.hidden = last < 0;
     if (last >= 0) drawTree(rounds[last]);
-    for (const button of root.querySelectorAll('[data-go]')) button.disabled = !hasNeighbour(Number(button.dataset.go));
+    const buttons = [...root.querySelectorAll('[data-go]')], focused = buttons.find(button => button === document.activeElement);
+    for (const button of buttons) button.disabled = !hasNeighbour(Number(button.dataset.go));
+    if (focused?.disabled) (buttons.find(button => !button.disabled) ?? frame).focus({ preventScroll: true });
   }
 
   // The nodes of a round that is drawn already are kept, and with them the focus.

@@ -5,9 +5,13 @@ export function rememberRun(key) {
   try { sessionStorage.setItem(KEY, key); } catch { /* not allowed here */ }
 }
 
-// Its key; null on a page that was not reloaded, or has not run anything.
+// Its key; null on a page that was not reloaded, or has not run anything. Another page that this tab opens, such as a
+// second link, forgets it.
 export function reloadedRun() {
-  try { return isReload() && sessionStorage.getItem(KEY); } catch { return null; }
+  try {
+    if (!isReload()) sessionStorage.removeItem(KEY);
+    return sessionStorage.getItem(KEY);
+  } catch { return null; }
 }
 
 export const isReload = () => performance.getEntriesByType('navigation')[0]?.type === 'reload';

@@ -10,6 +10,7 @@ from starlette.applications import Starlette
 from starlette.testclient import TestClient
 
 from app.jobs.baseline import with_baseline
+from app.jobs.engine_state import State
 from app.jobs.run_numbers import log
 from app.jobs.service import Service
 from app.page import operator_routes
@@ -75,6 +76,12 @@ def test_the_log_has_runs_and_refusals_and_no_prompt(service, lines, caplog):
     assert "lighthouse" not in caplog.text, "no answer either"
 
 
+def test_a_server_that_loads_another_pair_for_a_visitor_stays_ready(service, monkeypatch):
+    monkeypatch.setattr(service.state, "now", lambda: State("loading"))
+    with TestClient(Starlette(routes=operator_routes(service))) as client:
+        assert client.get("/readyz").status_code == 200
+
+
 def test_probes_and_metrics(service):
     with TestClient(Starlette(routes=operator_routes(service))) as client:
         assert client.get("/healthz").text == "ok"
@@ -83,8 +90,8 @@ def test_probes_and_metrics(service):
         answer = client.get("/metrics")
         assert answer.headers["content-type"].startswith("text/plain") and "speclens_runs_total" in answer.text
         assert answer.headers["cache-control"] == "no-store"
-        service.state._is_warming_up = True
+        service.state.is_warming_up = True
         answer = client.get("/readyz")
         assert (answer.status_code, answer.json()) == (503, {"state": "loading"}) and client.get("/healthz").text
-        service.state._is_warming_up = False
+        service.state.is_warming_up = False
         wait_for(lambda: client.get("/readyz").status_code == 200)

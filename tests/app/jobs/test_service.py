@@ -32,9 +32,9 @@ def served(limits=Limits(), **engine) -> tuple[FakeWorker, Service]:  # noqa: B0
 class Visitor(threading.Thread):
     """Runs one request and keeps what it was shown."""
 
-    def __init__(self, service, name, config, again=False):
+    def __init__(self, service, name, config, again=False, may_share=False):
         super().__init__(daemon=True)
-        self.service, self.who, self.config, self.again = service, name, config, again
+        self.service, self.who, self.config, self.how = service, name, config, (again, may_share)
         self.shown, self.error, self.seconds = [], None, None
         self.start()
 
@@ -42,7 +42,7 @@ class Visitor(threading.Thread):
         began = time.monotonic()
         try:
             with self.service.runs.request(self.who) as request:
-                for update in self.service.runs.run(request, with_baseline(self.config), self.again):
+                for update in self.service.runs.run(request, with_baseline(self.config), *self.how):
                     self.shown.append(update)
         except EngineError as error:
             self.error = error
@@ -84,6 +84,17 @@ def test_only_exactly_the_same_settings_are_the_same_run():
         visitor.join(10)
         assert visitor.recording is None and visitor.events
     assert len(worker.runs) == 2 * len(configs)
+
+
+def test_a_request_for_a_run_alone_never_joins_an_equal_one_that_may_share_its_passes():
+    worker, service = served(step=0.02)
+    sharing = Visitor(service, "sharing", asked(), may_share=True)
+    wait_for(lambda: len(worker.jobs) == 1)
+    crowd = [Visitor(service, "alone", asked()), Visitor(service, "whatever", asked(), may_share=True)]
+    for visitor in (sharing, *crowd):
+        visitor.join(10)
+    assert [job.may_share for job in worker.jobs] == [True, False], "the third joined the one that runs alone"
+    assert all(visitor.events or visitor.recording for visitor in (sharing, *crowd))
 
 
 def test_when_the_last_one_leaves_the_device_is_free():

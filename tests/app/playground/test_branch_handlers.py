@@ -88,7 +88,8 @@ def test_keep_makes_it_the_run_and_drop_takes_it_away(branches, session):
     assert dropped == session and "dropped" in said(Screen(stage))["text"]
     assert branches.end(press)[1] is SKIP, "an end that comes after it brings nothing back"
     stage, taken = branches.keep(press, whole)
-    assert taken == Session(whole.trace.branch)
+    assert taken == Session(whole.trace.branch, forced=(PLACE, TOKEN))
+    assert "then this branch" in said(Screen(stage))["text"]
     assert line(Screen(stage), "about")["prefix"]["place"] == PLACE
     assert "not measured" in line(Screen(stage), "numbers")["tiles"]["speedup"][1]
     place = len(taken.trace.output) - 3
@@ -150,6 +151,8 @@ def test_a_link_restores_the_run_and_its_branch():
     assert answer["link"].endswith(f"force={PLACE}:{TOKEN}")
     assert "force" not in json.loads(links.link(press.session, *form(seed=3)))["link"], "of other settings"
     assert "force" in json.loads(links.branch_address(press.session, *form()))["address"]
+    kept = Session(branched.branch, forced=(PLACE, TOKEN))
+    assert json.loads(links.link(kept, *form()))["link"] == answer["link"], "a kept branch has the link it had"
     assert links.branch_address(press.session, *form(seed=3)) == SKIP
     opened = SimpleNamespace(_data={"query": answer["link"]})
     _, stage, session, *_ = links.opened(RunPress(), opened)

@@ -11,18 +11,19 @@ from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import pytest
-from fake_worker import FakeEngine, FakeWorker, wait_for
+from fake_worker import FakeEngine, FakeWorker, recorded, wait_for
 
 from app.form import NAMES, defaults
 from app.jobs.service import Service
-from app.jobs.updates import Fold
+from app.jobs.updates import Fold, Update
 from app.jobs.visitor import Session
 from app.page import build, launch_options
-from app.playground.run_handlers import SKIP, RunHandlers
+from app.playground.run_handlers import SKIP, LiveRun, RunHandlers
 from app.playground.run_press import RunPress
 from app.server.limits import Limits
 from app.views import player_feed
 from engine.errors import Unavailable
+from engine.trace.branch import request_of
 
 FORM = {"prompt": "Hi", "method": "ngram", "auto": False, "gamma": 4, "temperature": 0, "tokens": 40}
 
@@ -235,6 +236,15 @@ def test_stop_keeps_what_there_is_and_the_next_press_is_not_stopped(sign, worker
     assert said(press_run(handlers)[-1])["kind"] == "good"
 
 
+def test_the_run_before_stays_on_the_stage_until_the_next_one_has_a_round():
+    trace, live = recorded(), LiveRun()
+    live.config = request_of(trace)
+    reading = Screen(live.update(Update("run", (trace.started,))))
+    assert player_values([reading]) == [] and said(reading)["text"] == "Reading the prompt"
+    first = Screen(live.update(Update("run", trace.rounds[:1])))
+    assert [each["type"] for each in told([first])] == ["about", "round"]
+
+
 def test_a_stop_before_the_newest_press_streams_holds_though_the_stream_of_a_press_before_it_comes_late():
     worker = FakeWorker(step=0.05)
     handlers, press = page(worker), RunPress()
@@ -287,7 +297,7 @@ def test_run_shows_a_recording_once_and_then_runs_live():
     handlers = page(worker)
     press_run(handlers)
     assert line(press_run(handlers, "b")[-1], "about")["recorded"] and len(worker.jobs) == 1
-    assert not line(press_run(handlers, "b")[1], "about")["recorded"] and len(worker.jobs) == 2
+    assert not told(press_run(handlers, "b"))[0]["recorded"] and len(worker.jobs) == 2
     press_run(handlers, "b", seed=1)
     assert line(press_run(handlers, "b")[-1], "about")["recorded"], "other settings have been on the stage meanwhile"
 
