@@ -269,6 +269,7 @@ def test_rerolling_u_flips_the_verdict_and_comes_back(opened):
     expect(roll).to_be_focused()
     page.get_by_role("button", name="Back to the recorded u").click()
     expect(said).to_have_text("")
+    expect(roll).to_be_focused()
     roll.click()
     page.evaluate("let state = 1; Math.random = () => (state = (state * 48271) % 2147483647) / 2147483647")
     page.get_by_role("button", name="100 times").click()

@@ -48,5 +48,6 @@ def test_many_clicks_are_one_run_and_a_second_press_ends_the_first_run_and_has_t
     expect(page.locator("#run")).to_have_text("Running…")
     page.wait_for_function(STOP, polling=500)
     expect(page.locator("#stage-notice")).to_contain_text("Stopped")
+    expect(page.locator("#stage .sl-rows")).to_be_focused()  # the button is gone
     expect(page.locator("#run")).to_have_text("Run")
     expect(page.locator(".sl-alert")).to_be_empty()

@@ -179,6 +179,7 @@ def test_a_branch_is_a_second_lane_beside_its_run(visit):
     force_another_token(page)
     heads.get_by_role("button", name="Keep").click()
     expect(heads).to_contain_text("A branch from place")
+    expect(page.locator("#stage .sl-rows")).to_be_focused()
     expect(speedup(page)).to_have_text("–")
     expect(page.locator(".sl-lane-run .sl-count")).to_have_text(re.compile(r"^\d+ more tokens in \d"))
 
