@@ -1,18 +1,22 @@
 """Identifies visitors, and holds the result that one of them looks at."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
 
 from engine.trace.trace import Trace
 
 
 @dataclass(frozen=True)
 class Session:
-    """``trace`` is the run on screen, partial if it was stopped; ``baseline`` its plain run. ``forced``: of a branch
+    """``trace`` is the run on screen, partial if it was stopped; ``baseline`` its plain run; ``repeats`` as of a
+    `RecordedRun`. ``forced``: of a branch
     that was kept, the place and the token that were forced in its run. Frozen, in gr.State, never shared between
     visitors."""
 
     trace: Trace | None = None
     baseline: Trace | None = None
+    repeats: Mapping[str, Any] = field(default_factory=dict)
     forced: tuple[int, int] | None = None
 
 

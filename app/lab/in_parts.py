@@ -46,7 +46,7 @@ class InParts(Measurement):
         raise NotImplementedError
 
     def finding(self, result, is_new: bool) -> str:
-        return notice("good", self.advice(result, self.parts(result)[0][1]))
+        return notice("quiet", self.advice(result, self.parts(result)[0][1]))
 
     def end(self, state: PageState) -> list:
         """As of every measurement, the parts to choose from, and `beside` the one shown."""
@@ -62,7 +62,7 @@ class InParts(Measurement):
         result = state.result
         if not result or part not in (value for _, value in self.parts(result)):
             return [*self.Outputs(), *[SKIP] * self.BESIDE]
-        words = notice("good", self.advice(result, part))
+        words = notice("quiet", self.advice(result, part))
         return [*self.drawn_part(result, part)._replace(notice=words), *self.beside(result, part)]
 
 

@@ -85,7 +85,8 @@ class BranchHandlers(PressHandlers):
             return [SKIP, SKIP]
         press.shown = None
         press.take_result()
-        is_first, forced = not session.trace.started.prefix, session.forced or forced_in(session.trace)
+        is_first = not session.trace.started.prefix
+        forced = session.forced or forced_in(branch if is_first else session.trace)
         which = "this" if is_first else "its first"
         words = f"The branch is the run now. A link opens the first run, then {which} branch."
         text = player_feed.complete(uuid.uuid4().hex, branch) + player_feed.numbers(branch, None)
@@ -158,9 +159,9 @@ class LiveBranch:
         return f"The branch: {written} of up to {most} tokens", written / most, 0
 
 
-def forced_in(run: Trace) -> tuple[int, int]:
-    """The place and the token of the branch of a run."""
-    *before, forced = run.branch.started.prefix
+def forced_in(branch: Trace) -> tuple[int, int]:
+    """The place and the token that a branch forces."""
+    *before, forced = branch.started.prefix
     return len(before), forced.id
 
 

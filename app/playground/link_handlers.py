@@ -75,7 +75,7 @@ class LinkHandlers:
             is_partly_usable = link.values or link.hide or link.present
             return player_feed.say("slow" if is_partly_usable else "error", words), SKIP, Shown()
         if result:
-            session = Session(result.run, result.baseline)
+            session = Session(result.run, result.baseline, result.repeats)
             return recorded(result), session, self.results.show(session)
         if is_reload:
             words = f"Your settings are back. Press Run to see the run{' and its branch' if link.force else ''} again."
@@ -153,7 +153,7 @@ def _forced(session: Session, config: RunConfig) -> tuple[int, int] | None:
             return None
     except BadInput:  # settings of an opened file
         return None
-    return session.forced or (forced_in(run) if run.branch and not run.started.prefix else None)
+    return session.forced or (forced_in(run.branch) if run.branch and not run.started.prefix else None)
 
 
 def _value(**value: Any) -> str:

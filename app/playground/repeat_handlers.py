@@ -44,7 +44,7 @@ class RepeatHandlers(PressHandlers):
         return [gr.update(interactive=False), button, press.take_result() or SKIP]
 
     def repeat(self, press: RunPress, session: Session, count: int, request: gr.Request) -> Iterator[str]:
-        """The run on the stage counts as the first of ``count``; the medians take its place."""
+        """The run on the stage is the first of ``count`` if it was measured here; the medians take its place."""
         if not press.is_waiting:
             yield player_feed.say("error", "Let the run in progress end, then measure it again.")
             return
@@ -56,9 +56,10 @@ class RepeatHandlers(PressHandlers):
             if count not in COUNTS:
                 raise BadInput(f"Repeats must be {' or '.join(map(str, COUNTS))}.")
             config = session.trace and _drafting(request_of(session.trace))
+            is_ours = config is not None and self._is_of_this_server(session, config)
             if tiles.speedup(session.trace, session.baseline) is None:
                 raise BadInput("Press Run first: there is no finished comparison to measure again.")
-            configs = repeated(config, count)
+            configs = repeated(config, count, 2 if is_ours else 1)
             fold, is_late = Fold(configs), False
             yield player_feed.say("progress", "Measuring again")
             with closing(self.service.runs.run(request, configs, again=True)) as updates:
@@ -69,13 +70,13 @@ class RepeatHandlers(PressHandlers):
             yield player_feed.say("error", str(error))
             return
         measured = [*fold.traces().values()]
-        pairs = [(session.trace, session.baseline), *zip(measured[::2], measured[1::2], strict=True)]
+        pairs = [(session.trace, session.baseline)] if is_ours else []  # of a file: measured elsewhere
+        pairs += zip(measured[::2], measured[1::2], strict=True)
         complete = [pair for pair in pairs if tiles.speedup(*pair) is not None]
         ended = f"The time ended: a measurement may take up to {self.service.limits.seconds} s here."
         early = (ended if is_late else "Stopped.") if len(complete) < len(pairs) else ""
         if len(complete) > 1:
-            is_ours = self._is_of_this_server(session, config)
-            yield self._medians(press, configs[0][1], complete, early, is_ours)
+            yield self._medians(press, session.trace, complete, early, is_ours)
         else:
             yield player_feed.say("quiet", f"{early} The first measurement stays.")
 
@@ -85,12 +86,12 @@ class RepeatHandlers(PressHandlers):
         first = replace(session.trace, branch=None), session.baseline
         return known is not None and first == (known.run, known.baseline)
 
-    def _medians(self, press: RunPress, config: RunConfig, pairs: list, early: str, is_ours: bool) -> str:
+    def _medians(self, press: RunPress, first: Trace, pairs: list, early: str, is_ours: bool) -> str:
         """The medians of (run, baseline) pairs and their spread, and why they are ``early``; with ``is_ours`` cached
         for the next visitor, too."""
-        median = medians(pairs)
+        median, config = medians(pairs), request_of(first)
         run, baseline, how = median.run, median.baseline, {"how": median.how, "spread": median.spread}
-        press.session, key = Session(_with_branch_of(run, pairs[0][0]), baseline), with_baseline(config)
+        press.session, key = Session(_with_branch_of(run, first), baseline, how), with_baseline(config)
         if is_ours:
             traces = {"run": run, "baseline": baseline}
             self.service.runs.results.put(key, RecordedRun(traces, time.time(), how))
@@ -107,9 +108,9 @@ def _with_branch_of(run: Trace, first: Trace) -> Trace:
         return run
 
 
-def repeated(config: RunConfig, count: int) -> NamedConfigs:
-    """The request and its baseline in turn, from the second measurement to the last."""
-    pairs = [(f"run {n}", config, f"baseline {n}", baseline_of(config)) for n in range(2, count + 1)]
+def repeated(config: RunConfig, count: int, first: int = 2) -> NamedConfigs:
+    """The request and its baseline in turn, from the ``first`` measurement to the last."""
+    pairs = [(f"run {n}", config, f"baseline {n}", baseline_of(config)) for n in range(first, count + 1)]
     return tuple(named for run, drafting, plain, baseline in pairs for named in ((run, drafting), (plain, baseline)))
 
 

@@ -48,7 +48,8 @@ class Results:
             gr.Warning("The files of this run could not be written on the server.")
             written = Written()
         tree_tab, files = gr.update(visible=has_trees(run)), Written(*map(_file, written))
-        return Shown(*charts.complete(run, baseline), tree_tab, *files._replace(baseline=_baseline_file(written)))
+        shown = charts.complete(run, baseline, **session.repeats)
+        return Shown(*shown, tree_tab, *files._replace(baseline=_baseline_file(written)))
 
     def empty(self) -> Shown:
         """The same of a stage without a run: nothing of the run before it."""
@@ -113,7 +114,7 @@ def _baseline_file(written: Written):
 
 def _measured(session: Session, method: str) -> str:
     """What this method brought in the run on the stage; empty for another method's run."""
-    ratio = tiles.speedup(session.trace, session.baseline)
+    ratio = tiles.speedup(session.trace, session.baseline, session.repeats.get("spread"))
     if ratio is None or session.trace.started.config.get("method") != method:
         return ""
     return measured(ratio, session.trace.started.device)

@@ -116,7 +116,7 @@ class RunHandlers(PressHandlers):
         if shown.trace is None:
             return SKIP
         text = player_feed.complete(uuid.uuid4().hex, shown.trace)
-        return text + player_feed.numbers(shown.trace, shown.baseline)
+        return text + player_feed.numbers(shown.trace, shown.baseline, **shown.repeats)
 
     def _linked_branch(self, request: Request, press: RunPress, config: RunConfig) -> Iterator[str]:
         """The branch of the link that filled in exactly these settings, once."""
@@ -133,7 +133,8 @@ class RunHandlers(PressHandlers):
         with closing(start(request, live.config)) as updates:
             for update in updates:
                 if isinstance(update, RecordedRun):
-                    press.session, press.shown = Session(update.run, update.baseline), live.config
+                    press.session = Session(update.run, update.baseline, update.repeats)
+                    press.shown = live.config
                     yield recorded(update)
                     return
                 yield live.update(update)

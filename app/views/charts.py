@@ -2,7 +2,7 @@
 
 from app.views import figures, predictions, trees
 from app.views.figures import Figure, encode_figures
-from app.views.tiles import ONCE, shared, speedup
+from app.views.tiles import ONCE, Spread, shared, speedup
 from engine.config import LOSSY, is_lossy
 from engine.trace.metrics import compute_metrics
 from engine.trace.trace import Trace
@@ -21,12 +21,15 @@ TABS = {
 }
 
 
-def complete(run: Trace | None, baseline: Trace | None = None, how: str = ONCE) -> list[str]:
-    """Every chart of a run that has ended, a text for each tab. ``how`` names the number of measurements."""
+def complete(
+    run: Trace | None, baseline: Trace | None = None, how: str = ONCE, spread: Spread | None = None
+) -> list[str]:
+    """Every chart of a run that has ended, a text for each tab. ``how`` names the number of measurements; ``spread``:
+    their interval."""
     if run is None or not run.rounds:
         nothing = Figure(note="This run has no tokens." if run else "Nothing has run yet.")
         return [encode_figures(dict.fromkeys(tab, nothing)) for tab in TABS.values()]
-    ratio = speedup(run, baseline)
+    ratio = speedup(run, baseline, spread)
     nothing = dict.fromkeys(_OF_ONE_ALONE, Figure(note=shared(run))) if run.others else {}
     lossy = LOSSY if is_lossy(run.started.config) else ""
     return [

@@ -169,8 +169,12 @@ def _answer(target: Target, choice: Choice) -> dict:
 
 def _by_hand(schedule: Sequence[tuple[int, int, int]]) -> str:
     """Where an engine takes one length for every load."""
-    off = next((fewest for fewest, _, gamma in schedule if gamma == 0), None)
-    return "" if off is None else f"It has no schedule: leave drafting off where {off} or more requests are usual."
+    pays = [(fewest, most) for fewest, most, gamma in schedule if gamma]
+    if not pays:
+        return ""
+    fewest, off = pays[0][0], pays[-1][1] + 1
+    fewer = f" and where fewer than {fewest} are" if fewest > 1 else ""
+    return f"It has no schedule: leave drafting off where {off} or more requests are usual{fewer}."
 
 
 def _of_shipped(choice: Choice, code: str) -> list[str]:

@@ -3,9 +3,9 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from app.views.tiles import Spread, speedup
-from engine.trace.metrics import compute_metrics
-from engine.trace.noise import around
+from app.views.tiles import Spread, machine, speedup
+from engine.trace.metrics import compute_metrics, others_share
+from engine.trace.noise import about_machine, around
 from engine.trace.trace import Trace
 
 Pair = tuple[Trace, Trace]  # a run and the baseline measured right after it
@@ -37,6 +37,8 @@ def medians(pairs: Sequence[Pair]) -> Medians:
     )
     if noise:
         words += f" {noise} of the pairs came out faster than can be and {'do' if noise > 1 else 'does'} not count."
+    if not machine(run, plain):
+        words = f"{words} {about_machine(others_share(*(trace for pair in pairs for trace in pair)))}".rstrip()
     return Medians(run, plain, how, words, around(_speed(run) / _speed(plain), ratios))
 
 

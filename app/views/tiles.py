@@ -9,6 +9,7 @@ from engine.trace.metrics import PARTS, Interval, compare, compute_metrics, larg
 from engine.trace.noise import NOISE, Speedup, about_machine
 from engine.trace.trace import Trace
 
+NEAR = 1.12  # a speedup that is certainly below it, and its inverse above, makes no difference
 RARELY = 0.35  # a share of accepted drafts below which they hardly pay at any cost
 TRY = {
     "draft": "try fewer drafts a round (γ), or a method that guesses more cheaply",
@@ -110,8 +111,10 @@ def verdict(run: Trace, baseline: Trace, recorded: bool = False, how: str = ONCE
         return f"Noise: this came out faster than {limit(run)}, which cannot be ({when}, {how}). Measure again."
     if ratio.tone == "level":
         low, high = ratio.ends
-        swing = f"; in truth anything from {low:.2f} to {high:.2f}×" if spread else ""
-        return f"About as fast as without drafting ({ratio.value:.2f}×, {when}, {how}{swing})."
+        if low >= 1 / NEAR and high <= NEAR:
+            return f"About as fast as without drafting ({ratio.value:.2f}×, {when}, {how})."
+        truth = f"in truth anything from {low:.2f} to {high:.2f}×"
+        return f"No certain difference: {ratio.value:.2f}×, {truth} ({when}, {how})."
     if ratio.tone == "faster":
         return f"{_spent(run, baseline).capitalize()} without drafting ({when}, {how})."
     spent = _spent(run, baseline)

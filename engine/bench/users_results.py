@@ -108,8 +108,9 @@ def _row(
     one, ours, theirs = repeats[0], _answers(repeats), _answers(plain)
     total, (tokens, seconds) = _rate(ours), _writing(repeats).sum(0)
     steps, step, least = _steps(repeats), _step(fewest), min(len(repeats), len(plain))
-    gain = ratio(_writing(repeats), _writing(plain))
-    ends = interval(_writing(repeats[:least]), _writing(plain[:least])) if gain and least else None
+    pairs = _writing(repeats[:least]), _writing(plain[:least])
+    gain = ratio(*pairs) if least else None
+    ends = interval(*pairs) if gain else None
     return UsersRow(
         users=users,
         method=method,

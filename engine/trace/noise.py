@@ -56,15 +56,14 @@ class Speedup:
 
     @property
     def ends(self) -> tuple[float, float]:
-        """(low, high), of which high stays below the ceiling; of a single measurement as far apart as a quiet machine
-        puts them, or as other programs may have slowed down one of the two runs.
+        """(low, high), of which high stays below the ceiling; of a single measurement by `one_run_error`.
 
         >>> [round(end, 2) for end in Speedup(1.05).ends], [round(end, 2) for end in Speedup(1.05, busy=0.4).ends]
-        ([1.0, 1.1], [0.7, 1.57])
+        ([1.0, 1.1], [0.38, 2.92])
         """
         low, high = self.low, self.high
         if low is None or high is None:
-            error = max(ONE_RUN, self.busy or 0.0)
+            error = one_run_error(self.busy)
             low, high = self.value * math.exp(-error), self.value * math.exp(error)
         return low, min(high, max(self.value, self.ceiling))
 
@@ -89,6 +88,12 @@ class Speedup:
 
 
 PLAIN = Speedup(1.0, 1.0, 1.0)
+
+
+def one_run_error(busy: float | None) -> float:
+    """Of the logarithm of a single speedup: what a quiet machine brings, or other programs that took ``busy`` of the
+    cores from one of the two runs. They lengthen it by more than that share, because threads wait for the slowest."""
+    return max(ONE_RUN, -2 * math.log(1 - min(busy or 0.0, 0.95)))
 
 
 def ceiling(tau: float, costs: CostModel | None = None) -> float:
@@ -154,7 +159,7 @@ def of_pair(
 ) -> Speedup:
     """A speedup measured once, with the interval that the times of its rounds suggest, never closer than that of any
     single measurement. ``runs``: the rounds of the run and of its baseline; ``busy``: as of `Speedup`."""
-    error = max(ONE_RUN, busy or 0.0, _Z95 * math.hypot(*(rounds_error(rounds) for rounds in runs)))
+    error = max(one_run_error(busy), _Z95 * math.hypot(*(rounds_error(rounds) for rounds in runs)))
     return Speedup(value, value * math.exp(-error), value * math.exp(error), ceiling(tau, costs), busy)
 
 

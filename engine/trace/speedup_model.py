@@ -17,7 +17,8 @@ def expected_tokens(alpha: float, gamma: int) -> float:
 
 
 def interpolate(v: Mapping[int, float], width: int) -> float:
-    """v at any width: linear between measured widths, and beyond them along the last slope."""
+    """v at any width: linear between measured widths, and beyond them along the last slope, or the mean slope where
+    that is steeper: a wide pass that happened to be cheap says nothing of wider ones."""
     if width in v:
         return v[width]
     widths = sorted(v)
@@ -25,6 +26,10 @@ def interpolate(v: Mapping[int, float], width: int) -> float:
         return v[widths[0]]
     right = next((i for i, w in enumerate(widths) if w > width), len(widths) - 1)
     low, high = widths[max(right - 1, 0)], widths[max(right, 1)]
+    if width > high:
+        first = widths[0]
+        slope = max((v[high] - v[low]) / (high - low), (v[high] - v[first]) / (high - first), 0.0)
+        return v[high] + slope * (width - high)
     return v[low] + (v[high] - v[low]) * (width - low) / (high - low)
 
 

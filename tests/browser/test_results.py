@@ -76,7 +76,7 @@ def test_a_run_with_trees_has_a_tab_that_follows_the_playhead_and_leads_to_the_i
     expect(box.locator(".sl-expected")).to_have_text(["25.0 %"] * 7)
     expect(box.get_by_role("button", name="Next tree")).to_be_disabled()
     box.get_by_role("button", name="Tree before").click()
-    expect(box.get_by_role("button", name="Next tree")).to_be_focused()  # there is no tree before
+    expect(box.get_by_role("button", name="Next tree")).to_be_focused()  # the other one is disabled now
     expect(titles).to_have_text("Round 1 of 3")
     expect(page.locator(".sl-place")).to_have_text("Round 1 of 3")
     page.locator("[data-do=round-on]").click()

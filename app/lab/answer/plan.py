@@ -11,7 +11,7 @@ from engine.bench.sample import BASELINE
 from engine.bench.sweep_results import Cell
 from engine.files import ASSETS
 from engine.trace.events import CostModel
-from engine.trace.noise import PLAIN, Speedup, ceiling, fastest
+from engine.trace.noise import ONE_RUN, PLAIN, Speedup, ceiling, fastest
 from engine.trace.speedup_model import costs_for_all, interpolate
 
 GAMMAS = (1, 2, 4)
@@ -150,8 +150,9 @@ class AnswerResult:
         return shortlist(self.cells)
 
     def predicted(self, setting: Setting, users: int) -> Speedup:
-        """Tokens a pass as counted here, over what a round costs where it shares its passes; half of the gain or loss
-        is taken for the error of such a prediction, because it knows neither attention nor a scheduler."""
+        """Tokens a pass as counted here, over what a round costs where it shares its passes; half of the gain or loss,
+        and never less than one run's error, is taken for that of such a prediction, because it knows neither attention
+        nor a scheduler."""
         cell, (method, gamma) = self.alone[setting], setting
         c, v = self.costs_of_all(method, users)
         cost = 0.0
@@ -160,8 +161,8 @@ class AnswerResult:
             drafts = gamma * drafting / users
             cost += chance * (drafts * c + interpolate(v, 1 + drafts))
         value = cell.tau / cost
-        ends = sorted((1 + (value - 1) / 2, 1 + (value - 1) * 1.5))
-        return Speedup(value, *ends, ceiling(cell.tau))
+        error = max(abs(value - 1) / 2, ONE_RUN)
+        return Speedup(value, value - error, value + error, ceiling(cell.tau))
 
     def costs_of_all(self, method: str, users: int) -> tuple[float, dict[int, float]]:
         """c and v of `costs_for_all`. A server's draft model steps once for all of its users, this one's for each."""
@@ -171,10 +172,12 @@ class AnswerResult:
     def best(self, users: int) -> list[Setting]:
         """As `fastest`: first what brings the most for certain; a single one is a winner. A prediction does not draft
         where a smaller load was measured not to pay."""
+        return [NONE] if self.unpaid_before(users) else fastest(self.at(users))
+
+    def unpaid_before(self, users: int) -> list[int]:
+        """Of a load that is not measured, the smaller ones at which drafting was measured not to pay for certain."""
         measured = set() if self.is_predicted else {1, *(load.users for load in self.loads)}
-        if users > 1 and users not in measured and any(NONE in self.best(fewer) for fewer in measured if fewer < users):
-            return [NONE]
-        return fastest(self.at(users))
+        return [] if users in measured else [each for each in measured if each < users and NONE in self.best(each)]
 
     @property
     def has_noise(self) -> bool:

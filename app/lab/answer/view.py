@@ -52,6 +52,10 @@ def _answer(result: AnswerResult, users: int) -> str:
     predicted = " (predicted)" if _is_predicted(result, users) else ""
     if not drafting and len(best) > 1:
         return f"For {people(users)} nothing is certain yet: what may be faster than plain decoding came out as noise."
+    if not drafting and (fewer := result.unpaid_before(users)):
+        if any(result.best(each) == [NONE] for each in fewer):
+            return f"For {people(users)} do not draft: with fewer users no setting was as fast as plain decoding."
+        return f"For {people(users)} do not draft yet: with fewer users no difference was certain."
     if not drafting:
         return f"For {people(users)} do not draft: no setting was as fast as plain decoding{predicted}."
     first = drafting[0]
@@ -157,7 +161,7 @@ def _figure(result: AnswerResult) -> Figure:
                 line={"width": 3, "color": colour}, hovertemplate="%{y:.2f}×, users at once: %{x}",
             ))  # fmt: skip
         if setting[0] in result.costs or result.is_predicted:
-            curve = [min(result.predicted(setting, users).value, 99.0) for users in CURVE]
+            curve = [result.predicted(setting, users).known for users in CURVE]
             data.append(points(
                 f"{name(setting)}, predicted", CURVE, curve, mode="lines", showlegend=not measured,
                 line={"width": 2, "color": colour, "dash": "dash"},
@@ -204,10 +208,12 @@ def recipes(result: AnswerResult, models) -> str:
         method, gamma, target, draft, gguf, translated=names.translated and not result.is_predicted,
         schedule=ranges if len(ranges) > 1 else (),
     )  # fmt: skip
-    fewer = ", more for fewer users where the engine has a schedule" if choice.schedule else ""
-    where = (
-        f"for {people(users)}{fewer}" if NONE not in best else f"for one user: for {people(users)} leave drafting off"
-    )
+    known = ", as predicted" if _is_predicted(result, users) else ""
+    is_less = any(most < users and longer > gamma for _, most, longer in choice.schedule)
+    fewer = ", more for fewer users where the engine has a schedule" if is_less else ""
+    where = f"for {people(users)}{known}{fewer}"
+    if NONE in best:
+        where = f"for one user: for {people(users)} leave drafting off"
     return production(choice, whence=where)
 
 

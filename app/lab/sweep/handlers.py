@@ -61,9 +61,8 @@ class SweepHandlers(InParts):
             )
             return nothing(words)
         cells = [cell for cell in result.cells if (cell.temperature, cell.category) == (temperature, ALL)]
-        known = [*first, *sorted(cells, key=lambda cell: cell.measured.ends[0], reverse=True)]
-        fixed = [cell for cell in known if cell.gamma != AUTO and cell.measured.tone == "faster"]
-        if not fixed:
+        fixed = leaders([cell for cell in cells if cell.gamma != AUTO])[temperature, ALL]
+        if any(cell.method == BASELINE for cell in fixed):
             return nothing("Only γ = auto was certainly faster than plain decoding, and other engines do not have it.")
         fastest = fixed[0]
         models = self.service.offer.models(result.pair, fastest.method)
@@ -71,9 +70,9 @@ class SweepHandlers(InParts):
             fastest.method, fastest.gamma, models.target, models.draft, models.gguf, temperature == 0,
             translated=models.translated,
         )  # fmt: skip
-        whence = "the fastest above" if first == [fastest] else "as fast as any above"
+        whence = "the fastest above" if fixed == [fastest] else "as fast as any above"
         if fastest not in first:
-            whence = "the fastest above whose length is fixed, because other engines have no γ = auto"
+            whence += " whose length is fixed, because other engines have no γ = auto"
         speed = f"Measured {fastest.measured.words}, one request at a time."
         return production(choice, whence, speed)
 

@@ -85,8 +85,7 @@ class TheoryHandlers(Measurement):
 
     def finding(self, result: PointSet, is_new: bool) -> str:
         before = "" if is_new else "All of this had been measured: Start over measures it anew. "
-        fastest = max(point.speedup for point in result.ordered)
-        return notice("good" if fastest > 1 else "slow", before + view.summary(result))
+        return notice("good" if view.has_faster(result) else "quiet", before + view.summary(result))
 
     def clear(self, session: Session, state: PageState) -> list:
         """Forgets every point; the controls stay. Returns all outputs, then the files and the button."""

@@ -51,17 +51,18 @@ def _run_point(run: Trace | None, baseline: Trace | None, own: bool) -> dict[str
         return {"own": own, "words": NO_RUN}
     numbers, costs = compute_metrics(run), _usable(run.started.costs)
     drafted = [len(event.parents) for event in run.rounds if event.parents]
+    ratio = speedup(run, baseline)
     is_chain = not other_than_chains(run)
     point = {
         "own": own,
         "alpha": short(numbers.alpha.value) if numbers.alpha and is_chain else None,
         "gamma": short(sum(drafted) / len(drafted)) if drafted and is_chain else None,
         **_costs(costs and replace(costs, c=chain_cost(run, costs))),
-        "measured": _known(speedup(run, baseline)) if drafted else None,
+        "measured": _known(ratio) if drafted else None,
         "predicted": short(numbers.predicted_speedup) if costs and drafted else None,
         "where": _where("in your last run" if own else "in the recorded run", run.started.device, costs),
     }
-    return point | {"words": _words(run, numbers, point, drafted, costs)}
+    return point | {"words": _words(run, numbers, point, drafted, costs, ratio)}
 
 
 def _here(measured: PointSet, gammas: Sequence[int]) -> dict[str, Any] | None:
@@ -114,7 +115,9 @@ def _conditions(costs: DeviceCosts) -> str:
     )
 
 
-def _words(run: Trace, numbers: RunMetrics, point: dict, drafted: list[int], costs: CostModel | None) -> str:
+def _words(
+    run: Trace, numbers: RunMetrics, point: dict, drafted: list[int], costs: CostModel | None, ratio: Speedup | None
+) -> str:
     method = METHOD_LABELS.get(run.started.config.get("method", ""), "").split(":")[0] or "unknown method"
     lead = "Your last run" if point["own"] else "No run of yours yet; this is the recorded run that the page opens with"
     words = [f"{lead}: {method} on {run.started.device}."]
@@ -134,7 +137,10 @@ def _words(run: Trace, numbers: RunMetrics, point: dict, drafted: list[int], cos
     else:
         words.append("Its costs were not measured." if costs is None else f"c = {point['c']:.2f}.")
     if point["measured"] is not None:
-        words.append(f"Measured: {point['measured']:.2f}× plain decoding.")
+        low, high = ratio.ends
+        words.append(f"Measured: {ratio.value:.2f}× plain decoding, in truth {low:.2f} to {high:.2f}.")
+    elif ratio is not None and drafted:
+        words.append("Its speedup came out larger than it can be: noise, so measure again.")
     elif drafted:
         words.append("It has no whole baseline, so no speedup was measured.")
     if point["predicted"] is not None:
@@ -207,7 +213,7 @@ def crossing(points: Sequence[Point]) -> str:
     if fast is None:
         return f"at none measured, up to {known[-1].alpha:g}"
     if slow is None:
-        at_all = fast == known[0].alpha
+        at_all = set(tones) == {"faster"}
         return f"at every α measured, from {fast:g}" if at_all else f"from α = {fast:g} on; below it no difference"
     return f"between α = {slow:g} and {fast:g}"
 
@@ -235,6 +241,11 @@ def summary(measured: PointSet) -> str:
         best = f"1× was reached {crossing(points)}. {best}"
     noisy = NOISY if far or len(points) < len(measured.ordered) else ""
     return f"{best} Measured ÷ predicted went from {spread}.{noisy} {machine}".rstrip()
+
+
+def has_faster(measured: PointSet) -> bool:
+    """Whether any point was certainly faster than plain decoding."""
+    return any(point.measured.tone == "faster" for point in measured.ordered)
 
 
 def _busiest(points: Sequence[Point]) -> float | None:

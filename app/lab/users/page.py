@@ -60,7 +60,7 @@ def _controls(service: Service, handlers: UsersHandlers) -> list:
         tokens = gr.Slider(8, most, min(32, most), step=8, label="Max tokens", info="Of each answer.",
                            elem_id="users-tokens", min_width=160)  # fmt: skip
         repeats = gr.Slider(1, MOST_REPEATS, 3, step=1, label="Repeats", elem_id="users-repeats", min_width=160,
-                            info="Of every point; the fastest counts.")  # fmt: skip
+                            info="Of every point; more make its interval narrower.")  # fmt: skip
     pair.change(handlers.select_pair, [pair, ticked], ticked, **QUIET)
     return [pair, ticked, numbers, gamma, contexts, tokens, repeats]
 

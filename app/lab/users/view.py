@@ -265,11 +265,16 @@ def finding(rows: Rows, methods: Sequence[str]) -> str:
 def _verdict(name: str, gains: Mapping[int, Speedup]) -> str:
     """As far as the intervals tell; a crossing is only known to lie between two numbers that were measured."""
     users = sorted(gains)
+    tones = [gains[number].tone for number in users]
+    if "slower" in tones and "faster" in tones[tones.index("slower") :]:
+        return f"{name} pays with some numbers of users and not with fewer: too noisy to say; raise the repeats."
     pays, stops = turning([(number, gains[number]) for number in users])
     if pays is None and stops is None:
         return f"{name} makes no difference that could be measured."
-    if pays is None:
+    if pays is None and set(tones) == {"slower"}:
         return f"{name} does not pay with any number of users here."
+    if pays is None:
+        return f"{name} is certainly faster with no number of users here, and slower with {stops}."
     if pays == users[-1]:
         return f"{name} still pays with {_people(pays)}: {gains[pays].words}."
     if stops is None:

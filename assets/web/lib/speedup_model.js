@@ -5,7 +5,7 @@ export function expectedTokens(alpha, gamma) {
   return alpha >= 1 ? gamma + 1 : (1 - alpha ** (gamma + 1)) / (1 - alpha);
 }
 
-// v at any width: linear between measured widths, and beyond them along the last slope.
+// v at any width: linear between measured widths, and beyond them along the last slope, or the mean one if steeper.
 export function interpolate(v, width) {
   if (width in v) return v[width];
   const widths = Object.keys(v).map(Number).sort((a, b) => a - b);
@@ -13,7 +13,9 @@ export function interpolate(v, width) {
   let right = widths.findIndex(known => known > width);
   if (right < 0) right = widths.length - 1;
   const low = widths[Math.max(right - 1, 0)], high = widths[Math.max(right, 1)];
-  return v[low] + (v[high] - v[low]) * (width - low) / (high - low);
+  const slopeFrom = known => (v[high] - v[known]) / (high - known);
+  if (width > high) return v[high] + Math.max(slopeFrom(low), slopeFrom(widths[0]), 0) * (width - high);
+  return v[low] + slopeFrom(low) * (width - low);
 }
 
 export function idealisedSpeedup(alpha, gamma, c, v) {

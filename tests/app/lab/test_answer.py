@@ -114,7 +114,12 @@ def test_an_engine_without_a_schedule_gets_the_length_for_the_load():
 def test_a_load_that_is_not_measured_yet_is_predicted_but_never_above_a_smaller_one_that_was_measured():
     assert "(predicted)" in view.sentences(result())["answer"]
     partly = result(load(3, "eagle", 2, 0.8), load(3, "eagle", 1, 0.85))
-    assert view.sentences(partly)["answer"].startswith("For 8 users at once do not draft")
+    assert "do not draft: with fewer users no setting was as fast" in view.sentences(partly)["answer"]
+    once = result(cells=(cell("none", 0, 1.0), cell("eagle", 1, 1.2, None), cell("eagle", 2, 1.43, None)))
+    assert "do not draft yet: with fewer users no difference was certain" in view.sentences(once)["answer"]
+    few = replace(PLAN, users=64, place="h100-8b")
+    nearly = result(cells=(cell("none", 0, 1.0), cell("ngram", 1, 1.0, tau=1.004)), plan=few)
+    assert nearly.predicted(("ngram", 1), 1).tone == "level", "a prediction a hair above 1"
     assert schedule(partly, "eagle") == ((1, 1, 2), (2, 512, 0))
 
 
@@ -127,6 +132,13 @@ def test_another_place_is_predicted_and_says_so(place):
     assert found.at(64)["ngram", 4].value < found.at(1)["ngram", 4].value <= 1.8
     assert PLACES[place].names[0] in view.recipes(found, models) and '"x":[1' in view.picture(found)
     assert plan.NONE in found.at(64)
+
+
+def test_a_prediction_far_past_the_widest_pass_measured_is_never_more_than_the_tokens_allow():
+    odd = {name: CostModel(0.1, {1: 1.0, 8: 1.2, 12: 1.3, 16: 1.2}, 256, 0.03) for name in COSTS}
+    found = replace(result(plan=replace(PLAN, users=64)), costs=odd)
+    values = [found.predicted(("eagle", 2), users).value for users in view.CURVE]
+    assert all(0 < value <= 1.8 for value in values) and values[-1] < values[0]
 
 
 def form(**changes) -> list:

@@ -69,7 +69,7 @@ def test_the_medians_and_the_spread_are_shown():
 
 def test_repeats_are_measured_in_turn_and_the_page_says_how_many(repeats, worker):
     screens = measured(repeats, Session(whole(), plain()), 5)
-    assert [config.method for config in worker.runs] == ["ngram", "none"] * 4
+    assert [config.method for config in worker.runs] == ["ngram", "none"] * 5, "a run of a file is not one of them"
     last = screens[-1]
     assert "medians of 5 runs each" in said(last)["text"] and "Measured 5 times in turn" in said(last)["text"]
     assert "medians of 5" in line(Screen(last), "numbers")["tiles"]["speedup"][1]
@@ -123,5 +123,7 @@ def test_medians_take_the_place_of_the_recording_and_a_spread_around_one_is_leve
     assert said(last)["kind"] == "quiet" and "in truth anything from 0.00 to" in said(last)["text"]
     again = list(handlers.run(VISITOR, RunPress(), *values.values()))[-1]
     assert "medians of 3 runs each" in said(again)["text"] and "in truth anything" in said(again)["text"]
+    assert [config.method for config in worker.runs] == ["ngram", "none"] * 3, "the first of them was measured here"
     newest = repeating.session
+    assert line(Screen(handlers.replay(RunPress(), newest)), "numbers")["tone"] == "level", "their interval is kept"
     assert repeats.end(repeating)[2] == newest != press.session and repeats.end(repeating)[2] is SKIP

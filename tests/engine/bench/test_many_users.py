@@ -29,7 +29,7 @@ def test_rows_divide_by_plain_decoding_of_the_same_users_and_of_the_fewest():
     lm, none, more = rows(numbers, is_greedy=True)
     assert (none.total_tokens_per_second, none.tokens_per_second, none.over_plain) == (2.0, 1.0, 1.0), "both repeats"
     assert (lm.total_tokens_per_second, lm.over_plain, lm.over_fewest_users) == (4.0, 2.0, 2.0)
-    assert (lm.all_writing_tokens_per_second, lm.predicted_tokens_per_second, lm.all_writing_over_plain) == (8, 10, 2)
+    assert (lm.all_writing_tokens_per_second, lm.predicted_tokens_per_second, lm.all_writing_over_plain) == (8, 10, 2.4)
     assert (lm.differs, lm.acceptance, lm.drafted_per_round, lm.ttft) == (1, 0.75, 1.5, 0.6)
     assert none.predicted_tokens_per_second == 4.0, "a plain step took half a second, so that it is as measured"
     assert more.over_plain is None and more.all_writing_tokens_per_second is None and more.over_fewest_users == 2.0
