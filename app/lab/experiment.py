@@ -27,6 +27,9 @@ from engine.config import RunConfig
 from engine.errors import BadInput, EngineError, Unavailable
 from engine.trace.events import Progress
 
+# Stop is disabled at the end, which would drop the keyboard's focus.
+TO_TAB = "() => { document.querySelector('#lab-tabs [role=tab][aria-selected=true]')?.focus(); return []; }"
+
 
 @dataclass
 class PageState(Press):
@@ -292,7 +295,7 @@ class Wiring:
     ends: Sequence[Component]
 
     def __post_init__(self):
-        self.ends[1].click(self.experiment.stop, None, **QUIET)
+        self.ends[1].click(self.experiment.stop, None, js=TO_TAB, **QUIET)
 
     def on(self, listen: Callable, handler: Callable) -> None:
         """``listen``: how a press is listened to, such as ``button.click``; ``handler`` streams the outputs."""

@@ -118,14 +118,14 @@ def _sure(result: AnswerResult) -> str:
         sure = f"Measured here: {counted}, in turn with plain decoding. Brackets hold the true ratio 95 times in 100."
     else:
         sure = f"Measured here once: {counted}. Let it go on to get intervals."
-    noise = sum(not each.is_possible for each in _all(result))
+    noise, at_end = sum(not each.is_possible for each in _all(result)), "" if result.is_complete else " at the end"
     if noise:
-        sure += f" {_several(noise)} faster than the tokens a pass allow, which is noise: press Measure again."
+        sure += f" {_several(noise)} faster than the tokens a pass allow, which is noise: press Measure again{at_end}."
     if result.loads and not result.is_predicted:
         sure += f" With several users passes were timed over the first {TOKENS_OF_A_LOAD} tokens of each answer;"
         sure += " how many tokens a pass brings is taken from the whole answers."
     if not result.is_complete:
-        sure += " Stopped early: this is what there is so far."
+        sure += " Not everything is measured yet: this is what there is so far."
     return f"{sure} {about_machine(result.busy)}".rstrip()
 
 

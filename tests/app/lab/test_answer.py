@@ -167,7 +167,7 @@ def test_a_question_is_stopped_gone_on_with_and_answered_with_files_and_a_config
         updates.append(update)
         if state.result:
             handlers.stop(VISITOR)
-    assert not state.result.is_complete and "Stopped early" in json.loads(updates[-1].answer)["sure"]
+    assert not state.result.is_complete and "Not everything is measured yet" in json.loads(updates[-1].answer)["sure"]
     handlers.begin(VISITOR, state)
     *_, last = handlers.run(VISITOR, state, *values)
     assert state.result.is_complete and {load.users for load in state.result.loads} == {2}
