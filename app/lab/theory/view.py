@@ -167,7 +167,8 @@ def points_table(measured: PointSet) -> str:
         "repeats",
     )  # fmt: skip
     rows = [_row(point, costs, point.place == best) for point in points]
-    return sheet("Every point: speedup over plain decoding, measured and predicted", heads, rows)
+    caption = f"Every point: speedup over plain decoding, measured and predicted. {about_machine(_busiest(points))}"
+    return sheet(caption.rstrip(), heads, rows)
 
 
 def _row(point: Point, costs: DeviceCosts, is_best: bool) -> list:

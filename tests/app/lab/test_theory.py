@@ -109,6 +109,11 @@ def test_points_come_with_the_costs_their_curves_are_drawn_from():
     assert odd["v"] == {"1": 1.0, "2": 1.0} and "busy" in odd["where"], "no pass takes half the time of a plain one"
 
 
+def test_other_programs_are_said_below_points_that_were_stopped_before_their_end():
+    shared = PairedRun(Sample(*[1] * 6, busy=0.5), Sample(*[1] * 6))
+    assert "Other programs took 50%" in view.points_table(points(replace(point(0.8, 2, 1.4), turns=(shared,))))
+
+
 def test_every_point_comes_once_before_any_comes_twice():
     plan, measured, order = PointPlan((0.3, 0.7), (1, 2), repeats=2), {}, []
     for place in plan.missing(measured):
