@@ -175,7 +175,8 @@ class AnswerResult:
         return [NONE] if self.unpaid_before(users) else fastest(self.at(users))
 
     def unpaid_before(self, users: int) -> list[int]:
-        """Of a load that is not measured, the smaller ones at which drafting was measured not to pay for certain."""
+        """Of a load that is not measured, the smaller ones that were, and at which it is not certain that drafting
+        pays."""
         measured = set() if self.is_predicted else {1, *(load.users for load in self.loads)}
         return [] if users in measured else [each for each in measured if each < users and NONE in self.best(each)]
 

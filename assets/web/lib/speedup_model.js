@@ -13,9 +13,9 @@ export function interpolate(v, width) {
   let right = widths.findIndex(known => known > width);
   if (right < 0) right = widths.length - 1;
   const low = widths[Math.max(right - 1, 0)], high = widths[Math.max(right, 1)];
-  const slopeFrom = known => (v[high] - v[known]) / (high - known);
-  if (width > high) return v[high] + Math.max(slopeFrom(low), slopeFrom(widths[0]), 0) * (width - high);
-  return v[low] + slopeFrom(low) * (width - low);
+  const from = known => (v[high] - v[known]) / (high - known);
+  const slope = width > high ? Math.max(from(low), from(widths[0]), 0) : from(low);
+  return v[high] + slope * (width - high);
 }
 
 export function idealisedSpeedup(alpha, gamma, c, v) {

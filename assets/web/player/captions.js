@@ -20,12 +20,7 @@ export function endCaptions(root) {
 // ``row``: the element of the round's row, below which they stand and whose width they fit. They go as its tokens scroll
 // out of sight, and when the reader inspects one.
 export function showCaptions(root, row, ended) {
-  const box = make('div', 'sl-captions', [makeButton('Got it', leave)], { role: 'note' });
-  function leave() {
-    endCaptions(root);
-    root.querySelector('.sl-rows').focus({ preventScroll: true });      // the button that had the focus is gone
-    ended();
-  }
+  const box = make('div', 'sl-captions', [makeButton('Got it', () => { endCaptions(root); ended(); })], { role: 'note' });
   let width = 0;
   function draw() {
     if (row.clientWidth === width) return;

@@ -137,7 +137,7 @@ export function makeInspector(box, ask, legend, forkOf = () => null) {
     keepFocus();
   }
 
-  // Draws again and gives the focus back to the same button, or to the first where that one has gone.
+  // Draws again and gives the focus back to the same button, or to the first.
   function keepFocus() {
     const at = rolled === null ? 0 : [...box.querySelectorAll('button')].indexOf(document.activeElement);
     draw();

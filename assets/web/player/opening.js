@@ -23,7 +23,7 @@ export function makeOpening(root, { timeline, playback, rows }, { labels, calm, 
 
   function explain(round) {
     const row = rows.nodeOf(round.tokens[0])?.closest('.sl-row');
-    if (row) showCaptions(root, row, () => rows.follow());
+    if (row) showCaptions(root, row, () => { rows.focus(); rows.follow(); });
   }
 
   function begin() {

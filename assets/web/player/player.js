@@ -11,7 +11,6 @@ import { makePlayhead } from './playhead.js';
 import { makeReader } from './reader.js';
 import { makeRoundsView } from './rounds_view.js';
 import { firstBelow, navigateRows } from './row_navigation.js';
-import { endSentence } from './sentences.js';
 import { listenForShortcuts } from './shortcuts.js';
 import { makeStrip } from './strip.js';
 import { makeTexts } from './texts.js';
@@ -33,7 +32,7 @@ export function makePlayer(root, { askAgain = NOTHING, runStarted = NOTHING, hea
   const tooltip = makeTooltip(find('.sl-tip'), frame), parts = { timeline, branch, playback, playhead, rows, texts, tooltip };
   const lane = makeBranchLane(root, parts, { unlock: () => inspection.unlock(), moved: () => moved('clock') }, engine);
   const inspection = makeInspection(root, parts, lane.forkOf), labels = makeLabels(root, timeline, playhead);
-  const transport = makeTransport(root, timeline, playback), strip = makeStrip(find('.sl-strip'), timeline, engine?.alone);
+  const transport = makeTransport(root, timeline, playback), strip = makeStrip(find('.sl-strip'), timeline, engine && (() => { rows.focus(); engine.alone(); }));
   const say = makeNotice(find('.sl-notice')), opening = makeOpening(root, parts, { labels, calm, moved: () => moved('clock') });
 
   // ── drawing ──
@@ -63,34 +62,32 @@ export function makePlayer(root, { askAgain = NOTHING, runStarted = NOTHING, hea
   const tellPlace = () => placed({ timeline, index: place().index, stageNow });
 
   // ── input from the reader ──
-  const toRows = () => frame.focus({ preventScroll: true });
   const actions = {
     play: () => playback.toggle(), start: playback.toStart, end: playback.toEnd,
     'round-back': () => playback.round(-1), 'round-on': () => playback.round(1),
     'token-back': () => playback.step(-1), 'token-on': () => playback.step(1),
     help: () => (help.open ? help.close() : help.showModal()), 'help-close': () => help.close(),
-    close() { inspection.unlock(); toRows(); },
+    close() { inspection.unlock(); rows.focus(); },
     'output-run': () => texts.choose('run'), 'output-branch': () => texts.choose('branch'),
   };
   function tokenAt(node) {
-    const folded = node.closest?.('.sl-list .sl-folded'), chip = node.closest?.('.sl-list .sl-token');
-    return rows.tokenOf(chip || folded?.firstChild);
+    const around = kind => node.closest(`.sl-list .sl-${kind}`);
+    return rows.tokenOf(around('token') || around('folded')?.firstChild);
   }
-  // While rounds come in the list moves on, also between a button's press and its release: the token pressed counts.
-  let pressed = null;
-  const tokenPressed = ({ detail, clientX, clientY }) =>
-    (detail && pressed && Math.hypot(clientX - pressed.x, clientY - pressed.y) < 5 ? pressed.token : undefined);
-  root.addEventListener('pointerdown', ({ target, clientX, clientY }) => { pressed = { token: tokenAt(target), x: clientX, y: clientY }; });
-  root.addEventListener('click', event => {
-    const action = event.target.closest('[data-do]')?.dataset.do;
+  // The list may move on between press and release: the token pressed counts.
+  let press;
+  root.addEventListener('pointerdown', ({ target, x, y }) => { press = { token: tokenAt(target), x, y }; });
+  root.addEventListener('click', ({ target, detail, x, y }) => {
+    const action = target.closest('[data-do]')?.dataset.do;
     if (action) return actions[action]();
-    const token = tokenAt(event.target) ?? tokenPressed(event);
+    const isStill = detail && Math.hypot(x - press?.x, y - press?.y) < 5;
+    const token = tokenAt(target) ?? (isStill && press.token);
     if (token) inspection.toggle(token);
   });
   listenForShortcuts(root, {
     ' ': actions.play, arrowleft: actions['round-back'], arrowright: actions['round-on'], home: actions.start,
     end: actions.end, j: actions['token-back'], k: actions['token-on'], '?': actions.help,
-    escape() { if (inspection.escape()) toRows(); tooltip.hide(); },
+    escape() { if (inspection.escape()) rows.focus(); tooltip.hide(); },
   });
   navigateRows(frame, {
     tokenOf: rows.tokenOf, hide: tooltip.hide, leave: actions.close,
@@ -109,10 +106,9 @@ export function makePlayer(root, { askAgain = NOTHING, runStarted = NOTHING, hea
   const read = makeReader(timeline, branch, {
     started, arrived, missing: askAgain, labelled: labels.show, branched: lane.rebuild, branchEnded: lane.showHeads,
     about() { labels.show(); lane.showHeads(); },
-    finished(line) {
+    finished() {
       labels.show();
       playback.settle();
-      if (!timeline.about.recorded) transport.sayEnd(endSentence(line));
     },
   });
 

@@ -4,8 +4,7 @@
 // vocabulary, so some numbers are known exactly, some only bounded, and some not at all.
 import { siblingsOf } from './siblings.js';
 
-// The draft that a resampled token replaces: the last that was rejected at its place. With typical acceptance siblings of
-// an accepted draft are rejected, too, at a place before.
+// The draft that a resampled token replaces. With typical acceptance siblings of an accepted draft are rejected, too.
 export function rejectedAt({ position }, round) {
   const rejected = round.tokens.filter(other => other.status === 'rejected');
   return rejected.findLast(other => other.position === position) ?? rejected.at(-1);

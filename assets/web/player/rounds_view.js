@@ -204,5 +204,5 @@ export function makeRoundsView(frame, list, timeline, branch) {
 
   const hides = token => token.status === 'discarded' && isFolded((token.branch ? branch.timeline : timeline).rounds[token.round], branch.rowOf(token));
 
-  return { show, reset, rebuild, nodeOf, mark, hides, tokenOf: node => node && tokens.get(node), follow: virtual.stick, scrollTo: index => virtual.scrollToRow(rowOf(index)) };
+  return { show, reset, rebuild, nodeOf, mark, hides, tokenOf: node => node && tokens.get(node), follow: virtual.stick, focus: () => frame.focus({ preventScroll: true }), scrollTo: index => virtual.scrollToRow(rowOf(index)) };
 }

@@ -9,11 +9,7 @@ export function makeStrip(box, timeline, measureAlone = null) {
   const ours = laneNode('run', 'this run'), theirs = laneNode('plain', 'no drafting'), lanes = box.querySelector('.sl-lanes');
   lanes.append(ours.node, theirs.node);
   let plain = null, isMeasuring = false, note = '';
-  const alone = makeButton('', () => {
-    alone.hidden = true;
-    box.closest('.sl-player').querySelector('.sl-rows').focus({ preventScroll: true });    // which a hidden button loses
-    measureAlone();
-  }, 'sl-button sl-alone', { hidden: '' });
+  const alone = makeButton('', () => { alone.hidden = true; measureAlone(); }, 'sl-button sl-alone', { hidden: '' });
   tiles.speedup.append(alone);
 
   function laneNode(kind, name) {

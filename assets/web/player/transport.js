@@ -1,14 +1,14 @@
 // Draws the transport: the place, the slider, the play button and the pace; reads each round out.
 import { make, setText } from '../lib/dom.js';
 import { PACES } from './playback.js';
-import { paceSentence, roundSentence } from './sentences.js';
+import { endSentence, paceSentence, roundSentence } from './sentences.js';
 
 const SILENCE = 1000;    // milliseconds between two announcements
 
 export function makeTransport(root, timeline, playback) {
   const find = selector => root.querySelector(selector);
   const words = find('.sl-place'), pace = find('.sl-pace'), playButton = find('[data-do="play"]'), scrub = find('.sl-scrub');
-  let announced = -1, waiting = {}, timer = null, saidAt = -Infinity;   // the round announced last; sentences to be said
+  let announced = -1, waiting, timer = null, saidAt = -1e9;   // the newest round; its sentence
 
   pace.append(...PACES.map(rate => make('option', '', paceSentence(rate), { value: rate })));
   scrub.addEventListener('input', () => playback.move(Number(scrub.value), 'reader'));
@@ -32,25 +32,18 @@ export function makeTransport(root, timeline, playback) {
     playButton.title = isMoving ? 'Pause (Space)' : 'Play (Space)';
   }
 
+  // The newest round and at last the run's end, at most once a second.
   function announce({ index, step }) {
-    const done = index >= 0 && step < timeline.rounds[index]?.steps ? index - 1 : index;
-    if (done === announced || done < 0) return;
-    announced = done;
-    announceLater({ round: roundSentence(timeline.rounds[done]) });
-  }
-
-  // At most one announcement a second: of the newest round, and then of the run's end.
-  function announceLater(sentences) {
-    waiting = { ...waiting, ...sentences };
+    const { rounds, ended, prefix } = timeline, done = index >= 0 && step < rounds[index]?.steps ? index - 1 : index;
+    const isEnd = ended && done === rounds.length - 1, news = isEnd ? rounds.length : done;
+    if (done < 0 || news === announced) return;
+    announced = news;
+    waiting = roundSentence(rounds[done]) + (isEnd ? ` ${endSentence(ended, prefix > 0)}` : '');
     timer ??= setTimeout(() => {
-      setText(find('.sl-live'), [waiting.round, waiting.end].filter(Boolean).join(' '));
-      [waiting, timer, saidAt] = [{}, null, performance.now()];
+      setText(find('.sl-live'), waiting);
+      [timer, saidAt] = [null, performance.now()];
     }, Math.max(0, saidAt + SILENCE - performance.now()));
   }
 
-  return {
-    show,
-    sayEnd: sentence => announceLater({ end: sentence }),
-    reset() { announced = -1; waiting = {}; },
-  };
+  return { show, reset() { announced = -1; } };
 }
