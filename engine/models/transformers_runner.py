@@ -17,8 +17,8 @@ from engine.device import out_of_memory
 from engine.errors import BadInput, EngineError, Unavailable
 from engine.models.gguf_reader import open_weights
 from engine.models.runner import Tokens
-from engine.weights.checkpoint_dir import GGUF
 from engine.weights.eight_bits import is_read_here
+from engine.weights.gguf_layout import is_prepared
 
 _PREFILL_CHUNK = 512
 _TOLERANCE = {torch.float32: 1e-3, torch.float16: 0.1, torch.bfloat16: 0.5}
@@ -133,7 +133,7 @@ def load_transformers(folder: Path, dtype: torch.dtype, device: str):
     bars = transformers_logging.is_progress_bar_enabled()
     transformers_logging.disable_progress_bar()
     try:
-        model, absent = (_from_gguf if (folder / GGUF).is_file() else _from_folder)(folder, dtype, device)
+        model, absent = (_from_gguf if is_prepared(folder) else _from_folder)(folder, dtype, device)
     except EngineError:
         raise
     except Exception as error:  # architectures fail to load in many ways
