@@ -5,6 +5,7 @@ weights of a row.
 """
 
 import json
+from collections.abc import Collection
 from pathlib import Path
 
 import numpy as np
@@ -27,6 +28,7 @@ class GgufReader:
 
     def __init__(self, folder: Path, dtype: torch.dtype, device: str):
         self.folder, self.dtype, self.device = Path(folder), dtype, device
+        self.read: set[str] = set()
         try:
             self._layout = json.loads((self.folder / LAYOUT).read_text(encoding="utf-8"))
             config = json.loads((self.folder / "config.json").read_text(encoding="utf-8"))
@@ -34,6 +36,10 @@ class GgufReader:
             self._data = np.memmap(self.folder / GGUF, mode="r")
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise Unavailable(f"The weights in {self.folder} are damaged. {AGAIN}") from error
+
+    @property
+    def names(self) -> Collection[str]:
+        return self._layout.keys()
 
     def __contains__(self, name: str) -> bool:
         return name in self._layout
@@ -68,6 +74,7 @@ class GgufReader:
         stored = tuple(self._layout[name]["shape"])
         if shape and stored != shape:
             raise Unavailable(f"{name} in {self.folder} is {stored}, but config.json says {shape}.")
+        self.read.add(name)
         return self._layout[name]
 
     def _bytes(self, place: dict) -> np.ndarray:

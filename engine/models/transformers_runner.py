@@ -16,6 +16,7 @@ from transformers.utils import logging as transformers_logging
 from engine.device import out_of_memory
 from engine.errors import BadInput, EngineError, Unavailable
 from engine.models.gguf_reader import open_weights
+from engine.models.marks import without_marks
 from engine.models.runner import Tokens
 from engine.weights.checkpoint_dir import GGUF
 from engine.weights.eight_bits import is_read_here
@@ -133,7 +134,8 @@ def load_transformers(folder: Path, dtype: torch.dtype, device: str):
     bars = transformers_logging.is_progress_bar_enabled()
     transformers_logging.disable_progress_bar()
     try:
-        model, absent = (_from_gguf if (folder / GGUF).is_file() else _from_folder)(folder, dtype, device)
+        with without_marks(folder) as clean:
+            model, absent = (_from_gguf if (folder / GGUF).is_file() else _from_folder)(clean, dtype, device)
     except EngineError:
         raise
     except Exception as error:  # architectures fail to load in many ways
