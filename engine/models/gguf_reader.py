@@ -28,6 +28,7 @@ class GgufReader:
 
     def __init__(self, folder: Path, dtype: torch.dtype, device: str):
         self.folder, self.dtype, self.device = Path(folder), dtype, device
+        self.read: set[str] = set()
         try:
             self._places = places(self.folder)
             config = json.loads((self.folder / "config.json").read_text(encoding="utf-8"))
@@ -83,6 +84,7 @@ class GgufReader:
         stored = tuple(self._places[name]["shape"])
         if shape and stored != shape:
             raise Unavailable(f"{name} in {self.folder} is {stored}, but config.json says {shape}.")
+        self.read.add(name)
         return self._places[name]
 
     def _rows(self, place: dict, start: int = 0, end: int | None = None) -> np.ndarray:
