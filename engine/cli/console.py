@@ -14,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from engine.config import LOSSY, is_lossy
-from engine.trace.events import STATUSES, CostModel, Round, Token
+from engine.trace.events import STATUSES, CostModel, Event, Round, Token
 from engine.trace.metrics import (
     PARTS,
     Interval,
@@ -100,7 +100,15 @@ class RoundPrinter:
         self._console, self._unicode = console, _unicode(console)
         self._has_legend = self._open = False
 
-    def show(self, round_: Round) -> None:
+    def show(self, event: Event) -> None:
+        """A round with its tokens; of a run's start and end the notes, on stderr."""
+        if isinstance(event, Round):
+            return self._show_round(event)
+        self.end()
+        for note in event.notes:
+            say(note)
+
+    def _show_round(self, round_: Round) -> None:
         if not self._has_legend:
             self._console.print(legend(self._console))
             self._has_legend = True

@@ -101,7 +101,7 @@ def _follow(job, printer=None):
             events = [event for _, event in entries]
             builder.add(events)
             for event in events:
-                if printer is not None and hasattr(event, "tokens"):
+                if printer is not None:
                     printer.show(event)
             if interrupted.is_set():
                 job.cancel()
@@ -193,8 +193,8 @@ def replay(file: Annotated[Path, typer.Argument(help="A trace file that `run --t
     result, out = load(file), screen()
     for each in filter(None, (result, result.branch)):
         printer = console.RoundPrinter(out)
-        for round_ in each.rounds:
-            printer.show(round_)
+        for event in filter(None, (each.started, *each.rounds, each.finished)):
+            printer.show(event)
         printer.end()
         console.forced_token(out, each)
         console.answer(out, each)
@@ -278,6 +278,7 @@ def calibrate(
     with progress() as show:
         engine.on_progress(show)
         measured = {method: engine.costs(method, again) for method in engine.drafts.usable()}
+    options.say_unusable(engine)
     for method, costs in measured.items():
         out.print(f"{method}: {costs_line(costs)}", soft_wrap=True)
     engine.close()
