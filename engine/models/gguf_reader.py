@@ -13,12 +13,12 @@ import torch
 from engine.errors import Unavailable
 from engine.models.grouped import GROUP, GroupedWeight
 from engine.models.safetensors_reader import TensorReader
-from engine.weights.checkpoint_dir import AGAIN, GGUF, LAYOUT
+from engine.weights.checkpoint_dir import AGAIN, GGUF, LAYOUT, is_prepared
 
 
 def open_weights(folder: Path, dtype: torch.dtype, device: str):
     """Returns the reader of a folder's weights. Raises Unavailable for missing or damaged files."""
-    kind = GgufReader if (Path(folder) / GGUF).is_file() else TensorReader
+    kind = GgufReader if is_prepared(Path(folder)) else TensorReader
     return kind(folder, dtype, device)
 
 

@@ -6,19 +6,19 @@ appends tokens, rolls them back and appends them again: the logits must be the s
 
 from collections.abc import Callable, Sequence
 from copy import copy
-from importlib.util import find_spec
 from pathlib import Path
 
 import torch
-from transformers import AutoConfig, AutoModelForCausalLM, DynamicCache
+from transformers import MODEL_FOR_CAUSAL_LM_MAPPING, AutoConfig, AutoModelForCausalLM, DynamicCache
 from transformers.utils import logging as transformers_logging
 
 from engine.device import out_of_memory
 from engine.errors import BadInput, EngineError, Unavailable
 from engine.models.gguf_reader import open_weights
 from engine.models.runner import Tokens
-from engine.weights.checkpoint_dir import GGUF
+from engine.weights.checkpoint_dir import is_prepared
 from engine.weights.eight_bits import is_read_here
+from engine.weights.rounded_kinds import rounding_problem
 
 _PREFILL_CHUNK = 512
 _TOLERANCE = {torch.float32: 1e-3, torch.float16: 0.1, torch.bfloat16: 0.5}
@@ -133,7 +133,7 @@ def load_transformers(folder: Path, dtype: torch.dtype, device: str):
     bars = transformers_logging.is_progress_bar_enabled()
     transformers_logging.disable_progress_bar()
     try:
-        model, absent = (_from_gguf if (folder / GGUF).is_file() else _from_folder)(folder, dtype, device)
+        model, absent = (_from_gguf if is_prepared(folder) else _from_folder)(folder, dtype, device)
     except EngineError:
         raise
     except Exception as error:  # architectures fail to load in many ways
@@ -158,8 +158,13 @@ def _from_folder(folder: Path, dtype: torch.dtype, device: str):
         del config.quantization_config
         return _filled(config, folder, dtype, device)
     quantised = quantization is not None
-    if quantised and find_spec("accelerate") is None:
-        raise Unavailable(f"The weights of {folder} are quantised; run `pip install accelerate` to load them.")
+    if problem := rounding_problem(str(folder), config.to_dict()):
+        raise Unavailable(problem)
+    if type(config) not in MODEL_FOR_CAUSAL_LM_MAPPING:
+        raise Unavailable(
+            f"{folder} holds a {config.model_type} model, which transformers does not run as a language model; name "
+            "one that writes text."
+        )
     model, loaded = AutoModelForCausalLM.from_pretrained(
         folder, dtype=dtype, trust_remote_code=False, use_safetensors=True, local_files_only=True,
         output_loading_info=True, device_map={"": device} if quantised else None,

@@ -14,20 +14,28 @@ from pathlib import Path
 from engine.errors import BadInput, Unavailable
 from engine.files import cache_root, read_json, sha256, write_atomically
 from engine.weights.eight_bits import SCALE
+from engine.weights.folder_kinds import contents_of, folder_problem, listing, tokenizer_problem
 from engine.weights.head_kinds import HEAD_KINDS
 
-TOKENIZERS = ("tokenizer.json", "tokenizer.model", "vocab.json")
+TOKENIZERS = ("tokenizer.json", "tekken.json", "tokenizer.model", "vocab.json")
 MANIFEST = "speclens.json"  # in folders that were prepared here: file sizes and the hash of the weights
 GGUF, LAYOUT = "model.gguf", "tensors.json"  # its weights, and where each tensor of them lies
 AGAIN = "Run `python -m engine fetch PAIR` to download it again."
 _INDEX = "model.safetensors.index.json"
 _MAX_HEADER = 100_000_000
+UNREADABLE = (OSError, ValueError, KeyError, TypeError, AttributeError, struct.error)  # of headers and indexes
 _NOT_LOADED = {"embed_tokens.weight", "d2t", "t2d"}  # of a head: the target's embedding, and maps of words
 
 
+def is_prepared(folder: Path) -> bool:
+    """Whether the folder was made here from a GGUF file. In another one, model.gguf is not read beside weights."""
+    return (folder / GGUF).is_file() and (folder / LAYOUT).is_file()
+
+
 def weight_files(folder: Path) -> list[Path]:
-    """Returns the files to load: model.gguf, else those of the index, else model.safetensors, else all safetensors."""
-    if (folder / GGUF).is_file():
+    """Returns the files to load: model.gguf in a prepared folder, else those of the index, else model.safetensors,
+    else all safetensors."""
+    if is_prepared(folder):
         return [folder / GGUF]
     if (folder / _INDEX).is_file():
         shards = json.loads((folder / _INDEX).read_text(encoding="utf-8"))["weight_map"].values()
@@ -46,7 +54,7 @@ def head_method(folder: Path) -> str:
             return method
     try:
         tensors = _tensors(folder)
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, struct.error):  # `damage` describes it
+    except UNREADABLE:  # `damage` describes it
         return ""
     return next((method for method, kind in HEAD_KINDS.items() if kind.tensor in tensors), "")
 
@@ -67,12 +75,11 @@ def missing(folder: Path) -> str | None:
     except (ValueError, KeyError, TypeError, AttributeError):
         return f"{folder / _INDEX} is damaged."
     if not files:
-        pickled = next((f.name for f in folder.iterdir() if f.suffix in {".bin", ".pt", ".pth"}), None)
-        also = f" ({pickled} is a pickle, which is never loaded; save the model as safetensors)" if pickled else ""
-        return f"{folder} has no safetensors weights{also}."
+        return f"{folder} has no safetensors weights."
     if not head_method(folder) and not any((folder / name).is_file() for name in TOKENIZERS):
         return f"{folder} has no tokenizer (tokenizer.json)."
-    return next((f"{folder} lacks {file.name}." for file in files if not file.is_file()), None)
+    absent = [file.name for file in files if not file.is_file()]
+    return f"{folder} lacks {listing(absent)}, which its index names." if absent else None
 
 
 def damage(folder: Path) -> str | None:
@@ -109,8 +116,28 @@ def _layout(file: Path) -> tuple[dict[str, list[int]], int]:
     return {name: t["shape"] for name, t in tensors.items()}, 8 + length + end
 
 
+def other_kind(folder: Path) -> str | None:
+    """Returns a sentence about a path that holds something that is not loaded here; None for a model or a head, which
+    may still be incomplete."""
+    if folder.is_file():
+        return f"{folder} is a file; name the folder that it lies in, with its config.json and tokenizer."
+    if not folder.is_dir() or is_prepared(folder):
+        return None
+    try:
+        tensors = _tensors(folder)
+    except UNREADABLE:  # `damage` describes it
+        tensors = {}
+    contents = contents_of(folder, tensors)
+    if tensors and head_method(folder):
+        return None
+    return folder_problem(contents) or tokenizer_problem(contents)
+
+
 def figures(folder: Path) -> dict[str, int]:
-    """Returns a checkpoint's sizes by the names of ModelSpec. BadInput for an incomplete folder."""
+    """Returns a checkpoint's sizes by the names of ModelSpec. BadInput for a folder that holds something else, or that
+    is incomplete."""
+    if problem := other_kind(folder):
+        raise BadInput(problem)
     if problem := missing(folder) or damage(folder):
         raise BadInput(f"{problem} Name a folder with config.json, a tokenizer and whole *.safetensors files.")
     tensors = _tensors(folder)
