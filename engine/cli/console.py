@@ -7,7 +7,7 @@ Status is never colour alone, so it reads the same through a pipe or with NO_COL
 import os
 import sys
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from rich.console import Console
 from rich.table import Table
@@ -262,8 +262,9 @@ def _share(seconds: float, total: float) -> str:
     return f"{_time(seconds)} ({seconds / total:.0%})" if total else _time(seconds)
 
 
-def pairs_table(pairs) -> Table:
-    """A table with a line per pair; memory is that of the target and its first draft."""
+def pairs_table(pairs, faulty: Collection[str] = ()) -> Table:
+    """A table with a line per pair; memory is that of the target and its first draft. ``faulty``: the names of those
+    that were tried and cannot be loaded."""
     from engine.files import gigabytes
     from engine.weights.specs import methods
 
@@ -280,7 +281,7 @@ def pairs_table(pairs) -> Table:
             " + ".join(_count(m.parameters) for m in models),
             *(gigabytes(pair.memory(dtype, next(iter(pair.drafts), None))) for dtype in ("fp32", "bf16")),
             "yes" if any(m.gated for m in models) else "no",
-            _state(models),
+            "cannot run" if pair.name in faulty else _state(models),
         )
     return table
 

@@ -232,14 +232,18 @@ def branch(
 
 @app.command()
 def pairs(names: Annotated[list[str] | None, typer.Argument(help="All, or these; also of folders.")] = None):
-    """List every pair: models, licence, size, memory, and whether its weights are here."""
+    """List every pair: models, licence, size, memory, and whether its weights are here. Those named are tried."""
     from engine.weights.catalogue import get_pair, load_catalogue
     from engine.weights.preflight import notes
 
-    specs, out = [get_pair(name) for name in names or load_catalogue()], screen()
-    out.print(pairs_table(specs))
+    specs, out, reasons = [get_pair(name) for name in names or load_catalogue()], screen(), {}
+    if names:
+        from engine.runtime.trial import faults
+
+        reasons = {spec.name: list(faults(spec).values()) for spec in specs}
+    out.print(pairs_table(specs, {name for name, why in reasons.items() if why}))
     for spec in specs:
-        for note in notes(spec):
+        for note in dict.fromkeys((*reasons.get(spec.name, ()), *notes(spec))):
             out.print(f"{spec.name}: {note}", soft_wrap=True)
 
 

@@ -158,6 +158,17 @@ def _from_folder(folder: Path, dtype: torch.dtype, device: str):
         del config.quantization_config
         return _filled(config, folder, dtype, device)
     quantised = quantization is not None
+    check_kind(folder, config)
+    model, loaded = AutoModelForCausalLM.from_pretrained(
+        folder, dtype=dtype, trust_remote_code=False, use_safetensors=True, local_files_only=True,
+        output_loading_info=True, device_map={"": device} if quantised else None,
+    )  # fmt: skip
+    return model if quantised else model.to(device), loaded["missing_keys"]
+
+
+def check_kind(folder: Path, config) -> None:
+    """Raises Unavailable for weights that were rounded in a way that cannot be read here, and for another kind of model
+    than a language model."""
     if problem := rounding_problem(str(folder), config.to_dict()):
         raise Unavailable(problem)
     if type(config) not in MODEL_FOR_CAUSAL_LM_MAPPING:
@@ -165,11 +176,6 @@ def _from_folder(folder: Path, dtype: torch.dtype, device: str):
             f"{folder} holds a {config.model_type} model, which transformers does not run as a language model; name "
             "one that writes text."
         )
-    model, loaded = AutoModelForCausalLM.from_pretrained(
-        folder, dtype=dtype, trust_remote_code=False, use_safetensors=True, local_files_only=True,
-        output_loading_info=True, device_map={"": device} if quantised else None,
-    )  # fmt: skip
-    return model if quantised else model.to(device), loaded["missing_keys"]
 
 
 def _from_gguf(folder: Path, dtype: torch.dtype, device: str):

@@ -53,14 +53,14 @@ def head_method(folder: Path) -> str:
         if kind.field and kind.field in config:
             return method
     try:
-        tensors = _tensors(folder)
+        tensors = tensor_shapes(folder)
     except UNREADABLE:  # `damage` describes it
         return ""
     return next((method for method, kind in HEAD_KINDS.items() if kind.tensor in tensors), "")
 
 
-def _tensors(folder: Path) -> dict[str, list[int]]:
-    """The shapes of a folder's tensors by name."""
+def tensor_shapes(folder: Path) -> dict[str, list[int]]:
+    """Returns the shapes of a folder's tensors by name. Raises one of `UNREADABLE`."""
     return {name: shape for file in weight_files(folder) for name, shape in _layout(file)[0].items()}
 
 
@@ -124,7 +124,7 @@ def other_kind(folder: Path) -> str | None:
     if not folder.is_dir() or is_prepared(folder):
         return None
     try:
-        tensors = _tensors(folder)
+        tensors = tensor_shapes(folder)
     except UNREADABLE:  # `damage` describes it
         tensors = {}
     contents = contents_of(folder, tensors)
@@ -140,7 +140,7 @@ def figures(folder: Path) -> dict[str, int]:
         raise BadInput(problem)
     if problem := missing(folder) or damage(folder):
         raise BadInput(f"{problem} Name a folder with config.json, a tokenizer and whole *.safetensors files.")
-    tensors = _tensors(folder)
+    tensors = tensor_shapes(folder)
     head = head_method(folder)
     others = {f"{name}{SCALE}" for name in tensors} | (_NOT_LOADED if head else set())
     parameters = sum(prod(shape) for name, shape in tensors.items() if name not in others)
