@@ -16,8 +16,8 @@ from engine.device import out_of_memory
 from engine.errors import BadInput, EngineError, Unavailable
 from engine.models.gguf_reader import open_weights
 from engine.models.runner import Tokens
-from engine.weights.checkpoint_dir import is_prepared
 from engine.weights.eight_bits import is_read_here
+from engine.weights.gguf_layout import is_prepared
 from engine.weights.rounded_kinds import rounding_problem
 
 _PREFILL_CHUNK = 512

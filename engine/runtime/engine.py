@@ -34,7 +34,7 @@ from engine.runtime.request import Request
 from engine.trace.events import CostModel, Event
 from engine.trace.speedup_model import best_batch
 from engine.weights.catalogue import get_pair
-from engine.weights.checkpoint_dir import GGUF, is_prepared
+from engine.weights.gguf_layout import gguf_files, is_prepared
 from engine.weights.preflight import check_pair
 from engine.weights.specs import PairSpec, methods
 
@@ -81,7 +81,8 @@ class Engine:
     @property
     def gguf(self) -> Path | None:
         """The file that the target was read from, where it is a GGUF file."""
-        return self.target.folder / GGUF if is_prepared(self.target.folder) else None
+        folder = self.target.folder
+        return gguf_files(folder)[0] if is_prepared(folder) else None
 
     def has(self, method: str) -> bool:
         """Whether everything the method needs is loaded."""

@@ -4,19 +4,23 @@ Each is built as a load builds it, but on torch's "meta" device. That looks ever
 shape with config.json, and reads headers only.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import torch
 from transformers import AutoModelForCausalLM
 
 from engine.errors import EngineError, Unavailable
+from engine.models.gguf_reader import GgufReader
 from engine.models.heads import load_head
-from engine.models.llama import unsupported
-from engine.models.loader import LoadedModel, load_model
+from engine.models.llama import LlamaModel, unsupported
+from engine.models.loader import load_model
 from engine.models.transformers_config import load_config, load_tokenizer
 from engine.models.transformers_runner import check_kind, first_line
 from engine.runtime.pair_models import NEEDS_STATES
-from engine.weights.checkpoint_dir import is_prepared, tensor_shapes
+from engine.weights.checkpoint_dir import tensor_shapes
+from engine.weights.gguf_layout import is_prepared
 from engine.weights.specs import PairSpec
 from engine.weights.store import locate
 from engine.weights.vocabulary import Vocabulary, needs_translation
@@ -24,12 +28,12 @@ from engine.weights.vocabulary import Vocabulary, needs_translation
 
 def faults(pair: PairSpec) -> dict[str, str]:
     """Why the target, or a draft in a folder, could not be loaded: sentences by "target" or the draft's method. Models
-    that are not here yet, and weights that were prepared here, are not tried."""
+    that are not here yet are not tried."""
     try:
         folder = locate(pair.target)
         if folder is None:
             return {}
-        tokenizer, target, has_states = load_tokenizer(folder), _try_model(folder), not unsupported(load_config(folder))
+        tokenizer, target = load_tokenizer(folder), _try_model(folder)
     except EngineError as error:
         return {"target": str(error)}
     reasons = {}
@@ -37,7 +41,7 @@ def faults(pair: PairSpec) -> dict[str, str]:
         try:
             if spec.folder is None or (folder := locate(spec)) is None:
                 continue
-            if spec.head and not has_states:
+            if spec.head and target is None:
                 reasons[method] = NEEDS_STATES.format(spec.name)
             elif spec.head:
                 _try_head(method, folder, target)
@@ -49,22 +53,38 @@ def faults(pair: PairSpec) -> dict[str, str]:
     return reasons
 
 
-def _try_model(folder: Path) -> LoadedModel | None:
+class _GgufShapes(GgufReader):
+    """Gives tensors without values, because those of a GGUF file would be computed."""
+
+    def __call__(self, name: str, shape: tuple[int, ...] | None = None) -> torch.Tensor:
+        return torch.empty(self._place(name, shape)["shape"], dtype=self.dtype, device=self.device)
+
+
+def _try_model(folder: Path) -> LlamaModel | None:
     """The model without its weights; None where our own decoder does not run it. Raises Unavailable."""
     config = load_config(folder)
     if unsupported(config):
         _try_with_transformers(folder, config)
         return None
-    return None if is_prepared(folder) else load_model(folder, "meta", "fp32")
+    if not is_prepared(folder):
+        return load_model(folder, "meta", "fp32").runner.model
+    with _misfits(folder):
+        shapes = _GgufShapes(folder, torch.float32, "meta")
+        return LlamaModel(folder, config, torch.float32, "meta", weights=shapes)
 
 
-def _try_head(method: str, folder: Path, target: LoadedModel | None) -> None:
-    if target is not None:
-        try:
-            with torch.inference_mode():
-                load_head(method, folder, target.runner.model)
-        except (RuntimeError, TypeError, AttributeError, KeyError) as error:
-            raise Unavailable(f"The weights in {folder} do not fit its config.json: {first_line(error)}") from error
+def _try_head(method: str, folder: Path, target: LlamaModel) -> None:
+    with _misfits(folder), torch.inference_mode():
+        load_head(method, folder, target)
+
+
+@contextmanager
+def _misfits(folder: Path) -> Iterator[None]:
+    """Raises Unavailable for tensors that do not fit together."""
+    try:
+        yield
+    except (RuntimeError, TypeError, AttributeError, KeyError) as error:
+        raise Unavailable(f"The weights in {folder} do not fit its config.json: {first_line(error)}") from error
 
 
 def _try_with_transformers(folder: Path, config) -> None:

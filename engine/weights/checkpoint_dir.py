@@ -15,11 +15,11 @@ from engine.errors import BadInput, Unavailable
 from engine.files import cache_root, read_json, sha256, write_atomically
 from engine.weights.eight_bits import SCALE
 from engine.weights.folder_kinds import contents_of, folder_problem, listing, tokenizer_problem
+from engine.weights.gguf_layout import GGUF, changed_source, gguf_files, is_prepared, places
 from engine.weights.head_kinds import HEAD_KINDS
 
 TOKENIZERS = ("tokenizer.json", "tekken.json", "tokenizer.model", "vocab.json")
 MANIFEST = "speclens.json"  # in folders that were prepared here: file sizes and the hash of the weights
-GGUF, LAYOUT = "model.gguf", "tensors.json"  # its weights, and where each tensor of them lies
 AGAIN = "Run `python -m engine fetch PAIR` to download it again."
 _INDEX = "model.safetensors.index.json"
 _MAX_HEADER = 100_000_000
@@ -27,16 +27,11 @@ UNREADABLE = (OSError, ValueError, KeyError, TypeError, AttributeError, struct.e
 _NOT_LOADED = {"embed_tokens.weight", "d2t", "t2d"}  # of a head: the target's embedding, and maps of words
 
 
-def is_prepared(folder: Path) -> bool:
-    """Whether the folder was made here from a GGUF file. In another one, model.gguf is not read beside weights."""
-    return (folder / GGUF).is_file() and (folder / LAYOUT).is_file()
-
-
 def weight_files(folder: Path) -> list[Path]:
-    """Returns the files to load: model.gguf in a prepared folder, else those of the index, else model.safetensors,
-    else all safetensors."""
+    """Returns the files to load: those of GGUF in a folder that was prepared for them, else those of the index, else
+    model.safetensors, else all safetensors."""
     if is_prepared(folder):
-        return [folder / GGUF]
+        return gguf_files(folder)
     if (folder / _INDEX).is_file():
         shards = json.loads((folder / _INDEX).read_text(encoding="utf-8"))["weight_map"].values()
         return [folder / Path(shard).name for shard in sorted(set(shards))]
@@ -61,6 +56,8 @@ def head_method(folder: Path) -> str:
 
 def tensor_shapes(folder: Path) -> dict[str, list[int]]:
     """Returns the shapes of a folder's tensors by name. Raises one of `UNREADABLE`."""
+    if is_prepared(folder):
+        return {name: place["shape"] for name, place in places(folder).items()}
     return {name: shape for file in weight_files(folder) for name, shape in _layout(file)[0].items()}
 
 
@@ -89,10 +86,12 @@ def damage(folder: Path) -> str | None:
             return f"{folder / 'config.json'} is damaged."
     except ValueError:
         return f"{folder / 'config.json'} is damaged."
+    if problem := changed_source(folder):
+        return problem
     for file in weight_files(folder):
         size = file.stat().st_size
         try:
-            expected = _layout(file)[1]
+            expected = _expected_size(folder, file)
         except (ValueError, KeyError, TypeError, AttributeError, struct.error):
             return f"{file} is damaged (its header cannot be read)."
         if size != expected:
@@ -100,12 +99,16 @@ def damage(folder: Path) -> str | None:
     return None
 
 
+def _expected_size(folder: Path, file: Path) -> int:
+    if not is_prepared(folder):
+        return _layout(file)[1]
+    if file.parent != folder:  # a file of the user's own is as it was when its header was read
+        return file.stat().st_size
+    return max(place["offset"] + place["bytes"] for place in places(folder).values())
+
+
 def _layout(file: Path) -> tuple[dict[str, list[int]], int]:
-    """Returns the shapes of the tensors by name, and the expected file size: from the header, or from the list beside a
-    GGUF file."""
-    if file.name == GGUF:
-        places = json.loads((file.parent / LAYOUT).read_text(encoding="utf-8"))
-        return {name: p["shape"] for name, p in places.items()}, max(p["offset"] + p["bytes"] for p in places.values())
+    """Returns the shapes of the tensors by name, and the expected file size, from the header."""
     with open(file, "rb") as f:
         length = struct.unpack("<Q", f.read(8))[0]
         if length > _MAX_HEADER:

@@ -85,8 +85,6 @@ def _files(model: ModelSpec, faults: Mapping[str, str] | None) -> str:
         return "; ".join(f"{role}: {reason}" for role, reason in faults.items())
     if faults is None or locate(model) is None:
         return "not tried before they are here"
-    if model.gguf:
-        return "as they were prepared here"
     return "each tensor has the name and the shape that config.json asks for, and the tokenizer can be read"
 
 

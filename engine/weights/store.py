@@ -106,7 +106,7 @@ def _fetch_gguf(model: ModelSpec, say: ProgressCallback) -> Path:
                 file = _gguf_file(model, work, lambda f, message: say(0.8 * f, message))
                 say(0.8, f"Preparing {model.name}")
                 (work / "model").mkdir()
-                prepare(file, work / "model")
+                prepare([file], work / "model")
                 write_manifest(work / "model")
                 if final.exists():
                     os.replace(final, work / "damaged")

@@ -52,8 +52,6 @@ KINDS = {
     "a gguf beside": (MODEL | {"model.gguf": "GGUF"}, []),
     "a pickle beside": (MODEL | {"pytorch_model.bin": POINTER}, []),
     "a stale download beside": (MODEL | {".cache/huggingface/download/x.incomplete": "1"}, []),
-    "gguf alone": (without(*WEIGHTS, **{"a-Q4_K_M.gguf": "GGUF"}), ["holds GGUF files", "safetensors"]),
-    "gguf in parts": ({"a-00001-of-00003.gguf": "", "a-00003-of-00003.gguf": ""}, ["lacks a-00002-of-00003.gguf"]),
     "nothing": ({}, ["is empty"]),
     "lora": ({"adapter_config.json": LORA, "adapter_model.safetensors": tensors()},
              [r"holds an adapter \(LORA\)", "merge it with its base model, Qwen/Qwen2.5-0.5B", "merge_and_unload"]),
