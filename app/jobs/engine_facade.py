@@ -88,6 +88,7 @@ class EngineFacade:
         EngineError."""
         from engine.runtime.engine import choose_device  # first: see Worker._run
         from engine.runtime.calibration import seconds_per_byte  # isort: skip
+        from engine.runtime.trial import faults  # isort: skip
         from engine.weights.fitness import fitness
         from engine.weights.own_models import hub_name, look_up
 
@@ -97,7 +98,7 @@ class EngineFacade:
         known = next(iter(load_catalogue().values()))
         where = self._calibrations(known.name)
         per_byte = seconds_per_byte(*where, known.target) if where else {}
-        return _offered(spec), fitness(spec, device, per_byte)
+        return _offered(spec), fitness(spec, device, per_byte, faults=faults(spec))
 
     def problems(self, pair: str, method: str, precision: str, fetch: bool) -> list[str]:
         """Why a pair cannot run here, in sentences. The loaded pair's memory counts as free, because it would be

@@ -52,7 +52,8 @@ class SpeculativeDecoder:
     """One run. ``gamma_policy`` chooses γ; ``eos_ids`` end a text; ``cancelled`` is polled once a round; tests and
     experiments replace ``rules``; ``copy_from``: as in `DrafterSetup`; ``sharers``: how many runs share its passes.
     ``committed``: the ids of prompt and output so far; ``text``: the decoded output; ``reason``: why the run ended,
-    None before; ``first_round`` and ``last_round``: None before. Times are in seconds."""
+    None before; ``first_round`` and ``last_round``: None before; ``notes``: those of `RunFinished`. Times are in
+    seconds."""
 
     config: RunConfig
     prompt: Sequence[int]
@@ -75,6 +76,7 @@ class SpeculativeDecoder:
         self.started = self.started or time.perf_counter()
         self.committed = list(self.prompt)
         self.text, self._shared_by = "", 1
+        self.notes: list[str] = []
         length = len(self.prompt) + self.config.max_new_tokens
         self.capacity = min(length + MAX_NODES + 2, max(self.target.max_length, length))
         self.uniforms = Uniforms(self.config.seed, self.config.max_new_tokens + MAX_NODES + 2)

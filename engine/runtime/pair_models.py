@@ -18,6 +18,7 @@ from engine.weights.preflight import available_memory
 from engine.weights.specs import ModelSpec, PairSpec
 from engine.weights.store import locate
 
+NEEDS_STATES = "{} reads hidden states, which only our own decoder gives; use another method."
 PLAIN = dict.fromkeys(ROUNDED, "fp32")  # of a draft whose α was not measured rounded
 
 
@@ -74,7 +75,7 @@ class PairModels:
     def _load_head(self, spec: ModelSpec) -> LoadedModel:
         target, folder = self.target, self.folder(spec)
         if not isinstance(target.runner, DecoderRunner):
-            raise Unavailable(f"{spec.name} reads hidden states, which only our own decoder gives; use another method.")
+            raise Unavailable(NEEDS_STATES.format(spec.name))
         self.progress(0.0, f"Loading {spec.name}")
         with torch.inference_mode():
             head, reads = runner_of(spec.head, load_head(spec.head, folder, target.runner.model), target.runner)

@@ -54,6 +54,7 @@ class Request:
             seconds=last.end if last else time.perf_counter() - decoding.started,
             peak_memory=peak_memory(device),
             extra={} if (share := others.share) is None else {"busy": share},
+            notes=tuple(decoding.notes),
         )
 
     def _started(self) -> RunStarted:
@@ -76,6 +77,7 @@ class Request:
             translated=self._translated(),
             exit_layers=self._exit_layers(),
             same_bits=engine.target.runner.same_bits,
+            notes=tuple(self._notes()),
         )
 
     def _prefix(self) -> Iterator[PromptToken]:
@@ -84,6 +86,11 @@ class Request:
         for token in self.config.prefix:
             piece = detokenizer.push(token)
             yield PromptToken(token, piece, detokenizer.label(token, piece))
+
+    def _notes(self) -> list[str]:
+        config = self.config
+        length = len(self.decoding.prompt) + config.max_new_tokens
+        return self.engine.drafts.left_out(length) if config.method == AUTO else []
 
     def _translated(self) -> Translated | None:
         method = self.config.method

@@ -23,27 +23,37 @@ class Fitness:
     precisions: tuple[str, ...]
 
 
-def fitness(pair: PairSpec, device: str, per_byte: Mapping[str, float], free: int | None = None) -> Fitness:
+def fitness(
+    pair: PairSpec,
+    device: str,
+    per_byte: Mapping[str, float],
+    free: int | None = None,
+    faults: Mapping[str, str] | None = None,
+) -> Fitness:
     """``per_byte``: seconds of a plain step ÷ bytes of weights, of a model that was measured here in that precision.
-    ``free``: bytes; None measures them."""
+    ``free``: bytes; None measures them. ``faults``: those of `engine.runtime.trial`; None if nothing was tried. A draft
+    in a folder of its own has to run, too."""
     precisions = DEVICE_PRECISIONS[device.split(":")[0]]
     target, free = pair.target, available_memory(device) if free is None else free
     config = config_of(target)
     family = str(config.get("model_type"))
     decoder = family in FAMILIES
     offered = tuple(p for p in precisions if decoder or p not in ("int8", "int4"))
-    problems = {p: check_pair(pair, None, device, p, free, fetch=True) for p in offered}
+    draft = next((method for method, model in pair.drafts.items() if model.folder), None)
+    problems = {p: check_pair(pair, draft, device, p, free, fetch=True) for p in offered}
     fitting = tuple(p for p in offered if not problems[p])
     reasons = [] if fitting else problems[offered[-1]]
-    if wrong := family_problem(target.name, config):
-        reasons, fitting = [wrong], ()
-    memory = ", ".join(f"{gigabytes(pair.memory(p))} in {p}" for p in offered)
+    wrong = family_problem(target.name, config)
+    if wrong or faults:
+        reasons, fitting = [wrong] if wrong else [*faults.values()], ()
+    memory = ", ".join(f"{gigabytes(pair.memory(p, draft))} in {p}" for p in offered)
     has = f"; {gigabytes(free)} are free" if free is not None else ""
     lines = [
         ("family", f"{family}, {'the engine’s own decoder' if decoder else 'by transformers, which is slower'}"),
         ("size", f"{target.parameters / 1e9:.2f} billion parameters, {_weights(target)}"),
         ("memory", f"{memory}, for a context of {CONTEXT:,} tokens{has}"),
         ("tokenizer", _tokenizer(target)),
+        ("files", _files(target, faults)),
         ("drafts", _drafts(pair)),
         ("a token", _speed(target, fitting or offered, per_byte)),
     ]
@@ -68,6 +78,14 @@ def _tokenizer(model: ModelSpec) -> str:
     if not model.folder:
         return "its own"
     return next(name for name in TOKENIZERS if (model.folder / name).is_file())
+
+
+def _files(model: ModelSpec, faults: Mapping[str, str] | None) -> str:
+    if faults:
+        return "; ".join(f"{role}: {reason}" for role, reason in faults.items())
+    if faults is None or locate(model) is None:
+        return "not tried before they are here"
+    return "each tensor has the name and the shape that config.json asks for, and the tokenizer can be read"
 
 
 def _drafts(pair: PairSpec) -> str:

@@ -52,14 +52,17 @@ def download(model: ModelSpec, say: ProgressCallback, again: bool) -> Path:
 
 def describe(model, most_bytes: int):
     """Asks for a repository's config.json, as an object, and its description: commit, files, licence. ``model``:
-    anything with a repo, a revision and a licence. Raises Unavailable."""
+    anything with a repo, a revision and a licence. The object is empty if the file is absent. Raises
+    Unavailable."""
     from huggingface_hub import HfApi, constants, hf_hub_download
 
     with _errors_as_sentences(model, Path(constants.HF_HUB_CACHE)):
         description = HfApi().model_info(model.repo, revision=model.revision, timeout=10, files_metadata=True)
         sizes = {each.rfilename: each.size or 0 for each in description.siblings or []}
-        if not 0 < sizes.get("config.json", 0) <= most_bytes:
-            raise Unavailable(f"{model.repo} has no config.json, so it is not a model that transformers wrote.")
+        if "config.json" not in sizes:
+            return {}, description
+        if not 0 < sizes["config.json"] <= most_bytes:
+            raise Unavailable(f"The config.json of {model.repo} is empty or too large; name another model.")
         _probe(replace(model, revision=description.sha), "config.json")
         path = hf_hub_download(model.repo, "config.json", revision=description.sha)
     config = read_json(Path(path))

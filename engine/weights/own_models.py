@@ -16,6 +16,8 @@ from engine.errors import BadInput
 from engine.files import cache_root, read_json, write_file
 from engine.weights import hub
 from engine.weights.checkpoint_dir import TOKENIZERS, config_figures
+from engine.weights.folder_kinds import Contents, folder_problem, tokenizer_problem
+from engine.weights.rounded_kinds import rounding_problem
 from engine.weights.specs import ModelSpec
 
 FAMILIES = ("llama", "mistral", "qwen2", "qwen3")  # those of the engine's own decoder
@@ -59,7 +61,9 @@ def look_up(name: str) -> ModelSpec:
     reason; Unavailable where the hub refuses or does not answer."""
     config, description = hub.describe(_Named(name), _TOO_LARGE)
     files = {each.rfilename: each.size or 0 for each in description.siblings or []}
-    if problem := files_problem(name, files) or family_problem(name, config):
+    base = getattr(description.card_data, "base_model", None) or ""
+    contents = Contents(name, files, config, origin=str(base[0] if isinstance(base, list) else base))
+    if problem := folder_problem(contents) or files_problem(contents) or family_problem(name, config):
         raise BadInput(problem)
     licence = getattr(description.card_data, "license", None) or "see its page"
     weights = sum(size for file, size in files.items() if file.endswith(".safetensors") and "/" not in file)
@@ -73,16 +77,17 @@ def look_up(name: str) -> ModelSpec:
     return model
 
 
-def files_problem(name: str, files: dict[str, int]) -> str | None:
-    """Why a repository with these files cannot be loaded, as a sentence; None if it can."""
-    top = [file for file in files if "/" not in file]
-    if not any(file.endswith(".safetensors") for file in top):
-        for ending, kind in ((".gguf", "GGUF files"), (".bin", "pickles"), (".pt", "pickles"), (".pth", "pickles")):
-            if any(file.endswith(ending) for file in top):
-                return f"{name} holds {kind}, which are never loaded from the hub; name one with safetensors weights."
-        return f"{name} has no safetensors weights, the only kind loaded; name another model."
-    if not any(file in top for file in TOKENIZERS):
-        return f"{name} has no tokenizer, so it is a head or a part of a model; name the model that it belongs to."
+def files_problem(contents: Contents) -> str | None:
+    """Which part of a model a repository lacks, as a sentence; None if it has all."""
+    if "config.json" not in contents.files:
+        return f"{contents.where} has no config.json, so it is not a model that transformers wrote."
+    if not contents.weights:
+        return f"{contents.where} has no safetensors weights, the only kind loaded; name another model."
+    if problem := tokenizer_problem(contents):
+        return problem
+    if not any(file in contents.files for file in TOKENIZERS):
+        head = "so it is a head or a part of a model; name the model that it belongs to."
+        return f"{contents.where} has no tokenizer, {head}"
     return None
 
 
@@ -92,12 +97,13 @@ def family_problem(name: str, config: dict) -> str | None:
     text = config | (config.get("text_config") or {})
     if not isinstance(family, str) or not re.fullmatch(r"[\w-]{1,60}", family):
         return f"{name} does not say its family (model_type in config.json); name another model."
-    if config.get("quantization_config"):
-        return f"{name} is stored in rounded weights of another kind; name the model that it was made from."
+    if problem := rounding_problem(name, config):
+        return problem
     if any(mark in text for mark in _RECURRENT) or "linear_attention" in (text.get("layer_types") or []):
         return f"{name} ({family}) keeps a state that cannot be rolled back, so drafts cannot be taken back."
     if family not in FAMILIES and not _in_transformers(family):
-        return f"{name} is of the family {family}, which the transformers installed here does not know."
+        code = ", and code that comes with a model is not run" if config.get("auto_map") else ""
+        return f"{name} is of the family {family}, which the transformers installed here does not know{code}."
     return None
 
 

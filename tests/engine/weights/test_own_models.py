@@ -13,7 +13,7 @@ from engine.errors import BadInput, Unavailable
 from engine.weights import own_models
 from engine.weights.catalogue import get_pair, load_catalogue
 from engine.weights.fitness import fitness
-from engine.weights.own_models import family_problem, files_problem, hub_name, look_up
+from engine.weights.own_models import family_problem, hub_name, look_up
 from engine.weights.store import fetch_pair, locate
 
 NAME = "us/remote"
@@ -96,14 +96,29 @@ def test_one_that_fits_in_fewer_bits_only_is_said_to(served):
     assert "in int4 for a context of 4096 tokens, but cpu has 1.0 GB free" in problem
 
 
-def test_a_repository_that_cannot_be_loaded_is_refused():
-    for files, words in (
-        (["config.json", "pytorch_model.bin", "tokenizer.json"], "holds pickles, which are never loaded"),
-        (["model-Q4_K_M.gguf"], "holds GGUF files"),
-        (["config.json", "onnx/model.safetensors", "tokenizer.json"], "has no safetensors weights"),
-        (["config.json", "model.safetensors"], "has no tokenizer, so it is a head or a part"),
-    ):
-        assert words in files_problem(NAME, dict.fromkeys(files, 1))
+@pytest.mark.parametrize(
+    ("absent", "more", "words"),
+    [
+        ("model.safetensors", [], "pytorch_model.bin is a pickle, which is never loaded"),
+        ("model.safetensors pytorch_model.bin", ["model-Q4_K_M.gguf"], "holds GGUF files"),
+        ("model.safetensors pytorch_model.bin", ["onnx/model.safetensors"], "has no safetensors weights"),
+        ("tokenizer.json", [], "has no tokenizer, so it is a head or a part"),
+        ("tokenizer.json", ["tokenizer.model"], "SentencePiece tokenizer"),
+        (
+            "config.json model.safetensors",
+            ["adapter_config.json", "adapter_model.safetensors"],
+            "merge it with its base",
+        ),
+        ("config.json", ["model_index.json"], "a diffusers pipeline"),
+        ("config.json", [], "has no config.json, so it is not a model that transformers wrote"),
+    ],
+)
+def test_a_repository_that_cannot_be_loaded_is_refused(served, absent, more, words):
+    served.files = {name: data for name, data in served.files.items() if name not in absent.split()}
+    served.files |= dict.fromkeys(more, b"{}")
+    with pytest.raises(BadInput, match=words) as caught:
+        look_up(NAME)
+    assert str(caught.value).startswith(NAME)
 
 
 def test_a_family_that_cannot_run_is_refused():
@@ -113,7 +128,7 @@ def test_a_family_that_cannot_run_is_refused():
         ({"model_type": "nothing_like_it"}, "the transformers installed here does not know"),
         ({"model_type": "mamba", "state_size": 16}, "a state that cannot be rolled back"),
         ({"model_type": "qwen3_next", "layer_types": ["linear_attention"]}, "a state that cannot be rolled back"),
-        ({"model_type": "llama", "quantization_config": {"quant_method": "awq"}}, "rounded weights of another kind"),
+        ({"model_type": "llama", "quantization_config": {"quant_method": "awq"}}, "weights rounded by AWQ"),
     ):
         assert words in family_problem(NAME, config)
 
@@ -153,4 +168,4 @@ def test_the_command_refuses_with_the_reason(served):
     config = json.loads(served.files["config.json"])
     served.files["config.json"] = json.dumps(config | {"quantization_config": {"bits": 4}}).encode()
     result = CliRunner().invoke(main.app, ["check", NAME])
-    assert result.exit_code == 1 and "rounded weights of another kind" in result.output + result.stderr
+    assert result.exit_code == 1 and "holds weights rounded in a way" in result.output + result.stderr
