@@ -73,6 +73,10 @@ class GgufReader:
         place = self._place(name, shape)
         return StoredRows(place["type"], self._rows(place))
 
+    def parts(self, name: str, shape: tuple[int, ...]) -> Iterator[tuple[int, torch.Tensor]]:
+        """Yields a matrix of the vocabulary in parts: the first row's number, and rows in fp32."""
+        return self._dense_parts(self._place(name, shape))
+
     def _dense_parts(self, place: dict) -> Iterator[tuple[int, torch.Tensor]]:
         """Some rows at a time in fp32, so that a large matrix is never whole in fp32 beside what it becomes."""
         for start, end in row_ranges(*place["shape"]):
