@@ -111,7 +111,8 @@ class EngineFacade:
         free = preflight.available_memory(device)
         if free is not None and loaded is not None:
             free += loaded.pair.memory(loaded.precision)
-        spec, dtype = get_pair(pair), choose_precision(precision, device)
+        spec = get_pair(pair)
+        dtype = choose_precision(precision, device, spec.target)
         needed = None if method == AUTO else method  # auto leaves out a draft that does not fit
         return preflight.check_pair(spec, needed, device, dtype, free, fetch=fetch)
 
@@ -189,7 +190,8 @@ class EngineFacade:
         from engine.runtime.calibration import known_draft_costs
         from engine.runtime.engine import choose_precision
 
-        spec, precision = get_pair(pair), choose_precision(AUTO, hardware.device)
+        spec = get_pair(pair)
+        precision = choose_precision(AUTO, hardware.device, spec.target)
         where = self._calibrations(pair)
         known = known_draft_costs(*where, precision) if where else {}
         alone = spec.memory(precision)

@@ -108,9 +108,7 @@ class RoundPrinter:
         for note in event.notes:
             say(note)
         if isinstance(event, RunStarted) and event.draft_dtype and event.costs:
-            say(
-                f"The draft runs in {event.draft_dtype}; one of its steps takes {event.costs.c:.2f} of a plain step (c)."
-            )
+            say(f"The draft runs in {event.draft_dtype}; a step takes {event.costs.c:.2f} of a plain one (c).")
 
     def _show_round(self, round_: Round) -> None:
         if not self._has_legend:

@@ -23,7 +23,7 @@ def look_up_and_describe(name: str, device: str = AUTO) -> None:
         screen().print(f"{label:{width}}  {text}", soft_wrap=True, highlight=False, markup=False)
     if result.problems:
         raise Unavailable(" ".join(result.problems))
-    precision = "" if result.precisions[0] in ("fp32", "bf16") else f" --precision {result.precisions[0]}"
+    precision = f" --precision {result.to_choose}" if result.to_choose else ""
     say(f'It runs here: python -m engine run "Hello" --pair {pair.name}{precision}')
 
 

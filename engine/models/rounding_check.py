@@ -74,10 +74,10 @@ class _LayerByLayer(LlamaModel):
 
 
 class _Layers:
-    """Stands for a list of layers, of which a pass takes a slice and reads one after another."""
+    """Reads the layers of a slice one after another, as a pass takes them."""
 
     def __init__(self, model: _LayerByLayer):
         self._model = model
 
-    def __getitem__(self, wanted: slice):
-        return map(self._model.read_layer, range(self._model.layers_count)[wanted])
+    def __getitem__(self, numbers: slice):
+        return map(self._model.read_layer, range(self._model.layers_count)[numbers])

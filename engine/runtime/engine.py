@@ -233,7 +233,7 @@ def load_engine(
 ) -> Engine:
     """Loads a pair's target. Raises Unavailable before loading if the pair cannot run here."""
     spec, device = get_pair(pair), choose_device(device)
-    precision = choose_precision(precision, device)
+    precision = choose_precision(precision, device, spec.target)
     problems = check_pair(spec, None, device, precision)
     if problems:
         raise Unavailable(" ".join(problems))

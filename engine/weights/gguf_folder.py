@@ -223,7 +223,10 @@ def _write(path: Path, content: dict) -> None:
 
 
 def _copy(source: Path, target: Path) -> None:
-    """A full disk raises OSError."""
+    """Copies the file, or moves one that was downloaded for this folder. A full disk raises OSError."""
+    if target.parent.parent in source.parents:
+        os.replace(source, target)
+        return
     with open(source, "rb") as data, open(target, "wb") as out:
         shutil.copyfileobj(data, out, 2**20)
         out.flush()

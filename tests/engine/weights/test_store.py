@@ -50,7 +50,7 @@ def tiny(tiny_gguf, tmp_path, monkeypatch):
     shutil.copy(tiny_gguf, package / "tiny.gguf")
     monkeypatch.syspath_prepend(str(package.parent))
     size, digest = tiny_gguf.stat().st_size, checkpoint_dir.sha256(tiny_gguf)
-    source = GgufSource("tiny-gguf-package", "1.0", "tiny.gguf", size, digest)
+    source = GgufSource("tiny.gguf", size, digest, "tiny-gguf-package", "1.0")
     known = {"name": "tiny", "gguf": source, "parameters": 10_000, "repo": "us/tiny", "revision": "c" * 40}
     return PairSpec("tiny-pair", "Tiny", replace(get_pair("smollm2-135m").target, **known))
 
