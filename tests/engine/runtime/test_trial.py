@@ -69,6 +69,13 @@ def test_a_tokenizer_that_cannot_be_read_is_a_fault(pairs, tmp_path):
     assert "tokenizer" in reasons["lm"] and "target" not in reasons
 
 
+def test_a_vocabulary_that_transformers_cannot_convert_is_a_fault(pairs, tmp_path):
+    shutil.copytree(pairs.root / "draft", tmp_path / "draft")
+    (tmp_path / "draft" / "tokenizer.json").rename(tmp_path / "draft" / "vocab.json")
+    reason = faults(get_pair(str(tmp_path / "draft")))["target"]
+    assert reason.startswith(f"{tmp_path / 'draft'} has no tokenizer.json") and "add the tokenizer.json of" in reason
+
+
 def test_a_draft_without_a_common_token_is_a_fault(pairs):
     (reason,) = faults(get_pair(f"{pairs.root / 'target'}+{pairs.root / 'stranger'}")).values()
     assert "has no token in common" in reason
