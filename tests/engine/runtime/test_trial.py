@@ -11,6 +11,7 @@ from tiny_models import OTHERS
 from typer.testing import CliRunner
 
 from engine.cli.main import app
+from engine.models.llama import LlamaModel
 from engine.runtime.trial import faults
 from engine.weights.catalogue import get_pair
 
@@ -67,6 +68,15 @@ def test_a_tokenizer_that_cannot_be_read_is_a_fault(pairs, tmp_path):
     (tmp_path / "draft" / "tokenizer.json").write_text("{}")
     reasons = faults(get_pair(f"{pairs.root / 'target'}+{tmp_path / 'draft'}"))
     assert "tokenizer" in reasons["lm"] and "target" not in reasons
+
+
+def test_what_only_values_can_decide_is_not_a_fault(pairs, heads, monkeypatch):
+    monkeypatch.setattr(LlamaModel, "_load", lambda self, weights, progress: bool(torch.ones(1, device=self.device)))
+    assert (
+        faults(get_pair(f"{pairs.root / 'target'}+{pairs.root / 'draft'}"))
+        == faults(get_pair(heads.pair("eagle")))
+        == {}
+    )
 
 
 def test_a_vocabulary_that_transformers_cannot_convert_is_a_fault(pairs, tmp_path):
