@@ -93,7 +93,7 @@ _PARTIAL = ("*.incomplete", "*.part", "*.partial", "*.crdownload", "*.aria2", "*
 
 def _links(c: Contents) -> str | None:
     """Git LFS pointers, and links to nowhere, in the place of files that a load reads."""
-    needed = [*c.weights, *(file for file in c.top if file.startswith("tokenizer"))]
+    needed = [*c.weights, *(file for file in c.top if file.startswith(("tokenizer", "config.json")))]
     if link := next((file for file in needed if c.files[file] < 0), None):
         return f"{c.where}/{link} is a link to a file that is not here; copy the folder with what its links point to."
     if c.folder is None:
@@ -110,7 +110,7 @@ def _empty(c: Contents) -> str | None:
 
 
 def _adapter(c: Contents) -> str | None:
-    if not c.find("adapter_config.json"):
+    if not c.find("adapter_config.json", *(() if c.weights else ("adapter_model.*", "adapters.safetensors"))):
         return None
     kind, base = str(c.adapter.get("peft_type") or "LoRA or alike")[:40], f"its base model{c.of_origin}"
     if c.weights:
