@@ -54,7 +54,12 @@ def facts(run: Trace) -> list[list[str]]:
         ("Shared with", f"{run.others} other runs" if run.others else ""),
         ("Engine", _engine(run)),
     ]
-    lines += [("Device", started.device), ("Precision", started.dtype), ("Versions", ", ".join(versions))]
+    lines += [
+        ("Device", started.device),
+        ("Precision", started.dtype),
+        ("Draft's precision", started.draft_dtype),
+        ("Versions", ", ".join(versions)),
+    ]
     return [[name, _short(value)] for name, value in lines if value]
 
 

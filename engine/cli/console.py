@@ -14,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from engine.config import LOSSY, is_lossy
-from engine.trace.events import STATUSES, CostModel, Event, Round, Token
+from engine.trace.events import STATUSES, CostModel, Event, Round, RunStarted, Token
 from engine.trace.metrics import (
     PARTS,
     Interval,
@@ -107,6 +107,10 @@ class RoundPrinter:
         self.end()
         for note in event.notes:
             say(note)
+        if isinstance(event, RunStarted) and event.draft_dtype and event.costs:
+            say(
+                f"The draft runs in {event.draft_dtype}; one of its steps takes {event.costs.c:.2f} of a plain step (c)."
+            )
 
     def _show_round(self, round_: Round) -> None:
         if not self._has_legend:

@@ -28,6 +28,7 @@ class GgufReader:
 
     def __init__(self, folder: Path, dtype: torch.dtype, device: str):
         self.folder, self.dtype, self.device = Path(folder), dtype, device
+        self.read: set[str] = set()
         try:
             self._places = places(self.folder)
             config = json.loads((self.folder / "config.json").read_text(encoding="utf-8"))
@@ -72,6 +73,10 @@ class GgufReader:
         place = self._place(name, shape)
         return StoredRows(place["type"], self._rows(place))
 
+    def parts(self, name: str, shape: tuple[int, ...]) -> Iterator[tuple[int, torch.Tensor]]:
+        """Yields a matrix of the vocabulary in parts: the first row's number, and rows in fp32."""
+        return self._dense_parts(self._place(name, shape))
+
     def _dense_parts(self, place: dict) -> Iterator[tuple[int, torch.Tensor]]:
         """Some rows at a time in fp32, so that a large matrix is never whole in fp32 beside what it becomes."""
         for start, end in row_ranges(*place["shape"]):
@@ -83,6 +88,7 @@ class GgufReader:
         stored = tuple(self._places[name]["shape"])
         if shape and stored != shape:
             raise Unavailable(f"{name} in {self.folder} is {stored}, but config.json says {shape}.")
+        self.read.add(name)
         return self._places[name]
 
     def _rows(self, place: dict, start: int = 0, end: int | None = None) -> np.ndarray:

@@ -3,7 +3,7 @@
 Dimension key: N outputs, K inputs, G groups = K / 32.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -127,6 +127,15 @@ class RoundedReader:
 
     def __init__(self, reader, bits: int):
         self._reader, self._bits = reader, bits
+        self.folder = reader.folder
+
+    @property
+    def names(self) -> Collection[str]:
+        return self._reader.names
+
+    @property
+    def read(self) -> set[str]:
+        return self._reader.read
 
     def __contains__(self, name: str) -> bool:
         return name in self._reader

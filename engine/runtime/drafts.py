@@ -144,6 +144,16 @@ class Drafts:
         labels = {name: drafts[name].name if name in drafts else name for name in reasons}
         return [f"This run goes without the draft {labels[name]}: {why}" for name, why in reasons.items()]
 
+    def precision(self, method: str) -> str:
+        """The precision that the method's draft runs in; "" where it has none, or is not loaded."""
+        draft = self.loaded.get(draft_of(method))
+        return draft.precision if draft else ""
+
+    def notes(self, method: str) -> list[str]:
+        """Sentences about the drafts of a method that run in another way than asked for."""
+        names = {spec.name for name, spec in self.pair.drafts.items() if method in (name, AUTO) and name in self.loaded}
+        return [note for name, note in self._models.notes.items() if name in names]
+
     def hashes(self, method: str) -> dict[str, str]:
         """Of the loaded weights: of the target, and of the method's draft or corpus if it has one; auto has them
         all."""

@@ -78,6 +78,7 @@ class Request:
             exit_layers=self._exit_layers(),
             same_bits=engine.target.runner.same_bits,
             notes=tuple(self._notes()),
+            draft_dtype=engine.drafts.precision(config.method),
         )
 
     def _prefix(self) -> Iterator[PromptToken]:
@@ -88,9 +89,10 @@ class Request:
             yield PromptToken(token, piece, detokenizer.label(token, piece))
 
     def _notes(self) -> list[str]:
-        config = self.config
+        config, drafts = self.config, self.engine.drafts
         length = len(self.decoding.prompt) + config.max_new_tokens
-        return self.engine.drafts.left_out(length) if config.method == AUTO else []
+        left_out = drafts.left_out(length) if config.method == AUTO else []
+        return left_out + drafts.notes(config.method)
 
     def _translated(self) -> Translated | None:
         method = self.config.method

@@ -206,7 +206,8 @@ class RunStarted:
     last one was forced. ``translated``: None where the draft has the target's tokenizer. ``exit_layers``: how many of
     the target's layers drafted, and how many it has; None without an exit head. ``same_bits``: whether the load found
     that a token's logits have the same bits in every pass over a chain; None where it was not tried. ``notes``:
-    sentences that a reader should see, such as why auto goes without a draft."""
+    sentences that a reader should see, such as why auto goes without a draft. ``draft_dtype``: the precision that the
+    method's draft ran in; empty without one, and in older traces."""
 
     config: dict
     prompt: tuple[PromptToken, ...]
@@ -223,6 +224,7 @@ class RunStarted:
     exit_layers: tuple[int, int] | None = None
     same_bits: bool | None = None
     notes: tuple[str, ...] = ()
+    draft_dtype: str = ""
 
 
 @dataclass(frozen=True, slots=True)

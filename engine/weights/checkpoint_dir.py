@@ -28,15 +28,19 @@ _NOT_LOADED = {"embed_tokens.weight", "d2t", "t2d"}  # of a head: the target's e
 
 
 def weight_files(folder: Path) -> list[Path]:
-    """Returns the files to load: those of GGUF in a folder that was prepared for them, else those of the index, else
-    model.safetensors, else all safetensors."""
+    """Returns the files to load: GGUF files in a folder that was prepared for them, else model.safetensors, else those
+    of the index, else all safetensors (the shards, if there are any). Like transformers, it prefers model.safetensors to
+    an index, which is then of another state of the folder."""
     if is_prepared(folder):
         return gguf_files(folder)
+    if (folder / "model.safetensors").is_file():
+        return [folder / "model.safetensors"]
     if (folder / _INDEX).is_file():
-        shards = json.loads((folder / _INDEX).read_text(encoding="utf-8"))["weight_map"].values()
-        return [folder / Path(shard).name for shard in sorted(set(shards))]
-    single = folder / "model.safetensors"
-    return [single] if single.is_file() else sorted(folder.glob("*.safetensors"))
+        shards = json.loads((folder / _INDEX).read_text(encoding="utf-8-sig"))["weight_map"].values()
+        if not all(Path(shard).name == shard for shard in shards):
+            raise ValueError("shards lie beside their index")
+        return [folder / shard for shard in sorted(set(shards))]
+    return sorted(folder.glob("model-*-of-*.safetensors")) or sorted(folder.glob("*.safetensors"))
 
 
 def head_method(folder: Path) -> str:
@@ -82,7 +86,7 @@ def missing(folder: Path) -> str | None:
 def damage(folder: Path) -> str | None:
     """Returns a sentence about the first truncated or unreadable file of a complete folder; None if there is none."""
     try:
-        if not isinstance(json.loads((folder / "config.json").read_text(encoding="utf-8")), dict):
+        if not isinstance(json.loads((folder / "config.json").read_text(encoding="utf-8-sig")), dict):
             return f"{folder / 'config.json'} is damaged."
     except ValueError:
         return f"{folder / 'config.json'} is damaged."
@@ -149,7 +153,7 @@ def figures(folder: Path) -> dict[str, int]:
     parameters = sum(prod(shape) for name, shape in tensors.items() if name not in others)
     if head and HEAD_KINDS[head].width:
         return _head_figures(folder, tensors, head) | {"parameters": parameters}
-    config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    config = json.loads((folder / "config.json").read_text(encoding="utf-8-sig"))
     return config_figures(config, str(folder / "config.json")) | {"parameters": parameters}
 
 
