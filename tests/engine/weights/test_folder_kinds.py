@@ -57,7 +57,7 @@ KINDS = {
              [r"holds an adapter \(LORA\)", "merge it with its base model, Qwen/Qwen2.5-0.5B", "merge_and_unload"]),
     "lora with tokenizer": (without(*WEIGHTS, **{"adapter_config.json": LORA, "adapter_model.bin": ""}),
                             [r"adapter \(LORA\)"]),
-    "an adapter's weights": (without(*WEIGHTS, **{"adapter_model.safetensors": tensors()}), ["adapter .LoRA or alike."]),
+    "a bare adapter": (without(*WEIGHTS, **{"adapter_model.safetensors": tensors()}), ["adapter .LoRA or alike."]),
     "prompt tuning": ({"adapter_config.json": LORA | {"peft_type": "PROMPT_TUNING"}}, ["cannot be merged; name its"]),
     "lora beside": (MODEL | {"adapter_config.json": LORA}, ["a model and an adapter beside it", "merge both"]),
     "mlx lora": ({"adapter_config.json": {"model": "mlx/m"}, "adapters.safetensors": tensors()},
