@@ -5,9 +5,10 @@ import shutil
 import head_cases
 import pytest
 import torch
+from gguf_files import WORDS, write_gguf
 from head_cases import KINDS
 from safetensors.torch import load_file, save_file
-from tiny_models import OTHERS
+from tiny_models import OTHERS, write
 from typer.testing import CliRunner
 
 from engine.cli.main import app
@@ -68,6 +69,14 @@ def test_a_tokenizer_that_cannot_be_read_is_a_fault(pairs, tmp_path):
     (tmp_path / "draft" / "tokenizer.json").write_text("{}")
     reasons = faults(get_pair(f"{pairs.root / 'target'}+{tmp_path / 'draft'}"))
     assert "tokenizer" in reasons["lm"] and "target" not in reasons
+
+
+def test_a_gguf_file_that_lacks_a_tensor_is_a_fault(own_cache, tmp_path):
+    settings = {"vocab_size": len(WORDS), "max_position_embeddings": 128, "bos_token_id": 1, "eos_token_id": 0}
+    model = write(tmp_path / "made", "llama-tied", **settings)
+    assert faults(get_pair(str(write_gguf(tmp_path / "whole.gguf", model)))) == {}
+    del model.model.layers[1].mlp.down_proj
+    assert f"no tensor '{NAME}'" in faults(get_pair(str(write_gguf(tmp_path / "lacking.gguf", model))))["target"]
 
 
 def test_what_only_values_can_decide_is_not_a_fault(pairs, heads, monkeypatch):
