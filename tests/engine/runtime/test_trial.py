@@ -14,6 +14,7 @@ from typer.testing import CliRunner
 from engine.cli.main import app
 from engine.models.llama import LlamaModel
 from engine.runtime.trial import faults
+from engine.trace.events import CostModel
 from engine.weights.catalogue import get_pair
 
 RECURRENT = ("mamba", "recurrent_gemma")  # refused for their state
@@ -124,3 +125,13 @@ def test_pairs_does_not_call_a_draft_ready_that_lacks_a_tensor(named):
     code, words = call("pairs", named)
     assert code == 0 and "cannot run" in words and f"no tensor '{NAME}'" in words and "ready" not in words
     assert "ready" in call("pairs", named.split("+")[0])[1]
+
+
+def test_run_says_on_stderr_which_draft_it_goes_without(named, monkeypatch):
+    costs = CostModel(0.1, {1: 1.0, 8: 1.5}, 64, 0.001)
+    monkeypatch.setattr("engine.runtime.calibration.measure", lambda *args, **more: costs)
+    asked = ["run", "the cat", "--raw", "--pair", named, "--max-new-tokens", "4"]
+    done = CliRunner().invoke(app, asked)
+    assert done.exit_code == 0 and done.stderr.count("This run goes without the draft lacking: ") == 1
+    code, words = call(*asked, "--method", "lm")
+    assert code == 1 and f"no tensor '{NAME}'" in words
