@@ -34,6 +34,7 @@ def faults(pair: PairSpec) -> dict[str, str]:
         if folder is None:
             return {}
         tokenizer, target = load_tokenizer(folder), _try_model(folder)
+        has_states = not unsupported(load_config(folder))
     except EngineError as error:
         return {"target": str(error)}
     reasons = {}
@@ -41,7 +42,7 @@ def faults(pair: PairSpec) -> dict[str, str]:
         try:
             if spec.folder is None or (folder := locate(spec)) is None:
                 continue
-            if spec.head and target is None:
+            if spec.head and not has_states:
                 reasons[method] = NEEDS_STATES.format(spec.name)
             elif spec.head:
                 _try_head(method, folder, target)
@@ -61,29 +62,36 @@ class _GgufShapes(GgufReader):
 
 
 def _try_model(folder: Path) -> LlamaModel | None:
-    """The model without its weights; None where our own decoder does not run it. Raises Unavailable."""
+    """The model without its weights; None where our own decoder does not run it, or a load looks at values. Raises
+    Unavailable."""
     config = load_config(folder)
     if unsupported(config):
         _try_with_transformers(folder, config)
         return None
-    if not is_prepared(folder):
-        return load_model(folder, "meta", "fp32").runner.model
     with _misfits(folder):
+        if not is_prepared(folder):
+            return load_model(folder, "meta", "fp32").runner.model
         shapes = _GgufShapes(folder, torch.float32, "meta")
         return LlamaModel(folder, config, torch.float32, "meta", weights=shapes)
+    return None
 
 
-def _try_head(method: str, folder: Path, target: LlamaModel) -> None:
-    with _misfits(folder), torch.inference_mode():
-        load_head(method, folder, target)
+def _try_head(method: str, folder: Path, target: LlamaModel | None) -> None:
+    if target is not None:
+        with _misfits(folder), torch.inference_mode():
+            load_head(method, folder, target)
 
 
 @contextmanager
 def _misfits(folder: Path) -> Iterator[None]:
-    """Raises Unavailable for tensors that do not fit together."""
+    """Raises Unavailable for tensors that do not fit together. What only their values can decide is left open."""
     try:
         yield
-    except (RuntimeError, TypeError, AttributeError, KeyError) as error:
+    except (EngineError, RuntimeError, TypeError, AttributeError, KeyError) as error:
+        if "meta tensor" in str(error.__cause__ or error):
+            return
+        if isinstance(error, EngineError):
+            raise
         raise Unavailable(f"The weights in {folder} do not fit its config.json: {first_line(error)}") from error
 
 

@@ -17,7 +17,7 @@ from engine.weights.rounded_kinds import DESCRIPTIONS, rounding_problem
 from engine.weights.weight_formats import FORMATS
 
 _MOST_FILES, _DEEPEST = 5000, 3  # of a listing: someone may name a home folder
-_POINTER, _LONGEST_POINTER = b"version https://git-lfs", 1024
+_POINTER, _LONGEST_POINTER = "version https://git-lfs", 1024
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,8 @@ def contents_of(folder: Path, tensors: Collection[str] = ()) -> Contents:
             folders.clear()
         folders.sort()
     adapter = read_json(folder / "adapter_config.json")
-    origin = str(adapter.get("base_model_name_or_path") or adapter.get("model") or _origin(folder / "README.md"))
+    origin = adapter.get("base_model_name_or_path") or adapter.get("model") or _origin(folder / "README.md")
+    origin = origin if re.fullmatch(r"[\w./:~ -]{1,200}", str(origin)) else ""
     return Contents(str(folder), files, read_json(folder / "config.json"), folder, tensors, origin, adapter)
 
 
@@ -92,13 +93,13 @@ _PARTIAL = ("*.incomplete", "*.part", "*.partial", "*.crdownload", "*.aria2", "*
 
 def _links(c: Contents) -> str | None:
     """Git LFS pointers, and links to nowhere, in the place of files that a load reads."""
-    needed = [*c.weights, *(file for file in c.top if file.startswith("tokenizer"))]
+    needed = [*c.weights, *(file for file in c.top if file.startswith(("tokenizer", "config.json")))]
     if link := next((file for file in needed if c.files[file] < 0), None):
         return f"{c.where}/{link} is a link to a file that is not here; copy the folder with what its links point to."
     if c.folder is None:
         return None
-    small = [file for file in (needed if c.weights else c.top) if c.files[file] <= _LONGEST_POINTER]
-    pointer = next((file for file in small if (c.folder / file).read_bytes().startswith(_POINTER)), None)
+    small = [file for file in (needed if c.weights else c.top) if len(_POINTER) < c.files[file] <= _LONGEST_POINTER]
+    pointer = next((file for file in small if read_text(c.folder / file).startswith(_POINTER)), None)
     if pointer is None:
         return None
     return f"{c.where}/{pointer} is a Git LFS pointer, not the file itself; run `git lfs pull` in that folder."
@@ -109,7 +110,7 @@ def _empty(c: Contents) -> str | None:
 
 
 def _adapter(c: Contents) -> str | None:
-    if not c.find("adapter_config.json"):
+    if not c.find("adapter_config.json", *(() if c.weights else ("adapter_model.*", "adapters.safetensors"))):
         return None
     kind, base = str(c.adapter.get("peft_type") or "LoRA or alike")[:40], f"its base model{c.of_origin}"
     if c.weights:

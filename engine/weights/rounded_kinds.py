@@ -75,7 +75,8 @@ def rounding_problem(where: str, config: dict, tensors: Iterable[str] = (), orig
     if method is None and any(described.get(f"load_in_{bits}bit") for bits in (4, 8)):
         method = "bitsandbytes"
     if method is None and {"group_size", "bits"} <= described.keys():
-        return f"{where} holds weights that MLX rounded to {described['bits']} bits, which only MLX reads; {way_out}."
+        bits = str(described["bits"])[:10]
+        return f"{where} holds weights that MLX rounded to {bits} bits, which only MLX reads; {way_out}."
     if (kind := ROUNDED_KINDS.get(str(method))) is None:
         by = f"by {str(method)[:40]!r}" if method else "in a way that its config.json does not name"
         return f"{where} holds weights rounded {by}, and transformers does not know that kind; {way_out}."

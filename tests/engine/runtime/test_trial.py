@@ -5,13 +5,16 @@ import shutil
 import head_cases
 import pytest
 import torch
+from gguf_files import WORDS, write_gguf
 from head_cases import KINDS
 from safetensors.torch import load_file, save_file
-from tiny_models import OTHERS
+from tiny_models import OTHERS, write
 from typer.testing import CliRunner
 
 from engine.cli.main import app
+from engine.models.llama import LlamaModel
 from engine.runtime.trial import faults
+from engine.trace.events import CostModel
 from engine.weights.catalogue import get_pair
 
 RECURRENT = ("mamba", "recurrent_gemma")  # refused for their state
@@ -69,6 +72,30 @@ def test_a_tokenizer_that_cannot_be_read_is_a_fault(pairs, tmp_path):
     assert "tokenizer" in reasons["lm"] and "target" not in reasons
 
 
+def test_a_gguf_file_that_lacks_a_tensor_is_a_fault(own_cache, tmp_path):
+    settings = {"vocab_size": len(WORDS), "max_position_embeddings": 128, "bos_token_id": 1, "eos_token_id": 0}
+    model = write(tmp_path / "made", "llama-tied", **settings)
+    assert faults(get_pair(str(write_gguf(tmp_path / "whole.gguf", model)))) == {}
+    del model.model.layers[1].mlp.down_proj
+    assert f"no tensor '{NAME}'" in faults(get_pair(str(write_gguf(tmp_path / "lacking.gguf", model))))["target"]
+
+
+def test_what_only_values_can_decide_is_not_a_fault(pairs, heads, monkeypatch):
+    monkeypatch.setattr(LlamaModel, "_load", lambda self, weights, progress: bool(torch.ones(1, device=self.device)))
+    assert (
+        faults(get_pair(f"{pairs.root / 'target'}+{pairs.root / 'draft'}"))
+        == faults(get_pair(heads.pair("eagle")))
+        == {}
+    )
+
+
+def test_a_vocabulary_that_transformers_cannot_convert_is_a_fault(pairs, tmp_path):
+    shutil.copytree(pairs.root / "draft", tmp_path / "draft")
+    (tmp_path / "draft" / "tokenizer.json").rename(tmp_path / "draft" / "vocab.json")
+    reason = faults(get_pair(str(tmp_path / "draft")))["target"]
+    assert reason.startswith(f"{tmp_path / 'draft'} has no tokenizer.json") and "add the tokenizer.json of" in reason
+
+
 def test_a_draft_without_a_common_token_is_a_fault(pairs):
     (reason,) = faults(get_pair(f"{pairs.root / 'target'}+{pairs.root / 'stranger'}")).values()
     assert "has no token in common" in reason
@@ -98,3 +125,13 @@ def test_pairs_does_not_call_a_draft_ready_that_lacks_a_tensor(named):
     code, words = call("pairs", named)
     assert code == 0 and "cannot run" in words and f"no tensor '{NAME}'" in words and "ready" not in words
     assert "ready" in call("pairs", named.split("+")[0])[1]
+
+
+def test_run_says_on_stderr_which_draft_it_goes_without(named, monkeypatch):
+    costs = CostModel(0.1, {1: 1.0, 8: 1.5}, 64, 0.001)
+    monkeypatch.setattr("engine.runtime.calibration.measure", lambda *args, **more: costs)
+    asked = ["run", "the cat", "--raw", "--pair", named, "--max-new-tokens", "4"]
+    done = CliRunner().invoke(app, asked)
+    assert done.exit_code == 0 and done.stderr.count("This run goes without the draft lacking: ") == 1
+    code, words = call(*asked, "--method", "lm")
+    assert code == 1 and f"no tensor '{NAME}'" in words

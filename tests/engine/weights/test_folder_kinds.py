@@ -57,6 +57,7 @@ KINDS = {
              [r"holds an adapter \(LORA\)", "merge it with its base model, Qwen/Qwen2.5-0.5B", "merge_and_unload"]),
     "lora with tokenizer": (without(*WEIGHTS, **{"adapter_config.json": LORA, "adapter_model.bin": ""}),
                             [r"adapter \(LORA\)"]),
+    "a bare adapter": (without(*WEIGHTS, **{"adapter_model.safetensors": tensors()}), ["adapter .LoRA or alike."]),
     "prompt tuning": ({"adapter_config.json": LORA | {"peft_type": "PROMPT_TUNING"}}, ["cannot be merged; name its"]),
     "lora beside": (MODEL | {"adapter_config.json": LORA}, ["a model and an adapter beside it", "merge both"]),
     "mlx lora": ({"adapter_config.json": {"model": "mlx/m"}, "adapters.safetensors": tensors()},
@@ -109,6 +110,7 @@ KINDS = {
     "hub's part": (without(*WEIGHTS, **{".cache/huggingface/download/x.incomplete": "1"}), ["not finished"]),
     "lfs weights": (MODEL | {"model.safetensors": POINTER},
                     ["model.safetensors is a Git LFS pointer, not the file itself; run `git lfs pull`"]),
+    "lfs config": (MODEL | {"config.json": POINTER}, ["config.json is a Git LFS pointer"]),
     "lfs tokenizer": (MODEL | {"tokenizer.json": POINTER}, ["tokenizer.json is a Git LFS pointer"]),
     "too high": ({f"sub/{name}": data for name, data in MODEL.items()}, ["no model itself", r"name .*too high/sub\."]),
     "hub cache": ({"refs/main": "b" * 40, "blobs/x": "1"}
