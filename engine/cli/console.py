@@ -19,6 +19,7 @@ from engine.trace.metrics import (
     PARTS,
     Interval,
     RunMetrics,
+    about_drafts,
     compare,
     compute_metrics,
     equal_to_the_bit,
@@ -160,6 +161,8 @@ def _rows(trace: Trace, s: RunMetrics):
     if started.translated:
         yield "translation", started.translated.words
     yield "tokens", f"{s.tokens} in {s.passes} target passes, ended by {reason}"
+    if lost := about_drafts(trace):
+        yield "draft", lost
     yield "statuses", ", ".join(f"{n} {status}" for status, n in s.counts.items() if n) or "none"
     if s.alpha:
         yield "acceptance α", f"{_interval(s.alpha)}, {s.accepted} of {s.tested} tested drafts"

@@ -12,7 +12,7 @@ from engine.decoding.tokenization import Detokenizer
 from engine.device import OtherPrograms, peak_memory, reset_peak
 from engine.models import onnx_session
 from engine.models.loader import device_name
-from engine.trace.events import CostModel, PromptToken, RunFinished, RunStarted, Translated
+from engine.trace.events import GIVEN_UP, CostModel, PromptToken, RunFinished, RunStarted, Translated
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,8 @@ class Request:
             decode_seconds=last.end - first.start if first else 0.0,
             seconds=last.end if last else time.perf_counter() - decoding.started,
             peak_memory=peak_memory(device),
-            extra={} if (share := others.share) is None else {"busy": share},
+            extra=({} if (share := others.share) is None else {"busy": share})
+            | ({GIVEN_UP: decoding.given_up} if decoding.given_up else {}),
         )
 
     def _started(self) -> RunStarted:

@@ -34,6 +34,7 @@ TESTED = frozenset(name for name, status in STATUSES.items() if status.tested)
 ACCEPTED = frozenset(name for name, status in STATUSES.items() if status.drafted and status.emitted)
 EMITTED = frozenset(name for name, status in STATUSES.items() if status.emitted)
 
+GIVEN_UP = "given_up"  # in `RunFinished.extra`: the methods whose draft was not finite, and from which place on
 Reason = Literal["eos", "stop", "length", "cancelled"]
 REASONS: tuple[str, ...] = ("eos", "stop", "length", "cancelled")
 
