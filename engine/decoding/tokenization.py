@@ -8,7 +8,7 @@ from engine.config import RunConfig
 from engine.errors import BadInput
 
 _NAMES = {"user": "prompt", "system": "system prompt"}  # of roles
-_OTHER = "another text"
+_MORE = "and more"
 _UNFINISHED = "\ufffd"  # the decoder's replacement for bytes whose character is not complete
 
 
@@ -53,14 +53,13 @@ def _apply(tokenizer, config: RunConfig, texts: Mapping[str, str], form: Callabl
 
 
 def _dropped(tokenizer, config: RunConfig, texts: Mapping[str, str], form: Callable) -> str:
-    """The role whose text the template leaves out; "" if it leaves out none. A template may rewrite a text, so one that
-    is not found counts only if another text in its place would make no difference."""
+    """The role whose text the template leaves out, so that a longer one makes no difference; "" if it leaves out none.
+    The text itself is not looked for, because a template may rewrite it."""
     rendered = _apply(tokenizer, config, texts, form, tokenize=False)
     for role, text in texts.items():
-        if text.strip() and text.strip() not in rendered:
-            other = _apply(tokenizer, config, texts | {role: f"{text} {_OTHER}"}, form, tokenize=False)
-            if other == rendered:
-                return role
+        longer = _apply(tokenizer, config, texts | {role: f"{text} {_MORE}"}, form, tokenize=False)
+        if text.strip() and longer == rendered:
+            return role
     return ""
 
 
