@@ -78,7 +78,8 @@ class Drafts:
 
     def _corpus(self) -> ContextIndex:
         file = self.pair.corpus
-        index = ContextIndex(corpus_file.load(file, self._models.target.tokenizer))
+        target = self._models.target
+        index = ContextIndex(corpus_file.load(file, target.tokenizer, target.runner.vocab_size))
         self._corpus_hash = sha256(file)
         return index
 

@@ -154,6 +154,7 @@ class Engine:
         if config.method != "none":
             self.models.check_bits()
         prompt = encode_prompt(self.target.tokenizer, config)
+        _check_ids(self.target, prompt)
         _check_length(self.target, self.pair.target.name, len(prompt), config)
         fork = self.target.runner.fork() if own_cache else None
         drafter, its_costs = self._drafter(config, len(prompt), fork, costs)
@@ -194,6 +195,17 @@ class Engine:
     def close(self) -> None:
         """Releases all memory, even if other objects still refer to this one."""
         self.models.close(self.drafts.release())
+
+
+def _check_ids(target: LoadedModel, prompt: Sequence[int]) -> None:
+    """Raises BadInput for a token of the prompt that the model has no embedding for."""
+    if (largest := max(prompt)) >= target.runner.vocab_size:
+        name = target.tokenizer.convert_ids_to_tokens(largest)
+        raise BadInput(
+            f"The prompt has the token {name!r}, number {largest}, but the model has only "
+            f"{target.runner.vocab_size:,} tokens, so its tokenizer is of another model; leave that text out, or "
+            "put the model's own tokenizer into its folder."
+        )
 
 
 def _check_length(model: LoadedModel, name: str, prompt: int, config: RunConfig) -> None:

@@ -54,7 +54,7 @@ class Request:
             seconds=last.end if last else time.perf_counter() - decoding.started,
             peak_memory=peak_memory(device),
             extra={} if (share := others.share) is None else {"busy": share},
-            notes=tuple(decoding.notes),
+            notes=tuple(_about_lost(method, place) for method, place in decoding.given_up.items()),
         )
 
     def _started(self) -> RunStarted:
@@ -112,3 +112,10 @@ class Request:
 def _before_stop(text: str, stops: Sequence[str]) -> str:
     places = [at for at in (text.find(s) for s in stops) if at >= 0]
     return text[: min(places)] if places else text
+
+
+def _about_lost(method: str, place: int) -> str:
+    return (
+        f"The draft of {method} gave numbers that are not finite (NaN or infinity), so the run went on without it from "
+        f"token {place + 1} on."
+    )

@@ -4,6 +4,7 @@ A trace file is untrusted input: sizes are bounded before parsing, types are che
 error, and ranges and references (a parent, a position) after. Error messages quote nothing of the file.
 """
 
+from codecs import BOM_UTF8
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from functools import cache
@@ -165,8 +166,9 @@ def from_json(data: str | bytes) -> Trace:
         raise BadInput(f"This trace is {len(data) / 2**20:.0f} MiB; files up to {MAX_BYTES // 2**20} MiB are read.")
     if data.count("," if isinstance(data, str) else b",") > MAX_VALUES:
         raise BadInput(f"This file is not a SpecLens trace: it holds over {MAX_VALUES} values.")
+    mark = "\ufeff" if isinstance(data, str) else BOM_UTF8  # some editors write one before the text
     try:
-        file = _validator().validate_json(data)
+        file = _validator().validate_json(data.removeprefix(mark))
     except ValidationError as error:
         raise BadInput(_explain(error)) from error
     except (ValueError, RecursionError) as error:

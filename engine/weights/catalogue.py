@@ -54,7 +54,7 @@ def load_catalogue(path: Path | None = None) -> Mapping[str, PairSpec]:
     """Returns all pairs by name, in file order. BadInput names the wrong entry and its field."""
     path = Path(path or CATALOGUE)
     try:
-        raw = tomllib.loads(path.read_text(encoding="utf-8"))
+        raw = tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except (OSError, ValueError) as error:
         raise BadInput(f"The catalogue {path} cannot be read: {error}.") from error
     file = _parse(_File, raw, f"The catalogue {path}")
