@@ -14,7 +14,8 @@ from pathlib import Path
 from engine.errors import BadInput, Unavailable
 from engine.files import cache_root, read_json, sha256, write_atomically
 from engine.weights.eight_bits import SCALE
-from engine.weights.head_kinds import HEAD_KINDS
+from engine.weights.head_config import flat, with_defaults
+from engine.weights.head_kinds import HEAD_KINDS, other_drafter, own_name
 
 TOKENIZERS = ("tokenizer.json", "tokenizer.model", "vocab.json")
 MANIFEST = "speclens.json"  # in folders that were prepared here: file sizes and the hash of the weights
@@ -41,14 +42,40 @@ def head_method(folder: Path) -> str:
     no tokenizer."""
     folder = Path(folder)
     config = read_json(folder / "config.json")
-    for method, kind in HEAD_KINDS.items():
-        if kind.field and kind.field in config:
-            return method
     try:
         tensors = _tensors(folder)
     except (OSError, ValueError, KeyError, TypeError, AttributeError, struct.error):  # `damage` describes it
+        tensors = {}
+    if other_drafter(config, tensors):
         return ""
-    return next((method for method, kind in HEAD_KINDS.items() if kind.tensor in tensors), "")
+    for method, kind in HEAD_KINDS.items():
+        if kind.field and kind.field in config:
+            return method
+    names = {own_name(name) for name in tensors}
+    return next((method for method, kind in HEAD_KINDS.items() if kind.tensor and kind.tensor in names), "")
+
+
+def strange_drafter(folder: Path) -> str | None:
+    """Returns a sentence about a folder that holds a drafter of another program; None for any other folder."""
+    try:
+        noun = other_drafter(read_json(Path(folder) / "config.json"), _tensors(Path(folder)))
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, struct.error):
+        return None
+    if not noun:
+        return None
+    return (
+        f"{folder} holds {noun}, and no method here drafts with that; name an EAGLE head, a block head (P-EAGLE), "
+        "Medusa heads or a draft model instead."
+    )
+
+
+def eagle_version(folder: Path) -> int:
+    """Returns 1 or 3: of EAGLE-1 the first layer's attention reads as many numbers as the head is wide, of EAGLE-3
+    twice as many."""
+    shapes = {own_name(name): shape for name, shape in _tensors(Path(folder)).items()}
+    query = shapes.get("layers.0.self_attn.q_proj.weight", [0, 0])
+    out = shapes.get("layers.0.self_attn.o_proj.weight", [0])
+    return 1 if query[-1] == out[0] and "layers.0.hidden_norm.weight" not in shapes else 3
 
 
 def _tensors(folder: Path) -> dict[str, list[int]]:
@@ -111,15 +138,19 @@ def _layout(file: Path) -> tuple[dict[str, list[int]], int]:
 
 def figures(folder: Path) -> dict[str, int]:
     """Returns a checkpoint's sizes by the names of ModelSpec. BadInput for an incomplete folder."""
+    if strange := strange_drafter(folder):
+        raise BadInput(strange)
     if problem := missing(folder) or damage(folder):
         raise BadInput(f"{problem} Name a folder with config.json, a tokenizer and whole *.safetensors files.")
-    tensors = _tensors(folder)
-    head = head_method(folder)
+    tensors, head = _tensors(folder), head_method(folder)
+    if head:
+        tensors = {own_name(name): shape for name, shape in tensors.items()}
     others = {f"{name}{SCALE}" for name in tensors} | (_NOT_LOADED if head else set())
     parameters = sum(prod(shape) for name, shape in tensors.items() if name not in others)
     if head and HEAD_KINDS[head].width:
         return _head_figures(folder, tensors, head) | {"parameters": parameters}
     config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    config = {"num_hidden_layers": 1} | with_defaults(flat(config)) if head else config
     return config_figures(config, str(folder / "config.json")) | {"parameters": parameters}
 
 

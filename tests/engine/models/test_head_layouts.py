@@ -71,7 +71,7 @@ class Head(nn.Module):
 
 
 def specforge(head: Head) -> tuple[dict, dict]:
-    """As SGLang's heads: no list of layers and no head_dim; the embedding and both maps are there."""
+    """As SGLang's heads: no list of layers and no head_dim; both maps are there."""
     at = "midlayer."
     names = {name.replace("self_attn", at + "self_attn").replace("mlp", at + "mlp"): t for name, t in tensors(head)}
     for norm in ("input_layernorm", "hidden_norm", "post_attention_layernorm"):
@@ -95,7 +95,6 @@ def eagle1(head: Head) -> tuple[dict, dict]:
     """As the authors': the config of a Llama model with one layer."""
     named = tensors(head)
     names = {name if name.startswith("fc.") else f"layers.0.{name}": tensor for name, tensor in named}
-    names["embed_tokens.weight"] = torch.zeros(VOCABULARY, E)
     return names, LAYER | {"architectures": ["LlamaForCausalLM"], "model_type": "llama", "bias": True}
 
 
@@ -105,8 +104,7 @@ def tensors(head: Head) -> list[tuple[str, torch.Tensor]]:
 
 def maps() -> dict[str, torch.Tensor]:
     """Every second word."""
-    known = torch.arange(VOCABULARY) % 2 == 0
-    return {"d2t": torch.arange(WORDS), "t2d": known, "embed_tokens.weight": torch.zeros(VOCABULARY, E)}
+    return {"d2t": torch.arange(WORDS), "t2d": torch.arange(VOCABULARY) % 2 == 0}
 
 
 LAYOUTS = {
@@ -210,7 +208,6 @@ def of_speculators(block: Block) -> tuple[dict, dict]:
     names, config = speculators(block.head)
     for i, layer in enumerate(block.further, start=1):
         names |= {f"layers.{i}.{name}": tensor for name, tensor in layer.state_dict().items()}
-    del names["embed_tokens.weight"]
     layers = config["transformer_layer_config"] | {"num_hidden_layers": 1 + len(block.further)}
     config |= {"architectures": ["PEagleSpeculator"], "speculators_model_type": "peagle", "mask_token_id": 7}
     return names | {"mask_hidden": block.mask_hidden.data}, config | {"transformer_layer_config": layers}
@@ -228,15 +225,15 @@ def test_a_block_head_says_what_transformers_parts_say(target, tmp_path, monkeyp
     assert list(get_pair(f"{target.folder}+{folder}").drafts) == ["block"]
     engine = load_unrounded(f"{target.folder}+{folder}", "block", runtime)
     embed = target.model.model.embed_tokens
-    own = names.get("embed_tokens.weight")
-    mask = embed(torch.tensor([7])) if own is None else own[VOCABULARY:]
+    own = names.get("embed_tokens.weight", embed.weight)
+    mask = own[[config.get("ptd_token_id", 7)]]
     states = target.model.model(torch.tensor([TEXT]), output_hidden_states=True).hidden_states
     features = torch.cat([states[layer][0] for layer in (2, 3, 4)], -1)
     runner, drafter = begin(engine, "block", TEXT[:20])
     for known in (20, 22, 31):
         runner.prefill(TEXT[runner.length : known - 1])
         draft = drafter.propose(TEXT[:known], 4, 0)
-        embedded = torch.cat([embed(torch.tensor(TEXT[1:known])), mask.expand(3, -1)])
+        embedded = torch.cat([own[TEXT[1:known]], mask.expand(3, -1)])
         expected = block.logits(embedded, features[: known - 1], 3).softmax(-1)
         assert len(draft) == 4 and draft.passes == 1
         assert torch.allclose(draft.q[:, ::2], expected, atol=1e-4) and draft.q[:, 1::2].sum() == 0
