@@ -42,9 +42,12 @@ class EagleModel:
         """``config`` and ``weights`` replace those of the folder."""
         config = config or read_config(folder)
         weights = weights or HeadReader(folder, target.dtype, target.device)
+        if config.head_dim is None:
+            rows = len(weights.raw(f"{FIRST}self_attn.q_proj.weight"))
+            config = config.model_copy(update={"head_dim": rows // config.num_attention_heads})
         self.config, self.target, self.dtype, self.device = config, target, target.dtype, target.device
         self.layers_count = config.num_hidden_layers or _layers_stored(weights)
-        self.H, self.K, self.D = config.num_attention_heads, config.num_key_value_heads, config.head_size
+        self.H, self.K, self.D = config.num_attention_heads, config.num_key_value_heads, config.head_dim
         self.inner, self.eps, self.window = config.intermediate_size, config.rms_norm_eps, config.window
         self.max_length = min(target.max_length, config.longest or target.max_length)
         self.reads, self.width = self._layers_read(config, target), config.hidden_size
@@ -76,7 +79,7 @@ class EagleModel:
             return rotary_frequencies(self.config.rotary(), self.D, self.device)
         except (KeyError, TypeError, ValueError, ZeroDivisionError) as error:
             raise Unavailable(
-                f"The rotary settings of the head in {folder} are not complete ({error.args[0]}); correct its config.json."
+                f"The rotary settings of the head in {folder} are wrong ({error.args[0]}); correct its config.json."
             ) from error
 
     def _read_norms(self, weights: TensorReader) -> torch.Tensor | None:

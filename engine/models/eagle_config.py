@@ -46,7 +46,7 @@ class EagleConfig(BaseModel):
     num_key_value_heads: PositiveInt
     intermediate_size: PositiveInt
     rms_norm_eps: float
-    head_dim: PositiveInt | None = None
+    head_dim: PositiveInt | None = None  # None: as its query projection has it
     draft_vocab_size: PositiveInt | None = None  # None: as many as its map has, or all words of the target
     max_position_embeddings: PositiveInt = 2048
     rope: dict = {"rope_type": "default", "rope_theta": 10000.0}
@@ -79,10 +79,6 @@ class EagleConfig(BaseModel):
             raise ValueError("the number of states that it reads is not that of the layers it names")
         return self
 
-    @property
-    def head_size(self) -> int:
-        return self.head_dim or self.hidden_size // self.num_attention_heads
-
     def reads(self, layers: int) -> tuple[int, ...]:
         """The layers of a target with ``layers`` of them whose incoming states are read; without any named, those that
         EAGLE-3 was published with."""
@@ -101,7 +97,7 @@ class EagleConfig(BaseModel):
             rope_parameters=dict(self.rope),
             hidden_size=self.hidden_size,
             num_attention_heads=self.num_attention_heads,
-            head_dim=self.head_size,
+            head_dim=self.head_dim,
             max_position_embeddings=self.max_position_embeddings,
         )
 

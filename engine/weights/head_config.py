@@ -15,11 +15,10 @@ _LLAMA = {  # of LlamaConfig, and of SafeAILab's EConfig
     "hidden_size": 4096, "intermediate_size": 11008, "num_attention_heads": 32, "vocab_size": 32000,
     "rms_norm_eps": 1e-6, "max_position_embeddings": 2048, "hidden_act": "silu", "rope_theta": 10000.0,
 }  # fmt: skip
-DEFAULTS = {  # by model_type; all others are written by Llama's classes
+DEFAULTS = {  # by model_type; all others are written by Llama's classes. The size of a head is shown by the tensors
     "llama": _LLAMA,
     "qwen3": _LLAMA | {
         "intermediate_size": 22016, "vocab_size": 151936, "max_position_embeddings": 32768, "num_key_value_heads": 32,
-        "head_dim": 128,
     },
 }  # fmt: skip
 
