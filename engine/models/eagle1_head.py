@@ -18,6 +18,7 @@ from engine.models.linear import Linear
 from engine.models.llama import LlamaModel
 from engine.models.reduced_output import ROWS
 from engine.models.safetensors_reader import TensorReader
+from engine.weights.head_config import LAYER_IDS
 
 
 class Eagle1Model(EagleModel):
@@ -27,9 +28,9 @@ class Eagle1Model(EagleModel):
         named = {"fc_norm", "norm_before_fc", "norm_output", "norm_before_residual", "layers", "draft_vocab_size"}
         strange = sorted(name for name in named if getattr(config, name) not in (False, None, config.vocab_size))
         if strange or config.target_hidden_size not in (None, config.hidden_size):
+            name = strange[0].replace("layers", LAYER_IDS) if strange else "target_hidden_size"
             raise Unavailable(
-                f"An EAGLE-1 head has no {strange[0] if strange else 'target_hidden_size'}, but this one's config.json "
-                "says so; use another head."
+                f"By its tensors this is an EAGLE-1 head, which has no {name}, but its config.json names one; correct that."
             )
         return (target.layers_count,)
 

@@ -32,6 +32,8 @@ def mapped_words(weights, vocabulary: int) -> torch.Tensor:
     words = word_ids(weights.raw(MAP), vocabulary, weights.folder)
     if KNOWN in weights:
         known = weights.raw(KNOWN)
+        if len(words) == vocabulary:  # then SafeAILab's heads leave it empty
+            return words
         if known.shape != (vocabulary,) or not torch.equal(known.bool().nonzero()[:, 0], words.sort().values):
             raise Unavailable(
                 f"The vocabulary maps in {weights.folder} disagree: d2t and t2d name different words; fetch or export "

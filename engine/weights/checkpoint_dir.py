@@ -58,15 +58,10 @@ def head_method(folder: Path) -> str:
 def strange_drafter(folder: Path) -> str | None:
     """Returns a sentence about a folder that holds a drafter of another program; None for any other folder."""
     try:
-        noun = other_drafter(read_json(Path(folder) / "config.json"), _tensors(Path(folder)))
+        contents = other_drafter(read_json(Path(folder) / "config.json"), _tensors(Path(folder)))
     except (OSError, ValueError, KeyError, TypeError, AttributeError, struct.error):
         return None
-    if not noun:
-        return None
-    return (
-        f"{folder} holds {noun}, and no method here drafts with that; name an EAGLE head, a block head (P-EAGLE), "
-        "Medusa heads or a draft model instead."
-    )
+    return f"{folder} holds {contents}." if contents else None
 
 
 def eagle_version(folder: Path) -> int:

@@ -120,16 +120,22 @@ _OTHERS = (
 
 
 def other_drafter(config: Mapping, tensors: Collection[str]) -> str:
-    """Returns what a folder of a drafter that nothing here runs holds, with its article; "" for any other folder.
+    """Returns what a folder holds whose drafter nothing here runs, and what to do; "" for any other folder.
     ``tensors``: the names in its weights."""
     kinds = [config.get("speculators_model_type"), config.get("model_type"), *_listed(config.get("architectures"))]
     called = [kind.lower() for kind in kinds if isinstance(kind, str)]
     for noun, words, field, beginnings in _OTHERS:
         is_called = field in config or any(word in kind for word in words for kind in called)
         if is_called or any(name.startswith(beginnings) for name in tensors):
-            return noun
+            return (
+                f"{noun}, which no method here drafts with; name an EAGLE head, a block head (P-EAGLE), Medusa heads "
+                "or a draft model instead"
+            )
     if any(t.startswith("medusa_head.") for t in tensors) and any(".self_attn." in t for t in tensors):
-        return "a whole model with Medusa heads inside it (medusa_head.*), which have to be in a folder of their own"
+        return (
+            "a whole model with Medusa heads inside it; to draft with them, save the tensors medusa_head.* in a folder of "
+            "their own"
+        )
     return ""
 
 

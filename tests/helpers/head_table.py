@@ -175,7 +175,7 @@ TABLE = {
     "linear rope, its older name": (Shape(rope=LINEAR), says(rope_scaling={"type": "linear", "factor": 2.0})),
     "longrope": (Shape(rope=LONGROPE), says(rope_scaling=LONGROPE, max_position_embeddings=256)),
     "mrope": (Shape(), says(rope_scaling={"type": "mrope", "mrope_section": [2, 3, 3]})),
-    "q and k norms": (Shape(family="qwen3"), MIDLAYER, says(model_type="qwen3")),
+    "q and k norms": (Shape(family="qwen3", eps=0.3), MIDLAYER, says(model_type="qwen3", rms_norm_eps=0.3)),
     "speculators, Llama": (Shape(norm_before_residual=True), nested(), says(norm_before_residual=True)),
     "speculators, Qwen3": (
         Shape(family="qwen3", head_dim=128), says(model_type="qwen3"), nested("head_dim", "rms_norm_eps", "hidden_act"),
@@ -184,6 +184,10 @@ TABLE = {
     "a bias that config.json names and nobody trained": (Shape(), says(attention_bias=True)),
     "its own embedding": (Shape(own_embedding=True),),
     "another width": (Shape(own_embedding=True, width=32), says(hidden_size=32, target_hidden_size=E)),
+    "all words, with empty maps": (
+        Shape(words=VOCABULARY), adds(d2t=torch.zeros(VOCABULARY, dtype=torch.long), t2d=torch.zeros(VOCABULARY).bool()),
+        says(draft_vocab_size=VOCABULARY),
+    ),
     "all words": (Shape(words=VOCABULARY), renamed(("d2t|t2d", None)), says(draft_vocab_size=None)),
     "all words of the target's output layer": (
         Shape(words=VOCABULARY), renamed(("d2t|t2d|lm_head", None)), says(draft_vocab_size=None),
