@@ -30,7 +30,7 @@ class Eagle1Model(EagleModel):
         if strange or config.target_hidden_size not in (None, config.hidden_size):
             name = strange[0].replace("layers", LAYER_IDS) if strange else "target_hidden_size"
             raise Unavailable(
-                f"By its tensors this is an EAGLE-1 head, which has no {name}, but its config.json names one; correct that."
+                f"By its tensors this is an EAGLE-1 head, which has no {name}, but config.json names one; correct that."
             )
         return (target.layers_count,)
 

@@ -133,8 +133,8 @@ def other_drafter(config: Mapping, tensors: Collection[str]) -> str:
             )
     if any(t.startswith("medusa_head.") for t in tensors) and any(".self_attn." in t for t in tensors):
         return (
-            "a whole model with Medusa heads inside it; to draft with them, save the tensors medusa_head.* in a folder of "
-            "their own"
+            "a whole model with Medusa heads inside it; to draft with them, save the tensors medusa_head.* in a folder "
+            "of their own"
         )
     return ""
 

@@ -185,8 +185,8 @@ TABLE = {
     "its own embedding": (Shape(own_embedding=True),),
     "another width": (Shape(own_embedding=True, width=32), says(hidden_size=32, target_hidden_size=E)),
     "all words, with empty maps": (
-        Shape(words=VOCABULARY), adds(d2t=torch.zeros(VOCABULARY, dtype=torch.long), t2d=torch.zeros(VOCABULARY).bool()),
-        says(draft_vocab_size=VOCABULARY),
+        Shape(words=VOCABULARY), says(draft_vocab_size=VOCABULARY),
+        adds(d2t=torch.zeros(VOCABULARY, dtype=torch.long), t2d=torch.zeros(VOCABULARY).bool()),
     ),
     "all words": (Shape(words=VOCABULARY), renamed(("d2t|t2d", None)), says(draft_vocab_size=None)),
     "all words of the target's output layer": (

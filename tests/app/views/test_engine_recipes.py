@@ -171,7 +171,7 @@ def test_a_heads_version_reaches_the_recipe(tmp_path, version):
     write(tmp_path / "head", Shape(version=version))
     pair = f"{tmp_path / 'target'}+{tmp_path / 'head'}"
     assert EngineFacade(get_worker()).models(pair, "eagle-chain").eagle == version
-    page = Results(Service(EngineFacade(get_worker()), Limits()))
+    page = Results(Service(EngineFacade(get_worker()), Limits(pairs=(pair,))))
     answer = json.loads(page.configure(pair, "eagle", False, 4, 0, Session()))["engines"]
     code = next(line["code"] for line in answer if line["name"] == "vLLM")
     assert json.loads(options(code)["--speculative-config"])["method"] == ("eagle" if version == 1 else "eagle3")
