@@ -15,7 +15,7 @@ from engine.files import ASSETS, cache_root
 from engine.runtime.worker import Worker
 from engine.weights import preflight
 from engine.weights.catalogue import get_pair, load_catalogue
-from engine.weights.checkpoint_dir import weights_hash
+from engine.weights.checkpoint_dir import eagle_version, missing, weights_hash
 from engine.weights.specs import DEVICE_PRECISIONS, PairSpec, methods
 from engine.weights.store import locate
 
@@ -29,12 +29,13 @@ PRECISIONS = {kind: (AUTO, *names) for kind, names in DEVICE_PRECISIONS.items()}
 @dataclass(frozen=True)
 class Models:
     """The models of a method as other engines name them: hub names or folders; ``gguf`` is a name for llama.cpp.
-    ``translated``: whether the draft has another tokenizer."""
+    ``translated``: whether the draft has another tokenizer; ``eagle``: the version of an EAGLE head, 1 or 3."""
 
     target: str
     draft: str | None = None
     gguf: str | None = None
     translated: bool = False
+    eagle: int | None = None
 
 
 @dataclass(frozen=True)
@@ -230,7 +231,7 @@ class EngineFacade:
             is_translated = preflight.translates(spec, method)
         except EngineError:  # the pair's note gives the reason
             is_translated = False
-        return Models(_where(target), _where(draft) if draft else None, gguf, is_translated)
+        return Models(_where(target), _where(draft) if draft else None, gguf, is_translated, _eagle(draft))
 
     def has_weights(self, pair: str) -> bool:
         return self._folder(pair) is not None
@@ -249,6 +250,12 @@ def _tokenizer(file: Path):
 
 def _shape(model) -> tuple:
     return model.parameters, model.layers, model.hidden_size, model.vocab_size
+
+
+def _eagle(draft) -> int | None:
+    """The version of an EAGLE head; None for any other draft, and while its files are not here."""
+    is_here = draft is not None and draft.head == "eagle" and draft.folder is not None
+    return eagle_version(draft.folder) if is_here and not missing(draft.folder) else None
 
 
 def _where(model) -> str:

@@ -97,8 +97,9 @@ class Results:
         chosen = _chosen(session.trace, method) if config.gamma == AUTO else None
         greedy = config.sampling.greedy
         choice = Choice(
-            method, config.gamma, models.target, models.draft, models.gguf, greedy, chosen, models.translated
-        )
+            method, config.gamma, models.target, models.draft, models.gguf, greedy, chosen, models.translated,
+            eagle=models.eagle,
+        )  # fmt: skip
         return production(choice, measured=sentence)
 
 

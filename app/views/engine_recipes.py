@@ -5,6 +5,7 @@ change.
 """
 
 import json
+import re
 import shlex
 import tomllib
 from collections.abc import Mapping, Sequence
@@ -21,6 +22,7 @@ NGRAM_LONGEST = 8  # tokens of the longest match, as in engine.drafters.ngram
 SHIPPED = "assets/"  # drafts in this repository; a hub's name has one part before its "/"
 LESSON_METHODS = ("mtp", "dflash")  # of other engines alone: lesson 14 shows their commands
 IN_EIGHT_BITS = ("lm", "eagle", "block")  # of the shipped drafts, which other engines read in 16
+_EAGLE1 = re.compile(r"eagle[-_]?[12](?![0-9])", re.I)  # EAGLE-2 drafts with a head of EAGLE-1
 _PATHS = {"medusa": "PATH_OF_MEDUSA_HEADS", "block": "PATH_OF_A_BLOCK_HEAD"}  # where none is known
 TYPICAL = 4  # the draft length of γ = auto until a run shows one
 
@@ -31,6 +33,7 @@ class Choice:
 
     ``chosen``: the draft length that auto took on average in the run on screen. ``translated``: whether the draft has
     another tokenizer. ``schedule``: (fewest, most requests at once, γ) where γ goes by their number, 0 for no drafts.
+    ``eagle``: 1 or 3, the version of an EAGLE head; None where its files are not here, so that its name decides.
     """
 
     method: str
@@ -42,6 +45,14 @@ class Choice:
     chosen: int | None = None
     translated: bool = False
     schedule: tuple[tuple[int, int, int], ...] = ()
+    eagle: int | None = None
+
+    @property
+    def recipe(self) -> str:
+        """The name of its recipes: the method whose draft it takes, or that of an EAGLE-1 head."""
+        method = draft_of(self.method)  # these engines are configured with the draft alone
+        is_first = self.eagle == 1 or (self.eagle is None and _EAGLE1.search(self.draft or ""))
+        return "eagle1" if method == "eagle" and is_first else method
 
     @property
     def values(self) -> dict[str, object]:
@@ -156,7 +167,7 @@ def _answer(target: Target, choice: Choice) -> dict:
     line = {"name": target.name, "version": target.version}
     if _plain(choice):
         return line | {"note": "Nothing to configure: plain decoding is what it does by itself."}
-    method = draft_of(choice.method)  # these engines are configured with the draft alone
+    method = choice.recipe
     if method in target.missing:
         return line | {"note": f"Not supported: {target.missing[method]}"}
     if method not in target.recipes:

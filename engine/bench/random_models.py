@@ -95,6 +95,8 @@ class RandomWeights:
     def __contains__(self, name: str) -> bool:
         if name.endswith(("q_norm.weight", "k_norm.weight")):
             return self.normed_heads
+        if name in ("t2d", "embed_tokens.weight"):  # a head's own, which has neither here
+            return False
         return not name.endswith(".bias") and not (self.tied and name == "lm_head.weight")
 
     def __call__(self, name: str, shape: tuple[int, ...]) -> torch.Tensor:
@@ -126,7 +128,7 @@ def random_head(target: DecoderRunner, seed: int = 1) -> DecoderRunner:
         "draft_vocab_size": min(_HEAD_WORDS, model.vocab_size), "num_attention_heads": model.H,
         "num_key_value_heads": model.K, "head_dim": model.D, "intermediate_size": model.inner,
         "rms_norm_eps": model.eps,
-        "eagle_config": {"eagle_aux_hidden_state_layer_ids": tuple(sorted({2, layers // 2, max(layers - 3, 0)}))},
+        "num_hidden_layers": 1, "layers": tuple(sorted({2, layers // 2, max(layers - 3, 0)})),
     }  # fmt: skip
     weights = RandomWeights(model.dtype, model.device, False, False, seed)
     weights.words = config["draft_vocab_size"]

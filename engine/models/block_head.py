@@ -2,8 +2,8 @@
 
 The last position that it reads is slot 0, an EAGLE-3 head's own. Masked slots follow: the embedding of a mask token,
 and one learnt vector (`mask_hidden`) in place of the target's features. All pass through its layers together, each sees
-those before it, and slot d guesses token t + d + 2. Loads the layouts of vLLM and of the speculators library, with one
-layer or several; without `lm_head`, its words' rows of the target's output layer.
+those before it, and slot d guesses token t + d + 2. Loads the layouts of vLLM, of SpecForge and of the speculators
+library, with one layer or several.
 
 Dimension key: W positions read and m masked slots of a pass, E hidden size, Vd draft words.
 """
@@ -18,7 +18,6 @@ from engine.models.attention import SequenceSlice
 from engine.models.eagle3_head import EagleModel
 from engine.models.eagle_config import BlockConfig, read_config
 from engine.models.llama import LlamaModel
-from engine.models.reduced_output import output_rows
 from engine.models.safetensors_reader import TensorReader
 
 MASK = -1  # in place of the id of a token that is not known yet
@@ -34,7 +33,7 @@ class BlockModel(EagleModel):
 
     def _load(self, weights: TensorReader) -> None:
         super()._load(weights)
-        mask, width = weights("mask_hidden").flatten(), len(self.reads) * self.width
+        mask, width = weights("mask_hidden").flatten(), len(self.reads) * self.target.width
         if len(mask) != width:
             raise Unavailable(
                 f"mask_hidden in {weights.folder} has {len(mask)} numbers, where this target needs {width}."
@@ -43,24 +42,16 @@ class BlockModel(EagleModel):
 
     def _mask_embedding(self, weights: TensorReader) -> torch.Tensor:
         """Of the mask token [1, E]: a head may bring an embedding of its own, with words that its target lacks."""
-        own = weights.raw("embed_tokens.weight") if "embed_tokens.weight" in weights else None
-        token, rows = self.config.mask_token, self.target.vocab_size if own is None else len(own)
-        if token >= rows or (own is not None and own.shape[1] != self.width):
-            raise Unavailable(
-                f"The mask of the head in {weights.folder}, token {token}, has no embedding of this target's width."
-            )
-        if own is None:
-            return self.target.embedding(torch.full((1,), token, device=self.device))
-        return own[token][None].to(self.device, self.dtype)
-
-    def _output_rows(self, weights: TensorReader) -> torch.Tensor:
-        return output_rows(weights, self.target, self.target_ids)
+        token, rows = self.config.mask_token, self.target.vocab_size if self.embed is None else len(self.embed)
+        if token >= rows:
+            raise Unavailable(f"The mask of the head in {weights.folder}, token {token}, has no embedding.")
+        return super()._embedding(torch.full((1,), token, device=self.device))
 
     def _embedding(self, ids: torch.Tensor) -> torch.Tensor:
         return torch.where((ids == MASK)[:, None], self._mask, super()._embedding(ids.clamp_min(0)))
 
     def forward(self, ids: torch.Tensor, spans: Sequence[SequenceSlice], rows=slice(None), features=None):
-        """ids [W + m], of which the last m are MASK; features [W, taps·E]. Returns the logits [m + 1, Vd] of the
+        """ids [W + m], of which the last m are MASK; features [W, taps·F]. Returns the logits [m + 1, Vd] of the
         block, and its states; without ``rows`` neither."""
         W = len(features)
         hidden = torch.cat([self._projected(features), self._masked.expand(len(ids) - W, -1)])

@@ -1,20 +1,14 @@
-"""Reads the config.json of an EAGLE head in the layouts that are published for it.
-
-SGLang and SpecForge write the fields flat. The speculators library (vLLM) nests those of the layer in
-``transformer_layer_config``. EAGLE-1 heads have the config of a Llama model with one layer.
-"""
+"""Reads the config.json of an EAGLE head as the settings that its pass needs, in every layout of
+`engine/weights/head_config.py`. What this engine would compute differently is refused."""
 
 import json
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
 
 from pydantic import (
     BaseModel,
     ConfigDict,
-    Field,
     NonNegativeInt,
-    PositiveFloat,
     PositiveInt,
     ValidationError,
     field_validator,
@@ -23,23 +17,26 @@ from pydantic import (
 from transformers import PreTrainedConfig
 
 from engine.errors import Unavailable, explain
+from engine.weights import head_config
+from engine.weights.eight_bits import is_read_here
 
-_MASKS = ("ptd_token_id", "pard_token", "mask_token_id")
-
-
-class EagleLayers(BaseModel, strict=True):
-    eagle_aux_hidden_state_layer_ids: tuple[NonNegativeInt, ...] | None = None
-
-    @field_validator("eagle_aux_hidden_state_layer_ids")
-    @classmethod
-    def _is_ascending(cls, layers: tuple[int, ...] | None) -> tuple[int, ...] | None:
-        if layers is not None and list(layers) != sorted({*layers}):
-            raise ValueError("layers must be named once each, from low to high")
-        return layers
+_MASKS = ("mask_token_id", "pard_token", "ptd_token_id")  # in vLLM's order
+_ROPE = ("rope_theta", "rope_scaling", "rope_parameters", "original_max_position_embeddings")
+_READ = {  # fields that become others
+    *_MASKS, *_ROPE, head_config.LAYER_IDS, "sliding_window", "use_sliding_window", "layer_types", "use_aux_norm",
+}  # fmt: skip
+_ROPE_KINDS = ("default", "linear", "llama3", "yarn", "dynamic", "longrope")
+_ROPE_SETTINGS = {  # beside rope_theta and rope_type; the sections of mrope are alike for text
+    "factor", "low_freq_factor", "high_freq_factor", "original_max_position_embeddings", "beta_fast", "beta_slow",
+    "mscale", "mscale_all_dim", "attention_factor", "truncate", "short_factor", "long_factor", "mrope_section",
+    "mrope_interleaved",
+}  # fmt: skip
+_README = "Reads the states entering"  # in the card of every head that was trained here
 
 
 class EagleConfig(BaseModel):
-    """The fields that decoding needs. What this engine would compute differently is refused."""
+    """``layers``: those of the target whose incoming states the head reads; None: those that EAGLE-3 was published
+    with. ``rope``: as transformers has it in `rope_parameters`. ``window``: tokens that it attends to."""
 
     model_config = ConfigDict(strict=True)
 
@@ -49,52 +46,59 @@ class EagleConfig(BaseModel):
     num_key_value_heads: PositiveInt
     intermediate_size: PositiveInt
     rms_norm_eps: float
-    head_dim: PositiveInt | None = None
-    draft_vocab_size: PositiveInt | None = None  # None: all words of the target
-    max_position_embeddings: PositiveInt | None = None
-    rope_theta: PositiveFloat | None = None
-    rope_scaling: dict | None = None
-    rope_parameters: dict | None = None
+    head_dim: PositiveInt | None = None  # None: as its query projection has it
+    draft_vocab_size: PositiveInt | None = None  # None: as many as its map has, or all words of the target
+    max_position_embeddings: PositiveInt = 2048
+    rope: dict = {"rope_type": "default", "rope_theta": 10000.0}
     norm_before_residual: bool = False
-    eagle_config: EagleLayers = Field(default_factory=EagleLayers)
-    num_hidden_layers: Literal[1] = 1
+    layers: tuple[NonNegativeInt, ...] | None = None
+    window: PositiveInt | None = None
+    num_hidden_layers: PositiveInt | None = None  # None: as many as its file has
     hidden_act: Literal["silu"] = "silu"
+    tie_word_embeddings: bool = False
     fc_norm: bool = False  # EAGLE-3.1: each of the target's states is normed before `fc`
     norm_before_fc: bool = False  # all of them are normed as one
     norm_output: bool = False  # EAGLE-3.1: the next step reads the state after the last norm
-    target_hidden_size: PositiveInt | None = None
+    target_hidden_size: PositiveInt | None = None  # None: its own
+    num_aux_hidden_states: PositiveInt | None = None
+    num_aux_layers: PositiveInt | None = None
+
+    @field_validator("layers")
+    @classmethod
+    def _is_ascending(cls, layers: tuple[int, ...] | None) -> tuple[int, ...] | None:
+        if layers is not None and list(layers) != sorted({*layers}):
+            raise ValueError("layers must be named once each, from low to high")
+        return layers
 
     @model_validator(mode="after")
-    def _fits_its_target(self):
-        if self.target_hidden_size not in (None, self.hidden_size):
-            raise ValueError("a head of another width than its target is not supported")
+    def _agrees_with_itself(self):
         if self.fc_norm and self.norm_before_fc:
             raise ValueError("fc_norm and norm_before_fc are two ways to norm the same states; a head has one")
+        counts = {self.num_aux_hidden_states, self.num_aux_layers} - {None}
+        if counts - {len(self.layers or (0, 0, 0))}:
+            raise ValueError("the number of states that it reads is not that of the layers it names")
         return self
-
-    @property
-    def head_size(self) -> int:
-        return self.head_dim or self.hidden_size // self.num_attention_heads
 
     def reads(self, layers: int) -> tuple[int, ...]:
         """The layers of a target with ``layers`` of them whose incoming states are read; without any named, those that
         EAGLE-3 was published with."""
-        return self.eagle_config.eagle_aux_hidden_state_layer_ids or (2, layers // 2, layers - 3)
+        return self.layers or (2, layers // 2, layers - 3)
 
-    def rotary(self, target: PreTrainedConfig) -> PreTrainedConfig:
-        """What rotary frequencies are computed from: the head's own settings, or where it has none its target's."""
-        own = self.rope_parameters or ({"rope_theta": self.rope_theta} if self.rope_theta else None)
-        if own is None:
-            return target
-        scaling = {
-            ("rope_type" if name == "type" else name): value for name, value in (self.rope_scaling or {}).items()
-        }
+    @property
+    def longest(self) -> int | None:
+        """The most tokens for which its rotary frequencies hold; None where they do not change with the length."""
+        if self.rope["rope_type"] == "longrope":
+            return self.rope["original_max_position_embeddings"]
+        return self.max_position_embeddings if self.rope["rope_type"] == "dynamic" else None
+
+    def rotary(self) -> PreTrainedConfig:
+        """What rotary frequencies are computed from."""
         return PreTrainedConfig(
-            rope_parameters=own | scaling,
+            rope_parameters=dict(self.rope),
             hidden_size=self.hidden_size,
             num_attention_heads=self.num_attention_heads,
-            head_dim=self.head_size,
-            max_position_embeddings=self.max_position_embeddings or target.max_position_embeddings,
+            head_dim=self.head_dim,
+            max_position_embeddings=self.max_position_embeddings,
         )
 
 
@@ -102,9 +106,9 @@ class BlockConfig(EagleConfig):
     """Of a head that guesses a block in one pass (P-EAGLE). ``mask_token``: the id whose embedding masked slots
     have; ``num_depths``: the guesses of a block."""
 
-    num_hidden_layers: PositiveInt = 1
     num_depths: PositiveInt = 8
     mask_token: NonNegativeInt
+    parallel_drafting: Literal[True] = True
 
 
 def read_config(folder: Path, kind: type[EagleConfig] = EagleConfig, noun: str = "EAGLE head"):
@@ -112,19 +116,53 @@ def read_config(folder: Path, kind: type[EagleConfig] = EagleConfig, noun: str =
     path = Path(folder) / "config.json"
     try:
         fields = json.loads(path.read_bytes())
-        return kind.model_validate_json(json.dumps(_flat(fields)))
+        head_config.check_fields(fields, {*kind.model_fields, *_READ} - {"rope", "layers", "window"}, path)
+        return kind.model_validate_json(json.dumps(_settings(fields, _counts_inputs(Path(folder)))))
     except (OSError, AttributeError, TypeError) as error:
         raise Unavailable(f"There is no {noun} in {folder}: config.json cannot be read.") from error
     except ValidationError as error:
         raise Unavailable(f"{path} describes no {noun} that can run here: {explain(error)}.") from error
-    except ValueError as error:
+    except json.JSONDecodeError as error:
         raise Unavailable(f"{path} is damaged; delete that folder and fetch the pair again.") from error
+    except ValueError as error:
+        raise Unavailable(f"{path} describes no {noun} that can run here: {error}.") from error
 
 
-def _flat(fields: dict) -> dict:
-    """The layer's fields beside the head's own, which win; the layers it reads where SGLang has them, and the token of
-    its mask, for which vLLM and the speculators library have names of their own."""
-    flat = {**fields.get("transformer_layer_config", {}), **{k: v for k, v in fields.items() if v is not None}}
-    named: Sequence[int] | None = flat.get("eagle_aux_hidden_state_layer_ids")
+def _settings(fields: dict, counts_inputs: bool) -> dict:
+    """The values of an `EagleConfig`, before they are checked."""
+    flat = head_config.with_defaults(head_config.flat(fields))
+    if (stored := flat.get("quantization_config")) and not is_read_here(stored):
+        raise ValueError("its weights are rounded in a way that is not read here (quantization_config)")
+    if flat.get("use_aux_norm"):  # SGLang's older name
+        flat["fc_norm"] = True
     flat["mask_token"] = next((flat[name] for name in _MASKS if flat.get(name) is not None), None)
-    return flat | {"eagle_config": {"eagle_aux_hidden_state_layer_ids": named}} if named else flat
+    flat["layers"] = head_config.layers_read(fields, counts_inputs)
+    flat["window"] = head_config.window(flat, flat.get("num_hidden_layers", 1))
+    flat["rope"] = _rope(flat)
+    return flat
+
+
+def _counts_inputs(folder: Path) -> bool:
+    """Whether our own version before the flat list of layers wrote it; such a head's card says how it counts."""
+    try:
+        return _README in (folder / "README.md").read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError):
+        return False
+
+
+def _rope(flat: dict) -> dict:
+    """Raises ValueError for settings that are not known here."""
+    settings = {**(flat.get("rope_parameters") or {}), **(flat.get("rope_scaling") or {})}
+    theta, older = settings.pop("rope_theta", None), settings.pop("type", None)
+    kind = settings.pop("rope_type", None) or older or "default"
+    kind = {"su": "longrope", "mrope": "default"}.get(kind, kind)
+    if settings.get("partial_rotary_factor") == 1:
+        del settings["partial_rotary_factor"]
+    if kind not in _ROPE_KINDS:
+        raise ValueError(f"its rotary embedding is of the kind {kind!r}")
+    if strange := {name for name, value in settings.items() if value is not None} - _ROPE_SETTINGS:
+        raise ValueError(f"its rotary embedding has the setting {min(strange)!r}, which is not known here")
+    if kind in ("llama3", "yarn", "longrope"):
+        known = flat.get("original_max_position_embeddings", flat["max_position_embeddings"])
+        settings.setdefault("original_max_position_embeddings", known)
+    return {"rope_type": kind, "rope_theta": theta or flat["rope_theta"]} | settings

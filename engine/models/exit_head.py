@@ -8,6 +8,7 @@ EAGLE-3 head, and `lm_head.weight` [Vd, E] unless the target's output layer is i
 Dimension key: E hidden size, R inner size of the head, Vd words it can guess, V the target's vocabulary.
 """
 
+import json
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -17,10 +18,11 @@ from pydantic import BaseModel, PositiveInt, ValidationError
 
 from engine.errors import Unavailable, explain
 from engine.models.attention import SequenceSlice
+from engine.models.head_reader import HeadReader
 from engine.models.linear import Linear
 from engine.models.llama import LlamaModel
-from engine.models.reduced_output import MAP, output_rows, word_ids
-from engine.models.safetensors_reader import TensorReader
+from engine.models.reduced_output import MAP, mapped_words, output_rows
+from engine.weights.head_config import check_fields
 
 
 class ExitConfig(BaseModel, strict=True):
@@ -53,10 +55,10 @@ class ExitModel:
                 f"The exit head in {folder} reads the state after {self.exit_layer} layers, but this target has "
                 f"{target.layers_count}; use the target it was made for."
             )
-        weights = weights or TensorReader(folder, self.dtype, self.device)
+        weights = weights or HeadReader(folder, self.dtype, self.device)
         if MAP not in weights:
             raise Unavailable(f"The exit head in {weights.folder} has no map of its words ({MAP}); export it again.")
-        self.target_ids = word_ids(weights.raw(MAP), target.vocab_size, weights.folder).to(self.device)
+        self.target_ids = mapped_words(weights, target.vocab_size).to(self.device)
         self.vocab_size = len(self.target_ids)
         self._load(weights)
 
@@ -83,8 +85,11 @@ def read_exit_config(folder: Path) -> ExitConfig:
     """Reads the head's config.json. Unavailable names the wrong field."""
     path = Path(folder) / "config.json"
     try:
+        check_fields(json.loads(path.read_bytes()), ExitConfig.model_fields, path)
         return ExitConfig.model_validate_json(path.read_bytes())
     except OSError as error:
         raise Unavailable(f"There is no exit head in {folder}: config.json cannot be read.") from error
     except ValidationError as error:
         raise Unavailable(f"{path} describes no exit head: {explain(error)}.") from error
+    except (ValueError, AttributeError) as error:
+        raise Unavailable(f"{path} is damaged; export the head again.") from error

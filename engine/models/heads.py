@@ -7,15 +7,20 @@ from engine.models.block_head import BlockModel
 from engine.models.eagle1_head import Eagle1Model
 from engine.models.eagle3_head import EagleModel
 from engine.models.exit_head import ExitModel
+from engine.models.head_reader import HeadReader
 from engine.models.medusa_heads import MedusaModel
 from engine.models.runner import DecoderRunner
-from engine.models.safetensors_reader import TensorReader
+from engine.weights.checkpoint_dir import eagle_version
 from engine.weights.head_kinds import head_kind
 
 
 def load_head(kind: str, folder: Path, target):
-    """The head in ``folder``; ``kind``: a key of HEAD_KINDS. Raises Unavailable for one that cannot run here."""
-    return imported(head_kind(kind).load)(folder, target)
+    """The head in ``folder``; ``kind``: a key of HEAD_KINDS. Raises Unavailable for one that cannot run here, and for
+    one with a tensor that is not read."""
+    weights = HeadReader(folder, target.dtype, target.device)
+    head = imported(head_kind(kind).load)(folder, target, weights)
+    weights.check_all_read()
+    return head
 
 
 def runner_of(kind: str, head, target: DecoderRunner):
@@ -29,10 +34,8 @@ def runner_of(kind: str, head, target: DecoderRunner):
             return DecoderRunner(head), head.reads
 
 
-def load_eagle(folder: Path, target):
-    """An EAGLE-3 head norms the states it reads, an EAGLE-1 head does not."""
-    weights = TensorReader(folder, target.dtype, target.device)
-    is_third = any(name.endswith("hidden_norm.weight") for name in weights.names)
+def load_eagle(folder: Path, target, weights: HeadReader):
+    is_third = eagle_version(folder) == 3
     if target.on_host:
         from engine.models.onnx_eagle import OnnxEagle, OnnxEagle1
 
@@ -42,25 +45,25 @@ def load_eagle(folder: Path, target):
     return kind(folder, target, weights=weights)
 
 
-def load_block(folder: Path, target):
+def load_block(folder: Path, target, weights: HeadReader):
     if target.on_host:
         from engine.models.onnx_eagle import OnnxBlock
 
-        return OnnxBlock(folder, target)
-    return BlockModel(folder, target)
+        return OnnxBlock(folder, target, weights=weights)
+    return BlockModel(folder, target, weights=weights)
 
 
-def load_medusa(folder: Path, target):
+def load_medusa(folder: Path, target, weights: HeadReader):
     if target.on_host:
         from engine.models.onnx_heads import OnnxMedusa
 
-        return OnnxMedusa(folder, target)
-    return MedusaModel(folder, target)
+        return OnnxMedusa(folder, target, weights)
+    return MedusaModel(folder, target, weights)
 
 
-def load_exit(folder: Path, target):
+def load_exit(folder: Path, target, weights: HeadReader):
     if target.on_host:
         from engine.models.onnx_heads import OnnxExit
 
-        return OnnxExit(folder, target)
-    return ExitModel(folder, target)
+        return OnnxExit(folder, target, weights=weights)
+    return ExitModel(folder, target, weights=weights)

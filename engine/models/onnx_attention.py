@@ -17,7 +17,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import torch
 
-from engine.models.attention import HostSequenceSlice
+from engine.models.attention import HostSequenceSlice, within
 from engine.models.kv_cache import KVCache
 from engine.models.onnx_graph import FLOAT, INT32, INT64, MS, Graph, Heads
 from engine.models.onnx_session import Binding, Session
@@ -84,9 +84,12 @@ class Attention:
 
 
 class CachedPasses:
-    """Runs a graph with attention over the caches of the sequences in each pass."""
+    """Runs a graph with attention over the caches of the sequences in each pass. ``window``: tokens that each attends
+    to, None for all; it takes the inputs of trees."""
 
-    def __init__(self, graph: Graph, attention: Attention, rotary: RotaryTables):
+    def __init__(self, graph: Graph, attention: Attention, rotary: RotaryTables, window: int | None = None):
+        assert attention.trees or window is None, "a window needs the inputs of trees"
+        self.window = window
         self.heads, self.layers, self.trees, self.rotary = attention.heads, attention.layers, attention.trees, rotary
         self.sequences = len(attention.names)
         self.weight_bytes = graph.weights.bytes
@@ -117,7 +120,7 @@ class CachedPasses:
             total = padded[b] + (span.start if span else 0)
             self._lengths[b, 0], self._lengths[b, 1] = total - 1, total
             if self.trees:
-                inputs |= _tree_inputs(b, span, padded[b])
+                inputs |= _tree_inputs(b, span, padded[b], self.window)
         return self._binding.run(inputs, outputs)
 
     def _bind(self, b: int, cache: KVCache) -> None:
@@ -150,8 +153,9 @@ def _layout(widths: Sequence[int], padded: Sequence[int]) -> tuple[torch.Tensor,
     return torch.tensor(layout), torch.tensor(back)
 
 
-def _tree_inputs(b: int, span: HostSequenceSlice | None, places: int) -> dict[str, torch.Tensor]:
-    """Positions [1, places], and a bias [1, 1, places, L] that hides every slot but the ancestors'."""
+def _tree_inputs(b: int, span: HostSequenceSlice | None, places: int, window: int | None) -> dict[str, torch.Tensor]:
+    """Positions [1, places], and a bias [1, 1, places, L] that hides every slot but the ancestors', and those outside a
+    ``window``."""
     start = span.start if span else 0
     positions, bias = torch.arange(start, start + places), torch.zeros(places, start + places)
     if span and span.shape is not None:
@@ -159,5 +163,9 @@ def _tree_inputs(b: int, span: HostSequenceSlice | None, places: int) -> dict[st
         W, nodes = ancestors.shape
         first = start + W - nodes  # the slot of the root
         positions[:W] = first + torch.as_tensor(np.asarray(depth))
-        bias[:W, first : first + nodes].masked_fill_(~torch.as_tensor(np.asarray(ancestors)), -torch.inf)
+        seen = within(np.asarray(ancestors), window)
+        bias[:W, first : first + nodes].masked_fill_(~torch.as_tensor(seen), -torch.inf)
+    if window:
+        slots = torch.arange(bias.shape[1])
+        bias.masked_fill_(slots[None] <= positions[:, None] - window, -torch.inf)
     return {f"positions.{b}": positions[None], f"bias.{b}": bias[None, None]}

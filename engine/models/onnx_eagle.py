@@ -14,13 +14,14 @@ from engine.errors import Unavailable
 from engine.models.attention import HostSequenceSlice
 from engine.models.block_head import BlockModel
 from engine.models.eagle1_head import Eagle1Model
-from engine.models.eagle3_head import EagleModel, first_layer
+from engine.models.eagle3_head import FIRST, EagleModel, further_norm
 from engine.models.kv_cache import KVCache
 from engine.models.loader import HEAD_SIZES
 from engine.models.onnx_attention import SPARE, Attention, CachedPasses, RotaryTables
 from engine.models.onnx_graph import FLOAT, INT64, Graph, Heads, Weights, draft_precision, rounded_matrix
 from engine.models.onnx_llama import add_after_attention, add_qkv, row_numbers
 from engine.models.onnx_session import Session
+from engine.models.reduced_output import ROWS
 
 
 class OnnxEagle(EagleModel):
@@ -29,10 +30,10 @@ class OnnxEagle(EagleModel):
     on_host, spare = True, SPARE
 
     def _load(self, weights) -> None:
-        E, at = self.width, first_layer(weights)
+        E, at = self.width, FIRST
         self.precision = draft_precision(E, self.inner, self.H * self.D)
         read, graph = Weights(weights, self.precision), Graph(self.precision)
-        self._project = self._projection(read, len(self.reads) * E)
+        self._project = self._projection(read, len(self.reads) * self.target.width)
         embedded, hidden = (graph.input(name, FLOAT, ["T", E]) for name in ("embedded", "hidden"))
         parts = [
             graph.norm(x, f"{x}.normed", read.vector(f"{at}{name}.weight", E), self.eps)
@@ -40,17 +41,14 @@ class OnnxEagle(EagleModel):
         ]
         pair = graph.node("Concat", parts, "pair", axis=-1)
         residual = parts[1] if self.config.norm_before_residual else hidden
-        add, residual = self._layer_graph(graph, read, at, pair, 2 * E, residual)
-        for i in range(1, self.layers_count):
-            at = f"layers.{i}."
-            norm = read.vector(at + "input_layernorm.weight", E)
-            x, residual = graph.add_norm(add, residual, f"norm{i}", norm, self.eps)
-            add, residual = self._add_layer(graph, read, at, x, E, residual, str(i))
+        add, residual = self._layers_graph(graph, read, pair, 2 * E, residual)
         final, state = graph.add_norm(add, residual, "final", read.vector("norm.weight", E), self.eps)
         self._finish(graph, final, final if self.config.norm_output else state, self._output_matrix(read))
 
     def _output_matrix(self, read: Weights):
-        return read.matrix({"lm_head.weight": self.vocab_size}, self.width)
+        if ROWS in read:
+            return read.matrix({ROWS: self.vocab_size}, self.width)
+        return rounded_matrix(self._output_rows(read.reader), self.precision)
 
     def _projection(self, read: Weights, width: int) -> Session:
         """What turns the target's features [T, width] into a state."""
@@ -61,15 +59,20 @@ class OnnxEagle(EagleModel):
         graph.output("hidden", ["T", self.width])
         return Session(graph)
 
-    def _layer_graph(self, graph: Graph, read: Weights, at: str, x: str, width: int, residual: str) -> tuple[str, str]:
-        """The first layer: attention over ``x`` and the MLP. Returns what to add to which residual."""
+    def _layers_graph(self, graph: Graph, read: Weights, x: str, width: int, residual: str) -> tuple[str, str]:
+        """All layers: in the first, attention over ``x`` and the MLP. Returns what to add to which residual."""
         if self.D % HEAD_SIZES:
             raise Unavailable(
                 f"This EAGLE head has {self.D} numbers for each attention head, and ONNX Runtime takes multiples of "
                 f"{HEAD_SIZES}; use another method."
             )
-        self._attention = Attention(graph, 1, Heads(self.H, self.K, self.D), trees=True)
-        return self._add_layer(graph, read, at, x, width, residual, "")
+        self._attention = Attention(graph, 1, Heads(self.H, self.K, self.D, self.eps), trees=True)
+        add, residual = self._add_layer(graph, read, FIRST, x, width, residual, "")
+        for i in range(1, self.layers_count):
+            norm = read.vector(further_norm(read, i), self.width)
+            x, residual = graph.add_norm(add, residual, f"norm{i}", norm, self.eps)
+            add, residual = self._add_layer(graph, read, f"layers.{i}.", x, self.width, residual, str(i))
+        return add, residual
 
     def _add_layer(self, graph: Graph, read: Weights, at: str, x: str, width: int, residual: str, name: str):
         seen = self._attention(add_qkv(graph, read, at, f"qkv{name}", x, width, self._attention.heads))
@@ -81,7 +84,8 @@ class OnnxEagle(EagleModel):
         graph.node("Gather", [state, rows], "state", axis=0)
         graph.linear(graph.node("Gather", [final, rows], "final.rows", axis=0), "logits", words)
         graph.output("state", ["R", self.width]), graph.output("logits", ["R", self.vocab_size])
-        self._passes = CachedPasses(graph, self._attention, RotaryTables(self.frequencies, self.rope_scaling))
+        rotary = RotaryTables(self.frequencies, self.rope_scaling)
+        self._passes = CachedPasses(graph, self._attention, rotary, self.window)
 
     def new_cache(self, slots: int) -> KVCache:
         return KVCache(self.layers_count, self.K, slots, self.D, self.dtype, self.device, spare=self.spare)
@@ -113,7 +117,7 @@ class OnnxEagle1(OnnxEagle, Eagle1Model):
         embedded, last = (graph.input(name, FLOAT, ["T", E]) for name in ("embedded", "hidden"))
         both = graph.node("Concat", [embedded, last], "pair", axis=-1)
         hidden = graph.linear(both, "fc", read.matrix({"fc.weight": E}, 2 * E), read.bias(["fc.bias"], [E]))
-        add, residual = self._layer_graph(graph, read, "layers.0.", hidden, E, hidden)
+        add, residual = self._layers_graph(graph, read, hidden, E, hidden)
         final = graph.node("Add", [add, residual], "final")
         self._finish(graph, final, final, rounded_matrix(self.target.output_matrix(), self.precision))
 
@@ -123,6 +127,3 @@ class OnnxEagle1(OnnxEagle, Eagle1Model):
 
 class OnnxBlock(BlockModel, OnnxEagle):
     """A block head."""
-
-    def _output_matrix(self, read: Weights):
-        return rounded_matrix(self._output_rows(read.reader), self.precision)

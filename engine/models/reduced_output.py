@@ -8,9 +8,10 @@ from pathlib import Path
 import torch
 
 from engine.errors import Unavailable
+from engine.models.grouped import GroupedWeight
 
 ROWS = "lm_head.weight"  # the words' rows, where they are stored with the head
-MAP = "d2t"
+MAP, KNOWN = "d2t", "t2d"  # the target's id of each word less its own, and whether the head has each of the target's
 
 
 def word_ids(d2t: torch.Tensor, vocabulary: int, folder: Path) -> torch.Tensor:
@@ -19,24 +20,38 @@ def word_ids(d2t: torch.Tensor, vocabulary: int, folder: Path) -> torch.Tensor:
     >>> word_ids(torch.tensor([0, 0, 5]), 10, Path("."))     # draft word 2 is target word 7
     tensor([0, 1, 7])
     """
-    flat = d2t.dtype == torch.int64 and d2t.ndim == 1 and len(d2t) > 0
-    words = d2t + torch.arange(len(d2t)) if flat else torch.tensor([-1])
+    flat = d2t.dtype in (torch.int64, torch.int32) and d2t.ndim == 1 and len(d2t) > 0
+    words = d2t.long() + torch.arange(len(d2t)) if flat else torch.tensor([-1])
     if int(words.min()) < 0 or int(words.max()) >= vocabulary or len(words.unique()) != len(words):
         raise Unavailable(f"The vocabulary map (d2t) in {folder} names words that the target does not have, or twice.")
     return words
 
 
-def output_rows(weights, target, words: torch.Tensor) -> torch.Tensor:
-    """Returns the output layer [Vd, E] of these words: the rows stored in ``weights``, else the target's own. Raises
-    Unavailable where those are at hand in neither."""
+def mapped_words(weights, vocabulary: int) -> torch.Tensor:
+    """Returns the target ids [Vd] of the map in ``weights``. Unavailable if it is wrong, or the other map disagrees."""
+    words = word_ids(weights.raw(MAP), vocabulary, weights.folder)
+    if KNOWN in weights:
+        known = weights.raw(KNOWN)
+        if len(words) == vocabulary:  # then SafeAILab's heads leave it empty
+            return words
+        if known.shape != (vocabulary,) or not torch.equal(known.bool().nonzero()[:, 0], words.sort().values):
+            raise Unavailable(
+                f"The vocabulary maps in {weights.folder} disagree: d2t and t2d name different words; fetch or export "
+                "the head again."
+            )
+    return words
+
+
+def output_rows(weights, target, words: torch.Tensor) -> torch.Tensor | GroupedWeight:
+    """Returns the output layer [Vd, E] of these words: the rows stored in ``weights``, else the target's own."""
     if ROWS in weights:
         return fitting(weights, ROWS, (len(words), target.width))
     if target.is_tied:
         return target.embedding(words).to(target.dtype)
-    raise Unavailable(
-        f"The head in {weights.folder} takes some rows of the target's output layer, but brings none and this target's "
-        f"is not its embedding; add them as {ROWS}."
-    )
+    matrix = target.output_matrix() if target.on_host else target.head.weight
+    if len(words) == target.vocab_size and torch.equal(words.cpu(), torch.arange(len(words))):
+        return matrix
+    return matrix.rows(words) if isinstance(matrix, GroupedWeight) else matrix[words]
 
 
 def fitting(weights, name: str, shape: tuple[int, ...]) -> torch.Tensor:

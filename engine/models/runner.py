@@ -12,7 +12,7 @@ import torch
 
 from engine.device import to_device
 from engine.errors import BadInput
-from engine.models.attention import HostSequenceSlice, SequenceSlice
+from engine.models.attention import HostSequenceSlice, SequenceSlice, within
 from engine.models.cuda_graphs import EagerGraphs, graphs_for
 from engine.models.kv_cache import KVCache
 from engine.models.llama import LlamaModel
@@ -252,10 +252,10 @@ class DecoderRunner:
         visible = visible or self.visible(offset + W)
         order = torch.arange(W, device=self.device)
         slots = self._base + offset + order
-        positions, mask = slots, None
+        positions, mask, window = slots, None, getattr(self.model, "window", None)
         seen = torch.arange(visible, device=self.device)
         if shape is not None:
-            depth, ancestors = shape
+            depth, ancestors = shape[0], within(shape[1], window)
             depth, ancestors = to_device(depth, self.device), to_device(ancestors, self.device, torch.bool)
             nodes = ancestors.shape[1]
             first = self._base + offset + W - nodes  # the slot of the root
@@ -263,8 +263,10 @@ class DecoderRunner:
             inside = seen - first  # node number at that slot; negative for the committed context
             in_tree = (inside >= 0) & (inside < nodes)
             mask = (inside < 0) | (in_tree & ancestors[:, inside.clamp(0, nodes - 1)])
-        elif W > 1 or self.graphs.captured:
+        elif W > 1 or self.graphs.captured or window:
             mask = seen[None] <= slots[:, None]
+        if window:
+            mask &= seen[None] > positions[:, None] - window
         return SequenceSlice(slots, positions, mask, visible, self.cache)
 
     @property

@@ -1,12 +1,15 @@
 """Defines the student of method block: an EAGLE-3 head with masked slots, trained at all depths at once (P-EAGLE)."""
 
+from pathlib import Path
+
 import torch
 from torch import nn
 
+from engine.models.eagle_config import BlockConfig, read_config
 from engine.models.safetensors_reader import TensorReader
 from engine.training.block_module import BlockHead
 from engine.training.eagle3_module import FURTHER
-from engine.training.students import Batch, EagleStudent, Rollout, Student, reply_mask, start_from_target
+from engine.training.students import Batch, EagleStudent, Rollout, Student, layers_named, reply_mask, start_from_target
 from engine.training.teacher import Teacher
 
 
@@ -47,7 +50,9 @@ class BlockStudent(Student):
     def rollout(is_continued: bool) -> Rollout:
         return ((0.0, BlockStudent.SLOTS),)
 
-    layers_read = staticmethod(EagleStudent.layers_read)
+    @staticmethod
+    def layers_read(folder: Path) -> tuple[int, ...] | None:
+        return layers_named(read_config(folder, BlockConfig, "block head"), folder)
 
     def stored_names(self, read: TensorReader) -> dict[str, str]:
         """Those of an EAGLE head, and what a block head has beside them."""

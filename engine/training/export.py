@@ -24,6 +24,7 @@ from engine.models.attention import rope
 from engine.training.eagle3_module import FURTHER, TENSORS, EagleHead
 from engine.training.model_card import TAG
 from engine.training.teacher import Teacher
+from engine.weights.head_config import LAYER_IDS
 from engine.weights.head_kinds import head_kind
 from engine.weights.specs import ModelSpec
 
@@ -86,7 +87,9 @@ def _eagle_config(student, teacher: Teacher, taps: tuple[int, ...]) -> dict:
         "mlp_bias": False, "max_position_embeddings": c.max_position_embeddings, "tie_word_embeddings": False,
         "bos_token_id": c.bos_token_id, "eos_token_id": c.eos_token_id, "torch_dtype": "bfloat16",
         **({} if module.fc_norm is None else {"fc_norm": True, "norm_output": True}),
-        "eagle_config": {"use_aux_hidden_state": True, "eagle_aux_hidden_state_layer_ids": list(taps)},
+        # The states that enter these layers: vLLM (0.32) reads the flat list, SGLang (0.5.23) the other and adds 1.
+        LAYER_IDS: list(taps),
+        "eagle_config": {"use_aux_hidden_state": True, LAYER_IDS: [layer - 1 for layer in taps]},
     }  # fmt: skip
 
 

@@ -15,7 +15,7 @@ from transformers import LlamaConfig, LlamaForCausalLM
 
 from engine.config import imported
 from engine.errors import BadInput
-from engine.models.eagle_config import read_config
+from engine.models.eagle_config import EagleConfig, read_config
 from engine.models.exit_head import read_exit_config
 from engine.models.safetensors_reader import TensorReader
 from engine.training.eagle3_module import TENSORS, EagleHead
@@ -63,6 +63,13 @@ class Student(nn.Module):
         return True
 
 
+def layers_named(config: EagleConfig, folder: Path) -> tuple[int, ...] | None:
+    """The target's layers that a head reads. BadInput for a head that a student cannot begin as."""
+    if config.fc_norm or config.norm_before_fc or config.norm_output:
+        raise BadInput(f"The head in {folder} norms its states (EAGLE-3.1); start from its WORK/eagle instead.")
+    return config.layers
+
+
 class EagleStudent(Student):
     """Reads the target's features; ``words`` [Vd]: the target ids of its reduced vocabulary."""
 
@@ -80,11 +87,8 @@ class EagleStudent(Student):
         return ((0.0, 1), (0.12, 2), (0.7, 3)) if is_continued else ((0.0, 1), (0.55, 2), (0.8, 3))
 
     @staticmethod
-    def layers_read(folder: Path) -> tuple[int, ...]:
-        config = read_config(folder)
-        if config.fc_norm or config.norm_before_fc or config.norm_output:
-            raise BadInput(f"The head in {folder} norms its states (EAGLE-3.1); start from its WORK/eagle instead.")
-        return config.eagle_config.eagle_aux_hidden_state_layer_ids
+    def layers_read(folder: Path) -> tuple[int, ...] | None:
+        return layers_named(read_config(folder), folder)
 
     def stored_names(self, read: TensorReader) -> dict[str, str]:
         at = "layers.0." if "layers.0.hidden_norm.weight" in read else "midlayer."

@@ -16,7 +16,8 @@ from engine.files import cache_root, read_json, sha256, write_atomically
 from engine.weights.eight_bits import SCALE
 from engine.weights.folder_kinds import contents_of, folder_problem, listing, tokenizer_problem
 from engine.weights.gguf_layout import GGUF, changed_source, gguf_files, is_prepared, places
-from engine.weights.head_kinds import HEAD_KINDS
+from engine.weights.head_config import flat, with_defaults
+from engine.weights.head_kinds import HEAD_KINDS, other_drafter, own_name
 
 TOKENIZERS = ("tokenizer.json", "tekken.json", "tokenizer.model", "vocab.json")
 MANIFEST = "speclens.json"  # in folders that were prepared here: file sizes and the hash of the weights
@@ -48,14 +49,35 @@ def head_method(folder: Path) -> str:
     no tokenizer."""
     folder = Path(folder)
     config = read_json(folder / "config.json")
-    for method, kind in HEAD_KINDS.items():
-        if kind.field and kind.field in config:
-            return method
     try:
         tensors = tensor_shapes(folder)
     except UNREADABLE:  # `damage` describes it
+        tensors = {}
+    if other_drafter(config, tensors):
         return ""
-    return next((method for method, kind in HEAD_KINDS.items() if kind.tensor in tensors), "")
+    for method, kind in HEAD_KINDS.items():
+        if kind.field and kind.field in config:
+            return method
+    names = {own_name(name) for name in tensors}
+    return next((method for method, kind in HEAD_KINDS.items() if kind.tensor and kind.tensor in names), "")
+
+
+def strange_drafter(folder: Path) -> str | None:
+    """Returns a sentence about a folder that holds a drafter of another program; None for any other folder."""
+    try:
+        contents = other_drafter(read_json(Path(folder) / "config.json"), tensor_shapes(Path(folder)))
+    except UNREADABLE:
+        return None
+    return f"{folder} holds {contents}." if contents else None
+
+
+def eagle_version(folder: Path) -> int:
+    """Returns 1 or 3: of EAGLE-1 the first layer's attention reads as many numbers as the head is wide, of EAGLE-3
+    twice as many."""
+    shapes = {own_name(name): shape for name, shape in tensor_shapes(Path(folder)).items()}
+    query = shapes.get("layers.0.self_attn.q_proj.weight", [0, 0])
+    out = shapes.get("layers.0.self_attn.o_proj.weight", [0])
+    return 1 if query[-1] == out[0] and "layers.0.hidden_norm.weight" not in shapes else 3
 
 
 def tensor_shapes(folder: Path) -> dict[str, list[int]]:
@@ -143,17 +165,19 @@ def other_kind(folder: Path) -> str | None:
 def figures(folder: Path) -> dict[str, int]:
     """Returns a checkpoint's sizes by the names of ModelSpec. BadInput for a folder that holds something else, or that
     is incomplete."""
-    if problem := other_kind(folder):
+    if problem := strange_drafter(folder) or other_kind(folder):
         raise BadInput(problem)
     if problem := missing(folder) or damage(folder):
         raise BadInput(f"{problem} Name a folder with config.json, a tokenizer and whole *.safetensors files.")
-    tensors = tensor_shapes(folder)
-    head = head_method(folder)
+    tensors, head = tensor_shapes(folder), head_method(folder)
+    if head:
+        tensors = {own_name(name): shape for name, shape in tensors.items()}
     others = {f"{name}{SCALE}" for name in tensors} | (_NOT_LOADED if head else set())
     parameters = sum(prod(shape) for name, shape in tensors.items() if name not in others)
     if head and HEAD_KINDS[head].width:
         return _head_figures(folder, tensors, head) | {"parameters": parameters}
     config = json.loads((folder / "config.json").read_text(encoding="utf-8-sig"))
+    config = {"num_hidden_layers": 1} | with_defaults(flat(config)) if head else config
     return config_figures(config, str(folder / "config.json")) | {"parameters": parameters}
 
 

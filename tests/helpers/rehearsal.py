@@ -39,7 +39,7 @@ from engine.models.eagle3_head import EagleModel
 from engine.models.eagle_config import BlockConfig, EagleConfig
 from engine.models.exit_head import ExitConfig, ExitModel
 from engine.models.llama import LlamaModel
-from engine.models.medusa_heads import MedusaModel
+from engine.models.medusa_heads import MedusaConfig, MedusaModel
 from engine.models.runner import DecoderRunner
 from engine.models.translation import Translation
 from engine.trace.events import Round
@@ -100,9 +100,9 @@ def head_runner(
     fields = {
         "hidden_size": model.width, "vocab_size": V, "draft_vocab_size": words, "num_attention_heads": model.H,
         "num_key_value_heads": model.K, "head_dim": model.D, "intermediate_size": model.inner,
-        "rms_norm_eps": model.eps, "eagle_config": {"eagle_aux_hidden_state_layer_ids": (0, 1)},
+        "rms_norm_eps": model.eps, "num_hidden_layers": 1, "layers": (0, 1),
     }  # fmt: skip
-    patch.setattr("engine.models.eagle3_head.word_ids", lambda d2t, *_: d2t)  # it reads the map's numbers
+    patch.setattr("engine.models.reduced_output.word_ids", lambda d2t, *_: d2t)  # it reads the map's numbers
     with cuda.loading():
         if block:
             weights = FakeWeights(model.dtype, model.device, words=words, raws={"lm_head.weight": (words, E)})
@@ -160,11 +160,11 @@ def drafter_of(method: str, cuda: FakeCuda, target: DecoderRunner, patch) -> Dra
         raws = {f"{k}.0.linear.{part}": (E, E)[:n] for k in range(3) for n, part in ((2, "weight"), (1, "bias"))}
         with cuda.loading():
             weights = FakeWeights(target.model.dtype, target.device, raws=raws)
-            heads = MedusaModel(Path("heads"), target.model, weights=weights)
+            heads = MedusaModel(Path("heads"), target.model, weights, MedusaConfig())
         target.tap(heads.reads)
         return MedusaDrafter(heads, target)
     if method == "exit":
-        patch.setattr("engine.models.exit_head.word_ids", lambda d2t, *_: d2t)  # it reads the map's numbers
+        patch.setattr("engine.models.reduced_output.word_ids", lambda d2t, *_: d2t)  # it reads the map's numbers
         model, config = target.model, ExitConfig(exit_layer=1, hidden_size=target.model.width, intermediate_size=8,
                                                  vocab_size=V)  # fmt: skip
         raws = {"lm_head.weight": (V // 2, E)}

@@ -7,7 +7,7 @@ a drafter, a model with its loader, and an exporter. Here they are one file.
 import json
 
 import torch
-from safetensors.torch import load_file, save_file
+from safetensors.torch import save_file
 
 from engine.config import METHODS, Method
 from engine.drafters.medusa import MedusaDrafter
@@ -38,8 +38,8 @@ class ToyDrafter(MedusaDrafter):
     name = "toy"
 
 
-def load(folder, target) -> ToyHead:
-    return ToyHead(load_file(folder / "model.safetensors")["guess.weight"], target)
+def load(folder, target, weights) -> ToyHead:
+    return ToyHead(weights("guess.weight"), target)
 
 
 def export(student, teacher, taps, target, folder, card) -> None:

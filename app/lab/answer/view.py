@@ -206,7 +206,7 @@ def recipes(result: AnswerResult, models) -> str:
         target, draft, gguf = base, {"lm": small, "eagle": head}.get(method, draft), None
     choice = Choice(
         method, gamma, target, draft, gguf, translated=names.translated and not result.is_predicted,
-        schedule=ranges if len(ranges) > 1 else (),
+        schedule=ranges if len(ranges) > 1 else (), eagle=None if result.is_predicted else names.eagle,
     )  # fmt: skip
     known = ", as predicted" if _is_predicted(result, users) else ""
     is_less = any(most < users and longer > gamma for _, most, longer in choice.schedule)

@@ -68,7 +68,7 @@ class SweepHandlers(InParts):
         models = self.service.offer.models(result.pair, fastest.method)
         choice = Choice(
             fastest.method, fastest.gamma, models.target, models.draft, models.gguf, temperature == 0,
-            translated=models.translated,
+            translated=models.translated, eagle=models.eagle,
         )  # fmt: skip
         whence = "the fastest above" if fixed == [fastest] else "as fast as any above"
         if fastest not in first:

@@ -2,10 +2,12 @@
 
 import json
 import shlex
+from dataclasses import replace
 
 import pytest
 import yaml
 from fake_worker import FakeEngine, recorded
+from head_table import Shape, write
 from tiny_pairs import model_folder
 from unlike_tokenizers import sentence_piece
 
@@ -92,6 +94,22 @@ def test_a_recipe_has_its_engines_own_options(engine, method, greedy, words):
         assert yaml.safe_load(code)["speculative_config"]["max_draft_len"] == 5
 
 
+@pytest.mark.parametrize("known", [{"eagle": 1}, {"draft": "/models/eagle1-head"}, {"draft": "owner/EAGLE-2-8B"}])
+@pytest.mark.parametrize("method", ["eagle", "eagle-chain"])
+def test_an_eagle_1_head_is_named_so_or_not_supported(method, known):
+    found = recipes(replace(choice(method), **known))
+    assert json.loads(options(found["vLLM"]["code"])["--speculative-config"])["method"] == "eagle"
+    assert options(found["SGLang"]["code"])["--speculative-algorithm"] == "EAGLE"
+    for engine in {*ENGINES} - {"vLLM", "SGLang"}:
+        assert found[engine]["note"].startswith("Not supported: ") and "code" not in found[engine]
+
+
+def test_an_eagle_3_head_is_not_taken_for_another_by_its_name():
+    for known in ({"eagle": 3, "draft": "/models/eagle1-head"}, {"draft": "owner/EAGLE3-Llama-3.1-8B"}):
+        found = recipes(replace(choice("eagle"), **known))
+        assert options(found["SGLang"]["code"])["--speculative-algorithm"] == "EAGLE3"
+
+
 def test_a_head_that_is_nowhere_is_a_gap_to_fill_and_a_gguf_of_the_hub_is_named():
     for engine, method in (("vLLM", "eagle"), ("vLLM", "block"), ("TGI", "medusa")):
         assert "PATH_OF_" in recipes(Choice(method, 3, "owner/target"))[engine]["code"]
@@ -145,3 +163,17 @@ def test_a_gguf_target_is_told_as_the_checkpoint_it_was_made_from():
     models = EngineFacade(get_worker()).models("smollm2-135m", "ngram")
     assert models.target == "HuggingFaceTB/SmolLM2-135M-Instruct" and models.gguf.endswith("-GGUF:Q4_1")
     assert EngineFacade(get_worker()).models("qwen3-8b", "lm").draft == "Qwen/Qwen3-0.6B"
+
+
+@pytest.mark.parametrize("version", [1, 3])
+def test_a_heads_version_reaches_the_recipe(tmp_path, version):
+    model_folder(tmp_path / "target")
+    write(tmp_path / "head", Shape(version=version))
+    pair = f"{tmp_path / 'target'}+{tmp_path / 'head'}"
+    assert EngineFacade(get_worker()).models(pair, "eagle-chain").eagle == version
+    page = Results(Service(EngineFacade(get_worker()), Limits(pairs=(pair,))))
+    answer = json.loads(page.configure(pair, "eagle", False, 4, 0, Session()))["engines"]
+    code = next(line["code"] for line in answer if line["name"] == "vLLM")
+    assert json.loads(options(code)["--speculative-config"])["method"] == ("eagle" if version == 1 else "eagle3")
+    shipped = EngineFacade(get_worker()).models("smollm2-135m", "eagle")
+    assert (shipped.eagle, EngineFacade(get_worker()).models("smollm2-135m", "lm").eagle) == (3, None)

@@ -59,4 +59,7 @@ def test_every_method_that_reads_a_head_of_its_own_has_a_kind_and_its_functions_
     assert {name for name, method in METHODS.items() if method.reads == "head" and not method.shares} == {*HEAD_KINDS}
     for kind in HEAD_KINDS.values():
         assert all(callable(imported(path)) for path in (kind.load, kind.export, kind.student))
-        assert bool(kind.field) != bool(kind.tensor), "one sign, so that a folder has one kind"
+        assert kind.field or kind.tensor
+    for sign in ("field", "tensor"):
+        signs = [getattr(kind, sign) for kind in HEAD_KINDS.values() if getattr(kind, sign)]
+        assert len({*signs}) == len(signs), "so that a folder has one kind"

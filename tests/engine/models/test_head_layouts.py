@@ -18,6 +18,7 @@ from engine.models.runner import DecoderRunner
 from engine.trace.events import CostModel
 from engine.training.students import MedusaStudent
 from engine.weights.catalogue import get_pair
+from engine.weights.head_kinds import own_name
 
 E, H, K, D, INNER, LAYERS, WORDS = 64, 4, 2, 16, 48, 7, VOCABULARY // 2
 LAYER = {
@@ -71,7 +72,7 @@ class Head(nn.Module):
 
 
 def specforge(head: Head) -> tuple[dict, dict]:
-    """As SGLang's heads: no list of layers and no head_dim; the embedding and both maps are there."""
+    """As SGLang's heads: no list of layers and no head_dim; both maps are there."""
     at = "midlayer."
     names = {name.replace("self_attn", at + "self_attn").replace("mlp", at + "mlp"): t for name, t in tensors(head)}
     for norm in ("input_layernorm", "hidden_norm", "post_attention_layernorm"):
@@ -95,7 +96,6 @@ def eagle1(head: Head) -> tuple[dict, dict]:
     """As the authors': the config of a Llama model with one layer."""
     named = tensors(head)
     names = {name if name.startswith("fc.") else f"layers.0.{name}": tensor for name, tensor in named}
-    names["embed_tokens.weight"] = torch.zeros(VOCABULARY, E)
     return names, LAYER | {"architectures": ["LlamaForCausalLM"], "model_type": "llama", "bias": True}
 
 
@@ -105,8 +105,7 @@ def tensors(head: Head) -> list[tuple[str, torch.Tensor]]:
 
 def maps() -> dict[str, torch.Tensor]:
     """Every second word."""
-    known = torch.arange(VOCABULARY) % 2 == 0
-    return {"d2t": torch.arange(WORDS), "t2d": known, "embed_tokens.weight": torch.zeros(VOCABULARY, E)}
+    return {"d2t": torch.arange(WORDS), "t2d": torch.arange(VOCABULARY) % 2 == 0}
 
 
 LAYOUTS = {
@@ -210,7 +209,6 @@ def of_speculators(block: Block) -> tuple[dict, dict]:
     names, config = speculators(block.head)
     for i, layer in enumerate(block.further, start=1):
         names |= {f"layers.{i}.{name}": tensor for name, tensor in layer.state_dict().items()}
-    del names["embed_tokens.weight"]
     layers = config["transformer_layer_config"] | {"num_hidden_layers": 1 + len(block.further)}
     config |= {"architectures": ["PEagleSpeculator"], "speculators_model_type": "peagle", "mask_token_id": 7}
     return names | {"mask_hidden": block.mask_hidden.data}, config | {"transformer_layer_config": layers}
@@ -228,15 +226,15 @@ def test_a_block_head_says_what_transformers_parts_say(target, tmp_path, monkeyp
     assert list(get_pair(f"{target.folder}+{folder}").drafts) == ["block"]
     engine = load_unrounded(f"{target.folder}+{folder}", "block", runtime)
     embed = target.model.model.embed_tokens
-    own = names.get("embed_tokens.weight")
-    mask = embed(torch.tensor([7])) if own is None else own[VOCABULARY:]
+    own = names.get("embed_tokens.weight", embed.weight)
+    mask = own[[config.get("ptd_token_id", 7)]]
     states = target.model.model(torch.tensor([TEXT]), output_hidden_states=True).hidden_states
     features = torch.cat([states[layer][0] for layer in (2, 3, 4)], -1)
     runner, drafter = begin(engine, "block", TEXT[:20])
     for known in (20, 22, 31):
         runner.prefill(TEXT[runner.length : known - 1])
         draft = drafter.propose(TEXT[:known], 4, 0)
-        embedded = torch.cat([embed(torch.tensor(TEXT[1:known])), mask.expand(3, -1)])
+        embedded = torch.cat([own[TEXT[1:known]], mask.expand(3, -1)])
         expected = block.logits(embedded, features[: known - 1], 3).softmax(-1)
         assert len(draft) == 4 and draft.passes == 1
         assert torch.allclose(draft.q[:, ::2], expected, atol=1e-4) and draft.q[:, 1::2].sum() == 0
@@ -247,26 +245,35 @@ def test_a_block_head_says_what_transformers_parts_say(target, tmp_path, monkeyp
 
 
 def medusa_tensors(kind: str, words: torch.Tensor, heads: int) -> dict[str, torch.Tensor]:
-    """As Medusa 0.1 or TGI's version 2 name them. With a map of words, if these are not all."""
+    """As Medusa 0.1 or TGI's version 2 name them, or vLLM, where layers have no biases. With a map of words, if these
+    are not all."""
     torch.manual_seed(3)
-    tensors = {f"{k}.0.linear.weight": 0.2 * torch.randn(E, E) for k in range(heads)}
-    tensors |= {f"{k}.0.linear.bias": 0.2 * torch.randn(E) for k in range(heads)}
-    tensors |= {f"{k}.1.weight": torch.randn(len(words), E) for k in range(heads if kind == "0.1" else 0)}
-    return tensors | ({} if len(words) == VOCABULARY else {"d2t": words - torch.arange(len(words))})
+    layer, output = ("blocks.{}.layers.0", "lm_heads.{}") if kind == "vllm" else ("{}.0.linear", "{}.1")
+    tensors = {f"{layer.format(k)}.weight": 0.2 * torch.randn(E, E) for k in range(heads)}
+    if kind != "vllm":
+        tensors |= {f"{layer.format(k)}.bias": 0.2 * torch.randn(E) for k in range(heads)}
+    rows = VOCABULARY if kind == "vllm" else len(words)  # vLLM's map chooses among them
+    tensors |= {f"{output.format(k)}.weight": torch.randn(rows, E) for k in range(heads if kind != "2" else 0)}
+    reduced = {"token_map": words} if kind == "vllm" else {"d2t": words - torch.arange(len(words))}
+    return tensors | ({} if len(words) == VOCABULARY else reduced)
 
 
 @torch.inference_mode()
 @pytest.mark.parametrize(
     ("target", "kind", "heads", "words"),
     [("llama", "0.1", 5, range(VOCABULARY)), ("llama", "2", 3, range(VOCABULARY)),
-     ("llama-tied", "2", 3, range(VOCABULARY)), ("llama-tied", "0.1", 2, [3, 7, 8, 100])],
+     ("llama-tied", "2", 3, range(VOCABULARY)), ("llama-tied", "0.1", 2, [3, 7, 8, 100]),
+     ("llama", "vllm", 3, range(VOCABULARY)), ("llama", "vllm", 2, [3, 7, 8, 100]), ("llama", "2", 2, [3, 7, 8])],
 )  # fmt: skip
 @pytest.mark.parametrize("runtime", RUNTIMES)
 def test_medusa_heads_say_what_the_paper_says(tmp_path, target, kind, heads, words, runtime):
-    """Their config.json says two heads, as in the wild, and the file may have more."""
+    """Their config.json says two heads, as in the wild, and the file may have more. The last one has some words and no
+    rows of the output layer, so they are those of the target's."""
     model, words = model_folder(tmp_path / "target", target), torch.tensor(words)
     tensors = medusa_tensors(kind, words, heads)
     config = {"medusa_num_heads": 2, "medusa_num_layers": 1, "base_model_name_or_path": "owner/target"}
+    if kind == "vllm":
+        config = {"num_heads": 2, "model_type": "medusa", "truncated_vocab_size": len(words), "hidden_size": E}
     write(tmp_path / "heads", tensors, config, MedusaStudent.FILE)
     engine = load_unrounded(f"{tmp_path / 'target'}+{tmp_path / 'heads'}", "medusa", runtime)
     last = model.model(torch.tensor([TEXT[:11]])).last_hidden_state[0, -1:]
@@ -274,8 +281,10 @@ def test_medusa_heads_say_what_the_paper_says(tmp_path, target, kind, heads, wor
     draft = drafter.propose(TEXT[:12], 8, 0)
     assert len(draft) == heads
     for k, q in enumerate(draft.q):
-        weight, bias = (tensors[f"{k}.0.linear.{part}"] for part in ("weight", "bias"))
-        output = tensors[f"{k}.1.weight"] if kind == "0.1" else model.lm_head.weight
+        tensors = {own_name(name): tensor for name, tensor in tensors.items()}
+        weight, bias = tensors[f"{k}.0.linear.weight"], tensors.get(f"{k}.0.linear.bias", torch.zeros(E))
+        output = tensors.get(f"{k}.1.weight", model.lm_head.weight)
+        output = output if len(output) == len(words) else output[words]
         guess = (last + nn.functional.silu(last @ weight.T + bias)) @ output.T
         assert torch.allclose(q[words], guess.softmax(-1)[0], atol=1e-4)
     prompt, written = ids_of(run(engine, "medusa", gamma=3, max_new_tokens=12))

@@ -51,7 +51,8 @@ def test_a_head_is_stored_as_other_engines_load_it(journey, root):
               "num_attention_heads": 4, "num_key_value_heads": 2,
               "head_dim": 16, "intermediate_size": inner, "hidden_act": "silu", "tie_word_embeddings": False,
               "rope_theta": 10000.0, "rms_norm_eps": target.config.rms_norm_eps, "max_position_embeddings": 256,
-              "eagle_config": {"use_aux_hidden_state": True, "eagle_aux_hidden_state_layer_ids": [0, 1]}}  # fmt: skip
+              "eagle_aux_hidden_state_layer_ids": [0, 1],  # vLLM reads this list, SGLang the other and adds 1
+              "eagle_config": {"use_aux_hidden_state": True, "eagle_aux_hidden_state_layer_ids": [-1, 0]}}  # fmt: skip
     assert {name: config[name] for name in wanted} == wanted
 
 

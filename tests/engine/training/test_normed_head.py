@@ -61,6 +61,7 @@ def test_it_drafts_as_it_was_trained(normed, runtime, monkeypatch):
     assert torch.allclose(further, module.logits(second[0, L - 1 : L]), atol=1e-3)
     for wrong in ({"norm_output": False}, {"fc_norm": False}):
         monkeypatch.setattr("engine.models.eagle3_head.read_config", lambda folder, w=wrong: changed(folder, w))
+        monkeypatch.setattr("engine.models.head_reader.HeadReader.check_all_read", lambda reader: None)
         other = two_steps(load_head("eagle", root / "head", loaded), ids, features)[1]
         assert not torch.allclose(other, further, atol=1e-2), f"{wrong} makes no difference"
 
@@ -70,6 +71,7 @@ def test_one_norm_over_all_states_is_read_as_published(normed, tmp_path):
     """As of gpt-oss heads: `norm_before_fc`, with a weight for every number."""
     root, target, module = normed
     tensors = load_file(root / "head" / "model.safetensors")
+    tensors = {name: tensor for name, tensor in tensors.items() if not name.startswith("fc_norm.")}
     config = json.loads((root / "head" / "config.json").read_text())
     weight = torch.rand(3 * module.norm.numel()).bfloat16()
     for name in ("plain", "normed"):
