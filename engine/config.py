@@ -11,6 +11,7 @@ from engine.errors import BadInput
 MAX_GAMMA = 32
 MAX_NODES = 64  # drafts of a tree
 MAX_SHARERS = 64  # runs that share a pass
+MAX_WAITING = 30  # runs in a device's queue
 MAX_NEW_TOKENS = 8192
 AUTO = "auto"
 PRECISIONS = (AUTO, "fp32", "bf16", "fp16", "int8", "int4")

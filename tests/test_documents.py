@@ -51,6 +51,8 @@ def test_a_broken_link_or_heading_is_noticed_and_the_readme_is_short(tmp_path, m
 def test_every_setting_is_described_and_every_description_is_a_setting():
     code = [path.read_text(encoding="utf-8") for folder in ("app", "engine") for path in (ROOT / folder).rglob("*.py")]
     described = (ROOT / "docs/settings.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| `(SPECLENS_[A-Z_]+)`", described, re.M)
+    assert len(rows) == len(set(rows)), "a setting has one row"
     assert set(re.findall(r"SPECLENS_[A-Z_]+", described)) == set(re.findall(r"SPECLENS_[A-Z_]+", "\n".join(code)))
 
 

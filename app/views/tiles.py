@@ -40,7 +40,7 @@ def tiles(
         return encode(_numbers(Totals(), measuring))
     ratio = speedup(run, baseline, spread)
     line = _numbers(Totals.of(run), measuring, others)
-    if "alone" not in line:
+    if "shared" not in line:
         line["tiles"]["speedup"] = _speedup(run, ratio, measuring, recorded, how)
     note = lanes.note(run, baseline) if ratio is not None else ""
     return encode(line | {"plain": lanes.lane(baseline), "note": note, "tone": ratio.tone if ratio else "level"})
@@ -49,7 +49,7 @@ def tiles(
 def live(run: Totals, baseline: Totals, measuring: bool) -> str:
     """The same line of a run that goes on, or whose baseline does."""
     line = _numbers(run, measuring)
-    if run.rounds and "alone" not in line:
+    if run.rounds and "shared" not in line:
         line["tiles"]["speedup"] = _to_come(run) if measuring else list(_NOTHING_DRAFTED)
     return encode(line | {"plain": lanes.so_far(baseline), "note": "", "tone": "level"})
 
@@ -67,7 +67,7 @@ def _numbers(run: Totals, measuring: bool, others: int = 0) -> dict:
     }
     if beside := run.others or others:
         numbers["speedup"] = ["No speedup", f"ran beside {_runs(beside)}"]
-        line |= {"alone": True, "measuring": False}
+        line |= {"shared": True, "measuring": False}
     return line | {"tiles": numbers}
 
 

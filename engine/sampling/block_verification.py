@@ -14,7 +14,7 @@ Then x comes next as a draft with the chance min(p_i · p(x), q(x)), and from th
 0): together p_i · p(x). Nothing here needs N to be fixed: a drafter may stop according to the tokens it has drawn.
 On a tree the same rule is that of `traversal.py`.
 
-One u_i decides about all drafts before it, so no u may be used in two rounds (`SpeculativeDecoder._uniforms`).
+One u_i decides about all drafts before it, so no u may be used in two rounds (`SpeculativeDecoder._draws`).
 Dimension key as in rejection.py.
 """
 

@@ -120,8 +120,9 @@ class Round:
 
     ``tokens``: the N drafts in order, then the closing token (absent when the run ended inside the drafts).
     ``parents`` [N]: for each draft the index of its parent node, 0 being the pending token and i the i-th draft
-    (1-based). ``gamma``: the draft length asked for; N may be smaller. ``draft_steps``: passes of the draft model.
-    ``start`` and ``end`` are seconds since the run started; ``context``: tokens in the target's cache before it.
+    (1-based). ``gamma``: N for a chain; for a tree of fixed γ the γ that was asked for,
+    which N may stay below. ``draft_steps``: passes of the draft model. ``start`` and ``end`` are seconds since the run
+    started; ``context``: tokens in the target's cache before it.
     ``drafter``: the method that drafted it, where several compete; else empty, as in a round without drafts.
     ``row_cost``: what a tree's next row would have cost, in tokens that the same time yields on average. ``rows``: how
     many runs shared the target; with more than one the times are not this run's own.

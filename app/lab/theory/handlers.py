@@ -1,7 +1,6 @@
 """Feeds the theory's curves: the visitor's last run, and points measured here at an acceptance set by hand."""
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache
 from typing import Any
 
 import gradio as gr
@@ -22,7 +21,6 @@ from engine.errors import BadInput
 ALPHAS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
 GAMMAS = (1, 2, 4, 8)
 FEWEST_TOKENS, MOST_TOKENS, MOST_REPEATS = 16, 192, 5
-_recorded = cache(recorded)
 
 
 def curves(session: Session, state: PageState) -> str:
@@ -33,7 +31,7 @@ def curves(session: Session, state: PageState) -> str:
 def _curves(session: Session, measured: PointSet, gammas: Sequence[int] = ()) -> str:
     if session.trace is not None and session.trace.rounds:
         return view.curves(session.trace, session.baseline, True, measured, gammas)
-    return view.curves(*_recorded(), False, measured, gammas)
+    return view.curves(*recorded(), False, measured, gammas)
 
 
 Outputs = outputs("notice", "curves", "break_even", "points")

@@ -55,7 +55,7 @@ export function mount(part) {
   function showRows() {
     const count = Math.max(0, ...columns.map(length));
     find('.sl-compare-table').setAttribute('aria-rowcount', count + 2);
-    rows.show(count);
+    rows.showRows(count);
   }
 
   function drawChanges() {

@@ -100,7 +100,7 @@ export function makeVirtualRows(frame, list, create, update = () => {}) {
 
   return {
     // There are ``total`` rows now.
-    show(total) { count = total; draw(); },
+    showRows(total) { count = total; draw(); },
     clear() {
       count = 0;
       forgetHeights();

@@ -14,12 +14,12 @@ export function makeReader(timeline, branch, on) {
     return true;
   }
 
-  function started() {
+  function beginRun() {
     isMissing = isOver = false;
     on.started();
   }
 
-  function arrived() {
+  function endValue() {
     const came = news;
     news = {};
     on.arrived(came);
@@ -28,7 +28,7 @@ export function makeReader(timeline, branch, on) {
     on.missing();
   }
 
-  const readValue = makeNdjsonReader(started, {
+  const readValue = makeNdjsonReader(beginRun, {
     about(line) {
       timeline.about = line;
       if (line.prefix && !timeline.rounds.length) timeline.begin(line.prefix);
@@ -53,7 +53,7 @@ export function makeReader(timeline, branch, on) {
     numbers(line) { news.numbers = line; },
     status(line) { news.status = line; },
     over() { isOver = true; },
-  }, arrived);
+  }, endValue);
 
   return value => { if (value) readValue(value); };
 }

@@ -149,7 +149,7 @@ export function makeRoundsView(frame, list, timeline, branch) {
     place = timeline.locate(at);
     shownRounds = place.index + 1;
     shownStep = place.step;
-    virtual.show(rowsToShow());
+    virtual.showRows(rowsToShow());
   }
 
   // What a branch has beyond its run comes at the run's end.
@@ -190,7 +190,7 @@ export function makeRoundsView(frame, list, timeline, branch) {
     const before = marked;
     marked = token;
     const folds = (before && branch.rowOf(before)) !== (token && branch.rowOf(token)) && [before, token].map(refold).some(Boolean);
-    if (folds) virtual.show(rowsToShow());   // its rows have other heights now
+    if (folds) virtual.showRows(rowsToShow());   // its rows have other heights now
     const row = folds && token && virtual.node(rowOf(branch.rowOf(token)));
     if (row) revealRow(row);
     if (token) drawnNode(token)?.setAttribute('aria-current', 'true');

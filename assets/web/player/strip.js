@@ -27,9 +27,9 @@ export function makeStrip(box, timeline, measureAlone = null) {
       if (shown) setText(shown, words); else tiles[name].title = words;
     }
     tiles.speedup.dataset.tone = line.tone || 'level';
-    tiles.speedup.toggleAttribute('data-shared', Boolean(line.alone));
-    setText(alone, line.alone ? 'Measure alone' : 'Measure again');
-    alone.hidden = !((line.alone || line.tone === 'noise') && measureAlone && timeline.ended);
+    tiles.speedup.toggleAttribute('data-shared', Boolean(line.shared));
+    setText(alone, line.shared ? 'Measure alone' : 'Measure again');
+    alone.hidden = !((line.shared || line.tone === 'noise') && measureAlone && timeline.ended);
   }
 
   // The rounds of a lane that ended by ``time``, in seconds since its first round began.

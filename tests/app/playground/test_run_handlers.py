@@ -320,14 +320,14 @@ def test_a_run_beside_another_has_no_speedup_and_is_measured_alone_on_request():
     for screens in two_at_once(handlers):
         numbers, session = line(screens[-1], "numbers"), screens[-1].session
         assert session.trace.others == 1 and session.baseline is None and session.trace.finished.reason == "length"
-        assert numbers["alone"] is True and not numbers["measuring"]
+        assert numbers["shared"] is True and not numbers["measuring"]
         assert numbers["tiles"]["speedup"] == ["No speedup", "ran beside 1 other run"]
         assert said(screens[-1])["text"].startswith("1 other run shared the model") and "×" not in screens[-1].stage
         assert numbers["tiles"]["tau"][0] != "–", "needs no clock"
     handlers.begin(visitor("a"), handlers.presses["a"])
     *_, last = handlers.run_alone(visitor("a"), handlers.presses["a"], session)
     numbers = line(Screen(last), "numbers")
-    assert numbers["tiles"]["speedup"][0].endswith("×") and "alone" not in numbers
+    assert numbers["tiles"]["speedup"][0].endswith("×") and "shared" not in numbers
     assert handlers.presses["a"].session.trace.started.config["seed"] == ord("b"), "the run on the stage"
     worker.step = 0
     later = press_run(handlers, "c", seed=ord("a"))[-1].session
