@@ -1,8 +1,9 @@
 """Joins ES modules into one script: a browser imports none from a file, and loads eighty files slowly.
 
 Each module becomes a function that returns its exports; the functions run in the order of the imports. A module may use
-``import { a, b } from './other.js';``, and ``export`` before a function, a class, or a constant of one name. Lines that
-are only a comment are left out.
+``import { a, b } from './other.js';``, and ``export`` before a function, a class, or a constant of one name. Comments
+from ``//`` to the end of a line and the indentation are left out, because every exported file carries the script; so a
+template of several lines may not depend on its indentation.
 """
 
 import re
@@ -11,7 +12,8 @@ from pathlib import Path
 
 IMPORT = re.compile(r"^import (\{\s*\w+(?:,\s*\w+)*,?\s*\}) from '(\.\.?/[\w./-]+\.js)';$", re.MULTILINE)
 EXPORT = re.compile(r"^export (?=(?:(?:async )?function\*?|class|const) (\w+))", re.MULTILINE)
-COMMENT = re.compile(r"^[ \t]*//.*\n", re.MULTILINE)
+# A comment after code holds no quotes, because " // " within a string would be followed by one.
+LEFT_OUT = re.compile(r"^[ \t]*//.*\n|[ \t]+//[ \t][^'\"`\n]*$|^[ \t]+", re.MULTILINE)
 OTHER = re.compile(r"^[ \t]*(?:import|export)\b|\bimport\s*[(.]", re.MULTILINE)
 
 
@@ -45,7 +47,7 @@ class _Bundle:
         self.pending.pop()
         self.exports[path] = EXPORT.findall(text)
         names = ", ".join(self.exports[path])
-        code = COMMENT.sub("", code)
+        code = LEFT_OUT.sub("", code)
         self.scripts.append(f"modules['{path}'] = (() => {{\n{code}return {{ {names} }};\n}})();")
 
     def _declaration(self, path: str, match: re.Match) -> str:
