@@ -16,7 +16,7 @@ from app.jobs.runs import NamedConfigs
 from app.jobs.service import Service
 from app.jobs.updates import Fold, Update
 from app.jobs.visitor import visitor_id
-from engine.config import AUTO, is_lossy
+from engine.config import AUTO
 from engine.errors import EngineError
 from engine.trace.metrics import compare, compute_metrics
 from engine.trace.trace import Trace, to_json
@@ -168,7 +168,7 @@ def _figures(run: Trace | None, plain: Trace | None) -> dict:
         "predicted": numbers.predicted_speedup,
         "others": run.others,
         "device": run.started.device,
-        "lossy": is_lossy(run.started.config),
+        "lossy": run.started.is_lossy,
     }
 
 

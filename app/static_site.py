@@ -24,7 +24,9 @@ from lessons.loader import FOLDER, glossary, lessons, run
 PAGES = {"index.html": "Lessons", "theory.html": "Theory", "runs.html": "Recorded runs", "sheets.html": "To take away"}
 LESSON_STYLES = (*html_export.STYLES, "lessons/lessons.css")
 THEORY_STYLES = (*html_export.STYLES, "playground/charts.css", "lab/lab.css", "lab/theory.css")
-NOT_LIVE = "This copy runs no model. Its runs are recorded; the live page runs your own prompts and measures this machine."
+NOT_LIVE = (
+    "This copy runs no model. Its runs are recorded; the live page runs your own prompts and measures this machine."
+)
 
 
 def write(folder: Path) -> int:

@@ -155,7 +155,7 @@ class LiveBranch:
         if self._started is None:
             return "The branch begins", None, 0
         written = update.fold.tokens["branch"]
-        most = self._started.config["max_new_tokens"] - len(self._started.prefix)
+        most = self._started.max_new_tokens - len(self._started.prefix)
         return f"The branch: {written} of up to {most} tokens", written / most, 0
 
 

@@ -115,7 +115,7 @@ def _baseline_file(written: Written):
 def _measured(session: Session, method: str) -> str:
     """What this method brought in the run on the stage; empty for another method's run."""
     ratio = tiles.speedup(session.trace, session.baseline, session.repeats.get("spread"))
-    if ratio is None or session.trace.started.config.get("method") != method:
+    if ratio is None or session.trace.started.method != method:
         return ""
     return measured(ratio, session.trace.started.device)
 
@@ -140,12 +140,11 @@ def _chosen(run: Trace | None, method: str) -> int | None:
     """
     if run is None:
         return None
-    own = run.started.config.get("method")
-    drafted = [r.gamma for r in run.rounds if r.gamma and (r.drafter or own) == method]
+    drafted = [r.gamma for r in run.rounds if r.gamma and (r.drafter or run.started.method) == method]
     return round(sum(drafted) / len(drafted)) if drafted else None
 
 
 def _most_used(run: Trace) -> str:
     """The method of a run; of several drafters the one of most rounds."""
-    method = run.started.config.get("method", "none")
+    method = run.started.method or "none"
     return next(iter(compute_metrics(run).drafters), "none") if method == AUTO else method

@@ -83,7 +83,7 @@ def _saved(trace: Trace, path: Path) -> str | None:
 
 def _name(run: Trace) -> str:
     """A file name from pair, method and seed; a trace may claim any of them."""
-    parts = [run.started.pair, run.started.config.get("method", ""), f"seed{run.started.config.get('seed', 0)}"]
+    parts = [run.started.pair, run.started.method, f"seed{run.started.config.get('seed', 0)}"]
     return "-".join(["speclens", *filter(None, map(safe_letters, parts))])
 
 

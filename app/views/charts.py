@@ -3,7 +3,7 @@
 from app.views import figures, predictions, trees
 from app.views.figures import Figure, encode_figures
 from app.views.tiles import ONCE, Spread, shared, speedup
-from engine.config import LOSSY, is_lossy
+from engine.config import LOSSY
 from engine.trace.metrics import compute_metrics
 from engine.trace.trace import Trace
 
@@ -31,7 +31,7 @@ def complete(
         return [encode_figures(dict.fromkeys(tab, nothing)) for tab in TABS.values()]
     ratio = speedup(run, baseline, spread)
     nothing = dict.fromkeys(_OF_ONE_ALONE, Figure(note=shared(run))) if run.others else {}
-    lossy = LOSSY if is_lossy(run.started.config) else ""
+    lossy = LOSSY if run.started.is_lossy else ""
     return [
         encode_figures({name: nothing.get(name) or _DRAW[name](run, baseline, ratio, how) for name in tab}, lossy)
         for tab in TABS.values()

@@ -89,16 +89,12 @@ def tokens(run: Trace, baseline: Trace | None, speedup: Speedup | None, how: str
     if speedup is not None and baseline:
         measured = f"{speedup.value:.2f}× measured" if speedup.is_possible else "Noise, measure again"
         note = f"{measured}: {_speed(run)} against {_speed(baseline)} without drafting, {how}."
-        parted = None if sampled(run) else first_divergence(run, baseline)
+        parted = first_divergence(run, baseline) if run.started.is_greedy else None
     if parted:
         data.append(_parting(run, parted))
         gap = "" if parted.gap is None else f"; there the target's two best logits were {parted.gap:.2g} apart"
         note += f" The texts part at token {parted.position + 1}{gap}."
     return Figure(data, axes("seconds since the first round", "tokens"), note)
-
-
-def sampled(trace: Trace) -> bool:
-    return bool((trace.started.config.get("sampling") or {}).get("temperature"))
 
 
 def timeline(trace: Trace, name: str, colour: str, dash: str) -> dict:

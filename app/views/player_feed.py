@@ -12,7 +12,7 @@ from app.views.figures import TITLES
 from app.views.notice import Kind, fields
 from app.views.safe_json import encode, short
 from app.views.trees import branches
-from engine.config import ACCEPTANCE, AUTO, LOSSY, METHODS, is_lossy, method_of
+from engine.config import ACCEPTANCE, AUTO, LOSSY, METHODS, method_of
 from engine.trace.events import ACCEPTED, TESTED, Distribution, Round, RunFinished, RunStarted, Token
 from engine.trace.metrics import compute_metrics, equal_to_the_bit, first_divergence
 from engine.trace.noise import settled
@@ -78,33 +78,28 @@ def say(kind: Kind, text: str = "", fraction: float | None = None, place: int | 
 
 def about(started: RunStarted, recorded: bool = False, lean: bool = False, origin: str = "") -> str:
     """``origin``: device and time of a run that was opened from a file."""
-    line = {"type": "about", "greedy": _greedy(started), "words": _words(started), "recorded": recorded}
-    prompt = " ".join(str(started.config.get("prompt", "")).split())
+    line = {"type": "about", "greedy": started.is_greedy, "words": _words(started), "recorded": recorded}
+    prompt = " ".join(started.prompt_text.split())
     if len(prompt) > PROMPT:
         prompt = prompt[:PROMPT].rstrip() + "…"
-    line |= {"temperature": short(_temperature(started)), "costs": _costs(started)}
-    if isinstance(most := started.config.get("max_new_tokens"), int):
-        line["most"] = most
-    if started.config.get("acceptance") == "block":
+    line |= {"temperature": short(started.temperature), "costs": _costs(started)}
+    if started.max_new_tokens is not None:
+        line["most"] = started.max_new_tokens
+    if started.acceptance == "block":
         line["block"] = True
-    if is_lossy(started.config):
+    if started.is_lossy:
         line["lossy"] = LOSSY[0].upper() + LOSSY[1:] + "."
-    line |= _drafted_by(started.config) | ({"exit": started.exit_layers} if started.exit_layers else {})
+    line |= _drafted_by(started) | ({"exit": started.exit_layers} if started.exit_layers else {})
     more = ({"lean": True} if lean else {}) | ({"origin": origin} if origin else {})
     if started.prefix:
         more["prefix"] = _prefix(started)
     return encode(line | {"prompt": prompt} | more) + "\n"
 
 
-def _temperature(started: RunStarted) -> float:
-    value = (started.config.get("sampling") or {}).get("temperature", 0)
-    return value if isinstance(value, int | float) else 0.0
-
-
 def _costs(started: RunStarted) -> dict | None:
     """c and v, to predict with; ``once``: c is paid once a round. None where they were not measured, where several
     drafters took turns, each with its own c, or where a pass scores more than the drafts."""
-    method = method_of(str(started.config.get("method")))
+    method = method_of(started.method)
     if started.costs is None or any(started.costs.draft_costs.values()) or method.is_window:
         return None
     costs = settled(started.costs)
@@ -112,12 +107,12 @@ def _costs(started: RunStarted) -> dict | None:
     return {"c": short(costs.c), "v": v, "once": method.drafts_at_once}
 
 
-def _drafted_by(config: dict) -> dict:
-    """The method, and the sizes of lookahead, in which its rounds are explained; of a trace they may be any value."""
-    method, sizes = config.get("method"), config.get("lookahead")
-    known = {"method": method} if isinstance(method, str) and method in METHODS else {}
-    if method in ("lookahead", AUTO) and isinstance(sizes, dict):
-        known["lookahead"] = {name: sizes[name] for name in ("window", "ngram") if isinstance(sizes.get(name), int)}
+def _drafted_by(started: RunStarted) -> dict:
+    """The method, and the sizes of lookahead, in which its rounds are explained."""
+    known = {"method": started.method} if started.method in METHODS else {}
+    sizes = started.lookahead if started.method in ("lookahead", AUTO) else {}
+    if sizes:
+        known["lookahead"] = {name: sizes[name] for name in ("window", "ngram") if name in sizes}
     return known
 
 
@@ -200,7 +195,7 @@ def compared(run: Trace, baseline: Trace) -> str:
     """Did drafting change the text? At temperature 0 it must not; above, the two are different samples."""
     line: dict = {"type": "compared", "verdict": "same"}
     parted = first_divergence(run, baseline)
-    if not _greedy(run.started):
+    if not run.started.is_greedy:
         line["verdict"] = "sampled"
     elif parted:
         line |= {"verdict": "differs", "at": parted.position, "gap": short(parted.gap)}
@@ -214,31 +209,24 @@ def over() -> str:
     return encode({"type": "over"}) + "\n"
 
 
-def _greedy(started: RunStarted) -> bool:
-    return not started.config.get("sampling", {}).get("temperature", 0)
-
-
 def _words(started: RunStarted, drafting: str = "") -> str:
     """The line above the player: pair, drafting, temperature, device."""
-    config = started.config
-    rule, sizes = _rule(config.get("acceptance"), config), run_facts.lookahead_sizes(config)
-    temperature = config.get("sampling", {}).get("temperature", 0)
-    where = f"on {started.device.split(' ')[0]}"
-    parts = [started.pair, drafting or _drafting(config), sizes, rule, f"temperature {temperature:g}", where]
+    temperature, where = f"temperature {started.temperature:g}", f"on {started.device.split(' ')[0]}"
+    sizes = run_facts.lookahead_sizes(started)
+    parts = [started.pair, drafting or _drafting(started), sizes, _rule(started), temperature, where]
     return " · ".join(part for part in parts if part)
 
 
-def _rule(name, config: dict) -> str:
-    """The acceptance rule where it is not that of the token; of a trace it may be any value."""
-    if name not in ("block", "typical"):
+def _rule(started: RunStarted) -> str:
+    """Names the acceptance rule where it is not that of the token."""
+    if started.acceptance == "token":
         return ""
-    return ", ".join(filter(None, [ACCEPTANCE[name].title, run_facts.typical_numbers(config)]))
+    return ", ".join(filter(None, [ACCEPTANCE[started.acceptance].title, run_facts.typical_numbers(started)]))
 
 
-def _drafting(config: dict) -> str:
-    method, gamma = config.get("method", ""), config.get("gamma")
-    title = TITLES.get(method, method)
-    if method == "none" or gamma is None:
+def _drafting(started: RunStarted) -> str:
+    title, gamma = TITLES.get(started.method, started.method), started.gamma
+    if started.method == "none" or gamma is None:
         return title
     return f"{title}, γ {gamma}" if gamma == AUTO else f"{title}, γ = {gamma}"
 

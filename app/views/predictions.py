@@ -163,7 +163,7 @@ def other_than_chains(run: Trace) -> str:
     drafters = _drafters(run)
     if len(drafters) > 1:
         return "here several drafters took turns"
-    if method_of(next(filter(None, drafters), run.started.config.get("method", ""))).drafts_at_once:
+    if method_of(next(filter(None, drafters), run.started.method)).drafts_at_once:
         return "here one step drafted a whole round"
     if has_trees(run):
         return "here a pass scored several drafts for one place"

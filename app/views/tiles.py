@@ -177,7 +177,7 @@ def _speedup(run: Trace, ratio: Speedup | None, measuring: bool, recorded: bool,
         return _to_come(run)
     if run.started.prefix:
         return [DASH, "a branch is not measured against plain decoding"]
-    if run.started.config.get("method") == "none" or not any(event.gamma for event in run.rounds):
+    if run.started.method == "none" or not any(event.gamma for event in run.rounds):
         return list(_NOTHING_DRAFTED)
     return [DASH, "recorded without a complete baseline" if recorded else "stopped before both runs had ended"]
 

@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 
 from app.views.table import csv_text
-from engine.config import is_lossy
 from engine.trace.events import Round, Token
 from engine.trace.trace import Trace
 
@@ -19,7 +18,7 @@ def tokens_csv(trace: Trace) -> str:
 
 
 def _exact(trace: Trace) -> str:
-    return "lossy" if is_lossy(trace.started.config) else "exact"
+    return "lossy" if trace.started.is_lossy else "exact"
 
 
 def _rows(lane: str, trace: Trace) -> Iterator[tuple]:

@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from engine.config import LOSSY, is_lossy
+from engine.config import LOSSY
 from engine.trace.events import STATUSES, CostModel, Round, Token
 from engine.trace.metrics import (
     PARTS,
@@ -153,9 +153,9 @@ def _print_rows(console: Console, rows: Iterable[tuple[str, str]]) -> None:
 
 def _rows(trace: Trace, s: RunMetrics):
     started = trace.started
-    settings, reason = started.config, trace.finished.reason if trace.finished else "being cut off"
-    yield "run", f"{settings.get('method')} on {started.pair}, {started.dtype}, {started.device}"
-    if is_lossy(settings):
+    reason = trace.finished.reason if trace.finished else "being cut off"
+    yield "run", f"{started.method or 'unknown method'} on {started.pair}, {started.dtype}, {started.device}"
+    if started.is_lossy:
         yield "LOSSY", LOSSY
     if started.translated:
         yield "translation", started.translated.words
@@ -208,8 +208,7 @@ def _measured(speedup: Speedup | None) -> str:
 
 
 def _divergence(trace: Trace, baseline: Trace, divergence) -> str:
-    sampling = trace.started.config.get("sampling") or {}
-    if sampling.get("temperature"):
+    if not trace.started.is_greedy:
         return "not looked for: at a temperature above 0 the two draw differently from the same distribution"
     if divergence is None:
         return "none, the same tokens" + (", from logits equal to the bit" if equal_to_the_bit(trace, baseline) else "")

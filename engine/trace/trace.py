@@ -10,7 +10,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Literal
 
-from engine.config import LOSSY, MAX_NODES, is_lossy
+from engine.config import LOSSY, MAX_NODES
 from engine.errors import BadInput, explain
 from engine.files import write_atomically
 from engine.trace.events import (
@@ -147,7 +147,7 @@ def _validator():
 
 def to_json(trace: Trace) -> str:
     branch = trace.branch and _Branch(trace.branch.started, trace.branch.rounds, trace.branch.finished)
-    lossy = LOSSY if is_lossy(trace.started.config) else ""
+    lossy = LOSSY if trace.started.is_lossy else ""
     file = _File(SCHEMA, trace.started, trace.rounds, trace.finished, branch, lossy=lossy)
     return _adapter().dump_json(file, exclude=None if lossy else {"lossy"}).decode()
 

@@ -87,7 +87,7 @@ class CompareHandlers(Experiment):
         """The prompt of the playground's run, in place of the one at the start."""
         if session.trace is None or prompt != START_PROMPT:
             return SKIP
-        return str(session.trace.started.config.get("prompt") or prompt)
+        return session.trace.started.prompt_text or prompt
 
     @staticmethod
     def add(shown: int) -> list:

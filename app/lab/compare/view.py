@@ -8,7 +8,7 @@ import io
 import math
 import zipfile
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 from app.playground.trace_files import safe_letters
 from app.views import player_feed
@@ -41,7 +41,8 @@ class Column:
 
     @property
     def is_lossy(self) -> bool:
-        return is_lossy(asdict(self.config))
+        config = self.config
+        return is_lossy(config.acceptance, config.method, config.gamma, config.sampling.temperature)
 
     @property
     def is_complete(self) -> bool:
@@ -52,7 +53,7 @@ class Column:
     def name(self) -> str:
         method = TITLES.get(self.config.method, self.config.method)
         if self.config.method == AUTO and self.trace:
-            came = str(self.trace.started.config.get("method"))
+            came = self.trace.started.method
             method += "" if came == AUTO else f": {TITLES.get(came, came)}"
         if self.plain:
             return "Plain decoding"
@@ -285,7 +286,7 @@ def to_csv(runs: Sequence[Column]) -> str:
         config, numbers, parted = column.config, compute_metrics(column.trace), _parted(runs, index)
         speedup_ = ratio(runs, index)
         rows.append((
-            index + 1, str(column.trace.started.config.get("method", config.method)), config.gamma,
+            index + 1, column.trace.started.method or config.method, config.gamma,
             config.sampling.temperature, config.acceptance, "lossy" if column.is_lossy else "exact", config.seed,
             numbers.tokens, numbers.tokens_per_second, speedup_ and speedup_.known,
             numbers.passes, numbers.tau and numbers.tau.value, numbers.alpha and numbers.alpha.value,

@@ -118,7 +118,7 @@ def _conditions(costs: DeviceCosts) -> str:
 def _words(
     run: Trace, numbers: RunMetrics, point: dict, drafted: list[int], costs: CostModel | None, ratio: Speedup | None
 ) -> str:
-    method = METHOD_LABELS.get(run.started.config.get("method", ""), "").split(":")[0] or "unknown method"
+    method = METHOD_LABELS.get(run.started.method, "").split(":")[0] or "unknown method"
     lead = "Your last run" if point["own"] else "No run of yours yet; this is the recorded run that the page opens with"
     words = [f"{lead}: {method} on {run.started.device}."]
     if numbers.alpha is None:
