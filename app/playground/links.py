@@ -56,8 +56,10 @@ def query(
 
     BadInput if it is longer than MOST.
 
+    >>> from app.form import described
+    >>> from app.server.limits import Limits
     >>> query({"temperature": 0.5, "auto": False}, described(Limits()), "ab810cf68114")
-    'temperature=0.5&auto=0&revision=ab810cf68114'
+    'auto=0&temperature=0.5&revision=ab810cf68114'
     """
     pieces = {
         name: _written(values[name]) for name, control in controls.items()
