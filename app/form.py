@@ -53,7 +53,7 @@ CONTROLS: tuple[Control, ...] = (
     # app.jobs.service lists the pairs, from the catalogue.
     Control("pair", "Models", "The target, and what drafts for it.", PAIR, "choice"),
     Control("method", "Method", "What guesses ahead of the target.", AUTO, "choice", choices=METHOD_LABELS),
-    Control("auto", "auto", "Chosen anew each round from measured costs.", True, "switch"),
+    Control("auto", "auto", "Chosen again for each round from measured costs.", True, "switch"),
     Control("gamma", "Draft length γ", "Tokens guessed in a round.", 4, "slider", 0, MAX_GAMMA, 1),
     Control("temperature", "Temperature", "0 is greedy: the likeliest token.", 0, "slider", 0, 2, 0.05),
     Control("seed", "Seed", "Same seed, same output.", 0, "number", 0, 2**53 - 1, 1),
@@ -90,7 +90,7 @@ CONTROLS: tuple[Control, ...] = (
     Control("guesses", "Guesses G", "n-grams of the pool that are tried in a round.", LookaheadSizes.guesses, "slider",
             1, 16, 1, advanced=True, only=LOOKAHEAD),
     Control(
-        "precision", "Precision", "Of weights and arithmetic; another one loads the model anew.", AUTO, "choice",
+        "precision", "Precision", "Of weights and arithmetic; changing it loads the model again.", AUTO, "choice",
         choices={name: name for name in PRECISIONS}, advanced=True,
     ),
 )  # fmt: skip

@@ -73,7 +73,7 @@ class PairHandlers:
 def precision_info(offered: Sequence[str], steps: Mapping[str, float], distances: Mapping[str, Any]) -> str:
     """What each precision brings here, as far as it was measured, and how far it is from fp32. ``steps``: seconds of a
     plain step; ``distances``: `engine.bench.precisions.Distance` of each."""
-    info = ["Another one loads the model anew."]
+    info = ["Changing it loads the model again."]
     if "int8" in offered:
         info.append("int8 and int4 round the weights: another model each, with its own text and its own baseline.")
     measured = [f"{1 / steps[name]:.0f} in {name}" for name in _SHOWN if name in steps]

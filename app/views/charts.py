@@ -10,7 +10,7 @@ from engine.trace.trace import Trace
 _OF_ONE_ALONE = ("prediction", "idealised")
 # The charts of each tab.
 TABS = {
-    "race": {"tokens": "Tokens against time", "prediction": "Measured beside predicted speedup"},
+    "race": {"tokens": "Tokens against time", "prediction": "Measured and predicted speedup"},
     "acceptance": {"acceptance": "Acceptance by draft position", "rounds": "Tokens per round"},
     "time": {
         "times": "Time per round",

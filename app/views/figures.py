@@ -14,9 +14,12 @@ from engine.trace.events import ACCEPTED, STATUSES, TESTED, Round
 from engine.trace.metrics import PARTS, Divergence, RunMetrics, compute_metrics, first_divergence, largest_cost, wilson
 from engine.trace.noise import Speedup
 from engine.trace.trace import Trace
+from engine.trace.verdicts import number
 
 MOST_POINTS = 400  # of a line; a screen has no room for more
 MOST_BARS = 120
+COLOURS = ("@run", "@predicted", "@accepted", "@rejected", "@bonus")  # of several lines, in turn
+MARKS = ("circle", "square", "diamond", "triangle-up", "star", "cross")
 TITLES = {name: method.title for name, method in METHODS.items()} | {AUTO: "auto", "toy-tree": "token tree"}
 
 CLOSING = tuple(name for name, status in STATUSES.items() if not status.drafted)
@@ -123,8 +126,7 @@ def _parting(run: Trace, parted: Divergence) -> dict:
 
 
 def _speed(trace: Trace) -> str:
-    speed = compute_metrics(trace).tokens_per_second
-    return "–" if speed is None else f"{speed:.1f} tokens/s"
+    return f"{number(compute_metrics(trace).tokens_per_second, 1)} tokens/s"
 
 
 # ── acceptance by draft position ──

@@ -5,14 +5,15 @@ from collections.abc import Sequence
 
 from app.views.figures import Figure, axes, filled, level, mean_round, points
 from app.views.safe_json import short
-from app.views.tiles import limit, machine
+from app.views.tiles import machine
 from app.views.trees import has_trees
 from engine.config import method_of
 from engine.trace.events import CostModel
-from engine.trace.metrics import Interval, RunMetrics, compare
+from engine.trace.metrics import Interval, RunMetrics, compare, compute_metrics
 from engine.trace.noise import STEADIEST, Speedup, about_costs, settled
 from engine.trace.speedup_model import best_gamma, idealised_speedup, interpolate
 from engine.trace.trace import Trace
+from engine.trace.verdicts import impossible
 
 MOST_GAMMA = 16  # how far the idealised curve is drawn
 IMPOSSIBLE = "The costs in this trace give some passes no time at all, so nothing can be predicted."
@@ -40,7 +41,7 @@ def prediction(run: Trace, baseline: Trace | None, speedup: Speedup | None) -> F
     if result.efficiency is not None and speedup is not None:
         note += f" Engine efficiency, measured ÷ predicted: {result.efficiency:.2f}."
     if speedup is not None and not speedup.is_possible:
-        note += f" What was measured is noise, faster than {limit(run)}: measure again."
+        note += f" The measurement is noise, {impossible(compute_metrics(run).tau)}: measure again."
     return Figure(data, layout, note + steadiness(run, baseline))
 
 

@@ -5,11 +5,11 @@ from dataclasses import replace
 from app.views import lanes
 from app.views.safe_json import encode
 from app.views.totals import Totals
-from engine.trace.metrics import PARTS, Interval, compare, compute_metrics, largest_cost, others_share
+from engine.trace.metrics import PARTS, compare, compute_metrics, largest_cost, others_share
 from engine.trace.noise import NOISE, Speedup, about_machine
 from engine.trace.trace import Trace
+from engine.trace.verdicts import DASH, impossible, no_difference, number
 
-NEAR = 1.12  # a speedup that is certainly below it, and its inverse above, makes no difference
 RARELY = 0.35  # a share of accepted drafts below which they hardly pay at any cost
 TRY = {
     "draft": "try fewer drafts a round (γ), or a method that guesses more cheaply",
@@ -18,7 +18,6 @@ TRY = {
     "host": "try a larger model, for which this weighs less",
 }
 Spread = tuple[float, float]  # the 95 % interval of repeated pairs
-DASH = "–"
 ONCE = "one run each"
 
 
@@ -108,13 +107,9 @@ def verdict(run: Trace, baseline: Trace, recorded: bool = False, how: str = ONCE
         return ""
     when = "measured then" if recorded else "measured just now"
     if ratio.tone == NOISE:
-        return f"Noise: this came out faster than {limit(run)}, which cannot be ({when}, {how}). Measure again."
+        return f"Noise: this is {impossible(compute_metrics(run).tau)} ({when}, {how}). Measure again."
     if ratio.tone == "level":
-        low, high = ratio.ends
-        if low >= 1 / NEAR and high <= NEAR:
-            return f"About as fast as without drafting ({ratio.value:.2f}×, {when}, {how})."
-        truth = f"in truth anything from {low:.2f} to {high:.2f}×"
-        return f"No certain difference: {ratio.value:.2f}×, {truth} ({when}, {how})."
+        return no_difference(ratio, f"{when}, {how}")
     if ratio.tone == "faster":
         return f"{_spent(run, baseline).capitalize()} without drafting ({when}, {how})."
     spent = _spent(run, baseline)
@@ -131,12 +126,6 @@ def _cause(run: Trace, baseline: Trace) -> str:
         return f"{held}: try another method, or a text that repeats itself."
     part = largest_cost(ours, compute_metrics(baseline)).part
     return f"Most of the extra time went into {PARTS[part]}: {TRY[part]}."
-
-
-def limit(run: Trace) -> str:
-    """Continues "faster than": the bound that a speedup above it breaks."""
-    tau = compute_metrics(run).tau
-    return f"its {number(tau, 2)} tokens a pass allow"
 
 
 def _spent(run: Trace, baseline: Trace) -> str:
@@ -170,9 +159,9 @@ def _alpha(run: Totals) -> list[str]:
 def _speedup(run: Trace, ratio: Speedup | None, measuring: bool, recorded: bool, how: str) -> list[str]:
     when = "recorded with it" if recorded else "measured just now"
     if ratio is not None and ratio.tone == NOISE:
-        return [NOISE, f"faster than {limit(run)}, which cannot be: measure again"]
+        return [NOISE, f"{impossible(compute_metrics(run).tau)}: measure again"]
     if ratio is not None:
-        return [f"{ratio.value:.2f}×", f"against no drafting, {when}, {how}"]
+        return [f"{ratio.value:.2f}×", f"compared with plain decoding, {when}, {how}"]
     if measuring:
         return _to_come(run)
     if run.started.prefix:
@@ -180,9 +169,3 @@ def _speedup(run: Trace, ratio: Speedup | None, measuring: bool, recorded: bool,
     if run.started.method == "none" or not any(event.gamma for event in run.rounds):
         return list(_NOTHING_DRAFTED)
     return [DASH, "recorded without a complete baseline" if recorded else "stopped before both runs had ended"]
-
-
-def number(value: Interval | float | None, digits: int) -> str:
-    """A measured number in words for people."""
-    value = value.value if isinstance(value, Interval) else value
-    return DASH if value is None else f"{value:.{digits}f}"

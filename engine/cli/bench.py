@@ -41,7 +41,7 @@ def compare(
     no_trace: Annotated[bool, typer.Option("--no-trace", help="Every method of ours also with tracing off.")] = False,
     out: Annotated[Path | None, typer.Option(metavar="FILE.json", help="Where the numbers go.")] = None,
 ):
-    """Measure methods beside plain decoding and transformers, interleaved in one process."""
+    """Compare methods with plain decoding and transformers, interleaved in one process."""
     options.check_writable(out)
     length, sampling = options.parse_gamma(gamma), SamplingParams(temperature)
     RunConfig("-", gamma=length, sampling=sampling, max_new_tokens=max_new_tokens, seed=seed)

@@ -26,6 +26,7 @@ from engine.trace.metrics import (
 )
 from engine.trace.noise import NOISE, Speedup
 from engine.trace.trace import Trace
+from engine.trace.verdicts import DASH, impossible, no_difference, number
 
 # status -> (its mark where the terminal has no Unicode, style)
 STATUS_STYLES = {
@@ -177,7 +178,7 @@ def _rows(trace: Trace, s: RunMetrics):
         yield "rounds drafted by", ", ".join(f"{method}: {n}" for method, n in s.drafters.items())
     if s.wasted is not None:
         yield "wasted work", f"{s.wasted:.1%} of what was scored"
-    yield "decode speed", f"{_number(s.tokens_per_second, 1)} tokens/s, {_number(s.end_to_end, 1)} with the prompt"
+    yield "decode speed", f"{number(s.tokens_per_second, 1)} tokens/s, {number(s.end_to_end, 1)} with the prompt"
     if s.ttft is not None:
         yield "first token after", f"{_time(s.ttft)}, of which the prompt took {_time(s.prefill)}"
     yield "time", ", ".join(f"{PARTS[part]} {_share(t, sum(s.time.values()))}" for part, t in s.time.items())
@@ -194,17 +195,17 @@ def comparison(console: Console, trace: Trace, baseline: Trace) -> None:
     """Prints the comparison with the baseline; below 1× it names the largest cost."""
     result = compare(trace, baseline)
     ours, plain = compute_metrics(trace), compute_metrics(baseline)
-    speeds = f"{_number(ours.tokens_per_second, 1)} against {_number(plain.tokens_per_second, 1)} tokens/s"
+    speeds = f"{number(ours.tokens_per_second, 1)} against {number(plain.tokens_per_second, 1)} tokens/s"
     _print_rows(console, [
         ("measured speedup", f"{_measured(result.speedup)}, {speeds} without drafting, one run each"),
-        ("predicted", f"{_number(result.predicted, 2)}×, efficiency {_number(result.efficiency, 2)}"),
+        ("predicted", f"{number(result.predicted, 2)}×, efficiency {number(result.efficiency, 2)}"),
         ("first divergence", _divergence(trace, baseline, result.divergence)),
     ])  # fmt: skip
     console.print(Text(verdict(result.speedup, ours, plain)), soft_wrap=True)
 
 
 def _measured(speedup: Speedup | None) -> str:
-    return "–" if speedup is None else speedup.words
+    return DASH if speedup is None else speedup.words
 
 
 def _divergence(trace: Trace, baseline: Trace, divergence) -> str:
@@ -221,9 +222,9 @@ def verdict(speedup: Speedup | None, ours: RunMetrics, plain: RunMetrics) -> str
     if speedup is None:
         return "Too few tokens to compare."
     if speedup.tone == NOISE:
-        return f"Noise: faster than {ours.tau.value:.2f} tokens a pass allow. Measure again."
+        return f"Noise: this is {impossible(ours.tau)}. Measure again."
     if speedup.tone == "level":
-        return f"About as fast as without drafting ({speedup.value:.2f}×)."
+        return no_difference(speedup)
     compared = f"{speedup.value:.2f}× the speed of the same engine without drafting."
     if speedup.tone == "faster":
         return f"Faster here: {compared}"
@@ -239,13 +240,9 @@ def _interval(x: Interval) -> str:
     return f"{x.value:.2f} (95 %: {x.low:.2f}–{x.high:.2f})"
 
 
-def _number(value: float | None, digits: int) -> str:
-    return "–" if value is None else f"{value:.{digits}f}"
-
-
 def _time(seconds: float | None) -> str:
     if seconds is None:
-        return "–"
+        return DASH
     return f"{seconds:.2f} s" if seconds >= 1 else f"{1000 * seconds:.1f} ms"
 
 

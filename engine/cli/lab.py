@@ -31,7 +31,7 @@ def sweep(
     pair: options.Pair = "smollm2-135m", seed: options.Seed = 0,
     device: options.Device = AUTO, precision: options.Precision = AUTO,
 ):  # fmt: skip
-    """Every method at every draft length and temperature on every kind of text, each beside plain decoding."""
+    """Every method at every draft length and temperature on every kind of text, each compared with plain decoding."""
     from engine.bench.prompts import read_prompts
     from engine.bench.sweep import Grid, Sweep
     from engine.bench.sweep_results import leaders, markdown, to_csv
@@ -124,7 +124,7 @@ def synthetic(
     pair: options.Pair = "smollm2-135m", seed: options.Seed = 0,
     device: options.Device = AUTO, precision: options.Precision = AUTO,
 ):  # fmt: skip
-    """Measured beside predicted speedup for an α set by hand. The text is not the model's and is not shown."""
+    """Measured and predicted speedup for an α set by hand. The text is not the model's and is not shown."""
     from engine.bench.fixed_acceptance import measure
     from engine.bench.metrics import show, table, table_row
     from engine.trace.speedup_model import expected_tokens, idealised_speedup

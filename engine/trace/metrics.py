@@ -6,11 +6,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from engine.trace.events import ACCEPTED, EMITTED, STATUSES, TESTED, CostModel, Round
-from engine.trace.noise import Speedup, crowd, of_pair, settled
+from engine.trace.noise import Z95, Speedup, crowd, of_pair, settled
 from engine.trace.speedup_model import predicted_speedup
 from engine.trace.trace import Trace
 
-_Z95 = 1.959964
 PARTS = {"draft": "drafting", "verify": "verifying", "accept": "accepting", "host": "bookkeeping"}  # phase → its word
 
 
@@ -66,9 +65,9 @@ def wilson(successes: int, trials: int) -> Interval | None:
     """Wilson's score interval of a proportion (Wilson 1927); None without trials."""
     if trials == 0:
         return None
-    share, z2 = successes / trials, _Z95**2
+    share, z2 = successes / trials, Z95**2
     middle = (share + z2 / (2 * trials)) / (1 + z2 / trials)
-    half = _Z95 / (1 + z2 / trials) * math.sqrt(share * (1 - share) / trials + z2 / (4 * trials**2))
+    half = Z95 / (1 + z2 / trials) * math.sqrt(share * (1 - share) / trials + z2 / (4 * trials**2))
     # At 0 and 1 rounding may put an end on the wrong side of the share.
     return Interval(share, max(0.0, min(share, middle - half)), min(1.0, max(share, middle + half)))
 
@@ -80,7 +79,7 @@ def _mean(values: list[int]) -> Interval | None:
     n, mean = len(values), sum(values) / len(values)
     if n == 1:
         return Interval(mean, mean, mean)
-    half = _Z95 * math.sqrt(sum((x - mean) ** 2 for x in values) / (n - 1) / n)
+    half = Z95 * math.sqrt(sum((x - mean) ** 2 for x in values) / (n - 1) / n)
     return Interval(mean, mean - half, mean + half)
 
 

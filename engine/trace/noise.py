@@ -20,7 +20,7 @@ ONE_RUN = 0.05  # one run each cannot tell a smaller difference from noise
 STEADIEST = 0.02  # no clock tells two passes apart that differ by less
 CROWDED = 0.15  # share of the cores from which other programs distort a measurement
 UNSTEADY = 1.25 * BUSY  # spread of costs whose plain step was slowed down each time it was timed
-_Z95 = 1.959964
+Z95 = 1.959964
 _T95 = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228)  # for 1, 2, … degrees of freedom
 NOISE = "noise"  # shown instead of a speedup that cannot be
 
@@ -159,7 +159,7 @@ def of_pair(
 ) -> Speedup:
     """A speedup measured once, with the interval that the times of its rounds suggest, never closer than that of any
     single measurement. ``runs``: the rounds of the run and of its baseline; ``busy``: as of `Speedup`."""
-    error = max(one_run_error(busy), _Z95 * math.hypot(*(rounds_error(rounds) for rounds in runs)))
+    error = max(one_run_error(busy), Z95 * math.hypot(*(rounds_error(rounds) for rounds in runs)))
     return Speedup(value, value * math.exp(-error), value * math.exp(error), ceiling(tau, costs), busy)
 
 

@@ -15,12 +15,13 @@ from app.views import player_feed
 from app.views.figures import Figure, axes, encode_figures, timeline
 from app.views.safe_json import encode
 from app.views.table import BEST, csv_text, empty, sheet
-from app.views.tiles import DASH, number, speedup
+from app.views.tiles import speedup
 from engine.config import ACCEPTANCE, AUTO, LOSSY, METHODS, RunConfig, is_lossy
 from engine.trace.events import Round
 from engine.trace.metrics import Divergence, compute_metrics, equal_to_the_bit, first_divergence, others_share
 from engine.trace.noise import NOISE, PLAIN, Speedup, about_machine, fastest, of_pair
 from engine.trace.trace import Trace, to_json
+from engine.trace.verdicts import DASH, number
 
 TITLES = {AUTO: "Auto"} | {name: method.title[0].upper() + method.title[1:] for name, method in METHODS.items()}
 CHART = "compare-tokens"
@@ -220,7 +221,7 @@ def _quickest(runs: Sequence[Column]) -> list[int]:
 def _row(runs: Sequence[Column], index: int, is_winner: bool) -> list:
     column, numbers = runs[index], compute_metrics(runs[index].trace)
     speed, parted = number(numbers.tokens_per_second, 1), _parted(runs, index)
-    text = "–" if index == 0 else f"differs from token {parted.position + 1}" if parted else "the same as run 1"
+    text = DASH if index == 0 else f"differs from token {parted.position + 1}" if parted else "the same as run 1"
     return [
         f"{index + 1}: {column.name}{' (lossy)' * column.is_lossy}{'' if column.is_complete else ' (stopped)'}",
         f"{column.config.sampling.temperature:g}",
@@ -253,7 +254,7 @@ def conclusion(runs: Sequence[Column], recorded: str = "") -> tuple[str, str]:
     name = f"Run {best + 1}, {runs[best].name}{' (lossy)' * runs[best].is_lossy},"
     noise = any(speedup and not speedup.is_possible for speedup in (ratio(runs, i) for i in range(len(runs))))
     if noise:
-        once = f"A run came out faster than its tokens a pass allow: that is noise, run all again. {once}"
+        once = f"A run marked as noise is faster than its tokens per pass can be, so run all again. {once}"
     same = " and ".join(f"{index + 1}" for index in sorted(leaders))
     if len(leaders) > 1 and noise:
         return "quiet", f"{before}Nothing is certain yet: runs {same} may be the fastest. {once}"

@@ -53,7 +53,7 @@ def _controls(service: Service, handlers: SweepHandlers) -> list:
     with gr.Row():
         gammas = gr.CheckboxGroup(
             GAMMAS, value=["1", "2", "4", "auto"], label="Draft lengths γ", elem_id="sweep-gammas", min_width=260,
-            info="Tokens guessed in a round; auto chooses anew each round.",
+            info="Tokens guessed in a round; auto chooses again for each round.",
         )  # fmt: skip
         temperatures = gr.CheckboxGroup(
             [(f"{t:g}", t) for t in TEMPERATURES], value=[0.0], label="Temperatures",

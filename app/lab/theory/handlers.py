@@ -82,14 +82,14 @@ class TheoryHandlers(Measurement):
         )
 
     def finding(self, result: PointSet, is_new: bool) -> str:
-        before = "" if is_new else "All of this had been measured: Start over measures it anew. "
+        before = "" if is_new else "All of this had been measured. Start over measures it again. "
         return notice("good" if view.has_faster(result) else "quiet", before + view.summary(result))
 
     def clear(self, session: Session, state: PageState) -> list:
         """Forgets every point; the controls stay. Returns all outputs, then the files and the button."""
         state.result = None
         cleared = Outputs(
-            notice("quiet", "Cleared. Measure to begin anew."),
+            notice("quiet", "Cleared. Press Measure to start again."),
             curves(session, state),
             view.break_even_table(PointSet()),
             view.points_table(PointSet()),

@@ -18,6 +18,7 @@ from engine.trace.metrics import RunMetrics, compute_metrics
 from engine.trace.noise import NOISE, Speedup, about_costs, about_machine, fastest, settled, turning, winner
 from engine.trace.speedup_model import break_even, expected_tokens, idealised_speedup, interpolate
 from engine.trace.trace import Trace
+from engine.trace.verdicts import number
 
 MOST_GAMMA = 16  # on the charts' γ axis
 NO_RUN = "No run to compare with yet. Run a prompt in the playground and come back."
@@ -138,9 +139,9 @@ def _words(
         words.append("Its costs were not measured." if costs is None else f"c = {point['c']:.2f}.")
     if point["measured"] is not None:
         low, high = ratio.ends
-        words.append(f"Measured: {ratio.value:.2f}× plain decoding, in truth {low:.2f} to {high:.2f}.")
+        words.append(f"Measured: {ratio.value:.2f}× plain decoding, with a true value from {low:.2f} to {high:.2f}.")
     elif ratio is not None and drafted:
-        words.append("Its speedup came out larger than it can be: noise, so measure again.")
+        words.append("Its measured speedup is larger than is possible. That is noise, so measure again.")
     elif drafted:
         words.append("It has no whole baseline, so no speedup was measured.")
     if point["predicted"] is not None:
@@ -176,7 +177,7 @@ def _row(point: Point, costs: DeviceCosts, is_best: bool) -> list:
     return [
         f"{point.alpha:g}",
         str(point.gamma),
-        "–" if point.seen is None else f"{point.seen:.2f}",
+        number(point.seen, 2),
         f"{point.tau:.2f}",
         f"{expected_tokens(point.alpha, point.gamma):.2f}",
         (measured.words, NOISE if not measured.is_possible else BEST if is_best and measured.tone == "faster" else ""),
@@ -224,7 +225,7 @@ def summary(measured: PointSet) -> str:
     points, costs = [point for point in measured.ordered if point.measured.is_possible], measured.costs
     machine = about_machine(_busiest(measured.ordered))
     if not points:
-        return f"Noise: every point came out faster than its tokens a pass allow. Measure again. {machine}".rstrip()
+        return f"Every point is noise: faster than its tokens per pass can be. Measure again. {machine}".rstrip()
     first = fastest({point.place: point.measured for point in points})
     top = next(point for point in points if point.place == first[0])
     best = f"The fastest was α = {top.alpha:g} with γ = {top.gamma}: {top.measured.words}."

@@ -43,7 +43,7 @@ def _controls(service: Service, handlers: UsersHandlers) -> list:
             titled(methods),
             value=usual,
             label="Methods",
-            info="Beside plain decoding.",
+            info="Compared with plain decoding.",
             elem_id="users-methods",
             min_width=260,
         )

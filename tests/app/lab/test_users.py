@@ -89,7 +89,7 @@ def test_a_point_that_cannot_be_is_marked_as_noise_and_left_out_of_the_lines():
     shown = view.drawn(rows_, SHORT, ("lm",), COSTS) + view.table(rows_[SHORT], ("lm",), SHORT)
     shown += view.finding(rows_[SHORT], ("lm",))
     assert "2.21" not in shown and "22.1" not in shown and "noise" in shown
-    assert "Measure again beside" in shown and "Other programs took 45% of the processor" in shown
+    assert "Press Measure again" in shown and "Other programs took 45% of the processor" in shown
 
 
 @pytest.mark.parametrize(
