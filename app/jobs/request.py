@@ -1,4 +1,19 @@
-"""Keeps one request of a visitor, from the press of a button to its last update."""
+"""Keeps one request of a visitor, from the press of a button to its last update.
+
+Its states, the flags by which they are known, and what leads there:
+
+| state      | flags                         | entered by                                                          |
+|------------|-------------------------------|---------------------------------------------------------------------|
+| registered | none                          | `Runs.open`, when the button is pressed                             |
+| streaming  | is_taken                      | `Press.stream`; from `follow` on there is a job                     |
+| stopped    | is_stopped, was_stopped       | `Runs.stop`: the visitor pressed Stop                               |
+| replaced   | is_stopped, is_replaced       | `Runs.open` for a newer press; `succeed` after a reload             |
+| left       | is_left                       | `Runs.leave`: the page is gone, and may come back                   |
+| over       | over, is_stopped              | `Runs.close`: the end of the stream, or some seconds after leaving  |
+
+A request is stopped or replaced in any state but over, also before its stream or its job begins, and ends as soon as
+they notice. Only a request that has left stays open after its stream, for `Runs.resume`.
+"""
 
 import secrets
 import threading
