@@ -144,10 +144,12 @@ def test_a_rescued_draft_shows_the_numbers_of_its_whole_block(opened):
     here = inspector.locator(".sl-block .sl-here td")
     recorded = here.all_inner_texts()
     assert recorded[1:5] == [f"{number:.3f}" for number in (token.accept, token.running, token.h, token.u)]
+    table = inspector.locator(".sl-block tbody")
+    before = table.text_content()
     inspector.get_by_role("button", name="Re-roll u").click()
     inspector.get_by_role("button", name="100 times").click()
     expect(inspector.locator(".sl-rolled")).to_contain_text("of 101")
-    expect(here.nth(4)).not_to_have_text(recorded[4])
+    expect(table).not_to_have_text(before)  # one u alone may come again to three digits
     inspector.get_by_role("button", name="Back to the recorded u").click()
     expect(here).to_have_text(recorded)
 

@@ -30,7 +30,7 @@ export function mount(part) {
     return loading;
   }
 
-  // "@run" is a role; its colour is in charts.css, once for light and once for dark.
+  // "@run" is a role; its colour is in colours.css, once for light and once for dark.
   function coloured(value, styles) {
     if (typeof value === 'string')
       return value[0] === '@' ? styles.getPropertyValue(`--sl-c-${value.slice(1)}`).trim() : value;
