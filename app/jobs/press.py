@@ -67,8 +67,8 @@ class Press:
                 runs.close(request)
 
     def _take(self, runs: Runs, visitor: str) -> Request:
-        """The newest press's request; a new one where an earlier press's stream came late and took it. A Stop for that
-        one holds for the new one, too."""
+        """Returns the newest press's request, or a new one where an earlier press's stream came late and took it. A
+        Stop for that one holds for the new one, too."""
         request = self.request
         if request is not None and request.take():
             return request

@@ -49,7 +49,7 @@ class Request:
 
     @property
     def config(self) -> RunConfig | None:
-        """Of its first run; None before there is a job."""
+        """The config of its first run; None before there is a job."""
         return self.subscriber and self.subscriber.job.configs[0][1]
 
     @property
@@ -63,12 +63,12 @@ class Request:
 
     @property
     def tokens(self) -> int:
-        """Of its job's rounds, drafted ones included."""
+        """The number of tokens in the rounds of its job, drafted ones included."""
         log = self.subscriber.job.log if self.subscriber else ()
         return sum(len(event.tokens) for _, event in log if isinstance(event, Round))
 
     def take(self) -> bool:
-        """Whether this call is the first."""
+        """Notes that a stream carries this request out. Returns False if one already does."""
         was_taken, self.is_taken = self.is_taken, True
         return not was_taken
 
@@ -85,7 +85,7 @@ class Request:
             yield update
 
     def follow(self, subscriber: Subscriber, fold: Fold | None = None) -> Subscriber:
-        """A Stop from now on, or meanwhile, leaves ``subscriber``."""
+        """Reads the job through ``subscriber``, which a Stop makes leave, also one that came before."""
         self.subscriber, self.fold = subscriber, fold
         if self.is_stopped:
             subscriber.leave()

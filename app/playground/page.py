@@ -27,7 +27,8 @@ TO_STAGE = "() => { document.querySelector('#stage .sl-rows').focus({ preventScr
 
 
 def playground(service: Service, status: gr.HTML, shared: gr.HTML) -> tuple[gr.HTML, list, gr.State]:
-    """``status`` and ``shared`` are above all tabs: the engine's status, and the share bar.
+    """Lays out the playground. ``status`` and ``shared`` are above all tabs: the engine's status, and the share bar.
+    Returns the stage, all controls in the order of form.NAMES, and the session.
 
     Returns the stage, all controls in the order of form.NAMES, and the session.
     """
@@ -46,11 +47,11 @@ def playground(service: Service, status: gr.HTML, shared: gr.HTML) -> tuple[gr.H
     shown = [*tabs.shown, tabs.recipes, *controls.of_the_pair, shared]  # as AfterRun.show returns them
 
     def begin(request: gr.Request, press: RunPress, *values) -> list:
-        """Run, Stop, and the address, so that a reload brings these settings and this run back."""
+        """Returns Run, Stop, and the address, with which a reload brings these settings and this run back."""
         return [*handlers.begin(request, press), links.pressed(press, *values)]
 
     def follow(event: Callable, change: Callable, inputs: list, outputs: list, **how) -> None:
-        """At ``event``: ``change``, whose last output is the session, and all that follows a new one."""
+        """Calls ``change`` at ``event``, whose last output is the session, and shows all that follows a new one."""
         # Otherwise a run that ends while the results of the one before are still on their way would not show its own.
         last = {"trigger_mode": "always_last"}
         event(partial(after.following, change), [*inputs, *controls.inputs], [*outputs, *shown], **last, **how)

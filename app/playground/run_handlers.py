@@ -58,7 +58,7 @@ class RunHandlers(PressHandlers):
         yield from self._stream(visitor_id(request), press, read, partial(self._run, press, may_share=True))
 
     def resume(self, request: gr.Request, press: RunPress) -> Iterator[str]:
-        """The run that went on, or ended, while its page was reloaded: from its first round to its end."""
+        """Streams the run that went on, or ended, while its page was reloaded: from its first round to its end."""
         if press.request is None or press.request.config is None:
             return
         config = press.request.config
@@ -67,16 +67,16 @@ class RunHandlers(PressHandlers):
         )
 
     def resuming(self, press: RunPress) -> list:
-        """Run and Stop of a page whose run goes on."""
+        """Returns Run and Stop of a page whose run goes on."""
         return [gr.update(value="Running…"), gr.update(interactive=True)] if press.is_waiting else [SKIP] * 2
 
     def run_alone(self, request: gr.Request, press: RunPress, session: Session) -> Iterator[str]:
-        """The run on the stage once more and its baseline, with the device to themselves."""
+        """Runs the run on the stage once more and its baseline, with the device to themselves."""
         read = partial(request_of, press.newest(session).trace)
         yield from self._stream(visitor_id(request), press, read, partial(self._run, press, may_share=False))
 
     def _stream(self, visitor: str, press: RunPress, read: Callable[[], RunConfig], start: Callable) -> Iterator[str]:
-        """``start``: from the request and its config to its updates."""
+        """Streams a request's values. ``start`` turns the request and its config into its updates."""
 
         def updates(request: Request) -> Iterator[str]:
             live = LiveRun()
@@ -96,7 +96,7 @@ class RunHandlers(PressHandlers):
         yield from press.stream(self.service.runs, visitor, updates)
 
     def end(self, press: RunPress) -> list:
-        """Run, Stop and the session, whether the run has ended or failed."""
+        """Returns Run, Stop and the session, whether the run has ended or failed."""
         if not press.is_over:  # another press has replaced this one
             return [SKIP] * 3
         return [gr.update(value="Run"), gr.update(interactive=False), press.take_result() or SKIP]
@@ -106,12 +106,12 @@ class RunHandlers(PressHandlers):
         self.service.runs.stop(visitor_id(request))
 
     def leave(self, request: gr.Request) -> None:
-        """A closed tab frees the device: of an experiment at once, of a run unless the page was only reloaded."""
+        """Frees the device of a closed tab: of an experiment at once, of a run unless the page was only reloaded."""
         self.service.runs.leave(visitor_id(request))
         self.service.runs.stop(lab_visitor_id(request))
 
     def replay(self, press: RunPress, session: Session) -> str:
-        """The whole run once more, for a page that missed some of its rounds."""
+        """Returns the whole run once more, for a page that missed some of its rounds."""
         shown = press.newest(session)
         if shown.trace is None:
             return SKIP
@@ -119,7 +119,7 @@ class RunHandlers(PressHandlers):
         return text + player_feed.numbers(shown.trace, shown.baseline, **shown.repeats)
 
     def _linked_branch(self, request: Request, press: RunPress, config: RunConfig) -> Iterator[str]:
-        """The branch of the link that filled in exactly these settings, once."""
+        """Streams the branch of the link that filled in exactly these settings, once."""
         linked, press.linked = press.linked, None
         run = press.session and press.session.trace
         if linked and linked[0] == config and run and run.finished and not request.is_stopped:
@@ -176,7 +176,7 @@ class LiveRun:
         return self._feed.add(f"{lines}{numbers}\n{player_feed.status(*status)}")
 
     def finish(self, seconds: int) -> str:
-        """``seconds``: the limit of a run, for one that exceeded it."""
+        """Returns the last value. ``seconds``: the limit of a run, for one that exceeded it."""
         session = self.session
         kind, words = self._conclusion(session)
         if self._is_late:
@@ -198,7 +198,7 @@ class LiveRun:
         return text + player_feed.status("error", words)
 
     def _lines(self, update: Update) -> str:
-        """The player's lines for the newest events."""
+        """Returns the player's lines for the newest events."""
         text = "".join(player_feed.about(event) for event in update.events if isinstance(event, RunStarted))
         text += player_feed.rounds(tuple(event for event in update.events if isinstance(event, Round)))
         if any(isinstance(event, RunFinished) for event in update.events):
@@ -230,13 +230,13 @@ class LiveRun:
 
 
 def conclusion(run: Trace, baseline: Trace, **how) -> tuple[str, str]:
-    """The status of a complete comparison. ``how``: see tiles.verdict."""
+    """Returns the status of a complete comparison: its kind and sentence. ``how``: see tiles.verdict."""
     kind = STATUS_KINDS[tiles.speedup(run, baseline, how.get("spread")).tone]
     return kind, tiles.verdict(run, baseline, **how) + steadiness(run, baseline)
 
 
 def recorded(result: RecordedRun) -> str:
-    """A cached result of exactly these settings: played from its first round."""
+    """Returns the value of a cached result of exactly these settings: played from its first round."""
     run, baseline, how = result.run, result.baseline, {"recorded": True} | result.repeats
     kind, verdict = "quiet", tiles.shared(run) or "This was plain decoding."
     if baseline and tiles.speedup(run, baseline):

@@ -18,7 +18,8 @@ OTHER = re.compile(r"^[ \t]*(?:import|export)\b|\bimport\s*[(.]", re.MULTILINE)
 
 
 def bundle(root: Path, modules: Iterable[str]) -> str:
-    """JavaScript that runs the modules and leaves their exports in ``modules`` by path; paths are relative to ``root``.
+    """Returns JavaScript that runs the modules and leaves their exports in ``modules`` by path; paths are relative to
+    ``root``.
 
     ValueError with file and line for any other form of import or export, a missing file or name, and a circle.
     """
@@ -51,7 +52,7 @@ class _Bundle:
         self.scripts.append(f"modules['{path}'] = (() => {{\n{code}return {{ {names} }};\n}})();")
 
     def _declaration(self, path: str, match: re.Match) -> str:
-        """What an import becomes: a declaration on as many lines."""
+        """Returns what an import becomes: a declaration on as many lines."""
         place, target = f"{path}:{_line(match)}", (self.root / path).parent / match[2]
         if not target.is_file():
             raise ValueError(f"{place}: there is no {match[2]}")

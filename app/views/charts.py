@@ -24,8 +24,8 @@ TABS = {
 def complete(
     run: Trace | None, baseline: Trace | None = None, how: str = ONCE, spread: Spread | None = None
 ) -> list[str]:
-    """Every chart of a run that has ended, a text for each tab. ``how`` names the number of measurements; ``spread``:
-    their interval."""
+    """Returns every chart of a run that has ended, a text for each tab. ``how`` names the number of measurements;
+    ``spread``: their interval."""
     if run is None or not run.rounds:
         nothing = Figure(note="This run has no tokens." if run else "Nothing has run yet.")
         return [encode_figures(dict.fromkeys(tab, nothing)) for tab in TABS.values()]

@@ -12,8 +12,8 @@ from engine.trace.trace import Trace
 
 
 def lane(trace: Trace | None) -> dict | None:
-    """As ``so_far``, and of a complete baseline ``ends`` and ``counts`` [rounds]: seconds from the first round's start
-    to each round's end, and tokens by then."""
+    """Returns what ``so_far`` returns; a complete baseline also has ``ends`` and ``counts`` [rounds]: seconds from the
+    first round's start to each round's end, and tokens by then."""
     if trace is None or not trace.rounds:
         return None
     known = so_far(Totals.of(trace))
@@ -29,7 +29,7 @@ def so_far(baseline: Totals) -> dict | None:
 
 
 def note(run: Trace, baseline: Trace) -> str:
-    """Why the two texts are compared per token, or where they part; empty for equal texts."""
+    """Says why the two texts are compared per token, or where they part; empty for equal texts."""
     parted = first_divergence(run, baseline) if run.started.is_greedy else None
     lengths = f"{len(run.emitted)} and {len(baseline.emitted)} tokens"
     if not run.started.is_greedy:

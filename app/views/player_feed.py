@@ -35,7 +35,7 @@ class Feed:
         self._value = self._head()
 
     def add(self, text: str) -> str:
-        """``text``: lines that are new. Returns the value to send."""
+        """Adds ``text``, lines that are new, and returns the value to send."""
         self._parts.append(text)
         self._value += text
         if (len(self._value) > SEGMENT and len(self._parts) > OVERLAP) or len(self._value) > LONGEST:
@@ -61,23 +61,23 @@ class BranchFeed(Feed):
 
 
 def start(run: str | None, segment: int = 0, at: str = "") -> str:
-    """The first line of a value. ``run`` tells the page whether this is a new run or more of the same; without one,
-    ``at`` tells it from the value before."""
+    """Returns the first line of a value. ``run`` tells the page whether this is a new run or more of the same; without
+    one, ``at`` tells it from the value before."""
     return encode({"type": "start", "run": run, "segment": segment} | ({"at": at} if at else {})) + "\n"
 
 
 def status(kind: Kind, text: str = "", fraction: float | None = None, place: int | None = None) -> str:
-    """The one sentence of the stage. ``place``: the number of runs ahead, for the engine's status."""
+    """Returns the one sentence of the stage. ``place``: the number of runs ahead, for the engine's status."""
     return encode({"type": "status"} | fields(kind, text, fraction, place)) + "\n"
 
 
 def say(kind: Kind, text: str = "", fraction: float | None = None, place: int | None = None) -> str:
-    """A value that changes the sentence alone and leaves the run on the stage."""
+    """Returns a value that changes the sentence alone and leaves the run on the stage."""
     return start(None, 0, uuid.uuid4().hex) + status(kind, text, fraction, place)
 
 
 def about(started: RunStarted, recorded: bool = False, lean: bool = False, origin: str = "") -> str:
-    """``origin``: device and time of a run that was opened from a file."""
+    """Returns the line about a run. ``origin``: device and time of a run that was opened from a file."""
     line = {"type": "about", "greedy": started.is_greedy, "words": _words(started), "recorded": recorded}
     prompt = " ".join(started.prompt_text.split())
     if len(prompt) > PROMPT:
@@ -97,8 +97,8 @@ def about(started: RunStarted, recorded: bool = False, lean: bool = False, origi
 
 
 def _costs(started: RunStarted) -> dict | None:
-    """c and v, to predict with; ``once``: c is paid once a round. None where they were not measured, where several
-    drafters took turns, each with its own c, or where a pass scores more than the drafts."""
+    """Returns c and v, to predict with; ``once``: c is paid once a round. None where they were not measured, where
+    several drafters took turns, each with its own c, or where a pass scores more than the drafts."""
     method = method_of(started.method)
     if started.costs is None or any(started.costs.draft_costs.values()) or method.is_window:
         return None
@@ -108,7 +108,7 @@ def _costs(started: RunStarted) -> dict | None:
 
 
 def _drafted_by(started: RunStarted) -> dict:
-    """The method, and the sizes of lookahead, in which its rounds are explained."""
+    """Returns the method, and the sizes of lookahead, in which its rounds are explained."""
     known = {"method": started.method} if started.method in METHODS else {}
     sizes = started.lookahead if started.method in ("lookahead", AUTO) else {}
     if sizes:
@@ -117,7 +117,7 @@ def _drafted_by(started: RunStarted) -> dict:
 
 
 def complete(run: str, trace: Trace, recorded: bool = False, origin: str = "") -> str:
-    """A trace in one value: for a recorded run, or for a page that missed rounds."""
+    """Returns a trace in one value: for a recorded run, or for a page that missed rounds."""
     lean = sum(len(event.tokens) for event in trace.rounds) > LEAN
     text = start(run, -1) + about(trace.started, recorded, lean, origin) + rounds(trace.rounds, lean)
     text += end(trace.finished.reason if trace.finished else "lost", len(trace.emitted))
@@ -125,7 +125,7 @@ def complete(run: str, trace: Trace, recorded: bool = False, origin: str = "") -
 
 
 def branch(trace: Trace, lean: bool = False) -> str:
-    """The second lane, complete."""
+    """Returns the second lane, complete."""
     reason = trace.finished.reason if trace.finished else "lost"
     lines = branch_start(trace.started, uuid.uuid4().hex) + branch_rounds(trace.rounds, lean)
     return lines + branch_end(reason)
@@ -150,20 +150,20 @@ def no_branch() -> str:
 
 
 def _prefix(started: RunStarted) -> dict:
-    """The tokens that the output begins with: their text, and the forced one after them."""
+    """Returns the tokens that the output begins with: their text, and the forced one after them."""
     *before, forced = started.prefix
     line = {"id": forced.id, "text": forced.text} | ({"label": forced.label} if forced.label is not None else {})
     return {"text": "".join(token.text for token in before), "place": len(before), "forced": line}
 
 
 def replay(run: str, trace: Trace, baseline: Trace | None) -> str:
-    """A run from a file, with its numbers."""
+    """Returns a run from a file, with its numbers."""
     text = complete(run, trace, recorded=True, origin=run_facts.origin(trace))
     return text + numbers(trace, baseline, recorded=True)
 
 
 def numbers(run: Trace, baseline: Trace | None, **how) -> str:
-    """The numbers, and the comparison of the two texts where both runs are complete. ``how``: see tiles.tiles."""
+    """Returns the numbers, and compares the two texts where both runs are complete. ``how``: see tiles.tiles."""
     is_complete = tiles.speedup(run, baseline) is not None
     return tiles.tiles(run, baseline, **how) + "\n" + chosen(run) + (compared(run, baseline) if is_complete else "")
 
@@ -181,7 +181,7 @@ def end(reason: str, tokens: int) -> str:
 
 
 def chosen(run: Trace) -> str:
-    """What ran, with the drafters that auto chose; empty for one method."""
+    """Names what ran, with the drafters that auto chose; empty for one method."""
     rounds = [(TITLES.get(method, method), count) for method, count in compute_metrics(run).drafters.items()]
     if not rounds:
         return ""
@@ -192,7 +192,8 @@ def chosen(run: Trace) -> str:
 
 
 def compared(run: Trace, baseline: Trace) -> str:
-    """Did drafting change the text? At temperature 0 it must not; above, the two are different samples."""
+    """Compares the texts of a run and its baseline. At temperature 0 they must be equal; above, they are different
+    samples."""
     line: dict = {"type": "compared", "verdict": "same"}
     parted = first_divergence(run, baseline)
     if not run.started.is_greedy:
@@ -205,12 +206,12 @@ def compared(run: Trace, baseline: Trace) -> str:
 
 
 def over() -> str:
-    """Nothing more will come; a page that misses rounds may ask for the complete run."""
+    """Returns the last line: nothing more will come, so a page that misses rounds may ask for the complete run."""
     return encode({"type": "over"}) + "\n"
 
 
 def _words(started: RunStarted, drafting: str = "") -> str:
-    """The line above the player: pair, drafting, temperature, device."""
+    """Returns the line above the player: pair, drafting, temperature, device."""
     temperature, where = f"temperature {started.temperature:g}", f"on {started.device.split(' ')[0]}"
     sizes = run_facts.lookahead_sizes(started)
     parts = [started.pair, drafting or _drafting(started), sizes, _rule(started), temperature, where]
@@ -272,7 +273,8 @@ def _token(token: Token, refused: Token | None, lean: bool) -> dict:
 
 
 def _after_a_sibling(token: Token) -> bool:
-    """In a tree: p had been reduced by a refused sibling before this draft was tried, so accept is not min(1, p/q)."""
+    """Returns whether p had been reduced by a refused sibling in a tree before this draft was tried, so that accept is
+    not min(1, p/q)."""
     if None in (token.p, token.q, token.accept) or not token.q:
         return False
     return abs(min(1.0, token.p / token.q) - token.accept) > 1e-3

@@ -24,7 +24,8 @@ class Medians:
 
 
 def medians(pairs: Sequence[Pair]) -> Medians:
-    """``pairs``: complete measurements, in order. Those faster than they can be do not count where others can."""
+    """Summarises ``pairs``: complete measurements, in order. Impossibly fast ones do not count where others are
+    possible."""
     possible = [pair for pair in pairs if speedup(*pair).is_possible] or pairs
     noise = len(pairs) - len(possible)
     runs, plains = ([pair[lane] for pair in possible] for lane in (0, 1))
@@ -43,7 +44,7 @@ def medians(pairs: Sequence[Pair]) -> Medians:
 
 
 def _middle(traces: Sequence[Trace]) -> Trace:
-    """The one of median speed, of an even number the slower one in the middle."""
+    """Returns the trace of median speed; of an even number the slower one in the middle."""
     return sorted(traces, key=_speed)[(len(traces) - 1) // 2]
 
 

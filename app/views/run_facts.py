@@ -35,7 +35,7 @@ SETTINGS = {
 
 
 def facts(run: Trace) -> list[list[str]]:
-    """[name, value] pairs of everything the trace tells, without the prompt."""
+    """Lists everything that the trace tells, without the prompt, as [name, value] pairs."""
     started = run.started
     weights = [f"{name} {digest[:12]}" for name, digest in sorted(started.weights.items()) if digest]
     versions = [f"{name} {version}" for name, version in started.versions.items()]
@@ -59,7 +59,7 @@ def facts(run: Trace) -> list[list[str]]:
 
 
 def _forced(run: Trace) -> str:
-    """The token that was forced, here or in the branch beside; empty without one."""
+    """Names the token that was forced, here or in this run's branch; empty without one."""
     prefix = (run.branch or run).started.prefix
     if not prefix:
         return ""
@@ -69,7 +69,7 @@ def _forced(run: Trace) -> str:
 
 
 def _engine(run: Trace) -> str:
-    """The replica of a cluster that ran it, and the time of the way there and back; empty without a cluster."""
+    """Names the replica of a cluster that ran it, and the time of the way there and back; empty without a cluster."""
     extra = run.finished.extra if run.finished else {}
     replica, seconds = extra.get("replica"), extra.get("network_seconds")
     if not isinstance(replica, str):
@@ -78,7 +78,7 @@ def _engine(run: Trace) -> str:
 
 
 def origin(run: Trace) -> str:
-    """The origin of an opened run in one line: date, device, precision, versions."""
+    """Words the origin of an opened run in one line: date, device, precision, versions."""
     started = run.started
     versions = ", ".join(f"{name} {version}" for name, version in list(started.versions.items())[:3])
     revision = f"revision {started.revision[:12]}" if started.revision else ""
@@ -87,7 +87,7 @@ def origin(run: Trace) -> str:
 
 
 def when(at: str) -> str:
-    """An ISO 8601 moment to the minute, in UTC; empty for any other text.
+    """Words an ISO 8601 moment to the minute, in UTC; empty for any other text.
 
     >>> when("2026-11-21T10:43:34+00:00")
     '2026-11-21 10:43 UTC'

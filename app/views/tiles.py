@@ -30,7 +30,8 @@ def tiles(
     spread: Spread | None = None,
     others: int = 0,
 ) -> str:
-    """A line of the stage's value: [number, note] for each number, the baseline's lane, a note on it, and a tone.
+    """Returns a line of the stage's value: [number, note] for each number, the baseline's lane, a note on it, and a
+    tone.
 
     ``measuring``: the baseline is running or comes next. ``recorded``: both were measured earlier. ``how``: the number
     of measurements, in words. ``others``: runs that came before the baseline was measured.
@@ -46,7 +47,7 @@ def tiles(
 
 
 def live(run: Totals, baseline: Totals, measuring: bool) -> str:
-    """The same line of a run that goes on, or whose baseline does."""
+    """Returns this line for a run that goes on, or whose baseline does."""
     line = _numbers(run, measuring)
     if run.rounds and "shared" not in line:
         line["tiles"]["speedup"] = _to_come(run) if measuring else list(_NOTHING_DRAFTED)
@@ -54,7 +55,7 @@ def live(run: Totals, baseline: Totals, measuring: bool) -> str:
 
 
 def _numbers(run: Totals, measuring: bool, others: int = 0) -> dict:
-    """What needs no baseline. ``others``: as for `tiles`."""
+    """Returns the part of the line that needs no baseline. ``others``: as for `tiles`."""
     line = {"type": "numbers", "measuring": measuring}
     if not run.rounds:
         return line | {"tiles": {name: [DASH, ""] for name in ("alpha", "tau", "speed", "speedup")}}
@@ -71,8 +72,8 @@ def _numbers(run: Totals, measuring: bool, others: int = 0) -> dict:
 
 
 def speedup(run: Trace | None, baseline: Trace | None, spread: Spread | None = None) -> Speedup | None:
-    """Decode tokens/s of the run ÷ the baseline's; None unless both have ended without a Stop. ``spread``: of repeated
-    pairs, in place of what the times of the rounds suggest."""
+    """Returns decode tokens/s of the run ÷ the baseline's; None unless both have ended without a Stop. ``spread``: of
+    repeated pairs, in place of what the times of the rounds suggest."""
     traces = (run, baseline)
     if any(trace is None or trace.finished is None or trace.finished.reason == "cancelled" for trace in traces):
         return None
@@ -83,7 +84,7 @@ def speedup(run: Trace | None, baseline: Trace | None, spread: Spread | None = N
 
 
 def machine(run: Trace, baseline: Trace | None) -> str:
-    """A sentence on other programs that computed during a run or its baseline; empty for a quiet machine."""
+    """Returns a sentence on other programs that computed during a run or its baseline; empty for a quiet machine."""
     return about_machine(others_share(run, baseline))
 
 
@@ -101,7 +102,7 @@ def _runs(count: int) -> str:
 
 
 def verdict(run: Trace, baseline: Trace, recorded: bool = False, how: str = ONCE, spread: Spread | None = None) -> str:
-    """One sentence on the speedup; below 1× it names the largest cost. Empty without a speedup."""
+    """Returns one sentence on the speedup; below 1× it names the largest cost. Empty without a speedup."""
     ratio = speedup(run, baseline, spread)
     if ratio is None:
         return ""
@@ -119,7 +120,7 @@ def verdict(run: Trace, baseline: Trace, recorded: bool = False, how: str = ONCE
 
 
 def _cause(run: Trace, baseline: Trace) -> str:
-    """One cause of a slowdown, and what to try; the milliseconds are in the Time tab."""
+    """Names one cause of a slowdown, and what to try; the milliseconds are in the Time tab."""
     ours = compute_metrics(run)
     if ours.alpha and ours.alpha.value < RARELY:
         held = f"Only {ours.alpha.value:.0%} of the tested guesses held"
@@ -129,7 +130,7 @@ def _cause(run: Trace, baseline: Trace) -> str:
 
 
 def _spent(run: Trace, baseline: Trace) -> str:
-    """The time of both runs: of the text where both wrote the same number of tokens, else per token."""
+    """Words the time of both runs: of the text where both wrote the same number of tokens, else per token."""
     ours, plain = compute_metrics(run), compute_metrics(baseline)
     rates = [1 / numbers.tokens_per_second for numbers in (ours, plain)]
     if ours.tokens == plain.tokens:

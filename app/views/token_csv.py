@@ -11,7 +11,7 @@ COLUMNS = ("round", "gamma", "position", "depth", "status", "id", "text", *NUMBE
 
 
 def tokens_csv(trace: Trace) -> str:
-    """A row a token, discarded ones too, those of a branch after those of the run. Numbers are written in full, absent
+    """Writes one row per token, discarded ones included; the branch's rows follow. Numbers are written in full, absent
     ones left empty."""
     lanes = [("run", trace)] + ([("branch", trace.branch)] if trace.branch else [])
     return csv_text(COLUMNS, ((*row, _exact(lane)) for name, lane in lanes for row in _rows(name, lane)))

@@ -41,7 +41,8 @@ class Order(NamedTuple):
 
     @staticmethod
     def of(parents: Sequence[int]) -> "Order":
-        """
+        """Returns the order in which a traversal visits the nodes.
+
         >>> Order.of([0, 0, 1]).nodes  # two siblings, and a child of the first
         [3, 1, 2, 0]
         """
@@ -101,8 +102,8 @@ def verify_traversal(p, q, tokens, parents, u, u_closing) -> Verdict:
 
 
 def weigh(p, q, tokens, order: Order) -> Weights:
-    """The weights do not depend on u, because a draft's turn comes in one way: all that is tried before it has
-    failed."""
+    """Weighs every draft. The weights do not depend on u, because a draft's turn comes in one way: all that is tried
+    before it has failed."""
     N, V = q.shape
     start, (p_x, after), left = p.new_ones(N + 1), p.new_empty(2, N), p.new_empty(N, V)
     for wave in order.waves:
@@ -117,7 +118,7 @@ def weigh(p, q, tokens, order: Order) -> Weights:
 
 
 def weight_after(at, q, w) -> torch.Tensor:
-    """S/(S + 1 − w) of rows ``at`` [k, V] with weights w [k]. A weight of 1 stays 1: S/S, and 0/0 where p and q are
-    equal."""
+    """Returns S/(S + 1 − w) of rows ``at`` [k, V] with weights w [k]. A weight of 1 stays 1: S/S, and 0/0 where p
+    and q are equal."""
     over = (w[:, None] * at - q).clamp_min(0.0).sum(-1)
     return torch.where(w < 1, over / (over + 1 - w), 1.0)

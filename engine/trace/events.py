@@ -176,7 +176,7 @@ class CostModel:
     draft_costs: dict[str, float] = field(default_factory=dict)
 
     def draft_cost(self, drafter: str = "") -> float:
-        """c of a round's drafter."""
+        """Returns c of a round's drafter."""
         return self.draft_costs.get(drafter, self.c)
 
     @property
@@ -267,7 +267,7 @@ class RunStarted:
 
     @property
     def prompt_text(self) -> str:
-        """As the visitor wrote it, before the chat template."""
+        """The prompt as the visitor wrote it, before the chat template."""
         return self._setting("prompt", str, "")
 
     @property

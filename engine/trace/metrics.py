@@ -62,7 +62,7 @@ class RunMetrics:
 
 
 def wilson(successes: int, trials: int) -> Interval | None:
-    """Wilson's score interval of a proportion (Wilson 1927); None without trials."""
+    """Returns Wilson's score interval of a proportion (Wilson 1927); None without trials."""
     if trials == 0:
         return None
     share, z2 = successes / trials, Z95**2
@@ -73,7 +73,7 @@ def wilson(successes: int, trials: int) -> Interval | None:
 
 
 def _mean(values: list[int]) -> Interval | None:
-    """Mean with a normal interval; a single value gets an interval of width 0."""
+    """Returns the mean with a normal interval; a single value gets an interval of width 0."""
     if not values:
         return None
     n, mean = len(values), sum(values) / len(values)
@@ -84,7 +84,7 @@ def _mean(values: list[int]) -> Interval | None:
 
 
 def depths(rounds: Iterable[Round]) -> dict[int, tuple[int, int]]:
-    """Depth → (accepted, tested) drafts, from 1 on without a gap."""
+    """Counts (accepted, tested) drafts by depth, from 1 on without a gap."""
     counts: dict[int, tuple[int, int]] = {}
     for token in (t for r in rounds for t in r.tokens if t.status in TESTED):
         accepted, tested = counts.get(token.depth, (0, 0))
@@ -93,7 +93,7 @@ def depths(rounds: Iterable[Round]) -> dict[int, tuple[int, int]]:
 
 
 def tested_drafts(rounds: Iterable[Round]) -> Iterator[tuple[int, int, bool]]:
-    """(depth, rank, was it accepted) of each draft that was tested; its rank is its place among its siblings."""
+    """Yields (depth, rank, was it accepted) of each draft that was tested; its rank is its place among its siblings."""
     for round_ in rounds:
         siblings = Counter()
         for token, parent in zip(round_.tokens, round_.parents, strict=False):
@@ -103,7 +103,7 @@ def tested_drafts(rounds: Iterable[Round]) -> Iterator[tuple[int, int, bool]]:
 
 
 def ranks(rounds: Iterable[Round]) -> dict[int, tuple[int, int]]:
-    """Rank → (accepted, tested) drafts, from 1 on without a gap."""
+    """Counts (accepted, tested) drafts by rank, from 1 on without a gap."""
     counts: dict[int, tuple[int, int]] = {}
     for _, rank, is_accepted in tested_drafts(rounds):
         accepted, tested = counts.get(rank, (0, 0))
@@ -182,7 +182,7 @@ class Cost:
 
 
 def largest_cost(ours: RunMetrics, plain: RunMetrics) -> Cost:
-    """The phase whose time per token grew the most over plain decoding."""
+    """Returns the phase whose time per token grew the most over plain decoding."""
 
     def per_token(numbers: RunMetrics, part: str) -> float:
         return 1000 * numbers.time[part] / max(numbers.tokens, 1)
@@ -213,7 +213,7 @@ class Comparison:
 
 
 def compare(trace: Trace, baseline: Trace) -> Comparison:
-    """No speedup where one of the two shared its passes with other runs."""
+    """Compares a run with its baseline. The speedup is None where one of the two shared its passes with other runs."""
     ours, plain = compute_metrics(trace), compute_metrics(baseline)
     speedup: Speedup | None = None
     is_shared = trace.others or baseline.others
@@ -227,13 +227,13 @@ def compare(trace: Trace, baseline: Trace) -> Comparison:
 
 
 def others_share(*traces: Trace | None) -> float | None:
-    """The largest share of the cores that other programs took during some runs; None where it was not read."""
+    """Returns the largest share of the cores that other programs took during some runs; None where it was not read."""
     return crowd(trace.finished.extra for trace in traces if trace and trace.finished)
 
 
 def equal_to_the_bit(trace: Trace, baseline: Trace) -> bool:
-    """Whether every token of both was decided by logits with the same bits: both loads have checked that, their weights
-    are the same, and no round held a tree, whose sums have another order."""
+    """Returns whether every token of both was decided by logits with the same bits: both loads have checked that, their
+    weights are the same, and no round held a tree, whose sums have another order."""
     runs = (trace, baseline)
     same = len({(run.started.weights.get("target"), run.started.dtype, run.started.device) for run in runs}) == 1
     return same and all(run.started.same_bits and all(map(is_chain, run.rounds)) for run in runs)
@@ -244,8 +244,8 @@ def is_chain(round_: Round) -> bool:
 
 
 def first_divergence(trace: Trace, baseline: Trace) -> Divergence | None:
-    """The first position at which the emitted tokens differ; None if the shorter output is a prefix of the longer
-    one."""
+    """Returns the first position at which the emitted tokens differ; None if the shorter output is a prefix of the
+    longer one."""
     for ours, plain in zip(trace.emitted, baseline.emitted, strict=False):
         if ours.id != plain.id:
             return Divergence(ours.position, ours.label or ours.text, plain.label or plain.text, plain.gap)

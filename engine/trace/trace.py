@@ -51,7 +51,7 @@ class Trace:
 
     @property
     def emitted(self) -> list[Token]:
-        """Without its prefix."""
+        """The emitted tokens, without its prefix."""
         return [t for r in self.rounds for t in r.tokens if t.status in EMITTED]
 
     @property
@@ -74,7 +74,7 @@ class TraceBuilder:
         self.finished: RunFinished | None = None
 
     def add(self, events: Iterable[Event]) -> None:
-        """ValueError for anything that is not an event of a run."""
+        """Adds events. Raises ValueError for anything that is not an event of a run."""
         for event in events:
             match event:
                 case RunStarted():
@@ -98,7 +98,7 @@ class TraceBuilder:
 
 
 def fold(events: Iterable[Event]) -> Trace:
-    """The events of one run, in order, as a Trace. ValueError where RunStarted is not among them."""
+    """Makes a Trace of the events of one run, in order. Raises ValueError where RunStarted is not among them."""
     builder = TraceBuilder()
     builder.add(events)
     if builder.trace is None:
@@ -173,7 +173,7 @@ def from_json(data: str | bytes) -> Trace:
 
 
 def with_branch(trace: Trace, branch: Trace) -> Trace:
-    """The trace with a branch, which must begin as this run does. Raises BadInput."""
+    """Returns the trace with a branch, which must begin as this run does. Raises BadInput."""
     prefix, output = [t.id for t in branch.started.prefix], trace.output
     _require(bool(prefix), "its branch forces no token")
     _require(len(prefix) <= len(output), "its branch forces a token beyond the output")
