@@ -79,7 +79,7 @@ class Page:
 
 
 class Size(BaseModel):
-    """Of the cluster: what `make cluster` takes as flags and a config file of `serve deploy` as args."""
+    """The size of a cluster: what `make cluster` takes as flags and a config file of `serve deploy` as args."""
 
     replicas: int = Field(2, ge=1, description="the most engines")
     at_least: int = Field(1, ge=1, description="engines that are always there")

@@ -16,8 +16,8 @@ _SECONDS_TO_DRAW = 0.5  # of a page, after its first question
 
 @dataclass(frozen=True)
 class State:
-    """Of the engine, for every visitor: ``kind`` is "asleep", "loading", "ready" or "busy"; ``together``: runs under
-    way."""
+    """The engine's state as every visitor sees it: ``kind`` is "asleep", "loading", "ready" or "busy"; ``together``:
+    runs under way."""
 
     kind: str
     device: str | None = None

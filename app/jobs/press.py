@@ -15,9 +15,9 @@ SECONDS_FOR_EARLIER = 2.0  # that a replaced stream has to end; one that downloa
 
 @dataclass
 class Press:
-    """In gr.State, changed in place and only ever an input. Otherwise each streamed update would also cost time on the
-    machine that is being measured. ``request``: of the newest press. ``streamed``: the one whose updates were passed on
-    last."""
+    """A page's newest press of a button. It is in gr.State, is changed in place and is only ever an input; otherwise
+    each streamed update would also cost time on the machine that is being measured. ``request``: of the newest press.
+    ``streamed``: the one whose updates were passed on last."""
 
     request: Request | None = None
     streamed: Request | None = None

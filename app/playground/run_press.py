@@ -41,7 +41,7 @@ class RunPress(Press):
 
 
 class PressHandlers:
-    """Of one of the buttons whose results share the stage."""
+    """Base class for the handlers of a button whose results are shown on the stage."""
 
     def __init__(self, service: Service):
         self.service = service

@@ -225,7 +225,7 @@ def show(value: float | None, form: str) -> str:
 
 
 def _speedup(row: dict) -> str:
-    """With its interval. Only of a method of ours in the target's own precision does τ bound it."""
+    """Words a speedup with its interval. τ bounds it only for a method of ours in the target's own precision."""
     if row["speedup"] is None or row["method"] == BASELINE:
         return show(row["speedup"], ".2f")
     is_bounded = row["c"] is not None and ":" not in row["method"] and row["tau"]

@@ -110,7 +110,7 @@ class Job:
 
     @property
     def name(self) -> str:
-        """Of the newest event, or of the first config."""
+        """The name of the newest event's run, or of the first config."""
         return self.log[-1][0] if self.log else self.configs[0][0]
 
     def place(self) -> int:

@@ -28,10 +28,10 @@ from engine.sampling.warping import draw, one_hot
 
 
 class Order(NamedTuple):
-    """Of a tree, on the host. waves: the drafts that can be weighed at once, each wave after those it needs; [3, k]
-    each: the drafts, their parents, and the siblings tried before them (−1: none). nodes [N+1]: in the order they are
-    tried, the root last. By node: path and tested [N+1, N], as of a verdict that ends there, and youngest [N+1], the
-    child tried last (−1: none)."""
+    """The order of a tree's traversal, on the host. waves: the drafts that can be weighed at once, each wave after
+    those it needs; [3, k] each: the drafts, their parents, and the siblings tried before them (−1: none). nodes [N+1]:
+    in the order they are tried, the root last. For each node: path and tested [N+1, N], as of a verdict that ends
+    there, and youngest [N+1], the child tried last (−1: none)."""
 
     waves: list[np.ndarray]
     nodes: list[int]
@@ -70,8 +70,8 @@ class Order(NamedTuple):
 
 
 class Weights(NamedTuple):
-    """Of each draft once its turn comes: p_x [N], running [N], its weight; after [N] and residual_after [N, V], its
-    parent's weight and row once it has failed."""
+    """The weight of each draft once its turn comes: p_x [N], running [N], its weight; after [N] and residual_after [N,
+    V], its parent's weight and row once it has failed."""
 
     p_x: torch.Tensor
     running: torch.Tensor

@@ -113,7 +113,7 @@ class CompareHandlers(Experiment):
         yield from self.stream(request, state, lambda mine: self._run(mine, state, values, again=False))
 
     def run_again(self, request: gr.Request, state: PageState, *values) -> Iterator[Outputs]:
-        """As ``run``, but measured anew even if these very runs are recorded."""
+        """Runs all again, even if these very runs are recorded."""
         yield from self.stream(request, state, lambda mine: self._run(mine, state, values, again=True))
 
     def _run(self, request: Request, state: PageState, values, again: bool) -> Iterator[Outputs]:

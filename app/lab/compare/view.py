@@ -236,7 +236,7 @@ def _row(runs: Sequence[Column], index: int, is_winner: bool) -> list:
 
 
 def _marked(ratio: Speedup | None) -> str | tuple[str, str]:
-    """With its interval; noise is marked, so that the page offers to run again."""
+    """Words a speedup with its interval. Noise is marked, so that the page offers to run again."""
     if ratio is None:
         return DASH
     return ratio.words if ratio.is_possible else (NOISE, NOISE)

@@ -228,7 +228,7 @@ def _chi(result: RuleTestResult) -> str:
 
 
 def _p(value: float) -> str:
-    """As a person writes it: powers of ten only where no other digits would be left."""
+    """Words a p-value as a person writes it: powers of ten only where no other digits would be left."""
     if value == 0 or value >= 1e-4:
         return f"{value:.2g}"
     digits, power = f"{value:.0e}".split("e")

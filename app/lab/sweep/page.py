@@ -30,7 +30,7 @@ def sweep(service: Service) -> None:
 
 
 def _controls(service: Service, handlers: SweepHandlers) -> list:
-    """In the order of handlers.parse_form."""
+    """Lays out the controls, in the order of handlers.parse_form."""
     methods = handlers.drafting_methods(service.offer.pair)
     # Not every device and precision has a copy; what shares weights is much like the other; the rest are seldom best.
     kinds = {name: METHODS[name] for name in methods}

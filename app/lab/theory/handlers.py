@@ -44,7 +44,7 @@ class TheoryHandlers(Measurement):
     PREFERRED = ("eagle-chain", "lm", "ngram")  # a draft at every place first, because it shows every cost
 
     def drafting_methods(self, pair: str) -> list[str]:
-        """Those that draft chains, because the curves pay one step for each draft."""
+        """Returns the methods that draft chains, because the curves pay one step for each draft."""
         return [method for method in super().drafting_methods(pair) if method_of(method).drafts_one_by_one]
 
     def select_pair(self, pair: str, method: str) -> list:

@@ -90,8 +90,8 @@ def _costs(costs: CostModel | None) -> dict[str, Any]:
 
 
 def _usable(costs: CostModel | None) -> CostModel | None:
-    """Without noise; None for costs that no device has, such as a file may claim: steps that take no time, or
-    negative time."""
+    """Returns the costs without noise; None for costs that no device has, such as a file may claim: steps that take no
+    time, or negative time."""
     costs = costs and settled(costs)
     if costs is None or not costs.v or not (math.isfinite(costs.c) and costs.c >= 0):
         return None
@@ -221,7 +221,7 @@ def crossing(points: Sequence[Point]) -> str:
 
 
 def summary(measured: PointSet) -> str:
-    """From which α drafting pays, the fastest point, and how far measured and predicted speedups differ."""
+    """Says from which α drafting pays, which point is fastest, and how far measured and predicted speedups differ."""
     points, costs = [point for point in measured.ordered if point.measured.is_possible], measured.costs
     machine = about_machine(_busiest(measured.ordered))
     if not points:
@@ -288,7 +288,7 @@ def _settings(measured: PointSet) -> dict[str, Any]:
 
 
 def _numbers(point: Point, costs: DeviceCosts) -> dict[str, Any]:
-    """By the names of COLUMNS."""
+    """Returns the numbers of a point by the names of COLUMNS."""
     expected = predicted(point, costs)
     return {
         "alpha": point.alpha, "gamma": point.gamma, "repeats": len(point.turns), "alpha_seen": point.seen,

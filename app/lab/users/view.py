@@ -64,7 +64,7 @@ def _axes(rows: Rows, y: str) -> dict:
 
 
 def _of(rows: Rows, method: str) -> list[UsersRow]:
-    """In order of users, those with rounds in which all wrote, without what cannot be."""
+    """Returns a method's rows in order of users, without noise and without rows in which users never all wrote."""
     known = (row for row in rows if row.method == method and row.all_writing_tokens_per_second and not _is_noise(row))
     return sorted(known, key=lambda row: row.users)
 
@@ -255,7 +255,8 @@ def finding(rows: Rows, methods: Sequence[str]) -> str:
 
 
 def _verdict(name: str, gains: Mapping[int, Speedup]) -> str:
-    """As far as the intervals tell; a crossing is only known to lie between two numbers that were measured."""
+    """Says where a method pays, as far as the intervals tell. A crossing is only known to lie between two numbers that
+    were measured."""
     users = sorted(gains)
     tones = [gains[number].tone for number in users]
     if "slower" in tones and "faster" in tones[tones.index("slower") :]:
