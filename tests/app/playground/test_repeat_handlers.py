@@ -102,7 +102,7 @@ def test_stop_keeps_the_first_measurement(repeats, worker):
     assert all(job.is_cancelled for job in worker.jobs)
 
 
-def test_medians_that_count_a_run_from_a_file_are_shown_to_its_reader_alone(repeats, worker):
+def test_medians_with_a_run_from_a_file_are_shown_to_its_reader_alone(repeats, worker):
     handlers, press = RunHandlers(repeats.service), RunPress()
     values = defaults() | {"prompt": "Hi", "method": "ngram", "auto": False, "tokens": 30}
     list(handlers.run(VISITOR, press, *values.values()))
@@ -113,7 +113,7 @@ def test_medians_that_count_a_run_from_a_file_are_shown_to_its_reader_alone(repe
     assert "medians" not in said(again)["text"]
 
 
-def test_medians_take_the_place_of_the_recording_and_a_spread_around_one_is_level(repeats, worker):
+def test_medians_replace_the_recording_and_a_spread_around_one_is_level(repeats, worker):
     handlers = RunHandlers(repeats.service)
     values = defaults() | {"prompt": "Hi", "method": "ngram", "auto": False, "tokens": 30}
     press = RunPress()

@@ -245,7 +245,7 @@ def test_the_run_before_stays_on_the_stage_until_the_next_one_has_a_round():
     assert [each["type"] for each in told([first])] == ["about", "round"]
 
 
-def test_a_stop_before_the_newest_press_streams_holds_though_the_stream_of_a_press_before_it_comes_late():
+def test_stop_applies_to_a_press_whose_stream_starts_late():
     worker = FakeWorker(step=0.05)
     handlers, press = page(worker), RunPress()
     streams = [handlers.run(visitor(), press, *form(tokens=500)) for _ in range(2) if handlers.begin(visitor(), press)]
@@ -256,7 +256,7 @@ def test_a_stop_before_the_newest_press_streams_holds_though_the_stream_of_a_pre
     assert worker.runs == []
 
 
-def test_a_replaced_run_has_ended_before_the_next_one_shows_its_first_value():
+def test_replaced_run_ends_before_the_next_one_shows_a_value():
     """Because Gradio sends a stream's last value again at its end."""
     handlers, press, shown = page(FakeWorker(step=0.05)), RunPress(), []
     handlers.begin(visitor(), press)
@@ -270,7 +270,7 @@ def test_a_replaced_run_has_ended_before_the_next_one_shows_its_first_value():
     stream.join()
 
 
-def test_a_stop_ends_the_run_on_this_page_where_it_goes_on_for_another_visitor():
+def test_stop_ends_a_run_here_that_continues_for_another_visitor():
     worker = FakeWorker(step=0.05)
     handlers, other = page(worker), []
     for last in pressed(handlers, tokens=60):
@@ -314,7 +314,7 @@ def two_at_once(handlers) -> list[list[Screen]]:
     return list(seen.values())
 
 
-def test_a_run_beside_another_has_no_speedup_and_is_measured_alone_on_request():
+def test_shared_run_has_no_speedup_until_it_is_measured_alone():
     worker = FakeWorker(step=0.02, together_at_most=4)
     handlers = page(worker)
     for screens in two_at_once(handlers):
@@ -344,7 +344,7 @@ def test_limits_come_from_the_environment_and_survive_typos(monkeypatch):
     assert Limits.from_env().fetch is False, "a stranger's choice must not fill a hosted page's disk"
 
 
-def test_the_page_is_built_without_gradio_phoning_or_templates_meeting_text():
+def test_page_is_built_without_requests_and_without_templates_of_text():
     service = Service(FakeEngine(), Limits())
     demo = build(service)
     assert demo.analytics_enabled is False

@@ -32,7 +32,7 @@ def joined(tmp_path):
         ("import { back } from './circle.js';", "circle.js:1: a.js → circle.js → a.js is a circle"),
     ],
 )
-def test_another_form_a_missing_name_and_a_circle_are_refused_with_file_and_line(joined, module, problem):
+def test_joiner_refuses_unknown_forms_and_circles_with_file_and_line(joined, module, problem):
     circle = "import { a } from './a.js';\nexport const back = a;\n"
     with pytest.raises(ValueError) as refused:
         joined({"a.js": f"{module}\n", "b.js": ONE, "circle.js": circle})

@@ -127,7 +127,7 @@ def test_a_hostile_trace_ends_in_a_sentence(what):
     refusal(HOSTILE[what])
 
 
-def test_the_sentence_names_the_place_and_what_to_do_and_markup_in_texts_passes_as_text(monkeypatch):
+def test_refusal_names_place_and_remedy_and_markup_passes_as_text(monkeypatch):
     said = "schema version 2, but this SpecLens reads version 1; record the run again"
     assert said in refusal(changed("schema", to="2")) and from_json('{"schema":99,' + BASE[1:]) == small()
     assert "rounds.0.tokens.0.status" in refusal(HOSTILE["an unknown status"])

@@ -22,7 +22,7 @@ def costs(spread: float, **v: float) -> CostModel:
     return CostModel(0.2, {int(name[1:]): cost for name, cost in v.items()}, 256, 0.03, spread, {"lm": 0.2})
 
 
-def test_no_speedup_exceeds_its_tokens_a_pass_by_more_than_the_costs_spread():
+def test_speedup_exceeds_tokens_per_pass_by_no_more_than_the_spread():
     assert ceiling(1.4, COSTS) == pytest.approx(1.4 * 1.03)
     assert ceiling(1.4, replace(COSTS, spread=0.9)) == pytest.approx(1.4 / CHEAPEST), "a busy machine explains no gain"
     assert ceiling(1.4, costs(0.02, w1=1.0, w2=0.94, w4=1.2)) == pytest.approx(1.4 / 0.94), "really quicker"
@@ -103,7 +103,7 @@ def test_uneven_rounds_widen_the_interval_of_a_single_pair():
     assert noise.rounds_error(mixed) == pytest.approx(0), "rounds of another shape take another time"
 
 
-def test_the_interval_of_a_single_pair_holds_the_true_ratio_of_noisy_rounds():
+def test_interval_of_a_single_pair_holds_the_true_ratio():
     chance, held = random.Random(3), 0
     for _ in range(300):
         ours, plain = (rounds([0.1 * chance.lognormvariate(0, 0.4) for _ in range(50)]) for _ in range(2))
@@ -113,7 +113,7 @@ def test_the_interval_of_a_single_pair_holds_the_true_ratio_of_noisy_rounds():
     assert held > 0.92 * 300, "three standard errors below 95 %"
 
 
-def test_one_run_beside_other_programs_decides_nothing_that_they_may_have_caused():
+def test_single_run_beside_other_programs_decides_nothing():
     assert Speedup(1.1).tone == "faster" and Speedup(1.1, busy=0.02).tone == "faster"
     assert Speedup(1.1, busy=0.4).tone == "level" and Speedup(0.8, busy=0.4).tone == "level"
     assert Speedup(1.1, 1.06, 1.14, busy=0.4).tone == "faster", "several repeats show what others do to them"
