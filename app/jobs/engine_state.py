@@ -48,11 +48,10 @@ class EngineState:
 
     def warm(self, pair: str) -> None:
         """Loads the pair in the background if its weights are here; otherwise the first run fetches them (a hosted page
-        fetches them now). Loading would slow down the first page, so it begins when that page is open, or a few seconds
-        after the start. A failure is not lost: the first run meets it again and shows it.
+        fetches them now).
 
-        Because loading would slow down the first page, it begins when that page is open, or a few seconds after the
-        start. A failure is not lost: the first run meets it again and shows it.
+        Loading would slow down the first page, so it begins when that page is open, or a few seconds after the start. A
+        failure is not lost: the first run meets it again and shows it.
         """
         if not self.engine.worker.is_remote:
             self.is_warming_up = True

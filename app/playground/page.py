@@ -10,7 +10,6 @@ from app.jobs.service import Service
 from app.jobs.visitor import Session
 from app.playground import share_panel, startup_run
 from app.playground.after_run import AfterRun
-from app.playground.branch_handlers import BranchHandlers
 from app.playground.form_panel import drawer, prompt_line, quick_row, wire
 from app.playground.link_handlers import LinkHandlers
 from app.playground.repeat_handlers import RepeatHandlers
@@ -28,10 +27,7 @@ TO_STAGE = "() => { document.querySelector('#stage .sl-rows').focus({ preventScr
 
 def playground(service: Service, status: gr.HTML, shared: gr.HTML) -> tuple[gr.HTML, list, gr.State]:
     """Lays out the playground. ``status`` and ``shared`` are above all tabs: the engine's status, and the share bar.
-    Returns the stage, all controls in the order of form.NAMES, and the session.
-
-    Returns the stage, all controls in the order of form.NAMES, and the session.
-    """
+    Returns the stage, all controls in the order of form.NAMES, and the session."""
     specs = startup_run.controls(service)
     handlers = RunHandlers(service)
     session, press = gr.State(Session()), gr.State(RunPress())
@@ -68,7 +64,7 @@ def playground(service: Service, status: gr.HTML, shared: gr.HTML) -> tuple[gr.H
     end(again.then(handlers.run_alone, [press, session], stage, **queued), handlers, run, stop)
     resumed = shared.resumed(handlers.resuming, press, [run, stop], **QUIET)
     end(resumed.then(handlers.resume, press, stage, **queued), handlers, run, stop)
-    branches, repeats = BranchHandlers(service), RepeatHandlers(service)
+    branches, repeats = handlers.branches, RepeatHandlers(service)
     forked = stage.fork(branches.begin, press, stop, **QUIET)
     end(forked.then(branches.run, [press, session], stage, **queued), branches, stop)
     repeated = tabs.repeat.click(repeats.begin, press, [stop, tabs.repeat], **QUIET)

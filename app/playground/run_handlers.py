@@ -45,8 +45,7 @@ class RunHandlers(PressHandlers):
     def begin(self, request: gr.Request, press: RunPress) -> list:
         """Sets Run and Stop. The run on the stage, its charts and its files stay until the new one has begun."""
         press.begin(self.service.runs, visitor_id(request))
-        # Run is not disabled, because that would drop the keyboard's focus.
-        return [gr.update(value="Running…"), gr.update(interactive=True)]
+        return _running()
 
     def run(self, request: gr.Request, press: RunPress, *values) -> Iterator[str]:
         """Runs the request and its baseline, or shows the cached result of exactly these settings.
@@ -68,7 +67,7 @@ class RunHandlers(PressHandlers):
 
     def resuming(self, press: RunPress) -> list:
         """Returns Run and Stop of a page whose run goes on."""
-        return [gr.update(value="Running…"), gr.update(interactive=True)] if press.is_waiting else [SKIP] * 2
+        return _running() if press.is_waiting else [SKIP] * 2
 
     def run_alone(self, request: gr.Request, press: RunPress, session: Session) -> Iterator[str]:
         """Runs the run on the stage once more and its baseline, with the device to themselves."""
@@ -141,6 +140,11 @@ class RunHandlers(PressHandlers):
         press.session = live.session
         press.shown = live.config if live.is_complete else None
         yield live.finish(self.service.limits.seconds)
+
+
+def _running() -> list:
+    """Returns Run and Stop while a run goes on. Run is not disabled, because that would drop the keyboard's focus."""
+    return [gr.update(value="Running…"), gr.update(interactive=True)]
 
 
 class LiveRun:

@@ -16,7 +16,7 @@ _TOP_P_GUESS = 128  # candidates ranked before a whole row is sorted
 
 def penalise(logits: torch.Tensor, seen: torch.Tensor, penalty: float) -> torch.Tensor:
     """Applies the repetition penalty (Keskar et al. 2019, as in transformers): seen tokens' logits shrink by
-    ``penalty``. 2019, as in transformers): seen tokens' logits shrink by ``penalty``.
+    ``penalty``.
 
     logits [R, V]; seen [R, V] bool: one row per position, because a drafted token counts as seen by its successors.
     """
