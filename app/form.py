@@ -7,8 +7,17 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from app.server.limits import PAIR, Limits
-from engine.config import ACCEPTANCE, AUTO, METHODS, PRECISIONS, LookaheadSizes, RunConfig, SamplingParams
+from app.server.limits import Limits
+from engine.config import (
+    ACCEPTANCE,
+    AUTO,
+    DEFAULT_PAIR,
+    METHODS,
+    PRECISIONS,
+    LookaheadSizes,
+    RunConfig,
+    SamplingParams,
+)
 from engine.errors import BadInput
 from lessons.examples import EXAMPLES
 
@@ -51,7 +60,7 @@ class Control:
 CONTROLS: tuple[Control, ...] = (
     Control("prompt", "Prompt", "Shift + Enter runs it.", START, "text", lines=7),
     # app.jobs.service lists the pairs, from the catalogue.
-    Control("pair", "Models", "The target, and what drafts for it.", PAIR, "choice"),
+    Control("pair", "Models", "The target, and what drafts for it.", DEFAULT_PAIR, "choice"),
     Control("method", "Method", "What guesses ahead of the target.", AUTO, "choice", choices=METHOD_LABELS),
     Control("auto", "auto", "Chosen again for each round from measured costs.", True, "switch"),
     Control("gamma", "Draft length γ", "Tokens guessed in a round.", 4, "slider", 0, MAX_GAMMA, 1),

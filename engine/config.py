@@ -13,6 +13,7 @@ MAX_SHARERS = 64  # runs that share a pass
 MAX_WAITING = 30  # runs in a device's queue
 MAX_NEW_TOKENS = 8192
 AUTO = "auto"
+DEFAULT_PAIR = "smollm2-135m"
 PRECISIONS = (AUTO, "fp32", "bf16", "fp16", "int8", "int4")
 
 
@@ -272,7 +273,7 @@ class RunConfig:
     """
 
     prompt: str
-    pair: str = "smollm2-135m"
+    pair: str = DEFAULT_PAIR
     method: str = AUTO
     gamma: int | str = AUTO
     sampling: SamplingParams = field(default_factory=SamplingParams)

@@ -5,8 +5,8 @@ import time
 
 from app.jobs.baseline import is_baseline
 from app.jobs.engine_facade import EngineFacade, MethodCosts, Models, Pair
-from app.server.limits import PAIR, Limits
-from engine.config import AUTO, RunConfig
+from app.server.limits import Limits
+from engine.config import AUTO, DEFAULT_PAIR, RunConfig
 from engine.errors import BadInput, Unavailable
 from engine.runtime.job import NamedConfigs
 from engine.weights.fitness import Fitness
@@ -20,7 +20,7 @@ class Offer:
     def __init__(self, engine: EngineFacade, limits: Limits):
         self.engine, self.limits = engine, limits
         self.pairs = {pair.name: pair for pair in engine.pairs(limits.pairs)}
-        self.pair = limits.pairs[0] if limits.pairs else PAIR
+        self.pair = limits.pairs[0] if limits.pairs else DEFAULT_PAIR
         self._unusable: tuple[set[str], float] = (set(), 0.0)
 
     @property

@@ -26,7 +26,7 @@ class Press:
         """Registers the press's request before it streams, so that a Stop finds it; the one before it ends."""
         self.request = runs.open(visitor)
 
-    def lose(self, runs: Runs) -> None:
+    def close_orphan(self, runs: Runs) -> None:
         """Ends a request whose stream never reached the server, for example because Gradio's queue was full."""
         if self.request is not None:
             runs.close(self.request)

@@ -7,7 +7,7 @@ Its states, the flags by which they are known, and what leads there:
 | registered | none                          | `Runs.open`, when the button is pressed                             |
 | streaming  | is_taken                      | `Press.stream`; from `follow` on there is a job                     |
 | stopped    | is_stopped, was_stopped       | `Runs.stop`: the visitor pressed Stop                               |
-| replaced   | is_stopped, is_replaced       | `Runs.open` for a newer press; `succeed` after a reload             |
+| replaced   | is_stopped, is_replaced       | `Runs.open` for a newer press; `take_over` after a reload             |
 | left       | is_left                       | `Runs.leave`: the page is gone, and may come back                   |
 | over       | over, is_stopped              | `Runs.close`: the end of the stream, or some seconds after leaving  |
 
@@ -91,8 +91,8 @@ class Request:
             subscriber.leave()
         return subscriber
 
-    def succeed(self, earlier: "Request") -> None:
-        """Goes on with the job of ``earlier``, which ends without cancelling it."""
+    def take_over(self, earlier: "Request") -> None:
+        """Takes over the job of ``earlier``, which ends without cancelling it."""
         self.key, subscriber = earlier.key, earlier.subscriber
         earlier.subscriber, earlier.is_replaced = None, True
         self.follow(subscriber, earlier.fold)

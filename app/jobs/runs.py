@@ -108,7 +108,7 @@ class Runs:
         """Registers a request that goes on with the job of ``earlier``: its page was reloaded. To be closed by the
         caller."""
         request = self.open(visitor)
-        request.succeed(earlier)
+        request.take_over(earlier)
         self.close(earlier)
         self._known.put(request.key, request)
         return request
@@ -155,8 +155,8 @@ class Runs:
         job = subscriber.job
         if subscriber.is_live:
             yield from request.updates(stream_live(subscriber, fold))
-            if job.is_late or job.sharing_jobs:
-                yield Update(job.configs[0][0], fold=fold, is_late=job.is_late, others=job.sharing_jobs)
+            if job.timed_out or job.sharing_jobs:
+                yield Update(job.configs[0][0], fold=fold, timed_out=job.timed_out, others=job.sharing_jobs)
             return
         yield from request.updates(stream_progress(subscriber, fold))
         if subscriber.has_left:
@@ -196,7 +196,7 @@ class Runs:
                     if update.progress:
                         yield update.progress
                     yield from (event for event in update.events if isinstance(event, Report))
-                if job.is_late:
+                if job.timed_out:
                     raise late
                 if request.is_stopped:
                     return

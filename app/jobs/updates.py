@@ -47,7 +47,7 @@ class Fold:
 class Update:
     """The news of one run of a job; ``name`` is its config's. ``fold``: all of the job so far, None of an experiment.
 
-    ``progress``: the step that keeps the run from starting. ``place``: how many visitors go first. ``is_late``: the
+    ``progress``: the step that keeps the run from starting. ``place``: how many visitors go first. ``timed_out``: the
     job was ended by its time limit. ``others``: the most that shared its passes, or ended its measurement by coming.
     """
 
@@ -56,7 +56,7 @@ class Update:
     progress: Progress | None = None
     place: int = 0
     fold: Fold | None = None
-    is_late: bool = False
+    timed_out: bool = False
     others: int = 0
 
 

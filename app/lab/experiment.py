@@ -98,7 +98,7 @@ class Experiment:
 
     def lost(self, state: PageState) -> list:
         """Returns what ``end`` returns, for a stream that never reached the server."""
-        state.lose(self.service.runs)
+        state.close_orphan(self.service.runs)
         return self.end(state)
 
     def end(self, state: PageState) -> list:

@@ -99,7 +99,7 @@ class LiveBranch:
     def __init__(self, run: Trace):
         self.run, self._trace = run, lambda: None
         self._started: RunStarted | None = None
-        self._feed, self._key, self._is_late = player_feed.BranchFeed(), uuid.uuid4().hex, False
+        self._feed, self._key, self._timed_out = player_feed.BranchFeed(), uuid.uuid4().hex, False
 
     @property
     def has_begun(self) -> bool:
@@ -113,7 +113,7 @@ class LiveBranch:
 
     def update(self, update: Update) -> str:
         """Raises BadInput where the branch is not of the same models as its run."""
-        self._is_late = self._is_late or update.is_late
+        self._timed_out = self._timed_out or update.timed_out
         self._trace = lambda: update.fold.traces()["branch"]
         lines = ""
         for event in update.events:
@@ -138,7 +138,7 @@ class LiveBranch:
         trace = self._trace()
         reason = trace.finished.reason if trace.finished else "lost"
         kind, words = "quiet", sentence(self.run, trace)
-        if self._is_late:
+        if self._timed_out:
             kind, words = "error", "The branch took longer than a run may here; its rounds so far stay."
         elif reason == "cancelled":
             words = "Stopped. The rounds of the branch so far stay."

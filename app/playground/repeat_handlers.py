@@ -61,11 +61,11 @@ class RepeatHandlers(PressHandlers):
             if tiles.speedup(session.trace, session.baseline) is None:
                 raise BadInput("Press Run first: there is no finished comparison to measure again.")
             configs = repeated(config, count, 2 if is_ours else 1)
-            fold, is_late = Fold(configs), False
+            fold, timed_out = Fold(configs), False
             yield player_feed.say("progress", "Measuring again")
             with closing(self.service.runs.run(request, configs, again=True)) as updates:
                 for update in updates:
-                    fold, is_late = update.fold, is_late or update.is_late
+                    fold, timed_out = update.fold, timed_out or update.timed_out
                     yield player_feed.say("progress", _progress(update, count))
         except EngineError as error:
             yield player_feed.say("error", str(error))
@@ -75,7 +75,7 @@ class RepeatHandlers(PressHandlers):
         pairs += zip(measured[::2], measured[1::2], strict=True)
         complete = [pair for pair in pairs if tiles.speedup(*pair) is not None]
         ended = f"The time ended: a measurement may take up to {self.service.limits.seconds} s here."
-        early = (ended if is_late else "Stopped.") if len(complete) < len(pairs) else ""
+        early = (ended if timed_out else "Stopped.") if len(complete) < len(pairs) else ""
         if len(complete) > 1:
             yield self._medians(press, session.trace, complete, early, is_ours)
         else:

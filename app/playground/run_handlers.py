@@ -154,7 +154,7 @@ class LiveRun:
         self.config: RunConfig | None = None
         self._fold: Fold | None = None
         self._totals, self._held = {"run": Totals(), "baseline": Totals()}, ""
-        self._feed, self._is_late, self._others = player_feed.Feed(uuid.uuid4().hex), False, 0
+        self._feed, self._timed_out, self._others = player_feed.Feed(uuid.uuid4().hex), False, 0
 
     @property
     def session(self) -> Session | None:
@@ -164,11 +164,11 @@ class LiveRun:
 
     @property
     def is_complete(self) -> bool:
-        return self._totals["run"].finished is not None and not self._is_late
+        return self._totals["run"].finished is not None and not self._timed_out
 
     def update(self, update: Update) -> str:
         """Costs no more than its news, however long the run is."""
-        self._is_late, self._others = self._is_late or update.is_late, update.others
+        self._timed_out, self._others = self._timed_out or update.timed_out, update.others
         self._fold = update.fold
         self._totals[update.name].add(update.events)
         run, status = self._totals["run"], self._progress(update)
@@ -183,7 +183,7 @@ class LiveRun:
         """Returns the last value. ``seconds``: the limit of a run, for one that exceeded it."""
         session = self.session
         kind, words = self._conclusion(session)
-        if self._is_late:
+        if self._timed_out:
             kind, words = "error", f"This run was ended: a run may take up to {seconds} s here. Ask for fewer tokens."
         if session is None:
             return player_feed.say(kind, words)

@@ -52,5 +52,5 @@ class PressHandlers:
 
     def lost(self, press: RunPress) -> list:
         """Returns what ``end`` returns, for a stream that never reached the server."""
-        press.lose(self.service.runs)
+        press.close_orphan(self.service.runs)
         return self.end(press)

@@ -7,8 +7,6 @@ from app.server.hosting import hosted
 from engine.config import MAX_NEW_TOKENS, MAX_SHARERS, MAX_WAITING, RunConfig
 from engine.errors import BadInput
 
-PAIR = "smollm2-135m"  # chosen at start where no other is named
-
 
 def _integer(name: str, default: int | None, low: int, high: int) -> int | None:
     """A number from the environment, clamped to sane bounds; ``default`` for a typo. Prints a sentence for both."""

@@ -15,7 +15,7 @@ from app.views.trees import branches
 from engine.config import ACCEPTANCE, AUTO, LOSSY, METHODS, method_of
 from engine.trace.events import ACCEPTED, TESTED, Distribution, Round, RunFinished, RunStarted, Token
 from engine.trace.metrics import compute_metrics, equal_to_the_bit, first_divergence
-from engine.trace.noise import settled
+from engine.trace.noise import monotone_costs
 from engine.trace.trace import Trace
 
 SEGMENT = 24_000  # characters; a longer value is cut at its old end
@@ -102,7 +102,7 @@ def _costs(started: RunStarted) -> dict | None:
     method = method_of(started.method)
     if started.costs is None or any(started.costs.draft_costs.values()) or method.is_window:
         return None
-    costs = settled(started.costs)
+    costs = monotone_costs(started.costs)
     v = {str(width): short(cost) for width, cost in sorted(costs.v.items())}
     return {"c": short(costs.c), "v": v, "once": method.drafts_at_once}
 

@@ -10,7 +10,7 @@ from app.views.trees import has_trees
 from engine.config import method_of
 from engine.trace.events import CostModel
 from engine.trace.metrics import Interval, RunMetrics, compare, compute_metrics
-from engine.trace.noise import STEADIEST, Speedup, about_costs, settled
+from engine.trace.noise import STEADIEST, Speedup, about_costs, monotone_costs
 from engine.trace.speedup_model import best_gamma, idealised_speedup, interpolate
 from engine.trace.trace import Trace
 from engine.trace.verdicts import impossible
@@ -47,7 +47,7 @@ def prediction(run: Trace, baseline: Trace | None, speedup: Speedup | None) -> F
 
 def _costs(run: Trace) -> CostModel | None:
     """Returns c and v without impossible values."""
-    return run.started.costs and settled(run.started.costs)
+    return run.started.costs and monotone_costs(run.started.costs)
 
 
 def _possible(run: Trace) -> bool:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from app.views.tiles import Spread, machine, speedup
 from engine.trace.metrics import compute_metrics, others_share
-from engine.trace.noise import about_machine, around
+from engine.trace.noise import about_machine, median_interval
 from engine.trace.trace import Trace
 
 Pair = tuple[Trace, Trace]  # a run and the baseline measured right after it
@@ -40,7 +40,7 @@ def medians(pairs: Sequence[Pair]) -> Medians:
         words += f" {noise} of the pairs came out impossibly fast and {'do' if noise > 1 else 'does'} not count."
     if not machine(run, plain):
         words = f"{words} {about_machine(others_share(*(trace for pair in pairs for trace in pair)))}".rstrip()
-    return Medians(run, plain, how, words, around(_speed(run) / _speed(plain), ratios))
+    return Medians(run, plain, how, words, median_interval(_speed(run) / _speed(plain), ratios))
 
 
 def _middle(traces: Sequence[Trace]) -> Trace:

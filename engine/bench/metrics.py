@@ -15,7 +15,7 @@ import numpy as np
 
 from engine.bench.sample import BASELINE, UNTRACED, Sample
 from engine.trace.events import CostModel
-from engine.trace.noise import Speedup, around, ceiling
+from engine.trace.noise import Speedup, ceiling, median_interval
 from engine.trace.speedup_model import predicted_speedup
 
 ALL = "all"
@@ -75,7 +75,7 @@ def _of_few(ours: np.ndarray, theirs: np.ndarray) -> list[float] | None:
     (a, s), (b, t) = ours.T, theirs.T
     with np.errstate(divide="ignore", invalid="ignore"):
         ratios = a * t / (s * b)
-    ends = around(ratio(ours, theirs), ratios[np.isfinite(ratios) & (ratios > 0)].tolist())
+    ends = median_interval(ratio(ours, theirs), ratios[np.isfinite(ratios) & (ratios > 0)].tolist())
     return list(ends) if ends else None
 
 

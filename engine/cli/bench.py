@@ -10,13 +10,13 @@ import typer
 from engine.cli import options
 from engine.cli.console import say
 from engine.cli.progress import progress
-from engine.config import AUTO, RunConfig, SamplingParams
+from engine.config import AUTO, DEFAULT_PAIR, RunConfig, SamplingParams
 from engine.errors import BadInput
 
 
 def compare(
     prompts: options.Prompts,
-    pair: options.Pair = "smollm2-135m",
+    pair: options.Pair = DEFAULT_PAIR,
     methods: Annotated[
         str,
         typer.Option(
@@ -114,7 +114,7 @@ def random_models(
     out: Annotated[Path, typer.Option(metavar="FILE.jsonl", help="Kept part by part; a table goes beside it.")],
     names: Annotated[str, typer.Option("--shapes", help="Commas between; none is empty.")] = "135M,1.5B,8B,32B",
     contexts: Annotated[str, typer.Option(help="Tokens before the first timed one; commas between.")] = "256,4096",
-    pair: Annotated[str, typer.Option(help="A real pair to measure as well; none is empty.")] = "smollm2-135m",
+    pair: Annotated[str, typer.Option(help="A real pair to measure as well; none is empty.")] = DEFAULT_PAIR,
     prompts: Annotated[Path, typer.Option(metavar="FILE.jsonl")] = Path("assets/data/prompts.jsonl"),
     limit: Annotated[int, typer.Option(min=1, help="Prompts for the real pair.")] = 12,
     tokens: Annotated[int, typer.Option(min=8, max=4_096)] = 128,

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from engine.trace.events import ACCEPTED, EMITTED, STATUSES, TESTED, CostModel, Round
-from engine.trace.noise import Z95, Speedup, crowd, of_pair, settled
+from engine.trace.noise import Z95, Speedup, largest_busy_share, monotone_costs, single_speedup
 from engine.trace.speedup_model import predicted_speedup
 from engine.trace.trace import Trace
 
@@ -143,7 +143,7 @@ def compute_metrics(trace: Trace) -> RunMetrics:
     emitted = sum(counts[s] for s in EMITTED)
     scored = sum(len(r.parents) + 1 for r in rounds)
     seconds = rounds[-1].end - rounds[0].start if rounds else 0.0
-    finished, costs = trace.finished, trace.started.costs and settled(trace.started.costs)
+    finished, costs = trace.finished, trace.started.costs and monotone_costs(trace.started.costs)
     return RunMetrics(
         counts=counts,
         tokens=emitted,
@@ -220,7 +220,7 @@ def compare(trace: Trace, baseline: Trace) -> Comparison:
     if ours.tokens_per_second and plain.tokens_per_second and not is_shared:
         ratio = ours.tokens_per_second / plain.tokens_per_second
         runs = (trace.rounds, baseline.rounds)
-        speedup = of_pair(ratio, ours.tau.value, ours.costs, *runs, busy=others_share(trace, baseline))
+        speedup = single_speedup(ratio, ours.tau.value, ours.costs, *runs, busy=others_share(trace, baseline))
     predicted = ours.predicted_speedup
     efficiency = speedup.value / predicted if speedup and speedup.is_possible and predicted else None
     return Comparison(speedup, predicted, efficiency, first_divergence(trace, baseline))
@@ -228,7 +228,7 @@ def compare(trace: Trace, baseline: Trace) -> Comparison:
 
 def others_share(*traces: Trace | None) -> float | None:
     """Returns the largest share of the cores that other programs took during some runs; None where it was not read."""
-    return crowd(trace.finished.extra for trace in traces if trace and trace.finished)
+    return largest_busy_share(trace.finished.extra for trace in traces if trace and trace.finished)
 
 
 def equal_to_the_bit(trace: Trace, baseline: Trace) -> bool:

@@ -1,4 +1,4 @@
-"""Decides what a measurement can bear: the largest possible speedup, its spread, the winner, costs that can be true.
+"""Decides which conclusions a measurement supports: the largest speedup, its spread, the winner, possible costs.
 
 Everything that shows a speedup, a best γ, a winner or a crossing point asks here. Needs neither torch nor numpy.
 """
@@ -102,7 +102,7 @@ def ceiling(tau: float, costs: CostModel | None = None) -> float:
     takes as long as a plain one, and some per cent more where v dips below 1 or within the spread of the costs."""
     if costs is None:
         return tau / CHEAPEST
-    costs = settled(costs)
+    costs = monotone_costs(costs)
     cheapest = max(CHEAPEST, min(1.0, *costs.v.values()))
     slack = min(max(costs.spread, STEADIEST), 1 / CHEAPEST - 1)
     return tau * max(1 / cheapest, 1 + slack)
@@ -128,12 +128,12 @@ def winner(speedups: Mapping[Key, Speedup]) -> Key | None:
     return leaders[0] if len(leaders) == 1 and len(speedups) > 1 else None
 
 
-def turning(points: Iterable[tuple[float, Speedup]]) -> tuple[float | None, float | None]:
+def break_even_bracket(points: Iterable[tuple[float, Speedup]]) -> tuple[float | None, float | None]:
     """Finds between which places drafting stops paying. ``points``: (place, speedup) from where it should pay to where
     it should not. Returns the last place that is certainly faster than plain decoding, and the first after it that is
     certainly slower; None for one that does not exist.
 
-    >>> turning([(1, Speedup(1.5, 1.4, 1.6)), (4, Speedup(1.0, 0.9, 1.1)), (8, Speedup(0.8, 0.7, 0.9))])
+    >>> break_even_bracket([(1, Speedup(1.5, 1.4, 1.6)), (4, Speedup(1.0, 0.9, 1.1)), (8, Speedup(0.8, 0.7, 0.9))])
     (1, 8)
     """
     places = [(place, speedup.tone) for place, speedup in points]
@@ -145,7 +145,7 @@ def turning(points: Iterable[tuple[float, Speedup]]) -> tuple[float | None, floa
 # ── spread of few repeats, and within one run ──
 
 
-def around(value: float, ratios: Sequence[float]) -> tuple[float, float] | None:
+def median_interval(value: float, ratios: Sequence[float]) -> tuple[float, float] | None:
     """Returns the 95 % interval of ``value``, in the middle of up to a dozen repeated ``ratios``: by Student's t of
     their logarithms, never closer than a clock can tell two passes apart. None for fewer than two."""
     if len(ratios) < 2:
@@ -155,7 +155,7 @@ def around(value: float, ratios: Sequence[float]) -> tuple[float, float] | None:
     return value * math.exp(-error), value * math.exp(error)
 
 
-def of_pair(
+def single_speedup(
     value: float, tau: float, costs: CostModel | None, *runs: Sequence[Round], busy: float | None = None
 ) -> Speedup:
     """Returns a speedup measured once, with the interval that the times of its rounds suggest, never closer than that
@@ -178,10 +178,13 @@ def rounds_error(rounds: Sequence[Round]) -> float:
 # ── costs ──
 
 
-def settled(costs: CostModel) -> CostModel:
-    """Costs that can be true. A wider pass that came out cheaper within the spread is pooled with the narrower one
-    (isotonic regression by pooling adjacent violators, Ayer 1955), as is one that is cheaper by more than any kernel
-    is. A width that is cheaper beyond the spread stays. v(1) is 1, so that step and c follow it."""
+def monotone_costs(costs: CostModel) -> CostModel:
+    """Removes dips that are timing noise from the costs.
+
+    A wider pass that was measured cheaper within the spread is pooled with the narrower one (isotonic regression by
+    pooling adjacent violators, Ayer 1955), as is one that is cheaper by more than any kernel is. A width that is
+    cheaper beyond the spread stays. v(1) is 1, so that step and c follow it.
+    """
     widths, spread = sorted(costs.v), costs.spread if costs.steady else max(costs.spread, UNSTEADY)
     blocks: list[list[float]] = []  # [mean, widths]
     for width in widths:
@@ -234,7 +237,7 @@ def is_crowded(share: float | None) -> bool:
     return share is not None and share >= CROWDED
 
 
-def crowd(extras: Iterable[Mapping]) -> float | None:
+def largest_busy_share(extras: Iterable[Mapping]) -> float | None:
     """Returns the largest share of the cores that other programs took during some runs. ``extras``: of each run's end,
     which a file may fill with anything."""
     shares = [share for share in (extra.get("busy") for extra in extras) if isinstance(share, int | float)]

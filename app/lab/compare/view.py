@@ -19,7 +19,7 @@ from app.views.tiles import speedup
 from engine.config import ACCEPTANCE, AUTO, LOSSY, METHODS, RunConfig, is_lossy
 from engine.trace.events import Round
 from engine.trace.metrics import Divergence, compute_metrics, equal_to_the_bit, first_divergence, others_share
-from engine.trace.noise import NOISE, PLAIN, Speedup, about_machine, fastest, of_pair
+from engine.trace.noise import NOISE, PLAIN, Speedup, about_machine, fastest, single_speedup
 from engine.trace.trace import Trace, to_json
 from engine.trace.verdicts import DASH, number
 
@@ -213,7 +213,7 @@ def _quickest(runs: Sequence[Column]) -> list[int]:
     def may_be_as_fast(index: int) -> bool:
         pair = traces[first], traces[index]
         rounds, busy = (trace.rounds for trace in pair), others_share(*pair)
-        return of_pair(speeds[first] / speeds[index], math.inf, None, *rounds, busy=busy).tone == "level"
+        return single_speedup(speeds[first] / speeds[index], math.inf, None, *rounds, busy=busy).tone == "level"
 
     return [first, *(index for index in traces if index != first and may_be_as_fast(index))]
 

@@ -15,7 +15,16 @@ from app.views.table import BEST, csv_text, empty, sheet
 from app.views.tiles import speedup
 from engine.trace.events import BUSY, CostModel
 from engine.trace.metrics import RunMetrics, compute_metrics
-from engine.trace.noise import NOISE, Speedup, about_costs, about_machine, fastest, settled, turning, winner
+from engine.trace.noise import (
+    NOISE,
+    Speedup,
+    about_costs,
+    about_machine,
+    break_even_bracket,
+    fastest,
+    monotone_costs,
+    winner,
+)
 from engine.trace.speedup_model import break_even, expected_tokens, idealised_speedup, interpolate
 from engine.trace.trace import Trace
 from engine.trace.verdicts import number
@@ -92,7 +101,7 @@ def _costs(costs: CostModel | None) -> dict[str, Any]:
 def _usable(costs: CostModel | None) -> CostModel | None:
     """Returns the costs without noise; None for costs that no device has, such as a file may claim: steps that take no
     time, or negative time."""
-    costs = costs and settled(costs)
+    costs = costs and monotone_costs(costs)
     if costs is None or not costs.v or not (math.isfinite(costs.c) and costs.c >= 0):
         return None
     scoring = [interpolate(costs.v, width) for width in range(1, MOST_GAMMA + 2)]
@@ -108,7 +117,7 @@ def _where(source: str, device: str, costs: CostModel | None) -> str:
 
 
 def _conditions(costs: DeviceCosts) -> str:
-    model = settled(costs.model)
+    model = monotone_costs(costs.model)
     return (
         f"{_where('with the points below', f'{costs.device}, {costs.precision}', model)}. "
         f"One plain step took {1000 * model.step:.3g} ms, a draft step c = {model.c:.3f} of that, "
@@ -153,7 +162,7 @@ def _words(
 
 
 def predicted(point: Point, costs: DeviceCosts) -> float:
-    model = settled(costs.model)
+    model = monotone_costs(costs.model)
     return idealised_speedup(point.alpha, point.gamma, model.c, model.v)
 
 
@@ -194,7 +203,7 @@ def break_even_table(measured: PointSet) -> str:
         return empty()
     rows = []
     for gamma in sorted({point.gamma for point in points}):
-        model = settled(costs.model)
+        model = monotone_costs(costs.model)
         at = break_even(gamma, model.c, model.v)
         prediction = "never" if at is None else "any α" if at == 0 else f"α = {at:.2f}"
         rows.append([f"{gamma}", prediction, crossing([point for point in points if point.gamma == gamma])])
@@ -209,7 +218,7 @@ def crossing(points: Sequence[Point]) -> str:
     tones = [point.measured.tone for point in known]
     if "slower" in tones and "faster" in tones[: len(tones) - 1 - tones[::-1].index("slower")]:
         return "at some and not at others: too noisy to say; raise the repeats"
-    fast, slow = turning([(point.alpha, point.measured) for point in reversed(known)])
+    fast, slow = break_even_bracket([(point.alpha, point.measured) for point in reversed(known)])
     if fast is None and slow is None:
         return "no difference from plain decoding"
     if fast is None:

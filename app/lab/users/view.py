@@ -13,7 +13,7 @@ from engine.bench.sample import BASELINE
 from engine.bench.users_results import UsersRow, least_chances
 from engine.config import method_of
 from engine.trace.events import CostModel
-from engine.trace.noise import NOISE, Speedup, ceiling, turning, winner
+from engine.trace.noise import NOISE, Speedup, break_even_bracket, ceiling, winner
 from engine.trace.speedup_model import interpolate
 from engine.trace.verdicts import DASH, doubts, number
 
@@ -261,7 +261,7 @@ def _verdict(name: str, gains: Mapping[int, Speedup]) -> str:
     tones = [gains[number].tone for number in users]
     if "slower" in tones and "faster" in tones[tones.index("slower") :]:
         return f"{name} pays with some numbers of users and not with fewer: too noisy to say; raise the repeats."
-    pays, stops = turning([(number, gains[number]) for number in users])
+    pays, stops = break_even_bracket([(number, gains[number]) for number in users])
     if pays is None and stops is None:
         return f"{name} makes no difference that could be measured."
     if pays is None and set(tones) == {"slower"}:

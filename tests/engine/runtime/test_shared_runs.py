@@ -153,7 +153,7 @@ def test_an_error_and_the_limit_of_time_end_their_own_job_only(worker):
         goes_on(first)
     late = one(worker, seconds=0.1)
     rest(late)
-    assert late.is_late and not first.is_late and ends(late) == {"run": "cancelled"}
+    assert late.timed_out and not first.timed_out and ends(late) == {"run": "cancelled"}
     goes_on(first)
     first.cancel()
 

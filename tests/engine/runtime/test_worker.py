@@ -154,9 +154,9 @@ def test_the_time_limit_counts_from_the_first_event(worker_with):
 
     worker = worker_with(load)
     job = ask(worker, seconds=0.15)
-    assert len(rest(job)) == 7 and not job.is_late, "loading does not count"
+    assert len(rest(job)) == 7 and not job.timed_out, "loading does not count"
     slow = ask(worker, "wait", tokens=1000, seconds=0.15)
-    assert slow.wait(5) and slow.is_late and rest(slow)[-1].reason == "cancelled"
+    assert slow.wait(5) and slow.timed_out and rest(slow)[-1].reason == "cancelled"
 
 
 def test_first_come_first_served_with_places(worker):
