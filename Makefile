@@ -18,10 +18,13 @@ DEV     := $(VENV)/.dev-$(SUM_DEV)
 
 CLUSTER := $(VENV)/.cluster-$(shell cat requirements.txt requirements-cluster.txt | cksum | cut -d' ' -f1)
 
+BIOME_VERSION := 2.6.8
+BIOME := $(VENV)/biome-$(BIOME_VERSION)/node_modules/.bin/biome
+
 GPU_VENV  ?= .venv-gpu
 REHEARSAL := $(GPU_VENV)/.rehearsal-$(SUM_DEV)
 
-.PHONY: run cluster test test-all test-cluster test-gpu rehearse-gpu rehearse-space check map way format bench bench-ui bench-gpu load clean
+.PHONY: run cluster test test-all test-cluster test-gpu rehearse-gpu rehearse-space check map way fake picture format bench bench-ui bench-gpu load clean
 .DEFAULT_GOAL := run
 
 run: $(APP)
@@ -79,12 +82,29 @@ check: $(DEV)
 	$(PY) -m ruff check .
 	$(PY) -m ruff format --check .
 	$(PY) tests/check_prose.py
+	@if $(MAKE) -s $(BIOME) 2>/dev/null; then $(BIOME) ci --error-on-warnings; else \
+		echo "assets/web was not checked: npm brings Biome, and is not here or has no network."; \
+		test -z "$(REQUIRE_BIOME)"; fi
 
-# The way of a request through the code, from the click on Run to the coloured token.
+# Checks and formats the browser's code (biome.json); one binary, which npm brings.
+$(BIOME):
+	@npm install --prefix $(VENV)/biome-$(BIOME_VERSION) --silent --no-audit --no-fund @biomejs/biome@$(BIOME_VERSION)
+
+# Prints the functions that a request goes through, from the click on Run to the coloured token.
 way: $(DEV)
 	@$(PY) -m engine fetch $(PAIR)
 	@$(PY) tests/browser/chromium.py --install
 	@PYTHONPATH=.:tests/helpers:tests/browser $(PY) tests/browser/way.py
+
+# The page on a made-up engine, at http://127.0.0.1:7870.
+fake: $(DEV)
+	PYTHONPATH=.:tests/helpers:tests/browser $(PY) tests/browser/fake_app.py
+
+# The README's picture, of today's page.
+picture: $(DEV)
+	@$(PY) -m engine fetch $(PAIR)
+	@$(PY) tests/browser/chromium.py --install
+	PYTHONPATH=.:tests/helpers:tests/browser $(PY) tests/browser/picture.py
 
 # Which package imports which: entries, arrows and circles.
 map: $(DEV)
@@ -93,6 +113,7 @@ map: $(DEV)
 format: $(DEV)
 	$(PY) -m ruff check --fix .
 	$(PY) -m ruff format .
+	@$(MAKE) --no-print-directory $(BIOME) && $(BIOME) check --write
 
 bench: $(APP)
 	$(PY) -m engine fetch $(PAIR)

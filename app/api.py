@@ -16,7 +16,7 @@ from app.jobs.runs import NamedConfigs
 from app.jobs.service import Service
 from app.jobs.updates import Fold, Update
 from app.jobs.visitor import visitor_id
-from engine.config import AUTO, is_lossy
+from engine.config import AUTO
 from engine.errors import EngineError
 from engine.trace.metrics import compare, compute_metrics
 from engine.trace.trace import Trace, to_json
@@ -129,7 +129,7 @@ class Api:
         self, request: gr.Request, configs: NamedConfigs, again: bool, may_share: bool = False
     ) -> Iterator[tuple[dict[str, Trace | None], dict]]:
         """The traces so far by name, and a status: about once a second, and at every change of status."""
-        shown, due, is_late, others = None, 0.0, False, 0
+        shown, due, timed_out, others = None, 0.0, False, 0
         fold = Fold(configs)
         with self.service.runs.request(visitor_id(request)) as mine, suppress(Replaced):
             for update in self.service.runs.run(mine, configs, again, may_share):
@@ -137,14 +137,14 @@ class Api:
                     yield dict(update.traces), {"status": "recorded", "seconds_ago": round(time.time() - update.at)}
                     return
                 fold, status = update.fold, _status(update)
-                is_late, others = is_late or update.is_late, update.others
+                timed_out, others = timed_out or update.timed_out, update.others
                 if status != shown or time.monotonic() >= due:
                     yield fold.traces(), status
                     shown, due = status, time.monotonic() + SECONDS_BETWEEN_UPDATES
         traces = fold.traces()
         expected = [*traces.values()][: 1 if others else None]
         ended = all(t and t.finished and t.finished.reason != "cancelled" for t in expected)
-        reason = {"message": f"A run may take up to {self.service.limits.seconds} s here."} if is_late else {}
+        reason = {"message": f"A run may take up to {self.service.limits.seconds} s here."} if timed_out else {}
         yield traces, {"status": "finished" if ended else "stopped"} | reason
 
 
@@ -168,7 +168,7 @@ def _figures(run: Trace | None, plain: Trace | None) -> dict:
         "predicted": numbers.predicted_speedup,
         "others": run.others,
         "device": run.started.device,
-        "lossy": is_lossy(run.started.config),
+        "lossy": run.started.is_lossy,
         "notes": list(run.notes),
     }
 

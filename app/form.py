@@ -7,8 +7,17 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from app.server.limits import PAIR, Limits
-from engine.config import ACCEPTANCE, AUTO, METHODS, PRECISIONS, LookaheadSizes, RunConfig, SamplingParams
+from app.server.limits import Limits
+from engine.config import (
+    ACCEPTANCE,
+    AUTO,
+    DEFAULT_PAIR,
+    METHODS,
+    PRECISIONS,
+    LookaheadSizes,
+    RunConfig,
+    SamplingParams,
+)
 from engine.errors import BadInput
 from lessons.examples import EXAMPLES
 
@@ -51,9 +60,9 @@ class Control:
 CONTROLS: tuple[Control, ...] = (
     Control("prompt", "Prompt", "Shift + Enter runs it.", START, "text", lines=7),
     # app.jobs.service lists the pairs, from the catalogue.
-    Control("pair", "Models", "The target, and what drafts for it.", PAIR, "choice"),
+    Control("pair", "Models", "The target, and what drafts for it.", DEFAULT_PAIR, "choice"),
     Control("method", "Method", "What guesses ahead of the target.", AUTO, "choice", choices=METHOD_LABELS),
-    Control("auto", "auto", "Chosen anew each round from measured costs.", True, "switch"),
+    Control("auto", "auto", "Chosen again for each round from measured costs.", True, "switch"),
     Control("gamma", "Draft length γ", "Tokens guessed in a round.", 4, "slider", 0, MAX_GAMMA, 1),
     Control("temperature", "Temperature", "0 is greedy: the likeliest token.", 0, "slider", 0, 2, 0.05),
     Control("seed", "Seed", "Same seed, same output.", 0, "number", 0, 2**53 - 1, 1),
@@ -90,7 +99,7 @@ CONTROLS: tuple[Control, ...] = (
     Control("guesses", "Guesses G", "n-grams of the pool that are tried in a round.", LookaheadSizes.guesses, "slider",
             1, 16, 1, advanced=True, only=LOOKAHEAD),
     Control(
-        "precision", "Precision", "Of weights and arithmetic; another one loads the model anew.", AUTO, "choice",
+        "precision", "Precision", "Of weights and arithmetic; changing it loads the model again.", AUTO, "choice",
         choices={name: name for name in PRECISIONS}, advanced=True,
     ),
 )  # fmt: skip

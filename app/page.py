@@ -19,6 +19,7 @@ from app.ui.html_component import WEB, page_script, script_path
 from engine.trace.trace import MAX_BYTES
 
 STYLES = [
+    "colours.css",
     "page.css",
     "playground/controls.css",
     "playground/results.css",

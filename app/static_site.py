@@ -24,7 +24,9 @@ from lessons.loader import FOLDER, glossary, lessons, run
 PAGES = {"index.html": "Lessons", "theory.html": "Theory", "runs.html": "Recorded runs", "sheets.html": "To take away"}
 LESSON_STYLES = (*html_export.STYLES, "lessons/lessons.css")
 THEORY_STYLES = (*html_export.STYLES, "playground/charts.css", "lab/lab.css", "lab/theory.css")
-LIVE = "This copy runs no model. Its runs are recorded; the live page runs your own prompts and measures this machine."
+NOT_LIVE = (
+    "This copy runs no model. Its runs are recorded; the live page runs your own prompts and measures this machine."
+)
 
 
 def write(folder: Path) -> int:
@@ -103,7 +105,7 @@ def _sheet_links(rendered: list[dict]) -> Iterator[tuple[str, str]]:
 def _head(name: str) -> str:
     current = {page: ' aria-current="page"' if page == name else "" for page in PAGES}
     links = " ".join(_link(page, title, current[page]) for page, title in PAGES.items())
-    return f'<header class="sl-heading"><h1>SpecLens</h1><nav class="sl-site">{links}</nav><p>{LIVE}</p></header>'
+    return f'<header class="sl-heading"><h1>SpecLens</h1><nav class="sl-site">{links}</nav><p>{NOT_LIVE}</p></header>'
 
 
 def _link(target: str, title: str, more: str = "") -> str:

@@ -1,7 +1,6 @@
 """Defines the drafting methods and the configuration of a run: frozen, validated on construction, without torch."""
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Literal
@@ -11,8 +10,10 @@ from engine.errors import BadInput
 MAX_GAMMA = 32
 MAX_NODES = 64  # drafts of a tree
 MAX_SHARERS = 64  # runs that share a pass
+MAX_WAITING = 30  # runs in a device's queue
 MAX_NEW_TOKENS = 8192
 AUTO = "auto"
+DEFAULT_PAIR = "smollm2-135m"
 PRECISIONS = (AUTO, "fp32", "bf16", "fp16", "int8", "int4")
 
 
@@ -167,13 +168,9 @@ ACCEPTANCE = {
 LOSSY = "typical acceptance: above temperature 0 the output does not follow the target's distribution"
 
 
-def is_lossy(config: Mapping) -> bool:
-    """Whether a run of this config (RunConfig as a dict) need not keep the target's distribution: it drafts, with a
-    lossy rule, above temperature 0. Of a trace file each value may be anything."""
-    rule, sampling = config.get("acceptance"), config.get("sampling")
-    has_lossy_rule = isinstance(rule, str) and rule in ACCEPTANCE and ACCEPTANCE[rule].is_lossy
-    is_drafting = config.get("method") != "none" and config.get("gamma") != 0
-    return has_lossy_rule and is_drafting and isinstance(sampling, dict) and bool(sampling.get("temperature"))
+def is_lossy(acceptance: str, method: str, gamma: int | str | None, temperature: float) -> bool:
+    """Whether a run need not keep the target's distribution: it drafts, with a lossy rule, above temperature 0."""
+    return ACCEPTANCE[acceptance].is_lossy and method != "none" and gamma != 0 and temperature != 0
 
 
 def _check_number(name: str, value, low: float, high: float, advice: str) -> None:
@@ -276,7 +273,7 @@ class RunConfig:
     """
 
     prompt: str
-    pair: str = "smollm2-135m"
+    pair: str = DEFAULT_PAIR
     method: str = AUTO
     gamma: int | str = AUTO
     sampling: SamplingParams = field(default_factory=SamplingParams)

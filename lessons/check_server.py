@@ -87,7 +87,7 @@ def chi_squared(ones, others):
 
 
 def p_value(statistic, freedom):
-    """By Wilson and Hilferty, 1931. Far out it is too large: 3.5e-9 where 1.0e-9 is true."""
+    """Approximates the p-value by Wilson and Hilferty, 1931. Far out it is too large: 3.5e-9 where 1.0e-9 is true."""
     spread = 2 / (9 * freedom)
     normal = ((statistic / freedom) ** (1 / 3) - 1 + spread) / math.sqrt(spread)
     return math.erfc(normal / math.sqrt(2)) / 2

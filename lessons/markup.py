@@ -39,8 +39,8 @@ class Block:
 def line(text: str) -> tuple[Span, ...]:
     """Splits a line into its spans.
 
-    >>> line("so **α** is {alpha:.2f}")
-    (Span('text', 'so '), Span('bold', 'α'), Span('text', ' is '), Span('sum', 'alpha', '.2f'))
+    >>> [(span.style, span.text, span.more) for span in line("so **α** is {alpha:.2f}")]
+    [('text', 'so ', ''), ('bold', 'α', ''), ('text', ' is ', ''), ('sum', 'alpha', '.2f')]
     """
     spans, at = [], 0
     for mark in _MARK.finditer(text):

@@ -1,6 +1,6 @@
-"""Checks comments, docstrings and names against the style rule: `python tests/check_prose.py [PATH …]`.
+"""Checks comments, docstrings and names by the rules of prose.toml: `python tests/check_prose.py [PATH …]`.
 
-It knows the worst patterns only; plain English is still the writer's job.
+It finds the worst patterns only; plain English is still the writer's job.
 """
 
 import ast
@@ -9,22 +9,14 @@ import re
 import subprocess
 import sys
 import tokenize
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-PHRASES = {
-    r"\b(?:whoever|whatever|nobody|somebody|everybody)\b": "name the person or thing",
-    r"\bwhat (?:is|was|were|are|has|had|comes?|came|stands|stood)\b": "use a noun",
-    r"\b(?:is|are|was|were) no\b(?! longer)": "say what it is, or 'is not a …'",
-    r", for (?:a|an|the|it|its|they|that|this|each|no|every|there)\b[^,.;:]* (?:is|was|has|may)\b": "write 'because'",
-    r"\b(?:stands?|stood) (?:in|for|at|beside|behind|between|here|there)\b": "write 'is'",
-    r"\bbehind\b": "write 'after'",
-    r"\b(?:is|are|was|were|be) (?:told|asked)\b": "write 'receives' or 'is called with'",
-    r"\b(?:courtesy|riddle|accused|guilty)\b": "no metaphors for code",
-}  # fmt: skip
-PARTICIPLES = {"told", "asked", "made", "kept", "begun", "brought", "whole", "wanted", "lent", "said", "found", "gone"}
-PARTICIPLES |= {"taken", "given", "broken", "drawn_up", "swept", "standing", "entered", "joined", "chosen_by"}
+RULES = tomllib.loads((ROOT / "tests" / "prose.toml").read_text(encoding="utf-8"))
+STARTS = re.compile(rf"(?:{'|'.join(RULES['docstrings']['starts'])})\b")
+LATER = tuple(RULES["docstrings"]["later"])
 
 
 def prose(path: Path) -> Iterator[tuple[int, str]]:
@@ -58,14 +50,23 @@ def names(path: Path) -> Iterator[tuple[int, str]]:
 
 
 def problems(path: Path) -> Iterator[str]:
+    place = path.relative_to(ROOT).as_posix()
     for line, text in prose(path):
-        for pattern, advice in PHRASES.items():
+        for pattern, advice in RULES["phrases"].items():
             for match in re.finditer(pattern, re.sub(r"\s+(?:#|//|\*)?\s*", " ", text), re.I):
                 yield f"{line}: {match[0]!r}: {advice}"
-    if path.suffix == ".py" and "tests" not in path.parts:
-        for line, name in names(path):
-            if name.strip("_").lower() in PARTICIPLES:
-                yield f"{line}: the name {name!r} is a participle: use a noun, a verb or is_…"
+        if path.suffix == ".py" and not place.startswith(("tests/", *LATER)) and (match := STARTS.match(text)):
+            yield f"{line}: a docstring begins with a verb, not with {match[0]!r}"
+    for line, name in names(path) if path.suffix == ".py" else ():
+        if place.startswith("tests/"):
+            if (
+                name.startswith("test_")
+                and len(name) > RULES["tests"]["longest"]
+                and name not in RULES["tests"]["longer"]
+            ):
+                yield f"{line}: {name} is too long: test_subject_verb[_condition], at most {RULES['tests']['longest']}"
+        elif name.strip("_").lower() in RULES["names"]["participles"]:
+            yield f"{line}: the name {name!r} is a participle: use a noun, a verb or is_…"
 
 
 def main() -> None:

@@ -1,8 +1,10 @@
 """The Markdown files: links lead somewhere, the README is short, settings and speeds are those of code and records."""
 
+import doctest
 import json
 import re
 import subprocess
+from importlib import import_module
 
 import pytest
 from paths import ROOT
@@ -51,6 +53,8 @@ def test_a_broken_link_or_heading_is_noticed_and_the_readme_is_short(tmp_path, m
 def test_every_setting_is_described_and_every_description_is_a_setting():
     code = [path.read_text(encoding="utf-8") for folder in ("app", "engine") for path in (ROOT / folder).rglob("*.py")]
     described = (ROOT / "docs/settings.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| `(SPECLENS_[A-Z_]+)`", described, re.M)
+    assert len(rows) == len(set(rows)), "a setting has one row"
     assert set(re.findall(r"SPECLENS_[A-Z_]+", described)) == set(re.findall(r"SPECLENS_[A-Z_]+", "\n".join(code)))
 
 
@@ -69,3 +73,17 @@ def test_the_speeds_are_those_of_the_recorded_benchmark():
         assert alpha in ("–", f"{row['acceptance'] or 0:.2f}")
     for method, cells in table("README.md").items():
         assert cells[-2:] == shown[method][:2]
+
+
+EXAMPLES = [
+    path.relative_to(ROOT).with_suffix("").as_posix().replace("/", ".")
+    for folder in ("app", "engine", "lessons")
+    for path in sorted((ROOT / folder).rglob("*.py"))
+    if re.search(r">>> [^#]", path.read_text(encoding="utf-8"))
+]
+
+
+@pytest.mark.parametrize("module", EXAMPLES)
+def test_examples_in_docstrings_are_true(module):
+    found = doctest.testmod(import_module(module))
+    assert found.attempted and not found.failed

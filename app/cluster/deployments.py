@@ -13,8 +13,8 @@ from ray import serve
 
 from app.cluster.ray_worker import News, RayFacade, RayWorker, Request
 from app.jobs.engine_facade import EngineFacade, Hardware
-from app.server.limits import PAIR, Limits
-from engine.config import MAX_SHARERS, RunConfig
+from app.server.limits import Limits
+from engine.config import DEFAULT_PAIR, MAX_SHARERS, RunConfig
 
 APPLICATION = "speclens"
 _SECONDS_BETWEEN_NEWS = 1 / 6  # each item is an object of the cluster
@@ -31,7 +31,7 @@ class Engine:
         limits = Limits.from_env()
         self._worker, self._replica = get_worker(), serve.get_replica_context().replica_tag
         self._worker.max_batch_size = together
-        config = RunConfig("Hello", pair=(limits.pairs or (PAIR,))[0], max_new_tokens=2)
+        config = RunConfig("Hello", pair=(limits.pairs or (DEFAULT_PAIR,))[0], max_new_tokens=2)
         job = self._worker.submit([("warm-up", config)], is_warm_up=True)
         job.wait()
         job.raise_error()
@@ -51,7 +51,7 @@ class Engine:
                 progress = newest
                 if entries or fresh or is_done:
                     elapsed = time.monotonic() - began
-                    yield News(entries, elapsed, self._replica, fresh, job.sharing_jobs, job.is_late, job.error)
+                    yield News(entries, elapsed, self._replica, fresh, job.sharing_jobs, job.timed_out, job.error)
                 if not is_done:
                     await asyncio.sleep(_SECONDS_BETWEEN_NEWS)
         finally:
@@ -79,7 +79,7 @@ class Page:
 
 
 class Size(BaseModel):
-    """Of the cluster: what `make cluster` takes as flags and a config file of `serve deploy` as args."""
+    """The size of a cluster: what `make cluster` takes as flags and a config file of `serve deploy` as args."""
 
     replicas: int = Field(2, ge=1, description="the most engines")
     at_least: int = Field(1, ge=1, description="engines that are always there")

@@ -37,14 +37,14 @@ class Request:
 @dataclass(frozen=True)
 class News:
     """The events of a job since the last item. ``elapsed``: seconds since the replica got the request;
-    ``others`` and ``is_late`` as in `Job`; ``replica``: its name."""
+    ``others`` and ``timed_out`` as in `Job`; ``replica``: its name."""
 
     entries: list[tuple[str, object]]
     elapsed: float
     replica: str
     progress: Progress | None = None
     others: int = 0
-    is_late: bool = False
+    timed_out: bool = False
     error: EngineError | None = None
 
 
@@ -73,7 +73,7 @@ class RayWorker(RemoteWorker):
             for news in stream:
                 if network is None:
                     network = max(0.0, time.monotonic() - began - news.elapsed)
-                job.sharing_jobs, job.is_late = max(job.sharing_jobs, news.others), news.is_late
+                job.sharing_jobs, job.timed_out = max(job.sharing_jobs, news.others), news.timed_out
                 where = {"replica": news.replica, "network_seconds": round(network, 4)}
                 for name, event in news.entries:
                     is_end = isinstance(event, RunFinished)

@@ -80,12 +80,12 @@ class EngineFacade:
         self.worker = worker
 
     def pairs(self, names: Sequence[str] = ()) -> list[Pair]:
-        """Those of the catalogue, or the ones named. Only the server's operator can name a folder."""
+        """Returns every pair of the catalogue, or the named ones. Only the server's operator can name a folder."""
         specs = [get_pair(name) for name in names] or load_catalogue().values()
         return [_offered(spec) for spec in specs]
 
     def look_up(self, name: str) -> tuple[Pair, "Fitness"]:
-        """A visitor's own model: a folder, or a name on the hub, of which all but the weights is read. Raises
+        """Looks up a visitor's own model: a folder, or a name on the hub, of which all but the weights is read. Raises
         EngineError."""
         from engine.runtime.engine import choose_device  # first: see Worker._run
         from engine.runtime.calibration import seconds_per_byte  # isort: skip
@@ -102,7 +102,7 @@ class EngineFacade:
         return _offered(spec), fitness(spec, device, per_byte, faults=faults(spec))
 
     def problems(self, pair: str, method: str, precision: str, fetch: bool) -> list[str]:
-        """Why a pair cannot run here, in sentences. The loaded pair's memory counts as free, because it would be
+        """Says in sentences why a pair cannot run here. The loaded pair's memory counts as free, because it would be
         unloaded."""
         from engine.runtime.engine import choose_device, choose_precision
 
@@ -124,19 +124,19 @@ class EngineFacade:
         return [*preflight.notes(get_pair(pair)), *([hardware.note] if hardware and hardware.note else [])]
 
     def absent_bytes(self, pair: str) -> int:
-        """About how many bytes a first run would download: 16-bit weights, as they are published."""
+        """Estimates how many bytes a first run would download: 16-bit weights, as they are published."""
         missing = [model for model in get_pair(pair).models(AUTO) if not model.folder and locate(model) is None]
         return sum(model.gguf.size if model.gguf else model.weight_bytes("bf16") for model in missing)
 
     def thinking(self, pair: str) -> bool:
-        """Whether the chat template has a thinking switch; True until the template is downloaded."""
+        """Returns whether the chat template has a thinking switch; True until the template is downloaded."""
         folder = self._folder(pair)
         files = [folder / name for name in ("chat_template.jinja", "tokenizer_config.json")] if folder else []
         texts = [file.read_text(encoding="utf-8", errors="replace") for file in files if file.is_file()]
         return not texts or any("enable_thinking" in text for text in texts)
 
     def prompt_tokens(self, pair: str, text: str) -> int | None:
-        """None until the tokenizer is downloaded."""
+        """Counts the tokens of a prompt; None until the tokenizer is downloaded."""
         folder = self._folder(pair)
         file = folder / "tokenizer.json" if folder else None
         return len(_tokenizer(file).encode(text).ids) if file and file.is_file() else None
@@ -160,7 +160,7 @@ class EngineFacade:
         return Hardware(device, device_name(device), PRECISIONS[device])
 
     def precisions(self) -> tuple[str, ...]:
-        """Auto alone while the hardware is not known."""
+        """Returns the precisions that this hardware offers; auto alone while the hardware is not known."""
         hardware = self.hardware()
         return hardware.precisions if hardware else (AUTO,)
 
@@ -174,7 +174,7 @@ class EngineFacade:
         return known_steps(*where)
 
     def distances(self, pair: str) -> dict[str, "Distance"]:
-        """How far each rounded precision of the pair is from fp32, where that was measured."""
+        """Returns how far each rounded precision of the pair is from fp32, where that was measured."""
         folder = self._folder(pair)
         if folder is None:
             return {}
@@ -184,7 +184,8 @@ class EngineFacade:
         return known(weights_hash(folder))
 
     def method_costs(self, pair: str) -> dict[str, MethodCosts]:
-        """Of each method of the pair, in the precision that auto takes; empty while the hardware is not known."""
+        """Returns the costs of each method of the pair, in the precision that auto takes; empty while the hardware is
+        not known."""
         hardware = self.hardware()
         if hardware is None:
             return {}
@@ -199,15 +200,15 @@ class EngineFacade:
         return {name: MethodCosts(known.get(name), spec.memory(precision, name) - alone) for name in methods(spec)}
 
     def _calibrations(self, pair: str) -> tuple[Path, str, str] | None:
-        """Their folder, the device's name and the target's hash; None where the target is absent, or the hardware not
-        known."""
+        """Returns the folder of calibrations, the device's name and the target's hash; None where the target is absent
+        or the hardware not known."""
         folder, hardware = self._folder(pair), self.hardware()
         if folder is None or hardware is None:
             return None
         return cache_root() / "calibration", hardware.name, weights_hash(folder)
 
     def device(self) -> str | None:
-        """The loaded engine's device by name; None while nothing is loaded."""
+        """Names the loaded engine's device; None while nothing is loaded."""
         loaded = self.worker.engine
         if loaded is None:
             return None
@@ -216,7 +217,7 @@ class EngineFacade:
         return device_name(loaded.device)
 
     def precision(self) -> str | None:
-        """The loaded engine's; None while nothing is loaded."""
+        """Returns the loaded engine's precision; None while nothing is loaded."""
         loaded = self.worker.engine
         return loaded and loaded.precision
 

@@ -16,8 +16,8 @@ _SECONDS_TO_DRAW = 0.5  # of a page, after its first question
 
 @dataclass(frozen=True)
 class State:
-    """Of the engine, for every visitor: ``kind`` is "asleep", "loading", "ready" or "busy"; ``together``: runs under
-    way."""
+    """The engine's state as every visitor sees it: ``kind`` is "asleep", "loading", "ready" or "busy"; ``together``:
+    runs under way."""
 
     kind: str
     device: str | None = None
@@ -33,7 +33,7 @@ class EngineState:
         self._has_visitor = threading.Event()  # a page requests the state as soon as it is open
 
     def now(self) -> State:
-        """For the status that every visitor sees. Cheap: it waits for no lock of the engine."""
+        """Returns the status that every visitor sees. It waits for no lock of the engine, so it is cheap."""
         self._has_visitor.set()
         worker = self.engine.worker
         running, waiting = worker.running, worker.waiting
@@ -47,11 +47,11 @@ class EngineState:
         return State(kind, device, precision, waiting, worker.batch_size)
 
     def warm(self, pair: str) -> None:
-        """Load the pair in the background, if its weights are here; otherwise the first run fetches them (a hosted
-        page fetches them now).
+        """Loads the pair in the background if its weights are here; otherwise the first run fetches them (a hosted page
+        fetches them now).
 
-        Because loading would slow down the first page, it begins when that page is open, or a few seconds after the
-        start. A failure is not lost: the first run meets it again and shows it.
+        Loading would slow down the first page, so it begins when that page is open, or a few seconds after the start. A
+        failure is not lost: the first run meets it again and shows it.
         """
         if not self.engine.worker.is_remote:
             self.is_warming_up = True

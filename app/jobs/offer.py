@@ -5,8 +5,8 @@ import time
 
 from app.jobs.baseline import is_baseline
 from app.jobs.engine_facade import EngineFacade, MethodCosts, Models, Pair
-from app.server.limits import PAIR, Limits
-from engine.config import AUTO, RunConfig
+from app.server.limits import Limits
+from engine.config import AUTO, DEFAULT_PAIR, RunConfig
 from engine.errors import BadInput, Unavailable
 from engine.runtime.job import NamedConfigs
 from engine.weights.fitness import Fitness
@@ -20,7 +20,7 @@ class Offer:
     def __init__(self, engine: EngineFacade, limits: Limits):
         self.engine, self.limits = engine, limits
         self.pairs = {pair.name: pair for pair in engine.pairs(limits.pairs)}
-        self.pair = limits.pairs[0] if limits.pairs else PAIR
+        self.pair = limits.pairs[0] if limits.pairs else DEFAULT_PAIR
         self._unusable: tuple[set[str], float] = (set(), 0.0)
 
     @property
@@ -30,7 +30,7 @@ class Offer:
 
     @property
     def takes_own_models(self) -> bool:
-        """Of an engine elsewhere nothing is known of its disk."""
+        """False for an engine elsewhere, because nothing is known of its disk."""
         return self.limits.own_models and not self.engine.worker.is_remote
 
     def add_own(self, name: str) -> tuple[Pair, Fitness]:
@@ -48,14 +48,14 @@ class Offer:
         return self._offered(pair).methods
 
     def method_costs(self, pair: str) -> dict[str, MethodCosts]:
-        """c and memory of each method here; empty until an engine is loaded, because it takes torch to know them."""
+        """Returns c and memory of each method here; empty until an engine is loaded, because they need torch."""
         return self.engine.method_costs(self._offered(pair).name) if self.engine.device() else {}
 
     def models(self, pair: str, method: str) -> Models:
         return self.engine.models(self._offered(pair).name, method)
 
     def problems(self, pair: str, method: str = AUTO, precision: str = AUTO) -> list[str]:
-        """Why this choice cannot run here, in sentences; nothing is loaded for it."""
+        """Says in sentences why this choice cannot run here; loads nothing."""
         offered = self._offered(pair)
         if method not in (AUTO, *offered.methods):
             return [f"{pair} has no method {method[:40]!r}; choose from {', '.join((AUTO, *offered.methods))}."]
@@ -64,7 +64,7 @@ class Offer:
         return self.engine.problems(pair, method, precision, self._may_fetch(pair))
 
     def unusable(self) -> set[str]:
-        """The pairs that cannot run here with any method, at most half a minute old."""
+        """Returns the pairs that cannot run here with any method, at most half a minute old."""
         names, until = self._unusable
         if time.monotonic() >= until:
             names = {name for name in self.pairs if self.problems(name)}
@@ -98,7 +98,7 @@ class Offer:
         return self.limits.fetch or pair == self.pair
 
     def _offered(self, name: str) -> Pair:
-        """Because a visitor must not name a folder or a repository of the Hub, only the listed pairs are allowed."""
+        """Refuses pairs that are not listed, because a visitor must not name a folder or a repository of the hub."""
         if name not in self.pairs:
             near = difflib.get_close_matches(name.lower(), self.pairs, n=3, cutoff=0.4)
             hint = f"did you mean {' or '.join(near)}?" if near else f"choose from {', '.join(self.pairs)}."

@@ -15,9 +15,9 @@ SECONDS_FOR_EARLIER = 2.0  # that a replaced stream has to end; one that downloa
 
 @dataclass
 class Press:
-    """In gr.State, changed in place and only ever an input. Otherwise each streamed update would also cost time on the
-    machine that is being measured. ``request``: of the newest press. ``streamed``: the one whose updates were passed on
-    last."""
+    """A page's newest press of a button. It is in gr.State, is changed in place and is only ever an input; otherwise
+    each streamed update would also cost time on the machine that is being measured. ``request``: of the newest press.
+    ``streamed``: the one whose updates were passed on last."""
 
     request: Request | None = None
     streamed: Request | None = None
@@ -26,7 +26,7 @@ class Press:
         """Registers the press's request before it streams, so that a Stop finds it; the one before it ends."""
         self.request = runs.open(visitor)
 
-    def lose(self, runs: Runs) -> None:
+    def close_orphan(self, runs: Runs) -> None:
         """Ends a request whose stream never reached the server, for example because Gradio's queue was full."""
         if self.request is not None:
             runs.close(self.request)
@@ -67,8 +67,8 @@ class Press:
                 runs.close(request)
 
     def _take(self, runs: Runs, visitor: str) -> Request:
-        """The newest press's request; a new one where an earlier press's stream came late and took it. A Stop for that
-        one holds for the new one, too."""
+        """Returns the newest press's request, or a new one where an earlier press's stream came late and took it. A
+        Stop for that one holds for the new one, too."""
         request = self.request
         if request is not None and request.take():
             return request

@@ -9,7 +9,8 @@ from engine.trace.events import RunStarted
 
 
 class RemoteWorker(Worker):
-    """The same queue. Work with an engine cannot be sent, and which runs share passes is decided over there.
+    """A worker whose engine is elsewhere. Work with an engine cannot be sent, and which runs share passes is decided
+    over there.
 
     ``newest``: how the run that started last began."""
 

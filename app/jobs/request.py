@@ -1,4 +1,19 @@
-"""Keeps one request of a visitor, from the press of a button to its last update."""
+"""Keeps one request of a visitor, from the press of a button to its last update.
+
+Its states, the flags by which they are known, and what leads there:
+
+| state      | flags                         | entered by                                                          |
+|------------|-------------------------------|---------------------------------------------------------------------|
+| registered | none                          | `Runs.open`, when the button is pressed                             |
+| streaming  | is_taken                      | `Press.stream`; from `follow` on there is a job                     |
+| stopped    | is_stopped, was_stopped       | `Runs.stop`: the visitor pressed Stop                               |
+| replaced   | is_stopped, is_replaced       | `Runs.open` for a newer press; `take_over` after a reload             |
+| left       | is_left                       | `Runs.leave`: the page is gone, and may come back                   |
+| over       | over, is_stopped              | `Runs.close`: the end of the stream, or some seconds after leaving  |
+
+A request is stopped or replaced in any state but over, also before its stream or its job begins, and ends as soon as
+they notice. Only a request that has left stays open after its stream, for `Runs.resume`.
+"""
 
 import secrets
 import threading
@@ -34,7 +49,7 @@ class Request:
 
     @property
     def config(self) -> RunConfig | None:
-        """Of its first run; None before there is a job."""
+        """The config of its first run; None before there is a job."""
         return self.subscriber and self.subscriber.job.configs[0][1]
 
     @property
@@ -48,12 +63,12 @@ class Request:
 
     @property
     def tokens(self) -> int:
-        """Of its job's rounds, drafted ones included."""
+        """The number of tokens in the rounds of its job, drafted ones included."""
         log = self.subscriber.job.log if self.subscriber else ()
         return sum(len(event.tokens) for _, event in log if isinstance(event, Round))
 
     def take(self) -> bool:
-        """Whether this call is the first."""
+        """Notes that a stream carries this request out. Returns False if one already does."""
         was_taken, self.is_taken = self.is_taken, True
         return not was_taken
 
@@ -70,14 +85,14 @@ class Request:
             yield update
 
     def follow(self, subscriber: Subscriber, fold: Fold | None = None) -> Subscriber:
-        """A Stop from now on, or meanwhile, leaves ``subscriber``."""
+        """Reads the job through ``subscriber``, which a Stop makes leave, also one that came before."""
         self.subscriber, self.fold = subscriber, fold
         if self.is_stopped:
             subscriber.leave()
         return subscriber
 
-    def succeed(self, earlier: "Request") -> None:
-        """Goes on with the job of ``earlier``, which ends without cancelling it."""
+    def take_over(self, earlier: "Request") -> None:
+        """Takes over the job of ``earlier``, which ends without cancelling it."""
         self.key, subscriber = earlier.key, earlier.subscriber
         earlier.subscriber, earlier.is_replaced = None, True
         self.follow(subscriber, earlier.fold)

@@ -45,12 +45,13 @@ class RunNumbers:
         return generate_latest(self._registry)
 
     def refuse(self, error: EngineError) -> None:
-        """A request that ended in a sentence for its visitor. The sentence itself may quote what the visitor typed."""
+        """Counts a request that ended in a sentence for its visitor. The sentence itself may quote what the visitor
+        typed."""
         self._refusals.labels(type(error).__name__).inc()
         _write("refusal", kind=type(error).__name__)
 
     def end(self, job: Job) -> None:
-        """At a job's end, on the engine's thread."""
+        """Counts a job at its end, on the engine's thread."""
         for name, config in job.configs:
             events = [event for each, event in job.log if each == name]
             if not events or not isinstance(events[0], RunStarted):

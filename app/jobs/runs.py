@@ -66,7 +66,7 @@ class Runs:
 
     @contextmanager
     def request(self, visitor: str) -> Iterator[Request]:
-        """Opened, and closed at the end."""
+        """Opens a request, and closes it at the end."""
         request = self.open(visitor)
         try:
             yield request
@@ -74,7 +74,7 @@ class Runs:
             self.close(request)
 
     def stop(self, visitor: str) -> bool:
-        """End the visitor's request, if there is one; its job goes on only where other visitors wait for it."""
+        """Ends the visitor's request, if there is one. Its job goes on only where other visitors wait for it."""
         with self._lock:
             request = self._requests.get(visitor)
         if request is not None:
@@ -83,8 +83,8 @@ class Runs:
         return request is not None
 
     def leave(self, visitor: str) -> None:
-        """The visitor's page is gone: ends its request unless it is back within SECONDS_TO_RELOAD, or earlier, where
-        others wait."""
+        """Notes that the visitor's page is gone. Its request ends unless the page is back within SECONDS_TO_RELOAD, or
+        earlier where others wait."""
         with self._lock:
             request = self._requests.get(visitor)
         if request is not None and not request.is_left:
@@ -100,7 +100,7 @@ class Runs:
         self.close(request)
 
     def known(self, key: str) -> Request | None:
-        """The request of this key, if it has run or waited here lately."""
+        """Returns the request with this key, if it has run or waited here lately."""
         request = self._known.get(key)
         return request if request and request.config else None
 
@@ -108,13 +108,13 @@ class Runs:
         """Registers a request that goes on with the job of ``earlier``: its page was reloaded. To be closed by the
         caller."""
         request = self.open(visitor)
-        request.succeed(earlier)
+        request.take_over(earlier)
         self.close(earlier)
         self._known.put(request.key, request)
         return request
 
     def is_busy(self, visitor: str) -> bool:
-        """Whether this visitor's page has a run in progress, waiting, or about to be either."""
+        """Returns whether this visitor's page has a run in progress, waiting, or about to be either."""
         with self._lock:
             return visitor in self._requests
 
@@ -123,8 +123,9 @@ class Runs:
     def run(
         self, request: Request, configs: NamedConfigs, again: bool = False, may_share: bool = False
     ) -> Iterator[Update | RecordedRun]:
-        """Run ``configs`` one after the other, with no other request between them; at most six updates a second. With
-        ``may_share`` other visitors' runs may share the passes of the first, and then the rest is left out.
+        """Runs ``configs`` one after the other, with no other request between them, and yields at most six updates a
+        second. With ``may_share`` other visitors' runs may share the passes of the first, and then the rest is left
+        out.
 
         A cached result of exactly these configs comes as a RecordedRun instead, and so does the result of an equal
         job of another visitor once it is over, unless ``again`` requests new measurements. Closing the
@@ -145,7 +146,7 @@ class Runs:
             yield from self._updates(request)
 
     def resumed(self, request: Request) -> Iterator[Update | RecordedRun]:
-        """The updates of a request from ``resume``, from the first round on."""
+        """Yields the updates of a request from ``resume``, from the first round on."""
         with _sentences(self.numbers):
             yield from self._updates(request)
 
@@ -154,8 +155,8 @@ class Runs:
         job = subscriber.job
         if subscriber.is_live:
             yield from request.updates(stream_live(subscriber, fold))
-            if job.is_late or job.sharing_jobs:
-                yield Update(job.configs[0][0], fold=fold, is_late=job.is_late, others=job.sharing_jobs)
+            if job.timed_out or job.sharing_jobs:
+                yield Update(job.configs[0][0], fold=fold, timed_out=job.timed_out, others=job.sharing_jobs)
             return
         yield from request.updates(stream_progress(subscriber, fold))
         if subscriber.has_left:
@@ -169,8 +170,8 @@ class Runs:
     def experiment(
         self, request: Request, work_units: Iterable[Work], config: RunConfig | None = None
     ) -> Iterator[Progress | Report]:
-        """Work with the engine of ``config``, or without a model. Each unit is a job of its own, so that other visitors
-        get a turn in between. Reports from before a Stop count.
+        """Runs work with the engine of ``config``, or without a model. Each unit is a job of its own, so that other
+        visitors get a turn in between. Reports from before a Stop count.
 
         Raises EngineError with a sentence for the visitor; Unavailable when the time for experiments is up.
         """
@@ -195,7 +196,7 @@ class Runs:
                     if update.progress:
                         yield update.progress
                     yield from (event for event in update.events if isinstance(event, Report))
-                if job.is_late:
+                if job.timed_out:
                     raise late
                 if request.is_stopped:
                     return
@@ -220,7 +221,7 @@ class Runs:
             return subscriber, fold
 
     def _record(self, fold: Fold, job: Job) -> None:
-        """At a job's end, on the engine's thread: cache the result; no further request may join the job."""
+        """Caches the result at a job's end, on the engine's thread. From now on no request may join the job."""
         self.numbers.end(job)
         recorded = _recorded(job, fold)
         if recorded and not job.sharing_jobs:
@@ -231,7 +232,8 @@ class Runs:
 
 
 def _recorded(job: Job, fold: Fold) -> RecordedRun | None:
-    """None unless every run has ended by itself; of a job that shared its passes the first."""
+    """Returns the results of a job that ended by itself, else None. If the job shared its passes, only its first run
+    counts."""
     fold.advance(job)
     names = [name for name, _ in job.configs][: 1 if job.sharing_jobs else None]
     traces = {name: trace for name, trace in fold.traces().items() if name in names}

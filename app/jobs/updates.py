@@ -39,7 +39,7 @@ class Fold:
                 self._size += 1
 
     def traces(self) -> dict[str, Trace | None]:
-        """None for a run that has not started."""
+        """Returns each run's trace so far; None for a run that has not started."""
         return {name: run.trace for name, run in self._runs.items()}
 
 
@@ -47,7 +47,7 @@ class Fold:
 class Update:
     """The news of one run of a job; ``name`` is its config's. ``fold``: all of the job so far, None of an experiment.
 
-    ``progress``: the step that keeps the run from starting. ``place``: how many visitors go first. ``is_late``: the
+    ``progress``: the step that keeps the run from starting. ``place``: how many visitors go first. ``timed_out``: the
     job was ended by its time limit. ``others``: the most that shared its passes, or ended its measurement by coming.
     """
 
@@ -56,12 +56,12 @@ class Update:
     progress: Progress | None = None
     place: int = 0
     fold: Fold | None = None
-    is_late: bool = False
+    timed_out: bool = False
     others: int = 0
 
 
 def stream_live(subscriber: Subscriber, fold: Fold | None = None) -> Iterator[Update]:
-    """Everything the job reports, at most six times a second; raises the error that ended it.
+    """Yields everything that the job reports, at most six times a second; raises the error that ended it.
 
     Ends early for a visitor who has left while others still wait for the job.
     """
@@ -93,8 +93,8 @@ def _waiting(place: int, progress: Progress | None) -> tuple[Progress | None, in
 
 
 def stream_progress(subscriber: Subscriber, fold: Fold) -> Iterator[Update]:
-    """How far another visitor's equal run is. Because drawing it for a whole class would slow down the measured run,
-    its rounds are left out."""
+    """Yields how far another visitor's equal run is. Its rounds are left out, because drawing them for a whole class
+    would slow down the run that is measured."""
     job, shown = subscriber.job, None
     while True:
         fold.advance(job)

@@ -20,10 +20,11 @@ class Session:
 
 
 def visitor_id(request) -> str:
-    """One open page, or one connected client. ``request`` is gradio's, or None in a test."""
+    """Returns a name for one open page or connected client. ``request`` is gradio's, or None in a test."""
     return getattr(request, "session_hash", None) or "anonymous"
 
 
 def lab_visitor_id(request) -> str:
-    """The same visitor in the lab, so that a run in the playground and an experiment do not replace each other."""
+    """Returns the visitor's name in the lab, which differs so that a run in the playground and an experiment do not
+    replace each other."""
     return f"{visitor_id(request)}/lab"

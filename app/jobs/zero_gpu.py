@@ -62,8 +62,8 @@ class ZeroGpuFacade(EngineFacade):
 
 @gpu(seconds=SECONDS)
 def run_on_zero_gpu(configs: NamedConfigs) -> Iterator[tuple[str, object]]:
-    """In the call's own process: load, calibrate, run, free everything. Without CUDA graphs, because capturing them
-    would take longer than they could save in one call."""
+    """Loads, calibrates, runs and frees everything, in the call's own process. CUDA graphs are off, because capturing
+    them would take longer than they could save in one call."""
     from engine.models.cuda_graphs import SWITCH
 
     os.environ[SWITCH] = "0"

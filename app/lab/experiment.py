@@ -33,7 +33,7 @@ TO_TAB = "() => { document.querySelector('#lab-tabs [role=tab][aria-selected=tru
 
 @dataclass
 class PageState(Press):
-    """With the newest ``result`` of one page."""
+    """One page's newest press in an experiment, with its newest ``result``."""
 
     result: Any = None
 
@@ -97,8 +97,8 @@ class Experiment:
             yield report if isinstance(report, Progress) else report.value
 
     def lost(self, state: PageState) -> list:
-        """As ``end``, of a stream that never reached the server."""
-        state.lose(self.service.runs)
+        """Returns what ``end`` returns, for a stream that never reached the server."""
+        state.close_orphan(self.service.runs)
         return self.end(state)
 
     def end(self, state: PageState) -> list:
@@ -146,7 +146,7 @@ class Measurement(Experiment):
         return False
 
     def open_points(self, state: PageState, config: RunConfig, plan) -> Callable[[Any, bool], Points]:
-        """As work_units takes it."""
+        """Returns the function from an engine to the points, for work_units."""
         return lambda engine, afresh: self.points_type(engine, config.pair, plan, afresh)
 
     def drawn(self, result, values: Sequence) -> Any:
@@ -161,11 +161,11 @@ class Measurement(Experiment):
         yield from self.stream(request, state, lambda mine: self._run(mine, state, values))
 
     def start_over(self, request: gr.Request, state: PageState, *values) -> Iterator:
-        """As ``run``, but forgets the points measured before."""
+        """Runs again after forgetting every point that was measured before."""
         yield from self.stream(request, state, lambda mine: self._run(mine, state, values, "all"))
 
     def replace_noise(self, request: gr.Request, state: PageState, *values) -> Iterator:
-        """As ``run``, but forgets the points whose speedup came out larger than it can be."""
+        """Runs again after forgetting the points whose speedup is larger than is possible."""
         yield from self.stream(request, state, lambda mine: self._run(mine, state, values, "noise"))
 
     def _run(self, request: Request, state: PageState, values: Sequence, again: Again | None = None) -> Iterator:

@@ -49,7 +49,7 @@ class InParts(Measurement):
         return notice("quiet", self.advice(result, self.parts(result)[0][1]))
 
     def end(self, state: PageState) -> list:
-        """As of every measurement, the parts to choose from, and `beside` the one shown."""
+        """Returns the end of every measurement, the parts to choose from, and `beside` the one shown."""
         ends, result = super().end(state), state.result
         if not result or ends[0] is SKIP:
             return [*ends, SKIP, *[SKIP] * self.BESIDE]

@@ -19,10 +19,10 @@ def game(wide: Trace, drafted: Sequence[Trace]) -> dict[str, Any]:
     for trace in drafted:
         if [token.id for token in trace.emitted] != ids:
             raise ValueError("the runs have not written the same text")
-    if len({trace.started.config["gamma"] for trace in drafted}) != 1:
+    if len({trace.started.gamma for trace in drafted}) != 1:
         raise ValueError("the runs differ in γ")
     return {
-        "prompt": wide.started.config["prompt"],
+        "prompt": wide.started.prompt_text,
         "tokens": [token.text for token in wide.emitted],
         "candidates": [_candidates(place, wide, drafted) for place in range(len(ids))],
         "drafters": [_score(trace) for trace in drafted],
@@ -54,4 +54,4 @@ def _distinct(texts: Iterable[str]) -> Iterable[str]:
 def _score(trace: Trace) -> list:
     """[name, α, τ]."""
     metrics = compute_metrics(trace)
-    return [NAMES[trace.started.config["method"]], metrics.alpha.value, metrics.tau.value]
+    return [NAMES[trace.started.method], metrics.alpha.value, metrics.tau.value]

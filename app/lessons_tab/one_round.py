@@ -49,7 +49,7 @@ def _shown_round(one: Round, trace: Trace, history: list[str]) -> dict[str, Any]
         "steps": one.draft_steps,
         "c": costs.draft_cost(one.drafter),
         "v": interpolate(costs.v, len(drafts) + 1),
-        "copied": _copied(history, guesses) if trace.started.config["method"] == "ngram" else None,
+        "copied": _copied(history, guesses) if trace.started.method == "ngram" else None,
     }
 
 

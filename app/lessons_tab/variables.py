@@ -3,8 +3,8 @@
 Rounds, and tokens within a round, count from 1 as in the player; the last token of a round closes it.
 """
 
-import statistics as mean
 from collections.abc import Mapping
+from statistics import median
 from typing import Any
 
 from app.lessons_tab.guessing import game
@@ -58,7 +58,7 @@ def of(trace: Trace) -> dict[str, Any]:
         "prefill": metrics.prefill,
         "ttft": metrics.ttft,
         "ms": 1000 * metrics.decode_seconds / metrics.tokens if metrics.tokens else None,
-        "round_ms": 1000 * mean.median(r.timings.total for r in trace.rounds) if trace.rounds else None,
+        "round_ms": 1000 * median(r.timings.total for r in trace.rounds) if trace.rounds else None,
         "predicted": metrics.predicted_speedup,
         **_measured(trace),
         **{f"{part}_ms": 1000 * metrics.time[part] / max(metrics.tokens, 1) for part in PARTS},

@@ -25,7 +25,7 @@ class AfterRun:
         self.results, self.links, self.pairs = results, links, PairHandlers(service)
 
     def show(self, session: Session, *values: Any) -> list:
-        """``values``: of every control, in the order of form.NAMES."""
+        """Returns every output that follows a run. ``values``: of every control, in the order of form.NAMES."""
         form = dict(zip(NAMES, values, strict=True))
         return [
             *self.results.show(session),
@@ -35,12 +35,12 @@ class AfterRun:
         ]
 
     def opened(self, session: Session, *values: Any) -> list:
-        """The same of an opened file, without the address: a reload could not bring it back."""
+        """Returns what follows an opened file. It has no address, because a reload could not bring the file back."""
         return self.show(session, *values)[:-1]
 
     def following(self, change: Callable, *inputs: Any) -> list:
-        """What ``change`` returns, of which the last is the session, and what follows a new one. ``inputs``: of
-        ``change``, then of every control."""
+        """Returns what ``change`` returns, of which the last is the session, and what follows a new session.
+        ``inputs``: of ``change``, then of every control."""
         own, values = inputs[: -len(NAMES)], inputs[-len(NAMES) :]
         changed = list(change(*own))
         is_new = changed[-1] is not SKIP

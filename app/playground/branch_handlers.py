@@ -24,13 +24,13 @@ from engine.trace.trace import Trace, with_branch
 
 class BranchHandlers(PressHandlers):
     def begin(self, request: gr.Request, press: RunPress, event: gr.EventData) -> dict:
-        """Stop; notes the token that a button of the inspector forces."""
+        """Notes the token that a button of the inspector forces, and returns Stop."""
         press.choice = read_choice(event._data)
         press.begin_if_free(self.service.runs, visitor_id(request))
         return gr.update(interactive=True)
 
     def end(self, press: RunPress) -> list:
-        """Stop and the session."""
+        """Returns Stop and the session."""
         if not press.is_over:  # a run goes on, or has replaced the branch
             return [SKIP, SKIP]
         return [gr.update(interactive=False), press.take_result() or SKIP]
@@ -49,7 +49,7 @@ class BranchHandlers(PressHandlers):
         yield from press.stream(self.service.runs, visitor, lambda mine: self.stream(mine, press, shown, *choice))
 
     def stream(self, request: Request, press: RunPress, session: Session, place: int, token: int) -> Iterator[str]:
-        """The second lane while it runs. The session with the branch is in ``press`` at the end."""
+        """Streams the second lane while it runs. The session with the branch is in ``press`` at the end."""
         live = LiveBranch(session.trace)
         try:
             config = branch_request(session.trace, place, token)
@@ -69,7 +69,7 @@ class BranchHandlers(PressHandlers):
                 press.session = replace(session, trace=replace(session.trace, branch=None))
 
     def drop(self, press: RunPress, session: Session) -> list:
-        """The stage and the session without the branch, which the page has taken away already."""
+        """Returns the stage and the session without the branch, which the page has taken away already."""
         session = press.newest(session)
         if not press.is_over or session.trace is None:
             return [SKIP, SKIP]
@@ -78,7 +78,7 @@ class BranchHandlers(PressHandlers):
         return [player_feed.say("quiet", words), replace(session, trace=replace(session.trace, branch=None))]
 
     def keep(self, press: RunPress, session: Session) -> list:
-        """The stage and the session with the branch as the run."""
+        """Returns the stage and the session with the branch as the run."""
         session = press.newest(session)
         branch = session.trace and session.trace.branch
         if not press.is_over or branch is None:
@@ -99,7 +99,7 @@ class LiveBranch:
     def __init__(self, run: Trace):
         self.run, self._trace = run, lambda: None
         self._started: RunStarted | None = None
-        self._feed, self._key, self._is_late = player_feed.BranchFeed(), uuid.uuid4().hex, False
+        self._feed, self._key, self._timed_out = player_feed.BranchFeed(), uuid.uuid4().hex, False
 
     @property
     def has_begun(self) -> bool:
@@ -113,7 +113,7 @@ class LiveBranch:
 
     def update(self, update: Update) -> str:
         """Raises BadInput where the branch is not of the same models as its run."""
-        self._is_late = self._is_late or update.is_late
+        self._timed_out = self._timed_out or update.timed_out
         self._trace = lambda: update.fold.traces()["branch"]
         lines = ""
         for event in update.events:
@@ -125,7 +125,7 @@ class LiveBranch:
         return self._feed.add(lines + player_feed.status("progress", *self._progress(update)))
 
     def recorded(self, result: RecordedRun) -> str:
-        """A branch that has run here before."""
+        """Returns the value of a branch that has run here before."""
         branch = result.traces["branch"]
         self._trace = lambda: branch
         check_models(self.run.started, branch.started)
@@ -138,7 +138,7 @@ class LiveBranch:
         trace = self._trace()
         reason = trace.finished.reason if trace.finished else "lost"
         kind, words = "quiet", sentence(self.run, trace)
-        if self._is_late:
+        if self._timed_out:
             kind, words = "error", "The branch took longer than a run may here; its rounds so far stay."
         elif reason == "cancelled":
             words = "Stopped. The rounds of the branch so far stay."
@@ -146,7 +146,7 @@ class LiveBranch:
         return self._feed.add(lines + player_feed.status(kind, words))
 
     def end(self, kind: Kind, words: str) -> str:
-        """Without a lane: the branch was refused or stopped before its first round."""
+        """Ends a branch that was refused or stopped before its first round, and so has no lane."""
         return self._feed.add((player_feed.no_branch() if self.has_begun else "") + player_feed.status(kind, words))
 
     def _progress(self, update: Update) -> tuple:
@@ -155,18 +155,18 @@ class LiveBranch:
         if self._started is None:
             return "The branch begins", None, 0
         written = update.fold.tokens["branch"]
-        most = self._started.config["max_new_tokens"] - len(self._started.prefix)
+        most = self._started.max_new_tokens - len(self._started.prefix)
         return f"The branch: {written} of up to {most} tokens", written / most, 0
 
 
 def forced_in(branch: Trace) -> tuple[int, int]:
-    """The place and the token that a branch forces."""
+    """Returns the place and the token that a branch forces."""
     *before, forced = branch.started.prefix
     return len(before), forced.id
 
 
 def sentence(run: Trace, branch: Trace) -> str:
-    """What the two lanes have in common."""
+    """Says what the two lanes have in common."""
     *before, forced = branch.started.prefix
     place = len(before)
     ended = next(r for r in run.rounds if r.emitted and r.emitted[-1].position >= place)
@@ -178,7 +178,7 @@ def sentence(run: Trace, branch: Trace) -> str:
 
 
 def read_choice(data) -> tuple[int, int] | None:
-    """The place and the token that the page names; None for anything else."""
+    """Reads the place and the token that the page names; None for anything else."""
     place, token = (data.get(name) if isinstance(data, dict) else None for name in ("place", "id"))
     is_named = all(type(number) is int and 0 <= number < 2**31 for number in (place, token))
     return (place, token) if is_named else None

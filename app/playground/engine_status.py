@@ -14,7 +14,7 @@ def engine_status() -> gr.HTML:
 
 
 def route(service: Service) -> Route:
-    """Polled by every page. A Gradio event would cost ten times as much."""
+    """Serves the engine's status, which every page polls. A Gradio event would cost ten times as much."""
 
     async def handler(_) -> JSONResponse:
         state = service.state.now()

@@ -45,7 +45,7 @@ class Controls(NamedTuple):
 
 
 def prompt_line(specs: Mapping[str, Control]) -> tuple[gr.Textbox, gr.Button, gr.Button]:
-    """The prompt, Run and Stop. ``specs``: every control by name, with its value at the start."""
+    """Lays out the prompt, Run and Stop. ``specs``: every control by name, with its value at the start."""
     with gr.Row(elem_classes="sl-ask"):
         box = control(specs["prompt"])
         run = gr.Button("Run", variant="primary", elem_id="run", scale=0, min_width=112)
@@ -56,7 +56,7 @@ def prompt_line(specs: Mapping[str, Control]) -> tuple[gr.Textbox, gr.Button, gr
 def quick_row(
     service: Service, specs: Mapping[str, Control], prompt: gr.Textbox
 ) -> tuple[dict[str, Component], dict[str, gr.Button]]:
-    """The controls that are changed most, each component by name, and a button for each example."""
+    """Lays out the controls that are changed most, each component by name, and a button for each example."""
     with gr.Row(elem_id="quick"):
         with gr.Row(elem_classes="sl-examples"):
             examples = {name: gr.Button(name, size="sm", variant="secondary", min_width=40) for name in EXAMPLES}
@@ -70,7 +70,7 @@ def quick_row(
 
 
 def _example(service: Service, name: str, pair: str) -> list:
-    """The prompt, and a method that guesses something there, with γ chosen anew each round."""
+    """Returns the prompt, and a method that guesses something there, with γ chosen in each round."""
     offered = service.offer.methods(pair)
     method = next((method for method in EXAMPLE_METHODS.get(name, ()) if method in offered), None)
     return [EXAMPLES[name], SKIP if method is None else method, SKIP if method is None else True]
@@ -79,7 +79,7 @@ def _example(service: Service, name: str, pair: str) -> list:
 def drawer(
     service: Service, specs: Mapping[str, Control], quick: tuple[dict[str, Component], dict[str, gr.Button]]
 ) -> Controls:
-    """All other controls, closed until Settings is pressed (drawer.js). Returns every control."""
+    """Lays out all other controls, closed until Settings is pressed (drawer.js). Returns every control."""
     widgets, start = dict(quick[0]), {name: spec.default for name, spec in specs.items()}
     with gr.Column(elem_id="drawer"):
         widgets["pair"] = control(specs["pair"], choices=choices(service.offer.titles))
@@ -106,7 +106,8 @@ def _own_model() -> tuple[gr.Textbox, gr.Button, Component]:
 
 
 def wire(service: Service, controls: Controls, state: gr.HTML) -> None:
-    """``state``: the engine's status, whose `settled` event fires once the engine can answer questions."""
+    """Connects the controls. ``state``: the engine's status, whose `settled` event fires once the engine can answer
+    questions."""
     widgets, handlers = controls.widgets, PairHandlers(service)
     widgets["auto"].change(lambda on: gr.update(interactive=not on), widgets["auto"], widgets["gamma"], **QUIET)
     for name in ("method", "acceptance"):

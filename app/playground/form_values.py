@@ -15,7 +15,7 @@ from engine.trace.trace import Trace
 
 
 def values_of(run: Trace, service: Service) -> dict[str, Any]:
-    """The value of every control for a recorded run. Raises BadInput if it cannot run on this server."""
+    """Returns the value of every control for a recorded run. Raises BadInput if it cannot run on this server."""
     values, controls = read(request_of(run)), described(service.limits)
     if values["pair"] not in service.offer.pairs:
         raise BadInput("Its models are not on this server.")
@@ -34,6 +34,6 @@ def _fits(control: Control, value: Any, prompt_chars: int) -> bool:
 
 
 def update(name: str, values: Mapping[str, Any], service: Service) -> Any:
-    """What puts its value of ``values`` into a control. A method comes with the choices of its pair."""
+    """Returns the update that gives a control its value of ``values``. A method comes with the choices of its pair."""
     more = {"choices": method_choices(service, values["pair"])} if name == "method" else {}
     return gr.update(value=values[name], **more)

@@ -32,7 +32,7 @@ from engine.trace.trace import with_branch
 
 class LinkHandlers:
     def __init__(self, service: Service, specs: Mapping[str, Control] | None = None, results: Results | None = None):
-        """``specs``: every control by name, with its value at the start; without them that is its default."""
+        """Takes ``specs``: every control by name, with its value at the start; the default values without them."""
         self.service, self.results = service, results or Results(service)
         self.controls = described(service.limits)
         self.specs = specs or self.controls
@@ -64,7 +64,7 @@ class LinkHandlers:
         return [shared, stage, session, *(self._filled(link, name) for name in NAMES), *below]
 
     def _shown(self, link: links.Link, result: RecordedRun | None, is_reload: bool) -> tuple[Any, Any, Shown]:
-        """The stage, the session and the results of a page that a link has opened."""
+        """Returns the stage, the session and the results of a page that a link has opened."""
         is_opening = not result and self._is_opening(link)
         words = links.sentence(link, self.controls, is_opening)
         if not words:
@@ -83,7 +83,7 @@ class LinkHandlers:
         return empty + player_feed.status("quiet", words), Session(), self.results.empty()
 
     def _is_opening(self, link: links.Link) -> bool:
-        """Whether these are the settings of the recorded run that every page opens with."""
+        """Returns whether these are the settings of the recorded run that every page opens with."""
         run, _ = opening_run()
         return run is not None and link.has_settings and self._config(link) == request_of(run)
 
@@ -95,7 +95,7 @@ class LinkHandlers:
             return None
 
     def _result(self, link: links.Link) -> RecordedRun | None:
-        """With its branch, if that has run here too; without, if the link has none."""
+        """Returns the cached run of a link, with its branch if the link has one and that has run here, too."""
         config = self._config(link) if link.has_settings or link.force else None
         result = self.service.runs.results.get(with_baseline(config)) if config else None
         if result is None or link.force is None:
@@ -114,8 +114,8 @@ class LinkHandlers:
         return SKIP if is_here and not is_named else update(name, values, self.service)
 
     def link(self, session: Session, *values: Any) -> str:
-        """A link to the current controls, and to the branch of the run on the stage if that has these settings.
-        ``values``: of every control, in the order of form.NAMES. Empty with the reason if there can be no link."""
+        """Makes a link to the current controls, and to the branch of the run on the stage if that has these settings;
+        empty with the reason if there can be none. ``values``: of every control, in the order of form.NAMES."""
         try:
             config = settings(dict(zip(NAMES, values, strict=True)), self.service.limits)
             pair = self.service.offer.pairs.get(config.pair)
@@ -125,7 +125,7 @@ class LinkHandlers:
             return _value(link="", problem=str(error))
 
     def pressed(self, press: RunPress, *values: Any) -> str:
-        """The key of the request, with which a reload brings its run back, and the query for the address bar."""
+        """Returns the key of the request, by which a reload brings its run back, and the query of the address."""
         return _value(run=press.request.key, **self._address(Session(), *values))
 
     def _address(self, session: Session, *values: Any) -> dict[str, str]:
@@ -133,7 +133,7 @@ class LinkHandlers:
         return {"address": query} if query else {}
 
     def branch_address(self, session: Session, *values: Any) -> str:
-        """The same with the branch, or without the dropped one, where the controls are still those of the run."""
+        """Returns the address with the branch, or without a dropped one, if the controls are still those of the run."""
         try:
             is_same = bool(session.trace) and request_of(session.trace) == settings(
                 dict(zip(NAMES, values, strict=True))
@@ -145,8 +145,8 @@ class LinkHandlers:
 
 
 def _forced(session: Session, config: RunConfig) -> tuple[int, int] | None:
-    """The place and the token of the session's branch, where its run is of ``config``; of a branch that was kept those
-    of its run."""
+    """Returns the place and the token of the session's branch if its run is of ``config``; if the branch was kept,
+    those of the run it became."""
     run = session.trace
     try:
         if run is None or replace(request_of(run), prefix=()) != config:
@@ -157,5 +157,5 @@ def _forced(session: Session, config: RunConfig) -> tuple[int, int] | None:
 
 
 def _value(**value: Any) -> str:
-    """A new text for every call, because gradio sends no event for an unchanged value."""
+    """Returns a new text for every call, because gradio sends no event for an unchanged value."""
     return encode(value | {"at": uuid.uuid4().hex})

@@ -51,13 +51,15 @@ def query(
     revision: str = "",
     force: tuple[int, int] | None = None,
 ) -> str:
-    """The query of a link: all values that differ from the defaults, the first 12 digits of ``revision``, and the place
-    and the token of a branch.
+    """Writes the query of a link: all values that differ from the defaults, the first 12 digits of ``revision``, and
+    the place and the token of a branch.
 
     BadInput if it is longer than MOST.
 
+    >>> from app.form import described
+    >>> from app.server.limits import Limits
     >>> query({"temperature": 0.5, "auto": False}, described(Limits()), "ab810cf68114")
-    'temperature=0.5&auto=0&revision=ab810cf68114'
+    'auto=0&temperature=0.5&revision=ab810cf68114'
     """
     pieces = {
         name: _written(values[name]) for name, control in controls.items()
@@ -108,7 +110,8 @@ def read(text: str, controls: Mapping[str, Control], pairs: Sequence[Pair], prom
 
 
 def sentence(link: Link, controls: Mapping[str, Control], is_shown: bool = False) -> str:
-    """The sentences that the page shows about the link it was opened with; ``is_shown``: its run is on the stage."""
+    """Returns the sentences that the page shows about the link it was opened with; ``is_shown``: its run is on the
+    stage."""
     names = [label(controls[name]) for name in link.values] or ["every default"] * link.has_settings
     filled = f"Filled in from the link: {', '.join(names)}. Nothing has run yet: read the prompt, then press Run."
     refused = [*link.refused, "Everything else in the link was used."] if link.refused and names else link.refused
@@ -117,7 +120,7 @@ def sentence(link: Link, controls: Mapping[str, Control], is_shown: bool = False
 
 
 def label(control: Control) -> str:
-    """The control's label on the page, except for the switch that reads only "auto" there."""
+    """Returns the control's label on the page, except for the switch that reads only "auto" there."""
     return "Draft length: auto" if control.name == "auto" else control.label
 
 
@@ -159,7 +162,7 @@ def _number(control: Control, text: str) -> int | float:
 
 
 def _forced(text: str, pair: Pair | None) -> tuple[int, int]:
-    """The place and the token of a branch. Whether the output has that place shows only when it is there."""
+    """Reads the place and the token of a branch. Whether the output has that place shows only when it is there."""
     match = _FORCE.fullmatch(text)
     if match is None:
         raise BadInput(f"The link forces {text[:40]!r}, which is not a place and a token's number, as in 12:345.")
@@ -170,7 +173,7 @@ def _forced(text: str, pair: Pair | None) -> tuple[int, int]:
 
 
 def _hidden(text: str, controls: Mapping[str, Control]) -> tuple[tuple[str, ...], str]:
-    """The controls to hide, and the number of unknown ones in words (empty for none)."""
+    """Returns the controls to hide, and the number of unknown ones in words (empty for none)."""
     named = {name.strip() for name in text.split(",") if name.strip()}
     others = len(named - set(controls))
     unknown = f"{others} control{'s' if others > 1 else ''}" if others else ""

@@ -10,7 +10,6 @@ from app.jobs.service import Service
 from app.jobs.visitor import Session
 from app.playground import share_panel, startup_run
 from app.playground.after_run import AfterRun
-from app.playground.branch_handlers import BranchHandlers
 from app.playground.form_panel import drawer, prompt_line, quick_row, wire
 from app.playground.link_handlers import LinkHandlers
 from app.playground.repeat_handlers import RepeatHandlers
@@ -27,10 +26,8 @@ TO_STAGE = "() => { document.querySelector('#stage .sl-rows').focus({ preventScr
 
 
 def playground(service: Service, status: gr.HTML, shared: gr.HTML) -> tuple[gr.HTML, list, gr.State]:
-    """``status`` and ``shared`` are above all tabs: the engine's status, and the share bar.
-
-    Returns the stage, all controls in the order of form.NAMES, and the session.
-    """
+    """Lays out the playground. ``status`` and ``shared`` are above all tabs: the engine's status, and the share bar.
+    Returns the stage, all controls in the order of form.NAMES, and the session."""
     specs = startup_run.controls(service)
     handlers = RunHandlers(service)
     session, press = gr.State(Session()), gr.State(RunPress())
@@ -46,11 +43,11 @@ def playground(service: Service, status: gr.HTML, shared: gr.HTML) -> tuple[gr.H
     shown = [*tabs.shown, tabs.recipes, *controls.of_the_pair, shared]  # as AfterRun.show returns them
 
     def begin(request: gr.Request, press: RunPress, *values) -> list:
-        """Run, Stop, and the address, so that a reload brings these settings and this run back."""
+        """Returns Run, Stop, and the address, with which a reload brings these settings and this run back."""
         return [*handlers.begin(request, press), links.pressed(press, *values)]
 
     def follow(event: Callable, change: Callable, inputs: list, outputs: list, **how) -> None:
-        """At ``event``: ``change``, whose last output is the session, and all that follows a new one."""
+        """Calls ``change`` at ``event``, whose last output is the session, and shows all that follows a new one."""
         # Otherwise a run that ends while the results of the one before are still on their way would not show its own.
         last = {"trigger_mode": "always_last"}
         event(partial(after.following, change), [*inputs, *controls.inputs], [*outputs, *shown], **last, **how)
@@ -67,7 +64,7 @@ def playground(service: Service, status: gr.HTML, shared: gr.HTML) -> tuple[gr.H
     end(again.then(handlers.run_alone, [press, session], stage, **queued), handlers, run, stop)
     resumed = shared.resumed(handlers.resuming, press, [run, stop], **QUIET)
     end(resumed.then(handlers.resume, press, stage, **queued), handlers, run, stop)
-    branches, repeats = BranchHandlers(service), RepeatHandlers(service)
+    branches, repeats = handlers.branches, RepeatHandlers(service)
     forked = stage.fork(branches.begin, press, stop, **QUIET)
     end(forked.then(branches.run, [press, session], stage, **queued), branches, stop)
     repeated = tabs.repeat.click(repeats.begin, press, [stop, tabs.repeat], **QUIET)

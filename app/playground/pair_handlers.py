@@ -24,7 +24,7 @@ class PairHandlers:
         self.service = service
 
     def select(self, pair: str, method: str) -> PairOptions:
-        """The options of a pair, and why it cannot run here; loads nothing."""
+        """Returns the options of a pair, and why it cannot run here; loads nothing."""
         try:
             offered = method_choices(self.service, pair)
             reasons, size = self.service.offer.problems(pair), self.service.offer.to_fetch(pair)
@@ -46,7 +46,8 @@ class PairHandlers:
         )
 
     def add_own(self, name: str) -> tuple[Any, str]:
-        """A model of the visitor's own: the list of pairs with it, chosen if it runs here, and the facts about it."""
+        """Adds a model of the visitor's own. Returns the list of pairs with it, chosen if it runs here, and the facts
+        about it."""
         try:
             pair, result = self.service.offer.add_own(name)
         except EngineError as error:
@@ -59,7 +60,7 @@ class PairHandlers:
         return self.list_pairs() | {"value": pair.name}, about_pair(pair.title, "good", words)
 
     def list_pairs(self) -> Any:
-        """The list of pairs, with those that cannot run here marked; ``select`` gives the reason."""
+        """Lists the pairs, with those that cannot run here marked; ``select`` gives the reason."""
         try:
             unusable = self.service.offer.unusable()
         except EngineError:
@@ -70,9 +71,9 @@ class PairHandlers:
 
 
 def precision_info(offered: Sequence[str], steps: Mapping[str, float], distances: Mapping[str, Any]) -> str:
-    """What each precision brings here, as far as it was measured, and how far it is from fp32. ``steps``: seconds of a
-    plain step; ``distances``: `engine.bench.precisions.Distance` of each."""
-    info = ["Another one loads the model anew."]
+    """Says what each precision brings here, as far as it was measured, and how far it is from fp32. ``steps``: seconds
+    of a plain step; ``distances``: `engine.bench.precisions.Distance` of each."""
+    info = ["Changing it loads the model again."]
     if "int8" in offered:
         info.append("int8 and int4 round the weights: another model each, with its own text and its own baseline.")
     measured = [f"{1 / steps[name]:.0f} in {name}" for name in _SHOWN if name in steps]

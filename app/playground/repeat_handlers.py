@@ -32,19 +32,20 @@ AGAIN = "Measure both again"
 
 class RepeatHandlers(PressHandlers):
     def begin(self, request: gr.Request, press: RunPress) -> list:
-        """Stop, and the button, which says what goes on."""
+        """Returns Stop, and the button, which says what goes on."""
         press.begin_if_free(self.service.runs, visitor_id(request))
         return [gr.update(interactive=True), gr.update(value="Measuring…", interactive=False)]
 
     def end(self, press: RunPress) -> list:
-        """Stop, the button, and the session with the medians."""
+        """Returns Stop, the button, and the session with the medians."""
         button = gr.update(value=AGAIN, interactive=True)
         if not press.is_over:  # a run goes on, or has replaced the repeats
             return [SKIP, button, SKIP]
         return [gr.update(interactive=False), button, press.take_result() or SKIP]
 
     def repeat(self, press: RunPress, session: Session, count: int, request: gr.Request) -> Iterator[str]:
-        """The run on the stage is the first of ``count`` if it was measured here; the medians take its place."""
+        """Measures ``count`` times. The run on the stage is the first if it was measured here; the medians take its
+        place."""
         if not press.is_waiting:
             yield player_feed.say("error", "Let the run in progress end, then measure it again.")
             return
@@ -60,11 +61,11 @@ class RepeatHandlers(PressHandlers):
             if tiles.speedup(session.trace, session.baseline) is None:
                 raise BadInput("Press Run first: there is no finished comparison to measure again.")
             configs = repeated(config, count, 2 if is_ours else 1)
-            fold, is_late = Fold(configs), False
+            fold, timed_out = Fold(configs), False
             yield player_feed.say("progress", "Measuring again")
             with closing(self.service.runs.run(request, configs, again=True)) as updates:
                 for update in updates:
-                    fold, is_late = update.fold, is_late or update.is_late
+                    fold, timed_out = update.fold, timed_out or update.timed_out
                     yield player_feed.say("progress", _progress(update, count))
         except EngineError as error:
             yield player_feed.say("error", str(error))
@@ -74,21 +75,21 @@ class RepeatHandlers(PressHandlers):
         pairs += zip(measured[::2], measured[1::2], strict=True)
         complete = [pair for pair in pairs if tiles.speedup(*pair) is not None]
         ended = f"The time ended: a measurement may take up to {self.service.limits.seconds} s here."
-        early = (ended if is_late else "Stopped.") if len(complete) < len(pairs) else ""
+        early = (ended if timed_out else "Stopped.") if len(complete) < len(pairs) else ""
         if len(complete) > 1:
             yield self._medians(press, session.trace, complete, early, is_ours)
         else:
             yield player_feed.say("quiet", f"{early} The first measurement stays.")
 
     def _is_of_this_server(self, session: Session, config: RunConfig) -> bool:
-        """Whether the first measurement was made here, not brought in a file."""
+        """Returns whether the first measurement was made here, not brought in a file."""
         known = self.service.runs.results.get(with_baseline(config))
         first = replace(session.trace, branch=None), session.baseline
         return known is not None and first == (known.run, known.baseline)
 
     def _medians(self, press: RunPress, first: Trace, pairs: list, early: str, is_ours: bool) -> str:
-        """The medians of (run, baseline) pairs and their spread, and why they are ``early``; with ``is_ours`` cached
-        for the next visitor, too."""
+        """Shows the medians of (run, baseline) pairs and their spread, and why they are ``early``. With ``is_ours``
+        they are cached for the next visitor, too."""
         median, config = medians(pairs), request_of(first)
         run, baseline, how = median.run, median.baseline, {"how": median.how, "spread": median.spread}
         press.session, key = Session(_with_branch_of(run, first), baseline, how), with_baseline(config)
@@ -101,7 +102,7 @@ class RepeatHandlers(PressHandlers):
 
 
 def _with_branch_of(run: Trace, first: Trace) -> Trace:
-    """The run with the branch of the first measurement, where it wrote the same text up to there."""
+    """Adds the branch of the first measurement to the run, where both wrote the same text up to there."""
     try:
         return with_branch(run, first.branch) if first.branch else run
     except BadInput:
@@ -109,7 +110,7 @@ def _with_branch_of(run: Trace, first: Trace) -> Trace:
 
 
 def repeated(config: RunConfig, count: int, first: int = 2) -> NamedConfigs:
-    """The request and its baseline in turn, from the ``first`` measurement to the last."""
+    """Yields the request and its baseline in turn, from the ``first`` measurement to the last."""
     pairs = [(f"run {n}", config, f"baseline {n}", baseline_of(config)) for n in range(first, count + 1)]
     return tuple(named for run, drafting, plain, baseline in pairs for named in ((run, drafting), (plain, baseline)))
 

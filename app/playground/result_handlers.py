@@ -52,7 +52,7 @@ class Results:
         return Shown(*shown, tree_tab, *files._replace(baseline=_baseline_file(written)))
 
     def empty(self) -> Shown:
-        """The same of a stage without a run: nothing of the run before it."""
+        """Returns the results of a stage without a run, so that nothing of an earlier run stays."""
         return Shown(*charts.complete(None), gr.update(visible=False), *map(_file, Written()))
 
     def bring(self, paths: list[str] | None, request: gr.Request) -> Opened:
@@ -84,7 +84,7 @@ class Results:
         return Opened(text + player_feed.status("quiet", words), session, **filled)
 
     def configure(self, pair: str, method: str, auto: bool, gamma: float, temperature: float, session: Session) -> str:
-        """The current settings for other engines, as JSON for the engine recipes."""
+        """Returns the current settings for other engines, as JSON for the engine recipes."""
         sentence = _measured(session, method)
         if method == AUTO and session.trace:
             method = _most_used(session.trace)
@@ -114,9 +114,9 @@ def _baseline_file(written: Written):
 
 
 def _measured(session: Session, method: str) -> str:
-    """What this method brought in the run on the stage; empty for another method's run."""
+    """Says what this method brought in the run on the stage; empty for another method's run."""
     ratio = tiles.speedup(session.trace, session.baseline, session.repeats.get("spread"))
-    if ratio is None or session.trace.started.config.get("method") != method:
+    if ratio is None or session.trace.started.method != method:
         return ""
     return measured(ratio, session.trace.started.device)
 
@@ -135,18 +135,17 @@ def _about(session: Session) -> str:
 
 
 def _chosen(run: Trace | None, method: str) -> int | None:
-    """The mean draft length that auto chose over the rounds that drafted; None if none did.
+    """Returns the mean draft length that auto chose over the rounds that drafted; None if none did.
 
     The mean, because the most frequent length may be a cautious 1 that few tokens came from.
     """
     if run is None:
         return None
-    own = run.started.config.get("method")
-    drafted = [r.gamma for r in run.rounds if r.gamma and (r.drafter or own) == method]
+    drafted = [r.gamma for r in run.rounds if r.gamma and (r.drafter or run.started.method) == method]
     return round(sum(drafted) / len(drafted)) if drafted else None
 
 
 def _most_used(run: Trace) -> str:
-    """The method of a run; of several drafters the one of most rounds."""
-    method = run.started.config.get("method", "none")
+    """Returns the method of a run; if several drafted, the one of most rounds."""
+    method = run.started.method or "none"
     return next(iter(compute_metrics(run).drafters), "none") if method == AUTO else method

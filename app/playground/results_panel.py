@@ -32,7 +32,7 @@ class ResultTabs(NamedTuple):
 
 
 def results(service: Service, controls: Controls, drawn_first: list[str], session: gr.State) -> ResultTabs:
-    """``drawn_first``: the charts of each tab."""
+    """Lays out the results. ``drawn_first``: the charts of each tab."""
     handlers, titles = Results(service), iter(zip(drawn_first, TABS.items(), strict=True))
 
     def tab(title: str, name: str, **more) -> gr.Tab:

@@ -45,8 +45,7 @@ class RunHandlers(PressHandlers):
     def begin(self, request: gr.Request, press: RunPress) -> list:
         """Sets Run and Stop. The run on the stage, its charts and its files stay until the new one has begun."""
         press.begin(self.service.runs, visitor_id(request))
-        # Run is not disabled, because that would drop the keyboard's focus.
-        return [gr.update(value="Running…"), gr.update(interactive=True)]
+        return _running()
 
     def run(self, request: gr.Request, press: RunPress, *values) -> Iterator[str]:
         """Runs the request and its baseline, or shows the cached result of exactly these settings.
@@ -58,7 +57,7 @@ class RunHandlers(PressHandlers):
         yield from self._stream(visitor_id(request), press, read, partial(self._run, press, may_share=True))
 
     def resume(self, request: gr.Request, press: RunPress) -> Iterator[str]:
-        """The run that went on, or ended, while its page was reloaded: from its first round to its end."""
+        """Streams the run that went on, or ended, while its page was reloaded: from its first round to its end."""
         if press.request is None or press.request.config is None:
             return
         config = press.request.config
@@ -67,16 +66,16 @@ class RunHandlers(PressHandlers):
         )
 
     def resuming(self, press: RunPress) -> list:
-        """Run and Stop of a page whose run goes on."""
-        return [gr.update(value="Running…"), gr.update(interactive=True)] if press.is_waiting else [SKIP] * 2
+        """Returns Run and Stop of a page whose run goes on."""
+        return _running() if press.is_waiting else [SKIP] * 2
 
     def run_alone(self, request: gr.Request, press: RunPress, session: Session) -> Iterator[str]:
-        """The run on the stage once more and its baseline, with the device to themselves."""
+        """Runs the run on the stage once more and its baseline, with the device to themselves."""
         read = partial(request_of, press.newest(session).trace)
         yield from self._stream(visitor_id(request), press, read, partial(self._run, press, may_share=False))
 
     def _stream(self, visitor: str, press: RunPress, read: Callable[[], RunConfig], start: Callable) -> Iterator[str]:
-        """``start``: from the request and its config to its updates."""
+        """Streams a request's values. ``start`` turns the request and its config into its updates."""
 
         def updates(request: Request) -> Iterator[str]:
             live = LiveRun()
@@ -96,7 +95,7 @@ class RunHandlers(PressHandlers):
         yield from press.stream(self.service.runs, visitor, updates)
 
     def end(self, press: RunPress) -> list:
-        """Run, Stop and the session, whether the run has ended or failed."""
+        """Returns Run, Stop and the session, whether the run has ended or failed."""
         if not press.is_over:  # another press has replaced this one
             return [SKIP] * 3
         return [gr.update(value="Run"), gr.update(interactive=False), press.take_result() or SKIP]
@@ -106,12 +105,12 @@ class RunHandlers(PressHandlers):
         self.service.runs.stop(visitor_id(request))
 
     def leave(self, request: gr.Request) -> None:
-        """A closed tab frees the device: of an experiment at once, of a run unless the page was only reloaded."""
+        """Frees the device of a closed tab: of an experiment at once, of a run unless the page was only reloaded."""
         self.service.runs.leave(visitor_id(request))
         self.service.runs.stop(lab_visitor_id(request))
 
     def replay(self, press: RunPress, session: Session) -> str:
-        """The whole run once more, for a page that missed some of its rounds."""
+        """Returns the whole run once more, for a page that missed some of its rounds."""
         shown = press.newest(session)
         if shown.trace is None:
             return SKIP
@@ -119,7 +118,7 @@ class RunHandlers(PressHandlers):
         return text + player_feed.numbers(shown.trace, shown.baseline, **shown.repeats)
 
     def _linked_branch(self, request: Request, press: RunPress, config: RunConfig) -> Iterator[str]:
-        """The branch of the link that filled in exactly these settings, once."""
+        """Streams the branch of the link that filled in exactly these settings, once."""
         linked, press.linked = press.linked, None
         run = press.session and press.session.trace
         if linked and linked[0] == config and run and run.finished and not request.is_stopped:
@@ -143,6 +142,11 @@ class RunHandlers(PressHandlers):
         yield live.finish(self.service.limits.seconds)
 
 
+def _running() -> list:
+    """Returns Run and Stop while a run goes on. Run is not disabled, because that would drop the keyboard's focus."""
+    return [gr.update(value="Running…"), gr.update(interactive=True)]
+
+
 class LiveRun:
     """Draws one run from its updates."""
 
@@ -150,7 +154,7 @@ class LiveRun:
         self.config: RunConfig | None = None
         self._fold: Fold | None = None
         self._totals, self._held = {"run": Totals(), "baseline": Totals()}, ""
-        self._feed, self._is_late, self._others = player_feed.Feed(uuid.uuid4().hex), False, 0
+        self._feed, self._timed_out, self._others = player_feed.Feed(uuid.uuid4().hex), False, 0
 
     @property
     def session(self) -> Session | None:
@@ -160,11 +164,11 @@ class LiveRun:
 
     @property
     def is_complete(self) -> bool:
-        return self._totals["run"].finished is not None and not self._is_late
+        return self._totals["run"].finished is not None and not self._timed_out
 
     def update(self, update: Update) -> str:
         """Costs no more than its news, however long the run is."""
-        self._is_late, self._others = self._is_late or update.is_late, update.others
+        self._timed_out, self._others = self._timed_out or update.timed_out, update.others
         self._fold = update.fold
         self._totals[update.name].add(update.events)
         run, status = self._totals["run"], self._progress(update)
@@ -176,10 +180,10 @@ class LiveRun:
         return self._feed.add(f"{lines}{numbers}\n{player_feed.status(*status)}")
 
     def finish(self, seconds: int) -> str:
-        """``seconds``: the limit of a run, for one that exceeded it."""
+        """Returns the last value. ``seconds``: the limit of a run, for one that exceeded it."""
         session = self.session
         kind, words = self._conclusion(session)
-        if self._is_late:
+        if self._timed_out:
             kind, words = "error", f"This run was ended: a run may take up to {seconds} s here. Ask for fewer tokens."
         if session is None:
             return player_feed.say(kind, words)
@@ -199,7 +203,7 @@ class LiveRun:
         return text + player_feed.status("error", words)
 
     def _lines(self, update: Update) -> str:
-        """The player's lines for the newest events."""
+        """Returns the player's lines for the newest events."""
         text = "".join(player_feed.about(event) for event in update.events if isinstance(event, RunStarted))
         text += player_feed.rounds(tuple(event for event in update.events if isinstance(event, Round)))
         if any(isinstance(event, RunFinished) for event in update.events):
@@ -231,13 +235,13 @@ class LiveRun:
 
 
 def conclusion(run: Trace, baseline: Trace, **how) -> tuple[str, str]:
-    """The status of a complete comparison. ``how``: see tiles.verdict."""
+    """Returns the status of a complete comparison: its kind and sentence. ``how``: see tiles.verdict."""
     kind = STATUS_KINDS[tiles.speedup(run, baseline, how.get("spread")).tone]
     return kind, tiles.verdict(run, baseline, **how) + steadiness(run, baseline)
 
 
 def recorded(result: RecordedRun) -> str:
-    """A cached result of exactly these settings: played from its first round."""
+    """Returns the value of a cached result of exactly these settings: played from its first round."""
     run, baseline, how = result.run, result.baseline, {"recorded": True} | result.repeats
     kind, verdict = "quiet", tiles.shared(run) or "This was plain decoding."
     if baseline and tiles.speedup(run, baseline):

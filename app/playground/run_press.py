@@ -26,31 +26,31 @@ class RunPress(Press):
         self.request, self.before, self.session = runs.open(visitor), self.session or self.before, None
 
     def newest(self, session: Session) -> Session:
-        """The result on the stage; ``session``: of the page's state."""
+        """Returns the result on the stage. ``session``: of the page's state."""
         return self.session or self.before or session
 
     def take_result(self) -> Session | None:
-        """The result that the page's state is to have; None where it has it."""
+        """Takes the result that the page's state is to have; None where it has it."""
         result, self.before, self.session = self.session or self.before, None, None
         return result
 
     def begin_if_free(self, runs: Runs, visitor: str) -> None:
-        """What may not replace a run that is in progress."""
+        """Begins unless the visitor's run is in progress, which this may not replace."""
         if not runs.is_busy(visitor):
             self.begin(runs, visitor)
 
 
 class PressHandlers:
-    """Of one of the buttons whose results share the stage."""
+    """Base class for the handlers of a button whose results are shown on the stage."""
 
     def __init__(self, service: Service):
         self.service = service
 
     def end(self, press: RunPress) -> list:
-        """What the page shows once the stream has ended; nothing where a newer press has replaced it."""
+        """Returns what the page shows once the stream has ended; nothing where a newer press has replaced it."""
         raise NotImplementedError
 
     def lost(self, press: RunPress) -> list:
-        """As ``end``, of a stream that never reached the server."""
-        press.lose(self.service.runs)
+        """Returns what ``end`` returns, for a stream that never reached the server."""
+        press.close_orphan(self.service.runs)
         return self.end(press)

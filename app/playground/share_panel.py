@@ -11,7 +11,7 @@ from app.ui.widgets import QUIET
 
 
 def bar(service: Service) -> gr.HTML:
-    """Two buttons and a dialog that makes a link. The value comes from link_handlers."""
+    """Lays out two buttons and a dialog that makes a link. The value comes from link_handlers."""
     ticks = "".join(map(_tick, described(service.limits).values()))
     return component("share_dialog", elem_id="share", ticks=ticks)
 
@@ -30,6 +30,7 @@ def connect(
     controls: list,
     results: list,
 ) -> None:
-    """``controls``: all of them, in the order of form.NAMES. ``results``: in the order of result_handlers.Shown."""
+    """Connects the dialog. ``controls``: all of them, in the order of form.NAMES. ``results``: in the order of
+    result_handlers.Shown."""
     shared.opened(handlers.opened, press, [shared, stage, session, *controls, *results], **QUIET)
     shared.asked(handlers.link, [session, *controls], shared, **QUIET)

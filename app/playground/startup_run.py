@@ -24,7 +24,7 @@ SENTENCE = (
 
 @cache
 def recorded() -> tuple[Trace | None, Trace | None]:
-    """The recorded run and its baseline; (None, None) with a line on the console if they cannot be read."""
+    """Loads the recorded run and its baseline; (None, None) with a line on the console if they cannot be read."""
     try:
         return load(OPENING), load(BASELINE)
     except BadInput as error:
@@ -33,7 +33,7 @@ def recorded() -> tuple[Trace | None, Trace | None]:
 
 
 def controls(service: Service) -> dict[str, Control]:
-    """Every control by name; those of the recorded run's settings begin with its values, if it can run here."""
+    """Returns every control by name; those of the recorded run's settings begin with its values, if it can run here."""
     specs, (run, _) = described(service.limits), recorded()
     try:
         values = values_of(run, service) if run else {"pair": None}
@@ -45,10 +45,10 @@ def controls(service: Service) -> dict[str, Control]:
 
 
 def opening() -> tuple[str, list[str]]:
-    """The first value of the stage, and of the charts of each tab."""
+    """Returns the first value of the stage, and of the charts of each tab."""
     run, baseline = recorded()
     if run is None:
         return "", charts.complete(None)
     text = player_feed.complete("recorded", run, recorded=True) + player_feed.numbers(run, baseline, recorded=True)
-    sentence = SENTENCE.format(run.started.config["gamma"])
+    sentence = SENTENCE.format(run.started.gamma)
     return text + player_feed.status("quiet", sentence), charts.complete(run, baseline)

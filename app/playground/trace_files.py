@@ -38,7 +38,8 @@ class Exports:
         self._max_folders, self._lock = max_folders, threading.Lock()
 
     def write(self, session: Session, page: Callable[[Trace, Trace | None], str]) -> Written:
-        """``page`` returns the HTML file's text for a run and its baseline. Raises OSError."""
+        """Writes the files of a result. ``page`` returns the HTML file's text for a run and its baseline. Raises
+        OSError."""
         run, baseline = session.trace, session.baseline
         if run is None or not run.rounds:
             return Written()
@@ -73,7 +74,7 @@ class Exports:
 
 
 def _saved(trace: Trace, path: Path) -> str | None:
-    """The path; None for a trace that JSON cannot hold (half a surrogate pair)."""
+    """Saves a trace and returns the path; None for a trace that JSON cannot hold (half a surrogate pair)."""
     try:
         save(trace, path)
     except BadInput:
@@ -82,19 +83,19 @@ def _saved(trace: Trace, path: Path) -> str | None:
 
 
 def _name(run: Trace) -> str:
-    """A file name from pair, method and seed; a trace may claim any of them."""
-    parts = [run.started.pair, run.started.config.get("method", ""), f"seed{run.started.config.get('seed', 0)}"]
+    """Makes a file name from pair, method and seed; a trace may claim any of them."""
+    parts = [run.started.pair, run.started.method, f"seed{run.started.config.get('seed', 0)}"]
     return "-".join(["speclens", *filter(None, map(safe_letters, parts))])
 
 
 def safe_letters(text: object) -> str:
-    """The last letters of a name, as every file system takes them."""
+    """Returns the last letters of a name, as every file system takes them."""
     letters = "".join(c if c.isascii() and (c.isalnum() or c in "._") else "-" for c in str(text))
     return letters[-40:].strip("-.")
 
 
 def read(paths: Sequence[str]) -> Session:
-    """One trace, or a run and its baseline. BadInput with a sentence for the visitor."""
+    """Reads one trace, or a run and its baseline. Raises BadInput with a sentence for the visitor."""
     if not 1 <= len(paths) <= 2:
         raise BadInput(f"{len(paths)} files were given; open one trace, or a run and its baseline.")
     traces = [_read(Path(path)) for path in paths]
@@ -122,7 +123,7 @@ def _read(path: Path) -> Trace:
 
 
 def _check(trace: Trace) -> None:
-    """Extra checks for display: token limit, monotonic times, types of the settings. Raises BadInput."""
+    """Checks what display needs: token limit, monotonic times, types of the settings. Raises BadInput."""
     count = sum(len(event.tokens) for event in trace.rounds)
     if count > MOST_TOKENS:
         raise BadInput(f"This trace has {count:,} tokens; this page shows up to {MOST_TOKENS:,}.")
@@ -145,7 +146,7 @@ def _drafted(trace: Trace) -> bool:
 
 
 def _setting(trace: Trace) -> Trace:
-    """The trace reduced to everything that a run and its baseline must share."""
+    """Returns the trace reduced to everything that a run and its baseline must share."""
     started, config = trace.started, dict(trace.started.config)
     for own in ("method", "gamma"):
         config.pop(own, None)

@@ -52,7 +52,7 @@ def _git(root: Path, *command: str) -> list[str]:
     try:
         done = subprocess.run(["git", "-C", str(root), *command, "-z"], capture_output=True, text=True, check=True)
     except (OSError, subprocess.CalledProcessError) as error:
-        raise Unavailable(f"{root} is not a git checkout that git can read; clone the repository anew.") from error
+        raise Unavailable(f"{root} is not a git checkout that git can read; clone the repository again.") from error
     return [line for line in done.stdout.split("\0") if line]
 
 

@@ -4,10 +4,8 @@ import os
 from dataclasses import dataclass
 
 from app.server.hosting import hosted
-from engine.config import MAX_NEW_TOKENS, MAX_SHARERS, RunConfig
+from engine.config import MAX_NEW_TOKENS, MAX_SHARERS, MAX_WAITING, RunConfig
 from engine.errors import BadInput
-
-PAIR = "smollm2-135m"  # chosen at start where no other is named
 
 
 def _integer(name: str, default: int | None, low: int, high: int) -> int | None:
@@ -45,7 +43,7 @@ class Limits:
     new_tokens: int = 512
     seconds: int = 180
     lab_seconds: int = 1_800
-    queue: int = 30
+    queue: int = MAX_WAITING
     together: int | None = None
     cached_runs: int = 64
     pairs: tuple[str, ...] = ()

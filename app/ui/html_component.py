@@ -44,30 +44,31 @@ def read(name: str) -> str:
 
 @cache
 def bundle(*modules: str) -> str:
-    """The modules and all that they import as one script, which leaves their exports in ``modules`` by path."""
+    """Joins the modules and all that they import into one script, which leaves their exports in ``modules`` by path."""
     return js_bundle.bundle(WEB, modules)
 
 
 def template(part: str, **fields: str) -> str:
-    """The part's HTML with each ``$name`` replaced by the field of that name; raises KeyError for one without."""
+    """Fills each ``$name`` of the part's HTML with the field of that name. Raises KeyError for one without."""
     return Template(read(f"{PARTS[part]}.html")).substitute({"look": ""} | fields, legend=statuses.legend())
 
 
 @cache
 def page_script() -> str:
-    """A module that exports ``mounts``: each part's function by the part's name."""
+    """Returns a module that exports ``mounts``: each part's function by the part's name."""
     paths = {part: f"{path}.js" for part, path in PARTS.items()}
     mounts = ", ".join(f"{part}: modules['{path}'].mount" for part, path in paths.items())
     return f"{bundle(*paths.values())}\nexport const mounts = {{ {mounts} }};\n"
 
 
 def script_path() -> str:
-    """Where the page loads its script; another script has another path, so that browsers may keep it for good."""
+    """Returns the script's path. Another script has another path, so that browsers may keep it for good."""
     return f"assets/speclens-{hashlib.sha256(page_script().encode()).hexdigest()[:8]}.js"
 
 
 def component(part: str, value: str = "", elem_id: str | None = None, **fields: str) -> gr.HTML:
-    """A part on the page. Not a subclass, because gradio writes a .pyi file beside every component class it meets."""
+    """Makes a part of the page. It is not a class of its own, because gradio writes a .pyi file beside every
+    component class it meets."""
     name = elem_id or part
     html, url = template(part, id=name, **fields), f"new URL('{script_path()}', document.baseURI)"
     events = sorted(set(re.findall(r"\btrigger\(('\w+')", bundle(f"{PARTS[part]}.js"))))

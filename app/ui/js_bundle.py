@@ -1,8 +1,9 @@
 """Joins ES modules into one script: a browser imports none from a file, and loads eighty files slowly.
 
 Each module becomes a function that returns its exports; the functions run in the order of the imports. A module may use
-``import { a, b } from './other.js';``, and ``export`` before a function, a class, or a constant of one name. Lines that
-are only a comment are left out.
+``import { a, b } from './other.js';``, and ``export`` before a function, a class, or a constant of one name. Comments
+from ``//`` to the end of a line and the indentation are left out, because every exported file carries the script; so a
+template of several lines may not depend on its indentation.
 """
 
 import re
@@ -11,12 +12,14 @@ from pathlib import Path
 
 IMPORT = re.compile(r"^import (\{\s*\w+(?:,\s*\w+)*,?\s*\}) from '(\.\.?/[\w./-]+\.js)';$", re.MULTILINE)
 EXPORT = re.compile(r"^export (?=(?:(?:async )?function\*?|class|const) (\w+))", re.MULTILINE)
-COMMENT = re.compile(r"^[ \t]*//.*\n", re.MULTILINE)
+# A comment after code holds no quotes, because " // " within a string would be followed by one.
+LEFT_OUT = re.compile(r"^[ \t]*//.*\n|[ \t]+//[ \t][^'\"`\n]*$|^[ \t]+", re.MULTILINE)
 OTHER = re.compile(r"^[ \t]*(?:import|export)\b|\bimport\s*[(.]", re.MULTILINE)
 
 
 def bundle(root: Path, modules: Iterable[str]) -> str:
-    """JavaScript that runs the modules and leaves their exports in ``modules`` by path; paths are relative to ``root``.
+    """Returns JavaScript that runs the modules and leaves their exports in ``modules`` by path; paths are relative to
+    ``root``.
 
     ValueError with file and line for any other form of import or export, a missing file or name, and a circle.
     """
@@ -45,11 +48,11 @@ class _Bundle:
         self.pending.pop()
         self.exports[path] = EXPORT.findall(text)
         names = ", ".join(self.exports[path])
-        code = COMMENT.sub("", code)
+        code = LEFT_OUT.sub("", code)
         self.scripts.append(f"modules['{path}'] = (() => {{\n{code}return {{ {names} }};\n}})();")
 
     def _declaration(self, path: str, match: re.Match) -> str:
-        """What an import becomes: a declaration on as many lines."""
+        """Returns what an import becomes: a declaration on as many lines."""
         place, target = f"{path}:{_line(match)}", (self.root / path).parent / match[2]
         if not target.is_file():
             raise ValueError(f"{place}: there is no {match[2]}")

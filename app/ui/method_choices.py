@@ -10,12 +10,12 @@ LEAST = 1e6  # bytes; a smaller table is not worth a word
 
 
 def method_choices(service, pair: str) -> list[tuple[str, str]]:
-    """(label, value) of auto and each method that a pair has."""
+    """Returns (label, value) of auto and each method that a pair has."""
     return choices(method_labels(service.offer.method_costs(pair)), (AUTO, *service.offer.methods(pair)))
 
 
 def method_labels(costs: Mapping[str, Any]) -> dict[str, str]:
-    """The label of every method by name. ``costs``: MethodCosts by method, as far as known."""
+    """Returns the label of every method by name. ``costs``: MethodCosts by method, as far as known."""
     known = {name: _words(name, cost) for name, cost in costs.items() if name != "none"}
     return METHOD_LABELS | {name: f"{METHOD_LABELS[name]}; {words}" for name, words in known.items()}
 

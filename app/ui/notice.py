@@ -6,7 +6,7 @@ from app.ui.html_component import component
 
 
 def notice(name: str, value: str = "") -> gr.HTML:
-    """``name``: the element's id."""
+    """Makes the component of a notice. ``name``: the element's id."""
     return keep_alive(component("notice", value, name))
 
 

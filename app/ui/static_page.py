@@ -15,7 +15,7 @@ from string import Template
 from app.ui.html_component import bundle, read, template
 from app.views.safe_json import encode
 
-BASE = ("page.css", "offline/page.css")
+BASE = ("colours.css", "page.css", "offline/page.css")
 COMMENT = re.compile(r"/\*.*?\*/\n?", re.DOTALL)  # of CSS
 
 
@@ -26,9 +26,9 @@ def document(
     module: str = "",
     data: Mapping | None = None,
 ) -> str:
-    """The file's text. ``body`` is HTML, ``styles`` and ``module`` are paths below assets/web/. The module reads
-    ``data``, of which ``data["values"]`` is each part's value; without a module the file has no script."""
-    style = COMMENT.sub("", "\n".join(map(read, (BASE[0], *styles, BASE[1]))))
+    """Returns the file's text. ``body`` is HTML, ``styles`` and ``module`` are paths below assets/web/. The module
+    reads ``data``, of which ``data["values"]`` is each part's value; without a module the file has no script."""
+    style = COMMENT.sub("", "\n".join(map(read, (*BASE[:2], *styles, BASE[2]))))
     code = f"(() => {{\n{bundle(module)}\n}})();" if module else ""
     # ASCII without ``<``, so that neither a tag nor a comment can begin in the data.
     blocks = f'<script type="application/json" id="data">{encode(data)}</script>\n<script>{code}</script>'
@@ -37,7 +37,7 @@ def document(
 
 
 def mount(part: str, **fields: str) -> str:
-    """The element that the module of a ``document`` mounts the part in, as HTML."""
+    """Returns the element that the module of a ``document`` mounts the part in, as HTML."""
     return f'<div id="{part}">{template(part, id=part, **fields)}</div>'
 
 

@@ -13,13 +13,13 @@ SKIP = gr.skip()
 
 
 def streams(most: int) -> dict:
-    """Of an event that streams a run. ``most``: all that may be open at once, because the engine's own queue decides
-    who is next. A second press may stream before the first, which it ends, has ended."""
+    """Returns the options of an event that streams a run. ``most``: all that may be open at once, because the engine's
+    own queue decides who is next. A second press may stream before the first, which it ends, has ended."""
     return {"concurrency_limit": most, "trigger_mode": "multiple"} | PRIVATE
 
 
 def outputs(*names: str) -> type:
-    """A named tuple for the outputs of a handler, in order. One that a handler does not name stays as it is."""
+    """Makes a named tuple for the outputs of a handler, in order. One that a handler does not name stays as it is."""
     return namedtuple("Outputs", names, defaults=[SKIP] * len(names))
 
 
@@ -43,7 +43,7 @@ def control(described: Control, **layout) -> Component:
 
 
 def download(label: str, elem_id: str) -> gr.DownloadButton:
-    """Disabled until it has a file."""
+    """Makes a download button, which is disabled until it has a file."""
     return gr.DownloadButton(label, interactive=False, elem_id=elem_id, min_width=140)
 
 

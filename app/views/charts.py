@@ -3,14 +3,14 @@
 from app.views import figures, predictions, trees
 from app.views.figures import Figure, encode_figures
 from app.views.tiles import ONCE, Spread, shared, speedup
-from engine.config import LOSSY, is_lossy
+from engine.config import LOSSY
 from engine.trace.metrics import compute_metrics
 from engine.trace.trace import Trace
 
 _OF_ONE_ALONE = ("prediction", "idealised")
 # The charts of each tab.
 TABS = {
-    "race": {"tokens": "Tokens against time", "prediction": "Measured beside predicted speedup"},
+    "race": {"tokens": "Tokens against time", "prediction": "Measured and predicted speedup"},
     "acceptance": {"acceptance": "Acceptance by draft position", "rounds": "Tokens per round"},
     "time": {
         "times": "Time per round",
@@ -24,14 +24,14 @@ TABS = {
 def complete(
     run: Trace | None, baseline: Trace | None = None, how: str = ONCE, spread: Spread | None = None
 ) -> list[str]:
-    """Every chart of a run that has ended, a text for each tab. ``how`` names the number of measurements; ``spread``:
-    their interval."""
+    """Returns every chart of a run that has ended, a text for each tab. ``how`` names the number of measurements;
+    ``spread``: their interval."""
     if run is None or not run.rounds:
         nothing = Figure(note="This run has no tokens." if run else "Nothing has run yet.")
         return [encode_figures(dict.fromkeys(tab, nothing)) for tab in TABS.values()]
     ratio = speedup(run, baseline, spread)
     nothing = dict.fromkeys(_OF_ONE_ALONE, Figure(note=shared(run))) if run.others else {}
-    lossy = LOSSY if is_lossy(run.started.config) else ""
+    lossy = LOSSY if run.started.is_lossy else ""
     return [
         encode_figures({name: nothing.get(name) or _DRAW[name](run, baseline, ratio, how) for name in tab}, lossy)
         for tab in TABS.values()

@@ -105,7 +105,7 @@ def production(choice: Choice, whence: str = "as set above", measured: str = "")
 
 
 def nothing(words: str) -> str:
-    """The same without a recipe: ``words`` give the reason."""
+    """Returns the panel without a recipe; ``words`` give the reason."""
     return encode({"lead": words, "engines": []})
 
 

@@ -10,8 +10,8 @@ def status(
     fraction: float | None = None,
     together: int = 0,
 ):
-    """``kind`` is "asleep", "loading", "ready" or "busy"; ``together``: runs under way. Returns a dict, because the
-    page polls it over HTTP."""
+    """Returns the status as a dict, because the page polls it over HTTP. ``kind`` is "asleep", "loading", "ready" or
+    "busy"; ``together``: runs under way."""
     on = f" on {_place(device)}" if device else ""
     on += f" in {precision}" if device and precision else ""
     words = {
@@ -30,13 +30,13 @@ def status(
 
 
 def _place(device: str) -> str:
-    """ "cpu (x86_64, 2 threads)" is CPU; a graphics card goes by its own name."""
+    """Names the device for readers: "cpu (x86_64, 2 threads)" is CPU; a graphics card goes by its own name."""
     kind = device.split(" ")[0]
     return kind.upper() if kind in ("cpu", "mps") else device
 
 
 def ago(seconds: float) -> str:
-    """A time span in words: "3 minutes ago"."""
+    """Words a time span: "3 minutes ago"."""
     if seconds < 45:
         return "just now"
     for size, name in ((86400, "day"), (3600, "hour"), (60, "minute")):

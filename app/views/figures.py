@@ -14,9 +14,12 @@ from engine.trace.events import ACCEPTED, STATUSES, TESTED, Round
 from engine.trace.metrics import PARTS, Divergence, RunMetrics, compute_metrics, first_divergence, largest_cost, wilson
 from engine.trace.noise import Speedup
 from engine.trace.trace import Trace
+from engine.trace.verdicts import number
 
 MOST_POINTS = 400  # of a line; a screen has no room for more
 MOST_BARS = 120
+COLOURS = ("@run", "@predicted", "@accepted", "@rejected", "@bonus")  # of several lines, in turn
+MARKS = ("circle", "square", "diamond", "triangle-up", "star", "cross")
 TITLES = {name: method.title for name, method in METHODS.items()} | {AUTO: "auto", "toy-tree": "token tree"}
 
 CLOSING = tuple(name for name, status in STATUSES.items() if not status.drafted)
@@ -40,8 +43,8 @@ class Figure:
 
 
 def encode_figures(by_name: Mapping[str, Figure], lossy: str = "") -> str:
-    """The value of ui.charts: JSON with a figure for each chart. A chart without one stays on the page as it is.
-    ``lossy``: why the run's output does not keep the target's distribution; each chart then has the badge."""
+    """Returns the value of ui.charts: JSON with a figure for each chart. A chart without one stays on the page as it
+    is. ``lossy``: why the run's output does not keep the target's distribution; each chart then has the badge."""
     drawn = {name: {"data": f.data, "layout": f.layout, "note": f.note} for name, f in by_name.items()}
     return encode({"figures": drawn} | ({"lossy": lossy} if lossy else {}))
 
@@ -54,12 +57,13 @@ def axes(x: str, y: str, **more) -> dict:
 
 
 def points(name: str, x: Sequence, y: Sequence[float | None], **more) -> dict:
-    """A Plotly scatter trace: a line, markers, or both."""
+    """Returns a Plotly scatter trace: a line, markers, or both."""
     return {"type": "scatter", "name": name, "x": list(x), "y": [short(value) for value in y]} | more
 
 
 def filled(colour: str, rim: float = 1, pattern: str = "", spacing: int = 8, **more) -> dict:
-    """The fill of a bar or marker, with a rim in ink. ``pattern``, of that ``spacing``, is visible without colour."""
+    """Returns the fill of a bar or marker, with a rim in ink. ``pattern``, of that ``spacing``, is visible without
+    colour."""
     drawn = {"shape": pattern, "size": spacing, "fillmode": "overlay", "fgcolor": "#000", "fgopacity": 0.5}
     return {"color": colour, "line": {"width": rim, "color": "@ink"}} | ({"pattern": drawn} if pattern else {}) | more
 
@@ -71,7 +75,7 @@ def whiskers(up: Sequence[float], down: Sequence[float], **more) -> dict:
 
 
 def level(at: float, is_upright: bool = False) -> dict:
-    """A dashed line across the whole chart."""
+    """Returns a dashed line across the whole chart."""
     along, across = ("y", "x") if is_upright else ("x", "y")
     ends = {f"{along}ref": "paper", f"{along}0": 0, f"{along}1": 1, f"{across}0": short(at), f"{across}1": short(at)}
     return {"type": "line", "line": {"color": "@ink", "width": 2, "dash": "dash"}} | ends
@@ -89,16 +93,12 @@ def tokens(run: Trace, baseline: Trace | None, speedup: Speedup | None, how: str
     if speedup is not None and baseline:
         measured = f"{speedup.value:.2f}× measured" if speedup.is_possible else "Noise, measure again"
         note = f"{measured}: {_speed(run)} against {_speed(baseline)} without drafting, {how}."
-        parted = None if sampled(run) else first_divergence(run, baseline)
+        parted = first_divergence(run, baseline) if run.started.is_greedy else None
     if parted:
         data.append(_parting(run, parted))
         gap = "" if parted.gap is None else f"; there the target's two best logits were {parted.gap:.2g} apart"
         note += f" The texts part at token {parted.position + 1}{gap}."
     return Figure(data, axes("seconds since the first round", "tokens"), note)
-
-
-def sampled(trace: Trace) -> bool:
-    return bool((trace.started.config.get("sampling") or {}).get("temperature"))
 
 
 def timeline(trace: Trace, name: str, colour: str, dash: str) -> dict:
@@ -112,7 +112,7 @@ def timeline(trace: Trace, name: str, colour: str, dash: str) -> dict:
 
 
 def _thin(steps: list) -> list:
-    """At most MOST_POINTS of them: every n-th, and the last."""
+    """Returns at most MOST_POINTS of the steps: every n-th, and the last."""
     nth = -(-len(steps) // MOST_POINTS)
     return steps[::nth] + (steps[-1:] if (len(steps) - 1) % nth else [])
 
@@ -127,8 +127,7 @@ def _parting(run: Trace, parted: Divergence) -> dict:
 
 
 def _speed(trace: Trace) -> str:
-    speed = compute_metrics(trace).tokens_per_second
-    return "–" if speed is None else f"{speed:.1f} tokens/s"
+    return f"{number(compute_metrics(trace).tokens_per_second, 1)} tokens/s"
 
 
 # ── acceptance by draft position ──
@@ -167,7 +166,7 @@ def acceptance(run: Trace, numbers: RunMetrics) -> Figure:
 
 
 def _by_drafter(run: Trace, numbers: RunMetrics) -> str:
-    """What auto chose, with α of each drafter; empty for one method."""
+    """Says what auto chose, with α of each drafter; empty for one method."""
     parts = []
     for method, rounds in numbers.drafters.items():
         tokens = [token for event in run.rounds if event.drafter == method for token in event.tokens]
@@ -185,7 +184,7 @@ def _undrafted(run: Trace) -> int:
 
 
 def per_round(run: Trace, numbers: RunMetrics) -> Figure:
-    """The tokens that each round emitted, stacked by status."""
+    """Returns the tokens that each round emitted, stacked by status."""
 
     def count(event: Round, status: str) -> int:
         return sum(token.status == status for token in event.tokens)
@@ -202,7 +201,7 @@ def per_round(run: Trace, numbers: RunMetrics) -> Figure:
 
 
 def times(run: Trace, numbers: RunMetrics, baseline: Trace | None) -> Figure:
-    """The time of each round by part; a dashed line marks the mean round without drafting."""
+    """Returns the time of each round by part; a dashed line marks the mean round without drafting."""
     patterns = {"draft": "/", "verify": "", "accept": "x", "host": "."}
     data = []
     for part in PARTS:
@@ -232,7 +231,7 @@ def _bin_size(rounds: Sequence[Round]) -> int:
 
 
 def _binned(rounds: Sequence[Round], value: Callable[[Round], float]) -> list[float]:
-    """The mean of ``value`` over groups of neighbouring rounds; at most MOST_BARS groups."""
+    """Returns the mean of ``value`` over groups of neighbouring rounds; at most MOST_BARS groups."""
     size, values = _bin_size(rounds), [value(event) for event in rounds]
     groups = (values[i : i + size] for i in range(0, len(values), size))
     return [short(sum(group) / len(group)) for group in groups]
@@ -243,5 +242,5 @@ def _binning(size: int) -> str:
 
 
 def mean_round(trace: Trace) -> float:
-    """Mean seconds of a round; for a baseline this is a plain step."""
+    """Returns the mean seconds of a round; for a baseline this is a plain step."""
     return sum(event.timings.total for event in trace.rounds) / len(trace.rounds)

@@ -5,17 +5,15 @@ It is drawn beside the run's own rounds on one time axis, as if both had started
 
 from itertools import accumulate
 
-from app.views.figures import sampled
 from app.views.safe_json import short
 from app.views.totals import Totals
-from engine.config import is_lossy
 from engine.trace.metrics import Divergence, first_divergence
 from engine.trace.trace import Trace
 
 
 def lane(trace: Trace | None) -> dict | None:
-    """As ``so_far``, and of a complete baseline ``ends`` and ``counts`` [rounds]: seconds from the first round's start
-    to each round's end, and tokens by then."""
+    """Returns what ``so_far`` returns; a complete baseline also has ``ends`` and ``counts`` [rounds]: seconds from the
+    first round's start to each round's end, and tokens by then."""
     if trace is None or not trace.rounds:
         return None
     known = so_far(Totals.of(trace))
@@ -31,11 +29,11 @@ def so_far(baseline: Totals) -> dict | None:
 
 
 def note(run: Trace, baseline: Trace) -> str:
-    """Why the two texts are compared per token, or where they part; empty for equal texts."""
-    parted = None if sampled(run) else first_divergence(run, baseline)
+    """Says why the two texts are compared per token, or where they part; empty for equal texts."""
+    parted = first_divergence(run, baseline) if run.started.is_greedy else None
     lengths = f"{len(run.emitted)} and {len(baseline.emitted)} tokens"
-    if sampled(run):
-        law = "" if is_lossy(run.started.config) else " of the same distribution"
+    if not run.started.is_greedy:
+        law = "" if run.started.is_lossy else " of the same distribution"
         return (
             f"Above temperature 0 the two texts are different samples{law}, here {lengths}. "
             "So speeds are compared per token."

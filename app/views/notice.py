@@ -8,12 +8,13 @@ Kind = Literal["quiet", "progress", "good", "slow", "error"]
 
 
 def about_pair(title: str, kind: Kind = "quiet", text: str = "") -> str:
-    """The note below the choice of models: their full name, and why they cannot run or what they download."""
+    """Returns the note below the choice of models: their full name, and why they cannot run or what they download."""
     return encode({"kind": kind, "text": text, "title": title})
 
 
 def notice(kind: Kind, text: str = "", fraction: float | None = None, place: int | None = None) -> str:
-    """``place``: the number of runs ahead of this visitor's, for the engine's status; 0 while it runs."""
+    """Returns a notice as JSON. ``place``: the number of runs ahead of this visitor's, for the engine's status; 0 while
+    it runs."""
     return encode(fields(kind, text, fraction, place))
 
 

@@ -12,10 +12,10 @@ from app.views.figures import TITLES
 from app.views.notice import Kind, fields
 from app.views.safe_json import encode, short
 from app.views.trees import branches
-from engine.config import ACCEPTANCE, AUTO, LOSSY, METHODS, is_lossy, method_of
+from engine.config import ACCEPTANCE, AUTO, LOSSY, METHODS, method_of
 from engine.trace.events import ACCEPTED, TESTED, Distribution, Round, RunFinished, RunStarted, Token
 from engine.trace.metrics import compute_metrics, equal_to_the_bit, first_divergence
-from engine.trace.noise import settled
+from engine.trace.noise import monotone_costs
 from engine.trace.trace import Trace
 
 SEGMENT = 24_000  # characters; a longer value is cut at its old end
@@ -35,7 +35,7 @@ class Feed:
         self._value = self._head()
 
     def add(self, text: str) -> str:
-        """``text``: lines that are new. Returns the value to send."""
+        """Adds ``text``, lines that are new, and returns the value to send."""
         self._parts.append(text)
         self._value += text
         if (len(self._value) > SEGMENT and len(self._parts) > OVERLAP) or len(self._value) > LONGEST:
@@ -61,68 +61,63 @@ class BranchFeed(Feed):
 
 
 def start(run: str | None, segment: int = 0, at: str = "") -> str:
-    """The first line of a value. ``run`` tells the page whether this is a new run or more of the same; without one,
-    ``at`` tells it from the value before."""
+    """Returns the first line of a value. ``run`` tells the page whether this is a new run or more of the same; without
+    one, ``at`` tells it from the value before."""
     return encode({"type": "start", "run": run, "segment": segment} | ({"at": at} if at else {})) + "\n"
 
 
 def status(kind: Kind, text: str = "", fraction: float | None = None, place: int | None = None) -> str:
-    """The one sentence of the stage. ``place``: the number of runs ahead, for the engine's status."""
+    """Returns the one sentence of the stage. ``place``: the number of runs ahead, for the engine's status."""
     return encode({"type": "status"} | fields(kind, text, fraction, place)) + "\n"
 
 
 def say(kind: Kind, text: str = "", fraction: float | None = None, place: int | None = None) -> str:
-    """A value that changes the sentence alone and leaves the run on the stage."""
+    """Returns a value that changes the sentence alone and leaves the run on the stage."""
     return start(None, 0, uuid.uuid4().hex) + status(kind, text, fraction, place)
 
 
 def about(started: RunStarted, recorded: bool = False, lean: bool = False, origin: str = "") -> str:
-    """``origin``: device and time of a run that was opened from a file."""
-    line = {"type": "about", "greedy": _greedy(started), "words": _words(started), "recorded": recorded}
-    prompt = " ".join(str(started.config.get("prompt", "")).split())
+    """Returns the line about a run. ``origin``: device and time of a run that was opened from a file."""
+    line = {"type": "about", "greedy": started.is_greedy, "words": _words(started), "recorded": recorded}
+    prompt = " ".join(started.prompt_text.split())
     if len(prompt) > PROMPT:
         prompt = prompt[:PROMPT].rstrip() + "…"
-    line |= {"temperature": short(_temperature(started)), "costs": _costs(started)}
-    if isinstance(most := started.config.get("max_new_tokens"), int):
-        line["most"] = most
-    if started.config.get("acceptance") == "block":
+    line |= {"temperature": short(started.temperature), "costs": _costs(started)}
+    if started.max_new_tokens is not None:
+        line["most"] = started.max_new_tokens
+    if started.acceptance == "block":
         line["block"] = True
-    if is_lossy(started.config):
+    if started.is_lossy:
         line["lossy"] = LOSSY[0].upper() + LOSSY[1:] + "."
-    line |= _drafted_by(started.config) | ({"exit": started.exit_layers} if started.exit_layers else {})
+    line |= _drafted_by(started) | ({"exit": started.exit_layers} if started.exit_layers else {})
     more = ({"lean": True} if lean else {}) | ({"origin": origin} if origin else {})
     if started.prefix:
         more["prefix"] = _prefix(started)
     return encode(line | {"prompt": prompt} | more) + "\n"
 
 
-def _temperature(started: RunStarted) -> float:
-    value = (started.config.get("sampling") or {}).get("temperature", 0)
-    return value if isinstance(value, int | float) else 0.0
-
-
 def _costs(started: RunStarted) -> dict | None:
-    """c and v, to predict with; ``once``: c is paid once a round. None where they were not measured, where several
-    drafters took turns, each with its own c, or where a pass scores more than the drafts."""
-    method = method_of(str(started.config.get("method")))
+    """Returns c and v, to predict with; ``once``: c is paid once a round. None where they were not measured, where
+    several drafters took turns, each with its own c, or where a pass scores more than the drafts."""
+    method = method_of(started.method)
     if started.costs is None or any(started.costs.draft_costs.values()) or method.is_window:
         return None
-    costs = settled(started.costs)
+    costs = monotone_costs(started.costs)
     v = {str(width): short(cost) for width, cost in sorted(costs.v.items())}
     return {"c": short(costs.c), "v": v, "once": method.drafts_at_once}
 
 
-def _drafted_by(config: dict) -> dict:
-    """The method, and the sizes of lookahead, in which its rounds are explained; of a trace they may be any value."""
-    method, sizes = config.get("method"), config.get("lookahead")
-    known = {"method": method} if isinstance(method, str) and method in METHODS else {}
-    if method in ("lookahead", AUTO) and isinstance(sizes, dict):
-        known["lookahead"] = {name: sizes[name] for name in ("window", "ngram") if isinstance(sizes.get(name), int)}
+def _drafted_by(started: RunStarted) -> dict:
+    """Returns the method, and the sizes of lookahead, in which its rounds are explained."""
+    known = {"method": started.method} if started.method in METHODS else {}
+    sizes = started.lookahead if started.method in ("lookahead", AUTO) else {}
+    if sizes:
+        known["lookahead"] = {name: sizes[name] for name in ("window", "ngram") if name in sizes}
     return known
 
 
 def complete(run: str, trace: Trace, recorded: bool = False, origin: str = "") -> str:
-    """A trace in one value: for a recorded run, or for a page that missed rounds."""
+    """Returns a trace in one value: for a recorded run, or for a page that missed rounds."""
     lean = sum(len(event.tokens) for event in trace.rounds) > LEAN
     text = start(run, -1) + about(trace.started, recorded, lean, origin) + rounds(trace.rounds, lean)
     text += end(trace.finished.reason if trace.finished else "lost", len(trace.emitted))
@@ -130,7 +125,7 @@ def complete(run: str, trace: Trace, recorded: bool = False, origin: str = "") -
 
 
 def branch(trace: Trace, lean: bool = False) -> str:
-    """The second lane, complete."""
+    """Returns the second lane, complete."""
     reason = trace.finished.reason if trace.finished else "lost"
     lines = branch_start(trace.started, uuid.uuid4().hex) + branch_rounds(trace.rounds, lean)
     return lines + branch_end(reason)
@@ -155,20 +150,20 @@ def no_branch() -> str:
 
 
 def _prefix(started: RunStarted) -> dict:
-    """The tokens that the output begins with: their text, and the forced one after them."""
+    """Returns the tokens that the output begins with: their text, and the forced one after them."""
     *before, forced = started.prefix
     line = {"id": forced.id, "text": forced.text} | ({"label": forced.label} if forced.label is not None else {})
     return {"text": "".join(token.text for token in before), "place": len(before), "forced": line}
 
 
 def replay(run: str, trace: Trace, baseline: Trace | None) -> str:
-    """A run from a file, with its numbers."""
+    """Returns a run from a file, with its numbers."""
     text = complete(run, trace, recorded=True, origin=run_facts.origin(trace))
     return text + numbers(trace, baseline, recorded=True)
 
 
 def numbers(run: Trace, baseline: Trace | None, **how) -> str:
-    """The numbers, and the comparison of the two texts where both runs are complete. ``how``: see tiles.tiles."""
+    """Returns the numbers, and compares the two texts where both runs are complete. ``how``: see tiles.tiles."""
     is_complete = tiles.speedup(run, baseline) is not None
     return tiles.tiles(run, baseline, **how) + "\n" + chosen(run) + (compared(run, baseline) if is_complete else "")
 
@@ -186,7 +181,7 @@ def end(reason: str, tokens: int) -> str:
 
 
 def chosen(run: Trace) -> str:
-    """What ran, with the drafters that auto chose; empty for one method."""
+    """Names what ran, with the drafters that auto chose; empty for one method."""
     rounds = [(TITLES.get(method, method), count) for method, count in compute_metrics(run).drafters.items()]
     if not rounds:
         return ""
@@ -197,10 +192,11 @@ def chosen(run: Trace) -> str:
 
 
 def compared(run: Trace, baseline: Trace) -> str:
-    """Did drafting change the text? At temperature 0 it must not; above, the two are different samples."""
+    """Compares the texts of a run and its baseline. At temperature 0 they must be equal; above, they are different
+    samples."""
     line: dict = {"type": "compared", "verdict": "same"}
     parted = first_divergence(run, baseline)
-    if not _greedy(run.started):
+    if not run.started.is_greedy:
         line["verdict"] = "sampled"
     elif parted:
         line |= {"verdict": "differs", "at": parted.position, "gap": short(parted.gap)}
@@ -210,35 +206,28 @@ def compared(run: Trace, baseline: Trace) -> str:
 
 
 def over() -> str:
-    """Nothing more will come; a page that misses rounds may ask for the complete run."""
+    """Returns the last line: nothing more will come, so a page that misses rounds may ask for the complete run."""
     return encode({"type": "over"}) + "\n"
 
 
-def _greedy(started: RunStarted) -> bool:
-    return not started.config.get("sampling", {}).get("temperature", 0)
-
-
 def _words(started: RunStarted, drafting: str = "") -> str:
-    """The line above the player: pair, drafting, temperature, device."""
-    config = started.config
-    rule, sizes = _rule(config.get("acceptance"), config), run_facts.lookahead_sizes(config)
-    temperature = config.get("sampling", {}).get("temperature", 0)
-    where = f"on {started.device.split(' ')[0]}"
-    parts = [started.pair, drafting or _drafting(config), sizes, rule, f"temperature {temperature:g}", where]
+    """Returns the line above the player: pair, drafting, temperature, device."""
+    temperature, where = f"temperature {started.temperature:g}", f"on {started.device.split(' ')[0]}"
+    sizes = run_facts.lookahead_sizes(started)
+    parts = [started.pair, drafting or _drafting(started), sizes, _rule(started), temperature, where]
     return " · ".join(part for part in parts if part)
 
 
-def _rule(name, config: dict) -> str:
-    """The acceptance rule where it is not that of the token; of a trace it may be any value."""
-    if name not in ("block", "typical"):
+def _rule(started: RunStarted) -> str:
+    """Names the acceptance rule where it is not that of the token."""
+    if started.acceptance == "token":
         return ""
-    return ", ".join(filter(None, [ACCEPTANCE[name].title, run_facts.typical_numbers(config)]))
+    return ", ".join(filter(None, [ACCEPTANCE[started.acceptance].title, run_facts.typical_numbers(started)]))
 
 
-def _drafting(config: dict) -> str:
-    method, gamma = config.get("method", ""), config.get("gamma")
-    title = TITLES.get(method, method)
-    if method == "none" or gamma is None:
+def _drafting(started: RunStarted) -> str:
+    title, gamma = TITLES.get(started.method, started.method), started.gamma
+    if started.method == "none" or gamma is None:
         return title
     return f"{title}, γ {gamma}" if gamma == AUTO else f"{title}, γ = {gamma}"
 
@@ -284,7 +273,8 @@ def _token(token: Token, refused: Token | None, lean: bool) -> dict:
 
 
 def _after_a_sibling(token: Token) -> bool:
-    """In a tree: p had been reduced by a refused sibling before this draft was tried, so accept is not min(1, p/q)."""
+    """Returns whether p had been reduced by a refused sibling in a tree before this draft was tried, so that accept is
+    not min(1, p/q)."""
     if None in (token.p, token.q, token.accept) or not token.q:
         return False
     return abs(min(1.0, token.p / token.q) - token.accept) > 1e-3

@@ -5,14 +5,15 @@ from collections.abc import Sequence
 
 from app.views.figures import Figure, axes, filled, level, mean_round, points
 from app.views.safe_json import short
-from app.views.tiles import limit, machine
+from app.views.tiles import machine
 from app.views.trees import has_trees
 from engine.config import method_of
 from engine.trace.events import CostModel
-from engine.trace.metrics import Interval, RunMetrics, compare
-from engine.trace.noise import STEADIEST, Speedup, about_costs, settled
+from engine.trace.metrics import Interval, RunMetrics, compare, compute_metrics
+from engine.trace.noise import STEADIEST, Speedup, about_costs, monotone_costs
 from engine.trace.speedup_model import best_gamma, idealised_speedup, interpolate
 from engine.trace.trace import Trace
+from engine.trace.verdicts import impossible
 
 MOST_GAMMA = 16  # how far the idealised curve is drawn
 IMPOSSIBLE = "The costs in this trace give some passes no time at all, so nothing can be predicted."
@@ -20,7 +21,7 @@ SAME_PACE = 0.5  # how far the plain step may have moved since the costs were me
 
 
 def prediction(run: Trace, baseline: Trace | None, speedup: Speedup | None) -> Figure:
-    """Measured beside predicted, and the formula with this run's numbers in it."""
+    """Charts measured and predicted speedup, with the formula filled in for this run."""
     costs = _costs(run)
     if costs is None:
         return Figure(note="This run's costs c and v(W) were not measured, so nothing can be predicted.")
@@ -40,17 +41,18 @@ def prediction(run: Trace, baseline: Trace | None, speedup: Speedup | None) -> F
     if result.efficiency is not None and speedup is not None:
         note += f" Engine efficiency, measured ÷ predicted: {result.efficiency:.2f}."
     if speedup is not None and not speedup.is_possible:
-        note += f" What was measured is noise, faster than {limit(run)}: measure again."
+        note += f" The measurement is noise, {impossible(compute_metrics(run).tau)}: measure again."
     return Figure(data, layout, note + steadiness(run, baseline))
 
 
 def _costs(run: Trace) -> CostModel | None:
-    """c and v without what cannot be."""
-    return run.started.costs and settled(run.started.costs)
+    """Returns c and v without impossible values."""
+    return run.started.costs and monotone_costs(run.started.costs)
 
 
 def _possible(run: Trace) -> bool:
-    """Whether every width costs more than 0. Otherwise a trace file could claim costs that predict infinite speed."""
+    """Returns whether every width costs more than 0; otherwise a trace file could claim costs that predict infinite
+    speed."""
     widths = {len(event.parents) + 1 for event in run.rounds} | set(range(1, MOST_GAMMA + 2))
     return all(interpolate(_costs(run).v, width) > 0 for width in widths)
 
@@ -61,7 +63,7 @@ def _bar(name: str, value: float, colour: str, pattern: str) -> dict:
 
 
 def _number(name: str, value: float) -> dict:
-    """The value at the right edge. Because at a bar's end it could cover the line at 1×."""
+    """Writes the value at the right edge; at the bar's end it could cover the line at 1×."""
     place = {"xref": "paper", "x": 1, "xanchor": "right", "y": name, "showarrow": False, "bgcolor": "@paper"}
     return place | {"text": f"{value:.2f}×", "font": {"color": "@ink", "size": 16}}
 
@@ -76,7 +78,7 @@ def _formula(run: Trace, predicted: float) -> str:
 
 
 def _drafting(run: Trace) -> str:
-    """Σ draft steps · c, filled in: a product for each drafter."""
+    """Fills in Σ draft steps · c: a product for each drafter."""
     costs, steps = _costs(run), Counter()
     for event in run.rounds:
         steps[costs.draft_cost(event.drafter)] += event.draft_steps
@@ -84,7 +86,7 @@ def _drafting(run: Trace) -> str:
 
 
 def scoring(run: Trace, baseline: Trace | None) -> Figure:
-    """v(W) as measured on the machine of the trace."""
+    """Charts v(W) as measured on the machine of the trace."""
     costs = _costs(run)
     if costs is None:
         return Figure(note="v(W) was not measured for this run.")
@@ -103,7 +105,7 @@ def scoring(run: Trace, baseline: Trace | None) -> Figure:
 
 
 def steadiness(run: Trace, baseline: Trace | None) -> str:
-    """A warning if the machine was busy during the run or while c and v were measured, or changed its speed since; else
+    """Warns if the machine was busy during the run or while c and v were measured, or changed its speed since; else
     empty."""
     costs = _costs(run)
     if busy := machine(run, baseline):
@@ -126,7 +128,7 @@ def steadiness(run: Trace, baseline: Trace | None) -> str:
 
 
 def idealised(run: Trace, numbers: RunMetrics) -> Figure:
-    """The speedup by draft length that α alone would give, with this machine's costs (Leviathan et al. 2023)."""
+    """Charts the speedup by draft length that α alone would give, with this machine's costs (Leviathan et al. 2023)."""
     costs, alpha = _costs(run), numbers.alpha
     if costs is None or alpha is None:
         return Figure(note="This curve needs a tested draft and measured costs.")
@@ -159,11 +161,11 @@ def _drafters(run: Trace) -> list[str]:
 
 
 def other_than_chains(run: Trace) -> str:
-    """Why γ · c + v(γ + 1) is not what a round of this run cost, the end of a sentence; empty where it is."""
+    """Says why γ · c + v(γ + 1) is not what a round of this run cost, as the end of a sentence; empty where it is."""
     drafters = _drafters(run)
     if len(drafters) > 1:
         return "here several drafters took turns"
-    if method_of(next(filter(None, drafters), run.started.config.get("method", ""))).drafts_at_once:
+    if method_of(next(filter(None, drafters), run.started.method)).drafts_at_once:
         return "here one step drafted a whole round"
     if has_trees(run):
         return "here a pass scored several drafts for one place"
@@ -171,12 +173,12 @@ def other_than_chains(run: Trace) -> str:
 
 
 def chain_cost(run: Trace, costs: CostModel) -> float:
-    """c of the one drafter of a run of chains."""
+    """Returns c of the one drafter of a run of chains."""
     return costs.draft_cost(*_drafters(run)[:1])
 
 
 def _best_lengths(alpha: Interval, c: float, costs: CostModel, speeds: Sequence[float]) -> list[int]:
-    """The draft lengths that may be the best: by both ends of α's interval, and within the spread of the costs."""
+    """Returns the draft lengths that may be best: by both ends of α's interval, within the spread of the costs."""
     ends = [best_gamma(share, c, costs.v, MOST_GAMMA) for share in (alpha.low, alpha.value, alpha.high)]
     least = max(speeds) / (1 + max(costs.spread, STEADIEST))
     close = [gamma for gamma, speed in enumerate(speeds) if speed >= least]

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from app.views.tiles import Spread, machine, speedup
 from engine.trace.metrics import compute_metrics, others_share
-from engine.trace.noise import about_machine, around
+from engine.trace.noise import about_machine, median_interval
 from engine.trace.trace import Trace
 
 Pair = tuple[Trace, Trace]  # a run and the baseline measured right after it
@@ -24,7 +24,8 @@ class Medians:
 
 
 def medians(pairs: Sequence[Pair]) -> Medians:
-    """``pairs``: complete measurements, in order. Those faster than they can be do not count where others can."""
+    """Summarises ``pairs``: complete measurements, in order. Impossibly fast ones do not count where others are
+    possible."""
     possible = [pair for pair in pairs if speedup(*pair).is_possible] or pairs
     noise = len(pairs) - len(possible)
     runs, plains = ([pair[lane] for pair in possible] for lane in (0, 1))
@@ -36,14 +37,14 @@ def medians(pairs: Sequence[Pair]) -> Medians:
         f"{_range(map(_speed, runs))} tokens/s with drafting and {_range(map(_speed, plains))} without."
     )
     if noise:
-        words += f" {noise} of the pairs came out faster than can be and {'do' if noise > 1 else 'does'} not count."
+        words += f" {noise} of the pairs came out impossibly fast and {'do' if noise > 1 else 'does'} not count."
     if not machine(run, plain):
         words = f"{words} {about_machine(others_share(*(trace for pair in pairs for trace in pair)))}".rstrip()
-    return Medians(run, plain, how, words, around(_speed(run) / _speed(plain), ratios))
+    return Medians(run, plain, how, words, median_interval(_speed(run) / _speed(plain), ratios))
 
 
 def _middle(traces: Sequence[Trace]) -> Trace:
-    """The one of median speed, of an even number the slower one in the middle."""
+    """Returns the trace of median speed; of an even number the slower one in the middle."""
     return sorted(traces, key=_speed)[(len(traces) - 1) // 2]
 
 

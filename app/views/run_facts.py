@@ -6,7 +6,8 @@ A trace file is untrusted: its settings can be any JSON, so every value is cut t
 from datetime import UTC, datetime
 from typing import Any
 
-from engine.config import LOSSY, is_lossy
+from engine.config import LOSSY
+from engine.trace.events import RunStarted
 from engine.trace.trace import Trace
 
 SAME_BITS = "checked at load: however a chain is divided into passes, a token's scores keep the same bits"
@@ -34,7 +35,7 @@ SETTINGS = {
 
 
 def facts(run: Trace) -> list[list[str]]:
-    """[name, value] pairs of everything the trace tells, without the prompt."""
+    """Lists everything that the trace tells, without the prompt, as [name, value] pairs."""
     started = run.started
     weights = [f"{name} {digest[:12]}" for name, digest in sorted(started.weights.items()) if digest]
     versions = [f"{name} {version}" for name, version in started.versions.items()]
@@ -44,7 +45,7 @@ def facts(run: Trace) -> list[list[str]]:
         ("Revision", started.revision),
         ("Weights (SHA-256)", ", ".join(weights)),
     ]
-    lines += _settings(started.config)
+    lines += _settings(started)
     lines += [
         ("Translation", started.translated.words if started.translated else ""),
         ("Early exit", "after {} of {} layers".format(*started.exit_layers) if started.exit_layers else ""),
@@ -64,7 +65,7 @@ def facts(run: Trace) -> list[list[str]]:
 
 
 def _forced(run: Trace) -> str:
-    """The token that was forced, here or in the branch beside; empty without one."""
+    """Names the token that was forced, here or in this run's branch; empty without one."""
     prefix = (run.branch or run).started.prefix
     if not prefix:
         return ""
@@ -74,7 +75,7 @@ def _forced(run: Trace) -> str:
 
 
 def _engine(run: Trace) -> str:
-    """The replica of a cluster that ran it, and the time of the way there and back; empty without a cluster."""
+    """Names the replica of a cluster that ran it, and the time of the way there and back; empty without a cluster."""
     extra = run.finished.extra if run.finished else {}
     replica, seconds = extra.get("replica"), extra.get("network_seconds")
     if not isinstance(replica, str):
@@ -83,7 +84,7 @@ def _engine(run: Trace) -> str:
 
 
 def origin(run: Trace) -> str:
-    """The origin of an opened run in one line: date, device, precision, versions."""
+    """Words the origin of an opened run in one line: date, device, precision, versions."""
     started = run.started
     versions = ", ".join(f"{name} {version}" for name, version in list(started.versions.items())[:3])
     revision = f"revision {started.revision[:12]}" if started.revision else ""
@@ -92,7 +93,7 @@ def origin(run: Trace) -> str:
 
 
 def when(at: str) -> str:
-    """An ISO 8601 moment to the minute, in UTC; empty for any other text.
+    """Words an ISO 8601 moment to the minute, in UTC; empty for any other text.
 
     >>> when("2026-11-21T10:43:34+00:00")
     '2026-11-21 10:43 UTC'
@@ -105,30 +106,25 @@ def when(at: str) -> str:
     return f"{moment:%Y-%m-%d %H:%M} UTC"
 
 
-def prompt(run: Trace) -> str:
-    return str(run.started.config.get("prompt", ""))
-
-
-def _settings(config: dict) -> list[tuple[str, str]]:
-    sampling = config.get("sampling")
-    more = {"typical": typical_numbers(config), "sizes": lookahead_sizes(config)}
-    more |= {"lossy": LOSSY} if is_lossy(config) else {}
-    known = config | more | (sampling if isinstance(sampling, dict) else {})
+def _settings(started: RunStarted) -> list[tuple[str, str]]:
+    sampling = started.config.get("sampling")
+    more = {"typical": typical_numbers(started), "sizes": lookahead_sizes(started)}
+    more |= {"lossy": LOSSY} if started.is_lossy else {}
+    known = started.config | more | (sampling if isinstance(sampling, dict) else {})
     return [
         (label, _words(known[key])) for key, (label, off) in SETTINGS.items() if known.get(key, off) not in (None, off)
     ]
 
 
-def typical_numbers(config: dict) -> str:
-    """ε and δ of a run with typical acceptance; empty for another rule."""
-    return _named({"ε": "epsilon", "δ": "delta"}, config) if config.get("acceptance") == "typical" else ""
+def typical_numbers(started: RunStarted) -> str:
+    """Names ε and δ of a run with typical acceptance; empty for another rule."""
+    return _named({"ε": "epsilon", "δ": "delta"}, started.config) if started.acceptance == "typical" else ""
 
 
-def lookahead_sizes(config: dict) -> str:
-    """W, N and G of a run with lookahead; empty for another method."""
-    sizes = config.get("lookahead")
-    is_known = config.get("method") == "lookahead" and isinstance(sizes, dict)
-    return _named({"W": "window", "N": "ngram", "G": "guesses"}, sizes) if is_known else ""
+def lookahead_sizes(started: RunStarted) -> str:
+    """Names W, N and G of a run with lookahead; empty for another method."""
+    sizes = {"W": "window", "N": "ngram", "G": "guesses"}
+    return _named(sizes, started.lookahead) if started.method == "lookahead" else ""
 
 
 def _named(fields: dict[str, str], values: dict) -> str:

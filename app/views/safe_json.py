@@ -5,12 +5,12 @@ import math
 
 
 def encode(value: dict) -> str:
-    """One line of ASCII JSON without ``<``: no tag can form, and a lone surrogate stays an escape."""
+    """Returns one line of ASCII JSON without ``<``: no tag can form, and a lone surrogate stays an escape."""
     return json.dumps(value, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c")
 
 
 def short(number: float | None) -> float | None:
-    """``number`` to six significant digits, enough for any chart; None for NaN and infinities."""
+    """Rounds ``number`` to six significant digits, enough for any chart; None for NaN and infinities."""
     if number is None or not math.isfinite(number):
         return None
     return float(f"{number:.6g}")

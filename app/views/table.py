@@ -11,8 +11,8 @@ BEST = "best"
 
 
 def sheet(caption: str, heads: Sequence[str], rows: Sequence[Sequence[str | tuple[str, str]]]) -> str:
-    """A cell is its text, or (text, mark) where it stands out: BEST, a verdict, "right" or "wrong", or NOISE, beside
-    which the page offers to measure again."""
+    """Returns a table as JSON. A cell is its text, or (text, mark) where it stands out: BEST, a verdict, "right" or
+    "wrong", or NOISE, beside which the page offers to measure again."""
     cells = [[cell if isinstance(cell, tuple) else (cell, "") for cell in row] for row in rows]
     return encode({"caption": caption, "heads": list(heads), "rows": cells})
 

@@ -5,11 +5,11 @@ from dataclasses import replace
 from app.views import lanes
 from app.views.safe_json import encode
 from app.views.totals import Totals
-from engine.trace.metrics import PARTS, Interval, compare, compute_metrics, largest_cost, others_share
+from engine.trace.metrics import PARTS, compare, compute_metrics, largest_cost, others_share
 from engine.trace.noise import NOISE, Speedup, about_machine
 from engine.trace.trace import Trace
+from engine.trace.verdicts import DASH, impossible, no_difference, number
 
-NEAR = 1.12  # a speedup that is certainly below it, and its inverse above, makes no difference
 RARELY = 0.35  # a share of accepted drafts below which they hardly pay at any cost
 TRY = {
     "draft": "try fewer drafts a round (γ), or a method that guesses more cheaply",
@@ -18,7 +18,6 @@ TRY = {
     "host": "try a larger model, for which this weighs less",
 }
 Spread = tuple[float, float]  # the 95 % interval of repeated pairs
-DASH = "–"
 ONCE = "one run each"
 
 
@@ -31,7 +30,8 @@ def tiles(
     spread: Spread | None = None,
     others: int = 0,
 ) -> str:
-    """A line of the stage's value: [number, note] for each number, the baseline's lane, a note on it, and a tone.
+    """Returns a line of the stage's value: [number, note] for each number, the baseline's lane, a note on it, and a
+    tone.
 
     ``measuring``: the baseline is running or comes next. ``recorded``: both were measured earlier. ``how``: the number
     of measurements, in words. ``others``: runs that came before the baseline was measured.
@@ -40,22 +40,22 @@ def tiles(
         return encode(_numbers(Totals(), measuring))
     ratio = speedup(run, baseline, spread)
     line = _numbers(Totals.of(run), measuring, others)
-    if "alone" not in line:
+    if "shared" not in line:
         line["tiles"]["speedup"] = _speedup(run, ratio, measuring, recorded, how)
     note = lanes.note(run, baseline) if ratio is not None else ""
     return encode(line | {"plain": lanes.lane(baseline), "note": note, "tone": ratio.tone if ratio else "level"})
 
 
 def live(run: Totals, baseline: Totals, measuring: bool) -> str:
-    """The same line of a run that goes on, or whose baseline does."""
+    """Returns this line for a run that goes on, or whose baseline does."""
     line = _numbers(run, measuring)
-    if run.rounds and "alone" not in line:
+    if run.rounds and "shared" not in line:
         line["tiles"]["speedup"] = _to_come(run) if measuring else list(_NOTHING_DRAFTED)
     return encode(line | {"plain": lanes.so_far(baseline), "note": "", "tone": "level"})
 
 
 def _numbers(run: Totals, measuring: bool, others: int = 0) -> dict:
-    """What needs no baseline. ``others``: as for `tiles`."""
+    """Returns the part of the line that needs no baseline. ``others``: as for `tiles`."""
     line = {"type": "numbers", "measuring": measuring}
     if not run.rounds:
         return line | {"tiles": {name: [DASH, ""] for name in ("alpha", "tau", "speed", "speedup")}}
@@ -67,13 +67,13 @@ def _numbers(run: Totals, measuring: bool, others: int = 0) -> dict:
     }
     if beside := run.others or others:
         numbers["speedup"] = ["No speedup", f"ran beside {_runs(beside)}"]
-        line |= {"alone": True, "measuring": False}
+        line |= {"shared": True, "measuring": False}
     return line | {"tiles": numbers}
 
 
 def speedup(run: Trace | None, baseline: Trace | None, spread: Spread | None = None) -> Speedup | None:
-    """Decode tokens/s of the run ÷ the baseline's; None unless both have ended without a Stop. ``spread``: of repeated
-    pairs, in place of what the times of the rounds suggest."""
+    """Returns decode tokens/s of the run ÷ the baseline's; None unless both have ended without a Stop. ``spread``: of
+    repeated pairs, in place of what the times of the rounds suggest."""
     traces = (run, baseline)
     if any(trace is None or trace.finished is None or trace.finished.reason == "cancelled" for trace in traces):
         return None
@@ -84,7 +84,7 @@ def speedup(run: Trace | None, baseline: Trace | None, spread: Spread | None = N
 
 
 def machine(run: Trace, baseline: Trace | None) -> str:
-    """A sentence on other programs that computed during a run or its baseline; empty for a quiet machine."""
+    """Returns a sentence on other programs that computed during a run or its baseline; empty for a quiet machine."""
     return about_machine(others_share(run, baseline))
 
 
@@ -102,19 +102,15 @@ def _runs(count: int) -> str:
 
 
 def verdict(run: Trace, baseline: Trace, recorded: bool = False, how: str = ONCE, spread: Spread | None = None) -> str:
-    """One sentence on the speedup; below 1× it names the largest cost. Empty without a speedup."""
+    """Returns one sentence on the speedup; below 1× it names the largest cost. Empty without a speedup."""
     ratio = speedup(run, baseline, spread)
     if ratio is None:
         return ""
     when = "measured then" if recorded else "measured just now"
     if ratio.tone == NOISE:
-        return f"Noise: this came out faster than {limit(run)}, which cannot be ({when}, {how}). Measure again."
+        return f"Noise: this is {impossible(compute_metrics(run).tau)} ({when}, {how}). Measure again."
     if ratio.tone == "level":
-        low, high = ratio.ends
-        if low >= 1 / NEAR and high <= NEAR:
-            return f"About as fast as without drafting ({ratio.value:.2f}×, {when}, {how})."
-        truth = f"in truth anything from {low:.2f} to {high:.2f}×"
-        return f"No certain difference: {ratio.value:.2f}×, {truth} ({when}, {how})."
+        return no_difference(ratio, f"{when}, {how}")
     if ratio.tone == "faster":
         return f"{_spent(run, baseline).capitalize()} without drafting ({when}, {how})."
     spent = _spent(run, baseline)
@@ -124,7 +120,7 @@ def verdict(run: Trace, baseline: Trace, recorded: bool = False, how: str = ONCE
 
 
 def _cause(run: Trace, baseline: Trace) -> str:
-    """One cause of a slowdown, and what to try; the milliseconds are in the Time tab."""
+    """Names one cause of a slowdown, and what to try; the milliseconds are in the Time tab."""
     ours = compute_metrics(run)
     if ours.alpha and ours.alpha.value < RARELY:
         held = f"Only {ours.alpha.value:.0%} of the tested guesses held"
@@ -133,14 +129,8 @@ def _cause(run: Trace, baseline: Trace) -> str:
     return f"Most of the extra time went into {PARTS[part]}: {TRY[part]}."
 
 
-def limit(run: Trace) -> str:
-    """Continues "faster than": the bound that a speedup above it breaks."""
-    tau = compute_metrics(run).tau
-    return f"its {number(tau, 2)} tokens a pass allow"
-
-
 def _spent(run: Trace, baseline: Trace) -> str:
-    """The time of both runs: of the text where both wrote the same number of tokens, else per token."""
+    """Words the time of both runs: of the text where both wrote the same number of tokens, else per token."""
     ours, plain = compute_metrics(run), compute_metrics(baseline)
     rates = [1 / numbers.tokens_per_second for numbers in (ours, plain)]
     if ours.tokens == plain.tokens:
@@ -170,19 +160,13 @@ def _alpha(run: Totals) -> list[str]:
 def _speedup(run: Trace, ratio: Speedup | None, measuring: bool, recorded: bool, how: str) -> list[str]:
     when = "recorded with it" if recorded else "measured just now"
     if ratio is not None and ratio.tone == NOISE:
-        return [NOISE, f"faster than {limit(run)}, which cannot be: measure again"]
+        return [NOISE, f"{impossible(compute_metrics(run).tau)}: measure again"]
     if ratio is not None:
-        return [f"{ratio.value:.2f}×", f"against no drafting, {when}, {how}"]
+        return [f"{ratio.value:.2f}×", f"compared with plain decoding, {when}, {how}"]
     if measuring:
         return _to_come(run)
     if run.started.prefix:
         return [DASH, "a branch is not measured against plain decoding"]
-    if run.started.config.get("method") == "none" or not any(event.gamma for event in run.rounds):
+    if run.started.method == "none" or not any(event.gamma for event in run.rounds):
         return list(_NOTHING_DRAFTED)
     return [DASH, "recorded without a complete baseline" if recorded else "stopped before both runs had ended"]
-
-
-def number(value: Interval | float | None, digits: int) -> str:
-    """A measured number in words for people."""
-    value = value.value if isinstance(value, Interval) else value
-    return DASH if value is None else f"{value:.{digits}f}"

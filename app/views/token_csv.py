@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 
 from app.views.table import csv_text
-from engine.config import is_lossy
 from engine.trace.events import Round, Token
 from engine.trace.trace import Trace
 
@@ -12,14 +11,14 @@ COLUMNS = ("round", "gamma", "position", "depth", "status", "id", "text", *NUMBE
 
 
 def tokens_csv(trace: Trace) -> str:
-    """A row a token, discarded ones too, those of a branch after those of the run. Numbers are written in full, absent
+    """Writes one row per token, discarded ones included; the branch's rows follow. Numbers are written in full, absent
     ones left empty."""
     lanes = [("run", trace)] + ([("branch", trace.branch)] if trace.branch else [])
     return csv_text(COLUMNS, ((*row, _exact(lane)) for name, lane in lanes for row in _rows(name, lane)))
 
 
 def _exact(trace: Trace) -> str:
-    return "lossy" if is_lossy(trace.started.config) else "exact"
+    return "lossy" if trace.started.is_lossy else "exact"
 
 
 def _rows(lane: str, trace: Trace) -> Iterator[tuple]:

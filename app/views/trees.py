@@ -17,7 +17,7 @@ NONE = Figure(note="This run drafted no tree.")
 
 
 def branches(event: Round) -> bool:
-    """Whether its drafts are more than a chain."""
+    """Returns whether the round's drafts are more than a chain."""
     return event.parents != tuple(range(len(event.parents)))
 
 
@@ -26,7 +26,7 @@ def has_trees(run: Trace | None) -> bool:
 
 
 def sizes(run: Trace) -> Figure:
-    """How many rounds had how many drafts."""
+    """Charts how many rounds had how many drafts."""
     trees = [event for event in run.rounds if branches(event)]
     if not trees:
         return NONE
@@ -49,7 +49,7 @@ def sizes(run: Trace) -> Figure:
 
 
 def by_rank(run: Trace) -> Figure:
-    """Accepted ÷ tested at each depth, a bar for each rank."""
+    """Charts accepted ÷ tested at each depth, a bar for each rank."""
     tested, accepted = Counter(), Counter()
     for depth, place, is_accepted in tested_drafts(filter(branches, run.rounds)):
         rank = min(place, LAST_RANK)

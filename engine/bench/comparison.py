@@ -127,7 +127,7 @@ class Comparison:
                 raise
 
     def _speeds(self) -> str:
-        """Of the turn that was measured last."""
+        """Words the speeds of the turn that was measured last."""
         turn = next(reversed(self.benchmark.samples.values()))
         speeds = (f"{_label(*system)} {sample.tokens / sample.seconds:.1f}" for system, sample in turn.items())
         return f"tokens/s {', '.join(speeds)}"
@@ -143,7 +143,7 @@ class Comparison:
         return [fastest([turns[i, repeat][of] for repeat in repeats]) for i in range(self._finished())]
 
     def results(self) -> Results:
-        """Of the settings of one system those of the fastest end to end."""
+        """Returns the results so far; each system has its setting that is the fastest end to end."""
         categories = [prompt.category for prompt in self.prompts[: self._finished()]]
         results = Results(categories, {}, greedy=self.settings.temperature == 0)
         for system in self.systems:

@@ -15,7 +15,7 @@ import numpy as np
 
 from engine.bench.sample import BASELINE, UNTRACED, Sample
 from engine.trace.events import CostModel
-from engine.trace.noise import Speedup, around, ceiling
+from engine.trace.noise import Speedup, ceiling, median_interval
 from engine.trace.speedup_model import predicted_speedup
 
 ALL = "all"
@@ -75,7 +75,7 @@ def _of_few(ours: np.ndarray, theirs: np.ndarray) -> list[float] | None:
     (a, s), (b, t) = ours.T, theirs.T
     with np.errstate(divide="ignore", invalid="ignore"):
         ratios = a * t / (s * b)
-    ends = around(ratio(ours, theirs), ratios[np.isfinite(ratios) & (ratios > 0)].tolist())
+    ends = median_interval(ratio(ours, theirs), ratios[np.isfinite(ratios) & (ratios > 0)].tolist())
     return list(ends) if ends else None
 
 
@@ -225,7 +225,7 @@ def show(value: float | None, form: str) -> str:
 
 
 def _speedup(row: dict) -> str:
-    """With its interval. Only of a method of ours in the target's own precision does τ bound it."""
+    """Words a speedup with its interval. τ bounds it only for a method of ours in the target's own precision."""
     if row["speedup"] is None or row["method"] == BASELINE:
         return show(row["speedup"], ".2f")
     is_bounded = row["c"] is not None and ":" not in row["method"] and row["tau"]

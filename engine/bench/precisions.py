@@ -74,7 +74,8 @@ def store(target: str, distances: dict[str, Distance], file: Path | None = None)
 
 
 def known(target: str) -> dict[str, Distance]:
-    """Those measured here for the target of this hash, else those shipped; empty if neither is there."""
+    """Returns the distances measured here for the target of this hash, else the shipped ones; empty if there are
+    neither."""
     for folder in (cache_root() / "precisions", _SHIPPED):
         try:
             if stored := read_json(folder / f"{target}.json"):

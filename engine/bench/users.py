@@ -99,7 +99,7 @@ class ManyUsers:
 
     @property
     def cells(self) -> list[Cell]:
-        """In the order of measuring."""
+        """The cells in the order of measuring."""
         s, cells = self.settings, []
         for repeat in range(s.repeats):
             for i, users in enumerate(s.users):

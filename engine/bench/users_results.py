@@ -37,7 +37,7 @@ class Served:
 
     @classmethod
     def of(cls, saved: Mapping) -> "Served":
-        """From what ``asdict`` gave, read from JSON. KeyError, TypeError or ValueError for anything else."""
+        """Makes a row of what ``asdict`` gave, read from JSON. KeyError, TypeError or ValueError for anything else."""
         values = {field.name: _tuples(saved[field.name]) for field in fields(cls) if field.name != "busy"}
         values |= {} if saved.get("busy") is None else {"busy": saved["busy"]}
         numbers = [value for name, value in values.items() if name not in _LISTS]
@@ -93,7 +93,7 @@ class UsersRow:
 
 
 def rows(served: Mapping[tuple[int, str], Sequence[Served]], is_greedy: bool) -> list[UsersRow]:
-    """By (users, method)."""
+    """Returns the rows, sorted by users and method."""
     fewest = served.get((min((users for users, _ in served), default=0), BASELINE), ())
     return [
         _row(users, method, repeats, served.get((users, BASELINE), ()), fewest, is_greedy)

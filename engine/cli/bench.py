@@ -10,13 +10,13 @@ import typer
 from engine.cli import options
 from engine.cli.console import say
 from engine.cli.progress import progress
-from engine.config import AUTO, RunConfig, SamplingParams
+from engine.config import AUTO, DEFAULT_PAIR, RunConfig, SamplingParams
 from engine.errors import BadInput
 
 
 def compare(
     prompts: options.Prompts,
-    pair: options.Pair = "smollm2-135m",
+    pair: options.Pair = DEFAULT_PAIR,
     methods: Annotated[
         str,
         typer.Option(
@@ -41,7 +41,7 @@ def compare(
     no_trace: Annotated[bool, typer.Option("--no-trace", help="Every method of ours also with tracing off.")] = False,
     out: Annotated[Path | None, typer.Option(metavar="FILE.json", help="Where the numbers go.")] = None,
 ):
-    """Measure methods beside plain decoding and transformers, interleaved in one process."""
+    """Compare methods with plain decoding and transformers, interleaved in one process."""
     options.check_writable(out)
     length, sampling = options.parse_gamma(gamma), SamplingParams(temperature)
     RunConfig("-", gamma=length, sampling=sampling, max_new_tokens=max_new_tokens, seed=seed)
@@ -116,7 +116,7 @@ def random_models(
     out: Annotated[Path, typer.Option(metavar="FILE.jsonl", help="Kept part by part; a table goes beside it.")],
     names: Annotated[str, typer.Option("--shapes", help="Commas between; none is empty.")] = "135M,1.5B,8B,32B",
     contexts: Annotated[str, typer.Option(help="Tokens before the first timed one; commas between.")] = "256,4096",
-    pair: Annotated[str, typer.Option(help="A real pair to measure as well; none is empty.")] = "smollm2-135m",
+    pair: Annotated[str, typer.Option(help="A real pair to measure as well; none is empty.")] = DEFAULT_PAIR,
     prompts: Annotated[Path, typer.Option(metavar="FILE.jsonl")] = Path("assets/data/prompts.jsonl"),
     limit: Annotated[int, typer.Option(min=1, help="Prompts for the real pair.")] = 12,
     tokens: Annotated[int, typer.Option(min=8, max=4_096)] = 128,

@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from engine.config import LOSSY, is_lossy
+from engine.config import LOSSY
 from engine.trace.events import STATUSES, CostModel, Event, Round, RunStarted, Token
 from engine.trace.metrics import (
     PARTS,
@@ -26,6 +26,7 @@ from engine.trace.metrics import (
 )
 from engine.trace.noise import NOISE, Speedup
 from engine.trace.trace import Trace
+from engine.trace.verdicts import DASH, impossible, no_difference, number
 
 # status -> (its mark where the terminal has no Unicode, style)
 STATUS_STYLES = {
@@ -163,9 +164,9 @@ def _print_rows(console: Console, rows: Iterable[tuple[str, str]]) -> None:
 
 def _rows(trace: Trace, s: RunMetrics):
     started = trace.started
-    settings, reason = started.config, trace.finished.reason if trace.finished else "being cut off"
-    yield "run", f"{settings.get('method')} on {started.pair}, {started.dtype}, {started.device}"
-    if is_lossy(settings):
+    reason = trace.finished.reason if trace.finished else "being cut off"
+    yield "run", f"{started.method or 'unknown method'} on {started.pair}, {started.dtype}, {started.device}"
+    if started.is_lossy:
         yield "LOSSY", LOSSY
     if started.translated:
         yield "translation", started.translated.words
@@ -187,7 +188,7 @@ def _rows(trace: Trace, s: RunMetrics):
         yield "rounds drafted by", ", ".join(f"{method}: {n}" for method, n in s.drafters.items())
     if s.wasted is not None:
         yield "wasted work", f"{s.wasted:.1%} of what was scored"
-    yield "decode speed", f"{_number(s.tokens_per_second, 1)} tokens/s, {_number(s.end_to_end, 1)} with the prompt"
+    yield "decode speed", f"{number(s.tokens_per_second, 1)} tokens/s, {number(s.end_to_end, 1)} with the prompt"
     if s.ttft is not None:
         yield "first token after", f"{_time(s.ttft)}, of which the prompt took {_time(s.prefill)}"
     yield "time", ", ".join(f"{PARTS[part]} {_share(t, sum(s.time.values()))}" for part, t in s.time.items())
@@ -204,22 +205,21 @@ def comparison(console: Console, trace: Trace, baseline: Trace) -> None:
     """Prints the comparison with the baseline; below 1× it names the largest cost."""
     result = compare(trace, baseline)
     ours, plain = compute_metrics(trace), compute_metrics(baseline)
-    speeds = f"{_number(ours.tokens_per_second, 1)} against {_number(plain.tokens_per_second, 1)} tokens/s"
+    speeds = f"{number(ours.tokens_per_second, 1)} against {number(plain.tokens_per_second, 1)} tokens/s"
     _print_rows(console, [
         ("measured speedup", f"{_measured(result.speedup)}, {speeds} without drafting, one run each"),
-        ("predicted", f"{_number(result.predicted, 2)}×, efficiency {_number(result.efficiency, 2)}"),
+        ("predicted", f"{number(result.predicted, 2)}×, efficiency {number(result.efficiency, 2)}"),
         ("first divergence", _divergence(trace, baseline, result.divergence)),
     ])  # fmt: skip
     console.print(Text(verdict(result.speedup, ours, plain)), soft_wrap=True)
 
 
 def _measured(speedup: Speedup | None) -> str:
-    return "–" if speedup is None else speedup.words
+    return DASH if speedup is None else speedup.words
 
 
 def _divergence(trace: Trace, baseline: Trace, divergence) -> str:
-    sampling = trace.started.config.get("sampling") or {}
-    if sampling.get("temperature"):
+    if not trace.started.is_greedy:
         return "not looked for: at a temperature above 0 the two draw differently from the same distribution"
     if divergence is None:
         return "none, the same tokens" + (", from logits equal to the bit" if equal_to_the_bit(trace, baseline) else "")
@@ -232,9 +232,9 @@ def verdict(speedup: Speedup | None, ours: RunMetrics, plain: RunMetrics) -> str
     if speedup is None:
         return "Too few tokens to compare."
     if speedup.tone == NOISE:
-        return f"Noise: faster than {ours.tau.value:.2f} tokens a pass allow. Measure again."
+        return f"Noise: this is {impossible(ours.tau)}. Measure again."
     if speedup.tone == "level":
-        return f"About as fast as without drafting ({speedup.value:.2f}×)."
+        return no_difference(speedup)
     compared = f"{speedup.value:.2f}× the speed of the same engine without drafting."
     if speedup.tone == "faster":
         return f"Faster here: {compared}"
@@ -250,13 +250,9 @@ def _interval(x: Interval) -> str:
     return f"{x.value:.2f} (95 %: {x.low:.2f}–{x.high:.2f})"
 
 
-def _number(value: float | None, digits: int) -> str:
-    return "–" if value is None else f"{value:.{digits}f}"
-
-
 def _time(seconds: float | None) -> str:
     if seconds is None:
-        return "–"
+        return DASH
     return f"{seconds:.2f} s" if seconds >= 1 else f"{1000 * seconds:.1f} ms"
 
 

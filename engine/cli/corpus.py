@@ -7,6 +7,7 @@ import typer
 
 from engine.cli import options
 from engine.cli.console import say
+from engine.config import DEFAULT_PAIR
 from engine.errors import BadInput
 
 
@@ -15,7 +16,7 @@ def corpus(
         list[Path] | None,
         typer.Argument(metavar="FILES", help="Texts in UTF-8, or .npz files of `training sample`, for the replies."),
     ] = None,
-    pair: options.Pair = "smollm2-135m",
+    pair: options.Pair = DEFAULT_PAIR,
     out: Annotated[Path | None, typer.Option(metavar="FILE.npz", help="Elsewhere than where the pair looks.")] = None,
     remove: Annotated[bool, typer.Option("--remove", help="Go back to the corpus shipped with the pair.")] = False,
 ):

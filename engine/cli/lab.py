@@ -9,7 +9,7 @@ import typer
 from engine.cli import options
 from engine.cli.console import say
 from engine.cli.progress import progress
-from engine.config import AUTO, RunConfig, SamplingParams
+from engine.config import AUTO, DEFAULT_PAIR, RunConfig, SamplingParams
 from engine.errors import BadInput
 from engine.trace.noise import about_machine
 
@@ -28,10 +28,10 @@ def sweep(
     max_new_tokens: options.NewTokens = 96,
     out: options.Resumed = None,
     table: Annotated[Path | None, typer.Option("--csv", metavar="FILE.csv", help="The table.")] = None,
-    pair: options.Pair = "smollm2-135m", seed: options.Seed = 0,
+    pair: options.Pair = DEFAULT_PAIR, seed: options.Seed = 0,
     device: options.Device = AUTO, precision: options.Precision = AUTO,
 ):  # fmt: skip
-    """Every method at every draft length and temperature on every kind of text, each beside plain decoding."""
+    """Every method at every draft length and temperature on every kind of text, each compared with plain decoding."""
     from engine.bench.prompts import read_prompts
     from engine.bench.sweep import Grid, Sweep
     from engine.bench.sweep_results import leaders, markdown, to_csv
@@ -121,10 +121,10 @@ def synthetic(
     max_new_tokens: options.NewTokens = 96,
     prompt: str = "Tell me about dogs.",
     out: options.Resumed = None,
-    pair: options.Pair = "smollm2-135m", seed: options.Seed = 0,
+    pair: options.Pair = DEFAULT_PAIR, seed: options.Seed = 0,
     device: options.Device = AUTO, precision: options.Precision = AUTO,
 ):  # fmt: skip
-    """Measured beside predicted speedup for an α set by hand. The text is not the model's and is not shown."""
+    """Measured and predicted speedup for an α set by hand. The text is not the model's and is not shown."""
     from engine.bench.fixed_acceptance import measure
     from engine.bench.metrics import show, table, table_row
     from engine.trace.speedup_model import expected_tokens, idealised_speedup
@@ -148,7 +148,7 @@ def shapes(
     temperature: options.Temperature = 0.0,
     limit: options.Limit = 12,
     max_new_tokens: options.NewTokens = 96,
-    pair: options.Pair = "smollm2-135m", seed: options.Seed = 0,
+    pair: options.Pair = DEFAULT_PAIR, seed: options.Seed = 0,
     device: options.Device = AUTO, precision: options.Precision = AUTO,
 ):  # fmt: skip
     """A chain and a tree of one EAGLE head: timed here, and predicted where one more row costs --slope of a step.
@@ -188,7 +188,7 @@ def exits(
     limit: options.Limit = 12,
     max_new_tokens: options.NewTokens = 48,
     out: Annotated[Path | None, typer.Option(metavar="FILE.json", help="Where the numbers are stored, too.")] = None,
-    pair: options.Pair = "smollm2-135m", device: options.Device = AUTO, precision: options.Precision = AUTO,
+    pair: options.Pair = DEFAULT_PAIR, device: options.Device = AUTO, precision: options.Precision = AUTO,
 ):  # fmt: skip
     """How often the target's state after each of its layers already says the next word, and the cost of that depth."""
     from engine.bench.exits import measure, to_json
@@ -213,7 +213,7 @@ def precisions(
     limit: options.Limit = None,
     max_new_tokens: options.NewTokens = 64,
     out: Annotated[Path | None, typer.Option(metavar="FILE.json", help="Where the numbers are stored, too.")] = None,
-    pair: options.Pair = "smollm2-135m",
+    pair: options.Pair = DEFAULT_PAIR,
 ):  # fmt: skip
     """How far int8 and int4 are from fp32, on the answers that fp32 writes. The page then says so beside each."""
     from engine.bench.metrics import table, table_row

@@ -20,7 +20,7 @@ from engine import __version__
 from engine.cli import bench, corpus, lab, options, training
 from engine.cli.console import costs_line, pairs_table, say, screen
 from engine.cli.progress import progress
-from engine.config import AUTO, LookaheadSizes, RunConfig, SamplingParams
+from engine.config import AUTO, DEFAULT_PAIR, LookaheadSizes, RunConfig, SamplingParams
 from engine.errors import BadInput
 
 app = options.Commands(
@@ -116,7 +116,7 @@ def _follow(job, printer=None):
 @app.command()
 def run(
     prompt: Annotated[str, typer.Argument(help="The question or text for the model.")],
-    pair: options.Pair = "smollm2-135m",
+    pair: options.Pair = DEFAULT_PAIR,
     method: Annotated[str, typer.Option(help=f"{options.METHOD_LIST}, or auto: the best for each round.")] = AUTO,
     gamma: options.Gamma = AUTO,
     temperature: options.Temperature = 0.0,
@@ -148,11 +148,22 @@ def run(
 ):
     """Answer a prompt and show every drafted token with its verdict."""
     config = RunConfig(
-        prompt, pair, method, options.parse_gamma(gamma),
-        SamplingParams(temperature, top_k, top_p, min_p, repetition_penalty),
-        max_new_tokens, seed, tuple(stop or ()), not raw, system, thinking, acceptance=acceptance,
-        lookahead=LookaheadSizes(window, ngram_size, guesses), epsilon=epsilon, delta=delta,
-    )  # fmt: skip
+        prompt,
+        pair,
+        method,
+        gamma=options.parse_gamma(gamma),
+        sampling=SamplingParams(temperature, top_k, top_p, min_p, repetition_penalty),
+        max_new_tokens=max_new_tokens,
+        seed=seed,
+        stop=tuple(stop or ()),
+        chat=not raw,
+        system=system,
+        thinking=thinking,
+        acceptance=acceptance,
+        lookahead=LookaheadSizes(window, ngram_size, guesses),
+        epsilon=epsilon,
+        delta=delta,
+    )
     options.check_writable(trace)
     _check_method(pair, method)
 
@@ -272,7 +283,7 @@ def fetch(pair: Annotated[str, typer.Argument(help="A pair of `pairs`.")]):
 
 @app.command()
 def calibrate(
-    pair: options.Pair = "smollm2-135m",
+    pair: options.Pair = DEFAULT_PAIR,
     device: options.Device = AUTO,
     precision: options.Precision = AUTO,
     again: Annotated[bool, typer.Option("--again", help="Measure again even if costs are cached.")] = False,

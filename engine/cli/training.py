@@ -11,7 +11,7 @@ import typer
 from engine.cli.console import say
 from engine.cli.options import Commands, parse_list
 from engine.cli.progress import progress
-from engine.config import AUTO
+from engine.config import AUTO, DEFAULT_PAIR
 from engine.errors import BadInput
 
 # Large tensors come and go in every update. In 4 KiB pages the kernel took as long to map them as the model to
@@ -51,7 +51,7 @@ def _known(student: str) -> str:
 @app.command()
 def prompts(
     count: Annotated[int, typer.Option(min=1, help="Attempts; a tenth or so is unusable.")] = 2000,
-    pair: Pair = "smollm2-135m", work: Work = None, device: Device = AUTO, seed: Seed = 0, slots: Slots = 16,
+    pair: Pair = DEFAULT_PAIR, work: Work = None, device: Device = AUTO, seed: Seed = 0, slots: Slots = 16,
     precision: Precision = AUTO,
 ):  # fmt: skip
     """Let the target write questions, each on a line of WORK/prompts.jsonl."""
@@ -81,7 +81,7 @@ def prompts(
 @app.command()
 def tasks(
     count: Annotated[int, typer.Option(min=1)] = 2000,
-    samples: Files = None, pair: Pair = "smollm2-135m", work: Work = None, seed: Seed = 0,
+    samples: Files = None, pair: Pair = DEFAULT_PAIR, work: Work = None, seed: Seed = 0,
 ):  # fmt: skip
     """Make requests about texts (summarise, rewrite, quote …) of the target's own replies, into WORK/tasks.jsonl."""
     from engine.runtime.engine import load_tokenizer
@@ -104,7 +104,7 @@ def sample(
     prompts: Annotated[list[Path] | None, typer.Option(metavar="FILE.jsonl", help="May be given again.")] = None,
     count: Annotated[int | None, typer.Option(min=1, help="Replies; one for each prompt unless told.")] = None,
     max_new_tokens: Annotated[int, typer.Option(min=1)] = 256,
-    pair: Pair = "smollm2-135m", work: Work = None, device: Device = AUTO, seed: Seed = 0, slots: Slots = 16,
+    pair: Pair = DEFAULT_PAIR, work: Work = None, device: Device = AUTO, seed: Seed = 0, slots: Slots = 16,
     precision: Precision = AUTO,
 ):  # fmt: skip
     """Let the target answer at temperatures 0, 0.7 and 1, into WORK/samples/samples.npz."""
@@ -142,7 +142,7 @@ def distil(
     tv: Annotated[float, typer.Option(min=0.0, max=1.0, help="Share of total variation in the loss.")] = 0.0,
     start: Annotated[Path | None, typer.Option(metavar="DIR", help="WORK/STUDENT, or an exported draft.")] = None,
     precision: Annotated[str, typer.Option(help="Of the target whose states are read: fp32, bf16 or fp16.")] = AUTO,
-    samples: Files = None, pair: Pair = "smollm2-135m", work: Work = None, device: Device = AUTO, seed: Seed = 0,
+    samples: Files = None, pair: Pair = DEFAULT_PAIR, work: Work = None, device: Device = AUTO, seed: Seed = 0,
 ):  # fmt: skip
     """Train a draft on the samples, resuming from its last checkpoint; logs α on held-out prompts as it goes."""
     from engine.training.distil import Data, Recipe, train
@@ -179,7 +179,7 @@ def _layers(text: str) -> tuple[int, ...]:
 def export(
     student: Student,
     out: Annotated[Path, typer.Option(metavar="DIR", help="A new folder, or an older draft to replace.")],
-    bits: Bits = 16, samples: Files = None, pair: Pair = "smollm2-135m", work: Work = None, device: Device = AUTO,
+    bits: Bits = 16, samples: Files = None, pair: Pair = DEFAULT_PAIR, work: Work = None, device: Device = AUTO,
 ):  # fmt: skip
     """Write a trained draft as safetensors with its config and model card."""
     from engine.training import export as stage
@@ -222,7 +222,7 @@ def evaluate(
     gamma: Annotated[int, typer.Option(min=1, max=16, help="Fixed, so that every position is tried.")] = 4,
     max_new_tokens: Annotated[int, typer.Option(min=1)] = 128,
     limit: Annotated[int | None, typer.Option(min=1)] = None,
-    pair: Pair = "smollm2-135m", work: Work = None, device: Device = AUTO,
+    pair: Pair = DEFAULT_PAIR, work: Work = None, device: Device = AUTO,
 ):  # fmt: skip
     """Count α by draft position, τ and speedup in the real loop at temperatures 0 and 1."""
     from engine.bench.prompts import read_prompts

@@ -78,7 +78,7 @@ class DrafterSetup:
 
     @staticmethod
     def greedy(vocab_size: int, capacity: int, device: str, policy: DraftPolicy | None = None) -> "DrafterSetup":
-        """Of a greedy run without a penalty."""
+        """Returns the setup of a greedy run without a repetition penalty."""
         return DrafterSetup(SamplingParams(), vocab_size, Uniforms(0, capacity), None, capacity, device, policy)
 
 

@@ -19,7 +19,7 @@ class ContextIndex:
         self._places = _sorted_places(tokens)
 
     def fork(self) -> "ContextIndex":
-        """As a runner's; a text has no state, so every run reads this one."""
+        """Returns itself, because a text has no state: every run reads this one. See `Runner.fork`."""
         return self
 
     def matches(self, context: Sequence[int]) -> Iterator[np.ndarray]:

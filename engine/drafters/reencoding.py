@@ -67,5 +67,5 @@ class ReencodingDrafter(ForeignModelDrafter):
         return self._ids[: self._accepted]
 
     def commit(self, accepted: int) -> None:
-        """Those of the draft's tokens stay that lie in the accepted text with all their bytes."""
+        """Keeps the draft's tokens whose bytes all lie in the accepted text."""
         super().commit(self._drafted_before(self._token_ends[accepted - 1] + 1) if accepted else 0)

@@ -93,7 +93,7 @@ def engine_runs(
     rules: Rules = TRUE_RULES,
     cancelled: Callable[[], bool] = lambda: False,
 ) -> Runs:
-    """The same for a real pair."""
+    """Returns seed → rounds as `toy_runs` does, for a real pair."""
     spare = 1 if config.gamma == AUTO else max(1, config.gamma)  # a run's last positions get shorter drafts
     short = replace(config, max_new_tokens=length + spare, trace=False)
 

@@ -108,8 +108,8 @@ def block_rules(
     last: Callable = lambda passes, steps: torch.where(passes, steps + 1, 0).amax(),
     closing_row: Callable = residual,
 ) -> Rules:
-    """The same for `verify_block`. ``last``: how many drafts are accepted, from those that passed. ``closing_row``: the
-    row of the closing token from p, q and p_i."""
+    """Returns rules with `verify_block` in parts that a mutant replaces. ``last``: how many drafts are accepted, from
+    those that passed. ``closing_row``: the row of the closing token from p, q and p_i."""
 
     def verify(p, q, tokens, u, u_closing) -> Verdict:
         right = verify_block(p, q, tokens, u, u_closing)
@@ -131,9 +131,9 @@ def traversal_rules(
     weight: Callable = lambda over, w, q_x: over / (over + 1 - w) if w < 1 else 1.0,
     sibling_row: Callable = residual,
 ) -> Rules:
-    """The same for `verify_traversal`, from node to node. ``test_q`` as in `rules`. Of a node whose child has failed:
-    ``weight`` from S, the weight before and the child's q(y); ``sibling_row`` from its row, the child's q and the
-    weight before."""
+    """Returns rules with `verify_traversal`, from node to node, in parts that a mutant replaces. ``test_q`` as in
+    `rules`. For a node whose child has failed: ``weight`` from S, the weight before and the child's q(y);
+    ``sibling_row`` from its row, the child's q and the weight before."""
 
     def verify(p, q, tokens, parents, u, u_closing) -> Verdict:
         q = one_hot(tokens, p.shape[-1]) if q is None else q

@@ -23,7 +23,7 @@ from engine.drafters.base import Draft, Drafter, DrafterSetup
 from engine.files import read_json, write_atomically
 from engine.models.runner import Runner
 from engine.trace.events import CostModel
-from engine.trace.noise import has_dips, settled
+from engine.trace.noise import has_dips, monotone_costs
 from engine.weights.specs import ModelSpec
 
 WIDTHS = (1, 2, 3, 4, 5, 6, 8, 12, 16)
@@ -73,7 +73,7 @@ def measure(
     best = {key: min(seconds) for key, seconds in times.items()}
     spread = statistics.median(times[1]) / best[1] - 1
     c = best.get("draft", 0.0) / steps / best[1]
-    return settled(CostModel(c, {w: best[w] / best[1] for w in widths}, context, best[1], spread))
+    return monotone_costs(CostModel(c, {w: best[w] / best[1] for w in widths}, context, best[1], spread))
 
 
 def timings(

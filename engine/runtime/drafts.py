@@ -105,7 +105,7 @@ class Drafts:
         return tuple(name for name in methods(self.pair) if not METHODS[name].shares and self._can_draft(name))
 
     def _competing(self, *reads: str) -> tuple[str, ...]:
-        """Of these the ones that auto chooses from, by what they read."""
+        """Returns the methods that auto may choose and that read one of ``reads``."""
         kinds = ((name, METHODS[name]) for name in methods(self.pair) if not METHODS[name].shares)
         return tuple(name for name, kind in kinds if kind.competes and kind.reads in reads and self._can_draft(name))
 
@@ -156,8 +156,8 @@ class Drafts:
         return [note for name, note in self._models.notes.items() if name in names]
 
     def hashes(self, method: str) -> dict[str, str]:
-        """Of the loaded weights: of the target, and of the method's draft or corpus if it has one; auto has them
-        all."""
+        """Returns hashes of the loaded weights: the target's, and those of the method's draft or corpus if it has one;
+        auto has them all."""
         known, draft = self._models.hashes, draft_of(method)
         hashes = {"target": known[self._models.target.folder]}
         if method == AUTO:

@@ -43,7 +43,7 @@ class Job:
     """Named runs, or one piece of ``work`` with the engine of the first config, and everything that they report.
 
     ``id``: for the server's log. ``log``: (name, event) in order. ``progress``: of loading or calibrating, None while
-    events come. ``error``: what the job ended with, without its traceback. ``is_late``: it was ended by its limit of
+    events come. ``error``: what the job ended with, without its traceback. ``timed_out``: it was ended by its limit of
     ``seconds``, which count from the first event, because loading a model is not the reader's doing. ``on_end`` is
     called once, before the readers see the end. A warm-up belongs to no visitor and so has no place in the queue.
     ``may_share``: other jobs may share its passes; ``sharing_jobs``: how many did. With one or more its runs after the
@@ -66,7 +66,7 @@ class Job:
         self.log: list[tuple[str, object]] = []
         self.progress: Progress | None = None
         self.error: EngineError | None = None
-        self.is_cancelled = self.is_done = self.is_late = False
+        self.is_cancelled = self.is_done = self.timed_out = False
         self.may_share, self.sharing_jobs = may_share, 0
         self._worker, self._on_end = worker, on_end
         self._deadline: float | None = None
@@ -110,7 +110,7 @@ class Job:
 
     @property
     def name(self) -> str:
-        """Of the newest event, or of the first config."""
+        """The name of the newest event's run, or of the first config."""
         return self.log[-1][0] if self.log else self.configs[0][0]
 
     def place(self) -> int:
@@ -177,7 +177,7 @@ class Job:
     def should_stop(self) -> bool:
         """The engine asks this before every round."""
         if self._deadline is not None and time.monotonic() > self._deadline and not self.is_cancelled:
-            self.is_late = self.is_cancelled = True
+            self.timed_out = self.is_cancelled = True
         return self.is_cancelled
 
     def end(self, error: EngineError | None = None) -> None:

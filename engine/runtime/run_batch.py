@@ -15,26 +15,21 @@ class NoRoom(Unavailable):
     """The memory does not suffice for one more run beside those under way."""
 
 
-class RunBatch:
-    """``most``: requests at once. Each is known by a name that the caller chooses. ``prompts_first``: as of `Batch`."""
+class RunBatch(Batch):
+    """A batch of requests on one engine, of at most ``most`` at once."""
 
     def __init__(self, engine, most: int, prompts_first: bool = False):
+        super().__init__(prompts_first)
         if not 1 <= most <= MAX_SHARERS:
             raise BadInput(f"A batch of {most} runs cannot be: choose 1 to {MAX_SHARERS}.")
         self.engine, self.most = engine, most
-        self._batch, self._memory = Batch(prompts_first), {}
+        self._memory: dict[Hashable, int] = {}
         self._free_at_first: int | None = None  # bytes, when the batch was last empty
 
-    def __len__(self) -> int:
-        return len(self._batch)
-
-    def __contains__(self, name: Hashable) -> bool:
-        return name in self._batch
-
     def add(self, name: Hashable, config: RunConfig, cancelled: Callable[[], bool] = lambda: False, **options) -> None:
-        """The request takes part from the next step on. ``options``: those of `Engine.request`. Raises BadInput for a
-        request that cannot run or if the batch is full, NoRoom if the memory does not suffice for one more. The first
-        has the engine's own caches, and its captured passes on CUDA."""
+        """Adds a request, which takes part from the next step on. ``options``: those of `Engine.request`. Raises
+        BadInput for a request that cannot run or if the batch is full, NoRoom if the memory does not suffice for one
+        more. The first has the engine's own caches, and its captured passes on CUDA."""
         if len(self) >= self.most:
             raise BadInput(f"{self.most} runs share the engine already; wait until one of them ends.")
         with memory_errors(f"This request does not fit into the memory of {self.engine.device}"):
@@ -46,7 +41,7 @@ class RunBatch:
             self._free_at_first = free
         request.share(lambda: len(self))
         self._memory[name] = request.memory
-        self._batch.add(name, request.steps())
+        super().add(name, request.steps())
 
     def _check_memory(self, needed: int, free: int | None) -> None:
         """``free`` bytes are too many while the runs under way have not written to all of their memory, so
@@ -62,23 +57,19 @@ class RunBatch:
             )
 
     def remove(self, name: Hashable) -> None:
-        self._batch.remove(name)
+        super().remove(name)
         self._memory.pop(name, None)
 
-    def close(self) -> None:
-        self._batch.close()
-        self._memory.clear()
-
     def step(self) -> Iterator[tuple[Hashable, object]]:
-        """One pass for all; yields (name, event) as events come. An exception as event is the end of its request."""
+        """Steps the batch. An error that means full memory becomes a sentence."""
         what = "This request does" if self.most == 1 else "These requests do"
         problem = f"{what} not fit into the memory of {self.engine.device}"
         with memory_errors(problem):
-            for name, event in self._batch.step():
+            for name, event in super().step():
                 if isinstance(event, Exception) and out_of_memory(event):
                     advice = "choose a smaller pair, a lower precision or a shorter text"
                     event = Unavailable(
                         f"{problem}; {advice if self.most == 1 else 'try again with fewer runs at once'}."
                     )
                 yield name, event
-        self._memory = {name: needed for name, needed in self._memory.items() if name in self._batch}
+        self._memory = {name: needed for name, needed in self._memory.items() if name in self}

@@ -9,13 +9,12 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 
-from engine.config import AUTO, RunConfig
+from engine.config import AUTO, MAX_WAITING, RunConfig
 from engine.errors import BadInput, EngineError
 from engine.runtime.job import Job, LoadCancelled, Work
 from engine.trace.events import Progress
 from engine.trace.speedup_model import MOST_BY_DEFAULT
 
-MAX_WAITING = 32
 _log = logging.getLogger(__name__)
 
 

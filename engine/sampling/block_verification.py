@@ -14,7 +14,7 @@ Then x comes next as a draft with the chance min(p_i · p(x), q(x)), and from th
 0): together p_i · p(x). Nothing here needs N to be fixed: a drafter may stop according to the tokens it has drawn.
 On a tree the same rule is that of `traversal.py`.
 
-One u_i decides about all drafts before it, so no u may be used in two rounds (`SpeculativeDecoder._uniforms`).
+One u_i decides about all drafts before it, so no u may be used in two rounds (`SpeculativeDecoder._draws`).
 Dimension key as in rejection.py.
 """
 
@@ -50,8 +50,8 @@ def verify_block(p, q, tokens, u, u_closing) -> Verdict:
 
 
 def running_products(p_x: torch.Tensor, q_x: torch.Tensor) -> torch.Tensor:
-    """p_i [N] from the target's and the draft's probability of each draft [N]. 0 stays 0: after a draft that the target
-    rules out nothing can be accepted."""
+    """Returns p_i [N] from the target's and the draft's probability of each draft [N]. 0 stays 0: after a draft that
+    the target rules out nothing can be accepted."""
     product, products = torch.ones_like(p_x[0]), []
     for target, draft in zip(p_x, q_x.clamp_min(1e-38), strict=True):
         product = (product * target / draft).clamp_max(1.0)
@@ -60,7 +60,8 @@ def running_products(p_x: torch.Tensor, q_x: torch.Tensor) -> torch.Tensor:
 
 
 def chances(p: torch.Tensor, q: torch.Tensor, running: torch.Tensor) -> torch.Tensor:
-    """h_i [N]: the chance that the block ends with draft i, if no longer one was accepted. It never exceeds p_i."""
+    """Returns h_i [N]: the chance that the block ends with draft i, if no longer one was accepted. It never exceeds
+    p_i."""
     inner = running[:-1]
     left = (inner[:, None] * p[1:-1] - q[1:]).clamp_min(0.0).sum(-1)
     # p_i = 1 is accepted for sure: S/S, and 0/0 where p and q are equal from there on.

@@ -24,12 +24,12 @@ def greedy_words(logits: torch.Tensor, tokens: torch.Tensor) -> tuple[torch.Tens
 
 
 def _best(logits: torch.Tensor) -> np.ndarray:
-    """The likeliest word of each row, by numpy: its argmax is vectorised, torch's is not. It knows no bf16."""
+    """Returns the likeliest word of each row, by numpy: its argmax is vectorised, torch's is not. numpy has no bf16."""
     return logits.float().numpy().argmax(-1)
 
 
 def gap(logits: torch.Tensor) -> torch.Tensor:
-    """How far the largest logit of each row [R] is above the second."""
+    """Returns how far the largest logit of each row [R] is above the second."""
     if logits.device.type != "cpu":
         two = logits.topk(2).values
         return two[:, 0] - two[:, 1]
@@ -42,8 +42,8 @@ def gap(logits: torch.Tensor) -> torch.Tensor:
 
 
 def top(rows: torch.Tensor, k: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """The k largest values of each row and where they are, both [R, k], the largest first. On a CPU by blocks: the k
-    largest lie in the k blocks with the largest maxima."""
+    """Returns the k largest values of each row and where they are, both [R, k], the largest first. On a CPU by blocks:
+    the k largest lie in the k blocks with the largest maxima."""
     R, V = rows.shape
     k = min(k, V)
     block = next((size for size in _BLOCKS if V % size == 0 and 2 * k * size <= V), None)

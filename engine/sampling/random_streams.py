@@ -20,8 +20,8 @@ class Uniforms:
         self._tables: dict[tuple[int, int], np.ndarray] = {}
 
     def table(self, stream: int, sibling: int = 0) -> np.ndarray:
-        """[positions] float32 of one stream; ``sibling`` numbers the children of one tree node, or a
-        chain's steps."""
+        """Returns [positions] float32 of one stream; ``sibling`` numbers the children of one tree node, or a chain's
+        steps."""
         key = (stream, sibling)
         if key not in self._tables:
             bits = np.random.Philox(key=[self.seed, stream + 4 * sibling]).random_raw(self.positions)
@@ -29,20 +29,20 @@ class Uniforms:
         return self._tables[key]
 
     def accepting(self, place: int, depth: np.ndarray, parents: Sequence[int]) -> list[float]:
-        """u [N]: the accept draws of a round's drafts, each tested alone. ``place``: of the round's first token among
-        the run's new ones; ``depth`` [N+1] and ``parents`` [N] as of a tree. Each sibling has its own stream."""
+        """Returns u [N]: the accept draws of a round's drafts, each tested alone. ``place``: of the round's first token
+        among the run's new ones; ``depth`` [N+1] and ``parents`` [N] as of a tree. Each sibling has its own stream."""
         streams = (parents[:i].count(parent) for i, parent in enumerate(parents))
         places = (place + depth[1:] - 1).tolist()
         return [self._one(ACCEPTING, *of_draft) for of_draft in zip(streams, places, strict=True)]
 
     def accepting_together(self, place: int, N: int, stream: Callable[[int], int] = int) -> list[float]:
-        """The same of drafts that are decided on together. They are numbered in their round, and no number comes again
-        at the same (stream, place): otherwise a draw that discarded a draft would decide again in the next round.
+        """Returns u [N] for drafts that are decided on together. They are numbered in their round, and no number comes
+        again at the same (stream, place): otherwise a draw that discarded a draft would decide again in the next round.
         ``stream``: that of each number."""
         return [self._one(ACCEPTING, stream(i), place + i) for i in range(N)]
 
     def closing(self, place: int, depth: np.ndarray) -> np.ndarray:
-        """[N+1]: the closing token's draw, by the node that it follows."""
+        """Returns [N+1]: the closing token's draw, by the node that it follows."""
         return self.table(CLOSING)[place + depth]
 
     def _one(self, stream: int, sibling: int, place: int) -> float:

@@ -45,7 +45,7 @@ class Verdict(NamedTuple):
 
 
 def residual(p: torch.Tensor, q: torch.Tensor, weight: torch.Tensor | float = 1.0) -> torch.Tensor:
-    """Normalised max(weight · p − q, 0) over the last axis; p itself where that is 0 everywhere (p == q up to
+    """Returns max(weight · p − q, 0), normalised over the last axis; p itself where that is 0 everywhere (p == q up to
     rounding)."""
     left = (weight * p - q).clamp_min(0.0)
     total = left.sum(-1, keepdim=True)
@@ -91,8 +91,8 @@ def verify_tree(p, q, tokens, parents, u, u_closing) -> Verdict:
 
 
 def walk_tree(p, q, tokens, parents, u, u_closing) -> Verdict:
-    """`verify_tree` from node to node: only a draft whose turn comes costs a row. For the host, which has no device to
-    wait for."""
+    """Decides as `verify_tree`, from node to node: only a draft whose turn comes costs a row. For the host, which has
+    no device to wait for."""
     node, row, tokens_of = 0, p[0], tokens.tolist()
     path, tested = (torch.zeros(len(parents), dtype=torch.bool) for _ in range(2))
     accept = torch.zeros(len(parents))
@@ -110,7 +110,7 @@ def walk_tree(p, q, tokens, parents, u, u_closing) -> Verdict:
 
 
 def rows_in_turn(p, q, tokens, parents) -> torch.Tensor:
-    """[N, V]: the row that each draft of a tree is tested against, once its elder siblings were rejected."""
+    """Returns [N, V]: the row that each draft of a tree is tested against, once its earlier siblings were rejected."""
     left, rows = {}, []
     for i, parent in enumerate(parents):
         rows.append(left.get(parent, p[parent]))
@@ -119,8 +119,8 @@ def rows_in_turn(p, q, tokens, parents) -> torch.Tensor:
 
 
 def verify_tree_at_once(p, q, tokens, parents, u, u_closing) -> Verdict:
-    """`verify_tree` without waiting for the device: every draft is tested as if its parent were reached and its elder
-    siblings rejected; then the path is read off."""
+    """Decides as `verify_tree`, without waiting for the device: every draft is tested as if its parent were reached and
+    its earlier siblings rejected; then the path is read off."""
     if not parents:
         return verify_chain(p, q, tokens, u, u_closing)
     N, tree, steps = len(parents), Siblings.of(parents), torch.arange(len(parents), device=p.device)
@@ -144,8 +144,8 @@ def verify_tree_at_once(p, q, tokens, parents, u, u_closing) -> Verdict:
 
 
 def _after_elders(p, q, tokens, parent, tree: Siblings) -> tuple[torch.Tensor, torch.Tensor]:
-    """Each draft's p [N] after its elder siblings were rejected, and the row that is left to the youngest child of each
-    fork [forks, V] (p itself without forks)."""
+    """Returns each draft's p [N] after its earlier siblings were rejected, and the row that is left to the last child
+    of each fork [forks, V] (p itself without forks)."""
     p_x = p[parent, tokens]
     if not tree.forks:
         return p_x, p

@@ -28,10 +28,10 @@ from engine.sampling.warping import draw, one_hot
 
 
 class Order(NamedTuple):
-    """Of a tree, on the host. waves: the drafts that can be weighed at once, each wave after those it needs; [3, k]
-    each: the drafts, their parents, and the siblings tried before them (−1: none). nodes [N+1]: in the order they are
-    tried, the root last. By node: path and tested [N+1, N], as of a verdict that ends there, and youngest [N+1], the
-    child tried last (−1: none)."""
+    """The order of a tree's traversal, on the host. waves: the drafts that can be weighed at once, each wave after
+    those it needs; [3, k] each: the drafts, their parents, and the siblings tried before them (−1: none). nodes [N+1]:
+    in the order they are tried, the root last. For each node: path and tested [N+1, N], as of a verdict that ends
+    there, and youngest [N+1], the child tried last (−1: none)."""
 
     waves: list[np.ndarray]
     nodes: list[int]
@@ -41,7 +41,8 @@ class Order(NamedTuple):
 
     @staticmethod
     def of(parents: Sequence[int]) -> "Order":
-        """
+        """Returns the order in which a traversal visits the nodes.
+
         >>> Order.of([0, 0, 1]).nodes  # two siblings, and a child of the first
         [3, 1, 2, 0]
         """
@@ -69,8 +70,8 @@ class Order(NamedTuple):
 
 
 class Weights(NamedTuple):
-    """Of each draft once its turn comes: p_x [N], running [N], its weight; after [N] and residual_after [N, V], its
-    parent's weight and row once it has failed."""
+    """The weight of each draft once its turn comes: p_x [N], running [N], its weight; after [N] and residual_after [N,
+    V], its parent's weight and row once it has failed."""
 
     p_x: torch.Tensor
     running: torch.Tensor
@@ -101,8 +102,8 @@ def verify_traversal(p, q, tokens, parents, u, u_closing) -> Verdict:
 
 
 def weigh(p, q, tokens, order: Order) -> Weights:
-    """The weights do not depend on u, because a draft's turn comes in one way: all that is tried before it has
-    failed."""
+    """Weighs every draft. The weights do not depend on u, because a draft's turn comes in one way: all that is tried
+    before it has failed."""
     N, V = q.shape
     start, (p_x, after), left = p.new_ones(N + 1), p.new_empty(2, N), p.new_empty(N, V)
     for wave in order.waves:
@@ -117,7 +118,7 @@ def weigh(p, q, tokens, order: Order) -> Weights:
 
 
 def weight_after(at, q, w) -> torch.Tensor:
-    """S/(S + 1 − w) of rows ``at`` [k, V] with weights w [k]. A weight of 1 stays 1: S/S, and 0/0 where p and q are
-    equal."""
+    """Returns S/(S + 1 − w) of rows ``at`` [k, V] with weights w [k]. A weight of 1 stays 1: S/S, and 0/0 where p
+    and q are equal."""
     over = (w[:, None] * at - q).clamp_min(0.0).sum(-1)
     return torch.where(w < 1, over / (over + 1 - w), 1.0)

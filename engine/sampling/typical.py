@@ -16,7 +16,7 @@ from engine.sampling.warping import draw
 
 
 def thresholds(p: torch.Tensor, epsilon: float, delta: float) -> torch.Tensor:
-    """p [R, V] → min(ε, δ · exp(−H)) [R].
+    """Returns min(ε, δ · exp(−H)) [R] for p [R, V].
 
     >>> # with two tokens of 0.5 each, ε = 0.09 and δ = 0.3: exp(−H) = 0.5, so 0.09
     """

@@ -15,7 +15,8 @@ _TOP_P_GUESS = 128  # candidates ranked before a whole row is sorted
 
 
 def penalise(logits: torch.Tensor, seen: torch.Tensor, penalty: float) -> torch.Tensor:
-    """Repetition penalty (Keskar et al. 2019, as in transformers): seen tokens' logits shrink by ``penalty``.
+    """Applies the repetition penalty (Keskar et al. 2019, as in transformers): seen tokens' logits shrink by
+    ``penalty``.
 
     logits [R, V]; seen [R, V] bool: one row per position, because a drafted token counts as seen by its successors.
     """
@@ -25,7 +26,7 @@ def penalise(logits: torch.Tensor, seen: torch.Tensor, penalty: float) -> torch.
 
 
 def warp(logits: torch.Tensor, params: SamplingParams) -> torch.Tensor:
-    """Penalised logits [R, V] → probabilities [R, V] in fp32, each row summing to 1."""
+    """Turns penalised logits [R, V] into probabilities [R, V] in fp32, each row summing to 1."""
     logits = logits.float()
     if params.greedy:
         return one_hot(logits.argmax(-1), logits.shape[-1])
@@ -53,7 +54,8 @@ def _renormalise(probs: torch.Tensor) -> torch.Tensor:
 
 
 def _top_p_floor(probs: torch.Tensor, top_p: float) -> torch.Tensor:
-    """[R, 1]: the smallest probability that top-p keeps: a token stays while the mass above it is below ``top_p``.
+    """Returns [R, 1]: the smallest probability that top-p keeps: a token stays while the mass above it is below
+    ``top_p``.
 
     A partial top-k finds it on nearly every row; only flatter rows are sorted in full. On CUDA every row is sorted,
     because checking whether the partial one was enough would cost a sync.
@@ -70,7 +72,7 @@ def _top_p_floor(probs: torch.Tensor, top_p: float) -> torch.Tensor:
 
 
 def draw(probs: torch.Tensor, u: torch.Tensor) -> torch.Tensor:
-    """Inverse-CDF lookup: probs [R, V] (any positive total), u [R] in [0, 1) → ids [R].
+    """Draws by inverse-CDF lookup: probs [R, V] (any positive total), u [R] in [0, 1) → ids [R].
 
     u is scaled by the row's actual total, because fp32 CDFs end at 1 ± 6e-7. Only tokens of positive mass can be
     drawn: a token owns the half-open interval from the cumulative sum before it to its own.

@@ -14,8 +14,8 @@ from engine.trace.trace import Trace
 
 
 def request_of(trace: Trace) -> RunConfig:
-    """The request that a recorded run answered. Validated anew, because an uploaded trace may hold anything. Raises
-    BadInput."""
+    """Returns the request that a recorded run answered. It is validated again, because an uploaded trace may hold
+    anything. Raises BadInput."""
     try:
         settings = dict(trace.started.config)
         sampling = SamplingParams(**settings.pop("sampling", {}))
@@ -32,7 +32,7 @@ def request_of(trace: Trace) -> RunConfig:
 
 
 def branch_request(trace: Trace, place: int, token: int) -> RunConfig:
-    """The request of a branch: ``token`` forced at ``place`` of the output, counted from 0. Raises BadInput."""
+    """Returns the request of a branch: ``token`` forced at ``place`` of the output, counted from 0. Raises BadInput."""
     config, output, known = request_of(trace), trace.output, len(trace.started.prefix)
     if not known <= place < len(output):
         raise BadInput(

@@ -5,7 +5,9 @@ tokens from 0. Imports no torch.
 """
 
 from dataclasses import dataclass, field
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
+
+from engine.config import ACCEPTANCE, AUTO, is_lossy
 
 Status = Literal["accepted", "rescued", "rejected", "resampled", "bonus", "discarded", "plain"]
 
@@ -120,8 +122,9 @@ class Round:
 
     ``tokens``: the N drafts in order, then the closing token (absent when the run ended inside the drafts).
     ``parents`` [N]: for each draft the index of its parent node, 0 being the pending token and i the i-th draft
-    (1-based). ``gamma``: the draft length asked for; N may be smaller. ``draft_steps``: passes of the draft model.
-    ``start`` and ``end`` are seconds since the run started; ``context``: tokens in the target's cache before it.
+    (1-based). ``gamma``: N for a chain; for a tree of fixed γ the γ of the settings,
+    which N may stay below. ``draft_steps``: passes of the draft model. ``start`` and ``end`` are seconds since the run
+    started; ``context``: tokens in the target's cache before it.
     ``drafter``: the method that drafted it, where several compete; else empty, as in a round without drafts.
     ``row_cost``: what a tree's next row would have cost, in tokens that the same time yields on average. ``rows``: how
     many runs shared the target; with more than one the times are not this run's own.
@@ -173,7 +176,7 @@ class CostModel:
     draft_costs: dict[str, float] = field(default_factory=dict)
 
     def draft_cost(self, drafter: str = "") -> float:
-        """c of a round's drafter."""
+        """Returns c of a round's drafter."""
         return self.draft_costs.get(drafter, self.c)
 
     @property
@@ -225,6 +228,57 @@ class RunStarted:
     same_bits: bool | None = None
     notes: tuple[str, ...] = ()
     draft_dtype: str = ""
+
+    # The settings of a trace file may be any JSON. These properties have a value of the right type for all of them.
+
+    def _setting(self, name: str, kind, default: Any) -> Any:
+        value = self.config.get(name)
+        return value if isinstance(value, kind) and not isinstance(value, bool) else default
+
+    @property
+    def method(self) -> str:
+        """Empty where it is not known; a file may name a method that does not exist."""
+        return self._setting("method", str, "")
+
+    @property
+    def gamma(self) -> int | str | None:
+        """A number or "auto"."""
+        gamma = self._setting("gamma", int | str, None)
+        return gamma if isinstance(gamma, int) or gamma == AUTO else None
+
+    @property
+    def temperature(self) -> float:
+        temperature = self._setting("sampling", dict, {}).get("temperature", 0.0)
+        return temperature if isinstance(temperature, int | float) else 0.0
+
+    @property
+    def is_greedy(self) -> bool:
+        return self.temperature == 0
+
+    @property
+    def acceptance(self) -> str:
+        """A name in ``ACCEPTANCE``."""
+        name = self._setting("acceptance", str, "token")
+        return name if name in ACCEPTANCE else "token"
+
+    @property
+    def is_lossy(self) -> bool:
+        return is_lossy(self.acceptance, self.method, self.gamma, self.temperature)
+
+    @property
+    def max_new_tokens(self) -> int | None:
+        return self._setting("max_new_tokens", int, None)
+
+    @property
+    def prompt_text(self) -> str:
+        """The prompt as the visitor wrote it, before the chat template."""
+        return self._setting("prompt", str, "")
+
+    @property
+    def lookahead(self) -> dict[str, int]:
+        """The sizes of the lookahead method by their names in `LookaheadSizes`."""
+        sizes = self._setting("lookahead", dict, {})
+        return {name: size for name, size in sizes.items() if isinstance(size, int) and not isinstance(size, bool)}
 
 
 @dataclass(frozen=True, slots=True)

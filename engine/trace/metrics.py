@@ -6,11 +6,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from engine.trace.events import ACCEPTED, EMITTED, STATUSES, TESTED, CostModel, Round
-from engine.trace.noise import Speedup, crowd, of_pair, settled
+from engine.trace.noise import Z95, Speedup, largest_busy_share, monotone_costs, single_speedup
 from engine.trace.speedup_model import predicted_speedup
 from engine.trace.trace import Trace
 
-_Z95 = 1.959964
 PARTS = {"draft": "drafting", "verify": "verifying", "accept": "accepting", "host": "bookkeeping"}  # phase → its word
 
 
@@ -63,29 +62,29 @@ class RunMetrics:
 
 
 def wilson(successes: int, trials: int) -> Interval | None:
-    """Wilson's score interval of a proportion (Wilson 1927); None without trials."""
+    """Returns Wilson's score interval of a proportion (Wilson 1927); None without trials."""
     if trials == 0:
         return None
-    share, z2 = successes / trials, _Z95**2
+    share, z2 = successes / trials, Z95**2
     middle = (share + z2 / (2 * trials)) / (1 + z2 / trials)
-    half = _Z95 / (1 + z2 / trials) * math.sqrt(share * (1 - share) / trials + z2 / (4 * trials**2))
+    half = Z95 / (1 + z2 / trials) * math.sqrt(share * (1 - share) / trials + z2 / (4 * trials**2))
     # At 0 and 1 rounding may put an end on the wrong side of the share.
     return Interval(share, max(0.0, min(share, middle - half)), min(1.0, max(share, middle + half)))
 
 
 def _mean(values: list[int]) -> Interval | None:
-    """Mean with a normal interval; a single value gets an interval of width 0."""
+    """Returns the mean with a normal interval; a single value gets an interval of width 0."""
     if not values:
         return None
     n, mean = len(values), sum(values) / len(values)
     if n == 1:
         return Interval(mean, mean, mean)
-    half = _Z95 * math.sqrt(sum((x - mean) ** 2 for x in values) / (n - 1) / n)
+    half = Z95 * math.sqrt(sum((x - mean) ** 2 for x in values) / (n - 1) / n)
     return Interval(mean, mean - half, mean + half)
 
 
 def depths(rounds: Iterable[Round]) -> dict[int, tuple[int, int]]:
-    """Depth → (accepted, tested) drafts, from 1 on without a gap."""
+    """Counts (accepted, tested) drafts by depth, from 1 on without a gap."""
     counts: dict[int, tuple[int, int]] = {}
     for token in (t for r in rounds for t in r.tokens if t.status in TESTED):
         accepted, tested = counts.get(token.depth, (0, 0))
@@ -94,7 +93,7 @@ def depths(rounds: Iterable[Round]) -> dict[int, tuple[int, int]]:
 
 
 def tested_drafts(rounds: Iterable[Round]) -> Iterator[tuple[int, int, bool]]:
-    """(depth, rank, was it accepted) of each draft that was tested; its rank is its place among its siblings."""
+    """Yields (depth, rank, was it accepted) of each draft that was tested; its rank is its place among its siblings."""
     for round_ in rounds:
         siblings = Counter()
         for token, parent in zip(round_.tokens, round_.parents, strict=False):
@@ -104,7 +103,7 @@ def tested_drafts(rounds: Iterable[Round]) -> Iterator[tuple[int, int, bool]]:
 
 
 def ranks(rounds: Iterable[Round]) -> dict[int, tuple[int, int]]:
-    """Rank → (accepted, tested) drafts, from 1 on without a gap."""
+    """Counts (accepted, tested) drafts by rank, from 1 on without a gap."""
     counts: dict[int, tuple[int, int]] = {}
     for _, rank, is_accepted in tested_drafts(rounds):
         accepted, tested = counts.get(rank, (0, 0))
@@ -144,7 +143,7 @@ def compute_metrics(trace: Trace) -> RunMetrics:
     emitted = sum(counts[s] for s in EMITTED)
     scored = sum(len(r.parents) + 1 for r in rounds)
     seconds = rounds[-1].end - rounds[0].start if rounds else 0.0
-    finished, costs = trace.finished, trace.started.costs and settled(trace.started.costs)
+    finished, costs = trace.finished, trace.started.costs and monotone_costs(trace.started.costs)
     return RunMetrics(
         counts=counts,
         tokens=emitted,
@@ -183,7 +182,7 @@ class Cost:
 
 
 def largest_cost(ours: RunMetrics, plain: RunMetrics) -> Cost:
-    """The phase whose time per token grew the most over plain decoding."""
+    """Returns the phase whose time per token grew the most over plain decoding."""
 
     def per_token(numbers: RunMetrics, part: str) -> float:
         return 1000 * numbers.time[part] / max(numbers.tokens, 1)
@@ -214,27 +213,27 @@ class Comparison:
 
 
 def compare(trace: Trace, baseline: Trace) -> Comparison:
-    """No speedup where one of the two shared its passes with other runs."""
+    """Compares a run with its baseline. The speedup is None where one of the two shared its passes with other runs."""
     ours, plain = compute_metrics(trace), compute_metrics(baseline)
     speedup: Speedup | None = None
     is_shared = trace.others or baseline.others
     if ours.tokens_per_second and plain.tokens_per_second and not is_shared:
         ratio = ours.tokens_per_second / plain.tokens_per_second
         runs = (trace.rounds, baseline.rounds)
-        speedup = of_pair(ratio, ours.tau.value, ours.costs, *runs, busy=others_share(trace, baseline))
+        speedup = single_speedup(ratio, ours.tau.value, ours.costs, *runs, busy=others_share(trace, baseline))
     predicted = ours.predicted_speedup
     efficiency = speedup.value / predicted if speedup and speedup.is_possible and predicted else None
     return Comparison(speedup, predicted, efficiency, first_divergence(trace, baseline))
 
 
 def others_share(*traces: Trace | None) -> float | None:
-    """The largest share of the cores that other programs took during some runs; None where it was not read."""
-    return crowd(trace.finished.extra for trace in traces if trace and trace.finished)
+    """Returns the largest share of the cores that other programs took during some runs; None where it was not read."""
+    return largest_busy_share(trace.finished.extra for trace in traces if trace and trace.finished)
 
 
 def equal_to_the_bit(trace: Trace, baseline: Trace) -> bool:
-    """Whether every token of both was decided by logits with the same bits: both loads have checked that, their weights
-    are the same, and no round held a tree, whose sums have another order."""
+    """Returns whether every token of both was decided by logits with the same bits: both loads have checked that, their
+    weights are the same, and no round held a tree, whose sums have another order."""
     runs = (trace, baseline)
     same = len({(run.started.weights.get("target"), run.started.dtype, run.started.device) for run in runs}) == 1
     return same and all(run.started.same_bits and all(map(is_chain, run.rounds)) for run in runs)
@@ -245,8 +244,8 @@ def is_chain(round_: Round) -> bool:
 
 
 def first_divergence(trace: Trace, baseline: Trace) -> Divergence | None:
-    """The first position at which the emitted tokens differ; None if the shorter output is a prefix of the longer
-    one."""
+    """Returns the first position at which the emitted tokens differ; None if the shorter output is a prefix of the
+    longer one."""
     for ours, plain in zip(trace.emitted, baseline.emitted, strict=False):
         if ours.id != plain.id:
             return Divergence(ours.position, ours.label or ours.text, plain.label or plain.text, plain.gap)

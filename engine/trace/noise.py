@@ -1,4 +1,4 @@
-"""Decides what a measurement can bear: the largest possible speedup, its spread, the winner, costs that can be true.
+"""Decides which conclusions a measurement supports: the largest speedup, its spread, the winner, possible costs.
 
 Everything that shows a speedup, a best γ, a winner or a crossing point asks here. Needs neither torch nor numpy.
 """
@@ -20,7 +20,7 @@ ONE_RUN = 0.05  # one run each cannot tell a smaller difference from noise
 STEADIEST = 0.02  # no clock tells two passes apart that differ by less
 CROWDED = 0.15  # share of the cores from which other programs distort a measurement
 UNSTEADY = 1.25 * BUSY  # spread of costs whose plain step was slowed down each time it was timed
-_Z95 = 1.959964
+Z95 = 1.959964
 _T95 = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228)  # for 1, 2, … degrees of freedom
 NOISE = "noise"  # shown instead of a speedup that cannot be
 
@@ -81,8 +81,8 @@ class Speedup:
         return f"{self.value:.2f}×{ends}"
 
     def beats(self, other: "Speedup") -> bool:
-        """Whether it is certainly the larger one. Never of single measurements; one that cannot be is certain to stay
-        below its ceiling only."""
+        """Returns whether this is certainly the larger one; False for single measurements. An impossible value counts
+        as its ceiling."""
         high = other.high if other.is_possible else other.ceiling
         return self.is_possible and self.low is not None and high is not None and self.low > high
 
@@ -91,17 +91,18 @@ PLAIN = Speedup(1.0, 1.0, 1.0)
 
 
 def one_run_error(busy: float | None) -> float:
-    """Of the logarithm of a single speedup: what a quiet machine brings, or other programs that took ``busy`` of the
-    cores from one of the two runs. They lengthen it by more than that share, because threads wait for the slowest."""
+    """Returns the error of the logarithm of a single speedup: that of a quiet machine, or of other programs that took
+    ``busy`` of the cores from one of the two runs. They lengthen it by more than that share, because threads wait for
+    the slowest."""
     return max(ONE_RUN, -2 * math.log(1 - min(busy or 0.0, 0.95)))
 
 
 def ceiling(tau: float, costs: CostModel | None = None) -> float:
-    """The largest speedup of a run that emitted ``tau`` tokens per pass: τ, because a pass that scores drafts takes as
-    long as a plain one, and some per cent more where v dips below 1 or within the spread of the costs."""
+    """Returns the largest speedup of a run that emitted ``tau`` tokens per pass: τ, because a pass that scores drafts
+    takes as long as a plain one, and some per cent more where v dips below 1 or within the spread of the costs."""
     if costs is None:
         return tau / CHEAPEST
-    costs = settled(costs)
+    costs = monotone_costs(costs)
     cheapest = max(CHEAPEST, min(1.0, *costs.v.values()))
     slack = min(max(costs.spread, STEADIEST), 1 / CHEAPEST - 1)
     return tau * max(1 / cheapest, 1 + slack)
@@ -113,8 +114,8 @@ def at_any_length(alpha: float) -> float:
 
 
 def fastest(speedups: Mapping[Key, Speedup]) -> list[Key]:
-    """Those that no other certainly beats, first the one that brings the most for certain; a single one is a winner.
-    Last come those that cannot be: in truth they may be as fast. None where all are so."""
+    """Returns the settings that no other certainly beats, highest lower bound first; a single one is a winner.
+    Impossible ones come last, because they may be as fast in fact. Empty where all are impossible."""
     if not any(speedup.is_possible for speedup in speedups.values()):
         return []
     order = sorted(speedups, key=lambda key: (speedups[key].is_possible, speedups[key].ends[0]), reverse=True)
@@ -122,17 +123,17 @@ def fastest(speedups: Mapping[Key, Speedup]) -> list[Key]:
 
 
 def winner(speedups: Mapping[Key, Speedup]) -> Key | None:
-    """The one that is certainly the fastest of several; None without a certain one."""
+    """Returns the one that is certainly the fastest of several; None without a certain one."""
     leaders = fastest(speedups)
     return leaders[0] if len(leaders) == 1 and len(speedups) > 1 else None
 
 
-def turning(points: Iterable[tuple[float, Speedup]]) -> tuple[float | None, float | None]:
-    """Between which places drafting stops paying. ``points``: (place, speedup) from where it should pay to where it
-    should not. Returns the last place that is certainly faster than plain decoding, and the first after it that is
-    certainly slower; None for one that there is not.
+def break_even_bracket(points: Iterable[tuple[float, Speedup]]) -> tuple[float | None, float | None]:
+    """Finds between which places drafting stops paying. ``points``: (place, speedup) from where it should pay to where
+    it should not. Returns the last place that is certainly faster than plain decoding, and the first after it that is
+    certainly slower; None for one that does not exist.
 
-    >>> turning([(1, Speedup(1.5, 1.4, 1.6)), (4, Speedup(1.0, 0.9, 1.1)), (8, Speedup(0.8, 0.7, 0.9))])
+    >>> break_even_bracket([(1, Speedup(1.5, 1.4, 1.6)), (4, Speedup(1.0, 0.9, 1.1)), (8, Speedup(0.8, 0.7, 0.9))])
     (1, 8)
     """
     places = [(place, speedup.tone) for place, speedup in points]
@@ -144,9 +145,9 @@ def turning(points: Iterable[tuple[float, Speedup]]) -> tuple[float | None, floa
 # ── spread of few repeats, and within one run ──
 
 
-def around(value: float, ratios: Sequence[float]) -> tuple[float, float] | None:
-    """The 95 % interval of ``value``, in the middle of up to a dozen repeated ``ratios``: by Student's t of their
-    logarithms, never closer than a clock can tell two passes apart. None for fewer than two."""
+def median_interval(value: float, ratios: Sequence[float]) -> tuple[float, float] | None:
+    """Returns the 95 % interval of ``value``, in the middle of up to a dozen repeated ``ratios``: by Student's t of
+    their logarithms, never closer than a clock can tell two passes apart. None for fewer than two."""
     if len(ratios) < 2:
         return None
     t = _T95[min(len(ratios) - 1, len(_T95)) - 1]
@@ -154,18 +155,18 @@ def around(value: float, ratios: Sequence[float]) -> tuple[float, float] | None:
     return value * math.exp(-error), value * math.exp(error)
 
 
-def of_pair(
+def single_speedup(
     value: float, tau: float, costs: CostModel | None, *runs: Sequence[Round], busy: float | None = None
 ) -> Speedup:
-    """A speedup measured once, with the interval that the times of its rounds suggest, never closer than that of any
-    single measurement. ``runs``: the rounds of the run and of its baseline; ``busy``: as of `Speedup`."""
-    error = max(one_run_error(busy), _Z95 * math.hypot(*(rounds_error(rounds) for rounds in runs)))
+    """Returns a speedup measured once, with the interval that the times of its rounds suggest, never closer than that
+    of any single measurement. ``runs``: the rounds of the run and of its baseline; ``busy``: as of `Speedup`."""
+    error = max(one_run_error(busy), Z95 * math.hypot(*(rounds_error(rounds) for rounds in runs)))
     return Speedup(value, value * math.exp(-error), value * math.exp(error), ceiling(tau, costs), busy)
 
 
 def rounds_error(rounds: Sequence[Round]) -> float:
-    """The standard error of the rounds' total time as a share of it: of rounds of the same shape, whose times differ
-    by noise alone."""
+    """Returns the standard error of the rounds' total time as a share of it: of rounds of the same shape, whose times
+    differ by noise alone."""
     alike: dict[tuple, list[float]] = defaultdict(list)
     for each in rounds:
         alike[len(each.parents), each.draft_steps, each.drafter].append(each.end - each.start)
@@ -177,10 +178,13 @@ def rounds_error(rounds: Sequence[Round]) -> float:
 # ── costs ──
 
 
-def settled(costs: CostModel) -> CostModel:
-    """Costs that can be true. A wider pass that came out cheaper within the spread is pooled with the narrower one
-    (isotonic regression by pooling adjacent violators, Ayer 1955), as is one that is cheaper by more than any kernel
-    is. A width that is cheaper beyond the spread stays. v(1) is 1, so that step and c follow it."""
+def monotone_costs(costs: CostModel) -> CostModel:
+    """Removes dips that are timing noise from the costs.
+
+    A wider pass that was measured cheaper within the spread is pooled with the narrower one (isotonic regression by
+    pooling adjacent violators, Ayer 1955), as is one that is cheaper by more than any kernel is. A width that is
+    cheaper beyond the spread stays. v(1) is 1, so that step and c follow it.
+    """
     widths, spread = sorted(costs.v), costs.spread if costs.steady else max(costs.spread, UNSTEADY)
     blocks: list[list[float]] = []  # [mean, widths]
     for width in widths:
@@ -198,19 +202,20 @@ def settled(costs: CostModel) -> CostModel:
 
 
 def is_dip(narrower: float, wider: float, spread: float) -> bool:
-    """Whether a wider pass is cheaper than a narrower one by noise: within the spread, or more than any kernel is."""
+    """Returns whether a wider pass is cheaper than a narrower one by noise: within the spread, or more than any kernel
+    is."""
     return narrower > wider and not max(spread, STEADIEST) < narrower / wider - 1 <= 1 / CHEAPEST - 1
 
 
 def has_dips(v: Mapping[int, float]) -> bool:
-    """Whether any width came out cheaper than a narrower one."""
+    """Returns whether any width was measured cheaper than a narrower one."""
     costs = [v[width] for width in sorted(v)]
     return any(wider < narrower for narrower, wider in pairwise(costs))
 
 
 def about_costs(costs: CostModel) -> str:
-    """A sentence on widths that cost the same within the spread, or that are really cheaper than narrower ones; else
-    empty."""
+    """Returns a sentence on widths that cost the same within the spread, or that are really cheaper than narrower ones;
+    else empty."""
     widths = sorted(costs.v)
     pairs = list(pairwise(widths))
     level = sorted({width for a, b in pairs if costs.v[a] == costs.v[b] for width in (a, b)})
@@ -232,15 +237,15 @@ def is_crowded(share: float | None) -> bool:
     return share is not None and share >= CROWDED
 
 
-def crowd(extras: Iterable[Mapping]) -> float | None:
-    """The largest share of the cores that other programs took during some runs. ``extras``: of each run's end, which
-    a file may fill with anything."""
+def largest_busy_share(extras: Iterable[Mapping]) -> float | None:
+    """Returns the largest share of the cores that other programs took during some runs. ``extras``: of each run's end,
+    which a file may fill with anything."""
     shares = [share for share in (extra.get("busy") for extra in extras) if isinstance(share, int | float)]
     return max(shares, default=None)
 
 
 def about_machine(share: float | None) -> str:
-    """A sentence on a busy machine; empty for a quiet one."""
+    """Returns a sentence on a busy machine; empty for a quiet one."""
     if not is_crowded(share):
         return ""
     return f"Other programs took {min(share, 1.0):.0%} of the processor meanwhile: speeds may be wrong."

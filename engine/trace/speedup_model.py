@@ -17,8 +17,8 @@ def expected_tokens(alpha: float, gamma: int) -> float:
 
 
 def interpolate(v: Mapping[int, float], width: int) -> float:
-    """v at any width: linear between measured widths, and beyond them along the last slope, or the mean slope where
-    that is steeper: a wide pass that happened to be cheap says nothing of wider ones."""
+    """Returns v at any width: linear between measured widths, and beyond them along the last slope, or the mean slope
+    where that is steeper: a wide pass that happened to be cheap says nothing of wider ones."""
     if width in v:
         return v[width]
     widths = sorted(v)
@@ -34,8 +34,8 @@ def interpolate(v: Mapping[int, float], width: int) -> float:
 
 
 def shared_costs(c: float, v: Mapping[int, float], rows: int) -> tuple[float, dict[int, float]]:
-    """c and v of one of ``rows`` requests that share a pass, the others with one token each. A cost of 1 is still
-    that of a plain token: now 1/rows of a plain pass over all. So a further token in the pass costs rows/v(rows)
+    """Returns c and v of one of ``rows`` requests that share a pass, the others with one token each. A cost of 1 is
+    still that of a plain token: now 1/rows of a plain pass over all. So a further token in the pass costs rows/v(rows)
     times as much as alone, and so does a draft step, because it is not shared.
 
     >>> shared_costs(0.1, {1: 1.0, 11: 2.0}, 6)     # six plain tokens for 1.5: four a plain step
@@ -49,8 +49,8 @@ def shared_costs(c: float, v: Mapping[int, float], rows: int) -> tuple[float, di
 
 
 def costs_for_all(c: float, v: Mapping[int, float], users: int, steps: int) -> tuple[float, dict[int, float]]:
-    """c and v of a round in which each of the ``users`` drafts as many: a draft is ``steps`` draft steps, v(W) scores W
-    tokens of each. A cost of 1 is a plain pass over all of them.
+    """Returns c and v of a round in which each of the ``users`` drafts as many: a draft is ``steps`` draft steps, v(W)
+    scores W tokens of each. A cost of 1 is a plain pass over all of them.
 
     >>> costs_for_all(0.1, {1: 1.0, 8: 1.0, 16: 2.0}, 8, steps=1)[1][2]
     2.0
@@ -60,7 +60,7 @@ def costs_for_all(c: float, v: Mapping[int, float], users: int, steps: int) -> t
 
 
 def best_batch(v: Mapping[int, float], most: int = MOST_BY_DEFAULT) -> int:
-    """How many plain requests should share a pass: doubled as long as that yields a tenth more tokens a second.
+    """Returns how many plain requests should share a pass: doubled as long as that yields a tenth more tokens a second.
 
     >>> best_batch({1: 1.0, 2: 1.1, 4: 1.3, 8: 2.4})
     4
@@ -72,23 +72,25 @@ def best_batch(v: Mapping[int, float], most: int = MOST_BY_DEFAULT) -> int:
 
 
 def idealised_speedup(alpha: float, gamma: int, c: float, v: Mapping[int, float]) -> float:
-    """From α alone: expected tokens ÷ (γ·c + v(γ+1))."""
+    """Returns the speedup from α alone: expected tokens ÷ (γ·c + v(γ+1))."""
     return expected_tokens(alpha, gamma) / (gamma * c + interpolate(v, gamma + 1))
 
 
 def predicted_speedup(rounds: Sequence[tuple[int, float, int]], v: Mapping[int, float]) -> float:
-    """From what happened: Σ emitted ÷ Σ (draft steps · c + v(N + 1)) over rounds of (emitted, draft steps · c, N)."""
+    """Returns the speedup from what happened: Σ emitted ÷ Σ (draft steps · c + v(N + 1)) over rounds of (emitted, draft
+    steps · c, N)."""
     cost = sum(drafting + interpolate(v, drafted + 1) for _, drafting, drafted in rounds)
     return sum(emitted for emitted, _, _ in rounds) / cost if cost else float("nan")
 
 
 def best_gamma(alpha: float, c: float, v: Mapping[int, float], most: int) -> int:
-    """The draft length (0 = none) with the highest idealised speedup; the shorter one on a tie."""
+    """Returns the draft length (0 = none) with the highest idealised speedup; the shorter one on a tie."""
     return best_length([alpha] * most, c, v)
 
 
 def break_even(gamma: int, c: float, v: Mapping[int, float]) -> float | None:
-    """The smallest α from which γ drafts a round are at least as fast as none; None if they are slower at any α."""
+    """Returns the smallest α from which γ drafts a round are at least as fast as none; None if they are slower at any
+    α."""
     cost = gamma * c + interpolate(v, gamma + 1)
     if cost <= 1.0:
         return 0.0
@@ -102,8 +104,8 @@ def break_even(gamma: int, c: float, v: Mapping[int, float]) -> float | None:
 
 
 def best_length(alphas: Sequence[float], c: float, v: Mapping[int, float], at_once: bool = False) -> int:
-    """`best_gamma` where acceptance depends on depth: alphas[i] is the chance of draft i + 1, given those before it.
-    ``at_once``: one draft step gives them all."""
+    """Finds `best_gamma` where acceptance depends on depth: alphas[i] is the chance of draft i + 1, given those before
+    it. ``at_once``: one draft step gives them all."""
     best, best_rate, tokens, reached = 0, 1.0, 1.0, 1.0
     for gamma, alpha in enumerate(alphas, start=1):
         reached *= alpha

@@ -11,7 +11,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Literal
 
-from engine.config import LOSSY, MAX_NODES, is_lossy
+from engine.config import LOSSY, MAX_NODES
 from engine.errors import BadInput, explain
 from engine.files import write_atomically
 from engine.trace.events import (
@@ -57,7 +57,7 @@ class Trace:
 
     @property
     def emitted(self) -> list[Token]:
-        """Without its prefix."""
+        """The emitted tokens, without its prefix."""
         return [t for r in self.rounds for t in r.tokens if t.status in EMITTED]
 
     @property
@@ -80,7 +80,7 @@ class TraceBuilder:
         self.finished: RunFinished | None = None
 
     def add(self, events: Iterable[Event]) -> None:
-        """ValueError for anything that is not an event of a run."""
+        """Adds events. Raises ValueError for anything that is not an event of a run."""
         for event in events:
             match event:
                 case RunStarted():
@@ -104,7 +104,7 @@ class TraceBuilder:
 
 
 def fold(events: Iterable[Event]) -> Trace:
-    """The events of one run, in order, as a Trace. ValueError where RunStarted is not among them."""
+    """Makes a Trace of the events of one run, in order. Raises ValueError where RunStarted is not among them."""
     builder = TraceBuilder()
     builder.add(events)
     if builder.trace is None:
@@ -153,7 +153,7 @@ def _validator():
 
 def to_json(trace: Trace) -> str:
     branch = trace.branch and _Branch(trace.branch.started, trace.branch.rounds, trace.branch.finished)
-    lossy = LOSSY if is_lossy(trace.started.config) else ""
+    lossy = LOSSY if trace.started.is_lossy else ""
     file = _File(SCHEMA, trace.started, trace.rounds, trace.finished, branch, lossy=lossy)
     return _adapter().dump_json(file, exclude=None if lossy else {"lossy"}).decode()
 
@@ -180,7 +180,7 @@ def from_json(data: str | bytes) -> Trace:
 
 
 def with_branch(trace: Trace, branch: Trace) -> Trace:
-    """The trace with a branch, which must begin as this run does. Raises BadInput."""
+    """Returns the trace with a branch, which must begin as this run does. Raises BadInput."""
     prefix, output = [t.id for t in branch.started.prefix], trace.output
     _require(bool(prefix), "its branch forces no token")
     _require(len(prefix) <= len(output), "its branch forces a token beyond the output")

@@ -52,7 +52,7 @@ class BlockHead(EagleHead):
         return list(hidden.split([L, *(one.shape[1] for one in anchors)], 1))
 
     def _fed(self, ids, hidden, positions, mask):
-        """Of each element, ids [B, N], hidden [B, N, E] and mask [B, 1, N, N] bool → [B, N, E]."""
+        """Runs the layers: ids [B, N], hidden [B, N, E] and mask [B, 1, N, N] bool → [B, N, E]."""
         rotary = rotary_tables(positions.reshape(-1), self.inverse, self.scaling, hidden.dtype)
         rotary = [table.view(len(ids), 1, -1, self.D) for table in rotary]
         embedded = self._norm(F.embedding(ids, self.embed), self.norm_embed)
@@ -76,7 +76,8 @@ class BlockHead(EagleHead):
 
 
 def _numbers(anchors: list[torch.Tensor], ids: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Of each masked slot: its number in its block [S], the position of slot 0 [B, S], and its block's number [S]."""
+    """Returns for each masked slot: its number in its block [S], the position of slot 0 [B, S], and its block's number
+    [S]."""
     sizes = [one.shape[1] for one in anchors]
     slots = torch.tensor([d for d, size in enumerate(sizes, start=1) for _ in range(size)], dtype=torch.long)
     order = torch.tensor([i for size in sizes for i in range(size)], dtype=torch.long)

@@ -55,7 +55,7 @@ class BlockStudent(Student):
         return layers_named(read_config(folder, BlockConfig, "block head"), folder)
 
     def stored_names(self, read: TensorReader) -> dict[str, str]:
-        """Those of an EAGLE head, and what a block head has beside them."""
+        """Returns the names of an EAGLE head, and those that only a block head has."""
         own = {"mask_hidden": "mask_hidden"}
         for i, layer in enumerate(self.module.further):
             own |= {f"further.{i}.{name}": f"layers.{i + 1}.{FURTHER[name]}" for name, _ in layer.named_parameters()}

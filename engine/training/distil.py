@@ -236,4 +236,4 @@ def _resume(folder: Path, recipe: Recipe, student, optimizer) -> tuple[int, list
     except BadInput:
         raise
     except Exception as error:  # pickle, zip and shape errors alike
-        raise BadInput(f"The checkpoint {path} cannot be read; delete it to begin anew.") from error
+        raise BadInput(f"The checkpoint {path} cannot be read; delete it to start again.") from error

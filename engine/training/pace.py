@@ -4,7 +4,7 @@ import time
 
 
 class Pace:
-    """As text: "252 tokens a second", since the first was counted for."""
+    """A rate that prints as "252 tokens a second", measured from the first count."""
 
     def __init__(self):
         self._began, self._tokens = time.perf_counter(), 0

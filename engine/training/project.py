@@ -68,7 +68,7 @@ class StudentSetup:
                 f"Nothing was trained in {folder}; begin with `python -m engine training distil`."
             ) from error
         except (OSError, ValueError) as error:
-            raise BadInput(f"{path} is damaged; delete its folder to begin anew.") from error
+            raise BadInput(f"{path} is damaged; delete its folder to start again.") from error
 
 
 class TrainingProject:
@@ -127,7 +127,7 @@ class TrainingProject:
         except FileNotFoundError:
             stored = None
         except (OSError, ValueError) as error:
-            raise BadInput(f"{note} is damaged; delete {folder} to begin anew.") from error
+            raise BadInput(f"{note} is damaged; delete {folder} to start again.") from error
         if stored is None or not is_started:
             write_file(note, json.dumps(settings, indent=1))
         elif stored != settings:
@@ -209,7 +209,7 @@ class TrainingProject:
         except FileNotFoundError as error:
             raise BadInput(f"There is no checkpoint in {folder} yet; `distil` writes one every 50 updates.") from error
         except Exception as error:  # pickle, zip and shape errors alike
-            raise BadInput(f"The checkpoint {path} cannot be read; delete it to begin anew.") from error
+            raise BadInput(f"The checkpoint {path} cannot be read; delete it to start again.") from error
         return student, state
 
 

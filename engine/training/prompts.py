@@ -67,7 +67,7 @@ class Attempts:
                 index, text = json.loads(line)
                 self.texts[int(index)] = str(text)
             except (ValueError, TypeError) as error:
-                raise BadInput(f"{path} is damaged; delete {path.parent} to begin anew.") from error
+                raise BadInput(f"{path} is damaged; delete {path.parent} to start again.") from error
         if lines[-1]:
             with disk_errors(path.parent):
                 write_atomically(path, "".join(f"{line}\n" for line in lines[:-1]))

@@ -250,9 +250,9 @@ class LmStudent(Student):
 
 
 def student_class(kind: str) -> type[Student]:
-    """Of "lm" or a kind of head. ``new(teacher, words, scales)`` makes a head's student, with the scale of each tapped
-    state; ``rollout(is_continued)`` is how far it drafts, None as the recipe has it; ``USE`` and ``RECIPE`` are
-    sentences of its model card."""
+    """Returns the class for "lm" or a kind of head. ``new(teacher, words, scales)`` makes a head's student, with the
+    scale of each tapped state; ``rollout(is_continued)`` is how far it drafts, None as the recipe has it; ``USE`` and
+    ``RECIPE`` are sentences of its model card."""
     return LmStudent if kind == "lm" else imported(head_kind(kind).student)
 
 

@@ -16,7 +16,7 @@ def test_the_defaults_are_a_run_and_read_back_as_themselves():
     assert settings({}) == settings(defaults())
 
 
-def test_after_plain_decoding_the_next_method_drafts_and_plain_decoding_reads_back_as_itself():
+def test_method_drafts_again_after_plain_decoding_was_chosen():
     plain = settings({"method": "none"})
     assert plain.gamma == 0 and settings(read(plain)) == plain
     assert settings(read(plain) | {"method": "ngram"}) == settings({"method": "ngram"})

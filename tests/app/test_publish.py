@@ -153,7 +153,7 @@ def test_a_fresh_clone_of_this_repository_passes(tmp_path):
     assert refused.returncode == 1 and refused.stderr.strip() == upload.LOGIN
 
 
-def test_all_files_arrive_large_ones_apart_and_only_an_update_replaces_them(tree, hub):
+def test_upload_brings_all_files_and_only_an_update_replaces_them(tree, hub):
     address = send(tree, hub, "lens")  # of the account
     files = hub.spaces["alice/lens"]
     assert address == f"{hub.url}/spaces/alice/lens"

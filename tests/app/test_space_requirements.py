@@ -14,7 +14,7 @@ def torch_of(name: str) -> tuple[str, Requirement]:
     return text, Requirement(line)
 
 
-def test_torch_without_cuda_is_pinned_for_a_cpu_and_satisfies_the_requirements_that_follow():
+def test_cpu_torch_is_pinned_and_satisfies_the_later_requirements():
     (pre, cpu), (whole, any_device) = torch_of(CPU_ONLY), torch_of("requirements.txt")
     (pin,) = cpu.specifier
     assert pin.operator == "==" and pin.version.endswith("+cpu") and "https://download.pytorch.org/whl/cpu" in pre

@@ -28,7 +28,7 @@ def test_every_link_leads_to_a_file_and_nothing_is_asked_of_others(site):
     assert all("default-src 'none'" in unescape(text) for name, text in site.items() if name.endswith(".html"))
 
 
-def test_a_lesson_on_paper_has_every_step_and_question_and_the_class_gets_no_answer(site):
+def test_printed_lesson_has_every_question_and_no_answer(site):
     for lesson in lessons():
         whole, sheet = (site[f"sheets/{kind}-{lesson.number}.html"] for kind in ("teacher", "class"))
         asked = [step.ask for step in lesson.steps if step.ask]

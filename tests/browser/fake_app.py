@@ -1,6 +1,6 @@
 """Starts the page on the made-up engine, to look at it without a model.
 
-    PYTHONPATH=.:tests/helpers python tests/browser/fake_app.py
+    make fake
 
 POST /fake with JSON sets how the engine behaves, for example {"step": 0.05, "echo": true}.
 """

@@ -1,6 +1,6 @@
 """Makes the README's picture: the page as it opens, with its recorded run stopped at the first captions.
 
-PYTHONPATH=.:tests/helpers:tests/browser python tests/browser/picture.py [assets/screenshot.png]
+make picture
 """
 
 import io

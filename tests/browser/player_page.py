@@ -8,7 +8,7 @@ from playwright.sync_api import Browser, Page
 
 from app.ui.html_component import bundle, read, template
 
-STYLES = ("page.css", "playground/results.css", "player/player.css", "player/stage.css")
+STYLES = ("colours.css", "page.css", "playground/results.css", "player/player.css", "player/stage.css")
 
 
 @contextmanager

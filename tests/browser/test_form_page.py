@@ -23,7 +23,7 @@ def test_a_cost_that_a_run_has_measured_stands_in_the_list_of_methods(visit, fak
 
 
 @pytest.mark.slow
-def test_a_pair_says_why_it_cannot_run_and_brings_its_methods_its_switch_and_its_whole_name(visit):
+def test_pair_reports_why_it_cannot_run_and_brings_its_methods(visit):
     page, note, name = visit(), ".sl-pair-note >> nth=0", ".sl-pair-name >> nth=0"
     page.locator("#settings").click()
     choose(page, "pair", "A model too large")
@@ -78,7 +78,7 @@ def test_a_page_asks_nothing_of_the_engine_while_a_model_is_being_loaded(open_pa
 
 
 @pytest.mark.slow
-def test_reset_brings_every_setting_back_but_not_the_prompt_and_the_dice_a_new_seed(visit):
+def test_reset_restores_settings_but_not_the_prompt(visit):
     page = visit()
     page.locator("#settings").click()
     page.locator("#auto input").uncheck()
@@ -97,7 +97,7 @@ def test_reset_brings_every_setting_back_but_not_the_prompt_and_the_dice_a_new_s
 
 
 @pytest.mark.slow
-def test_settings_of_one_method_or_rule_show_only_with_it_and_come_with_a_link(visit):
+def test_settings_of_one_method_show_only_with_it_or_with_a_link(visit):
     page = visit("?pair=thinker&method=lookahead&window=3&acceptance=typical&epsilon=0.2")
     page.locator("#settings").click()
     for name, value in {"window": "3", "ngram_size": "4", "guesses": "5", "epsilon": "0.2", "delta": "0.3"}.items():
@@ -114,7 +114,7 @@ def test_settings_of_one_method_or_rule_show_only_with_it_and_come_with_a_link(v
 
 
 @pytest.mark.slow
-def test_nothing_is_clipped_at_any_width_and_a_closed_drawer_takes_no_focus(visit):
+def test_form_is_clipped_at_no_width_and_a_closed_drawer_takes_no_focus(visit):
     page = visit()
     run(page, tokens="40")
     names = "prompt pair method gamma temperature seed tokens form system top_k top_p min_p repetition_penalty"

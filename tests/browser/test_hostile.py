@@ -22,7 +22,7 @@ TEXTS = {
 ALL = " ".join(TEXTS.values())
 
 
-def test_a_hostile_text_is_only_text_everywhere_and_one_that_no_model_can_read_is_refused(visit, fake):
+def test_hostile_text_is_only_text_and_unreadable_text_is_refused(visit, fake):
     page = visit()
     fake(echo=True)
     run(page, prompt=ALL, tokens=str(len(ALL.split(" ")) + 4))
@@ -47,7 +47,7 @@ def test_a_hostile_text_is_only_text_everywhere_and_one_that_no_model_can_read_i
 
 @pytest.mark.slow
 @pytest.mark.timeout(400)
-def test_a_model_that_cannot_be_loaded_is_said_and_once_mended_the_next_run_works(visit, tmp_path):
+def test_model_that_cannot_be_loaded_is_reported_and_later_works(visit, tmp_path):
     """The real engine, whose folder of weights is a file until it is mended while the page is up."""
     cache = tmp_path / "cache"
     cache.write_text("not a folder")

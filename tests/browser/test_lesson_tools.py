@@ -146,7 +146,7 @@ def test_temperature_divides_logits_as_torch_does_and_zero_is_greedy(bare):
     assert bare.evaluate("row => softmax(row, 0)", logits) == [1, 0, 0]
 
 
-def test_accepted_and_replaced_drafts_make_p_with_the_residual_and_not_with_p(bare):
+def test_accepted_and_replaced_drafts_make_p_only_with_the_residual(bare):
     made = random.Random(3)
     for _ in range(20):
         p, q = ([x / sum(row) for x in row] for row in ([made.random() ** 3 for _ in range(3)] for _ in range(2)))
@@ -232,7 +232,7 @@ def test_a_round_takes_the_time_of_the_speedup_formula(bare):
         assert time["plain"] == pytest.approx(expected_tokens(alpha, gamma) * max(1, users / 128))
 
 
-def test_each_cause_makes_a_healthy_round_lose_and_mending_it_is_what_helps(bare):
+def test_each_cause_slows_a_healthy_round_and_mending_it_helps(bare):
     causes, cases = bare.evaluate("[CAUSES, MYSTERIES]")
     speed = lambda values: bare.evaluate("values => roundTime(values).speedup", values)  # noqa: E731
     assert speed(HEALTHY) > 1.4
@@ -313,7 +313,7 @@ def test_a_log_of_another_engine_gives_alpha_and_tau(bare, log, engine, tau, gam
         assert expected_tokens(found["alphas"][0], gamma) == pytest.approx(found["tau"], rel=0.001)
 
 
-def test_the_best_length_follows_alpha_by_position_and_what_is_no_log_gets_a_sentence(bare):
+def test_best_length_follows_alpha_by_position_and_bad_logs_are_refused(bare):
     found, speedups = bare.evaluate(
         "log => { const found = readAcceptance(log, 4); return [found, speedupsOf(found, 0.1, 0.02, 16)]; }", LLAMA
     )
@@ -334,7 +334,7 @@ def test_the_best_length_follows_alpha_by_position_and_what_is_no_log_gets_a_sen
     assert bare.evaluate("log => readAcceptance('x '.repeat(5e6) + log, 4).engine", VLLM) == "vLLM", "in seconds"
 
 
-def test_a_round_costs_what_the_speedup_formula_says_and_reads_what_the_drafter_reads(bare):
+def test_round_costs_what_the_speedup_formula_says(bare):
     runs = {name: load(TRACES / f"code_{name}.json") for name in ("ngram", "eagle", "medusa", "lm")}
     data = side_by_side(27, runs)["drafters"]
     assert [guess[1] for guess in data["ngram"]["guesses"]] == ["accepted"] * 4 and data["ngram"]["copied"]
@@ -358,7 +358,7 @@ def test_runs_with_unlike_texts_are_not_laid_side_by_side():
         side_by_side(3, {name: load(TRACES / f"{name}.json") for name in ("code_eagle", "story_ngram")})
 
 
-def test_rounds_of_ones_own_text_are_those_of_the_engines_loop_and_its_formula(bare):
+def test_rounds_of_own_text_equal_those_of_the_engines_loop(bare):
     """Greedy: a draft is accepted if it is the text's token, and the token after the accepted ones closes the round."""
     made, v = random.Random(4), {1: 1.0, 2: 1.1, 4: 1.3, 8: 1.9}
     for _ in range(50):
@@ -378,7 +378,7 @@ def test_rounds_of_ones_own_text_are_those_of_the_engines_loop_and_its_formula(b
         assert speed == pytest.approx(predicted_speedup(expected, v))
 
 
-def test_a_second_place_to_copy_from_goes_on_with_another_token_and_never_costs_a_pass(bare):
+def test_second_place_to_copy_from_never_costs_a_pass(bare):
     made, helped = random.Random(5), 0
     for _ in range(50):
         tokens = made.choices("abc", k=40)
@@ -494,7 +494,7 @@ def test_the_near_tie_turns_in_bf16_and_not_in_fp32(at_tool):
 
 
 @pytest.mark.slow
-def test_a_tree_is_grown_by_keyboard_and_a_command_follows_from_the_traffic(at_tool):
+def test_tree_is_grown_by_keyboard_and_traffic_gives_a_command(at_tool):
     page = at_tool(10, "Grow one")
     page.get_by_role("button", name="last token, 0 children; add one").press("Enter")
     expect(result(page)).to_contain_text("1.60 tokens expected from a pass over 2 rows: 1.52 ×")
@@ -531,7 +531,7 @@ def test_draws_stack_up_to_p_and_redrawing_from_p_overshoots(at_tool):
     expect(page.locator(".sl-lesson-next")).to_have_text("Next")
 
 
-def test_one_pass_gives_a_row_for_each_place_and_a_rejection_greys_those_after_it(at_tool):
+def test_pass_gives_a_row_for_each_place_and_greys_those_after_rejection(at_tool):
     page = at_tool(2, "One pass, many places")
     rows, slots = page.locator(".sl-places tbody tr"), page.locator(".sl-slots li")
     states = lambda found: found.evaluate_all("all => all.map(each => each.dataset.state)")  # noqa: E731

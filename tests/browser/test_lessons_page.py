@@ -103,7 +103,7 @@ def test_a_whole_lesson_by_keyboard(visit):
     expect(again.locator('[href="#lesson-2"]')).to_contain_text("minutes")
 
 
-def test_live_fills_the_playground_and_the_coach_points_at_what_the_lesson_speaks_of(visit):
+def test_live_fills_the_playground_and_the_coach_points_at_the_subject(visit):
     page = visit("#lesson-6")
     page.locator('.sl-dot[title="Sweep it yourself"]').click()
     page.get_by_role("button", name="Run it live").click()
@@ -304,7 +304,7 @@ def test_a_lesson_leads_to_the_lab_and_back(visit):
 
 
 @pytest.mark.slow
-def test_on_a_phone_the_coach_hides_nothing_and_a_tab_of_the_lab_opens_from_its_menu(visit):
+def test_coach_hides_nothing_on_a_phone_and_lab_tabs_open_from_a_menu(visit):
     page = visit("#lesson-2", viewport={"width": 390, "height": 844})
     open_lesson(page, 2, 7)
     page.get_by_role("button", name="Run it live").click()

@@ -95,7 +95,7 @@ def test_a_round_is_told_in_order_draft_scores_verdicts_closing(opened):
     assert told[n + tested :] == [verdicts, [*verdicts, first.tokens[n].status]]
 
 
-def test_keys_step_rounds_and_steps_go_to_the_ends_and_are_not_taken_from_somebody_who_types(opened):
+def test_keys_step_through_rounds_unless_the_reader_types(opened):
     trace = made()
     page, total = opened(trace), len(trace.rounds)
     assert place(page) == f"Round {total} of {total}" and text_of(page) == trace.text
@@ -144,10 +144,12 @@ def test_a_rescued_draft_shows_the_numbers_of_its_whole_block(opened):
     here = inspector.locator(".sl-block .sl-here td")
     recorded = here.all_inner_texts()
     assert recorded[1:5] == [f"{number:.3f}" for number in (token.accept, token.running, token.h, token.u)]
+    table = inspector.locator(".sl-block tbody")
+    before = table.text_content()
     inspector.get_by_role("button", name="Re-roll u").click()
     inspector.get_by_role("button", name="100 times").click()
     expect(inspector.locator(".sl-rolled")).to_contain_text("of 101")
-    expect(here.nth(4)).not_to_have_text(recorded[4])
+    expect(table).not_to_have_text(before)  # one u alone may come again to three digits
     inspector.get_by_role("button", name="Back to the recorded u").click()
     expect(here).to_have_text(recorded)
 
@@ -201,7 +203,7 @@ def test_rows_that_scroll_beneath_a_resting_mouse_are_not_pointed_at(opened):
     assert place(page) == before
 
 
-def test_a_click_locks_the_numbers_of_a_token_and_a_rejection_shows_the_residual(opened):
+def test_click_locks_a_tokens_numbers_and_shows_the_residual(opened):
     page = opened(made())
     token, inspector = page.locator(".sl-list .sl-accepted").last, page.locator(".sl-inspector")
     token.hover()
@@ -224,7 +226,7 @@ def test_a_click_locks_the_numbers_of_a_token_and_a_rejection_shows_the_residual
     expect(inspector.locator(".sl-candidates .sl-drawn")).to_have_count(1)  # sent once, with the rejected draft
 
 
-def test_a_click_counts_for_the_token_that_was_pressed_although_the_list_moves_on_meanwhile(opened):
+def test_click_counts_for_the_pressed_token_while_the_list_moves(opened):
     page = opened(made(400))
     token = page.locator(".sl-list .sl-token").last
     token.hover()
@@ -316,7 +318,7 @@ TOUCHED = """async key => {
 }"""
 
 
-def test_a_step_of_a_long_trace_touches_no_more_than_one_of_a_short_trace_and_any_row_can_be_reached(opened):
+def test_step_of_a_long_trace_touches_no_more_than_of_a_short_one(opened):
     touched = {}
     for tokens in (100, 2000):
         trace = made(tokens)
@@ -394,7 +396,7 @@ def forking(run: Trace, text: str) -> Trace:
     return replace(run, branch=replace(run, started=replace(run.started, prefix=prefix)))
 
 
-def test_the_captions_point_at_hostile_tokens_and_long_drafts_wrap_without_a_cut(opened):
+def test_captions_point_at_hostile_tokens_and_long_drafts_wrap(opened):
     """γ = 16, and tokens of markup where the captions point; also beside a branch."""
     trace = made(200, gamma=16)
     rounds = [replace(r, tokens=tuple(replace(t, text=HOSTILE[i % 7]) for i, t in enumerate(r.tokens)))
@@ -418,7 +420,7 @@ CUT = """() => [...document.querySelectorAll('.sl-row .sl-token')].filter(token 
 }).map(token => token.textContent)"""
 
 
-def test_the_recorded_run_plays_by_itself_and_an_empty_inspector_offers_a_rejected_draft_once_it_rests(opened):
+def test_recorded_run_plays_and_then_offers_a_rejected_draft(opened):
     page = opened(load(OPENING), is_recorded=True, at_end=False)
     expect(page.locator(".sl-source")).to_have_text("Recorded run")
     assert "slower" in page.locator(".sl-pace option:checked").inner_text()
@@ -454,7 +456,7 @@ def test_tags_of_competing_drafters_leave_room_for_eight_rounds(opened):
     expect(page.locator(".sl-tag").first).to_be_hidden()  # one drafter needs none
 
 
-def test_siblings_of_a_tree_stand_below_each_other_and_are_told_step_by_step(opened):
+def test_tree_shows_siblings_below_each_other_step_by_step(opened):
     page = opened(tree(), at_end=False)
     page.keyboard.press("Home")
     *drafted, scored, first_verdict = page.evaluate(STEPS, 9)
@@ -476,7 +478,7 @@ def test_siblings_of_a_tree_stand_below_each_other_and_are_told_step_by_step(ope
     assert text_of(page) == "bfz" and page.locator(".sl-kept").inner_text() == "2 of 7 accepted"
 
 
-def test_a_tree_is_one_line_of_what_was_tested_until_one_of_its_tokens_is_inspected(opened):
+def test_tree_is_one_line_until_one_of_its_tokens_is_inspected(opened):
     whole = tree()
     after = Round(1, 0, (Token(5, "y", "plain", 3, 1, p=0.5, u=0.1),), (), 0, 8, Timings(0, 0.1, 0, 0), 0.1, 0.2)
     drafts = [replace(t, expected=0.3) for t in whole.rounds[0].tokens[:-1]]
@@ -501,7 +503,7 @@ def test_a_tree_is_one_line_of_what_was_tested_until_one_of_its_tokens_is_inspec
     page.wait_for_function(f"({ROWS})() >= 10")  # two of which the strip takes on the page
 
 
-def test_overlapping_values_make_one_story_that_can_be_stepped_back_and_a_gap_is_asked_for(opened):
+def test_overlapping_values_make_one_run_and_a_gap_is_requested(opened):
     trace = made(60)
     lines = [player_feed.rounds((event,)) for event in trace.rounds]
     page = opened(made(2))

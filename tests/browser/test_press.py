@@ -34,7 +34,7 @@ def test_a_press_of_run_is_three_events_and_its_files_come_with_the_last(visit, 
     assert len([each for each in events if each not in {None} | listens_only(page)]) == 3
 
 
-def test_many_clicks_are_one_run_and_a_second_press_ends_the_first_run_and_has_the_stage(visit, fake):
+def test_many_clicks_are_one_run_and_a_second_press_replaces_it(visit, fake):
     fake(step=0.5)
     page = visit()
     fill(page, prompt="The first", tokens="200")

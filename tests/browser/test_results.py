@@ -55,7 +55,7 @@ def test_a_lossy_run_wears_its_badge_in_the_results(visit, tmp_path):
 
 
 @pytest.mark.slow
-def test_a_run_with_trees_has_a_tab_that_follows_the_playhead_and_leads_to_the_inspector(visit, tmp_path):
+def test_tree_tab_follows_the_playhead_and_leads_to_the_inspector(visit, tmp_path):
     page, file = visit(), tmp_path / "trees.json"
     first = tree().rounds[0]
     drafts = [replace(draft, expected=0.25) for draft in first.tokens[:-1]]

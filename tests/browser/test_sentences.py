@@ -132,7 +132,7 @@ def test_at_temperature_zero_no_u_is_spoken_of(spoken):
 
 
 @pytest.mark.parametrize("name", ["block", "block_tree"])
-def test_a_rescued_draft_names_the_draft_that_decided_and_its_chance_follows_from_every_h(spoken, name):
+def test_rescued_draft_names_the_deciding_draft_and_its_chance(spoken, name):
     """The drafts are tried from the leaves, so the first one to pass decides, and only for its own path."""
     for event, token, words in pairs(name, spoken, "rescued"):
         drafts = event.tokens[: len(event.parents)]

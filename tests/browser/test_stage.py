@@ -123,7 +123,7 @@ def test_everything_is_in_sight_before_and_after_a_run_and_nothing_moves(visit):
     assert_in_sight(page, 900)
 
 
-def test_a_refusal_comes_into_sight_and_leaves_the_run_its_numbers_and_its_files(visit, tmp_path):
+def test_refusal_comes_into_sight_and_keeps_the_run_and_its_files(visit, tmp_path):
     page, bad = visit(), tmp_path / "bad.json"
     bad.write_text('{"schema": 99}')
     run(page)
@@ -234,7 +234,7 @@ def test_presentation_is_the_stage_alone_in_large_type(visit, tmp_path):
     page.wait_for_function(f"({SMALL})().length === 0")
 
 
-def test_on_a_phone_the_rounds_come_right_after_run_and_the_sheet_stands_on_the_transport(visit, fake):
+def test_rounds_come_right_after_run_on_a_phone(visit, fake):
     page = visit(viewport={"width": 390, "height": 844})
     fake(step=0.5)  # long enough to be seen
     press_run(page, tokens="40")

@@ -9,7 +9,7 @@ from player_page import page_with
 from app.playground.startup_run import OPENING
 from app.views import player_feed
 from engine.trace.metrics import compute_metrics, depths
-from engine.trace.noise import settled
+from engine.trace.noise import monotone_costs
 from engine.trace.speedup_model import interpolate
 from engine.trace.trace import load
 
@@ -56,7 +56,7 @@ def test_at_the_runs_own_temperature_as_many_guesses_hold_as_did(script):
 
 
 def test_another_length_is_predicted_from_the_acceptance_at_each_depth(script):
-    costs = settled(TRACE.started.costs)
+    costs = monotone_costs(TRACE.started.costs)
     plain = {"c": 0.3, "v": {str(width): cost for width, cost in costs.v.items()}}
     chances = [accepted / tested for accepted, tested in depths(TRACE.rounds).values()]
     drafting = sum(len(r.parents) > 0 for r in TRACE.rounds) / len(TRACE.rounds)

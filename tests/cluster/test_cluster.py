@@ -103,7 +103,7 @@ def test_a_stop_frees_its_engine_within_a_round(asked):
     assert short.problem() is None
 
 
-def test_an_engine_that_dies_in_mid_run_is_a_sentence_and_the_run_can_be_repeated(asked):
+def test_dead_engine_is_reported_and_the_run_can_be_repeated(asked):
     request = asked(0, LONG)
     wait_for(lambda: is_running(request))
     for engine in engines():

@@ -171,7 +171,7 @@ def test_precisions_are_those_of_an_engine(monkeypatch):
     assert facade(ActorDiedError(), GPU).precisions() == GPU.precisions
 
 
-def test_before_an_engine_answers_precision_is_automatic_and_costs_are_not_known():
+def test_precision_is_automatic_before_an_engine_answers():
     is_loaded, loading = threading.Event(), Engines()
     loading.hardware.remote = lambda: SimpleNamespace(result=lambda: is_loaded.wait(10) and GPU)
     early = RayFacade(None, loading)

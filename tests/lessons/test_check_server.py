@@ -77,7 +77,7 @@ def test_counts_that_are_off_are_found(check):
 
 
 @pytest.mark.parametrize(("gap", "as_content", "code"), [(0.02, False, 0), (1.5, True, 1)])
-def test_another_greedy_text_needs_a_near_tie_and_llama_cpps_form_is_read_too(check, gap, as_content, code):
+def test_check_server_needs_a_near_tie_and_reads_llama_cpps_form(check, gap, as_content, code):
     done = check((LAW, " a", gap, as_content), (LAW, " upon", gap))
     assert done.returncode == code and f"5 of 5 texts differ; token 0: gap {gap:.3f}" in done.stdout
 

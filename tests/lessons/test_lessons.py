@@ -47,14 +47,14 @@ def changed(lesson_file: str, old: str, new: str) -> str:
     return text.replace(old, new, 1)
 
 
-def test_there_are_as_many_lessons_as_promised_and_some_lead_to_each_experiment():
+def test_lessons_are_all_there_and_lead_to_each_experiment():
     assert [lesson.number for lesson in ALL] == list(range(COUNT))
     led = {step.lab for lesson in ALL for step in lesson.steps if step.lab}
     assert {"sweep", "distribution", "theory", "compare"} <= led
 
 
 @each_lesson
-def test_its_page_has_all_that_a_learner_needs_and_one_right_answer_to_every_question(lesson):
+def test_lesson_page_has_every_part_and_one_right_answer_a_question(lesson):
     for name, trace in runs_of(lesson).items():
         assert trace.rounds and trace.finished, name
         assert trace.text == "".join(token.text for token in trace.emitted)
@@ -122,7 +122,7 @@ ENGINES = re.compile(r"vLLM|SGLang|TensorRT|llama\.cpp|transformers|LMDeploy|Gem
 NEUTRAL = ("vLLM serves your model.", "as vLLM would log it", "(DFlash, P-EAGLE)")
 
 
-def test_a_sentence_about_another_engine_is_an_entry_of_the_table_and_each_entry_is_cited():
+def test_claims_on_other_engines_are_table_entries_and_all_are_cited():
     cited, loose = set(), []
     for lesson in ALL:
         for where, spans in loader.prose_lines(lesson):

@@ -35,9 +35,7 @@ def test_another_bucket_is_another_graph(cuda):
 @pytest.mark.parametrize("penalty", [1.0, 1.3])
 @pytest.mark.parametrize("temperature", [0.0, 0.8])
 @pytest.mark.parametrize("method", ["lm", "eagle-chain"])
-def test_the_draft_loop_of_a_later_run_reads_the_addresses_that_were_captured(
-    cuda, monkeypatch, method, temperature, penalty
-):
+def test_later_draft_loop_reads_the_captured_addresses(cuda, monkeypatch, method, temperature, penalty):
     """A run has a history of its own, but the graphs of the run before."""
     target = model_runner(cuda)
     drafter = drafter_of(method, cuda, target, monkeypatch)

@@ -87,7 +87,7 @@ class CompareHandlers(Experiment):
         """The prompt of the playground's run, in place of the one at the start."""
         if session.trace is None or prompt != START_PROMPT:
             return SKIP
-        return str(session.trace.started.config.get("prompt") or prompt)
+        return session.trace.started.prompt_text or prompt
 
     @staticmethod
     def add(shown: int) -> list:
@@ -113,7 +113,7 @@ class CompareHandlers(Experiment):
         yield from self.stream(request, state, lambda mine: self._run(mine, state, values, again=False))
 
     def run_again(self, request: gr.Request, state: PageState, *values) -> Iterator[Outputs]:
-        """As ``run``, but measured anew even if these very runs are recorded."""
+        """Runs all again, even if these very runs are recorded."""
         yield from self.stream(request, state, lambda mine: self._run(mine, state, values, again=True))
 
     def _run(self, request: Request, state: PageState, values, again: bool) -> Iterator[Outputs]:
@@ -121,7 +121,7 @@ class CompareHandlers(Experiment):
         state.result = None  # from here on an error leaves nothing of the runs before
         runs = tuple((f"run {number}", column.config) for number, column in enumerate(columns, 1))
         names, run = [name for name, _ in runs], uuid.uuid4().hex
-        feed, is_late = Feed(run), False
+        feed, timed_out = Feed(run), False
         with closing(self.service.runs.run(request, runs, again)) as updates:
             for update in updates:
                 if isinstance(update, RecordedRun):
@@ -132,12 +132,12 @@ class CompareHandlers(Experiment):
                     return
                 if state.result is None:
                     yield _start(feed, columns)
-                at, is_late = names.index(update.name), is_late or update.is_late
+                at, timed_out = names.index(update.name), timed_out or update.timed_out
                 columns[at] = replace(columns[at], trace=update.fold.traces()[update.name])
                 state.result = Comparison(run, tuple(columns))
                 yield _following(feed, columns, at, update)
         words = notice(*view.conclusion(columns))
-        yield self.shown(state.result)._replace(notice=self._out_of_time() if is_late else words)
+        yield self.shown(state.result)._replace(notice=self._out_of_time() if timed_out else words)
 
     def _out_of_time(self) -> str:
         seconds = self.service.limits.seconds

@@ -84,7 +84,7 @@ def _follow(widgets: dict[str, Component]) -> None:
 
 
 def _shared(service: Service) -> dict[str, Component]:
-    """By name, in the order of SHARED."""
+    """Lays out the controls that all runs share, by name in the order of SHARED."""
     controls, widgets = described(service.limits), {}
     lines = {"lines": 3, "max_lines": 8}
     widgets["prompt"] = gr.Textbox(

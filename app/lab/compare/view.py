@@ -8,19 +8,20 @@ import io
 import math
 import zipfile
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 from app.playground.trace_files import safe_letters
 from app.views import player_feed
 from app.views.figures import Figure, axes, encode_figures, timeline
 from app.views.safe_json import encode
 from app.views.table import BEST, csv_text, empty, sheet
-from app.views.tiles import DASH, number, speedup
+from app.views.tiles import speedup
 from engine.config import ACCEPTANCE, AUTO, LOSSY, METHODS, RunConfig, is_lossy
 from engine.trace.events import Round
 from engine.trace.metrics import Divergence, compute_metrics, equal_to_the_bit, first_divergence, others_share
-from engine.trace.noise import NOISE, PLAIN, Speedup, about_machine, fastest, of_pair
+from engine.trace.noise import NOISE, PLAIN, Speedup, about_machine, fastest, single_speedup
 from engine.trace.trace import Trace, to_json
+from engine.trace.verdicts import DASH, number
 
 TITLES = {AUTO: "Auto"} | {name: method.title[0].upper() + method.title[1:] for name, method in METHODS.items()}
 CHART = "compare-tokens"
@@ -41,7 +42,8 @@ class Column:
 
     @property
     def is_lossy(self) -> bool:
-        return is_lossy(asdict(self.config))
+        config = self.config
+        return is_lossy(config.acceptance, config.method, config.gamma, config.sampling.temperature)
 
     @property
     def is_complete(self) -> bool:
@@ -52,7 +54,7 @@ class Column:
     def name(self) -> str:
         method = TITLES.get(self.config.method, self.config.method)
         if self.config.method == AUTO and self.trace:
-            came = str(self.trace.started.config.get("method"))
+            came = self.trace.started.method
             method += "" if came == AUTO else f": {TITLES.get(came, came)}"
         if self.plain:
             return "Plain decoding"
@@ -211,7 +213,7 @@ def _quickest(runs: Sequence[Column]) -> list[int]:
     def may_be_as_fast(index: int) -> bool:
         pair = traces[first], traces[index]
         rounds, busy = (trace.rounds for trace in pair), others_share(*pair)
-        return of_pair(speeds[first] / speeds[index], math.inf, None, *rounds, busy=busy).tone == "level"
+        return single_speedup(speeds[first] / speeds[index], math.inf, None, *rounds, busy=busy).tone == "level"
 
     return [first, *(index for index in traces if index != first and may_be_as_fast(index))]
 
@@ -219,7 +221,7 @@ def _quickest(runs: Sequence[Column]) -> list[int]:
 def _row(runs: Sequence[Column], index: int, is_winner: bool) -> list:
     column, numbers = runs[index], compute_metrics(runs[index].trace)
     speed, parted = number(numbers.tokens_per_second, 1), _parted(runs, index)
-    text = "–" if index == 0 else f"differs from token {parted.position + 1}" if parted else "the same as run 1"
+    text = DASH if index == 0 else f"differs from token {parted.position + 1}" if parted else "the same as run 1"
     return [
         f"{index + 1}: {column.name}{' (lossy)' * column.is_lossy}{'' if column.is_complete else ' (stopped)'}",
         f"{column.config.sampling.temperature:g}",
@@ -234,7 +236,7 @@ def _row(runs: Sequence[Column], index: int, is_winner: bool) -> list:
 
 
 def _marked(ratio: Speedup | None) -> str | tuple[str, str]:
-    """With its interval; noise is marked, so that the page offers to run again."""
+    """Words a speedup with its interval. Noise is marked, so that the page offers to run again."""
     if ratio is None:
         return DASH
     return ratio.words if ratio.is_possible else (NOISE, NOISE)
@@ -252,7 +254,7 @@ def conclusion(runs: Sequence[Column], recorded: str = "") -> tuple[str, str]:
     name = f"Run {best + 1}, {runs[best].name}{' (lossy)' * runs[best].is_lossy},"
     noise = any(speedup and not speedup.is_possible for speedup in (ratio(runs, i) for i in range(len(runs))))
     if noise:
-        once = f"A run came out faster than its tokens a pass allow: that is noise, run all again. {once}"
+        once = f"A run marked as noise is faster than its tokens per pass can be, so run all again. {once}"
     same = " and ".join(f"{index + 1}" for index in sorted(leaders))
     if len(leaders) > 1 and noise:
         return "quiet", f"{before}Nothing is certain yet: runs {same} may be the fastest. {once}"
@@ -285,7 +287,7 @@ def to_csv(runs: Sequence[Column]) -> str:
         config, numbers, parted = column.config, compute_metrics(column.trace), _parted(runs, index)
         speedup_ = ratio(runs, index)
         rows.append((
-            index + 1, str(column.trace.started.config.get("method", config.method)), config.gamma,
+            index + 1, column.trace.started.method or config.method, config.gamma,
             config.sampling.temperature, config.acceptance, "lossy" if column.is_lossy else "exact", config.seed,
             numbers.tokens, numbers.tokens_per_second, speedup_ and speedup_.known,
             numbers.passes, numbers.tau and numbers.tau.value, numbers.alpha and numbers.alpha.value,

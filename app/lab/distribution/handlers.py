@@ -157,9 +157,15 @@ def parse_form(values: Sequence, rule: str) -> RuleTest:
     }
     sampling = SamplingParams(*(form[name] for name in ("temperature", "top_k", "top_p")))
     config = RunConfig(
-        form["prompt"], form["pair"], form["method"], numbers["gamma"], sampling, numbers["length"], numbers["first"],
+        form["prompt"],
+        form["pair"],
+        form["method"],
+        gamma=numbers["gamma"],
+        sampling=sampling,
+        max_new_tokens=numbers["length"],
+        seed=numbers["first"],
         chat=False,
-    )  # fmt: skip
+    )
     return RuleTest(config, rule, numbers["runs"])
 
 

@@ -80,7 +80,7 @@ def _small(label: str, name: str) -> gr.Button:
 
 
 def _controls(service: Service) -> dict[str, Component]:
-    """By name, in the order of NAMES."""
+    """Lays out the controls, by name in the order of NAMES."""
     titles = {TOY: "The toy: three words, no model needed"}
     if service.limits.lab_seconds:
         titles |= service.offer.titles

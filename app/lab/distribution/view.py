@@ -13,6 +13,8 @@ from app.views.figures import Figure, axes, encode_figures, filled, points, whis
 from app.views.safe_json import short
 from app.views.table import csv_text, empty, sheet
 from engine.exactness.results import MISTAKES, RIGHT, TOY_WORDS, Outcome, RuleTestResult
+from engine.trace.noise import Z95
+from engine.trace.verdicts import DASH, number
 
 BUTTONS = {
     "raw-q": "q before temperature",
@@ -23,10 +25,9 @@ BUTTONS = {
 }
 NAMED = 6  # points of a chart that have their names beside them
 MOST_OUTCOMES = 20  # of a chart and its table
-Z95 = 1.96
 TITLES = {
-    "lossless-law": "What came out, beside the exact law",
-    "lossless-distance": "How far off, beside what chance alone does",
+    "lossless-law": "Seen outcomes and the exact law",
+    "lossless-distance": "How far off, and how far chance alone goes",
     "lossless-rules": "Acceptance against distance, rule by rule",
 }
 WAITING = "Drawn as the runs come."
@@ -227,7 +228,7 @@ def _chi(result: RuleTestResult) -> str:
 
 
 def _p(value: float) -> str:
-    """As a person writes it: powers of ten only where no other digits would be left."""
+    """Words a p-value as a person writes it: powers of ten only where no other digits would be left."""
     if value == 0 or value >= 1e-4:
         return f"{value:.2g}"
     digits, power = f"{value:.0e}".split("e")
@@ -295,14 +296,14 @@ def _row(report: RuleReport, at_work: bool) -> list[str | tuple[str, str]]:
     chi = "∞" if math.isinf(result.statistic) else f"{result.statistic:.1f}"
     return [
         _name(report.rule),
-        "–" if result.alpha is None else f"{result.alpha:.3f}",
+        number(result.alpha, 3),
         f"{result.distance:.4f}",
         f"{low:.4f}–{high:.4f}",
         f"{chi} ({result.freedom})",
         _p(result.p_value),
         f"{result.runs:,}",
         "being counted" if at_work else (VERDICTS[result.verdict] + early, result.verdict),
-        "–" if report.rule == RIGHT else MISTAKES[report.rule].words,
+        DASH if report.rule == RIGHT else MISTAKES[report.rule].words,
     ]
 
 

@@ -30,7 +30,7 @@ def sweep(service: Service) -> None:
 
 
 def _controls(service: Service, handlers: SweepHandlers) -> list:
-    """In the order of handlers.parse_form."""
+    """Lays out the controls, in the order of handlers.parse_form."""
     methods = handlers.drafting_methods(service.offer.pair)
     # Not every device and precision has a copy; what shares weights is much like the other; the rest are seldom best.
     kinds = {name: METHODS[name] for name in methods}
@@ -53,7 +53,7 @@ def _controls(service: Service, handlers: SweepHandlers) -> list:
     with gr.Row():
         gammas = gr.CheckboxGroup(
             GAMMAS, value=["1", "2", "4", "auto"], label="Draft lengths γ", elem_id="sweep-gammas", min_width=260,
-            info="Tokens guessed in a round; auto chooses anew each round.",
+            info="Tokens guessed in a round; auto chooses again for each round.",
         )  # fmt: skip
         temperatures = gr.CheckboxGroup(
             [(f"{t:g}", t) for t in TEMPERATURES], value=[0.0], label="Temperatures",

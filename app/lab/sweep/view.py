@@ -5,18 +5,28 @@ import json
 from collections.abc import Sequence
 from dataclasses import asdict
 
-from app.views.figures import TITLES, Figure, axes, encode_figures, level, points, setting_title, whiskers
+from app.views.figures import (
+    COLOURS,
+    MARKS,
+    TITLES,
+    Figure,
+    axes,
+    encode_figures,
+    level,
+    points,
+    setting_title,
+    whiskers,
+)
 from app.views.safe_json import short
 from app.views.table import BEST, sheet
 from engine.bench.metrics import ALL
 from engine.bench.sample import BASELINE
 from engine.bench.sweep_results import Cell, leaders
 from engine.config import AUTO
-from engine.trace.noise import NOISE, Speedup, about_machine
+from engine.trace.noise import NOISE, Speedup
+from engine.trace.verdicts import DASH, doubts, number
 
 WAITING = Figure(note="Drawn as soon as the first text has been through every setting.")
-MARKS = ("circle", "square", "diamond", "triangle-up", "x")
-COLOURS = ("@run", "@predicted", "@accepted", "@rejected", "@bonus")
 # Slower than plain decoding to faster; told apart without red and green. White is where nothing is gained or lost.
 SCALE = [[0.0, "#D55E00"], [0.5, "#F5F5F5"], [1.0, "#56B4E9"]]
 
@@ -69,7 +79,7 @@ def heat(cells: Sequence[Cell]) -> Figure:
     }
     layout = {"yaxis": {"autorange": "reversed"}, "xaxis": {"side": "top"}}
     note = "1.00 is plain decoding: blue is faster, orange slower. ≈ may be either."
-    return Figure([chart], layout, note + _doubtful(cells))
+    return Figure([chart], layout, note + _doubts(cells))
 
 
 def _brief(speedup: Speedup | None) -> str:
@@ -80,12 +90,8 @@ def _brief(speedup: Speedup | None) -> str:
     return f"≈ {speedup.value:.2f}" if speedup.tone == "level" else f"{speedup.value:.2f}"
 
 
-def _doubtful(cells: Sequence[Cell]) -> str:
-    """What the page says of numbers that cannot be, and of a busy machine; empty where nothing is wrong."""
-    noise = any(not cell.measured.is_possible for cell in cells)
-    words = " Noise came out faster than its tokens a pass allow: press Measure again beside it." if noise else ""
-    machine = about_machine(max((cell.busy for cell in cells if cell.busy is not None), default=None))
-    return f"{words} {machine}".rstrip()
+def _doubts(cells: Sequence[Cell]) -> str:
+    return doubts(any(not cell.measured.is_possible for cell in cells), (cell.busy for cell in cells))
 
 
 def lengths(cells: Sequence[Cell]) -> Figure:
@@ -95,7 +101,7 @@ def lengths(cells: Sequence[Cell]) -> Figure:
         return WAITING
     overall = [cell for cell in overall if cell.measured.is_possible]
     if not overall:
-        return Figure(note=f"Every setting came out as noise.{_doubtful(cells)}")
+        return Figure(note=f"Every setting was too noisy.{_doubts(cells)}")
     data, order = [], [str(g) for g in sorted({c.gamma for c in overall}, key=lambda g: (isinstance(g, str), g))]
     for place, method in enumerate(dict.fromkeys(cell.method for cell in overall)):
         line = sorted((c for c in overall if c.method == method), key=lambda c: order.index(str(c.gamma)))
@@ -138,12 +144,12 @@ def table(cells: Sequence[Cell], temperature: float) -> str:
     rows = []
     for setting in _settings(here):
         overall = cells_by_place[(*setting, ALL)]
-        speed = f"{overall.tokens_per_second:.1f}" if overall.measured.is_possible else "–"
+        speed = number(overall.tokens_per_second, 1) if overall.measured.is_possible else DASH
         cells_ = [_speedup(overall, top), speed]
-        cells_ += ["–" if overall.alpha is None else f"{overall.alpha:.2f}", f"{overall.tau:.2f}"]
+        cells_ += [number(overall.alpha, 2), number(overall.tau, 2)]
         each = [cells_by_place.get((*setting, kind)) for kind in kinds]
         rows.append(
-            [setting_title(*setting), *cells_, *("–" if cell is None else _speedup(cell, top) for cell in each)]
+            [setting_title(*setting), *cells_, *(DASH if cell is None else _speedup(cell, top) for cell in each)]
         )
     heads = ["setting", "all texts", "tokens/s", "α, share accepted", "τ, tokens a pass", *kinds]
     return sheet(
@@ -166,7 +172,7 @@ def advice(cells: Sequence[Cell], temperature: float) -> str:
     top = {category: first for (t, category), first in leaders(cells).items() if t == temperature}
     if ALL not in top:
         return ""
-    text, doubt = _overall(top[ALL]), _doubtful([cell for cell in cells if cell.temperature == temperature])
+    text, doubt = _overall(top[ALL]), _doubts([cell for cell in cells if cell.temperature == temperature])
     others = {
         category: first[0] for category, first in top.items()
         if category != ALL and len(first) == 1 and first[0].method != BASELINE and not _is_among(first[0], top[ALL])
@@ -179,11 +185,11 @@ def advice(cells: Sequence[Cell], temperature: float) -> str:
 
 def _overall(first: Sequence[Cell]) -> str:
     if not first:
-        return "Nothing can be said: every setting came out as noise."
+        return "Nothing can be said: every setting was too noisy."
     drafting = [cell for cell in first if cell.method != BASELINE and cell.measured.is_possible]
     names = [f"{setting_title(cell.method, cell.gamma)}, {cell.measured.words}" for cell in drafting]
     if not drafting and len(first) > 1:
-        return "Nothing is certain yet: the settings that may be faster than plain decoding came out as noise."
+        return "Nothing is certain yet: the settings that may be faster than plain decoding were too noisy."
     if not drafting:
         return "Best for you on these texts: plain decoding. No setting of this sweep was faster."
     if any(cell.method == BASELINE for cell in first):
@@ -192,7 +198,7 @@ def _overall(first: Sequence[Cell]) -> str:
     if len(first) == 1:
         return f"Best for you on these texts: {names[0]} plain decoding."
     if len(drafting) == 1:
-        return f"Good on these texts: {names[0]} plain decoding. Settings that came out as noise may be as fast."
+        return f"Good on these texts: {names[0]} plain decoding. Settings that were too noisy may be as fast."
     pays = (
         "all faster than plain decoding"
         if all(c.measured.tone == "faster" for c in drafting)

@@ -92,7 +92,7 @@ class SweepPoints:
             yield f"{point.name}: {setting_title(system.name, system.setting)}", number
 
     def size(self) -> tuple[int, int]:
-        """In runs."""
+        """Counts the runs that are done, and all of them."""
         settings, turns = len(self.sweep.grid.settings()), len(self.sweep.benchmark.turns)
         return (turns - len(self.missing())) * settings, turns * settings
 

@@ -1,7 +1,6 @@
 """Feeds the theory's curves: the visitor's last run, and points measured here at an acceptance set by hand."""
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache
 from typing import Any
 
 import gradio as gr
@@ -22,7 +21,6 @@ from engine.errors import BadInput
 ALPHAS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
 GAMMAS = (1, 2, 4, 8)
 FEWEST_TOKENS, MOST_TOKENS, MOST_REPEATS = 16, 192, 5
-_recorded = cache(recorded)
 
 
 def curves(session: Session, state: PageState) -> str:
@@ -33,7 +31,7 @@ def curves(session: Session, state: PageState) -> str:
 def _curves(session: Session, measured: PointSet, gammas: Sequence[int] = ()) -> str:
     if session.trace is not None and session.trace.rounds:
         return view.curves(session.trace, session.baseline, True, measured, gammas)
-    return view.curves(*_recorded(), False, measured, gammas)
+    return view.curves(*recorded(), False, measured, gammas)
 
 
 Outputs = outputs("notice", "curves", "break_even", "points")
@@ -46,7 +44,7 @@ class TheoryHandlers(Measurement):
     PREFERRED = ("eagle-chain", "lm", "ngram")  # a draft at every place first, because it shows every cost
 
     def drafting_methods(self, pair: str) -> list[str]:
-        """Those that draft chains, because the curves pay one step for each draft."""
+        """Returns the methods that draft chains, because the curves pay one step for each draft."""
         return [method for method in super().drafting_methods(pair) if method_of(method).drafts_one_by_one]
 
     def select_pair(self, pair: str, method: str) -> list:
@@ -84,14 +82,14 @@ class TheoryHandlers(Measurement):
         )
 
     def finding(self, result: PointSet, is_new: bool) -> str:
-        before = "" if is_new else "All of this had been measured: Start over measures it anew. "
+        before = "" if is_new else "All of this had been measured. Start over measures it again. "
         return notice("good" if view.has_faster(result) else "quiet", before + view.summary(result))
 
     def clear(self, session: Session, state: PageState) -> list:
         """Forgets every point; the controls stay. Returns all outputs, then the files and the button."""
         state.result = None
         cleared = Outputs(
-            notice("quiet", "Cleared. Measure to begin anew."),
+            notice("quiet", "Cleared. Press Measure to start again."),
             curves(session, state),
             view.break_even_table(PointSet()),
             view.points_table(PointSet()),

@@ -71,7 +71,7 @@ def theory(service: Service, session: gr.State) -> None:
 
 
 def _controls(service: Service, handlers: TheoryHandlers) -> list[Component]:
-    """In the order of handlers.parse_form."""
+    """Lays out the controls, in the order of handlers.parse_form."""
     methods = handlers.drafting_methods(service.offer.pair)
     most = min(MOST_TOKENS, service.limits.new_tokens)
     slider = partial(gr.Slider, step=1, min_width=220)

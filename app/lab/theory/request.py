@@ -57,5 +57,5 @@ class PointSet:
 
     @property
     def ordered(self) -> list[Point]:
-        """By γ, then α."""
+        """The points by γ, then by α."""
         return sorted(self.points.values(), key=lambda point: (point.gamma, point.alpha))

@@ -15,9 +15,19 @@ from app.views.table import BEST, csv_text, empty, sheet
 from app.views.tiles import speedup
 from engine.trace.events import BUSY, CostModel
 from engine.trace.metrics import RunMetrics, compute_metrics
-from engine.trace.noise import NOISE, Speedup, about_costs, about_machine, fastest, settled, turning, winner
+from engine.trace.noise import (
+    NOISE,
+    Speedup,
+    about_costs,
+    about_machine,
+    break_even_bracket,
+    fastest,
+    monotone_costs,
+    winner,
+)
 from engine.trace.speedup_model import break_even, expected_tokens, idealised_speedup, interpolate
 from engine.trace.trace import Trace
+from engine.trace.verdicts import number
 
 MOST_GAMMA = 16  # on the charts' γ axis
 NO_RUN = "No run to compare with yet. Run a prompt in the playground and come back."
@@ -89,9 +99,9 @@ def _costs(costs: CostModel | None) -> dict[str, Any]:
 
 
 def _usable(costs: CostModel | None) -> CostModel | None:
-    """Without noise; None for costs that no device has, such as a file may claim: steps that take no time, or
-    negative time."""
-    costs = costs and settled(costs)
+    """Returns the costs without noise; None for costs that no device has, such as a file may claim: steps that take no
+    time, or negative time."""
+    costs = costs and monotone_costs(costs)
     if costs is None or not costs.v or not (math.isfinite(costs.c) and costs.c >= 0):
         return None
     scoring = [interpolate(costs.v, width) for width in range(1, MOST_GAMMA + 2)]
@@ -107,7 +117,7 @@ def _where(source: str, device: str, costs: CostModel | None) -> str:
 
 
 def _conditions(costs: DeviceCosts) -> str:
-    model = settled(costs.model)
+    model = monotone_costs(costs.model)
     return (
         f"{_where('with the points below', f'{costs.device}, {costs.precision}', model)}. "
         f"One plain step took {1000 * model.step:.3g} ms, a draft step c = {model.c:.3f} of that, "
@@ -118,7 +128,7 @@ def _conditions(costs: DeviceCosts) -> str:
 def _words(
     run: Trace, numbers: RunMetrics, point: dict, drafted: list[int], costs: CostModel | None, ratio: Speedup | None
 ) -> str:
-    method = METHOD_LABELS.get(run.started.config.get("method", ""), "").split(":")[0] or "unknown method"
+    method = METHOD_LABELS.get(run.started.method, "").split(":")[0] or "unknown method"
     lead = "Your last run" if point["own"] else "No run of yours yet; this is the recorded run that the page opens with"
     words = [f"{lead}: {method} on {run.started.device}."]
     if numbers.alpha is None:
@@ -138,9 +148,9 @@ def _words(
         words.append("Its costs were not measured." if costs is None else f"c = {point['c']:.2f}.")
     if point["measured"] is not None:
         low, high = ratio.ends
-        words.append(f"Measured: {ratio.value:.2f}× plain decoding, in truth {low:.2f} to {high:.2f}.")
+        words.append(f"Measured: {ratio.value:.2f}× plain decoding, with a true value from {low:.2f} to {high:.2f}.")
     elif ratio is not None and drafted:
-        words.append("Its speedup came out larger than it can be: noise, so measure again.")
+        words.append("Its measured speedup is larger than is possible. That is noise, so measure again.")
     elif drafted:
         words.append("It has no whole baseline, so no speedup was measured.")
     if point["predicted"] is not None:
@@ -152,7 +162,7 @@ def _words(
 
 
 def predicted(point: Point, costs: DeviceCosts) -> float:
-    model = settled(costs.model)
+    model = monotone_costs(costs.model)
     return idealised_speedup(point.alpha, point.gamma, model.c, model.v)
 
 
@@ -176,7 +186,7 @@ def _row(point: Point, costs: DeviceCosts, is_best: bool) -> list:
     return [
         f"{point.alpha:g}",
         str(point.gamma),
-        "–" if point.seen is None else f"{point.seen:.2f}",
+        number(point.seen, 2),
         f"{point.tau:.2f}",
         f"{expected_tokens(point.alpha, point.gamma):.2f}",
         (measured.words, NOISE if not measured.is_possible else BEST if is_best and measured.tone == "faster" else ""),
@@ -193,7 +203,7 @@ def break_even_table(measured: PointSet) -> str:
         return empty()
     rows = []
     for gamma in sorted({point.gamma for point in points}):
-        model = settled(costs.model)
+        model = monotone_costs(costs.model)
         at = break_even(gamma, model.c, model.v)
         prediction = "never" if at is None else "any α" if at == 0 else f"α = {at:.2f}"
         rows.append([f"{gamma}", prediction, crossing([point for point in points if point.gamma == gamma])])
@@ -208,7 +218,7 @@ def crossing(points: Sequence[Point]) -> str:
     tones = [point.measured.tone for point in known]
     if "slower" in tones and "faster" in tones[: len(tones) - 1 - tones[::-1].index("slower")]:
         return "at some and not at others: too noisy to say; raise the repeats"
-    fast, slow = turning([(point.alpha, point.measured) for point in reversed(known)])
+    fast, slow = break_even_bracket([(point.alpha, point.measured) for point in reversed(known)])
     if fast is None and slow is None:
         return "no difference from plain decoding"
     if fast is None:
@@ -220,11 +230,11 @@ def crossing(points: Sequence[Point]) -> str:
 
 
 def summary(measured: PointSet) -> str:
-    """From which α drafting pays, the fastest point, and how far measured and predicted speedups differ."""
+    """Says from which α drafting pays, which point is fastest, and how far measured and predicted speedups differ."""
     points, costs = [point for point in measured.ordered if point.measured.is_possible], measured.costs
     machine = about_machine(_busiest(measured.ordered))
     if not points:
-        return f"Noise: every point came out faster than its tokens a pass allow. Measure again. {machine}".rstrip()
+        return f"Every point is noise: faster than its tokens per pass can be. Measure again. {machine}".rstrip()
     first = fastest({point.place: point.measured for point in points})
     top = next(point for point in points if point.place == first[0])
     best = f"The fastest was α = {top.alpha:g} with γ = {top.gamma}: {top.measured.words}."
@@ -287,7 +297,7 @@ def _settings(measured: PointSet) -> dict[str, Any]:
 
 
 def _numbers(point: Point, costs: DeviceCosts) -> dict[str, Any]:
-    """By the names of COLUMNS."""
+    """Returns the numbers of a point by the names of COLUMNS."""
     expected = predicted(point, costs)
     return {
         "alpha": point.alpha, "gamma": point.gamma, "repeats": len(point.turns), "alpha_seen": point.seen,

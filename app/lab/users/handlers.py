@@ -36,7 +36,7 @@ class UsersHandlers(InParts):
         return [(view.CONTEXTS[name], name) for name in result.contexts]
 
     def part_shown(self, result: UsersResult) -> str:
-        """Of a complete result the first, and before that the one that is being measured."""
+        """Names the context to show: the first of a complete result, and before that the one being measured."""
         return result.contexts[0 if result.is_complete else -1]
 
     def drawn_part(self, result: UsersResult, part: str) -> Outputs:

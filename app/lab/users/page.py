@@ -24,7 +24,7 @@ def users(service: Service) -> None:
 
 
 def _controls(service: Service, handlers: UsersHandlers) -> list:
-    """In the order of handlers.parse_form."""
+    """Lays out the controls, in the order of handlers.parse_form."""
     methods = handlers.drafting_methods(service.offer.pair)
     usual = [name for name in methods if name == AUTO or _is_usual(name)]
     with gr.Row():
@@ -43,7 +43,7 @@ def _controls(service: Service, handlers: UsersHandlers) -> list:
             titled(methods),
             value=usual,
             label="Methods",
-            info="Beside plain decoding.",
+            info="Compared with plain decoding.",
             elem_id="users-methods",
             min_width=260,
         )

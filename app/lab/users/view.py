@@ -6,26 +6,25 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, fields
 
 from app.lab.users.work import LONG, SHORT, UsersPlan
-from app.views.figures import Figure, axes, encode_figures, level, method_title, points, whiskers
+from app.views.figures import COLOURS, MARKS, Figure, axes, encode_figures, level, method_title, points, whiskers
 from app.views.safe_json import short
 from app.views.table import BEST, csv_text, sheet
 from engine.bench.sample import BASELINE
 from engine.bench.users_results import UsersRow, least_chances
 from engine.config import method_of
 from engine.trace.events import CostModel
-from engine.trace.noise import NOISE, Speedup, about_machine, ceiling, turning, winner
+from engine.trace.noise import NOISE, Speedup, break_even_bracket, ceiling, winner
 from engine.trace.speedup_model import interpolate
+from engine.trace.verdicts import DASH, doubts, number
 
 CONTEXTS = {SHORT: "Prompts as they are", LONG: "After a long text"}
 CHARTS = {
     "users-total": "Tokens per second, all users together",
     "users-each": "Tokens per second, each user",
-    "users-gain": "Drafting beside plain decoding",
+    "users-gain": "Drafting compared with plain decoding",
     "users-price": "The chance that a drafted token needs",
 }
 WAITING = Figure(note="Drawn as soon as the first point is measured.")
-COLOURS = ("@run", "@predicted", "@accepted", "@rejected", "@bonus")
-MARKS = ("square", "diamond", "triangle-up", "star", "cross")
 DASHES = {SHORT: "solid", LONG: "dot"}
 _MARGIN = 1.08  # of the axis, beyond the fewest and the most users
 
@@ -50,9 +49,9 @@ def drawn(rows: Mapping[str, Rows], context: str, methods: Sequence[str], costs:
 def _look(method: str, names: Sequence[str]) -> dict:
     """Colour and mark of a method."""
     if method == BASELINE:
-        return {"color": "@plain", "symbol": "circle", "size": 9}
+        return {"color": "@plain", "symbol": MARKS[0], "size": 9}
     place = [name for name in names if name != BASELINE].index(method)
-    return {"color": COLOURS[place % len(COLOURS)], "symbol": MARKS[place % len(MARKS)], "size": 10}
+    return {"color": COLOURS[place % len(COLOURS)], "symbol": MARKS[1 + place % (len(MARKS) - 1)], "size": 10}
 
 
 def _axes(rows: Rows, y: str) -> dict:
@@ -65,7 +64,7 @@ def _axes(rows: Rows, y: str) -> dict:
 
 
 def _of(rows: Rows, method: str) -> list[UsersRow]:
-    """In order of users, those with rounds in which all wrote, without what cannot be."""
+    """Returns a method's rows in order of users, without noise and without rows in which users never all wrote."""
     known = (row for row in rows if row.method == method and row.all_writing_tokens_per_second and not _is_noise(row))
     return sorted(known, key=lambda row: row.users)
 
@@ -137,7 +136,7 @@ def gains(rows: Mapping[str, Rows], methods: Sequence[str]) -> Figure:
     layout = _axes([row for context in contexts for row in rows[context]], "× plain decoding")
     note = "Below the dashed line the same users get more without drafting."
     note += " Dotted: after a long text." if LONG in contexts else ""
-    note += _doubtful([row for each in rows.values() for row in each])
+    note += _doubts([row for each in rows.values() for row in each])
     return Figure(data, layout | {"shapes": [level(1.0)]}, note)
 
 
@@ -150,11 +149,8 @@ def _spread(line: Mapping[int, Speedup]) -> dict:
     )
 
 
-def _doubtful(rows: Rows) -> str:
-    """What the page says of numbers that cannot be, and of a busy machine; empty where nothing is wrong."""
-    noise = " Some points are noise, faster than their tokens a pass allow: press Measure again beside them."
-    machine = about_machine(max((row.busy for row in rows if row.busy is not None), default=None))
-    return f"{noise if any(map(_is_noise, rows)) else ''} {machine}".rstrip()
+def _doubts(rows: Rows) -> str:
+    return doubts(any(map(_is_noise, rows)), (row.busy for row in rows))
 
 
 def prices(rows: Rows, methods: Sequence[str], costs: Mapping[str, CostModel]) -> Figure:
@@ -182,7 +178,7 @@ def prices(rows: Rows, methods: Sequence[str], costs: Mapping[str, CostModel]) -
     if not data:
         return Figure(note="Choose a method that drafts one token after another to see its price.")
     if crosses:
-        data.append(_crosses("costs more than it brings", crosses, "%{x} users"))
+        data.append(_crosses("costs more than it saves", crosses, "%{x} users"))
     layout = _axes(rows, "chance of acceptance")
     layout["yaxis"] |= {"range": [0, 1.05], "tickformat": ".0%"}
     v = costs[BASELINE].v
@@ -212,9 +208,9 @@ def table(rows: Rows, methods: Sequence[str], context: str) -> str:
         [
             f"{row.users}", method_title(row.method),
             (_total(row), BEST) if top[row.users] == row.method else _total(row),
-            _shown(row.predicted_tokens_per_second),
-            "–" if _is_noise(row) else _shown(_each(row)), _over_plain(row), f"{row.drafted_per_round:.2f}",
-            _shown(row.acceptance, ".2f"), f"{row.total_tokens_per_second:.1f}",
+            number(row.predicted_tokens_per_second, 1),
+            DASH if _is_noise(row) else number(_each(row), 1), _over_plain(row), f"{row.drafted_per_round:.2f}",
+            number(row.acceptance, 2), f"{row.total_tokens_per_second:.1f}",
         ]
         for row in sorted(rows, key=lambda row: (row.users, order.index(row.method)))
     ]  # fmt: skip
@@ -226,21 +222,17 @@ def table(rows: Rows, methods: Sequence[str], context: str) -> str:
 
 
 def _total(row: UsersRow) -> str:
-    return NOISE if _is_noise(row) else _shown(row.all_writing_tokens_per_second)
+    return NOISE if _is_noise(row) else number(row.all_writing_tokens_per_second, 1)
 
 
 def _over_plain(row: UsersRow) -> str | tuple[str, str]:
     if _is_noise(row):
         return NOISE, NOISE
-    return "1" if row.method == BASELINE else row.measured.words if row.measured else "–"
+    return "1" if row.method == BASELINE else row.measured.words if row.measured else DASH
 
 
 def _each(row: UsersRow) -> float | None:
     return row.all_writing_tokens_per_second and row.all_writing_tokens_per_second / row.users
-
-
-def _shown(value: float | None, form: str = ".1f") -> str:
-    return "–" if value is None else format(value, form)
 
 
 def finding(rows: Rows, methods: Sequence[str]) -> str:
@@ -253,22 +245,23 @@ def finding(rows: Rows, methods: Sequence[str]) -> str:
         if gain <= ceiling(many.users / few.users):  # a pass gives each user one token
             got = f"get {gain:.1f} times the tokens of {who}"
         else:
-            got = f"came out with more than they can have beside {who}: noise, so measure again"
+            got = f"seem to get more than is possible compared with {who}: that is noise, so measure again"
         sentences.append(f"Without drafting, {many.users} users together {got}.")
     for name in methods:
         if line := _gains(rows, name):
             sentences.append(_verdict(method_title(name)[:1].upper() + method_title(name)[1:], line))
     words = " ".join(sentences) or "Nothing could be compared: no round had all users in it."
-    return words + _doubtful(rows)
+    return words + _doubts(rows)
 
 
 def _verdict(name: str, gains: Mapping[int, Speedup]) -> str:
-    """As far as the intervals tell; a crossing is only known to lie between two numbers that were measured."""
+    """Says where a method pays, as far as the intervals tell. A crossing is only known to lie between two numbers that
+    were measured."""
     users = sorted(gains)
     tones = [gains[number].tone for number in users]
     if "slower" in tones and "faster" in tones[tones.index("slower") :]:
         return f"{name} pays with some numbers of users and not with fewer: too noisy to say; raise the repeats."
-    pays, stops = turning([(number, gains[number]) for number in users])
+    pays, stops = break_even_bracket([(number, gains[number]) for number in users])
     if pays is None and stops is None:
         return f"{name} makes no difference that could be measured."
     if pays is None and set(tones) == {"slower"}:

@@ -63,7 +63,7 @@ class UsersResult:
 
     @property
     def contexts(self) -> list[str]:
-        """Those with rows."""
+        """The contexts that have rows."""
         return [name for name in self.plan.contexts if self.rows.get(name)]
 
 

@@ -2,8 +2,14 @@
 import { onValue, setText } from '../lib/dom.js';
 
 export function mount(part) {
-  const { element } = part, box = element.querySelector('.sl-answer');
-  const place = { answer: '.sl-answer-main', alone: '.sl-answer-alone', change: '.sl-answer-change', sure: '.sl-answer-sure' };
+  const { element } = part,
+    box = element.querySelector('.sl-answer');
+  const place = {
+    answer: '.sl-answer-main',
+    alone: '.sl-answer-alone',
+    change: '.sl-answer-change',
+    sure: '.sl-answer-sure',
+  };
 
   onValue(part, value => {
     const sentences = JSON.parse(value || '{}');

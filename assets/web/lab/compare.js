@@ -1,34 +1,46 @@
 // Runs side by side: reads the server's lines, keeps a timeline for each column, and draws the rows in sight.
-import { CHUNK, cellOfRound, cellOfText, factsCell, nameCell } from './compare_cells.js';
+
 import { make, onValue } from '../lib/dom.js';
 import { makeNdjsonReader } from '../lib/ndjson_reader.js';
 import { makeVirtualRows } from '../lib/virtual_rows.js';
 import { firstBelow, navigateRows } from '../player/row_navigation.js';
 import { makeTimeline } from '../player/timeline.js';
 import { makeTooltip } from '../player/tooltip.js';
+import { CHUNK, cellOfRound, cellOfText, factsCell, nameCell } from './compare_cells.js';
 
 export function mount(part) {
   const { element } = part;
-  const root = element.querySelector('.sl-compare'), find = selector => root.querySelector(selector);
-  const frame = find('.sl-compare-frame'), names = find('.sl-compare-names'), facts = find('.sl-compare-facts');
-  const shownTokens = new WeakMap(), tooltip = makeTooltip(find('.sl-tip'), frame);
+  const root = element.querySelector('.sl-compare'),
+    find = selector => root.querySelector(selector);
+  const frame = find('.sl-compare-frame'),
+    names = find('.sl-compare-names'),
+    facts = find('.sl-compare-facts');
+  const shownTokens = new WeakMap(),
+    tooltip = makeTooltip(find('.sl-tip'), frame);
   const rows = makeVirtualRows(frame, find('.sl-compare-rows'), rowNode);
   const WHY = {
-    round: 'Row n is round n of every run: the drafts, the verdicts on them, and the token that closed the round. A run with fewer rows needs fewer passes of the target.',
+    round:
+      'Row n is round n of every run: the drafts, the verdicts on them, and the token that closed the round. A run with fewer rows needs fewer passes of the target.',
     text: `Every row holds the same ${CHUNK} places of the text. The fewer passes a run needs for them, the more its drafts were worth there.`,
   };
-  let columns = [], by = 'round', follow = false, changed = new Set();   // ``changed``: numbers of rows to draw anew
+  let columns = [],
+    by = 'round',
+    follow = false,
+    changed = new Set(); // ``changed``: numbers of rows to draw anew
 
   // ── drawing ──
   function rowNode(number) {
-    const row = make('div', 'sl-compare-row', '', { role: 'row', 'aria-rowindex': number + 3 });   // names and facts come first
+    const row = make('div', 'sl-compare-row', '', { role: 'row', 'aria-rowindex': number + 3 }); // names and facts come first
     fillRow(row, number);
     return row;
   }
 
   function fillRow(row, number) {
     const from = number * CHUNK + 1;
-    const [word, place, cellAt] = by === 'round' ? ['round ', `${number + 1}`, cellOfRound] : ['tokens ', `${from}–${from + CHUNK - 1}`, cellOfText];
+    const [word, place, cellAt] =
+      by === 'round'
+        ? ['round ', `${number + 1}`, cellOfRound]
+        : ['tokens ', `${from}–${from + CHUNK - 1}`, cellOfText];
     const index = make('div', 'sl-compare-index', [make('span', 'sl-unseen', word), place], { role: 'rowheader' });
     const cells = columns.map(column => cellAt(column, number, shownTokens));
     const focused = focusPlace(row);
@@ -50,12 +62,12 @@ export function mount(part) {
     facts.replaceChildren(corner(), ...columns.map(column => factsCell(column.head)));
   }
 
-  const length = column => by === 'round' ? column.timeline.rounds.length : Math.ceil(column.written.length / CHUNK);
+  const length = column => (by === 'round' ? column.timeline.rounds.length : Math.ceil(column.written.length / CHUNK));
 
   function showRows() {
     const count = Math.max(0, ...columns.map(length));
     find('.sl-compare-table').setAttribute('aria-rowcount', count + 2);
-    rows.show(count);
+    rows.showRows(count);
   }
 
   function drawChanges() {
@@ -68,29 +80,41 @@ export function mount(part) {
   }
 
   // ── lines from the server ──
-  const readValue = makeNdjsonReader(begin, {
-    columns(line) {
-      if (columns.length === line.names.length) return;
-      columns = line.names.map(name => ({ timeline: makeTimeline(), written: [], parted: undefined, head: { name, state: 'waiting' } }));
-      root.style.setProperty('--columns', columns.length);
+  const readValue = makeNdjsonReader(
+    begin,
+    {
+      columns(line) {
+        if (columns.length === line.names.length) return;
+        columns = line.names.map(name => ({
+          timeline: makeTimeline(),
+          written: [],
+          parted: undefined,
+          head: { name, state: 'waiting' },
+        }));
+        root.style.setProperty('--columns', columns.length);
+      },
+      round(line) {
+        const column = columns[line.column];
+        if (line.index !== column?.timeline.rounds.length) return; // known, or some are missing: the end brings all
+        column.timeline.add(line);
+        column.written.push(...line.emitted);
+        if (by === 'round') changed.add(line.index);
+        else for (const token of line.emitted) changed.add(Math.floor(token.position / CHUNK));
+      },
+      head(line) {
+        const column = columns[line.column];
+        if (!column) return;
+        column.head = line;
+        if (column.parted !== line.parted) for (let number = 0; number < length(column); number++) changed.add(number);
+        column.parted = line.parted;
+      },
+      over() {
+        if (follow) frame.scrollTop = 0;
+        follow = false;
+      },
     },
-    round(line) {
-      const column = columns[line.column];
-      if (line.index !== column?.timeline.rounds.length) return;   // known, or some are missing: the end brings all
-      column.timeline.add(line);
-      column.written.push(...line.emitted);
-      if (by === 'round') changed.add(line.index);
-      else for (const token of line.emitted) changed.add(Math.floor(token.position / CHUNK));
-    },
-    head(line) {
-      const column = columns[line.column];
-      if (!column) return;
-      column.head = line;
-      if (column.parted !== line.parted) for (let number = 0; number < length(column); number++) changed.add(number);
-      column.parted = line.parted;
-    },
-    over() { if (follow) frame.scrollTop = 0; follow = false; },
-  }, drawChanges);
+    drawChanges,
+  );
 
   function begin() {
     columns = [];
@@ -102,7 +126,13 @@ export function mount(part) {
 
   // While runs go on the newest row stays in sight, until the reader scrolls.
   for (const name of ['wheel', 'touchstart', 'pointerdown', 'keydown']) {
-    frame.addEventListener(name, () => { follow = false; }, { passive: true });
+    frame.addEventListener(
+      name,
+      () => {
+        follow = false;
+      },
+      { passive: true },
+    );
   }
 
   // ── input from the reader ──
@@ -118,7 +148,8 @@ export function mount(part) {
 
   function drawChoice() {
     root.dataset.by = by;
-    for (const button of root.querySelectorAll('button[data-by]')) button.setAttribute('aria-pressed', button.dataset.by === by);
+    for (const button of root.querySelectorAll('button[data-by]'))
+      button.setAttribute('aria-pressed', button.dataset.by === by);
     find('.sl-compare-why').textContent = WHY[by];
   }
 
@@ -126,7 +157,9 @@ export function mount(part) {
 
   // The arrow keys go along a row, and up and down in a column.
   function neighbour(node, key) {
-    const cell = node.closest('.sl-compare-cell'), row = cell.parentElement, step = { ArrowLeft: -1, ArrowRight: 1 }[key];
+    const cell = node.closest('.sl-compare-cell'),
+      row = cell.parentElement,
+      step = { ArrowLeft: -1, ArrowRight: 1 }[key];
     if (step) {
       const all = [...row.querySelectorAll('.sl-token')].filter(other => other.offsetParent);
       return all[all.indexOf(node) + step];
@@ -136,15 +169,20 @@ export function mount(part) {
   }
 
   navigateRows(frame, {
-    tokenOf: node => shownTokens.get(node), neighbour, hide: tooltip.hide,
+    tokenOf: node => shownTokens.get(node),
+    neighbour,
+    hide: tooltip.hide,
     entrance: () => firstBelow(find('.sl-compare-rows'), names.getBoundingClientRect().bottom),
     leave: () => frame.focus({ preventScroll: true }),
     preview(node) {
-      const token = shownTokens.get(node), { head } = columns[columnOf(node.closest('.sl-compare-cell')) - 1];
+      const token = shownTokens.get(node),
+        { head } = columns[columnOf(node.closest('.sl-compare-cell')) - 1];
       tooltip.show(node, token, token.status, head.greedy);
     },
   });
 
   drawChoice();
-  onValue(part, value => { if (value) readValue(value); });
+  onValue(part, value => {
+    if (value) readValue(value);
+  });
 }

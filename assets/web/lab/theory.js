@@ -1,24 +1,29 @@
 // The theory tab: sliders, a sentence, the formula with their numbers in it, three pictures. Everything is worked out
 // here, at once; the server only sends the visitor's last run and the points measured on its machine (theory/view.py).
-import { MOST, bestMap, overAlpha, overGamma, times } from './theory_charts.js';
+
 import { onValue } from '../lib/dom.js';
 import { bestGamma, breakEven, expectedTokens, idealisedSpeedup, interpolate } from '../lib/speedup_model.js';
+import { bestMap, MOST, overAlpha, overGamma, times } from './theory_charts.js';
 
 export function mount(part) {
   const { element } = part;
-  const root = element.querySelector('.sl-theory'), find = name => root.querySelector(name);
+  const root = element.querySelector('.sl-theory'),
+    find = name => root.querySelector(name);
   const START = { alpha: 0.7, gamma: 4, c: 0.1, slope: 0.08 };
   const NONE = { words: '', alpha: null, gamma: null, c: null, v: null, here: null };
   const sliders = Object.fromEntries([...root.querySelectorAll('input[type=range]')].map(input => [input.name, input]));
   const modes = [...root.querySelectorAll('input[type=radio]')];
   const boxes = { gamma: find('[data-plot=gamma]'), alpha: find('[data-plot=alpha]'), map: find('[data-plot=map]') };
-  const spoken = find('.sl-theory-spoken'), toRun = find('.sl-theory-to-run');
-  let run = NONE, mostC = 1, frames = {};
+  const spoken = find('.sl-theory-spoken'),
+    toRun = find('.sl-theory-to-run');
+  let run = NONE,
+    mostC = 1,
+    frames = {};
 
   const set = () => Object.fromEntries(Object.entries(sliders).map(([name, input]) => [name, Number(input.value)]));
   const mode = name => modes.find(each => each.value === name);
   // The measured v(W) that is chosen; null while it is a straight line.
-  const measured = () => mode('measured').checked ? run.v : mode('here').checked ? run.here?.v ?? null : null;
+  const measured = () => (mode('measured').checked ? run.v : mode('here').checked ? (run.here?.v ?? null) : null);
   const costs = () => measured() ?? { 1: 1, 2: 1 + set().slope };
 
   function put(values) {
@@ -32,11 +37,16 @@ export function mount(part) {
   function schedule() {
     if (waiting) return;
     waiting = true;
-    requestAnimationFrame(() => { waiting = false; draw(); });
+    requestAnimationFrame(() => {
+      waiting = false;
+      draw();
+    });
   }
 
   function draw() {
-    const began = performance.now(), now = set(), v = costs();
+    const began = performance.now(),
+      now = set(),
+      v = costs();
     // Looked up before anything is written: in between, each look would lay the page out anew.
     const wide = Object.fromEntries(Object.entries(boxes).map(([name, box]) => [name, box.clientWidth]));
     for (const [name, input] of Object.entries(sliders)) {
@@ -46,56 +56,78 @@ export function mount(part) {
     sliders.slope.disabled = measured() != null;
     fill(now, v);
     speak(now, v);
-    if (!wide.gamma) return;                         // in a tab that is not open; drawn when it is
+    if (!wide.gamma) return; // in a tab that is not open; drawn when it is
     frames = {
       gamma: overGamma(boxes.gamma, wide.gamma, now, v, run),
       alpha: overAlpha(boxes.alpha, wide.alpha, now, v, run),
       map: bestMap(boxes.map, wide.map, now, v, run, mostC),
     };
-    root.dataset.drawn = (performance.now() - began).toFixed(1);   // milliseconds
+    root.dataset.drawn = (performance.now() - began).toFixed(1); // milliseconds
   }
 
   // ── words ──
 
   function fill({ alpha, gamma, c }, v) {
-    const tokens = expectedTokens(alpha, gamma), scoring = interpolate(v, gamma + 1), cost = gamma * c + scoring;
+    const tokens = expectedTokens(alpha, gamma),
+      scoring = interpolate(v, gamma + 1),
+      cost = gamma * c + scoring;
     const numbers = {
-      alpha: alpha.toFixed(2), gamma, next: gamma + 1, c: c.toFixed(2), scoring: scoring.toFixed(2),
-      tokens: tokens.toFixed(2), cost: cost.toFixed(2), speedup: times(tokens / cost),
+      alpha: alpha.toFixed(2),
+      gamma,
+      next: gamma + 1,
+      c: c.toFixed(2),
+      scoring: scoring.toFixed(2),
+      tokens: tokens.toFixed(2),
+      cost: cost.toFixed(2),
+      speedup: times(tokens / cost),
     };
     for (const node of root.querySelectorAll('[data-fill]')) node.textContent = numbers[node.dataset.fill];
   }
 
   function pace(speedup) {
     if (Math.abs(speedup - 1) < 0.005) return 'as fast as plain decoding';
-    return speedup > 1 ? `${times(speedup)} as fast as plain decoding` : `${times(speedup)}: slower than plain decoding`;
+    return speedup > 1
+      ? `${times(speedup)} as fast as plain decoding`
+      : `${times(speedup)}: slower than plain decoding`;
   }
 
   function sentence({ alpha, gamma, c }, v) {
-    const tokens = expectedTokens(alpha, gamma), cost = gamma * c + interpolate(v, gamma + 1);
-    const best = bestGamma(alpha, c, v, MOST), at = breakEven(gamma, c, v);
+    const tokens = expectedTokens(alpha, gamma),
+      cost = gamma * c + interpolate(v, gamma + 1);
+    const best = bestGamma(alpha, c, v, MOST),
+      at = breakEven(gamma, c, v);
     const round = `A round makes ${tokens.toFixed(2)} tokens on average and takes as long as ${cost.toFixed(2)} plain steps: ${pace(tokens / cost)}.`;
-    const choice = best === 0 ? 'At this α no draft length pays.'
-      : best === gamma ? `γ = ${gamma} is the best draft length here.`
-      : `Best would be γ = ${best}, ${times(idealisedSpeedup(alpha, best, c, v))}.`;
-    const pays = at == null ? `γ = ${gamma} pays at no α, not even 1.`
-      : at === 0 ? `γ = ${gamma} pays at any α.` : `γ = ${gamma} pays from α = ${at.toFixed(2)} on.`;
+    const choice =
+      best === 0
+        ? 'At this α no draft length pays.'
+        : best === gamma
+          ? `γ = ${gamma} is the best draft length here.`
+          : `Best would be γ = ${best}, ${times(idealisedSpeedup(alpha, best, c, v))}.`;
+    const pays =
+      at == null
+        ? `γ = ${gamma} pays at no α, not even 1.`
+        : at === 0
+          ? `γ = ${gamma} pays at any α.`
+          : `γ = ${gamma} pays from α = ${at.toFixed(2)} on.`;
     return `${round} ${choice} ${pays}`;
   }
 
   // Shown at once, read aloud only when the slider has come to rest.
   let rest = null;
   function speak(now, v) {
-    const words = sentence(now, v), speedup = idealisedSpeedup(now.alpha, now.gamma, now.c, v);
+    const words = sentence(now, v),
+      speedup = idealisedSpeedup(now.alpha, now.gamma, now.c, v);
     find('.sl-theory-sentence').textContent = words;
     find('.sl-theory-sentence').dataset.tone = speedup > 1.02 ? 'faster' : speedup < 0.98 ? 'slower' : 'level';
     clearTimeout(rest);
-    rest = setTimeout(() => { if (spoken.textContent !== words) spoken.textContent = words; }, 700);
+    rest = setTimeout(() => {
+      if (spoken.textContent !== words) spoken.textContent = words;
+    }, 700);
   }
 
   // ── the visitor's run, and the points measured here ──
 
-  const costsOf = ({ here }) => JSON.stringify([here?.v, here?.c]);   // two that differ in c alone are different, too
+  const costsOf = ({ here }) => JSON.stringify([here?.v, here?.c]); // two that differ in c alone are different, too
 
   function readRun(value) {
     const before = costsOf(run);
@@ -107,7 +139,7 @@ export function mount(part) {
     if (!modes.some(each => each.checked && !each.disabled)) mode('line').checked = true;
     toRun.disabled = run.alpha == null || !run.v;
     toRun.textContent = run.own ? 'Set the sliders to my run' : 'Set the sliders to the recorded run';
-    mostC = Math.max(1, Math.ceil(Math.max(run.c ?? 0, run.here?.c ?? 0) * 2) / 2);   // a draft may cost more than the target
+    mostC = Math.max(1, Math.ceil(Math.max(run.c ?? 0, run.here?.c ?? 0) * 2) / 2); // a draft may cost more than the target
     sliders.c.max = mostC;
     root.dataset.run = run.own ? 'own' : 'recorded';
     root.toggleAttribute('data-here', run.here != null);
@@ -123,8 +155,9 @@ export function mount(part) {
   // New costs of this machine: the sliders go to them, and to a draft length that is measured.
   function goHere() {
     mode('here').checked = true;
-    const { c, gammas } = run.here, { gamma } = set();
-    put({ c, gamma: gammas.includes(gamma) ? gamma : gammas[0] ?? gamma });
+    const { c, gammas } = run.here,
+      { gamma } = set();
+    put({ c, gamma: gammas.includes(gamma) ? gamma : (gammas[0] ?? gamma) });
   }
 
   function goToRun() {
@@ -142,13 +175,17 @@ export function mount(part) {
   // Dragging in a picture moves the sliders that are its axes.
   function draggable(name, moved) {
     const box = boxes[name];
-    const move = event => { if (frames[name]) put(moved(...frames[name].at(event))); };
+    const move = event => {
+      if (frames[name]) put(moved(...frames[name].at(event)));
+    };
     box.addEventListener('pointerdown', event => {
       if (event.button) return;
       box.setPointerCapture(event.pointerId);
       move(event);
     });
-    box.addEventListener('pointermove', event => { if (box.hasPointerCapture(event.pointerId)) move(event); });
+    box.addEventListener('pointermove', event => {
+      if (box.hasPointerCapture(event.pointerId)) move(event);
+    });
   }
   draggable('gamma', gamma => ({ gamma: Math.max(1, Math.round(gamma)) }));
   draggable('alpha', alpha => ({ alpha }));

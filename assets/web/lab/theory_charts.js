@@ -3,7 +3,8 @@
 import { bestGamma, breakEven, dearestDraft, idealisedSpeedup, interpolate } from '../lib/speedup_model.js';
 import { niceStep, plot, shape } from '../lib/svg_chart.js';
 
-export const MOST = 16, FAINT = [0.3, 0.5, 0.7, 0.9];
+export const MOST = 16,
+  FAINT = [0.3, 0.5, 0.7, 0.9];
 export const times = value => `${value.toFixed(2)}×`;
 const GAMMA_AXIS = { low: 0, high: MOST, step: 2, name: 'γ, tokens drafted in a round' };
 const ALPHA_AXIS = { low: 0, high: 1, step: 0.2, name: 'α, chance that a draft is accepted' };
@@ -37,7 +38,8 @@ function runMarks(frame, x, run) {
 export function overGamma(box, width, set, v, run) {
   const lengths = Array.from({ length: MOST + 1 }, (_, gamma) => gamma);
   const curve = alpha => lengths.map(gamma => [gamma, idealisedSpeedup(alpha, gamma, set.c, v)]);
-  const main = curve(set.alpha), faint = FAINT.map(alpha => [alpha, curve(alpha)]);
+  const main = curve(set.alpha),
+    faint = FAINT.map(alpha => [alpha, curve(alpha)]);
   const points = (run.here?.points ?? []).filter(([alpha]) => Math.abs(alpha - set.alpha) < 0.005);
   const known = run.gamma != null ? [run.measured ?? 0, run.predicted ?? 0] : [];
   known.push(...points.map(point => point[2]));
@@ -53,19 +55,27 @@ export function overGamma(box, width, set, v, run) {
   frame.mark(best, main[best][1], 'star', 'sl-best');
   if (run.gamma != null) runMarks(frame, run.gamma, run);
   measuredMarks(frame, points, 1);
-  nameEnds(frame, faint.map(([alpha, points]) => [points[MOST][1], narrow ? alpha : `α = ${alpha}`, '']));
+  nameEnds(
+    frame,
+    faint.map(([alpha, points]) => [points[MOST][1], narrow ? alpha : `α = ${alpha}`, '']),
+  );
   // Below the star: a run's marks stand mostly above.
   frame.label(best, main[best][1], `best: γ = ${best}, ${times(main[best][1])}`, '', -28);
-  frame.show(`Speedup for draft lengths 0 to ${MOST} at α ${set.alpha.toFixed(2)}: best at ${best} with ${times(main[best][1])}.`);
+  frame.show(
+    `Speedup for draft lengths 0 to ${MOST} at α ${set.alpha.toFixed(2)}: best at ${best} with ${times(main[best][1])}.`,
+  );
   return frame;
 }
 
 export function overAlpha(box, width, set, v, run) {
-  const curve = (gamma, c, v) => Array.from({ length: 101 }, (_, i) => [i / 100, idealisedSpeedup(i / 100, gamma, c, v)]);
-  const points = curve(set.gamma, set.c, v), at = breakEven(set.gamma, set.c, v);
-  const here = idealisedSpeedup(set.alpha, set.gamma, set.c, v), measured = run.here?.points ?? [];
+  const curve = (gamma, c, v) =>
+    Array.from({ length: 101 }, (_, i) => [i / 100, idealisedSpeedup(i / 100, gamma, c, v)]);
+  const points = curve(set.gamma, set.c, v),
+    at = breakEven(set.gamma, set.c, v);
+  const here = idealisedSpeedup(set.alpha, set.gamma, set.c, v),
+    measured = run.here?.points ?? [];
   const lines = run.here?.v ? run.here.gammas.map(gamma => [gamma, curve(gamma, run.here.c, run.here.v)]) : [];
-  const same = run.alpha != null && Math.round(run.gamma) === set.gamma;   // a run of another γ lies on another curve
+  const same = run.alpha != null && Math.round(run.gamma) === set.gamma; // a run of another γ lies on another curve
   const heights = [points[100][1], ...lines.map(([, line]) => line[100][1]), ...measured.map(point => point[2])];
   if (same) heights.push(run.measured ?? 0, run.predicted ?? 0);
   const frame = plot(box, width, 300, ALPHA_AXIS, speedAxis(Math.max(...heights)), lines.length ? 50 : undefined);
@@ -73,11 +83,15 @@ export function overAlpha(box, width, set, v, run) {
   if (at != null) frame.upright(at, 'sl-even');
   frame.line(points, 'sl-curve');
   for (const [gamma, line] of lines) frame.line(line, `sl-curve-here sl-gamma-${gamma}`);
-  nameEnds(frame, lines.map(([gamma, line]) => [line[100][1], `γ = ${gamma}`, `sl-gamma-${gamma}`]));
+  nameEnds(
+    frame,
+    lines.map(([gamma, line]) => [line[100][1], `γ = ${gamma}`, `sl-gamma-${gamma}`]),
+  );
   frame.mark(set.alpha, here, 'dot', 'sl-here');
   measuredMarks(frame, measured, 0);
   if (same) runMarks(frame, run.alpha, run);
-  const start = at == null ? `γ = ${set.gamma} pays at no α` : at === 0 ? 'pays at any α' : `pays from α = ${at.toFixed(2)}`;
+  const start =
+    at == null ? `γ = ${set.gamma} pays at no α` : at === 0 ? 'pays at any α' : `pays from α = ${at.toFixed(2)}`;
   frame.label(at ?? 0, 0.5, start);
   const count = measured.length ? ` ${measured.length} points measured here.` : '';
   frame.show(`Speedup for α from 0 to 1 with γ ${set.gamma}: ${start}.${count}`);
@@ -86,7 +100,12 @@ export function overAlpha(box, width, set, v, run) {
 
 // Which γ is best over α and c, in cells of one colour each, and the line above which none pays.
 export function bestMap(box, width, set, v, run, mostC) {
-  const frame = plot(box, width, 300, ALPHA_AXIS, { low: 0, high: mostC, step: niceStep(mostC, 5), name: 'c, cost of a draft step' });
+  const frame = plot(box, width, 300, ALPHA_AXIS, {
+    low: 0,
+    high: mostC,
+    step: niceStep(mostC, 5),
+    name: 'c, cost of a draft step',
+  });
   frame.add(fields(frame, v, mostC, width));
   if (run.alpha != null && run.c != null) frame.mark(run.alpha, run.c, 'diamond', 'sl-run-measured');
   frame.mark(set.alpha, set.c, 'dot', 'sl-here');
@@ -96,19 +115,26 @@ export function bestMap(box, width, set, v, run, mostC) {
 }
 
 // The fields of the map depend on v alone, so most movements of a slider find them drawn.
-let fieldsKey = '', fieldsDrawn = null;
+let fieldsKey = '',
+  fieldsDrawn = null;
 function fields(frame, v, mostC, width) {
   const key = JSON.stringify([v, mostC, width]);
   if (key === fieldsKey) return fieldsDrawn;
-  const columns = 60, rows = 40, cells = Array.from({ length: MOST + 1 }, () => []), group = shape('g'), table = [0];
-  for (let width = 1; width <= MOST + 1; width++) table[width] = interpolate(v, width);   // looked up 40,000 times
+  const columns = 60,
+    rows = 40,
+    cells = Array.from({ length: MOST + 1 }, () => []),
+    group = shape('g'),
+    table = [0];
+  for (let width = 1; width <= MOST + 1; width++) table[width] = interpolate(v, width); // looked up 40,000 times
   for (let row = 0; row < rows; row++) {
     for (let column = 0; column < columns; column++) {
-      cells[bestGamma((column + 0.5) / columns, mostC * (row + 0.5) / rows, table, MOST)].push([column, row]);
+      cells[bestGamma((column + 0.5) / columns, (mostC * (row + 0.5)) / rows, table, MOST)].push([column, row]);
     }
   }
   const perC = rows / mostC;
-  cells.forEach((members, gamma) => { if (members.length) group.append(field(frame, gamma, members, columns, perC)); });
+  cells.forEach((members, gamma) => {
+    if (members.length) group.append(field(frame, gamma, members, columns, perC));
+  });
   group.append(borderLine(frame, table, mostC));
   group.append(...fieldNames(frame, cells, columns, perC));
   [fieldsKey, fieldsDrawn] = [key, group];
@@ -117,13 +143,18 @@ function fields(frame, v, mostC, width) {
 
 // Cells that touch in a row are one rectangle, a little too large so that no seam shows.
 function field(frame, gamma, members, columns, perC) {
-  const w = frame.X(1 / columns) - frame.X(0), h = frame.Y(0) - frame.Y(1 / perC), strips = [];
+  const w = frame.X(1 / columns) - frame.X(0),
+    h = frame.Y(0) - frame.Y(1 / perC),
+    strips = [];
   for (const [column, row] of members) {
     const last = strips.at(-1);
-    if (last && last[1] === row && last[0] + last[2] === column) last[2]++; else strips.push([column, row, 1]);
+    if (last && last[1] === row && last[0] + last[2] === column) last[2]++;
+    else strips.push([column, row, 1]);
   }
   const d = strips.map(([column, row, count]) => {
-    const x = (frame.X(0) + column * w).toFixed(1), y = (frame.Y(0) - row * h).toFixed(1), wide = (count * w + 0.5).toFixed(1);
+    const x = (frame.X(0) + column * w).toFixed(1),
+      y = (frame.Y(0) - row * h).toFixed(1),
+      wide = (count * w + 0.5).toFixed(1);
     return `M${x},${y}h${wide}v${(-h - 0.5).toFixed(1)}h-${wide}z`;
   });
   const path = shape('path', { class: gamma ? 'sl-cell' : 'sl-cell-none', d: d.join('') });
@@ -136,22 +167,29 @@ function borderLine(frame, table, mostC) {
   const border = Array.from({ length: 201 }, (_, i) => [i / 200, dearestDraft(i / 200, table, MOST)]);
   const within = ([, c]) => c > 0 && c < mostC;
   const shown = border.filter((_, i) => border.slice(Math.max(0, i - 1), i + 2).some(within));
-  const points = shown.map(([alpha, c]) => `${frame.X(alpha).toFixed(1)},${frame.Y(Math.min(mostC, Math.max(0, c))).toFixed(1)}`);
+  const points = shown.map(
+    ([alpha, c]) => `${frame.X(alpha).toFixed(1)},${frame.Y(Math.min(mostC, Math.max(0, c))).toFixed(1)}`,
+  );
   return shape('polyline', { class: 'sl-border', points: points.join(' ') });
 }
 
 // A field's number, in the cell nearest to its middle; none for a small field or beside the number before.
 function fieldNames(frame, cells, columns, perC) {
-  const names = [], placed = [];
+  const names = [],
+    placed = [];
   cells.forEach((members, gamma) => {
     if (members.length < 24) return;
     const mean = place => members.reduce((sum, cell) => sum + cell[place], 0) / members.length;
-    const [a, b] = [mean(0), mean(1)], far = cell => (cell[0] - a) ** 2 + (cell[1] - b) ** 2;
-    const [column, row] = members.reduce((near, cell) => far(cell) < far(near) ? cell : near);
-    const x = frame.X((column + 0.5) / columns), y = frame.Y((row + 0.5) / perC) + 5;
+    const [a, b] = [mean(0), mean(1)],
+      far = cell => (cell[0] - a) ** 2 + (cell[1] - b) ** 2;
+    const [column, row] = members.reduce((near, cell) => (far(cell) < far(near) ? cell : near));
+    const x = frame.X((column + 0.5) / columns),
+      y = frame.Y((row + 0.5) / perC) + 5;
     if (placed.some(([left, top]) => Math.abs(x - left) < 20 && Math.abs(y - top) < 16)) return;
     placed.push([x, y]);
-    names.push(shape('text', { x, y, class: 'sl-tag', 'text-anchor': 'middle' }, gamma ? String(gamma) : 'no draft pays'));
+    names.push(
+      shape('text', { x, y, class: 'sl-tag', 'text-anchor': 'middle' }, gamma ? String(gamma) : 'no draft pays'),
+    );
   });
   return names;
 }

@@ -6,7 +6,11 @@
 export function makeAddress(element, { isHere, current, open }) {
   function write(hash) {
     if (location.hash === hash) return;
-    try { history.replaceState(history.state, '', location.pathname + location.search + hash); } catch { /* a page without an address */ }
+    try {
+      history.replaceState(history.state, '', location.pathname + location.search + hash);
+    } catch {
+      /* a page without an address */
+    }
   }
   const writeCurrent = () => write(current() === undefined ? '#lessons' : `#lesson-${current()}`);
   const clear = () => write('');
@@ -24,12 +28,18 @@ export function makeAddress(element, { isHere, current, open }) {
     event.preventDefault();
     location.hash = link.hash;
   });
-  window.addEventListener('hashchange', () => { if (isHere()) openNamed(); });
+  window.addEventListener('hashchange', () => {
+    if (isHere()) openNamed();
+  });
   // The address names the lesson only while its tab is open, because the playground has an address of its own.
-  document.addEventListener('click', event => {
-    if (!event.isTrusted) return;                            // a link that opens the tab has its own address
-    if (event.target.closest?.('#playground-tab-button, #lab-tab-button')) clear();
-    if (event.target.closest?.('#lessons-tab-button')) writeCurrent();
-  }, true);
+  document.addEventListener(
+    'click',
+    event => {
+      if (!event.isTrusted) return; // a link that opens the tab has its own address
+      if (event.target.closest?.('#playground-tab-button, #lab-tab-button')) clear();
+      if (event.target.closest?.('#lessons-tab-button')) writeCurrent();
+    },
+    true,
+  );
   return { writeCurrent, clear, openNamed };
 }

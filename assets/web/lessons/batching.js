@@ -1,9 +1,10 @@
 // Models many users on one device. A pass takes as long as the slower of reading and arithmetic.
-import { DEVICES, cacheOf, chosenModel, chosenWidth } from './devices.js';
-import { EXPERTS, weightsRead } from './experts.js';
-import { figure, makeResult, meter, picker, short, slider } from './widgets.js';
+
 import { make } from '../lib/dom.js';
 import { expectedTokens } from '../lib/speedup_model.js';
+import { cacheOf, chosenModel, chosenWidth, DEVICES } from './devices.js';
+import { EXPERTS, weightsRead } from './experts.js';
+import { figure, makeResult, meter, picker, short, slider } from './widgets.js';
 
 // The time of a pass over ``tokens`` of all users, in readings of the weights for one token. ``free``: how many tokens are
 // computed in that time. ``cache``: what a user's text adds to each reading. ``experts``: whether tokens choose weights.
@@ -18,25 +19,77 @@ export function makeBatching(settings, touched) {
   const full = slider('Tokens a pass scores for free in bf16', { low: 8, high: 512, step: 8, value: 128 });
   const gamma = slider('γ, tokens drafted', { low: 0, high: 8, step: 1, value: 4 });
   const alpha = slider('α, chance to be accepted', { low: 0, high: 0.98, step: 0.01, value: 0.7 });
-  const text = slider('Tokens of text for each user', { low: 0, high: 131072, step: 1024, value: settings.text ?? 0, words: x => (x ? x.toLocaleString('en') : 'short') });
-  const device = picker('Device', [['as set above', null], ...Object.entries(DEVICES).filter(([, each]) => each.operations)]);
-  const model = chosenModel('Target'), width = chosenWidth('Weights in', { 'bf16': 2, '8-bit': 1, '4-bit': 0.5 });
-  const kind = picker('Layers', [['dense', false], [`${EXPERTS.used} of ${EXPERTS.all} experts for each token`, true]], Number(settings.experts ?? false));
-  const plain = meter(), drafted = meter(), result = makeResult(), aside = make('p', 'sl-figure-note');
-  device.row.addEventListener('input', () => { if (device.value) full.value = 8 * Math.round(1000 * device.value.operations / device.value.speed / 8); });
+  const text = slider('Tokens of text for each user', {
+    low: 0,
+    high: 131072,
+    step: 1024,
+    value: settings.text ?? 0,
+    words: x => (x ? x.toLocaleString('en') : 'short'),
+  });
+  const device = picker('Device', [
+    ['as set above', null],
+    ...Object.entries(DEVICES).filter(([, each]) => each.operations),
+  ]);
+  const model = chosenModel('Target'),
+    width = chosenWidth('Weights in', { bf16: 2, '8-bit': 1, '4-bit': 0.5 });
+  const kind = picker(
+    'Layers',
+    [
+      ['dense', false],
+      [`${EXPERTS.used} of ${EXPERTS.all} experts for each token`, true],
+    ],
+    Number(settings.experts ?? false),
+  );
+  const plain = meter(),
+    drafted = meter(),
+    result = makeResult(),
+    aside = make('p', 'sl-figure-note');
+  device.row.addEventListener('input', () => {
+    if (device.value) full.value = 8 * Math.round((1000 * device.value.operations) / device.value.speed / 8);
+  });
 
   function draw() {
-    const weights = model.value.weights * width.value, cache = cacheOf(model.value, text.value), free = full.value * width.value / 2;
+    const weights = model.value.weights * width.value,
+      cache = cacheOf(model.value, text.value),
+      free = (full.value * width.value) / 2;
     const time = tokens => passTime(tokens, users.value, { free, cache: cache / weights, experts: kind.value });
-    const wide = users.value * (gamma.value + 1), without = users.value / time(users.value), withDrafts = users.value * expectedTokens(alpha.value, gamma.value) / time(wide);
-    const top = Math.max(without, withDrafts), gain = withDrafts / without;
+    const wide = users.value * (gamma.value + 1),
+      without = users.value / time(users.value),
+      withDrafts = (users.value * expectedTokens(alpha.value, gamma.value)) / time(wide);
+    const top = Math.max(without, withDrafts),
+      gain = withDrafts / without;
     plain.set('plain', without / top, `${short(without)} per step`);
     drafted.set('with drafts', withDrafts / top, `${short(withDrafts)} per step`);
-    result.textContent = gain >= 1.005 ? `Drafting gives ${short(gain)} × as many tokens.`
-      : gain > 0.995 ? 'Drafting changes nothing here.' : `Drafting slows everybody down: ${short(gain)} × as many tokens.`;
+    result.textContent =
+      gain >= 1.005
+        ? `Drafting gives ${short(gain)} × as many tokens.`
+        : gain > 0.995
+          ? 'Drafting changes nothing here.'
+          : `Drafting slows everybody down: ${short(gain)} × as many tokens.`;
     result.dataset.gain = gain.toFixed(4);
     aside.textContent = `${wide.toLocaleString('en')} tokens in a pass, and arithmetic for ${short(free)} while the weights are read.${cache ? ` Caches add ${short(users.value * cache)} GB to ${short(weights)} GB of weights.` : ''}`;
   }
-  return figure('The same device, a crowd of users', draw, touched, users.row, gamma.row, alpha.row, full.row, text.row, device.row, model.row, width.row, kind.row, plain.row, drafted.row, result, aside,
-    make('p', 'sl-figure-note', 'A model, not a measurement. Drafts cost nothing here. Operations and bandwidth are those of data sheets. Experts are chosen independently, and their share of the weights is that of Qwen3-30B-A3B.'));
+  return figure(
+    'The same device, a crowd of users',
+    draw,
+    touched,
+    users.row,
+    gamma.row,
+    alpha.row,
+    full.row,
+    text.row,
+    device.row,
+    model.row,
+    width.row,
+    kind.row,
+    plain.row,
+    drafted.row,
+    result,
+    aside,
+    make(
+      'p',
+      'sl-figure-note',
+      'A model, not a measurement. Drafts cost nothing here. Operations and bandwidth are those of data sheets. Experts are chosen independently, and their share of the weights is that of Qwen3-30B-A3B.',
+    ),
+  );
 }

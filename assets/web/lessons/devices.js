@@ -4,28 +4,70 @@ import { picker, short } from './widgets.js';
 
 export const MODELS = FIGURES.models;
 export const DEVICES = FIGURES.devices;
-export const PRECISIONS_OF_WEIGHTS = { 'fp32, 4 bytes a weight': 4, 'bf16, 2 bytes': 2, '8-bit, 1 byte': 1, '4-bit, half a byte': 0.5 };
+export const PRECISIONS_OF_WEIGHTS = {
+  'fp32, 4 bytes a weight': 4,
+  'bf16, 2 bytes': 2,
+  '8-bit, 1 byte': 1,
+  '4-bit, half a byte': 0.5,
+};
 
 // The choices of one calculator are those of the next one, stored in this browser alone.
 const calculator = (() => {
   const KEY = 'speclens-calculator';
   let chosen = {};
-  try { chosen = { ...JSON.parse(localStorage.getItem(KEY)) }; } catch { /* nothing stored, or not ours */ }
-  return { chosen, save() { try { localStorage.setItem(KEY, JSON.stringify(chosen)); } catch { /* not allowed here */ } } };
+  try {
+    chosen = { ...JSON.parse(localStorage.getItem(KEY)) };
+  } catch {
+    /* nothing stored, or not ours */
+  }
+  return {
+    chosen,
+    save() {
+      try {
+        localStorage.setItem(KEY, JSON.stringify(chosen));
+      } catch {
+        /* not allowed here */
+      }
+    },
+  };
 })();
 
 // ``options``: [words, value, key]. ``kept``: under which name the key of the choice is kept.
 function keptPicker(label, kept, options, first) {
-  const index = key => options.findIndex(option => option[2] === key), known = index(calculator.chosen[kept]);
+  const index = key => options.findIndex(option => option[2] === key),
+    known = index(calculator.chosen[kept]);
   const list = picker(label, options, known < 0 ? index(first) : known);
-  list.row.addEventListener('input', event => { calculator.chosen[kept] = options[event.target.selectedIndex][2]; calculator.save(); });
+  list.row.addEventListener('input', event => {
+    calculator.chosen[kept] = options[event.target.selectedIndex][2];
+    calculator.save();
+  });
   return list;
 }
 
-export const chosenModel = label => keptPicker(label, 'model', Object.entries(MODELS).map(([name, model]) => [name, model, name]), 'Llama 3.1 8B');
-export const chosenWidth = (label, widths) => keptPicker(label, 'width', Object.entries(widths).map(([words, bytes]) => [words, bytes, bytes]), 2);
-const deviceWords = (name, { memory, speed }) => `${name}: ${memory ? `${memory} GB at ` : ''}${Number(short(speed)).toLocaleString('en')} GB/s`;
-export const chosenDevice = (label, devices = DEVICES) => keptPicker(label, 'device', Object.entries(devices).map(([name, device]) => [deviceWords(name, device), device, name]), 'RTX 4090');
+export const chosenModel = label =>
+  keptPicker(
+    label,
+    'model',
+    Object.entries(MODELS).map(([name, model]) => [name, model, name]),
+    'Llama 3.1 8B',
+  );
+export const chosenWidth = (label, widths) =>
+  keptPicker(
+    label,
+    'width',
+    Object.entries(widths).map(([words, bytes]) => [words, bytes, bytes]),
+    2,
+  );
+const deviceWords = (name, { memory, speed }) =>
+  `${name}: ${memory ? `${memory} GB at ` : ''}${Number(short(speed)).toLocaleString('en')} GB/s`;
+export const chosenDevice = (label, devices = DEVICES) =>
+  keptPicker(
+    label,
+    'device',
+    Object.entries(devices).map(([name, device]) => [deviceWords(name, device), device, name]),
+    'RTX 4090',
+  );
 
 // GB of a key and a value of 16 bits for every token, layer and key-value head.
-export const cacheOf = (model, tokens) => (model ? 2 * model.layers * model.heads * model.size * 2 * tokens / 1e9 : 0);
+export const cacheOf = (model, tokens) =>
+  model ? (2 * model.layers * model.heads * model.size * 2 * tokens) / 1e9 : 0;

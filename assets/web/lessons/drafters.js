@@ -1,23 +1,92 @@
 // Steps one recorded round through every drafter: what each reads and writes, which guesses fall, what the round cost.
-import { sees } from './pass_places.js';
-import { figure, makeResult, meter, picker, short } from './widgets.js';
+
 import { make, makeButton, setText } from '../lib/dom.js';
 import { visible } from '../lib/format.js';
+import { sees } from './pass_places.js';
+import { figure, makeResult, meter, picker, short } from './widgets.js';
 
 // The parts that a drafter reads for a guess: the text's tokens ("all", "end"), the target's states of them ("all", "last"), the guesses
 // before it ("all", "branch"), a store. ``together``: all guesses are written in one step. ``drawn``: no run shows it.
 const KINDS = {
-  lookup: { name: 'n-gram lookup', together: true, text: 'end', writes: 'It looks for the end of the text further up, and copies what followed there.' },
-  store: { name: 'corpus', together: true, text: 'end', store: 'texts of others', writes: 'It looks for the end of the text in a store of other texts, and copies what followed most often.' },
-  small: { name: 'small model', text: 'all', guesses: 'all', writes: 'A whole small model reads the text and its own guesses, and runs once for each guess.' },
-  layers: { name: 'first layers', text: 'all', guesses: 'all', writes: 'The target’s first two layers read the text and the guesses; a small head turns their state into the next guess.' },
-  copy: { name: 'int4 copy', text: 'all', guesses: 'all', writes: 'The target itself, rounded to four bits, reads the text and its own guesses. It nearly is the target, at a good part of its price.' },
-  head: { name: 'EAGLE', states: 'all', text: 'all', guesses: 'all', writes: 'One layer reads the text with the target’s states. For its own guesses there is no such state yet, so from the second one on it reads its own state instead.' },
-  tree: { name: 'EAGLE, as a tree', states: 'all', text: 'all', guesses: 'branch', writes: 'The same head, but several guesses may stand for one place. It keeps the four that are likeliest to be accepted.' },
-  heads: { name: 'Medusa', together: true, states: 'last', writes: 'Each head reads the same one state and guesses its own place. No head sees what another guessed.' },
-  ahead: { name: 'lookahead', together: true, store: 'its own pool', writes: 'In the pass that tests, the target also fills a window of places ahead. What came out in earlier passes is offered now.' },
-  block: { name: 'block drafter', drawn: true, together: true, states: 'all', guesses: 'all', writes: 'DFlash and P-EAGLE: a few layers read the states, P-EAGLE’s the text with them, and all places are guessed in one step. The places look at one another (P-EAGLE’s only at those before), but no guess is settled before the others. PARD does so with a small model, which reads the text. This program’s “block head” is of P-EAGLE’s kind.' },
-  mtp: { name: 'MTP', drawn: true, states: 'all', text: 'all', guesses: 'all', writes: 'The model’s own extra layer reads its states and the text, like EAGLE, and was trained together with it.' },
+  lookup: {
+    name: 'n-gram lookup',
+    together: true,
+    text: 'end',
+    writes: 'It looks for the end of the text further up, and copies what followed there.',
+  },
+  store: {
+    name: 'corpus',
+    together: true,
+    text: 'end',
+    store: 'texts of others',
+    writes: 'It looks for the end of the text in a store of other texts, and copies what followed most often.',
+  },
+  small: {
+    name: 'small model',
+    text: 'all',
+    guesses: 'all',
+    writes: 'A whole small model reads the text and its own guesses, and runs once for each guess.',
+  },
+  layers: {
+    name: 'first layers',
+    text: 'all',
+    guesses: 'all',
+    writes:
+      'The target’s first two layers read the text and the guesses; a small head turns their state into the next guess.',
+  },
+  copy: {
+    name: 'int4 copy',
+    text: 'all',
+    guesses: 'all',
+    writes:
+      'The target itself, rounded to four bits, reads the text and its own guesses. It nearly is the target, at a good part of its price.',
+  },
+  head: {
+    name: 'EAGLE',
+    states: 'all',
+    text: 'all',
+    guesses: 'all',
+    writes:
+      'One layer reads the text with the target’s states. For its own guesses there is no such state yet, so from the second one on it reads its own state instead.',
+  },
+  tree: {
+    name: 'EAGLE, as a tree',
+    states: 'all',
+    text: 'all',
+    guesses: 'branch',
+    writes:
+      'The same head, but several guesses may stand for one place. It keeps the four that are likeliest to be accepted.',
+  },
+  heads: {
+    name: 'Medusa',
+    together: true,
+    states: 'last',
+    writes: 'Each head reads the same one state and guesses its own place. No head sees what another guessed.',
+  },
+  ahead: {
+    name: 'lookahead',
+    together: true,
+    store: 'its own pool',
+    writes:
+      'In the pass that tests, the target also fills a window of places ahead. What came out in earlier passes is offered now.',
+  },
+  block: {
+    name: 'block drafter',
+    drawn: true,
+    together: true,
+    states: 'all',
+    guesses: 'all',
+    writes:
+      'DFlash and P-EAGLE: a few layers read the states, P-EAGLE’s the text with them, and all places are guessed in one step. The places look at one another (P-EAGLE’s only at those before), but no guess is settled before the others. PARD does so with a small model, which reads the text. This program’s “block head” is of P-EAGLE’s kind.',
+  },
+  mtp: {
+    name: 'MTP',
+    drawn: true,
+    states: 'all',
+    text: 'all',
+    guesses: 'all',
+    writes: 'The model’s own extra layer reads its states and the text, like EAGLE, and was trained together with it.',
+  },
 };
 const MARKS = { accepted: '✓', rejected: '✗', discarded: '', drafted: '' };
 const chip = (text, className = '') => make('span', `sl-chip ${className}`, visible(text));
@@ -38,18 +107,32 @@ export function readsGuess(kind, parents, i, j) {
 
 // ``places``: by words, { before, next, drafters: name → { guesses: [[text, status, parent]], closing, emitted, steps, c, v, copied } }
 export function makeDrafters({ places }, touched) {
-  const place = picker('Place in the text', Object.entries(places)), tabs = make('div', 'sl-drafter-tabs', [], { role: 'group', 'aria-label': 'Drafter' });
-  const store = make('p', 'sl-drafter-store'), text = make('div', 'sl-drafter-row'), guesses = make('div', 'sl-drafter-row');
-  const writes = make('p', 'sl-drafter-writes'), result = makeResult(), board = make('div', 'sl-drafter-board');
-  const go = makeButton('', forward), back = makeButton('Start this drafter over', () => { at = 0; draw(); });
+  const place = picker('Place in the text', Object.entries(places)),
+    tabs = make('div', 'sl-drafter-tabs', [], { role: 'group', 'aria-label': 'Drafter' });
+  const store = make('p', 'sl-drafter-store'),
+    text = make('div', 'sl-drafter-row'),
+    guesses = make('div', 'sl-drafter-row');
+  const writes = make('p', 'sl-drafter-writes'),
+    result = makeResult(),
+    board = make('div', 'sl-drafter-board');
+  const go = makeButton('', forward),
+    back = makeButton('Start this drafter over', () => {
+      at = 0;
+      draw();
+    });
   const seen = new Map();
-  let kind = 'lookup', at = 0;
+  let kind = 'lookup',
+    at = 0;
 
   const round = () => place.value.drafters[kind] ?? null;
-  const count = () => (KINDS[kind].drawn ? 4 : round()?.guesses.length ?? 0);
-  const last = () => (count() && KINDS[kind].together ? 1 : count());      // steps of writing; the next one tests
+  const count = () => (KINDS[kind].drawn ? 4 : (round()?.guesses.length ?? 0));
+  const last = () => (count() && KINDS[kind].together ? 1 : count()); // steps of writing; the next one tests
 
-  function choose(name) { kind = name; at = 0; draw(); }
+  function choose(name) {
+    kind = name;
+    at = 0;
+    draw();
+  }
 
   function forward() {
     if (at > last() || (!round() && !KINDS[kind].drawn)) {
@@ -57,7 +140,8 @@ export function makeDrafters({ places }, touched) {
       return choose(names[(names.indexOf(kind) + 1) % names.length]);
     }
     at++;
-    if (at > last() && round()) seen.set(`${place.row.querySelector('select').selectedIndex} ${kind}`, roundCost(round()).rate);
+    if (at > last() && round())
+      seen.set(`${place.row.querySelector('select').selectedIndex} ${kind}`, roundCost(round()).rate);
     draw();
     touched();
   }
@@ -66,67 +150,145 @@ export function makeDrafters({ places }, touched) {
   const written = () => (KINDS[kind].together ? (at >= 1 ? count() : 0) : Math.min(at, count()));
   const isWriting = () => at >= 1 && at <= last();
   function readsText(i, all) {
-    const { text: reads } = KINDS[kind], matched = round()?.copied?.length ?? 2;
+    const { text: reads } = KINDS[kind],
+      matched = round()?.copied?.length ?? 2;
     return isWriting() && (reads === 'all' || (reads === 'end' && i >= all - matched));
   }
-  const readsState = (i, all) => isWriting() && (KINDS[kind].states === 'all' || (KINDS[kind].states === 'last' && i === all - 1));
+  const readsState = (i, all) =>
+    isWriting() && (KINDS[kind].states === 'all' || (KINDS[kind].states === 'last' && i === all - 1));
 
   function drawText() {
-    const { before, next } = place.value, isTested = at > last() && round();
-    text.replaceChildren(...before.map((piece, i) => make('span', 'sl-drafter-column', [chip(piece, readsText(i, before.length) ? 'sl-reads' : ''),
-      make('i', `sl-state ${readsState(i, before.length) ? 'sl-reads' : ''}`)])), ...(isTested ? next.slice(0, round().emitted).map(piece => make('span', 'sl-drafter-column', [chip(piece, 'sl-chip-new')])) : []));
+    const { before, next } = place.value,
+      isTested = at > last() && round();
+    text.replaceChildren(
+      ...before.map((piece, i) =>
+        make('span', 'sl-drafter-column', [
+          chip(piece, readsText(i, before.length) ? 'sl-reads' : ''),
+          make('i', `sl-state ${readsState(i, before.length) ? 'sl-reads' : ''}`),
+        ]),
+      ),
+      ...(isTested
+        ? next.slice(0, round().emitted).map(piece => make('span', 'sl-drafter-column', [chip(piece, 'sl-chip-new')]))
+        : []),
+    );
     store.textContent = KINDS[kind].store ? `Reads: ${KINDS[kind].store}` : '';
     store.classList.toggle('sl-reads', Boolean(KINDS[kind].store) && isWriting());
   }
 
   function drawGuesses() {
-    const rows = KINDS[kind].drawn ? Array.from({ length: 4 }, () => ['?', 'drafted']) : round()?.guesses ?? [], parents = rows.map(row => row[2] ?? 0);
-    const now = KINDS[kind].together ? -1 : at - 1, shown = written();
-    guesses.replaceChildren(...rows.slice(0, shown).map(([piece, status], j) => {
-      const isRead = isWriting() && (KINDS[kind].together ? readsGuess(kind, parents, -1, j) && count() > 1 : readsGuess(kind, parents, now, j));
-      const node = chip(piece, isRead ? 'sl-reads' : '');
-      if (at > last() && !KINDS[kind].drawn) {
-        node.dataset.status = status;
-        if (MARKS[status]) node.append(make('b', '', MARKS[status]));
-        node.setAttribute('aria-label', `${piece.trim()}: ${status}`);
-      } else if (j === now) node.dataset.now = '';
-      return node;
-    }));
-    if (!shown) guesses.append(make('span', 'sl-dim', rows.length ? 'no guess yet' : round() ? 'it has nothing to offer here' : 'no recorded round begins here'));
+    const rows = KINDS[kind].drawn ? Array.from({ length: 4 }, () => ['?', 'drafted']) : (round()?.guesses ?? []),
+      parents = rows.map(row => row[2] ?? 0);
+    const now = KINDS[kind].together ? -1 : at - 1,
+      shown = written();
+    guesses.replaceChildren(
+      ...rows.slice(0, shown).map(([piece, status], j) => {
+        const isRead =
+          isWriting() &&
+          (KINDS[kind].together ? readsGuess(kind, parents, -1, j) && count() > 1 : readsGuess(kind, parents, now, j));
+        const node = chip(piece, isRead ? 'sl-reads' : '');
+        if (at > last() && !KINDS[kind].drawn) {
+          node.dataset.status = status;
+          if (MARKS[status]) node.append(make('b', '', MARKS[status]));
+          node.setAttribute('aria-label', `${piece.trim()}: ${status}`);
+        } else if (j === now) node.dataset.now = '';
+        return node;
+      }),
+    );
+    if (!shown)
+      guesses.append(
+        make(
+          'span',
+          'sl-dim',
+          rows.length ? 'no guess yet' : round() ? 'it has nothing to offer here' : 'no recorded round begins here',
+        ),
+      );
   }
 
   function say() {
-    if (KINDS[kind].drawn) return at > last() ? 'Drawn, not recorded: no run of it is shown here, so there is no guess to judge.' : '';
-    if (!round()) return 'No recorded round of this drafter begins at this place: an earlier one went past it, or its recording ends before. Try another place.';
+    if (KINDS[kind].drawn)
+      return at > last() ? 'Drawn, not recorded: no run of it is shown here, so there is no guess to judge.' : '';
+    if (!round())
+      return 'No recorded round of this drafter begins at this place: an earlier one went past it, or its recording ends before. Try another place.';
     if (at <= last()) return '';
-    const { steps, c, v, emitted, guesses: all } = round(), { cost, rate } = roundCost(round()), kept = all.filter(guess => guess[1] === 'accepted').length;
-    const tokens = `${emitted} ${emitted === 1 ? 'token' : 'tokens'}`, drafts = all.length ? `${kept} of ${all.length} accepted` : 'Nothing drafted';
-    const drafting = steps ? `Drafting ${steps} · ${c.toFixed(3)} and a pass of ${v.toFixed(2)}` : `Drafting nothing and a pass of ${v.toFixed(2)}`;
+    const { steps, c, v, emitted, guesses: all } = round(),
+      { cost, rate } = roundCost(round()),
+      kept = all.filter(guess => guess[1] === 'accepted').length;
+    const tokens = `${emitted} ${emitted === 1 ? 'token' : 'tokens'}`,
+      drafts = all.length ? `${kept} of ${all.length} accepted` : 'Nothing drafted';
+    const drafting = steps
+      ? `Drafting ${steps} · ${c.toFixed(3)} and a pass of ${v.toFixed(2)}`
+      : `Drafting nothing and a pass of ${v.toFixed(2)}`;
     return `${drafts}, ${tokens}. ${drafting}: ${cost.toFixed(2)} plain steps, ${rate.toFixed(2)} tokens for each.`;
   }
 
   function drawBoard() {
-    const index = place.row.querySelector('select').selectedIndex, rates = Object.entries(KINDS).map(([name, { name: words }]) => [words, seen.get(`${index} ${name}`)]).filter(row => row[1]);
+    const index = place.row.querySelector('select').selectedIndex,
+      rates = Object.entries(KINDS)
+        .map(([name, { name: words }]) => [words, seen.get(`${index} ${name}`)])
+        .filter(row => row[1]);
     const most = Math.max(2, ...rates.map(row => row[1]));
-    board.replaceChildren(...(rates.length ? [['plain decoding', 1], ...rates].map(([words, rate]) => { const bar = meter(words === 'plain decoding' ? '' : 'sl-meter-p'); bar.set(words, rate / most, short(rate)); return bar.row; }) : []));
+    board.replaceChildren(
+      ...(rates.length
+        ? [['plain decoding', 1], ...rates].map(([words, rate]) => {
+            const bar = meter(words === 'plain decoding' ? '' : 'sl-meter-p');
+            bar.set(words, rate / most, short(rate));
+            return bar.row;
+          })
+        : []),
+    );
   }
 
   function draw() {
-    tabs.replaceChildren(...Object.entries(KINDS).map(([name, { name: words }]) => makeButton(words, () => choose(name), 'sl-button sl-drafter-tab', { 'aria-pressed': String(name === kind), 'data-drafter': name })));
+    tabs.replaceChildren(
+      ...Object.entries(KINDS).map(([name, { name: words }]) =>
+        makeButton(words, () => choose(name), 'sl-button sl-drafter-tab', {
+          'aria-pressed': String(name === kind),
+          'data-drafter': name,
+        }),
+      ),
+    );
     writes.textContent = KINDS[kind].writes;
     drawText();
     drawGuesses();
     result.textContent = say();
     result.dataset.rate = at > last() && round() ? roundCost(round()).rate.toFixed(4) : '';
-    setText(go, !round() && !KINDS[kind].drawn ? 'Next drafter' : at < last() ? (KINDS[kind].together ? 'Let it guess' : `Write guess ${at + 1}`) : at === last() ? 'Let the target test' : 'Next drafter');
+    setText(
+      go,
+      !round() && !KINDS[kind].drawn
+        ? 'Next drafter'
+        : at < last()
+          ? KINDS[kind].together
+            ? 'Let it guess'
+            : `Write guess ${at + 1}`
+          : at === last()
+            ? 'Let the target test'
+            : 'Next drafter',
+    );
     back.hidden = at === 0;
     drawBoard();
   }
 
-  const box = figure('One round, every drafter', () => {}, () => {}, place.row, tabs, writes,
-    make('p', 'sl-drafter-label', 'The text, and a state of the target for each token:'), text, store, make('p', 'sl-drafter-label', 'Its guesses:'), guesses,
-    make('div', 'sl-buttons', [go, back]), result, board,
-    make('p', 'sl-figure-note', 'Orange: read for the guess that is being written. Recorded greedy rounds of one text; c and v of each run’s machine.'));
+  const box = figure(
+    'One round, every drafter',
+    () => {},
+    () => {},
+    place.row,
+    tabs,
+    writes,
+    make('p', 'sl-drafter-label', 'The text, and a state of the target for each token:'),
+    text,
+    store,
+    make('p', 'sl-drafter-label', 'Its guesses:'),
+    guesses,
+    make('div', 'sl-buttons', [go, back]),
+    result,
+    board,
+    make(
+      'p',
+      'sl-figure-note',
+      'Orange: read for the guess that is being written. Recorded greedy rounds of one text; c and v of each run’s machine.',
+    ),
+  );
   place.row.addEventListener('change', () => choose(kind));
   draw();
   return box;

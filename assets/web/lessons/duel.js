@@ -1,18 +1,27 @@
 // Plays a recorded run against writing one token at a time. The clock counts plain steps, as predicted from the costs.
-import { figure, makeResult, meter, short } from './widgets.js';
+
 import { make, makeButton, setText } from '../lib/dom.js';
+import { figure, makeResult, meter, short } from './widgets.js';
 
 // ``rounds``: [[plain steps since the start, texts of the new tokens], …]. One token at a time takes one step for each.
 export function makeDuel({ rounds }, touched) {
-  const STEPS_A_SECOND = 8, FRAME = 60;
-  const tokens = rounds.flatMap(([, texts]) => texts), end = rounds[rounds.length - 1][0], least = Math.min(end, tokens.length);
-  const lanes = [['One token at a time', time => Math.min(tokens.length, Math.floor(time + 1e-9))],
-    ['With drafts', time => rounds.reduce((count, [at, texts]) => count + (at <= time + 1e-9 ? texts.length : 0), 0)]].map(([name, written]) => {
-    const bar = meter('sl-meter-p'), text = make('p', 'sl-duel-text');
+  const STEPS_A_SECOND = 8,
+    FRAME = 60;
+  const tokens = rounds.flatMap(([, texts]) => texts),
+    end = rounds[rounds.length - 1][0],
+    least = Math.min(end, tokens.length);
+  const lanes = [
+    ['One token at a time', time => Math.min(tokens.length, Math.floor(time + 1e-9))],
+    ['With drafts', time => rounds.reduce((count, [at, texts]) => count + (at <= time + 1e-9 ? texts.length : 0), 0)],
+  ].map(([name, written]) => {
+    const bar = meter('sl-meter-p'),
+      text = make('p', 'sl-duel-text');
     return { name, written, bar, text };
   });
-  const result = makeResult(), start = makeButton('Start the race', run);
-  let clock = 0, ticking = null;
+  const result = makeResult(),
+    start = makeButton('Start the race', run);
+  let clock = 0,
+    ticking = null;
 
   function draw() {
     for (const { name, written, bar, text } of lanes) {
@@ -26,10 +35,13 @@ export function makeDuel({ rounds }, touched) {
     clearInterval(ticking);
     clock = 0;
     result.textContent = '';
-    if (matchMedia('(prefers-reduced-motion: reduce)').matches) { clock = least; return finish(); }
+    if (matchMedia('(prefers-reduced-motion: reduce)').matches) {
+      clock = least;
+      return finish();
+    }
     ticking = setInterval(() => {
       if (!start.isConnected) return clearInterval(ticking);
-      clock = Math.min(least, clock + STEPS_A_SECOND * FRAME / 1000);
+      clock = Math.min(least, clock + (STEPS_A_SECOND * FRAME) / 1000);
       draw();
       if (clock === least) finish();
     }, FRAME);
@@ -39,13 +51,28 @@ export function makeDuel({ rounds }, touched) {
     clearInterval(ticking);
     draw();
     const ratio = tokens.length / end;
-    result.textContent = ratio > 1.005 ? `With drafts the text is done ${short(ratio)} times as fast. One token at a time needs ${tokens.length} passes.`
-      : ratio < 0.995 ? `With drafts it takes ${Math.round(100 * (1 / ratio - 1))} % longer: too few guesses were right.` : 'Both are done at the same time.';
+    result.textContent =
+      ratio > 1.005
+        ? `With drafts the text is done ${short(ratio)} times as fast. One token at a time needs ${tokens.length} passes.`
+        : ratio < 0.995
+          ? `With drafts it takes ${Math.round(100 * (1 / ratio - 1))} % longer: too few guesses were right.`
+          : 'Both are done at the same time.';
     result.dataset.ratio = ratio.toFixed(3);
     start.textContent = 'Race again';
     touched();
   }
 
-  return figure('One after the other, or several at once', draw, () => {}, make('div', 'sl-buttons', [start]), ...lanes.flatMap(({ bar, text }) => [bar.row, text]), result,
-    make('p', 'sl-figure-note', 'Slow motion. Each pass counts with its cost, measured before the run: a prediction, not a clock.'));
+  return figure(
+    'One after the other, or several at once',
+    draw,
+    () => {},
+    make('div', 'sl-buttons', [start]),
+    ...lanes.flatMap(({ bar, text }) => [bar.row, text]),
+    result,
+    make(
+      'p',
+      'sl-figure-note',
+      'Slow motion. Each pass counts with its cost, measured before the run: a prediction, not a clock.',
+    ),
+  );
 }

@@ -1,32 +1,37 @@
 // Adds two logits up from 64 products each, in a precision and an order. Every addition is rounded as on a machine.
-import { figure, makeResult, meter, picker, slider } from './widgets.js';
+
 import { make, makeButton } from '../lib/dom.js';
 import { format } from '../lib/format.js';
+import { figure, makeResult, meter, picker, slider } from './widgets.js';
 
 // Rounds to ``digits`` binary digits, ties to even; subnormal below 2^lowest, infinite above ``most``.
 function nearest(x, { digits, lowest, most }) {
   if (x === 0 || !Number.isFinite(x)) return x;
   const size = Math.abs(x);
   let power = Math.floor(Math.log2(size));
-  if (2 ** power > size) power--;                          // log2 rounds, too
-  const unit = 2 ** (Math.max(power, lowest) - digits + 1), steps = x / unit;
+  if (2 ** power > size) power--; // log2 rounds, too
+  const unit = 2 ** (Math.max(power, lowest) - digits + 1),
+    steps = x / unit;
   let rounded = Math.round(steps);
   if (Math.abs(steps % 1) === 0.5 && rounded % 2) rounded--;
   return Math.abs(rounded * unit) > most ? Math.sign(x) * Infinity : rounded * unit;
 }
-const BF16 = { digits: 8, lowest: -126, most: (2 - 2 ** -7) * 2 ** 127 }, FP16 = { digits: 11, lowest: -14, most: 65504 };
+const BF16 = { digits: 8, lowest: -126, most: (2 - 2 ** -7) * 2 ** 127 },
+  FP16 = { digits: 11, lowest: -14, most: 65504 };
 export const bf16 = x => nearest(x, BF16);
 export const fp16 = x => nearest(x, FP16);
 // ``each`` rounds every partial sum, ``end`` the last one.
 export const PRECISIONS = {
-  fp32: { each: Math.fround, end: Math.fround }, fp16: { each: fp16, end: fp16 }, bf16: { each: bf16, end: bf16 },
+  fp32: { each: Math.fround, end: Math.fround },
+  fp16: { each: fp16, end: fp16 },
+  bf16: { each: bf16, end: bf16 },
   mixed: { each: Math.fround, end: bf16 },
 };
 
 // Numbers that look random and are the same every time (mulberry32).
 function seeded(seed) {
   return () => {
-    seed = (seed + 0x6D2B79F5) | 0;
+    seed = (seed + 0x6d2b79f5) | 0;
     let x = Math.imul(seed ^ (seed >>> 15), 1 | seed);
     x = (x + Math.imul(x ^ (x >>> 7), 61 | x)) ^ x;
     return ((x ^ (x >>> 14)) >>> 0) / 2 ** 32;
@@ -34,7 +39,10 @@ function seeded(seed) {
 }
 function shuffled(row, random) {
   const mixed = [...row];
-  for (let i = mixed.length - 1; i > 0; i--) { const k = Math.floor(random() * (i + 1)); [mixed[i], mixed[k]] = [mixed[k], mixed[i]]; }
+  for (let i = mixed.length - 1; i > 0; i--) {
+    const k = Math.floor(random() * (i + 1));
+    [mixed[i], mixed[k]] = [mixed[k], mixed[i]];
+  }
   return mixed;
 }
 
@@ -42,12 +50,16 @@ const TERMS = 64;
 // [products of A, products of B]. Both hold the same 63 numbers in another arrangement, so they stay equal, but for the
 // lead, when each is rounded to a precision: any later difference comes from adding.
 export function twoLogits(lead, seed) {
-  const random = seeded(seed), products = [Math.fround(0.32)];
+  const random = seeded(seed),
+    products = [Math.fround(0.32)];
   while (products.length < TERMS - 1) {
     const x = Math.fround(4 * random() - 1.68);
-    products.push(x, Math.fround(0.64 - x));               // around 0.32, so that 63 of them come to about 20
+    products.push(x, Math.fround(0.64 - x)); // around 0.32, so that 63 of them come to about 20
   }
-  return [[...shuffled(products, random), lead], [...shuffled(products, random), 0]];
+  return [
+    [...shuffled(products, random), lead],
+    [...shuffled(products, random), 0],
+  ];
 }
 
 const total = (row, { each }) => row.reduce((sum, x) => each(sum + each(x)), 0);
@@ -55,51 +67,121 @@ export const WAYS = {
   forwards: (row, how) => how.end(total(row, how)),
   backwards: (row, how) => how.end(total([...row].reverse(), how)),
   // A wider pass gives each block to another worker and adds up their sums.
-  blocks: (row, how) => how.end(total(Array.from({ length: TERMS / 8 }, (_, i) => total(row.slice(8 * i, 8 * i + 8), how)), how)),
+  blocks: (row, how) =>
+    how.end(
+      total(
+        Array.from({ length: TERMS / 8 }, (_, i) => total(row.slice(8 * i, 8 * i + 8), how)),
+        how,
+      ),
+    ),
 };
 
 // In how many of ``times`` shuffled orders A is ahead, both are equal, B is ahead. One order serves both logits.
 export function orders([a, b], how, times, seed) {
-  const random = seeded(seed), counts = { ahead: 0, equal: 0, behind: 0 };
+  const random = seeded(seed),
+    counts = { ahead: 0, equal: 0, behind: 0 };
   let order = a.map((_, i) => i);
   for (let i = 0; i < times; i++) {
     order = shuffled(order, random);
-    const [one, other] = [a, b].map(row => WAYS.forwards(order.map(k => row[k]), how));
+    const [one, other] = [a, b].map(row =>
+      WAYS.forwards(
+        order.map(k => row[k]),
+        how,
+      ),
+    );
     counts[one > other ? 'ahead' : one === other ? 'equal' : 'behind']++;
   }
   return counts;
 }
 
 export function makeFloatSums(settings, touched) {
-  const TIMES = 400, start = settings.lead || 0.01, QUARTERS = 4;
+  const TIMES = 400,
+    start = settings.lead || 0.01,
+    QUARTERS = 4;
   // The slider is logarithmic and the run's own gap is one of its values; its left end is a lead of zero.
-  const lowest = Math.ceil(QUARTERS * Math.log10(1e-7 / start)), highest = Math.floor(QUARTERS * Math.log10(10 / start));
+  const lowest = Math.ceil(QUARTERS * Math.log10(1e-7 / start)),
+    highest = Math.floor(QUARTERS * Math.log10(10 / start));
   const leadAt = place => (place < lowest ? 0 : start * 10 ** (place / QUARTERS));
   const words = x => (x === 0 ? '0' : x >= 0.001 ? x.toPrecision(2) : format(x));
-  const lead = slider('True lead of A', { low: lowest - 1, high: highest, step: 1, value: 0, words: place => words(leadAt(place)) });
-  const precision = picker('Precision', [['bf16', 'bf16'], ['fp16', 'fp16'], ['fp32', 'fp32'], ['bf16, added up in fp32', 'mixed']]);
-  const rows = make('div', 'sl-add-rows'), result = makeResult(), shares = ['A ahead', 'equal', 'B ahead'].map(name => ({ name, bar: meter() }));
+  const lead = slider('True lead of A', {
+    low: lowest - 1,
+    high: highest,
+    step: 1,
+    value: 0,
+    words: place => words(leadAt(place)),
+  });
+  const precision = picker('Precision', [
+    ['bf16', 'bf16'],
+    ['fp16', 'fp16'],
+    ['fp32', 'fp32'],
+    ['bf16, added up in fp32', 'mixed'],
+  ]);
+  const rows = make('div', 'sl-add-rows'),
+    result = makeResult(),
+    shares = ['A ahead', 'equal', 'B ahead'].map(name => ({ name, bar: meter() }));
   let seed = 1;
-  const buttons = make('div', 'sl-buttons', [makeButton('Other numbers', () => { seed++; draw(); touched(); })]);
+  const buttons = make('div', 'sl-buttons', [
+    makeButton('Other numbers', () => {
+      seed++;
+      draw();
+      touched();
+    }),
+  ]);
 
-  const row = (cells, kind) => make('div', `sl-add-row ${kind}`, cells.map(text => make('span', '', text)));
+  const row = (cells, kind) =>
+    make(
+      'div',
+      `sl-add-row ${kind}`,
+      cells.map(text => make('span', '', text)),
+    );
   const digits = x => (precision.value === 'fp32' ? x.toFixed(6) : String(Number(x.toFixed(6))));
 
   function draw() {
-    const how = PRECISIONS[precision.value], pair = twoLogits(leadAt(lead.value), seed), drawn = ([a, b]) => (a > b ? 'A' : a === b ? 'equal' : 'B');
-    rows.replaceChildren(row(['order', 'A', 'B', 'highest'], 'sl-add-head'), ...Object.entries({ forwards: 'forwards', backwards: 'backwards', blocks: 'blocks of eight' }).map(([way, name]) => {
-      const sums = pair.map(each => WAYS[way](each, how));
-      return row([name, ...sums.map(digits), drawn(sums)], drawn(sums) === 'A' || !leadAt(lead.value) ? '' : 'sl-add-turned');
-    }));
+    const how = PRECISIONS[precision.value],
+      pair = twoLogits(leadAt(lead.value), seed),
+      drawn = ([a, b]) => (a > b ? 'A' : a === b ? 'equal' : 'B');
+    rows.replaceChildren(
+      row(['order', 'A', 'B', 'highest'], 'sl-add-head'),
+      ...Object.entries({ forwards: 'forwards', backwards: 'backwards', blocks: 'blocks of eight' }).map(
+        ([way, name]) => {
+          const sums = pair.map(each => WAYS[way](each, how));
+          return row(
+            [name, ...sums.map(digits), drawn(sums)],
+            drawn(sums) === 'A' || !leadAt(lead.value) ? '' : 'sl-add-turned',
+          );
+        },
+      ),
+    );
     const counts = orders(pair, how, TIMES, seed);
-    [counts.ahead, counts.equal, counts.behind].forEach((times, i) => shares[i].bar.set(shares[i].name, times / TIMES, `${times} of ${TIMES}`));
+    [counts.ahead, counts.equal, counts.behind].forEach((times, i) =>
+      shares[i].bar.set(shares[i].name, times / TIMES, `${times} of ${TIMES}`),
+    );
     const lost = TIMES - counts.ahead;
-    result.textContent = counts.equal === TIMES ? `Equal in all ${TIMES} shuffled orders. Then the lower token number wins, the same each time.`
-      : leadAt(lead.value) === 0 ? 'Neither leads in truth: the order of adding alone decides.'
-      : lost ? `A leads in truth, and does not come out ahead in ${lost} of ${TIMES} shuffled orders.` : `A wins in all ${TIMES} shuffled orders: no rounding reaches that far.`;
+    result.textContent =
+      counts.equal === TIMES
+        ? `Equal in all ${TIMES} shuffled orders. Then the lower token number wins, the same each time.`
+        : leadAt(lead.value) === 0
+          ? 'Neither leads in truth: the order of adding alone decides.'
+          : lost
+            ? `A leads in truth, and does not come out ahead in ${lost} of ${TIMES} shuffled orders.`
+            : `A wins in all ${TIMES} shuffled orders: no rounding reaches that far.`;
     Object.assign(result.dataset, counts);
   }
-  return figure('Add it up in another order', draw, touched, lead.row, precision.row, rows, ...shares.map(each => each.bar.row), result, buttons,
-    make('p', 'sl-figure-note', `Each logit is a sum of ${TERMS} products near 20. Both have the same numbers in another arrangement, so their true sums are equal, but for A’s lead. `
-      + 'Many devices add in fp32 and round at the end: the last precision.'));
+  return figure(
+    'Add it up in another order',
+    draw,
+    touched,
+    lead.row,
+    precision.row,
+    rows,
+    ...shares.map(each => each.bar.row),
+    result,
+    buttons,
+    make(
+      'p',
+      'sl-figure-note',
+      `Each logit is a sum of ${TERMS} products near 20. Both have the same numbers in another arrangement, so their true sums are equal, but for A’s lead. ` +
+        'Many devices add in fp32 and round at the end: the last precision.',
+    ),
+  );
 }

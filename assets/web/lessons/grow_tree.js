@@ -1,9 +1,10 @@
 // Grows a token tree by hand: expected tokens against the cost of its rows. The formulas are below, apart from the page.
-import { figure, makeResult, short, slider } from './widgets.js';
+
 import { make, makeButton } from '../lib/dom.js';
+import { figure, makeResult, short, slider } from './widgets.js';
 
 // The chance that the child of this rank is the one accepted for its place, given its parent was accepted.
-const rankChance = (rank, first, second) => rank === 0 ? first : (1 - first) * (1 - second) ** (rank - 1) * second;
+const rankChance = (rank, first, second) => (rank === 0 ? first : (1 - first) * (1 - second) ** (rank - 1) * second);
 
 // Each word with its ``reach``: the chance that it becomes part of the text.
 function* reached(node, first, second, reach = 1) {
@@ -16,19 +17,25 @@ function* reached(node, first, second, reach = 1) {
 
 export function worth(tree, first, second, row) {
   const words = [...reached(tree, first, second)];
-  const tokens = 1 + words.reduce((sum, { reach }) => sum + reach, 0);   // and the closing token
+  const tokens = 1 + words.reduce((sum, { reach }) => sum + reach, 0); // and the closing token
   return { words: words.length, tokens, speedup: tokens / (1 + row * words.length) };
 }
 
 // Adds the likeliest word as long as that makes the round faster. No other shape of as many words is accepted more often.
 export function bestTree(first, second, row, most) {
-  const tree = [], open = [{ into: tree, rank: 0, reach: 1 }];
+  const tree = [],
+    open = [{ into: tree, rank: 0, reach: 1 }];
   const chance = place => place.reach * rankChance(place.rank, first, second);
   while (worth(tree, first, second, row).words < most) {
-    const place = open.reduce((a, b) => chance(b) > chance(a) ? b : a), before = worth(tree, first, second, row).speedup;
-    const child = [], reach = chance(place);
+    const place = open.reduce((a, b) => (chance(b) > chance(a) ? b : a)),
+      before = worth(tree, first, second, row).speedup;
+    const child = [],
+      reach = chance(place);
     place.into.push(child);
-    if (worth(tree, first, second, row).speedup <= before) { place.into.pop(); break; }
+    if (worth(tree, first, second, row).speedup <= before) {
+      place.into.pop();
+      break;
+    }
     place.rank++;
     open.push({ into: child, rank: 0, reach });
   }
@@ -36,11 +43,24 @@ export function bestTree(first, second, row, most) {
 }
 
 export function makeGrowTree(settings, touched) {
-  const MOST = 15, MOST_DEEP = 6;
-  const first = slider('First guess for a place is accepted', { low: 0, high: 0.95, step: 0.05, value: settings.first });
-  const second = slider('Next guess is accepted, where those before were not', { low: 0, high: 0.95, step: 0.05, value: settings.second });
+  const MOST = 15,
+    MOST_DEEP = 6;
+  const first = slider('First guess for a place is accepted', {
+    low: 0,
+    high: 0.95,
+    step: 0.05,
+    value: settings.first,
+  });
+  const second = slider('Next guess is accepted, where those before were not', {
+    low: 0,
+    high: 0.95,
+    step: 0.05,
+    value: settings.second,
+  });
   const row = slider('Cost of a row, in plain steps', { low: 0, high: 0.4, step: 0.01, value: 0.05 });
-  const picture = make('div', 'sl-grow', '', { role: 'group', 'aria-label': 'The tree' }), result = makeResult(), added = [];
+  const picture = make('div', 'sl-grow', '', { role: 'group', 'aria-label': 'The tree' }),
+    result = makeResult(),
+    added = [];
   let tree = [];
 
   function redraw(focus) {
@@ -56,19 +76,42 @@ export function makeGrowTree(settings, touched) {
   function branch(node, reach, deep, buttons) {
     const full = worth(tree, 0, 0, 0).words >= MOST || deep >= MOST_DEEP;
     const name = deep ? `reached ${reach.toFixed(2)}` : 'last token';
-    const button = makeButton(name, () => { node.push([]); added.push(node); redraw(node); touched(); }, 'sl-button sl-grow-word',
-      { 'aria-label': `${name}, ${node.length} ${node.length === 1 ? 'child' : 'children'}; add one`, '--reach': reach.toFixed(3) });
+    const button = makeButton(
+      name,
+      () => {
+        node.push([]);
+        added.push(node);
+        redraw(node);
+        touched();
+      },
+      'sl-button sl-grow-word',
+      {
+        'aria-label': `${name}, ${node.length} ${node.length === 1 ? 'child' : 'children'}; add one`,
+        '--reach': reach.toFixed(3),
+      },
+    );
     button.disabled = full;
     buttons.push({ node, button });
-    const children = node.map((child, rank) => branch(child, reach * rankChance(rank, first.value, second.value), deep + 1, buttons));
+    const children = node.map((child, rank) =>
+      branch(child, reach * rankChance(rank, first.value, second.value), deep + 1, buttons),
+    );
     return make('div', 'sl-grow-branch', [button, make('div', 'sl-grow-children', children)]);
   }
-  function plant(to) { tree = to; added.length = 0; redraw(); touched(); }
-  const undo = makeButton('Undo', () => { added.pop().pop(); redraw(); });
+  function plant(to) {
+    tree = to;
+    added.length = 0;
+    redraw();
+    touched();
+  }
+  const undo = makeButton('Undo', () => {
+    added.pop().pop();
+    redraw();
+  });
   const buttons = make('div', 'sl-buttons', [
     makeButton('Best shape', () => plant(bestTree(first.value, second.value, row.value, MOST))),
     makeButton('Chain of four', () => plant([[[[[]]]]])),
-    undo, makeButton('Clear', () => plant([])),
+    undo,
+    makeButton('Clear', () => plant([])),
   ]);
   return figure('A tree of your own', redraw, touched, first.row, second.row, row.row, picture, buttons, result);
 }

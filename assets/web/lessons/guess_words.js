@@ -1,26 +1,38 @@
 // Lets the learner be the drafter: guesses the next tokens of a recorded run, which then judges, and compares α and τ with the drafters’.
-import { figure, makeResult, meter, picker } from './widgets.js';
+
 import { make, makeButton } from '../lib/dom.js';
 import { visible } from '../lib/format.js';
+import { figure, makeResult, meter, picker } from './widgets.js';
 
 // One round: how many guesses are accepted, and how many tokens that gives. Greedy, so a guess is accepted if it is the token.
 export function judgeGuesses(guesses, tokens) {
-  const wrong = guesses.findIndex((guess, i) => guess !== tokens[i]), accepted = wrong < 0 ? guesses.length : wrong;
+  const wrong = guesses.findIndex((guess, i) => guess !== tokens[i]),
+    accepted = wrong < 0 ? guesses.length : wrong;
   return { accepted, tested: accepted + (wrong < 0 ? 0 : 1), emitted: accepted + 1 };
 }
 
 // α and τ of rounds such as judgeGuesses gives. α is null where nothing was tested.
 export function guessScore(rounds) {
   const sum = name => rounds.reduce((all, round) => all + round[name], 0);
-  return { alpha: sum('tested') ? sum('accepted') / sum('tested') : null, tau: rounds.length ? sum('emitted') / rounds.length : 0 };
+  return {
+    alpha: sum('tested') ? sum('accepted') / sum('tested') : null,
+    tau: rounds.length ? sum('emitted') / rounds.length : 0,
+  };
 }
 
 // ``texts``: by name, the prompt, the tokens, four candidates for each, and [drafter, α, τ] of the recorded runs. ``limit``: after
 // how many rounds it is over; then nothing is compared.
 export function makeGuessWords({ texts, gamma, rounds: limit = Infinity }, touched) {
-  const text = picker('Text', Object.entries(texts)), prompt = make('p'), note = make('details', 'sl-guess-prompt', [make('summary', '', 'The prompt'), prompt], { open: '' }), written = make('p', 'sl-guess-text'), where = make('p', 'sl-question-kind');
-  const options = make('div', 'sl-options sl-guess-options'), question = make('div', 'sl-question', [where, options]), result = makeResult();
-  const table = make('div', 'sl-guess-scores'), again = makeButton('Start over', restart);
+  const text = picker('Text', Object.entries(texts)),
+    prompt = make('p'),
+    note = make('details', 'sl-guess-prompt', [make('summary', '', 'The prompt'), prompt], { open: '' }),
+    written = make('p', 'sl-guess-text'),
+    where = make('p', 'sl-question-kind');
+  const options = make('div', 'sl-options sl-guess-options'),
+    question = make('div', 'sl-question', [where, options]),
+    result = makeResult();
+  const table = make('div', 'sl-guess-scores'),
+    again = makeButton('Start over', restart);
   let now, at, guesses, rounds, kinds;
 
   function restart() {
@@ -35,13 +47,29 @@ export function makeGuessWords({ texts, gamma, rounds: limit = Infinity }, touch
   const wanted = () => Math.min(gamma, now.tokens.length - at - 1);
 
   function ask() {
-    const isOver = at >= now.tokens.length || rounds.length >= limit, place = at + guesses.length;
-    written.replaceChildren(...now.tokens.slice(0, at).map((token, i) => make('span', `sl-guess-${kinds[i]}`, token)), ...guesses.map(guess => make('span', 'sl-guess-draft', guess)), isOver ? '' : '▏');
+    const isOver = at >= now.tokens.length || rounds.length >= limit,
+      place = at + guesses.length;
+    written.replaceChildren(
+      ...now.tokens.slice(0, at).map((token, i) => make('span', `sl-guess-${kinds[i]}`, token)),
+      ...guesses.map(guess => make('span', 'sl-guess-draft', guess)),
+      isOver ? '' : '▏',
+    );
     question.hidden = isOver;
     table.replaceChildren(...(isOver && limit === Infinity ? scores() : []));
     if (isOver) return;
-    where.textContent = limit === 1 ? `Guess ${guesses.length + 1} of ${wanted()}` : `Round ${rounds.length + 1}: draft ${guesses.length + 1} of ${wanted()}`;
-    options.replaceChildren(...now.candidates[place].map((candidate, i) => makeButton([make('kbd', '', String(i + 1)), make('span', '', visible(candidate.replace(/^ /, '')))], () => guess(candidate), 'sl-option')));
+    where.textContent =
+      limit === 1
+        ? `Guess ${guesses.length + 1} of ${wanted()}`
+        : `Round ${rounds.length + 1}: draft ${guesses.length + 1} of ${wanted()}`;
+    options.replaceChildren(
+      ...now.candidates[place].map((candidate, i) =>
+        makeButton(
+          [make('kbd', '', String(i + 1)), make('span', '', visible(candidate.replace(/^ /, '')))],
+          () => guess(candidate),
+          'sl-option',
+        ),
+      ),
+    );
   }
 
   function guess(candidate) {
@@ -53,12 +81,17 @@ export function makeGuessWords({ texts, gamma, rounds: limit = Infinity }, touch
   }
 
   function judge() {
-    const round = judgeGuesses(guesses, now.tokens.slice(at)), own = now.tokens[at + round.accepted].trim();
+    const round = judgeGuesses(guesses, now.tokens.slice(at)),
+      own = now.tokens[at + round.accepted].trim();
     rounds.push(round);
     kinds.push(...Array(round.accepted).fill('accepted'), round.accepted === guesses.length ? 'bonus' : 'resampled');
     const lost = guesses.length - round.tested;
-    result.textContent = limit === 1 ? firstReply(round, own) : round.accepted === guesses.length ? `All ${guesses.length} accepted, and “${own}” as the bonus.`
-      : `${round.accepted} accepted. “${guesses[round.accepted].trim()}” is rejected: the target writes “${own || '⏎'}”.${lost ? ` ${lost} discarded.` : ''}`;
+    result.textContent =
+      limit === 1
+        ? firstReply(round, own)
+        : round.accepted === guesses.length
+          ? `All ${guesses.length} accepted, and “${own}” as the bonus.`
+          : `${round.accepted} accepted. “${guesses[round.accepted].trim()}” is rejected: the target writes “${own || '⏎'}”.${lost ? ` ${lost} discarded.` : ''}`;
     at += round.emitted;
     guesses = [];
     if (now.tokens.length - at === 1) {
@@ -71,13 +104,19 @@ export function makeGuessWords({ texts, gamma, rounds: limit = Infinity }, touch
 
   // Before any term has been explained.
   function firstReply({ accepted, emitted }, own) {
-    const right = accepted === guesses.length ? `All ${accepted} of your guesses are right, and the model adds “${own}”`
-      : accepted ? `Your first ${accepted === 1 ? 'guess is' : `${accepted} guesses are`} right. Then the model writes “${own}”` : `The model writes “${own}” instead, and the other guesses fall with the first`;
+    const right =
+      accepted === guesses.length
+        ? `All ${accepted} of your guesses are right, and the model adds “${own}”`
+        : accepted
+          ? `Your first ${accepted === 1 ? 'guess is' : `${accepted} guesses are`} right. Then the model writes “${own}”`
+          : `The model writes “${own}” instead, and the other guesses fall with the first`;
     return `${right}: ${emitted} ${emitted === 1 ? 'piece' : 'pieces'} of text from one look.`;
   }
 
   function scores() {
-    const { alpha, tau } = guessScore(rounds), lines = [['you', alpha, tau], ...now.drafters], most = Math.max(...lines.map(line => line[2]));
+    const { alpha, tau } = guessScore(rounds),
+      lines = [['you', alpha, tau], ...now.drafters],
+      most = Math.max(...lines.map(line => line[2]));
     result.dataset.tau = tau.toFixed(4);
     return lines.map(([name, share, tokens]) => {
       const bar = meter(name === 'you' ? 'sl-meter-p' : '');
@@ -86,8 +125,25 @@ export function makeGuessWords({ texts, gamma, rounds: limit = Infinity }, touch
     });
   }
 
-  const box = figure(limit === 1 ? 'What comes next?' : 'Be the drafter', () => {}, () => {}, ...(limit === 1 ? [] : [text.row]), note, written, question, result, table, make('div', 'sl-buttons', [again]),
-    limit === 1 ? '' : make('p', 'sl-figure-note', `Greedy, γ = ${gamma} for all. The candidates continue the recorded text, even after a wrong guess. They are the target’s likeliest, or else rejected drafts and tokens of the text.`));
+  const box = figure(
+    limit === 1 ? 'What comes next?' : 'Be the drafter',
+    () => {},
+    () => {},
+    ...(limit === 1 ? [] : [text.row]),
+    note,
+    written,
+    question,
+    result,
+    table,
+    make('div', 'sl-buttons', [again]),
+    limit === 1
+      ? ''
+      : make(
+          'p',
+          'sl-figure-note',
+          `Greedy, γ = ${gamma} for all. The candidates continue the recorded text, even after a wrong guess. They are the target’s likeliest, or else rejected drafts and tokens of the text.`,
+        ),
+  );
   text.row.addEventListener('change', restart);
   restart();
   return box;

@@ -3,11 +3,16 @@ import { make, makeButton } from '../lib/dom.js';
 
 // ``opened()`` is called when the learner opens the lab.
 export function labButton({ name, title }, opened) {
-  const button = makeButton(`Open the lab: ${title}`, () => {
-    opened();
-    document.getElementById('lab-tab-button')?.click();
-    openLab(name, title);
-  }, 'sl-button', { 'data-lab': name });
+  const button = makeButton(
+    `Open the lab: ${title}`,
+    () => {
+      opened();
+      document.getElementById('lab-tab-button')?.click();
+      openLab(name, title);
+    },
+    'sl-button',
+    { 'data-lab': name },
+  );
   return make('p', '', [button]);
 }
 
@@ -22,5 +27,6 @@ export function labNote({ name, title, hint }) {
 function openLab(name, title, tries = 100) {
   const menu = [...document.querySelectorAll('.overflow-dropdown button')];
   const tab = document.getElementById(`lab-${name}-button`) ?? menu.find(each => each.textContent.trim() === title);
-  if (tab) tab.click(); else if (tries) setTimeout(openLab, 50, name, title, tries - 1);
+  if (tab) tab.click();
+  else if (tries) setTimeout(openLab, 50, name, title, tries - 1);
 }

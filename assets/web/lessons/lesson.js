@@ -1,34 +1,47 @@
 // Runs the Lessons tab: the list, the steps of the open lesson, its keys, its address and the progress.
+
+import { make, makeButton } from '../lib/dom.js';
+import { press } from '../lib/format.js';
+import { TYPING } from '../player/shortcuts.js';
+import { makeAddress } from './address.js';
+import { labButton, labNote } from './lab_button.js';
+import { drawLessonList } from './lesson_list.js';
 import { makeLessonPlayer } from './lesson_player.js';
 import { makeMarkup } from './markup.js';
 import { makePlaygroundHint } from './playground_hint.js';
 import { makeProgress } from './progress.js';
 import { makePrediction, makeQuiz } from './questions.js';
-import { make, makeButton } from '../lib/dom.js';
-import { makeAddress } from './address.js';
-import { labButton, labNote } from './lab_button.js';
-import { drawLessonList } from './lesson_list.js';
 import { TOOLS } from './tools.js';
-import { TYPING } from '../player/shortcuts.js';
-import { press } from '../lib/format.js';
 
 export function mount({ element, props, trigger }) {
   // A site without a server has every lesson in ``stored``; the live page fetches a lesson when it is opened.
-  const find = selector => element.querySelector(selector), { lessons, pages: stored } = JSON.parse(props.value || '{"lessons":[]}');
-  const frame = find('.sl-lessons'), body = find('.sl-lesson-body'), turn = find('.sl-lesson-turn'), problem = find('.sl-lesson-problem');
-  const dots = find('.sl-lesson-steps'), nextButton = find('[data-lesson="next"]'), liveButton = find('[data-lesson="live"]');
-  const markup = makeMarkup(find('.sl-define')), progress = makeProgress(), stage = makeLessonPlayer(find('.sl-lesson-stage'), find('.sl-lesson-caption'));
+  const find = selector => element.querySelector(selector),
+    { lessons, pages: stored } = JSON.parse(props.value || '{"lessons":[]}');
+  const frame = find('.sl-lessons'),
+    body = find('.sl-lesson-body'),
+    turn = find('.sl-lesson-turn'),
+    problem = find('.sl-lesson-problem');
+  const dots = find('.sl-lesson-steps'),
+    nextButton = find('[data-lesson="next"]'),
+    liveButton = find('[data-lesson="live"]');
+  const markup = makeMarkup(find('.sl-define')),
+    progress = makeProgress(),
+    stage = makeLessonPlayer(find('.sl-lesson-stage'), find('.sl-lesson-caption'));
   const hintBar = makePlaygroundHint({ back: openTab });
   const pages = new Map(Object.entries(stored ?? {}).map(([number, lesson]) => [Number(number), lesson]));
-  let page = null, at = 0, complete = false;
+  let page = null,
+    at = 0,
+    complete = false;
   markup.listen(frame);
 
   function openTab() {
     document.getElementById('lessons-tab-button')?.click();
     address.writeCurrent();
-    requestAnimationFrame(settleView);                       // the playground may have been scrolled far down
+    requestAnimationFrame(settleView); // the playground may have been scrolled far down
   }
-  const say = text => { turn.textContent = text; };
+  const say = text => {
+    turn.textContent = text;
+  };
 
   // ── the list ──
   const drawList = () => drawLessonList(find('.sl-lesson-parts'), lessons, progress);
@@ -57,13 +70,18 @@ export function mount({ element, props, trigger }) {
     opening = number;
     problem.textContent = '';
     const state = find(`[href="#lesson-${number}"] .sl-lesson-state`);
-    const slow = setTimeout(() => { if (state) state.textContent = 'opening…'; }, 300);   // the first lesson with a toy model loads torch
+    const slow = setTimeout(() => {
+      if (state) state.textContent = 'opening…';
+    }, 300); // the first lesson with a toy model loads torch
     try {
       const loaded = await load(number);
-      if (opening !== number) return;                         // another one was opened meanwhile
+      if (opening !== number) return; // another one was opened meanwhile
       page = loaded;
     } catch (error) {
-      problem.textContent = error.message === '404' ? `There is no lesson ${number}.` : 'The lesson could not be fetched; the server may be gone. Try again.';
+      problem.textContent =
+        error.message === '404'
+          ? `There is no lesson ${number}.`
+          : 'The lesson could not be fetched; the server may be gone. Try again.';
       return list();
     } finally {
       clearTimeout(slow);
@@ -80,9 +98,9 @@ export function mount({ element, props, trigger }) {
     liveButton.hidden = !page.live || Boolean(stored);
     address.writeCurrent();
     const { at: left, over } = progress.of(page.slug);
-    go(over ? 0 : left);                                      // a finished lesson begins anew
+    go(over ? 0 : left); // a finished lesson begins anew
     find('#sl-lesson-title').focus({ preventScroll: true });
-    find('.sl-lesson-open').scrollIntoView({ block: 'start' });   // text and run need the full height
+    find('.sl-lesson-open').scrollIntoView({ block: 'start' }); // text and run need the full height
   }
 
   // ── one step; the quiz comes after the last ──
@@ -98,14 +116,21 @@ export function mount({ element, props, trigger }) {
     stage.darken(false);
     say('');
     body.replaceChildren(...(at === last() ? quiz() : step(page.steps[at])));
-    if (at < last()) begin(page.steps[at]); else showRun(page.steps.at(-1));
+    if (at < last()) begin(page.steps[at]);
+    else showRun(page.steps.at(-1));
     drawNav();
   }
   const showRun = ({ run, at: place }) => stage.show(run, page.runs[run], place);
 
   // How long it takes, and what a learner can say afterwards.
-  const outcomes = (markup, page) =>
-    [make('p', '', `${page.minutes} minutes. Afterwards you can say:`), make('ul', '', page.outcomes.map(line => markup.line('li', line)))];
+  const outcomes = (markup, page) => [
+    make('p', '', `${page.minutes} minutes. Afterwards you can say:`),
+    make(
+      'ul',
+      '',
+      page.outcomes.map(line => markup.line('li', line)),
+    ),
+  ];
 
   function step(content) {
     const parts = [];
@@ -113,28 +138,46 @@ export function mount({ element, props, trigger }) {
     parts.push(make('h3', '', content.title), ...content.blocks.map(markup.block));
     if (content.lab) parts.push(labWay(content.lab));
     if (content.tool) parts.push(TOOLS[content.tool](content.settings, () => done('')));
-    if (content.ask) parts.push(makePrediction(markup, content.ask, () => { stage.hideNumbers(false); if (content.then) stage.go(content.then); point(content); done(''); showReply(); }));
+    if (content.ask)
+      parts.push(
+        makePrediction(markup, content.ask, () => {
+          stage.hideNumbers(false);
+          if (content.then) stage.go(content.then);
+          point(content);
+          done('');
+          showReply();
+        }),
+      );
     return parts;
   }
 
   // Made when it is opened, because the tokenizer takes a moment.
   function drawOwn() {
     const { note, ...settings } = page.own;
-    find('.sl-lesson-own > div').replaceChildren(...(find('.sl-lesson-own').open ? [markup.line('p', note), TOOLS.own(settings, () => {})] : []));
+    find('.sl-lesson-own > div').replaceChildren(
+      ...(find('.sl-lesson-own').open ? [markup.line('p', note), TOOLS.own(settings, () => {})] : []),
+    );
   }
-  find('.sl-lesson-own').addEventListener('toggle', () => { if (page) drawOwn(); });
+  find('.sl-lesson-own').addEventListener('toggle', () => {
+    if (page) drawOwn();
+  });
 
-  const sheetOf = (number, kind) => stored ? `sheets/${kind}-${number}.html` : new URL(`speclens/lessons/${number}/${kind}`, document.baseURI);
+  const sheetOf = (number, kind) =>
+    stored ? `sheets/${kind}-${number}.html` : new URL(`speclens/lessons/${number}/${kind}`, document.baseURI);
 
   function labWay(lab) {
     if (stored) return labNote(lab);
-    return labButton(lab, () => { done(''); hintBar.beside(lab.hint); address.clear(); });
+    return labButton(lab, () => {
+      done('');
+      hintBar.beside(lab.hint);
+      address.clear();
+    });
   }
 
   function begin(content) {
     showRun(content);
     stage.darken(Boolean(content.dark));
-    stage.hideNumbers(Boolean(content.ask));                  // otherwise they would answer the question beside them
+    stage.hideNumbers(Boolean(content.ask)); // otherwise they would answer the question beside them
     if (content.ask) say(content.ask.vote ? 'Your turn: count the hands.' : 'Your turn: make a guess.');
     else if (content.tool) say('Your turn: try it and watch what changes.');
     else if (stored && (content.live || content.lab)) complete = true;
@@ -171,7 +214,9 @@ export function mount({ element, props, trigger }) {
   }
 
   function quiz() {
-    const right = new Set(), firsts = new Set(), end = make('p', 'sl-lesson-end', '', { role: 'status' });
+    const right = new Set(),
+      firsts = new Set(),
+      end = make('p', 'sl-lesson-end', '', { role: 'status' });
     const box = makeQuiz(markup, page.quiz, (index, first) => {
       right.add(index);
       if (first) firsts.add(index);
@@ -186,42 +231,83 @@ export function mount({ element, props, trigger }) {
 
   function drawNav() {
     const seen = progress.of(page.slug);
-    find('.sl-lesson-where').textContent = at === last() ? `Step ${at + 1} of ${at + 1}: questions` : `Step ${at + 1} of ${last() + 1}`;
+    find('.sl-lesson-where').textContent =
+      at === last() ? `Step ${at + 1} of ${at + 1}: questions` : `Step ${at + 1} of ${last() + 1}`;
     find('[data-lesson="back"]').disabled = at === 0;
     const nextLesson = lessons.some(each => each.number === page.number + 1);
     nextButton.textContent = at === last() ? (nextLesson ? 'Next lesson' : 'All lessons') : complete ? 'Next' : 'Skip';
     nextButton.dataset.ready = complete;
-    dots.replaceChildren(...[...page.steps.map(each => each.title), 'What stays'].map((title, index) => {
-      const about = { title, 'aria-label': `Step ${index + 1}: ${title}`, ...(index === at && { 'aria-current': 'step' }) };
-      if (seen.done.includes(index)) about['data-done'] = '';
-      return make('li', '', [makeButton('', () => go(index), 'sl-dot', about)]);
-    }));
+    dots.replaceChildren(
+      ...[...page.steps.map(each => each.title), 'What stays'].map((title, index) => {
+        const about = {
+          title,
+          'aria-label': `Step ${index + 1}: ${title}`,
+          ...(index === at && { 'aria-current': 'step' }),
+        };
+        if (seen.done.includes(index)) about['data-done'] = '';
+        return make('li', '', [makeButton('', () => go(index), 'sl-dot', about)]);
+      }),
+    );
   }
 
   // ── input from the learner ──
   function next() {
     if (complete) progress.done(page.slug, at);
-    if (at < last()) { go(at + 1); return settleView(); }
-    if (lessons.some(each => each.number === page.number + 1)) open(page.number + 1); else list();
+    if (at < last()) {
+      go(at + 1);
+      return settleView();
+    }
+    if (lessons.some(each => each.number === page.number + 1)) open(page.number + 1);
+    else list();
   }
-  function back() { if (at > 0) { go(at - 1); settleView(); } }
+  function back() {
+    if (at > 0) {
+      go(at - 1);
+      settleView();
+    }
+  }
   // On a phone the text begins far above the buttons.
-  function settleView() { if (find('#sl-lesson-title').getBoundingClientRect().top < 0) find('.sl-lesson-page').scrollIntoView({ block: 'start' }); }
+  function settleView() {
+    if (find('#sl-lesson-title').getBoundingClientRect().top < 0)
+      find('.sl-lesson-page').scrollIntoView({ block: 'start' });
+  }
 
   function live() {
-    const { points, live } = page.steps[at] || {}, stood = at;
-    hintBar.show(page.live.hint, live ? points?.control : '', () => { if (page && at === stood && live) done(''); });
+    const { points, live } = page.steps[at] || {},
+      stood = at;
+    hintBar.show(page.live.hint, live ? points?.control : '', () => {
+      if (page && at === stood && live) done('');
+    });
     address.clear();
     trigger('live', { lesson: page.number });
   }
 
-  const actions = { list, back, next, live, forget() { progress.forget(); drawList(); } };
+  const actions = {
+    list,
+    back,
+    next,
+    live,
+    forget() {
+      progress.forget();
+      drawList();
+    },
+  };
   element.addEventListener('click', event => actions[event.target.closest('[data-lesson]')?.dataset.lesson]?.());
 
   document.addEventListener('keydown', event => {
-    if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey || !element.isConnected || !element.offsetParent || !page) return;
+    if (
+      event.defaultPrevented ||
+      event.ctrlKey ||
+      event.metaKey ||
+      event.altKey ||
+      !element.isConnected ||
+      !element.offsetParent ||
+      !page
+    )
+      return;
     if (event.target.closest?.(TYPING)) return;
-    const key = event.key.toLowerCase(), choice = body.querySelectorAll('.sl-question:not(:has(.sl-reply[data-right="true"])) .sl-options');
+    const key = event.key.toLowerCase(),
+      choice = body.querySelectorAll('.sl-question:not(:has(.sl-reply[data-right="true"])) .sl-options');
     if (key === 'n') next();
     else if (key === 'b') back();
     else if (/^[1-9]$/.test(key) && choice.length) choice[0].children[Number(key) - 1]?.click();

@@ -3,17 +3,34 @@ import { make } from '../lib/dom.js';
 
 export function drawLessonList(box, lessons, progress) {
   const parts = [...new Set(lessons.map(lesson => lesson.part))];
-  box.replaceChildren(...parts.flatMap((part, index) => [
-    make('h3', 'sl-lesson-part', part, { id: `sl-lesson-part-${index}` }),
-    make('ol', 'sl-lesson-cards', lessons.filter(lesson => lesson.part === part).map(lesson => card(lesson, progress.of(lesson.slug))),
-      { 'aria-labelledby': `sl-lesson-part-${index}` }),
-  ]));
+  box.replaceChildren(
+    ...parts.flatMap((part, index) => [
+      make('h3', 'sl-lesson-part', part, { id: `sl-lesson-part-${index}` }),
+      make(
+        'ol',
+        'sl-lesson-cards',
+        lessons.filter(lesson => lesson.part === part).map(lesson => card(lesson, progress.of(lesson.slug))),
+        { 'aria-labelledby': `sl-lesson-part-${index}` },
+      ),
+    ]),
+  );
 }
 
 function card(lesson, { at, done, over }) {
-  const state = over ? '✓ done' : done.length || at ? `step ${Math.min(at + 1, lesson.steps + 1)} of ${lesson.steps + 1}` : `${lesson.minutes} minutes`;
-  const content = [make('span', 'sl-lesson-number', String(lesson.number)), make('strong', '', lesson.title),
-    make('span', 'sl-lesson-summary', lesson.summary), make('span', 'sl-lesson-state', state)];
-  const link = make('a', 'sl-lesson-card', content, { href: `#lesson-${lesson.number}`, ...(over && { 'data-over': '' }) });
+  const state = over
+    ? '✓ done'
+    : done.length || at
+      ? `step ${Math.min(at + 1, lesson.steps + 1)} of ${lesson.steps + 1}`
+      : `${lesson.minutes} minutes`;
+  const content = [
+    make('span', 'sl-lesson-number', String(lesson.number)),
+    make('strong', '', lesson.title),
+    make('span', 'sl-lesson-summary', lesson.summary),
+    make('span', 'sl-lesson-state', state),
+  ];
+  const link = make('a', 'sl-lesson-card', content, {
+    href: `#lesson-${lesson.number}`,
+    ...(over && { 'data-over': '' }),
+  });
   return make('li', '', [link]);
 }

@@ -4,31 +4,46 @@ import { makePlayer } from '../player/player.js';
 
 export function makeLessonPlayer(root, caption) {
   const box = root.querySelector('.sl-player');
-  box.dataset.told = 'lesson';                             // only the lesson starts it
-  const player = makePlayer(box), { timeline, playback, rows } = player;
+  box.dataset.told = 'lesson'; // only the lesson starts it
+  const player = makePlayer(box),
+    { timeline, playback, rows } = player;
   const panel = root.querySelector('.sl-inspector');
   panel.append(make('p', 'sl-guess-first', 'Guess first. Then the numbers of a token stand here.'));
-  let shown = null, glowing = null, acted = null;
+  let shown = null,
+    glowing = null,
+    acted = null;
 
   // "2 scored" → steps of the timeline; rounds are counted from 1.
   function steps(place) {
     const [round, what, which] = place.split(' ');
     if (round === 'start') return 0;
-    const index = Number(round) - 1, target = timeline.rounds[index];
+    const index = Number(round) - 1,
+      target = timeline.rounds[index];
     if (round === 'end' || !target) return timeline.steps;
     const begin = timeline.startOf(index);
-    return { drafted: begin + target.drafts, scored: begin + target.drafts + 1, done: timeline.startOf(index + 1) }[what]
-      ?? begin + target.drafts + 1 + Number(which);
+    return (
+      { drafted: begin + target.drafts, scored: begin + target.drafts + 1, done: timeline.startOf(index + 1) }[what] ??
+      begin + target.drafts + 1 + Number(which)
+    );
   }
 
   function show(name, { title, value }, place) {
-    if (shown !== value) { player.read(value); shown = value; }
+    if (shown !== value) {
+      player.read(value);
+      shown = value;
+    }
     caption.textContent = title;
     go(place);
   }
-  function go(place) { calm(); playback.move(steps(place), 'reader'); }
+  function go(place) {
+    calm();
+    playback.move(steps(place), 'reader');
+  }
 
-  function calm() { root.querySelectorAll('[data-glow]').forEach(node => node.removeAttribute('data-glow')); glowing = acted = null; }
+  function calm() {
+    root.querySelectorAll('[data-glow]').forEach(node => node.removeAttribute('data-glow'));
+    glowing = acted = null;
+  }
 
   // ``locked()``: the learner has locked the token.
   function glow([round, index], locked) {
@@ -36,7 +51,9 @@ export function makeLessonPlayer(root, caption) {
     acted = locked;
     mark();
   }
-  function mark() { if (glowing) rows.nodeOf(glowing)?.setAttribute('data-glow', ''); }
+  function mark() {
+    if (glowing) rows.nodeOf(glowing)?.setAttribute('data-glow', '');
+  }
   function look() {
     if (!glowing || !acted) return;
     const node = rows.nodeOf(glowing);
@@ -54,5 +71,13 @@ export function makeLessonPlayer(root, caption) {
     node?.click();
   }
 
-  return { show, go, glow, calm, press, hideNumbers: isAsking => root.toggleAttribute('data-asking', isAsking), darken: isDark => root.toggleAttribute('data-dark', isDark) };
+  return {
+    show,
+    go,
+    glow,
+    calm,
+    press,
+    hideNumbers: isAsking => root.toggleAttribute('data-asking', isAsking),
+    darken: isDark => root.toggleAttribute('data-dark', isDark),
+  };
 }

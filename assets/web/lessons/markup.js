@@ -7,12 +7,17 @@ export function makeMarkup(definition) {
 
   // ^(…) and ^x are raised.
   function raised(tag, text) {
-    return make(tag, '', text.split(/\^(\([^)]*\)|\S)/).map((part, i) => (i % 2 ? make('sup', '', part.replace(/^\(|\)$/g, '')) : part)));
+    return make(
+      tag,
+      '',
+      text.split(/\^(\([^)]*\)|\S)/).map((part, i) => (i % 2 ? make('sup', '', part.replace(/^\(|\)$/g, '')) : part)),
+    );
   }
 
   // One ÷ makes a fraction of its two sides. A screen reader reads the line as it was written.
   function formula(text) {
-    const sides = text.split(' ÷ '), parts = sides.map(side => raised('span', side.replace(/^\((.*)\)$/, '$1')));
+    const sides = text.split(' ÷ '),
+      parts = sides.map(side => raised('span', side.replace(/^\((.*)\)$/, '$1')));
     const content = sides.length === 2 ? make('span', 'sl-over', parts) : raised('span', text);
     return make('span', 'sl-math', [content], { role: 'math', 'aria-label': text });
   }
@@ -28,7 +33,8 @@ export function makeMarkup(definition) {
   function line(tag, pieces, className) {
     const node = make(tag, className);
     pieces.forEach((each, i) => {
-      const [style, text] = each, before = pieces[i - 1]?.[0] === 'word' && style !== 'word' ? /^\S+/.exec(text)?.[0] : '';
+      const [style, text] = each,
+        before = pieces[i - 1]?.[0] === 'word' && style !== 'word' ? /^\S+/.exec(text)?.[0] : '';
       if (!before) return node.append(piece(each));
       const unbroken = make('span', 'sl-unbroken');
       unbroken.append(node.lastChild, piece([style, before]));
@@ -39,17 +45,27 @@ export function makeMarkup(definition) {
 
   function block({ kind, lines }) {
     if (kind === 'paragraph') return line('p', lines[0]);
-    return make('ul', '', lines.map(each => line('li', each)));
+    return make(
+      'ul',
+      '',
+      lines.map(each => line('li', each)),
+    );
   }
 
   // ── a word's meaning: on hover, on focus, and on a tap ──
   let opened = null;
-  function hide() { definition.hidden = true; opened?.removeAttribute('aria-describedby'); opened = null; }
+  function hide() {
+    definition.hidden = true;
+    opened?.removeAttribute('aria-describedby');
+    opened = null;
+  }
   function show(node) {
     hide();
     definition.textContent = words[node.dataset.entry] || '';
     definition.hidden = false;
-    const at = node.getBoundingClientRect(), width = definition.offsetWidth, tall = definition.offsetHeight;
+    const at = node.getBoundingClientRect(),
+      width = definition.offsetWidth,
+      tall = definition.offsetHeight;
     definition.style.left = `${Math.max(8, Math.min(at.left, window.innerWidth - width - 8))}px`;
     definition.style.top = `${at.bottom + tall + 8 > window.innerHeight ? at.top - tall - 6 : at.bottom + 6}px`;
     node.setAttribute('aria-describedby', definition.id);
@@ -57,15 +73,37 @@ export function makeMarkup(definition) {
   }
   function listen(root) {
     const word = event => event.target.closest?.('.sl-word');
-    const left = () => { if (opened !== document.activeElement) hide(); };
-    root.addEventListener('mouseover', event => { const node = word(event); if (node) show(node); else left(); });
-    root.addEventListener('mouseleave', left);   // the pointer may leave the window directly
-    root.addEventListener('focusin', event => { const node = word(event); if (node) show(node); });
+    const left = () => {
+      if (opened !== document.activeElement) hide();
+    };
+    root.addEventListener('mouseover', event => {
+      const node = word(event);
+      if (node) show(node);
+      else left();
+    });
+    root.addEventListener('mouseleave', left); // the pointer may leave the window directly
+    root.addEventListener('focusin', event => {
+      const node = word(event);
+      if (node) show(node);
+    });
     root.addEventListener('focusout', hide);
-    root.addEventListener('click', event => { const node = word(event); if (node) show(node); });
-    root.addEventListener('keydown', event => { if (event.key === 'Escape') hide(); });
+    root.addEventListener('click', event => {
+      const node = word(event);
+      if (node) show(node);
+    });
+    root.addEventListener('keydown', event => {
+      if (event.key === 'Escape') hide();
+    });
     window.addEventListener('scroll', hide, { passive: true });
   }
 
-  return { line, block, listen, use: entries => { words = entries; hide(); } };
+  return {
+    line,
+    block,
+    listen,
+    use: entries => {
+      words = entries;
+      hide();
+    },
+  };
 }

@@ -1,33 +1,75 @@
 // Adds up the memory of two models and their caches, and says whether a device holds them.
-import { MODELS, cacheOf, chosenDevice, chosenModel, chosenWidth } from './devices.js';
-import { figure, makeResult, meter, picker, short, slider } from './widgets.js';
+
 import { make } from '../lib/dom.js';
+import { cacheOf, chosenDevice, chosenModel, chosenWidth, MODELS } from './devices.js';
+import { figure, makeResult, meter, picker, short, slider } from './widgets.js';
 
 export function makeMemory(settings, touched) {
-  const target = chosenModel('Target'), draft = picker('Draft model', [['none', null], ...Object.entries(MODELS)], 3);
-  const widths = { 'bf16': 2, '8-bit': 1, '4-bit': 0.5, 'fp32': 4 }, device = chosenDevice('Device');
-  const targetWidth = chosenWidth('Target in', widths), draftWidth = picker('Draft in', Object.entries(widths));
-  const context = slider('Tokens of text', { low: 512, high: 131072, step: 512, value: 8192, words: x => x.toLocaleString('en') });
+  const target = chosenModel('Target'),
+    draft = picker('Draft model', [['none', null], ...Object.entries(MODELS)], 3);
+  const widths = { bf16: 2, '8-bit': 1, '4-bit': 0.5, fp32: 4 },
+    device = chosenDevice('Device');
+  const targetWidth = chosenWidth('Target in', widths),
+    draftWidth = picker('Draft in', Object.entries(widths));
+  const context = slider('Tokens of text', {
+    low: 512,
+    high: 131072,
+    step: 512,
+    value: 8192,
+    words: x => x.toLocaleString('en'),
+  });
   const users = slider('Users at once', { low: 1, high: 64, step: 1, value: 1 });
-  const lines = ['target, weights', 'draft, weights', 'target, cache', 'draft, cache'].map(name => ({ name, bar: meter() }));
-  const result = makeResult(), crowd = make('p', 'sl-figure-note'), aside = make('p', 'sl-figure-note');
+  const lines = ['target, weights', 'draft, weights', 'target, cache', 'draft, cache'].map(name => ({
+    name,
+    bar: meter(),
+  }));
+  const result = makeResult(),
+    crowd = make('p', 'sl-figure-note'),
+    aside = make('p', 'sl-figure-note');
 
   function draw() {
-    const tokens = context.value * users.value, [large, small] = [target.value, draft.value];
-    const sizes = [large.weights * targetWidth.value, small ? small.weights * draftWidth.value : 0, cacheOf(large, tokens), cacheOf(small, tokens)];
-    const all = sizes.reduce((a, b) => a + b, 0), { memory } = device.value, fits = all <= memory, extra = sizes[1] + sizes[3];
+    const tokens = context.value * users.value,
+      [large, small] = [target.value, draft.value];
+    const sizes = [
+      large.weights * targetWidth.value,
+      small ? small.weights * draftWidth.value : 0,
+      cacheOf(large, tokens),
+      cacheOf(small, tokens),
+    ];
+    const all = sizes.reduce((a, b) => a + b, 0),
+      { memory } = device.value,
+      fits = all <= memory,
+      extra = sizes[1] + sizes[3];
     lines.forEach(({ name, bar }, i) => bar.set(name, sizes[i] / Math.max(all, memory), `${short(sizes[i])} GB`));
     result.dataset.fits = fits;
     result.textContent = `${short(all)} GB together: ${fits ? 'fits into' : 'does not fit into'} ${memory} GB. The draft model takes ${short(extra)} GB of it.`;
-    const free = memory - sizes[0], alone = Math.floor(Math.max(0, free) / cacheOf(large, context.value)), both = Math.floor(Math.max(0, free - sizes[1]) / (cacheOf(large, context.value) + cacheOf(small, context.value)));
+    const free = memory - sizes[0],
+      alone = Math.floor(Math.max(0, free) / cacheOf(large, context.value)),
+      both = Math.floor(Math.max(0, free - sizes[1]) / (cacheOf(large, context.value) + cacheOf(small, context.value)));
     crowd.textContent = `Users with such texts that fit: ${alone} without a draft model${small ? `, ${both} with it` : ''}.`;
     Object.assign(crowd.dataset, { alone, both });
     aside.textContent = `${note(large, small)} A GB is a billion bytes. The cache has 16 bits a number, and working memory comes on top.`;
   }
   function note(large, small) {
     if (!small) return 'Without a draft model there is nothing more to store.';
-    if (large.family !== small.family) return `A ${small.family} tokenizer does not fit a ${large.family} target: this pair would need its drafts translated.`;
-    return `A token of text takes ${Math.round(100 * cacheOf(small, 1) / cacheOf(large, 1))} % as much cache in the draft model as in the target.`;
+    if (large.family !== small.family)
+      return `A ${small.family} tokenizer does not fit a ${large.family} target: this pair would need its drafts translated.`;
+    return `A token of text takes ${Math.round((100 * cacheOf(small, 1)) / cacheOf(large, 1))} % as much cache in the draft model as in the target.`;
   }
-  return figure('What both models take', draw, touched, target.row, targetWidth.row, draft.row, draftWidth.row, device.row, context.row, users.row, ...lines.map(each => each.bar.row), result, crowd, aside);
+  return figure(
+    'What both models take',
+    draw,
+    touched,
+    target.row,
+    targetWidth.row,
+    draft.row,
+    draftWidth.row,
+    device.row,
+    context.row,
+    users.row,
+    ...lines.map(each => each.bar.row),
+    result,
+    crowd,
+    aside,
+  );
 }

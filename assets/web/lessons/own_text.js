@@ -1,14 +1,17 @@
 // Plays rounds of n-gram lookup on the reader's own text, without a model: the text itself says what would have been written.
 // The text goes along from lesson to lesson, in this browser alone.
-import { MERGES } from './merges.js';
-import { makeTokenizer, textOf } from './tokenizer_mismatch.js';
-import { columns, figure, makeResult, short, slider } from './widgets.js';
+
 import { make, makeButton } from '../lib/dom.js';
 import { visible } from '../lib/format.js';
 import { interpolate } from '../lib/speedup_model.js';
+import { MERGES } from './merges.js';
+import { makeTokenizer, textOf } from './tokenizer_mismatch.js';
+import { columns, figure, makeResult, short, slider } from './widgets.js';
 
-const LONGEST = 8, MOST = 10;
-const STARTING = 'The robot baked bread. The robot baked the bread every day, and every day the bread was better. The children said: the robot baked bread.';
+const LONGEST = 8,
+  MOST = 10;
+const STARTING =
+  'The robot baked bread. The robot baked the bread every day, and every day the bread was better. The children said: the robot baked bread.';
 
 // Each earlier place where the end of ``text`` occurred, with ``gamma`` tokens that followed it: the longest match first, then the most
 // recent place, as the engine looks them up. Beyond the text's own end it goes on with their copy, so that a pattern is continued.
@@ -18,7 +21,8 @@ function* occurrences(text, gamma) {
     for (let start = text.length - length - 1; start >= 0; start--) {
       if (!end.every((token, i) => text[start + i] === token)) continue;
       const drafts = [];
-      for (let at = start + length; drafts.length < gamma; at++) drafts.push(at < text.length ? text[at] : drafts[at - text.length]);
+      for (let at = start + length; drafts.length < gamma; at++)
+        drafts.push(at < text.length ? text[at] : drafts[at - text.length]);
       yield { length, drafts };
     }
   }
@@ -34,24 +38,58 @@ export function lookUp(text, gamma, besides) {
 // ``ways`` 2: ``others`` are guesses from another place, and ``isOther`` if theirs were accepted. The last round drafts no more than is
 // left but one.
 export function ownRounds(tokens, known, gamma, ways = 1) {
-  const rounds = [], right = (drafts, at) => { const wrong = drafts.findIndex((draft, i) => draft !== tokens[at + i]); return wrong < 0 ? drafts.length : wrong; };
-  for (let at = known; at < tokens.length;) {
-    const text = tokens.slice(0, at), most = Math.min(gamma, tokens.length - at - 1), { length, drafts } = lookUp(text, most);
-    const others = ways > 1 && drafts.length ? lookUp(text, most, drafts[0]).drafts : [], counts = [right(drafts, at), right(others, at)], accepted = Math.max(...counts);
-    rounds.push({ at, length, drafts, others, accepted, isOther: counts[1] > counts[0], emitted: accepted + 1, rows: 1 + drafts.length + others.length });
+  const rounds = [],
+    right = (drafts, at) => {
+      const wrong = drafts.findIndex((draft, i) => draft !== tokens[at + i]);
+      return wrong < 0 ? drafts.length : wrong;
+    };
+  for (let at = known; at < tokens.length; ) {
+    const text = tokens.slice(0, at),
+      most = Math.min(gamma, tokens.length - at - 1),
+      { length, drafts } = lookUp(text, most);
+    const others = ways > 1 && drafts.length ? lookUp(text, most, drafts[0]).drafts : [],
+      counts = [right(drafts, at), right(others, at)],
+      accepted = Math.max(...counts);
+    rounds.push({
+      at,
+      length,
+      drafts,
+      others,
+      accepted,
+      isOther: counts[1] > counts[0],
+      emitted: accepted + 1,
+      rows: 1 + drafts.length + others.length,
+    });
     at += accepted + 1;
   }
   return rounds;
 }
 
 // Tokens for each plain step: a copy costs nothing to make, a pass over ``rows`` tokens costs ``time(rows)``.
-export const ownSpeedup = (rounds, time) => rounds.reduce((sum, round) => sum + round.emitted, 0) / rounds.reduce((sum, round) => sum + time(round.rows), 0);
+export const ownSpeedup = (rounds, time) =>
+  rounds.reduce((sum, round) => sum + round.emitted, 0) / rounds.reduce((sum, round) => sum + time(round.rows), 0);
 
 const keeper = (() => {
   const KEY = 'speclens-own-text';
   let text = STARTING;
-  try { text = localStorage.getItem(KEY) ?? STARTING; } catch { /* not allowed here */ }
-  return { get text() { return text; }, set text(to) { text = to; try { localStorage.setItem(KEY, to); } catch { /* not allowed here */ } } };
+  try {
+    text = localStorage.getItem(KEY) ?? STARTING;
+  } catch {
+    /* not allowed here */
+  }
+  return {
+    get text() {
+      return text;
+    },
+    set text(to) {
+      text = to;
+      try {
+        localStorage.setItem(KEY, to);
+      } catch {
+        /* not allowed here */
+      }
+    },
+  };
 })();
 
 // ``v``: costs by width, where speed is predicted. ``view``: "rounds", "lengths" (every γ beside each other), "tree" (a second place to
@@ -59,33 +97,91 @@ const keeper = (() => {
 export function makeOwnText({ v, gamma: first = 4, view = 'rounds', seats = 128, known = 0.5 }, touched) {
   const { cut } = makeTokenizer(MERGES.prose);
   const field = make('textarea', 'sl-own-field', '', { rows: 4, maxlength: 2000, 'aria-label': 'Your text' });
-  const share = slider('How much of it is the prompt', { low: 5, high: 95, step: 5, value: 100 * known, words: x => `${x} %` });
-  const gamma = slider('γ, tokens drafted', { low: 0, high: MOST, step: 1, value: first }), users = slider('Users with texts like this', { low: 1, high: 256, step: 1, value: 1 });
-  const prompt = make('span', 'sl-dim'), rows = make('div', 'sl-own-rounds', [], { tabindex: '0', role: 'region', 'aria-label': 'Rounds' }), result = makeResult(), chart = make('div'), aside = make('p', 'sl-figure-note');
-  const next = makeButton('Next round', () => { shown++; draw(); touched(); }), all = makeButton('All of it', () => { shown = Infinity; draw(); touched(); }), again = makeButton('Start over', () => { shown = 0; draw(); });
+  const share = slider('How much of it is the prompt', {
+    low: 5,
+    high: 95,
+    step: 5,
+    value: 100 * known,
+    words: x => `${x} %`,
+  });
+  const gamma = slider('γ, tokens drafted', { low: 0, high: MOST, step: 1, value: first }),
+    users = slider('Users with texts like this', { low: 1, high: 256, step: 1, value: 1 });
+  const prompt = make('span', 'sl-dim'),
+    rows = make('div', 'sl-own-rounds', [], { tabindex: '0', role: 'region', 'aria-label': 'Rounds' }),
+    result = makeResult(),
+    chart = make('div'),
+    aside = make('p', 'sl-figure-note');
+  const next = makeButton('Next round', () => {
+      shown++;
+      draw();
+      touched();
+    }),
+    all = makeButton('All of it', () => {
+      shown = Infinity;
+      draw();
+      touched();
+    }),
+    again = makeButton('Start over', () => {
+      shown = 0;
+      draw();
+    });
   const ways = view === 'tree' ? 2 : 1;
   let shown = 0;
   field.value = keeper.text;
 
-  const chip = (token, status) => make('span', 'sl-chip', visible(textOf([token])), { 'data-status': status, 'aria-label': `${textOf([token])}: ${status}` });
+  const chip = (token, status) =>
+    make('span', 'sl-chip', visible(textOf([token])), {
+      'data-status': status,
+      'aria-label': `${textOf([token])}: ${status}`,
+    });
   // Guesses of one place, of which the first ``accepted`` are right; without a test (``tested`` false) all are discarded.
-  const guesses = (drafts, accepted, tested) => drafts.map((draft, i) => chip(draft, !tested ? 'discarded' : i < accepted ? 'accepted' : i === accepted ? 'rejected' : 'discarded'));
+  const guesses = (drafts, accepted, tested) =>
+    drafts.map((draft, i) =>
+      chip(draft, !tested ? 'discarded' : i < accepted ? 'accepted' : i === accepted ? 'rejected' : 'discarded'),
+    );
 
   function row({ drafts, others, accepted, isOther, at, length }, tokens, index) {
-    const second = others.length ? [make('span', 'sl-dim', 'or'), ...guesses(others, isOther ? accepted : 0, isOther || !accepted)] : [];
+    const second = others.length
+      ? [make('span', 'sl-dim', 'or'), ...guesses(others, isOther ? accepted : 0, isOther || !accepted)]
+      : [];
     const closing = make('span', 'sl-chip sl-chip-new', visible(textOf([tokens[at + accepted]])));
-    return make('div', 'sl-own-round', [make('b', '', String(index + 1)), ...guesses(drafts, isOther ? 0 : accepted, true), ...second, closing, make('span', 'sl-dim', drafts.length ? `matched ${length} ${length === 1 ? 'token' : 'tokens'}` : gamma.value ? 'nothing to copy' : 'no draft')]);
+    return make('div', 'sl-own-round', [
+      make('b', '', String(index + 1)),
+      ...guesses(drafts, isOther ? 0 : accepted, true),
+      ...second,
+      closing,
+      make(
+        'span',
+        'sl-dim',
+        drafts.length
+          ? `matched ${length} ${length === 1 ? 'token' : 'tokens'}`
+          : gamma.value
+            ? 'nothing to copy'
+            : 'no draft',
+      ),
+    ]);
   }
 
   // How long a pass over ``width`` tokens of each user takes, in passes over one.
-  const shared = width => Math.max(1, users.value * width / seats), time = width => (view === 'users' ? shared(width) / shared(1) : interpolate(v, width));
+  const shared = width => Math.max(1, (users.value * width) / seats),
+    time = width => (view === 'users' ? shared(width) / shared(1) : interpolate(v, width));
 
   function drawMore(tokens, from, seen) {
     const whole = ownRounds(tokens, from, gamma.value, ways);
     if (view === 'lengths') {
-      const speeds = Array.from({ length: MOST + 1 }, (_, length) => ownSpeedup(ownRounds(tokens, from, length), time)), best = speeds.indexOf(Math.max(...speeds));
-      chart.replaceChildren(columns(speeds, { marked: best, level: 1, top: Math.max(1.5, ...speeds), name: `Predicted speedup of your text for γ from 0 to ${MOST}; best at ${best}` }));
-      aside.textContent = best ? `Best for this text: γ = ${best}, predicted ${short(speeds[best])} × plain decoding.` : 'On this text no copy pays: γ = 0 is best.';
+      const speeds = Array.from({ length: MOST + 1 }, (_, length) => ownSpeedup(ownRounds(tokens, from, length), time)),
+        best = speeds.indexOf(Math.max(...speeds));
+      chart.replaceChildren(
+        columns(speeds, {
+          marked: best,
+          level: 1,
+          top: Math.max(1.5, ...speeds),
+          name: `Predicted speedup of your text for γ from 0 to ${MOST}; best at ${best}`,
+        }),
+      );
+      aside.textContent = best
+        ? `Best for this text: γ = ${best}, predicted ${short(speeds[best])} × plain decoding.`
+        : 'On this text no copy pays: γ = 0 is best.';
       aside.dataset.best = best;
     } else if (view === 'tree') {
       const chain = ownRounds(tokens, from, gamma.value);
@@ -103,21 +199,57 @@ export function makeOwnText({ v, gamma: first = 4, view = 'rounds', seats = 128,
   }
 
   function draw() {
-    const tokens = cut(field.value), from = Math.max(1, Math.min(tokens.length - 1, Math.round(tokens.length * share.value / 100))), rounds = tokens.length > 1 ? ownRounds(tokens, from, gamma.value, ways) : [];
+    const tokens = cut(field.value),
+      from = Math.max(1, Math.min(tokens.length - 1, Math.round((tokens.length * share.value) / 100))),
+      rounds = tokens.length > 1 ? ownRounds(tokens, from, gamma.value, ways) : [];
     shown = Math.min(shown, rounds.length);
-    const seen = rounds.slice(0, shown), emitted = seen.reduce((sum, round) => sum + round.emitted, 0), kept = seen.reduce((sum, round) => sum + round.accepted, 0);
-    const tested = seen.reduce((sum, { isOther, accepted, drafts, others }) => { const taken = isOther ? others : drafts, failed = (isOther || (others.length && !accepted)) ? 1 : 0; return sum + Math.min(accepted + 1, taken.length) + failed; }, 0);
+    const seen = rounds.slice(0, shown),
+      emitted = seen.reduce((sum, round) => sum + round.emitted, 0),
+      kept = seen.reduce((sum, round) => sum + round.accepted, 0);
+    const tested = seen.reduce((sum, { isOther, accepted, drafts, others }) => {
+      const taken = isOther ? others : drafts,
+        failed = isOther || (others.length && !accepted) ? 1 : 0;
+      return sum + Math.min(accepted + 1, taken.length) + failed;
+    }, 0);
     prompt.textContent = textOf(tokens.slice(0, from + emitted)).slice(-160);
     rows.replaceChildren(...seen.map((round, i) => row(round, tokens, i)));
     next.disabled = all.disabled = shown === rounds.length;
-    result.textContent = tokens.length < 2 ? 'Type a sentence or two.' : shown ? `${emitted} tokens in ${shown} ${shown === 1 ? 'pass' : 'passes'}: τ ${(emitted / shown).toFixed(2)}${tested ? `, α ${(kept / tested).toFixed(2)}` : ''}.` : `${tokens.length} tokens, ${from} of them the prompt.`;
+    result.textContent =
+      tokens.length < 2
+        ? 'Type a sentence or two.'
+        : shown
+          ? `${emitted} tokens in ${shown} ${shown === 1 ? 'pass' : 'passes'}: τ ${(emitted / shown).toFixed(2)}${tested ? `, α ${(kept / tested).toFixed(2)}` : ''}.`
+          : `${tokens.length} tokens, ${from} of them the prompt.`;
     Object.assign(result.dataset, { tau: shown ? (emitted / shown).toFixed(4) : '', rounds: rounds.length });
     chart.replaceChildren();
-    if (tokens.length > 1) drawMore(tokens, from, seen); else aside.textContent = '';
+    if (tokens.length > 1) drawMore(tokens, from, seen);
+    else aside.textContent = '';
   }
 
-  const box = figure('Your own text', draw, () => {}, field, share.row, gamma.row, ...(view === 'users' ? [users.row] : []), make('p', 'sl-own-text', ['… ', prompt, '▏']), make('div', 'sl-buttons', [next, all, again]), rows, result, chart, aside,
-    make('p', 'sl-figure-note', 'No model is at work: what you typed stands for what it would write, so every draft is judged by your text. A small tokenizer runs in your browser, and nothing is sent.'));
-  box.addEventListener('input', event => { if (event.target === field) keeper.text = field.value; shown = 0; draw(); });
+  const box = figure(
+    'Your own text',
+    draw,
+    () => {},
+    field,
+    share.row,
+    gamma.row,
+    ...(view === 'users' ? [users.row] : []),
+    make('p', 'sl-own-text', ['… ', prompt, '▏']),
+    make('div', 'sl-buttons', [next, all, again]),
+    rows,
+    result,
+    chart,
+    aside,
+    make(
+      'p',
+      'sl-figure-note',
+      'No model is at work: what you typed stands for what it would write, so every draft is judged by your text. A small tokenizer runs in your browser, and nothing is sent.',
+    ),
+  );
+  box.addEventListener('input', event => {
+    if (event.target === field) keeper.text = field.value;
+    shown = 0;
+    draw();
+  });
   return box;
 }

@@ -1,10 +1,12 @@
 // Draws one pass: weights come from memory once, and every token of the pass is multiplied with them.
-import { DEVICES } from './devices.js';
-import { figure, makeResult, meter, picker, short, slider } from './widgets.js';
+
 import { make, makeButton } from '../lib/dom.js';
 import { interpolate } from '../lib/speedup_model.js';
+import { DEVICES } from './devices.js';
+import { figure, makeResult, meter, picker, short, slider } from './widgets.js';
 
-const BLOCKS = 12, FRAME = 130;
+const BLOCKS = 12,
+  FRAME = 130;
 
 // The time of a pass over ``width`` tokens in passes over one, on a device with arithmetic for ``free`` tokens a reading.
 export const pictureTime = (width, { v, free }) => (v ? interpolate(v, width) : Math.max(1, width / free));
@@ -12,8 +14,11 @@ export const pictureTime = (width, { v, free }) => (v ? interpolate(v, width) : 
 // ``v``: measured times by width; ``zoom``: "one" pass, "two" models or many "users"; ``width``: tokens to begin with; ``c``: cost
 // of a draft step.
 export function makePassPicture({ v, zoom = 'one', width: first = 1, c = 0 }, touched) {
-  const bf16 = ({ operations, speed }) => 1000 * operations / speed;
-  const machine = picker('Machine', [['the two cores of these runs, measured', { v }], ...['RTX 4090', 'H100 SXM'].map(name => [`${name}, by its data sheet`, { free: bf16(DEVICES[name]) }])]);
+  const bf16 = ({ operations, speed }) => (1000 * operations) / speed;
+  const machine = picker('Machine', [
+    ['the two cores of these runs, measured', { v }],
+    ...['RTX 4090', 'H100 SXM'].map(name => [`${name}, by its data sheet`, { free: bf16(DEVICES[name]) }]),
+  ]);
   const count = {
     one: slider('W, tokens in one pass', { low: 1, high: 16, step: 1, value: first }),
     two: slider('γ, tokens drafted', { low: 0, high: 8, step: 1, value: 4 }),
@@ -21,52 +26,109 @@ export function makePassPicture({ v, zoom = 'one', width: first = 1, c = 0 }, to
   }[zoom];
   const drafts = zoom === 'users' ? slider('Drafts for each', { low: 0, high: 4, step: 1, value: 0 }) : null;
   const stack = (name, blocks) => ({ blocks: Array.from({ length: blocks }, () => make('i')), name });
-  const target = stack('target', BLOCKS), draft = zoom === 'two' ? stack('draft', 3) : null;
-  const column = ({ name, blocks }) => make('div', 'sl-pass-stack', [make('div', 'sl-pass-blocks', blocks), make('span', '', name)]);
-  const tokens = make('div', 'sl-pass-tokens'), picture = make('div', 'sl-pass-picture', [
-    make('div', 'sl-pass-part', [make('b', '', 'Memory'), make('div', 'sl-pass-stacks', [target, draft].filter(Boolean).map(column))]), make('span', 'sl-pass-arrow', '→', { 'aria-hidden': 'true' }),
-    make('div', 'sl-pass-part', [make('b', '', 'Pass'), tokens])], { role: 'img' });
-  const read = meter(), sums = meter(), time = meter('sl-meter-p'), apart = meter(), result = makeResult();
+  const target = stack('target', BLOCKS),
+    draft = zoom === 'two' ? stack('draft', 3) : null;
+  const column = ({ name, blocks }) =>
+    make('div', 'sl-pass-stack', [make('div', 'sl-pass-blocks', blocks), make('span', '', name)]);
+  const tokens = make('div', 'sl-pass-tokens'),
+    picture = make(
+      'div',
+      'sl-pass-picture',
+      [
+        make('div', 'sl-pass-part', [
+          make('b', '', 'Memory'),
+          make('div', 'sl-pass-stacks', [target, draft].filter(Boolean).map(column)),
+        ]),
+        make('span', 'sl-pass-arrow', '→', { 'aria-hidden': 'true' }),
+        make('div', 'sl-pass-part', [make('b', '', 'Pass'), tokens]),
+      ],
+      { role: 'img' },
+    );
+  const read = meter(),
+    sums = meter(),
+    time = meter('sl-meter-p'),
+    apart = meter(),
+    result = makeResult();
   const run = makeButton('Run the pass', start);
-  let at = BLOCKS, ticking = null;
+  let at = BLOCKS,
+    ticking = null;
 
-  const width = () => (zoom === 'two' ? count.value + 1 : zoom === 'users' ? count.value * (drafts.value + 1) : count.value);
+  const width = () =>
+    zoom === 'two' ? count.value + 1 : zoom === 'users' ? count.value * (drafts.value + 1) : count.value;
 
   function start() {
     clearInterval(ticking);
     at = matchMedia('(prefers-reduced-motion: reduce)').matches ? BLOCKS : 0;
     draw();
     touched();
-    if (at < BLOCKS) ticking = setInterval(() => { if (++at >= BLOCKS || !run.isConnected) clearInterval(ticking); draw(); }, FRAME);
+    if (at < BLOCKS)
+      ticking = setInterval(() => {
+        if (++at >= BLOCKS || !run.isConnected) clearInterval(ticking);
+        draw();
+      }, FRAME);
   }
 
   // A token of the pass: the text's, a user's, or a draft; filled as far as the weights have come.
   function drawTokens() {
     const seats = drafts ? drafts.value + 1 : 1;
-    tokens.replaceChildren(...Array.from({ length: width() }, (_, i) => {
-      const isDraft = zoom === 'users' ? i % seats > 0 : i > 0, node = make('span', `sl-pass-token${isDraft ? ' sl-pass-draft' : ''}`, '', { '--at': at / BLOCKS });
-      if (zoom === 'users') node.dataset.user = Math.floor(i / seats) % 4;
-      return node;
-    }));
+    tokens.replaceChildren(
+      ...Array.from({ length: width() }, (_, i) => {
+        const isDraft = zoom === 'users' ? i % seats > 0 : i > 0,
+          node = make('span', `sl-pass-token${isDraft ? ' sl-pass-draft' : ''}`, '', { '--at': at / BLOCKS });
+        if (zoom === 'users') node.dataset.user = Math.floor(i / seats) % 4;
+        return node;
+      }),
+    );
   }
 
   function draw() {
-    target.blocks.forEach((block, i) => { block.dataset.state = i < at ? 'read' : i === at ? 'now' : ''; });
-    draft?.blocks.forEach(block => { block.dataset.state = count.value ? 'read' : ''; });
+    target.blocks.forEach((block, i) => {
+      block.dataset.state = i < at ? 'read' : i === at ? 'now' : '';
+    });
+    draft?.blocks.forEach(block => {
+      block.dataset.state = count.value ? 'read' : '';
+    });
     drawTokens();
-    const wide = width(), drafting = zoom === 'two' ? count.value * c : 0, whole = pictureTime(wide, machine.value) + drafting, top = Math.max(wide, whole);
+    const wide = width(),
+      drafting = zoom === 'two' ? count.value * c : 0,
+      whole = pictureTime(wide, machine.value) + drafting,
+      top = Math.max(wide, whole);
     read.set('weights read', (1 + drafting) / top, zoom === 'two' ? `1 and ${count.value} small` : 'once');
     sums.set('sums', wide / top, `${wide} ×`);
     time.set('time', whole / top, `${short(whole)} ×`);
     apart.set(zoom === 'users' ? 'each in turn' : 'one by one', wide / top, `${wide} ×`);
-    picture.setAttribute('aria-label', `A pass over ${wide} ${wide === 1 ? 'token' : 'tokens'}: the target's weights are read once`);
-    const tell = { one: `${wide === 1 ? 'One token takes' : `${wide} tokens take`} ${short(whole)} times as long as one, not ${wide} times.`,
+    picture.setAttribute(
+      'aria-label',
+      `A pass over ${wide} ${wide === 1 ? 'token' : 'tokens'}: the target's weights are read once`,
+    );
+    const tell = {
+      one: `${wide === 1 ? 'One token takes' : `${wide} tokens take`} ${short(whole)} times as long as one, not ${wide} times.`,
       two: `Drafting ${count.value} · ${c.toFixed(3)} and one wide pass: ${short(whole)} plain steps for at most ${wide} tokens.`,
-      users: `${count.value} ${count.value === 1 ? 'user' : 'users'}, ${wide} tokens: the pass takes ${short(whole)} times as long as for one token.` }[zoom];
-    result.textContent = wide === 1 && zoom === 'one' ? 'One token: all weights are read, and each is used once.' : tell;
+      users: `${count.value} ${count.value === 1 ? 'user' : 'users'}, ${wide} tokens: the pass takes ${short(whole)} times as long as for one token.`,
+    }[zoom];
+    result.textContent =
+      wide === 1 && zoom === 'one' ? 'One token: all weights are read, and each is used once.' : tell;
     Object.assign(result.dataset, { time: whole.toFixed(4), width: wide });
   }
 
-  return figure('Memory, weights, pass, tokens', draw, touched, count.row, ...(drafts ? [drafts.row] : []), machine.row, picture, make('div', 'sl-buttons', [run]), read.row, sums.row, time.row, apart.row, result,
-    make('p', 'sl-figure-note', 'Bars are in passes over one token. By a data sheet a pass takes as long as the slower of reading bf16 weights and computing; that is a model.' + (zoom === 'two' ? ' The cost of a draft step is that of the two cores throughout.' : '')));
+  return figure(
+    'Memory, weights, pass, tokens',
+    draw,
+    touched,
+    count.row,
+    ...(drafts ? [drafts.row] : []),
+    machine.row,
+    picture,
+    make('div', 'sl-buttons', [run]),
+    read.row,
+    sums.row,
+    time.row,
+    apart.row,
+    result,
+    make(
+      'p',
+      'sl-figure-note',
+      `Bars are in passes over one token. By a data sheet a pass takes as long as the slower of reading bf16 weights and computing; that is a model.${zoom === 'two' ? ' The cost of a draft step is that of the two cores throughout.' : ''}`,
+    ),
+  );
 }

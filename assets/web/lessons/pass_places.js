@@ -1,7 +1,8 @@
 // Shows what one pass reads: who sees whom, the chances at every place, and the cache before and after a rejection.
 // Rows and columns count from the last token of the text (0); draft k is row k, and parents[k - 1] is the row before it.
-import { figure, makeResult, meter, picker } from './widgets.js';
+
 import { make, makeButton, setText } from '../lib/dom.js';
+import { figure, makeResult, meter, picker } from './widgets.js';
 
 // Whether a row sees a column: itself and the rows it continues.
 export function sees(parents, row, column) {
@@ -11,68 +12,140 @@ export function sees(parents, row, column) {
 
 // The accepted path, and each row's state: "accepted", "rejected", "gone" (assumes a rejected draft), "branch" (not taken).
 export function judged(parents, rejected) {
-  const rows = parents.map((_, i) => i + 1), path = [0], tested = [];
-  for (let at = 0; at !== undefined;) {
+  const rows = parents.map((_, i) => i + 1),
+    path = [0],
+    tested = [];
+  for (let at = 0; at !== undefined; ) {
     const children = rows.filter(row => parents[row - 1] === at);
     at = children.find(row => !rejected.has(row));
     tested.push(...children.slice(0, at === undefined ? children.length : children.indexOf(at) + 1));
     if (at !== undefined) path.push(at);
   }
-  const failed = tested.filter(row => rejected.has(row)), last = path[path.length - 1];
-  const stateOf = row => path.includes(row) ? 'accepted' : failed.includes(row) ? 'rejected' : failed.some(gone => sees(parents, row, gone)) ? 'gone' : 'branch';
-  return { path, states: ['accepted', ...rows.map(stateOf)], closing: failed.some(row => parents[row - 1] === last) ? 'resampled' : 'bonus', failed: failed.filter(row => parents[row - 1] === last) };
+  const failed = tested.filter(row => rejected.has(row)),
+    last = path[path.length - 1];
+  const stateOf = row =>
+    path.includes(row)
+      ? 'accepted'
+      : failed.includes(row)
+        ? 'rejected'
+        : failed.some(gone => sees(parents, row, gone))
+          ? 'gone'
+          : 'branch';
+  return {
+    path,
+    states: ['accepted', ...rows.map(stateOf)],
+    closing: failed.some(row => parents[row - 1] === last) ? 'resampled' : 'bonus',
+    failed: failed.filter(row => parents[row - 1] === last),
+  };
 }
 
 // The chances of the closing token: p, less the q of each draft that was rejected there, and scaled to 1. null: nothing is left.
 export function closingChances(p, offers) {
   return offers.reduce((left, q) => {
     if (!left) return null;
-    const missing = Object.entries(left).map(([word, mass]) => [word, Math.max(0, mass - (q[word] || 0))]), all = missing.reduce((sum, [, mass]) => sum + mass, 0);
+    const missing = Object.entries(left).map(([word, mass]) => [word, Math.max(0, mass - (q[word] || 0))]),
+      all = missing.reduce((sum, [, mass]) => sum + mass, 0);
     return all > 1e-9 ? Object.fromEntries(missing.map(([word, mass]) => [word, mass / all])) : null;
   }, p);
 }
 
 // ``shapes``: "chain", "tree" or both; each has the text, the drafts' words, parents, p of every row and q of every draft.
 export function makePassPlaces(shapes, touched) {
-  const NAMES = { chain: 'one after the other', tree: 'a tree, two words a place' }, kinds = Object.keys(shapes), vocabulary = Object.keys(shapes[kinds[0]].p[0]);
-  const shape = picker('Drafts', kinds.map(kind => [NAMES[kind], kind]));
-  const table = make('table', 'sl-places'), slots = make('ol', 'sl-slots', '', { 'aria-label': 'Slots of the cache' });
-  const knows = make('p', 'sl-places-knows', '', { id: 'sl-places-knows' }), gives = make('p', 'sl-figure-note'), bars = vocabulary.map(() => meter('sl-meter-p'));
-  const result = makeResult(), after = make('p', 'sl-figure-note'), start = makeButton('Run the pass', () => { ran = !ran; rejected.clear(); show(); touched(); });
+  const NAMES = { chain: 'one after the other', tree: 'a tree, two words a place' },
+    kinds = Object.keys(shapes),
+    vocabulary = Object.keys(shapes[kinds[0]].p[0]);
+  const shape = picker(
+    'Drafts',
+    kinds.map(kind => [NAMES[kind], kind]),
+  );
+  const table = make('table', 'sl-places'),
+    slots = make('ol', 'sl-slots', '', { 'aria-label': 'Slots of the cache' });
+  const knows = make('p', 'sl-places-knows', '', { id: 'sl-places-knows' }),
+    gives = make('p', 'sl-figure-note'),
+    bars = vocabulary.map(() => meter('sl-meter-p'));
+  const result = makeResult(),
+    after = make('p', 'sl-figure-note'),
+    start = makeButton('Run the pass', () => {
+      ran = !ran;
+      rejected.clear();
+      show();
+      touched();
+    });
   let now, rejected, ran, row, parts;
 
   const quoted = index => `“${now.read[index]}”`;
-  const listed = chances => vocabulary.filter(word => chances[word] > 5e-4).map(word => `${word} ${chances[word].toFixed(2)}`).join(', ');
+  const listed = chances =>
+    vocabulary
+      .filter(word => chances[word] > 5e-4)
+      .map(word => `${word} ${chances[word].toFixed(2)}`)
+      .join(', ');
 
   function build() {
     now = { ...shapes[shape.value] };
     now.read = [now.text[now.text.length - 1], ...now.words];
     now.earlier = now.text.slice(0, -1);
     [rejected, ran, row] = [new Set(), false, 0];
-    const heads = [now.earlier.length ? make('th', '', [make('span', '', now.earlier.join(' '))], { scope: 'col' }) : '', ...now.read.map((word, i) => make('th', '', [make('span', '', word)], { scope: 'col', 'data-column': i }))];
+    const heads = [
+      now.earlier.length ? make('th', '', [make('span', '', now.earlier.join(' '))], { scope: 'col' }) : '',
+      ...now.read.map((word, i) => make('th', '', [make('span', '', word)], { scope: 'col', 'data-column': i })),
+    ];
     parts = now.read.map((word, i) => lineOf(word, i));
-    table.replaceChildren(make('caption', 'sl-unseen', 'Who sees whom in one pass'), make('thead', '', [make('tr', '', [make('td'), ...heads, make('td')])]), make('tbody', '', parts.map(each => each.line)));
+    table.replaceChildren(
+      make('caption', 'sl-unseen', 'Who sees whom in one pass'),
+      make('thead', '', [make('tr', '', [make('td'), ...heads, make('td')])]),
+      make(
+        'tbody',
+        '',
+        parts.map(each => each.line),
+      ),
+    );
     show();
   }
 
   function lineOf(word, i) {
-    const name = makeButton(`${i ? `${i} ` : ''}${word}`, () => look(i), 'sl-place-name', { 'aria-describedby': knows.id, '--depth': now.read.filter((_, column) => column && column < i && sees(now.parents, i, column)).length });
-    const cross = i ? makeButton('✗', () => { rejected[rejected.has(i) ? 'delete' : 'add'](i); look(i); touched(); }, 'sl-place-cross', { 'aria-label': `Reject draft ${i}, ${word}`, title: `Reject draft ${i}` }) : '';
+    const name = makeButton(`${i ? `${i} ` : ''}${word}`, () => look(i), 'sl-place-name', {
+      'aria-describedby': knows.id,
+      '--depth': now.read.filter((_, column) => column && column < i && sees(now.parents, i, column)).length,
+    });
+    const cross = i
+      ? makeButton(
+          '✗',
+          () => {
+            rejected[rejected.has(i) ? 'delete' : 'add'](i);
+            look(i);
+            touched();
+          },
+          'sl-place-cross',
+          { 'aria-label': `Reject draft ${i}, ${word}`, title: `Reject draft ${i}` },
+        )
+      : '';
     const seen = yes => make('td', yes ? 'sl-sees' : '', yes ? [make('i'), make('span', 'sl-unseen', 'sees it')] : '');
-    const line = make('tr', '', [make('th', '', [name], { scope: 'row' }), now.earlier.length ? seen(true) : '', ...now.read.map((_, column) => seen(column <= i && sees(now.parents, i, column))), make('td', '', [cross])]);
+    const line = make('tr', '', [
+      make('th', '', [name], { scope: 'row' }),
+      now.earlier.length ? seen(true) : '',
+      ...now.read.map((_, column) => seen(column <= i && sees(now.parents, i, column))),
+      make('td', '', [cross]),
+    ]);
     line.addEventListener('mouseenter', () => look(i));
     line.addEventListener('focusin', () => look(i));
     return { line, cross };
   }
 
-  function look(index) { row = index; show(); }
+  function look(index) {
+    row = index;
+    show();
+  }
 
   function show() {
-    const verdict = judged(now.parents, rejected), isJudged = ran && (rejected.size > 0 || shape.value === 'chain');
+    const verdict = judged(now.parents, rejected),
+      isJudged = ran && (rejected.size > 0 || shape.value === 'chain');
     parts.forEach(({ line, cross }, i) => {
       line.dataset.state = isJudged ? verdict.states[i] : '';
       line.classList.toggle('sl-place-now', i === row);
-      if (cross) { cross.disabled = !ran; cross.setAttribute('aria-pressed', rejected.has(i)); }
+      if (cross) {
+        cross.disabled = !ran;
+        cross.setAttribute('aria-pressed', rejected.has(i));
+      }
     });
     start.textContent = ran ? 'Before the pass' : 'Run the pass';
     showRow(verdict, isJudged);
@@ -82,34 +155,89 @@ export function makePassPlaces(shapes, touched) {
 
   function showRow(verdict, isJudged) {
     const known = [...now.earlier, ...now.read.filter((_, column) => column <= row && sees(now.parents, row, column))];
-    const drafts = now.words.map((_, i) => i + 1).filter(i => now.parents[i - 1] === row), state = isJudged ? verdict.states[row] : '';
+    const drafts = now.words.map((_, i) => i + 1).filter(i => now.parents[i - 1] === row),
+      state = isJudged ? verdict.states[row] : '';
     setText(knows, `Reads ${quoted(row)}. Knows “${known.join(' ')}”.`);
-    setText(gives, !ran ? 'Its chances come with the pass.'
-      : state === 'rejected' || state === 'gone' ? 'It assumes a token that is gone, so its chances are worth nothing.'
-      : state === 'branch' ? 'It is on a branch that is not taken.'
-      : drafts.length ? `The chances of the place after it, to test ${drafts.map(i => `draft ${i}, ${quoted(i)}`).join(', then ')}.` : 'The chances of the place after it. No draft stands there: it is for the bonus.');
-    const isShown = ran && state !== 'rejected' && state !== 'gone', chance = word => now.p[row][word] || 0;
-    vocabulary.forEach((word, i) => bars[i].set(word, isShown ? chance(word) : 0, isShown ? chance(word).toFixed(2) : '–'));
+    setText(
+      gives,
+      !ran
+        ? 'Its chances come with the pass.'
+        : state === 'rejected' || state === 'gone'
+          ? 'It assumes a token that is gone, so its chances are worth nothing.'
+          : state === 'branch'
+            ? 'It is on a branch that is not taken.'
+            : drafts.length
+              ? `The chances of the place after it, to test ${drafts.map(i => `draft ${i}, ${quoted(i)}`).join(', then ')}.`
+              : 'The chances of the place after it. No draft stands there: it is for the bonus.',
+    );
+    const isShown = ran && state !== 'rejected' && state !== 'gone',
+      chance = word => now.p[row][word] || 0;
+    vocabulary.forEach((word, i) =>
+      bars[i].set(word, isShown ? chance(word) : 0, isShown ? chance(word).toFixed(2) : '–'),
+    );
   }
 
   function showSlots({ states }, isJudged) {
-    const slot = (word, state, words) => make('li', '', [word, make('span', 'sl-unseen', `, ${words}`)], { 'data-state': state, title: words });
-    const filled = i => !ran ? ['empty', 'empty'] : isJudged && states[i] !== 'accepted' ? ['cut', 'cut off'] : ['new', 'filled by this pass'];
-    slots.replaceChildren(...now.earlier.map(word => slot(word, 'old', 'from earlier passes')), ...now.read.map((word, i) => slot(word, ...filled(i))));
+    const slot = (word, state, words) =>
+      make('li', '', [word, make('span', 'sl-unseen', `, ${words}`)], { 'data-state': state, title: words });
+    const filled = i =>
+      !ran
+        ? ['empty', 'empty']
+        : isJudged && states[i] !== 'accepted'
+          ? ['cut', 'cut off']
+          : ['new', 'filled by this pass'];
+    slots.replaceChildren(
+      ...now.earlier.map(word => slot(word, 'old', 'from earlier passes')),
+      ...now.read.map((word, i) => slot(word, ...filled(i))),
+    );
   }
 
   function showResult({ path, states, closing, failed }, isJudged) {
-    const last = path[path.length - 1], chances = closingChances(now.p[last], failed.map(i => now.q[i - 1])), behind = states.filter(state => state === 'gone').length;
-    const all = now.read.length, accepted = path.slice(1).map(quoted).join(' ');
-    setText(result, !ran ? `${all} rows are ready, and the pass reads them at once.`
-      : !isJudged ? `${all} rows, ${all} sets of chances. Each row sees its own branch alone.`
-      : closing === 'bonus' && !rejected.size ? `${all} rows, ${all} sets of chances: ${all - 1} for the drafts, one for the bonus.`
-      : `${accepted ? `Accepted: ${accepted}.` : 'Nothing is accepted.'} ${behind ? `${behind} more ${behind === 1 ? 'row assumes' : 'rows assume'} a token that is gone.` : ''}`);
-    setText(after, !isJudged ? 'Press ✗ beside a draft to reject it.'
-      : `${closing === 'bonus' ? 'Bonus' : 'Resampled'}: ${chances ? listed(chances) : 'nothing is left to draw'}. The cache keeps ${now.earlier.length + path.length} of ${now.earlier.length + all} slots; the next pass reads the new token.`);
+    const last = path[path.length - 1],
+      chances = closingChances(
+        now.p[last],
+        failed.map(i => now.q[i - 1]),
+      ),
+      behind = states.filter(state => state === 'gone').length;
+    const all = now.read.length,
+      accepted = path.slice(1).map(quoted).join(' ');
+    setText(
+      result,
+      !ran
+        ? `${all} rows are ready, and the pass reads them at once.`
+        : !isJudged
+          ? `${all} rows, ${all} sets of chances. Each row sees its own branch alone.`
+          : closing === 'bonus' && !rejected.size
+            ? `${all} rows, ${all} sets of chances: ${all - 1} for the drafts, one for the bonus.`
+            : `${accepted ? `Accepted: ${accepted}.` : 'Nothing is accepted.'} ${behind ? `${behind} more ${behind === 1 ? 'row assumes' : 'rows assume'} a token that is gone.` : ''}`,
+    );
+    setText(
+      after,
+      !isJudged
+        ? 'Press ✗ beside a draft to reject it.'
+        : `${closing === 'bonus' ? 'Bonus' : 'Resampled'}: ${chances ? listed(chances) : 'nothing is left to draw'}. The cache keeps ${now.earlier.length + path.length} of ${now.earlier.length + all} slots; the next pass reads the new token.`,
+    );
     Object.assign(result.dataset, { path: path.join(' '), closing, chances: chances ? JSON.stringify(chances) : '' });
   }
 
-  return figure('Who sees whom', build, touched, ...(kinds.length > 1 ? [shape.row] : []), make('div', 'sl-buttons', [start]), table, knows, gives, ...bars.map(bar => bar.row), result,
-    make('h5', 'sl-slots-name', 'The cache, slot by slot'), slots, after, make('p', 'sl-figure-note', 'A dot: this row may look at that token. This model of three words uses only the last one.'));
+  return figure(
+    'Who sees whom',
+    build,
+    touched,
+    ...(kinds.length > 1 ? [shape.row] : []),
+    make('div', 'sl-buttons', [start]),
+    table,
+    knows,
+    gives,
+    ...bars.map(bar => bar.row),
+    result,
+    make('h5', 'sl-slots-name', 'The cache, slot by slot'),
+    slots,
+    after,
+    make(
+      'p',
+      'sl-figure-note',
+      'A dot: this row may look at that token. This model of three words uses only the last one.',
+    ),
+  );
 }

@@ -3,14 +3,25 @@
 import { make, makeButton } from '../lib/dom.js';
 
 export function makePlaygroundHint({ back }) {
-  document.querySelector('.sl-coach')?.remove();           // of an earlier drawing
-  const words = make('p', '', '', { role: 'status' }), home = makeButton('Back to the lesson', () => { hide(); back(); });
+  document.querySelector('.sl-coach')?.remove(); // of an earlier drawing
+  const words = make('p', '', '', { role: 'status' }),
+    home = makeButton('Back to the lesson', () => {
+      hide();
+      back();
+    });
   const bar = make('aside', 'sl-coach', [words, home], { 'aria-label': 'Lesson', hidden: '' });
   // Inside .contain, because gradio applies rules for widths only there.
   (document.querySelector('.gradio-container .contain') || document.body).append(bar);
-  let glowing = null, stop = null, later = null;
+  let glowing = null,
+    stop = null,
+    later = null;
 
-  function calm() { clearTimeout(later); glowing?.classList.remove('sl-glow'); glowing = null; stop?.abort(); }
+  function calm() {
+    clearTimeout(later);
+    glowing?.classList.remove('sl-glow');
+    glowing = null;
+    stop?.abort();
+  }
 
   // The control itself, or the button that brings it into sight, or Run if this page lacks it (a device with one precision).
   function seen(name) {
@@ -28,10 +39,13 @@ export function makePlaygroundHint({ back }) {
     glowing = seen(name);
     glowing.classList.add('sl-glow');
     const { top, bottom } = glowing.getBoundingClientRect();
-    if (top < 0 || bottom > bar.getBoundingClientRect().top) glowing.scrollIntoView({ block: 'center' });   // not covered by the bar
+    if (top < 0 || bottom > bar.getBoundingClientRect().top) glowing.scrollIntoView({ block: 'center' }); // not covered by the bar
     stop = new AbortController();
-    const acted = event => { if (glowing?.contains(event.target)) calm(); };
-    for (const kind of ['input', 'change', 'click']) document.addEventListener(kind, acted, { capture: true, signal: stop.signal });
+    const acted = event => {
+      if (glowing?.contains(event.target)) calm();
+    };
+    for (const kind of ['input', 'change', 'click'])
+      document.addEventListener(kind, acted, { capture: true, signal: stop.signal });
   }
 
   // Calls ``ended`` once, after a run of this visitor.
@@ -43,13 +57,20 @@ export function makePlaygroundHint({ back }) {
     let running = false;
     watching = new MutationObserver(() => {
       const now = run.textContent.includes('Running');
-      if (running && !now) { watching.disconnect(); ended(); }
+      if (running && !now) {
+        watching.disconnect();
+        ended();
+      }
       running = now;
     });
     watching.observe(run, { childList: true, subtree: true, characterData: true });
   }
 
-  function hide() { bar.hidden = true; calm(); watching?.disconnect(); }
+  function hide() {
+    bar.hidden = true;
+    calm();
+    watching?.disconnect();
+  }
 
   return {
     hide,
@@ -63,7 +84,10 @@ export function makePlaygroundHint({ back }) {
       words.textContent = hint;
       bar.hidden = false;
       glow(control || 'run');
-      watchRun(() => { words.textContent = `${hint} ✓ It has run.`; ran(); });
+      watchRun(() => {
+        words.textContent = `${hint} ✓ It has run.`;
+        ran();
+      });
     },
   };
 }

@@ -2,16 +2,48 @@
 
 export function makeProgress(key = 'speclens-lessons') {
   let stored = {};
-  try { stored = JSON.parse(localStorage.getItem(key)) || {}; } catch { /* nothing stored, or not ours */ }
+  try {
+    stored = JSON.parse(localStorage.getItem(key)) || {};
+  } catch {
+    /* nothing stored, or not ours */
+  }
   if (typeof stored !== 'object' || Array.isArray(stored)) stored = {};
-  const save = () => { try { localStorage.setItem(key, JSON.stringify(stored)); } catch { /* not allowed here */ } };
-  const of = slug => { const lesson = stored[slug]; return { at: Number(lesson?.at) || 0, done: Array.isArray(lesson?.done) ? lesson.done : [], over: lesson?.over === true }; };
+  const save = () => {
+    try {
+      localStorage.setItem(key, JSON.stringify(stored));
+    } catch {
+      /* not allowed here */
+    }
+  };
+  const of = slug => {
+    const lesson = stored[slug];
+    return {
+      at: Number(lesson?.at) || 0,
+      done: Array.isArray(lesson?.done) ? lesson.done : [],
+      over: lesson?.over === true,
+    };
+  };
 
   return {
     of,
-    at(slug, step) { stored[slug] = { ...of(slug), at: step }; save(); },
-    done(slug, step) { const now = of(slug); if (!now.done.includes(step)) { stored[slug] = { ...now, done: [...now.done, step] }; save(); } },
-    over(slug) { stored[slug] = { ...of(slug), over: true }; save(); },
-    forget() { stored = {}; save(); },
+    at(slug, step) {
+      stored[slug] = { ...of(slug), at: step };
+      save();
+    },
+    done(slug, step) {
+      const now = of(slug);
+      if (!now.done.includes(step)) {
+        stored[slug] = { ...now, done: [...now.done, step] };
+        save();
+      }
+    },
+    over(slug) {
+      stored[slug] = { ...of(slug), over: true };
+      save();
+    },
+    forget() {
+      stored = {};
+      save();
+    },
   };
 }

@@ -1,28 +1,66 @@
 // Leads from the texts a reader serves to a drafter, a first γ and the command of their engine.
-import { figure, makeResult, picker } from './widgets.js';
-import { make, makeButton, setText } from '../lib/dom.js';
+
 import { copyText } from '../lib/copy_button.js';
+import { make, makeButton, setText } from '../lib/dom.js';
+import { figure, makeResult, picker } from './widgets.js';
 
 // ``engines``: [{ name, version, methods: { ngram: { code, note }, … } }]
 export function makeRecipe({ engines }, touched) {
-  const text = picker('You serve', [['texts that quote their prompt', 'quotes'], ['chat, reasoning, stories', 'new']]);
-  const head = picker('Beside it', [['a head that came with the model (MTP)', 'own'], ['a block drafter (DFlash)', 'block'], ['a head trained for the model', 'head'], ['a small model of its family', 'small'], ['none of these', 'none']]);
-  const device = picker('It runs on', [['a GPU, few users', 'gpu'], ['a GPU, many users', 'full'], ['a CPU', 'cpu']]);
-  const engine = picker('Engine', engines.map(each => [each.name, each]));
-  const answer = makeResult(), code = make('pre', 'sl-command', '', { tabindex: '0', role: 'region', 'aria-label': 'Command' }), note = make('p', 'sl-figure-note');
-  const copy = makeButton('Copy', async () => { setText(copy, await copyText(code.textContent, () => getSelection().selectAllChildren(code))); });
+  const text = picker('You serve', [
+    ['texts that quote their prompt', 'quotes'],
+    ['chat, reasoning, stories', 'new'],
+  ]);
+  const head = picker('Beside it', [
+    ['a head that came with the model (MTP)', 'own'],
+    ['a block drafter (DFlash)', 'block'],
+    ['a head trained for the model', 'head'],
+    ['a small model of its family', 'small'],
+    ['none of these', 'none'],
+  ]);
+  const device = picker('It runs on', [
+    ['a GPU, few users', 'gpu'],
+    ['a GPU, many users', 'full'],
+    ['a CPU', 'cpu'],
+  ]);
+  const engine = picker(
+    'Engine',
+    engines.map(each => [each.name, each]),
+  );
+  const answer = makeResult(),
+    code = make('pre', 'sl-command', '', { tabindex: '0', role: 'region', 'aria-label': 'Command' }),
+    note = make('p', 'sl-figure-note');
+  const copy = makeButton('Copy', async () => {
+    setText(copy, await copyText(code.textContent, () => getSelection().selectAllChildren(code)));
+  });
 
   function choice() {
-    const guesser = { own: ['mtp', 'the built-in head', 1], block: ['dflash', 'the block drafter', 15], head: ['eagle', 'the trained head', device.value === 'cpu' ? 2 : 4], small: ['lm', 'the small model', device.value === 'cpu' ? 2 : 4] }[head.value];
-    const [method, name, gamma] = text.value === 'quotes' || !guesser ? ['ngram', 'n-gram lookup', text.value === 'quotes' && device.value === 'gpu' ? 8 : 4] : guesser;
+    const guesser = {
+      own: ['mtp', 'the built-in head', 1],
+      block: ['dflash', 'the block drafter', 15],
+      head: ['eagle', 'the trained head', device.value === 'cpu' ? 2 : 4],
+      small: ['lm', 'the small model', device.value === 'cpu' ? 2 : 4],
+    }[head.value];
+    const [method, name, gamma] =
+      text.value === 'quotes' || !guesser
+        ? ['ngram', 'n-gram lookup', text.value === 'quotes' && device.value === 'gpu' ? 8 : 4]
+        : guesser;
     return { method, name, gamma };
   }
 
   function draw() {
-    const { method, name, gamma } = choice(), { version, methods } = engine.value, recipe = methods[method][gamma];
-    const more = method === 'mtp' ? ' Then try two and three.' : method === 'dflash' && device.value === 'cpu' ? ' On a CPU try fewer, too: each takes a row of the pass.' : '';
-    const busy = device.value === 'full' ? ' With many users let γ fall with the load, or measure whether drafts pay at all.' : '';
-    const poor = method === 'ngram' && text.value === 'new' ? ' On such texts it finds little to copy: expect a small gain.' : '';
+    const { method, name, gamma } = choice(),
+      { version, methods } = engine.value,
+      recipe = methods[method][gamma];
+    const more =
+      method === 'mtp'
+        ? ' Then try two and three.'
+        : method === 'dflash' && device.value === 'cpu'
+          ? ' On a CPU try fewer, too: each takes a row of the pass.'
+          : '';
+    const busy =
+      device.value === 'full' ? ' With many users let γ fall with the load, or measure whether drafts pay at all.' : '';
+    const poor =
+      method === 'ngram' && text.value === 'new' ? ' On such texts it finds little to copy: expect a small gain.' : '';
     answer.textContent = `Start with ${name} and γ = ${gamma}.${more}${poor}${busy}`;
     code.hidden = copy.hidden = !recipe.code;
     code.textContent = recipe.code ?? '';
@@ -30,5 +68,17 @@ export function makeRecipe({ engines }, touched) {
     setText(copy, 'Copy');
     Object.assign(answer.dataset, { method, gamma });
   }
-  return figure('From your traffic to a command', draw, touched, text.row, head.row, device.row, engine.row, answer, code, copy, note);
+  return figure(
+    'From your traffic to a command',
+    draw,
+    touched,
+    text.row,
+    head.row,
+    device.row,
+    engine.row,
+    answer,
+    code,
+    copy,
+    note,
+  );
 }

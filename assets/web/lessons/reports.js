@@ -1,27 +1,69 @@
 // Shows reports of lessons/check_server.py, and asks of each whether it is a tie, a bug, or says too little.
-import { figure, makeResult } from './widgets.js';
-import { make, makeButton } from '../lib/dom.js';
 
-const SAMPLED = 'Sampled, 400 a side: chi-squared', CLEAN = 'Greedy, yardstick, no drafts: 0 of 5 texts differ; none.';
+import { make, makeButton } from '../lib/dom.js';
+import { figure, makeResult } from './widgets.js';
+
+const SAMPLED = 'Sampled, 400 a side: chi-squared',
+  CLEAN = 'Greedy, yardstick, no drafts: 0 of 5 texts differ; none.';
 // A test holds that the script's own limits judge these so. Invented, in the script's words.
 export const REPORTS = [
-  { lines: ['Greedy, yardstick, no drafts: 1 of 5 texts differ; token 31: gap 0.125.', 'Greedy, with drafts: 2 of 5 texts differ; token 12: gap 0.062, token 31: gap 0.125.', `${SAMPLED} 9.1, 8 degrees of freedom, p = 0.33.`],
-    verdict: 'tie', why: 'Both gaps are as narrow as the one where plain decoding differs from itself, and the counts agree.' },
-  { lines: [CLEAN, 'Greedy, with drafts: 1 of 5 texts differ; token 7: gap 4.310.', `${SAMPLED} 7.4, 8 degrees of freedom, p = 0.49.`],
-    verdict: 'bug', why: 'No rounding reaches over a gap of 4. A single such place is enough, though the counts of another place agree.' },
-  { lines: [CLEAN, 'Greedy, with drafts: 0 of 5 texts differ; none.', `${SAMPLED} 58.2, 8 degrees of freedom, p = 3.5e-09.`],
-    verdict: 'bug', why: 'Greedy texts agree, but sampled words come in other shares, and chance alone gives that a few times in a billion at most.' },
-  { lines: [CLEAN, 'Greedy, with drafts: 0 of 5 texts differ; none.', 'Sampled, 10 a side: chi-squared 0.8, 1 degrees of freedom, p = 0.37.'],
-    verdict: 'little', why: 'Ten draws would miss almost any mistake. Five equal texts and ten words are no proof: draw more.' },
+  {
+    lines: [
+      'Greedy, yardstick, no drafts: 1 of 5 texts differ; token 31: gap 0.125.',
+      'Greedy, with drafts: 2 of 5 texts differ; token 12: gap 0.062, token 31: gap 0.125.',
+      `${SAMPLED} 9.1, 8 degrees of freedom, p = 0.33.`,
+    ],
+    verdict: 'tie',
+    why: 'Both gaps are as narrow as the one where plain decoding differs from itself, and the counts agree.',
+  },
+  {
+    lines: [
+      CLEAN,
+      'Greedy, with drafts: 1 of 5 texts differ; token 7: gap 4.310.',
+      `${SAMPLED} 7.4, 8 degrees of freedom, p = 0.49.`,
+    ],
+    verdict: 'bug',
+    why: 'No rounding reaches over a gap of 4. A single such place is enough, though the counts of another place agree.',
+  },
+  {
+    lines: [
+      CLEAN,
+      'Greedy, with drafts: 0 of 5 texts differ; none.',
+      `${SAMPLED} 58.2, 8 degrees of freedom, p = 3.5e-09.`,
+    ],
+    verdict: 'bug',
+    why: 'Greedy texts agree, but sampled words come in other shares, and chance alone gives that a few times in a billion at most.',
+  },
+  {
+    lines: [
+      CLEAN,
+      'Greedy, with drafts: 0 of 5 texts differ; none.',
+      'Sampled, 10 a side: chi-squared 0.8, 1 degrees of freedom, p = 0.37.',
+    ],
+    verdict: 'little',
+    why: 'Ten draws would miss almost any mistake. Five equal texts and ten words are no proof: draw more.',
+  },
 ];
 const VERDICTS = { tie: 'Only ties', bug: 'A bug', little: 'Too little to say' };
-const MEANS = { tie: 'That would need gaps as narrow as the yardstick\'s, and counts that agree.', bug: 'That would need a wide gap, or counts that chance does not give.', little: 'There is enough here to decide.' };
+const MEANS = {
+  tie: "That would need gaps as narrow as the yardstick's, and counts that agree.",
+  bug: 'That would need a wide gap, or counts that chance does not give.',
+  little: 'There is enough here to decide.',
+};
 
 export function makeReports(settings, touched) {
-  const where = make('p', 'sl-figure-note'), report = make('pre', 'sl-command sl-report', '', { tabindex: '0', role: 'region', 'aria-label': 'Report' }), result = makeResult();
-  const answers = Object.entries(VERDICTS).map(([verdict, words]) => makeButton(words, () => answer(verdict), 'sl-button', { 'data-cause': verdict }));
-  const next = makeButton('Next report', () => { at = (at + 1) % REPORTS.length; show(); });
-  let at = 0, isOver = false;
+  const where = make('p', 'sl-figure-note'),
+    report = make('pre', 'sl-command sl-report', '', { tabindex: '0', role: 'region', 'aria-label': 'Report' }),
+    result = makeResult();
+  const answers = Object.entries(VERDICTS).map(([verdict, words]) =>
+    makeButton(words, () => answer(verdict), 'sl-button', { 'data-cause': verdict }),
+  );
+  const next = makeButton('Next report', () => {
+    at = (at + 1) % REPORTS.length;
+    show();
+  });
+  let at = 0,
+    isOver = false;
 
   function show() {
     isOver = false;
@@ -34,12 +76,24 @@ export function makeReports(settings, touched) {
 
   function answer(chosen) {
     if (isOver) return;
-    const { verdict, why } = REPORTS[at], isRight = chosen === verdict;
+    const { verdict, why } = REPORTS[at],
+      isRight = chosen === verdict;
     isOver = true;
-    for (const each of answers) if ([verdict, chosen].includes(each.dataset.cause)) each.dataset.right = each.dataset.cause === verdict;
+    for (const each of answers)
+      if ([verdict, chosen].includes(each.dataset.cause)) each.dataset.right = each.dataset.cause === verdict;
     result.textContent = isRight ? `Right. ${why}` : `${MEANS[chosen]} It is “${VERDICTS[verdict]}”: ${why}`;
     next.hidden = false;
     touched();
   }
-  return figure('Tie or bug?', show, () => {}, where, report, make('div', 'sl-buttons', answers), result, make('div', 'sl-buttons', [next]), make('p', 'sl-figure-note', 'Invented reports, as the script prints them.'));
+  return figure(
+    'Tie or bug?',
+    show,
+    () => {},
+    where,
+    report,
+    make('div', 'sl-buttons', answers),
+    result,
+    make('div', 'sl-buttons', [next]),
+    make('p', 'sl-figure-note', 'Invented reports, as the script prints them.'),
+  );
 }

@@ -1,22 +1,33 @@
 // Works out the memory wall: every weight is read once for each pass, so bandwidth ÷ bytes is the ceiling.
-import { DEVICES, PRECISIONS_OF_WEIGHTS, chosenDevice, chosenModel, chosenWidth } from './devices.js';
-import { figure, makeResult, meter, short } from './widgets.js';
+
 import { make } from '../lib/dom.js';
+import { chosenDevice, chosenModel, chosenWidth, DEVICES, PRECISIONS_OF_WEIGHTS } from './devices.js';
+import { figure, makeResult, meter, short } from './widgets.js';
 
 // ``machine``: GB/s that were measured on the machine of the lesson's run.
 export function makeRoofline({ machine }, touched) {
-  const OTHER_COSTS = 1000;      // passes a second; above, starting the operations takes longer than reading the weights
-  const result = makeResult(), aside = make('p', 'sl-figure-note'), bar = meter();
-  const model = chosenModel('Model'), width = chosenWidth('Precision', PRECISIONS_OF_WEIGHTS), device = chosenDevice('Device', { 'The machine of this run, measured': { speed: machine }, ...DEVICES });
+  const OTHER_COSTS = 1000; // passes a second; above, starting the operations takes longer than reading the weights
+  const result = makeResult(),
+    aside = make('p', 'sl-figure-note'),
+    bar = meter();
+  const model = chosenModel('Model'),
+    width = chosenWidth('Precision', PRECISIONS_OF_WEIGHTS),
+    device = chosenDevice('Device', { 'The machine of this run, measured': { speed: machine }, ...DEVICES });
 
   function draw() {
-    const gigabytes = model.value.weights * width.value, { speed, memory } = device.value, ceiling = speed / gigabytes, fits = !memory || gigabytes < memory;
+    const gigabytes = model.value.weights * width.value,
+      { speed, memory } = device.value,
+      ceiling = speed / gigabytes,
+      fits = !memory || gigabytes < memory;
     bar.set('of 500', fits ? ceiling / 500 : 0, fits ? `${short(ceiling)}/s` : 'does not fit');
     result.dataset.fits = fits;
-    result.textContent = !fits ? `Does not fit: ${short(gigabytes)} GB of weights, and the device has ${memory}.`
-      : ceiling > OTHER_COSTS ? `Over ${OTHER_COSTS.toLocaleString('en')} passes per second: other costs decide before this ceiling does.`
-      : `At most ${short(ceiling)} passes per second.`;
-    aside.textContent = fits ? `${Number(short(speed)).toLocaleString('en')} GB/s ÷ ${short(gigabytes)} GB of weights. The real speed is lower, because the text so far is read, too.`
+    result.textContent = !fits
+      ? `Does not fit: ${short(gigabytes)} GB of weights, and the device has ${memory}.`
+      : ceiling > OTHER_COSTS
+        ? `Over ${OTHER_COSTS.toLocaleString('en')} passes per second: other costs decide before this ceiling does.`
+        : `At most ${short(ceiling)} passes per second.`;
+    aside.textContent = fits
+      ? `${Number(short(speed)).toLocaleString('en')} GB/s ÷ ${short(gigabytes)} GB of weights. The real speed is lower, because the text so far is read, too.`
       : 'Fewer bits a weight, or a smaller model, would fit. Or several such devices together.';
   }
   return figure('Where is the ceiling?', draw, touched, model.row, width.row, device.row, result, bar.row, aside);

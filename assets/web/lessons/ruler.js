@@ -1,51 +1,112 @@
 // Draws the time of a round to scale above the plain steps for the same tokens, breaks a healthy run, and asks for the cause.
-import { figure, makeResult, short, slider } from './widgets.js';
+
 import { make, makeButton } from '../lib/dom.js';
 import { expectedTokens } from '../lib/speedup_model.js';
+import { figure, makeResult, short, slider } from './widgets.js';
 
 // A pass over W tokens of each user costs 1 until the device has no arithmetic to spare, and ``slope`` for each further token.
 const FREE_TOKENS = 128;
-const passCost = (width, users, slope) => Math.max(1, users * width / FREE_TOKENS) + slope * (width - 1);
+const passCost = (width, users, slope) => Math.max(1, (users * width) / FREE_TOKENS) + slope * (width - 1);
 
 // The time of a round in plain steps of one user, and its tokens for each. ``launch``: for each draft step, and once more.
 export function roundTime({ alpha, gamma, c, slope, users, launch }) {
-  const tokens = expectedTokens(alpha, gamma), drafting = gamma * c, pass = passCost(gamma + 1, users, slope), overhead = gamma ? (gamma + 1) * launch : 0;
-  const plain = tokens * passCost(1, users, slope), total = drafting + pass + overhead;
+  const tokens = expectedTokens(alpha, gamma),
+    drafting = gamma * c,
+    pass = passCost(gamma + 1, users, slope),
+    overhead = gamma ? (gamma + 1) * launch : 0;
+  const plain = tokens * passCost(1, users, slope),
+    total = drafting + pass + overhead;
   return { tokens, drafting, pass, overhead, total, plain, speedup: plain / total };
 }
 
 // What breaks a run: the setting that each cause changes, its name, and the sign by which it is known.
 export const CAUSES = {
-  few: { setting: 'alpha', value: 0.1, name: 'few accepted', sign: 'α is low, and hardly more comes out than one token.' },
-  long: { setting: 'gamma', value: 16, name: 'γ too long', sign: 'most drafts are never tested, and all of them cost time.' },
-  dear: { setting: 'c', value: 0.6, name: 'dear draft', sign: 'the device is busy with draft steps for much of the round.' },
-  steep: { setting: 'slope', value: 0.6, name: 'dear width', sign: 'the pass over a few tokens takes much longer than a plain step, even for one user.' },
+  few: {
+    setting: 'alpha',
+    value: 0.1,
+    name: 'few accepted',
+    sign: 'α is low, and hardly more comes out than one token.',
+  },
+  long: {
+    setting: 'gamma',
+    value: 16,
+    name: 'γ too long',
+    sign: 'most drafts are never tested, and all of them cost time.',
+  },
+  dear: {
+    setting: 'c',
+    value: 0.6,
+    name: 'dear draft',
+    sign: 'the device is busy with draft steps for much of the round.',
+  },
+  steep: {
+    setting: 'slope',
+    value: 0.6,
+    name: 'dear width',
+    sign: 'the pass over a few tokens takes much longer than a plain step, even for one user.',
+  },
   full: { setting: 'users', value: 128, name: 'full batch', sign: 'the pass is long, and many users are served.' },
-  launch: { setting: 'launch', value: 0.4, name: 'launches', sign: 'much of the round is neither drafting nor pass: the device waits.' },
+  launch: {
+    setting: 'launch',
+    value: 0.4,
+    name: 'launches',
+    sign: 'much of the round is neither drafting nor pass: the device waits.',
+  },
 };
 
 // The bar of a round above the bar of the plain steps, on one scale.
 function makeBars() {
-  const kinds = ['drafting', 'pass', 'overhead'], pieces = Object.fromEntries(kinds.map(kind => [kind, make('i', `sl-ruler-${kind}`)]));
-  const round = make('div', 'sl-ruler-bar', Object.values(pieces)), plain = make('div', 'sl-ruler-bar sl-ruler-plain'), box = make('div', 'sl-ruler', [make('span', '', 'a round'), round, make('span', '', 'plain'), plain], { role: 'img' });
-  const legend = make('p', 'sl-ruler-legend', [['drafting', 'draft steps'], ['pass', 'the pass'], ['overhead', 'overhead'], ['step', 'a plain step']].map(([kind, words]) => make('span', '', [make('i', `sl-ruler-${kind}`), words])));
+  const kinds = ['drafting', 'pass', 'overhead'],
+    pieces = Object.fromEntries(kinds.map(kind => [kind, make('i', `sl-ruler-${kind}`)]));
+  const round = make('div', 'sl-ruler-bar', Object.values(pieces)),
+    plain = make('div', 'sl-ruler-bar sl-ruler-plain'),
+    box = make('div', 'sl-ruler', [make('span', '', 'a round'), round, make('span', '', 'plain'), plain], {
+      role: 'img',
+    });
+  const legend = make(
+    'p',
+    'sl-ruler-legend',
+    [
+      ['drafting', 'draft steps'],
+      ['pass', 'the pass'],
+      ['overhead', 'overhead'],
+      ['step', 'a plain step'],
+    ].map(([kind, words]) => make('span', '', [make('i', `sl-ruler-${kind}`), words])),
+  );
 
   function show(time, { gamma }) {
-    const end = Math.max(time.total, time.plain), share = x => `${100 * x / end}%`, one = time.plain / time.tokens;
+    const end = Math.max(time.total, time.plain),
+      share = x => `${(100 * x) / end}%`,
+      one = time.plain / time.tokens;
     for (const kind of kinds) pieces[kind].style.width = share(time[kind]);
     pieces.drafting.style.setProperty('--steps', Math.max(1, gamma));
-    plain.replaceChildren(...Array.from({ length: Math.ceil(time.tokens - 1e-9) }, (_, i) => make('i', 'sl-ruler-step', '', { '--share': share(Math.min(1, time.tokens - i) * one) })));
-    box.setAttribute('aria-label', `A round: ${short(time.drafting)} drafting, ${short(time.pass)} the pass, ${short(time.overhead)} overhead. Plain steps for the same tokens: ${short(time.plain)}.`);
+    plain.replaceChildren(
+      ...Array.from({ length: Math.ceil(time.tokens - 1e-9) }, (_, i) =>
+        make('i', 'sl-ruler-step', '', { '--share': share(Math.min(1, time.tokens - i) * one) }),
+      ),
+    );
+    box.setAttribute(
+      'aria-label',
+      `A round: ${short(time.drafting)} drafting, ${short(time.pass)} the pass, ${short(time.overhead)} overhead. Plain steps for the same tokens: ${short(time.plain)}.`,
+    );
   }
   return { rows: [box, legend], show };
 }
 
 const counted = (x, thing) => `${short(x)} ${thing}${x === 1 ? '' : 's'}`;
-const speedWords = speedup => speedup >= 1.005 ? `${short(speedup)} × as fast as plain` : speedup > 0.995 ? 'as fast as plain' : `slower than plain: ${short(speedup)} ×`;
+const speedWords = speedup =>
+  speedup >= 1.005
+    ? `${short(speedup)} × as fast as plain`
+    : speedup > 0.995
+      ? 'as fast as plain'
+      : `slower than plain: ${short(speedup)} ×`;
 
 // ``mine``: alpha, gamma, c and slope of the lesson's run. ``healthy``: those of a run that gains, which six buttons break.
 export function makeRuler({ healthy, mine }, touched) {
-  const bars = makeBars(), result = makeResult(), aside = make('p', 'sl-figure-note'), cause = make('p', 'sl-figure-note');
+  const bars = makeBars(),
+    result = makeResult(),
+    aside = make('p', 'sl-figure-note'),
+    cause = make('p', 'sl-figure-note');
   const sliders = {
     gamma: slider('γ, tokens drafted', { low: 0, high: 16, step: 1, value: 4 }),
     alpha: slider('α, chance to be accepted', { low: 0, high: 1, step: 0.01, value: 0.5 }),
@@ -54,21 +115,51 @@ export function makeRuler({ healthy, mine }, touched) {
     users: slider('Users at once', { low: 1, high: 256, step: 1, value: 1 }),
     launch: slider('overhead of each step', { low: 0, high: 1, step: 0.005, value: 0 }),
   };
-  const set = (values, words = '') => { for (const [name, value] of Object.entries({ users: 1, launch: 0, ...values })) sliders[name].value = value; cause.textContent = words; draw(); };
-  const breaks = healthy ? Object.values(CAUSES).map(({ setting, value, name, sign }) => makeButton(name, () => { set({ ...healthy, [setting]: value }, `The sign: ${sign}`); touched(); })) : [];
+  const set = (values, words = '') => {
+    for (const [name, value] of Object.entries({ users: 1, launch: 0, ...values })) sliders[name].value = value;
+    cause.textContent = words;
+    draw();
+  };
+  const breaks = healthy
+    ? Object.values(CAUSES).map(({ setting, value, name, sign }) =>
+        makeButton(name, () => {
+          set({ ...healthy, [setting]: value }, `The sign: ${sign}`);
+          touched();
+        }),
+      )
+    : [];
   const start = makeButton(healthy ? 'A healthy run' : 'This lesson’s run', () => set(healthy || mine));
 
   function draw() {
-    const values = Object.fromEntries(Object.entries(sliders).map(([name, each]) => [name, each.value])), time = roundTime(values);
+    const values = Object.fromEntries(Object.entries(sliders).map(([name, each]) => [name, each.value])),
+      time = roundTime(values);
     bars.show(time, values);
     result.textContent = `${counted(time.tokens, 'token')}${values.users > 1 ? ' for each user' : ''} in ${counted(time.total, 'plain step')}: ${speedWords(time.speedup)}.`;
-    const speeds = Array.from({ length: 17 }, (_, gamma) => roundTime({ ...values, gamma }).speedup), best = speeds.indexOf(Math.max(...speeds));
-    aside.textContent = best ? `The best γ here is ${best}${best === 16 ? ' or more' : ''}: ${short(speeds[best])} ×.` : 'No γ gains here: plain decoding is best.';
+    const speeds = Array.from({ length: 17 }, (_, gamma) => roundTime({ ...values, gamma }).speedup),
+      best = speeds.indexOf(Math.max(...speeds));
+    aside.textContent = best
+      ? `The best γ here is ${best}${best === 16 ? ' or more' : ''}: ${short(speeds[best])} ×.`
+      : 'No γ gains here: plain decoding is best.';
     result.dataset.speedup = time.speedup.toFixed(4);
   }
   set(healthy || mine);
-  return figure('The time of a round', draw, touched, ...bars.rows, result, cause, ...(healthy ? [make('p', 'sl-ruler-break', 'Break it in one way:')] : []), make('div', 'sl-buttons', [...breaks, start]),
-    ...Object.values(sliders).map(each => each.row), aside, make('p', 'sl-figure-note', `A model, not a measurement. A pass has arithmetic for ${FREE_TOKENS} tokens before users cost time, as in lesson 12.`));
+  return figure(
+    'The time of a round',
+    draw,
+    touched,
+    ...bars.rows,
+    result,
+    cause,
+    ...(healthy ? [make('p', 'sl-ruler-break', 'Break it in one way:')] : []),
+    make('div', 'sl-buttons', [...breaks, start]),
+    ...Object.values(sliders).map(each => each.row),
+    aside,
+    make(
+      'p',
+      'sl-figure-note',
+      `A model, not a measurement. A pass has arithmetic for ${FREE_TOKENS} tokens before users cost time, as in lesson 12.`,
+    ),
+  );
 }
 
 // Five rounds that lose, each for one cause. A test holds that mending the cause helps more than mending any other setting.
@@ -82,23 +173,45 @@ export const MYSTERIES = [
 
 // What an engine's log and a profiler would show of such a round.
 function symptoms({ gamma, users, ...rest }) {
-  const { tokens, drafting, pass, overhead, total } = roundTime({ gamma, users, ...rest }), accepted = tokens - 1, share = x => `${Math.round(100 * x)} %`;
-  return [['mean acceptance length', tokens.toFixed(2)], ['drafts accepted', `${share(accepted / gamma)} of ${gamma} a round`], ['running requests', String(users)],
-    ['one draft step', `${short(drafting / gamma)} of a plain step`], ['the pass', `${short(pass / passCost(1, users, rest.slope))} plain steps`], ['device idle', share(overhead / total)]];
+  const { tokens, drafting, pass, overhead, total } = roundTime({ gamma, users, ...rest }),
+    accepted = tokens - 1,
+    share = x => `${Math.round(100 * x)} %`;
+  return [
+    ['mean acceptance length', tokens.toFixed(2)],
+    ['drafts accepted', `${share(accepted / gamma)} of ${gamma} a round`],
+    ['running requests', String(users)],
+    ['one draft step', `${short(drafting / gamma)} of a plain step`],
+    ['the pass', `${short(pass / passCost(1, users, rest.slope))} plain steps`],
+    ['device idle', share(overhead / total)],
+  ];
 }
 
 export function makeMystery(settings, touched) {
-  const bars = makeBars(), signs = make('dl', 'sl-signs'), result = makeResult(), where = make('p', 'sl-figure-note');
-  const answers = Object.entries(CAUSES).map(([cause, { name }]) => makeButton(name, () => answer(cause), 'sl-button', { 'data-cause': cause }));
-  const next = makeButton('Next case', () => { at = (at + 1) % MYSTERIES.length; if (!at) right = 0; show(); });
-  let at = 0, right = 0, isOver = false;
+  const bars = makeBars(),
+    signs = make('dl', 'sl-signs'),
+    result = makeResult(),
+    where = make('p', 'sl-figure-note');
+  const answers = Object.entries(CAUSES).map(([cause, { name }]) =>
+    makeButton(name, () => answer(cause), 'sl-button', { 'data-cause': cause }),
+  );
+  const next = makeButton('Next case', () => {
+    at = (at + 1) % MYSTERIES.length;
+    if (!at) right = 0;
+    show();
+  });
+  let at = 0,
+    right = 0,
+    isOver = false;
 
   function show() {
-    const { cause, ...values } = MYSTERIES[at], time = roundTime(values);
+    const { cause, ...values } = MYSTERIES[at],
+      time = roundTime(values);
     isOver = false;
     next.hidden = true;
     bars.show(time, values);
-    signs.replaceChildren(...symptoms(values).flatMap(([name, value]) => [make('dt', '', name), make('dd', '', value)]));
+    signs.replaceChildren(
+      ...symptoms(values).flatMap(([name, value]) => [make('dt', '', name), make('dd', '', value)]),
+    );
     answers.forEach(each => delete each.dataset.right);
     result.textContent = '';
     where.textContent = `Case ${at + 1} of ${MYSTERIES.length}. It is ${speedWords(time.speedup)}.`;
@@ -106,15 +219,28 @@ export function makeMystery(settings, touched) {
 
   function answer(chosen) {
     if (isOver) return;
-    const { cause } = MYSTERIES[at], isRight = chosen === cause;
+    const { cause } = MYSTERIES[at],
+      isRight = chosen === cause;
     isOver = true;
     right += isRight;
-    for (const each of answers) if ([cause, chosen].includes(each.dataset.cause)) each.dataset.right = each.dataset.cause === cause;
+    for (const each of answers)
+      if ([cause, chosen].includes(each.dataset.cause)) each.dataset.right = each.dataset.cause === cause;
     result.textContent = `${isRight ? 'Right' : `Not this one. It is “${CAUSES[cause].name}”`}: ${CAUSES[cause].sign}`;
     next.textContent = at === MYSTERIES.length - 1 ? 'Once more' : 'Next case';
     next.hidden = false;
     if (at === MYSTERIES.length - 1) where.textContent = `You found ${right} of ${MYSTERIES.length} causes.`;
     touched();
   }
-  return figure('Which one is it?', show, () => {}, where, ...bars.rows, signs, make('div', 'sl-buttons', answers), result, make('div', 'sl-buttons', [next]), make('p', 'sl-figure-note', 'Made-up rounds, by the formula of the ruler.'));
+  return figure(
+    'Which one is it?',
+    show,
+    () => {},
+    where,
+    ...bars.rows,
+    signs,
+    make('div', 'sl-buttons', answers),
+    result,
+    make('div', 'sl-buttons', [next]),
+    make('p', 'sl-figure-note', 'Made-up rounds, by the formula of the ruler.'),
+  );
 }

@@ -1,16 +1,19 @@
 // Tokenizes one text with two byte-pair tokenizers (merges.js), and retokenizes a draft of one for the other.
+
+import { make } from '../lib/dom.js';
 import { MERGES } from './merges.js';
 import { figure, makeResult, slider } from './widgets.js';
-import { make } from '../lib/dom.js';
 
 // GPT-2's characters for bytes: a printable byte is its own character, the others follow from 256 on.
 const BYTE_MARKS = (() => {
-  const plain = byte => (byte > 32 && byte < 127) || (byte > 160 && byte !== 173 && byte < 256), marks = [];
+  const plain = byte => (byte > 32 && byte < 127) || (byte > 160 && byte !== 173 && byte < 256),
+    marks = [];
   for (let byte = 0, more = 256; byte < 256; byte++) marks.push(String.fromCharCode(plain(byte) ? byte : more++));
   return marks;
 })();
 // Merges stay within these: a word with the space before it, digits, punctuation, spaces.
-const WORDS = /'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\p{White_Space}\p{L}\p{N}]+|\p{White_Space}+(?!\P{White_Space})|\p{White_Space}+/gu;
+const WORDS =
+  /'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\p{White_Space}\p{L}\p{N}]+|\p{White_Space}+(?!\P{White_Space})|\p{White_Space}+/gu;
 
 const marked = text => Array.from(new TextEncoder().encode(text), byte => BYTE_MARKS[byte]).join('');
 const bytesOf = piece => Uint8Array.from(piece, mark => BYTE_MARKS.indexOf(mark));
@@ -18,7 +21,11 @@ export const textOf = pieces => new TextDecoder().decode(bytesOf(pieces.join('')
 // A piece that holds only a part of a character is shown as its bytes.
 function seenPiece(piece) {
   try {
-    return new TextDecoder('utf-8', { fatal: true }).decode(bytesOf(piece)).replace(/ /g, '␣').replace(/\n/g, '⏎').replace(/\t/g, '⇥');
+    return new TextDecoder('utf-8', { fatal: true })
+      .decode(bytesOf(piece))
+      .replace(/ /g, '␣')
+      .replace(/\n/g, '⏎')
+      .replace(/\t/g, '⇥');
   } catch {
     return Array.from(bytesOf(piece), byte => byte.toString(16).toUpperCase()).join(' ');
   }
@@ -26,14 +33,16 @@ function seenPiece(piece) {
 
 // {cut, pieces, number}: a text → its pieces; number → piece; piece → number.
 export function makeTokenizer(merges) {
-  const ranks = new Map(merges.map((pair, rank) => [pair, rank])), pieces = [...new Set([...BYTE_MARKS].sort().concat(merges.map(pair => pair.replace(' ', ''))))];
+  const ranks = new Map(merges.map((pair, rank) => [pair, rank])),
+    pieces = [...new Set([...BYTE_MARKS].sort().concat(merges.map(pair => pair.replace(' ', ''))))];
   const number = new Map(pieces.map((piece, index) => [piece, index]));
 
   // Merges pairs in the order of training, the leftmost first.
   function word(text) {
     const parts = [...marked(text)];
     for (;;) {
-      const order = parts.slice(1).map((part, i) => ranks.get(`${parts[i]} ${part}`) ?? Infinity), best = Math.min(...order);
+      const order = parts.slice(1).map((part, i) => ranks.get(`${parts[i]} ${part}`) ?? Infinity),
+        best = Math.min(...order);
       if (best === Infinity) return parts;
       parts.splice(order.indexOf(best), 2, merges[best].replace(' ', ''));
     }
@@ -43,10 +52,12 @@ export function makeTokenizer(merges) {
 
 // Groups two tokenizations of one text between common borders: [[pieces of one, pieces of the other], …].
 export function stretches(one, other) {
-  const groups = [], size = row => row.join('').length;
-  for (let i = 0, k = 0; i < one.length || k < other.length;) {
-    const top = [one[i++]], below = [other[k++]];
-    while (size(top) !== size(below)) (size(top) < size(below) ? top.push(one[i++]) : below.push(other[k++]));
+  const groups = [],
+    size = row => row.join('').length;
+  for (let i = 0, k = 0; i < one.length || k < other.length; ) {
+    const top = [one[i++]],
+      below = [other[k++]];
+    while (size(top) !== size(below)) size(top) < size(below) ? top.push(one[i++]) : below.push(other[k++]);
     groups.push([top, below]);
   }
   return groups;
@@ -55,49 +66,101 @@ export function stretches(one, other) {
 // Follows the first ``count`` draft tokens: their text, the target's pieces of it, and the piece that the last of these
 // becomes in the full text (undefined where the full text has the same border).
 export function translated(draft, target, full, count) {
-  const proposed = draft.cut(full).slice(0, count), text = textOf(proposed), anew = target.cut(text);
-  const before = anew.slice(0, -1).join('').length, end = anew.join('').length;
+  const proposed = draft.cut(full).slice(0, count),
+    text = textOf(proposed),
+    anew = target.cut(text);
+  const before = anew.slice(0, -1).join('').length,
+    end = anew.join('').length;
   let at = 0;
-  const become = target.cut(full).find(piece => { at += piece.length; return at > before; });
-  return { proposed, text, anew, become: at === end ? undefined : become, misread: textOf(proposed.map(piece => target.pieces[draft.number.get(piece)])) };
+  const become = target.cut(full).find(piece => {
+    at += piece.length;
+    return at > before;
+  });
+  return {
+    proposed,
+    text,
+    anew,
+    become: at === end ? undefined : become,
+    misread: textOf(proposed.map(piece => target.pieces[draft.number.get(piece)])),
+  };
 }
 
 export function makeTokenizerMismatch(settings, touched) {
-  const draft = makeTokenizer(MERGES.code), target = makeTokenizer(MERGES.prose);
+  const draft = makeTokenizer(MERGES.code),
+    target = makeTokenizer(MERGES.prose);
   const words = make('textarea', '', settings.text, { rows: 2, maxlength: 200, spellcheck: false });
   const field = make('label', 'sl-cut-field', [make('span', '', 'Your text'), words]);
   const count = slider('Tokens the draft proposes', { low: 1, high: 20, step: 1, value: settings.proposed ?? 4 });
-  const both = make('div', 'sl-cut-both'), aligned = make('p', 'sl-figure-note'), way = make('ol', 'sl-cut-way'), result = makeResult();
-  const shared = draft.pieces.filter(piece => target.number.has(piece)), same = shared.filter(piece => draft.number.get(piece) === target.number.get(piece));
+  const both = make('div', 'sl-cut-both'),
+    aligned = make('p', 'sl-figure-note'),
+    way = make('ol', 'sl-cut-way'),
+    result = makeResult();
+  const shared = draft.pieces.filter(piece => target.number.has(piece)),
+    same = shared.filter(piece => draft.number.get(piece) === target.number.get(piece));
 
   const chip = (piece, kind, after = '') => make('span', `sl-cut ${kind}`, seenPiece(piece) + after);
-  const line = (kind, pieces, after) => make('span', 'sl-cut-line', pieces.map((piece, i) => chip(piece, kind, after?.(piece, i))));
+  const line = (kind, pieces, after) =>
+    make(
+      'span',
+      'sl-cut-line',
+      pieces.map((piece, i) => chip(piece, kind, after?.(piece, i))),
+    );
   const stop = (title, ...parts) => make('li', '', [make('strong', '', title), ...parts]);
 
   function draw() {
-    const text = words.value, one = draft.cut(text), other = target.cut(text), pairs = stretches(one, other);
-    both.replaceChildren(...pairs.map(([top, below]) => make('span', 'sl-cut-pair', [line('sl-cut-draft', top), line('sl-cut-target', below)])));
+    const text = words.value,
+      one = draft.cut(text),
+      other = target.cut(text),
+      pairs = stretches(one, other);
+    both.replaceChildren(
+      ...pairs.map(([top, below]) =>
+        make('span', 'sl-cut-pair', [line('sl-cut-draft', top), line('sl-cut-target', below)]),
+      ),
+    );
     aligned.textContent = `Above the draft’s ${one.length} pieces, below the target’s ${other.length}. A line stands where both cut: ${pairs.length} times.`;
     drawWay(text);
   }
 
   function drawWay(text) {
     const { proposed, text: proposedText, anew, become, misread } = translated(draft, target, text, count.value);
-    const left = anew.slice(0, -1), last = anew.slice(-1);
+    const left = anew.slice(0, -1),
+      last = anew.slice(-1);
     const tested = line('sl-cut-target', left);
     tested.append(...last.map(piece => chip(piece, 'sl-cut-held')));
     way.replaceChildren(
-      stop('Draft tokens, with their numbers', line('sl-cut-draft', proposed, piece => ` ${draft.number.get(piece)}`)),
+      stop(
+        'Draft tokens, with their numbers',
+        line('sl-cut-draft', proposed, piece => ` ${draft.number.get(piece)}`),
+      ),
       stop('Their text', line('sl-cut-plain', proposedText ? [marked(proposedText)] : [])),
       stop('The target’s pieces of it', line('sl-cut-target', anew)),
       stop('To be tested; the last is held back', tested),
       stop('Had the numbers been sent, the target would read', line('sl-cut-wrong', misread ? [marked(misread)] : [])),
     );
-    const end = become === undefined ? 'It happens to be whole here, but who sees the draft alone cannot know.' : `In the whole text it is “${seenPiece(become)}”.`;
-    result.textContent = last.length ? `${proposed.length} drafted, ${left.length} to test. “${seenPiece(last[0])}” may be unfinished. ${end}` : 'Nothing is drafted: write something.';
+    const end =
+      become === undefined
+        ? 'It happens to be whole here, but who sees the draft alone cannot know.'
+        : `In the whole text it is “${seenPiece(become)}”.`;
+    result.textContent = last.length
+      ? `${proposed.length} drafted, ${left.length} to test. “${seenPiece(last[0])}” may be unfinished. ${end}`
+      : 'Nothing is drafted: write something.';
     Object.assign(result.dataset, { drafted: proposed.length, tested: left.length });
   }
-  return figure('One text, two tokenizers', draw, touched, field, both, aligned, count.row, way, result,
-    make('p', 'sl-figure-note', `The draft’s was trained on this program’s code, the target’s on these lessons; each knows ${draft.pieces.length} pieces. `
-      + `They share ${shared.length}, and ${same.length} of these have the same number in both: mostly single bytes.`));
+  return figure(
+    'One text, two tokenizers',
+    draw,
+    touched,
+    field,
+    both,
+    aligned,
+    count.row,
+    way,
+    result,
+    make(
+      'p',
+      'sl-figure-note',
+      `The draft’s was trained on this program’s code, the target’s on these lessons; each knows ${draft.pieces.length} pieces. ` +
+        `They share ${shared.length}, and ${same.length} of these have the same number in both: mostly single bytes.`,
+    ),
+  );
 }

@@ -1,11 +1,13 @@
 // Makes the widgets of lessons: sliders, lists, results, a small chart. Has no formulas.
 import { make } from '../lib/dom.js';
 
-export const short = x => Number.isInteger(x) ? String(x) : Math.abs(x) >= 100 ? x.toFixed(0) : Math.abs(x) >= 10 ? x.toFixed(1) : x.toFixed(2);
+export const short = x =>
+  Number.isInteger(x) ? String(x) : Math.abs(x) >= 100 ? x.toFixed(0) : Math.abs(x) >= 10 ? x.toFixed(1) : x.toFixed(2);
 
 // A labelled slider; ``words`` turns its value into the text beside it.
 export function slider(label, { low, high, step, value, words = short }) {
-  const input = make('input', '', '', { type: 'range', min: low, max: high, step, value }), shown = make('output', '', words(value));
+  const input = make('input', '', '', { type: 'range', min: low, max: high, step, value }),
+    shown = make('output', '', words(value));
   function say() {
     shown.textContent = words(Number(input.value));
     input.setAttribute('aria-valuetext', shown.textContent);
@@ -13,16 +15,30 @@ export function slider(label, { low, high, step, value, words = short }) {
   input.addEventListener('input', say);
   return {
     row: make('label', 'sl-slide', [make('span', '', label), input, shown]),
-    get value() { return Number(input.value); },
-    set value(to) { input.value = to; say(); },
+    get value() {
+      return Number(input.value);
+    },
+    set value(to) {
+      input.value = to;
+      say();
+    },
   };
 }
 
 // A labelled list; ``options``: [words, value].
 export function picker(label, options, chosen = 0) {
-  const select = make('select', '', options.map(([words], index) => make('option', '', words, { value: index })));
+  const select = make(
+    'select',
+    '',
+    options.map(([words], index) => make('option', '', words, { value: index })),
+  );
   select.selectedIndex = chosen;
-  return { row: make('label', 'sl-pick', [make('span', '', label), select]), get value() { return options[select.selectedIndex][1]; } };
+  return {
+    row: make('label', 'sl-pick', [make('span', '', label), select]),
+    get value() {
+      return options[select.selectedIndex][1];
+    },
+  };
 }
 
 // A line of result, which a screen reader reads when it changes.
@@ -31,14 +47,19 @@ export const makeResult = (text = '') => make('p', 'sl-result', text, { role: 's
 // A tool in its box. ``draw`` shows the values of the sliders and lists, now and after each change, which is ``touched()``.
 export function figure(title, draw, touched, ...parts) {
   const box = make('div', 'sl-figure-box', [make('h4', '', title), ...parts]);
-  box.addEventListener('input', () => { draw(); touched(); });
+  box.addEventListener('input', () => {
+    draw();
+    touched();
+  });
   draw();
   return box;
 }
 
 // One of several bars on the same scale: its name, its length (0 to 1), and its number.
 export function meter(kind = '') {
-  const fill = make('i'), name = make('span', 'sl-meter-name'), number = make('span', 'sl-meter-number');
+  const fill = make('i'),
+    name = make('span', 'sl-meter-name'),
+    number = make('span', 'sl-meter-number');
   return {
     row: make('div', `sl-meter ${kind}`, [name, make('span', 'sl-meter-track', [fill]), number]),
     set(words, share, shown) {
@@ -52,7 +73,12 @@ export function meter(kind = '') {
 // Columns over whole numbers, with a line across at ``level``; ``marked`` is drawn darker.
 export function columns(values, { marked, level, top, name }) {
   const line = make('i', 'sl-columns-level', '', { '--at': level / top });
-  const bars = values.map((value, index) => make('div', index === marked ? 'sl-column sl-column-best' : 'sl-column',
-    [make('b', '', value.toFixed(2)), make('i', '', '', { '--at': Math.max(0, value / top) }), make('span', '', String(index))]));
+  const bars = values.map((value, index) =>
+    make('div', index === marked ? 'sl-column sl-column-best' : 'sl-column', [
+      make('b', '', value.toFixed(2)),
+      make('i', '', '', { '--at': Math.max(0, value / top) }),
+      make('span', '', String(index)),
+    ]),
+  );
   return make('div', 'sl-columns', [...bars, line], { role: 'img', 'aria-label': name });
 }

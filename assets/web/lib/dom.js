@@ -5,9 +5,11 @@
 export function make(tag, className, content, attributes = {}) {
   const node = document.createElement(tag);
   if (className) node.className = className;
-  if (Array.isArray(content)) node.append(...content.filter(Boolean)); else if (content !== undefined) node.textContent = content;
+  if (Array.isArray(content)) node.append(...content.filter(Boolean));
+  else if (content !== undefined) node.textContent = content;
   for (const [name, value] of Object.entries(attributes)) {
-    if (name.startsWith('--')) node.style.setProperty(name, value); else node.setAttribute(name, value);
+    if (name.startsWith('--')) node.style.setProperty(name, value);
+    else node.setAttribute(name, value);
   }
   return node;
 }
@@ -26,4 +28,6 @@ export function makeButton(content, action, className = 'sl-button', attributes 
 }
 
 // Writes only a change, because a screen reader may read a text that is written again.
-export const setText = (node, text) => { if (node.textContent !== text) node.textContent = text; };
+export const setText = (node, text) => {
+  if (node.textContent !== text) node.textContent = text;
+};

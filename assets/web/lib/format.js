@@ -1,8 +1,9 @@
 // Tokens, numbers and shares as texts for people.
 
 // A token's text with visible whitespace; the output text keeps its whitespace as it is.
-export const visible = piece => /^ +$/.test(piece) ? '␣'.repeat(piece.length) : piece.replace(/\n/g, '⏎').replace(/\t/g, '⇥').replace(/ /g, '\u00a0');
-const LONG = 300;       // characters of one token on screen; only a made-up trace has longer ones
+export const visible = piece =>
+  /^ +$/.test(piece) ? '␣'.repeat(piece.length) : piece.replace(/\n/g, '⏎').replace(/\t/g, '⇥').replace(/ /g, '\u00a0');
+const LONG = 300; // characters of one token on screen; only a made-up trace has longer ones
 export function shown(token) {
   const text = token.text || token.label || `#${token.id}`;
   return visible(text.length > LONG ? `${text.slice(0, LONG)}…` : text);
@@ -18,8 +19,9 @@ export function format(x) {
   return `${digits}·10${[...power].map(sign => '⁻⁰¹²³⁴⁵⁶⁷⁸⁹'['-0123456789'.indexOf(sign)] || '').join('')}`;
 }
 // One side of p / q: three digits that count, so that dividing them gives the ratio shown.
-export const ratioPart = x => x > 0 && x < 0.1 && x >= 1e-4 ? String(Number(x.toPrecision(3))) : format(x);
-export const percent = x => `${x > 0 && x < 0.001 ? '<0.1' : x < 1 && x > 0.999 ? '>99.9' : (100 * x).toFixed(1)}\u00a0%`;   // no line breaks before the sign
+export const ratioPart = x => (x > 0 && x < 0.1 && x >= 1e-4 ? String(Number(x.toPrecision(3))) : format(x));
+export const percent = x =>
+  `${x > 0 && x < 0.001 ? '<0.1' : x < 1 && x > 0.999 ? '>99.9' : (100 * x).toFixed(1)}\u00a0%`; // no line breaks before the sign
 // The same within a sentence, where < and > would be misread.
 export const spoken = x => percent(x).replace('<', 'less than ').replace('>', 'more than ');
 

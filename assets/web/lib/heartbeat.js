@@ -5,7 +5,9 @@
 
 // Seldomer and seldomer, because the events of thirty waiting pages cost the engine time; and only three times where no
 // answer need come.
-const FIRST = 4000, LONGEST = 32000, TRIES = 3;      // milliseconds
+const FIRST = 4000,
+  LONGEST = 32000,
+  TRIES = 3; // milliseconds
 
 // Returns ``expectValues(isRunning)``, to be called whenever a value comes; ``isRunning``: more will follow.
 export function makeHeartbeat({ element, trigger }) {
@@ -16,13 +18,22 @@ export function makeHeartbeat({ element, trigger }) {
   function wait(tries, patience) {
     clearTimeout(silence);
     if (!tries) return;
-    silence = setTimeout(() => { trigger('unheard'); wait(tries - 1, Math.min(2 * patience, LONGEST)); }, patience);
+    silence = setTimeout(() => {
+      trigger('unheard');
+      wait(tries - 1, Math.min(2 * patience, LONGEST));
+    }, patience);
   }
 
   function pressed(event) {
     if (element.isConnected && element.offsetParent && event.target.closest?.('button, textarea')) expectValues(false);
   }
   document.addEventListener('click', pressed, true);
-  document.addEventListener('keydown', event => { if (event.key === 'Enter') pressed(event); }, true);
+  document.addEventListener(
+    'keydown',
+    event => {
+      if (event.key === 'Enter') pressed(event);
+    },
+    true,
+  );
   return expectValues;
 }

@@ -4,7 +4,9 @@
 // ``started(line)``: a run takes the place of the one before; ``readers``: type of a line → what it does; ``ended()``: the
 // value is read.
 export function makeNdjsonReader(started, readers, ended) {
-  let run = null, head = '', offset = 0;
+  let run = null,
+    head = '',
+    offset = 0;
 
   return function readValue(value) {
     const lineEnd = value.indexOf('\n') + 1;
@@ -13,7 +15,10 @@ export function makeNdjsonReader(started, readers, ended) {
       head = value.slice(0, lineEnd);
       offset = lineEnd;
       const start = JSON.parse(head);
-      if (start.run && start.run !== run) { run = start.run; started(start); }   // without a run: more about the one there is
+      if (start.run && start.run !== run) {
+        run = start.run;
+        started(start);
+      } // without a run: more about the one there is
     }
     const end = value.lastIndexOf('\n') + 1;
     for (const text of value.slice(offset, end).split('\n')) {

@@ -5,16 +5,18 @@ import { setText } from './dom.js';
 // Returns a function that shows a status, and is called again for each.
 export function makeNotice(box) {
   const find = selector => box.querySelector(selector);
-  const words = find('.sl-words'), alert = find('.sl-alert'), progress = find('.sl-progress');
+  const words = find('.sl-words'),
+    alert = find('.sl-alert'),
+    progress = find('.sl-progress');
 
   return function show({ kind = 'quiet', text = '', fraction }) {
     box.dataset.kind = kind;
-    words.setAttribute('aria-live', kind === 'progress' ? 'off' : 'polite');   // numbers that count up are not read aloud
+    words.setAttribute('aria-live', kind === 'progress' ? 'off' : 'polite'); // numbers that count up are not read aloud
     const [full, empty] = kind === 'error' ? [alert, words] : [words, alert];
     setText(full, text);
-    full.title = text;                                                         // the whole of a sentence that is cut
+    full.title = text; // the whole of a sentence that is cut
     empty.textContent = '';
-    if (kind === 'error') box.scrollIntoView({ block: 'nearest' });            // it may be about a button far below
+    if (kind === 'error') box.scrollIntoView({ block: 'nearest' }); // it may be about a button far below
     progress.hidden = kind !== 'progress' || fraction == null;
     if (!progress.hidden) progress.firstElementChild.style.transform = `scaleX(${fraction})`;
   };

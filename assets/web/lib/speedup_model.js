@@ -8,11 +8,14 @@ export function expectedTokens(alpha, gamma) {
 // v at any width: linear between measured widths, and beyond them along the last slope, or the mean one if steeper.
 export function interpolate(v, width) {
   if (width in v) return v[width];
-  const widths = Object.keys(v).map(Number).sort((a, b) => a - b);
+  const widths = Object.keys(v)
+    .map(Number)
+    .sort((a, b) => a - b);
   if (widths.length === 1) return v[widths[0]];
   let right = widths.findIndex(known => known > width);
   if (right < 0) right = widths.length - 1;
-  const low = widths[Math.max(right - 1, 0)], high = widths[Math.max(right, 1)];
+  const low = widths[Math.max(right - 1, 0)],
+    high = widths[Math.max(right, 1)];
   const from = known => (v[high] - v[known]) / (high - known);
   const slope = width > high ? Math.max(from(low), from(widths[0]), 0) : from(low);
   return v[high] + slope * (width - high);
@@ -24,7 +27,10 @@ export function idealisedSpeedup(alpha, gamma, c, v) {
 
 // The draft length (0 = none) with the highest speedup; the shorter one on a tie.
 export function bestGamma(alpha, c, v, most) {
-  let best = 0, bestRate = 1, tokens = 1, reached = 1;
+  let best = 0,
+    bestRate = 1,
+    tokens = 1,
+    reached = 1;
   for (let gamma = 1; gamma <= most; gamma++) {
     reached *= alpha;
     tokens += reached;
@@ -39,10 +45,12 @@ export function breakEven(gamma, c, v) {
   const cost = gamma * c + interpolate(v, gamma + 1);
   if (cost <= 1) return 0;
   if (cost > gamma + 1) return null;
-  let low = 0, high = 1;
+  let low = 0,
+    high = 1;
   for (let i = 0; i < 50; i++) {
     const middle = (low + high) / 2;
-    if (expectedTokens(middle, gamma) < cost) low = middle; else high = middle;
+    if (expectedTokens(middle, gamma) < cost) low = middle;
+    else high = middle;
   }
   return high;
 }

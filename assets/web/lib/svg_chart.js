@@ -12,7 +12,8 @@ export function shape(tag, attributes = {}, text = '') {
 
 // A round step that cuts ``span`` into about ``count`` parts.
 export function niceStep(span, count) {
-  const rough = span / count, power = 10 ** Math.floor(Math.log10(rough));
+  const rough = span / count,
+    power = 10 ** Math.floor(Math.log10(rough));
   return power * [1, 2, 5, 10].find(times => times * power >= rough * 0.999);
 }
 
@@ -38,10 +39,12 @@ const MARKS = {
 // ``right``: pixels kept free there for the names of lines.
 export function plot(box, width, height, x, y, right = EDGE.right) {
   const inner = { w: width - EDGE.left - right, h: height - EDGE.top - EDGE.bottom };
-  const X = value => EDGE.left + inner.w * (value - x.low) / (x.high - x.low);
+  const X = value => EDGE.left + (inner.w * (value - x.low)) / (x.high - x.low);
   const Y = value => EDGE.top + inner.h * (1 - (value - y.low) / (y.high - y.low));
   const svg = shape('svg', { width, height, viewBox: `0 0 ${width} ${height}`, 'aria-hidden': 'true' });
-  const grid = shape('g', { class: 'sl-grid' }), drawn = shape('g'), words = shape('g', { class: 'sl-ticks' });
+  const grid = shape('g', { class: 'sl-grid' }),
+    drawn = shape('g'),
+    words = shape('g', { class: 'sl-ticks' });
   for (const tick of ticks(x.low, x.high, x.step)) {
     grid.append(shape('path', { d: `M${X(tick)},${EDGE.top}v${inner.h}` }));
     words.append(shape('text', { x: X(tick), y: height - 24, 'text-anchor': 'middle' }, tidy(tick)));
@@ -52,35 +55,63 @@ export function plot(box, width, height, x, y, right = EDGE.right) {
   }
   words.append(shape('text', { x: EDGE.left + inner.w / 2, y: height - 6, 'text-anchor': 'middle' }, x.name));
   const middle = EDGE.top + inner.h / 2;
-  words.append(shape('text', { x: 12, y: middle, 'text-anchor': 'middle', transform: `rotate(-90 12 ${middle})` }, y.name));
+  words.append(
+    shape('text', { x: 12, y: middle, 'text-anchor': 'middle', transform: `rotate(-90 12 ${middle})` }, y.name),
+  );
   svg.append(grid, drawn, words);
-  const line = (points, kind) => drawn.append(shape('path', {
-    class: kind, d: points.map(([a, b], i) => `${i ? 'L' : 'M'}${X(a).toFixed(1)},${Y(b).toFixed(1)}`).join(''),
-  }));
+  const line = (points, kind) =>
+    drawn.append(
+      shape('path', {
+        class: kind,
+        d: points.map(([a, b], i) => `${i ? 'L' : 'M'}${X(a).toFixed(1)},${Y(b).toFixed(1)}`).join(''),
+      }),
+    );
   return {
-    X, Y, line,
+    X,
+    Y,
+    line,
     add: node => drawn.append(node),
-    mark: (a, b, name, kind) => drawn.append(shape('path', { class: kind, d: MARKS[name], transform: `translate(${X(a)},${Y(b)})` })),
+    mark: (a, b, name, kind) =>
+      drawn.append(shape('path', { class: kind, d: MARKS[name], transform: `translate(${X(a)},${Y(b)})` })),
     // Beside a point, on the side where there is room.
     label(a, b, text, kind = '', up = 0) {
       const left = X(a) > EDGE.left + inner.w * 0.66;
-      const at = { x: X(a) + (left ? -11 : 11), y: Math.min(Math.max(Y(b) + 4 - up, EDGE.top + 12), EDGE.top + inner.h - 6) };
+      const at = {
+        x: X(a) + (left ? -11 : 11),
+        y: Math.min(Math.max(Y(b) + 4 - up, EDGE.top + 12), EDGE.top + inner.h - 6),
+      };
       drawn.append(shape('text', { ...at, class: `sl-tag ${kind}`, 'text-anchor': left ? 'end' : 'start' }, text));
     },
     // In the free room at the right, at a height in pixels.
-    beside: (at, text, kind) => drawn.append(shape('text', { x: width - right + 7, y: at + 4, class: `sl-tag ${kind}` }, text)),
-    level: (value, kind = 'sl-level') => line([[x.low, value], [x.high, value]], kind),
-    upright: (value, kind) => line([[value, y.low], [value, y.high]], kind),
+    beside: (at, text, kind) =>
+      drawn.append(shape('text', { x: width - right + 7, y: at + 4, class: `sl-tag ${kind}` }, text)),
+    level: (value, kind = 'sl-level') =>
+      line(
+        [
+          [x.low, value],
+          [x.high, value],
+        ],
+        kind,
+      ),
+    upright: (value, kind) =>
+      line(
+        [
+          [value, y.low],
+          [value, y.high],
+        ],
+        kind,
+      ),
     show(name) {
       box.setAttribute('aria-label', name);
       box.replaceChildren(svg);
     },
     // The axes' values under a pointer, within their limits.
     at(event) {
-      const place = box.getBoundingClientRect(), between = (value, { low, high }) => Math.min(high, Math.max(low, value));
+      const place = box.getBoundingClientRect(),
+        between = (value, { low, high }) => Math.min(high, Math.max(low, value));
       return [
-        between(x.low + (event.clientX - place.left - EDGE.left) / inner.w * (x.high - x.low), x),
-        between(y.high - (event.clientY - place.top - EDGE.top) / inner.h * (y.high - y.low), y),
+        between(x.low + ((event.clientX - place.left - EDGE.left) / inner.w) * (x.high - x.low), x),
+        between(y.high - ((event.clientY - place.top - EDGE.top) / inner.h) * (y.high - y.low), y),
       ];
     },
   };

@@ -1,16 +1,20 @@
 // A long list of which only the rows in sight, and a few beside them, are in the document; padding takes the room of the
 // others. So a trace of 2,000 tokens costs no more than a short one.
 
-const GUESS = 36;        // px, the height of a row that was not drawn yet
-const BESIDE = 6;        // rows drawn above and below those in sight
+const GUESS = 36; // px, the height of a row that was not drawn yet
+const BESIDE = 6; // rows drawn above and below those in sight
 
 // ``frame`` scrolls, ``list`` is inside it. ``create(number)`` returns the element of a row; ``update(node, number)`` brings
 // it up to date at each drawing.
 export function makeVirtualRows(frame, list, create, update = () => {}) {
-  const nodes = new Map();          // row number → its element
-  let count = 0, heights = [], tops = [0];   // px: each row's height as measured, and its distance from the first row
-  let sticks = false;               // to the end, until the reader scrolls away from it
-  let ownScroll = -1, waiting = false, width = 0;
+  const nodes = new Map(); // row number → its element
+  let count = 0,
+    heights = [],
+    tops = [0]; // px: each row's height as measured, and its distance from the first row
+  let sticks = false; // to the end, until the reader scrolls away from it
+  let ownScroll = -1,
+    waiting = false,
+    width = 0;
 
   const height = number => heights[number] || GUESS;
   // Reckoned on from the rows before, so that news at the end of a long list cost no more than of a short one.
@@ -23,13 +27,18 @@ export function makeVirtualRows(frame, list, create, update = () => {}) {
     heights[number] = value;
     tops.length = Math.min(tops.length, number + 1);
   }
-  function forgetHeights() { heights = []; tops = [0]; }
+  function forgetHeights() {
+    heights = [];
+    tops = [0];
+  }
   // The last row that begins at ``top`` or above it; 0 for none.
   function rowAt(top) {
-    let low = 0, high = count;
+    let low = 0,
+      high = count;
     while (high - low > 1) {
       const middle = (low + high) >> 1;
-      if (topOf(middle) <= top) low = middle; else high = middle;
+      if (topOf(middle) <= top) low = middle;
+      else high = middle;
     }
     return low;
   }
@@ -37,9 +46,12 @@ export function makeVirtualRows(frame, list, create, update = () => {}) {
   const headHeight = () => list.getBoundingClientRect().top - frame.getBoundingClientRect().top + frame.scrollTop;
 
   function draw() {
-    const view = frame.clientHeight || 400, head = headHeight(), lowest = Math.max(0, head + heightOf(0, count) - view);
+    const view = frame.clientHeight || 400,
+      head = headHeight(),
+      lowest = Math.max(0, head + heightOf(0, count) - view);
     const top = (sticks ? lowest : Math.min(frame.scrollTop, lowest)) - head;
-    const first = Math.max(0, rowAt(top) - BESIDE), last = Math.min(count, rowAt(top + view) + 1 + BESIDE);
+    const first = Math.max(0, rowAt(top) - BESIDE),
+      last = Math.min(count, rowAt(top + view) + 1 + BESIDE);
     place(first, last);
     pad(first, last);
     if (measure(first, last)) pad(first, last);
@@ -73,7 +85,10 @@ export function makeVirtualRows(frame, list, create, update = () => {}) {
     let changed = false;
     for (let number = first; number < last; number++) {
       const now = nodes.get(number).offsetHeight;
-      if (now && now !== heights[number]) { setHeight(number, now); changed = true; }
+      if (now && now !== heights[number]) {
+        setHeight(number, now);
+        changed = true;
+      }
     }
     return changed;
   }
@@ -93,14 +108,21 @@ export function makeVirtualRows(frame, list, create, update = () => {}) {
       draw();
     });
   });
-  new ResizeObserver(() => {                       // at another width lines wrap elsewhere, so every height is another
-    if (frame.clientWidth !== width) { width = frame.clientWidth; forgetHeights(); }
+  new ResizeObserver(() => {
+    // at another width lines wrap elsewhere, so every height is another
+    if (frame.clientWidth !== width) {
+      width = frame.clientWidth;
+      forgetHeights();
+    }
     if (count) draw();
   }).observe(frame);
 
   return {
     // There are ``total`` rows now.
-    show(total) { count = total; draw(); },
+    showRows(total) {
+      count = total;
+      draw();
+    },
     clear() {
       count = 0;
       forgetHeights();
@@ -115,6 +137,8 @@ export function makeVirtualRows(frame, list, create, update = () => {}) {
       scrollTo(Math.max(0, headHeight() + heightOf(0, number) - frame.clientHeight / 2));
       draw();
     },
-    stick() { sticks = true; },
+    stick() {
+      sticks = true;
+    },
   };
 }

@@ -6,13 +6,30 @@ import { makeTimeline, stageOf } from './timeline.js';
 
 export function makeBranch(run) {
   const timeline = makeTimeline();
-  let kept = [], replaced = null;     // of that round: the tokens before the forced one, and the one it replaces
+  let kept = [],
+    replaced = null; // of that round: the tokens before the forced one, and the one it replaces
   const branch = {
-    timeline, begin, add, clear, rowOf, tokensIn, ownIn, stage, placeOf,
-    on: false, key: '', ended: null, from: 0, forced: null,
-    version: 0,                       // changes with all that its rows show
-    get rounds() { return timeline.rounds; },
-    get rowCount() { return branch.on ? branch.from + 1 + timeline.rounds.length : 0; },
+    timeline,
+    begin,
+    add,
+    clear,
+    rowOf,
+    tokensIn,
+    ownIn,
+    stage,
+    placeOf,
+    on: false,
+    key: '',
+    ended: null,
+    from: 0,
+    forced: null,
+    version: 0, // changes with all that its rows show
+    get rounds() {
+      return timeline.rounds;
+    },
+    get rowCount() {
+      return branch.on ? branch.from + 1 + timeline.rounds.length : 0;
+    },
   };
 
   function clear() {
@@ -30,7 +47,15 @@ export function makeBranch(run) {
     kept = round.emitted.filter(token => token.position < line.place);
     replaced = round.emitted[kept.length];
     const { target: p } = probabilitiesOf(replaced, round);
-    const forced = { ...line.forced, status: 'forced', branch: true, round: round.index, index: 0, p_top: p, p: massOf(p, line.forced.id).mass };
+    const forced = {
+      ...line.forced,
+      status: 'forced',
+      branch: true,
+      round: round.index,
+      index: 0,
+      p_top: p,
+      p: massOf(p, line.forced.id).mass,
+    };
     Object.assign(branch, { on: true, key: line.key, from: round.index, forced });
     return true;
   }
@@ -41,15 +66,19 @@ export function makeBranch(run) {
     branch.version++;
   }
 
-  function rowOf(token) { return token.branch && token !== branch.forced ? branch.from + 1 + token.round : token.round; }
+  function rowOf(token) {
+    return token.branch && token !== branch.forced ? branch.from + 1 + token.round : token.round;
+  }
 
   // What the second lane shows in a row.
   function tokensIn(row) {
     if (!branch.on || row < branch.from) return [];
-    return row === branch.from ? [...kept, branch.forced] : timeline.rounds[row - branch.from - 1]?.tokens ?? [];
+    return row === branch.from ? [...kept, branch.forced] : (timeline.rounds[row - branch.from - 1]?.tokens ?? []);
   }
 
-  function ownIn(row) { return tokensIn(row).filter(token => token.branch); }
+  function ownIn(row) {
+    return tokensIn(row).filter(token => token.branch);
+  }
 
   // One clock: the steps of a row count for both lanes. What the branch has beyond the run comes at the run's end.
   function stepIn(row, { index, step }) {
@@ -63,14 +92,17 @@ export function makeBranch(run) {
     const step = stepIn(rowOf(token), at);
     if (!step) return 'hidden';
     if (token.branch && token !== branch.forced) return stageOf(timeline.rounds[token.round], token, step);
-    const own = token === branch.forced ? replaced : token, shown = stageOf(run.rounds[branch.from], own, step);
+    const own = token === branch.forced ? replaced : token,
+      shown = stageOf(run.rounds[branch.from], own, step);
     return own === token ? shown : shown === own.status ? 'forced' : 'hidden';
   }
 
   // The place in the branch's own rounds at a place in the run.
   function placeOf(at) {
     const isOver = at.index >= 0 && at.index === run.rounds.length - 1 && at.step >= run.rounds[at.index].steps;
-    const index = isOver ? timeline.rounds.length - 1 : Math.min(at.index - branch.from - 1, timeline.rounds.length - 1);
+    const index = isOver
+      ? timeline.rounds.length - 1
+      : Math.min(at.index - branch.from - 1, timeline.rounds.length - 1);
     return { index, step: index < 0 ? 0 : stepIn(branch.from + 1 + index, at) };
   }
 

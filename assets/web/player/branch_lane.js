@@ -5,14 +5,30 @@ import { makeLaneHeads } from './lane_heads.js';
 // ``player``: {timeline, branch, playback, rows, texts}; ``unlock()``: lets the inspected token go; ``moved()``: draws the
 // place anew; ``engine``: see makePlayer.
 export function makeBranchLane(root, { timeline, branch, playback, rows, texts }, { unlock, moved }, engine) {
-  const heads = makeLaneHeads(root.querySelector('.sl-lane-heads'), engine && { keep: () => { engine.keep(); rows.focus(); }, drop: () => { engine.drop(); end(); } });
+  const heads = makeLaneHeads(
+    root.querySelector('.sl-lane-heads'),
+    engine && {
+      keep: () => {
+        engine.keep();
+        rows.focus();
+      },
+      drop: () => {
+        engine.drop();
+        end();
+      },
+    },
+  );
 
   // What forces a candidate in a token's place; only the output's own places can be gone on from.
   function forkOf(token) {
     if (!engine || !timeline.ended) return null;
     if (token.branch) return branch.ended ? 'Keep the branch before you force a token in it.' : null;
     if (token.status === 'discarded') return null;
-    return id => { unlock(); engine.fork(token.position, id); rows.focus(); };
+    return id => {
+      unlock();
+      engine.fork(token.position, id);
+      rows.focus();
+    };
   }
 
   // After a branch came or went.

@@ -2,8 +2,11 @@
 import { make, makeButton } from '../lib/dom.js';
 
 const SEEN = 'speclens-captions';
-const CAPTIONS = [['resampled', 'Resampled', 'the model’s own word takes its place.'],
-  ['rejected', 'Rejected', 'it ends the round.'], ['accepted', 'Accepted', 'the model would write it too.']];
+const CAPTIONS = [
+  ['resampled', 'Resampled', 'the model’s own word takes its place.'],
+  ['rejected', 'Rejected', 'it ends the round.'],
+  ['accepted', 'Accepted', 'the model would write it too.'],
+];
 
 // The first round of at least ten that has all three; undefined for none.
 export function roundToExplain({ rounds }) {
@@ -11,16 +14,36 @@ export function roundToExplain({ rounds }) {
   return rounds.find(round => round.index >= 9 && !round.parents && CAPTIONS.every(([status]) => has(round, status)));
 }
 
-export const wasSeen = () => { try { return Boolean(localStorage.getItem(SEEN)); } catch { return false; } };
+export const wasSeen = () => {
+  try {
+    return Boolean(localStorage.getItem(SEEN));
+  } catch {
+    return false;
+  }
+};
 export function endCaptions(root) {
   root.querySelector('.sl-captions')?.remove();
-  try { localStorage.setItem(SEEN, '1'); } catch { /* a page without storage shows them again */ }
+  try {
+    localStorage.setItem(SEEN, '1');
+  } catch {
+    /* a page without storage shows them again */
+  }
 }
 
 // ``row``: the element of the round's row, below which they stand and whose width they fit. They go as its tokens scroll
 // out of sight, and when the reader inspects one.
 export function showCaptions(root, row, ended) {
-  const box = make('div', 'sl-captions', [makeButton('Got it', () => { endCaptions(root); ended(); })], { role: 'note' });
+  const box = make(
+    'div',
+    'sl-captions',
+    [
+      makeButton('Got it', () => {
+        endCaptions(root);
+        ended();
+      }),
+    ],
+    { role: 'note' },
+  );
   let width = 0;
   function draw() {
     if (row.clientWidth === width) return;
@@ -37,14 +60,22 @@ export function showCaptions(root, row, ended) {
 
 function leaveWith(root, row, box) {
   let wasSeen = false;
-  const sight = new IntersectionObserver(entries => {
-    const { isIntersecting } = entries.at(-1);
-    if (wasSeen && !isIntersecting) leave();
-    wasSeen ||= isIntersecting;
-  }, { root: row.closest('.sl-rows') });
-  function leave() { sight.disconnect(); box.remove(); }
+  const sight = new IntersectionObserver(
+    entries => {
+      const { isIntersecting } = entries.at(-1);
+      if (wasSeen && !isIntersecting) leave();
+      wasSeen ||= isIntersecting;
+    },
+    { root: row.closest('.sl-rows') },
+  );
+  function leave() {
+    sight.disconnect();
+    box.remove();
+  }
   sight.observe(row.querySelector('.sl-line'));
-  root.addEventListener('click', event => { if (event.target.closest?.('.sl-list .sl-token')) leave(); });
+  root.addEventListener('click', event => {
+    if (event.target.closest?.('.sl-list .sl-token')) leave();
+  });
 }
 
 function captionNode(row, status, word, text) {

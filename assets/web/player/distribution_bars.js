@@ -5,16 +5,28 @@ import { format, isolated, percent, shown, spoken, visible } from '../lib/format
 import { massOf, residualRows } from './probabilities.js';
 import { quote } from './sentences.js';
 
-export const BARS = 5;       // candidates shown; the trace keeps a few more
-export const FEW_BARS = 3;   // beside a block
+export const BARS = 5; // candidates shown; the trace keeps a few more
+export const FEW_BARS = 3; // beside a block
 export const note = text => make('p', 'sl-aside', text);
 
 // ``drawn``: the token that a re-draw from the residual gave, after a rejection; ``fork(id)``: forces a candidate here,
 // unless it is the ``written`` one.
 export function candidatesNode(token, probabilities, drawn, most = BARS, fork = null, written = null) {
-  const { p, q, residual, isLeft, weight = 1 } = probabilities, rows = candidates(token, probabilities, drawn, most);
+  const { p, q, residual, isLeft, weight = 1 } = probabilities,
+    rows = candidates(token, probabilities, drawn, most);
   const head = ['token', q ? 'draft’s q' : '', '', p ? (isLeft ? 'p′, what is left' : 'target’s p') : ''];
-  const parts = [make('div', 'sl-candidate-head', head.map(words => make('span', '', words))), make('ul', 'sl-candidates', rows.map(row => candidateNode(row, token, drawn, weight, row.id === null || row.id === written ? null : fork)))];
+  const parts = [
+    make(
+      'div',
+      'sl-candidate-head',
+      head.map(words => make('span', '', words)),
+    ),
+    make(
+      'ul',
+      'sl-candidates',
+      rows.map(row => candidateNode(row, token, drawn, weight, row.id === null || row.id === written ? null : fork)),
+    ),
+  ];
   if (residual && drawn) parts.push(note(residualSentence(residualRows(probabilities), drawn, probabilities)));
   return make('div', fork ? 'sl-candidate-table sl-forks' : 'sl-candidate-table', parts);
 }
@@ -23,12 +35,14 @@ export function candidatesNode(token, probabilities, drawn, most = BARS, fork = 
 // not have is undefined. The last row is of all others.
 function candidates(token, { p, q, residual, isLeft }, drawn, most) {
   const known = new Map();
-  for (const { top } of [p, q, residual].filter(Boolean)) for (const [id, text] of top) if (!known.has(id)) known.set(id, text);
+  for (const { top } of [p, q, residual].filter(Boolean))
+    for (const [id, text] of top) if (!known.has(id)) known.set(id, text);
   for (const one of [token, drawn].filter(Boolean)) if (!known.has(one.id)) known.set(one.id, shown(one));
-  const own = (symbol, id) => isLeft && symbol === 'p' ? undefined : [token, drawn].find(one => one?.id === id)?.[symbol];   // its p is the target's
+  const own = (symbol, id) =>
+    isLeft && symbol === 'p' ? undefined : [token, drawn].find(one => one?.id === id)?.[symbol]; // its p is the target's
   const mass = (distribution, symbol, id) => distribution && (own(symbol, id) ?? massOf(distribution, id).mass);
   const all = [...known].map(([id, text]) => ({ id, text, p: mass(p, 'p', id), q: mass(q, 'q', id) }));
-  const weight = row => row.id === token.id ? 3 : row.id === drawn?.id ? 2 : Math.max(row.p ?? 0, row.q ?? 0);
+  const weight = row => (row.id === token.id ? 3 : row.id === drawn?.id ? 2 : Math.max(row.p ?? 0, row.q ?? 0));
   const rows = all.sort((a, b) => weight(b) - weight(a)).slice(0, most);
   rows.sort((a, b) => Math.max(b.p ?? 0, b.q ?? 0) - Math.max(a.p ?? 0, a.q ?? 0));
   const others = symbol => 1 - rows.reduce((sum, row) => sum + (row[symbol] ?? 0), 0);
@@ -37,19 +51,35 @@ function candidates(token, { p, q, residual, isLeft }, drawn, most) {
 }
 
 function candidateNode({ id, text, p, q }, token, drawn, weight, fork) {
-  const here = id === token.id, picked = drawn && id === drawn.id, left = Math.max(0, weight * (p ?? 0) - (q ?? p ?? 0)) || 0;
-  const name = make('bdi', 'sl-name', [picked && make('span', 'sl-picked', ['↻ ', make('span', 'sl-picked-word', 'drawn ')]), id === null ? text : visible(text).trim() || visible(text),
-    here && make('span', 'sl-unseen', ' (this token)')]);
+  const here = id === token.id,
+    picked = drawn && id === drawn.id,
+    left = Math.max(0, weight * (p ?? 0) - (q ?? p ?? 0)) || 0;
+  const name = make('bdi', 'sl-name', [
+    picked && make('span', 'sl-picked', ['↻ ', make('span', 'sl-picked-word', 'drawn ')]),
+    id === null ? text : visible(text).trim() || visible(text),
+    here && make('span', 'sl-unseen', ' (this token)'),
+  ]);
   const bar = make('span', 'sl-mass', [make('i', 'sl-mass-q'), make('i', 'sl-covered'), make('i', 'sl-left-over')], {
-    '--q': q ?? 0, '--covered': (p ?? 0) - left, '--left': left, 'aria-hidden': 'true',
+    '--q': q ?? 0,
+    '--covered': (p ?? 0) - left,
+    '--left': left,
+    'aria-hidden': 'true',
   });
-  const figure = (symbol, value) => make('span', `sl-figure sl-${symbol}`, value === undefined ? '' : percent(Math.max(0, value)));
-  return make('li', [here && 'sl-here', picked && 'sl-drawn', id === null && 'sl-others'].filter(Boolean).join(' '), [name, figure('q', q), bar, figure('p', p), fork && forkButton(text, () => fork(id))]);
+  const figure = (symbol, value) =>
+    make('span', `sl-figure sl-${symbol}`, value === undefined ? '' : percent(Math.max(0, value)));
+  return make('li', [here && 'sl-here', picked && 'sl-drawn', id === null && 'sl-others'].filter(Boolean).join(' '), [
+    name,
+    figure('q', q),
+    bar,
+    figure('p', p),
+    fork && forkButton(text, () => fork(id)),
+  ]);
 }
 
 const FORK = 'M4 2v12M4 10c0-4 8-2 8-7M9.5 5.5 12 3l2.5 2.5';
 function forkButton(text, action) {
-  const icon = document.createElementNS('http://www.w3.org/2000/svg', 'svg'), path = document.createElementNS(icon.namespaceURI, 'path');
+  const icon = document.createElementNS('http://www.w3.org/2000/svg', 'svg'),
+    path = document.createElementNS(icon.namespaceURI, 'path');
   icon.setAttribute('viewBox', '0 0 16 16');
   icon.setAttribute('aria-hidden', 'true');
   path.setAttribute('d', FORK);
@@ -59,7 +89,9 @@ function forkButton(text, action) {
 }
 
 function residualSentence({ rows, total }, drawn, { weight, isLeft }) {
-  const share = rows.find(row => row.id === drawn.id)?.share ?? (total && !isLeft ? (weight * drawn.p - drawn.q) / total : undefined);
+  const share =
+    rows.find(row => row.id === drawn.id)?.share ??
+    (total && !isLeft ? (weight * drawn.p - drawn.q) / total : undefined);
   const part = share === undefined ? '' : `; ${quote(drawn)} has ${spoken(share)} of it`;
   return `Hatched: the residual, ${weight < 1 ? `${format(weight)} · ` : ''}${isLeft ? 'p′' : 'p'} over q${total ? `, ${format(total)} in all` : ''}${part}.`;
 }

@@ -4,8 +4,9 @@ import { currentOf } from './timeline.js';
 
 // ``player``: {timeline, playback, playhead, rows, texts, tooltip}; ``forkOf``: see makeInspector.
 export function makeInspection(root, { timeline, playback, playhead, rows, texts, tooltip }, forkOf) {
-  const find = selector => root.querySelector(selector), panel = find('.sl-inspector');
-  const inspector = makeInspector(find('.sl-inspected-token'), lockByButton, find('.sl-legend'), forkOf);
+  const find = selector => root.querySelector(selector),
+    panel = find('.sl-inspector');
+  const inspector = makeInspector(find('.sl-inspected-token'), lockByButton, forkOf);
   let locked = null;
 
   function inspect(token) {
@@ -24,7 +25,7 @@ export function makeInspection(root, { timeline, playback, playhead, rows, texts
     mark(token);
     inspect(token);
     panel.dataset.open = root.dataset.chosen = 'locked';
-    panel.scrollTop = 0;                                  // on a phone it scrolls
+    panel.scrollTop = 0; // on a phone it scrolls
     tooltip.hide();
     keepAbove(rows.nodeOf(token));
   }
@@ -38,7 +39,8 @@ export function makeInspection(root, { timeline, playback, playhead, rows, texts
   // Keeps the token in sight above the inspector, which on a phone covers the lower part.
   function keepAbove(node) {
     if (!node || getComputedStyle(panel).position !== 'fixed') return;
-    const at = node.getBoundingClientRect(), hidden = at.bottom + 12 - panel.getBoundingClientRect().top;
+    const at = node.getBoundingClientRect(),
+      hidden = at.bottom + 12 - panel.getBoundingClientRect().top;
     if (hidden > 0 || at.top < 0) window.scrollBy(0, hidden);
   }
 
@@ -54,7 +56,7 @@ export function makeInspection(root, { timeline, playback, playhead, rows, texts
     const { index } = playhead.place();
     if (index < 0 || playback.playing || playback.live) return null;
     const { rejected, rejectedBefore } = timeline.rounds[index];
-    return rejected && playhead.stageNow(rejected) === 'rejected' ? rejected : rejectedBefore ?? null;
+    return rejected && playhead.stageNow(rejected) === 'rejected' ? rejected : (rejectedBefore ?? null);
   }
 
   // A step by hand inspects the token of that step.
@@ -69,13 +71,16 @@ export function makeInspection(root, { timeline, playback, playhead, rows, texts
   // After the playhead moved to ``at``; ``isByHand``: the reader moved it.
   function follow(at, isByHand) {
     if (isByHand) showStep(at);
-    else if (locked) { if (playhead.stageNow(locked) !== inspector.stage) inspect(locked); }
-    else if (inspector.stage && playback.playing) unlock();
+    else if (locked) {
+      if (playhead.stageNow(locked) !== inspector.stage) inspect(locked);
+    } else if (inspector.stage && playback.playing) unlock();
     if (!inspector.stage) inspector.clear(lastRejected());
   }
 
   return {
-    follow, unlock, lockByButton,
+    follow,
+    unlock,
+    lockByButton,
     isLocked: token => token === locked,
     toggle: token => (token === locked ? unlock() : lock(token)),
     // Unlocks the token. Whether the focus was in the panel, whose buttons are gone then.

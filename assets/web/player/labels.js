@@ -14,12 +14,16 @@ export function makeLabels(root, timeline, playhead) {
   }
 
   function show() {
-    const { about } = timeline, source = find('.sl-source');
+    const { about } = timeline,
+      source = find('.sl-source');
     root.dataset.kind = source.dataset.kind = kindOf(timeline);
     setText(source, SOURCES[source.dataset.kind] || '');
     setText(find('.sl-about'), about.words || '');
     find('.sl-about').title = [about.words, about.why].filter(Boolean).join('. ');
-    for (const badge of root.querySelectorAll('.sl-lossy')) { badge.hidden = !about.lossy; badge.title = about.lossy || ''; }
+    for (const badge of root.querySelectorAll('.sl-lossy')) {
+      badge.hidden = !about.lossy;
+      badge.title = about.lossy || '';
+    }
     root.toggleAttribute('data-lossy', Boolean(about.lossy));
     setText(find('.sl-origin'), about.origin ? `Recorded: ${about.origin}` : '');
     setText(find('.sl-asked'), about.prompt || '');
@@ -28,7 +32,8 @@ export function makeLabels(root, timeline, playhead) {
   }
 
   function showEnd() {
-    const { ended, compared } = timeline, words = [compared && comparedSentence(compared), ended && endSentence(ended, timeline.prefix > 0)];
+    const { ended, compared } = timeline,
+      words = [compared && comparedSentence(compared), ended && endSentence(ended, timeline.prefix > 0)];
     const text = ended && playhead.isAtEnd() ? words.filter(Boolean).join(' ') : '';
     setText(find('.sl-compared'), text);
   }

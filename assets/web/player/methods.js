@@ -10,29 +10,37 @@ function windowRows({ parents, drafts }, { window, ngram } = {}) {
 }
 
 function lookaheadSentence(round, about) {
-  const rows = windowRows(round, about.lookahead), tried = round.drafts - rows;
+  const rows = windowRows(round, about.lookahead),
+    tried = round.drafts - rows;
   if (rows === undefined) return '';
   return `${round.drafts} rows in one pass: ${tried} tried n-grams of the pool, ${rows} moved the window.`;
 }
 
 const HOW_DRAFTED = {
-  medusa: ({ drafts }) => drafts > 1 ? 'Guessed at once, each by a head of its own: none saw the other.' : '',
-  block: ({ drafts }) => drafts > 1 ? 'Guessed at once, in one pass of a small network: none saw the other.' : '',
+  medusa: ({ drafts }) => (drafts > 1 ? 'Guessed at once, each by a head of its own: none saw the other.' : ''),
+  block: ({ drafts }) => (drafts > 1 ? 'Guessed at once, in one pass of a small network: none saw the other.' : ''),
   lookahead: lookaheadSentence,
-  exit: (round, { exit }) => `The target’s ${exit ? `first ${exit[0]} of ${exit[1]}` : 'lower'} layers guessed, one token after the other; its pass runs all layers.`,
+  exit: (round, { exit }) =>
+    `The target’s ${exit ? `first ${exit[0]} of ${exit[1]}` : 'lower'} layers guessed, one token after the other; its pass runs all layers.`,
 };
-export const draftedSentence = (round, about) => round.drafts ? HOW_DRAFTED[methodOf(round, about)]?.(round, about) ?? '' : '';
+export const draftedSentence = (round, about) =>
+  round.drafts ? (HOW_DRAFTED[methodOf(round, about)]?.(round, about) ?? '') : '';
 
 // No draft of these was drawn after another: they are columns, each called by this and its number.
 const COLUMNS = { medusa: 'head', block: 'place' };
-export const columnOf = (round, about) => round.drafts > 1 && !round.parents ? COLUMNS[methodOf(round, about)] : undefined;
+export const columnOf = (round, about) =>
+  round.drafts > 1 && !round.parents ? COLUMNS[methodOf(round, about)] : undefined;
 
 // The part of one draft in that.
 export function ownPart(token, round, about) {
   const method = methodOf(round, about);
-  if (method === 'medusa' && !round.parents) return `Head ${token.index + 1} guessed it from the state before this round; it saw none of the other drafts.`;
-  if (method === 'block' && !round.parents) return `Place ${token.index + 1} of its block, from the one pass that gave the whole round; it saw none of the other drafts.`;
+  if (method === 'medusa' && !round.parents)
+    return `Head ${token.index + 1} guessed it from the state before this round; it saw none of the other drafts.`;
+  if (method === 'block' && !round.parents)
+    return `Place ${token.index + 1} of its block, from the one pass that gave the whole round; it saw none of the other drafts.`;
   const rows = method === 'lookahead' ? windowRows(round, about.lookahead) : undefined;
   if (rows === undefined) return '';
-  return token.index < round.drafts - rows ? 'From an n-gram of the pool.' : 'A token of the window: its row moves the window on, and is tried by the way.';
+  return token.index < round.drafts - rows
+    ? 'From an n-gram of the pool.'
+    : 'A token of the window: its row moves the window on, and is tried by the way.';
 }

@@ -6,7 +6,8 @@ export function neighbourOf(token, key, timeline, branch, hides) {
 }
 
 function inRun({ round, index }, key, timeline, hides) {
-  const { tokens } = timeline.rounds[round], isShown = other => !hides(other);
+  const { tokens } = timeline.rounds[round],
+    isShown = other => !hides(other);
   const tokensOf = number => timeline.rounds[number]?.tokens;
   if (key === 'ArrowRight') return tokens.slice(index + 1).find(isShown) || tokensOf(round + 1)?.[0];
   if (key === 'ArrowLeft') return tokens.slice(0, index).findLast(isShown) || tokensOf(round - 1)?.at(-1);
@@ -15,8 +16,10 @@ function inRun({ round, index }, key, timeline, hides) {
 
 // With two lanes: along a row through both cells, or up and down within the lane.
 function besideIn(token, key, timeline, branch, hides) {
-  const row = branch.rowOf(token), lanes = number => [timeline.rounds[number]?.tokens || [], branch.ownIn(number)];
-  if (key === 'ArrowDown' || key === 'ArrowUp') return lanes(row + (key === 'ArrowDown' ? 1 : -1))[token.branch ? 1 : 0][0];
+  const row = branch.rowOf(token),
+    lanes = number => [timeline.rounds[number]?.tokens || [], branch.ownIn(number)];
+  if (key === 'ArrowDown' || key === 'ArrowUp')
+    return lanes(row + (key === 'ArrowDown' ? 1 : -1))[token.branch ? 1 : 0][0];
   const along = [row - 1, row, row + 1].flatMap(number => lanes(number).flat()).filter(other => !hides(other));
   return along[along.indexOf(token) + (key === 'ArrowRight' ? 1 : -1)];
 }

@@ -2,14 +2,16 @@
 // motion it shows the run to its end instead.
 import { endCaptions, roundToExplain, showCaptions, wasSeen } from './captions.js';
 
-const SECONDS_TO_READ = 2.8;     // the captions, before the recorded run plays on
+const SECONDS_TO_READ = 2.8; // the captions, before the recorded run plays on
 
 // ``calm``: the reader's wish for reduced motion; ``moved()``: draws the place anew.
 export function makeOpening(root, { timeline, playback, rows }, { labels, calm, moved }) {
-  let isWaiting = false, isInSight = false;
+  let isWaiting = false,
+    isInSight = false;
 
   function open() {
-    const isFirst = !root.dataset.played, explained = isFirst && roundToExplain(timeline);
+    const isFirst = !root.dataset.played,
+      explained = isFirst && roundToExplain(timeline);
     playback.settle(isFirst ? undefined : 1);
     root.dataset.played = '1';
     labels.show();
@@ -23,7 +25,11 @@ export function makeOpening(root, { timeline, playback, rows }, { labels, calm, 
 
   function explain(round) {
     const row = rows.nodeOf(round.tokens[0])?.closest('.sl-row');
-    if (row) showCaptions(root, row, () => { rows.focus(); rows.follow(); });
+    if (row)
+      showCaptions(root, row, () => {
+        rows.focus();
+        rows.follow();
+      });
   }
 
   function begin() {
@@ -40,8 +46,12 @@ export function makeOpening(root, { timeline, playback, rows }, { labels, calm, 
 
   return {
     open,
-    cancel() { isWaiting = false; },
+    cancel() {
+      isWaiting = false;
+    },
     // The first run of a visitor ends the captions for good.
-    endCaptionsOfAnother() { if (root.dataset.played && !wasSeen()) endCaptions(root); },
+    endCaptionsOfAnother() {
+      if (root.dataset.played && !wasSeen()) endCaptions(root);
+    },
   };
 }

@@ -3,20 +3,31 @@
 // A round lasts on screen as long as it took, times the pace; its steps share that time evenly.
 
 export const PACES = [1 / 500, 1 / 200, 1 / 100, 1 / 50, 1 / 20, 1 / 10, 1 / 5, 1 / 2, 1, 2, 5];
-const COMFORT = 1.4;     // seconds a round needs to be followed easily
+const COMFORT = 1.4; // seconds a round needs to be followed easily
 
 export function makePlayback(timeline, changed) {
-  let at = 0, playing = false, live = false, pace = 1 / 20;
-  let before = 0, spent = 0, chosen = false, timer = null, request = null;
+  let at = 0,
+    playing = false,
+    live = false,
+    pace = 1 / 20;
+  let before = 0,
+    spent = 0,
+    chosen = false,
+    timer = null,
+    request = null;
 
   const seconds = index => {
-    const { start, end } = timeline.rounds[index], next = timeline.rounds[index + 1];
+    const { start, end } = timeline.rounds[index],
+      next = timeline.rounds[index + 1];
     return Math.max(1e-3, (next ? next.start : end) - start);
   };
 
   function move(to, by) {
     const bounded = Math.max(0, Math.min(to, timeline.steps));
-    if (by === 'reader') { live = false; pause(); }
+    if (by === 'reader') {
+      live = false;
+      pause();
+    }
     at = bounded;
     changed(by);
   }
@@ -24,9 +35,10 @@ export function makePlayback(timeline, changed) {
   function frame() {
     if (!playing) return;
     const now = performance.now();
-    spent += Math.min(0.25, (now - before) / 1000) * pace;   // no jump after a tab was asleep
+    spent += Math.min(0.25, (now - before) / 1000) * pace; // no jump after a tab was asleep
     before = now;
-    let to = at, cost = 0;
+    let to = at,
+      cost = 0;
     while (to < timeline.steps) {
       const { index } = timeline.locate(to + 1);
       cost = seconds(index) / timeline.rounds[index].steps;
@@ -34,7 +46,10 @@ export function makePlayback(timeline, changed) {
       spent -= cost;
       to++;
     }
-    if (to !== at) { at = to; changed('clock'); }
+    if (to !== at) {
+      at = to;
+      changed('clock');
+    }
     if (at >= timeline.steps) return arrived();
     waitFor((cost - spent) / pace);
   }
@@ -43,20 +58,24 @@ export function makePlayback(timeline, changed) {
   function waitFor(rest) {
     clearTimeout(timer);
     cancelAnimationFrame(request);
-    if (rest > 0.03) timer = setTimeout(waitFor, 1000 * Math.min(0.2, rest - 0.016), 0); else request = requestAnimationFrame(frame);
+    if (rest > 0.03) timer = setTimeout(waitFor, 1000 * Math.min(0.2, rest - 0.016), 0);
+    else request = requestAnimationFrame(frame);
   }
 
   function arrived() {
     playing = false;
-    live = !timeline.ended;          // caught up with a run that still goes on
+    live = !timeline.ended; // caught up with a run that still goes on
     changed('clock');
   }
 
   function play() {
     if (playing || !timeline.steps) return;
     if (at >= timeline.steps) {
-      if (!timeline.ended) { live = true; return changed('reader'); }
-      at = 0;                    // again from the start
+      if (!timeline.ended) {
+        live = true;
+        return changed('reader');
+      }
+      at = 0; // again from the start
     }
     playing = true;
     live = false;
@@ -73,31 +92,78 @@ export function makePlayback(timeline, changed) {
   // Picks the pace at which a median round takes COMFORT seconds, or ``rate``, unless the reader has chosen one.
   function settle(rate) {
     if (chosen) return;
-    if (rate) { pace = rate; return; }
+    if (rate) {
+      pace = rate;
+      return;
+    }
     const all = timeline.rounds.map((_, index) => seconds(index)).sort((a, b) => a - b);
     const want = (all[all.length >> 1] || 0.05) / COMFORT;
-    pace = PACES.reduce((best, notch) => Math.abs(Math.log(notch / want)) < Math.abs(Math.log(best / want)) ? notch : best);
+    pace = PACES.reduce((best, notch) =>
+      Math.abs(Math.log(notch / want)) < Math.abs(Math.log(best / want)) ? notch : best,
+    );
   }
 
   function round(step) {
-    const here = timeline.locate(at), inside = here.index >= 0 && here.step < timeline.rounds[here.index].steps;
+    const here = timeline.locate(at),
+      inside = here.index >= 0 && here.step < timeline.rounds[here.index].steps;
     if (step > 0) return move(inside ? timeline.startOf(here.index + 1) : timeline.startOf(here.index + 2), 'reader');
     return move(timeline.startOf(here.index), 'reader');
   }
 
   return {
-    play, pause, settle, round, move,
-    toggle() { if (playing || live) { pause(); changed('reader'); } else play(); },
+    play,
+    pause,
+    settle,
+    round,
+    move,
+    toggle() {
+      if (playing || live) {
+        pause();
+        changed('reader');
+      } else play();
+    },
     step: by => move(at + by, 'reader'),
     toStart: () => move(0, 'reader'),
-    toEnd() { move(timeline.steps, 'reader'); if (!timeline.ended) { live = true; changed('reader'); } },
-    follow() { playing = false; live = !timeline.ended; at = timeline.steps; changed('clock'); },
-    arrivals() { if (live) { at = timeline.steps; live = !timeline.ended; changed('clock'); } else changed('news'); },
-    reset() { at = 0; playing = live = false; },
-    get at() { return at; },
-    get playing() { return playing; },
-    get live() { return live; },
-    get pace() { return pace; },
-    set pace(value) { pace = value; chosen = true; changed('pace'); },
+    toEnd() {
+      move(timeline.steps, 'reader');
+      if (!timeline.ended) {
+        live = true;
+        changed('reader');
+      }
+    },
+    follow() {
+      playing = false;
+      live = !timeline.ended;
+      at = timeline.steps;
+      changed('clock');
+    },
+    arrivals() {
+      if (live) {
+        at = timeline.steps;
+        live = !timeline.ended;
+        changed('clock');
+      } else changed('news');
+    },
+    reset() {
+      at = 0;
+      playing = live = false;
+    },
+    get at() {
+      return at;
+    },
+    get playing() {
+      return playing;
+    },
+    get live() {
+      return live;
+    },
+    get pace() {
+      return pace;
+    },
+    set pace(value) {
+      pace = value;
+      chosen = true;
+      changed('pace');
+    },
   };
 }

@@ -23,17 +23,38 @@ const NOTHING = () => {};
 // ``askAgain()``: rounds were lost on the way; ``runStarted()``: a run takes the place of the one on screen;
 // ``heard(status)``: a sentence came; ``placed(place)``: the playhead moved; ``engine``: {fork, keep, drop, alone}, what it
 // does with a branch and with a run beside others; null where there is none.
-export function makePlayer(root, { askAgain = NOTHING, runStarted = NOTHING, heard = NOTHING, placed = NOTHING, engine = null } = {}) {
-  const find = selector => root.querySelector(selector), frame = find('.sl-rows'), help = find('.sl-help');
+export function makePlayer(
+  root,
+  { askAgain = NOTHING, runStarted = NOTHING, heard = NOTHING, placed = NOTHING, engine = null } = {},
+) {
+  const find = selector => root.querySelector(selector),
+    frame = find('.sl-rows'),
+    help = find('.sl-help');
   const calm = window.matchMedia('(prefers-reduced-motion: reduce)');
-  const timeline = makeTimeline(), branch = makeBranch(timeline), playback = makePlayback(timeline, moved);
-  const playhead = makePlayhead(timeline, branch, playback), { stageNow, place } = playhead;
-  const rows = makeRoundsView(frame, find('.sl-list'), timeline, branch), texts = makeTexts(root, timeline, branch);
-  const tooltip = makeTooltip(find('.sl-tip'), frame), parts = { timeline, branch, playback, playhead, rows, texts, tooltip };
+  const timeline = makeTimeline(),
+    branch = makeBranch(timeline),
+    playback = makePlayback(timeline, moved);
+  const playhead = makePlayhead(timeline, branch, playback),
+    { stageNow, place } = playhead;
+  const rows = makeRoundsView(frame, find('.sl-list'), timeline, branch),
+    texts = makeTexts(root, timeline, branch);
+  const tooltip = makeTooltip(find('.sl-tip'), frame),
+    parts = { timeline, branch, playback, playhead, rows, texts, tooltip };
   const lane = makeBranchLane(root, parts, { unlock: () => inspection.unlock(), moved: () => moved('clock') }, engine);
-  const inspection = makeInspection(root, parts, lane.forkOf), labels = makeLabels(root, timeline, playhead);
-  const transport = makeTransport(root, timeline, playback), strip = makeStrip(find('.sl-strip'), timeline, engine && (() => { rows.focus(); engine.alone(); }));
-  const say = makeNotice(find('.sl-notice')), opening = makeOpening(root, parts, { labels, calm, moved: () => moved('clock') });
+  const inspection = makeInspection(root, parts, lane.forkOf),
+    labels = makeLabels(root, timeline, playhead);
+  const transport = makeTransport(root, timeline, playback),
+    strip = makeStrip(
+      find('.sl-strip'),
+      timeline,
+      engine &&
+        (() => {
+          rows.focus();
+          engine.alone();
+        }),
+    );
+  const say = makeNotice(find('.sl-notice')),
+    opening = makeOpening(root, parts, { labels, calm, moved: () => moved('clock') });
 
   // ── drawing ──
   // With reduced motion a round appears at once instead of growing.
@@ -45,8 +66,12 @@ export function makePlayer(root, { askAgain = NOTHING, runStarted = NOTHING, hea
 
   // ``by``: "reader", "clock", "pace" or "news" moved or changed it.
   function moved(by) {
-    const steps = shownSteps(), at = timeline.locate(steps);
-    if (by === 'reader') { opening.cancel(); rows.follow(); }
+    const steps = shownSteps(),
+      at = timeline.locate(steps);
+    if (by === 'reader') {
+      opening.cancel();
+      rows.follow();
+    }
     rows.show(steps);
     texts.show(at);
     inspection.follow(at, by === 'reader');
@@ -63,12 +88,21 @@ export function makePlayer(root, { askAgain = NOTHING, runStarted = NOTHING, hea
 
   // ── input from the reader ──
   const actions = {
-    play: () => playback.toggle(), start: playback.toStart, end: playback.toEnd,
-    'round-back': () => playback.round(-1), 'round-on': () => playback.round(1),
-    'token-back': () => playback.step(-1), 'token-on': () => playback.step(1),
-    help: () => (help.open ? help.close() : help.showModal()), 'help-close': () => help.close(),
-    close() { inspection.unlock(); rows.focus(); },
-    'output-run': () => texts.choose('run'), 'output-branch': () => texts.choose('branch'),
+    play: () => playback.toggle(),
+    start: playback.toStart,
+    end: playback.toEnd,
+    'round-back': () => playback.round(-1),
+    'round-on': () => playback.round(1),
+    'token-back': () => playback.step(-1),
+    'token-on': () => playback.step(1),
+    help: () => (help.open ? help.close() : help.showModal()),
+    'help-close': () => help.close(),
+    close() {
+      inspection.unlock();
+      rows.focus();
+    },
+    'output-run': () => texts.choose('run'),
+    'output-branch': () => texts.choose('branch'),
   };
   function tokenAt(node) {
     const around = kind => node.closest(`.sl-list .sl-${kind}`);
@@ -76,7 +110,9 @@ export function makePlayer(root, { askAgain = NOTHING, runStarted = NOTHING, hea
   }
   // The list may move on between press and release: the token pressed counts.
   let press;
-  root.addEventListener('pointerdown', ({ target, x, y }) => { press = { token: tokenAt(target), x, y }; });
+  root.addEventListener('pointerdown', ({ target, x, y }) => {
+    press = { token: tokenAt(target), x, y };
+  });
   root.addEventListener('click', ({ target, detail, x, y }) => {
     const action = target.closest('[data-do]')?.dataset.do;
     if (action) return actions[action]();
@@ -85,12 +121,23 @@ export function makePlayer(root, { askAgain = NOTHING, runStarted = NOTHING, hea
     if (token) inspection.toggle(token);
   });
   listenForShortcuts(root, {
-    ' ': actions.play, arrowleft: actions['round-back'], arrowright: actions['round-on'], home: actions.start,
-    end: actions.end, j: actions['token-back'], k: actions['token-on'], '?': actions.help,
-    escape() { if (inspection.escape()) rows.focus(); tooltip.hide(); },
+    ' ': actions.play,
+    arrowleft: actions['round-back'],
+    arrowright: actions['round-on'],
+    home: actions.start,
+    end: actions.end,
+    j: actions['token-back'],
+    k: actions['token-on'],
+    '?': actions.help,
+    escape() {
+      if (inspection.escape()) rows.focus();
+      tooltip.hide();
+    },
   });
   navigateRows(frame, {
-    tokenOf: rows.tokenOf, hide: tooltip.hide, leave: actions.close,
+    tokenOf: rows.tokenOf,
+    hide: tooltip.hide,
+    leave: actions.close,
     entrance: () => frame.querySelector('[aria-current]') || firstBelow(frame, frame.getBoundingClientRect().top),
     neighbour(node, key) {
       const next = neighbourOf(rows.tokenOf(node), key, timeline, branch, rows.hides);
@@ -98,14 +145,23 @@ export function makePlayer(root, { askAgain = NOTHING, runStarted = NOTHING, hea
     },
     preview(node) {
       const token = rows.tokenOf(node);
-      if (inspection.isLocked(token)) tooltip.hide(); else tooltip.show(node, token, stageNow(token), timeline.about.greedy);
+      if (inspection.isLocked(token)) tooltip.hide();
+      else tooltip.show(node, token, stageNow(token), timeline.about.greedy);
     },
   });
 
   // ── lines from the server ──
   const read = makeReader(timeline, branch, {
-    started, arrived, missing: askAgain, labelled: labels.show, branched: lane.rebuild, branchEnded: lane.showHeads,
-    about() { labels.show(); lane.showHeads(); },
+    started,
+    arrived,
+    missing: askAgain,
+    labelled: labels.show,
+    branched: lane.rebuild,
+    branchEnded: lane.showHeads,
+    about() {
+      labels.show();
+      lane.showHeads();
+    },
     finished() {
       labels.show();
       playback.settle();
@@ -119,7 +175,7 @@ export function makePlayer(root, { askAgain = NOTHING, runStarted = NOTHING, hea
     for (const part of [strip, rows, texts, transport, playback]) part.reset();
     lane.showHeads();
     inspection.unlock();
-    moved('clock');                                       // clears the place and the counts of the run before
+    moved('clock'); // clears the place and the counts of the run before
     labels.show();
     opening.endCaptionsOfAnother();
     runStarted();
@@ -128,16 +184,24 @@ export function makePlayer(root, { askAgain = NOTHING, runStarted = NOTHING, hea
   function arrived({ hasRounds, hasBranchRounds, numbers, status }) {
     if (hasBranchRounds && !hasRounds) moved('news');
     if (numbers) strip.read(numbers);
-    if (hasRounds || (timeline.ended && numbers)) showNews(hasRounds); else if (numbers) strip.show(place());
-    if (status) { say(status); root.dataset.notice = status.kind; heard(status); }
+    if (hasRounds || (timeline.ended && numbers)) showNews(hasRounds);
+    else if (numbers) strip.show(place());
+    if (status) {
+      say(status);
+      root.dataset.notice = status.kind;
+      heard(status);
+    }
     // The run before does not play on below an error about another.
     if (status?.kind === 'error' && timeline.about.recorded && playback.playing) playback.toggle();
   }
 
   function showNews(hasRounds) {
     const { recorded, origin } = timeline.about;
-    if (recorded && !origin && hasRounds && !root.dataset.told) return opening.open();       // plays from its first round
-    if (hasRounds && playback.at === 0 && !playback.playing) { playback.settle(); playback.follow(); } else playback.arrivals();
+    if (recorded && !origin && hasRounds && !root.dataset.told) return opening.open(); // plays from its first round
+    if (hasRounds && playback.at === 0 && !playback.playing) {
+      playback.settle();
+      playback.follow();
+    } else playback.arrivals();
     labels.show();
   }
 

@@ -12,7 +12,8 @@ export function makePlayhead(timeline, branch, playback) {
   }
 
   return {
-    place, stageNow,
+    place,
+    stageNow,
     roundOf: token => (token.branch && token !== branch.forced ? branch.timeline : timeline).rounds[token.round],
     isAtEnd: () => playback.at >= timeline.steps,
   };

@@ -14,22 +14,34 @@ export function rejectedAt({ position }, round) {
 // or, where siblings were tried before, what they left of it (``isLeft``). weight: of p in the residual of a block.
 export function probabilitiesOf(token, round) {
   const from = token.status === 'resampled' ? rejectedAt(token, round) || token : token;
-  const target = from.p_top || token.p_top, left = elderOf(from, round)?.residual, weight = weightBefore(from, round);
-  return { target, p: left || target, isLeft: Boolean(left), q: from.q_top || token.q_top, residual: from.residual || token.residual, weight };
+  const target = from.p_top || token.p_top,
+    left = elderOf(from, round)?.residual,
+    weight = weightBefore(from, round);
+  return {
+    target,
+    p: left || target,
+    isLeft: Boolean(left),
+    q: from.q_top || token.q_top,
+    residual: from.residual || token.residual,
+    weight,
+  };
 }
 
 // The sibling tried just before. In a block it counts whether or not it was rejected.
 function elderOf(token, round) {
-  const siblings = siblingsOf(token, round), elder = siblings[siblings.indexOf(token) - 1];
+  const siblings = siblingsOf(token, round),
+    elder = siblings[siblings.indexOf(token) - 1];
   return elder && (token.h !== undefined || elder.status === 'rejected') ? elder : undefined;
 }
 
 // engine/sampling/traversal.py: weight_after. NaN where the trace does not have the sum of an elder's residual.
 function weightBefore(token, round) {
   if (token.h === undefined) return 1;
-  const elder = elderOf(token, round), before = round.parents ? round.parents[token.index] - 1 : token.index - 1;
+  const elder = elderOf(token, round),
+    before = round.parents ? round.parents[token.index] - 1 : token.index - 1;
   if (!elder) return round.tokens[before]?.running ?? 1;
-  const known = probabilitiesOf(elder, round), { total } = residualRows(known);
+  const known = probabilitiesOf(elder, round),
+    { total } = residualRows(known);
   return known.weight < 1 ? total / (total + 1 - known.weight) : known.weight;
 }
 
@@ -45,10 +57,20 @@ export function massOf(distribution, id) {
 // The residual is max(weight · p − q, 0) ÷ Z. One token whose p, q and share are all known gives Z, and Z the rest.
 export function residualRows({ p, q, residual, weight = 1 }) {
   if (!residual) return { rows: [], total: undefined };
-  const known = residual.top.map(([id, text, share]) => ({ id, text, share, p: massOf(p, id).mass, q: massOf(q, id).mass }));
-  const pivot = known.find(row => row.p !== undefined && row.q !== undefined && row.share > 0 && weight * row.p > row.q);
+  const known = residual.top.map(([id, text, share]) => ({
+    id,
+    text,
+    share,
+    p: massOf(p, id).mass,
+    q: massOf(q, id).mass,
+  }));
+  const pivot = known.find(
+    row => row.p !== undefined && row.q !== undefined && row.share > 0 && weight * row.p > row.q,
+  );
   const total = pivot && (weight * pivot.p - pivot.q) / pivot.share;
-  if (total) for (const row of known) if (row.q === undefined && row.p !== undefined) row.q = Math.max(0, weight * row.p - row.share * total);
+  if (total)
+    for (const row of known)
+      if (row.q === undefined && row.p !== undefined) row.q = Math.max(0, weight * row.p - row.share * total);
   return { rows: known, total };
 }
 

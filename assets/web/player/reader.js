@@ -5,7 +5,9 @@ import { makeNdjsonReader } from '../lib/ndjson_reader.js';
 // ``branchEnded``; ``missing``, after a run of which rounds were lost on the way; and at the end of each value
 // ``arrived({hasRounds, hasBranchRounds, numbers, status})`` with the last numbers and status.
 export function makeReader(timeline, branch, on) {
-  let isMissing = false, isOver = false, news = {};
+  let isMissing = false,
+    isOver = false,
+    news = {};
 
   function add(lane, round) {
     if (round.index > lane.rounds.length) isMissing = true;
@@ -14,12 +16,12 @@ export function makeReader(timeline, branch, on) {
     return true;
   }
 
-  function started() {
+  function beginRun() {
     isMissing = isOver = false;
     on.started();
   }
 
-  function arrived() {
+  function endValue() {
     const came = news;
     news = {};
     on.arrived(came);
@@ -28,32 +30,56 @@ export function makeReader(timeline, branch, on) {
     on.missing();
   }
 
-  const readValue = makeNdjsonReader(started, {
-    about(line) {
-      timeline.about = line;
-      if (line.prefix && !timeline.rounds.length) timeline.begin(line.prefix);
-      on.about();
+  const readValue = makeNdjsonReader(
+    beginRun,
+    {
+      about(line) {
+        timeline.about = line;
+        if (line.prefix && !timeline.rounds.length) timeline.begin(line.prefix);
+        on.about();
+      },
+      round(line) {
+        if (add(timeline, line)) news.hasRounds = true;
+      },
+      finish(line) {
+        if (timeline.ended) return;
+        timeline.ended = line;
+        on.finished(line);
+      },
+      chosen({ words, why }) {
+        Object.assign(timeline.about, { words, why });
+        on.labelled();
+      },
+      compared(line) {
+        timeline.compared = line;
+        on.labelled();
+      },
+      branch(line) {
+        if (branch.begin(line)) on.branched();
+      },
+      branch_round(line) {
+        if (branch.on && add(branch, line)) news.hasBranchRounds = true;
+      },
+      branch_finish(line) {
+        if (!branch.on) return;
+        branch.ended = line;
+        news.hasBranchRounds = true;
+        on.branchEnded();
+      },
+      numbers(line) {
+        news.numbers = line;
+      },
+      status(line) {
+        news.status = line;
+      },
+      over() {
+        isOver = true;
+      },
     },
-    round(line) { if (add(timeline, line)) news.hasRounds = true; },
-    finish(line) {
-      if (timeline.ended) return;
-      timeline.ended = line;
-      on.finished(line);
-    },
-    chosen({ words, why }) { Object.assign(timeline.about, { words, why }); on.labelled(); },
-    compared(line) { timeline.compared = line; on.labelled(); },
-    branch(line) { if (branch.begin(line)) on.branched(); },
-    branch_round(line) { if (branch.on && add(branch, line)) news.hasBranchRounds = true; },
-    branch_finish(line) {
-      if (!branch.on) return;
-      branch.ended = line;
-      news.hasBranchRounds = true;
-      on.branchEnded();
-    },
-    numbers(line) { news.numbers = line; },
-    status(line) { news.status = line; },
-    over() { isOver = true; },
-  }, arrived);
+    endValue,
+  );
 
-  return value => { if (value) readValue(value); };
+  return value => {
+    if (value) readValue(value);
+  };
 }

@@ -7,15 +7,16 @@ import { columnOf, draftedSentence } from './methods.js';
 import { stageOf } from './timeline.js';
 import { makeDrafterTag, makeTokenChip, setStatus } from './token_chip.js';
 
-const STRIP = 24;        // plain rounds in one row
-const ONE_LINE = 7;      // tokens that a lane beside another shows in one line
+const STRIP = 24; // plain rounds in one row
+const ONE_LINE = 7; // tokens that a lane beside another shows in one line
 
 export function makeRoundsView(frame, list, timeline, branch) {
-  let rows = [];                     // {from, to}: the rounds of a row, `to` not included; past the run's end those of the branch
+  let rows = []; // {from, to}: the rounds of a row, `to` not included; past the run's end those of the branch
   let place = { index: -1, step: 0 };
-  let shownRounds = 0, shownStep = Infinity;   // only that many rounds are on screen, the last one only up to that step
-  const tokens = new WeakMap();      // token element → token
-  let marked = null;                 // the token that is inspected
+  let shownRounds = 0,
+    shownStep = Infinity; // only that many rounds are on screen, the last one only up to that step
+  const tokens = new WeakMap(); // token element → token
+  let marked = null; // the token that is inspected
   const virtual = makeVirtualRows(frame, list, rowNode, update);
   virtual.stick();
 
@@ -25,18 +26,27 @@ export function makeRoundsView(frame, list, timeline, branch) {
   function extend() {
     let next = rows.length ? rows.at(-1).to : 0;
     for (; next < Math.max(timeline.rounds.length, branch.rowCount); next++) {
-      const last = rows.at(-1), isAlone = branch.on && next >= branch.from;
+      const last = rows.at(-1),
+        isAlone = branch.on && next >= branch.from;
       if (timeline.rounds[next]?.by) frame.dataset.several = '';
-      const joins = last && !isAlone && plain(timeline.rounds[next]) && plain(timeline.rounds[last.from]) && next - last.from < STRIP;
-      if (joins) last.to = next + 1; else rows.push({ from: next, to: next + 1 });
+      const joins =
+        last &&
+        !isAlone &&
+        plain(timeline.rounds[next]) &&
+        plain(timeline.rounds[last.from]) &&
+        next - last.from < STRIP;
+      if (joins) last.to = next + 1;
+      else rows.push({ from: next, to: next + 1 });
     }
   }
 
   function rowOf(index) {
-    let low = 0, high = rows.length;
+    let low = 0,
+      high = rows.length;
     while (high - low > 1) {
       const middle = (low + high) >> 1;
-      if (rows[middle].from <= index) low = middle; else high = middle;
+      if (rows[middle].from <= index) low = middle;
+      else high = middle;
     }
     return low;
   }
@@ -59,9 +69,19 @@ export function makeRoundsView(frame, list, timeline, branch) {
   function rowNode(number) {
     const round = timeline.rounds[rows[number].from];
     const kept = make('span', 'sl-kept', [make('span'), make('span', 'sl-kept-word', ' accepted')]);
-    const parts = [make('span', 'sl-index'), makeDrafterTag(round), make('span', 'sl-line'), kept, make('span', 'sl-took'), make('span', 'sl-how')];
+    const parts = [
+      make('span', 'sl-index'),
+      makeDrafterTag(round),
+      make('span', 'sl-line'),
+      kept,
+      make('span', 'sl-took'),
+      make('span', 'sl-how'),
+    ];
     if (branch.on) parts.push(make('span', 'sl-line'));
-    const row = make('li', round && plain(round) ? 'sl-row sl-plain-row' : 'sl-row', parts, { 'data-number': number, 'data-part': 'round' });
+    const row = make('li', round && plain(round) ? 'sl-row sl-plain-row' : 'sl-row', parts, {
+      'data-number': number,
+      'data-part': 'round',
+    });
     fill(row, number);
     return row;
   }
@@ -74,13 +94,18 @@ export function makeRoundsView(frame, list, timeline, branch) {
 
   // Brings a row up to what may be shown; cheap when nothing changed.
   function fill(row, number) {
-    const { from, to } = rows[number], [label, , line, kept, took, how, second] = row.children, last = Math.min(to, shownRounds), staged = [];
+    const { from, to } = rows[number],
+      [label, , line, kept, took, how, second] = row.children,
+      last = Math.min(to, shownRounds),
+      staged = [];
     for (let index = from; index < last; index++) {
-      const round = timeline.rounds[index], step = index === shownRounds - 1 ? shownStep : Infinity;
+      const round = timeline.rounds[index],
+        step = index === shownRounds - 1 ? shownStep : Infinity;
       for (const token of round.tokens) staged.push([token, stageOf(round, token, step)]);
     }
     fillLine(line, staged);
-    const round = timeline.rounds[from], many = last - from > 1;
+    const round = timeline.rounds[from],
+      many = last - from > 1;
     fold(line, round, from);
     setText(how, isOpen(from) && round ? draftedSentence(round, timeline.about) : '');
     setText(label, many ? `${from + 1}–${last}` : `${from + 1}`);
@@ -91,7 +116,8 @@ export function makeRoundsView(frame, list, timeline, branch) {
     if (branch.on) fillSecond(row, second, from, to);
     row.toggleAttribute('data-told', !many && from === shownRounds - 1);
     row.setAttribute('aria-label', many ? `Rounds ${from + 1} to ${last}, without drafts` : `Round ${from + 1}`);
-    if (to >= shownRounds) row.dataset.open = '1'; else delete row.dataset.open;
+    if (to >= shownRounds) row.dataset.open = '1';
+    else delete row.dataset.open;
   }
 
   // A row shows more of its round while that is played or one of its tokens is inspected.
@@ -102,17 +128,24 @@ export function makeRoundsView(frame, list, timeline, branch) {
   // Folded, a tree shows the drafts in the order they were tried, and how many were not.
   function fold(line, round, row) {
     if (!unfolds(round)) return;
-    const open = isOpen(row), column = open && columnOf(round, timeline.about), untested = round.parents ? round.drafts - round.tested : 0;
+    const open = isOpen(row),
+      column = open && columnOf(round, timeline.about),
+      untested = round.parents ? round.drafts - round.tested : 0;
     line.classList.toggle('sl-folded', isFolded(round, row));
     line.classList.toggle('sl-tree', Boolean(round.parents) && open);
     line.classList.toggle('sl-heads', Boolean(column));
-    if (column) round.tokens.slice(0, round.drafts).forEach((_, i) => { if (line.children[i]) line.children[i].dataset.head = `${column} ${i + 1}`; });
-    if (untested) line.dataset.untested = `+ ${untested} untested`; else delete line.dataset.untested;
+    if (column)
+      round.tokens.slice(0, round.drafts).forEach((_, i) => {
+        if (line.children[i]) line.children[i].dataset.head = `${column} ${i + 1}`;
+      });
+    if (untested) line.dataset.untested = `+ ${untested} untested`;
+    else delete line.dataset.untested;
   }
 
   // Folds or unfolds a row after another token was marked.
   function refold(token) {
-    const index = token ? branch.rowOf(token) : -1, row = [timeline.rounds[index], besideRow(index)].some(unfolds) && virtual.node(rowOf(index));
+    const index = token ? branch.rowOf(token) : -1,
+      row = [timeline.rounds[index], besideRow(index)].some(unfolds) && virtual.node(rowOf(index));
     if (row) fill(row, rowOf(index));
     return Boolean(row);
   }
@@ -128,8 +161,8 @@ export function makeRoundsView(frame, list, timeline, branch) {
     line.toggleAttribute('data-many', staged.length > ONE_LINE);
   }
 
-  const besideRow = row => (branch.on ? branch.timeline.rounds[row - branch.from - 1] : undefined);     // the branch's round
-  const drafter = round => (round?.by ? `drafted by ${round.by}` : '');      // a lane has no room for tags
+  const besideRow = row => (branch.on ? branch.timeline.rounds[row - branch.from - 1] : undefined); // the branch's round
+  const drafter = round => (round?.by ? `drafted by ${round.by}` : ''); // a lane has no room for tags
 
   // The branch's cell: dotted above the forced token, because both lanes are the same there.
   function fillSecond(row, line, from, to) {
@@ -140,7 +173,11 @@ export function makeRoundsView(frame, list, timeline, branch) {
     row.children[2].title = drafter(timeline.rounds[from]);
     line.title = drafter(besideRow(from));
     if (from < branch.from) setText(line, to === branch.from ? 'the same up to here' : '');
-    else fillLine(line, branch.tokensIn(from).map(token => [token, branch.stage(token, place)]));
+    else
+      fillLine(
+        line,
+        branch.tokensIn(from).map(token => [token, branch.stage(token, place)]),
+      );
   }
 
   // ── for the other files ──
@@ -149,7 +186,7 @@ export function makeRoundsView(frame, list, timeline, branch) {
     place = timeline.locate(at);
     shownRounds = place.index + 1;
     shownStep = place.step;
-    virtual.show(rowsToShow());
+    virtual.showRows(rowsToShow());
   }
 
   // What a branch has beyond its run comes at the run's end.
@@ -189,8 +226,9 @@ export function makeRoundsView(frame, list, timeline, branch) {
     frame.querySelector('[aria-current]')?.removeAttribute('aria-current');
     const before = marked;
     marked = token;
-    const folds = (before && branch.rowOf(before)) !== (token && branch.rowOf(token)) && [before, token].map(refold).some(Boolean);
-    if (folds) virtual.show(rowsToShow());   // its rows have other heights now
+    const folds =
+      (before && branch.rowOf(before)) !== (token && branch.rowOf(token)) && [before, token].map(refold).some(Boolean);
+    if (folds) virtual.showRows(rowsToShow()); // its rows have other heights now
     const row = folds && token && virtual.node(rowOf(branch.rowOf(token)));
     if (row) revealRow(row);
     if (token) drawnNode(token)?.setAttribute('aria-current', 'true');
@@ -198,11 +236,26 @@ export function makeRoundsView(frame, list, timeline, branch) {
 
   // Scrolls so that a row that unfolded is in sight, at least its upper part.
   function revealRow(row) {
-    const { top, bottom } = row.getBoundingClientRect(), view = frame.getBoundingClientRect();
-    if (top < view.top || bottom > view.bottom) frame.scrollTop += Math.min(Math.max(0, bottom - view.bottom) || top - view.top, top - view.top);
+    const { top, bottom } = row.getBoundingClientRect(),
+      view = frame.getBoundingClientRect();
+    if (top < view.top || bottom > view.bottom)
+      frame.scrollTop += Math.min(Math.max(0, bottom - view.bottom) || top - view.top, top - view.top);
   }
 
-  const hides = token => token.status === 'discarded' && isFolded((token.branch ? branch.timeline : timeline).rounds[token.round], branch.rowOf(token));
+  const hides = token =>
+    token.status === 'discarded' &&
+    isFolded((token.branch ? branch.timeline : timeline).rounds[token.round], branch.rowOf(token));
 
-  return { show, reset, rebuild, nodeOf, mark, hides, tokenOf: node => node && tokens.get(node), follow: virtual.stick, focus: () => frame.focus({ preventScroll: true }), scrollTo: index => virtual.scrollToRow(rowOf(index)) };
+  return {
+    show,
+    reset,
+    rebuild,
+    nodeOf,
+    mark,
+    hides,
+    tokenOf: node => node && tokens.get(node),
+    follow: virtual.stick,
+    focus: () => frame.focus({ preventScroll: true }),
+    scrollTo: index => virtual.scrollToRow(rowOf(index)),
+  };
 }

@@ -2,8 +2,11 @@
 import { format, isolated, shown, spoken, visible } from '../lib/format.js';
 
 const ENDS = {
-  eos: 'The model ended its answer', stop: 'A stop text was reached',
-  length: 'The token limit was reached', cancelled: 'Stopped', lost: 'The run broke off',
+  eos: 'The model ended its answer',
+  stop: 'A stop text was reached',
+  length: 'The token limit was reached',
+  cancelled: 'Stopped',
+  lost: 'The run broke off',
 };
 export const quote = token => `“${isolated(shown(token))}”`;
 
@@ -18,52 +21,77 @@ function verdictSentence(token, u = token.u) {
 // In a block the last draft whose u falls below its h decides about all drafts before it; in a tree, of all branches, the
 // first one from the leaves.
 function blockSentence({ status, index, u, h, accept, block, isChosen, place }) {
-  const against = `u = ${format(u)} was ${u < h ? '' : 'not '}below h = ${format(h)}`, last = `draft ${block}`;
+  const against = `u = ${format(u)} was ${u < h ? '' : 'not '}below h = ${format(h)}`,
+    last = `draft ${block}`;
   switch (status) {
-    case 'rescued': return `u = ${format(u)} was not below ${format(accept)}, but ${last} passed: rescued.`;
-    case 'rejected': return `${against}, nor was any later one${place ? ' of its branch' : ''}: rejected.`;
-    case 'discarded': return isChosen ? 'Not used: the text had ended.'
-      : u < h ? `Not used: ${last} passed before its turn.` : `Not used: ${against}.`;
-    default: return index + 1 === block ? `${against}: accepted, with all before it.` : `${against}; ${last} passed: accepted.`;
+    case 'rescued':
+      return `u = ${format(u)} was not below ${format(accept)}, but ${last} passed: rescued.`;
+    case 'rejected':
+      return `${against}, nor was any later one${place ? ' of its branch' : ''}: rejected.`;
+    case 'discarded':
+      return isChosen
+        ? 'Not used: the text had ended.'
+        : u < h
+          ? `Not used: ${last} passed before its turn.`
+          : `Not used: ${against}.`;
+    default:
+      return index + 1 === block
+        ? `${against}: accepted, with all before it.`
+        : `${against}; ${last} passed: accepted.`;
   }
 }
 
 // Typical acceptance compares p with a threshold; no draw decides.
 function typicalSentence(token, stage) {
   const { p, threshold, status } = token;
-  if (status === 'resampled') return 'Drawn from p in place of the rejected draft: typical acceptance takes no residual.';
+  if (status === 'resampled')
+    return 'Drawn from p in place of the rejected draft: typical acceptance takes no residual.';
   const against = `p = ${format(p)} is ${p > threshold ? '' : 'not '}above the threshold ${format(threshold)}`;
   if (stage === 'scored') return `Scored by the target: ${against}.`;
   return status === 'discarded' ? `Never tested: ${whyUntested(token)}. Its ${against}.` : `${against}: ${status}.`;
 }
 
-const drawnBy = ({ u, p }) => u === undefined || p === undefined ? ', drawn from p'
-  : `: u = ${format(u)} drew it from p, where it had ${spoken(p)}`;
+const drawnBy = ({ u, p }) =>
+  u === undefined || p === undefined
+    ? ', drawn from p'
+    : `: u = ${format(u)} drew it from p, where it had ${spoken(p)}`;
 
 // In a tree only one branch is accepted.
-const toTheEnd = token => token.place ? 'A branch was accepted to its end' : 'Every draft was accepted';
+const toTheEnd = token => (token.place ? 'A branch was accepted to its end' : 'Every draft was accepted');
 
 // At temperature 0 the target's first choice decides; u has no influence.
 function greedySentence(token) {
   const first = token.p_top?.top[0];
   switch (token.status) {
-    case 'accepted': return 'This is the target’s own first choice here, so it is accepted.';
-    case 'rejected': return first ? `The target’s first choice here is “${isolated(visible(first[1]))}”, so this draft is rejected.`
-      : 'This is not the target’s first choice here, so it is rejected.';
-    case 'resampled': return 'The rejected draft makes way for the target’s own first choice.';
-    case 'bonus': return `${toTheEnd(token)}, so the same target pass gives one more token: its first choice there.`;
-    default: return 'No draft in this round: one target pass, one token, the target’s first choice.';
+    case 'accepted':
+      return 'This is the target’s own first choice here, so it is accepted.';
+    case 'rejected':
+      return first
+        ? `The target’s first choice here is “${isolated(visible(first[1]))}”, so this draft is rejected.`
+        : 'This is not the target’s first choice here, so it is rejected.';
+    case 'resampled':
+      return 'The rejected draft makes way for the target’s own first choice.';
+    case 'bonus':
+      return `${toTheEnd(token)}, so the same target pass gives one more token: its first choice there.`;
+    default:
+      return 'No draft in this round: one target pass, one token, the target’s first choice.';
   }
 }
 
-const whyUntested = ({ place, isPastEnd }) => place ? 'the text went another way' : isPastEnd ? 'the text had ended' : 'it came after a rejection';
+const whyUntested = ({ place, isPastEnd }) =>
+  place ? 'the text went another way' : isPastEnd ? 'the text had ended' : 'it came after a rejection';
 
 // A draft that was not tested, and its chance of being accepted; at temperature 0 without u.
 function untestedSentence(token, greedy) {
-  const { accept } = token, untested = `Never tested: ${whyUntested(token)}.`;
+  const { accept } = token,
+    untested = `Never tested: ${whyUntested(token)}.`;
   if (accept === undefined) return untested;
-  if (greedy) return `${untested} ${accept ? 'It was the target’s first choice there and would have been accepted.'
-    : 'It was not the target’s first choice there and would have been rejected.'}`;
+  if (greedy)
+    return `${untested} ${
+      accept
+        ? 'It was the target’s first choice there and would have been accepted.'
+        : 'It was not the target’s first choice there and would have been rejected.'
+    }`;
   return `${untested} It would have been accepted with a u below ${format(accept)}.`;
 }
 
@@ -72,27 +100,41 @@ export function tokenSentence(token, stage, greedy = false) {
   if (stage === 'waiting') return 'Guessed by the drafter; the target has not looked at it yet.';
   if (greedy && stage !== 'scored' && token.status !== 'discarded') return greedySentence(token);
   if (token.threshold !== undefined && !greedy) return typicalSentence(token, stage);
-  if (stage === 'scored') return token.accept === undefined ? 'Scored by the target; no verdict yet.'
-    : !greedy && token.h !== undefined ? `Scored by the target: the block may end here if u falls below ${format(token.h)}.`
-    : greedy ? `Scored by the target: this is ${token.accept ? '' : 'not '}its own first choice here.`
-    : `Scored by the target: it is accepted if u falls below ${format(token.accept)}.`;
+  if (stage === 'scored')
+    return token.accept === undefined
+      ? 'Scored by the target; no verdict yet.'
+      : !greedy && token.h !== undefined
+        ? `Scored by the target: the block may end here if u falls below ${format(token.h)}.`
+        : greedy
+          ? `Scored by the target: this is ${token.accept ? '' : 'not '}its own first choice here.`
+          : `Scored by the target: it is accepted if u falls below ${format(token.accept)}.`;
   if (token.h !== undefined && token.u !== undefined && !greedy) return blockSentence(token);
   switch (token.status) {
-    case 'accepted': case 'rescued': case 'rejected': return verdictSentence(token);
-    case 'resampled': return 'Drawn from the residual: what p has left where the rejected draft’s q is taken away.';
-    case 'bonus': return `${toTheEnd(token)}, so the same target pass gives one more token${drawnBy(token)}.`;
-    case 'discarded': return untestedSentence(token, greedy);
-    default: return `No draft in this round: one target pass, one token${drawnBy(token)}.`;
+    case 'accepted':
+    case 'rescued':
+    case 'rejected':
+      return verdictSentence(token);
+    case 'resampled':
+      return 'Drawn from the residual: what p has left where the rejected draft’s q is taken away.';
+    case 'bonus':
+      return `${toTheEnd(token)}, so the same target pass gives one more token${drawnBy(token)}.`;
+    case 'discarded':
+      return untestedSentence(token, greedy);
+    default:
+      return `No draft in this round: one target pass, one token${drawnBy(token)}.`;
   }
 }
 
 // Explains min(1, p/q) without a formula. Empty for a sibling, whose p was reduced by those tried before it.
 export function chanceSentence({ p, q, accept, sibling, status, h }) {
-  if (h !== undefined) return 'The running product is cut at 1; h follows from it and from what p has left after this draft.';
+  if (h !== undefined)
+    return 'The running product is cut at 1; h follows from it and from what p has left after this draft.';
   if (p === undefined || q === undefined || accept === undefined || sibling) return '';
-  const gave = `The draft gave it ${spoken(q)}, the target ${spoken(p)}`, tested = status !== 'discarded';
+  const gave = `The draft gave it ${spoken(q)}, the target ${spoken(p)}`,
+    tested = status !== 'discarded';
   const often = accept < 0.001 ? spoken(accept) : `only ${spoken(accept)}`;
-  return p >= q ? `${gave}: guessed no more often than the target would write it, so it ${tested ? 'is' : 'would'} always ${tested ? '' : 'have been '}accepted.`
+  return p >= q
+    ? `${gave}: guessed no more often than the target would write it, so it ${tested ? 'is' : 'would'} always ${tested ? '' : 'have been '}accepted.`
     : `${gave}: guessed too often, so it ${tested ? 'is' : 'would have been'} accepted ${often} of the time.`;
 }
 
@@ -107,7 +149,9 @@ export function roundSentence(round) {
   if (!round.drafts) return `Round ${round.index + 1}: ${end}.`;
   const rejected = round.tokens.find(token => token.status === 'rejected');
   const rescued = round.tokens.filter(token => token.status === 'rescued');
-  const why = (rescued.length ? `, ${rescued.map(quote).join(' and ')} rescued` : '') + (rejected ? `, ${quote(rejected)} rejected` : '');
+  const why =
+    (rescued.length ? `, ${rescued.map(quote).join(' and ')} rescued` : '') +
+    (rejected ? `, ${quote(rejected)} rejected` : '');
   return `Round ${round.index + 1}: ${round.kept} of ${round.drafted} drafts accepted${why}, then ${end}.`;
 }
 
@@ -118,12 +162,14 @@ export function endSentence({ reason, tokens }, isBranch = false) {
 
 export function comparedSentence({ verdict, at, gap }) {
   const tie = gap == null ? '' : ` (there the target’s two best logits were ${gap.toPrecision(2)} apart)`;
-  return {
-    same: 'Plain decoding wrote exactly the same text.',
-    'same bits': 'Plain decoding wrote exactly the same text, from scores that are equal to the bit.',
-    differs: `Plain decoding differs from token ${at + 1} on${tie}.`,
-    sampled: 'Plain decoding drew another sample.',
-  }[verdict] || '';
+  return (
+    {
+      same: 'Plain decoding wrote exactly the same text.',
+      'same bits': 'Plain decoding wrote exactly the same text, from scores that are equal to the bit.',
+      differs: `Plain decoding differs from token ${at + 1} on${tie}.`,
+      sampled: 'Plain decoding drew another sample.',
+    }[verdict] || ''
+  );
 }
 
 // 0.05 → "20× slower".

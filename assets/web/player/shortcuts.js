@@ -1,6 +1,7 @@
 // Listens for the player's keys, while it is in sight and the focus is not in a text field.
 
-export const TYPING = 'input, textarea, select, [contenteditable=""], [contenteditable="true"], [role="listbox"], [role="slider"], dialog';
+export const TYPING =
+  'input, textarea, select, [contenteditable=""], [contenteditable="true"], [role="listbox"], [role="slider"], dialog';
 const SLIDING = ['ArrowLeft', 'ArrowRight', 'ArrowUp', 'ArrowDown', 'Home', 'End', 'PageUp', 'PageDown'];
 const PRESSABLE = 'button, a, summary, [role="button"], [role="tab"], [role="checkbox"], [role="option"]';
 
@@ -16,7 +17,7 @@ export function listenForShortcuts(root, actions) {
     if (!inSight() && !root.contains(target)) return;
     const slider = target.closest('.sl-player input[type="range"]');
     if (slider ? SLIDING.includes(event.key) : target.closest(TYPING)) return;
-    if (event.key === ' ' && target.closest(PRESSABLE) && !target.closest('.sl-rows')) return;   // Space presses it
+    if (event.key === ' ' && target.closest(PRESSABLE) && !target.closest('.sl-rows')) return; // Space presses it
     const action = actions[event.key] || actions[event.key.toLowerCase()];
     if (!action) return;
     event.preventDefault();

@@ -1,7 +1,7 @@
 // Shows the children of one node of a tree as they were tried: p and q at each one's turn, and its u.
 import { make } from '../lib/dom.js';
 import { format, shown } from '../lib/format.js';
-import { STATUSES, isDrafted, isTested } from '../lib/statuses.js';
+import { isDrafted, isTested, STATUSES } from '../lib/statuses.js';
 
 export function siblingsOf(token, round) {
   if (!round.parents || !isDrafted(token)) return [];
@@ -17,12 +17,22 @@ function leftOfP({ p, q, accept, sibling }) {
 
 export function siblingsNode(token, round) {
   const cells = (...texts) => texts.map(text => make('td', '', text));
-  const rows = siblingsOf(token, round).map(other => make('tr', other === token ? 'sl-here' : '', [
-    make('th', 'sl-name', [make('bdi', '', shown(other))], { scope: 'row' }),
-    ...(isTested(other) ? cells(leftOfP(other), format(other.q), format(other.u), STATUSES[other.status].word)
-      : cells('', '', '', 'untested')),
-  ]));
-  const head = make('tr', '', ['in order', 'p′', 'q′', 'u', ''].map(text => make('th', '', text, { scope: 'col' })));
-  return make('table', 'sl-siblings', [make('caption', '', 'Siblings: p′ is the share of p that the rejected ones left'),
-    make('thead', '', [head]), make('tbody', '', rows)]);
+  const rows = siblingsOf(token, round).map(other =>
+    make('tr', other === token ? 'sl-here' : '', [
+      make('th', 'sl-name', [make('bdi', '', shown(other))], { scope: 'row' }),
+      ...(isTested(other)
+        ? cells(leftOfP(other), format(other.q), format(other.u), STATUSES[other.status].word)
+        : cells('', '', '', 'untested')),
+    ]),
+  );
+  const head = make(
+    'tr',
+    '',
+    ['in order', 'p′', 'q′', 'u', ''].map(text => make('th', '', text, { scope: 'col' })),
+  );
+  return make('table', 'sl-siblings', [
+    make('caption', '', 'Siblings: p′ is the share of p that the rejected ones left'),
+    make('thead', '', [head]),
+    make('tbody', '', rows),
+  ]);
 }

@@ -6,13 +6,16 @@ import { makeWhatIf } from './what_if.js';
 
 export function mount(part) {
   const { element, trigger } = part;
-  const box = element.querySelector('.sl-player'), expectValues = makeHeartbeat(part);
+  const box = element.querySelector('.sl-player'),
+    expectValues = makeHeartbeat(part);
 
   // Scrolls to the rounds after Run was pressed or a file was opened far below.
   function bringIntoSight() {
-    const head = box.querySelector('.sl-head'), top = head.getBoundingClientRect().top;
-    if (!box.offsetParent || (top >= 0 && top < window.innerHeight / 2)) return;       // another tab is open, or it is in sight
-    if (top > 0) head.scrollIntoView({ block: 'start' }); else window.scrollTo({ top: 0 });
+    const head = box.querySelector('.sl-head'),
+      top = head.getBoundingClientRect().top;
+    if (!box.offsetParent || (top >= 0 && top < window.innerHeight / 2)) return; // another tab is open, or it is in sight
+    if (top > 0) head.scrollIntoView({ block: 'start' });
+    else window.scrollTo({ top: 0 });
   }
 
   function heard(status) {
@@ -24,15 +27,23 @@ export function mount(part) {
   const placed = detail => document.dispatchEvent(new CustomEvent('speclens-playhead', { detail }));
   document.addEventListener('speclens-ask-playhead', () => player.tellPlace());
   document.addEventListener('speclens-to-round', ({ detail }) => player.toRound(detail));
-  document.addEventListener('speclens-inspect', ({ detail }) => { player.lock(detail); bringIntoSight(); });
+  document.addEventListener('speclens-inspect', ({ detail }) => {
+    player.lock(detail);
+    bringIntoSight();
+  });
 
-  let opened = false;       // the run that the page opens with does not scroll it
+  let opened = false; // the run that the page opens with does not scroll it
   function runStarted() {
     if (!opened) return;
     whatIf.hide();
     bringIntoSight();
   }
-  const engine = { fork: (place, id) => trigger('fork', { place, id }), keep: () => trigger('keep'), drop: () => trigger('drop'), alone: () => trigger('alone') };
+  const engine = {
+    fork: (place, id) => trigger('fork', { place, id }),
+    keep: () => trigger('keep'),
+    drop: () => trigger('drop'),
+    alone: () => trigger('alone'),
+  };
   const player = makePlayer(box, { askAgain: () => trigger('missing'), runStarted, heard, placed, engine });
   const sentence = make('p', 'sl-what-if', '', { role: 'status', hidden: '' });
   box.querySelector('.sl-strip').after(sentence);

@@ -6,15 +6,32 @@ import { make, makeButton, setText } from '../lib/dom.js';
 // run beside others does; null without an engine.
 export function makeStrip(box, timeline, measureAlone = null) {
   const tiles = Object.fromEntries([...box.querySelectorAll('.sl-tile')].map(node => [node.dataset.tile, node]));
-  const ours = laneNode('run', 'this run'), theirs = laneNode('plain', 'no drafting'), lanes = box.querySelector('.sl-lanes');
+  const ours = laneNode('run', 'this run'),
+    theirs = laneNode('plain', 'no drafting'),
+    lanes = box.querySelector('.sl-lanes');
   lanes.append(ours.node, theirs.node);
-  let plain = null, isMeasuring = false, note = '';
-  const alone = makeButton('', () => { alone.hidden = true; measureAlone(); }, 'sl-button sl-alone', { hidden: '' });
+  let plain = null,
+    isMeasuring = false,
+    note = '';
+  const alone = makeButton(
+    '',
+    () => {
+      alone.hidden = true;
+      measureAlone();
+    },
+    'sl-button sl-alone',
+    { hidden: '' },
+  );
   tiles.speedup.append(alone);
 
   function laneNode(kind, name) {
-    const bar = make('span', 'sl-bar', [make('i'), make('i'), make('b')], { 'aria-hidden': 'true' }), count = make('span', 'sl-count');
-    return { bar, count, node: make('span', `sl-lane sl-lane-${kind}`, [make('span', 'sl-lane-name', name), bar, count]) };
+    const bar = make('span', 'sl-bar', [make('i'), make('i'), make('b')], { 'aria-hidden': 'true' }),
+      count = make('span', 'sl-count');
+    return {
+      bar,
+      count,
+      node: make('span', `sl-lane sl-lane-${kind}`, [make('span', 'sl-lane-name', name), bar, count]),
+    };
   }
 
   function read(line) {
@@ -24,20 +41,23 @@ export function makeStrip(box, timeline, measureAlone = null) {
     for (const [name, [number, words]] of Object.entries(line.tiles)) {
       setText(tiles[name].querySelector('.sl-number'), number);
       const shown = tiles[name].querySelector('.sl-note');
-      if (shown) setText(shown, words); else tiles[name].title = words;
+      if (shown) setText(shown, words);
+      else tiles[name].title = words;
     }
     tiles.speedup.dataset.tone = line.tone || 'level';
-    tiles.speedup.toggleAttribute('data-shared', Boolean(line.alone));
-    setText(alone, line.alone ? 'Measure alone' : 'Measure again');
-    alone.hidden = !((line.alone || line.tone === 'noise') && measureAlone && timeline.ended);
+    tiles.speedup.toggleAttribute('data-shared', Boolean(line.shared));
+    setText(alone, line.shared ? 'Measure alone' : 'Measure again');
+    alone.hidden = !((line.shared || line.tone === 'noise') && measureAlone && timeline.ended);
   }
 
   // The rounds of a lane that ended by ``time``, in seconds since its first round began.
   function endedBy(ends, time) {
-    let low = 0, high = ends.length;
+    let low = 0,
+      high = ends.length;
     while (low < high) {
       const middle = (low + high) >> 1;
-      if (ends[middle] <= time + 1e-9) low = middle + 1; else high = middle;
+      if (ends[middle] <= time + 1e-9) low = middle + 1;
+      else high = middle;
     }
     return low;
   }
@@ -45,7 +65,8 @@ export function makeStrip(box, timeline, measureAlone = null) {
   // The clock of a position: within a round its steps share the time evenly.
   function timeAt({ index, step }) {
     if (index < 0) return 0;
-    const { start, end, steps } = timeline.rounds[index], zero = timeline.rounds[0].start;
+    const { start, end, steps } = timeline.rounds[index],
+      zero = timeline.rounds[0].start;
     return start - zero + (end - start) * Math.min(1, step / steps);
   }
 
@@ -54,22 +75,36 @@ export function makeStrip(box, timeline, measureAlone = null) {
     bar.style.setProperty('--end', share(end));
     bar.style.setProperty('--now', share(Math.min(time, end)));
     bar.dataset.tokens = tokens;
-    const took = `in ${end.toFixed(2)} s`, more = timeline.prefix ? ' more' : '';      // than a kept branch begins with
-    setText(count, words ?? (tokens < total ? `${tokens} so far, all ${total} ${took}` : `${total}${more} tokens ${took}`));
+    const took = `in ${end.toFixed(2)} s`,
+      more = timeline.prefix ? ' more' : ''; // than a kept branch begins with
+    setText(
+      count,
+      words ?? (tokens < total ? `${tokens} so far, all ${total} ${took}` : `${total}${more} tokens ${took}`),
+    );
   }
 
   function show(place) {
     if (box.hidden) return;
-    const { rounds } = timeline, zero = rounds[0]?.start ?? 0, end = rounds.length ? rounds.at(-1).end - zero : 0;
-    const time = timeAt(place), done = place.index < 0 ? 0 : place.step >= rounds[place.index].steps ? place.index + 1 : place.index;
-    const tokens = done ? timeline.tokensBefore(done) : 0, all = timeline.tokensBefore(rounds.length);
+    const { rounds } = timeline,
+      zero = rounds[0]?.start ?? 0,
+      end = rounds.length ? rounds.at(-1).end - zero : 0;
+    const time = timeAt(place),
+      done = place.index < 0 ? 0 : place.step >= rounds[place.index].steps ? place.index + 1 : place.index;
+    const tokens = done ? timeline.tokensBefore(done) : 0,
+      all = timeline.tokensBefore(rounds.length);
     const most = timeline.ended ? all : timeline.about.most;
     // While a lane grows, its bar ends where its pace will bring it.
-    const reach = (seconds, written, isOver) => isOver || !written || !most ? seconds : seconds * Math.max(1, most / written);
-    const longest = Math.max(1e-6, reach(end, all, timeline.ended), plain ? reach(plain.seconds, plain.tokens, plain.ends) : 0);
+    const reach = (seconds, written, isOver) =>
+      isOver || !written || !most ? seconds : seconds * Math.max(1, most / written);
+    const longest = Math.max(
+      1e-6,
+      reach(end, all, timeline.ended),
+      plain ? reach(plain.seconds, plain.tokens, plain.ends) : 0,
+    );
     lane(ours, longest, end, time, tokens, all);
     if (!plain) lane(theirs, longest, 0, 0, 0, 0, isMeasuring ? 'comes next' : 'not measured');
-    else if (!plain.ends) lane(theirs, longest, plain.seconds, plain.seconds, plain.tokens, 0, `${plain.tokens} tokens so far`);
+    else if (!plain.ends)
+      lane(theirs, longest, plain.seconds, plain.seconds, plain.tokens, 0, `${plain.tokens} tokens so far`);
     else {
       const ended = endedBy(plain.ends, time);
       lane(theirs, longest, plain.seconds, time, ended ? plain.counts[ended - 1] : 0, plain.tokens);

@@ -23,9 +23,14 @@ export function makeTexts(root, timeline, branch) {
   }
 
   return {
-    show, choose,
+    show,
+    choose,
     mark: token => (token?.branch ? ofBranch : ofRun).mark(token === branch.forced ? null : token),
     resetBranch: ofBranch.reset,
-    reset() { ofRun.reset(); ofBranch.reset(); choose('run'); },
+    reset() {
+      ofRun.reset();
+      ofBranch.reset();
+      choose('run');
+    },
   };
 }

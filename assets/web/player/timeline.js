@@ -7,8 +7,12 @@ import { isDrafted, isEmitted, isTested } from '../lib/statuses.js';
 // Where the drafts of a tree are drawn: the column is their depth. The first child goes on in its parent's row, every
 // other begins a row of its own, ``up`` rows below its parent's. ``parents``: 0 is the pending token, i draft i − 1.
 function placesOf(parents) {
-  const children = [[]], places = [];
-  for (const [i, parent] of parents.entries()) { children[parent].push(i + 1); children.push([]); }
+  const children = [[]],
+    places = [];
+  for (const [i, parent] of parents.entries()) {
+    children[parent].push(i + 1);
+    children.push([]);
+  }
   let last = 0;
   function placeChildren(node, depth, row) {
     for (const [nth, child] of children[node].entries()) {
@@ -23,38 +27,53 @@ function placesOf(parents) {
 
 // The closing token has a column of its own, in the row of the draft it follows.
 function placeTree(round) {
-  const places = placesOf(round.parents), drafts = round.tokens.slice(0, places.length);
+  const places = placesOf(round.parents),
+    drafts = round.tokens.slice(0, places.length);
   const column = Math.max(...places.map(place => place.depth)) + 1;
   const followed = drafts.findLastIndex(isEmitted);
   const closing = { depth: column, row: followed < 0 ? 0 : places[followed].row, up: 0, closes: true };
-  round.tokens.forEach((token, i) => { token.place = places[i] ?? closing; });
+  round.tokens.forEach((token, i) => {
+    token.place = places[i] ?? closing;
+  });
   for (const [i, token] of drafts.entries()) {
     const siblings = drafts.filter((other, j) => round.parents[j] === round.parents[i] && isTested(other));
-    if (isTested(token) && siblings.length > 1) token.place.among = siblings.indexOf(token) === 0 ? 'first'
-      : siblings.at(-1) === token ? 'last' : 'middle';
+    if (isTested(token) && siblings.length > 1)
+      token.place.among = siblings.indexOf(token) === 0 ? 'first' : siblings.at(-1) === token ? 'last' : 'middle';
   }
 }
 
 // The drafts in the order they are tried when they are decided on together: from the leaves to the root, so of a chain
 // the last one first.
 function fromTheLeaves(parents, drafts) {
-  const children = Array.from({ length: drafts + 1 }, () => []), order = [];
+  const children = Array.from({ length: drafts + 1 }, () => []),
+    order = [];
   for (let i = 0; i < drafts; i++) children[parents ? parents[i] : i].push(i);
-  (function visit(node) { for (const i of children[node]) { visit(i + 1); order.push(i); } })(0);
+  (function visit(node) {
+    for (const i of children[node]) {
+      visit(i + 1);
+      order.push(i);
+    }
+  })(0);
   return order;
 }
 // The number of the draft that decides with these uniforms, 0 if none passes; and whether a draft is on its path.
 export const firstToPass = (round, us) => (round.tried.find(i => us[i] < round.tokens[i].h) ?? -1) + 1;
 export function isOnPath(round, index, last) {
-  for (let node = last; node; node = round.parents ? round.parents[node - 1] : node - 1) if (node === index + 1) return true;
+  for (let node = last; node; node = round.parents ? round.parents[node - 1] : node - 1)
+    if (node === index + 1) return true;
   return false;
 }
 
 export function makeTimeline() {
-  let text, stepsBefore, tokensBefore;   // of all rounds; before round i, one more entry being all
+  let text, stepsBefore, tokensBefore; // of all rounds; before round i, one more entry being all
   const timeline = {
-    clear, begin, add, locate,
-    get steps() { return stepsBefore.at(-1); },
+    clear,
+    begin,
+    add,
+    locate,
+    get steps() {
+      return stepsBefore.at(-1);
+    },
     textFrom: (from, to) => text.slice(from, to),
     tokensBefore: index => tokensBefore[index],
     startOf: index => stepsBefore[Math.max(0, Math.min(index, timeline.rounds.length))],
@@ -77,25 +96,29 @@ export function makeTimeline() {
     const drafts = round.tokens.filter(isDrafted).length;
     const tested = round.tokens.filter(isTested).length;
     const steps = (drafts ? drafts + 1 + tested : 0) + (round.tokens.length - drafts);
-    const rejected = round.tokens.find(token => token.status === 'rejected'), last = timeline.rounds.at(-1);
+    const rejected = round.tokens.find(token => token.status === 'rejected'),
+      last = timeline.rounds.at(-1);
     let order = 0;
     round.tokens.forEach((token, index) => {
       token.round = round.index;
       token.index = index;
-      if (isTested(token)) token.order = ++order;    // when its verdict comes
+      if (isTested(token)) token.order = ++order; // when its verdict comes
       token.isPastEnd = token.status === 'discarded' && !rejected;
     });
     const emitted = round.tokens.filter(isEmitted);
     round.tried = fromTheLeaves(round.parents, drafts);
-    const block = firstToPass(round, round.tokens.map(token => token.u));      // the draft that decides
+    const block = firstToPass(
+      round,
+      round.tokens.map(token => token.u),
+    ); // the draft that decides
     for (const token of round.tokens) {
       if (token.h !== undefined) Object.assign(token, { block, isChosen: isOnPath(round, token.index, block) });
     }
     if (round.parents) placeTree(round);
     Object.assign(round, { drafts, tested, steps: Math.max(1, steps), emitted, rejected });
     round.rejectedBefore = last && (last.rejected ?? last.rejectedBefore);
-    round.lastTree = round.parents ? round.index : last?.lastTree ?? -1;      // the round that drafted one, up to this
-    round.offset = text.length;                                 // where its text begins
+    round.lastTree = round.parents ? round.index : (last?.lastTree ?? -1); // the round that drafted one, up to this
+    round.offset = text.length; // where its text begins
     text += emitted.map(token => token.text).join('');
     timeline.rounds.push(round);
     stepsBefore.push(stepsBefore.at(-1) + round.steps);
@@ -104,10 +127,12 @@ export function makeTimeline() {
 
   // After ``at`` steps: the index of the round under way, and the steps done in it.
   function locate(at) {
-    let low = 0, high = timeline.rounds.length;  // the last round that begins before
+    let low = 0,
+      high = timeline.rounds.length; // the last round that begins before
     while (high - low > 1) {
       const middle = (low + high) >> 1;
-      if (stepsBefore[middle] < at) low = middle; else high = middle;
+      if (stepsBefore[middle] < at) low = middle;
+      else high = middle;
     }
     return { index: at > 0 ? low : -1, step: at > 0 ? at - stepsBefore[low] : 0 };
   }
@@ -124,7 +149,7 @@ export function stageOf(round, token, step) {
   if (step <= drafts) return 'waiting';
   const verdicts = step - drafts - 1;
   if (token.order) return verdicts >= token.order ? token.status : 'scored';
-  return verdicts >= tested ? token.status : 'scored';    // discarded: known once the last verdict is
+  return verdicts >= tested ? token.status : 'scored'; // discarded: known once the last verdict is
 }
 
 // The token of a step: the newest draft, the newest verdict, or the closing token.

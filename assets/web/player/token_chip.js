@@ -4,10 +4,14 @@ import { shown } from '../lib/format.js';
 import { STATUSES } from '../lib/statuses.js';
 
 export function makeTokenChip(token) {
-  const mark = make('span', 'sl-mark', '', { 'aria-hidden': 'true' }), text = shown(token);
-  const lead = /^\u00a0(?=[^\u00a0])/.test(text);        // a leading space is a thin gap, and nothing strikes it out
+  const mark = make('span', 'sl-mark', '', { 'aria-hidden': 'true' }),
+    text = shown(token);
+  const lead = /^\u00a0(?=[^\u00a0])/.test(text); // a leading space is a thin gap, and nothing strikes it out
   const piece = make('bdi', text.trim().length > 2 ? 'sl-piece' : 'sl-piece sl-short', lead ? text.slice(1) : text);
-  const node = make('button', '', [mark, lead && make('span', 'sl-lead', '\u00a0'), piece, make('span', 'sl-unseen')], { type: 'button', tabindex: -1 });
+  const node = make('button', '', [mark, lead && make('span', 'sl-lead', '\u00a0'), piece, make('span', 'sl-unseen')], {
+    type: 'button',
+    tabindex: -1,
+  });
   if (token.place) placeInTree(node, token.place);
   return node;
 }
@@ -24,7 +28,10 @@ function placeInTree(node, { depth, row, up, closes, among }) {
 
 // Who drafted the round, where several compete: square for a lookup, round for a model.
 export function makeDrafterTag({ by = '' } = {}) {
-  return make('span', 'sl-tag', by.replace(/ (lookup|head|copy)$/, ''), { title: by, 'data-kind': by.endsWith('lookup') ? 'lookup' : 'model' });
+  return make('span', 'sl-tag', by.replace(/ (lookup|head|copy)$/, ''), {
+    title: by,
+    'data-kind': by.endsWith('lookup') ? 'lookup' : 'model',
+  });
 }
 
 // ``stage``: hidden, waiting, scored or the token's status. ``more``: said after it.

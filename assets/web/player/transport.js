@@ -3,19 +3,28 @@ import { make, setText } from '../lib/dom.js';
 import { PACES } from './playback.js';
 import { endSentence, paceSentence, roundSentence } from './sentences.js';
 
-const SILENCE = 1000;    // milliseconds between two announcements
+const SILENCE = 1000; // milliseconds between two announcements
 
 export function makeTransport(root, timeline, playback) {
   const find = selector => root.querySelector(selector);
-  const words = find('.sl-place'), pace = find('.sl-pace'), playButton = find('[data-do="play"]'), scrub = find('.sl-scrub');
-  let announced = -1, waiting, timer = null, saidAt = -1e9;   // the newest round; its sentence
+  const words = find('.sl-place'),
+    pace = find('.sl-pace'),
+    playButton = find('[data-do="play"]'),
+    scrub = find('.sl-scrub');
+  let announced = -1,
+    waiting,
+    timer = null,
+    saidAt = -1e9; // the newest round; its sentence
 
   pace.append(...PACES.map(rate => make('option', '', paceSentence(rate), { value: rate })));
   scrub.addEventListener('input', () => playback.move(Number(scrub.value), 'reader'));
-  pace.addEventListener('input', () => { playback.pace = Number(pace.value); });
+  pace.addEventListener('input', () => {
+    playback.pace = Number(pace.value);
+  });
 
   function show(at) {
-    const rounds = timeline.rounds.length, where = rounds ? `Round ${at.index + 1} of ${rounds}` : 'No rounds yet';
+    const rounds = timeline.rounds.length,
+      where = rounds ? `Round ${at.index + 1} of ${rounds}` : 'No rounds yet';
     setText(words, playback.live ? `${where}, live` : where);
     scrub.max = timeline.steps;
     scrub.value = playback.at;
@@ -34,16 +43,28 @@ export function makeTransport(root, timeline, playback) {
 
   // The newest round and at last the run's end, at most once a second.
   function announce({ index, step }) {
-    const { rounds, ended, prefix } = timeline, done = index >= 0 && step < rounds[index]?.steps ? index - 1 : index;
-    const isEnd = ended && done === rounds.length - 1, news = isEnd ? rounds.length : done;
+    const { rounds, ended, prefix } = timeline,
+      done = index >= 0 && step < rounds[index]?.steps ? index - 1 : index;
+    const isEnd = ended && done === rounds.length - 1,
+      news = isEnd ? rounds.length : done;
     if (done < 0 || news === announced) return;
     announced = news;
     waiting = roundSentence(rounds[done]) + (isEnd ? ` ${endSentence(ended, prefix > 0)}` : '');
-    timer ??= setTimeout(() => {
-      setText(find('.sl-live'), waiting);
-      [timer, saidAt] = [null, performance.now()];
-    }, Math.max(0, saidAt + SILENCE - performance.now()));
+    if (timer) return;
+    timer = setTimeout(
+      () => {
+        setText(find('.sl-live'), waiting);
+        timer = null;
+        saidAt = performance.now();
+      },
+      Math.max(0, saidAt + SILENCE - performance.now()),
+    );
   }
 
-  return { show, reset() { announced = -1; } };
+  return {
+    show,
+    reset() {
+      announced = -1;
+    },
+  };
 }

@@ -8,29 +8,45 @@ import { makeTooltip } from './tooltip.js';
 
 export function mount(part) {
   const { element } = part;
-  const root = element.querySelector('.sl-tree-tab'), find = selector => root.querySelector(selector), frame = find('.sl-tree-frame');
-  const tokens = new WeakMap(), tooltip = makeTooltip(find('.sl-tip'), frame);   // token element → token
-  let playhead = null, shownTree = -1;
+  const root = element.querySelector('.sl-tree-tab'),
+    find = selector => root.querySelector(selector),
+    frame = find('.sl-tree-frame');
+  const tokens = new WeakMap(),
+    tooltip = makeTooltip(find('.sl-tip'), frame); // token element → token
+  let playhead = null,
+    shownTree = -1;
 
   const isOpen = () => Boolean(root.offsetParent);
 
   function draw() {
     if (!playhead || !isOpen()) return;
-    const { timeline: { rounds }, index } = playhead, last = rounds[index]?.lastTree ?? -1;
+    const {
+        timeline: { rounds },
+        index,
+      } = playhead,
+      last = rounds[index]?.lastTree ?? -1;
     shownTree = last;
     setText(find('h2'), last < 0 ? 'No tree yet' : `Round ${last + 1} of ${rounds.length}`);
-    setText(find('.sl-tree-words'), last < 0 ? 'The rounds up to the playhead drafted none.' : sizeSentence(rounds[last]));
-    setText(find('.sl-tree-budget'), last < 0 ? '' : budgetWords(rounds[last]) || draftedSentence(rounds[last], playhead.timeline.about));
+    setText(
+      find('.sl-tree-words'),
+      last < 0 ? 'The rounds up to the playhead drafted none.' : sizeSentence(rounds[last]),
+    );
+    setText(
+      find('.sl-tree-budget'),
+      last < 0 ? '' : budgetWords(rounds[last]) || draftedSentence(rounds[last], playhead.timeline.about),
+    );
     frame.hidden = last < 0;
     if (last >= 0) drawTree(rounds[last]);
-    const buttons = [...root.querySelectorAll('[data-go]')], focused = buttons.find(button => button === document.activeElement);
+    const buttons = [...root.querySelectorAll('[data-go]')],
+      focused = buttons.find(button => button === document.activeElement);
     for (const button of buttons) button.disabled = !hasNeighbour(Number(button.dataset.go));
     if (focused?.disabled) (buttons.find(button => !button.disabled) ?? frame).focus({ preventScroll: true });
   }
 
   // The nodes of a round that is drawn already are kept, and with them the focus.
   function drawTree(round) {
-    const line = frame.firstChild, isSame = line?.children.length === round.tokens.length && tokens.get(line.firstChild) === round.tokens[0];
+    const line = frame.firstChild,
+      isSame = line?.children.length === round.tokens.length && tokens.get(line.firstChild) === round.tokens[0];
     if (!isSame) frame.replaceChildren(make('div', 'sl-line sl-tree', round.tokens.map(nodeOf)));
     for (const node of frame.firstChild.children) {
       const stage = playhead.stageNow(tokens.get(node));
@@ -46,26 +62,33 @@ export function mount(part) {
   }
 
   function sizeSentence(round) {
-    const { drafts, tested, kept } = round, depth = Math.max(...round.tokens.map(({ place }) => place.closes ? 0 : place.depth));
+    const { drafts, tested, kept } = round,
+      depth = Math.max(...round.tokens.map(({ place }) => (place.closes ? 0 : place.depth)));
     return `${drafts} drafts, at most ${depth} deep: ${tested} tested, ${kept} accepted.`;
   }
 
-  const budgetWords = round => round.row === undefined || round.tokens[0]?.expected === undefined ? ''
-    : `Each number is a draft’s chance to be accepted, estimated before the pass. One more row would have cost ${format(round.row)} tokens.`;
+  const budgetWords = round =>
+    round.row === undefined || round.tokens[0]?.expected === undefined
+      ? ''
+      : `Each number is a draft’s chance to be accepted, estimated before the pass. One more row would have cost ${format(round.row)} tokens.`;
 
   // ── other trees: they move the playhead, because there is one clock ──
   function hasNeighbour(step) {
     const { rounds } = playhead.timeline;
-    return step > 0 ? rounds.at(-1)?.lastTree > Math.max(shownTree, playhead.index) : rounds[shownTree - 1]?.lastTree >= 0;
+    return step > 0
+      ? rounds.at(-1)?.lastTree > Math.max(shownTree, playhead.index)
+      : rounds[shownTree - 1]?.lastTree >= 0;
   }
   function neighbourOf(step) {
-    const { rounds } = playhead.timeline, after = Math.max(shownTree, playhead.index);
+    const { rounds } = playhead.timeline,
+      after = Math.max(shownTree, playhead.index);
     return step > 0 ? rounds.findIndex((round, i) => i > after && round.parents) : rounds[shownTree - 1].lastTree;
   }
 
   const tell = (name, detail) => document.dispatchEvent(new CustomEvent(name, { detail }));
   root.addEventListener('click', event => {
-    const step = Number(event.target.closest('[data-go]')?.dataset.go), token = tokens.get(event.target.closest('.sl-token'));
+    const step = Number(event.target.closest('[data-go]')?.dataset.go),
+      token = tokens.get(event.target.closest('.sl-token'));
     if (step) tell('speclens-to-round', neighbourOf(step));
     else if (token) tell('speclens-inspect', token);
   });
@@ -76,15 +99,21 @@ export function mount(part) {
   }
 
   navigateRows(frame, {
-    tokenOf: node => tokens.get(node), neighbour, hide: tooltip.hide,
-    entrance: () => frame.querySelector('.sl-token:not([hidden])'), leave: () => frame.focus({ preventScroll: true }),
+    tokenOf: node => tokens.get(node),
+    neighbour,
+    hide: tooltip.hide,
+    entrance: () => frame.querySelector('.sl-token:not([hidden])'),
+    leave: () => frame.focus({ preventScroll: true }),
     preview(node) {
       const token = tokens.get(node);
       tooltip.show(node, token, playhead.stageNow(token), playhead.timeline.about.greedy);
     },
   });
 
-  document.addEventListener('speclens-playhead', ({ detail }) => { playhead = detail; draw(); });
-  new ResizeObserver(draw).observe(root);      // also when the tab is opened
+  document.addEventListener('speclens-playhead', ({ detail }) => {
+    playhead = detail;
+    draw();
+  });
+  new ResizeObserver(draw).observe(root); // also when the tab is opened
   tell('speclens-ask-playhead');
 }

@@ -1,14 +1,15 @@
 // Says what another γ or another temperature would change in the run on the stage, while its slider is dragged. Of a
 // temperature each guess is tested again by the trace's own p and q; of a γ tokens a pass and speed are predicted.
 import { setText } from '../lib/dom.js';
-import { isDrafted, isTested } from '../lib/statuses.js';
 import { interpolate } from '../lib/speedup_model.js';
+import { isDrafted, isTested } from '../lib/statuses.js';
 
 const percent = share => `${Math.round(100 * share)}%`;
 
 // p of a token at the temperature of the run to the power of ``power``, over the candidates that the trace holds.
 function warped(p, { top, rest }, power) {
-  const masses = top.map(candidate => candidate[2]), most = Math.max(...masses);
+  const masses = top.map(candidate => candidate[2]),
+    most = Math.max(...masses);
   if (power === Infinity) return p >= most ? 1 : 0;
   const whole = masses.reduce((sum, mass) => sum + mass ** power, 0) + (rest > 0 ? rest ** Math.max(1, power) : 0);
   return whole ? Math.min(1, p ** power / whole) : 0;
@@ -17,12 +18,15 @@ function warped(p, { top, rest }, power) {
 // The share of the tested guesses that hold at another temperature, each against its own u; at the run's own it is α.
 // null without their odds, or where u < min(1, p/q) is not what decided: in blocks, trees and typical acceptance.
 export function heldAt(rounds, from, to) {
-  const power = to > 0 ? from / to : Infinity, tested = rounds.flatMap(round => round.tokens).filter(isTested);
-  const isOwn = ({ p, p_top, u, h, threshold, sibling }) => p !== undefined && p_top && u !== undefined && h === undefined && threshold === undefined && !sibling;
+  const power = to > 0 ? from / to : Infinity,
+    tested = rounds.flatMap(round => round.tokens).filter(isTested);
+  const isOwn = ({ p, p_top, u, h, threshold, sibling }) =>
+    p !== undefined && p_top && u !== undefined && h === undefined && threshold === undefined && !sibling;
   if (!tested.length || !tested.every(isOwn)) return null;
   const held = tested.filter(token => {
     const p = warped(token.p, token.p_top, power);
-    const q = token.q === undefined || !token.q_top || token.q_top.top[0][2] >= 1 ? 1 : warped(token.q, token.q_top, power);
+    const q =
+      token.q === undefined || !token.q_top || token.q_top.top[0][2] >= 1 ? 1 : warped(token.q, token.q_top, power);
     return q > 0 ? token.u < p / q : p > 0;
   });
   return held.length / tested.length;
@@ -32,7 +36,8 @@ export function heldAt(rounds, from, to) {
 // beyond those tested take the last one's chance. As many passes as here have nothing to check and write one token.
 // null without a tested draft, or for a tree.
 export function withLength(rounds, gamma, costs) {
-  const accepted = [], tested = [];
+  const accepted = [],
+    tested = [];
   for (const round of rounds) {
     if (round.parents) return null;
     round.tokens.filter(isDrafted).forEach((token, depth) => {
@@ -42,7 +47,8 @@ export function withLength(rounds, gamma, costs) {
     });
   }
   if (!tested.length) return null;
-  let reached = 1, tokens = 1;
+  let reached = 1,
+    tokens = 1;
   for (let depth = 0; depth < gamma; depth++) {
     const at = Math.min(depth, tested.length - 1);
     reached *= accepted[at] / tested[at];
@@ -51,7 +57,10 @@ export function withLength(rounds, gamma, costs) {
   const drafting = rounds.filter(round => round.tokens.some(isDrafted)).length / rounds.length;
   const mixed = (drafted, plain) => drafting * drafted + (1 - drafting) * plain;
   const written = mixed(tokens, 1);
-  return { tokens: written, speedup: costs ? written / mixed((costs.once ? 1 : gamma) * costs.c + interpolate(costs.v, gamma + 1), 1) : null };
+  return {
+    tokens: written,
+    speedup: costs ? written / mixed((costs.once ? 1 : gamma) * costs.c + interpolate(costs.v, gamma + 1), 1) : null,
+  };
 }
 
 // ``box`` shows the sentence. ``about()`` gives {rounds, temperature, costs, name} of the run on the stage. The sliders
@@ -61,14 +70,16 @@ export function makeWhatIf(box, about) {
     const { rounds, temperature: from } = about();
     if (!rounds.length || value === from) return '';
     if (!from) return 'This run was greedy: its trace holds no odds for another temperature. Press Run to see one.';
-    const now = heldAt(rounds, from, from), then = heldAt(rounds, from, value);
+    const now = heldAt(rounds, from, from),
+      then = heldAt(rounds, from, value);
     if (now === null) return '';
     const against = then === now ? ', as many as now' : ` instead of ${percent(now)}`;
     return `At temperature ${value}: ${percent(then)} of the tested guesses would hold${against} (by this run's own p, q and u).`;
   }
 
   function gamma(value) {
-    const { rounds, costs } = about(), found = value > 0 ? withLength(rounds, value, costs) : null;
+    const { rounds, costs } = about(),
+      found = value > 0 ? withLength(rounds, value, costs) : null;
     if (value === 0) return 'γ = 0 is plain decoding: 1 token a pass, 1.00×.';
     if (!found) return '';
     const speed = found.speedup ? `, ${found.speedup.toFixed(2)}×` : '';
@@ -79,10 +90,14 @@ export function makeWhatIf(box, about) {
   let timer = 0;
   function hideLater() {
     clearTimeout(timer);
-    timer = setTimeout(() => { if (document.querySelector(IN_USE)) hideLater(); else hide(); }, 8000);
+    timer = setTimeout(() => {
+      if (document.querySelector(IN_USE)) hideLater();
+      else hide();
+    }, 8000);
   }
   document.addEventListener('input', event => {
-    const control = event.target.closest?.('#gamma, #temperature'), value = Number(event.target.value);
+    const control = event.target.closest?.('#gamma, #temperature'),
+      value = Number(event.target.value);
     if (!control || !box.isConnected || !Number.isFinite(value) || event.target.value === '') return;
     setText(box, control.id === 'gamma' ? gamma(value) : temperature(value));
     box.hidden = !box.textContent;

@@ -4,69 +4,91 @@ import { onValue } from '../lib/dom.js';
 export function mount(part) {
   const { element } = part;
   const root = element.querySelector('.sl-charts');
-  const slots = {}, waiting = {};           // name → its elements; name → a figure not drawn yet
+  const slots = {},
+    waiting = {}; // name → its elements; name → a figure not drawn yet
   for (const node of root.querySelectorAll('.sl-chart')) {
-    const plot = node.querySelector('.sl-plot'), note = node.querySelector('.sl-chart-note');
+    const plot = node.querySelector('.sl-plot'),
+      note = node.querySelector('.sl-chart-note');
     slots[node.dataset.chart] = { node, plot, note, seen: false, figure: null };
   }
   const narrow = () => root.clientWidth < 520;
 
   let loading = null;
   function plotly() {
-    loading ??= window.Plotly ? Promise.resolve(window.Plotly) : new Promise((resolve, reject) => {
-      const script = document.createElement('script');
-      script.src = new URL(root.dataset.plotly, document.baseURI).href;
-      script.onload = () => resolve(window.Plotly);
-      script.onerror = () => { loading = null; reject(new Error('plotly.js did not load')); };
-      document.head.appendChild(script);
-    });
+    loading ??= window.Plotly
+      ? Promise.resolve(window.Plotly)
+      : new Promise((resolve, reject) => {
+          const script = document.createElement('script');
+          script.src = new URL(root.dataset.plotly, document.baseURI).href;
+          script.onload = () => resolve(window.Plotly);
+          script.onerror = () => {
+            loading = null;
+            reject(new Error('plotly.js did not load'));
+          };
+          document.head.appendChild(script);
+        });
     return loading;
   }
 
-  // "@run" is a role; its colour is in charts.css, once for light and once for dark.
+  // "@run" is a role; its colour is in colours.css, once for light and once for dark.
   function coloured(value, styles) {
-    if (typeof value === 'string') return value[0] === '@' ? styles.getPropertyValue(`--sl-c-${value.slice(1)}`).trim() : value;
+    if (typeof value === 'string')
+      return value[0] === '@' ? styles.getPropertyValue(`--sl-c-${value.slice(1)}`).trim() : value;
     if (Array.isArray(value)) return value.map(inner => coloured(inner, styles));
-    if (value && typeof value === 'object') return Object.fromEntries(Object.entries(value).map(([k, v]) => [k, coloured(v, styles)]));
+    if (value && typeof value === 'object')
+      return Object.fromEntries(Object.entries(value).map(([k, v]) => [k, coloured(v, styles)]));
     return value;
   }
 
   function layoutOf(figure, styles) {
-    const ink = coloured('@ink', styles), grid = coloured('@grid', styles), paper = coloured('@paper', styles);
+    const ink = coloured('@ink', styles),
+      grid = coloured('@grid', styles),
+      paper = coloured('@paper', styles);
     const size = narrow() ? 12 : document.body.classList.contains('sl-present') ? 20 : 14;
     const axis = { gridcolor: grid, zerolinecolor: grid, automargin: true, fixedrange: narrow() };
     const own = coloured(figure.layout, styles);
     return {
       ...own,
-      xaxis: { ...axis, ...own.xaxis }, yaxis: { ...axis, ...own.yaxis },
+      xaxis: { ...axis, ...own.xaxis },
+      yaxis: { ...axis, ...own.yaxis },
       font: { family: 'ui-sans-serif, system-ui, sans-serif', size, color: ink },
-      paper_bgcolor: paper, plot_bgcolor: paper,
+      paper_bgcolor: paper,
+      plot_bgcolor: paper,
       margin: { l: 8, r: 16, t: 34, b: 8 },
       legend: { orientation: 'h', x: 0, y: 1.02, yanchor: 'bottom', xanchor: 'left', traceorder: 'normal' },
       hoverlabel: { bgcolor: paper, font: { color: ink } },
-      uirevision: 'kept',                    // keeps the reader's zoom
+      uirevision: 'kept', // keeps the reader's zoom
     };
   }
 
   function config(name) {
     return {
-      responsive: true, displaylogo: false, displayModeBar: true, modeBarButtons: [['toImage']],
-      showSendToCloud: false, plotlyServerURL: '',       // no chart leaves the page
+      responsive: true,
+      displaylogo: false,
+      displayModeBar: true,
+      modeBarButtons: [['toImage']],
+      showSendToCloud: false,
+      plotlyServerURL: '', // no chart leaves the page
       toImageButtonOptions: { format: 'png', filename: `speclens-${name}`, scale: 2 },
     };
   }
 
   async function drawOne(name) {
-    const slot = slots[name], figure = waiting[name];
+    const slot = slots[name],
+      figure = waiting[name];
     if (!figure || !slot.seen) return;
     delete waiting[name];
     slot.figure = figure;
     delete slot.node.dataset.drawn;
     if (!figure.data.length) return void window.Plotly?.purge(slot.plot);
     try {
-      const Plotly = await plotly(), styles = getComputedStyle(root);
+      const Plotly = await plotly(),
+        styles = getComputedStyle(root);
       // Another tab was opened meanwhile. Drawn in a hidden one, a chart would be 700 px wide (plotly.js 4.1.1).
-      if (!slot.plot.offsetWidth) { waiting[name] ??= figure; return; }
+      if (!slot.plot.offsetWidth) {
+        waiting[name] ??= figure;
+        return;
+      }
       await Plotly.react(slot.plot, coloured(figure.data, styles), layoutOf(figure, styles), config(name));
       slot.node.dataset.drawn = figure.data.length;
     } catch (error) {
@@ -83,7 +105,10 @@ export function mount(part) {
 
   onValue(part, value => {
     const { figures, lossy } = JSON.parse(value || '{"figures":{}}');
-    for (const badge of root.querySelectorAll('.sl-lossy')) { badge.hidden = !lossy; badge.title = lossy ?? ''; }
+    for (const badge of root.querySelectorAll('.sl-lossy')) {
+      badge.hidden = !lossy;
+      badge.title = lossy ?? '';
+    }
     for (const [name, figure] of Object.entries(figures)) {
       if (!slots[name]) continue;
       waiting[name] = figure;
@@ -93,12 +118,15 @@ export function mount(part) {
     }
   });
 
-  const observer = new IntersectionObserver(entries => {
-    for (const { target, isIntersecting } of entries) {
-      slots[target.dataset.chart].seen = isIntersecting;
-      draw(target.dataset.chart);
-    }
-  }, { rootMargin: '300px' });
+  const observer = new IntersectionObserver(
+    entries => {
+      for (const { target, isIntersecting } of entries) {
+        slots[target.dataset.chart].seen = isIntersecting;
+        draw(target.dataset.chart);
+      }
+    },
+    { rootMargin: '300px' },
+  );
   for (const { node } of Object.values(slots)) observer.observe(node);
 
   // Draws again after a change of theme or layout, because colours and sizes are set at drawing.

@@ -1,6 +1,7 @@
 // Opens and closes the drawer with the rarer settings: its button, Escape, and a click beside it.
 
-const opener = () => document.getElementById('settings'), drawer = () => document.getElementById('drawer');
+const opener = () => document.getElementById('settings'),
+  drawer = () => document.getElementById('drawer');
 const isOpen = () => drawer()?.classList.contains('sl-open');
 
 function setDrawer(on) {
@@ -15,6 +16,7 @@ export function listenForDrawer() {
     if (event.target.closest?.('#settings')) setDrawer(!isOpen());
   });
   document.addEventListener('keydown', event => {
-    if (event.key === 'Escape' && isOpen() && (drawer().contains(event.target) || event.target === opener())) setDrawer(false);
+    if (event.key === 'Escape' && isOpen() && (drawer().contains(event.target) || event.target === opener()))
+      setDrawer(false);
   });
 }

@@ -1,14 +1,20 @@
 // Draws a tab for each engine: its recipe as text, and a button that copies it. The value is views.engine_recipes.
-import { makeButton, onValue } from '../lib/dom.js';
+
 import { copyText } from '../lib/copy_button.js';
+import { makeButton, onValue } from '../lib/dom.js';
 
 export function mount(part) {
   const { element } = part;
   const find = selector => element.querySelector(selector);
-  const lead = find('.sl-production-lead'), tabs = find('.sl-engines'), panel = find('.sl-recipe');
-  const version = find('.sl-recipe-version'), code = find('.sl-recipe-code'), note = find('.sl-recipe-note');
+  const lead = find('.sl-production-lead'),
+    tabs = find('.sl-engines'),
+    panel = find('.sl-recipe');
+  const version = find('.sl-recipe-version'),
+    code = find('.sl-recipe-code'),
+    note = find('.sl-recipe-note');
   const copy = find('.sl-recipe-copy');
-  let engines = [], current = 'vLLM';
+  let engines = [],
+    current = 'vLLM';
 
   function choose(name, focus) {
     const engine = engines.find(one => one.name === name) || engines[0];
@@ -30,12 +36,17 @@ export function mount(part) {
   }
 
   function tab(engine, index) {
-    const about = { id: `${panel.id}-engine-${index}`, 'data-engine': engine.name, role: 'tab', 'aria-controls': panel.id };
+    const about = {
+      id: `${panel.id}-engine-${index}`,
+      'data-engine': engine.name,
+      role: 'tab',
+      'aria-controls': panel.id,
+    };
     return makeButton(engine.name, () => choose(engine.name), 'sl-engine', about);
   }
 
   onValue(part, value => {
-    find('.sl-production').hidden = !value;                  // before a sweep has run
+    find('.sl-production').hidden = !value; // before a sweep has run
     if (!value) return;
     const state = JSON.parse(value);
     lead.textContent = state.lead;
@@ -45,7 +56,8 @@ export function mount(part) {
   });
 
   tabs.addEventListener('keydown', event => {
-    const here = engines.findIndex(engine => engine.name === current), count = engines.length;
+    const here = engines.findIndex(engine => engine.name === current),
+      count = engines.length;
     const next = { ArrowRight: here + 1, ArrowLeft: here - 1, Home: 0, End: count - 1 }[event.key];
     if (next === undefined) return;
     event.preventDefault();

@@ -4,14 +4,18 @@ import { setText } from '../lib/dom.js';
 
 export function mount({ element, trigger }) {
   const EVERY = 2000;
-  const box = element.querySelector('.sl-engine-status'), words = element.querySelector('.sl-engine-status-words');
-  let engine = { kind: 'asleep', text: '' }, settled = false;
-  let place = null;   // the runs ahead of this visitor's; 0 while it runs, null without a run
+  const box = element.querySelector('.sl-engine-status'),
+    words = element.querySelector('.sl-engine-status-words');
+  let engine = { kind: 'asleep', text: '' },
+    settled = false;
+  let place = null; // the runs ahead of this visitor's; 0 while it runs, null without a run
 
   function draw() {
-    const shown = place ? { kind: 'waiting', text: `Your place in the queue: ${place + 1}` }
-      : place === 0 && engine.kind === 'busy' ? { ...engine, text: `${engine.text}: your run` }
-      : engine;
+    const shown = place
+      ? { kind: 'waiting', text: `Your place in the queue: ${place + 1}` }
+      : place === 0 && engine.kind === 'busy'
+        ? { ...engine, text: `${engine.text}: your run` }
+        : engine;
     box.dataset.kind = shown.kind;
     box.hidden = !shown.text;
     // A percentage that counts up is not read aloud.
@@ -41,11 +45,14 @@ export function mount({ element, trigger }) {
     setTimeout(poll, EVERY);
   }
 
-  document.addEventListener('speclens-place', event => {   // sent by notice.js
+  document.addEventListener('speclens-place', event => {
+    // sent by notice.js
     place = event.detail;
     draw();
   });
-  document.addEventListener('visibilitychange', () => { if (!document.hidden) draw(); });
+  document.addEventListener('visibilitychange', () => {
+    if (!document.hidden) draw();
+  });
   draw();
   poll();
 }

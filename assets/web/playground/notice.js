@@ -4,7 +4,9 @@ import { makeHeartbeat } from '../lib/heartbeat.js';
 import { makeNotice } from '../lib/notice_box.js';
 
 export function mount(part) {
-  const box = part.element.querySelector('.sl-notice'), expectValues = makeHeartbeat(part), show = makeNotice(box);
+  const box = part.element.querySelector('.sl-notice'),
+    expectValues = makeHeartbeat(part),
+    show = makeNotice(box);
 
   // The results begin below the notice.
   function bringIntoSight() {
@@ -12,7 +14,8 @@ export function mount(part) {
   }
 
   onValue(part, value => {
-    const status = JSON.parse(value || '{}'), isProgress = status.kind === 'progress';
+    const status = JSON.parse(value || '{}'),
+      isProgress = status.kind === 'progress';
     if (isProgress && box.dataset.kind !== status.kind) bringIntoSight();
     show(status);
     if (value) expectValues(isProgress);

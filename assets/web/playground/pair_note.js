@@ -3,7 +3,8 @@ import { onValue, setText } from '../lib/dom.js';
 
 export function mount(part) {
   const { element } = part;
-  const note = element.querySelector('.sl-pair-note'), name = element.querySelector('.sl-pair-name');
+  const note = element.querySelector('.sl-pair-note'),
+    name = element.querySelector('.sl-pair-name');
 
   // Hidden from screen readers, which read the full name from its field.
   function fitName() {
@@ -17,7 +18,7 @@ export function mount(part) {
     note.hidden = !text;
     setText(note, text);
     name.textContent = title;
-    requestAnimationFrame(fitName);          // after the field has the name
+    requestAnimationFrame(fitName); // after the field has the name
   });
   window.addEventListener('resize', fitName);
 }

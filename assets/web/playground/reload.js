@@ -2,7 +2,11 @@
 const KEY = 'speclens-run';
 
 export function rememberRun(key) {
-  try { sessionStorage.setItem(KEY, key); } catch { /* not allowed here */ }
+  try {
+    sessionStorage.setItem(KEY, key);
+  } catch {
+    /* not allowed here */
+  }
 }
 
 // Its key; null on a page that was not reloaded, or has not run anything. Another page that this tab opens, such as a
@@ -11,7 +15,9 @@ export function reloadedRun() {
   try {
     if (!isReload()) sessionStorage.removeItem(KEY);
     return sessionStorage.getItem(KEY);
-  } catch { return null; }
+  } catch {
+    return null;
+  }
 }
 
 export const isReload = () => performance.getEntriesByType('navigation')[0]?.type === 'reload';

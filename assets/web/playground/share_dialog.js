@@ -1,6 +1,7 @@
 // Makes share links, hides controls, and presents. The server reads a link (link_handlers); unknown names do nothing.
-import { onValue } from '../lib/dom.js';
+
 import { copyText } from '../lib/copy_button.js';
+import { onValue } from '../lib/dom.js';
 import { listenForDrawer } from './drawer.js';
 import { listenForPrompt } from './prompt.js';
 import { isReload, reloadedRun, rememberRun } from './reload.js';
@@ -8,14 +9,23 @@ import { makeUrlQuery } from './url_query.js';
 
 export function mount(part) {
   const { element, trigger } = part;
-  const find = selector => element.querySelector(selector), all = selector => [...element.querySelectorAll(selector)];
-  const dialog = find('.sl-share'), field = find('#sl-share-link'), message = find('.sl-share-said');
-  const copy = find('[data-share="copy"]'), presenting = find('[data-share="present"]'), reveal = find('[data-share="show"]');
-  const ticks = all('[name="hide"]'), names = ticks.map(tick => tick.value), present = find('[name="present"]');
+  const find = selector => element.querySelector(selector),
+    all = selector => [...element.querySelectorAll(selector)];
+  const dialog = find('.sl-share'),
+    field = find('#sl-share-link'),
+    message = find('.sl-share-said');
+  const copy = find('[data-share="copy"]'),
+    presenting = find('[data-share="present"]'),
+    reveal = find('[data-share="show"]');
+  const ticks = all('[name="hide"]'),
+    names = ticks.map(tick => tick.value),
+    present = find('[name="present"]');
   const address = makeUrlQuery(names);
   const TYPING_HERE = 'input:not([type="range"]), textarea, select, [contenteditable="true"], [role="listbox"], dialog';
-  const IN_FRONT = 'dialog[open], [data-chosen="locked"], #drawer.sl-open';    // what Escape closes or lets go first
-  let query = '', hidden = [], openedPresenting = false;
+  const IN_FRONT = 'dialog[open], [data-chosen="locked"], #drawer.sl-open'; // what Escape closes or lets go first
+  let query = '',
+    hidden = [],
+    openedPresenting = false;
 
   // ── hiding: by a style sheet, because gradio may draw its controls anew at any time ──
   const sheet = new CSSStyleSheet();
@@ -25,8 +35,8 @@ export function mount(part) {
     hidden = names.filter(name => listed.includes(name));
     const selectors = hidden.map(name => `#${name}`);
     if (hidden.includes('seed')) selectors.push('#dice');
-    if (hidden.length) selectors.push('#reset');                   // it would also reset hidden controls
-    if (selectors.length) selectors.push(`:is(#quick, #drawer) .form:not(:has(> :not(${selectors.join(', ')})))`);   // gradio's frame around only hidden ones
+    if (hidden.length) selectors.push('#reset'); // it would also reset hidden controls
+    if (selectors.length) selectors.push(`:is(#quick, #drawer) .form:not(:has(> :not(${selectors.join(', ')})))`); // gradio's frame around only hidden ones
     sheet.replaceSync(selectors.map(selector => `${selector} { display: none !important; }`).join('\n'));
     for (const tick of ticks) tick.checked = hidden.includes(tick.value);
     reveal.hidden = !hidden.length;
@@ -37,7 +47,7 @@ export function mount(part) {
     document.body.classList.toggle('sl-present', on);
     presenting.setAttribute('aria-pressed', on);
     presenting.textContent = on ? 'Leave presentation' : 'Present';
-    window.dispatchEvent(new Event('resize'));                // charts measure themselves again
+    window.dispatchEvent(new Event('resize')); // charts measure themselves again
   }
   const toggle = () => show(!document.body.classList.contains('sl-present'));
 
@@ -50,11 +60,19 @@ export function mount(part) {
 
   // Escape first closes a dialog or lets a locked token go, then leaves; what another tab holds does not count. Before the
   // player, which takes every Escape.
-  document.addEventListener('keydown', event => {
-    if (event.key !== 'Escape' || !element.isConnected || !document.body.classList.contains('sl-present')) return;
-    if (event.target.closest?.(TYPING_HERE) || [...document.querySelectorAll(IN_FRONT)].some(node => node.checkVisibility())) return;
-    show(false);
-  }, { capture: true });
+  document.addEventListener(
+    'keydown',
+    event => {
+      if (event.key !== 'Escape' || !element.isConnected || !document.body.classList.contains('sl-present')) return;
+      if (
+        event.target.closest?.(TYPING_HERE) ||
+        [...document.querySelectorAll(IN_FRONT)].some(node => node.checkVisibility())
+      )
+        return;
+      show(false);
+    },
+    { capture: true },
+  );
 
   // ── the link ──
   const chosen = () => ticks.filter(tick => tick.checked).map(tick => tick.value);
@@ -66,7 +84,10 @@ export function mount(part) {
   }
 
   async function copyLink() {
-    message.textContent = `${await copyText(field.value, () => { field.focus(); field.select(); })}.`;
+    message.textContent = `${await copyText(field.value, () => {
+      field.focus();
+      field.select();
+    })}.`;
   }
 
   const actions = {
@@ -76,11 +97,19 @@ export function mount(part) {
       dialog.showModal();
       trigger('asked');
     },
-    present: toggle, copy: copyLink, close: () => dialog.close(),
-    show() { hide([]); write(); },
+    present: toggle,
+    copy: copyLink,
+    close: () => dialog.close(),
+    show() {
+      hide([]);
+      write();
+    },
   };
   element.addEventListener('click', event => actions[event.target.closest('[data-share]')?.dataset.share]?.());
-  for (const tick of [...ticks, present]) tick.addEventListener('change', () => { if (!copy.disabled) write(); });
+  for (const tick of [...ticks, present])
+    tick.addEventListener('change', () => {
+      if (!copy.disabled) write();
+    });
 
   // ── values from the server ──
   onValue(part, value => {
@@ -90,7 +119,10 @@ export function mount(part) {
       present.checked = openedPresenting = news.present;
       if (news.present) show(true);
     }
-    if (news.link !== undefined) { query = news.link; write(news.problem); }
+    if (news.link !== undefined) {
+      query = news.link;
+      write(news.problem);
+    }
     if (news.run) rememberRun(news.run);
     if (news.resumed) trigger('resumed');
     if (news.address !== undefined) address.show(news.address, hidden, openedPresenting);

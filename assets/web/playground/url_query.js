@@ -17,7 +17,9 @@ export function makeUrlQuery(names) {
     const search = query ? `?${query}` : '';
     try {
       history.replaceState(history.state, '', location.pathname + search + location.hash);
-    } catch { return; }            // too many changes for the browser, or a page without an address
+    } catch {
+      return;
+    } // too many changes for the browser, or a page without an address
     // On a hosted Space the page is in a frame, and the address bar belongs to the page around it.
     if (window.parent !== window && location.hostname.endsWith('.hf.space')) {
       window.parent.postMessage({ queryString: query, hash: '' }, 'https://huggingface.co');
@@ -26,7 +28,8 @@ export function makeUrlQuery(names) {
 
   return {
     asks: () => [...new URLSearchParams(location.search).keys()].some(name => ours.has(name)),
-    link: (query, hide, present) => `${location.origin}${location.pathname}?${joined([query, view(hide, present)])}`.replace(/\?$/, ''),
+    link: (query, hide, present) =>
+      `${location.origin}${location.pathname}?${joined([query, view(hide, present)])}`.replace(/\?$/, ''),
     show: (query, hide, present) => write(joined([others(), query, view(hide, present)])),
   };
 }

@@ -86,7 +86,7 @@ def test_only_exactly_the_same_settings_are_the_same_run():
     assert len(worker.runs) == 2 * len(configs)
 
 
-def test_a_request_for_a_run_alone_never_joins_an_equal_one_that_may_share_its_passes():
+def test_run_alone_never_joins_an_equal_one_that_may_share_passes():
     worker, service = served(step=0.02)
     sharing = Visitor(service, "sharing", asked(), may_share=True)
     wait_for(lambda: len(worker.jobs) == 1)
@@ -133,7 +133,7 @@ def test_stop_counts_before_there_is_a_job_to_stop():
     ("failure", "words"), [(Unavailable("The weights are damaged; fetch them again."), "damaged"),
                            (ZeroDivisionError("oh"), "stumbled")]
 )  # fmt: skip
-def test_a_failure_or_a_bug_reaches_every_visitor_who_waits_and_the_next_run_works(failure, words):
+def test_failure_reaches_every_waiting_visitor_and_the_next_run_works(failure, words):
     worker, service = served(step=0.05, fail=failure)
     crowd = [Visitor(service, name, asked()) for name in "ab"]
     for visitor in crowd:
@@ -254,7 +254,7 @@ def with_weights(service, monkeypatch, wait=60.0, draw=0.0) -> None:
 
 
 @pytest.mark.parametrize("has_visitor", [True, False])
-def test_the_model_is_loaded_once_the_first_page_stands_or_without_a_visitor(monkeypatch, has_visitor):
+def test_model_is_loaded_once_a_page_is_open_or_without_a_visitor(monkeypatch, has_visitor):
     worker, service = served(load=0.4)
     with_weights(service, monkeypatch, wait=60.0 if has_visitor else 0.3)
     time.sleep(0.2)
@@ -278,7 +278,7 @@ def test_a_run_during_the_warm_up_is_next_and_shows_the_loading(monkeypatch):
 
 
 @pytest.mark.parametrize(("load", "draw"), [(0.5, 0.2), (0, 0.5)])
-def test_a_run_that_is_quicker_loads_what_it_needs_and_nothing_is_loaded_again(monkeypatch, load, draw):
+def test_early_run_loads_what_it_needs_and_nothing_is_loaded_twice(monkeypatch, load, draw):
     worker, service = served(load=load)
     with_weights(service, monkeypatch, draw=draw)
     Visitor(service, "a", asked(tokens=8)).join(20)

@@ -50,7 +50,7 @@ def test_the_columns_become_requests():
     assert len(parse_form(compare_form(shown=2))) == 2
 
 
-def test_a_lossy_column_is_marked_in_the_grid_the_table_the_sentence_and_the_files():
+def test_lossy_column_is_marked_in_grid_table_sentence_and_files():
     own = {1: {"acceptance": "typical", "temperature": 0.8}, 2: {"acceptance": "typical"}}
     state = PageState()
     screens = run(page(), state=state, own=own)

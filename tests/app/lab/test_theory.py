@@ -64,7 +64,7 @@ def test_a_run_and_its_baseline_become_a_point():
 
 
 @pytest.mark.parametrize("method", ["medusa", "lookahead", "auto"])
-def test_a_run_whose_rounds_the_curves_do_not_describe_has_no_place_on_them(method):
+def test_curves_leave_out_a_run_whose_rounds_they_do_not_describe(method):
     run = recorded()
     if method == "medusa":
         run = replace(run, started=replace(run.started, config=run.started.config | {"method": method}))
@@ -109,7 +109,7 @@ def test_points_come_with_the_costs_their_curves_are_drawn_from():
     assert odd["v"] == {"1": 1.0, "2": 1.0} and "busy" in odd["where"], "no pass takes half the time of a plain one"
 
 
-def test_other_programs_are_said_below_points_that_were_stopped_before_their_end():
+def test_stopped_points_report_other_programs():
     shared = PairedRun(Sample(*[1] * 6, busy=0.5), Sample(*[1] * 6))
     assert "Other programs took 50%" in view.points_table(points(replace(point(0.8, 2, 1.4), turns=(shared,))))
 
@@ -172,7 +172,7 @@ def test_a_point_that_cannot_be_is_shown_nowhere():
     assert "3.2" not in shown and "noise" in shown and "Measure again" in view.summary(points(wrong))
 
 
-def test_more_points_and_repeats_go_on_from_those_there_are_and_other_settings_do_not(engine):
+def test_more_points_and_repeats_continue_but_other_settings_do_not(engine):
     worker, state = WorkingWorker(engine), PageState()
     handlers = TheoryHandlers(Service(FakeEngine(worker), Limits()))
 

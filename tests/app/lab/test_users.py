@@ -61,7 +61,7 @@ def figures(context=SHORT, methods=("lm",), rows_=ROWS, costs=COSTS) -> dict:
     return json.loads(view.drawn(rows_, context, methods, costs))["figures"]
 
 
-def test_the_price_of_a_drafted_token_rises_with_users_until_it_is_dearer_than_its_chance():
+def test_price_of_a_draft_rises_with_users_above_its_chance():
     figure = figures()["users-price"]
     needs, alpha, cross = figure["data"]
     assert needs["y"][0] == pytest.approx(0.2) and needs["y"] == sorted(needs["y"]) and alpha["y"] == [0.5, 0.5]
@@ -83,13 +83,13 @@ def test_the_table_marks_the_fastest_with_as_many_users():
     assert not any(mark for r in json.loads(view.table(once, ("lm",), SHORT))["rows"] for _, mark in r)
 
 
-def test_a_point_that_cannot_be_is_marked_as_noise_and_left_out_of_the_lines():
+def test_impossible_point_is_marked_as_noise_and_left_out_of_lines():
     wrong = row(1, "lm", 22.1, 2.21, tau=1.4, low=2.0, high=2.4, busy=0.45)
     rows_ = {SHORT: (wrong, row(1, "none", 10.0), row(4, "lm", 25.0, 1.25, tau=1.5), row(4, "none", 20.0))}
     shown = view.drawn(rows_, SHORT, ("lm",), COSTS) + view.table(rows_[SHORT], ("lm",), SHORT)
     shown += view.finding(rows_[SHORT], ("lm",))
     assert "2.21" not in shown and "22.1" not in shown and "noise" in shown
-    assert "Measure again beside" in shown and "Other programs took 45% of the processor" in shown
+    assert "Press Measure again" in shown and "Other programs took 45% of the processor" in shown
 
 
 @pytest.mark.parametrize(

@@ -158,7 +158,7 @@ def test_opening_fills_the_controls_and_runs_nothing(sharing):
     assert sharing.service.engine.worker.jobs == []
 
 
-def test_the_controls_begin_with_the_recorded_run_and_a_link_of_settings_resets_them(sharing):
+def test_controls_begin_with_the_recorded_run_and_links_reset_them(sharing):
     specs = startup_run.controls(sharing.service)
     run, _ = startup_run.recorded()
     assert settings({name: spec.default for name, spec in specs.items()}) == request_of(run)

@@ -260,7 +260,7 @@ def test_the_status_ends_with_what_the_run_has_to_say_of_itself(monkeypatch):
         handlers.presses.clear()
 
 
-def test_a_stop_before_the_newest_press_streams_holds_though_the_stream_of_a_press_before_it_comes_late():
+def test_stop_applies_to_a_press_whose_stream_starts_late():
     worker = FakeWorker(step=0.05)
     handlers, press = page(worker), RunPress()
     streams = [handlers.run(visitor(), press, *form(tokens=500)) for _ in range(2) if handlers.begin(visitor(), press)]
@@ -271,7 +271,7 @@ def test_a_stop_before_the_newest_press_streams_holds_though_the_stream_of_a_pre
     assert worker.runs == []
 
 
-def test_a_replaced_run_has_ended_before_the_next_one_shows_its_first_value():
+def test_replaced_run_ends_before_the_next_one_shows_a_value():
     """Because Gradio sends a stream's last value again at its end."""
     handlers, press, shown = page(FakeWorker(step=0.05)), RunPress(), []
     handlers.begin(visitor(), press)
@@ -285,7 +285,7 @@ def test_a_replaced_run_has_ended_before_the_next_one_shows_its_first_value():
     stream.join()
 
 
-def test_a_stop_ends_the_run_on_this_page_where_it_goes_on_for_another_visitor():
+def test_stop_ends_a_run_here_that_continues_for_another_visitor():
     worker = FakeWorker(step=0.05)
     handlers, other = page(worker), []
     for last in pressed(handlers, tokens=60):
@@ -329,20 +329,20 @@ def two_at_once(handlers) -> list[list[Screen]]:
     return list(seen.values())
 
 
-def test_a_run_beside_another_has_no_speedup_and_is_measured_alone_on_request():
+def test_shared_run_has_no_speedup_until_it_is_measured_alone():
     worker = FakeWorker(step=0.02, together_at_most=4)
     handlers = page(worker)
     for screens in two_at_once(handlers):
         numbers, session = line(screens[-1], "numbers"), screens[-1].session
         assert session.trace.others == 1 and session.baseline is None and session.trace.finished.reason == "length"
-        assert numbers["alone"] is True and not numbers["measuring"]
+        assert numbers["shared"] is True and not numbers["measuring"]
         assert numbers["tiles"]["speedup"] == ["No speedup", "ran beside 1 other run"]
         assert said(screens[-1])["text"].startswith("1 other run shared the model") and "×" not in screens[-1].stage
         assert numbers["tiles"]["tau"][0] != "–", "needs no clock"
     handlers.begin(visitor("a"), handlers.presses["a"])
     *_, last = handlers.run_alone(visitor("a"), handlers.presses["a"], session)
     numbers = line(Screen(last), "numbers")
-    assert numbers["tiles"]["speedup"][0].endswith("×") and "alone" not in numbers
+    assert numbers["tiles"]["speedup"][0].endswith("×") and "shared" not in numbers
     assert handlers.presses["a"].session.trace.started.config["seed"] == ord("b"), "the run on the stage"
     worker.step = 0
     later = press_run(handlers, "c", seed=ord("a"))[-1].session
@@ -359,7 +359,7 @@ def test_limits_come_from_the_environment_and_survive_typos(monkeypatch):
     assert Limits.from_env().fetch is False, "a stranger's choice must not fill a hosted page's disk"
 
 
-def test_the_page_is_built_without_gradio_phoning_or_templates_meeting_text():
+def test_page_is_built_without_requests_and_without_templates_of_text():
     service = Service(FakeEngine(), Limits())
     demo = build(service)
     assert demo.analytics_enabled is False

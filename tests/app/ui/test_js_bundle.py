@@ -32,7 +32,7 @@ def joined(tmp_path):
         ("import { back } from './circle.js';", "circle.js:1: a.js → circle.js → a.js is a circle"),
     ],
 )
-def test_another_form_a_missing_name_and_a_circle_are_refused_with_file_and_line(joined, module, problem):
+def test_joiner_refuses_unknown_forms_and_circles_with_file_and_line(joined, module, problem):
     circle = "import { a } from './a.js';\nexport const back = a;\n"
     with pytest.raises(ValueError) as refused:
         joined({"a.js": f"{module}\n", "b.js": ONE, "circle.js": circle})
@@ -44,3 +44,9 @@ def test_every_module_belongs_to_a_part_or_to_a_file_of_its_own():
     starts = [f"{path}.js" for path in PARTS.values()] + [name for name in files if name.startswith("offline/")]
     code = bundle(*starts)
     assert [name for name in files if f"modules['{name}'] = " not in code] == []
+
+
+def test_joined_script_leaves_out_comments_and_indentation(joined):
+    code = "// Says it.\nexport function say() {\n  const at = 'https://a.b // c';  // its place\n  return at;\n}\n"
+    script = joined({"a.js": code})
+    assert "{\nfunction say() {\nconst at = 'https://a.b // c';\nreturn at;\n}\n" in script

@@ -50,7 +50,7 @@ def parting(trace: Trace, position: int, gap: float | None) -> Trace:
     return replace(trace, rounds=tuple(rounds))
 
 
-def test_every_chart_of_a_finished_race_has_data_and_says_it_in_words_and_plain_decoding_has_its_own(run, plain):
+def test_every_chart_of_a_finished_race_has_data_and_a_sentence(run, plain):
     found = drawn(charts.complete(run, plain))
     assert set(found) == NAMES | OF_TREES
     for name, figure in found.items():

@@ -82,7 +82,7 @@ def test_predictions_by_costs_that_dip_stay_below_their_bounds(run, alpha):
     assert "busy" in predictions.scoring(clocked(run, 1.0), None).note
 
 
-def test_a_best_length_is_starred_only_where_the_spread_of_alpha_and_costs_leaves_one(run):
+def test_best_length_has_a_star_only_where_the_spread_leaves_one(run):
     numbers = compute_metrics(run)
     sure = replace(run, started=replace(run.started, costs=CostModel(0.6, {1: 1.0, 2: 1.3, 16: 9.0}, 256, 0.03)))
     tight = replace(numbers, alpha=replace(numbers.alpha, value=0.95, low=0.945, high=0.955))

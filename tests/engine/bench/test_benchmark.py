@@ -160,7 +160,7 @@ def test_every_system_has_rows_with_real_numbers(engine):
     assert saved["environment"]["precision"] == "fp32" and saved["environment"]["prompts"]["run"] == 3
 
 
-def test_an_interrupted_comparison_keeps_the_prompts_that_every_system_finished(engine):
+def test_interrupted_comparison_keeps_prompts_that_all_finished(engine):
     def stop_at_five(fraction, note):
         if note.startswith("turn 5"):  # of the third prompt, the first of two repeats
             raise KeyboardInterrupt
@@ -188,7 +188,7 @@ def test_transformers_assistant_is_given_both_tokenizers_where_they_differ(tmp_p
     assert all(r["differs"] == 0 for r in comparison.report()["rows"])
 
 
-def test_a_system_or_prompt_that_cannot_run_is_refused_before_anything_runs(engine):
+def test_impossible_system_or_prompt_is_refused_before_any_run(engine):
     for name, prompts, words in (
         ("nonsense", PROMPTS, "cannot be measured"), ("none:", PROMPTS, "cannot be measured"),
         ("ngram", [Prompt("x" * 600, "long")], "attends to"),

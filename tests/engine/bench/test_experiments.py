@@ -47,7 +47,7 @@ def test_the_right_rules_are_not(method):
     assert test.draws.tested > test.draws.accepted > 0 or method == "ngram"
 
 
-def test_p_values_are_those_of_the_chi_squared_law_and_what_cannot_happen_is_proof():
+def test_p_values_equal_the_chi_squared_law():
     assert chi_squared({(0,): 9, (1,): 1}, {(0,): 10.0}) == (float("inf"), 1)
     assert judge({(0,): 1.0}, Draws(Counter({(1,): 1}), 0, 0)).p_value == 0.0
     assert judge({(0,): 1.0}, Draws(Counter({(0,): 5}), 0, 0)).lossless
@@ -101,7 +101,7 @@ def turns(measured: Sweep) -> dict:
     return measured.benchmark.samples
 
 
-def test_a_sweep_measures_every_setting_on_every_text_in_an_order_that_rotates(engine):
+def test_sweep_measures_every_setting_on_every_text_in_rotation(engine):
     measured, notes = sweep(engine), []
     assert measured.run(lambda fraction, message: notes.append((fraction, message)))
     assert len(turns(measured)) == 6 and notes[-1] == (1.0, "turn 6 of 6: chat, temperature 1")

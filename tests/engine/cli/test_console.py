@@ -80,7 +80,9 @@ def test_a_slowdown_is_said_with_its_largest_cost():
     text = console.verdict(Speedup(0.6), slow, plain)
     assert text.startswith("Slower here: 0.60×") and "largest extra cost was drafting: 300.0 ms" in text
     for speedup, words in (
-        (Speedup(1.4), "Faster here: 1.40×"), (Speedup(1.02), "About as fast"), (Speedup(2.2, ceiling=1.6), "Noise"),
+        (Speedup(1.4), "Faster here: 1.40×"), (Speedup(1.02), "About as fast"),
+        (Speedup(1.3, 0.8, 2.1), "No certain difference: 1.30×"),
+        (Speedup(2.2, ceiling=1.6), "Noise: this is faster than"),
         (None, "Too few tokens"),
     ):  # fmt: skip
         assert console.verdict(speedup, ours, plain).startswith(words)

@@ -122,7 +122,7 @@ def test_pairs_lists_everything():
         assert re.search(r"(yes|no) +(ready|to fetch|damaged)", line)
 
 
-def test_pairs_and_a_run_say_what_works_by_translation_and_what_cannot_be_translated(tiny_pair, tmp_path):
+def test_pairs_report_what_works_by_translation(tiny_pair, tmp_path):
     target = tiny_pair.partition("+")[0]
     for name, tokenizer in (("pieces", sentence_piece()), ("nothing", letters(*"αβγ"))):
         model_folder(tmp_path / name, tokenizer=tokenizer, template=None, vocab_size=400)

@@ -56,7 +56,7 @@ def shape_of(slope: float, c: float = 0.02) -> Worthwhile:
     return AdaptiveGamma(c, {1: 1.0, 2: 1.0 + slope}, priors).tree_shape()
 
 
-def test_siblings_are_drawn_where_rows_are_cheap_and_a_chain_where_they_are_not():
+def test_siblings_are_drawn_where_rows_are_cheap_and_a_chain_elsewhere():
     chain, tree = grown(shape_of(0.2, c=0.0), seed=0)[1], grown(shape_of(0.01), seed=0)[1]
     assert chain == tuple(range(len(chain))) and 0 < len(chain) < 4
     assert len(tree) > 8 and len({*tree}) < len(tree) and grown(shape_of(3.0), seed=0)[1] == ()

@@ -61,14 +61,14 @@ def test_a_full_window_becomes_n_grams_and_drops_its_lowest_level():
     assert len(drafter.levels[0]) == 2 and drafter._window_at == 6
 
 
-def test_n_grams_that_begin_alike_share_their_nodes_and_the_latest_is_tried_first():
+def test_n_grams_share_nodes_and_the_latest_is_tried_first():
     drafter = started([1, 2, 3, 1, 2, 4, 1, 5, 5, 1], window=1, ngram=3, guesses=2)
     draft = drafter.propose([1, 2, 3, 1, 2, 4, 1, 5, 5, 1], 16, 0)
     assert draft.tokens.tolist()[:-1] == [5, 5, 2, 4] and draft.parents == (0, 1, 0, 3, 0), "two of three, G = 2"
     assert drafter.propose([1, 2, 3, 1, 2, 4, 1, 5, 5, 1], 1, 0).tokens.tolist()[:-1] == [5, 2]
 
 
-def test_where_the_cache_ends_the_window_is_cut_and_learns_nothing_and_a_hidden_prompt_fills_none():
+def test_window_is_cut_and_learns_nothing_where_the_cache_ends():
     drafter = started(PROMPT, capacity=len(PROMPT) + 4)
     before = drafter.levels
     assert len(a_round(drafter, PROMPT)) == 3 and drafter.levels == before

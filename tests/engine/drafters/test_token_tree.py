@@ -57,7 +57,7 @@ def shape_of(v, c=0.03, most=64) -> Worthwhile:
     return policy.tree_shape()
 
 
-def test_a_tree_grows_where_rows_are_cheap_and_is_a_chain_where_they_are_not():
+def test_tree_grows_where_rows_are_cheap_and_is_a_chain_elsewhere():
     chain, tree = grown(shape_of(STEEP, c=0.0)), grown(shape_of(FLAT))
     assert chain[1] == tuple(range(len(chain[1]))) and 0 < len(chain[1]) < 4
     assert len(tree[1]) > 10 and len(set(tree[1])) < len(tree[1])

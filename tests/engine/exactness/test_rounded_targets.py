@@ -72,7 +72,7 @@ def own_law(engine, prompt: list[int], sampling) -> dict:
 
 
 @pytest.mark.parametrize("acceptance", ["token", pytest.param("block", marks=pytest.mark.slow)])
-def test_sampled_output_keeps_the_rounded_targets_law_and_not_that_of_whole_weights(engines, pair, acceptance):
+def test_sampled_output_keeps_the_rounded_targets_law(engines, pair, acceptance):
     """The second shows that the first could tell a target from its rounded copy."""
     asked = {"gamma": 3, "max_new_tokens": 3, "sampling": SAMPLING, "acceptance": acceptance, "trace": False}
     runs = [run(engines["lm"], "lm", seed=seed, **asked) for seed in range(RUNS)]

@@ -72,7 +72,7 @@ UNSTEADY = [
 
 
 @pytest.mark.parametrize("busy", UNSTEADY)
-def test_an_unsteady_measurement_serves_but_is_neither_kept_nor_believed_where_it_was(tmp_path, busy):
+def test_unsteady_measurement_serves_but_is_not_kept(tmp_path, busy):
     assert calibration.cached(tmp_path, {}, lambda: busy) == busy and not list(tmp_path.iterdir())
     right = CostModel(0.25, {1: 1.0, 2: 1.1}, 256, 0.03, 0.01)
     calibration.cached(tmp_path, {}, lambda: right)

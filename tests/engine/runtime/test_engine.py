@@ -54,7 +54,7 @@ def test_padded_vocabularies_of_different_sizes_fit(pairs, target, draft, temper
 
 
 @pytest.mark.parametrize("method", ["none", "ngram", "lm"])
-def test_a_branch_goes_on_from_the_given_tokens_and_its_baseline_begins_with_them(pairs, engine, method):
+def test_branch_and_its_baseline_begin_with_the_given_tokens(pairs, engine, method):
     """With the tokens that were there, at the end of a round: the rest of the run. With another one: generate's."""
     sampled = {"temperature": 1.0, "seed": 4, "max_new_tokens": 24}
     first = run(engine, method, **sampled)

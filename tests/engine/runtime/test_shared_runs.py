@@ -58,7 +58,7 @@ def test_jobs_join_between_passes_and_leave_when_they_end(worker):
     assert max(event.rows for event in rounds(first)) == 3 == first.sharing_jobs + 1
 
 
-def test_a_job_alone_is_measured_but_no_baseline_begins_beside_others_and_one_under_way_is_given_up(worker):
+def test_baseline_runs_only_while_its_job_is_alone(worker):
     alone = both(worker, "tokens", 5)
     rest(alone)
     assert ends(alone) == {"run": "length", "baseline": "length"} and alone.sharing_jobs == 0
@@ -77,7 +77,7 @@ def test_a_job_alone_is_measured_but_no_baseline_begins_beside_others_and_one_un
     assert ends(second) == {"run": "length"}
 
 
-def test_a_job_that_may_not_share_waits_for_the_others_and_holds_back_those_behind_it(worker):
+def test_job_that_may_not_share_waits_and_holds_back_later_ones(worker):
     first = one(worker)
     has_begun(first)
     alone, behind = ask(worker, "wait", tokens=1000), one(worker, "tokens", 3)
@@ -153,7 +153,7 @@ def test_an_error_and_the_limit_of_time_end_their_own_job_only(worker):
         goes_on(first)
     late = one(worker, seconds=0.1)
     rest(late)
-    assert late.is_late and not first.is_late and ends(late) == {"run": "cancelled"}
+    assert late.timed_out and not first.timed_out and ends(late) == {"run": "cancelled"}
     goes_on(first)
     first.cancel()
 

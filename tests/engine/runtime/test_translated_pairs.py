@@ -45,7 +45,7 @@ PAIRS = [("bytes", "pieces"), ("pieces", "bytes"), ("bytes", "pieces-gpt2"), ("p
 
 
 @pytest.mark.parametrize(("target", "draft"), PAIRS)
-def test_greedy_text_is_the_target_s_own_and_a_run_is_repeated_from_its_trace(unlike, target, draft):
+def test_greedy_text_equals_the_targets_and_repeats_from_its_trace(unlike, target, draft):
     made = engine(unlike, target, draft)
     for prompt, gamma in (("the cat, naïve 🙂 sat", 4), ("the cat, naïve 🙂 sat", "auto"), ("日本", 4)):
         whole = run(made, "lm", gamma=gamma, max_new_tokens=24, prompt=prompt)

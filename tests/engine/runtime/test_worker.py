@@ -64,7 +64,7 @@ def worker(worker_with):
     return found
 
 
-def test_reading_returns_what_there_is_at_once_and_a_cancelled_run_ends_within_a_round(worker):
+def test_reading_returns_at_once_and_a_cancelled_run_ends_in_a_round(worker):
     job = ask(worker, "wait", tokens=1000)
     wait_for(lambda: worker.made and worker.made[0].rounds_seen > 2)
     entries, _, is_done = job.read()
@@ -154,9 +154,9 @@ def test_the_time_limit_counts_from_the_first_event(worker_with):
 
     worker = worker_with(load)
     job = ask(worker, seconds=0.15)
-    assert len(rest(job)) == 7 and not job.is_late, "loading does not count"
+    assert len(rest(job)) == 7 and not job.timed_out, "loading does not count"
     slow = ask(worker, "wait", tokens=1000, seconds=0.15)
-    assert slow.wait(5) and slow.is_late and rest(slow)[-1].reason == "cancelled"
+    assert slow.wait(5) and slow.timed_out and rest(slow)[-1].reason == "cancelled"
 
 
 def test_first_come_first_served_with_places(worker):
@@ -243,7 +243,7 @@ def test_close_from_another_thread_ends_everything(worker):
         ask(worker)
 
 
-def test_another_pair_or_precision_replaces_what_is_loaded_even_if_it_fails_to_load(worker):
+def test_another_pair_replaces_the_loaded_one_even_if_it_fails(worker):
     for pair, precision in (("a", "auto"), ("a", "fp32"), ("b", "auto"), ("b", "bf16"), ("b", "bf16"), ("a", "auto")):
         rest(worker.submit([("run", RunConfig("tokens", pair=pair, max_new_tokens=2, precision=precision))]))
     assert [(e.pair.name, e.precision) for e in worker.made] == [

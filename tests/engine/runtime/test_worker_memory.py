@@ -26,9 +26,7 @@ def ask_for(worker, pair, method="none", **settings):
     return worker.submit([("run", request(pair, method, **settings))])
 
 
-def test_caches_are_free_after_a_cancel_and_a_bug_and_a_method_asked_for_later_loads_its_draft(
-    real, pairs, monkeypatch
-):
+def test_caches_are_free_after_a_cancel_and_a_bug(real, pairs, monkeypatch):
     pair = f"{pairs.root / 'target'}+{pairs.root / 'draft'}"
     plain, engine = fold(rest(ask_for(real, pair))), real.engine
     assert not engine.has("lm")

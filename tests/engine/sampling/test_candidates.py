@@ -32,7 +32,7 @@ def test_greedy_words_give_the_verdict_of_whole_rows(seed, parents):
     assert int(ours.last) == int(whole.last) and int(words[ours.closing]) == int(whole.closing)
 
 
-def test_the_gap_is_that_of_the_two_largest_and_without_drafts_one_word_counts():
+def test_gap_is_that_of_the_two_largest_logits():
     logits = torch.randn(7, V)
     two, before = logits.topk(2).values, logits.clone()
     assert torch.equal(gap(logits), two[:, 0] - two[:, 1]) and torch.equal(logits, before)

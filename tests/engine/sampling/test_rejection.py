@@ -139,7 +139,7 @@ def test_nothing_impossible_comes_out(case, drawn):
 
 @quick
 @given(cases())
-def test_drafts_from_the_target_itself_are_kept_and_the_residual_is_what_p_has_more_of(case):
+def test_drafts_from_the_target_itself_are_kept(case):
     p, q, tokens, u, u_closing = case
     verdict = verify_chain(torch.cat([q, q[-1:]]), q, tokens, u, u_closing)
     assert verdict.path.all() and int(verdict.last) == len(tokens) and (verdict.accept == 1).all()

@@ -15,7 +15,7 @@ from engine.sampling.typical import thresholds, verify_typical
 SURE, UNSURE = [0.9, 0.05, 0.05], [0.25, 0.25, 0.5]
 
 
-def test_the_threshold_is_the_smaller_of_epsilon_and_delta_times_exp_of_minus_the_entropy():
+def test_threshold_equals_the_smaller_of_epsilon_and_its_entropy_bound():
     entropy = -(2 * 0.25 * math.log(0.25) + 0.5 * math.log(0.5))
     p = torch.tensor([UNSURE, [1.0, 0.0, 0.0]])
     assert thresholds(p, 1.0, 0.3).tolist() == pytest.approx([0.3 * math.exp(-entropy), 0.3])
@@ -27,7 +27,7 @@ def verdict(rows, tokens, parents=None, u=0.5):
     return verify_typical(p, torch.tensor(tokens), parents, torch.full((len(tokens) + 1,), u), 0.09, 0.3)
 
 
-def test_a_chain_ends_at_the_first_draft_below_its_threshold_and_goes_on_from_p():
+def test_chain_ends_at_the_first_draft_below_its_threshold():
     result = verdict([SURE, UNSURE, SURE, SURE], [0, 2, 1])
     assert result.path.tolist() == [True, True, False] and result.tested.tolist() == [True] * 3
     assert result.last == 2 and result.row.tolist() == pytest.approx(SURE), "p itself, no residual"

@@ -70,7 +70,7 @@ def test_the_order_is_the_one_that_generate_uses():
     assert [type(step) for step in model._get_logits_processor(config, input_ids_seq_length=1)] == expected
 
 
-def test_greedy_is_a_one_hot_row_at_the_first_of_the_largest_and_flat_rows_may_be_beside_peaked_ones():
+def test_greedy_is_one_hot_at_the_first_of_the_largest():
     probs = warp(torch.tensor([[0.0, 3.0, 3.0], [5.0, 1.0, 2.0]]), SamplingParams())
     assert probs.tolist() == [[0, 1, 0], [1, 0, 0]]
     logits = torch.cat([logits_of(2, 5000, 2, 8.0), logits_of(1, 5000, 3, 0.01)])

@@ -12,6 +12,8 @@ import pytest
 from paths import ROOT
 from sample_traces import changed, small
 
+from app.views import charts, lanes, player_feed, run_facts
+from engine.config import ACCEPTANCE, AUTO
 from engine.errors import BadInput
 from engine.trace import trace as traces
 from engine.trace.trace import SCHEMA, from_json, load, save, to_json
@@ -87,12 +89,45 @@ HOSTILE = {
 }  # fmt: skip
 
 
+ANYTHING = [None, True, "soon", "", 0.5, -1, 10**18, [], ["typical"], {}, {"temperature": "hot"}, {"temperature": None},
+            {"window": "wide", "ngram": True}]  # fmt: skip
+SETTINGS = ("method", "gamma", "sampling", "acceptance", "max_new_tokens", "prompt", "lookahead")
+
+
+@pytest.mark.parametrize("value", ANYTHING, ids=repr)
+def test_settings_of_any_json_have_values_of_the_right_type(value):
+    for config in ({}, dict.fromkeys(SETTINGS, value), *({name: value} for name in SETTINGS)):
+        started = from_json(changed("started", "config", to=json.dumps(config))).started
+        assert type(started.method) is type(started.prompt_text) is str
+        assert started.gamma is None or started.gamma == AUTO or type(started.gamma) is int
+        assert isinstance(started.temperature, int | float) and started.is_greedy is (started.temperature == 0)
+        assert started.acceptance in ACCEPTANCE and type(started.is_lossy) is bool
+        assert started.max_new_tokens is None or type(started.max_new_tokens) is int
+        assert all(type(size) is int for size in started.lookahead.values())
+
+
+@pytest.mark.parametrize("value", ANYTHING, ids=repr)
+def test_views_show_a_run_with_settings_of_any_json(value):
+    for name in SETTINGS:
+        run = from_json(changed("started", "config", to=json.dumps({name: value})))
+        player_feed.replay("run", run, run)
+        assert run_facts.facts(run) and charts.complete(run, run) and lanes.note(run, run) is not None
+
+
+def test_settings_of_a_run_are_read_as_they_were_written():
+    config = {"method": "ngram", "gamma": 4, "sampling": {"temperature": 0.7}, "acceptance": "typical",
+              "max_new_tokens": 9, "prompt": "Hi", "lookahead": {"window": 5}}  # fmt: skip
+    run = from_json(changed("started", "config", to=json.dumps(config))).started
+    read = (run.method, run.gamma, run.temperature, run.acceptance, run.max_new_tokens, run.prompt_text, run.lookahead)
+    assert read == ("ngram", 4, 0.7, "typical", 9, "Hi", {"window": 5}) and run.is_lossy and not run.is_greedy
+
+
 @pytest.mark.parametrize("what", HOSTILE)
 def test_a_hostile_trace_ends_in_a_sentence(what):
     refusal(HOSTILE[what])
 
 
-def test_the_sentence_names_the_place_and_what_to_do_and_markup_in_texts_passes_as_text(monkeypatch):
+def test_refusal_names_place_and_remedy_and_markup_passes_as_text(monkeypatch):
     said = "schema version 2, but this SpecLens reads version 1; record the run again"
     assert said in refusal(changed("schema", to="2")) and from_json('{"schema":99,' + BASE[1:]) == small()
     assert "rounds.0.tokens.0.status" in refusal(HOSTILE["an unknown status"])

@@ -11,7 +11,17 @@ from sample_traces import round_, token
 
 from engine.trace import noise
 from engine.trace.events import CHEAPEST, CostModel
-from engine.trace.noise import PLAIN, Speedup, about_machine, ceiling, crowd, fastest, settled, turning, winner
+from engine.trace.noise import (
+    PLAIN,
+    Speedup,
+    about_machine,
+    break_even_bracket,
+    ceiling,
+    fastest,
+    largest_busy_share,
+    monotone_costs,
+    winner,
+)
 from engine.trace.speedup_model import idealised_speedup
 
 COSTS = CostModel(0.1, {1: 1.0, 2: 1.1, 4: 1.3, 8: 1.7}, 256, 0.03, 0.03)
@@ -22,7 +32,7 @@ def costs(spread: float, **v: float) -> CostModel:
     return CostModel(0.2, {int(name[1:]): cost for name, cost in v.items()}, 256, 0.03, spread, {"lm": 0.2})
 
 
-def test_no_speedup_exceeds_its_tokens_a_pass_by_more_than_the_costs_spread():
+def test_speedup_exceeds_tokens_per_pass_by_no_more_than_the_spread():
     assert ceiling(1.4, COSTS) == pytest.approx(1.4 * 1.03)
     assert ceiling(1.4, replace(COSTS, spread=0.9)) == pytest.approx(1.4 / CHEAPEST), "a busy machine explains no gain"
     assert ceiling(1.4, costs(0.02, w1=1.0, w2=0.94, w4=1.2)) == pytest.approx(1.4 / 0.94), "really quicker"
@@ -33,8 +43,10 @@ def test_no_speedup_exceeds_its_tokens_a_pass_by_more_than_the_costs_spread():
 
 @given(st.lists(st.floats(0.3, 3.0), min_size=5, max_size=5), st.floats(0, 1), st.floats(0, 0.99))
 def test_whatever_the_clock_says_settled_costs_promise_nothing_impossible(measured, spread, alpha):
-    found = settled(CostModel(0.0, dict(zip((1, 2, 4, 8, 16), [1.0, *measured[1:]], strict=True)), 256, 0.03, spread))
-    assert found.v[1] == 1.0 and settled(found) == found, "what is settled stays"
+    found = monotone_costs(
+        CostModel(0.0, dict(zip((1, 2, 4, 8, 16), [1.0, *measured[1:]], strict=True)), 256, 0.03, spread)
+    )
+    assert found.v[1] == 1.0 and monotone_costs(found) == found, "what is settled stays"
     widths = sorted(found.v)
     falls = [found.v[a] / found.v[b] for a, b in pairwise(widths)]
     assert max(falls) <= 1 / CHEAPEST + 1e-9
@@ -44,22 +56,22 @@ def test_whatever_the_clock_says_settled_costs_promise_nothing_impossible(measur
 
 
 def test_a_dip_within_the_spread_is_pooled_and_step_and_c_follow():
-    found = settled(costs(0.08, w1=1.0, w2=0.95, w4=1.2))
+    found = monotone_costs(costs(0.08, w1=1.0, w2=0.95, w4=1.2))
     assert found.v == pytest.approx({1: 1.0, 2: 1.0, 4: 1.2 / 0.975}) and found.step == pytest.approx(0.03 * 0.975)
     assert found.c == found.draft_costs["lm"] == pytest.approx(0.2 / 0.975)
     assert "1 and 2 tokens cannot be told apart" in noise.about_costs(found)
-    three = settled(costs(0.08, w1=1.0, w2=1.2, w3=1.17, w4=1.14, w8=1.5))
+    three = monotone_costs(costs(0.08, w1=1.0, w2=1.2, w3=1.17, w4=1.14, w8=1.5))
     assert [three.v[w] for w in (2, 3, 4)] == pytest.approx([1.17] * 3) and three.v[8] == 1.5
 
 
 def test_a_dip_beyond_the_spread_is_kept_and_said():
     real = costs(0.02, w1=1.0, w2=1.2, w4=1.1, w8=1.6)
-    assert settled(real) == real and "4 tokens at once really are quicker" in noise.about_costs(real)
-    assert noise.about_costs(COSTS) == "" and settled(COSTS) is COSTS
+    assert monotone_costs(real) == real and "4 tokens at once really are quicker" in noise.about_costs(real)
+    assert noise.about_costs(COSTS) == "" and monotone_costs(COSTS) is COSTS
 
 
 def test_a_dip_that_no_kernel_has_is_a_plain_step_that_was_disturbed():
-    found = settled(costs(0.11, w1=1.0, w2=0.79, w16=1.1))
+    found = monotone_costs(costs(0.11, w1=1.0, w2=0.79, w16=1.1))
     assert found.v[2] == 1.0 and not found.steady, "it is measured again at the next run, and not kept"
     assert noise.has_dips({1: 1.0, 2: 0.9}) and not noise.has_dips({1: 1.0, 2: 1.0, 4: 1.1})
 
@@ -79,9 +91,12 @@ def test_a_winner_is_one_that_no_interval_reaches():
 
 def test_a_crossing_lies_between_what_is_certain():
     far, level, slow = Speedup(1.5, 1.4, 1.6), Speedup(1.0, 0.9, 1.1), Speedup(0.8, 0.7, 0.9)
-    assert turning([(1, far), (4, level), (8, slow)]) == (1, 8)
-    assert turning([(1, far), (4, far)]) == (4, None) and turning([(1, slow), (2, level)]) == (None, 1)
-    assert turning([(1, slow), (4, far), (8, slow)]) == (4, 8) and turning([]) == (None, None)
+    assert break_even_bracket([(1, far), (4, level), (8, slow)]) == (1, 8)
+    assert break_even_bracket([(1, far), (4, far)]) == (4, None) and break_even_bracket([(1, slow), (2, level)]) == (
+        None,
+        1,
+    )
+    assert break_even_bracket([(1, slow), (4, far), (8, slow)]) == (4, 8) and break_even_bracket([]) == (None, None)
     assert far.words == "1.50× (1.40–1.60)" and Speedup(2.21, 2.1, 2.3, 1.6).words == "noise"
     assert Speedup(0.61, 0.24, 1.87, 1.2).words == "0.61× (0.24–1.20)", "no end that a speedup cannot have"
 
@@ -97,34 +112,37 @@ def rounds(seconds: list[float], drafted: int = 0) -> list:
 def test_uneven_rounds_widen_the_interval_of_a_single_pair():
     steady, uneven = rounds([0.1] * 40), rounds([0.02, 0.3] * 20)
     assert noise.rounds_error(steady) == pytest.approx(0) and noise.rounds_error(uneven) > 0.1
-    still, swung = noise.of_pair(1.1, 2.0, None, steady, steady), noise.of_pair(1.1, 2.0, None, steady, uneven)
+    still, swung = (
+        noise.single_speedup(1.1, 2.0, None, steady, steady),
+        noise.single_speedup(1.1, 2.0, None, steady, uneven),
+    )
     assert (still.tone, swung.tone) == ("faster", "level") and still.low == pytest.approx(1.1 / 1.05, rel=2e-3)
     mixed = [*rounds([0.1] * 20), *rounds([0.3] * 20, drafted=3)]
     assert noise.rounds_error(mixed) == pytest.approx(0), "rounds of another shape take another time"
 
 
-def test_the_interval_of_a_single_pair_holds_the_true_ratio_of_noisy_rounds():
+def test_interval_of_a_single_pair_holds_the_true_ratio():
     chance, held = random.Random(3), 0
     for _ in range(300):
         ours, plain = (rounds([0.1 * chance.lognormvariate(0, 0.4) for _ in range(50)]) for _ in range(2))
         value = plain[-1].end / ours[-1].end  # of two runs that are the same
-        found = noise.of_pair(value, 2.0, None, ours, plain)
+        found = noise.single_speedup(value, 2.0, None, ours, plain)
         held += found.low <= 1 <= found.high
     assert held > 0.92 * 300, "three standard errors below 95 %"
 
 
-def test_one_run_beside_other_programs_decides_nothing_that_they_may_have_caused():
+def test_single_run_beside_other_programs_decides_nothing():
     assert Speedup(1.1).tone == "faster" and Speedup(1.1, busy=0.02).tone == "faster"
     assert Speedup(1.1, busy=0.4).tone == "level" and Speedup(0.8, busy=0.4).tone == "level"
     assert Speedup(1.1, 1.06, 1.14, busy=0.4).tone == "faster", "several repeats show what others do to them"
     steady = rounds([0.1] * 40)
-    assert noise.of_pair(1.2, 2.0, None, steady, steady).tone == "faster"
+    assert noise.single_speedup(1.2, 2.0, None, steady, steady).tone == "faster"
     for value, busy in ((1.2, 0.3), (1.8, 0.5), (1.6, 0.4)):  # 1.8 of a run at 0.9 whose baseline lost half its cores
-        assert noise.of_pair(value, 2.2, None, steady, steady, busy=busy).tone == "level"
+        assert noise.single_speedup(value, 2.2, None, steady, steady, busy=busy).tone == "level"
         assert Speedup(value, ceiling=2.2, busy=busy).tone == "level"
 
 
 def test_other_programs_are_said_where_they_took_a_share():
     assert about_machine(0.5).startswith("Other programs took 50% of the processor") and about_machine(None) == ""
-    assert about_machine(0.05) == "" and crowd([{}, {"busy": 0.2}, {"busy": 0.5}, {"busy": "much"}]) == 0.5
-    assert crowd([{}]) is None
+    assert about_machine(0.05) == "" and largest_busy_share([{}, {"busy": 0.2}, {"busy": 0.5}, {"busy": "much"}]) == 0.5
+    assert largest_busy_share([{}]) is None

@@ -12,7 +12,7 @@ FREE = {1: 1.0, 2: 1.0, 32: 1.0}
 FLAT = {1: 1.0, 2: 1.08, 32: 1.08 + 30 * 0.05}
 
 
-def test_expected_tokens_is_the_geometric_sum_and_drafts_and_verifying_are_its_cost():
+def test_expected_tokens_equals_the_geometric_sum():
     assert expected_tokens(0.5, 3) == pytest.approx(1 + 0.5 + 0.25 + 0.125)
     assert (expected_tokens(0.0, 5), expected_tokens(1.0, 5)) == (1, 6)
     assert idealised_speedup(0.5, 3, 0.1, V) == pytest.approx(1.875 / (0.3 + 1.3))
@@ -47,7 +47,7 @@ def test_break_even_parts_what_is_slower_from_what_is_not(gamma, c, v):
 
 
 @pytest.mark.parametrize("rows", [1, 2, 5, 16, 40])
-def test_a_row_of_a_batch_pays_for_a_token_as_much_as_plain_tokens_are_worth(rows):
+def test_row_of_a_batch_costs_as_much_as_plain_tokens_are_worth(rows):
     """Against the whole pass: drafting pays by a row's costs exactly if it raises tokens per cost of all rows."""
     v, c = {1: 1.0, 4: 1.2, 16: 2.2}, 0.035
     own_c, own_v = speedup_model.shared_costs(c, v, rows)

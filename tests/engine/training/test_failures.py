@@ -138,10 +138,10 @@ def not_a_checkpoint(path: Path, kind: str) -> None:
 @pytest.mark.parametrize("kind", ["cut short", "text", "shapes", "another student's", "student", "update", "recipe"])
 def test_a_damaged_checkpoint_is_told(copied, root, tmp_path, kind):
     not_a_checkpoint(copied / "eagle" / "checkpoint.pt", kind)
-    words = r"checkpoint\.pt (cannot be read; delete it to begin anew|has another recipe)"
+    words = r"checkpoint\.pt (cannot be read; delete it to start again|has another recipe)"
     refused(words, root, "distil", "eagle", *TRAIN, work=copied)
     if kind != "update":
-        refused("cannot be read; delete it to begin", root, "export", "eagle", "--out", tmp_path / "out", work=copied)
+        refused("cannot be read; delete it to start", root, "export", "eagle", "--out", tmp_path / "out", work=copied)
         assert not (tmp_path / "out").exists()
 
 

@@ -59,7 +59,7 @@ def test_greedy_slots_say_what_generate_says(tmp_path, name):
     assert found == {i: ids + generated(model, ids, 20) for i, ids in enumerate(many)}
 
 
-def test_neither_the_number_of_slots_nor_the_size_of_a_prompts_chunks_changes_a_token(target, monkeypatch):
+def test_slots_and_chunk_sizes_change_no_token(target, monkeypatch):
     many = texts(13, longest=20)
     one, three, twenty = (sampled(target.runner, many, n, temperature=1.0) for n in (1, 3, 20))
     monkeypatch.setattr(batched_sampler, "_CHUNK", 4)

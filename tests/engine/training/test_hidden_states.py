@@ -10,9 +10,7 @@ from engine.training import hidden_states
 
 
 @torch.no_grad()
-def test_features_are_the_targets_hidden_states_of_which_a_teacher_makes_its_distribution(
-    root, teacher, target, tmp_path
-):
+def test_features_are_the_targets_hidden_states_and_give_its_law(root, teacher, target, tmp_path):
     model, samples, last = AutoModelForCausalLM.from_pretrained(root / "target"), made_up(9), []
     model.model.norm.register_forward_pre_hook(lambda module, inputs: last.append(inputs[0][0]))
     found = hidden_states.compute(target.runner, samples, tmp_path, (0, 1), "a target")
@@ -30,7 +28,7 @@ def test_features_are_the_targets_hidden_states_of_which_a_teacher_makes_its_dis
     assert torch.allclose(teacher.logits(final, some), teacher.logits(final)[:, some], atol=1e-5)
 
 
-def test_features_go_on_where_they_were_interrupted_and_serve_only_what_they_are_of(target, tmp_path, monkeypatch):
+def test_features_continue_after_a_stop_and_serve_only_their_source(target, tmp_path, monkeypatch):
     monkeypatch.setattr(hidden_states, "_EVERY", 7)
     samples, rows, real = made_up(30), [], target.runner.prefill
     monkeypatch.setattr(target.runner, "prefill", lambda ids, **more: rows.append(ids) or real(ids, **more))

@@ -67,7 +67,7 @@ def test_a_target_that_writes_no_questions(tmp_path):
     refused("has no chat template", tmp_path, "prompts", "--count", 3, pair=tmp_path / "base")
 
 
-def test_topics_are_written_about_in_turn_where_the_template_knows_a_system_turn(root, tmp_path):
+def test_topics_take_turns_where_the_template_has_a_system_turn(root, tmp_path):
     tokenizer = AutoTokenizer.from_pretrained(root / "target")
     prefixes = [tokenizer.decode(ids) for ids in prompt_stage.question_prefixes(tokenizer)]
     assert len(prefixes) == len({*prefixes}) == len(prompt_stage.TOPICS)

@@ -1,0 +1,45 @@
+"""Puts measured speedups into words, for the page, the command line and the lab: noise, no difference, doubts."""
+
+from collections.abc import Iterable
+
+from engine.trace.metrics import Interval
+from engine.trace.noise import Speedup, about_machine
+
+DASH = "–"  # in place of a number that is not known
+NEAR = 1.12  # a speedup that is certainly below it, and above its inverse, makes no difference
+
+
+def number(value: Interval | float | None, digits: int) -> str:
+    """Formats a number, or the middle of an interval."""
+    value = value.value if isinstance(value, Interval) else value
+    return DASH if value is None else f"{value:.{digits}f}"
+
+
+def impossible(tau: Interval | float | None) -> str:
+    """Says which bound a speedup breaks, as the end of a sentence: "faster than 1.80 tokens per pass can be"."""
+    return f"faster than {number(tau, 2)} tokens per pass can be"
+
+
+def no_difference(speedup: Speedup, note: str = "") -> str:
+    """Words a speedup that may be on either side of 1×. ``note``: how it was measured.
+
+    >>> no_difference(Speedup(1.02), "one run each")
+    'About as fast as without drafting (1.02×, one run each).'
+    >>> no_difference(Speedup(1.3, 0.9, 1.7))
+    'No certain difference: 1.30×, but the true speedup may be anywhere from 0.90 to 1.70×.'
+    """
+    low, high = speedup.ends
+    if low >= 1 / NEAR and high <= NEAR:
+        return f"About as fast as without drafting ({', '.join(filter(None, [f'{speedup.value:.2f}×', note]))})."
+    truth = f"the true speedup may be anywhere from {low:.2f} to {high:.2f}×"
+    return f"No certain difference: {speedup.value:.2f}×, but {truth}{f' ({note})' if note else ''}."
+
+
+def doubts(has_noise: bool, busy: Iterable[float | None]) -> str:
+    """Warns of results that are marked as noise and of a busy machine: sentences after a space, or an empty text.
+
+    ``busy``: shares of the cores that other programs took, None where they were not read.
+    """
+    noise = " Results marked as noise are faster than their tokens per pass can be. Press Measure again."
+    machine = about_machine(max((share for share in busy if share is not None), default=None))
+    return f"{noise if has_noise else ''} {machine}".rstrip()
