@@ -15,6 +15,7 @@ from app.playground.page import playground
 from app.playground.run_handlers import RunHandlers
 from app.server import health
 from app.server.middleware import PageMiddleware
+from app.ui import temp_folder
 from app.ui.html_component import WEB, page_script, script_path
 from engine.trace.trace import MAX_BYTES
 
@@ -75,10 +76,12 @@ def script_route() -> Route:
 
 
 def operator_routes(service: Service) -> list[Route]:
-    """The engine takes runs unless it is loading its first model."""
+    """The page takes runs once it has loaded its first model, unless its weights are damaged or its disk is full."""
 
-    def state() -> tuple[bool, str]:
-        return not service.state.is_warming_up, service.state.now().kind
+    def state() -> tuple[str, str | None]:
+        problem = "The first model is being loaded." if service.state.is_warming_up else None
+        problem = problem or temp_folder.problem() or service.engine.damage(service.offer.pair)
+        return service.state.now().kind, problem
 
     return health.routes(service.runs.numbers.text, state)
 

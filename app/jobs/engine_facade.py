@@ -125,6 +125,17 @@ class EngineFacade:
         missing = [model for model in get_pair(pair).models(AUTO) if not model.folder and locate(model) is None]
         return sum(model.gguf.size if model.gguf else model.weight_bytes("bf16") for model in missing)
 
+    def damage(self, pair: str) -> str | None:
+        """Why the target's files here cannot be loaded, as a sentence; None where they can, or are not here yet."""
+        loaded = self.worker.engine
+        if self.worker.is_remote or (loaded is not None and loaded.pair.name == pair):
+            return None
+        try:
+            locate(get_pair(pair).target)
+        except EngineError as error:
+            return str(error)
+        return None
+
     def thinking(self, pair: str) -> bool:
         """Whether the chat template has a thinking switch; True until the template is downloaded."""
         folder = self._folder(pair)

@@ -115,8 +115,9 @@ class Experiment:
         try:
             texts = self.files(result) if result else {}
             return self.exports.texts(texts) if texts else []
-        except (OSError, BadInput):  # a full disk takes the files away, not the page
-            gr.Warning("The files could not be written on the server.")
+        except (OSError, BadInput) as error:  # a full disk takes the files away, not the page
+            reason = error.strerror if isinstance(error, OSError) else str(error)
+            gr.Warning(f"The files could not be written on the server. {reason}".rstrip())
             return []
 
     def _links(self, paths: Sequence[str]) -> list:

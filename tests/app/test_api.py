@@ -84,6 +84,6 @@ def test_only_the_curated_endpoints_can_be_called(url):
     assert pairs["thinker"]["download_bytes"] > 1e9
     with pytest.raises(Exception, match="does not offer the pair"):
         client.predict("Hello", pair="../..", api_name="/run")
-    with urllib.request.urlopen(f"{url}speclens/state") as answer:
+    with urllib.request.urlopen(f"{url}_state") as answer:
         assert json.load(answer)["kind"] in ("loading", "ready", "busy")
         assert "no-store" in answer.headers["cache-control"]
