@@ -13,6 +13,7 @@ from engine.config import AUTO
 from engine.errors import EngineError
 from engine.files import ASSETS, cache_root
 from engine.runtime.worker import Worker
+from engine.trace.events import CostModel
 from engine.weights import preflight
 from engine.weights.catalogue import get_pair, load_catalogue
 from engine.weights.checkpoint_dir import weights_hash
@@ -180,6 +181,17 @@ class EngineFacade:
         from engine.runtime.calibration import known_steps  # the hardware is known, so the engine is imported
 
         return known_steps(*where)
+
+    def plain_costs(self, pair: str) -> CostModel | None:
+        """What passes of the pair's target take here in the precision that auto takes; None where it was not
+        measured."""
+        hardware, where = self.hardware(), self._calibrations(pair)
+        if hardware is None or where is None:
+            return None
+        from engine.runtime.calibration import known_plain_costs
+        from engine.runtime.engine import choose_precision
+
+        return known_plain_costs(*where, choose_precision(AUTO, hardware.device))
 
     def distances(self, pair: str) -> dict[str, "Distance"]:
         """How far each rounded precision of the pair is from fp32, where that was measured."""

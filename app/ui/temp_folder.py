@@ -1,7 +1,7 @@
 """Chooses the folder of the page's temporary files, tries it at start, and says later why it takes no more.
 
-Gradio copies every file that a visitor can save into one folder, by default /tmp/gradio, which belongs to the first user
-of this machine who ran a Gradio app. An event whose files cannot be copied fails after its handler has returned, so
+Gradio copies every file that a visitor can save into one folder, by default /tmp/gradio, which belongs to the user who
+ran a Gradio app on this machine first. An event whose files cannot be copied fails after its handler has returned, so
 the page asks here before it offers any.
 """
 

@@ -164,6 +164,12 @@ def known_draft_costs(folder: Path, device: str, target: str, precision: str) ->
     return {drafter: costs.c for drafter, measured_in, costs in known if drafter and measured_in == precision}
 
 
+def known_plain_costs(folder: Path, device: str, target: str, precision: str) -> CostModel | None:
+    """Returns the newest cached costs of passes of the target of this hash, in this precision; None without any."""
+    known = [costs for drafter, name, costs in _known(folder, device, target) if not drafter and name == precision]
+    return known[-1] if known else None
+
+
 def _known(folder: Path, device: str, target: str) -> Iterator[tuple[str, str, CostModel]]:
     """The cached drafter ("" for none), precision and costs, the oldest first."""
     for path in sorted(folder.glob("*.json"), key=lambda path: path.stat().st_mtime):

@@ -243,6 +243,9 @@ class FakeEngine:
     def known_steps(self, pair):
         return {}
 
+    def plain_costs(self, pair):
+        return None
+
     def distances(self, pair):
         return {}
 

@@ -3,7 +3,7 @@ import { onValue, setText } from '../lib/dom.js';
 
 export function mount(part) {
   const { element } = part, box = element.querySelector('.sl-answer');
-  const place = { answer: '.sl-answer-main', alone: '.sl-answer-alone', change: '.sl-answer-change', sure: '.sl-answer-sure' };
+  const place = { answer: '.sl-answer-main', alone: '.sl-answer-alone', kinds: '.sl-answer-kinds', change: '.sl-answer-change', sure: '.sl-answer-sure' };
 
   onValue(part, value => {
     const sentences = JSON.parse(value || '{}');
@@ -12,6 +12,8 @@ export function mount(part) {
       const node = element.querySelector(selector);
       setText(node, sentences[name] || '');
       node.hidden = !sentences[name];
+      const term = node.previousElementSibling;
+      if (term?.tagName === 'DT') term.hidden = node.hidden;
     }
   });
 }
