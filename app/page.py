@@ -5,7 +5,7 @@ from starlette.middleware import Middleware
 from starlette.responses import Response
 from starlette.routing import Route
 
-from app.api import Api
+from app.api import Api, http_route
 from app.jobs.service import Service
 from app.lab.page import lab
 from app.lessons_tab.handlers import ROUTES
@@ -112,7 +112,13 @@ def theme() -> gr.themes.Base:
 def launch_options(service: Service) -> dict:
     return {
         "app_kwargs": {
-            "routes": [engine_status.route(service), script_route(), *operator_routes(service), *ROUTES],
+            "routes": [
+                engine_status.route(service),
+                http_route(service),
+                script_route(),
+                *operator_routes(service),
+                *ROUTES,
+            ],
             # The script loads beside gradio's own; its ``head`` option would come after those have run.
             "middleware": [Middleware(PageMiddleware, head=f'<link rel="modulepreload" href="{script_path()}">')],
         },

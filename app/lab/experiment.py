@@ -27,6 +27,10 @@ from engine.config import RunConfig
 from engine.errors import BadInput, EngineError, Unavailable
 from engine.trace.events import Progress
 
+NOT_OFFERED = (
+    "This page is shared and measures nothing in its lab. On your own machine, `make run` has the same page, and "
+    "`python -m engine answer FILE.jsonl --users 1,8,32` answers in a terminal."
+)
 # Stop is disabled at the end, which would drop the keyboard's focus.
 TO_TAB = "() => { document.querySelector('#lab-tabs [role=tab][aria-selected=true]')?.focus(); return []; }"
 
@@ -220,6 +224,8 @@ class Measurement(Experiment):
         raise NotImplementedError
 
     def size(self, *values) -> str:
+        if not self.service.limits.lab_seconds or self.service.runs.worker.is_remote:
+            return notice("quiet", NOT_OFFERED)
         try:
             _, plan = self.parse(values)
         except EngineError as error:

@@ -58,6 +58,7 @@ def test_it_starts_with_its_environment_and_is_healthy(tmp_path):
     assert step("USER") == "lens"
     assert json.loads(step("CMD")) == ["python", "app.py"] and "SPECLENS_CACHE=/weights" in step("ENV")
     assert "SPECLENS_OWN_MODELS=0" in step("ENV"), "strangers name no folders"
+    assert "SPECLENS_LAB_SECONDS=0" in step("ENV"), "nor do they hold the cores for half an hour"
     with serving(APP, tmp_path / "log", **environment(tmp_path / "weights")) as url:
         port = url.rsplit(":", 1)[1]
         assert health_check(port) == 0
@@ -106,7 +107,7 @@ def test_a_run_behind_a_proxy_with_a_path(tmp_path):
     """As docs/container.md prints it: the proxy cuts the path off, and GRADIO_ROOT_PATH names it."""
     document = (ROOT / "docs" / "container.md").read_text()
     path = re.search(r"location (/\w+)/ \{", document)[1]
-    assert f"-e GRADIO_ROOT_PATH={path}`" in document
+    assert f"-e GRADIO_ROOT_PATH={path}`" in document and f"handle_path {path}/*" in document
     with serving(FAKE_APP, tmp_path / "log", GRADIO_ROOT_PATH=path) as url, proxy(url, path) as outside:
         with urllib.request.urlopen(outside, timeout=10) as answer:
             page = answer.read().decode()

@@ -101,11 +101,6 @@ class AnswerHandlers(Measurement):
     def finding(self, result: AnswerResult, is_new: bool) -> str:
         return notice("quiet", "Done. Below is the configuration; look closer in the tabs above.")
 
-    def size(self, *values) -> str:
-        if self.service.limits.lab_seconds == 0:
-            return notice("quiet", view.NOT_OFFERED)
-        return super().size(*values)
-
     def extent(self, plan: AnswerPlan) -> str:
         several = f", then {' and '.join(map(str, plan.loads))} users at once" if plan.loads else ""
         texts = counted(len(plan.texts), "text")

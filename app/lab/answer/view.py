@@ -16,10 +16,6 @@ PICTURE = "answer-picture"
 WAITING = Figure(note="Drawn as soon as the first text has been measured.")
 COLOURS = ("@run", "@predicted", "@accepted", "@bonus")
 MARKS = ("circle", "diamond", "triangle-up", "x")
-NOT_OFFERED = (
-    "This page is shared and measures nothing in its lab. On your own machine: git clone, make install, and "
-    "`python -m engine answer FILE.jsonl --users 1,8,32`."
-)
 
 
 def value(result: AnswerResult) -> str:
