@@ -213,7 +213,8 @@ class EngineFacade:
 
         spec, precision = get_pair(pair), choose_precision(AUTO, hardware.device)
         where = self._calibrations(pair)
-        known = known_draft_costs(*where, precision) if where else {}
+        hashes = {name: weights_hash(folder) for name, folder in _draft_folders(spec).items()}
+        known = known_draft_costs(*where, precision, hashes) if where else {}
         alone = spec.memory(precision)
         return {name: MethodCosts(known.get(name), spec.memory(precision, name) - alone) for name in methods(spec)}
 
@@ -277,3 +278,17 @@ def _where(model) -> str:
     if model.folder and model.folder.is_relative_to(root):
         return model.folder.relative_to(root).as_posix()
     return model.repo or str(model.folder or model.name)
+
+
+def _draft_folders(spec: PairSpec) -> dict[str, Path]:
+    """The folder of each method's draft that is here and whole."""
+    folders = {}
+    for method in methods(spec):
+        draft = spec.draft(method)
+        try:
+            folder = draft and locate(draft)
+        except EngineError:  # damaged: check_pair says so
+            continue
+        if folder:
+            folders[method] = folder
+    return folders

@@ -23,6 +23,7 @@ from app.playground.trace_files import Exports
 from app.ui.widgets import QUIET, SKIP, streams
 from app.views.figures import TITLES
 from app.views.notice import notice
+from engine import __version__
 from engine.config import RunConfig
 from engine.errors import BadInput, EngineError, Unavailable
 from engine.trace.events import Progress
@@ -57,6 +58,12 @@ class Experiment:
     def files(self, result) -> Mapping[str, str | bytes]:
         """File name → content; empty where there is nothing to save."""
         raise NotImplementedError
+
+    def where(self) -> dict[str, str]:
+        """The device and precision of the loaded engine, this program's version, and the time, for saved files."""
+        engine, now = self.service.engine, time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+        return {"device": engine.device() or "", "precision": engine.precision() or "", "speclens_version": __version__,
+                "saved": now}  # fmt: skip
 
     def shown(self, result):
         """Outputs that show a result once nothing is under way, for the end after an error."""
