@@ -1,12 +1,21 @@
-"""Exposes the endpoints for programs: `run`, `pairs` and `bench`. Plain values, the same limits as on the page."""
+"""Exposes the endpoints for programs: `run`, `pairs` and `bench`. Plain values, the same limits as on the page.
 
+`http_route` serves `run` over plain HTTP too, with names instead of positions.
+"""
+
+import inspect
 import json
 import time
+import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 
 import gradio as gr
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.routing import Route
 
 from app.form import defaults, settings
 from app.jobs.baseline import baseline_of, with_baseline
@@ -16,13 +25,22 @@ from app.jobs.runs import NamedConfigs
 from app.jobs.service import Service
 from app.jobs.updates import Fold, Update
 from app.jobs.visitor import visitor_id
-from engine.config import AUTO
-from engine.errors import EngineError
+from engine.config import AUTO, RunConfig
+from engine.errors import BadInput, EngineError, QueueFull
 from engine.trace.metrics import compare, compute_metrics
 from engine.trace.trace import Trace, to_json
 
 SECONDS_BETWEEN_UPDATES = 1.0
+MOST_BYTES = 1_000_000  # of a request's body
 START = defaults()
+
+
+class SentenceError(gr.Error):
+    """A refusal in a sentence. ``is_busy``: the same request may be served later."""
+
+    def __init__(self, words: str, is_busy: bool = False):
+        super().__init__(words, print_exception=False)
+        self.is_busy = is_busy
 
 
 class Api:
@@ -69,7 +87,9 @@ class Api:
 
         Streams (text, figures, trace), about once a second. `figures["status"]` is "waiting" (with `place`, the number
         of visitors who go first), "running" or "measuring the baseline"; then "finished", "recorded" or "stopped",
-        with tokens_per_second, alpha, tau, speedup, predicted, `lossy`, and `others`, the runs that shared its passes.
+        with tokens_per_second, alpha, tau, speedup with its 95 % interval (low, high), predicted, `busy`, the share of
+        the cores that other programs took, `lossy`, and `others`, the runs that shared its passes. `noise`: whether
+        the speedup came out larger than it can be, and is left out. A "stopped" run has a `message` with the reason.
         `trace`, only at the end: {"run", "baseline"}, each as the page saves it.
         """
         values = {
@@ -79,8 +99,8 @@ class Api:
             "repetition_penalty": repetition_penalty, "precision": precision, "acceptance": acceptance,
             "epsilon": epsilon, "delta": delta, "window": window, "ngram_size": ngram_size, "guesses": guesses,
         }  # fmt: skip
-        with _as_gradio_error():
-            config = settings(values, self.service.limits)
+        with self._as_gradio_error():
+            config = self._settings(values)
             for traces, status in self._follow(request, with_baseline(config), again, not alone):
                 run, plain = traces["run"], traces.get("baseline")
                 text = run.text if run else ""
@@ -101,9 +121,9 @@ class Api:
 
         Streams (status, rows): a row has method, tokens_per_second, speedup, alpha, tau and predicted, one run each.
         """
-        with _as_gradio_error():
+        with self._as_gradio_error():
             values = {"prompt": prompt, "pair": pair, "temperature": temperature, "seed": seed, "tokens": tokens}
-            config = settings(values, self.service.limits)
+            config = self._settings(values)
             plain = baseline_of(config)
             drafting = [method for method in self.service.offer.methods(pair) if method != "none"]
             configs = (("none", plain), *((method, replace(config, method=method)) for method in drafting))
@@ -114,7 +134,7 @@ class Api:
     def pairs(self) -> list:
         """The pairs on offer: name, title, methods, revision, the reasons why one cannot run here (none if it can),
         notes on its drafts, and how many bytes its first run downloads."""
-        with _as_gradio_error():
+        with self._as_gradio_error():
             return [
                 asdict(pair)
                 | {
@@ -124,6 +144,22 @@ class Api:
                 }
                 for pair in self.service.offer.pairs.values()
             ]
+
+    def _settings(self, values: dict) -> RunConfig:
+        """The arguments as a request. One that is refused here is counted as those are that are refused later."""
+        try:
+            return settings(values, self.service.limits)
+        except EngineError as error:
+            self.service.runs.numbers.refuse(error)
+            raise
+
+    @contextmanager
+    def _as_gradio_error(self):
+        """The engine's sentences reach the caller; a traceback would not help them."""
+        try:
+            yield
+        except EngineError as error:
+            raise SentenceError(str(error), is_busy=isinstance(error, QueueFull)) from error
 
     def _follow(
         self, request: gr.Request, configs: NamedConfigs, again: bool, may_share: bool = False
@@ -144,7 +180,13 @@ class Api:
         traces = fold.traces()
         expected = [*traces.values()][: 1 if others else None]
         ended = all(t and t.finished and t.finished.reason != "cancelled" for t in expected)
-        reason = {"message": f"A run may take up to {self.service.limits.seconds} s here."} if timed_out else {}
+        reason = {}
+        if mine.is_replaced:
+            reason = {"message": "Another request of this client took its place; use a client for each."}
+        elif timed_out and not ended:
+            reason = {"message": f"A run may take up to {self.service.limits.seconds} s here."}
+        elif not ended:
+            reason = {"message": "It was stopped."}
         yield traces, {"status": "finished" if ended else "stopped"} | reason
 
 
@@ -165,6 +207,10 @@ def _figures(run: Trace | None, plain: Trace | None) -> dict:
         "alpha": numbers.alpha and numbers.alpha.value,
         "tau": numbers.tau and numbers.tau.value,
         "speedup": ratio.value if ratio and ratio.is_possible else None,
+        "low": ratio.ends[0] if ratio and ratio.is_possible else None,
+        "high": ratio.ends[1] if ratio and ratio.is_possible else None,
+        "busy": ratio.busy if ratio else None,
+        "noise": bool(ratio and not ratio.is_possible),
         "predicted": numbers.predicted_speedup,
         "others": run.others,
         "device": run.started.device,
@@ -177,10 +223,75 @@ def _traces(run: Trace | None, plain: Trace | None) -> dict:
     return {name: json.loads(to_json(trace)) if trace else None for name, trace in (("run", run), ("baseline", plain))}
 
 
-@contextmanager
-def _as_gradio_error():
-    """The engine's sentences reach the caller; a traceback would not help them."""
+# ── over plain HTTP ──
+
+
+@dataclass(frozen=True)
+class _Visitor:
+    """Each request over HTTP is a visitor of its own, so that none replaces another."""
+
+    session_hash: str
+
+
+NAMES = frozenset(inspect.signature(Api.run).parameters) - {"self", "request"}
+ALIASES = {"max_new_tokens": "tokens"}  # as the command line says it
+
+
+def http_route(service: Service) -> Route:
+    """POST /api/run: a JSON object with the arguments of `Api.run` by name. Answers {"text", "figures", "trace"}; with
+    `"stream": true` a line of JSON for each update. Refusals are {"error": sentence} with status 400, or 503 where the
+    same request may be served later."""
+    api = Api(service)
+
+    async def run(request: Request) -> Response:
+        try:
+            values, is_stream = _arguments(await request.body())
+        except BadInput as error:
+            service.runs.numbers.refuse(error)
+            return JSONResponse({"error": str(error)}, 400)
+        updates = api.run(_Visitor(uuid.uuid4().hex), **values)
+        try:
+            first = await run_in_threadpool(next, updates)
+            if is_stream:
+                return StreamingResponse(_lines(first, updates), media_type="application/x-ndjson")
+            return JSONResponse(await run_in_threadpool(_last, first, updates))
+        except gr.Error as error:
+            return JSONResponse({"error": error.message}, 503 if getattr(error, "is_busy", False) else 400)
+
+    return Route("/api/run", run, methods=["POST"])
+
+
+def _arguments(body: bytes) -> tuple[dict, bool]:
+    """The arguments by name, and whether to stream. BadInput names the one that is wrong."""
+    if len(body) > MOST_BYTES:
+        raise BadInput(f"The request has {len(body):,} bytes; send up to {MOST_BYTES:,}.")
     try:
-        yield
-    except EngineError as error:
-        raise gr.Error(str(error), print_exception=False) from error
+        values = json.loads(body)
+    except (ValueError, RecursionError) as error:
+        raise BadInput('The request must be a JSON object, such as {"prompt": "Hello", "method": "ngram"}.') from error
+    if not isinstance(values, dict) or not isinstance(values.get("prompt"), str):
+        raise BadInput('The request must be a JSON object with a text as "prompt".')
+    is_stream = values.pop("stream", False) is True
+    values = {ALIASES.get(name, name): value for name, value in values.items()}
+    if unknown := sorted(values.keys() - NAMES):
+        raise BadInput(f"There is no argument {unknown[0][:40]!r}; choose from {', '.join(sorted(NAMES))}.")
+    return values, is_stream
+
+
+def _answer(update: tuple[str, dict, dict | None]) -> dict:
+    return dict(zip(("text", "figures", "trace"), update, strict=True))
+
+
+def _last(first, updates: Iterator) -> dict:
+    for update in updates:
+        first = update
+    return _answer(first)
+
+
+def _lines(first, updates: Iterator) -> Iterator[str]:
+    yield json.dumps(_answer(first)) + "\n"
+    try:
+        for update in updates:
+            yield json.dumps(_answer(update)) + "\n"
+    except gr.Error as error:
+        yield json.dumps({"error": error.message}) + "\n"

@@ -5,7 +5,7 @@ from starlette.middleware import Middleware
 from starlette.responses import Response
 from starlette.routing import Route
 
-from app.api import Api
+from app.api import Api, http_route
 from app.jobs.service import Service
 from app.lab.page import lab
 from app.lessons_tab.handlers import ROUTES
@@ -15,6 +15,7 @@ from app.playground.page import playground
 from app.playground.run_handlers import RunHandlers
 from app.server import health
 from app.server.middleware import PageMiddleware
+from app.ui import temp_folder
 from app.ui.html_component import WEB, page_script, script_path
 from engine.trace.trace import MAX_BYTES
 
@@ -76,10 +77,12 @@ def script_route() -> Route:
 
 
 def operator_routes(service: Service) -> list[Route]:
-    """The engine takes runs unless it is loading its first model."""
+    """The page takes runs once it has loaded its first model, unless its weights are damaged or its disk is full."""
 
-    def state() -> tuple[bool, str]:
-        return not service.state.is_warming_up, service.state.now().kind
+    def state() -> tuple[str, str | None]:
+        problem = "The first model is being loaded." if service.state.is_warming_up else None
+        problem = problem or temp_folder.problem() or service.engine.damage(service.offer.pair)
+        return service.state.now().kind, problem
 
     return health.routes(service.runs.numbers.text, state)
 
@@ -110,7 +113,13 @@ def theme() -> gr.themes.Base:
 def launch_options(service: Service) -> dict:
     return {
         "app_kwargs": {
-            "routes": [engine_status.route(service), script_route(), *operator_routes(service), *ROUTES],
+            "routes": [
+                engine_status.route(service),
+                http_route(service),
+                script_route(),
+                *operator_routes(service),
+                *ROUTES,
+            ],
             # The script loads beside gradio's own; its ``head`` option would come after those have run.
             "middleware": [Middleware(PageMiddleware, head=f'<link rel="modulepreload" href="{script_path()}">')],
         },

@@ -16,6 +16,10 @@ class BadInput(EngineError):
     """The request itself cannot be served (a setting out of range, an empty prompt, an unknown name)."""
 
 
+class QueueFull(BadInput):
+    """Too many runs wait already; the same request may be served in a minute."""
+
+
 class Unavailable(EngineError):
     """Something the request needs is missing here (weights, memory, disk, the hub)."""
 

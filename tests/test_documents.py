@@ -8,6 +8,11 @@ from importlib import import_module
 
 import pytest
 from paths import ROOT
+from sample_traces import small
+from tiny_pairs import model_folder
+
+from app.api import NAMES as ARGUMENTS
+from app.api import _figures
 
 LINK = re.compile(r"\]\((?!\w+:)([^)#\s]*)(?:#([^)\s]*))?\)")  # not https: and the like
 LINES = 130  # of the README
@@ -87,3 +92,23 @@ EXAMPLES = [
 def test_examples_in_docstrings_are_true(module):
     found = doctest.testmod(import_module(module))
     assert found.attempted and not found.failed
+
+
+def code_of(name: str, language: str) -> str:
+    return re.search(rf"```{language}\n(.*?)```", (ROOT / name).read_text(encoding="utf-8"), re.S)[1]
+
+
+def test_the_python_example_runs_as_it_is(tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("SPECLENS_CACHE", str(tmp_path / "cache"))
+    model_folder(tmp_path / "target")
+    code = code_of("docs/python.md", "python").replace('PAIR = "smollm2-135m"', f"PAIR = {str(tmp_path / 'target')!r}")
+    exec(compile(code, "docs/python.md", "exec"), {})
+    assert "tokens per pass" in capsys.readouterr().out
+
+
+def test_every_argument_and_figure_of_the_api_is_described():
+    described = (ROOT / "docs/api.md").read_text(encoding="utf-8")
+    example = json.loads(re.search(r"-d '(.*)'", described)[1])
+    assert all(f"`{name}`" in described for name in ARGUMENTS) and example.keys() <= ARGUMENTS
+    trace = small()
+    assert all(f"`{name}`" in described for name in _figures(trace, trace))

@@ -13,6 +13,7 @@ from engine.config import AUTO
 from engine.errors import EngineError
 from engine.files import ASSETS, cache_root
 from engine.runtime.worker import Worker
+from engine.trace.events import CostModel
 from engine.weights import preflight
 from engine.weights.catalogue import get_pair, load_catalogue
 from engine.weights.checkpoint_dir import eagle_version, missing, weights_hash
@@ -128,6 +129,17 @@ class EngineFacade:
         missing = [model for model in get_pair(pair).models(AUTO) if not model.folder and locate(model) is None]
         return sum(model.gguf.size if model.gguf else model.weight_bytes("bf16") for model in missing)
 
+    def damage(self, pair: str) -> str | None:
+        """Why the target's files here cannot be loaded, as a sentence; None where they can, or are not here yet."""
+        loaded = self.worker.engine
+        if self.worker.is_remote or (loaded is not None and loaded.pair.name == pair):
+            return None
+        try:
+            locate(get_pair(pair).target)
+        except EngineError as error:
+            return str(error)
+        return None
+
     def thinking(self, pair: str) -> bool:
         """Returns whether the chat template has a thinking switch; True until the template is downloaded."""
         folder = self._folder(pair)
@@ -173,6 +185,17 @@ class EngineFacade:
 
         return known_steps(*where)
 
+    def plain_costs(self, pair: str) -> CostModel | None:
+        """What passes of the pair's target take here in the precision that auto takes; None where it was not
+        measured."""
+        hardware, where = self.hardware(), self._calibrations(pair)
+        if hardware is None or where is None:
+            return None
+        from engine.runtime.calibration import known_plain_costs
+        from engine.runtime.engine import choose_precision
+
+        return known_plain_costs(*where, choose_precision(AUTO, hardware.device))
+
     def distances(self, pair: str) -> dict[str, "Distance"]:
         """Returns how far each rounded precision of the pair is from fp32, where that was measured."""
         folder = self._folder(pair)
@@ -195,7 +218,8 @@ class EngineFacade:
         spec = get_pair(pair)
         precision = choose_precision(AUTO, hardware.device, spec.target)
         where = self._calibrations(pair)
-        known = known_draft_costs(*where, precision) if where else {}
+        hashes = {name: weights_hash(folder) for name, folder in _draft_folders(spec).items()}
+        known = known_draft_costs(*where, precision, hashes) if where else {}
         alone = spec.memory(precision)
         return {name: MethodCosts(known.get(name), spec.memory(precision, name) - alone) for name in methods(spec)}
 
@@ -265,3 +289,17 @@ def _where(model) -> str:
     if model.folder and model.folder.is_relative_to(root):
         return model.folder.relative_to(root).as_posix()
     return model.repo or str(model.folder or model.name)
+
+
+def _draft_folders(spec: PairSpec) -> dict[str, Path]:
+    """The folder of each method's draft that is here and whole."""
+    folders = {}
+    for method in methods(spec):
+        draft = spec.draft(method)
+        try:
+            folder = draft and locate(draft)
+        except EngineError:  # damaged: check_pair says so
+            continue
+        if folder:
+            folders[method] = folder
+    return folders

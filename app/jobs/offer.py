@@ -9,6 +9,7 @@ from app.server.limits import Limits
 from engine.config import AUTO, DEFAULT_PAIR, RunConfig
 from engine.errors import BadInput, Unavailable
 from engine.runtime.job import NamedConfigs
+from engine.trace.events import CostModel
 from engine.weights.fitness import Fitness
 
 _SECONDS_KNOWN = 30.0  # every visitor who opens the page asks which pairs can run
@@ -50,6 +51,10 @@ class Offer:
     def method_costs(self, pair: str) -> dict[str, MethodCosts]:
         """Returns c and memory of each method here; empty until an engine is loaded, because they need torch."""
         return self.engine.method_costs(self._offered(pair).name) if self.engine.device() else {}
+
+    def plain_costs(self, pair: str) -> CostModel | None:
+        """What passes of the pair take here; None where that is not known, or until an engine is loaded."""
+        return self.engine.plain_costs(self._offered(pair).name) if self.engine.device() else None
 
     def models(self, pair: str, method: str) -> Models:
         return self.engine.models(self._offered(pair).name, method)

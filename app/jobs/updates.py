@@ -65,7 +65,7 @@ def stream_live(subscriber: Subscriber, fold: Fold | None = None) -> Iterator[Up
 
     Ends early for a visitor who has left while others still wait for the job.
     """
-    job, start, progress, shown, due = subscriber.job, 0, None, None, 0.0
+    job, start, progress, shown, due, last = subscriber.job, 0, None, None, 0.0, 0.0
     while True:
         time.sleep(max(0.0, due - time.monotonic()))
         entries, progress, is_done = job.read(start, progress, _SECONDS_BETWEEN_PLACES)
@@ -80,10 +80,11 @@ def stream_live(subscriber: Subscriber, fold: Fold | None = None) -> Iterator[Up
             return
         if is_done:
             break
-        waiting = _waiting(job.place(), progress)
-        if waiting != shown and waiting[0] is not None:
+        waiting, now = _waiting(job.place(), progress), time.monotonic()
+        # Said again although nothing has changed, because only between two updates can a client cancel.
+        if waiting[0] is not None and (waiting != shown or now - last >= SECONDS_BETWEEN_REPORTS):
             yield Update(job.name, (), *waiting, fold)
-            due = time.monotonic() + SECONDS_BETWEEN_UPDATES
+            due, last = time.monotonic() + SECONDS_BETWEEN_UPDATES, now
         shown = waiting
     job.raise_error()
 

@@ -23,10 +23,15 @@ from app.playground.trace_files import Exports
 from app.ui.widgets import QUIET, SKIP, streams
 from app.views.figures import TITLES
 from app.views.notice import notice
+from engine import __version__
 from engine.config import RunConfig
 from engine.errors import BadInput, EngineError, Unavailable
 from engine.trace.events import Progress
 
+NOT_OFFERED = (
+    "This page is shared and measures nothing in its lab. On your own machine, `make run` has the same page, and "
+    "`python -m engine answer FILE.jsonl --users 1,8,32` answers in a terminal."
+)
 # Stop is disabled at the end, which would drop the keyboard's focus.
 TO_TAB = "() => { document.querySelector('#lab-tabs [role=tab][aria-selected=true]')?.focus(); return []; }"
 
@@ -53,6 +58,12 @@ class Experiment:
     def files(self, result) -> Mapping[str, str | bytes]:
         """File name → content; empty where there is nothing to save."""
         raise NotImplementedError
+
+    def where(self) -> dict[str, str]:
+        """The device and precision of the loaded engine, this program's version, and the time, for saved files."""
+        engine, now = self.service.engine, time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+        return {"device": engine.device() or "", "precision": engine.precision() or "", "speclens_version": __version__,
+                "saved": now}  # fmt: skip
 
     def shown(self, result):
         """Outputs that show a result once nothing is under way, for the end after an error."""
@@ -115,8 +126,9 @@ class Experiment:
         try:
             texts = self.files(result) if result else {}
             return self.exports.texts(texts) if texts else []
-        except (OSError, BadInput):  # a full disk takes the files away, not the page
-            gr.Warning("The files could not be written on the server.")
+        except (OSError, BadInput) as error:  # a full disk takes the files away, not the page
+            reason = error.strerror if isinstance(error, OSError) else str(error)
+            gr.Warning(f"The files could not be written on the server. {reason}".rstrip())
             return []
 
     def _links(self, paths: Sequence[str]) -> list:
@@ -219,6 +231,8 @@ class Measurement(Experiment):
         raise NotImplementedError
 
     def size(self, *values) -> str:
+        if not self.service.limits.lab_seconds or self.service.runs.worker.is_remote:
+            return notice("quiet", NOT_OFFERED)
         try:
             _, plan = self.parse(values)
         except EngineError as error:

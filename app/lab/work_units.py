@@ -9,7 +9,7 @@ from typing import Any, Literal, Protocol
 from app.jobs.runs import Work
 from app.jobs.updates import Report
 
-MOST_FILES = 50
+MOST_FILES = 200
 WARMING_UP = "warming up"
 Again = Literal["all", "noise"]
 

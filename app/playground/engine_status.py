@@ -22,4 +22,4 @@ def route(service: Service) -> Route:
         value = status(state.kind, state.device, state.precision, state.waiting, *progress, together=state.together)
         return JSONResponse(value, headers={"Cache-Control": "no-store"})
 
-    return Route("/speclens/state", handler)
+    return Route("/_state", handler)

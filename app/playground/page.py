@@ -46,15 +46,17 @@ def playground(service: Service, status: gr.HTML, shared: gr.HTML) -> tuple[gr.H
         """Returns Run, Stop, and the address, with which a reload brings these settings and this run back."""
         return [*handlers.begin(request, press), links.pressed(press, *values)]
 
-    def follow(event: Callable, change: Callable, inputs: list, outputs: list, **how) -> None:
+    def follow(event: Callable, change: Callable, inputs: list, outputs: list, **how) -> Dependency:
         """Calls ``change`` at ``event``, whose last output is the session, and shows all that follows a new one."""
         # Otherwise a run that ends while the results of the one before are still on their way would not show its own.
         last = {"trigger_mode": "always_last"}
-        event(partial(after.following, change), [*inputs, *controls.inputs], [*outputs, *shown], **last, **how)
+        return event(partial(after.following, change), [*inputs, *controls.inputs], [*outputs, *shown], **last, **how)
 
     def end(streamed: Dependency, handlers: PressHandlers, *buttons: gr.Button) -> None:
         streamed.failure(handlers.lost, press, [*buttons, session], **QUIET)
-        follow(streamed.success, handlers.end, [press], [*buttons, session], **QUIET)
+        followed = follow(streamed.success, handlers.end, [press], [*buttons, session], **QUIET)
+        # Gradio handles the files after the handler has returned. Where that fails, nothing of the event arrives.
+        followed.failure(handlers.stumbled, press, [*buttons, session, stage], **QUIET)
 
     queued = {"concurrency_id": "run"} | streams(service.runs.most_requests)
     inputs = [press, *controls.inputs]

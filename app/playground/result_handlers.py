@@ -44,8 +44,8 @@ class Results:
             return Shown()
         try:
             written = self.exports.write(session, html_export.page)
-        except OSError:  # a full disk must not break the page
-            gr.Warning("The files of this run could not be written on the server.")
+        except OSError as error:  # a full disk must not break the page
+            gr.Warning(f"The files of this run could not be written on the server. {error.strerror}".rstrip())
             written = Written()
         tree_tab, files = gr.update(visible=has_trees(run)), Written(*map(_file, written))
         shown = charts.complete(run, baseline, **session.repeats)

@@ -6,6 +6,9 @@ from app.jobs.press import Press
 from app.jobs.runs import Runs
 from app.jobs.service import Service
 from app.jobs.visitor import Session
+from app.ui import temp_folder
+from app.ui.widgets import SKIP
+from app.views import player_feed
 from engine.config import RunConfig
 
 
@@ -14,13 +17,14 @@ class RunPress(Press):
     """``session``: the result, None until there is one, and once the page's state has it. ``before``: that of an
     earlier press, which the state has not got yet. ``shown``: the request whose result is on the stage, which
     another press runs again. ``choice``: the place and the token of a branch. ``linked``: the request, place and token
-    of a link, whose branch follows its run."""
+    of a link, whose branch follows its run. ``last_result``: the result that was given to the page's state last."""
 
     session: Session | None = None
     before: Session | None = None
     shown: RunConfig | None = None
     choice: tuple[int, int] | None = None
     linked: tuple[RunConfig, int, int] | None = None
+    last_result: Session | None = None
 
     def begin(self, runs: Runs, visitor: str) -> None:
         self.request, self.before, self.session = runs.open(visitor), self.session or self.before, None
@@ -32,6 +36,7 @@ class RunPress(Press):
     def take_result(self) -> Session | None:
         """Takes the result that the page's state is to have; None where it has it."""
         result, self.before, self.session = self.session or self.before, None, None
+        self.last_result = result or self.last_result
         return result
 
     def begin_if_free(self, runs: Runs, visitor: str) -> None:
@@ -54,3 +59,11 @@ class PressHandlers:
         """Returns what ``end`` returns, for a stream that never reached the server."""
         press.close_orphan(self.service.runs)
         return self.end(press)
+
+    def stumbled(self, press: RunPress) -> list:
+        """Returns what ``end`` does, with a sentence on the stage, after an event whose results never reached the page."""
+        *buttons, session = self.end(press)
+        session = press.last_result if session is SKIP and press.is_over and press.last_result else session
+        reason = temp_folder.problem() or "The server's log has the reason."
+        words = f"The run has ended, but its charts and files did not arrive; what is shown below is older. {reason}"
+        return [*buttons, session, player_feed.say("error", words)]

@@ -1,5 +1,7 @@
 """Writes a run's files after it has ended, and reads uploaded traces. Knows no gradio."""
 
+import errno
+import os
 import shutil
 import tempfile
 import threading
@@ -12,6 +14,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from app.jobs.visitor import Session
+from app.ui import temp_folder
 from app.views.token_csv import tokens_csv
 from engine.errors import BadInput
 from engine.trace.trace import MAX_BYTES, Trace, from_json, save
@@ -33,7 +36,9 @@ class Exports:
     """Writes each session's files into a new folder and deletes the oldest folders."""
 
     def __init__(self, max_folders: int = MAX_FOLDERS):
-        self._root = tempfile.TemporaryDirectory(prefix="speclens-", ignore_cleanup_errors=True)
+        # Inside the folder that was tried at start, where the page has one.
+        parent = os.environ.get(temp_folder.VARIABLE)
+        self._root = tempfile.TemporaryDirectory(prefix="speclens-", dir=parent, ignore_cleanup_errors=True)
         self._folders: deque[Path] = deque()
         self._max_folders, self._lock = max_folders, threading.Lock()
 
@@ -43,6 +48,7 @@ class Exports:
         run, baseline = session.trace, session.baseline
         if run is None or not run.rounds:
             return Written()
+        _check_room()
         folder, name = self._folder(), _name(run)
         (folder / f"{name}.csv").write_text(tokens_csv(run), encoding="utf-8-sig", errors="backslashreplace")
         written = [_saved(run, folder / f"{name}.json")]
@@ -53,6 +59,7 @@ class Exports:
 
     def texts(self, files: Mapping[str, str | bytes]) -> list[str]:
         """Writes texts or bytes under their names into a new folder. Returns their paths in order. Raises OSError."""
+        _check_room()
         folder = self._folder()
         for name, text in files.items():
             if isinstance(text, bytes):
@@ -64,13 +71,19 @@ class Exports:
 
     def _folder(self) -> Path:
         folder = Path(self._root.name) / uuid.uuid4().hex
-        folder.mkdir()
+        folder.mkdir(parents=True)
         with self._lock:
             self._folders.append(folder)
             old = [self._folders.popleft() for _ in range(len(self._folders) - self._max_folders)]
         for path in old:
             shutil.rmtree(path, ignore_errors=True)
         return folder
+
+
+def _check_room() -> None:
+    """Raises OSError where Gradio could not copy the files; its event would fail after the handler has returned."""
+    if reason := temp_folder.problem():
+        raise OSError(errno.ENOSPC, reason)
 
 
 def _saved(trace: Trace, path: Path) -> str | None:

@@ -8,12 +8,13 @@ import json
 import re
 import shlex
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from string import Template
 from typing import Any
 
 from app.views.safe_json import encode
+from engine.bench.load_schedule import LoadSchedule
 from engine.config import AUTO, METHODS, draft_of
 from engine.files import ASSETS
 from engine.trace.noise import NOISE, Speedup
@@ -32,7 +33,7 @@ class Choice:
     """The setting to configure. ``target`` and ``draft`` are hub names or folders, ``gguf`` a name for llama.cpp's -hf.
 
     ``chosen``: the draft length that auto took on average in the run on screen. ``translated``: whether the draft has
-    another tokenizer. ``schedule``: (fewest, most requests at once, γ) where γ goes by their number, 0 for no drafts.
+    another tokenizer. ``schedule``: how many drafts at which number of requests at once, where that was measured.
     ``eagle``: 1 or 3, the version of an EAGLE head; None where its files are not here, so that its name decides.
     """
 
@@ -44,7 +45,7 @@ class Choice:
     greedy: bool = True
     chosen: int | None = None
     translated: bool = False
-    schedule: tuple[tuple[int, int, int], ...] = ()
+    schedule: LoadSchedule | None = None
     eagle: int | None = None
 
     @property
@@ -68,7 +69,7 @@ class Choice:
             "draft": shlex.quote(draft),
             "draft_json": json.dumps(draft),
             "draft_inside": json.dumps(draft).replace("'", "'\"'\"'"),
-            "ranges": json.dumps(self.schedule),
+            "ranges": json.dumps(self.schedule.ranges if self.schedule else ()),
             "gguf": f"-hf {shlex.quote(self.gguf)}" if self.gguf else "-m target.gguf",
         }
 
@@ -178,16 +179,6 @@ def _answer(target: Target, choice: Choice) -> dict:
     return line | _filled(recipe | (recipe["translated"] if choice.translated else {}), choice)
 
 
-def _by_hand(schedule: Sequence[tuple[int, int, int]]) -> str:
-    """Where an engine takes one length for every load."""
-    pays = [(fewest, most) for fewest, most, gamma in schedule if gamma]
-    if not pays:
-        return ""
-    fewest, off = pays[0][0], pays[-1][1] + 1
-    fewer = f" and where fewer than {fewest} are" if fewest > 1 else ""
-    return f"It has no schedule: leave drafting off where {off} or more requests are usual{fewer}."
-
-
 def _of_shipped(choice: Choice, code: str) -> list[str]:
     """What to know about a draft of this repository that the code names, or a GGUF file of it."""
     draft = choice.draft or ""
@@ -205,13 +196,14 @@ def _of_shipped(choice: Choice, code: str) -> list[str]:
 def _filled(recipe: Mapping[str, str], choice: Choice) -> dict[str, str]:
     fields = {"schedule": ""} | recipe | ({"sampled": ""} if choice.greedy else {})
     notes = [fields.get("note", ""), "" if choice.greedy else fields.get("sampled_note", "")]
-    if not choice.schedule:
-        fields["schedule"] = ""
-    elif fields["schedule"]:
-        choice = replace(choice, gamma=max(gamma for *_, gamma in choice.schedule))
+    loads = choice.schedule
+    if loads and loads.has_several and fields["schedule"]:
+        choice = replace(choice, gamma=loads.most_drafts)
         notes.append(fields.get("schedule_note", ""))
     else:
-        notes.append(_by_hand(choice.schedule))
+        fields["schedule"] = ""
+    if loads:
+        notes.append(loads.words)
     template = Template(Template(fields["code"]).safe_substitute(fields))
     code = template.substitute(choice.values)
     if any(file in code.split() for file in ("target.gguf", "draft.gguf")):

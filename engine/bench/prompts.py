@@ -16,24 +16,32 @@ class Prompt:
 
 
 def read_prompts(path: Path, limit: int | None = None) -> list[Prompt]:
-    """The rows of a file: `prompt`, or the first of `turns`, and `category`. BadInput names the line that is wrong."""
+    """The rows of a file, as of `parse_prompts`. BadInput for one that cannot be read."""
     try:
-        lines = Path(path).read_text(encoding="utf-8-sig").split("\n")  # splitlines() would cut at U+2028 in a string
+        text = Path(path).read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         raise BadInput(f"The prompts {path} cannot be read: {getattr(error, 'strerror', None) or error}.") from error
-    prompts = [_prompt(path, number, line) for number, line in enumerate(lines, 1) if line.strip()]
-    if not prompts:
-        raise BadInput(f"{path} holds no prompts; write one JSON object with `prompt` and `category` on each line.")
+    prompts = parse_prompts(text, str(path))
     return spread(prompts, limit) if limit else prompts
 
 
-def _prompt(path: Path, number: int, line: str) -> Prompt:
+def parse_prompts(text: str, where: str) -> list[Prompt]:
+    """The rows of JSON lines: `prompt`, or the first of `turns`, and `kind` or `category`. BadInput names the line that
+    is wrong, and ``where`` it is."""
+    lines = text.split("\n")  # splitlines() would cut at U+2028 in a string
+    prompts = [_prompt(where, number, line) for number, line in enumerate(lines, 1) if line.strip()]
+    if not prompts:
+        raise BadInput(f"{where} holds no prompts; write one JSON object with `prompt` and `kind` on each line.")
+    return prompts
+
+
+def _prompt(path: str, number: int, line: str) -> Prompt:
     try:
         row = json.loads(line)
         text = row["prompt"] if "prompt" in row else row["turns"][0]
-        category = str(row.get("category", "other"))
+        category = str(row.get("kind") or row.get("category") or "other")
     except (ValueError, RecursionError, AttributeError, KeyError, TypeError, IndexError) as error:
-        raise BadInput(f"Line {number} of {path} is no JSON object with `prompt` or `turns` and `category`.") from error
+        raise BadInput(f"Line {number} of {path} is no JSON object with `prompt` or `turns` and `kind`.") from error
     if not isinstance(text, str) or not text.strip():
         raise BadInput(f"Line {number} of {path} has an empty prompt.")
     return Prompt(text, category)

@@ -87,7 +87,8 @@ def to_csv(cells: Sequence[Cell]) -> str:
     writer = csv.DictWriter(out, [*Cell.__dataclass_fields__], lineterminator="\n")
     writer.writeheader()
     for cell in cells:
-        known = {} if cell.measured.is_possible else noise
+        ends = {} if cell.low is None else dict(zip(("low", "high"), cell.measured.ends, strict=True))
+        known = ends if cell.measured.is_possible else noise  # the interval as it is shown: not above the ceiling
         writer.writerow(asdict(cell) | {"category": escape_formula(cell.category)} | known)
     return out.getvalue()
 

@@ -28,12 +28,14 @@ from engine.trace.metrics import depths
 from engine.trace.speedup_model import interpolate
 
 _WARM_UP_TOKENS = 8
+_VERSION = 2  # of a stored result; those of the first lack the number of passes
 
 
 @dataclass(frozen=True)
 class Settings:
     """``gamma``: of each method but auto, which chooses its own. ``prompts_first``: as of `Batch`, so that all users
-    write at the same time although their prompts are long."""
+    write at the same time although their prompts are long. ``until_one_ends``: whether a measurement ends with the
+    first answer that no other follows, because from then on fewer users share a pass."""
 
     users: tuple[int, ...]
     methods: tuple[str, ...]
@@ -43,6 +45,7 @@ class Settings:
     gamma: int | str = AUTO
     seed: int = 0
     prompts_first: bool = False
+    until_one_ends: bool = False
 
 
 @dataclass(frozen=True)
@@ -95,7 +98,7 @@ class ManyUsers:
             names |= dict.fromkeys(self.engine.drafts.competitors())
         settings = asdict(self.settings)
         del settings["repeats"], settings["users"]  # more of them may be wanted later
-        return describe(self.engine, names) | {"settings": settings, "prompts": digest(prompts)}
+        return describe(self.engine, names) | {"settings": settings, "prompts": digest(prompts), "version": _VERSION}
 
     @property
     def cells(self) -> list[Cell]:
@@ -174,6 +177,8 @@ class ManyUsers:
                 writing.add(rounds, time.perf_counter() - before)
                 if cancelled():
                     return None
+                if self.settings.until_one_ends and not waiting and len(batch) < users:
+                    break
                 yield emitted / length
         finally:
             batch.close()
@@ -184,7 +189,8 @@ class ManyUsers:
             tokens=emitted,
             seconds=seconds,
             writing=(writing.tokens, writing.seconds, writing.steps),
-            ttft=tuple(own[0].end for own in rounds_of.values()),
+            full=(writing.passes, writing.drafted, writing.drafting),
+            ttft=tuple(own[0].end for own in rounds_of.values() if own),
             rounds=len(every),
             drafted=sum(len(r.parents) for r in every),
             accepted=sum(accepted for accepted, _ in tests),
@@ -220,6 +226,7 @@ class _Writing:
 
     def __init__(self, users: int, costs: CostModel):
         self.costs, self.users, self.tokens, self.seconds, self.steps = costs, users, 0, 0.0, 0.0
+        self.passes = self.drafted = self.drafting = 0
         self._before: float | None = None  # seconds of the step before, if all got tokens in it
 
     def add(self, rounds: Sequence[Round], seconds: float) -> None:
@@ -228,6 +235,9 @@ class _Writing:
             self.tokens += sum(len(r.emitted) for r in rounds)
             self.seconds += self._before
             self.steps += _plain_steps(rounds, self.costs)
+            self.passes += 1
+            self.drafted += sum(len(r.parents) for r in rounds)
+            self.drafting += sum(bool(r.parents) for r in rounds)
         self._before = seconds if is_full else None
 
 

@@ -14,15 +14,41 @@ from engine.trace.events import CostModel
 from engine.trace.noise import PLAIN, Speedup, ceiling
 from engine.trace.speedup_model import break_even, shared_costs
 
-_LISTS = ("writing", "ttft", "ids")
+_LISTS = ("writing", "full", "ttft", "ids")
+_CHEAPEST_PASS = 0.2  # of a plain one; no pass that also scores drafts is nearly as cheap
+
+
+@dataclass(frozen=True)
+class PassTime:
+    """How long the passes took that all users shared. ``speed``: a plain pass of as many users over one with drafts,
+    with its 95 % interval over repeats; ``drafted``: drafts of a round in these passes; ``drafting``: the share of the
+    rounds that drafted."""
+
+    speed: float
+    low: float | None
+    high: float | None
+    drafted: float
+    drafting: float
+
+    def speedup(self, tau: float, share: float, busy: float | None = None) -> Speedup:
+        """Over plain decoding, of answers with ``tau`` tokens a pass whose rounds draft ``share`` times as much as
+        those that were timed. Only the beginnings of answers are timed, because then every user writes. There, easy
+        texts still take part that end early; so their tokens a pass are not those of whole answers."""
+
+        def gain(speed: float) -> float:
+            return tau / max(_CHEAPEST_PASS, 1 + (1 / speed - 1) * share)
+
+        ends = (None if end is None else gain(end) for end in (self.low, self.high))
+        return Speedup(gain(self.speed), *ends, ceiling(tau), busy)
 
 
 @dataclass(frozen=True)
 class Served:
     """All prompts answered once. ``writing``: tokens, seconds, and the cost model's prediction in plain steps, of the
-    rounds in which every user got tokens, each user's first one apart; ``ttft``: seconds from each request to its first
-    token; ``tested`` drafts, of which ``accepted`` were; ``ids``: of each answer; ``busy``: the share of the cores that
-    other programs took, None where it is not known."""
+    rounds in which every user got tokens, each user's first one apart; ``full``: passes, drafts, and rounds that
+    drafted, of the same; ``ttft``: seconds from each request to its first token; ``tested`` drafts, of which
+    ``accepted`` were; ``ids``: of each answer; ``busy``: the share of the cores that other programs took, None where it
+    is not known."""
 
     tokens: int
     seconds: float
@@ -33,6 +59,7 @@ class Served:
     accepted: int
     tested: int
     ids: tuple[tuple[int, ...], ...]
+    full: tuple[int, int, int] = (0, 0, 0)
     busy: float | None = None
 
     @classmethod
@@ -41,9 +68,11 @@ class Served:
         values = {field.name: _tuples(saved[field.name]) for field in fields(cls) if field.name != "busy"}
         values |= {} if saved.get("busy") is None else {"busy": saved["busy"]}
         numbers = [value for name, value in values.items() if name not in _LISTS]
-        if not all(type(number) in (int, float) for number in (*numbers, *values["writing"], *values["ttft"])):
+        if not all(
+            type(number) in (int, float) for number in (*numbers, *values["writing"], *values["full"], *values["ttft"])
+        ):
             raise TypeError("not a number")
-        if len(values["writing"]) != 3:
+        if len(values["writing"]) != 3 or len(values["full"]) != 3:
             raise ValueError("not three numbers")
         return cls(**values)
 
@@ -55,9 +84,10 @@ def _tuples(value):
 @dataclass(frozen=True)
 class UsersRow:
     """One number of users with one method; of several repeats all together. ``tokens_per_second`` are those of one
-    user, with the prompts; ``all_writing…``: of all users, while each of them is written to; ``predicted…``: the same
-    by the cost model, with a plain step as long as plain decoding took for the fewest users; ``over…``: ratios of the
-    totals, and ``all_writing_over_plain`` of those. ``differs``: answers unlike those of plain decoding with the fewest
+    user, with the prompts; ``all_writing…``: of all users, while each of them is written to, with the tokens a pass of
+    whole answers; ``predicted…``: the same by the cost model, with a plain step as long as plain decoding took for the
+    fewest users; ``over…``: ratios of the totals, and ``all_writing_over_plain`` of those; ``passes``: see `PassTime`,
+    None of plain decoding. ``differs``: answers unlike those of plain decoding with the fewest
     users, None if they are sampled. ``tau``: tokens of a request per pass; ``low`` and ``high``: 95 % of
     ``all_writing_over_plain``, over repeats; ``busy``: as of `Served`, the largest. None also where there
     is nothing (yet) to divide by."""
@@ -82,6 +112,7 @@ class UsersRow:
     low: float | None = None
     high: float | None = None
     busy: float | None = None
+    passes: PassTime | None = None
 
     @property
     def measured(self) -> Speedup | None:
@@ -106,11 +137,13 @@ def _row(
     is_greedy: bool,
 ) -> UsersRow:  # fmt: skip
     one, ours, theirs = repeats[0], _answers(repeats), _answers(plain)
-    total, (tokens, seconds) = _rate(ours), _writing(repeats).sum(0)
-    steps, step, least = _steps(repeats), _step(fewest), min(len(repeats), len(plain))
-    pairs = _writing(repeats[:least]), _writing(plain[:least])
-    gain = ratio(*pairs) if least else None
-    ends = interval(*pairs) if gain else None
+    total, rounds = _rate(ours), sum(each.rounds for each in repeats)
+    drafted, tau = sum(each.drafted for each in repeats) / rounds, sum(each.tokens for each in repeats) / rounds
+    passes = pass_time(users, repeats, plain) if method != BASELINE else None
+    share = drafted / passes.drafted if passes and passes.drafted else 1.0
+    gain = passes.speedup(tau, share) if passes else PLAIN if method == BASELINE else None
+    rate = users / _mean(plain, 1) if gain and _mean(plain, 1) else None
+    predicted = _predicted(users, repeats, plain, fewest, share)
     return UsersRow(
         users=users,
         method=method,
@@ -119,30 +152,55 @@ def _row(
         seconds=float(ours[:, 1].mean()),
         total_tokens_per_second=total,
         tokens_per_second=total / users,
-        all_writing_tokens_per_second=float(tokens / seconds) if seconds else None,
-        predicted_tokens_per_second=float(tokens / (steps * step)) if steps and step else None,
+        all_writing_tokens_per_second=rate and rate * gain.value,
+        predicted_tokens_per_second=predicted and tau * predicted,
         over_fewest_users=ratio(ours, _answers(fewest)),
         over_plain=ratio(ours, theirs),
-        all_writing_over_plain=gain,
-        drafted_per_round=sum(each.drafted for each in repeats) / sum(each.rounds for each in repeats),
+        all_writing_over_plain=gain.value if rate else None,
+        drafted_per_round=drafted,
         acceptance=_share(sum(each.accepted for each in repeats), sum(each.tested for each in repeats)),
         ttft=statistics.median(time for each in repeats for time in each.ttft),
         differs=sum(map(operator.ne, one.ids, fewest[0].ids)) if fewest and is_greedy else None,
-        tau=sum(each.tokens for each in repeats) / sum(each.rounds for each in repeats),
-        low=ends[0] if ends else None,
-        high=ends[1] if ends else None,
-        busy=max((each.busy for each in (*repeats, *plain) if each.busy is not None), default=None),
+        tau=tau,
+        low=gain.low if passes else None,
+        high=gain.high if passes else None,
+        busy=largest_busy_share(repeats, plain),
+        passes=passes,
     )
+
+
+def largest_busy_share(*runs: Sequence[Served]) -> float | None:
+    """The largest share of the cores that other programs took; None where it is not known."""
+    return max((each.busy for served in runs for each in served if each.busy is not None), default=None)
+
+
+def pass_time(users: int, ours: Sequence[Served], plain: Sequence[Served]) -> PassTime | None:
+    """Repeats with drafts beside repeats of plain decoding by as many users. None where no pass was shared by all."""
+    pairs = [(a, b) for a, b in zip(ours, plain, strict=False) if a.full[0] and b.full[0]]
+    timed = [np.array([(each.full[0], each.writing[1]) for each in side], float) for side in zip(*pairs, strict=True)]
+    speed = ratio(*timed) if timed else None
+    if not speed:
+        return None
+    ends, passes = interval(*timed) or (None, None), sum(a.full[0] for a, _ in pairs)
+    drafted, drafting = (sum(a.full[i] for a, _ in pairs) / (users * passes) for i in (1, 2))
+    return PassTime(speed, *ends, drafted, drafting)
+
+
+def _mean(served: Sequence[Served], which: int) -> float | None:
+    """Seconds of a pass that all users shared (``which`` is 1), or its costs by the model (2)."""
+    passes = sum(each.full[0] for each in served)
+    return sum(each.writing[which] for each in served) / passes if passes else None
+
+
+def _predicted(users: int, ours, plain, fewest, share: float) -> float | None:
+    """Passes a second of all users by the cost model, in rounds that draft ``share`` times as much as those timed."""
+    mine, base, step = _mean(ours, 2), _mean(plain, 2), _step(fewest)
+    return users / ((base + (mine - base) * share) * step) if mine and base and step else None
 
 
 def _answers(served: Sequence[Served]) -> np.ndarray:
     """[repeats, 2]: tokens and seconds of all answers."""
     return np.array([(each.tokens, each.seconds) for each in served], float).reshape(-1, 2)
-
-
-def _writing(served: Sequence[Served]) -> np.ndarray:
-    """[repeats, 2]: the same while every user was written to."""
-    return np.array([each.writing[:2] for each in served], float).reshape(-1, 2)
 
 
 def _steps(served: Sequence[Served]) -> float:
@@ -161,7 +219,7 @@ def _share(part: int, number: int) -> float | None:
 def _step(plain: Sequence[Served]) -> float | None:
     """Seconds of a plain step, as measured."""
     steps = _steps(plain)
-    return float(_writing(plain)[:, 1].sum() / steps) if steps else None
+    return sum(each.writing[1] for each in plain) / steps if steps else None
 
 
 def least_chances(costs: CostModel, most: int) -> dict[int, float]:

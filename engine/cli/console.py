@@ -23,8 +23,9 @@ from engine.trace.metrics import (
     compute_metrics,
     equal_to_the_bit,
     largest_cost,
+    others_share,
 )
-from engine.trace.noise import NOISE, Speedup
+from engine.trace.noise import NOISE, Speedup, about_machine
 from engine.trace.trace import Trace
 from engine.trace.verdicts import DASH, impossible, no_difference, number
 
@@ -212,6 +213,8 @@ def comparison(console: Console, trace: Trace, baseline: Trace) -> None:
         ("first divergence", _divergence(trace, baseline, result.divergence)),
     ])  # fmt: skip
     console.print(Text(verdict(result.speedup, ours, plain)), soft_wrap=True)
+    if machine := about_machine(others_share(trace, baseline)):
+        console.print(Text(machine), soft_wrap=True)
 
 
 def _measured(speedup: Speedup | None) -> str:

@@ -1,6 +1,7 @@
 """Runs `python -m engine lab`: a sweep, the distribution test, speedups for any α set by hand, chains beside trees,
 early exits, precisions."""
 
+import json
 from pathlib import Path
 from typing import Annotated
 
@@ -11,7 +12,10 @@ from engine.cli.console import say
 from engine.cli.progress import progress
 from engine.config import AUTO, DEFAULT_PAIR, RunConfig, SamplingParams
 from engine.errors import BadInput
+from engine.exactness.results import MISTAKES, TOY_METHODS
 from engine.trace.noise import about_machine
+
+NOT_LOSSLESS = 3  # exit code of the distribution test
 
 app = options.Commands("lab", "Measure what pays here, test that it is exact, try another α.")
 TOY = "toy"
@@ -66,20 +70,26 @@ def sweep(
 @app.command()
 def distribution(
     pair: options.Pair = TOY,
-    wrong: Annotated[str | None, typer.Option(help="A mistake on purpose, of engine/exactness/mutants.py.")] = None,
-    method: str = "lm",
+    wrong: Annotated[str | None, typer.Option(help=f"A mistake on purpose: {', '.join(MISTAKES)}.")] = None,
+    method: Annotated[str, typer.Option(help=f"On the toy {', '.join(TOY_METHODS)}; on a pair one of its own.")] = "lm",
     gamma: Annotated[int, typer.Option(min=1, max=16)] = 3,
     temperature: Annotated[float, typer.Option(min=0.05, max=5.0)] = 1.0,
     top_k: Annotated[int, typer.Option(min=0, help="Few outcomes can be counted; 0 is all.")] = 3,
     runs: Annotated[int, typer.Option(min=20)] = 2000,
-    length: Annotated[int, typer.Option(min=1, max=6, help="Tokens of each run that are looked at.")] = 2,
+    length: Annotated[int, typer.Option(min=2, max=6, help="Tokens of each run that are tested.")] = 2,
     prompt: str = "Tell me about dogs.",
     acceptance: options.Acceptance = "token",
+    as_json: Annotated[bool, typer.Option("--json", help="The numbers, as JSON on stdout.")] = False,
     device: options.Device = AUTO, precision: options.Precision = AUTO,
 ):  # fmt: skip
-    """Seeded runs against the target's own distribution, which is known exactly."""
+    """Seeded runs against the target's own distribution, which is known exactly.
+
+    Exits with 3 if the output is not the target's distribution, as it is not with a mistake on purpose; after Ctrl-C
+    with 130, and the runs so far count.
+    """
     from engine.exactness import distribution_test as lab
     from engine.exactness.mutants import MUTANTS
+    from engine.exactness.proof import check_toy_method
     from engine.exactness.toy_models import exact_distribution, weather_pair
 
     sampling = SamplingParams(temperature, top_k=top_k)
@@ -88,7 +98,11 @@ def distribution(
     if wrong is not None and (wrong not in mutants or pair != TOY):
         known = f"choose from {', '.join(mutants)}" if wrong not in mutants else "leave --pair out: the toy shows them"
         raise BadInput(f"{wrong[:40]!r} cannot be shown here; {known}.")
-    with progress() as show:
+    if pair == TOY:
+        check_toy_method(method)
+    else:
+        options.check_method(pair, method)
+    with progress() as show, options.ctrl_c() as interrupted:
         if pair == TOY:
             target, draft = weather_pair()
             law = exact_distribution(target, [0], length, sampling)
@@ -98,11 +112,42 @@ def distribution(
             engine = options.load(pair, device, precision)
             law, rounds = lab.exact_law(engine, config, length), lab.engine_runs(engine, config, length)
         where = "sampling the toy" if pair == TOY else "sampling"
-        draws = lab.count_outcomes(rounds, range(runs), length, lambda share: show(share, where))
+        draws = lab.count_outcomes(
+            rounds, range(runs), length, lambda share: show(share, where), cancelled=interrupted.is_set
+        )
+    if not draws.runs:
+        raise KeyboardInterrupt
     test = lab.judge(law, draws)
-    if wrong:
-        say(f"On purpose: {mutants[wrong].mistake.words}")
+    if as_json:
+        print(json.dumps(_numbers(test, method, pair, wrong), indent=1, allow_nan=False))
+    else:
+        _say(test, mutants[wrong].mistake.words if wrong else "")
+    if interrupted.is_set():
+        say(f"Stopped early: these are the first {test.runs:,} of {runs:,} runs.")
+        raise typer.Exit(options.INTERRUPTED)
+    if not test.lossless:
+        raise typer.Exit(NOT_LOSSLESS)
+
+
+def _numbers(test, method: str, pair: str, wrong: str | None) -> dict:
+    return {
+        "speclens": "distribution", "method": method, "pair": pair, "mistake": wrong, "lossless": test.lossless,
+        "runs": test.runs, "outcomes": len(test.law), "chi_squared": test.statistic if test.p_value else None,
+        "freedom": test.freedom, "p_value": test.p_value, "false_alarm": test.false_alarm, "distance": test.distance,
+        "band": list(test.band), "alpha": test.draws.alpha, "tested": test.draws.tested,
+    }  # fmt: skip
+
+
+def _say(test, mistake: str) -> None:
+    """The verdict in words. ``mistake``: the one that was made on purpose."""
+    draws, law = test.draws, test.law
+    if mistake:
+        say(f"On purpose: {mistake}")
     verdict = "lossless as far as this can tell" if test.lossless else "NOT the target's distribution"
+    if test.lossless and test.distance > test.band[1]:
+        verdict += ", though one in forty lossless engines comes out as far off; more runs would tell"
+    if test.lossless and not draws.tested:
+        verdict += ", but nothing was drafted"
     print(
         f"{test.runs} runs, {len(law)} outcomes: {verdict}.\n"
         f"chi-squared {test.statistic:.1f} with {test.freedom} degrees of freedom, p = {test.p_value:.3g} "

@@ -5,10 +5,7 @@ its sentence on stderr and exits with 1; Ctrl-C exits with 130.
 """
 
 import platform
-import signal
 import sys
-import threading
-from contextlib import contextmanager
 from dataclasses import replace
 from importlib import metadata
 from pathlib import Path
@@ -17,17 +14,18 @@ from typing import Annotated
 import typer
 
 from engine import __version__
-from engine.cli import bench, corpus, lab, options, training
+from engine.cli import answer, bench, corpus, lab, options, prove, training
 from engine.cli.console import costs_line, pairs_table, say, screen
 from engine.cli.progress import progress
 from engine.config import AUTO, DEFAULT_PAIR, LookaheadSizes, RunConfig, SamplingParams
-from engine.errors import BadInput
 
 app = options.Commands(
     "engine", "Exact speculative decoding: runs a model and records the verdict on every drafted token."
 )
 app.add_typer(lab.app, name="lab")
 app.add_typer(training.app, name="training")
+app.command("answer")(answer.answer)
+app.command("prove")(prove.prove)
 app.command("bench")(bench.compare)
 app.command("random-models")(bench.random_models)
 app.command("corpus")(corpus.corpus)
@@ -59,38 +57,12 @@ def _root(
     """Options before any command."""
 
 
-def _check_method(pair: str, method: str) -> None:
-    """Raises BadInput before a model is loaded for the method."""
-    from engine.weights.catalogue import get_pair
-    from engine.weights.specs import methods
-
-    if method not in (offered := (*methods(get_pair(pair)), AUTO)):
-        raise BadInput(f"{pair} has no method {method[:40]!r}; choose from {', '.join(offered)}.")
-
-
-@contextmanager
-def _ctrl_c():
-    """Yields an event that the first Ctrl-C sets, so that the tokens so far are still shown; the second one
-    interrupts."""
-    interrupted = threading.Event()
-
-    def note(number, frame):
-        signal.signal(signal.SIGINT, before)
-        interrupted.set()
-
-    before = signal.signal(signal.SIGINT, note)
-    try:
-        yield interrupted
-    finally:
-        signal.signal(signal.SIGINT, before)
-
-
 def _follow(job, printer=None):
     """Reads a job to its end or to Ctrl-C; returns the Trace so far. Raises KeyboardInterrupt if it has no round."""
     from engine.trace.trace import TraceBuilder
 
     builder, start, latest, is_done = TraceBuilder(), 0, None, False
-    with _ctrl_c() as interrupted, progress() as show:
+    with options.ctrl_c() as interrupted, progress() as show:
         while not is_done and not (job.is_cancelled and not start):
             entries, latest, is_done = job.read(start, latest, 0.1)
             if entries and not start:
@@ -165,7 +137,7 @@ def run(
         delta=delta,
     )
     options.check_writable(trace)
-    _check_method(pair, method)
+    options.check_method(pair, method)
 
     from engine.cli import console
     from engine.runtime.worker import Worker
@@ -228,7 +200,7 @@ def branch(
     result, out = load(file), screen()
     config = branch_request(result, *options.parse_force(force))
     options.check_writable(trace)
-    _check_method(config.pair, config.method)
+    options.check_method(config.pair, config.method)
     worker = Worker(device)
     new = _follow(worker.submit([("branch", config)]), console.RoundPrinter(out))
     check_models(result.started, new.started)

@@ -1,6 +1,9 @@
 """Options and helpers that every command shares: typed options, errors as sentences, loading an engine."""
 
 import functools
+import signal
+import threading
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
@@ -14,7 +17,9 @@ from engine.errors import BadInput, EngineError
 INTERRUPTED = 130
 METHOD_LIST = ", ".join(METHODS)
 Pair = Annotated[str, typer.Option(help="A pair of `pairs`, or your own folders: TARGET_DIR or TARGET_DIR+DRAFT_DIR.")]
-Prompts = Annotated[Path, typer.Option(metavar="FILE.jsonl", help="Rows with `prompt` or `turns`, and `category`.")]
+Prompts = Annotated[
+    Path, typer.Option(metavar="FILE.jsonl", help="Rows with `prompt` or `turns`, and `kind` or `category`.")
+]
 Limit = Annotated[int | None, typer.Option(min=1, help="So many prompts, evenly from the categories.")]
 Resumed = Annotated[Path | None, typer.Option(metavar="FILE.jsonl", help="Kept as it goes, and resumed.")]
 Gamma = Annotated[str, typer.Option(metavar="N|auto", help="Tokens drafted a round, 0 to 32, or auto.")]
@@ -92,6 +97,32 @@ def check_writable(path: Path | None) -> None:
     """BadInput before the work and not after it."""
     if path is not None and (path.is_dir() or not path.absolute().parent.is_dir()):
         raise BadInput(f"{path} cannot be written; name a file in a folder that exists.")
+
+
+def check_method(pair: str, method: str) -> None:
+    """Raises BadInput before a model is loaded for the method."""
+    from engine.weights.catalogue import get_pair
+    from engine.weights.specs import methods
+
+    if method not in (offered := (*methods(get_pair(pair)), AUTO)):
+        raise BadInput(f"{pair} has no method {method[:40]!r}; choose from {', '.join(offered)}.")
+
+
+@contextmanager
+def ctrl_c():
+    """Yields an event that the first Ctrl-C sets, so that the tokens so far are still shown; the second one
+    interrupts."""
+    interrupted = threading.Event()
+
+    def note(number, frame):
+        signal.signal(signal.SIGINT, before)
+        interrupted.set()
+
+    before = signal.signal(signal.SIGINT, note)
+    try:
+        yield interrupted
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def load(pair: str, device: str, precision: str):

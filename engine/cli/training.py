@@ -2,6 +2,8 @@
 
 import json
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
@@ -182,21 +184,10 @@ def export(
     bits: Bits = 16, samples: Files = None, pair: Pair = DEFAULT_PAIR, work: Work = None, device: Device = AUTO,
 ):  # fmt: skip
     """Write a trained draft as safetensors with its config and model card."""
-    from engine.training import export as stage
-    from engine.training import model_card, stored_bits
-    from engine.training.project import StudentSetup
+    from engine.training import stored_bits
+    from engine.training.trained_draft import write_draft
 
-    project = _project(pair, work, device, samples)
-    setup = StudentSetup.read(project.folder / _known(student))
-    dataset, teacher = project.samples(), project.teacher()
-    if dataset.fingerprint() != setup.samples:
-        raise BadInput("This draft was trained on other samples; name the same files with --samples.")
-    draft, state = project.restore(setup, teacher, project.folder / student)
-    text = model_card.write(project, setup, state, dataset)
-    if student == "lm":
-        stage.lm(draft, project.target, out, text)
-    else:
-        stage.head(student, draft, teacher, setup.taps, project.pair.target, out, text)
+    write_draft(_project(pair, work, device, samples), _known(student), out)
     if bits != 16:
         stored_bits.convert(out, out, bits)
     say(f"The draft is in {out}.")
@@ -222,20 +213,41 @@ def evaluate(
     gamma: Annotated[int, typer.Option(min=1, max=16, help="Fixed, so that every position is tried.")] = 4,
     max_new_tokens: Annotated[int, typer.Option(min=1)] = 128,
     limit: Annotated[int | None, typer.Option(min=1)] = None,
-    pair: Pair = DEFAULT_PAIR, work: Work = None, device: Device = AUTO,
+    samples: Files = None, pair: Pair = DEFAULT_PAIR, work: Work = None, device: Device = AUTO,
 ):  # fmt: skip
-    """Count α by draft position, τ and speedup in the real loop at temperatures 0 and 1."""
+    """Count α by draft position, τ and speedup of WORK's draft in the real loop, at temperatures 0 and 1.
+
+    Measures the pair's own draft where nothing was trained in WORK, or where the pair is named as TARGET+DRAFT.
+    """
     from engine.bench.prompts import read_prompts
     from engine.files import write_file
     from engine.runtime.engine import load_engine
     from engine.training.evaluate import evaluate as count
 
-    project, chosen = _project(pair, work, device), read_prompts(prompts, limit)
-    engine = load_engine(pair, device)
-    with progress() as show:
+    project, chosen = _project(pair, work, device, samples), read_prompts(prompts, limit)
+    with _draft_to_measure(project, _known(student), work) as spec, progress() as show:
+        engine = load_engine(spec, device)
         results = [count(engine, student, chosen, t, gamma, max_new_tokens, show) for t in (0.0, 1.0)]
     for one in results:
         print(f"{one.method}, {one.line()}")
-    folder = project.folder / student
-    if folder.is_dir():
-        write_file(folder / "evaluation.json", json.dumps([asdict(one) for one in results], indent=1))
+    if (project.folder / student).is_dir():
+        write_file(project.folder / student / "evaluation.json", json.dumps([asdict(one) for one in results], indent=1))
+
+
+@contextmanager
+def _draft_to_measure(project, student: str, work: Path | None) -> Iterator:
+    """Yields the pair with the draft to measure, and says which one that is."""
+    from engine.training.trained_draft import is_trained, trained_pair
+
+    folder, coming = project.folder / student, project.pair.drafts.get(student)
+    is_named = coming is not None and "+" in project.pair.name
+    if is_trained(project, student) and not is_named:
+        say(f"Measuring the draft that was trained in {folder}.")
+        with trained_pair(project, student) as spec:
+            yield spec
+        return
+    if coming is None or (work and not is_named):
+        owned = f"leave --work out to measure the one of {project.pair.name}" if coming else "begin with distil"
+        raise BadInput(f"Nothing was trained in {folder}; {owned}.")
+    say(f"Measuring the draft that comes with {project.pair.name}: {coming.folder or coming.name}.")
+    yield project.pair

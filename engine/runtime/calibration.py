@@ -13,6 +13,7 @@ import statistics
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
+from types import MappingProxyType
 
 import torch
 
@@ -149,7 +150,7 @@ def cached(folder: Path, key: dict, measure_now: Callable[[], CostModel], again:
 def known_steps(folder: Path, device: str, target: str) -> dict[str, float]:
     """Returns the seconds of a plain step by precision, as far as they are cached for the target of this hash."""
     known = _known(folder, device, target)
-    return {precision: costs.step for drafter, precision, costs in known if not drafter}
+    return {precision: costs.step for drafter, precision, costs, _ in known if not drafter}
 
 
 def seconds_per_byte(folder: Path, device: str, target: str, model: ModelSpec) -> dict[str, float]:
@@ -158,20 +159,34 @@ def seconds_per_byte(folder: Path, device: str, target: str, model: ModelSpec) -
     return {name: step / model.weight_bytes(name) for name, step in known_steps(folder, device, target).items()}
 
 
-def known_draft_costs(folder: Path, device: str, target: str, precision: str) -> dict[str, float]:
-    """Returns c by drafter, as far as it is cached for the target of this hash in this precision."""
+def known_draft_costs(
+    folder: Path, device: str, target: str, precision: str, drafts: Mapping[str, str] = MappingProxyType({})
+) -> dict[str, float]:
+    """Returns c by drafter, as far as it is cached for the target of this hash in this precision. ``drafts``: the hash
+    of each drafter's weights; costs that were measured with others are left out."""
     known = _known(folder, device, target)
-    return {drafter: costs.c for drafter, measured_in, costs in known if drafter and measured_in == precision}
+    return {
+        drafter: costs.c
+        for drafter, measured_in, costs, draft in known
+        if drafter and measured_in == precision and (not draft or drafts.get(drafter, draft) == draft)
+    }
 
 
-def _known(folder: Path, device: str, target: str) -> Iterator[tuple[str, str, CostModel]]:
-    """The cached drafter ("" for none), precision and costs, the oldest first."""
+def known_plain_costs(folder: Path, device: str, target: str, precision: str) -> CostModel | None:
+    """Returns the newest cached costs of passes of the target of this hash, in this precision; None without any."""
+    known = [costs for drafter, name, costs, _ in _known(folder, device, target) if not drafter and name == precision]
+    return known[-1] if known else None
+
+
+def _known(folder: Path, device: str, target: str) -> Iterator[tuple[str, str, CostModel, str]]:
+    """The cached drafter ("" for none), precision, costs, and hash of the draft's weights, the oldest first."""
     for path in sorted(folder.glob("*.json"), key=lambda path: path.stat().st_mtime):
         key, costs = read_json(path).get("key"), _read(path)
         if not costs or not isinstance(key, dict) or key.get("device") != device:
             continue
         if key.get("weights", {}).get("target", "").split("-")[0] == target:
-            yield key.get("drafter", ""), key["precision"], costs
+            draft = str(key["weights"].get("draft", "")).split("-")[0]
+            yield key.get("drafter", ""), key["precision"], costs, draft
 
 
 def _read(path: Path) -> CostModel | None:

@@ -241,10 +241,10 @@ def versions() -> dict[str, str]:
 
 
 def load_engine(
-    pair: str, device: str = AUTO, precision: str = AUTO, progress: ProgressCallback | None = None
+    pair: str | PairSpec, device: str = AUTO, precision: str = AUTO, progress: ProgressCallback | None = None
 ) -> Engine:
     """Loads a pair's target. Raises Unavailable before loading if the pair cannot run here."""
-    spec, device = get_pair(pair), choose_device(device)
+    spec, device = get_pair(pair) if isinstance(pair, str) else pair, choose_device(device)
     precision = choose_precision(precision, device, spec.target)
     problems = check_pair(spec, None, device, precision)
     if problems:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 
 from engine.config import AUTO, MAX_WAITING, RunConfig
-from engine.errors import BadInput, EngineError
+from engine.errors import BadInput, EngineError, QueueFull
 from engine.runtime.job import Job, LoadCancelled, Work
 from engine.trace.events import Progress
 from engine.trace.speedup_model import MOST_BY_DEFAULT
@@ -50,13 +50,13 @@ class Worker:
         is_warm_up: bool = False,
         may_share: bool = False,
     ) -> Job:
-        """Put a job into the queue; its arguments are those of Job. BadInput when the queue is full."""
+        """Put a job into the queue; its arguments are those of Job. QueueFull when the queue is full."""
         job = Job(self, configs, work, seconds, on_end, is_warm_up, may_share)
         with self._changed:
             if self.is_closed:
                 raise BadInput("The engine has been closed; start it again.")
             if len(self._waiting) >= self.max_waiting:
-                raise BadInput(f"The queue is full: {self.max_waiting} runs are waiting. Try again in a minute.")
+                raise QueueFull(f"The queue is full: {self.max_waiting} runs are waiting. Try again in a minute.")
             self._waiting.append(job)
             self._changed.notify_all()
         return job

@@ -2,6 +2,9 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
+
+from pydantic import TypeAdapter
 
 from engine.bench.metrics import ALL
 from engine.bench.prompts import Prompt
@@ -14,7 +17,8 @@ from engine.runtime.engine import Engine
 @dataclass(frozen=True)
 class Evaluation:
     """by_depth: draft position → (accepted, tested) at a fixed γ; tau: tokens per target pass at it. speedup: decode
-    tokens/s with γ = auto ÷ without drafts, over all prompts, each run right after the other."""
+    tokens/s with γ = auto ÷ without drafts, over all prompts, each run right after the other; weights: the hash of the
+    draft's weights, empty in files of older versions."""
 
     method: str
     temperature: float
@@ -23,6 +27,7 @@ class Evaluation:
     by_depth: dict[int, tuple[int, int]]
     tau: float
     speedup: float
+    weights: str = ""
 
     def line(self) -> str:
         cells = ", ".join(f"{k}: {a / t:.3f} ({a}/{t})" for k, (a, t) in self.by_depth.items() if t)
@@ -47,4 +52,13 @@ def evaluate(
         for depth, (accepted, tested) in enumerate(samples[method, gamma].by_depth, 1):
             a, t = depths.get(depth, (0, 0))
             depths[depth] = a + accepted, t + tested
-    return Evaluation(method, temperature, gamma, len(prompts), dict(sorted(depths.items())), fixed.tau, auto.speedup)
+    by_depth, weights = dict(sorted(depths.items())), engine.drafts.hashes(method).get("draft", "")
+    return Evaluation(method, temperature, gamma, len(prompts), by_depth, fixed.tau, auto.speedup, weights)
+
+
+def read_evaluations(path: Path) -> list[Evaluation]:
+    """Returns what `training evaluate` stored; nothing where it has not run, or another program wrote the file."""
+    try:
+        return TypeAdapter(list[Evaluation]).validate_json(path.read_bytes())
+    except (OSError, ValueError):
+        return []

@@ -6,7 +6,7 @@ import platform
 import torch
 
 from engine.models.onnx_session import threads
-from engine.training.evaluate import Evaluation
+from engine.training.evaluate import read_evaluations
 from engine.training.students import student_class
 
 TAG = "tags: [speculative-decoding]"
@@ -35,7 +35,8 @@ In the real loop, over {prompts} prompts that it was never trained on:
 
 {lines}
 
-`python -m engine training evaluate {student} --prompts assets/data/prompts.jsonl --limit {prompts}` prints this.
+`python -m engine training evaluate {student} --pair TARGET+DIR --prompts FILE.jsonl --limit {prompts}` measures it
+again, where DIR is this folder.
 """
 
 
@@ -44,7 +45,7 @@ def _loss(tv: float) -> str:
 
 
 def write(project, setup, state: dict, samples) -> str:
-    """Returns Markdown with the hub's front matter; includes measurements in the real loop once `evaluate` has run."""
+    """Returns Markdown with the hub's front matter: how the draft was made, and its acceptance on held-out prompts."""
     target, recipe, last = project.pair.target, json.loads(state["recipe"]), state["log"][-1]
     kind = student_class(setup.student)
     head = kind.RECIPE.format(
@@ -60,12 +61,17 @@ def write(project, setup, state: dict, samples) -> str:
         seed=recipe["seed"], head=head, hardware=hardware(), greedy=last["greedy"],
         sampled=last["sampled"],
     )  # fmt: skip
-    file = project.folder / setup.student / "evaluation.json"
-    if file.exists():
-        measured = [Evaluation(**one) for one in json.loads(file.read_text(encoding="utf-8"))]
-        lines = "\n".join(f"- {one.line()}" for one in measured)
-        text += _LOOP.format(student=setup.student, prompts=measured[0].prompts, lines=lines)
     return text
+
+
+def in_the_loop(project, student: str, weights: str) -> str:
+    """Returns what `evaluate` measured in the real loop, as Markdown. Empty unless it measured the draft whose weights
+    have the hash ``weights``: those of another draft would be quoted as this one's otherwise."""
+    measured = read_evaluations(project.folder / student / "evaluation.json")
+    if not measured or any(one.weights != weights for one in measured):
+        return ""
+    lines = "\n".join(f"- {one.line()}" for one in measured)
+    return _LOOP.format(student=student, prompts=measured[0].prompts, lines=lines)
 
 
 def hardware() -> str:

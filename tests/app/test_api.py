@@ -1,14 +1,20 @@
 """The endpoints for programs, as functions and once through a real client: plain values, refusals as sentences."""
 
 import json
+import re
+import time
+import urllib.error
 import urllib.request
 from types import SimpleNamespace
 
+import gradio as gr
 import pytest
 from fake_worker import FakeEngine, FakeWorker
 from gradio_client import Client
+from starlette.applications import Starlette
+from starlette.testclient import TestClient
 
-from app.api import Api
+from app.api import Api, http_route
 from app.jobs.service import Service
 from app.page import build, launch_options
 from app.server.limits import Limits
@@ -64,6 +70,85 @@ def test_a_run_that_takes_too_long_says_so():
     assert figures["status"] == "stopped" and "0.2 s" in figures["message"] and trace["run"]
 
 
+def test_figures_have_their_interval_and_say_what_else_ran():
+    _, figures, _ = list(served(FakeWorker(step=0.005)).run(who(), "Hi", method="ngram", gamma=4, tokens=60))[-1]
+    assert figures["low"] < figures["speedup"] < figures["high"] and figures["noise"] is False and "busy" in figures
+
+
+def test_a_replaced_request_says_why_it_ended():
+    api = served(FakeWorker(step=0.02))
+    first = api.run(who(), "Hi", tokens=200)
+    while next(first)[1]["status"] != "running":
+        pass
+    list(api.run(who(), "Ho", tokens=10))
+    *_, (_, figures, _) = first
+    assert figures["status"] == "stopped" and "took its place" in figures["message"]
+
+
+def test_a_waiting_request_is_heard_of_every_second():
+    api = served(FakeWorker(step=0.05))
+    busy = api.run(who("a"), "Hi", tokens=400, alone=True)
+    while next(busy)[1]["status"] != "running":
+        pass
+    waiting = api.run(who("b"), "Ho", tokens=10, alone=True)
+    start = time.monotonic()
+    places = [next(waiting)[1] for _ in range(4)]
+    assert [each["status"] for each in places] == ["waiting"] * 4 and time.monotonic() - start < 6
+    waiting.close()
+    busy.close()
+
+
+def test_a_refusal_before_the_queue_is_counted():
+    api = served()
+    with pytest.raises(gr.Error, match="from 0 to"):
+        list(api.run(who(), "Hi", gamma=99))
+    assert 'speclens_refusals_total{kind="BadInput"} 1.0' in api.service.runs.numbers.text().decode()
+
+
+def posted(url: str, body) -> tuple[int, str]:
+    data = body if isinstance(body, bytes) else json.dumps(body).encode()
+    try:
+        with urllib.request.urlopen(urllib.request.Request(f"{url}api/run", data, method="POST")) as answer:
+            return answer.status, answer.read().decode()
+    except urllib.error.HTTPError as error:
+        return error.code, error.read().decode()
+
+
+def test_run_over_http_takes_names(url):
+    status, text = posted(url, {"prompt": "Hello", "method": "ngram", "gamma": 4, "max_new_tokens": 12})
+    answer = json.loads(text)
+    assert status == 200 and answer["figures"]["status"] == "finished" and answer["figures"]["tokens"] == 12
+    assert from_json(json.dumps(answer["trace"]["run"])).text == answer["text"]
+    status, text = posted(url, {"prompt": "Hello there", "tokens": 30, "stream": True})
+    lines = [json.loads(line) for line in text.splitlines()]
+    assert status == 200 and len(lines) > 1 and lines[-1]["trace"] and not lines[0]["trace"]
+
+
+def test_a_wrong_request_over_http_is_refused_in_a_sentence(url):
+    for body, words in (
+        (b"{", "must be a JSON object"), ({"tokens": 3}, '"prompt"'),
+        ({"prompt": "a", "gama": 1}, "no argument 'gama'"),
+        ({"prompt": "a", "gamma": 99}, "from 0 to"), ({"prompt": "a", "pair": "../.."}, "does not offer the pair"),
+        ({"prompt": "a", "tokens": "many"}, "Tokens|tokens"),
+    ):  # fmt: skip
+        status, text = posted(url, body)
+        assert status == 400 and re.search(words, json.loads(text)["error"]), text
+
+
+def test_a_full_queue_over_http_may_be_tried_again():
+    service = Service(FakeEngine(FakeWorker(step=0.2)), Limits(queue=1))
+    with TestClient(Starlette(routes=[http_route(service)])) as client:
+        api, others = Api(service), []
+        for name in ("a", "b"):
+            others.append(api.run(who(name), f"Hi {name}", tokens=400, alone=True))
+            next(others[-1]), next(others[-1])
+        answer = client.post("/api/run", json={"prompt": "Ho", "alone": True})
+        for each in others:
+            each.close()
+    assert answer.status_code == 503 and "queue is full" in answer.json()["error"]
+    assert 'kind="QueueFull"' in service.runs.numbers.text().decode()
+
+
 @pytest.fixture(scope="module")
 def url():
     service = Service(FakeEngine(FakeWorker(step=0.01)), Limits())
@@ -84,6 +169,6 @@ def test_only_the_curated_endpoints_can_be_called(url):
     assert pairs["thinker"]["download_bytes"] > 1e9
     with pytest.raises(Exception, match="does not offer the pair"):
         client.predict("Hello", pair="../..", api_name="/run")
-    with urllib.request.urlopen(f"{url}speclens/state") as answer:
+    with urllib.request.urlopen(f"{url}_state") as answer:
         assert json.load(answer)["kind"] in ("loading", "ready", "busy")
         assert "no-store" in answer.headers["cache-control"]

@@ -58,6 +58,7 @@ def test_it_starts_with_its_environment_and_is_healthy(tmp_path):
     assert step("USER") == "lens"
     assert json.loads(step("CMD")) == ["python", "app.py"] and "SPECLENS_CACHE=/weights" in step("ENV")
     assert "SPECLENS_OWN_MODELS=0" in step("ENV"), "strangers name no folders"
+    assert "SPECLENS_LAB_SECONDS=0" in step("ENV"), "nor do they hold the cores for half an hour"
     with serving(APP, tmp_path / "log", **environment(tmp_path / "weights")) as url:
         port = url.rsplit(":", 1)[1]
         assert health_check(port) == 0
@@ -103,13 +104,16 @@ def proxy(target: str, prefix: str) -> Iterator[str]:
 @pytest.mark.slow
 @pytest.mark.browser  # it shares their server's port range and gradio's client
 def test_a_run_behind_a_proxy_with_a_path(tmp_path):
-    """As docs/container.md says: the proxy cuts the path off, and GRADIO_ROOT_PATH names it."""
-    with serving(FAKE_APP, tmp_path / "log", GRADIO_ROOT_PATH="/lens") as url, proxy(url, "/lens") as outside:
+    """As docs/container.md prints it: the proxy cuts the path off, and GRADIO_ROOT_PATH names it."""
+    document = (ROOT / "docs" / "container.md").read_text()
+    path = re.search(r"location (/\w+)/ \{", document)[1]
+    assert f"-e GRADIO_ROOT_PATH={path}`" in document and f"handle_path {path}/*" in document
+    with serving(FAKE_APP, tmp_path / "log", GRADIO_ROOT_PATH=path) as url, proxy(url, path) as outside:
         with urllib.request.urlopen(outside, timeout=10) as answer:
             page = answer.read().decode()
         address = outside.removesuffix("/")
-        assert re.search(r'"root":"[^"]*/lens"', page.replace(" ", "")), "the page knows its path"
-        for path in ("speclens/state", "healthz", "metrics", "config"):
+        assert re.search(rf'"root":"[^"]*{path}"', page.replace(" ", "")), "the page knows its path"
+        for path in ("_state", "healthz", "metrics", "config"):
             with urllib.request.urlopen(f"{address}/{path}", timeout=10) as answer:
                 assert answer.status == 200
         text, figures, _ = Client(outside, verbose=False).predict("Hello", tokens=8, api_name="/run")

@@ -15,6 +15,7 @@ from starlette.routing import Route
 from app.jobs.result_cache import ResultCache
 from app.jobs.service import Service
 from app.page import build, launch_options
+from app.ui import temp_folder
 
 # ``recorded``: ended runs that are shown again. None by default: journeys press Run twice and mean it.
 DEFAULTS = {"step": 0.002, "load": 0.0, "draft": 0.001, "c": 0.42, "echo": False, "recorded": 0}
@@ -43,6 +44,7 @@ def control(service: Service, worker: FakeWorker) -> Route:
 
 
 if __name__ == "__main__":
+    temp_folder.choose()
     worker = FakeWorker()
     service = Service(FakeEngine(worker))
     change(service, worker, {})

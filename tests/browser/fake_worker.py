@@ -228,6 +228,9 @@ class FakeEngine:
     def absent_bytes(self, pair):
         return 2_400_000_000 if pair == "thinker" else 0
 
+    def damage(self, pair):
+        return None
+
     def thinking(self, pair):
         return pair == "thinker"
 
@@ -239,6 +242,9 @@ class FakeEngine:
 
     def known_steps(self, pair):
         return {}
+
+    def plain_costs(self, pair):
+        return None
 
     def distances(self, pair):
         return {}

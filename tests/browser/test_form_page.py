@@ -55,10 +55,10 @@ def test_a_page_asks_nothing_of_the_engine_while_a_model_is_being_loaded(open_pa
 
     def wait_for_looks(count: int) -> None:
         """The page asks for the state every two seconds; what it asks the engine comes right after an answer."""
-        with page.expect_response(lambda response: len(looks) >= wanted and "/speclens/state" in response.url):
+        with page.expect_response(lambda response: len(looks) >= wanted and "/_state" in response.url):
             wanted = len(looks) + count
 
-    page.route("**/speclens/state", answer)
+    page.route("**/_state", answer)
     page.on("request", lambda r: asked.append(r.url) if r.url.endswith("/run/predict") else None)
     page.home = fake_server
     page.goto(fake_server)

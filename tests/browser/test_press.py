@@ -27,7 +27,7 @@ def test_a_press_of_run_is_three_events_and_its_files_come_with_the_last(visit, 
     fake(step=0.01)
     page, events = visit(), []
     fill(page, prompt="Three events", tokens="12", temperature="0")
-    with page.expect_response("**/speclens/state"):  # by its next look the controls' own events are sent
+    with page.expect_response("**/_state"):  # by its next look the controls' own events are sent
         pass
     page.on("request", lambda request: events.append(event(request)))
     run(page, tokens="12")

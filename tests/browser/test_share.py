@@ -89,7 +89,7 @@ def test_a_pair_and_its_method_come_together_and_other_weights_are_told(visit):
     page = visit("?method=none&tokens=20&revision=0123456789ab&__theme=dark")
     expect(page.locator("#stage-notice")).to_contain_text("made with revision 0123456789ab")
     expect(page.locator("#method input")).to_have_value(re.compile("plain decoding"))
-    with page.expect_response("**/speclens/state"):  # by its next look, what else the page asks on opening has come
+    with page.expect_response("**/_state"):  # by its next look, what else the page asks on opening has come
         pass
     expect(page.locator("#method input")).to_have_value(re.compile("plain decoding"))
     press_run(page)

@@ -1,66 +1,100 @@
 """Answers the question on the page: the form as a plan, the answer as it is measured, configurations and files."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import gradio as gr
 
-from app.lab.answer import view
-from app.lab.answer.plan import HERE, PLACES, AnswerPlan, AnswerResult
-from app.lab.answer.work import AnswerPoints
+from app.lab.answer import view, work
 from app.lab.experiment import Measurement, PageState, counted, whole_number
 from app.lab.sweep.work import OWN, prompts
 from app.ui.widgets import SKIP, outputs
 from app.views.notice import notice
 from app.views.table import csv_text
-from engine.config import AUTO, METHODS, RunConfig
+from engine.bench.answer import ELSEWHERE, HERE, AnswerPlan, AnswerResult
+from engine.bench.answer_words import COLUMNS
+from engine.bench.prompts import parse_prompts
+from engine.config import AUTO, MAX_SHARERS, METHODS, RunConfig, SamplingParams
 from engine.errors import BadInput
 
-MOST_USERS, MOST_TEXTS, EACH = 64, 4, 2
+MOST_TEXTS, EACH = 64, 2
 SEPARATOR = "\n---\n"  # between several texts of one's own
+OTHER_SERVER = "Another server (tokens per pass only)"
 Outputs = outputs("notice", "answer", "picture")
+
+
+@dataclass
+class AnswerState(PageState):
+    """``model``: the reader's own, for the commands; empty for that of the pair."""
+
+    model: str = ""
 
 
 class AnswerHandlers(Measurement):
     Outputs = Outputs
-    result_type, points_type = AnswerResult, AnswerPoints
+    result_type = AnswerResult
     RUN = "Find the answer"
     NOUN = "Run"
     REMAINS = "A turn of all settings is kept once it is whole: the same question goes on after the last one."
 
+    def points_type(self, engine, pair: str, plan: AnswerPlan, afresh: bool):
+        return work.points(engine, pair, plan, afresh)
+
     def places(self) -> list[tuple[str, str]]:
-        """This machine, by pair, then servers that are predicted."""
+        """This machine, by pair, then any other."""
         here = [(f"This machine: {title}", name) for name, title in self.service.offer.titles.items()]
-        return here + [(f"{place.title} (predicted)", name) for name, place in PLACES.items()]
+        return [*here, (OTHER_SERVER, ELSEWHERE)]
 
     def parse(self, values: Sequence) -> tuple[RunConfig, AnswerPlan]:
-        own, kind, users, place = values
-        pair = self.service.offer.pair if place in PLACES else place
-        texts = tuple(
-            (OWN, text.strip()) for text in (own or "").replace("\r\n", "\n").split(SEPARATOR) if text.strip()
-        )
-        if not texts:
-            if kind not in prompts():
-                raise BadInput("Paste a text of your own, or choose a kind of text.")
-            texts = tuple((kind, text) for text in prompts()[kind][:EACH])
-        if len(texts) > MOST_TEXTS:
-            raise BadInput(f"These are {len(texts)} texts; give up to {MOST_TEXTS}, with a line --- between two.")
+        own, kind, users, place, tokens, temperature = values
+        is_elsewhere = place == ELSEWHERE
+        pair = self.service.offer.pair if is_elsewhere else place
+        texts = self._texts(own or "", kind)
         methods = tuple(name for name in self.drafting_methods(pair) if _is_usual(name))
         if not methods:
             raise BadInput("These models have nothing to draft with; choose others.")
-        tokens = min(48, self.service.limits.new_tokens)
-        users = whole_number(users, "How many at once", 1, MOST_USERS)
-        plan = AnswerPlan(texts, methods, users, place if place in PLACES else HERE, tokens)
+        tokens = whole_number(tokens, "Tokens of an answer", 16, self.service.limits.new_tokens)
+        users = whole_number(users, "How many at once", 1, MAX_SHARERS)
+        sampling = SamplingParams(float(temperature or 0))
+        plan = AnswerPlan(
+            texts, methods, (users,), tokens, sampling.temperature, place=ELSEWHERE if is_elsewhere else HERE
+        )
         method = AUTO if len(methods) > 1 else methods[0]  # auto brings every draft of the pair
         longest = max((text for _, text in texts), key=len)
-        return RunConfig(longest, pair=pair, method=method, max_new_tokens=tokens), plan
+        return RunConfig(longest, pair=pair, method=method, sampling=sampling, max_new_tokens=tokens), plan
+
+    def _texts(self, own: str, kind: str) -> tuple[tuple[str, str], ...]:
+        """(kind, prompt) of each text: of JSON lines, of texts with a line --- between, or of the kind chosen."""
+        own = own.replace("\r\n", "\n").strip()
+        if own.startswith("{"):
+            texts = tuple((prompt.category, prompt.text) for prompt in parse_prompts(own, "your text"))
+        else:
+            texts = tuple((OWN, text.strip()) for text in own.split(SEPARATOR) if text.strip())
+        if not texts:
+            if kind not in prompts():
+                raise BadInput("Paste a text of your own, or choose a kind of text.")
+            return tuple((kind, text) for text in prompts()[kind][:EACH])
+        if len(texts) > MOST_TEXTS:
+            raise BadInput(
+                f"These are {len(texts)} texts, and this page takes up to {MOST_TEXTS}: leave some out, or run "
+                "`python -m engine answer FILE.jsonl`, which takes any number."
+            )
+        most = self.service.limits.prompt_chars
+        for number, (_, text) in enumerate(texts, 1):
+            if len(text) > most:
+                raise BadInput(
+                    f"Text {number} of {len(texts)} has {len(text):,} characters, and this page takes up to {most:,} "
+                    "of each. Nothing was cut: shorten it, or raise SPECLENS_MAX_PROMPT_CHARS."
+                )
+        return texts
 
     def drawn(self, result: AnswerResult, values: Sequence) -> Outputs:
         return Outputs(answer=view.value(result), picture=view.picture(result))
 
     def start_over(self, request: gr.Request, state: PageState, *values) -> Iterator:
-        """As ``run``, but measures anew: of an answer with noise only that."""
+        """As ``run``, but measures again: of an answer with noise only that."""
         measure = self.replace_noise if state.result and state.result.has_noise else super().start_over
         yield from measure(request, state, *values)
 
@@ -68,30 +102,45 @@ class AnswerHandlers(Measurement):
         return notice("quiet", "Done. Below is the configuration; look closer in the tabs above.")
 
     def extent(self, plan: AnswerPlan) -> str:
-        runs = len(plan.texts) * plan.repeats * (1 + 3 * len(plan.methods))
-        most = f", then {' and '.join(map(str, plan.loads))} users at once" if plan.loads else ""
-        return f"About {counted(runs, 'short run')}{most}. Stop keeps what is there."
+        several = f", then {' and '.join(map(str, plan.loads))} users at once" if plan.loads else ""
+        texts = counted(len(plan.texts), "text")
+        return f"{texts}: about {counted(plan.runs, 'short run')}{several}.{self._time(plan)} Stop keeps what is there."
 
-    def end(self, state: PageState) -> list:
+    def _time(self, plan: AnswerPlan) -> str:
+        """About how long it takes, once a pass has been timed here."""
+        costs = self.service.offer.plain_costs(self.service.offer.pair)
+        if costs is None:
+            return ""
+        seconds = plan.seconds(costs)
+        return (
+            f" That takes about {seconds / 60:.0f} minutes." if seconds >= 90 else f" That takes about {seconds:.0f} s."
+        )
+
+    def end(self, state: "AnswerState") -> list:
         """As of every measurement, and the configuration."""
         ends, result = super().end(state), state.result
         if not result or ends[0] is SKIP:
             return [*ends, SKIP]
-        return [*ends, view.recipes(result, lambda method: self.service.offer.models(result.pair, method))]
+        return [*ends, self._recipes(result, state.model)]
+
+    def name_model(self, state: "AnswerState", model: str) -> Any:
+        """The configurations again, with the name of the reader's model."""
+        state.model = (model or "").strip()
+        return self._recipes(state.result, state.model) if state.result else SKIP
+
+    def _recipes(self, result: AnswerResult, model: str) -> str:
+        return view.recipes(result, lambda method: self.service.offer.models(result.pair, method), model)
 
     def files(self, result: AnswerResult) -> Mapping[str, str]:
-        heads = ("users", "method", "gamma", "speedup", "low", "high")
-        return {
-            "speclens-answer.csv": csv_text(heads, view.to_rows(result)),
-            "speclens-answer.json": view.as_json(result),
-        }
+        rows = [[row[column] for column in COLUMNS] for row in view.to_rows(result)]
+        return {"speclens-answer.csv": csv_text(COLUMNS, rows), "speclens-answer.json": view.as_json(result)}
 
     def read_file(self, path: str | None) -> Any:
-        """The text of an uploaded file, as far as a prompt may be; the upload is deleted."""
+        """The whole text of an uploaded file; the upload is deleted. One that is too long is refused later, not cut."""
         if not path:
             return SKIP
         try:
-            return Path(path).read_text(encoding="utf-8-sig", errors="replace")[: self.service.limits.prompt_chars]
+            return Path(path).read_text(encoding="utf-8-sig", errors="replace")
         finally:
             Path(path).unlink(missing_ok=True)
 

@@ -77,7 +77,7 @@ class SweepHandlers(InParts):
         return production(choice, whence, speed)
 
     def files(self, result: SweepResult) -> Mapping[str, str]:
-        settings = {"pair": result.pair} | asdict(result.plan)
+        settings = {"pair": result.pair} | self.where() | asdict(result.plan)
         return {
             "speclens-sweep.csv": to_csv(result.cells),
             "speclens-sweep.json": view.as_json(result.cells, settings),

@@ -49,7 +49,7 @@ class UsersHandlers(InParts):
     def files(self, result: UsersResult) -> Mapping[str, str]:
         return {
             "speclens-many-users.csv": view.to_csv(result.rows),
-            "speclens-many-users.json": view.to_json(result.pair, result.plan, result.rows, result.costs),
+            "speclens-many-users.json": view.to_json(result.pair, result.plan, result.rows, result.costs, self.where()),
         }
 
     def drafting_methods(self, pair: str) -> list[str]:

@@ -285,19 +285,30 @@ def _people(users: int) -> str:
 
 def to_csv(rows: Mapping[str, Rows]) -> str:
     """A header and a row for each context, number of users and method, without a speedup that cannot be."""
-    names = [field.name for field in fields(UsersRow)]
+    names = [field.name for field in fields(UsersRow) if field.name != "passes"]  # several numbers
     noise = dict.fromkeys(("over_plain", "all_writing_over_plain", "low", "high"))
     known = [
-        (context, asdict(row) | (noise if _is_noise(row) else {})) for context, each in rows.items() for row in each
+        (context, asdict(row) | (noise if _is_noise(row) else _ends(row)))
+        for context, each in rows.items()
+        for row in each
     ]
     lines = [[context, *(row[name] for name in names)] for context, row in known]
     return csv_text(["prompts_are", *names], lines)
 
 
-def to_json(pair: str, plan: UsersPlan, rows: Mapping[str, Rows], costs: Mapping[str, CostModel]) -> str:
+def _ends(row: UsersRow) -> dict:
+    """The interval as it is shown: none goes above what the tokens a pass allow."""
+    speedup = row.measured
+    return {} if speedup is None or speedup.low is None else dict(zip(("low", "high"), speedup.ends, strict=True))
+
+
+def to_json(
+    pair: str, plan: UsersPlan, rows: Mapping[str, Rows], costs: Mapping[str, CostModel], where: Mapping[str, str]
+) -> str:
+    """``where``: device, precision, version and time."""
     content = {
-        "speclens": "many-users", "pair": pair, **asdict(plan),
+        "speclens": "many-users", "pair": pair, **where, **asdict(plan),
         "costs": {method: asdict(model) for method, model in costs.items()},
-        "rows": {context: [asdict(row) for row in each] for context, each in rows.items()},
+        "rows": {context: [asdict(row) | _ends(row) for row in each] for context, each in rows.items()},
     }  # fmt: skip
     return json.dumps(content, indent=1, allow_nan=False)

@@ -7,6 +7,7 @@ export function mount(part) {
   const place = {
     answer: '.sl-answer-main',
     alone: '.sl-answer-alone',
+    kinds: '.sl-answer-kinds',
     change: '.sl-answer-change',
     sure: '.sl-answer-sure',
   };
@@ -18,6 +19,8 @@ export function mount(part) {
       const node = element.querySelector(selector);
       setText(node, sentences[name] || '');
       node.hidden = !sentences[name];
+      const term = node.previousElementSibling;
+      if (term?.tagName === 'DT') term.hidden = node.hidden;
     }
   });
 }

@@ -35,7 +35,7 @@ export function mount({ element, trigger }) {
     if (!element.isConnected) return;
     if (!document.hidden) {
       try {
-        const answer = await fetch(new URL('speclens/state', document.baseURI), { cache: 'no-store' });
+        const answer = await fetch(new URL('_state', document.baseURI), { cache: 'no-store' });
         if (answer.ok) receive(await answer.json());
       } catch {
         engine = { kind: 'lost', text: 'The server does not answer' };

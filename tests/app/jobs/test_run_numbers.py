@@ -8,15 +8,19 @@ from fake_worker import FakeEngine, FakeWorker, wait_for
 from prometheus_client.parser import text_string_to_metric_families
 from starlette.applications import Starlette
 from starlette.testclient import TestClient
+from tiny_pairs import model_folder
 
 from app.jobs.baseline import with_baseline
+from app.jobs.engine_facade import EngineFacade
 from app.jobs.engine_state import State
 from app.jobs.run_numbers import log
 from app.jobs.service import Service
 from app.page import operator_routes
 from app.server.limits import Limits
+from app.ui import temp_folder
 from engine.config import RunConfig
 from engine.errors import EngineError
+from engine.runtime.worker import Worker
 
 SECRET = "my landlord's name is Zebedee"
 
@@ -91,7 +95,28 @@ def test_probes_and_metrics(service):
         assert answer.headers["content-type"].startswith("text/plain") and "speclens_runs_total" in answer.text
         assert answer.headers["cache-control"] == "no-store"
         service.state.is_warming_up = True
-        answer = client.get("/readyz")
-        assert (answer.status_code, answer.json()) == (503, {"state": "loading"}) and client.get("/healthz").text
+        answer, words = client.get("/readyz"), "The first model is being loaded."
+        assert (answer.status_code, answer.json()) == (503, {"state": "loading", "problem": words})
+        assert client.get("/healthz").text
         service.state.is_warming_up = False
         wait_for(lambda: client.get("/readyz").status_code == 200)
+
+
+def test_a_page_is_not_ready_with_damaged_weights(tmp_path, monkeypatch):
+    model_folder(tmp_path / "target")
+    damaged = Service(EngineFacade(Worker("cpu")), Limits(pairs=(str(tmp_path / "target"),)))
+    with TestClient(Starlette(routes=operator_routes(damaged))) as client:
+        assert client.get("/readyz").status_code == 200
+        weights = tmp_path / "target" / "model.safetensors"
+        weights.write_bytes(weights.read_bytes()[:-100])
+        answer = client.get("/readyz")
+        assert answer.status_code == 503 and "is damaged" in answer.json()["problem"]
+    damaged.engine.worker.close()
+
+
+def test_a_page_is_not_ready_without_room_for_its_files(service, tmp_path, monkeypatch):
+    (tmp_path / "file").touch()
+    monkeypatch.setenv(temp_folder.VARIABLE, str(tmp_path / "file" / "below"))
+    with TestClient(Starlette(routes=operator_routes(service))) as client:
+        answer = client.get("/readyz")
+    assert answer.status_code == 503 and "cannot be written" in answer.json()["problem"]

@@ -1,5 +1,7 @@
 """The sweep's plan, and the charts, sentences and files of made-up cells."""
 
+import csv
+import io
 import json
 import os
 from dataclasses import replace
@@ -106,6 +108,12 @@ def test_impossible_setting_is_marked_as_noise_and_not_recommended():
     both = (cell("lm", 1, speedup=1.3, low=1.2, high=1.4), cell("lm", 2, speedup=1.3, low=1.2, high=1.4))
     level = view.advice((CELLS[0], *both, wrong), 0.0)
     assert "all faster than plain decoding" in level, "noise says nothing of the others"
+
+
+def test_a_saved_interval_is_the_one_on_screen():
+    wide = replace(cell("lm", 1, speedup=1.3, low=0.2, high=530.4), tau=1.4)
+    (row,) = csv.DictReader(io.StringIO(to_csv((wide,))))
+    assert float(row["high"]) == wide.measured.ends[1] < 2 and float(row["low"]) == 0.2
 
 
 def test_a_temperature_is_chosen_and_files_hold_every_cell():

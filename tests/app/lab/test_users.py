@@ -120,6 +120,7 @@ def test_prompts_of_one_length_are_chosen_and_files_hold_all():
     assert json.loads(table)["caption"].startswith("After a long text") and len(rows(table)) == 2
     assert set(map(str, handlers.select_part(state, "endless"))) == {str(SKIP)}
     table, numbers = handlers.files(state.result).values()
+    assert "passes" not in table.splitlines()[0] and json.loads(numbers).keys() >= {"device", "precision", "saved"}
     assert len(table.splitlines()) == 1 + 8 and len(json.loads(numbers)["rows"][LONG]) == 2
     assert json.loads(handlers.size(*users_form()))["text"] == "4 points, each of 2 answers with 6 tokens."
     assert "choose from 1 to 32" in json.loads(handlers.size(*users_form(users="0")))["text"]

@@ -13,6 +13,7 @@ from engine.errors import BadInput, Unavailable
 from engine.trace.events import CostModel, Round, Timings, Token
 
 PROMPTS = [Prompt(text, "x") for text in ("aa", "bb bb", "the cat, the hat")]
+PLAIN_PASSES = (2, 0, 0)
 COSTS = CostModel(0.1, {1: 1.0, 2: 1.1, 16: 2.5}, 64, 0.01)
 
 
@@ -22,14 +23,16 @@ def served(seconds: float, writing=(0, 0.0, 0.0), ids=((1, 2), (3, 4)), **more) 
 
 def test_rows_divide_by_plain_decoding_of_the_same_users_and_of_the_fewest():
     numbers = {
-        (2, "none"): [served(3.0, (4, 1.2, 2.0)), served(1.0, (4, 0.8, 2.0))],
-        (2, "lm"): [served(1.0, (4, 0.5, 0.8), ids=((1, 2), (3, 5)))],
+        (2, "none"): [served(3.0, (4, 1.2, 2.0), full=PLAIN_PASSES), served(1.0, (4, 0.8, 2.0), full=PLAIN_PASSES)],
+        (2, "lm"): [served(1.0, (4, 0.5, 1.5), ids=((1, 2), (3, 5)), full=(1, 3, 2))],
         (4, "lm"): [served(1.0)],
     }
     lm, none, more = rows(numbers, is_greedy=True)
     assert (none.total_tokens_per_second, none.tokens_per_second, none.over_plain) == (2.0, 1.0, 1.0), "both repeats"
     assert (lm.total_tokens_per_second, lm.over_plain, lm.over_fewest_users) == (4.0, 2.0, 2.0)
-    assert (lm.all_writing_tokens_per_second, lm.predicted_tokens_per_second, lm.all_writing_over_plain) == (8, 10, 2.4)
+    assert lm.all_writing_over_plain == pytest.approx(1.2), "one token a pass, and passes of 0.5 s instead of 0.6"
+    assert lm.all_writing_tokens_per_second == pytest.approx(1.2 * none.all_writing_tokens_per_second)
+    assert lm.predicted_tokens_per_second == pytest.approx(2 / (1.5 * 0.5)), "two users, a pass of 1.5 plain ones"
     assert (lm.differs, lm.acceptance, lm.drafted_per_round, lm.ttft) == (1, 0.75, 1.5, 0.6)
     assert none.predicted_tokens_per_second == 4.0, "a plain step took half a second, so that it is as measured"
     assert more.over_plain is None and more.all_writing_tokens_per_second is None and more.over_fewest_users == 2.0
@@ -37,13 +40,29 @@ def test_rows_divide_by_plain_decoding_of_the_same_users_and_of_the_fewest():
 
 
 def test_repeats_give_a_speedup_its_interval_and_its_tokens_a_pass_a_bound():
-    ours = [served(1.0, (4, seconds, 1.0), busy=0.4) for seconds in (0.4, 0.5, 0.6)]
-    plain = [served(1.0, (4, seconds, 2.0)) for seconds in (1.0, 1.0, 1.1)]
+    ours = [served(1.0, (4, seconds, 1.0), busy=0.4, full=(4, 6, 4)) for seconds in (0.4, 0.5, 0.6)]
+    plain = [served(1.0, (4, seconds, 2.0), full=(4, 0, 0)) for seconds in (1.0, 1.0, 1.1)]
     (row,) = (row for row in rows({(1, "lm"): ours, (1, "none"): plain}, True) if row.method == "lm")
     assert row.all_writing_over_plain == pytest.approx(3.1 / 1.5) and row.busy == 0.4
     assert row.low < row.all_writing_over_plain < row.high
     assert row.tau == 1.0 and not row.measured.is_possible, "four tokens in four rounds cannot be twice as fast"
     assert rows({(1, "lm"): ours[:1], (1, "none"): plain}, True)[0].measured.low is None, "one repeat has no spread"
+
+
+def test_easy_texts_that_end_early_do_not_count_twice():
+    """Two users: one text brings four tokens a pass, the other one. Only the first passes are shared by both."""
+    easy, hard = (4, 3), (1, 3)  # tokens and drafts of a round; answers of 8 tokens: 2 rounds, 8 rounds
+    passes = 2
+    ours = Served(
+        16, 2.0, (passes * (easy[0] + hard[0]), passes * 0.2, 0.0), (0.1, 0.1), 10, 30, 6, 30, ((), ()),
+        full=(passes, passes * 6, passes * 2),
+    )  # fmt: skip
+    plain = Served(16, 1.6, (16, 8 * 0.1, 0.0), (0.1, 0.1), 16, 0, 0, 0, ((), ()), full=(8, 0, 0))
+    (row,) = (row for row in rows({(2, "lm"): [ours], (2, "none"): [plain]}, True) if row.method == "lm")
+    assert row.tau == 1.6, "16 tokens in 10 rounds; in the passes that both share it is 2.5"
+    assert row.all_writing_over_plain == pytest.approx(1.6 / 2), "a pass takes twice as long as a plain one"
+    half = row.passes.speedup(2.0, 0.5)
+    assert half.value == pytest.approx(2.0 / 1.5), "where rounds draft half as often, a pass costs half as much more"
 
 
 def round_(emitted: int, drafted: int, steps: int = 0) -> Round:
@@ -56,6 +75,7 @@ def test_rounds_count_where_all_write_and_so_did_the_round_before():
     for rounds, seconds in ((both, 1.0), (both, 2.0), (both[:1], 4.0), (both, 8.0), (both, 16.0)):
         writing.add(rounds, seconds)
     assert (writing.tokens, writing.seconds) == (8, 1.0 + 8.0), "a round took the time of the step that scored it"
+    assert (writing.passes, writing.drafted, writing.drafting) == (2, 4, 2)
     assert writing.steps == pytest.approx(2 * (2 * 0.1 + 1.3)), "v(4) = 1.3, and two draft steps"
 
 
@@ -102,6 +122,15 @@ def test_cells_are_kept_and_not_measured_twice(engine, tmp_path):
     for more in ({"repeats": 2}, {"max_new_tokens": 5}, {"afresh": True}):
         assert len(kept(**more).missing()) == 6
     assert set(whole.costs()) == {"none", "ngram", "lm"}
+
+
+def test_a_measurement_may_end_with_the_first_answer(engine):
+    whole, part = (many(engine, users=(3,), methods=(), until_one_ends=each, max_new_tokens=12) for each in (0, 1))
+    for measured in (whole, part):
+        measured.configs[0] = replace(measured.configs[0], max_new_tokens=4)
+        measured.run()
+    (all_of_it,), (beginning,) = whole.file.results.values(), part.file.results.values()
+    assert all_of_it.tokens == 28 and beginning.tokens < 20 and beginning.full == all_of_it.full != (0, 0, 0)
 
 
 def test_auto_is_measured_and_chooses_its_own_lengths(engine, tmp_path, monkeypatch):

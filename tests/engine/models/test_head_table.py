@@ -97,7 +97,7 @@ def test_a_window_counts_a_trees_steps_and_not_its_nodes(target, tmp_path, monke
     ({"rope_scaling": {"type": "dynamic", "factor": 2.0}, "max_position_embeddings": 128}, 128),
     ({"rope_scaling": {"type": "linear", "factor": 2.0}, "max_position_embeddings": 128}, 256),
 ])  # fmt: skip
-def test_a_head_whose_rotary_embedding_changes_with_the_length_ends_before_that(target, tmp_path, rope, tokens):
+def test_a_head_whose_rotary_embedding_changes_ends_before_that_length(target, tmp_path, rope, tokens):
     write(tmp_path / "head", Shape(), says(**rope))
     assert load_head("eagle", tmp_path / "head", target.models["torch"]).max_length == tokens
 

@@ -150,6 +150,10 @@ def test_steps_and_draft_costs_of_each_precision_are_known_from_the_cache(pairs,
     c = engine.costs("lm").c
     assert calibration.known_draft_costs(folder, device, target, "bf16") == pytest.approx({"lm": c})
     assert calibration.known_draft_costs(folder, device, target, "fp32") == {}
+    own = engine.drafts.hashes("lm")["draft"]
+    for draft, known in ((own, {"lm": c}), ("of another draft", {})):
+        found = calibration.known_draft_costs(folder, device, target, "bf16", {"lm": draft})
+        assert found == pytest.approx(known), "the costs of another draft are not this one's"
 
 
 @pytest.mark.parametrize("length", [8, 64])

@@ -10,6 +10,7 @@ from tiny_pairs import VOCABULARY
 from training_project import TRAIN, WORDS, part_of, refused, stage
 
 from engine.training import dataset as sample_file
+from engine.weights.checkpoint_dir import weights_hash
 
 pytestmark = pytest.mark.xdist_group("training")
 
@@ -120,3 +121,34 @@ def test_a_card_says_how_the_draft_was_made(journey, root):
         assert ("entering layers" in text) == (kind in ("eagle", "block"))
     stage(root, "export", "eagle", "--out", root / "eagle")  # now that it was evaluated
     assert "temperature 1: speedup" in (root / "eagle" / "README.md").read_text()
+
+
+def test_evaluate_measures_the_draft_of_its_work_folder(copied, journey, root, tmp_path):
+    """The pair comes with the EAGLE head of the journey, and the work folder holds one that went on from it."""
+    pair, held = f"{root / 'target'}+{root / 'eagle'}", ("--prompts", root / "held.jsonl", "--max-new-tokens", 12)
+    older = ("--start", journey.work / "eagle", "--samples", journey.work / "samples" / "samples.npz")
+    trained = ("--updates", 2, "--rows", 6, "--words", WORDS, "--taps", "0,1", "--learning-rate", 0.1, *older)
+    stage(root, "distil", "eagle", *trained, work=tmp_path / "next")
+    own = ("--samples", journey.work / "samples" / "samples.npz")
+    said = stage(root, "evaluate", "eagle", *held, *own, work=tmp_path / "next")
+    assert f"trained in {tmp_path / 'next' / 'eagle'}" in said
+    measured = json.loads((tmp_path / "next" / "eagle" / "evaluation.json").read_text())
+    stage(root, "export", "eagle", "--out", tmp_path / "out", *own, work=tmp_path / "next")
+    assert {one["weights"] for one in measured} == {weights_hash(tmp_path / "out")} != {weights_hash(root / "eagle")}
+    assert "temperature 1: speedup" in (tmp_path / "out" / "README.md").read_text()
+    assert sorted(p.name for p in (tmp_path / "next").iterdir()) == ["eagle", "features"]
+    said = stage(root, "evaluate", "eagle", *held, pair=pair, work=copied)
+    assert f"comes with {pair}" in said, "a draft that is named is measured"
+    words = "Nothing was trained in .*none.eagle; begin with distil"
+    refused(words, root, "evaluate", "eagle", *held, work=tmp_path / "none")
+
+
+def test_export_quotes_no_numbers_of_another_draft(copied, root, tmp_path):
+    file = copied / "eagle" / "evaluation.json"
+    stage(root, "export", "eagle", "--out", tmp_path / "own", work=copied)
+    assert "real loop" in (tmp_path / "own" / "README.md").read_text()
+    file.write_text(json.dumps([one | {"weights": "0" * 64} for one in json.loads(file.read_text())]))
+    stage(root, "export", "eagle", "--out", tmp_path / "other", work=copied)
+    assert "real loop" not in (tmp_path / "other" / "README.md").read_text()
+    file.write_text(json.dumps([{"method": "eagle"}]))
+    stage(root, "export", "eagle", "--out", tmp_path / "damaged", work=copied)

@@ -1,0 +1,220 @@
+"""Describes a question and its answer: texts and loads; speedups as measured, tokens a pass as counted. No torch.
+
+A load is a number of users at once. Nothing is said about a load that was not measured, nor a speedup given for a
+machine or a model that was not: there, tokens a pass on these texts are the result.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from engine.bench.load_schedule import LoadSchedule
+from engine.bench.metrics import ALL
+from engine.bench.sample import BASELINE
+from engine.bench.sweep_results import Cell
+from engine.config import MAX_SHARERS
+from engine.trace.events import CostModel
+from engine.trace.noise import ONE_RUN, PLAIN, Speedup, ceiling, fastest
+from engine.trace.speedup_model import costs_for_all, interpolate
+
+GAMMAS = (1, 2, 4)
+HERE, ELSEWHERE = "here", "elsewhere"
+CURVE = (1, 2, 4, 8, 16, 32, 64)  # users of the predicted line
+Setting = tuple[str, int]  # method, γ
+NONE: Setting = (BASELINE, 0)
+_PASSES_OF_A_LOAD = 14  # about as many are timed until the first answer ends; for the estimate alone
+
+
+@dataclass(frozen=True)
+class AnswerPlan:
+    """``texts``: (kind, prompt); ``users``: the loads asked for; ``tokens``: of each answer, at most; ``place``: HERE,
+    or ELSEWHERE, where only the tokens a pass are counted."""
+
+    texts: tuple[tuple[str, str], ...]
+    methods: tuple[str, ...]
+    users: tuple[int, ...] = (1,)
+    tokens: int = 48
+    temperature: float = 0.0
+    repeats: int = 3
+    place: str = HERE
+
+    @property
+    def most(self) -> int:
+        return max(self.users)
+
+    @property
+    def loads(self) -> tuple[int, ...]:
+        """The numbers of users that are measured beside one: those asked for, and one between if that is a single
+        one."""
+        several = {min(users, MAX_SHARERS) for users in self.users if users > 1}
+        if self.place != HERE or not several:
+            return ()
+        if len(self.users) == 1 and self.most >= 4:
+            several.add(max(2, round(self.most**0.5)))
+        return tuple(sorted(several))
+
+    @property
+    def turns(self) -> int:
+        return len(self.texts) * (self.repeats if self.place == HERE else 1)
+
+    @property
+    def runs(self) -> int:
+        """The runs of one user alone: plain decoding and every setting."""
+        return self.turns * (1 + len(GAMMAS) * len(self.methods))
+
+    def seconds(self, costs: CostModel) -> float:
+        """About how long it takes, from what a pass takes here. Drafts make fewer passes, and each of them longer."""
+        alone = self.runs * self.tokens * costs.step
+        passes = sum(interpolate(costs.v, users) + interpolate(costs.v, 2 * users) for users in self.loads)
+        return alone + 4 * self.repeats * _PASSES_OF_A_LOAD * passes * costs.step
+
+
+@dataclass(frozen=True)
+class Load:
+    """One setting with so many ``users`` at once."""
+
+    users: int
+    setting: Setting
+    speedup: Speedup
+
+
+@dataclass(frozen=True)
+class AnswerResult:
+    """``cells``: of a sweep for one user; ``loads``: measured with several, those of earlier questions about the same
+    texts among them; ``costs`` of each method; ``about``: where it was measured."""
+
+    pair: str
+    plan: AnswerPlan
+    cells: tuple[Cell, ...] = ()
+    loads: tuple[Load, ...] = ()
+    costs: Mapping[str, CostModel] = field(default_factory=dict)
+    is_complete: bool = False
+    about: Mapping[str, object] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return len(self.cells)
+
+    @property
+    def alone(self) -> dict[Setting, Cell]:
+        """On all texts, for one user."""
+        return self.of_kind(ALL)
+
+    def of_kind(self, kind: str) -> dict[Setting, Cell]:
+        """On the texts of a kind, for one user."""
+        return {(cell.method, cell.gamma): cell for cell in self.cells if cell.category == kind}
+
+    @property
+    def kinds(self) -> list[str]:
+        """The kinds of text, if there are several."""
+        kinds = [kind for kind in dict.fromkeys(kind for kind, _ in self.plan.texts) if self.of_kind(kind)]
+        return kinds if len(kinds) > 1 else []
+
+    @property
+    def is_elsewhere(self) -> bool:
+        return self.plan.place != HERE
+
+    @property
+    def measured_loads(self) -> list[int]:
+        """One user, and the loads of which something was measured."""
+        return [] if self.is_elsewhere or not self.cells else sorted({1, *(load.users for load in self.loads)})
+
+    def at(self, users: int) -> dict[Setting, Speedup]:
+        """Each setting's speedup with so many users, as measured, and plain decoding's."""
+        if self.is_elsewhere:
+            return {NONE: PLAIN}
+        if users == 1:
+            return {NONE: PLAIN} | {setting: cell.measured for setting, cell in self.alone.items()}
+        return {NONE: PLAIN} | {load.setting: load.speedup for load in self.loads if load.users == users}
+
+    def best(self, users: int) -> list[Setting]:
+        """Returns the settings that may be the fastest, first the one that certainly gains most; a single one won."""
+        return fastest(self.at(users))
+
+    def pays(self, users: int) -> bool:
+        """Whether some setting was certainly faster than plain decoding."""
+        return NONE not in self.best(users)
+
+    @property
+    def settings(self) -> list[Setting]:
+        """The settings with a line of their own."""
+        more = dict.fromkeys(load.setting for load in self.loads if load.setting in self.alone)
+        return [*dict.fromkeys((*shortlist(self.cells), *more))]
+
+    def predicted(self, setting: Setting, users: int) -> Speedup:
+        """Tokens a pass as counted here, over what a round costs where it shares its passes; half of the gain or loss,
+        and never less than one run's error, is taken for that of such a prediction, because it knows neither attention
+        nor a scheduler."""
+        cell, (method, gamma) = self.alone[setting], setting
+        c, v = costs_for_all(self.costs[method].c, self.costs[method].v, users, steps=users)
+        cost = 0.0
+        for drafting in range(users + 1):  # each of the users by the chance of its round
+            chance = math.comb(users, drafting) * cell.drafting**drafting * (1 - cell.drafting) ** (users - drafting)
+            drafts = gamma * drafting / users
+            cost += chance * (drafts * c + interpolate(v, 1 + drafts))
+        value = cell.tau / cost
+        error = max(abs(value - 1) / 2, ONE_RUN)
+        return Speedup(value, value - error, value + error, ceiling(cell.tau))
+
+    def refuted(self) -> list[tuple[int, Setting, float, Speedup]]:
+        """(users, setting, predicted, measured) where the measured interval excludes the cost model's prediction."""
+        excluded = []
+        for users in self.measured_loads:
+            for setting, measured in self.at(users).items():
+                if setting == NONE or setting not in self.alone or setting[0] not in self.costs:
+                    continue
+                value, (low, high) = self.predicted(setting, users).value, measured.ends
+                if measured.is_possible and measured.low is not None and not low <= value <= high:
+                    excluded.append((users, setting, value, measured))
+        return excluded
+
+    @property
+    def has_noise(self) -> bool:
+        """Whether a speedup came out larger than it can be."""
+        speedups = (*(cell.measured for cell in self.cells), *(load.speedup for load in self.loads))
+        return any(not speedup.is_possible for speedup in speedups)
+
+    @property
+    def busy(self) -> float | None:
+        """The largest share of the cores that other programs took; None for counts, which no program changes."""
+        shares = [cell.busy for cell in self.cells] + [load.speedup.busy for load in self.loads]
+        return None if self.is_elsewhere else max((share for share in shares if share is not None), default=None)
+
+
+def shortlist(cells: tuple[Cell, ...]) -> list[Setting]:
+    """The settings that are worth measuring with more users: the best length of the two best methods, and one draft a
+    round, because every further row is dearer there."""
+    possible = [
+        cell for cell in cells if cell.category == ALL and cell.method != BASELINE and cell.measured.is_possible
+    ]
+    best: dict[str, Cell] = {}
+    for cell in sorted(possible, key=lambda cell: cell.measured.ends[0], reverse=True):
+        best.setdefault(cell.method, cell)
+    several = [(cell.method, gamma) for cell in [*best.values()][:2] for gamma in (cell.gamma, 1)]
+    return [*dict.fromkeys(several)]
+
+
+def schedule(result: AnswerResult, method: str) -> LoadSchedule:
+    """The draft lengths of one method by load, as measured. A load between two that are known has the length of the
+    larger one, because what pays for more users pays for fewer; above the largest one nothing is said."""
+    ranges: list[tuple[int, int, int]] = []
+    unsure, slower, last = [], None, 0
+    for users in result.measured_loads:
+        speedups = {
+            setting: speedup for setting, speedup in result.at(users).items() if setting[0] in (method, BASELINE)
+        }
+        if len(speedups) < 2:
+            continue
+        best = fastest(speedups)
+        if NONE in best and len(best) > 1:
+            unsure.append(users)
+            continue
+        gamma = 0 if NONE in best else best[0][1]
+        if gamma:
+            start, slower = last + 1, None
+        else:
+            start, slower = (last + 1 if ranges and not ranges[-1][2] else users), slower or users
+        if ranges and ranges[-1][2] == gamma and ranges[-1][1] == start - 1:
+            start = ranges.pop()[0]
+        ranges.append((start, users, gamma))
+        last = users
+    return LoadSchedule(tuple(ranges), max(result.measured_loads, default=1), slower, tuple(unsure))

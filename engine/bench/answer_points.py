@@ -1,0 +1,188 @@
+"""Measures an answer: a sweep for one user, then the settings worth it with more users.
+
+Every setting at every load has a file of its own, so questions about the same texts find each other's loads.
+"""
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from engine import __version__
+from engine.bench.answer import GAMMAS, HERE, AnswerPlan, AnswerResult, Load, Setting, shortlist
+from engine.bench.benchmark import Cancelled, describe, never
+from engine.bench.metrics import ALL
+from engine.bench.prompts import Prompt, digest
+from engine.bench.result_file import ResultFile, file_of
+from engine.bench.sample import BASELINE
+from engine.bench.sweep import Grid, Sweep
+from engine.bench.sweep_results import Cell
+from engine.bench.users import Cell as UsersCell
+from engine.bench.users import ManyUsers, Settings
+from engine.bench.users_results import Served, largest_busy_share, pass_time
+from engine.config import MAX_SHARERS, METHODS
+from engine.files import ProgressCallback
+from engine.runtime.engine import Engine
+
+SECONDS_BETWEEN_REPORTS = 0.5
+_SETTINGS_OF_A_LOAD = 4  # until the sweep says which are worth it
+_VERSION = 1  # of the files of loads
+_LOAD = "load"  # begins the names of their files
+
+
+@dataclass(frozen=True)
+class _LoadFile:
+    """One setting at one load: what measures it, and its file."""
+
+    users: int
+    setting: Setting
+    many: ManyUsers
+
+
+class AnswerPoints:
+    """Turns of the sweep, then cells of many users. ``keep``: is called with each file's path that a question uses."""
+
+    def __init__(
+        self, engine: Engine, plan: AnswerPlan, folder: Path, afresh: bool = False,
+        keep: Callable[[Path], None] = lambda path: None,
+    ):  # fmt: skip
+        self.engine, self.plan, self.folder, self.keep = engine, plan, folder, keep
+        self.prompts = [Prompt(text, kind) for kind, text in plan.texts]
+        repeats = plan.repeats if plan.place == HERE else 1  # elsewhere only the tokens count
+        grid = Grid(plan.methods, GAMMAS, (plan.temperature,), plan.tokens, repeats)
+        self._about = describe(engine, plan.methods)
+        self._files: list[_LoadFile] | None = None
+        self.sweep = Sweep(engine, grid, self.prompts, folder=folder)
+        if afresh:
+            self._open_loads(afresh)
+            self.sweep = Sweep(engine, grid, self.prompts, folder=folder, afresh=True)
+        keep(self.sweep.benchmark.file.path)
+
+    # ── the points ──
+
+    @property
+    def loads(self) -> list[_LoadFile]:
+        """The files of each load asked for and each setting on the shortlist, once the sweep has one."""
+        if self._files is None and not self.sweep.benchmark.missing():
+            self._files = self._open_loads()
+        return self._files or []
+
+    def _open_loads(self, afresh: bool = False) -> list[_LoadFile]:
+        best = shortlist(self.sweep.cells())
+        return [self._load_file(users, setting, afresh) for users in self.plan.loads for setting in best]
+
+    def _load_file(self, users: int, setting: Setting, afresh: bool = False) -> _LoadFile:
+        """Returns the file of a load. With fewer texts than users, some ask the same."""
+        (method, gamma), plan = setting, self.plan
+        each = [self.prompts[i % len(self.prompts)] for i in range(users)]
+        settings = Settings(
+            (users,), (method,), plan.tokens, plan.temperature, plan.repeats, gamma, prompts_first=True,
+            until_one_ends=True,
+        )  # fmt: skip
+        many, about = ManyUsers(self.engine, settings, each), self._about_load(users, setting)
+        many.file = ResultFile(file_of(self.folder, _LOAD, about, afresh), about, asdict, Served.of)
+        self.keep(many.file.path)
+        return _LoadFile(users, setting, many)
+
+    def _about_load(self, users: int, setting: Setting) -> dict:
+        """Everything that must be equal for two results of a load to be comparable."""
+        plan = self.plan
+        question = {"texts": digest(self.prompts), "tokens": plan.tokens, "temperature": plan.temperature}
+        return self._about | question | {"users": users, "setting": list(setting), "version": _VERSION}
+
+    def _known_loads(self) -> list[_LoadFile]:
+        """Returns the loads of this question, and those that earlier questions measured for the same texts."""
+        own = {(file.users, file.setting): file for file in self.loads}
+        if self.plan.place != HERE:
+            return []
+        for users in range(2, MAX_SHARERS + 1):
+            for setting in ((method, gamma) for method in self.plan.methods for gamma in GAMMAS):
+                path = file_of(self.folder, _LOAD, self._about_load(users, setting))
+                if (users, setting) not in own and path.exists():
+                    own[users, setting] = self._load_file(users, setting)
+        return [own[key] for key in sorted(own)]
+
+    # ── measuring ──
+
+    def missing(self) -> Sequence:
+        """Turns of the sweep, or (a ManyUsers, its cell)."""
+        return self.sweep.benchmark.missing() or [(f.many, cell) for f in self.loads for cell in f.many.missing()]
+
+    def forget_noise(self) -> None:
+        alone = self._alone()
+        for file in self.loads:
+            load = _load(file, alone)
+            if load and not load.speedup.is_possible:
+                file.many.file.remove([*file.many.file.results])
+        self.sweep.forget_noise()
+
+    def warm(self, cancelled: Cancelled = never) -> None:
+        self.sweep.warm(cancelled)
+
+    def measure(self, point, cancelled: Cancelled = never) -> Iterator[tuple[str, float]]:
+        """Yields a few words on the measurement under way, and the share of the point that is done."""
+        if isinstance(point, tuple):
+            yield from _measure_load(*point, cancelled)
+            return
+        for number, system in enumerate(self.sweep.benchmark.steps(point, cancelled)):
+            yield f"one user, {setting_words(system.name, system.setting)}", number
+
+    def run(self, progress: ProgressCallback = lambda fraction, message: None) -> AnswerResult:
+        """Measures all that is missing."""
+        if self.missing():
+            progress(0.0, "Warming up")
+            self.warm()
+        while missing := self.missing():
+            done, of = self.size()
+            for doing, share in self.measure(missing[0]):
+                progress(min(0.999, (done + share) / of), doing)
+        return self.result()
+
+    def size(self) -> tuple[int, int]:
+        """Counts runs, and cells of many users."""
+        settings, turns = len(self.sweep.grid.settings()), len(self.sweep.benchmark.turns)
+        cells = sum(len(file.many.cells) for file in self.loads)
+        missing = sum(len(file.many.missing()) for file in self.loads)
+        is_sweeping = bool(self.sweep.benchmark.missing())
+        expected = 2 * _SETTINGS_OF_A_LOAD * len(self.plan.loads) * self.plan.repeats if is_sweeping else 0
+        done = (turns - len(self.sweep.benchmark.missing())) * settings + cells - missing
+        return done, turns * settings + (cells or expected)
+
+    def _alone(self) -> dict[Setting, Cell]:
+        """For one user, on all texts."""
+        return {(cell.method, cell.gamma): cell for cell in self.sweep.cells() if cell.category == ALL}
+
+    def result(self) -> AnswerResult:
+        cells, alone = tuple(self.sweep.cells()), self._alone()
+        loads = [load for file in self._known_loads() if (load := _load(file, alone))] if alone else []
+        costs = {method: self.engine.costs(method) for method, _ in alone}
+        about = {name: self._about[name] for name in ("device", "precision", "weights")}
+        about |= {"measured": self.sweep.benchmark.file.header["time"], "speclens": __version__}
+        return AnswerResult(
+            self.engine.pair.name, self.plan, cells, tuple(loads), costs, not self.missing(), about
+        )  # fmt: skip
+
+
+def _load(file: _LoadFile, alone: dict[Setting, Cell]) -> Load | None:
+    """The speedup at a load: of its passes, and of the tokens a pass that the same texts bring as a whole."""
+    cell, results = alone.get(file.setting), file.many.file.results
+    ours, plain = ([results[key] for key in sorted(results) if key[1] == name] for name in (file.setting[0], BASELINE))
+    passes = pass_time(file.users, ours, plain)
+    if cell is None or passes is None:
+        return None
+    share = cell.drafting / passes.drafting if passes.drafting else 1.0
+    return Load(file.users, file.setting, passes.speedup(cell.tau, share, largest_busy_share(ours, plain)))
+
+
+def _measure_load(many: ManyUsers, cell: UsersCell, cancelled: Cancelled) -> Iterator[tuple[str, float]]:
+    due = 0.0
+    for share in many.steps(cell, cancelled):
+        if time.monotonic() >= due:
+            due = time.monotonic() + SECONDS_BETWEEN_REPORTS
+            yield f"{cell.users} users at once, {METHODS[cell.method].title}", share
+
+
+def setting_words(method: str, gamma: object) -> str:
+    """A setting in words, such as "n-gram lookup with γ 2"."""
+    title = METHODS[method].title
+    return title if method == BASELINE else f"{title} with γ {gamma}"

@@ -1,0 +1,228 @@
+"""Puts an answer into words: what to use at each load, by kind of text, what would change it, and how sure it is."""
+
+from collections.abc import Mapping
+
+from engine.bench.answer import ELSEWHERE, NONE, AnswerResult, Setting
+from engine.bench.sweep_results import Cell
+from engine.config import METHODS
+from engine.trace.noise import Speedup, about_machine, fastest
+from engine.trace.speedup_model import break_even, costs_for_all
+
+
+def name(setting: Setting) -> str:
+    """The setting in words, such as "EAGLE head with γ 2"."""
+    method, gamma = setting
+    return METHODS[method].title if setting == NONE else f"{METHODS[method].title} with γ {gamma}"
+
+
+def people(users: int) -> str:
+    return "one user" if users == 1 else f"{users} users at once"
+
+
+def sentences(result: AnswerResult) -> dict[str, str]:
+    """``answer``: for the largest load asked for; ``alone``: for the smaller ones; ``kinds``: by kind of text;
+    ``change``: what the answer turns on; ``sure``: how sure it is."""
+    if not result:
+        return dict.fromkeys(("answer", "alone", "kinds", "change", "sure"), "")
+    if result.is_elsewhere:
+        return {"answer": _tokens(result), "alone": "", "kinds": _tokens_by_kind(result), "change": _elsewhere(result),
+                "sure": _sure(result)}  # fmt: skip
+    users = result.plan.most
+    fewer = sorted({1, *result.plan.users} - {users})
+    return {
+        "answer": recommendation(result, users),
+        "alone": " ".join(recommendation(result, each) for each in fewer),
+        "kinds": " ".join(_of_kind(kind, result.of_kind(kind)) for kind in result.kinds),
+        "change": _change(result, users),
+        "sure": _sure(result),
+    }
+
+
+def recommendation(result: AnswerResult, users: int) -> str:
+    """What to use with so many users, as measured."""
+    speedups = result.at(users)
+    if len(speedups) == 1:
+        return f"For {people(users)} nothing is measured yet."
+    return f"For {people(users)} {_choice(speedups)}."
+
+
+def _choice(speedups: Mapping[Setting, Speedup]) -> str:
+    best = fastest(speedups)
+    drafting = [setting for setting in best if setting != NONE and speedups[setting].is_possible]
+    if not drafting:
+        if len(best) > 1:
+            return "nothing is certain yet: what may be faster than plain decoding came out as noise"
+        return "do not draft: no setting was as fast as plain decoding"
+    first = f"{name(drafting[0])}: {speedups[drafting[0]].words}"
+    if NONE in best:
+        return f"do not draft yet: no difference was certain. The nearest is {first}"
+    also = f". {name(drafting[1])[:1].upper()}{name(drafting[1])[1:]} may be as fast" if len(drafting) > 1 else ""
+    return f"use {first}{also}"
+
+
+def _of_kind(kind: str, cells: Mapping[Setting, Cell]) -> str:
+    """One sentence on a kind of text, for one user."""
+    speedups = {setting: cell.measured for setting, cell in cells.items()}
+    best = [setting for setting in fastest(speedups) if speedups[setting].is_possible]
+    drafting = [setting for setting in best if setting != NONE]
+    if not drafting:
+        return f"{kind}: drafting does not pay."
+    words = f"{name(drafting[0])}, {speedups[drafting[0]].words}"
+    return f"{kind}: no certain difference ({words})." if NONE in best else f"{kind}: {words}."
+
+
+# ── another server ──
+
+
+def _tokens(result: AnswerResult) -> str:
+    """Tokens a pass, in the order of the methods, because acceptance of other models' drafts ranks nothing."""
+    best: dict[str, Cell] = {}
+    for (method, _), cell in result.alone.items():
+        if method != NONE[0] and (method not in best or cell.tau > best[method].tau):
+            best[method] = cell
+    words = [f"{cell.tau:.2f} with {name((method, cell.gamma))}" for method, cell in best.items()]
+    return f"On your texts a pass brings {_listed(words)} tokens." if words else "Nothing is counted yet."
+
+
+def _tokens_by_kind(result: AnswerResult) -> str:
+    words = []
+    for kind in result.kinds:
+        cells = [cell for setting, cell in result.of_kind(kind).items() if setting != NONE]
+        most = max(cells, key=lambda cell: cell.tau)
+        words.append(f"{kind}: up to {most.tau:.2f} tokens a pass, with {name((most.method, most.gamma))}.")
+    return " ".join(words)
+
+
+def _elsewhere(result: AnswerResult) -> str:
+    return (
+        "No speedup is given for a machine or a model that was not measured. It is less than the tokens a pass, "
+        "and falls as more requests share the passes. Heads and draft models of other targets are accepted more or "
+        "less often than these: count yours on your server, from its log (lesson 5 reads it)."
+    )
+
+
+# ── what it turns on ──
+
+
+def _change(result: AnswerResult, users: int) -> str:
+    best = [setting for setting in result.best(users) if setting != NONE] or result.settings[:1]
+    words = [_needed(result, best[0], users)] if best and best[0] in result.alone else []
+    words.append("Other texts, another temperature or another model have another acceptance: measure those.")
+    if users > 1:
+        words.append("Where many users share a pass, every drafted token makes it longer for all of them.")
+    return " ".join(filter(None, words))
+
+
+def _needed(result: AnswerResult, setting: Setting, users: int) -> str:
+    """The acceptance from which drafting pays by the cost model; nothing where a measurement excludes the model."""
+    method, alpha = setting[0], result.alone[setting].alpha
+    if alpha is None or method not in result.costs or any(load == users for load, *_ in result.refuted()):
+        return ""
+    costs = result.costs[method]
+    least = break_even(1, *costs_for_all(costs.c, costs.v, users, steps=users))
+    if least is None:
+        return f"By the cost model, one draft a round never pays for {people(users)}."
+    if not least:
+        return f"By the cost model, one draft a round always pays for {people(users)}."
+    return (
+        f"By the cost model, one draft a round pays for {people(users)} where at least {least:.0%} of the tested "
+        f"drafts are accepted; here {alpha:.0%} were."
+    )
+
+
+def _sure(result: AnswerResult) -> str:
+    turns, texts = max(cell.turns for cell in result.cells), len(result.plan.texts)
+    counted = f"{_counted(texts, 'text')}, {_counted(turns, 'turn')} for each setting"
+    if result.is_elsewhere:
+        return f"Counted here with {result.pair}: {counted}.{_unfinished(result)}"
+    if turns > 1:
+        sure = f"Measured here: {counted}, in turn with plain decoding. Brackets hold the true ratio 95 times in 100."
+    else:
+        sure = f"Measured here once: {counted}. Let it go on to get intervals."
+    speedups = [cell.measured for cell in result.alone.values()] + [load.speedup for load in result.loads]
+    noise, at_end = sum(not each.is_possible for each in speedups), "" if result.is_complete else " at the end"
+    if noise:
+        came = "One setting came out" if noise == 1 else f"{noise} settings came out"
+        sure += f" {came} faster than the tokens a pass allow, which is noise: press Measure again{at_end}."
+    if result.loads:
+        sure += " With several users the passes that all of them share are timed, beside plain ones;"
+        sure += " how many tokens a pass brings is counted on whole answers."
+    if refuted := result.refuted():
+        users, setting, value, measured = refuted[-1]
+        sure += f" The cost model predicts {value:.2f}× for {people(users)} with {name(setting)}, and measured was"
+        sure += f" {measured.words}: trust the measurement."
+    return f"{sure}{_unfinished(result)} {about_machine(result.busy)}".rstrip()
+
+
+def _unfinished(result: AnswerResult) -> str:
+    return "" if result.is_complete else " Not everything is measured yet: this is what there is so far."
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
+def _listed(words: list[str]) -> str:
+    *most, last = words
+    return f"{', '.join(most)} and {last}" if most else last
+
+
+# ── for programs ──
+
+
+def to_dict(result: AnswerResult) -> dict:
+    """The answer as JSON values, with where it comes from. Intervals are those that are shown: none goes above what
+    the tokens a pass allow."""
+    plan, elsewhere = result.plan, result.plan.place == ELSEWHERE
+    return {
+        "speclens": "answer", "pair": result.pair, **result.about,
+        "question": {
+            "users": list(plan.users), "texts": len(plan.texts), "kinds": list(dict.fromkeys(k for k, _ in plan.texts)),
+            "max_new_tokens": plan.tokens, "temperature": plan.temperature, "place": plan.place,
+        },
+        "is_complete": result.is_complete, "busy": result.busy, "sentences": sentences(result),
+        "answers": [] if elsewhere else [_answer(result, users) for users in sorted({*plan.users})],
+        "rows": to_rows(result),
+        "costs": {method: {"c": each.c, "step": each.step, "v": dict(each.v)} for method, each in result.costs.items()},
+    }  # fmt: skip
+
+
+def _answer(result: AnswerResult, users: int) -> dict:
+    best, speedups = result.best(users), result.at(users)
+    drafting = [setting for setting in best if setting != NONE and speedups[setting].is_possible]
+    is_known = len(speedups) > 1
+    pays = (NONE not in best and bool(drafting)) if is_known else None
+    first = drafting[0] if drafting else None
+    return {
+        "users": users, "pays": pays, "method": first[0] if first and pays else "none" if is_known else None,
+        "gamma": first[1] if first and pays else 0 if is_known else None,
+        "words": recommendation(result, users),
+    }  # fmt: skip
+
+
+COLUMNS = ("users", "kind", "method", "gamma", "speedup", "low", "high", "predicted", "alpha", "tau",
+           "tokens_per_second", "turns", "busy")  # fmt: skip
+
+
+def to_rows(result: AnswerResult) -> list[dict]:
+    """A row for each setting, kind of text and load, with `COLUMNS`; None for a value that cannot be."""
+    rows = [_row(1, cell.category, cell, cell.measured, result) for cell in result.cells if cell.method != NONE[0]]
+    alone = result.alone
+    rows += [
+        _row(load.users, "all", alone[load.setting], load.speedup, result)
+        for load in result.loads
+        if load.setting in alone
+    ]
+    return rows
+
+
+def _row(users: int, kind: str, cell: Cell, speedup: Speedup, result: AnswerResult) -> dict:
+    low, high = speedup.ends if speedup.low is not None else (None, None)
+    is_known, setting = speedup.is_possible and not result.is_elsewhere, (cell.method, cell.gamma)
+    known = (speedup.value, low, high) if is_known else (None, None, None)
+    is_all = kind == "all" and setting in result.alone and not result.is_elsewhere
+    predicted = result.predicted(setting, users).value if is_all and cell.method in result.costs else None
+    rate = cell.tokens_per_second if users == 1 and not result.is_elsewhere else None
+    values = (users, kind, cell.method, cell.gamma, *known, predicted, cell.alpha, cell.tau, rate, cell.turns,
+              speedup.busy)  # fmt: skip
+    return dict(zip(COLUMNS, values, strict=True))

@@ -1,0 +1,101 @@
+"""Runs `python -m engine answer`: whether drafting pays on the prompts of a file, at each load."""
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from engine.cli import options
+from engine.cli.console import say
+from engine.cli.progress import progress
+from engine.config import AUTO, METHODS, SamplingParams
+from engine.errors import BadInput
+
+NOT_PAYING = 3  # exit code: at some load asked for, drafting does not certainly pay
+
+
+def answer(
+    file: Annotated[Path, typer.Argument(metavar="FILE.jsonl", help="Rows with `prompt` and `kind`.")],
+    users: Annotated[str, typer.Option(help="How many ask at once; commas between.")] = "1",
+    methods: Annotated[str, typer.Option(help="Commas between; by default those that most engines have.")] = "",
+    max_new_tokens: options.NewTokens = 48,
+    temperature: options.Temperature = 0.0,
+    repeats: Annotated[int, typer.Option(min=1, max=100, help="More make the intervals narrower.")] = 3,
+    limit: options.Limit = None,
+    elsewhere: Annotated[
+        bool, typer.Option("--elsewhere", help="Count tokens a pass alone, for a machine that is not this one.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Everything, as JSON on stdout.")] = False,
+    out: Annotated[Path | None, typer.Option(metavar="DIR", help="Kept and resumed here (default: the cache).")] = None,
+    pair: options.Pair = "smollm2-135m", device: options.Device = AUTO, precision: options.Precision = AUTO,
+):  # fmt: skip
+    """Say which method and draft length to use for these prompts at each load, with intervals.
+
+    Exits with 0 if drafting certainly pays at every load asked for, 3 if not, and 130 after Ctrl-C, with what there is.
+    """
+    from engine.bench.answer import ELSEWHERE, HERE, AnswerPlan
+    from engine.bench.answer_points import AnswerPoints
+    from engine.bench.prompts import read_prompts
+    from engine.files import cache_root
+
+    loads = options.parse_list(users, int, "users")
+    if not loads or min(loads) < 1:
+        raise BadInput(f"--users is {users[:40]!r}, but must be numbers from 1, with commas between.")
+    chosen, sampling = read_prompts(file, limit), SamplingParams(temperature)
+    engine = options.load(pair, device, precision)
+    names = options.parse_list(methods, str) or tuple(name for name in engine.drafts.usable() if _is_usual(name))
+    plan = AnswerPlan(
+        tuple((prompt.category, prompt.text) for prompt in chosen), names, loads, max_new_tokens, sampling.temperature,
+        repeats, ELSEWHERE if elsewhere else HERE,
+    )  # fmt: skip
+    interrupted = False
+    with progress() as show:
+        engine.on_progress(show)
+        points = AnswerPoints(engine, plan, out or cache_root() / "answer")
+        say(f"{len(chosen)} prompts, {plan.runs} runs: about {_minutes(plan.seconds(engine.costs('none')))}.")
+        try:
+            points.run(show)
+        except KeyboardInterrupt:
+            interrupted = True
+    result = points.result()
+    if not result:
+        raise KeyboardInterrupt
+    _print(result, as_json)
+    if interrupted:
+        say("Stopped early: this is what there is. The same command goes on from here.")
+        raise typer.Exit(options.INTERRUPTED)
+    if not elsewhere and not all(result.pays(load) for load in {*loads}):
+        raise typer.Exit(NOT_PAYING)
+
+
+def _print(result, as_json: bool) -> None:
+    from engine.bench.answer import NONE, schedule
+    from engine.bench.answer_words import sentences, to_dict
+    from engine.bench.metrics import show, table
+
+    if as_json:
+        print(json.dumps(to_dict(result), ensure_ascii=False, indent=1, allow_nan=False))
+        return
+    words = sentences(result)
+    print("\n".join(filter(None, (words["alone"], words["answer"], words["kinds"], words["change"], words["sure"]))))
+    if result.is_elsewhere:
+        return
+    lines = []
+    for users in result.measured_loads:
+        for setting, speedup in result.at(users).items():
+            if setting != NONE and setting in result.alone:
+                predicted = result.predicted(setting, users).value
+                lines.append([str(users), *map(str, setting), speedup.words, show(predicted, ".2f")])
+    print(f"\n{table(['users', 'method', 'γ', 'speedup (95 %)', 'predicted'], lines)}")
+    for method in dict.fromkeys(method for method, _ in result.settings):
+        print(f"\n{METHODS[method].title}: {schedule(result, method).words}")
+
+
+def _minutes(seconds: float) -> str:
+    return f"{seconds:.0f} s" if seconds < 90 else f"{seconds / 60:.0f} minutes"
+
+
+def _is_usual(method: str) -> bool:
+    kind = METHODS[method]
+    return kind.competes and kind.reads in ("text", "draft model", "head") and not (kind.shares or kind.is_window)

@@ -1,0 +1,255 @@
+"""Proves a method lossless on one machine: its law by both rules and with a penalty, shared passes, greedy text.
+
+Each check runs on a `Subject`: the three-word toy, whose law is known on paper, or a real pair, whose law is computed
+from the target alone.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
+from dataclasses import asdict, dataclass, replace
+from typing import Literal, Protocol
+
+from engine.config import RunConfig, SamplingParams
+from engine.decoding.batch import Batch
+from engine.errors import BadInput
+from engine.exactness import distribution_test
+from engine.exactness.distribution_test import Runs, count_outcomes, judge
+from engine.exactness.results import TOY_METHODS, Law
+from engine.exactness.toy_models import exact_distribution, make_drafter, toy_decoder, weather_pair
+from engine.trace.events import Round
+
+State = Literal["passed", "failed", "open", "not offered"]
+Ids = tuple[int, ...]
+LENGTH = 3  # tokens whose law is tested; the first is never a draft
+TOGETHER = 3  # requests that share passes
+_TOKENS = 24  # of a text that is compared with another
+_NEAR_TIE = 1e-3  # between the two best logits, under which rounding may decide
+_GREEDY, _DRAWN, _FEW_OUTCOMES = SamplingParams(0.0), SamplingParams(1.0), SamplingParams(1.0, top_k=3)
+_PENALTY = 1.3
+
+
+@dataclass(frozen=True)
+class Check:
+    """``state``: "open" where nothing was drafted, so that nothing was tested; "not offered" where the method refuses
+    the setting. ``words``: the result in a sentence; ``numbers``: by name."""
+
+    name: str
+    state: State
+    words: str
+    numbers: dict[str, float | int | None]
+
+
+class Subject(Protocol):
+    """Something that runs a method. ``gaps`` of a text: the target's top-2 logit gap at each token, None if unknown."""
+
+    name: str
+    sampling: SamplingParams
+
+    def law(self, sampling: SamplingParams, length: int) -> Law: ...
+
+    def runs(self, sampling: SamplingParams, acceptance: str, length: int) -> Runs: ...
+
+    def texts(self, sampling: SamplingParams, seeds: Sequence[int], is_together: bool) -> list[list[Round]]: ...
+
+    def plain(self, sampling: SamplingParams, seed: int) -> list[Round]: ...
+
+
+@dataclass(frozen=True)
+class ToySubject:
+    """The weather pair with a method that needs no weights, or whose draft is a table of three words."""
+
+    method: str
+    gamma: int = 3
+    name: str = "toy"
+    sampling: SamplingParams = _DRAWN
+
+    def law(self, sampling: SamplingParams, length: int) -> Law:
+        return exact_distribution(weather_pair()[0], [0], length, sampling)
+
+    def runs(self, sampling: SamplingParams, acceptance: str, length: int) -> Runs:
+        target, draft = weather_pair()
+        return distribution_test.toy_runs(target, draft, length, sampling, self.gamma, None, self.method, acceptance)
+
+    def texts(self, sampling: SamplingParams, seeds: Sequence[int], is_together: bool) -> list[list[Round]]:
+        decoders = [self._decoder(self.method, self.gamma, sampling, seed) for seed in seeds]
+        if not is_together:
+            return [list(decoder.rounds()) for decoder in decoders]
+        batch, rounds = Batch(), {seed: [] for seed in seeds}
+        for seed, decoder in zip(seeds, decoders, strict=True):
+            batch.add(seed, decoder.steps())
+        return _together(batch, rounds)
+
+    def plain(self, sampling: SamplingParams, seed: int) -> list[Round]:
+        return list(self._decoder("none", 0, sampling, seed).rounds())
+
+    def _decoder(self, method: str, gamma: int, sampling: SamplingParams, seed: int):
+        target, draft = weather_pair()
+        settings = {"seed": seed, "max_new_tokens": _TOKENS, "method": method}
+        return toy_decoder(target, make_drafter(method, draft), [0, 1, 2, 0, 1], sampling, gamma, **settings)
+
+
+@dataclass(frozen=True)
+class EngineSubject:
+    """A real pair. Few tokens may follow each other there, so that their law can be enumerated. ``open_batch``: makes a
+    batch for so many requests of the engine."""
+
+    engine: object
+    open_batch: Callable[[int], object]
+    method: str
+    gamma: int = 3
+    prompt: str = "Repeat this: a b c, a b c, a b c."
+    sampling: SamplingParams = _FEW_OUTCOMES
+
+    @property
+    def name(self) -> str:
+        return self.engine.pair.name
+
+    def law(self, sampling: SamplingParams, length: int) -> Law:
+        return distribution_test.exact_law(self.engine, self._config(sampling), length)
+
+    def runs(self, sampling: SamplingParams, acceptance: str, length: int) -> Runs:
+        config = replace(self._config(sampling), acceptance=acceptance)
+        return distribution_test.engine_runs(self.engine, config, length)
+
+    def texts(self, sampling: SamplingParams, seeds: Sequence[int], is_together: bool) -> list[list[Round]]:
+        configs = {seed: replace(self._config(sampling), seed=seed) for seed in seeds}
+        if not is_together:
+            return [self._rounds(config) for config in configs.values()]
+        batch, rounds = self.open_batch(len(seeds)), {seed: [] for seed in seeds}
+        for seed, config in configs.items():
+            batch.add(seed, config)
+        return _together(batch, rounds)
+
+    def plain(self, sampling: SamplingParams, seed: int) -> list[Round]:
+        return self._rounds(replace(self._config(sampling), method="none", gamma=0, seed=seed))
+
+    def _config(self, sampling: SamplingParams) -> RunConfig:
+        return RunConfig(self.prompt, self.name, self.method, self.gamma, sampling, _TOKENS)
+
+    def _rounds(self, config: RunConfig) -> list[Round]:
+        with closing(self.engine.run(config)) as events:
+            return [event for event in events if isinstance(event, Round)]
+
+
+def _together(batch, rounds: dict[int, list[Round]]) -> list[list[Round]]:
+    try:
+        while len(batch):
+            for name, event in batch.step():
+                if isinstance(event, Exception):
+                    raise event
+                if isinstance(event, Round):
+                    rounds[name].append(event)
+    finally:
+        batch.close()
+    return list(rounds.values())
+
+
+def subject_of(method: str, gamma: int = 3, engine=None, open_batch=None) -> Subject:
+    """The toy without an ``engine``. BadInput for a method that the toy has no draft for, or that drafts nothing."""
+    if method == "none":
+        raise BadInput("Plain decoding drafts nothing, so there is nothing to prove; name a method that drafts.")
+    if engine is not None:
+        return EngineSubject(engine, open_batch, method, gamma)
+    check_toy_method(method)
+    return ToySubject(method, gamma)
+
+
+def check_toy_method(method: str) -> None:
+    """Raises BadInput for a method that needs weights which the three-word toy does not have."""
+    if method not in TOY_METHODS:
+        raise BadInput(
+            f"The toy has no draft for the method {method[:40]!r}; name a pair that has one with --pair, or choose "
+            f"from {', '.join(TOY_METHODS)}."
+        )
+
+
+def prove(
+    subject: Subject, runs: int, progress: Callable[[float, str], None] = lambda share, words: None
+) -> Iterator[Check]:
+    """Yields each check when it is done."""
+    sampling, penal = subject.sampling, replace(subject.sampling, repetition_penalty=_PENALTY)
+    checks = (
+        ("law", lambda show: _law(subject, "law", sampling, "token", runs, show)),
+        ("blocks", lambda show: _law(subject, "blocks", sampling, "block", runs, show)),
+        ("penalty", lambda show: _law(subject, "penalty", penal, "token", runs, show)),
+        ("shared passes", lambda show: _shared(subject)),
+        ("greedy", lambda show: _greedy(subject)),
+    )
+    for done, (name, run) in enumerate(checks):
+        try:
+            yield run(lambda share, done=done, name=name: progress((done + share) / len(checks), name))
+        except BadInput as error:
+            yield Check(name, "not offered", str(error), {})
+
+
+def _law(subject: Subject, name: str, sampling: SamplingParams, acceptance: str, runs: int, show) -> Check:
+    law = subject.law(sampling, LENGTH)
+    draws = count_outcomes(subject.runs(sampling, acceptance, LENGTH), range(runs), LENGTH, show)
+    test = judge(law, draws)
+    numbers = {
+        "runs": test.runs, "outcomes": len(law), "p_value": test.p_value, "distance": test.distance,
+        "band_low": test.band[0], "band_high": test.band[1], "alpha": draws.alpha, "tested": draws.tested,
+    }  # fmt: skip
+    if not test.lossless:
+        return Check(name, "failed", f"The output is not the target's distribution (p = {test.p_value:.3g}).", numbers)
+    if not draws.tested:
+        return Check(name, "open", "Nothing was drafted, so nothing was tested.", numbers)
+    words = f"The target's distribution, as far as {test.runs:,} runs can tell (p = {test.p_value:.3g})."
+    return Check(name, "passed", words, numbers)
+
+
+def _shared(subject: Subject) -> Check:
+    """Requests that share passes write what each writes alone."""
+    seeds = range(TOGETHER)
+    sampling = subject.sampling if isinstance(subject, ToySubject) else _GREEDY  # rounding may change a sampled token
+    alone, together = (subject.texts(sampling, seeds, is_together) for is_together in (False, True))
+    return _same("shared passes", together, alone, f"{TOGETHER} requests in one pass", "alone")
+
+
+def _greedy(subject: Subject) -> Check:
+    """Greedy, the text is that of plain decoding."""
+    ours = subject.texts(_GREEDY, (0,), False)
+    return _same("greedy", ours, [subject.plain(_GREEDY, 0)], "With drafts", "without")
+
+
+def _same(name: str, ours: list[list[Round]], theirs: list[list[Round]], mine: str, other: str) -> Check:
+    drafted = sum(len(round_.parents) for rounds in ours for round_ in rounds)
+    differs, gaps = 0, []
+    for a, b in zip(ours, theirs, strict=True):
+        at = _first_difference(_ids(a), _ids(b))
+        if at is not None:
+            differs += 1
+            gaps.append(_gap(b, at))
+    numbers = {"texts": len(ours), "differ": differs, "drafted": drafted, "largest_gap": _largest(gaps)}
+    if differs and not all(gap is not None and gap < _NEAR_TIE for gap in gaps):
+        return Check(name, "failed", f"{mine}: {differs} of {len(ours)} texts differ from those {other}.", numbers)
+    if not drafted:
+        return Check(name, "open", "Nothing was drafted, so nothing was tested.", numbers)
+    ties = f", but for {differs} near ties that rounding decides" if differs else ""
+    return Check(name, "passed", f"{mine}: the same text as {other}{ties}.", numbers)
+
+
+def _ids(rounds: Sequence[Round]) -> Ids:
+    return tuple(token.id for round_ in rounds for token in round_.emitted)
+
+
+def _first_difference(a: Ids, b: Ids) -> int | None:
+    if a == b:
+        return None
+    return next((i for i, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))
+
+
+def _gap(rounds: Sequence[Round], at: int) -> float | None:
+    gaps = [token.gap for round_ in rounds for token in round_.emitted]
+    return gaps[at] if at < len(gaps) else None
+
+
+def _largest(gaps: Sequence[float | None]) -> float | None:
+    return None if not gaps or None in gaps else max(gaps)
+
+
+def to_dict(subject: Subject, method: str, checks: Sequence[Check]) -> dict:
+    """For JSON."""
+    is_proved = bool(checks) and all(check.state in ("passed", "not offered") for check in checks)
+    return {"speclens": "proof", "method": method, "subject": subject.name, "proved": is_proved,
+            "checks": [asdict(check) for check in checks]}  # fmt: skip

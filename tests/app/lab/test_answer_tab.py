@@ -1,0 +1,186 @@
+"""The answer on the page: texts in, refusals in words, the configuration, and a question asked of a tiny model."""
+
+import json
+import math
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from lab_pages import VISITOR
+from tiny_pairs import model_folder
+
+from app.jobs.engine_facade import EngineFacade
+from app.jobs.service import Service
+from app.lab.answer import view
+from app.lab.answer.handlers import MOST_TEXTS, AnswerHandlers, AnswerState
+from app.server.limits import Limits
+from engine.bench import sweep_results, users_results
+from engine.bench.answer import ELSEWHERE, AnswerPlan, AnswerResult, Load
+from engine.bench.sweep_results import Cell
+from engine.errors import BadInput
+from engine.runtime.worker import Worker
+from engine.trace.events import CostModel
+from engine.trace.noise import Speedup
+
+COSTS = {name: CostModel(0.1, {1: 1.0, 2: 1.1, 16: 2.5}, 256, 0.03) for name in ("none", "eagle", "ngram")}
+PLAN = AnswerPlan((("chat", "Hi"),), ("eagle", "ngram"), (8,))
+
+
+def cell(method, gamma, speedup, half=0.05, tau=1.8) -> Cell:
+    ends = (speedup - half, speedup + half)
+    return Cell(method, gamma, 0.0, "all", 3, speedup, *ends, 20 * speedup, 0.5, tau)
+
+
+CELLS = (cell("none", 0, 1.0), cell("eagle", 2, 1.43), cell("ngram", 4, 1.05, 0.1, 1.6))
+
+
+def result(*loads, cells=CELLS, plan=PLAN) -> AnswerResult:
+    known = tuple(
+        Load(users, (method, gamma), Speedup(speedup, speedup - half, speedup + half, 2.0))
+        for users, method, gamma, speedup, half in loads
+    )
+    return AnswerResult("pair", plan, cells, known, COSTS, True)
+
+
+CROWDED = result(
+    (3, "eagle", 2, 1.1, 0.05), (3, "eagle", 1, 1.15, 0.05), (8, "eagle", 2, 0.8, 0.05), (8, "eagle", 1, 0.9, 0.05)
+)
+
+
+def models(method):
+    return SimpleNamespace(target="big", draft="head", gguf=None, translated=False)
+
+
+def recipes(found: AnswerResult, model="") -> tuple[str, dict]:
+    told = json.loads(view.recipes(found, models, model))
+    return told["lead"], {engine["name"]: engine for engine in told["engines"]}
+
+
+def test_the_configuration_has_a_schedule_of_the_loads_that_were_measured():
+    lead, by_name = recipes(CROWDED)
+    assert '"num_speculative_tokens_per_batch_size": [[1, 1, 2], [2, 3, 1], [8, 8, 0]]' in by_name["vLLM"]["code"]
+    assert "--speculative-adaptive" in by_name["SGLang"]["code"] and len(by_name) == 7
+    assert "for 8 users at once leave it off" in lead
+    for name in ("vLLM", "SGLang", "LMDeploy"):
+        assert "With 8 requests at once it was slower" in by_name[name]["note"]
+
+
+def test_no_configuration_speaks_of_a_load_that_was_not_measured():
+    """It said to leave drafting off from one more than the load in question."""
+    paying = result((8, "eagle", 2, 1.46, 0.05))
+    _, by_name = recipes(paying)
+    for engine in by_name.values():
+        assert "512" not in engine.get("code", "") and "leave it off" not in engine["note"]
+    assert "More than 8 requests at once were not measured." in by_name["vLLM"]["note"]
+    assert "num_speculative_tokens_per_batch_size" not in by_name["vLLM"]["code"], "one length for all that is known"
+    _, alone = recipes(result(plan=replace(PLAN, users=(1,))))
+    assert "More than one request at once was not measured." in alone["vLLM"]["note"]
+
+
+def test_drafting_that_nowhere_pays_has_no_configuration():
+    slower = result((8, "eagle", 2, 0.8, 0.05), cells=(cell("none", 0, 1.0), cell("eagle", 2, 0.7)))
+    assert recipes(slower) == ("Leave drafting off: no setting was as fast, and plain decoding is what every engine "
+                               "does by itself.", {})  # fmt: skip
+    unsure = result(cells=(cell("none", 0, 1.0), cell("eagle", 2, 1.1, 0.3)), plan=replace(PLAN, users=(1,)))
+    assert "nothing was certainly faster" in recipes(unsure)[0]
+
+
+def test_the_readers_own_model_is_in_the_commands():
+    code = recipes(CROWDED, "us/theirs")[1]["vLLM"]["code"]
+    assert "us/theirs" in code and "DRAFT_OF_theirs" in code and "big" not in code
+    lead, by_name = recipes(result(plan=replace(PLAN, place=ELSEWHERE)), "us/theirs")
+    assert "needs no draft model" in lead and '"method": "ngram"' in by_name["vLLM"]["code"]
+    assert "us/theirs" in by_name["vLLM"]["code"]
+
+
+def test_the_picture_has_points_and_a_dashed_line_to_compare_them_with():
+    figure = json.loads(view.picture(CROWDED))["figures"][view.PICTURE]
+    titles = [line["name"] for line in figure["data"]]
+    assert "EAGLE head with γ 2" in titles and "EAGLE head with γ 2, predicted" in titles
+    assert figure["data"][0]["x"] == [1, 3, 8]
+    counted = json.loads(view.picture(result(plan=replace(PLAN, place=ELSEWHERE))))["figures"][view.PICTURE]
+    assert [line["name"] for line in counted["data"]] == ["EAGLE head", "n-gram lookup"]
+    assert counted["layout"]["yaxis"]["title"]["text"] == "tokens a pass"
+
+
+def form(**changes) -> list:
+    values = {"own": "", "kind": "chat", "users": 1, "place": "tiny", "tokens": 16, "temperature": 0}
+    return list((values | changes).values())
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory):
+    root = tmp_path_factory.mktemp("asked")
+    model_folder(root / "target", max_position_embeddings=4096)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SPECLENS_CACHE", str(root / "cache"))
+        engine = EngineFacade(Worker("cpu"))
+        yield AnswerHandlers(Service(engine, Limits(pairs=(str(root / "target"),), new_tokens=16, prompt_chars=900)))
+        engine.worker.close()
+
+
+def ask(served, **changes):
+    return served.parse(form(**{"place": served.service.offer.pair} | changes))[1]
+
+
+def test_json_lines_are_texts_of_their_kinds(served):
+    lines = "\n".join(json.dumps({"prompt": f"text {i}", "kind": "SQL" if i % 2 else "mail"}) for i in range(10))
+    plan = ask(served, own=lines, users=3, temperature=0.7)
+    assert len(plan.texts) == 10 and plan.texts[:2] == (("mail", "text 0"), ("SQL", "text 1"))
+    assert plan.temperature == 0.7 and plan.loads == (3,)
+    assert [text for _, text in ask(served, own="the cat\r\n---\r\nthe hat").texts] == ["the cat", "the hat"]
+
+
+def test_a_question_that_makes_no_sense_is_refused_in_words(served):
+    for changes, words in (
+        ({"kind": "songs"}, "choose a kind of text"),
+        ({"users": 65}, "choose from 1 to 64"),
+        ({"tokens": 3}, "choose from 16 to 16"),
+        ({"own": "\n---\n".join("abcde" * 13)}, f"up to {MOST_TEXTS}: leave some out"),
+        ({"own": '{"prompt": "a"}\n{"text": "b"}'}, "Line 2 of your text is no JSON object"),
+        ({"own": f"short\n---\n{'x' * 901}"}, "Text 2 of 2 has 901 characters.*Nothing was cut"),
+    ):
+        with pytest.raises(BadInput, match=words):
+            ask(served, **changes)
+
+
+def test_an_uploaded_file_is_never_cut(served, tmp_path):
+    (tmp_path / "long.txt").write_text("x" * 5000)
+    assert len(served.read_file(str(tmp_path / "long.txt"))) == 5000 and not (tmp_path / "long.txt").exists()
+
+
+def test_the_form_says_how_much_work_it_is_and_how_long_it_takes(served, monkeypatch):
+    values = form(place=served.service.offer.pair, users=8)
+    assert "then 3 and 8 users at once." in json.loads(served.size(*values))["text"]
+    costs = CostModel(0.0, {1: 1.0, 16: 2.0}, 256, 0.5)
+    monkeypatch.setattr(served.service.offer, "plain_costs", lambda pair: costs)
+    assert "That takes about" in json.loads(served.size(*values))["text"]
+    monkeypatch.setattr(served.service, "limits", replace(served.service.limits, lab_seconds=0))
+    assert "python -m engine answer" in json.loads(served.size(*values))["text"], "not only after a click"
+
+
+def test_a_question_is_stopped_gone_on_with_and_answered_with_files_and_a_configuration(served, monkeypatch):
+    for module in (sweep_results, users_results):  # however busy the machine is, nothing is noise
+        monkeypatch.setattr(module, "ceiling", lambda tau: math.inf)
+    handlers, state, updates = served, AnswerState(), []
+    values = form(place=handlers.service.offer.pair, users=2, own="the cat\n---\nthe hat")
+    handlers.begin(VISITOR, state)
+    for update in handlers.run(VISITOR, state, *values):
+        updates.append(update)
+        if state.result:
+            handlers.stop(VISITOR)
+    assert not state.result.is_complete and "Not everything is measured yet" in json.loads(updates[-1].answer)["sure"]
+    handlers.begin(VISITOR, state)
+    *_, last = handlers.run(VISITOR, state, *values)
+    assert state.result.is_complete and {load.users for load in state.result.loads} == {2}
+    assert json.loads(last.answer)["answer"].startswith("For 2 users at once")
+    _, _, table, numbers, _, configurations = handlers.end(state)
+    assert table["value"].endswith(".csv") and numbers["value"].endswith(".json")
+    told = json.loads(Path(numbers["value"]).read_text(encoding="utf-8"))
+    assert told["device"] and told["precision"] and told["measured"] and told["rows"] and told["costs"]
+    assert json.loads(configurations)["lead"] and json.loads(handlers.name_model(state, "us/theirs"))["lead"]
+    again = AnswerState()
+    handlers.begin(VISITOR, again)
+    list(handlers.run(VISITOR, again, *values))
+    assert again.result.loads == state.result.loads, "an equal question finds what was measured"

@@ -1,0 +1,105 @@
+"""The folder for files that visitors save: one of the page's own, tried before the page starts and before each copy."""
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections import namedtuple
+from types import SimpleNamespace
+
+import gradio as gr
+import pytest
+from fake_worker import FakeEngine, recorded
+from paths import ROOT
+
+from app.jobs.service import Service
+from app.jobs.visitor import Session
+from app.page import build
+from app.playground.result_handlers import Results
+from app.playground.run_handlers import SKIP, RunHandlers
+from app.playground.run_press import RunPress
+from app.server.limits import Limits
+from app.ui import temp_folder
+from engine.errors import Unavailable
+
+FULL = namedtuple("usage", "total used free")(10**9, 10**9, 4096)
+
+
+@pytest.fixture
+def cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("SPECLENS_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv(temp_folder.VARIABLE, "")  # so that what a test sets is undone
+    return tmp_path / "cache"
+
+
+def blocked(tmp_path):
+    """A folder that not even root can make, because its parent is a file."""
+    (tmp_path / "file").touch()
+    return tmp_path / "file" / "below"
+
+
+def test_the_folder_is_below_the_cache_and_new_each_time(cache):
+    first = temp_folder.choose()
+    assert first.parent == cache / "tmp" and os.environ[temp_folder.VARIABLE] == str(first)
+    os.environ[temp_folder.VARIABLE] = ""
+    assert temp_folder.choose() != first
+    assert gr.Button().GRADIO_CACHE.startswith(str(cache)), "Gradio copies files to it"
+
+
+def test_folders_of_servers_long_gone_are_deleted(cache):
+    old, new = cache / "tmp" / "page-old", cache / "tmp" / "page-new"
+    for folder in (old, new):
+        folder.mkdir(parents=True)
+    os.utime(old, (0, 0))
+    temp_folder.choose()
+    assert not old.exists() and new.exists()
+
+
+def test_a_cache_that_cannot_be_written_is_no_obstacle(cache, tmp_path, monkeypatch):
+    monkeypatch.setenv("SPECLENS_CACHE", str(blocked(tmp_path)))
+    assert str(temp_folder.choose()).startswith(tempfile.gettempdir())
+
+
+def test_an_operators_folder_that_takes_no_files_is_refused_at_start(cache, tmp_path):
+    environment = os.environ | {temp_folder.VARIABLE: str(blocked(tmp_path)), "PORT": "0"}
+    for port, words in (("7893", "cannot be written to"), ("abc", "is not a port")):
+        environment["PORT"] = port
+        ended = subprocess.run([sys.executable, "app.py"], cwd=ROOT, env=environment, capture_output=True, text=True)
+        assert ended.returncode == 1 and words in ended.stderr and "Traceback" not in ended.stderr
+
+
+def test_a_full_disk_is_refused_with_its_reason(cache, monkeypatch):
+    monkeypatch.setattr(shutil, "disk_usage", lambda folder: FULL)
+    with pytest.raises(Unavailable, match=r"has only 0\.0 MB free.*GRADIO_TEMP_DIR"):
+        temp_folder.choose()
+
+
+def test_a_disk_that_fills_up_takes_the_files_and_leaves_the_charts(cache, monkeypatch):
+    temp_folder.choose()
+    page, said = Results(Service(FakeEngine(), Limits())), []
+    monkeypatch.setattr(gr, "Warning", said.append)
+    session = Session(recorded(tokens=20), recorded("none", 0, 20))
+    assert page.show(session).trace_file["value"]
+    monkeypatch.setattr(shutil, "disk_usage", lambda folder: FULL)
+    shown = page.show(session)
+    assert shown.trace_file["value"] is None and shown.race is not SKIP and "free" in said[0]
+
+
+def test_run_comes_back_with_a_reason_when_its_last_event_fails(cache, tmp_path, monkeypatch):
+    handlers, press, result = RunHandlers(Service(FakeEngine(), Limits())), RunPress(), Session(recorded(tokens=20))
+    handlers.begin(SimpleNamespace(session_hash="a"), press)
+    handlers.service.runs.close(press.request)
+    press.session = result
+    assert handlers.end(press)[2] is result  # and then Gradio fails on the files
+    monkeypatch.setenv(temp_folder.VARIABLE, str(blocked(tmp_path)))
+    run, stop, session, stage = handlers.stumbled(press)
+    assert run["value"] == "Run" and stop["interactive"] is False and session is result
+    assert "did not arrive" in stage and "cannot be written" in stage
+
+
+def test_every_last_event_has_an_answer_to_its_failure():
+    """Each event that shows a run's files is followed by one for the case that Gradio cannot copy them."""
+    demo = build(Service(FakeEngine(), Limits()))
+    ends = [fn for fn in demo.fns.values() if getattr(fn.fn, "__name__", "") in ("stumbled", "RunHandlers.stumbled")]
+    assert len(ends) >= 5 and all(fn.trigger_after is not None and fn.trigger_only_on_failure for fn in ends)

@@ -1,0 +1,182 @@
+"""The answer: its sentences at each load and for each kind of text, by hand, and a question to a tiny model."""
+
+import json
+import math
+from dataclasses import replace
+
+import pytest
+
+from engine.bench import sweep_results, users_results
+from engine.bench.answer import ELSEWHERE, NONE, AnswerPlan, AnswerResult, Load, schedule
+from engine.bench.answer_points import AnswerPoints
+from engine.bench.answer_words import COLUMNS, recommendation, sentences, to_dict, to_rows
+from engine.bench.load_schedule import LoadSchedule
+from engine.bench.sweep_results import Cell
+from engine.trace.events import CostModel
+from engine.trace.noise import Speedup
+
+COSTS = {name: CostModel(0.1, {1: 1.0, 2: 1.1, 16: 2.5}, 256, 0.03) for name in ("none", "eagle", "ngram")}
+PLAN = AnswerPlan((("chat", "Hi"),), ("eagle", "ngram"), (8,))
+
+
+def cell(method, gamma, speedup, half=0.05, tau=1.8, category="all", **more) -> Cell:
+    ends = (None, None) if half is None else (speedup - half, speedup + half)
+    return Cell(method, gamma, 0.0, category, 3, speedup, *ends, 20 * speedup, 0.5, tau, **more)
+
+
+CELLS = (cell("none", 0, 1.0), cell("eagle", 1, 1.2), cell("eagle", 2, 1.43), cell("ngram", 1, 0.9),
+         cell("ngram", 4, 1.05, 0.1))  # fmt: skip
+
+
+def load(users, method, gamma, speedup, half=0.05) -> Load:
+    return Load(users, (method, gamma), Speedup(speedup, speedup - half, speedup + half, 2.0))
+
+
+def result(*loads: Load, cells=CELLS, plan=PLAN, **more) -> AnswerResult:
+    return AnswerResult("pair", plan, cells, loads, COSTS, True, **more)
+
+
+CROWDED = result(
+    load(3, "eagle", 2, 1.1), load(3, "eagle", 1, 1.15), load(8, "eagle", 2, 0.8), load(8, "eagle", 1, 0.9)
+)
+
+
+def test_a_plan_measures_the_loads_asked_for_and_one_between():
+    loads = {users: replace(PLAN, users=(users,)).loads for users in (1, 2, 3, 8, 64)}
+    assert loads == {1: (), 2: (2,), 3: (3,), 8: (3, 8), 64: (8, 64)}
+    assert replace(PLAN, users=(1, 8, 32)).loads == (8, 32)
+    assert replace(PLAN, place=ELSEWHERE).loads == ()
+
+
+def test_the_answer_is_a_sentence_for_the_load_and_one_for_a_single_user():
+    words = sentences(CROWDED)
+    assert words["answer"] == "For 8 users at once do not draft: no setting was as fast as plain decoding."
+    assert words["alone"] == "For one user use EAGLE head with γ 2: 1.43× (1.38–1.48)."
+    assert "Brackets hold the true ratio 95 times in 100" in words["sure"]
+    level = sentences(result(load(8, "eagle", 2, 1.02)))["answer"]
+    assert level.startswith("For 8 users at once do not draft yet: no difference was certain. The nearest is")
+    several = sentences(result(load(8, "eagle", 2, 1.3), load(8, "eagle", 1, 1.28)))["answer"]
+    assert several.endswith("EAGLE head with γ 1 may be as fast.")
+
+
+def test_nothing_is_said_of_a_load_that_was_not_measured():
+    known = result(load(8, "eagle", 2, 1.3), plan=replace(PLAN, users=(32,)))
+    assert recommendation(known, 32) == "For 32 users at once nothing is measured yet."
+    found = schedule(known, "eagle")
+    assert found == LoadSchedule(((1, 8, 2),), 8) and found.pays_to == 8
+    assert found.words == (
+        "Drafting was faster with up to 8 requests at once. More than 8 requests at once were not measured."
+    )
+
+
+def test_a_schedule_has_every_known_load_and_none_between_paying_and_not():
+    assert schedule(CROWDED, "eagle") == LoadSchedule(((1, 1, 2), (2, 3, 1), (8, 8, 0)), 8, slower_from=8)
+    words = schedule(CROWDED, "eagle").words
+    assert "faster with up to 3" in words and "With 8 requests at once it was slower: leave it off from there" in words
+    assert "Between these two loads nothing was measured" in words
+    assert "More than" not in words, "beyond a load that was slower nothing is left to say"
+    unsure = result(load(6, "eagle", 2, 1.3), load(32, "eagle", 2, 1.4, 0.45))
+    found = schedule(unsure, "eagle")
+    assert found.ranges == ((1, 6, 2),) and found.unsure == (32,)
+    assert "With 32 at once no difference was certain." in found.words and "leave it off" not in found.words
+
+
+def test_a_schedule_compares_a_method_with_plain_decoding_only():
+    both = result(load(3, "eagle", 2, 1.2), load(3, "ngram", 4, 1.5))
+    assert schedule(both, "eagle").ranges == ((1, 3, 2),), "n-gram lookup is faster there, which is another setting"
+
+
+def test_noise_is_never_the_answer():
+    noisy = (cell("none", 0, 1.0), cell("eagle", 2, 2.21, tau=1.4, busy=0.5), cell("ngram", 1, 1.2))
+    found = result(cells=noisy, plan=replace(PLAN, users=(1,)))
+    assert "2.21" not in json.dumps(to_dict(found)) and "For one user use n-gram lookup" in sentences(found)["answer"]
+    assert "One setting came out faster than the tokens a pass allow" in sentences(found)["sure"]
+    assert "Other programs took 50% of the processor" in sentences(found)["sure"]
+    assert to_rows(found)[0]["speedup"] is None
+
+
+def test_each_kind_of_text_has_its_own_sentence():
+    kinds = replace(PLAN, texts=(("SQL", "a"), ("mails", "b")), users=(1,))
+    cells = (*CELLS, cell("none", 0, 1.0, category="SQL"), cell("eagle", 2, 3.38, 0.2, 4.5, "SQL"),
+             cell("none", 0, 1.0, category="mails"), cell("eagle", 2, 0.8, 0.1, 1.1, "mails"))  # fmt: skip
+    said = sentences(result(cells=cells, plan=kinds))["kinds"]
+    assert said == "SQL: EAGLE head with γ 2, 3.38× (3.18–3.58). mails: drafting does not pay."
+    assert sentences(result())["kinds"] == "", "one kind is the whole"
+
+
+def test_the_cost_model_is_left_out_where_a_measurement_excludes_it():
+    cells = (cell("none", 0, 1.0), cell("eagle", 2, 1.29))
+    agrees = result(load(8, "eagle", 2, 0.75, 0.4), cells=cells)
+    assert agrees.refuted() == [] and "By the cost model" in sentences(agrees)["change"]
+    excluded = result(load(8, "eagle", 2, 1.7), cells=cells)
+    ((users, setting, predicted, measured),) = excluded.refuted()
+    assert (users, setting) == (8, ("eagle", 2)) and predicted < measured.low
+    assert "By the cost model" not in sentences(excluded)["change"]
+    assert f"predicts {predicted:.2f}×" in sentences(excluded)["sure"]
+    assert "trust the measurement" in sentences(excluded)["sure"]
+
+
+def test_another_server_gets_tokens_a_pass_and_no_speedup():
+    kinds = replace(PLAN, texts=(("SQL", "a"), ("mails", "b")), place=ELSEWHERE, users=(64,))
+    cells = (*CELLS, cell("eagle", 2, 3.38, 0.2, 4.5, "SQL"), cell("ngram", 2, 0.8, 0.1, 1.1, "mails"))
+    words = sentences(result(cells=cells, plan=kinds))
+    assert words["answer"] == (
+        "On your texts a pass brings 1.80 with EAGLE head with γ 1 and 1.80 with n-gram lookup with γ 1 tokens."
+    )
+    assert "×" not in json.dumps(words, ensure_ascii=False) and "No speedup is given" in words["change"]
+    assert "SQL: up to 4.50" in words["kinds"] and "processor" not in words["sure"], "no program changes a count"
+    told = to_dict(result(cells=cells, plan=kinds))
+    assert told["answers"] == [] and all(row["speedup"] is None and row["tau"] for row in told["rows"])
+
+
+def test_a_prediction_far_past_the_widest_pass_measured_is_never_more_than_the_tokens_allow():
+    odd = {name: CostModel(0.1, {1: 1.0, 8: 1.2, 12: 1.3, 16: 1.2}, 256, 0.03) for name in COSTS}
+    found = replace(result(), costs=odd)
+    values = [found.predicted(("eagle", 2), users).value for users in (1, 8, 64)]
+    assert all(0 < value <= 1.8 for value in values) and values[-1] < values[0]
+
+
+def test_the_estimate_grows_with_all_that_is_measured():
+    seconds = replace(PLAN, users=(1,)).seconds(COSTS["none"])
+    assert seconds == pytest.approx(PLAN.runs * 48 * 0.03) and PLAN.runs == 3 * 7
+    assert PLAN.seconds(COSTS["none"]) > seconds and replace(PLAN, tokens=96).seconds(COSTS["none"]) > 1.5 * seconds
+
+
+def test_a_row_has_what_was_measured_and_the_interval_that_is_shown():
+    wide = result(cells=(cell("none", 0, 1.0), cell("eagle", 2, 1.43, 1.0)), plan=replace(PLAN, users=(1,)))
+    (row,) = to_rows(wide)
+    assert tuple(row) == COLUMNS and row["high"] == wide.alone["eagle", 2].measured.ends[1] < 2.43
+    assert (row["kind"], row["alpha"], row["tau"], row["turns"]) == ("all", 0.5, 1.8, 3) and row["predicted"] > 0
+
+
+@pytest.fixture
+def asked(engine, tmp_path, monkeypatch):
+    """Asks a tiny model; however busy the machine is, nothing is noise."""
+    for module in (sweep_results, users_results):
+        monkeypatch.setattr(module, "ceiling", lambda tau: math.inf)
+
+    def ask(*users, **more) -> AnswerResult:
+        texts = (("one", "the cat, the cat, the cat"), ("two", "aa"))
+        plan = AnswerPlan(texts, ("ngram", "lm"), users, **{"tokens": 8, "repeats": 2} | more)
+        points = AnswerPoints(engine, plan, tmp_path)
+        return points.run()
+
+    return ask
+
+
+def test_a_question_is_measured_at_every_load_and_finds_earlier_ones(asked):
+    first = asked(2)
+    assert first.is_complete and {load.users for load in first.loads} == {2} and first.measured_loads == [1, 2]
+    assert set(first.kinds) == {"one", "two"} and first.about["device"] and first.about["measured"]
+    second = asked(1, 3)
+    assert {load.users for load in second.loads} == {2, 3}, "the load of the first question is known"
+    assert {load for load in second.loads if load.users == 2} == {*first.loads}
+    assert {load.users for load in asked(3, temperature=0.5).loads} == {2, 3} - {2}, "another question knows none"
+    told = to_dict(second)
+    assert [each["users"] for each in told["answers"]] == [1, 3] and told["weights"] and told["costs"]["ngram"]["step"]
+    json.dumps(told, allow_nan=False)
+
+
+def test_another_server_is_counted_without_loads(asked):
+    counted = asked(8, place=ELSEWHERE)
+    assert counted.is_complete and not counted.loads and counted.at(8) == {NONE: counted.at(1)[NONE]}

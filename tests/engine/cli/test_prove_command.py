@@ -1,0 +1,96 @@
+"""`engine prove` and `lab distribution` in a pipeline: exit codes, JSON, refusals, counts that outlive Ctrl-C."""
+
+import json
+from dataclasses import replace
+
+import pytest
+import torch
+from typer.testing import CliRunner
+
+from engine.cli import lab
+from engine.cli.main import app
+from engine.cli.options import INTERRUPTED
+from engine.exactness import distribution_test, proof, toy_models
+
+CHECKS = ["law", "blocks", "penalty", "shared passes", "greedy"]
+
+
+def call(*args):
+    return CliRunner().invoke(app, [str(a) for a in args])
+
+
+def refused(*args) -> str:
+    result = call(*args)
+    assert result.exit_code == 1 and "Traceback" not in result.stderr, result.stderr
+    return result.stderr
+
+
+@pytest.fixture
+def wrong_drafter(monkeypatch):
+    """A drafter that reports another q than it drew its drafts from."""
+
+    class Wrong(toy_models.DraftModelDrafter):
+        def propose(self, committed, gamma, position):
+            draft = super().propose(committed, gamma, position)
+            return replace(draft, q=None if draft.q is None else torch.full_like(draft.q, 1 / draft.q.shape[-1]))
+
+    monkeypatch.setattr(toy_models, "DraftModelDrafter", Wrong)
+
+
+def test_a_lossless_method_passes_every_check():
+    found = call("prove", "lm", "--runs", 300, "--json")
+    told = json.loads(found.stdout)
+    assert found.exit_code == 0 and told["proved"] and [each["name"] for each in told["checks"]] == CHECKS
+    assert all(each["state"] == "passed" for each in told["checks"])
+    assert told["checks"][0]["numbers"]["alpha"] > 0.5 and told["checks"][3]["numbers"]["drafted"]
+
+
+def test_a_wrong_drafter_fails_and_the_exit_code_says_so(wrong_drafter):
+    found = call("prove", "lm", "--runs", 600)
+    assert found.exit_code == 3 and "law: failed. The output is not the target's distribution" in found.stdout
+    assert call("lab", "distribution", "--runs", 1000).exit_code == lab.NOT_LOSSLESS
+
+
+def test_a_pair_is_proved_with_its_own_drafts(tiny_pair, tmp_path, monkeypatch):
+    monkeypatch.setenv("SPECLENS_CACHE", str(tmp_path))
+    found = call("prove", "lm", "--pair", tiny_pair, "--runs", 60, "--json")
+    told = json.loads(found.stdout)
+    assert found.exit_code == 0, told
+    assert told["subject"] == str(tiny_pair) and [each["state"] for each in told["checks"]] == ["passed"] * 5
+
+
+def test_a_method_that_drafts_nothing_proves_nothing(monkeypatch):
+    idle = replace(proof.ToySubject("ngram"), gamma=0)
+    monkeypatch.setattr(proof, "subject_of", lambda *args: idle)
+    found = call("prove", "ngram", "--runs", 20)
+    assert found.exit_code == 3 and "law: open. Nothing was drafted" in found.stdout
+
+
+def test_a_method_without_a_draft_is_refused_in_a_sentence(tiny_pair):
+    for method in ("eagle", "auto", "corpus", "medusa", "quantised", "nosuch"):
+        for command in (("prove", method), ("lab", "distribution", "--method", method)):
+            assert "name a pair that has one" in refused(*command)
+    assert "nothing to prove" in refused("prove", "none")
+    assert "has no method 'nosuch'" in refused("prove", "nosuch", "--pair", tiny_pair)
+
+
+def test_the_distribution_test_has_json_and_exits_with_3_if_it_fails():
+    right = call("lab", "distribution", "--runs", 400, "--json")
+    told = json.loads(right.stdout)
+    assert right.exit_code == 0 and told["lossless"] and told["runs"] == 400 and told["band"][0] < told["distance"]
+    wrong = call("lab", "distribution", "--runs", 1000, "--wrong", "no-residual", "--json")
+    told = json.loads(wrong.stdout)
+    assert wrong.exit_code == 3 and not told["lossless"] and told["mistake"] == "no-residual"
+    assert call("lab", "distribution", "--length", 1).exit_code == 2, "the first token is never a draft"
+
+
+def test_ctrl_c_keeps_the_counts(monkeypatch):
+    count, done = distribution_test.count_outcomes, []
+
+    def stopped(runs, seeds, length, progress, cancelled):
+        return count(runs, seeds, length, progress, lambda: done.append(1) or len(done) > 50)
+
+    monkeypatch.setattr(distribution_test, "count_outcomes", stopped)
+    monkeypatch.setattr("threading.Event.is_set", lambda self: len(done) > 50)
+    found = call("lab", "distribution", "--runs", 400)
+    assert found.exit_code == INTERRUPTED and found.stdout.startswith("50 runs") and "first 50 of 400" in found.stderr
