@@ -17,7 +17,7 @@ from typing import Annotated
 import typer
 
 from engine import __version__
-from engine.cli import bench, corpus, lab, options, training
+from engine.cli import bench, corpus, lab, options, server, training
 from engine.cli.console import costs_line, pairs_table, say, screen
 from engine.cli.progress import progress
 from engine.config import AUTO, LookaheadSizes, RunConfig, SamplingParams
@@ -28,6 +28,7 @@ app = options.Commands(
 )
 app.add_typer(lab.app, name="lab")
 app.add_typer(training.app, name="training")
+app.add_typer(server.app, name="server")
 app.command("bench")(bench.compare)
 app.command("random-models")(bench.random_models)
 app.command("corpus")(corpus.corpus)

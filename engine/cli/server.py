@@ -1,0 +1,75 @@
+"""Runs the commands of `python -m engine server`: another engine's server as the subject."""
+
+import os
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from engine.cli import options
+from engine.cli.console import say, screen
+from engine.errors import BadInput
+
+KEY = "SPECLENS_SERVER_KEY"
+app = options.Commands("server", "Record and check the server that you run: vLLM, SGLang, llama-server, TensorRT-LLM.")
+Address = Annotated[str, typer.Argument(metavar="URL", help="http://HOST:PORT of an OpenAI-compatible server.")]
+Model = Annotated[str, typer.Option(help="The model's name, as the server lists it.")]
+Seconds = Annotated[float, typer.Option("--time-limit", metavar="SECONDS", help="The most that one answer may take.")]
+
+
+def _client(address: str, seconds: float = 600.0):
+    from engine.servers.client import Client
+
+    return Client(address, os.environ.get(KEY, ""), seconds)
+
+
+@app.command()
+def record(
+    address: Address,
+    model: Model,
+    out: Annotated[Path, typer.Option(metavar="FILE", help="The trace; of several prompts FILE-1, FILE-2 and so on.")],
+    prompt: Annotated[str, typer.Option(help="One prompt.")] = "",
+    prompts: Annotated[
+        Path | None, typer.Option(metavar="FILE.jsonl", help="Rows with `prompt` or `turns`, and `category`.")
+    ] = None,
+    limit: options.Limit = None,
+    max_new_tokens: options.NewTokens = 128,
+    temperature: options.Temperature = 0.0,
+    seed: options.Seed = 0,
+    raw: Annotated[bool, typer.Option("--raw", help="Continue the text; no chat template.")] = False,
+    logprobs: Annotated[bool, typer.Option("--logprobs", help="Ask for p; this may slow the server down.")] = False,
+    seconds: Seconds = 600.0,
+):
+    """Turn answers of a server into traces that `replay` and the page open."""
+    from engine.bench.prompts import read_prompts
+    from engine.cli import console
+    from engine.servers.answer import Request
+    from engine.servers.recording import recognise, record
+    from engine.trace.trace import save
+
+    if bool(prompt.strip()) == bool(prompts):
+        raise BadInput("Give either --prompt or --prompts FILE.")
+    options.check_writable(out)
+    texts = [prompt] if prompt else [row.text for row in read_prompts(prompts, limit)]
+    client, screen_ = _client(address, seconds), screen()
+    adapter, settings = recognise(client)
+    say(f"Recording {adapter.name} {settings.get('version', '')} at {address}.")
+    traces, printer = [], console.RoundPrinter(screen_)
+    for number, text in enumerate(texts, 1):
+        request = Request(model, text, max_new_tokens, temperature, seed, not raw, logprobs)
+        trace, broken = record(client, adapter, settings, request)
+        path = out if len(texts) == 1 else out.with_stem(f"{out.stem}-{number}")
+        save(trace, path)
+        traces.append(trace)
+        for round_ in trace.rounds if len(texts) == 1 else ():
+            printer.show(round_)
+        printer.end()
+        if broken:
+            say(f"{broken} What came before is in {path}.")
+            raise typer.Exit(1)
+    if len(texts) == 1:
+        console.answer(screen_, traces[0])
+        console.summary(screen_, traces[0])
+    else:
+        console.server_totals(screen_, traces)
+    say(f"{'The trace is' if len(texts) == 1 else f'{len(texts)} traces are'} in {path}; open it on the page, or `replay` it.")
