@@ -91,6 +91,8 @@ def about(started: RunStarted, recorded: bool = False, lean: bool = False, origi
         line["lossy"] = LOSSY[0].upper() + LOSSY[1:] + "."
     line |= _drafted_by(started.config) | ({"exit": started.exit_layers} if started.exit_layers else {})
     more = ({"lean": True} if lean else {}) | ({"origin": origin} if origin else {})
+    if started.server:
+        more["server"] = {"engine": started.server.title or "server", "notes": list(started.server.notes)}
     if started.prefix:
         more["prefix"] = _prefix(started)
     return encode(line | {"prompt": prompt} | more) + "\n"
@@ -223,6 +225,8 @@ def _words(started: RunStarted, drafting: str = "") -> str:
     config = started.config
     rule, sizes = _rule(config.get("acceptance"), config), run_facts.lookahead_sizes(config)
     temperature = config.get("sampling", {}).get("temperature", 0)
+    if started.server:
+        return f"{started.pair} · {run_facts.server_title(started.server)} · temperature {temperature:g}"
     where = f"on {started.device.split(' ')[0]}"
     parts = [started.pair, drafting or _drafting(config), sizes, rule, f"temperature {temperature:g}", where]
     return " · ".join(part for part in parts if part)

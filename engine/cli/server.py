@@ -57,19 +57,20 @@ def record(
     traces, printer = [], console.RoundPrinter(screen_)
     for number, text in enumerate(texts, 1):
         request = Request(model, text, max_new_tokens, temperature, seed, not raw, logprobs)
-        trace, broken = record(client, adapter, settings, request)
+        trace, fault = record(client, adapter, settings, request)
         path = out if len(texts) == 1 else out.with_stem(f"{out.stem}-{number}")
         save(trace, path)
         traces.append(trace)
         for round_ in trace.rounds if len(texts) == 1 else ():
             printer.show(round_)
         printer.end()
-        if broken:
-            say(f"{broken} What came before is in {path}.")
+        if fault:
+            say(f"{fault} What came before is in {path}.")
             raise typer.Exit(1)
     if len(texts) == 1:
         console.answer(screen_, traces[0])
         console.summary(screen_, traces[0])
     else:
         console.server_totals(screen_, traces)
-    say(f"{'The trace is' if len(texts) == 1 else f'{len(texts)} traces are'} in {path}; open it on the page, or `replay` it.")
+    where = f"The trace is in {path}" if len(texts) == 1 else f"{len(texts)} traces end with {path}"
+    say(f"{where}; open it on the page, or `replay` it.")

@@ -31,15 +31,15 @@ class Request:
     def body(self, **more) -> dict:
         """The request as OpenAI's API has it, with the fields that an adapter adds."""
         words = {"messages": [{"role": "user", "content": self.prompt}]} if self.chat else {"prompt": self.prompt}
-        asked = ({"logprobs": True, "top_logprobs": 0} if self.chat else {"logprobs": 0}) if self.logprobs else {}
+        extra = ({"logprobs": True, "top_logprobs": 0} if self.chat else {"logprobs": 0}) if self.logprobs else {}
         settings = {"max_tokens": self.max_tokens, "temperature": self.temperature, "seed": self.seed}
         stream = {"stream": True, "stream_options": {"include_usage": True}}
-        return {"model": self.model} | words | settings | asked | stream | more
+        return {"model": self.model} | words | settings | extra | stream | more
 
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """What came in one event, ``at`` seconds after the request. ``ids``, ``texts`` and ``ps`` are by token, and empty
+    """The content of one event, ``at`` seconds after the request. ``ids``, ``texts`` and ``ps`` are by token, and empty
     where they were not told. ``size``: its tokens. ``drafted`` and ``accepted``: the server's counts up to here."""
 
     at: float
@@ -55,7 +55,7 @@ class Piece:
 @dataclass
 class Answer:
     """``steps``: (accepted, drafted) of each round with drafts, in order; None where the server does not list them.
-    ``counters``: totals that the server reported: rounds, drafted, accepted. ``broken``: why it ended early."""
+    ``counters``: totals that the server reported: rounds, drafted, accepted. ``fault``: why it ended early."""
 
     pieces: list[Piece] = field(default_factory=list)
     prompt_ids: list[int] = field(default_factory=list)
@@ -66,10 +66,10 @@ class Answer:
     counters: dict[str, int] = field(default_factory=dict)
     flags: dict[str, str] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
-    broken: str = ""
+    fault: str = ""
 
     def add(self, at: float, event: dict, **counts: int | None) -> None:
-        """Takes one event of the stream; whatever is not of the expected form is passed over."""
+        """Takes one event of the stream; anything of another form is passed over."""
         self._usage(event)
         choice = _first(event.get("choices"))
         self.prompt_ids = self.prompt_ids or _ids(event.get("prompt_token_ids")) or _ids(choice.get("prompt_token_ids"))
@@ -78,22 +78,24 @@ class Answer:
         size = len(ids) or len(texts) or self._counted(event) or bool(text)
         if size:
             fits = len(texts) == size and "".join(texts) == text
-            self.pieces.append(Piece(at, text, size, ids, texts if fits else (), ps if len(ps) == size else (), **counts))
+            self.pieces.append(
+                Piece(at, text, size, ids, texts if fits else (), ps if len(ps) == size else (), **counts)
+            )
 
     def _usage(self, event: dict) -> None:
         usage = mapping(event.get("usage"))
-        self.prompt_size = whole(usage.get("prompt_tokens")) or self.prompt_size
+        self.prompt_size = as_count(usage.get("prompt_tokens")) or self.prompt_size
         if not event.get("choices"):
-            self.size = whole(usage.get("completion_tokens")) or self.size
+            self.size = as_count(usage.get("completion_tokens")) or self.size
 
     def _counted(self, event: dict) -> int:
         """The tokens of a piece where each event says how many there have been so far."""
-        told = whole(mapping(event.get("usage")).get("completion_tokens"))
-        return max(0, told - sum(piece.size for piece in self.pieces)) if told is not None else 0
+        count = as_count(mapping(event.get("usage")).get("completion_tokens"))
+        return max(0, count - sum(piece.size for piece in self.pieces)) if count is not None else 0
 
 
 class Adapter(Protocol):
-    """What one engine's server tells, and how it is asked."""
+    """The part of a recording that one engine does in its own way."""
 
     name: str
     can_split: bool  # whether it has /detokenize
@@ -112,7 +114,7 @@ def mapping(value: Any) -> dict:
     return value if isinstance(value, dict) else {}
 
 
-def whole(value: Any) -> int | None:
+def as_count(value: Any) -> int | None:
     """A count; None for anything else."""
     is_number = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
     return int(value) if is_number and 0 <= value < 2**53 and value == int(value) else None
@@ -127,7 +129,7 @@ def _word(value: Any) -> str:
 
 
 def _ids(value: Any) -> list[int]:
-    ids = [whole(each) for each in value] if isinstance(value, list) else []
+    ids = [as_count(each) for each in value] if isinstance(value, list) else []
     return [] if None in ids else ids
 
 
@@ -146,7 +148,9 @@ def _logprobs(value: Any) -> tuple[tuple[str, ...], tuple[float, ...]]:
     rows = numbers.get("content")
     if not isinstance(rows, list):
         pairs = (numbers.get("tokens"), numbers.get("token_logprobs"))
-        rows = [{"token": t, "logprob": p} for t, p in zip(*(x if isinstance(x, list) else [] for x in pairs), strict=False)]
+        rows = [
+            {"token": t, "logprob": p} for t, p in zip(*(x if isinstance(x, list) else [] for x in pairs), strict=False)
+        ]
     rows = [mapping(row) for row in rows]
     known = all(isinstance(row.get("logprob"), int | float) and row["logprob"] <= 1e-3 for row in rows)
     ps = tuple(min(1.0, math.exp(row["logprob"])) for row in rows) if known else ()

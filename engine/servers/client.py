@@ -1,7 +1,7 @@
 """Talks HTTP to a server that a person named on the command line, within limits of time and size.
 
-The answers are untrusted. A redirect is not followed, a line and a whole answer have a largest size, and everything that
-goes wrong raises `Unavailable` with one sentence, which names the server's address but quotes at most a line of it.
+The answers are untrusted. A redirect is not followed, a line and an answer have a largest size, and each fault raises
+`Unavailable` with one sentence, which quotes at most a line of the server's own words.
 """
 
 import http.client
@@ -29,7 +29,7 @@ REFUSALS = {
 
 
 class Missing(Unavailable):
-    """The server has no such path."""
+    """The server has no such path, or something else than JSON there."""
 
 
 @dataclass(frozen=True)
@@ -63,12 +63,14 @@ class Client:
 
     def stream(self, path: str, body: dict) -> Iterator[tuple[float, dict]]:
         """(seconds since the request was sent, the object) of each event of a stream, until its [DONE]. Raises
-        Unavailable in the middle, too; what was yielded before stays good."""
+        Unavailable in the middle, too; the events before it stay good."""
         rest = b""
         for at, block in self._blocks("POST", path, body):
             *lines, rest = (rest + block).split(b"\n")
             if len(rest) > MAX_LINE or any(len(line) > MAX_LINE for line in lines):
-                raise Unavailable(f"The server sent a line of over {MAX_LINE // 2**20} MiB, so the stream was given up.")
+                raise Unavailable(
+                    f"The server sent a line of over {MAX_LINE // 2**20} MiB, so the stream was given up."
+                )
             for line in lines:
                 if line.startswith(b"data:") and (data := line[5:].strip()):
                     if data == b"[DONE]":
@@ -84,14 +86,14 @@ class Client:
         root = parts.path.rstrip("/").removesuffix("/v1")
         headers = {"Content-Type": "application/json", "Accept": "*/*"}
         headers |= {"Authorization": f"Bearer {self.key}"} if self.key else {}
-        begun = time.perf_counter()
+        start = time.perf_counter()
         try:
             connection.request(method, root + path, json.dumps(body) if body is not None else None, headers)
             answer = connection.getresponse()
             if answer.status != 200:
                 raise _refusal(answer.status, path, answer.read1(2**16))
             while block := answer.read1(2**16):
-                at, size = time.perf_counter() - begun, size + len(block)
+                at, size = time.perf_counter() - start, size + len(block)
                 if at > self.seconds:
                     raise Unavailable(f"The answer was not complete after {self.seconds:g} seconds; it was given up.")
                 if size > MAX_ANSWER:
@@ -111,7 +113,9 @@ class Client:
 
 def _refusal(status: int, path: str, body: bytes) -> Unavailable:
     if 300 <= status < 400:
-        return Unavailable(f"The server sends {path} elsewhere ({status}), which is not followed; name its own address.")
+        return Unavailable(
+            f"The server sends {path} elsewhere ({status}), which is not followed; name its own address."
+        )
     if status in (404, 405, 501):
         return Missing(f"The server has no {path}; is this the address of an OpenAI-compatible server?")
     reason = REFUSALS.get(status, "refuses the request")
@@ -131,7 +135,7 @@ def _json(text: str) -> Any:
     try:
         return json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise Unavailable("The server sent an answer that is not JSON; is this an OpenAI-compatible server?") from error
+        raise Missing("The server sent an answer that is not JSON; is this an OpenAI-compatible server?") from error
 
 
 def _object(value: Any) -> dict:

@@ -4,7 +4,7 @@
 before the first token of a round is sent, and each event is one token, so that the events of a round are known.
 """
 
-from engine.servers.answer import Answer, mapping, whole
+from engine.servers.answer import Answer, as_count, mapping
 from engine.servers.client import Client
 
 
@@ -20,7 +20,7 @@ class LlamaServer:
 
     def read(self, answer: Answer, at: float, event: dict) -> None:
         timings = mapping(event.get("timings"))
-        drafted, accepted = whole(timings.get("draft_n")), whole(timings.get("draft_n_accepted"))
+        drafted, accepted = as_count(timings.get("draft_n")), as_count(timings.get("draft_n_accepted"))
         answer.add(at, event, drafted=drafted or 0, accepted=accepted or 0)
         if timings:  # without drafts so far the two are left out
             answer.counters = {"drafted": drafted or 0, "accepted": accepted or 0}

@@ -1,8 +1,7 @@
 """Reads acceptance figures from what an engine prints or serves: lines of its log, /metrics, or a saved answer.
 
-Each form has a pattern and the place where it was seen. Lines of different draft lengths are never added up: each length
-has a `Reading` of its own. assets/web/lessons/acceptance_log.js reads the log lines in the browser; one table of examples
-tests both.
+Lines of different draft lengths are never added up: each length has a `Reading` of its own. In the browser
+assets/web/lessons/acceptance_log.js reads the log lines; one table of examples tests both.
 """
 
 import re
@@ -14,9 +13,9 @@ LONGEST = 1_000_000  # characters; only the end of a longer text is read
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What was read in one form at one draft length. ``rounds`` had drafts; ``drafted`` and ``accepted`` are tokens; a
+    """The figures of one form at one draft length. ``rounds`` had drafts; ``drafted`` and ``accepted`` are tokens; a
     None was not told. Only their ratios count in the forms that print averages. ``reached``: the share of rounds that
-    accepted each position. ``form`` says what was recognised, ``lines`` how many lines of it."""
+    accepted each position. ``form`` names it, ``lines`` how many lines of it."""
 
     engine: str
     form: str
@@ -52,8 +51,8 @@ def read(text: str) -> list[Reading]:
 def read_metrics(text: str) -> dict[str, int] | None:
     """vLLM's counters on /metrics, of all its models and engines together; None without them."""
     names = {"rounds": "drafts", "drafted": "draft_tokens", "accepted": "accepted_tokens"}
-    found = {ours: _counter(text, f"vllm:spec_decode_num_{theirs}_total") for ours, theirs in names.items()}
-    return None if None in found.values() else {name: int(value) for name, value in found.items()}
+    counts = {ours: _counter(text, f"vllm:spec_decode_num_{theirs}_total") for ours, theirs in names.items()}
+    return None if None in counts.values() else {name: int(value) for name, value in counts.items()}
 
 
 def _counter(text: str, name: str) -> float | None:
@@ -65,7 +64,7 @@ def _sum(engine: str, form: str, rows: list[Reading]) -> Reading:
     """Lines of one draft length together. A line that accepted nothing may not tell its rounds; its drafts do."""
     gamma = rows[0].gamma
     rounds = [row.rounds or (row.drafted / gamma if row.drafted and gamma else None) for row in rows]
-    told = None not in rounds
+    is_complete = None not in rounds
     with_places = [(n, row) for n, row in zip(rounds, rows, strict=True) if n and row.reached]
     places = max((len(row.reached) for _, row in with_places), default=0) if len(with_places) == len(rows) else 0
     reached = tuple(
@@ -74,7 +73,7 @@ def _sum(engine: str, form: str, rows: list[Reading]) -> Reading:
     )
     drafted = None if any(row.drafted is None for row in rows) else sum(row.drafted for row in rows)
     accepted = sum(row.accepted for row in rows)
-    return Reading(engine, form, len(rows), accepted, sum(rounds) if told else None, drafted, gamma, reached)
+    return Reading(engine, form, len(rows), accepted, sum(rounds) if is_complete else None, drafted, gamma, reached)
 
 
 def _vllm_log(text: str) -> Iterator[Reading]:
@@ -91,7 +90,7 @@ def _vllm_log(text: str) -> Iterator[Reading]:
 
 
 def _vllm_metrics(text: str) -> Iterator[Reading]:
-    if (found := read_metrics(text)) and (rounds := found["rounds"]):
+    if (counts := read_metrics(text)) and (rounds := counts["rounds"]):
         rows = re.findall(
             r'^vllm:spec_decode_num_accepted_tokens_per_pos_total\{[^}\n]*position="(\d+)"[^}\n]*\} +([\d.e+]+)',
             text, re.MULTILINE,
@@ -100,7 +99,7 @@ def _vllm_metrics(text: str) -> Iterator[Reading]:
         for place, count in rows:
             places[int(place)] = places.get(int(place), 0) + float(count) / rounds
         reached = tuple(places[i] for i in sorted(places))
-        yield Reading("", "", 1, found["accepted"], rounds, found["drafted"], len(reached) or None, reached)
+        yield Reading("", "", 1, counts["accepted"], rounds, counts["drafted"], len(reached) or None, reached)
 
 
 def _llama_requests(text: str) -> Iterator[Reading]:
@@ -115,7 +114,9 @@ def _llama_requests(text: str) -> Iterator[Reading]:
 
 def _llama_totals(text: str) -> Iterator[Reading]:
     """Totals since the start, so only the last line of each kind of draft counts."""
-    pattern = r"statistics +(\S+?):[^\n]*?#gen drafts = *(\d+),[^\n]*?#gen tokens = *(\d+), *#acc tokens = *(\d+)([^\n]*)"
+    pattern = (
+        r"statistics +(\S+?):[^\n]*?#gen drafts = *(\d+),[^\n]*?#gen tokens = *(\d+), *#acc tokens = *(\d+)([^\n]*)"
+    )
     last = {kind: row for kind, *row in re.findall(pattern, text)}
     for rounds, drafted, accepted, more in last.values():
         places = _numbers(more, r"rate/pos = \(([\d., ]+)")
@@ -160,25 +161,27 @@ def _json(rounds: str, drafted: str, accepted: str) -> Callable[[str], Iterator[
     return rows
 
 
+_VLLM_ANSWER = ("num_spec_steps", "num_draft_tokens", "num_accepted_draft_tokens")
+_SGLANG_ANSWER = ("spec_verify_ct", "spec_num_proposed_drafts", "spec_num_correct_drafts")
 FORMS: list[tuple[str, str, Callable[[str], Iterator[Reading]]]] = [
     ("vLLM", "SpecDecoding metrics lines of its log (0.32)", _vllm_log),
     ("vLLM", "counters of /metrics (0.32)", _vllm_metrics),
-    ("vLLM", "speculative_decoding of an answer (0.32)", _json("num_spec_steps", "num_draft_tokens", "num_accepted_draft_tokens")),
+    ("vLLM", "speculative_decoding of an answer (0.32)", _json(*_VLLM_ANSWER)),
     ("llama.cpp", "draft acceptance lines of its log", _llama_requests),
     ("llama.cpp", "statistics lines of its log", _llama_totals),
     ("llama.cpp", "timings of an answer", _json("", "draft_n", "draft_n_accepted")),
     ("SGLang", "accept len of its log", _sglang_log),
-    ("SGLang", "meta_info of an answer (0.5.23)", _json("spec_verify_ct", "spec_num_proposed_drafts", "spec_num_correct_drafts")),
+    ("SGLang", "meta_info of an answer (0.5.23)", _json(*_SGLANG_ANSWER)),
     ("TensorRT-LLM", "DT, ADT and AL of its log", _tensorrt_log),
-    ("TensorRT-LLM", "speculative_decoding of /perf_metrics", _json("", "total_draft_tokens", "total_accepted_draft_tokens")),
-]  # fmt: skip
+    ("TensorRT-LLM", "/perf_metrics", _json("", "total_draft_tokens", "total_accepted_draft_tokens")),
+]
 
 
 def _number(text: str, name: str) -> float | None:
-    found = re.search(rf"{name} *(\d+(?:\.\d+)?)", text)
-    return float(found[1]) if found else None
+    match = re.search(rf"{name} *(\d+(?:\.\d+)?)", text)
+    return float(match[1]) if match else None
 
 
 def _numbers(text: str, pattern: str) -> tuple[float, ...]:
-    found = re.search(pattern, text)
-    return tuple(map(float, re.findall(r"\d+(?:\.\d+)?", found[1]))) if found else ()
+    match = re.search(pattern, text)
+    return tuple(map(float, re.findall(r"\d+(?:\.\d+)?", match[1]))) if match else ()

@@ -39,20 +39,20 @@ def record(client: Client, adapter: Adapter, settings: dict[str, str], request: 
     answer, at = Answer(), datetime.now(UTC).isoformat(timespec="seconds")
     if before := getattr(adapter, "before", None):
         before(client)
-    begun = time.perf_counter()
+    start = time.perf_counter()
     try:
         for seconds, event in client.stream(request.path, request.body(**adapter.fields())):
             adapter.read(answer, seconds, event)
     except EngineError as error:
         if not answer.pieces:
             raise
-        answer.broken = str(error)
-    seconds = time.perf_counter() - begun
-    if not answer.broken and (after := getattr(adapter, "after", None)):
+        answer.fault = str(error)
+    seconds = time.perf_counter() - start
+    if not answer.fault and (after := getattr(adapter, "after", None)):
         after(client, answer)
-    if adapter.can_split and not answer.broken:
+    if adapter.can_split and not answer.fault:
         answer.pieces = [_split(client, request.model, piece) for piece in answer.pieces]
-    return _trace(adapter, settings, request, answer, at, seconds), answer.broken
+    return _trace(adapter, settings, request, answer, at, seconds), answer.fault
 
 
 def _split(client: Client, model: str, piece: Piece) -> Piece:
@@ -62,10 +62,10 @@ def _split(client: Client, model: str, piece: Piece) -> Piece:
     texts = []
     for id in piece.ids:
         try:
-            told = mapping(client.post_json("/detokenize", {"model": model, "tokens": [id]}))
+            details = mapping(client.post_json("/detokenize", {"model": model, "tokens": [id]}))
         except EngineError:
             return piece
-        texts.append(str(told.get("prompt", told.get("text", ""))))
+        texts.append(str(details.get("prompt", details.get("text", ""))))
     return replace(piece, texts=tuple(texts)) if "".join(texts) == piece.text else piece
 
 
@@ -91,7 +91,7 @@ def _trace(adapter: Adapter, settings: dict, request: Request, answer: Answer, a
     prompt = tuple(PromptToken(id, "") for id in answer.prompt_ids)
     started = RunStarted(config, prompt, request.model, "", {}, "", "", {}, at=at, server=server)
     finished = None
-    if not answer.broken:
+    if not answer.fault:
         first, last = answer.pieces[0].at if rounds else seconds, rounds[-1].end if rounds else seconds
         text = "".join(piece.text for piece in answer.pieces)
         finished = RunFinished(answer.reason or "length", text, first, first, last - first, seconds)
@@ -102,13 +102,13 @@ def _round(index: int, one: ServedRound, position: int, context: int | None) -> 
     """The statuses of a round, from how many drafts were accepted. Which words were rejected no server tells."""
     size = len(one.tokens)
     accepted, drafted = one.step or ((0, 0) if one.is_told else (size - 1, size - 1))
-    kept = min(accepted, size)
-    has_closing = size > kept
+    used = min(accepted, size)
+    has_closing = size > used
     closing = "plain" if not drafted else "bonus" if accepted == drafted else "resampled"
     if not one.is_told and index > 0:
         closing = "closing"
-    rejected = drafted - kept
-    statuses = ["accepted"] * kept + (["rejected"] if rejected and has_closing else [])
+    rejected = drafted - used
+    statuses = ["accepted"] * used + (["rejected"] if rejected and has_closing else [])
     statuses += ["discarded"] * (drafted - len(statuses)) + [closing] * has_closing
     words, tokens, place = iter(one.tokens), [], position
     for i, status in enumerate(statuses):
@@ -116,7 +116,7 @@ def _round(index: int, one: ServedRound, position: int, context: int | None) -> 
         word = None if is_unknown else next(words)
         text = word.text if word else ""
         label = None if text or (word and word.id is not None) else "?" if is_unknown else "…"
-        at, depth = position + i if i < drafted else place, i + 1 if i < drafted else kept + 1
+        at, depth = position + i if i < drafted else place, i + 1 if i < drafted else used + 1
         tokens.append(Token(word.id if word else None, text, status, at, depth, label, p=word.p if word else None))
         place += not is_unknown
     gamma = drafted if one.is_told else None

@@ -1,7 +1,7 @@
 """Finds the rounds in the pieces of a streamed answer.
 
-A piece is one round where the reader kept up; a slow reader gets several in one piece. A server that lists how many drafts
-each round accepted says where the rounds end all the same.
+A piece is one round where the reader kept up; a slow reader gets several in one piece. Where the server lists how many
+drafts each round accepted, the rounds are known all the same.
 """
 
 from collections.abc import Iterator
@@ -23,7 +23,7 @@ class ServedToken:
 @dataclass(frozen=True, slots=True)
 class ServedRound:
     """Tokens that one pass of the target gave. ``step``: None of a round that did not draft; ``is_told``: False where
-    nobody says whether it did."""
+    the server does not say whether it did."""
 
     tokens: tuple[ServedToken, ...]
     start: float
@@ -33,7 +33,7 @@ class ServedRound:
 
 
 def rounds_of(answer: Answer) -> list[ServedRound]:
-    """The rounds, the prompt's own pass first. Adds a note to the answer for whatever had to be inferred."""
+    """The rounds, the prompt's own pass first. Adds a note to the answer for each thing that it inferred."""
     pieces = answer.pieces
     if not pieces or any(piece.drafted for piece in pieces):
         return list(_counted(pieces))
@@ -48,7 +48,9 @@ def rounds_of(answer: Answer) -> list[ServedRound]:
     rounds = [[step[0] + 1 if step else 1 for step in share] for share in shares]
     merged = sum(len(share) > 1 + (i == 0) for i, share in enumerate(shares))
     if merged:
-        answer.notes.append(f"{merged} pieces of the stream held several rounds; each of those has an equal part of the time.")
+        answer.notes.append(
+            f"{merged} pieces of the stream held several rounds; each of those has an equal part of the time."
+        )
     return [each for piece in zip(*_timed(pieces), rounds, shares, strict=True) for each in _divided(*piece)]
 
 
@@ -57,7 +59,9 @@ def _timed(pieces: list[Piece]) -> tuple[list[Piece], list[float]]:
     return pieces, [pieces[0].at, *(piece.at for piece in pieces[:-1])]
 
 
-def _divided(piece: Piece, start: float, sizes: list[int], share: list[Step | None] | None = None) -> Iterator[ServedRound]:
+def _divided(
+    piece: Piece, start: float, sizes: list[int], share: list[Step | None] | None = None
+) -> Iterator[ServedRound]:
     """The rounds of one piece. They share its time equally; the last one may have been cut short."""
     tokens, part = _tokens(piece), (piece.at - start) / len(sizes)
     ends = list(accumulate(sizes))
@@ -94,7 +98,9 @@ def _uniform(answer: Answer) -> list[Step] | None:
     """The steps of a server that gives totals only, where they leave no choice: as many rounds as pieces, all with the
     same number of drafts, and accepted as many as the pieces show."""
     counts, sizes = answer.counters, [piece.size for piece in answer.pieces]
-    if counts and not counts.get("drafted"):
+    if not counts:
+        return None
+    if not counts["drafted"]:
         return []
     sizes = [size for size in (sizes[0] - 1, *sizes[1:]) if size]
     rounds = counts.get("rounds", len(sizes))
@@ -110,30 +116,38 @@ def _align(answer: Answer, steps: list[Step]) -> list[list[Step | None]] | None:
     """For each piece its rounds: steps in order, and None for a token of a round that did not draft. None where they do
     not fit. Where a piece of one token may be either, the steps are placed as early as they can be."""
     sizes, ends = [piece.size for piece in answer.pieces], [0, *accumulate(a + 1 for a, _ in steps)]
-    before: dict[int, tuple[int, int]] = {0: (0, 0)}
-    reached: list[dict[int, tuple[int, int]]] = []  # steps used after a piece → (fewest, most) used before it
-    for i, size in enumerate(sizes):
-        room, after = size - (i == 0), {}
-        for j in sorted(before):
-            k = j
-            while k < len(ends) and ends[k] - ends[j] <= room:
-                after[k] = (min(j, after.get(k, (j, j))[0]), j)
-                k += 1
-            if i == len(sizes) - 1 and k == len(ends) - 1 and ends[k - 1] - ends[j] < room:
-                after[k] = (min(j, after.get(k, (j, j))[0]), j)
-        reached.append(after)
-        before = after
-    if len(steps) not in before:
+    reached = _reached(sizes, ends, may_be_plain=False) or _reached(sizes, ends, may_be_plain=True)
+    if not reached:
         return None
     late, early = (_path(reached, len(steps), side) for side in (0, 1))
     unsure = sum(one != other for one, other in zip(late, early, strict=True))
     if unsure:
-        answer.notes.append(f"{unsure} one-token rounds may have drafted or not; the server does not say which ones did.")
+        answer.notes.append(
+            f"{unsure} one-token rounds may have drafted or not; the server does not say which ones did."
+        )
     shares: list[list[Step | None]] = []
     for i, (size, start, end) in enumerate(zip(sizes, [0, *early], early, strict=False)):
         plain = max(0, size - (i == 0) - (ends[end] - ends[start]))
         shares.append([None] * (i == 0) + steps[start:end] + [None] * plain)
     return shares
+
+
+def _reached(sizes: list[int], ends: list[int], may_be_plain: bool) -> list[dict[int, tuple[int, int]]]:
+    """For each piece: how many steps may have been used after it → the fewest and the most before it. Empty where the
+    steps do not come out. The first token is the prompt's, and the last step may have been cut short."""
+    options, before = [], {0: (0, 0)}
+    for i, size in enumerate(sizes):
+        room, after, is_last = size - (i == 0), {}, i == len(sizes) - 1
+        for j in sorted(before):
+            for k in range(j, len(ends)):
+                used, is_cut = ends[k] - ends[j], is_last and k == len(ends) - 1 > j and ends[k - 1] - ends[j] < room
+                if used > room and not is_cut:
+                    break
+                if used >= room or may_be_plain:
+                    after[k] = (after.get(k, (j, j))[0], j)
+        options.append(after)
+        before = after
+    return options if len(ends) - 1 in before else []
 
 
 def _path(reached: list[dict[int, tuple[int, int]]], end: int, side: int) -> list[int]:

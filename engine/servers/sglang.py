@@ -5,11 +5,11 @@ spec_num_proposed_drafts and spec_num_correct_drafts. ``continuous_usage_stats``
 there are. An event is one round with ``--stream-interval 1``, the default.
 """
 
-from engine.servers.answer import Answer, mapping, whole
+from engine.servers.answer import Answer, as_count, mapping
 from engine.servers.client import Client
 
 NAMES = {"rounds": "spec_verify_ct", "drafted": "spec_num_proposed_drafts", "accepted": "spec_num_correct_drafts"}
-KEPT = ("speculative_algorithm", "speculative_num_steps", "speculative_eagle_topk", "speculative_num_draft_tokens")
+FLAGS = ("speculative_algorithm", "speculative_num_steps", "speculative_eagle_topk", "speculative_num_draft_tokens")
 
 
 class Sglang:
@@ -22,7 +22,7 @@ class Sglang:
         about = mapping(client.get_json("/get_server_info"))
         if "version" not in about:
             return None
-        flags = {name: str(about[name])[:80] for name in KEPT if about.get(name) is not None}
+        flags = {name: str(about[name])[:80] for name in FLAGS if about.get(name) is not None}
         self._is_plain = "speculative_algorithm" in about and about["speculative_algorithm"] is None
         return {"version": str(about["version"])[:40]} | flags
 
@@ -32,9 +32,9 @@ class Sglang:
 
     def read(self, answer: Answer, at: float, event: dict) -> None:
         answer.add(at, event)
-        told = mapping(mapping(event.get("sglext")).get("spec_tokens_details"))
-        counts = {ours: whole(told.get(theirs)) for ours, theirs in NAMES.items()}
+        details = mapping(mapping(event.get("sglext")).get("spec_tokens_details"))
+        counts = {ours: as_count(details.get(theirs)) for ours, theirs in NAMES.items()}
         if self._is_plain:
             answer.counters = dict.fromkeys(NAMES, 0)
-        elif told and None not in counts.values():
+        elif details and None not in counts.values():
             answer.counters = counts

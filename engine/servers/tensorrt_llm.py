@@ -5,7 +5,7 @@ With ``return_perf_metrics`` set at its start, /perf_metrics lists past requests
 """
 
 from engine.errors import EngineError
-from engine.servers.answer import Answer, mapping, whole
+from engine.servers.answer import Answer, as_count, mapping
 from engine.servers.client import Client
 
 
@@ -28,8 +28,11 @@ class TensorRtLlm:
         except EngineError:
             return
         last = mapping(mapping(rows[-1]).get("perf_metrics")) if isinstance(rows, list) and rows else {}
-        told = mapping(last.get("speculative_decoding"))
-        drafted, accepted = whole(told.get("total_draft_tokens")), whole(told.get("total_accepted_draft_tokens"))
+        details = mapping(last.get("speculative_decoding"))
+        drafted, accepted = (
+            as_count(details.get("total_draft_tokens")),
+            as_count(details.get("total_accepted_draft_tokens")),
+        )
         if drafted is not None and accepted is not None:
             answer.counters = {"drafted": drafted, "accepted": accepted}
 

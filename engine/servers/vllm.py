@@ -8,7 +8,7 @@ num_accepted_draft_tokens and num_draft_tokens; ``summary`` leaves out the lists
 """
 
 from engine.errors import EngineError
-from engine.servers.answer import Answer, mapping, whole
+from engine.servers.answer import Answer, as_count, mapping
 from engine.servers.client import Client
 from engine.servers.log_reader import read_metrics
 
@@ -41,19 +41,21 @@ class Vllm:
         if now and self._before is not None:
             answer.counters = {name: now[name] - self._before.get(name, 0) for name in now}
             if any(answer.counters.values()):
-                answer.notes.append(f"The counts are of all users, from /metrics; start vLLM with {FLAG} for this one’s.")
+                answer.notes.append(
+                    f"The counts are of all users, from /metrics; start vLLM with {FLAG} for this one’s."
+                )
 
     def read(self, answer: Answer, at: float, event: dict) -> None:
         answer.add(at, event)
-        told = mapping(mapping(event.get("metrics")).get("speculative_decoding"))
+        details = mapping(mapping(event.get("metrics")).get("speculative_decoding"))
         names = {"rounds": "num_spec_steps", "drafted": "num_draft_tokens", "accepted": "num_accepted_draft_tokens"}
-        counts = {ours: whole(told.get(theirs)) for ours, theirs in names.items()}
-        if told and None not in counts.values():
+        counts = {ours: as_count(details.get(theirs)) for ours, theirs in names.items()}
+        if details and None not in counts.values():
             answer.counters = counts
-            answer.flags["num_speculative_tokens"] = str(whole(told.get("num_spec_tokens")) or "")
-            lists = [told.get("per_step_accepted"), told.get("per_step_drafted")]
+            answer.flags["num_speculative_tokens"] = str(as_count(details.get("num_spec_tokens")) or "")
+            lists = [details.get("per_step_accepted"), details.get("per_step_drafted")]
             if all(isinstance(each, list) for each in lists) and len(lists[0]) == len(lists[1]):
-                pairs = [(whole(a), whole(d)) for a, d in zip(*lists, strict=True)]
+                pairs = [(as_count(a), as_count(d)) for a, d in zip(*lists, strict=True)]
                 answer.steps = pairs if all(None not in pair and pair[0] <= pair[1] for pair in pairs) else None
 
 

@@ -203,7 +203,7 @@ class Translated:
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """The server of somebody else's engine whose run was recorded. ``adapter``: what read its answers. ``flags``: those
+    """The server of another engine whose run was recorded. ``adapter``: what read its answers. ``flags``: those
     of its settings that could be read. ``has_counts``: whether each round's drafts were counted, so that α is known.
     ``notes``: sentences about what it does not tell, and what does not fit. ``counters``: the totals that it reported
     itself: ``rounds`` (those with drafts), ``drafted`` and ``accepted``."""

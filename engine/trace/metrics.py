@@ -30,8 +30,8 @@ class RunMetrics:
     alpha: accepted ÷ tested (Wilson interval). tau: tokens emitted per target pass. by_depth: depth → (accepted,
     tested). wasted: drafted and scored but not emitted ÷ scored. time: seconds by phase. tokens_per_second counts
     decoding, end_to_end the prompt too. drafters: rounds drafted by each method, where several competed. by_rule: as
-    `expected_lengths`. decoded: the tokens of ``passes``; a server's first token is not among them, because the prompt's
-    own pass gave it.
+    `expected_lengths`. decoded: the tokens of ``passes``; a server's first token is not among them: the prompt's own
+    pass gave it.
     """
 
     counts: dict[str, int]

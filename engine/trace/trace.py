@@ -251,9 +251,9 @@ def _check_server(server: Server) -> None:
 
 def _check_told(r: Round) -> None:
     """Our own engine leaves nothing of a round unknown; only a server may. Raises BadInput."""
-    told = None not in (r.gamma, r.draft_steps, r.context, r.timings)
+    is_whole = None not in (r.gamma, r.draft_steps, r.context, r.timings)
     own = all(t.id is not None and t.status not in SERVER_ONLY for t in r.tokens)
-    _require(told and own, f"round {r.index} leaves unknown what only a server's recording may")
+    _require(is_whole and own, f"round {r.index} leaves unknown what only a server's recording may")
 
 
 def _check_round(r: Round, position: int) -> None:

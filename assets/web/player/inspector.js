@@ -1,12 +1,12 @@
 // Draws the inspector: the numbers of one token's verdict, from the trace alone.
 import { make, makeButton } from '../lib/dom.js';
 import { format, isolated, percent, press, ratioPart, shown, spoken, visible } from '../lib/format.js';
-import { STATUSES, isDrafted } from '../lib/statuses.js';
+import { STATUSES, isDrafted, isEmitted } from '../lib/statuses.js';
 import { blockNode, blockRollSentence, rollBlock } from './block.js';
 import { BARS, FEW_BARS, candidatesNode, note } from './distribution_bars.js';
 import { ownPart } from './methods.js';
 import { drawFrom, keptShare, probabilitiesOf, rejectedAt, residualRows } from './probabilities.js';
-import { budgetSentence, chanceSentence, quote, tokenSentence } from './sentences.js';
+import { budgetSentence, chanceSentence, quote, serverSentence, tokenSentence } from './sentences.js';
 import { siblingsNode, siblingsOf } from './siblings.js';
 import { firstToPass, isOnPath } from './timeline.js';
 import { makeTokenChip } from './token_chip.js';
@@ -56,7 +56,8 @@ export function makeInspector(box, ask, legend, forkOf = () => null) {
     const force = typeof fork === 'function' && !isForcing && (isOther(probabilities.p) || isOther(probabilities.q)) && makeButton('Force another token', askWhich);
     if (judged && canRoll()) parts.push(rolling(force));
     else if (force) parts.push(make('div', 'sl-buttons', [force]));
-    if (about?.greedy && token.status !== 'forced') parts.push(note(GREEDY(token)));
+    if (about?.server) parts.push(...serverSentence(token, round, about.server, draft, isEmitted(token)).map(note));
+    else if (about?.greedy && token.status !== 'forced') parts.push(note(GREEDY(token)));
     if (draft && !isBlock && stage !== 'waiting' && !about?.greedy && chanceSentence(token)) parts.push(make('p', 'sl-why', chanceSentence(token)));
     if (judged && siblingsOf(token, round).length > 1) parts.push(siblingsNode(token, round));
     else if (token.sibling) parts.push(note(SIBLING));
@@ -65,7 +66,7 @@ export function makeInspector(box, ask, legend, forkOf = () => null) {
     if (token.status === 'forced') parts.push(note(SAME_DRAWS));
     if (typeof fork === 'string') parts.push(note(fork));
     if (about?.lean) parts.push(note('Long trace: candidate lists are left out. p, q and u are all there.'));
-    if (judged && token.p === undefined && !probabilities.p) parts.push(note('This trace was recorded without its numbers.'));
+    if (judged && token.p === undefined && !probabilities.p && !about?.server) parts.push(note('This trace was recorded without its numbers.'));
     box.replaceChildren(...parts);
   }
 
@@ -77,7 +78,7 @@ export function makeInspector(box, ask, legend, forkOf = () => null) {
     const drafted = isDrafted(token) ? `draft ${token.index + 1} of ${round.drafted}` : 'closes the round';
     const where = token.status === 'forced' ? `in place of round ${round.index + 1}’s` : `${token.branch ? 'branch, ' : ''}round ${round.index + 1}, ${drafted}`;
     return make('p', 'sl-inspected', [chip, make('strong', '', STATUSES[stage].word),
-      make('span', 'sl-where', where, { title: `vocabulary id ${token.id}` })]);
+      make('span', 'sl-where', where, { title: token.id === null ? '' : `vocabulary id ${token.id}` })]);
   }
 
   function sentence() {
