@@ -24,19 +24,21 @@ const LOG_READERS = [
     const requests = allOf(text, /draft acceptance(?: rate)? = *(?<rate>[\d.]+) \( *(?<accepted>\d+) accepted \/ *(?<drafted>\d+) generated\)(?<rest>[^\n]*)/g);
     const totals = allOf(text, /#gen drafts = *(?<rounds>\d+),[^\n]*?#gen tokens = *(?<drafted>\d+), *#acc tokens = *(?<accepted>\d+)(?<rest>[^\n]*)/g);
     const rows = (requests.length ? requests : totals.slice(-1)).map(({ accepted, drafted, rounds, rest }) => {
-      const row = { accepted: Number(accepted), drafted: Number(drafted), length: numbersOf(/mean acceptance length = *([\d.]+)/.exec(rest)?.[1])[0],
-        positions: numbersOf(/(?:per position|rate\/pos) = \(([^)]*)\)/.exec(rest)?.[1]) };
+      const row = { accepted: Number(accepted), drafted: Number(drafted), length: numbersOf(/mean (?:acceptance length|len) = *([\d.]+)/.exec(rest)?.[1])[0],
+        positions: numbersOf(/(?:per position|per pos|rate\/pos) = \(([^)]*)\)/.exec(rest)?.[1]) };
       return { ...row, rounds: rounds ? Number(rounds) : roundsOf(row) };
     });
     return rows.length ? { engine: 'llama.cpp', rows } : null;
   },
-  function sglang(text) {
+  function sglang(text, assumed) {
     const lines = allOf(text, /accept len: *(?<length>[\d.]+), *accept rate: *(?<rate>[\d.]+)/g).map(({ length, rate }) => [Number(length), Number(rate)]);
     if (!lines.length) return null;
     // The rate is accepted ÷ drafted in newer versions. In older ones both counts include the token that closes the round.
-    const [older, newer] = [lines.map(([length, rate]) => length / rate - 1), lines.map(([length, rate]) => (length - 1) / rate)];
-    const gamma = Math.round(middle(spread(newer) < spread(older) ? newer : older));
-    return { engine: 'SGLang', rows: lines.map(([length]) => ({ rounds: 1, accepted: length - 1, drafted: gamma, positions: [] })) };
+    // A line that accepted nothing says nothing about γ.
+    const moving = lines.filter(([length, rate]) => rate > 0 && length > 1);
+    const [older, newer] = [moving.map(([length, rate]) => length / rate - 1), moving.map(([length, rate]) => (length - 1) / rate)];
+    const gamma = moving.length ? Math.round(middle(spread(newer) < spread(older) ? newer : older)) : assumed;
+    return { engine: 'SGLang', rows: lines.map(([length]) => ({ rounds: 1, accepted: Math.max(0, length - 1), drafted: gamma, positions: [] })) };
   },
   function tensorRt(text) {
     const average = name => numbersOf(new RegExp(`\\[${name}\\] AVERAGE *: *([\\d.]+)`).exec(text)?.[1])[0];
@@ -56,10 +58,11 @@ function roundsOf({ length, accepted, drafted, positions }) {
 // ``gamma``: used where the log does not name the rounds. Returns {problem} or {engine, tau, drafted, accepted, gamma,
 // perDrafted, reached: share of rounds that accept each position, alphas: α at each position, exact: whether by position}.
 export function readAcceptance(whole, gamma) {
-  const text = whole.slice(-LONGEST_LOG), found = LOG_READERS.map(read => read(text)).find(Boolean);
+  const text = whole.slice(-LONGEST_LOG), found = LOG_READERS.map(read => read(text, gamma)).find(Boolean);
   if (!text.trim()) return { problem: 'Paste a line of your engine’s log.' };
   if (!found) return { problem: 'No acceptance found. Paste the line that names it, from vLLM, SGLang, TensorRT-LLM or llama.cpp.' };
-  const rows = found.rows.filter(row => row.drafted > 0 && row.accepted >= 0);
+  const complete = found.rows.filter(row => row.drafted > 0 && row.accepted >= 0), last = complete.at(-1)?.positions.length;
+  const rows = complete.filter(row => row.positions.length === last);       // those of another draft length are not mixed in
   if (!rows.length) return { problem: 'The line ends before its numbers. Paste it whole.' };
   const drafted = sumOf(rows, row => row.drafted), accepted = sumOf(rows, row => row.accepted), told = rows.every(row => row.rounds);
   const rounds = told ? sumOf(rows, row => row.rounds) : drafted / gamma, drafts = Math.max(1, Math.round(drafted / rounds), ...rows.map(row => row.positions.length));
