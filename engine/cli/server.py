@@ -7,7 +7,8 @@ from typing import Annotated
 import typer
 
 from engine.cli import options
-from engine.cli.console import say, screen
+from engine.cli.console import say, screen, visible
+from engine.cli.progress import progress
 from engine.errors import BadInput
 
 KEY = "SPECLENS_SERVER_KEY"
@@ -74,3 +75,36 @@ def record(
         console.server_totals(screen_, traces)
     where = f"The trace is in {path}" if len(texts) == 1 else f"{len(texts)} traces end with {path}"
     say(f"{where}; open it on the page, or `replay` it.")
+
+
+SIGNS = {"right": "✓", "wrong": "✗", "unknown": "?"}
+
+
+@app.command()
+def check(
+    address: Address,
+    plain: Annotated[str, typer.Argument(metavar="[OFF_URL]", help="The same model without drafts.")] = "",
+    model: Annotated[str, typer.Option(help="The model's name, as the servers list it.")] = ...,
+    max_new_tokens: options.NewTokens = 48,
+    draws: Annotated[int, typer.Option(min=10, help="Sampled requests a side, with OFF_URL.")] = 200,
+    seconds: Seconds = 600.0,
+):
+    """Say whether a server that drafts still writes what its model says. Exits with 1 for a fault."""
+    from engine.exactness.server_check import Subject
+    from engine.exactness.server_check import check as findings
+    from engine.servers.recording import recognise
+
+    subjects = [Subject(_client(each, seconds), model, max_new_tokens, draws) for each in (address, plain) if each]
+    for subject in subjects:
+        recognise(subject.client)  # raises for an address where nothing answers, before the first check
+    out, faults = screen(), 0
+    with progress() as show:
+        for finding in findings(subjects[0], subjects[1] if plain else None, show):
+            out.print(f"{SIGNS[finding.state]} {finding.name}: {visible(finding.sentence)}", soft_wrap=True)
+            for word, text in (("looks like", finding.resembles), ("try", finding.remedy)):
+                if text:
+                    out.print(f"    {word} {text}", soft_wrap=True)
+            faults += finding.state == "wrong"
+    say("Something is wrong." if faults else "No fault found. A smaller one than this can show may remain.")
+    if faults:
+        raise typer.Exit(1)
