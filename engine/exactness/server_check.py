@@ -1,8 +1,8 @@
 """Checks whether another engine's server still writes what its model says, with drafts on. Imports no torch.
 
-Each check gives a `Finding`: a sentence with what was measured, and where something is wrong the public issue that looks like
-it and the setting to try. A server that drafts is compared with one that does not, and first with itself: two runs of one
-server need not agree, and how far its own numbers move is the yardstick for everything else.
+Each check gives a `Finding`: a sentence with the measurement, and for a fault a public issue that looks like it and a
+setting to try. A server with drafts is compared with one without, and first of all with itself: two runs of one server
+need not agree, and how far its own numbers move is the yardstick for the rest.
 """
 
 import math
@@ -17,12 +17,13 @@ from engine.servers.answer import Request, mapping
 from engine.servers.client import Client
 from engine.servers.recording import recognise, record
 from engine.trace.events import TESTED
-from engine.trace.metrics import compute_metrics, wilson
+from engine.trace.metrics import wilson
 
 PROMPTS = ("The capital of France is", "def fibonacci(n):", "Once upon a time", "1, 2, 3, 5, 8,", "Dear Sir or Madam,")
 MANY_BYTES = "Repeat: 日本語のテキスト 🙂🙃 Ελληνικά, naïve café. Repeat:"  # characters of several bytes
 FALSE_ALARM = 1e-4  # the share of right servers that the test of a distribution calls wrong
 STEP = 0.02  # log-probabilities that differ by less are taken for equal
+WIRING = "the method of the head (EAGLE or EAGLE3), the layers that it reads, an output layer in its folder"
 SCHEMA = {"type": "object", "properties": {"city": {"type": "string"}, "people": {"type": "integer"}},
           "required": ["city", "people"], "additionalProperties": False}  # fmt: skip
 
@@ -55,7 +56,9 @@ class Written:
         rows = [row for row in _rows(mapping(raw.get("logprobs")))]
         gaps = tuple(sorted(tops)[-1] - sorted(tops)[-2] if len(tops) > 1 else math.inf for _, _, tops in rows)
         texts, own = tuple(row[0] for row in rows), tuple(row[1] for row in rows)
-        return cls(texts, own, gaps, str(raw.get("text", "")), raw, mapping(answer.get("usage")).get("completion_tokens"))
+        return cls(
+            texts, own, gaps, str(raw.get("text", "")), raw, mapping(answer.get("usage")).get("completion_tokens")
+        )
 
 
 @dataclass(frozen=True)
@@ -129,16 +132,16 @@ def check(drafting: Subject, plain: Subject | None, progress: Callable[[float, s
 
 
 def _differences(ones: Sequence[Written], others: Sequence[Written]) -> list[tuple[int, float]]:
-    """(place, gap) of the first difference of each pair of texts that differ; a text that ends early has gap infinity."""
-    found = []
+    """(place, gap) of the first difference of each pair of unlike texts; the gap is infinite where one ends early."""
+    partings = []
     for one, other in zip(ones, others, strict=True):
         pairs = list(zip(one.tokens, other.tokens, strict=False))
         place = next((i for i, (a, b) in enumerate(pairs) if a != b), None)
         if place is not None:
-            found.append((place, min(one.gaps[place], other.gaps[place])))
+            partings.append((place, min(one.gaps[place], other.gaps[place])))
         elif len(one.tokens) != len(other.tokens):
-            found.append((len(pairs), math.inf))
-    return found
+            partings.append((len(pairs), math.inf))
+    return partings
 
 
 def _movement(ones: Sequence[Written], others: Sequence[Written]) -> float:
@@ -160,7 +163,7 @@ def _itself(ones: Sequence[Written], others: Sequence[Written]) -> Finding:
 
 
 def _same(plain: Sequence[Written], again: Sequence[Written], drafts: Sequence[Written]) -> Finding:
-    """Two logits may each move by what the log-probabilities were seen to move, so a gap of twice that is a near tie."""
+    """Each of two logits may move as far as the log-probabilities do, so a gap of twice that is a near tie."""
     limit = 2 * max(_movement(plain, again), _movement(plain, drafts)) + STEP
     parted, own = _differences(plain, drafts), _differences(plain, again)
     wide = [(place, gap) for place, gap in parted if gap > limit]
@@ -170,24 +173,31 @@ def _same(plain: Sequence[Written], again: Sequence[Written], drafts: Sequence[W
         tie = f" Where they part the two best are within {limit:.3f}: a near tie." if parted else ""
         return Finding("greedy text", "right", words + tie)
     place, gap = max(wide, key=lambda each: each[1])
-    how = "one of them ends early" if math.isinf(gap) else f"the first choice leads by {gap:.2f}, and rounding moves {limit:.2f}"
+    how = (
+        "one of them ends early"
+        if math.isinf(gap)
+        else f"the first choice leads by {gap:.2f}, and rounding moves {limit:.2f}"
+    )
     return Finding(
-        "greedy text", "wrong", f"{words} At token {place + 1} {how}.", "ggml-org/llama.cpp#25618, vllm-project/vllm#47087",
+        "greedy text", "wrong", f"{words} At token {place + 1} {how}.",
+        "ggml-org/llama.cpp#25618, vllm-project/vllm#47087",
         "the same run without CUDA graphs (--enforce-eager), then another drafting method",
     )  # fmt: skip
 
 
 def _stream(subject: Subject, written: Sequence[Written]) -> Finding:
     wrong, cut = [], ""
-    for prompt, whole in zip(PROMPTS, written, strict=True):
+    for prompt, complete in zip(PROMPTS, written, strict=True):
         trace, fault = subject.streamed(prompt)
         cut = fault or cut
-        wrong += [prompt] if trace.text != whole.text else []
+        wrong += [prompt] if trace.text != complete.text else []
     if cut:
         return Finding("stream", "wrong", cut, "", "a larger limit in the proxy before the server")
     if not wrong:
         return Finding("stream", "right", f"{len(written)} streamed texts are those that came in one answer.")
-    words = f"{len(wrong)} of {len(written)} streamed texts are not those that came in one answer, as after {wrong[0]!r}."
+    words = (
+        f"{len(wrong)} of {len(written)} streamed texts are not those that came in one answer, as after {wrong[0]!r}."
+    )
     return Finding("stream", "wrong", words, "vllm-project/vllm#52469", "an answer without stream, until it is fixed")
 
 
@@ -195,8 +205,10 @@ def _limits(subject: Subject, written: Sequence[Written]) -> Finding:
     """max_tokens to the token, a stop string that is not written, and as many answers as n asks for."""
     for one in written:
         reason, count = one.raw.get("finish_reason"), one.count
-        if reason == "length" and count != subject.tokens or (count or 0) > subject.tokens:
-            return Finding("limits", "wrong", f"max_tokens {subject.tokens} gave {count} tokens and the reason {reason!r}.")
+        if (reason == "length" and count != subject.tokens) or (count or 0) > subject.tokens:
+            return Finding(
+                "limits", "wrong", f"max_tokens {subject.tokens} gave {count} tokens and the reason {reason!r}."
+            )
         if count is not None and one.tokens and len(one.tokens) != count:
             return Finding("limits", "wrong", f"It counted {count} tokens, but wrote {len(one.tokens)}.")
     text = written[0].text
@@ -216,64 +228,73 @@ def _logprobs(written: Sequence[Written]) -> Finding:
     if all(p == 0 for p in known):
         words = "Every log-probability is 0, so they are not those of the model."
         return Finding("log-probabilities", "wrong", words, "vllm-project/vllm#17876", "a newer version")
-    return Finding("log-probabilities", "right", f"{len(known)} log-probabilities, the mean {sum(known) / len(known):.2f}.")
+    return Finding(
+        "log-probabilities", "right", f"{len(known)} log-probabilities, the mean {sum(known) / len(known):.2f}."
+    )
 
 
 def _characters(subject: Subject) -> Finding:
-    whole = subject.write(MANY_BYTES).text
+    text = subject.write(MANY_BYTES).text
     trace, fault = subject.streamed(MANY_BYTES)
     if fault or "\ufffd" in trace.text.rstrip("\ufffd"):
         return Finding("characters", "wrong", fault or "The stream divides characters and shows them as replacements.")
-    same = trace.text == whole
-    return Finding("characters", "right" if same else "wrong",
-                   "Characters of several bytes come whole." if same else "Characters of several bytes differ in the stream.")  # fmt: skip
+    if trace.text != text:
+        return Finding("characters", "wrong", "Characters of several bytes differ in the stream.")
+    return Finding("characters", "right", "Characters of several bytes come whole.")
 
 
 def _json(subject: Subject) -> Finding:
     import json
 
-    asked = {"role": "user", "content": "Name a city and how many people live there, as JSON."}
+    question = {"role": "user", "content": "Name a city and how many people live there, as JSON."}
     form = {"type": "json_schema", "json_schema": {"name": "city", "strict": True, "schema": SCHEMA}}
-    body = {"model": subject.model, "messages": [asked], "max_tokens": 200, "response_format": form}
+    body = {"model": subject.model, "messages": [question], "max_tokens": 200, "response_format": form}
     bad = []
     for seed in range(5):
         answer = subject.client.post_json("/v1/chat/completions", body | {"temperature": 0.7, "seed": seed})
         choice = mapping(answer["choices"][0])
         try:
             value = json.loads(mapping(choice.get("message")).get("content") or "")
-            fits = set(value) == {"city", "people"} and isinstance(value["people"], int) and isinstance(value["city"], str)
+            fits = (
+                set(value) == {"city", "people"} and isinstance(value["people"], int) and isinstance(value["city"], str)
+            )
         except (ValueError, TypeError):
             fits = choice.get("finish_reason") == "length"  # cut, not wrong
         bad += [] if fits else [seed]
     if bad:
         words = f"{len(bad)} of 5 answers with a JSON schema are not valid."
-        return Finding("JSON", "wrong", words, "vllm-project/vllm#44993", "a newer version, or no drafts for such requests")
+        return Finding(
+            "JSON", "wrong", words, "vllm-project/vllm#44993", "a newer version, or no drafts for such requests"
+        )
     return Finding("JSON", "right", "5 of 5 answers with a JSON schema are valid.")
 
 
 def _acceptance(subject: Subject) -> Finding:
     """An acceptance of exactly nothing is a fault of the wiring; one that falls along the text, a sign of rot."""
     rounds = [r for prompt in PROMPTS for r in subject.streamed(prompt, tokens=96)[0].rounds[1:]]
-    told = [r for r in rounds if r.gamma is not None]
-    drafted = [r for r in told if r.parents]
+    counted = [r for r in rounds if r.gamma is not None]
+    drafted = [r for r in counted if r.parents]
     sizes = [len(r.emitted) for r in rounds]
-    if told and not drafted or not told and max(sizes, default=1) == 1:
+    if not drafted and (counted or max(sizes, default=1) == 1):
         return Finding("acceptance", "unknown", "It drafts nothing, or does not say so: is drafting switched on?")
     tau = sum(sizes) / len(sizes)
     if drafted and sum(map(len, (r.emitted for r in drafted))) == len(drafted):
-        words = f"In {len(drafted)} rounds not one draft was accepted: acceptance length exactly 1.00. The drafter is wired wrongly."
-        return Finding("acceptance", "wrong", words, "sgl-project/sglang pull request 21272",
-                       "the method that the head was trained for (EAGLE or EAGLE3), its layers, and its output layer")  # fmt: skip
+        words = (
+            f"In {len(drafted)} rounds no draft was accepted. A length of exactly 1.00 means a drafter wired wrongly."
+        )
+        return Finding("acceptance", "wrong", words, "sgl-project/sglang pull request 21272", WIRING)
     if not drafted:
         return Finding("acceptance", "right", f"τ is {tau:.2f}; it does not say how many drafts were rejected.")
     halves = [drafted[: len(drafted) // 2], drafted[len(drafted) // 2 :]]
     shares = [wilson(sum(t.status == "accepted" for r in half for t in r.tokens),
                      sum(t.status in TESTED for r in half for t in r.tokens)) for half in halves]  # fmt: skip
-    return Finding("acceptance", "right", f"τ is {tau:.2f}, α {shares[0].value:.2f} and {shares[1].value:.2f} in the halves.")
+    return Finding(
+        "acceptance", "right", f"τ is {tau:.2f}, α {shares[0].value:.2f} and {shares[1].value:.2f} in the halves."
+    )
 
 
 def _distribution(ones: Sequence[Written], others: Sequence[Written]) -> Finding:
-    """The first and the second token: the prompt's own pass gives the first one, a round with drafts the second."""
+    """The first and the second token: the prompt's pass gives the first one, a round with drafts the second."""
     words, worst = [], 1.0
     for place, name in enumerate(("first", "second")):
         rows = [[one.tokens[place] for one in side if len(one.tokens) > place] for side in (ones, others)]
@@ -283,7 +304,7 @@ def _distribution(ones: Sequence[Written], others: Sequence[Written]) -> Finding
     sentence = f"{len(ones)} draws a side, {'; '.join(words)}."
     if worst < FALSE_ALARM:
         return Finding("distribution", "wrong", sentence, "vllm-project/vllm#47087",
-                       "another drafting method, or a lossless acceptance rule")  # fmt: skip
+                       "temperature 0, another drafting method, or a lossless acceptance rule")  # fmt: skip
     return Finding("distribution", "right", sentence)
 
 

@@ -45,8 +45,9 @@ def fake(fault: str = "", law=LAW, accepted=(2, 1, 3)):
         if fault == "cut":
             shown = shown[:3]
         yield from (event(choices=[{"text": "".join(row), "token_ids": list(range(len(row)))}]) for row in shown)
-        told = {"num_spec_steps": len(steps), "num_draft_tokens": 4 * len(steps), "num_accepted_draft_tokens": sum(steps),
-                "num_spec_tokens": 4, "per_step_accepted": steps, "per_step_drafted": [4] * len(steps)}  # fmt: skip
+        told = {"num_spec_steps": len(steps), "num_draft_tokens": 4 * len(steps), "num_spec_tokens": 4,
+                "num_accepted_draft_tokens": sum(steps),
+                "per_step_accepted": steps, "per_step_drafted": [4] * len(steps)}  # fmt: skip
         yield event(choices=[], metrics={"speculative_decoding": told}, usage={"completion_tokens": len(words)})
         if fault != "cut":
             yield DONE
@@ -61,7 +62,11 @@ def fake(fault: str = "", law=LAW, accepted=(2, 1, 3)):
         tops = [{word: p, "other": p - 2} for word in words]
         numbers = {"tokens": words, "token_logprobs": [p] * len(words), "top_logprobs": tops}
         count = len(words) + (fault == "count")
-        choice = {"text": "".join(words), "logprobs": numbers, "finish_reason": "stop" if asked.get("stop") else "length"}
+        choice = {
+            "text": "".join(words),
+            "logprobs": numbers,
+            "finish_reason": "stop" if asked.get("stop") else "length",
+        }
         return json.dumps({"choices": [choice], "usage": {"completion_tokens": count}})
 
     def chat(asked):

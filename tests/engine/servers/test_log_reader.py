@@ -29,7 +29,11 @@ def test_metrics_and_answers_of_vllm_say_the_same():
 
 def test_lines_of_unlike_lengths_are_not_mixed():
     three = LOGS["vLLM 0.32"].text
-    one = three.replace("Drafted: 54", "Drafted: 20").replace("0.222, 0.056, 0.000", "0.500").replace("Accepted: 5 ", "Accepted: 10 ")
+    one = (
+        three.replace("Drafted: 54", "Drafted: 20")
+        .replace("0.222, 0.056, 0.000", "0.500")
+        .replace("Accepted: 5 ", "Accepted: 10 ")
+    )
     readings = read("\n".join([three, one.replace("length: 1.28", "length: 1.50"), three]))
     assert [(r.gamma, r.lines, r.accepted) for r in readings] == [(1, 1, 10), (3, 2, 10)]
     assert readings[0].tau == 1.5 and readings[1].reached == pytest.approx((0.222, 0.056, 0))
@@ -38,7 +42,7 @@ def test_lines_of_unlike_lengths_are_not_mixed():
 def test_other_forms_and_no_form():
     timings = '{"timings": {"draft_n": 604, "draft_n_accepted": 515}}'
     assert [(r.engine, r.per_drafted, r.tau) for r in read(timings)] == [("llama.cpp", 515 / 604, None)]
-    totals = "statistics draft-mtp: #calls(b,g,a) = 2 134 134, #gen drafts = {}, #acc drafts = 109, #gen tokens = {}, #acc tokens = {},"
+    totals = "statistics draft-mtp: #gen drafts = {}, #acc drafts = 109, #gen tokens = {}, #acc tokens = {},"
     (reading,) = read(totals.format(10, 40, 20) + "\n" + totals.format(134, 536, 354))
     assert reading.tau == pytest.approx(1 + 354 / 134), "its counts grow, so only the last line counts"
     meta = '"spec_verify_ct": 125, "spec_num_proposed_drafts": 1000, "spec_num_correct_drafts": 600'
