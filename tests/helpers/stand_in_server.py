@@ -5,7 +5,13 @@ import threading
 from collections.abc import Iterable
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 
+from engine.servers.answer import Request
+from engine.servers.client import Client
+from engine.servers.recording import recognise, record
+
+RECORDED = Path(__file__).parents[1] / "engine" / "servers" / "recorded"
 Answer = str | bytes | tuple[int, str] | Iterable[bytes]
 
 
@@ -51,3 +57,21 @@ def event(**fields) -> bytes:
 
 
 DONE = b"data: [DONE]\n\n"
+
+
+def vllm() -> dict:
+    """The answers of vLLM 0.32.0 with the shipped EAGLE head: a chat, and a continuation with several rounds in a piece."""
+    return {
+        "/v1/models": (RECORDED / "vllm_0.32_models.json").read_text(),
+        "/version": '{"version": "0.32.0"}',
+        "/metrics": (RECORDED / "vllm_0.32_metrics.txt").read_text(),
+        "/v1/chat/completions": (RECORDED / "vllm_0.32_eagle_chat.txt").read_bytes(),
+        "/v1/completions": (RECORDED / "vllm_0.32_eagle_merged.txt").read_bytes(),
+    }
+
+
+def recorded(answers: dict, chat: bool = True, seconds: float = 20.0, **more):
+    """The trace of one answer, and why it broke off."""
+    with serving(answers) as address:
+        client = Client(address + "/v1", seconds=seconds)
+        return record(client, *recognise(client), Request("m", "Count.", chat=chat, **more))

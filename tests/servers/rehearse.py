@@ -42,7 +42,7 @@ SETTINGS = {
 }
 START = 300  # seconds
 # On a CPU vLLM 0.32.0 samples beside drafts at a temperature that it never sets: _expand_kernel_impl in its
-# cpu_triton_utils.py fills a copy. So above temperature 0 its text with drafts is not the model's, and `check` must say so.
+# cpu_triton_utils.py fills a copy. So above temperature 0 its text is not the model's, and `check` must say so.
 KNOWN = {("0.32.0", "EAGLE", "distribution")}
 
 
