@@ -108,3 +108,43 @@ def check(
     say("Something is wrong." if faults else "No fault found. A smaller one than this can show may remain.")
     if faults:
         raise typer.Exit(1)
+
+
+def _points(texts: list[str]):
+    from engine.bench.server_costs import Point
+
+    form = "GAMMA:TOKENS_PER_SECOND:LENGTH, as in 7:12.2:3.1, or 0:26.5 without drafts"
+    rows = [options.parse_list(text.replace(":", ","), float, "A point", form) for text in texts]
+    if any(len(row) not in (2, 3) or row[0] != int(row[0]) for row in rows):
+        raise BadInput(f"A point must be {form}.")
+    return [Point(int(row[0]), *row[1:]) for row in rows]
+
+
+@app.command()
+def explain(
+    points: Annotated[
+        list[str], typer.Argument(metavar="POINT...", help="GAMMA:TOKENS_PER_SECOND:LENGTH; 0:26.5 without drafts.")
+    ],
+    lookup: Annotated[
+        list[str] | None, typer.Option(metavar="POINT", help="The same with a lookup (n-gram) as drafter.")
+    ] = None,
+):
+    """Split a server's step into parts and name the best γ, from tokens/s and acceptance length at some γ.
+
+    Measure each point with one user and the same prompts. If points are given several times, there are intervals.
+    """
+    from engine.bench import server_costs
+
+    parts, out = server_costs.split(_points(points), _points(lookup or [])), screen()
+    names = ("a plain step", "fixed cost of drafting", "each draft, drafted and scored", "scoring its row alone")
+    for name, part in zip(names, (parts.plain, parts.fixed, parts.draft, parts.row), strict=True):
+        if part is not None:
+            half = "" if part.half is None else f" ± {1000 * part.half:.1f}"
+            out.print(f"{name}: {1000 * part.seconds:.1f}{half} ms")
+    out.print(f"acceptance: {parts.first:.2f} for the first draft, {parts.later:.2f} for each later one")
+    if parts.fixed is not None:
+        for gamma in range(9):
+            out.print(f"γ = {gamma}: {parts.length(gamma):.2f} tokens a round, {parts.speed(gamma):.1f} tokens/s")
+    for sentence in server_costs.verdict(parts):
+        out.print(sentence, soft_wrap=True)
+    out.print("Times are derived from your points; speeds at other γ are predicted, for one user.", soft_wrap=True)

@@ -10,7 +10,7 @@ num_accepted_draft_tokens and num_draft_tokens; ``summary`` leaves out the lists
 from engine.errors import EngineError
 from engine.servers.answer import Answer, as_count, mapping
 from engine.servers.client import Client
-from engine.servers.log_reader import read_metrics
+from engine.trace.log_reader import read_metrics
 
 FLAG = "--per-request-spec-decode-metrics detailed"
 

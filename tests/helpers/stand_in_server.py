@@ -60,7 +60,7 @@ DONE = b"data: [DONE]\n\n"
 
 
 def vllm() -> dict:
-    """The answers of vLLM 0.32.0 with the shipped EAGLE head: a chat, and a continuation with several rounds in a piece."""
+    """The answers of vLLM 0.32.0 with the shipped EAGLE head: a chat, and a text with several rounds in a piece."""
     return {
         "/v1/models": (RECORDED / "vllm_0.32_models.json").read_text(),
         "/version": '{"version": "0.32.0"}',

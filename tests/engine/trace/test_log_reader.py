@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 from engine_logs import LOGS
 
-from engine.servers.log_reader import read, read_metrics
+from engine.trace.log_reader import read, read_metrics
 
-RECORDED = Path(__file__).parent / "recorded"
+RECORDED = Path(__file__).parents[1] / "servers" / "recorded"
 
 
 @pytest.mark.parametrize("name", LOGS)
