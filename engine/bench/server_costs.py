@@ -12,11 +12,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from engine.errors import BadInput
+from engine.trace.noise import T95
 from engine.trace.speedup_model import expected_tokens
 
 LONGEST = 16  # drafts that a prediction goes up to
-# 97.5 % points of Student's t for 1, 2, … degrees of freedom; 1.96 beyond
-STUDENT = (12.71, 4.30, 3.18, 2.78, 2.57, 2.45, 2.36, 2.31, 2.26, 2.23)
 
 
 @dataclass(frozen=True)
@@ -94,7 +93,7 @@ def split(points: Sequence[Point], lookup: Sequence[Point] = ()) -> Split:
     if freedom > 0:
         noise = float(((columns @ solved - steps) ** 2).sum()) / freedom
         spread = np.sqrt(np.diag(np.linalg.inv(columns.T @ columns)) * noise)
-        halves = [float(x) * (STUDENT[freedom - 1] if freedom <= len(STUDENT) else 1.96) for x in spread]
+        halves = [float(x) * (T95[min(freedom, len(T95)) - 1]) for x in spread]
     plain, fixed, draft = (Part(float(x), half) for x, half in zip(solved, halves, strict=True))
     return Split(plain, fixed, draft, row, first, later)
 

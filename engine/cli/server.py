@@ -148,3 +148,55 @@ def explain(
     for sentence in server_costs.verdict(parts):
         out.print(sentence, soft_wrap=True)
     out.print("Times are derived from your points; speeds at other γ are predicted, for one user.", soft_wrap=True)
+
+
+@app.command()
+def compare(
+    address: Address,
+    plain: Annotated[str, typer.Argument(metavar="OFF_URL", help="The same model without drafts.")],
+    model: Model,
+    prompts: options.Prompts,
+    limit: options.Limit = 12,
+    users: Annotated[str, typer.Option(help="Users at once, commas between, as in 1,4,16.")] = "1",
+    repeats: Annotated[int, typer.Option(min=1, max=20)] = 2,
+    max_new_tokens: options.NewTokens = 128,
+    seconds: Seconds = 600.0,
+):
+    """Measure a server with drafts beside one without, and say whether drafting pays."""
+    from engine.bench.prompts import read_prompts
+    from engine.bench.server_comparison import SIDES, Arm, verdict
+    from engine.bench.server_comparison import compare as loads_of
+    from engine.servers.answer import Request
+
+    numbers = options.parse_list(users, int, "users")
+    if not numbers or not all(1 <= number <= 64 for number in numbers):
+        raise BadInput("users must be numbers from 1 to 64 with commas between.")
+    request = Request(model, "", max_new_tokens)
+    arms = {side: Arm(_client(each, seconds), request) for side, each in zip(SIDES, (address, plain), strict=True)}
+    out, loads = screen(), []
+    with progress() as show:
+        for load in loads_of(arms, read_prompts(prompts, limit), numbers, repeats, show):
+            loads.append(load)
+    for load in loads:
+        speedup = load.speedup()
+        words = speedup.words if speedup else "–"
+        out.print(
+            f"{load.users} at once: {words}, {load.speed('on'):.1f} against {load.speed('off'):.1f} tokens/s (measured)"
+        )
+    first = loads[0]
+    for category in dict.fromkeys(prompt.category for prompt in first.prompts):
+        alpha = first.acceptance(category)
+        shown = "unknown" if alpha is None else f"{alpha:.2f}"
+        out.print(f"{visible(category)}: τ {first.tau(category) or 1:.2f}, α {shown}")
+    places = ", ".join(f"{place}: {a}/{n}" for place, (a, n) in first.by_place().items())
+    out.print(f"accepted by place: {places or 'unknown'}", soft_wrap=True)
+    differing = first.differing()
+    where = "; ".join(f"{visible(category)} at token {place + 1}" for category, place in differing[:5])
+    out.print(
+        f"texts that differ: {len(differing)} of {len(first.prompts)}{f' ({where})' if where else ''}", soft_wrap=True
+    )
+    gammas = [r.gamma or 0 for trace in first.traces["on"][0] for r in trace.rounds]
+    if first.users == 1 and max(gammas, default=0):
+        points = f"0:{first.speed('off'):.1f} {max(gammas)}:{first.speed('on'):.1f}:{first.tau():.3f}"
+        out.print(f"for `server explain`, with another γ measured: {points}", soft_wrap=True)
+    out.print(verdict(loads), soft_wrap=True)
