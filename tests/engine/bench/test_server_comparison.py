@@ -61,9 +61,9 @@ def test_drafting_that_is_slower_says_so_and_texts_that_differ_are_named():
 
 
 def test_several_users_are_measured_together():
-    with measured(paced(3, 0.01), paced(1, 0.01), users=(1, 4)) as loads:
-        assert [load.users for load in loads] == [1, 4] and loads[1].speed("off") > 2 * loads[0].speed("off")
-        assert loads[1].speedup().value > 1.5
+    with measured(paced(3, 0.03), paced(1, 0.03), users=(1, 4), repeats=1) as loads:
+        assert [load.users for load in loads] == [1, 4] and loads[1].speed("off") > 1.5 * loads[0].speed("off")
+        assert loads[1].speedup().value > 1.2
 
 
 def test_half_an_answer_is_no_measurement():
