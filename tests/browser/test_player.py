@@ -577,6 +577,7 @@ def test_a_servers_rejected_guesses_look_unknown(opened):
     expect(chip).to_contain_text("?")
     chip.click()
     inspector = page.locator(".sl-inspected-token")
+    expect(inspector.locator(".sl-rejected")).to_have_css("border-style", "dashed")
     expect(inspector).to_contain_text("1 of 3 guesses was rejected")
     expect(inspector).to_contain_text("not which words they were")
     expect(inspector).to_contain_text("vLLM 0.32.0 tells")

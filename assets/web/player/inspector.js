@@ -9,7 +9,7 @@ import { drawFrom, keptShare, probabilitiesOf, rejectedAt, residualRows } from '
 import { budgetSentence, chanceSentence, quote, serverSentence, tokenSentence } from './sentences.js';
 import { siblingsNode, siblingsOf } from './siblings.js';
 import { firstToPass, isOnPath } from './timeline.js';
-import { makeTokenChip } from './token_chip.js';
+import { isUnknown, makeTokenChip } from './token_chip.js';
 
 // ``ask(token)``: the reader wants to inspect this token; ``legend``: what the marks mean, shown until there is a token;
 // ``forkOf(token)``: a function that forces a candidate in its place, or a sentence why there is none, or null.
@@ -74,6 +74,7 @@ export function makeInspector(box, ask, legend, forkOf = () => null) {
   function head() {
     const chip = make('span', '', [...makeTokenChip({ ...token, place: undefined }).childNodes].slice(0, -1));
     chip.className = `sl-token sl-${stage}`;
+    if (isUnknown(token)) chip.dataset.unknown = '';
     chip.firstChild.textContent = STATUSES[stage].mark;
     const drafted = isDrafted(token) ? `draft ${token.index + 1} of ${round.drafted}` : 'closes the round';
     const where = token.status === 'forced' ? `in place of round ${round.index + 1}’s` : `${token.branch ? 'branch, ' : ''}round ${round.index + 1}, ${drafted}`;

@@ -6,7 +6,7 @@ import re
 import pytest
 from stand_in_server import DONE, event, recorded, vllm
 
-from app.playground import trace_files
+from app.playground import html_export, trace_files
 from app.views import charts, player_feed, run_facts, tiles
 from app.views.token_csv import tokens_csv
 from engine.errors import BadInput, Unavailable
@@ -144,6 +144,7 @@ def test_a_recording_round_trips_and_shows_everywhere(tmp_path):
         assert all(charts.complete(session.trace)) and tiles.tiles(trace, recorded=True)
         feed = player_feed.replay("r", trace, None)
         assert '"id":null' in feed and "vLLM 0.32.0, your recording" in feed
+        assert "your recording" in html_export.page(trace)
         assert ",rejected,,?," in tokens_csv(trace) and ",unknown" in tokens_csv(trace)
         assert ["Server", "vLLM 0.32.0"] in run_facts.facts(trace)
     with pytest.raises(BadInput, match="cannot be run again"):
