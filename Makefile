@@ -24,7 +24,7 @@ BIOME := $(VENV)/biome-$(BIOME_VERSION)/node_modules/.bin/biome
 GPU_VENV  ?= .venv-gpu
 REHEARSAL := $(GPU_VENV)/.rehearsal-$(SUM_DEV)
 
-.PHONY: run cluster test test-all test-cluster test-gpu rehearse-gpu rehearse-space check map way fake picture format bench bench-ui bench-gpu load clean
+.PHONY: run cluster test test-all test-cluster test-gpu rehearse-gpu rehearse-servers rehearse-space check map way fake picture format bench bench-ui bench-gpu load clean
 .DEFAULT_GOAL := run
 
 run: $(APP)
@@ -77,6 +77,12 @@ $(REHEARSAL):
 # A Space's first minute: installed and started as it is there, and measured. Five minutes, on a quiet machine.
 rehearse-space: $(DEV)
 	PYTHONPATH=.:tests/helpers:tests/browser $(PY) tests/space/rehearse.py $(ARGS)
+
+# Recording and checking a real vLLM, which is installed elsewhere: make rehearse-servers VLLM=PATH/TO/vllm
+rehearse-servers: $(DEV)
+	@test -n "$(VLLM)" || { echo "Name the program of an installed vLLM: make rehearse-servers VLLM=PATH/TO/vllm"; exit 1; }
+	$(PY) -m engine fetch $(PAIR)
+	PYTHONPATH=.:tests/helpers $(PY) tests/servers/rehearse.py --vllm "$(VLLM)" $(ARGS)
 
 check: $(DEV)
 	$(PY) -m ruff check .

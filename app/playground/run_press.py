@@ -61,7 +61,7 @@ class PressHandlers:
         return self.end(press)
 
     def stumbled(self, press: RunPress) -> list:
-        """Returns what ``end`` does, with a sentence on the stage, after an event whose results never reached the page."""
+        """Returns what ``end`` does and a sentence, after an event whose results never reached the page."""
         *buttons, session = self.end(press)
         session = press.last_result if session is SKIP and press.is_over and press.last_result else session
         reason = temp_folder.problem() or "The server's log has the reason."

@@ -165,7 +165,7 @@ def _setting(trace: Trace) -> Trace:
         config.pop(own, None)
     return replace(
         trace,
-        started=replace(started, config=config, weights={}, costs=None, at=""),
+        started=replace(started, config=config, weights={}, costs=None, at="", server=None),
         rounds=(),
         finished=None,
         branch=None,

@@ -22,6 +22,7 @@ COLOURS = ("@run", "@predicted", "@accepted", "@rejected", "@bonus")  # of sever
 MARKS = ("circle", "square", "diamond", "triangle-up", "star", "cross")
 TITLES = {name: method.title for name, method in METHODS.items()} | {AUTO: "auto", "toy-tree": "token tree"}
 
+_STATUS_COLOURS = {"closing": "@plain"}  # of a status without a colour of its own
 CLOSING = tuple(name for name, status in STATUSES.items() if not status.drafted)
 
 
@@ -134,6 +135,8 @@ def _speed(trace: Trace) -> str:
 
 
 def acceptance(run: Trace, numbers: RunMetrics) -> Figure:
+    if run.started.server and not run.started.server.has_counts:
+        return Figure(note="The server does not say how many drafts it rejected, so there is no acceptance to show.")
     if not numbers.by_depth:
         return Figure(note="No draft was tested, so there is nothing to accept.")
     shares = [wilson(accepted, tested) for accepted, tested in numbers.by_depth.values()]
@@ -193,7 +196,8 @@ def per_round(run: Trace, numbers: RunMetrics) -> Figure:
     for status in (*sorted(ACCEPTED), *CLOSING):
         if numbers.counts[status]:
             heights = _binned(run.rounds, lambda event, status=status: count(event, status))
-            colour, pattern = ("@accepted", "/") if status == "rescued" else (f"@{status}", "")
+            colour = "@accepted" if status == "rescued" else _STATUS_COLOURS.get(status, f"@{status}")
+            pattern = "/" if status == "rescued" else ""
             data.append(_stack(status, colour, run.rounds, heights, f"%{{y:.3~g}} {status}", pattern))
     tau = numbers.tau
     note = f"τ = {tau.value:.2f} tokens per target pass (95 %: {tau.low:.2f}–{tau.high:.2f}); plain decoding writes 1."
@@ -202,6 +206,8 @@ def per_round(run: Trace, numbers: RunMetrics) -> Figure:
 
 def times(run: Trace, numbers: RunMetrics, baseline: Trace | None) -> Figure:
     """Returns the time of each round by part; a dashed line marks the mean round without drafting."""
+    if run.started.server:
+        return _server_times(run)
     patterns = {"draft": "/", "verify": "", "accept": "x", "host": "."}
     data = []
     for part in PARTS:
@@ -217,6 +223,14 @@ def times(run: Trace, numbers: RunMetrics, baseline: Trace | None) -> Figure:
         note += f" Dashed: a round without drafting, {plain:.1f} ms, writes one token."
         note += f" {largest_cost(numbers, compute_metrics(baseline)).sentence}"
     return Figure(data, layout, note + _binning(_bin_size(run.rounds)))
+
+
+def _server_times(run: Trace) -> Figure:
+    """A server tells no parts, so this is the time from one piece of its stream to the next."""
+    heights = _binned(run.rounds, lambda event: 1000 * (event.end - event.start))
+    data = [_stack("round", "@verify", run.rounds, heights, "%{y:.3~g} ms")]
+    note = "The time between the pieces of the server's stream; it does not say what it spent it on."
+    return Figure(data, axes("round", "ms", bargap=0.15), note + _binning(_bin_size(run.rounds)))
 
 
 def _stack(name: str, colour: str, rounds: Sequence[Round], heights: list[float], hover: str, pattern="") -> dict:
@@ -243,4 +257,5 @@ def _binning(size: int) -> str:
 
 def mean_round(trace: Trace) -> float:
     """Returns the mean seconds of a round; for a baseline this is a plain step."""
-    return sum(event.timings.total for event in trace.rounds) / len(trace.rounds)
+    seconds = (each.timings.total if each.timings else each.end - each.start for each in trace.rounds)
+    return sum(seconds) / len(trace.rounds)

@@ -91,6 +91,8 @@ def about(started: RunStarted, recorded: bool = False, lean: bool = False, origi
         line["lossy"] = LOSSY[0].upper() + LOSSY[1:] + "."
     line |= _drafted_by(started) | ({"exit": started.exit_layers} if started.exit_layers else {})
     more = ({"lean": True} if lean else {}) | ({"origin": origin} if origin else {})
+    if started.server:
+        more["server"] = {"engine": started.server.title or "server", "notes": list(started.server.notes)}
     if started.prefix:
         more["prefix"] = _prefix(started)
     return encode(line | {"prompt": prompt} | more) + "\n"
@@ -213,6 +215,8 @@ def over() -> str:
 def _words(started: RunStarted, drafting: str = "") -> str:
     """Returns the line above the player: pair, drafting, temperature, device."""
     temperature, where = f"temperature {started.temperature:g}", f"on {started.device.split(' ')[0]}"
+    if started.server:
+        return f"{started.pair} · {run_facts.server_title(started.server)} · {temperature}"
     sizes = run_facts.lookahead_sizes(started)
     parts = [started.pair, drafting or _drafting(started), sizes, _rule(started), temperature, where]
     return " · ".join(part for part in parts if part)

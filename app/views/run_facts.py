@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from engine.config import LOSSY
-from engine.trace.events import RunStarted
+from engine.trace.events import RunStarted, Server
 from engine.trace.trace import Trace
 
 SAME_BITS = "checked at load: however a chain is divided into passes, a token's scores keep the same bits"
@@ -45,7 +45,8 @@ def facts(run: Trace) -> list[list[str]]:
         ("Revision", started.revision),
         ("Weights (SHA-256)", ", ".join(weights)),
     ]
-    lines += _settings(started)
+    lines += _server(started.server) if started.server else []
+    lines += [line for line in _settings(started) if not (started.server and line[0] == "Method")]
     lines += [
         ("Translation", started.translated.words if started.translated else ""),
         ("Early exit", "after {} of {} layers".format(*started.exit_layers) if started.exit_layers else ""),
@@ -62,6 +63,29 @@ def facts(run: Trace) -> list[list[str]]:
         ("Versions", ", ".join(versions)),
     ]
     return [[name, _short(value)] for name, value in lines if value]
+
+
+def server_title(server: Server) -> str:
+    """The heading of a recording that a visitor opened: whose engine it was, and that the recording is theirs.
+
+    >>> server_title(Server("vLLM", "0.33.0", "m", "vLLM"))
+    'vLLM 0.33.0, your recording'
+    """
+    return f"{_short(server.title, 60) or 'A server'}, your recording"
+
+
+def _server(server: Server) -> list[tuple[str, str]]:
+    """What a server said about itself, and what it left open."""
+    flags = ", ".join(f"{name} {value}" for name, value in server.flags.items())
+    counts = ", ".join(f"{count} {name}" for name, count in server.counters.items())
+    notes = [("Note", note) for note in server.notes[:10]]
+    return [
+        ("Server", server.title),
+        ("Read as", server.adapter),
+        ("Its settings", flags),
+        ("Its own counts", counts),
+        *notes,
+    ]
 
 
 def _forced(run: Trace) -> str:
@@ -88,7 +112,8 @@ def origin(run: Trace) -> str:
     started = run.started
     versions = ", ".join(f"{name} {version}" for name, version in list(started.versions.items())[:3])
     revision = f"revision {started.revision[:12]}" if started.revision else ""
-    parts = [when(started.at) or "date unknown", started.device, started.dtype, revision, versions]
+    server = server_title(started.server) if started.server else ""
+    parts = [server, when(started.at) or "date unknown", started.device, started.dtype, revision, versions]
     return " · ".join(_short(part, 80) for part in parts if part)
 
 

@@ -122,6 +122,8 @@ def verdict(run: Trace, baseline: Trace, recorded: bool = False, how: str = ONCE
 def _cause(run: Trace, baseline: Trace) -> str:
     """Names one cause of a slowdown, and what to try; the milliseconds are in the Time tab."""
     ours = compute_metrics(run)
+    if run.started.server:
+        return "The server does not say where its time went."
     if ours.alpha and ours.alpha.value < RARELY:
         held = f"Only {ours.alpha.value:.0%} of the tested guesses held"
         return f"{held}: try another method, or a text that repeats itself."
@@ -150,7 +152,7 @@ def _to_come(run: Totals | Trace) -> list[str]:
 
 def _alpha(run: Totals) -> list[str]:
     if run.alpha is None:
-        return [DASH, "no draft was tested"]
+        return [DASH, "the server does not count its drafts" if run.tested else "no draft was tested"]
     words = f"α = {run.alpha:.2f}: {run.accepted} of {run.tested} tested drafts were accepted"
     if run.discarded:
         words += f"; {run.discarded} more came after a rejected one and were never tested"

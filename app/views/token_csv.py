@@ -18,6 +18,8 @@ def tokens_csv(trace: Trace) -> str:
 
 
 def _exact(trace: Trace) -> str:
+    if trace.started.server:
+        return "unknown"  # whether a server keeps the distribution is not in its recording
     return "lossy" if trace.started.is_lossy else "exact"
 
 

@@ -40,7 +40,10 @@ class Totals:
                     self._add_round(event)
 
     def _add_round(self, event: Round) -> None:
-        if not self.rounds:
+        if not event.index and self.started and self.started.server:
+            self.start = event.end  # the prompt's own pass, as engine.trace.metrics has it
+            return
+        if not self.rounds and not (self.started and self.started.server):
             self.start = event.start
         self.seconds = event.end - self.start
         self.rounds += 1
@@ -52,7 +55,8 @@ class Totals:
 
     @property
     def alpha(self) -> float | None:
-        return self.accepted / self.tested if self.tested else None
+        server = self.started.server if self.started else None
+        return self.accepted / self.tested if self.tested and (server is None or server.has_counts) else None
 
     @property
     def tau(self) -> float | None:

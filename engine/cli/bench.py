@@ -12,7 +12,7 @@ from engine.cli.console import say
 from engine.cli.progress import progress
 from engine.config import AUTO, DEFAULT_PAIR, RunConfig, SamplingParams
 from engine.errors import BadInput
-from engine.trace.noise import about_machine, crowd
+from engine.trace.noise import about_machine, largest_busy_share
 
 
 def compare(
@@ -72,7 +72,7 @@ def compare(
     report = comparison.report(prompts)
     _write(report, out)
     print(markdown(report["rows"]))
-    _say_busy(crowd(report["samples"]))
+    _say_busy(largest_busy_share(report["samples"]))
     if comparison.interrupted:
         say(f"Stopped early: the numbers are of {report['environment']['prompts']['run']} of {len(chosen)} prompts.")
         raise typer.Exit(options.INTERRUPTED)
@@ -91,7 +91,7 @@ def _many_users(engine, settings, chosen: list, prompts: Path, out: Path | None)
     rows = many.rows()
     _write({"environment": environment(engine, many.settings, prompts), "rows": to_dicts(rows)}, out)
     print(markdown(rows, many.settings.users[0]))
-    _say_busy(crowd(to_dicts(rows)))
+    _say_busy(largest_busy_share(to_dicts(rows)))
 
 
 def _say_busy(share: float | None) -> None:

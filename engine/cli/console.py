@@ -7,6 +7,7 @@ Status is never colour alone, so it reads the same through a pipe or with NO_COL
 import os
 import sys
 import unicodedata
+from collections import Counter
 from collections.abc import Collection, Iterable
 
 from rich.console import Console
@@ -14,7 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from engine.config import LOSSY
-from engine.trace.events import STATUSES, CostModel, Event, Round, RunStarted, Token
+from engine.trace.events import STATUSES, CostModel, Event, Round, RunStarted, Server, Token
 from engine.trace.metrics import (
     PARTS,
     Interval,
@@ -38,6 +39,7 @@ STATUS_STYLES = {
     "bonus": ("*", "white on #332288"),
     "discarded": ("-", "dim"),
     "plain": ("", ""),
+    "closing": (".", ""),
 }
 _PIPE_WIDTH = 160  # rich assumes 80 columns without a terminal, which breaks the tables
 _HIDING = {"Cc", "Cf", "Cs", "Zl", "Zp"}  # control, format (bidi, tags), surrogates, line separators
@@ -166,19 +168,26 @@ def _print_rows(console: Console, rows: Iterable[tuple[str, str]]) -> None:
 def _rows(trace: Trace, s: RunMetrics):
     started = trace.started
     reason = trace.finished.reason if trace.finished else "being cut off"
-    yield "run", f"{started.method or 'unknown method'} on {started.pair}, {started.dtype}, {started.device}"
+    if started.server:
+        yield from _server_rows(started.server)
+    else:
+        yield "run", f"{started.method or 'unknown method'} on {started.pair}, {started.dtype}, {started.device}"
     if started.is_lossy:
         yield "LOSSY", LOSSY
     if started.translated:
         yield "translation", started.translated.words
-    yield "tokens", f"{s.tokens} in {s.passes} target passes, ended by {reason}"
+    passes = (
+        "target passes" if not started.server else f"passes, {s.tokens - s.decoded} of them by the prompt’s own before"
+    )
+    yield "tokens", f"{s.tokens} in {s.passes} {passes}, ended by {reason}"
     yield "statuses", ", ".join(f"{n} {status}" for status, n in s.counts.items() if n) or "none"
     if s.alpha:
         yield "acceptance α", f"{_interval(s.alpha)}, {s.accepted} of {s.tested} tested drafts"
         depths = ", ".join(f"{d}: {n}/{of} = {n / of:.0%}" for d, (n, of) in s.by_depth.items())
         yield "by depth", depths
     else:
-        yield "acceptance α", "no draft was tested"
+        is_told = started.server is None or started.server.has_counts
+        yield "acceptance α", "no draft was tested" if is_told else "unknown: the server does not count its drafts"
     if s.tau:
         yield "τ, tokens per pass", _interval(s.tau)
     if s.by_rule:
@@ -192,7 +201,8 @@ def _rows(trace: Trace, s: RunMetrics):
     yield "decode speed", f"{number(s.tokens_per_second, 1)} tokens/s, {number(s.end_to_end, 1)} with the prompt"
     if s.ttft is not None:
         yield "first token after", f"{_time(s.ttft)}, of which the prompt took {_time(s.prefill)}"
-    yield "time", ", ".join(f"{PARTS[part]} {_share(t, sum(s.time.values()))}" for part, t in s.time.items())
+    if not started.server:
+        yield "time", ", ".join(f"{PARTS[part]} {_share(t, sum(s.time.values()))}" for part, t in s.time.items())
     if s.peak_memory:
         where = "" if "cpu" not in started.device else ", the whole process"
         yield "peak memory", f"{s.peak_memory / 2**20:,.0f} MiB{where}"
@@ -200,6 +210,35 @@ def _rows(trace: Trace, s: RunMetrics):
         yield "costs", costs_line(s.costs)
     if s.predicted_speedup:
         yield "predicted speedup", f"{s.predicted_speedup:.2f}×, from these rounds and costs"
+
+
+def _server_rows(server: Server):
+    yield "server", f"{server.title}, model {server.model}, read as {server.adapter}"
+    if server.flags:
+        yield "its settings", ", ".join(f"{name} {value}" for name, value in server.flags.items())
+    if server.counters:
+        yield "its own counts", ", ".join(f"{n} {name}" for name, n in server.counters.items())
+    for note in server.notes:
+        yield "note", note
+
+
+def server_totals(console: Console, traces: list[Trace]) -> None:
+    """Prints what several recordings of one server come to together."""
+    each = [compute_metrics(trace) for trace in traces]
+    tokens, passes = sum(s.decoded for s in each), sum(s.passes for s in each)
+    rows = [("tokens", f"{tokens} in {passes} passes after the prompts’ own, {len(traces)} prompts")]
+    if passes:
+        rows.append(("τ, tokens per pass", f"{tokens / passes:.3f}"))
+    counters = Counter()
+    for trace in traces:
+        counters.update(trace.started.server.counters)
+    if counters.get("rounds"):
+        own = 1 + counters["accepted"] / counters["rounds"]
+        counts = ", ".join(f"{n} {name}" for name, n in counters.items())
+        rows.append(("the server’s own counts", f"{counts}: {own:.3f} tokens per round with drafts"))
+    notes = Counter(note for trace in traces for note in trace.started.server.notes)
+    rows += [("note", f"{note} ({n} prompts)") for note, n in notes.items()]
+    _print_rows(console, rows)
 
 
 def comparison(console: Console, trace: Trace, baseline: Trace) -> None:

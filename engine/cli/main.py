@@ -14,7 +14,7 @@ from typing import Annotated
 import typer
 
 from engine import __version__
-from engine.cli import answer, bench, corpus, lab, options, prove, training
+from engine.cli import answer, bench, corpus, lab, options, prove, server, training
 from engine.cli.console import costs_line, pairs_table, say, screen
 from engine.cli.progress import progress
 from engine.config import AUTO, DEFAULT_PAIR, LookaheadSizes, RunConfig, SamplingParams
@@ -24,6 +24,7 @@ app = options.Commands(
 )
 app.add_typer(lab.app, name="lab")
 app.add_typer(training.app, name="training")
+app.add_typer(server.app, name="server")
 app.command("answer")(answer.answer)
 app.command("prove")(prove.prove)
 app.command("bench")(bench.compare)

@@ -16,6 +16,8 @@ from engine.trace.trace import Trace
 def request_of(trace: Trace) -> RunConfig:
     """Returns the request that a recorded run answered. It is validated again, because an uploaded trace may hold
     anything. Raises BadInput."""
+    if trace.started.server:
+        raise BadInput("This is the recording of a server, whose models are not here, so it cannot be run again.")
     try:
         settings = dict(trace.started.config)
         sampling = SamplingParams(**settings.pop("sampling", {}))

@@ -9,7 +9,7 @@ from typing import Any, Literal, NamedTuple
 
 from engine.config import ACCEPTANCE, AUTO, is_lossy
 
-Status = Literal["accepted", "rescued", "rejected", "resampled", "bonus", "discarded", "plain"]
+Status = Literal["accepted", "rescued", "rejected", "resampled", "bonus", "discarded", "plain", "closing"]
 
 
 class StatusRow(NamedTuple):
@@ -30,7 +30,9 @@ STATUSES: dict[str, StatusRow] = {
     "bonus": StatusRow(False, False, True, "+", "one more after a fully accepted round"),
     "discarded": StatusRow(True, False, False, "┊", "not used: after a rejection, or past the end"),
     "plain": StatusRow(False, False, True, "", "made without a draft"),
+    "closing": StatusRow(False, False, True, "·", "ends a round; the server does not say whether drafts were rejected"),
 }
+SERVER_ONLY = frozenset({"closing"})  # a run of our own engine never has these
 DRAFTED = frozenset(name for name, status in STATUSES.items() if status.drafted)
 TESTED = frozenset(name for name, status in STATUSES.items() if status.tested)
 ACCEPTED = frozenset(name for name, status in STATUSES.items() if status.drafted and status.emitted)
@@ -75,10 +77,10 @@ class Token:
     of running · p. In a tree both are weights of traversal verification, once this draft's turn has come.
     ``threshold``: of typical acceptance, which p must exceed; then ``u`` and ``accept`` are None for drafts.
     ``expected``: the estimated chance, before the pass, that a tree's draft would be accepted. All of these are None
-    with tracing off.
+    with tracing off. ``id``: None where another server did not tell it, as of each draft that it rejected.
     """
 
-    id: int
+    id: int | None
     text: str
     status: Status
     position: int
@@ -127,16 +129,17 @@ class Round:
     started; ``context``: tokens in the target's cache before it.
     ``drafter``: the method that drafted it, where several compete; else empty, as in a round without drafts.
     ``row_cost``: what a tree's next row would have cost, in tokens that the same time yields on average. ``rows``: how
-    many runs shared the target; with more than one the times are not this run's own.
+    many runs shared the target; with more than one the times are not this run's own. ``gamma``, ``draft_steps``,
+    ``context`` and ``timings`` are None in the recording of a server that does not tell them.
     """
 
     index: int
-    gamma: int
+    gamma: int | None
     tokens: tuple[Token, ...]
     parents: tuple[int, ...]
-    draft_steps: int
-    context: int
-    timings: Timings
+    draft_steps: int | None
+    context: int | None
+    timings: Timings | None
     start: float
     end: float
     drafter: str = ""
@@ -202,6 +205,27 @@ class Translated:
 
 
 @dataclass(frozen=True, slots=True)
+class Server:
+    """The server of another engine whose run was recorded. ``adapter``: what read its answers. ``flags``: those
+    of its settings that could be read. ``has_counts``: whether each round's drafts were counted, so that α is known.
+    ``notes``: sentences about what it does not tell, and what does not fit. ``counters``: the totals that it reported
+    itself: ``rounds`` (those with drafts), ``drafted`` and ``accepted``."""
+
+    engine: str
+    version: str
+    model: str
+    adapter: str
+    flags: dict[str, str] = field(default_factory=dict)
+    has_counts: bool = False
+    notes: tuple[str, ...] = ()
+    counters: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def title(self) -> str:
+        return f"{self.engine} {self.version}".strip()
+
+
+@dataclass(frozen=True, slots=True)
 class RunStarted:
     """Everything needed to repeat the run. ``config`` is RunConfig as a plain dict; ``weights`` maps "target" and
     "draft" to a hash of the loaded weights; ``prompt`` are the tokens after the chat template. ``at``: its start in
@@ -210,7 +234,8 @@ class RunStarted:
     the target's layers drafted, and how many it has; None without an exit head. ``same_bits``: whether the load found
     that a token's logits have the same bits in every pass over a chain; None where it was not tried. ``notes``:
     sentences that a reader should see, such as why auto goes without a draft. ``draft_dtype``: the precision that the
-    method's draft ran in; empty without one, and in older traces."""
+    method's draft ran in; empty without one, and in older traces. ``server``: the one that a recording is of; None in a
+    run of our own."""
 
     config: dict
     prompt: tuple[PromptToken, ...]
@@ -228,6 +253,7 @@ class RunStarted:
     same_bits: bool | None = None
     notes: tuple[str, ...] = ()
     draft_dtype: str = ""
+    server: Server | None = None
 
     # The settings of a trace file may be any JSON. These properties have a value of the right type for all of them.
 

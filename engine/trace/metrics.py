@@ -24,12 +24,13 @@ class Interval:
 
 @dataclass(frozen=True, slots=True)
 class RunMetrics:
-    """The metrics of one trace. None replaces a division by zero.
+    """The metrics of one trace. None replaces a division by zero, and α where a server did not count its drafts.
 
     alpha: accepted ÷ tested (Wilson interval). tau: tokens emitted per target pass. by_depth: depth → (accepted,
     tested). wasted: drafted and scored but not emitted ÷ scored. time: seconds by phase. tokens_per_second counts
     decoding, end_to_end the prompt too. drafters: rounds drafted by each method, where several competed. by_rule: as
-    `expected_lengths`.
+    `expected_lengths`. decoded: the tokens of ``passes``; a server's first token is not among them: the prompt's own
+    pass gave it.
     """
 
     counts: dict[str, int]
@@ -51,6 +52,7 @@ class RunMetrics:
     gammas: dict[int, int] = field(default_factory=dict)
     drafters: dict[str, int] = field(default_factory=dict)
     by_rule: dict[str, float] = field(default_factory=dict)
+    decoded: int = 0
 
     @property
     def accepted(self) -> int:
@@ -137,24 +139,29 @@ def compute_metrics(trace: Trace) -> RunMetrics:
     counts = dict.fromkeys(STATUSES, 0)
     gammas: dict[int, int] = {}
     for r in rounds:
-        gammas[r.gamma] = gammas.get(r.gamma, 0) + 1
+        if r.gamma is not None:
+            gammas[r.gamma] = gammas.get(r.gamma, 0) + 1
         for token in r.tokens:
             counts[token.status] += 1
     emitted = sum(counts[s] for s in EMITTED)
     scored = sum(len(r.parents) + 1 for r in rounds)
     seconds = rounds[-1].end - rounds[0].start if rounds else 0.0
+    server = trace.started.server
+    has_counts = server is None or server.has_counts
+    decoding = rounds[1:] if server else rounds  # a server's first token comes out of the prompt's own pass
+    decoded = sum(len(r.emitted) for r in decoding)
     finished, costs = trace.finished, trace.started.costs and monotone_costs(trace.started.costs)
     return RunMetrics(
         counts=counts,
         tokens=emitted,
-        passes=len(rounds),
-        alpha=wilson(sum(counts[s] for s in ACCEPTED), sum(counts[s] for s in TESTED)),
-        tau=_mean([len(r.emitted) for r in rounds]),
-        by_depth=depths(rounds),
-        wasted=(counts["rejected"] + counts["discarded"]) / scored if scored else None,
-        time={phase: sum(getattr(r.timings, phase) for r in rounds) for phase in PARTS},
+        passes=len(decoding),
+        alpha=wilson(sum(counts[s] for s in ACCEPTED), sum(counts[s] for s in TESTED)) if has_counts else None,
+        tau=_mean([len(r.emitted) for r in decoding]),
+        by_depth=depths(rounds) if has_counts else {},
+        wasted=(counts["rejected"] + counts["discarded"]) / scored if scored and has_counts else None,
+        time={phase: sum(getattr(r.timings, phase) for r in rounds if r.timings) for phase in PARTS},
         decode_seconds=seconds,
-        tokens_per_second=emitted / seconds if seconds else None,
+        tokens_per_second=decoded / seconds if seconds else None,
         end_to_end=emitted / finished.seconds if finished and finished.seconds else None,
         ttft=finished.ttft if finished else None,
         prefill=finished.prefill if finished else None,
@@ -164,6 +171,7 @@ def compute_metrics(trace: Trace) -> RunMetrics:
         gammas=dict(sorted(gammas.items())),
         drafters=dict(Counter(r.drafter for r in rounds if r.drafter).most_common()),
         by_rule=expected_lengths(rounds),
+        decoded=decoded,
     )
 
 

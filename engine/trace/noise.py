@@ -21,7 +21,7 @@ STEADIEST = 0.02  # no clock tells two passes apart that differ by less
 CROWDED = 0.15  # share of the cores from which other programs distort a measurement
 UNSTEADY = 1.25 * BUSY  # spread of costs whose plain step was slowed down each time it was timed
 Z95 = 1.959964
-_T95 = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228)  # for 1, 2, … degrees of freedom
+T95 = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228)  # for 1, 2, … degrees of freedom
 NOISE = "noise"  # shown instead of a speedup that cannot be
 
 
@@ -150,7 +150,7 @@ def median_interval(value: float, ratios: Sequence[float]) -> tuple[float, float
     their logarithms, never closer than a clock can tell two passes apart. None for fewer than two."""
     if len(ratios) < 2:
         return None
-    t = _T95[min(len(ratios) - 1, len(_T95)) - 1]
+    t = T95[min(len(ratios) - 1, len(T95)) - 1]
     error = max(STEADIEST, t * stdev(map(math.log, ratios)) / math.sqrt(len(ratios)))
     return value * math.exp(-error), value * math.exp(error)
 

@@ -17,12 +17,14 @@ from engine.files import write_atomically
 from engine.trace.events import (
     DRAFTED,
     EMITTED,
+    SERVER_ONLY,
     CostModel,
     Event,
     PromptToken,
     Round,
     RunFinished,
     RunStarted,
+    Server,
     Status,
     Token,
 )
@@ -66,8 +68,8 @@ class Trace:
         return "".join(t.text for t in (*self.started.prefix, *self.emitted))
 
     @property
-    def output(self) -> list[int]:
-        """The ids of the whole output, its prefix included."""
+    def output(self) -> list[int | None]:
+        """The ids of the whole output, its prefix included; None where another server did not tell one."""
         return [t.id for t in (*self.started.prefix, *self.emitted)]
 
 
@@ -224,9 +226,13 @@ def _check(trace: Trace) -> None:
     if layers := trace.started.exit_layers:
         _require(1 <= layers[0] <= layers[1] <= _LARGEST, "its layers are out of range")
     _require(len(trace.notes) <= 100 and all(len(note) <= 10_000 for note in trace.notes), "its notes are too long")
-    position = len(trace.started.prefix)
+    server, position = trace.started.server, len(trace.started.prefix)
+    if server:
+        _check_server(server)
     for index, round_ in enumerate(trace.rounds):
         _require(round_.index == index, f"round {index} has another number")
+        if server is None:
+            _check_told(round_)
         _check_round(round_, position)
         position += len(round_.emitted)
     if end := trace.finished:
@@ -242,12 +248,29 @@ def _check_costs(costs: CostModel) -> None:
     _require(sane and widths and costs.spread >= 0, "its costs are out of range")
 
 
+def _check_server(server: Server) -> None:
+    words = (server.engine, server.version, server.model, server.adapter, *server.notes)
+    lists = (server.flags, server.notes, server.counters)
+    pairs = [part for pair in server.flags.items() for part in pair]
+    _require(all(len(text) <= 1000 for text in (*words, *pairs, *server.counters)), "its server says too much")
+    _require(all(len(each) <= 100 for each in lists), "its server says too much")
+    _require(all(0 <= n <= _LARGEST for n in server.counters.values()), "a count of its server is out of range")
+
+
+def _check_told(r: Round) -> None:
+    """Our own engine leaves nothing of a round unknown; only a server may. Raises BadInput."""
+    is_whole = None not in (r.gamma, r.draft_steps, r.context, r.timings)
+    own = all(t.id is not None and t.status not in SERVER_ONLY for t in r.tokens)
+    _require(is_whole and own, f"round {r.index} leaves unknown what only a server's recording may")
+
+
 def _check_round(r: Round, position: int) -> None:
-    at = f"round {r.index}"
-    times = (r.timings.draft, r.timings.verify, r.timings.accept, r.timings.host, r.start, r.end)
+    at, parts = f"round {r.index}", r.timings
+    times = ((parts.draft, parts.verify, parts.accept, parts.host) if parts else ()) + (r.start, r.end)
     _require(all(0 <= t <= 1e7 for t in times) and r.start <= r.end, f"a time in {at} is out of range")
     _require(r.row_cost is None or 0 <= r.row_cost <= 1e6, f"a cost in {at} is out of range")
-    _require(all(0 <= n <= _LARGEST for n in (r.gamma, r.draft_steps, r.context)), f"a count in {at} is out of range")
+    counts = (n for n in (r.gamma, r.draft_steps, r.context) if n is not None)
+    _require(all(0 <= n <= _LARGEST for n in counts), f"a count in {at} is out of range")
     drafts = [t for t in r.tokens if t.status in DRAFTED]
     closing = r.tokens[len(drafts) :]
     _require(list(r.tokens[: len(drafts)]) == drafts and len(closing) <= 1, f"{at} has tokens out of order")
@@ -265,7 +288,9 @@ def _check_round(r: Round, position: int) -> None:
 
 
 def _check_token(token: Token, at: str) -> None:
-    _require(0 <= token.id <= _LARGEST and 0 <= token.depth <= 4096, f"a token of {at} is out of range")
+    _require(token.id is None or 0 <= token.id <= _LARGEST, f"a token of {at} is out of range")
+    _require(token.id is not None or bool(token.text or token.label), f"a token of {at} is empty")
+    _require(0 <= token.depth <= 4096, f"a token of {at} is out of range")
     _require(0 <= token.position <= MAX_TOKENS and len(token.text) <= 10_000, f"a token of {at} is out of range")
     _require(token.gap is None or 0 <= token.gap <= 1e6, f"a token of {at} is out of range")
     shares = [

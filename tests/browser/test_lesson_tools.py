@@ -6,6 +6,7 @@ import re
 
 import pytest
 import torch
+from engine_logs import LOGS
 from page_actions import open_lesson
 from player_page import page_with
 from playwright.sync_api import Page, expect
@@ -311,6 +312,20 @@ def test_a_log_of_another_engine_gives_alpha_and_tau(bare, log, engine, tau, gam
         assert known == pytest.approx(alpha, rel=0.01)
     if not found["exact"]:  # one α for all positions, which gives this τ
         assert expected_tokens(found["alphas"][0], gamma) == pytest.approx(found["tau"], rel=0.001)
+
+
+@pytest.mark.parametrize("name", LOGS)
+def test_a_log_is_read_in_the_browser_as_in_python(bare, name):
+    log = LOGS[name]
+    found = bare.evaluate("log => readAcceptance(log, 4)", log.text)
+    assert (found["engine"], found["tau"]) == (log.engine, pytest.approx(log.tau, abs=0.006))
+    assert found["gamma"] == (log.gamma or 4)
+
+
+def test_lines_of_unlike_lengths_are_not_mixed_in_the_browser(bare):
+    one = VLLM.replace("Drafted: 259", "Drafted: 37").replace(", 0.622, 0.432, 0.324, 0.189, 0.108, 0.054", "")
+    found = bare.evaluate("log => readAcceptance(log, 4)", f"{one}\n{VLLM}")
+    assert (found["gamma"], found["drafted"]) == (7, 259)
 
 
 def test_best_length_follows_alpha_by_position_and_bad_logs_are_refused(bare):

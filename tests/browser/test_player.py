@@ -9,6 +9,8 @@ from page_actions import OVERFLOW, ROWS, text_of, wait_until_above
 from player_page import page as harness
 from playwright.sync_api import Page, expect
 from sample_traces import tree
+from stand_in_server import recorded as served
+from stand_in_server import vllm
 from test_sentences import by_rule, drafted_by
 
 from app.page import STYLES
@@ -566,3 +568,22 @@ def test_drafts_guessed_at_once_are_columns_while_their_round_is_inspected(opene
     expect(page.locator(".sl-inspector")).to_contain_text(guess)
     page.locator(".sl-row").nth(3).locator(".sl-token").first.click()
     expect(row.locator(".sl-how")).to_be_hidden()
+
+
+def test_a_servers_rejected_guesses_look_unknown(opened):
+    page = opened(served(vllm())[0], is_recorded=True)
+    row = page.locator(".sl-row", has=page.locator(".sl-rejected")).first
+    chip = row.locator(".sl-rejected")
+    expect(chip).to_have_css("border-style", "dashed")
+    expect(chip).to_have_css("text-decoration-line", "none")
+    expect(chip).to_contain_text("?")
+    chip.click()
+    inspector = page.locator(".sl-inspected-token")
+    expect(inspector.locator(".sl-rejected")).to_have_css("border-style", "dashed")
+    expect(inspector).to_contain_text("1 of 3 guesses was rejected")
+    expect(inspector).to_contain_text("not which words they were")
+    expect(inspector).to_contain_text("vLLM 0.32.0 tells")
+    assert "undefined" not in inspector.inner_text() and "one-hot" not in inspector.inner_text()
+    row.locator(".sl-accepted").first.click()
+    expect(inspector).not_to_contain_text("rejected.")
+    assert "null" not in page.locator(".sl-player").inner_html()

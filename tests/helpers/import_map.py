@@ -15,6 +15,7 @@ ORDER = {
     "engine": [
         ["errors", "files", "device", "config"],
         ["trace"],
+        ["servers"],
         ["weights", "sampling"],
         ["models"],
         ["drafters"],

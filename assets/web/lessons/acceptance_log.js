@@ -35,27 +35,29 @@ const LOG_READERS = [
       const row = {
         accepted: Number(accepted),
         drafted: Number(drafted),
-        length: numbersOf(/mean acceptance length = *([\d.]+)/.exec(rest)?.[1])[0],
-        positions: numbersOf(/(?:per position|rate\/pos) = \(([^)]*)\)/.exec(rest)?.[1]),
+        length: numbersOf(/mean (?:acceptance length|len) = *([\d.]+)/.exec(rest)?.[1])[0],
+        positions: numbersOf(/(?:per position|per pos|rate\/pos) = \(([^)]*)\)/.exec(rest)?.[1]),
       };
       return { ...row, rounds: rounds ? Number(rounds) : roundsOf(row) };
     });
     return rows.length ? { engine: 'llama.cpp', rows } : null;
   },
-  function sglang(text) {
+  function sglang(text, assumed) {
     const lines = allOf(text, /accept len: *(?<length>[\d.]+), *accept rate: *(?<rate>[\d.]+)/g).map(
       ({ length, rate }) => [Number(length), Number(rate)],
     );
     if (!lines.length) return null;
     // The rate is accepted ÷ drafted in newer versions. In older ones both counts include the token that closes the round.
+    // A line that accepted nothing says nothing about γ.
+    const moving = lines.filter(([length, rate]) => rate > 0 && length > 1);
     const [older, newer] = [
-      lines.map(([length, rate]) => length / rate - 1),
-      lines.map(([length, rate]) => (length - 1) / rate),
+      moving.map(([length, rate]) => length / rate - 1),
+      moving.map(([length, rate]) => (length - 1) / rate),
     ];
-    const gamma = Math.round(middle(spread(newer) < spread(older) ? newer : older));
+    const gamma = moving.length ? Math.round(middle(spread(newer) < spread(older) ? newer : older)) : assumed;
     return {
       engine: 'SGLang',
-      rows: lines.map(([length]) => ({ rounds: 1, accepted: length - 1, drafted: gamma, positions: [] })),
+      rows: lines.map(([length]) => ({ rounds: 1, accepted: Math.max(0, length - 1), drafted: gamma, positions: [] })),
     };
   },
   function tensorRt(text) {
@@ -90,13 +92,15 @@ function roundsOf({ length, accepted, drafted, positions }) {
 // perDrafted, reached: share of rounds that accept each position, alphas: α at each position, exact: whether by position}.
 export function readAcceptance(whole, gamma) {
   const text = whole.slice(-LONGEST_LOG),
-    found = LOG_READERS.map(read => read(text)).find(Boolean);
+    found = LOG_READERS.map(read => read(text, gamma)).find(Boolean);
   if (!text.trim()) return { problem: 'Paste a line of your engine’s log.' };
   if (!found)
     return {
       problem: 'No acceptance found. Paste the line that names it, from vLLM, SGLang, TensorRT-LLM or llama.cpp.',
     };
-  const rows = found.rows.filter(row => row.drafted > 0 && row.accepted >= 0);
+  const complete = found.rows.filter(row => row.drafted > 0 && row.accepted >= 0),
+    last = complete.at(-1)?.positions.length;
+  const rows = complete.filter(row => row.positions.length === last); // those of another draft length are not mixed in
   if (!rows.length) return { problem: 'The line ends before its numbers. Paste it whole.' };
   const drafted = sumOf(rows, row => row.drafted),
     accepted = sumOf(rows, row => row.accepted),

@@ -8,6 +8,7 @@ export const STATUSES = {
   bonus: { drafted: false, tested: false, emitted: true, mark: '+', word: 'bonus' },
   discarded: { drafted: true, tested: false, emitted: false, mark: '┊', word: 'discarded' },
   plain: { drafted: false, tested: false, emitted: true, mark: '', word: 'plain' },
+  closing: { drafted: false, tested: false, emitted: true, mark: '·', word: 'closing' },
   forced: { drafted: false, tested: false, emitted: true, mark: '⤳', word: 'forced' },
   waiting: { mark: '?', word: 'draft' },
   scored: { mark: '?', word: 'draft, scored' },

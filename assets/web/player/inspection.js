@@ -56,6 +56,7 @@ export function makeInspection(root, { timeline, playback, playhead, rows, texts
     const { index } = playhead.place();
     if (index < 0 || playback.playing || playback.live) return null;
     const { rejected, rejectedBefore } = timeline.rounds[index];
+    if (timeline.about.server) return null; // which word it was is not known
     return rejected && playhead.stageNow(rejected) === 'rejected' ? rejected : (rejectedBefore ?? null);
   }
 

@@ -1,15 +1,15 @@
 // Draws the inspector: the numbers of one token's verdict, from the trace alone.
 import { make, makeButton } from '../lib/dom.js';
 import { format, isolated, percent, press, ratioPart, shown, spoken, visible } from '../lib/format.js';
-import { isDrafted, STATUSES } from '../lib/statuses.js';
+import { isDrafted, isEmitted, STATUSES } from '../lib/statuses.js';
 import { blockNode, blockRollSentence, rollBlock } from './block.js';
 import { BARS, candidatesNode, FEW_BARS, note } from './distribution_bars.js';
 import { ownPart } from './methods.js';
 import { drawFrom, keptShare, probabilitiesOf, rejectedAt, residualRows } from './probabilities.js';
-import { budgetSentence, chanceSentence, quote, tokenSentence } from './sentences.js';
+import { budgetSentence, chanceSentence, quote, serverSentence, tokenSentence } from './sentences.js';
 import { siblingsNode, siblingsOf } from './siblings.js';
 import { firstToPass, isOnPath } from './timeline.js';
-import { makeTokenChip } from './token_chip.js';
+import { isUnknown, makeTokenChip } from './token_chip.js';
 
 // ``ask(token)``: the reader wants to inspect this token;
 // ``forkOf(token)``: a function that forces a candidate in its place, or a sentence why there is none, or null.
@@ -85,7 +85,8 @@ export function makeInspector(box, ask, forkOf = () => null) {
       makeButton('Force another token', askWhich);
     if (judged && canRoll()) parts.push(rolling(force));
     else if (force) parts.push(make('div', 'sl-buttons', [force]));
-    if (about?.greedy && token.status !== 'forced') parts.push(note(GREEDY(token)));
+    if (about?.server) parts.push(...serverSentence(token, round, about.server, draft, isEmitted(token)).map(note));
+    else if (about?.greedy && token.status !== 'forced') parts.push(note(GREEDY(token)));
     if (draft && !isBlock && stage !== 'waiting' && !about?.greedy && chanceSentence(token))
       parts.push(make('p', 'sl-why', chanceSentence(token)));
     if (judged && siblingsOf(token, round).length > 1) parts.push(siblingsNode(token, round));
@@ -96,7 +97,7 @@ export function makeInspector(box, ask, forkOf = () => null) {
     if (token.status === 'forced') parts.push(note(SAME_DRAWS));
     if (typeof fork === 'string') parts.push(note(fork));
     if (about?.lean) parts.push(note('Long trace: candidate lists are left out. p, q and u are all there.'));
-    if (judged && token.p === undefined && !probabilities.p)
+    if (judged && token.p === undefined && !probabilities.p && !about?.server)
       parts.push(note('This trace was recorded without its numbers.'));
     box.replaceChildren(...parts);
   }
@@ -105,6 +106,7 @@ export function makeInspector(box, ask, forkOf = () => null) {
   function head() {
     const chip = make('span', '', [...makeTokenChip({ ...token, place: undefined }).childNodes].slice(0, -1));
     chip.className = `sl-token sl-${stage}`;
+    if (isUnknown(token)) chip.dataset.unknown = '';
     chip.firstChild.textContent = STATUSES[stage].mark;
     const drafted = isDrafted(token) ? `draft ${token.index + 1} of ${round.drafted}` : 'closes the round';
     const where =
@@ -114,7 +116,7 @@ export function makeInspector(box, ask, forkOf = () => null) {
     return make('p', 'sl-inspected', [
       chip,
       make('strong', '', STATUSES[stage].word),
-      make('span', 'sl-where', where, { title: `vocabulary id ${token.id}` }),
+      make('span', 'sl-where', where, { title: token.id === null ? '' : `vocabulary id ${token.id}` }),
     ]);
   }
 

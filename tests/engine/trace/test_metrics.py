@@ -38,7 +38,7 @@ def trace(*rounds: str, seconds: float = 0.1, steps: int = 0, costs: CostModel |
 def test_the_counts_of_a_run_and_their_shares():
     found = compute_metrics(trace("BARDs", "RDDDs", "AAAAb", "p"))  # 5 + 5 + 5 + 1 scored
     closing = {"resampled": 2, "bonus": 1, "plain": 1}
-    assert found.counts == {"accepted": 5, "rescued": 1, "rejected": 2, "discarded": 4} | closing
+    assert found.counts == {"accepted": 5, "rescued": 1, "rejected": 2, "discarded": 4, "closing": 0} | closing
     assert found.accepted == 6 and found.tested == 8
     assert found.alpha.value == 6 / 8, "drafts count up to the first rejection"
     assert found.by_depth == {1: (2, 3), 2: (2, 2), 3: (1, 2), 4: (1, 1)}, "each depth has its own denominator"

@@ -1,0 +1,144 @@
+"""Splits the time of a server's step into parts, from its tokens/s and acceptance length at some draft lengths.
+
+    step(γ) = plain + [γ > 0] · fixed + γ · draft        step = acceptance length ÷ tokens/s
+
+``fixed`` is the cost of having a drafter, however little it drafts; ``draft`` that of one more draft, drafted and
+scored. With a lookup, which drafts for nothing, the cost of scoring a row is known apart. Imports no torch.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from engine.errors import BadInput
+from engine.trace.noise import T95
+from engine.trace.speedup_model import expected_tokens
+
+LONGEST = 16  # drafts that a prediction goes up to
+
+
+@dataclass(frozen=True)
+class Point:
+    """A measurement at ``gamma`` drafts a round: tokens a second for one user, and tokens a round."""
+
+    gamma: int
+    speed: float
+    length: float = 1.0
+
+    def __post_init__(self):
+        if not (0 <= self.gamma <= 64 and 0 < self.speed < 1e7 and 1 <= self.length <= self.gamma + 1):
+            words = f"{self.gamma}:{self.speed:g}:{self.length:g}"
+            form = "a point is GAMMA:TOKENS_PER_SECOND:LENGTH, and the acceptance length is from 1 to γ + 1"
+            raise BadInput(f"{words} cannot be: {form}.")
+
+    @property
+    def step(self) -> float:
+        return self.length / self.speed
+
+
+@dataclass(frozen=True)
+class Part:
+    """Seconds of a step, and half of its 95 % interval; None where the points leave no degree of freedom."""
+
+    seconds: float
+    half: float | None = None
+
+
+@dataclass(frozen=True)
+class Split:
+    """``fixed`` and ``draft`` are None where one draft length alone was measured; ``row`` without a lookup."""
+
+    plain: Part
+    fixed: Part | None
+    draft: Part | None
+    row: Part | None
+    first: float | None  # acceptance of a round's first draft, and of each one after it
+    later: float | None
+
+    def length(self, gamma: int) -> float:
+        """Tokens a round at γ, from the acceptance at the measured ones."""
+        return 1 + self.first * expected_tokens(self.later, gamma - 1) if gamma else 1.0
+
+    def speed(self, gamma: int) -> float:
+        """Tokens a second at γ for one user."""
+        drafting = self.fixed.seconds + gamma * self.draft.seconds if gamma else 0.0
+        return self.length(gamma) / (self.plain.seconds + drafting)
+
+    @property
+    def best(self) -> int:
+        return max(range(LONGEST + 1), key=self.speed)
+
+    def ceiling(self, gamma: int) -> float:
+        """The speedup at γ if every draft were accepted."""
+        return (gamma + 1) * self.plain.seconds / (self.plain.seconds + self.fixed.seconds + gamma * self.draft.seconds)
+
+
+def split(points: Sequence[Point], lookup: Sequence[Point] = ()) -> Split:
+    """Least squares over the points; ``lookup``: measured with a lookup as drafter. Raises BadInput without a plain and
+    a drafting one."""
+    drafting = [point for point in points if point.gamma]
+    if not drafting or len(drafting) == len(points):
+        raise BadInput("Give a point without drafts, 0:TOKENS_PER_SECOND, and at least one with drafts.")
+    row = None
+    if costs := [(p.step - _mean(q.step for q in points if not q.gamma)) / p.gamma for p in lookup if p.gamma]:
+        row = Part(max(0.0, _mean(costs)))
+    first, later = _acceptance(drafting)
+    if len({point.gamma for point in drafting}) == 1:
+        return Split(Part(_mean(p.step for p in points if not p.gamma)), None, None, row, first, later)
+    columns = np.array([[1.0, float(p.gamma > 0), float(p.gamma)] for p in points])
+    steps = np.array([p.step for p in points])
+    solved, *_ = np.linalg.lstsq(columns, steps, rcond=None)
+    freedom, halves = len(points) - 3, [None] * 3
+    if freedom > 0:
+        noise = float(((columns @ solved - steps) ** 2).sum()) / freedom
+        spread = np.sqrt(np.diag(np.linalg.inv(columns.T @ columns)) * noise)
+        halves = [float(x) * (T95[min(freedom, len(T95)) - 1]) for x in spread]
+    plain, fixed, draft = (Part(float(x), half) for x, half in zip(solved, halves, strict=True))
+    return Split(plain, fixed, draft, row, first, later)
+
+
+def _mean(values) -> float:
+    values = list(values)
+    return sum(values) / len(values)
+
+
+def _acceptance(drafting: Sequence[Point]) -> tuple[float, float]:
+    """α of the first draft, from γ = 1 where it was measured, and of the later ones, from the longest drafts."""
+    ones = [p.length - 1 for p in drafting if p.gamma == 1]
+    longest = max(p.gamma for p in drafting)
+    length = _mean(p.length for p in drafting if p.gamma == longest)
+    if longest == 1:
+        return _mean(ones), _mean(ones)
+    first = _mean(ones) if ones else None
+    low, high = 0.0, 1.0
+    for _ in range(50):
+        alpha = (low + high) / 2
+        tokens = 1 + (alpha if first is None else first) * expected_tokens(alpha, longest - 1)
+        low, high = (alpha, high) if tokens < length else (low, alpha)
+    return (low if first is None else first), low
+
+
+def verdict(parts: Split) -> list[str]:
+    """Sentences: which γ to take, and what cannot help."""
+    if parts.fixed is None:
+        return ["One draft length leaves the fixed cost and the cost of a draft together; measure a second one."]
+    best, plain = parts.best, parts.speed(0)
+    if best:
+        more = " or more" if best == LONGEST else ""
+        gain = parts.speed(best) / plain
+        return [f"Best: γ = {best}{more}, {parts.speed(best):.1f} tokens/s by this model, {gain:.2f}× plain decoding."]
+    least = max(range(1, LONGEST + 1), key=parts.speed)
+    words = [f"No draft length pays; the least bad is γ = {least}, {parts.speed(least) / plain:.2f}× plain decoding."]
+    room = max(parts.length(g) / plain - parts.plain.seconds - g * parts.draft.seconds for g in range(1, LONGEST + 1))
+    if room > 0:
+        fixed = f"{1000 * parts.fixed.seconds:.1f} ms"
+        words.append(f"The fixed cost of {fixed} would have to fall below {1000 * room:.1f} ms.")
+    else:
+        words.append("Without its fixed cost it would not pay either: a draft costs more than its acceptance brings.")
+    top = max(range(1, LONGEST + 1), key=parts.ceiling)
+    if parts.ceiling(top) < 1:
+        words.append("A better drafter cannot help: it would be slower even if every draft were accepted.")
+    else:
+        words.append(f"If every draft were accepted, γ = {top} would give {parts.ceiling(top):.2f}×.")
+    return words

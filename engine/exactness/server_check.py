@@ -1,0 +1,328 @@
+"""Checks whether another engine's server still writes what its model says, with drafts on. Imports no torch.
+
+Each check gives a `Finding`: a sentence with the measurement, and for a fault a public issue that looks like it and a
+setting to try. A server with drafts is compared with one without, and first of all with itself: two runs of one server
+need not agree, and how far its own numbers move is the yardstick for the rest.
+"""
+
+import math
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+
+from engine.errors import EngineError
+from engine.servers.answer import Request, mapping
+from engine.servers.client import Client
+from engine.servers.recording import recognise, record
+from engine.trace.events import TESTED
+from engine.trace.metrics import wilson
+
+PROMPTS = ("The capital of France is", "def fibonacci(n):", "Once upon a time", "1, 2, 3, 5, 8,", "Dear Sir or Madam,")
+MANY_BYTES = "Repeat: 日本語のテキスト 🙂🙃 Ελληνικά, naïve café. Repeat:"  # characters of several bytes
+FALSE_ALARM = 1e-4  # the share of right servers that the test of a distribution calls wrong
+STEP = 0.02  # log-probabilities that differ by less are taken for equal
+WIRING = "the method of the head (EAGLE or EAGLE3), the layers that it reads, an output layer in its folder"
+SCHEMA = {"type": "object", "properties": {"city": {"type": "string"}, "people": {"type": "integer"}},
+          "required": ["city", "people"], "additionalProperties": False}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Finding:
+    """``state``: right, wrong or unknown. ``resembles``: a public issue; ``remedy``: a setting to try."""
+
+    name: str
+    state: str
+    sentence: str
+    resembles: str = ""
+    remedy: str = ""
+
+
+@dataclass(frozen=True)
+class Written:
+    """One answer by token: texts, log-probabilities, and gaps to the second choice. ``raw``: the choice itself."""
+
+    tokens: tuple[str, ...]
+    logprobs: tuple[float, ...]
+    gaps: tuple[float, ...]
+    text: str
+    raw: dict
+    count: int | None
+
+    @classmethod
+    def of(cls, answer: dict) -> "Written":
+        raw = mapping(answer["choices"][0])
+        rows = [row for row in _rows(mapping(raw.get("logprobs")))]
+        gaps = tuple(sorted(tops)[-1] - sorted(tops)[-2] if len(tops) > 1 else math.inf for _, _, tops in rows)
+        texts, own = tuple(row[0] for row in rows), tuple(row[1] for row in rows)
+        return cls(
+            texts, own, gaps, str(raw.get("text", "")), raw, mapping(answer.get("usage")).get("completion_tokens")
+        )
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A server and its model; ``tokens`` to write in a greedy text, ``draws`` of a sampled one."""
+
+    client: Client
+    model: str
+    tokens: int = 48
+    draws: int = 200
+
+    def write(self, prompt: str, tokens: int | None = None, temperature: float = 0.0, seed: int = 0, **more) -> Written:
+        body = {"model": self.model, "prompt": prompt, "max_tokens": tokens or self.tokens, "temperature": temperature}
+        return Written.of(self.client.post_json("/v1/completions", body | {"seed": seed, "logprobs": 2} | more))
+
+    def greedy(self) -> list[Written]:
+        return [self.write(prompt) for prompt in PROMPTS]
+
+    def sampled(self, first: int) -> list[Written]:
+        draw = partial(self.write, PROMPTS[2], 2, 1.0)
+        with ThreadPoolExecutor(8) as pool:
+            return list(pool.map(lambda seed: draw(seed=seed), range(first, first + self.draws)))
+
+    def streamed(self, prompt: str, **more):
+        """Returns the answer as a trace, by its stream."""
+        request = Request(self.model, prompt, more.pop("tokens", self.tokens), chat=False)
+        trace, fault = record(self.client, *recognise(self.client), request)
+        return trace, fault
+
+
+def _rows(numbers: dict) -> Iterator[tuple[str, float, list[float]]]:
+    """(token, log-probability, the highest log-probabilities) of each token, in either form that servers answer in."""
+    if "content" in numbers:  # llama.cpp, as chats have it
+        for each in numbers["content"]:
+            yield each["token"], each["logprob"], [top["logprob"] for top in each["top_logprobs"]]
+        return
+    columns = (numbers.get("tokens") or [], numbers.get("token_logprobs") or [], numbers.get("top_logprobs") or [])
+    for token, own, top in zip(*columns, strict=False):
+        yield token, own, list((top or {}).values())
+
+
+def check(drafting: Subject, plain: Subject | None, progress: Callable[[float, str], None]) -> Iterator[Finding]:
+    """Every finding, one after the other. Without a plain server the comparisons with it are left out."""
+    texts: dict[str, list[Written]] = {}
+
+    def greedy(name: str) -> list[Written]:
+        subject = plain if name.startswith("plain") else drafting
+        texts[name] = texts.get(name) or subject.greedy()
+        return texts[name]
+
+    steps: list[tuple[str, Callable[[], Finding]]] = [
+        ("itself", lambda: _itself(greedy("drafts"), greedy("drafts again"))),
+        ("acceptance", lambda: _acceptance(drafting)),
+        ("stream", lambda: _stream(drafting, greedy("drafts"))),
+        ("limits", lambda: _limits(drafting, greedy("drafts"))),
+        ("log-probabilities", lambda: _logprobs(greedy("drafts"))),
+        ("characters", lambda: _characters(drafting)),
+        ("JSON", lambda: _json(drafting)),
+    ]
+    if plain:
+        pairs = lambda: (greedy("plain"), greedy("plain again"), greedy("drafts"))  # noqa: E731
+        steps.insert(1, ("greedy text", lambda: _same(*pairs())))
+        steps.append(("distribution", lambda: _distribution(drafting.sampled(0), plain.sampled(drafting.draws))))
+    for i, (name, step) in enumerate(steps):
+        progress(i / len(steps), f"Checking: {name}")
+        try:
+            yield step()
+        except (EngineError, KeyError, TypeError, ValueError, IndexError) as error:
+            reason = str(error) if isinstance(error, EngineError) else "Its answer has another form than OpenAI's."
+            yield Finding(name, "unknown", reason)
+
+
+def _differences(ones: Sequence[Written], others: Sequence[Written]) -> list[tuple[int, float]]:
+    """(place, gap) of the first difference of each pair of unlike texts; the gap is infinite where one ends early."""
+    partings = []
+    for one, other in zip(ones, others, strict=True):
+        pairs = list(zip(one.tokens, other.tokens, strict=False))
+        place = next((i for i, (a, b) in enumerate(pairs) if a != b), None)
+        if place is not None:
+            partings.append((place, min(one.gaps[place], other.gaps[place])))
+        elif len(one.tokens) != len(other.tokens):
+            partings.append((len(pairs), math.inf))
+    return partings
+
+
+def _movement(ones: Sequence[Written], others: Sequence[Written]) -> float:
+    """The largest difference of a token's log-probability over the places where both texts are still the same."""
+    moved = [0.0]
+    for one, other in zip(ones, others, strict=True):
+        for a, b, p, q in zip(one.tokens, other.tokens, one.logprobs, other.logprobs, strict=False):
+            if a != b:
+                break
+            moved.append(abs(p - q))
+    return max(moved)
+
+
+def _itself(ones: Sequence[Written], others: Sequence[Written]) -> Finding:
+    parted = _differences(ones, others)
+    words = f"Asked twice, it wrote {len(ones) - len(parted)} of {len(ones)} greedy texts alike; "
+    words += f"its log-probabilities moved by up to {_movement(ones, others):.3f}."
+    return Finding("itself", "right", words)
+
+
+def _same(plain: Sequence[Written], again: Sequence[Written], drafts: Sequence[Written]) -> Finding:
+    """Each of two logits may move as far as the log-probabilities do, so a gap of twice that is a near tie."""
+    limit = 2 * max(_movement(plain, again), _movement(plain, drafts)) + STEP
+    parted, own = _differences(plain, drafts), _differences(plain, again)
+    wide = [(place, gap) for place, gap in parted if gap > limit]
+    words = f"With drafts {len(plain) - len(parted)} of {len(plain)} greedy texts are the same as without"
+    words += f" (without drafts, asked twice: {len(plain) - len(own)})."
+    if not wide:
+        tie = f" Where they part the two best are within {limit:.3f}: a near tie." if parted else ""
+        return Finding("greedy text", "right", words + tie)
+    place, gap = max(wide, key=lambda each: each[1])
+    how = (
+        "one of them ends early"
+        if math.isinf(gap)
+        else f"the first choice leads by {gap:.2f}, and rounding moves {limit:.2f}"
+    )
+    return Finding(
+        "greedy text", "wrong", f"{words} At token {place + 1} {how}.",
+        "ggml-org/llama.cpp#25618, vllm-project/vllm#47087",
+        "the same run without CUDA graphs (--enforce-eager), then another drafting method",
+    )  # fmt: skip
+
+
+def _stream(subject: Subject, written: Sequence[Written]) -> Finding:
+    wrong, cut = [], ""
+    for prompt, complete in zip(PROMPTS, written, strict=True):
+        trace, fault = subject.streamed(prompt)
+        cut = fault or cut
+        wrong += [prompt] if trace.text != complete.text else []
+    if cut:
+        return Finding("stream", "wrong", cut, "", "a larger limit in the proxy before the server")
+    if not wrong:
+        return Finding("stream", "right", f"{len(written)} streamed texts are those that came in one answer.")
+    words = (
+        f"{len(wrong)} of {len(written)} streamed texts are not those that came in one answer, as after {wrong[0]!r}."
+    )
+    return Finding("stream", "wrong", words, "vllm-project/vllm#52469", "an answer without stream, until it is fixed")
+
+
+def _limits(subject: Subject, written: Sequence[Written]) -> Finding:
+    """max_tokens to the token, a stop string that is not written, and as many answers as n asks for."""
+    for one in written:
+        reason, count = one.raw.get("finish_reason"), one.count
+        if (reason == "length" and count != subject.tokens) or (count or 0) > subject.tokens:
+            return Finding(
+                "limits", "wrong", f"max_tokens {subject.tokens} gave {count} tokens and the reason {reason!r}."
+            )
+        if count is not None and one.tokens and len(one.tokens) != count:
+            return Finding("limits", "wrong", f"It counted {count} tokens, but wrote {len(one.tokens)}.")
+    text = written[0].text
+    stop = next((word for word in text.split()[2:] if len(word) > 1), None)
+    if stop and stop in (stopped := subject.write(PROMPTS[0], stop=[stop])).text:
+        return Finding("limits", "wrong", f"The stop string {stop!r} is in the text {stopped.text[-40:]!r}.")
+    body = {"model": subject.model, "prompt": PROMPTS[0], "max_tokens": 4, "n": 2, "temperature": 1.0}
+    if len(subject.client.post_json("/v1/completions", body).get("choices") or []) != 2:
+        return Finding("limits", "wrong", "n = 2 did not give two answers.")
+    return Finding("limits", "right", "max_tokens, a stop string and n = 2 are kept to.")
+
+
+def _logprobs(written: Sequence[Written]) -> Finding:
+    known = [p for one in written for p in one.logprobs]
+    if not known:
+        return Finding("log-probabilities", "unknown", "It gives no log-probabilities.")
+    if all(p == 0 for p in known):
+        words = "Every log-probability is 0, so they are not those of the model."
+        return Finding("log-probabilities", "wrong", words, "vllm-project/vllm#17876", "a newer version")
+    return Finding(
+        "log-probabilities", "right", f"{len(known)} log-probabilities, the mean {sum(known) / len(known):.2f}."
+    )
+
+
+def _characters(subject: Subject) -> Finding:
+    text = subject.write(MANY_BYTES).text
+    trace, fault = subject.streamed(MANY_BYTES)
+    if fault or "\ufffd" in trace.text.rstrip("\ufffd"):
+        return Finding("characters", "wrong", fault or "The stream divides characters and shows them as replacements.")
+    if trace.text != text:
+        return Finding("characters", "wrong", "Characters of several bytes differ in the stream.")
+    return Finding("characters", "right", "Characters of several bytes come whole.")
+
+
+def _json(subject: Subject) -> Finding:
+    import json
+
+    question = {"role": "user", "content": "Name a city and how many people live there, as JSON."}
+    form = {"type": "json_schema", "json_schema": {"name": "city", "strict": True, "schema": SCHEMA}}
+    body = {"model": subject.model, "messages": [question], "max_tokens": 200, "response_format": form}
+    bad = []
+    for seed in range(5):
+        answer = subject.client.post_json("/v1/chat/completions", body | {"temperature": 0.7, "seed": seed})
+        choice = mapping(answer["choices"][0])
+        try:
+            value = json.loads(mapping(choice.get("message")).get("content") or "")
+            fits = (
+                set(value) == {"city", "people"} and isinstance(value["people"], int) and isinstance(value["city"], str)
+            )
+        except (ValueError, TypeError):
+            fits = choice.get("finish_reason") == "length"  # cut, not wrong
+        bad += [] if fits else [seed]
+    if bad:
+        words = f"{len(bad)} of 5 answers with a JSON schema are not valid."
+        return Finding(
+            "JSON", "wrong", words, "vllm-project/vllm#44993", "a newer version, or no drafts for such requests"
+        )
+    return Finding("JSON", "right", "5 of 5 answers with a JSON schema are valid.")
+
+
+def _acceptance(subject: Subject) -> Finding:
+    """An acceptance of exactly nothing is a fault of the wiring; one that falls along the text, a sign of rot."""
+    rounds = [r for prompt in PROMPTS for r in subject.streamed(prompt, tokens=96)[0].rounds[1:]]
+    counted = [r for r in rounds if r.gamma is not None]
+    drafted = [r for r in counted if r.parents]
+    sizes = [len(r.emitted) for r in rounds]
+    if not drafted and (counted or max(sizes, default=1) == 1):
+        return Finding("acceptance", "unknown", "It drafts nothing, or does not say so: is drafting switched on?")
+    tau = sum(sizes) / len(sizes)
+    if drafted and sum(map(len, (r.emitted for r in drafted))) == len(drafted):
+        words = (
+            f"In {len(drafted)} rounds no draft was accepted. A length of exactly 1.00 means a drafter wired wrongly."
+        )
+        return Finding("acceptance", "wrong", words, "sgl-project/sglang pull request 21272", WIRING)
+    if not drafted:
+        return Finding("acceptance", "right", f"τ is {tau:.2f}; it does not say how many drafts were rejected.")
+    halves = [drafted[: len(drafted) // 2], drafted[len(drafted) // 2 :]]
+    shares = [wilson(sum(t.status == "accepted" for r in half for t in r.tokens),
+                     sum(t.status in TESTED for r in half for t in r.tokens)) for half in halves]  # fmt: skip
+    return Finding(
+        "acceptance", "right", f"τ is {tau:.2f}, α {shares[0].value:.2f} and {shares[1].value:.2f} in the halves."
+    )
+
+
+def _distribution(ones: Sequence[Written], others: Sequence[Written]) -> Finding:
+    """The first and the second token: the prompt's pass gives the first one, a round with drafts the second."""
+    words, worst = [], 1.0
+    for place, name in enumerate(("first", "second")):
+        rows = [[one.tokens[place] for one in side if len(one.tokens) > place] for side in (ones, others)]
+        statistic, freedom, p = chi_squared(*rows)
+        worst = min(worst, p)
+        words.append(f"{name} token: chi-squared {statistic:.1f} at {freedom} degrees of freedom, p = {p:.2g}")
+    sentence = f"{len(ones)} draws a side, {'; '.join(words)}."
+    if worst < FALSE_ALARM:
+        return Finding("distribution", "wrong", sentence, "vllm-project/vllm#47087",
+                       "temperature 0, another drafting method, or a lossless acceptance rule")  # fmt: skip
+    return Finding("distribution", "right", sentence)
+
+
+def chi_squared(ones: Sequence[str], others: Sequence[str]) -> tuple[float, int, float]:
+    """Pearson's statistic of two rows of words, degrees of freedom and p-value (Wilson and Hilferty 1931). Words seen
+    fewer than ten times are one class."""
+    seen = Counter(ones) + Counter(others)
+    sides = [Counter(word if seen[word] >= 10 else "" for word in row) for row in (ones, others)]
+    sizes, statistic = [len(ones), len(others)], 0.0
+    classes = sides[0].keys() | sides[1].keys()
+    for word in classes:
+        both = sides[0][word] + sides[1][word]
+        for side, size in zip(sides, sizes, strict=True):
+            expected = both * size / sum(sizes)
+            statistic += (side[word] - expected) ** 2 / expected
+    freedom = len(classes) - 1
+    if freedom < 1:
+        return 0.0, 0, 1.0
+    spread = 2 / (9 * freedom)
+    normal = ((statistic / freedom) ** (1 / 3) - 1 + spread) / math.sqrt(spread)
+    return statistic, freedom, math.erfc(normal / math.sqrt(2)) / 2

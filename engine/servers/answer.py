@@ -1,0 +1,157 @@
+"""Collects a streamed answer of an OpenAI-compatible server as the pieces in which it came.
+
+An adapter gives the request what its engine needs to tell more, and reads what only its engine says.
+"""
+
+import math
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from engine.servers.client import Client
+
+ENDS = {"stop": "eos", "length": "length", "tool_calls": "eos"}  # finish_reason → the reason of a trace
+
+
+@dataclass(frozen=True)
+class Request:
+    """``chat``: as the user's message of a chat; otherwise the text is continued. ``logprobs``: ask for p."""
+
+    model: str
+    prompt: str
+    max_tokens: int = 128
+    temperature: float = 0.0
+    seed: int = 0
+    chat: bool = True
+    logprobs: bool = False
+
+    @property
+    def path(self) -> str:
+        return "/v1/chat/completions" if self.chat else "/v1/completions"
+
+    def body(self, **more) -> dict:
+        """The request as OpenAI's API has it, with the fields that an adapter adds."""
+        words = {"messages": [{"role": "user", "content": self.prompt}]} if self.chat else {"prompt": self.prompt}
+        extra = ({"logprobs": True, "top_logprobs": 0} if self.chat else {"logprobs": 0}) if self.logprobs else {}
+        settings = {"max_tokens": self.max_tokens, "temperature": self.temperature, "seed": self.seed}
+        stream = {"stream": True, "stream_options": {"include_usage": True}}
+        return {"model": self.model} | words | settings | extra | stream | more
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """The content of one event, ``at`` seconds after the request. ``ids``, ``texts`` and ``ps`` are by token, and empty
+    where they were not told. ``size``: its tokens. ``drafted`` and ``accepted``: the server's counts up to here."""
+
+    at: float
+    text: str
+    size: int
+    ids: tuple[int, ...] = ()
+    texts: tuple[str, ...] = ()
+    ps: tuple[float, ...] = ()
+    drafted: int | None = None
+    accepted: int | None = None
+
+
+@dataclass
+class Answer:
+    """``steps``: (accepted, drafted) of each round with drafts, in order; None where the server does not list them.
+    ``counters``: totals that the server reported: rounds, drafted, accepted. ``fault``: why it ended early."""
+
+    pieces: list[Piece] = field(default_factory=list)
+    prompt_ids: list[int] = field(default_factory=list)
+    prompt_size: int | None = None
+    size: int | None = None
+    reason: str = ""
+    steps: list[tuple[int, int]] | None = None
+    counters: dict[str, int] = field(default_factory=dict)
+    flags: dict[str, str] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+    fault: str = ""
+
+    def add(self, at: float, event: dict, **counts: int | None) -> None:
+        """Takes one event of the stream; anything of another form is passed over."""
+        self._usage(event)
+        choice = _first(event.get("choices"))
+        self.prompt_ids = self.prompt_ids or _ids(event.get("prompt_token_ids")) or _ids(choice.get("prompt_token_ids"))
+        self.reason = ENDS.get(_word(choice.get("finish_reason")), "") or self.reason
+        text, (texts, ps), ids = _text(choice), _logprobs(choice.get("logprobs")), tuple(_ids(choice.get("token_ids")))
+        size = len(ids) or len(texts) or self._counted(event) or bool(text)
+        if size:
+            fits = len(texts) == size and "".join(texts) == text
+            self.pieces.append(
+                Piece(at, text, size, ids, texts if fits else (), ps if len(ps) == size else (), **counts)
+            )
+
+    def _usage(self, event: dict) -> None:
+        usage = mapping(event.get("usage"))
+        self.prompt_size = as_count(usage.get("prompt_tokens")) or self.prompt_size
+        if not event.get("choices"):
+            self.size = as_count(usage.get("completion_tokens")) or self.size
+
+    def _counted(self, event: dict) -> int:
+        """The tokens of a piece where each event says how many there have been so far."""
+        count = as_count(mapping(event.get("usage")).get("completion_tokens"))
+        return max(0, count - sum(piece.size for piece in self.pieces)) if count is not None else 0
+
+
+class Adapter(Protocol):
+    """The part of a recording that one engine does in its own way."""
+
+    name: str
+    can_split: bool  # whether it has /detokenize
+
+    def recognise(self, client: Client) -> dict[str, str] | None:
+        """Its settings, at least a version; None for the server of another engine."""
+
+    def fields(self) -> dict:
+        """What a request asks beyond OpenAI's API."""
+
+    def read(self, answer: Answer, at: float, event: dict) -> None:
+        """Takes an event of the stream."""
+
+
+def mapping(value: Any) -> dict:
+    return value if isinstance(value, dict) else {}
+
+
+def as_count(value: Any) -> int | None:
+    """A count; None for anything else."""
+    is_number = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    return int(value) if is_number and 0 <= value < 2**53 and value == int(value) else None
+
+
+def _first(choices: Any) -> dict:
+    return mapping(choices[0]) if isinstance(choices, list) and choices else {}
+
+
+def _word(value: Any) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def _ids(value: Any) -> list[int]:
+    ids = [as_count(each) for each in value] if isinstance(value, list) else []
+    return [] if None in ids else ids
+
+
+def _text(choice: dict) -> str:
+    """A piece's text, of a continuation or a chat; what a model thinks before its answer counts, too."""
+    delta = mapping(choice.get("delta"))
+    return next(filter(None, map(_word, (choice.get("text"), *(delta.get(k) for k in _WORDS)))), "")
+
+
+_WORDS = ("content", "reasoning_content", "reasoning")
+
+
+def _logprobs(value: Any) -> tuple[tuple[str, ...], tuple[float, ...]]:
+    """Texts and probabilities by token, in either form of OpenAI's API."""
+    numbers = mapping(value)
+    rows = numbers.get("content")
+    if not isinstance(rows, list):
+        pairs = (numbers.get("tokens"), numbers.get("token_logprobs"))
+        rows = [
+            {"token": t, "logprob": p} for t, p in zip(*(x if isinstance(x, list) else [] for x in pairs), strict=False)
+        ]
+    rows = [mapping(row) for row in rows]
+    known = all(isinstance(row.get("logprob"), int | float) and row["logprob"] <= 1e-3 for row in rows)
+    ps = tuple(min(1.0, math.exp(row["logprob"])) for row in rows) if known else ()
+    return tuple(_word(row.get("token")) for row in rows), ps

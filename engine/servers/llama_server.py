@@ -1,0 +1,26 @@
+"""Reads llama.cpp's llama-server, from its source of August 2026; not watched on a running one.
+
+``timings_per_token`` gives each event ``timings`` with draft_n and draft_n_accepted, counted up to here. Both grow
+before the first token of a round is sent, and each event is one token, so that the events of a round are known.
+"""
+
+from engine.servers.answer import Answer, as_count, mapping
+from engine.servers.client import Client
+
+
+class LlamaServer:
+    name, can_split = "llama-server", False
+
+    def recognise(self, client: Client) -> dict[str, str] | None:
+        about = mapping(client.get_json("/props"))
+        return {"version": str(about.get("build_info", ""))[:60]} if "default_generation_settings" in about else None
+
+    def fields(self) -> dict:
+        return {"timings_per_token": True}
+
+    def read(self, answer: Answer, at: float, event: dict) -> None:
+        timings = mapping(event.get("timings"))
+        drafted, accepted = as_count(timings.get("draft_n")), as_count(timings.get("draft_n_accepted"))
+        answer.add(at, event, drafted=drafted or 0, accepted=accepted or 0)
+        if timings:  # without drafts so far the two are left out
+            answer.counters = {"drafted": drafted or 0, "accepted": accepted or 0}

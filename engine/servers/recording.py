@@ -1,0 +1,131 @@
+"""Records an answer of a server as a trace. What the server does not tell stays unknown in it."""
+
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC, datetime
+
+from engine.errors import EngineError
+from engine.servers.answer import Adapter, Answer, Piece, Request, mapping
+from engine.servers.chunks import Chunks
+from engine.servers.client import Client, Missing
+from engine.servers.llama_server import LlamaServer
+from engine.servers.rounds import ServedRound, rounds_of
+from engine.servers.sglang import Sglang
+from engine.servers.tensorrt_llm import TensorRtLlm
+from engine.servers.vllm import Vllm
+from engine.trace.events import PromptToken, Round, RunFinished, RunStarted, Server, Token
+from engine.trace.trace import Trace
+
+ENGINES: tuple[Callable[[], Adapter], ...] = (Vllm, Sglang, LlamaServer, TensorRtLlm)
+
+
+def recognise(client: Client) -> tuple[Adapter, dict[str, str]]:
+    """The adapter of the engine that answers there, and its settings as far as it tells them. Raises Unavailable where
+    nothing answers."""
+    for make in ENGINES:
+        adapter = make()
+        try:
+            settings = adapter.recognise(client)
+        except Missing:
+            continue
+        if settings is not None:
+            return adapter, settings
+    return Chunks(), {}
+
+
+def record(client: Client, adapter: Adapter, settings: dict[str, str], request: Request) -> tuple[Trace, str]:
+    """One answer as a trace, and why it broke off in the middle, or "". Raises Unavailable where nothing came."""
+    answer, at = Answer(), datetime.now(UTC).isoformat(timespec="seconds")
+    if before := getattr(adapter, "before", None):
+        before(client)
+    start = time.perf_counter()
+    try:
+        for seconds, event in client.stream(request.path, request.body(**adapter.fields())):
+            adapter.read(answer, seconds, event)
+    except EngineError as error:
+        if not answer.pieces:
+            raise
+        answer.fault = str(error)
+    seconds = time.perf_counter() - start
+    if not answer.fault and (after := getattr(adapter, "after", None)):
+        after(client, answer)
+    if adapter.can_split and not answer.fault:
+        answer.pieces = [_split(client, request.model, piece) for piece in answer.pieces]
+    return _trace(adapter, settings, request, answer, at, seconds), answer.fault
+
+
+def _split(client: Client, model: str, piece: Piece) -> Piece:
+    """The piece with the text of each token, where the server can say it."""
+    if piece.texts or len(piece.ids) < 2:
+        return piece
+    texts = []
+    for id in piece.ids:
+        try:
+            details = mapping(client.post_json("/detokenize", {"model": model, "tokens": [id]}))
+        except EngineError:
+            return piece
+        texts.append(str(details.get("prompt", details.get("text", ""))))
+    return replace(piece, texts=tuple(texts)) if "".join(texts) == piece.text else piece
+
+
+def _trace(adapter: Adapter, settings: dict, request: Request, answer: Answer, at: str, seconds: float) -> Trace:
+    served = rounds_of(answer)
+    rounds, context = [], answer.prompt_size or len(answer.prompt_ids) or None
+    position = 0
+    for index, one in enumerate(served):
+        rounds.append(_round(index, one, position, context and context + position))
+        position += len(one.tokens)
+    _check_counts(answer, rounds, position)
+    flags = {name: value for name, value in (settings | answer.flags).items() if name != "version" and value}
+    has_counts = all(one.is_told for one in served)
+    version = settings.get("version", "")
+    server = Server(
+        adapter.name if not isinstance(adapter, Chunks) else "server", version, request.model, adapter.name, flags,
+        has_counts, tuple(answer.notes), answer.counters,
+    )  # fmt: skip
+    config = {
+        "prompt": request.prompt, "method": "server", "sampling": {"temperature": request.temperature},
+        "max_new_tokens": request.max_tokens, "seed": request.seed, "chat": request.chat,
+    }  # fmt: skip
+    prompt = tuple(PromptToken(id, "") for id in answer.prompt_ids)
+    started = RunStarted(config, prompt, request.model, "", {}, "", "", {}, at=at, server=server)
+    finished = None
+    if not answer.fault:
+        first, last = answer.pieces[0].at if rounds else seconds, rounds[-1].end if rounds else seconds
+        text = "".join(piece.text for piece in answer.pieces)
+        finished = RunFinished(answer.reason or "length", text, first, first, last - first, seconds)
+    return Trace(started, tuple(rounds), finished)
+
+
+def _round(index: int, one: ServedRound, position: int, context: int | None) -> Round:
+    """The statuses of a round, from how many drafts were accepted. Which words were rejected no server tells."""
+    size = len(one.tokens)
+    accepted, drafted = one.step or ((0, 0) if one.is_told else (size - 1, size - 1))
+    used = min(accepted, size)
+    has_closing = size > used
+    closing = "plain" if not drafted else "bonus" if accepted == drafted else "resampled"
+    if not one.is_told and index > 0:
+        closing = "closing"
+    rejected = drafted - used
+    statuses = ["accepted"] * used + (["rejected"] if rejected and has_closing else [])
+    statuses += ["discarded"] * (drafted - len(statuses)) + [closing] * has_closing
+    words, tokens, place = iter(one.tokens), [], position
+    for i, status in enumerate(statuses):
+        is_unknown = status in ("rejected", "discarded")
+        word = None if is_unknown else next(words)
+        text = word.text if word else ""
+        label = None if text or (word and word.id is not None) else "?" if is_unknown else "…"
+        at, depth = position + i if i < drafted else place, i + 1 if i < drafted else used + 1
+        tokens.append(Token(word.id if word else None, text, status, at, depth, label, p=word.p if word else None))
+        place += not is_unknown
+    gamma = drafted if one.is_told else None
+    return Round(index, gamma, tuple(tokens), tuple(range(drafted)), None, context, None, one.start, one.end)
+
+
+def _check_counts(answer: Answer, rounds: list[Round], size: int) -> None:
+    """Notes where the server's own totals and its stream disagree."""
+    if answer.size is not None and answer.size != size:
+        answer.notes.append(f"The server counted {answer.size} tokens, but its stream showed {size}.")
+    if all(piece.size == 1 for piece in answer.pieces) and not answer.counters:
+        answer.notes.append("Each piece of the stream was one token, so rounds cannot be told apart.")

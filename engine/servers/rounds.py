@@ -1,0 +1,158 @@
+"""Finds the rounds in the pieces of a streamed answer.
+
+A piece is one round where the reader kept up; a slow reader gets several in one piece. Where the server lists how many
+drafts each round accepted, the rounds are known all the same.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import accumulate
+
+from engine.servers.answer import Answer, Piece
+
+Step = tuple[int, int]  # accepted, drafted
+
+
+@dataclass(frozen=True, slots=True)
+class ServedToken:
+    text: str
+    id: int | None = None
+    p: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ServedRound:
+    """Tokens that one pass of the target gave. ``step``: None of a round that did not draft; ``is_told``: False where
+    the server does not say whether it did."""
+
+    tokens: tuple[ServedToken, ...]
+    start: float
+    end: float
+    step: Step | None = None
+    is_told: bool = True
+
+
+def rounds_of(answer: Answer) -> list[ServedRound]:
+    """The rounds, the prompt's own pass first. Adds a note to the answer for each thing that it inferred."""
+    pieces = answer.pieces
+    if not pieces or any(piece.drafted for piece in pieces):
+        return list(_counted(pieces))
+    steps = answer.steps if answer.steps is not None else _uniform(answer)
+    shares = None if steps is None else _align(answer, steps)
+    if shares is None and answer.counters:
+        answer.notes.append("The server’s counts do not say which round drafted what, so the stream alone is shown.")
+    if shares is None:
+        first, *others = (piece.size for piece in pieces)
+        sizes = [[1, first - 1] if first > 1 else [1], *([size] for size in others)]
+        return [each for piece in zip(*_timed(pieces), sizes, strict=True) for each in _divided(*piece)]
+    rounds = [[step[0] + 1 if step else 1 for step in share] for share in shares]
+    merged = sum(len(share) > 1 + (i == 0) for i, share in enumerate(shares))
+    if merged:
+        answer.notes.append(
+            f"{merged} pieces of the stream held several rounds; each of those has an equal part of the time."
+        )
+    return [each for piece in zip(*_timed(pieces), rounds, shares, strict=True) for each in _divided(*piece)]
+
+
+def _timed(pieces: list[Piece]) -> tuple[list[Piece], list[float]]:
+    """The pieces, and when the time of each began; that of the first one belongs to the prompt."""
+    return pieces, [pieces[0].at, *(piece.at for piece in pieces[:-1])]
+
+
+def _divided(
+    piece: Piece, start: float, sizes: list[int], share: list[Step | None] | None = None
+) -> Iterator[ServedRound]:
+    """The rounds of one piece. They share its time equally; the last one may have been cut short."""
+    tokens, part = _tokens(piece), (piece.at - start) / len(sizes)
+    ends = list(accumulate(sizes))
+    for i, (size, end) in enumerate(zip(sizes, ends, strict=True)):
+        times = (start + i * part, piece.at if i == len(sizes) - 1 else start + (i + 1) * part)
+        yield ServedRound(tokens[end - size : end], *times, share[i] if share else None, share is not None)
+
+
+def _tokens(piece: Piece) -> tuple[ServedToken, ...]:
+    """A piece's tokens. Where it does not say which has which text, the last one has all of it."""
+    texts = piece.texts or ("",) * (piece.size - 1) + (piece.text,)
+    ids, ps = piece.ids or (None,) * piece.size, piece.ps or (None,) * piece.size
+    return tuple(ServedToken(*row) for row in zip(texts, ids, ps, strict=True))
+
+
+def _counted(pieces: list[Piece]) -> Iterator[ServedRound]:
+    """Rounds of a server that counts drafts up with each piece: a round begins where the count grows."""
+    drafted, accepted, at = 0, 0, 0
+    start = pieces[0].at if pieces else 0.0
+    while at < len(pieces):
+        piece, end = pieces[at], at + 1
+        step = None
+        if (piece.drafted or 0) > drafted:
+            step = (max(0, (piece.accepted or 0) - accepted), piece.drafted - drafted)
+            while end < len(pieces) and end - at <= step[0] and pieces[end].drafted == piece.drafted:
+                end += 1
+            drafted, accepted = piece.drafted, piece.accepted or 0
+        tokens = tuple(token for each in pieces[at:end] for token in _tokens(each))
+        yield ServedRound(tokens, start, pieces[end - 1].at, step)
+        start, at = pieces[end - 1].at, end
+
+
+def _uniform(answer: Answer) -> list[Step] | None:
+    """The steps of a server that gives totals only, where they leave no choice: as many rounds as pieces, all with the
+    same number of drafts, and accepted as many as the pieces show."""
+    counts, sizes = answer.counters, [piece.size for piece in answer.pieces]
+    if not counts:
+        return None
+    if not counts["drafted"]:
+        return []
+    sizes = [size for size in (sizes[0] - 1, *sizes[1:]) if size]
+    rounds = counts.get("rounds", len(sizes))
+    if not rounds or rounds != len(sizes) or counts["drafted"] % rounds:
+        return None
+    gamma, accepted = counts["drafted"] // rounds, [size - 1 for size in sizes]
+    accepted[-1] += counts["accepted"] - sum(accepted)  # the last round may have been cut short
+    is_possible = all(0 <= a <= gamma for a in accepted) and accepted[-1] >= sizes[-1] - 1
+    return [(a, gamma) for a in accepted] if is_possible else None
+
+
+def _align(answer: Answer, steps: list[Step]) -> list[list[Step | None]] | None:
+    """For each piece its rounds: steps in order, and None for a token of a round that did not draft. None where they do
+    not fit. Where a piece of one token may be either, the steps are placed as early as they can be."""
+    sizes, ends = [piece.size for piece in answer.pieces], [0, *accumulate(a + 1 for a, _ in steps)]
+    reached = _reached(sizes, ends, may_be_plain=False) or _reached(sizes, ends, may_be_plain=True)
+    if not reached:
+        return None
+    late, early = (_path(reached, len(steps), side) for side in (0, 1))
+    unsure = sum(one != other for one, other in zip(late, early, strict=True))
+    if unsure:
+        answer.notes.append(
+            f"{unsure} one-token rounds may have drafted or not; the server does not say which ones did."
+        )
+    shares: list[list[Step | None]] = []
+    for i, (size, start, end) in enumerate(zip(sizes, [0, *early], early, strict=False)):
+        plain = max(0, size - (i == 0) - (ends[end] - ends[start]))
+        shares.append([None] * (i == 0) + steps[start:end] + [None] * plain)
+    return shares
+
+
+def _reached(sizes: list[int], ends: list[int], may_be_plain: bool) -> list[dict[int, tuple[int, int]]]:
+    """For each piece: how many steps may have been used after it → the fewest and the most before it. Empty where the
+    steps do not come out. The first token is the prompt's, and the last step may have been cut short."""
+    options, before = [], {0: (0, 0)}
+    for i, size in enumerate(sizes):
+        room, after, is_last = size - (i == 0), {}, i == len(sizes) - 1
+        for j in sorted(before):
+            for k in range(j, len(ends)):
+                used, is_cut = ends[k] - ends[j], is_last and k == len(ends) - 1 > j and ends[k - 1] - ends[j] < room
+                if used > room and not is_cut:
+                    break
+                if used >= room or may_be_plain:
+                    after[k] = (after.get(k, (j, j))[0], j)
+        options.append(after)
+        before = after
+    return options if len(ends) - 1 in before else []
+
+
+def _path(reached: list[dict[int, tuple[int, int]]], end: int, side: int) -> list[int]:
+    """Steps used after each piece, from the last one back; ``side`` 1 uses them as early as possible, 0 as late."""
+    used = [end]
+    for after in reversed(reached[1:]):
+        used.append(after[used[-1]][side])
+    return used[::-1]

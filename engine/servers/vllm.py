@@ -1,0 +1,68 @@
+"""Reads vLLM's server. Watched on version 0.32.0.
+
+``return_token_ids`` gives each event its token ids, and one event is one round unless the reader was slow: then vLLM
+merges several. ``--per-request-spec-decode-metrics detailed`` (vLLM pull request 48915) ends the stream with
+``metrics.speculative_decoding``: per_step_accepted and per_step_drafted by round, num_spec_steps,
+num_accepted_draft_tokens and num_draft_tokens; ``summary`` leaves out the lists. Without either, the counters of
+/metrics before and after are used, which count every user of the server.
+"""
+
+from engine.errors import EngineError
+from engine.servers.answer import Answer, as_count, mapping
+from engine.servers.client import Client
+from engine.trace.log_reader import read_metrics
+
+FLAG = "--per-request-spec-decode-metrics detailed"
+
+
+class Vllm:
+    name, can_split = "vLLM", True
+
+    def __init__(self):
+        self._before: dict[str, int] | None = None
+
+    def recognise(self, client: Client) -> dict[str, str] | None:
+        models = mapping(client.get_json("/v1/models")).get("data")
+        if not any(mapping(model).get("owned_by") == "vllm" for model in (models if isinstance(models, list) else [])):
+            return None
+        return {"version": str(mapping(client.get_json("/version")).get("version", ""))[:40]}
+
+    def fields(self) -> dict:
+        return {"return_token_ids": True}
+
+    def before(self, client: Client) -> None:
+        self._before = _counters(client)
+
+    def after(self, client: Client, answer: Answer) -> None:
+        """Adds the whole server's numbers where the request has none of its own."""
+        if answer.counters:
+            return
+        now = _counters(client)
+        if now and self._before is not None:
+            answer.counters = {name: now[name] - self._before.get(name, 0) for name in now}
+            if any(answer.counters.values()):
+                answer.notes.append(
+                    f"The counts are of all users, from /metrics; start vLLM with {FLAG} for this one’s."
+                )
+
+    def read(self, answer: Answer, at: float, event: dict) -> None:
+        answer.add(at, event)
+        details = mapping(mapping(event.get("metrics")).get("speculative_decoding"))
+        names = {"rounds": "num_spec_steps", "drafted": "num_draft_tokens", "accepted": "num_accepted_draft_tokens"}
+        counts = {ours: as_count(details.get(theirs)) for ours, theirs in names.items()}
+        if details and None not in counts.values():
+            answer.counters = counts
+            answer.flags["num_speculative_tokens"] = str(as_count(details.get("num_spec_tokens")) or "")
+            lists = [details.get("per_step_accepted"), details.get("per_step_drafted")]
+            if all(isinstance(each, list) for each in lists) and len(lists[0]) == len(lists[1]):
+                pairs = [(as_count(a), as_count(d)) for a, d in zip(*lists, strict=True)]
+                answer.steps = pairs if all(None not in pair and pair[0] <= pair[1] for pair in pairs) else None
+
+
+def _counters(client: Client) -> dict[str, int] | None:
+    """None where /metrics cannot be read; zeros where the server does not draft."""
+    try:
+        text = client.get("/metrics")
+    except EngineError:
+        return None
+    return read_metrics(text) or (dict.fromkeys(("rounds", "drafted", "accepted"), 0) if "vllm:" in text else None)

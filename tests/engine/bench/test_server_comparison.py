@@ -1,0 +1,73 @@
+"""Two stand-in servers of known speeds: the speedup comes back, the texts are compared, and the verdict follows."""
+
+import time
+from contextlib import contextmanager
+
+import pytest
+from stand_in_server import DONE, event, serving
+
+from engine.bench.prompts import Prompt
+from engine.bench.server_comparison import Arm, compare, verdict
+from engine.errors import Unavailable
+from engine.servers.answer import Request
+from engine.servers.client import Client
+
+pytestmark = pytest.mark.timing
+PROMPTS = [Prompt(f"prompt {i}", "code" if i % 2 else "chat") for i in range(4)]
+
+
+def paced(size: int, pause: float, text: str = "abcdefghijklmnopqrstuvwxyz"):
+    """``size`` tokens a piece, a piece every ``pause`` seconds; of γ = 3 with size − 1 accepted, or without drafts."""
+
+    def answer(_):
+        pieces = [text[:1], *(text[i : i + size] for i in range(1, 25, size))]
+        for piece in pieces:
+            time.sleep(pause)
+            yield event(choices=[{"delta": {"content": piece}, "token_ids": [ord(c) for c in piece]}])
+        if size > 1:
+            told = {"num_spec_steps": len(pieces) - 1, "num_draft_tokens": 3 * (len(pieces) - 1),
+                    "num_accepted_draft_tokens": 24 - len(pieces) + 1, "num_spec_tokens": 3,
+                    "per_step_accepted": [len(piece) - 1 for piece in pieces[1:]],
+                    "per_step_drafted": [3] * (len(pieces) - 1)}  # fmt: skip
+            yield event(choices=[], metrics={"speculative_decoding": told})
+        yield DONE
+
+    return {
+        "/v1/models": '{"data": [{"owned_by": "vllm"}]}', "/version": '{"version": "0.32.0"}', "/metrics": "vllm:x 1\n",
+        "/v1/chat/completions": answer, "/detokenize": lambda asked: f'{{"prompt": "{chr(asked["tokens"][0])}"}}',
+    }  # fmt: skip
+
+
+@contextmanager
+def measured(on, off, users=(1,), repeats=2):
+    with serving(on) as one, serving(off) as other:
+        arms = {side: Arm(Client(address), Request("m", "")) for side, address in (("on", one), ("off", other))}
+        yield list(compare(arms, PROMPTS, users, repeats, lambda fraction, message: None))
+
+
+def test_the_speedup_of_known_servers_comes_back():
+    with measured(paced(3, 0.012), paced(1, 0.008)) as (load,):
+        speedup = load.speedup()
+        assert 1.6 < speedup.value < 2.4 and speedup.low < speedup.value < speedup.high
+        assert load.tau() == 3 and load.acceptance() == 2 / 3 and load.tau("code") == 3
+        assert load.by_place() == {1: (32, 32), 2: (32, 32), 3: (0, 32)} and load.differing() == []
+        assert verdict([load]).startswith("Drafting pays")
+
+
+def test_drafting_that_is_slower_says_so_and_texts_that_differ_are_named():
+    with measured(paced(2, 0.03, "abcdXfghijklmnopqrstuvwxyz"), paced(1, 0.004), repeats=1) as (load,):
+        assert load.speedup().high < 1 and "slower" in verdict([load]) and "smaller γ" in verdict([load])
+        assert load.differing() == [("chat", 4), ("code", 4), ("chat", 4), ("code", 4)]
+
+
+def test_several_users_are_measured_together():
+    with measured(paced(3, 0.03), paced(1, 0.03), users=(1, 4), repeats=1) as loads:
+        assert [load.users for load in loads] == [1, 4] and loads[1].speed("off") > 1.5 * loads[0].speed("off")
+        assert loads[1].speedup().value > 1.2
+
+
+def test_half_an_answer_is_no_measurement():
+    cut = paced(3, 0.001)
+    cut["/v1/chat/completions"] = b"".join([event(choices=[{"delta": {"content": "a"}}])])
+    with pytest.raises(Unavailable, match="cut before the end"), measured(cut, paced(1, 0.001)):
+        pass

@@ -1,0 +1,78 @@
+"""`python -m engine server` as people use it, against stand-in servers."""
+
+import json
+
+import pytest
+from stand_in_server import DONE, event, serving, vllm
+from typer.testing import CliRunner
+
+from engine.cli.main import app
+from engine.trace.trace import load
+
+
+@pytest.fixture(autouse=True)
+def wide(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "200")
+
+
+def call(*args):
+    return CliRunner().invoke(app, ["server", *map(str, args)])
+
+
+def test_record_keeps_a_trace_that_replay_shows(tmp_path):
+    file = tmp_path / "run.json"
+    with serving(vllm()) as address:
+        result = call("record", address, "--model", "m", "--prompt", "Count.", "--out", file)
+    assert result.exit_code == 0, result.stderr
+    assert "vLLM 0.32.0" in result.stdout and "17 rounds, 51 drafted, 22 accepted" in result.stdout
+    assert "22 of 35 tested drafts" in result.stdout and result.stdout.count("γ=3") == 17
+    again = CliRunner().invoke(app, ["replay", str(file)])
+    assert again.exit_code == 0 and again.stdout == result.stdout
+
+
+def test_record_of_several_prompts_prints_the_totals(tmp_path):
+    rows = tmp_path / "prompts.jsonl"
+    rows.write_text("\n".join(json.dumps({"prompt": p, "category": "chat"}) for p in ("Count.", "Count on.")))
+    with serving(vllm()) as address:
+        result = call("record", address, "--model", "m", "--prompts", rows, "--out", tmp_path / "run.json")
+    assert result.exit_code == 0 and "78 in 34 passes" in result.stdout and "2.294" in result.stdout
+    assert [len(load(tmp_path / f"run-{n}.json").rounds) for n in (1, 2)] == [18, 18]
+
+
+def test_record_keeps_what_came_before_a_fault_and_exits_with_1(tmp_path):
+    answers = {"/v1/completions": event(choices=[{"text": "a"}])}
+    with serving(answers) as address:
+        result = call("record", address, "--raw", "--model", "m", "--prompt", "x", "--out", tmp_path / "run.json")
+    assert result.exit_code == 1 and "cut before the end" in result.stderr and "run.json" in result.stderr
+    assert load(tmp_path / "run.json").text == "a"
+
+
+def test_the_key_comes_from_the_environment_and_goes_into_no_file(tmp_path, monkeypatch):
+    monkeypatch.setenv("SPECLENS_SERVER_KEY", "sk-very-secret")
+    body = event(choices=[{"text": "a"}]) + DONE
+    with serving({"/v1/completions": body}) as address:
+        result = call("record", address, "--raw", "--model", "m", "--prompt", "x", "--out", tmp_path / "run.json")
+    assert result.exit_code == 0
+    text = (tmp_path / "run.json").read_text()
+    assert "sk-very-secret" not in text + result.output and "127.0.0.1" not in text
+
+
+def test_check_names_an_address_where_nobody_answers():
+    with serving(vllm()) as address:
+        result = call("check", address, "http://127.0.0.1:9", "--model", "m")
+    assert result.exit_code == 1 and "No server answers at http://127.0.0.1:9" in result.stderr and not result.stdout
+
+
+def test_explain_prints_the_parts_and_refuses_what_is_no_point():
+    result = call("explain", "0:26.5", "1:17.7:1.747", "7:12.2:3.107")
+    assert result.exit_code == 0 and "fixed cost of drafting: 35.0 ms" in result.stdout
+    assert "γ = 7: 3.11 tokens a round, 12.2 tokens/s" in result.stdout and "No draft length pays" in result.stdout
+    for wrong in ("x", "1.5:3:2", "1:2:3:4", "7:12:9"):
+        refused = call("explain", "0:26.5", wrong)
+        assert refused.exit_code == 1 and "GAMMA:TOKENS_PER_SECOND:LENGTH" in refused.stderr, wrong
+
+
+@pytest.mark.parametrize("given", [(), ("--prompt", "a", "--prompts", "b.jsonl")])
+def test_record_wants_one_kind_of_prompt(given, tmp_path):
+    result = call("record", "http://127.0.0.1:9", "--model", "m", "--out", tmp_path / "run.json", *given)
+    assert result.exit_code == 1 and "either --prompt or --prompts" in result.stderr

@@ -1,0 +1,133 @@
+"""A right server passes, and each planted fault is found by the check that is meant for it."""
+
+import json
+import math
+import random
+import re
+from contextlib import ExitStack
+
+import pytest
+from stand_in_server import DONE, event, serving
+
+from engine.exactness.server_check import Subject, check, chi_squared
+from engine.servers.client import Client
+from lessons.check_server import chi_squared as chi_squared_of_the_lesson
+
+WORDS = [" so", " the", " old", " 日本", " town", " woke", " and", " sang", " all", " day"]
+LAW = {" upon": 0.5, " a": 0.3, " the": 0.2}
+
+
+def fake(fault: str = "", law=LAW, accepted=(2, 1, 3)):
+    """The answers of a small vLLM: greedy it writes WORDS after each prompt, sampled it draws from ``law``."""
+
+    def words_of(asked):
+        count = asked["max_tokens"]
+        if asked["temperature"]:
+            return random.Random(asked["seed"]).choices(list(law), list(law.values()), k=count)
+        words = [WORDS[i % 10] for i in range(count)]
+        if fault == "swapped" and count > 6:
+            words[4], words[5] = words[5], words[4]
+        if asked.get("stop") and fault != "stop":
+            text = "".join(words)
+            cut = text.index(asked["stop"][0])
+            words = [word for i, word in enumerate(words) if len("".join(words[: i + 1])) <= cut]
+        return words
+
+    def streamed(words):
+        place, rows = 1, [words[:1]]
+        for a in accepted * 100:
+            rows.append(words[place : place + a + 1])
+            place += a + 1
+            if place >= len(words):
+                break
+        steps = [min(a, len(row) - 1) for a, row in zip(accepted * 100, rows[1:], strict=False)]
+        shown = [row for i, row in enumerate(rows) if fault != "dropped" or i != 2]
+        if fault == "cut":
+            shown = shown[:3]
+        yield from (event(choices=[{"text": "".join(row), "token_ids": list(range(len(row)))}]) for row in shown)
+        told = {"num_spec_steps": len(steps), "num_draft_tokens": 4 * len(steps), "num_spec_tokens": 4,
+                "num_accepted_draft_tokens": sum(steps),
+                "per_step_accepted": steps, "per_step_drafted": [4] * len(steps)}  # fmt: skip
+        yield event(choices=[], metrics={"speculative_decoding": told}, usage={"completion_tokens": len(words)})
+        if fault != "cut":
+            yield DONE
+
+    def completions(asked):
+        if asked.get("n") == 2:
+            return json.dumps({"choices": [{"text": "a"}] * (1 if fault == "n" else 2)})
+        words = words_of(asked)
+        if asked.get("stream"):
+            return streamed(words)
+        p = 0.0 if fault == "zeros" else -0.2
+        tops = [{word: p, "other": p - 2} for word in words]
+        numbers = {"tokens": words, "token_logprobs": [p] * len(words), "top_logprobs": tops}
+        count = len(words) + (fault == "count")
+        choice = {
+            "text": "".join(words),
+            "logprobs": numbers,
+            "finish_reason": "stop" if asked.get("stop") else "length",
+        }
+        return json.dumps({"choices": [choice], "usage": {"completion_tokens": count}})
+
+    def chat(asked):
+        content = '{"city": "Oslo", "people"' if fault == "json" else '{"city": "Oslo", "people": 700000}'
+        return json.dumps({"choices": [{"message": {"content": content}, "finish_reason": "stop"}]})
+
+    return {
+        "/v1/models": '{"data": [{"owned_by": "vllm"}]}', "/version": '{"version": "0.32.0"}', "/metrics": "",
+        "/v1/completions": completions, "/v1/chat/completions": chat,
+    }  # fmt: skip
+
+
+def findings(drafting, plain=None, draws=60) -> dict:
+    with ExitStack() as stack:
+        sides = [stack.enter_context(serving(each)) for each in (drafting, plain) if each]
+        subjects = [Subject(Client(address), "m", 24, draws) for address in sides]
+        found = check(subjects[0], subjects[1] if plain else None, lambda fraction, message: None)
+        return {finding.name: finding for finding in found}
+
+
+def test_a_right_server_has_no_finding():
+    found = findings(fake(), fake())
+    assert len(found) == 9 and {f.state for f in found.values()} == {"right"}, found
+    assert len(findings(fake())) == 7, "without a plain server nothing is compared with one"
+
+
+FAULTS = {
+    "swapped": ("greedy text", "token 5"), "dropped": ("stream", "5 of 5"), "cut": ("stream", "cut before the end"),
+    "stop": ("limits", "stop string"), "n": ("limits", "n = 2"), "count": ("limits", "25 tokens"),
+    "zeros": ("log-probabilities", "is 0"), "json": ("JSON", "5 of 5"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_planted_fault_is_found(fault):
+    name, words = FAULTS[fault]
+    found = findings(fake(fault), fake())
+    assert found[name].state == "wrong" and words in found[name].sentence
+    others = {other for other, finding in found.items() if finding.state == "wrong"} - {name}
+    assert others <= {"stream", "acceptance", "characters"}, "a broken stream shows in what reads it"
+
+
+def test_drafts_of_which_none_is_accepted_are_wired_wrongly():
+    found = findings(fake(accepted=(0,)))["acceptance"]
+    assert found.state == "wrong" and "exactly 1.00" in found.sentence and "EAGLE3" in found.remedy
+
+
+def test_another_distribution_is_found():
+    found = findings(fake(law={" upon": 0.1, " a": 0.1, " the": 0.8}), fake(), draws=150)["distribution"]
+    assert found.state == "wrong" and float(re.search(r"p = (\S+?);", found.sentence)[1]) < 1e-4
+
+
+def test_a_server_without_logprobs_leaves_checks_unknown():
+    answers = fake() | {"/v1/completions": lambda asked: json.dumps({"choices": []})}
+    found = findings(answers, fake())
+    assert {found[name].state for name in ("itself", "greedy text", "limits")} == {"unknown"}
+
+
+def test_chi_squared_is_the_lessons():
+    draw = random.Random(1)
+    for _ in range(20):
+        ones, others = (draw.choices("abcdefg", [5, 3, 2, 1, 0.1, 0.1, 0.1], k=100) for _ in range(2))
+        assert chi_squared(ones, others) == pytest.approx(chi_squared_of_the_lesson(ones, others))
+    assert chi_squared(["a"] * 5, ["a"] * 5) == (0.0, 0, 1.0) and math.isfinite(chi_squared("ab" * 50, "ab" * 50)[0])

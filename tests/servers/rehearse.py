@@ -1,0 +1,207 @@
+"""Rehearses `python -m engine server` with a real vLLM: plain, n-gram and the shipped EAGLE head, on a CPU if need be.
+
+    PYTHONPATH=.:tests/helpers python tests/servers/rehearse.py --vllm PATH [--work DIR]
+
+Each recording must have the server's own counts to the token and add up to its stream. `check` must pass, and must find
+three faults that a proxy plants: two tokens swapped, a piece dropped, an answer cut short. Exits with 1 for a miss.
+"""
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+from contextlib import contextmanager
+from http.client import HTTPConnection
+from pathlib import Path
+
+import torch
+from paths import ROOT
+from stand_in_server import serving
+
+from engine.errors import EngineError
+from engine.exactness.server_check import Subject, check
+from engine.models.transformers_runner import load_transformers
+from engine.servers.answer import Request
+from engine.servers.client import Client
+from engine.servers.recording import recognise, record
+from engine.trace.trace import Trace
+from engine.training.stored_bits import convert
+from engine.weights.catalogue import get_pair
+from engine.weights.store import locate
+
+PAIR = get_pair("smollm2-135m")
+QUESTIONS = ("Count from 1 to 20.", "Write a haiku about snow.", "Repeat after me, three times: the sky is blue.")
+SETTINGS = {
+    "plain": None,
+    "n-gram": {"method": "ngram", "num_speculative_tokens": 4, "prompt_lookup_max": 4, "prompt_lookup_min": 2},
+    "EAGLE": {"method": "eagle3", "model": "eagle", "num_speculative_tokens": 3},
+}
+START = 300  # seconds
+# On a CPU vLLM 0.32.0 samples beside drafts at a temperature that it never sets: _expand_kernel_impl in its
+# cpu_triton_utils.py fills a copy. So above temperature 0 its text is not the model's, and `check` must say so.
+KNOWN = {("0.32.0", "EAGLE", "distribution")}
+
+
+def prepare(work: Path) -> None:
+    """Writes the embedded target as safetensors, and the shipped EAGLE head in 16 bits."""
+    if not (work / "target").is_dir():
+        folder = Path(locate(PAIR.target))
+        model = load_transformers(folder, torch.float32, "cpu").to(torch.bfloat16)
+        model.save_pretrained(work / "target")
+        for file in folder.glob("*token*.json"):
+            (work / "target" / file.name).write_bytes(file.read_bytes())
+        (work / "target" / "chat_template.jinja").write_bytes((folder / "chat_template.jinja").read_bytes())
+    if not (work / "eagle").is_dir():
+        convert(ROOT / "assets" / "drafts" / "smollm2-135m-eagle", work / "eagle", 16)
+
+
+@contextmanager
+def vllm(program: str, work: Path, port: int, drafting: dict | None):
+    """A running server's address."""
+    command = [
+        program,
+        "serve",
+        str(work / "target"),
+        "--served-model-name",
+        "m",
+        "--dtype",
+        "bfloat16",
+        "--port",
+        str(port),
+    ]
+    command += ["--host", "127.0.0.1", "--max-model-len", "2048", "--max-num-seqs", "4", "--enforce-eager"]
+    if drafting:
+        own = drafting | ({"model": str(work / drafting["model"])} if "model" in drafting else {})
+        command += ["--per-request-spec-decode-metrics", "detailed", "--speculative-config", json.dumps(own)]
+    own = {"VLLM_CPU_KVCACHE_SPACE": "1", "HF_HUB_OFFLINE": "1", "VLLM_NO_USAGE_STATS": "1"}
+    own |= {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}  # whose packages are not vLLM's
+    with open(work / f"{port}.log", "w") as log:
+        process = subprocess.Popen(command, env=own, stdout=log, stderr=log, start_new_session=True)
+        try:
+            address = f"http://127.0.0.1:{port}"
+            _wait(process, f"{address}/health", Path(log.name))
+            yield address
+        finally:
+            process.terminate()
+            process.wait(60)
+
+
+def _wait(process: subprocess.Popen, address: str, log: Path) -> None:
+    end = time.monotonic() + START
+    while process.poll() is None and time.monotonic() < end:
+        try:
+            urllib.request.urlopen(address, timeout=2).close()
+            return
+        except OSError:
+            time.sleep(1)
+    sys.exit(f"vLLM did not start: {log.read_text()[-2000:]}")
+
+
+def faults_of(trace: Trace, drafts: bool) -> list[str]:
+    """The ways in which a recording does not fit what the server counted and streamed; empty if it does."""
+    counts, rounds = trace.started.server.counters, [r for r in trace.rounds if r.parents]
+    accepted = sum(t.status == "accepted" for r in rounds for t in r.tokens)
+    beyond = counts.get("accepted", 0) - accepted  # accepted in the last round, past the token limit
+    end = trace.finished.ttft + trace.finished.decode_seconds
+    wrong = {
+        f"{len(rounds)} rounds with drafts, counted {counts}": len(rounds) != counts.get("rounds"),
+        f"{accepted} accepted, counted {counts}": not 0 <= beyond <= (len(rounds[-1].parents) if rounds else 0),
+        "drafts that were not drafted": sum(len(r.parents) for r in rounds) != counts.get("drafted"),
+        "rounds that do not add up to the stream": abs(trace.rounds[-1].end - end) > 1e-6,
+        "a gap between two rounds": any(a.end != b.start for a, b in zip(trace.rounds, trace.rounds[1:], strict=False)),
+        "no drafts at all": drafts and not rounds,
+    }
+    return [name for name, is_wrong in wrong.items() if is_wrong]
+
+
+def passed_on(address: str, fault: str):
+    """What a proxy in front of the server answers, with a fault planted in its completions."""
+    host = address.removeprefix("http://")
+
+    def fetch(method: str, path: str, body: dict | None):
+        connection = HTTPConnection(host, timeout=120)
+        connection.request(method, path, json.dumps(body) if body else None, {"Content-Type": "application/json"})
+        return connection.getresponse()
+
+    def completions(asked: dict):
+        if not asked.get("stream"):
+            answer = json.loads(fetch("POST", "/v1/completions", asked).read())
+            numbers = answer["choices"][0].get("logprobs")
+            if fault == "swapped" and numbers and len(numbers["tokens"]) > 5:
+                numbers["tokens"][3:5] = numbers["tokens"][4:2:-1]
+                answer["choices"][0]["text"] = "".join(numbers["tokens"])
+            return json.dumps(answer)
+        lines = fetch("POST", "/v1/completions", asked).read().split(b"\n\n")
+        if fault == "dropped":
+            del lines[2]
+        return b"\n\n".join(lines[:4] if fault == "cut" else lines)
+
+    def passing(path: str, method: str):
+        return lambda asked: fetch(method, path, asked or None).read()
+
+    paths = {path: passing(path, "GET") for path in ("/v1/models", "/version", "/metrics")}
+    posts = {path: passing(path, "POST") for path in ("/v1/chat/completions", "/detokenize")}
+    return paths | posts | {"/v1/completions": completions}
+
+
+def findings(address: str, plain: str) -> dict:
+    subjects = [Subject(Client(each), "m", 32, 60) for each in (address, plain)]
+    return {finding.name: finding for finding in check(*subjects, lambda fraction, message: None)}
+
+
+def rehearse(program: str, work: Path) -> list[str]:
+    """The misses, in words."""
+    misses = []
+    with vllm(program, work, 8031, SETTINGS["plain"]) as plain:
+        for name, drafting in SETTINGS.items():
+            with vllm(program, work, 8032, drafting) as address:
+                client = Client(address)
+                adapter, settings = recognise(client)
+                for text in QUESTIONS:
+                    trace, fault = record(client, adapter, settings, Request("m", text, 64))
+                    notes = trace.started.server.notes
+                    print(f"{name}: {text} {len(trace.emitted)} tokens, {trace.started.server.counters} {notes}")
+                    misses += [
+                        f"{name}, {text}: {each}" for each in (*faults_of(trace, name == "EAGLE"), fault) if each
+                    ]
+                if drafting is None:
+                    continue
+                found = findings(address, plain)
+                known = {check for version, method, check in KNOWN if (version, method) == (settings["version"], name)}
+                for each in found.values():
+                    if (each.state == "wrong") != (each.name in known):
+                        misses.append(f"{name}, check, {each.state}: {each.sentence}")
+                for each in found.values():
+                    print(f"{name}: {each.state} {each.sentence}")
+                if name != "EAGLE":
+                    continue
+                for fault, check_name in {"swapped": "greedy text", "dropped": "stream", "cut": "stream"}.items():
+                    with serving(passed_on(address, fault)) as proxy:
+                        finding = findings(proxy, plain)[check_name]
+                    print(f"planted, {fault}: {finding.state} {finding.sentence}")
+                    misses += [f"planted, {fault}: not found"] if finding.state != "wrong" else []
+    return misses
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--vllm", required=True, help="the program, of version 0.32 or newer")
+    parser.add_argument("--work", type=Path, help="a folder for the models, kept for the next time")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as temporary:
+        work = options.work or Path(temporary)
+        work.mkdir(parents=True, exist_ok=True)
+        prepare(work)
+        try:
+            misses = rehearse(options.vllm, work)
+        except EngineError as error:
+            misses = [str(error)]
+    sys.exit("\n".join(["Missed:", *misses]) if misses else 0)
+
+
+if __name__ == "__main__":
+    main()
