@@ -1,5 +1,5 @@
-"""Moves small host values to a device, times work on it, reads its memory use and who else computes, and names the
-processor."""
+"""Moves small host values to a device, times work on it, reads its memory use and the load of other programs, and
+names the processor."""
 
 import ctypes
 import os

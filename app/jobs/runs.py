@@ -17,8 +17,8 @@ from engine.errors import EngineError, Unavailable
 from engine.runtime.job import Job, NamedConfigs, Subscriber, Work
 from engine.trace.events import Progress
 
-SECONDS_TO_RELOAD = 20.0  # for so long the run of a page that is gone goes on
-SECONDS_BEFORE_OTHERS = 4.0  # and for so long where others wait for the device
+SECONDS_TO_RELOAD = 20.0  # that a run continues after its page has closed
+SECONDS_BEFORE_OTHERS = 4.0  # the same, if others wait for the device
 MOST_RELOADS = 64  # pages whose newest run a reload brings back
 _log = logging.getLogger(__name__)
 

@@ -1,4 +1,4 @@
-"""Lays runs of one text side by side at one place: what each drafter guessed there, what fell, what the round cost.
+"""Lays runs of one text side by side at one place: the guesses of each drafter there, the rejections, and the cost.
 
 Pure; no torch. The runs wrote the same tokens, so every round that begins at the place guesses the same ones.
 """

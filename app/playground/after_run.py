@@ -1,6 +1,6 @@
 """Shows all that follows a run, a branch or an opened file in one event: its charts, files, recipes, costs and address.
 
-Because each event of Gradio is a round trip, and a classroom presses Run at once.
+It is one event because each event of Gradio is a round trip, and a classroom presses Run at once.
 """
 
 from collections.abc import Callable

@@ -1,7 +1,4 @@
-"""Repeats the measurements of the run on the stage: with drafting and without in turn.
-
-Because a machine that slows down then slows both.
-"""
+"""Repeats the measurements of the run on the stage, with drafting and without in turn: a slow machine slows both."""
 
 import time
 import uuid

@@ -2,7 +2,7 @@
 
 from app.views import figures, predictions, trees
 from app.views.figures import Figure, encode_figures
-from app.views.tiles import ONCE, Spread, shared, speedup
+from app.views.tiles import ONE_EACH, Spread, shared, speedup
 from engine.config import LOSSY
 from engine.trace.metrics import compute_metrics
 from engine.trace.trace import Trace
@@ -22,7 +22,7 @@ TABS = {
 
 
 def complete(
-    run: Trace | None, baseline: Trace | None = None, how: str = ONCE, spread: Spread | None = None
+    run: Trace | None, baseline: Trace | None = None, how: str = ONE_EACH, spread: Spread | None = None
 ) -> list[str]:
     """Returns every chart of a run that has ended, a text for each tab. ``how`` names the number of measurements;
     ``spread``: their interval."""

@@ -10,15 +10,15 @@ from engine.trace.noise import NOISE, Speedup, about_machine
 from engine.trace.trace import Trace
 from engine.trace.verdicts import DASH, impossible, no_difference, number
 
-RARELY = 0.35  # a share of accepted drafts below which they hardly pay at any cost
-TRY = {
+LOW_ACCEPTANCE = 0.35  # a share of accepted drafts below which they hardly pay at any cost
+ADVICE = {
     "draft": "try fewer drafts a round (γ), or a method that guesses more cheaply",
     "verify": "try fewer drafts a round (γ)",
     "accept": "try fewer drafts a round (γ)",
     "host": "try a larger model, for which this weighs less",
 }
 Spread = tuple[float, float]  # the 95 % interval of repeated pairs
-ONCE = "one run each"
+ONE_EACH = "one run each"
 
 
 def tiles(
@@ -26,7 +26,7 @@ def tiles(
     baseline: Trace | None = None,
     measuring: bool = False,
     recorded: bool = False,
-    how: str = ONCE,
+    how: str = ONE_EACH,
     spread: Spread | None = None,
     others: int = 0,
 ) -> str:
@@ -101,7 +101,9 @@ def _runs(count: int) -> str:
     return "1 other run" if count == 1 else f"{count} other runs"
 
 
-def verdict(run: Trace, baseline: Trace, recorded: bool = False, how: str = ONCE, spread: Spread | None = None) -> str:
+def verdict(
+    run: Trace, baseline: Trace, recorded: bool = False, how: str = ONE_EACH, spread: Spread | None = None
+) -> str:
     """Returns one sentence on the speedup; below 1× it names the largest cost. Empty without a speedup."""
     ratio = speedup(run, baseline, spread)
     if ratio is None:
@@ -124,11 +126,11 @@ def _cause(run: Trace, baseline: Trace) -> str:
     ours = compute_metrics(run)
     if run.started.server:
         return "The server does not say where its time went."
-    if ours.alpha and ours.alpha.value < RARELY:
+    if ours.alpha and ours.alpha.value < LOW_ACCEPTANCE:
         held = f"Only {ours.alpha.value:.0%} of the tested guesses held"
         return f"{held}: try another method, or a text that repeats itself."
     part = largest_cost(ours, compute_metrics(baseline)).part
-    return f"Most of the extra time went into {PARTS[part]}: {TRY[part]}."
+    return f"Most of the extra time went into {PARTS[part]}: {ADVICE[part]}."
 
 
 def _spent(run: Trace, baseline: Trace) -> str:

@@ -1,6 +1,6 @@
 """A head kind of a test's own: one matrix that guesses the token after next from the target's last state.
 
-It comes in by the doors that CONTRIBUTING.md names under "Add a head kind": a line of METHODS, an entry of HEAD_KINDS,
+It is registered as CONTRIBUTING.md describes under "Add a head kind": a line of METHODS, an entry of HEAD_KINDS,
 a drafter, a model with its loader, and an exporter. Here they are one file.
 """
 
