@@ -41,12 +41,13 @@ def runs_in_onnx(device: str, precision: str) -> bool:
 
 @dataclass
 class LoadedModel:
-    """A checkpoint ready to run; ``eos``: the ids that end a text."""
+    """A checkpoint ready to run; ``eos``: the ids that end a text; ``precision``: of its products."""
 
     runner: Runner
     tokenizer: object
     eos: frozenset[int]
     folder: Path
+    precision: str = ""
 
 
 def load_model(
@@ -69,7 +70,7 @@ def load_model(
             if out_of_memory(error):
                 raise
             raise Unavailable(f"The weights in {folder} do not fit its config.json: {first_line(error)}") from error
-    return LoadedModel(runner, tokenizer, _eos_ids(folder, config, tokenizer), folder)
+    return LoadedModel(runner, tokenizer, _eos_ids(folder, config, tokenizer), folder, precision)
 
 
 def _decoder(folder: Path, config, device: str, precision: str, progress):

@@ -4,14 +4,14 @@ Matrices may be stored in 8 bits, as `engine/weights/eight_bits.py` describes. T
 so that those left over after a load can be named (`engine/models/leftovers.py`).
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from pathlib import Path
 
 import torch
 from safetensors import SafetensorError, safe_open
 
 from engine.errors import Unavailable
-from engine.models.grouped import GROUP, GroupedWeight
+from engine.models.grouped import GROUP, GroupedWeight, row_ranges
 from engine.weights.checkpoint_dir import weight_files
 from engine.weights.eight_bits import SCALE, ZERO
 
@@ -26,7 +26,6 @@ class TensorReader:
     def __init__(self, folder: Path, dtype: torch.dtype, device: str, file: str = ""):
         """``file``: where all tensors are, instead of in the folder's usual files."""
         self.folder, self.dtype, self.device = Path(folder), dtype, device
-        self._files: dict[str, object] = {}
         self._where: dict[str, str] = {}
         self.read: set[str] = set()
         for each in self._listed(file):
@@ -74,6 +73,14 @@ class TensorReader:
         """A matrix as it is stored in 8 bits; None if it is stored in another way."""
         return self._groups(name, self._stored(name, shape)) if f"{name}{SCALE}" in self else None
 
+    def parts(self, name: str, shape: tuple[int, ...]) -> Iterator[tuple[int, torch.Tensor]]:
+        """Yields a matrix in parts: the first row's number, and rows in fp32."""
+        blocks = self.blocks(name, shape)
+        tensor = self._stored(name, shape) if blocks is None else None
+        for start, end in row_ranges(*shape):
+            part = slice(start, end)
+            yield start, tensor[part].float() if blocks is None else blocks.rows(part).dense()
+
     def _stored(self, name: str, shape: tuple[int, ...] | None) -> torch.Tensor:
         tensor = self.raw(name)
         if shape and tuple(tensor.shape) != shape:
@@ -114,14 +121,13 @@ class TensorReader:
             raise self._damaged(file) from error
 
     def _open(self, file: str):
-        if file not in self._files:
-            try:
-                self._files[file] = safe_open(self.folder / file, "pt")
-            except FileNotFoundError as error:
-                raise Unavailable(f"{self.folder} holds no {file}; fetch the pair again.") from error
-            except (SafetensorError, OSError) as error:
-                raise self._damaged(file) from error
-        return self._files[file]
+        """Maps the file again for each tensor, because the parts of it that were read count as memory until then."""
+        try:
+            return safe_open(self.folder / file, "pt")
+        except FileNotFoundError as error:
+            raise Unavailable(f"{self.folder} holds no {file}; fetch the pair again.") from error
+        except (SafetensorError, OSError) as error:
+            raise self._damaged(file) from error
 
     def _damaged(self, file: str) -> Unavailable:
         return Unavailable(f"{self.folder / file} is damaged; delete that folder and fetch the pair again.")

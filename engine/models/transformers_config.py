@@ -87,6 +87,11 @@ def load_tokenizer(folder: Path):
         with without_marks(folder) as clean:
             return kind.from_pretrained(clean, trust_remote_code=False, local_files_only=True)
     except Exception as error:  # the tokenizers library raises bare Exceptions
+        if not (folder / "tokenizer.json").is_file():
+            raise Unavailable(
+                f"{folder} has no tokenizer.json, and transformers cannot make one of its other tokenizer files here; "
+                "add the tokenizer.json of the model that it was made from."
+            ) from error
         raise Unavailable(f"The tokenizer in {folder} cannot be read: {first_line(error)}") from error
 
 

@@ -10,11 +10,10 @@ ends at the original context.
 
 from collections.abc import Callable, Sequence
 from copy import copy
-from importlib.util import find_spec
 from pathlib import Path
 
 import torch
-from transformers import AutoConfig, AutoModelForCausalLM, DynamicCache
+from transformers import MODEL_FOR_CAUSAL_LM_MAPPING, AutoConfig, AutoModelForCausalLM, DynamicCache
 from transformers.utils import logging as transformers_logging
 
 from engine.device import out_of_memory
@@ -24,8 +23,9 @@ from engine.models.leftovers import is_harmless, is_of_another_part
 from engine.models.leftovers import surplus as surplus_problem
 from engine.models.marks import without_marks
 from engine.models.runner import Tokens
-from engine.weights.checkpoint_dir import GGUF
 from engine.weights.eight_bits import SCALE, is_read_here
+from engine.weights.gguf_layout import is_prepared
+from engine.weights.rounded_kinds import rounding_problem
 
 _PREFILL_CHUNK = 512
 _REREADS = ("phi3", "phimoe", "phi4_multimodal")  # whose generate reads the text again where the rotary factors change
@@ -231,7 +231,7 @@ def load_transformers(folder: Path, dtype: torch.dtype, device: str):
     transformers_logging.disable_progress_bar()
     try:
         with without_marks(folder) as clean:
-            model, absent, surplus = (_from_gguf if (folder / GGUF).is_file() else _from_folder)(clean, dtype, device)
+            model, absent, surplus = (_from_gguf if is_prepared(folder) else _from_folder)(clean, dtype, device)
     except EngineError:
         raise
     except Exception as error:  # architectures fail to load in many ways
@@ -258,8 +258,7 @@ def _from_folder(folder: Path, dtype: torch.dtype, device: str):
         del config.quantization_config
         return _filled(config, folder, dtype, device)
     quantised = quantization is not None
-    if quantised and find_spec("accelerate") is None:
-        raise Unavailable(f"The weights of {folder} are quantised; run `pip install accelerate` to load them.")
+    check_kind(folder, config)
     model, loaded = AutoModelForCausalLM.from_pretrained(
         folder, dtype=dtype, trust_remote_code=False, use_safetensors=True, local_files_only=True,
         output_loading_info=True, device_map={"": device} if quantised else None,
@@ -270,6 +269,18 @@ def _from_folder(folder: Path, dtype: torch.dtype, device: str):
         loaded["missing_keys"],
         () if quantised else loaded["unexpected_keys"],
     )
+
+
+def check_kind(folder: Path, config) -> None:
+    """Raises Unavailable for weights that were rounded in a way that cannot be read here, and for another kind of model
+    than a language model."""
+    if problem := rounding_problem(str(folder), config.to_dict()):
+        raise Unavailable(problem)
+    if type(config) not in MODEL_FOR_CAUSAL_LM_MAPPING:
+        raise Unavailable(
+            f"{folder} holds a {config.model_type} model, which transformers does not run as a language model; name "
+            "one that writes text."
+        )
 
 
 def _from_gguf(folder: Path, dtype: torch.dtype, device: str):

@@ -34,7 +34,7 @@ from engine.runtime.request import Request
 from engine.trace.events import CostModel, Event
 from engine.trace.speedup_model import best_batch
 from engine.weights.catalogue import get_pair
-from engine.weights.checkpoint_dir import GGUF
+from engine.weights.gguf_layout import gguf_files, is_prepared
 from engine.weights.preflight import check_pair
 from engine.weights.specs import PairSpec, methods
 
@@ -81,8 +81,8 @@ class Engine:
     @property
     def gguf(self) -> Path | None:
         """The file that the target was read from, where it is a GGUF file."""
-        file = self.target.folder / GGUF
-        return file if file.is_file() else None
+        folder = self.target.folder
+        return gguf_files(folder)[0] if is_prepared(folder) else None
 
     def has(self, method: str) -> bool:
         """Whether everything the method needs is loaded."""
@@ -245,7 +245,7 @@ def load_engine(
 ) -> Engine:
     """Loads a pair's target. Raises Unavailable before loading if the pair cannot run here."""
     spec, device = get_pair(pair), choose_device(device)
-    precision = choose_precision(precision, device)
+    precision = choose_precision(precision, device, spec.target)
     problems = check_pair(spec, None, device, precision)
     if problems:
         raise Unavailable(" ".join(problems))

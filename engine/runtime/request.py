@@ -12,7 +12,7 @@ from engine.decoding.tokenization import Detokenizer
 from engine.device import OtherPrograms, peak_memory, reset_peak
 from engine.models import onnx_session
 from engine.models.loader import device_name
-from engine.trace.events import GIVEN_UP, CostModel, PromptToken, RunFinished, RunStarted, Translated
+from engine.trace.events import CostModel, PromptToken, RunFinished, RunStarted, Translated
 
 
 @dataclass(frozen=True)
@@ -53,8 +53,8 @@ class Request:
             decode_seconds=last.end - first.start if first else 0.0,
             seconds=last.end if last else time.perf_counter() - decoding.started,
             peak_memory=peak_memory(device),
-            extra=({} if (share := others.share) is None else {"busy": share})
-            | ({GIVEN_UP: decoding.given_up} if decoding.given_up else {}),
+            extra={} if (share := others.share) is None else {"busy": share},
+            notes=tuple(_about_lost(method, place) for method, place in decoding.given_up.items()),
         )
 
     def _started(self) -> RunStarted:
@@ -77,6 +77,8 @@ class Request:
             translated=self._translated(),
             exit_layers=self._exit_layers(),
             same_bits=engine.target.runner.same_bits,
+            notes=tuple(self._notes()),
+            draft_dtype=engine.drafts.precision(config.method),
         )
 
     def _prefix(self) -> Iterator[PromptToken]:
@@ -85,6 +87,12 @@ class Request:
         for token in self.config.prefix:
             piece = detokenizer.push(token)
             yield PromptToken(token, piece, detokenizer.label(token, piece))
+
+    def _notes(self) -> list[str]:
+        config, drafts = self.config, self.engine.drafts
+        length = len(self.decoding.prompt) + config.max_new_tokens
+        left_out = drafts.left_out(length) if config.method == AUTO else []
+        return left_out + drafts.notes(config.method)
 
     def _translated(self) -> Translated | None:
         method = self.config.method
@@ -104,3 +112,10 @@ class Request:
 def _before_stop(text: str, stops: Sequence[str]) -> str:
     places = [at for at in (text.find(s) for s in stops) if at >= 0]
     return text[: min(places)] if places else text
+
+
+def _about_lost(method: str, place: int) -> str:
+    return (
+        f"The draft of {method} gave numbers that are not finite (NaN or infinity), so the run went on without it from "
+        f"token {place + 1} on."
+    )

@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-from engine.trace.events import ACCEPTED, EMITTED, GIVEN_UP, STATUSES, TESTED, CostModel, Round
+from engine.trace.events import ACCEPTED, EMITTED, STATUSES, TESTED, CostModel, Round
 from engine.trace.noise import Speedup, crowd, of_pair, settled
 from engine.trace.speedup_model import predicted_speedup
 from engine.trace.trace import Trace
@@ -230,19 +230,6 @@ def compare(trace: Trace, baseline: Trace) -> Comparison:
 def others_share(*traces: Trace | None) -> float | None:
     """The largest share of the cores that other programs took during some runs; None where it was not read."""
     return crowd(trace.finished.extra for trace in traces if trace and trace.finished)
-
-
-def about_drafts(trace: Trace) -> str:
-    """A sentence on drafts that a run had to do without; empty if there are none. A file may hold anything there."""
-    lost = trace.finished.extra.get(GIVEN_UP) if trace.finished else None
-    if not isinstance(lost, dict):
-        return ""
-    return " ".join(
-        f"The draft of {name[:40]} gave numbers that are not finite (NaN or infinity), so the run went on without it "
-        f"from token {place + 1} on."
-        for name, place in lost.items()
-        if isinstance(place, int)
-    )
 
 
 def equal_to_the_bit(trace: Trace, baseline: Trace) -> bool:

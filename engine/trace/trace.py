@@ -51,6 +51,11 @@ class Trace:
         return max((r.rows for r in self.rounds), default=1) - 1
 
     @property
+    def notes(self) -> tuple[str, ...]:
+        """What the run has to say in sentences, from its start and its end."""
+        return self.started.notes + (self.finished.notes if self.finished else ())
+
+    @property
     def emitted(self) -> list[Token]:
         """Without its prefix."""
         return [t for r in self.rounds for t in r.tokens if t.status in EMITTED]
@@ -218,6 +223,7 @@ def _check(trace: Trace) -> None:
         _require(all(0 <= n <= _LARGEST for n in sizes), "its vocabularies are out of range")
     if layers := trace.started.exit_layers:
         _require(1 <= layers[0] <= layers[1] <= _LARGEST, "its layers are out of range")
+    _require(len(trace.notes) <= 100 and all(len(note) <= 10_000 for note in trace.notes), "its notes are too long")
     position = len(trace.started.prefix)
     for index, round_ in enumerate(trace.rounds):
         _require(round_.index == index, f"round {index} has another number")

@@ -15,7 +15,6 @@ from engine.errors import Unavailable
 from engine.runtime.engine import Engine
 from engine.sampling.warping import draw, warp
 from engine.trace.events import CostModel
-from engine.trace.metrics import about_drafts
 from engine.weights.catalogue import get_pair, local_model
 
 NAN = float("nan")
@@ -72,13 +71,13 @@ def test_a_draft_that_is_not_finite_is_left_out_and_named(own_cache, tmp_path, r
     whole = run(engine, "lm", gamma=gamma, max_new_tokens=24)
     prompt, written = ids_of(whole)
     assert written == generated(model, prompt, 24)
-    assert whole.finished.extra["given_up"] == {"lm": 0}
-    assert about_drafts(whole).startswith("The draft of lm gave numbers that are not finite")
-    assert about_drafts(whole).endswith("the run went on without it from token 1 on.")
+    (note,) = whole.finished.notes
+    assert note.startswith("The draft of lm gave numbers that are not finite")
+    assert note.endswith("the run went on without it from token 1 on.")
     assert not any(each.parents for each in whole.rounds)
     sampled = run(engine, "lm", gamma=gamma, temperature=0.8, max_new_tokens=12)
-    assert sampled.finished.extra["given_up"] == {"lm": 0} and len(sampled.emitted) == 12
-    assert about_drafts(run(engine, "ngram")) == ""
+    assert sampled.finished.notes == (note,) and len(sampled.emitted) == 12
+    assert not run(engine, "ngram").finished.notes
 
 
 def test_auto_goes_on_with_the_other_drafters(own_cache, tmp_path):
@@ -90,7 +89,7 @@ def test_auto_goes_on_with_the_other_drafters(own_cache, tmp_path):
     whole = run(engine, "auto", max_new_tokens=60, gamma=3)
     prompt, written = ids_of(whole)
     assert written == generated(model, prompt, 60)
-    assert set(whole.finished.extra["given_up"]) == {"lm"} and len({each.drafter for each in whole.rounds} - {"lm"}) > 1
+    assert "of lm gave" in whole.finished.notes[0] and len({each.drafter for each in whole.rounds} - {"lm"}) > 1
 
 
 @pytest.mark.parametrize("kind", ["eagle", "block", "medusa", "exit"])
@@ -104,7 +103,7 @@ def test_a_head_that_is_not_finite_is_left_out_and_named(own_cache, heads, tmp_p
     engine._costs |= {"none": CHEAP, kind: CHEAP}
     expected = [t.id for t in run(engine, "none", max_new_tokens=20, seed=5, **settings).emitted]
     whole = run(engine, kind, max_new_tokens=20, seed=5, **settings)
-    assert list(whole.finished.extra["given_up"]) == [kind]
+    assert f"of {kind} gave" in whole.finished.notes[0]
     assert "temperature" in settings or [t.id for t in whole.emitted] == expected
 
 

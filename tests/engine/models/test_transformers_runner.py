@@ -214,8 +214,8 @@ def test_a_quantised_checkpoint_names_what_it_lacks(monkeypatch, tmp_path):
     config = json.loads((tmp_path / "config.json").read_text())
     config["quantization_config"] = {"quant_method": "bitsandbytes", "load_in_4bit": True}
     (tmp_path / "config.json").write_text(json.dumps(config))
-    monkeypatch.setattr("engine.models.transformers_runner.find_spec", lambda name: None)
-    with pytest.raises(Unavailable, match="pip install accelerate"):
+    monkeypatch.setattr("engine.weights.rounded_kinds.find_spec", lambda name: None)
+    with pytest.raises(Unavailable, match="pip install bitsandbytes accelerate"):
         load_model(tmp_path, "cpu", "fp32")
 
 
