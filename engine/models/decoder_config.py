@@ -81,9 +81,15 @@ def _unread_field(config: PretrainedConfig) -> str | None:
 
 def check_fields(config: PretrainedConfig, where: str) -> None:
     """Raises Unavailable, naming the field and ``where`` it is, for one that would change the numbers and that the
-    model's family does not have. Other families are transformers' own, with the fields that it declares."""
+    model's family does not have, and for windows that have no size. Other families are transformers' own, with the
+    fields that it declares."""
     if config.model_type not in FAMILIES:
         return
+    if "sliding_attention" in _layer_types(config) and not getattr(config, "sliding_window", None):
+        raise Unavailable(
+            f"{where} lists layers of sliding_attention, but no window: set use_sliding_window and sliding_window, or "
+            "list full_attention."
+        )
     declared = {field.name for field in fields(config)}
     for name, neutral in FOREIGN.items():
         value = getattr(config, name, None)

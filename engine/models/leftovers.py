@@ -76,6 +76,6 @@ def is_of_another_part(name: str) -> bool:
 def surplus(folder: Path, name: str) -> str:
     """The sentence about a tensor that would be left out."""
     return (
-        f"{folder} holds the tensor {name!r}, which a model of its config.json does not have, so the numbers would be "
+        f"{folder} holds the tensor {name!r}, which a model of its config.json does not have, so its numbers may be "
         "wrong without it; correct config.json, or delete the tensor if it belongs to something else."
     )

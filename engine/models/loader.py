@@ -104,7 +104,7 @@ def _eos_ids(folder: Path, config, tokenizer) -> frozenset[int]:
         try:
             with without_marks(folder) as clean:
                 candidates.insert(0, GenerationConfig.from_pretrained(clean).eos_token_id)
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, TypeError, AttributeError) as error:
             raise Unavailable(f"{folder / 'generation_config.json'} is damaged: {first_line(error)}") from error
     ids = next((c for c in candidates if c is not None), [])
     return frozenset(ids if isinstance(ids, list) else [ids])

@@ -199,6 +199,13 @@ def test_a_field_of_another_family_is_refused_by_name(tmp_path, field):
         check_fields(load_config(tmp_path), "it")
 
 
+def test_layers_that_slide_without_a_window_are_refused(tmp_path):
+    """Transformers (5.23) fails at the first pass of such a file."""
+    written(tmp_path, "qwen2", settings(use_sliding_window=False, layer_types=["full_attention", "sliding_attention"]))
+    with pytest.raises(Unavailable, match="lists layers of sliding_attention, but no window"):
+        check_fields(load_config(tmp_path), "it")
+
+
 @pytest.mark.parametrize(
     "name, change, reason",
     [

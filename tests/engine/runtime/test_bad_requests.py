@@ -37,6 +37,7 @@ BROKEN = {
     "no tokenizer": ("tokenizer.json", None, "has no tokenizer"),
     "junk tokenizer": ("tokenizer.json", b"junk", "junk tokenizer"),
     "empty tokenizer": ("tokenizer.json", b"{}", "empty tokenizer"),
+    "end tokens as a list": ("generation_config.json", b"[1]", "generation_config.json is damaged"),
     "junk end tokens": ("generation_config.json", b"junk", "generation_config.json is damaged"),
 }  # fmt: skip
 
