@@ -1,15 +1,15 @@
 // Draws the inspector: the numbers of one token's verdict, from the trace alone.
 import { make, makeButton } from '../lib/dom.js';
 import { format, isolated, percent, press, ratioPart, shown, spoken, visible } from '../lib/format.js';
-import { STATUSES, isDrafted, isEmitted } from '../lib/statuses.js';
+import { STATUSES, isDrafted, isUnknown } from '../lib/statuses.js';
 import { blockNode, blockRollSentence, rollBlock } from './block.js';
 import { BARS, FEW_BARS, candidatesNode, note } from './distribution_bars.js';
 import { ownPart } from './methods.js';
 import { drawFrom, keptShare, probabilitiesOf, rejectedAt, residualRows } from './probabilities.js';
-import { budgetSentence, chanceSentence, quote, serverSentence, tokenSentence } from './sentences.js';
+import { budgetSentence, chanceSentence, quote, tokenSentence } from './sentences.js';
 import { siblingsNode, siblingsOf } from './siblings.js';
 import { firstToPass, isOnPath } from './timeline.js';
-import { isUnknown, makeTokenChip } from './token_chip.js';
+import { makeTokenChip } from './token_chip.js';
 
 // ``ask(token)``: the reader wants to inspect this token; ``legend``: what the marks mean, shown until there is a token;
 // ``forkOf(token)``: a function that forces a candidate in its place, or a sentence why there is none, or null.
@@ -56,7 +56,7 @@ export function makeInspector(box, ask, legend, forkOf = () => null) {
     const force = typeof fork === 'function' && !isForcing && (isOther(probabilities.p) || isOther(probabilities.q)) && makeButton('Force another token', askWhich);
     if (judged && canRoll()) parts.push(rolling(force));
     else if (force) parts.push(make('div', 'sl-buttons', [force]));
-    if (about?.server) parts.push(...serverSentence(token, round, about.server, draft, isEmitted(token)).map(note));
+    if (about?.server) parts.push(...told().map(note));
     else if (about?.greedy && token.status !== 'forced') parts.push(note(GREEDY(token)));
     if (draft && !isBlock && stage !== 'waiting' && !about?.greedy && chanceSentence(token)) parts.push(make('p', 'sl-why', chanceSentence(token)));
     if (judged && siblingsOf(token, round).length > 1) parts.push(siblingsNode(token, round));
@@ -79,7 +79,13 @@ export function makeInspector(box, ask, legend, forkOf = () => null) {
     const drafted = isDrafted(token) ? `draft ${token.index + 1} of ${round.drafted}` : 'closes the round';
     const where = token.status === 'forced' ? `in place of round ${round.index + 1}’s` : `${token.branch ? 'branch, ' : ''}round ${round.index + 1}, ${drafted}`;
     return make('p', 'sl-inspected', [chip, make('strong', '', STATUSES[stage].word),
-      make('span', 'sl-where', where, { title: token.id === null ? '' : `vocabulary id ${token.id}` })]);
+      make('span', 'sl-where', where, { title: `vocabulary id ${token.id ?? '?'}` })]);
+  }
+
+  // A server tells less; what it leaves out is said.
+  function told() {
+    const lost = isUnknown(token) && `Rejected: ${round.drafted - round.kept} of ${round.drafted} guesses.`;
+    return [lost, token.p !== undefined && `p = ${format(token.p)}, before temperature.`, ...about.server].filter(Boolean);
   }
 
   function sentence() {
