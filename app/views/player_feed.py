@@ -23,6 +23,7 @@ OVERLAP = 8  # updates that a value repeats at least: more than a second's worth
 LONGEST = 120_000  # characters; a value that would be longer repeats fewer updates
 LEAN = 10_000  # a trace of more tokens is sent without its distributions, which make up nearly all of its size
 PROMPT = 300  # characters of it that are shown beside the output
+INSIDE = "{} tells the accepted guesses and when they came; q, u and the residual stay inside it."
 WHY = "In each round auto takes the drafter that promises the most tokens for its time, from what it got so far."
 
 
@@ -92,7 +93,7 @@ def about(started: RunStarted, recorded: bool = False, lean: bool = False, origi
     line |= _drafted_by(started) | ({"exit": started.exit_layers} if started.exit_layers else {})
     more = ({"lean": True} if lean else {}) | ({"origin": origin} if origin else {})
     if started.server:
-        more["server"] = {"engine": started.server.title or "server", "notes": list(started.server.notes)}
+        more["server"] = [INSIDE.format(started.server.title or "The server"), *started.server.notes]
     if started.prefix:
         more["prefix"] = _prefix(started)
     return encode(line | {"prompt": prompt} | more) + "\n"

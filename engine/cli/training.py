@@ -14,7 +14,7 @@ from engine.cli.console import say
 from engine.cli.options import Commands, parse_list
 from engine.cli.progress import progress
 from engine.config import AUTO, DEFAULT_PAIR
-from engine.errors import BadInput
+from engine.errors import BadInput, Unavailable
 
 # Large tensors come and go in every update. In 4 KiB pages the kernel took as long to map them as the model to
 # compute: 1.3 s an update on two cores, 0.75 s with large pages. Torch reads this when it first allocates.
@@ -198,11 +198,20 @@ def convert(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="A draft model or an EAGLE head.")],
     out: Annotated[Path, typer.Option(metavar="DIR", help="A new folder, or an older draft to replace.")],
     bits: Bits = 16,
+    target: Annotated[
+        str | None,
+        typer.Option(metavar="PAIR", help="Add this pair's output layer to a head without one: vLLM needs it."),
+    ] = None,
 ):
     """Write a draft that is there with its weights in 16 bits, as other engines read them, or in 8."""
     from engine.training import stored_bits
+    from engine.weights.catalogue import get_pair
+    from engine.weights.store import locate
 
-    stored_bits.convert(folder, out, bits)
+    weights = locate(get_pair(target).target) if target else None
+    if target and weights is None:
+        raise Unavailable(f"The weights of {target} are not here; run `python -m engine fetch {target}` first.")
+    stored_bits.convert(folder, out, bits, weights)
     say(f"The draft is in {out}, in {bits} bits.")
 
 

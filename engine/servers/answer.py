@@ -7,8 +7,11 @@ import math
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from engine.errors import Unavailable
 from engine.servers.client import Client
 
+LONGEST = 10_000  # characters of a piece, as of a token in a trace
+MOST = 20_000  # pieces, as of the rounds of a trace
 ENDS = {"stop": "eos", "length": "length", "tool_calls": "eos"}  # finish_reason → the reason of a trace
 
 
@@ -69,13 +72,16 @@ class Answer:
     fault: str = ""
 
     def add(self, at: float, event: dict, **counts: int | None) -> None:
-        """Takes one event of the stream; anything of another form is passed over."""
+        """Takes one event of the stream; anything of another form is passed over. Raises Unavailable for more than fits
+        into a trace."""
         self._usage(event)
         choice = _first(event.get("choices"))
         self.prompt_ids = self.prompt_ids or _ids(event.get("prompt_token_ids")) or _ids(choice.get("prompt_token_ids"))
         self.reason = ENDS.get(_word(choice.get("finish_reason")), "") or self.reason
         text, (texts, ps), ids = _text(choice), _logprobs(choice.get("logprobs")), tuple(_ids(choice.get("token_ids")))
         size = len(ids) or len(texts) or self._counted(event) or bool(text)
+        if len(text) > LONGEST or len(self.pieces) >= MOST or size > LONGEST:
+            raise Unavailable("The server sent more than a trace can hold, so the rest was left out.")
         if size:
             fits = len(texts) == size and "".join(texts) == text
             self.pieces.append(
@@ -116,7 +122,7 @@ def mapping(value: Any) -> dict:
 
 def as_count(value: Any) -> int | None:
     """A count; None for anything else."""
-    is_number = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
     return int(value) if is_number and 0 <= value < 2**53 and value == int(value) else None
 
 
@@ -125,12 +131,13 @@ def _first(choices: Any) -> dict:
 
 
 def _word(value: Any) -> str:
-    return value if isinstance(value, str) else ""
+    """A text that UTF-8 can hold; half of a surrogate pair becomes a question mark."""
+    return value.encode("utf-8", "replace").decode() if isinstance(value, str) else ""
 
 
 def _ids(value: Any) -> list[int]:
     ids = [as_count(each) for each in value] if isinstance(value, list) else []
-    return [] if None in ids else ids
+    return [] if None in ids or len(ids) > LONGEST else ids
 
 
 def _text(choice: dict) -> str:
@@ -153,5 +160,5 @@ def _logprobs(value: Any) -> tuple[tuple[str, ...], tuple[float, ...]]:
         ]
     rows = [mapping(row) for row in rows]
     known = all(isinstance(row.get("logprob"), int | float) and row["logprob"] <= 1e-3 for row in rows)
-    ps = tuple(min(1.0, math.exp(row["logprob"])) for row in rows) if known else ()
+    ps = tuple(min(1.0, math.exp(max(-1e3, row["logprob"]))) for row in rows) if known else ()
     return tuple(_word(row.get("token")) for row in rows), ps

@@ -48,6 +48,8 @@ class Client:
             usable = False
         if not usable or parts.username or parts.query or not self.address.isascii():
             raise BadInput(f"{self.address[:80]!r} is not the address of a server; write http://HOST:PORT.")
+        if not (self.key.isascii() and self.key.isprintable()):
+            raise BadInput("SPECLENS_SERVER_KEY holds characters that no key has; set it again.")
         if not 0 < self.seconds <= 24 * 3600:
             raise BadInput("The time limit must be above 0 and at most a day, in seconds.")
 
@@ -101,7 +103,7 @@ class Client:
                 yield at, block
         except TimeoutError as error:
             raise Unavailable(f"The server sent nothing for {min(QUIET, self.seconds):g} seconds.") from error
-        except (ConnectionRefusedError, socket.gaierror) as error:
+        except (ConnectionRefusedError, socket.gaierror, UnicodeError) as error:
             raise Unavailable(f"No server answers at {self.address}; is it running, and is the port right?") from error
         except ssl.SSLError as error:
             raise Unavailable(f"{self.address} does not speak https; try http://.") from error

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import accumulate
 
+from engine.config import MAX_NODES
 from engine.servers.answer import Answer, Piece
 
 Step = tuple[int, int]  # accepted, drafted
@@ -67,7 +68,18 @@ def _divided(
     ends = list(accumulate(sizes))
     for i, (size, end) in enumerate(zip(sizes, ends, strict=True)):
         times = (start + i * part, piece.at if i == len(sizes) - 1 else start + (i + 1) * part)
-        yield ServedRound(tokens[end - size : end], *times, share[i] if share else None, share is not None)
+        yield from _rounds(tokens[end - size : end], *times, share[i] if share else None, share is not None)
+
+
+def _rounds(tokens: tuple, start: float, end: float, step: Step | None, is_told: bool) -> Iterator[ServedRound]:
+    """One round; where its counts cannot be, it is one of which they are not told, or several if it is too long."""
+    accepted, drafted = step or (0, 0)
+    if is_told and accepted <= drafted <= MAX_NODES and len(tokens) <= accepted + 1:
+        yield ServedRound(tokens, start, end, step)
+        return
+    for i in range(0, len(tokens), MAX_NODES):
+        yield ServedRound(tokens[i : i + MAX_NODES], start, end, None, False)
+        start = end
 
 
 def _tokens(piece: Piece) -> tuple[ServedToken, ...]:
@@ -90,7 +102,7 @@ def _counted(pieces: list[Piece]) -> Iterator[ServedRound]:
                 end += 1
             drafted, accepted = piece.drafted, piece.accepted or 0
         tokens = tuple(token for each in pieces[at:end] for token in _tokens(each))
-        yield ServedRound(tokens, start, pieces[end - 1].at, step)
+        yield from _rounds(tokens, start, pieces[end - 1].at, step, True)
         start, at = pieces[end - 1].at, end
 
 

@@ -39,7 +39,7 @@ class Vllm:
             return
         now = _counters(client)
         if now and self._before is not None:
-            answer.counters = {name: now[name] - self._before.get(name, 0) for name in now}
+            answer.counters = {name: max(0, now[name] - self._before.get(name, 0)) for name in now}
             if any(answer.counters.values()):
                 answer.notes.append(
                     f"The counts are of all users, from /metrics; start vLLM with {FLAG} for this one’s."

@@ -12,6 +12,7 @@ from safetensors.torch import save_file
 
 from engine.errors import BadInput
 from engine.files import read_json
+from engine.models.gguf_reader import open_weights
 from engine.models.grouped import GroupedWeight
 from engine.models.safetensors_reader import TensorReader
 from engine.training.export import replace_folder
@@ -24,19 +25,20 @@ _LARGEST = 9_900_000  # bytes of tensors in a file: hosts of git refuse files of
 _INDEX = "model.safetensors.index.json"
 
 
-def convert(source: Path, out: Path, bits: int) -> None:
+def convert(source: Path, out: Path, bits: int, target: Path | None = None) -> None:
     """Writes the draft in ``source`` into ``out``, which may be the same folder. BadInput for one that is not whole, or
-    of a kind that is always stored in 16 bits."""
+    of a kind that is always stored in 16 bits. ``target``: the folder of the target, whose output layer a head without
+    one of its own gets for its words."""
     if problem := missing(source) or damage(source):
         raise BadInput(problem)
     if bits not in BITS:
         raise BadInput(f"Weights are stored in {' or '.join(map(str, BITS))} bits, not in {bits}.")
     if (method := head_method(source)) not in ("", "eagle", "block"):
         raise BadInput(f"{source} holds {HEAD_KINDS[method].noun}, always stored in 16 bits, because it is small.")
-    replace_folder(out, lambda work: _write(source, work, bits, method))
+    replace_folder(out, lambda work: _write(source, work, bits, method, target))
 
 
-def _write(source: Path, work: Path, bits: int, method: str) -> None:
+def _write(source: Path, work: Path, bits: int, method: str, target: Path | None) -> None:
     replaced = {*weight_files(source), source / _INDEX}
     for file in source.iterdir():
         if file.is_file() and file not in replaced:
@@ -45,10 +47,22 @@ def _write(source: Path, work: Path, bits: int, method: str) -> None:
     config.pop("quantization_config", None)
     dtype = torch.float16 if "float16" in (config.get("dtype"), config.get("torch_dtype")) else torch.bfloat16
     tensors = _tensors(TensorReader(source, dtype, "cpu"), bits)
+    if target and "d2t" in tensors and "lm_head.weight" not in tensors:
+        tensors["lm_head.weight"] = _output_rows(target, tensors["d2t"], dtype)
     if bits == 8:
         config["quantization_config"] = _described(config, method)
     (work / "config.json").write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
     _write_shards(tensors, work)
+
+
+def _output_rows(target: Path, d2t: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    """[words, hidden]: the target's output layer for the words of a head, which d2t tells as differences."""
+    read = open_weights(target, dtype, "cpu")
+    name = "lm_head.weight" if "lm_head.weight" in read else "model.embed_tokens.weight"
+    rows, words = read(name), torch.arange(len(d2t)) + d2t
+    if not 0 <= int(words.min()) <= int(words.max()) < len(rows):
+        raise BadInput(f"{target} has {len(rows)} words, but the head knows others; name the target of this head.")
+    return rows[words].contiguous()
 
 
 def _described(config: dict, method: str) -> dict:

@@ -15,4 +15,5 @@ export const STATUSES = {
 };
 export const isDrafted = token => STATUSES[token.status].drafted;
 export const isTested = token => STATUSES[token.status].tested;
+export const isUnknown = token => token.id === null && !isEmitted(token); // a guess that a server rejected
 export const isEmitted = token => STATUSES[token.status].emitted;

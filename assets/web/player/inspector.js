@@ -1,15 +1,15 @@
 // Draws the inspector: the numbers of one token's verdict, from the trace alone.
 import { make, makeButton } from '../lib/dom.js';
 import { format, isolated, percent, press, ratioPart, shown, spoken, visible } from '../lib/format.js';
-import { isDrafted, isEmitted, STATUSES } from '../lib/statuses.js';
+import { isDrafted, isUnknown, STATUSES } from '../lib/statuses.js';
 import { blockNode, blockRollSentence, rollBlock } from './block.js';
 import { BARS, candidatesNode, FEW_BARS, note } from './distribution_bars.js';
 import { ownPart } from './methods.js';
 import { drawFrom, keptShare, probabilitiesOf, rejectedAt, residualRows } from './probabilities.js';
-import { budgetSentence, chanceSentence, quote, serverSentence, tokenSentence } from './sentences.js';
+import { budgetSentence, chanceSentence, quote, tokenSentence } from './sentences.js';
 import { siblingsNode, siblingsOf } from './siblings.js';
 import { firstToPass, isOnPath } from './timeline.js';
-import { isUnknown, makeTokenChip } from './token_chip.js';
+import { makeTokenChip } from './token_chip.js';
 
 // ``ask(token)``: the reader wants to inspect this token;
 // ``forkOf(token)``: a function that forces a candidate in its place, or a sentence why there is none, or null.
@@ -85,7 +85,7 @@ export function makeInspector(box, ask, forkOf = () => null) {
       makeButton('Force another token', askWhich);
     if (judged && canRoll()) parts.push(rolling(force));
     else if (force) parts.push(make('div', 'sl-buttons', [force]));
-    if (about?.server) parts.push(...serverSentence(token, round, about.server, draft, isEmitted(token)).map(note));
+    if (about?.server) parts.push(...told().map(note));
     else if (about?.greedy && token.status !== 'forced') parts.push(note(GREEDY(token)));
     if (draft && !isBlock && stage !== 'waiting' && !about?.greedy && chanceSentence(token))
       parts.push(make('p', 'sl-why', chanceSentence(token)));
@@ -116,8 +116,16 @@ export function makeInspector(box, ask, forkOf = () => null) {
     return make('p', 'sl-inspected', [
       chip,
       make('strong', '', STATUSES[stage].word),
-      make('span', 'sl-where', where, { title: token.id === null ? '' : `vocabulary id ${token.id}` }),
+      make('span', 'sl-where', where, { title: `vocabulary id ${token.id ?? '?'}` }),
     ]);
+  }
+
+  // A server tells less; what it leaves out is said.
+  function told() {
+    const lost = isUnknown(token) && `Rejected: ${round.drafted - round.kept} of ${round.drafted} guesses.`;
+    return [lost, token.p !== undefined && `p = ${format(token.p)}, before temperature.`, ...about.server].filter(
+      Boolean,
+    );
   }
 
   function sentence() {

@@ -1,9 +1,8 @@
 // Words the sentences about a token, a round and a run. Knows no DOM.
 
 import { format, isolated, shown, spoken, visible } from '../lib/format.js';
-import { STATUSES } from '../lib/statuses.js';
+import { isUnknown, STATUSES } from '../lib/statuses.js';
 
-const UNTOLD = 'The server says how many guesses it rejected, not which words they were.';
 const ENDS = {
   eos: 'The model ended its answer',
   stop: 'A stop text was reached',
@@ -100,7 +99,7 @@ function untestedSentence(token, greedy) {
 
 export function tokenSentence(token, stage, greedy = false) {
   if (stage === 'closing') return 'Ends the round. The server does not say whether a draft was rejected before it.';
-  if (token.id === null && STATUSES[token.status].drafted && !STATUSES[token.status].emitted) return UNTOLD;
+  if (isUnknown(token)) return 'The server says how many guesses it rejected, not which words they were.';
   if (stage === 'forced') return 'You forced this token: it was neither drafted nor drawn.';
   if (stage === 'waiting') return 'Guessed by the drafter; the target has not looked at it yet.';
   if (greedy && stage !== 'scored' && token.status !== 'discarded') return greedySentence(token);
@@ -128,18 +127,6 @@ export function tokenSentence(token, stage, greedy = false) {
     default:
       return `No draft in this round: one target pass, one token${drawnBy(token)}.`;
   }
-}
-
-// What a server's recording says about a token, and what no client can know.
-export function serverSentence({ id, p }, round, { engine, notes }, isDraft, emitted) {
-  const lost = round.drafted - round.kept,
-    guesses = `${lost} of ${round.drafted} guesses ${lost === 1 ? 'was' : 'were'} rejected.`;
-  const known = p === undefined ? '' : ` It puts the probability of this token at ${spoken(p)}, before temperature.`;
-  const begun = isDraft && !emitted ? `${guesses} ` : '';
-  return [
-    `${begun}${engine} tells the accepted guesses and when they came.${known} q, u and the residual stay inside it.`,
-    ...notes,
-  ];
 }
 
 // Explains min(1, p/q) without a formula. Empty for a sibling, whose p was reduced by those tried before it.

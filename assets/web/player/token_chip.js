@@ -1,7 +1,7 @@
 // One token as a button: its mark, its text, and its status in words for a screen reader.
 import { make } from '../lib/dom.js';
 import { shown } from '../lib/format.js';
-import { isEmitted, STATUSES } from '../lib/statuses.js';
+import { isUnknown, STATUSES } from '../lib/statuses.js';
 
 export function makeTokenChip(token) {
   const mark = make('span', 'sl-mark', '', { 'aria-hidden': 'true' }),
@@ -16,9 +16,6 @@ export function makeTokenChip(token) {
   if (token.place) placeInTree(node, token.place);
   return node;
 }
-
-// A draft that another engine's server rejected: it says how many there were, not which words.
-export const isUnknown = token => token.id === null && !isEmitted(token);
 
 // Siblings are drawn below each other, each in the row of a path that the draft could have taken.
 // ``among``: its place among the siblings that were tested, which share a frame where the tree is one line.

@@ -17,7 +17,7 @@ from engine.servers.recording import recognise
 from engine.servers.rounds import rounds_of
 from engine.trace.branch import branch_request
 from engine.trace.metrics import compute_metrics
-from engine.trace.trace import from_json, save, to_json
+from engine.trace.trace import from_json, load, save, to_json
 
 VLLM = vllm()
 CHAT = VLLM["/v1/chat/completions"]
@@ -180,6 +180,31 @@ def test_what_came_before_a_fault_is_kept(name):
     assert trace.text == "ab" and trace.finished is None and from_json(to_json(trace)) == trace
 
 
+HUGE = b'{"choices": [{"text": "x"}], "usage": {"completion_tokens": 1e15}}'
+ABSURD = {
+    "a count of 10^15": [b"data: " + HUGE + b"\n\n"],
+    "an integer of 400 digits": [b'data: {"choices": [{"text": "x", "token_ids": [1' + b"0" * 400 + b"]}]}\n\n"],
+    "half a surrogate pair": [b'data: {"choices": [{"text": "\\ud800"}]}\n\n'],
+    "a piece of 200 tokens": [event(choices=[{"text": "x" * 200, "token_ids": [1] * 200}])],
+    "a token of 20,000 letters": [event(choices=[{"text": "x" * 20_000}])],
+    "numbers as texts": [event(choices=[{"text": 7, "token_ids": "1", "logprobs": 3}], usage=[1], metrics=4)],
+    "accepted over drafted": [event(choices=[{"text": "x"}], timings={"draft_n": 2, "draft_n_accepted": 9})] * 12,
+    "a draft of 10^12": [event(choices=[{"text": "x"}], timings={"draft_n": 10**12, "draft_n_accepted": 1})] * 3,
+    "minus infinity": [b'data: {"choices": [{"text": "x", "logprobs": {"tokens": ["x"], "token_logprobs": [%s]}}]}\n\n'
+                       % b"-Infinity"],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("props", ["", '{"default_generation_settings": {}}'], ids=["unknown", "llama-server"])
+@pytest.mark.parametrize("name", ABSURD)
+def test_absurd_numbers_still_give_a_trace_that_opens(name, props, tmp_path):
+    body = b"".join([GOOD, *ABSURD[name], event(choices=[{"text": "c"}]), DONE])
+    answers = {"/v1/completions": body} | ({"/props": props} if props else {})
+    trace, _ = recorded(answers, chat=False)
+    save(trace, tmp_path / "run.json")
+    assert load(tmp_path / "run.json") == trace and trace.text.startswith("ab")
+
+
 def endless():
     while True:
         yield event(choices=[{"text": "x" * 1000}])
@@ -219,6 +244,13 @@ def test_an_address_that_is_none_is_refused(address):
         Client(address)
 
 
+def test_a_key_that_no_header_can_hold_is_refused():
+    with pytest.raises(BadInput, match="SPECLENS_SERVER_KEY"):
+        Client("http://h", "a\r\nHost: b")
+
+
 def test_nobody_there_is_said():
     with pytest.raises(Unavailable, match="No server answers"):
         recognise(Client("http://127.0.0.1:9"))
+    with pytest.raises(Unavailable, match="No server answers"):
+        recognise(Client("http://a..b"))

@@ -6,12 +6,13 @@ import shutil
 import numpy as np
 import pytest
 import torch
-from safetensors.torch import load_file
+from safetensors.torch import load_file, save_file
 from tiny_models import RUNTIMES
 from tiny_pairs import VOCABULARY, model_folder
 from training_project import WORDS, files, random_head, refused, run, stage
 from transformers import AutoModelForCausalLM
 
+from engine.errors import BadInput
 from engine.models.block_head import MASK
 from engine.models.heads import load_head
 from engine.models.loader import load_model
@@ -19,6 +20,7 @@ from engine.models.runner import DecoderRunner
 from engine.models.safetensors_reader import TensorReader
 from engine.training import export
 from engine.training.block_student import BlockStudent
+from engine.training.stored_bits import convert
 from engine.training.students import Batch
 
 pytestmark = pytest.mark.xdist_group("training")
@@ -131,6 +133,24 @@ def test_a_draft_is_stored_in_8_bits_or_in_16(copied, root, tmp_path, monkeypatc
     configs = [json.loads((folder / "config.json").read_text()) for folder in (root / student, wide, small)]
     assert configs[0] == configs[1] == {name: configs[2][name] for name in configs[0]}
     assert matrices and len(list(small.glob("*.safetensors"))) > 1 and (small / "README.md").is_file()
+
+
+def test_a_head_without_an_output_layer_gets_its_words_rows_of_the_target(learning, root, tmp_path):
+    """vLLM would take the target's first rows for the head's words."""
+    head, out, other = tmp_path / "head", tmp_path / "out", tmp_path / "other"
+    shutil.copytree(root / "eagle", head)
+    tensors = load_file(head / "model.safetensors")
+    del tensors["lm_head.weight"]
+    save_file(tensors, head / "model.safetensors")
+    convert(head, out, 16, root / "target")
+    ours, rows = load_file(out / "model.safetensors"), TensorReader(root / "target", torch.bfloat16, "cpu")
+    words = torch.nonzero(ours["t2d"]).flatten()
+    name = "lm_head.weight" if "lm_head.weight" in rows else "model.embed_tokens.weight"
+    assert len(words) == len(ours["d2t"]) and torch.equal(ours["lm_head.weight"], rows(name)[words])
+    tensors["d2t"] += 10**6
+    save_file(tensors, head / "model.safetensors")
+    with pytest.raises(BadInput, match="the head knows others"):
+        convert(head, other, 16, root / "target")
 
 
 @pytest.mark.parametrize(
