@@ -50,7 +50,7 @@ CROWDED = result(
 
 
 def models(method):
-    return SimpleNamespace(target="big", draft="head", gguf=None, translated=False)
+    return SimpleNamespace(target="big", draft="head", gguf=None, translated=False, eagle=None)
 
 
 def test_a_plan_measures_the_load_and_one_number_between():
