@@ -100,8 +100,8 @@ class EagleModel:
             if knows_all and count in (None, vocabulary):
                 return torch.arange(vocabulary)
             raise Unavailable(
-                f"The head in {weights.folder} guesses among some of the target's {vocabulary} words, but the map of its "
-                f"words ({MAP}) is missing; fetch or export it again."
+                f"The head in {weights.folder} guesses among some of the target's {vocabulary} words, but the map of "
+                f"its words ({MAP}) is missing; fetch or export it again."
             )
         words = mapped_words(weights, vocabulary)
         if count not in (None, len(words)):
